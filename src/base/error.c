@@ -1,0 +1,71 @@
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MESSAGE_BYTES = 16384, MAX_HOOKS = 4 };
+
+static _Thread_local char message[MESSAGE_BYTES];
+static void (*hooks[MAX_HOOKS])(void);
+static int hook_count;
+
+static int record(int code, const char *format, va_list arguments)
+{
+    if (message[0] == '\0')
+        vsnprintf(message, sizeof message, format, arguments);
+    return code;
+}
+
+#define RECORD(code)                                                                                                   \
+    va_list arguments;                                                                                                 \
+    va_start(arguments, format);                                                                                       \
+    record(code, format, arguments);                                                                                   \
+    va_end(arguments);                                                                                                 \
+    return code
+
+int error_user(const char *format, ...)
+{
+    RECORD(ERROR_USER);
+}
+
+int error_environment(const char *format, ...)
+{
+    RECORD(ERROR_ENVIRONMENT);
+}
+
+int error_diverged(const char *format, ...)
+{
+    RECORD(ERROR_DIVERGED);
+}
+
+const char *error_message(void)
+{
+    return message;
+}
+
+void error_clear(void)
+{
+    message[0] = '\0';
+}
+
+void error_on_fatal(void (*hook)(void))
+{
+    if (hook_count < MAX_HOOKS)
+        hooks[hook_count++] = hook;
+}
+
+void error_fatal(const char *format, ...)
+{
+    char text[MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "cistron: rank %d: %s\n", log_rank(), text);
+    fflush(NULL);
+    for (int i = 0; i < hook_count; i++)
+        hooks[i]();
+    exit(ERROR_ENVIRONMENT);
+}

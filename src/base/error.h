@@ -1,0 +1,53 @@
+/* Errors. Three tiers (doc/errors.md):
+ *   user         what the user can mend: a function records one clear message and returns ERROR_USER
+ *   environment  I/O, MPI, memory: records a message and returns ERROR_ENVIRONMENT
+ *   bug          CHECK_BUG(), compiled in by --enable-debugging-checks
+ * A function that can fail returns an int of enum error_code and leaves its message in this thread's record. */
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
+
+#include <stddef.h>
+
+enum error_code {
+    ERROR_NONE = 0,
+    ERROR_ENVIRONMENT = 1,
+    ERROR_USER = 2,
+    ERROR_DIVERGED = 3,
+    ERROR_REQUEUE = 85 /* stopped early after a checkpoint */
+};
+
+#if defined(__GNUC__)
+#define BASE_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define BASE_NORETURN __attribute__((noreturn))
+#else
+#define BASE_PRINTF(f, a)
+#define BASE_NORETURN
+#endif
+
+/* Record a message (without a newline at its end; it may hold several lines) and return the code, so that a
+ * caller can write `return error_user(...)`. The first message of a thread stands until error_clear(). */
+int error_user(const char *format, ...) BASE_PRINTF(1, 2);
+int error_environment(const char *format, ...) BASE_PRINTF(1, 2);
+int error_diverged(const char *format, ...) BASE_PRINTF(1, 2);
+
+/* The recorded message of this thread, "" when there is none. */
+const char *error_message(void);
+void error_clear(void);
+
+/* For failures with no way back (out of memory, a broken invariant, a failed launch): prints the message with
+ * the rank, runs the hooks (flight recorder, MPI_Abort) and ends the process with ERROR_ENVIRONMENT. */
+void error_fatal(const char *format, ...) BASE_PRINTF(1, 2) BASE_NORETURN;
+/* Hooks run by error_fatal in the order of registration; at most 4. */
+void error_on_fatal(void (*hook)(void));
+
+#ifdef CISTRON_DEBUGGING_CHECKS
+#define CHECK_BUG(condition)                                                                                           \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            error_fatal("%s:%d: bug: %s", __FILE__, __LINE__, #condition);                                             \
+    } while (0)
+#else
+#define CHECK_BUG(condition) ((void)0)
+#endif
+
+#endif

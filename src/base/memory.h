@@ -1,0 +1,26 @@
+/* Host memory. Running out ends the program: nothing here returns NULL for a positive size. */
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zero-filled, aligned to 64 bytes; NULL for 0 bytes. Free with memory_free. */
+void *memory_allocate(int64_t bytes);
+/* realloc that cannot fail; the block must come from this function or be NULL. Free with free(). */
+void *memory_grow(void *block, int64_t bytes);
+/* A copy of a string, freed with free(). */
+char *memory_string(const char *text);
+/* printf into a new string, freed with free(). */
+char *memory_format(const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 1, 2)))
+#endif
+    ;
+void memory_free(void *block);
+
+/* Peak resident set of this process in bytes (VmHWM), and the present one (VmRSS). */
+int64_t memory_resident_peak(void);
+int64_t memory_resident_now(void);
+
+#endif

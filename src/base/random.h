@@ -1,0 +1,32 @@
+/* Random numbers keyed by identity, never by position in a stream: Philox4x32-10 (Salmon et al., "Parallel random
+ * numbers: as easy as 1, 2, 3", SC11). A number depends on (seed, purpose, stream, index) alone, so it is the same
+ * on every rank count, thread count and order of drawing. */
+#ifndef BASE_RANDOM_H
+#define BASE_RANDOM_H
+
+#include <stdint.h>
+
+/* Each use of random numbers has a purpose of its own, so no two uses share numbers. Values are part of the
+ * checkpoint contract: never renumber, only add. */
+enum random_purpose { RANDOM_INIT = 1, RANDOM_SHUFFLE = 2, RANDOM_SPLIT = 3, RANDOM_TEST = 4 };
+
+struct random_key {
+    uint64_t seed;
+    uint32_t purpose; /* enum random_purpose */
+    uint64_t stream;  /* parameter id, epoch, sample, ... */
+};
+
+/* The raw generator: counter[4], key[2] -> out[4]. */
+void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+/* 64 uniform bits of element `index`. */
+uint64_t random_bits(const struct random_key *key, uint64_t index);
+/* Uniform in [0, 1), 53 bits. */
+double random_uniform(const struct random_key *key, uint64_t index);
+/* Standard normal (Box-Muller: elements 2i and 2i + 1 share one draw). */
+double random_normal(const struct random_key *key, uint64_t index);
+
+/* 64-bit hash of a name, for streams named by text (FNV-1a). */
+uint64_t random_hash_name(const char *name);
+
+#endif

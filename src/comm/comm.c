@@ -1,0 +1,214 @@
+#include "comm/comm.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Bytes of one turn of a reduction: bounds the scratch of a group. */
+enum { CHUNK_BYTES = 4 << 20, MESSAGE_BYTES = 16384 };
+
+void comm_destroy(struct comm *comm)
+{
+    if (comm == NULL)
+        return;
+    comm->class->destroy(comm);
+    memory_free(comm);
+}
+
+void comm_barrier(struct comm *comm)
+{
+    comm->class->barrier(comm);
+}
+
+void comm_broadcast(struct comm *comm, void *data, int64_t bytes, int root)
+{
+    comm->class->broadcast(comm, data, bytes, root);
+}
+
+void comm_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
+{
+    comm->class->all_gather(comm, in, out, bytes);
+}
+
+struct comm *comm_split(struct comm *comm, int color)
+{
+    return comm->class->split(comm, color);
+}
+
+struct comm *comm_split_node(struct comm *comm)
+{
+    return comm->class->split_node(comm);
+}
+
+static int64_t *gather_i64(struct comm *comm, int64_t value)
+{
+    int64_t *all = memory_allocate((int64_t)sizeof *all * comm->size);
+    comm_all_gather(comm, &value, all, sizeof value);
+    return all;
+}
+
+int64_t comm_max_i64(struct comm *comm, int64_t value)
+{
+    int64_t *all = gather_i64(comm, value);
+    int64_t result = all[0];
+    for (int r = 1; r < comm->size; r++)
+        if (all[r] > result)
+            result = all[r];
+    memory_free(all);
+    return result;
+}
+
+int64_t comm_sum_i64(struct comm *comm, int64_t value)
+{
+    int64_t *all = gather_i64(comm, value);
+    int64_t result = 0;
+    for (int r = 0; r < comm->size; r++)
+        result += all[r];
+    memory_free(all);
+    return result;
+}
+
+int comm_agree(struct comm *comm, int code)
+{
+    int64_t *all = gather_i64(comm, code);
+    int first = 0;
+    while (first < comm->size && all[first] == ERROR_NONE)
+        first++;
+    int agreed = first < comm->size ? (int)all[first] : ERROR_NONE;
+    memory_free(all);
+    if (agreed == ERROR_NONE)
+        return ERROR_NONE;
+    char message[MESSAGE_BYTES] = "";
+    snprintf(message, sizeof message, "%s", error_message());
+    comm_broadcast(comm, message, sizeof message, first);
+    error_clear();
+    if (comm->rank == 0) {
+        if (first > 0)
+            fprintf(stderr, "cistron: rank %d: %s\n", first, message);
+        else
+            fprintf(stderr, "cistron: %s\n", message);
+        fflush(stderr);
+    }
+    return agreed;
+}
+
+struct comm_spread comm_spread(struct comm *comm, double value)
+{
+    double *all = memory_allocate((int64_t)sizeof *all * comm->size);
+    comm_all_gather(comm, &value, all, sizeof value);
+    struct comm_spread spread = {all[0], 0, all[0]};
+    for (int r = 0; r < comm->size; r++) {
+        if (all[r] < spread.minimum)
+            spread.minimum = all[r];
+        if (all[r] > spread.maximum)
+            spread.maximum = all[r];
+        spread.mean += all[r] / comm->size;
+    }
+    memory_free(all);
+    return spread;
+}
+
+/* -- Collectives for executors ----------------------------------------------------------------------------------- */
+
+/* Reductions exchange slices and sum them in rank order, so the result is the same on every run and every rank. */
+struct host_group {
+    struct group group;
+    struct comm *comm;
+    char *sent, *received; /* CHUNK_BYTES each */
+};
+
+static void add(void *sum, const void *term, int64_t count, enum dtype dtype)
+{
+    if (dtype == DTYPE_F64) {
+        double *s = sum;
+        const double *t = term;
+        for (int64_t i = 0; i < count; i++)
+            s[i] += t[i];
+    } else {
+        float *s = sum;
+        const float *t = term;
+        for (int64_t i = 0; i < count; i++)
+            s[i] += t[i];
+    }
+}
+
+/* One turn: `received` holds size slices of `count` elements; their sum in rank order ends in the first. */
+static void sum_slices(struct host_group *host, int64_t count, enum dtype dtype)
+{
+    int64_t bytes = count * dtype_size(dtype);
+    for (int r = 1; r < host->comm->size; r++)
+        add(host->received, host->received + r * bytes, count, dtype);
+}
+
+static void host_all_reduce(struct group *group, struct stream *stream, const struct all_reduce_args *args)
+{
+    (void)stream;
+    struct host_group *host = group->self;
+    int size = group->size;
+    if (size == 1)
+        return;
+    int64_t width = dtype_size(args->x.dtype), total = tensor_count(&args->x);
+    int64_t slice_limit = CHUNK_BYTES / width / size;
+    for (int64_t first = 0; first < total; first += slice_limit * size) {
+        int64_t left = total - first < slice_limit * size ? total - first : slice_limit * size;
+        int64_t slice = (left + size - 1) / size;
+        char *data = (char *)args->x.data + first * width;
+        memcpy(host->sent, data, (size_t)(left * width)); /* what lies beyond `left` is summed and thrown away */
+        host->comm->class->all_to_all(host->comm, host->sent, host->received, slice * width);
+        sum_slices(host, slice, args->x.dtype);
+        comm_all_gather(host->comm, host->received, host->sent, slice * width);
+        memcpy(data, host->sent, (size_t)(left * width));
+    }
+}
+
+static void host_reduce_scatter(struct group *group, struct stream *stream, const struct reduce_scatter_args *args)
+{
+    (void)stream;
+    struct host_group *host = group->self;
+    int64_t width = dtype_size(args->in.dtype), total = args->in.cols;
+    int64_t slice_limit = CHUNK_BYTES / width / group->size;
+    for (int64_t first = 0; first < total; first += slice_limit) {
+        int64_t slice = total - first < slice_limit ? total - first : slice_limit;
+        for (int r = 0; r < group->size; r++)
+            memcpy(host->sent + r * slice * width, tensor_at(&args->in, r, first), (size_t)(slice * width));
+        host->comm->class->all_to_all(host->comm, host->sent, host->received, slice * width);
+        sum_slices(host, slice, args->in.dtype);
+        memcpy(tensor_at(&args->out, 0, first), host->received, (size_t)(slice * width));
+    }
+}
+
+static void host_all_gather(struct group *group, struct stream *stream, const struct all_gather_args *args)
+{
+    (void)stream;
+    struct host_group *host = group->self;
+    comm_all_gather(host->comm, args->in.data, args->out.data, args->in.cols * dtype_size(args->in.dtype));
+}
+
+static void host_broadcast(struct group *group, struct stream *stream, const struct broadcast_args *args)
+{
+    (void)stream;
+    struct host_group *host = group->self;
+    comm_broadcast(host->comm, args->x.data, tensor_extent(&args->x), args->root);
+}
+
+static const struct group_class host_class = {"host", host_all_reduce, host_reduce_scatter, host_all_gather,
+                                              host_broadcast};
+
+struct group *comm_group_create(struct comm *comm, const char *name)
+{
+    struct host_group *host = memory_allocate(sizeof *host);
+    host->comm = comm;
+    host->sent = memory_allocate(CHUNK_BYTES);
+    host->received = memory_allocate(CHUNK_BYTES);
+    host->group = (struct group){name, comm->rank, comm->size, &host_class, host};
+    return &host->group;
+}
+
+void comm_group_destroy(struct group *group)
+{
+    struct host_group *host = group->self;
+    memory_free(host->sent);
+    memory_free(host->received);
+    memory_free(host);
+}

@@ -1,0 +1,63 @@
+/* Process groups for host data, and the rank grid. Two makers: one process alone (comm_self) and MPI (comm_open_mpi).
+ * Only comm/mpi.c and main.c know MPI. Failures inside a collective are fatal (tier b). */
+#ifndef COMM_COMM_H
+#define COMM_COMM_H
+
+#include "core/group.h"
+
+#include <stdint.h>
+
+struct comm {
+    int rank, size;
+    const struct comm_class *class;
+    void *self;
+};
+
+/* What a maker of groups supplies. All are collective; bytes may be beyond 2^31. */
+struct comm_class {
+    void (*barrier)(struct comm *comm);
+    void (*broadcast)(struct comm *comm, void *data, int64_t bytes, int root);
+    /* out holds size blocks of `bytes`, in rank order, on every rank. */
+    void (*all_gather)(struct comm *comm, const void *in, void *out, int64_t bytes);
+    /* Block r of `in` goes to rank r; block r of `out` came from rank r. */
+    void (*all_to_all)(struct comm *comm, const void *in, void *out, int64_t bytes);
+    /* Members with equal color form a group, ranked by their rank here. color >= 0. */
+    struct comm *(*split)(struct comm *comm, int color);
+    /* The members that share a node's memory. */
+    struct comm *(*split_node)(struct comm *comm);
+    void (*destroy)(struct comm *comm);
+};
+
+/* One process alone; needs no MPI. */
+struct comm *comm_self(void);
+/* All ranks of an initialised MPI (MPI_COMM_WORLD, duplicated). */
+struct comm *comm_open_mpi(void);
+void comm_destroy(struct comm *comm);
+
+void comm_barrier(struct comm *comm);
+void comm_broadcast(struct comm *comm, void *data, int64_t bytes, int root);
+void comm_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes);
+struct comm *comm_split(struct comm *comm, int color);
+struct comm *comm_split_node(struct comm *comm);
+
+/* The largest value over all ranks. Collective. */
+int64_t comm_max_i64(struct comm *comm, int64_t value);
+int64_t comm_sum_i64(struct comm *comm, int64_t value);
+
+/* Collective. Takes each rank's outcome (enum error_code); every rank returns the same code: the largest one of
+ * the lowest rank that failed is reported. When a rank failed, its message is printed once (by rank 0, to standard
+ * error) and all messages are cleared. */
+int comm_agree(struct comm *comm, int code);
+
+/* Minimum, mean and maximum of a value over all ranks. Collective. */
+struct comm_spread {
+    double minimum, mean, maximum;
+};
+struct comm_spread comm_spread(struct comm *comm, double value);
+
+/* A group of collectives on host buffers (core/group.h) over this comm. Sums are taken in rank order. The group
+ * borrows the comm; free it with comm_group_destroy. */
+struct group *comm_group_create(struct comm *comm, const char *name);
+void comm_group_destroy(struct group *group);
+
+#endif

@@ -1,0 +1,48 @@
+/* A communicator of one process: every collective is a copy. */
+#include "base/memory.h"
+#include "comm/comm.h"
+
+#include <string.h>
+
+static void self_barrier(struct comm *comm)
+{
+    (void)comm;
+}
+
+static void self_broadcast(struct comm *comm, void *data, int64_t bytes, int root)
+{
+    (void)comm, (void)data, (void)bytes, (void)root;
+}
+
+static void self_exchange(struct comm *comm, const void *in, void *out, int64_t bytes)
+{
+    (void)comm;
+    memmove(out, in, (size_t)bytes);
+}
+
+static struct comm *self_split(struct comm *comm, int color)
+{
+    (void)comm, (void)color;
+    return comm_self();
+}
+
+static struct comm *self_split_node(struct comm *comm)
+{
+    (void)comm;
+    return comm_self();
+}
+
+static void self_destroy(struct comm *comm)
+{
+    (void)comm;
+}
+
+static const struct comm_class self_class = {self_barrier, self_broadcast,  self_exchange, self_exchange,
+                                             self_split,   self_split_node, self_destroy};
+
+struct comm *comm_self(void)
+{
+    struct comm *comm = memory_allocate(sizeof *comm);
+    *comm = (struct comm){0, 1, &self_class, NULL};
+    return comm;
+}

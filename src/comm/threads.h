@@ -1,0 +1,11 @@
+/* How many CPU threads a rank should use. */
+#ifndef COMM_THREADS_H
+#define COMM_THREADS_H
+
+#include "comm/comm.h"
+
+/* Collective over the ranks of a node. The CPUs of this rank's affinity mask, divided among the ranks of the node whose
+ * masks share them, at least 1. `idle` receives the CPUs of the node that no rank's mask covers. */
+int threads_for_rank(struct comm *node, int *idle);
+
+#endif

@@ -1,0 +1,99 @@
+/* Element types of tensors, and the one definition of each rounding. Round to nearest, ties to even, as the GPU does.
+ * bf16 overflow gives infinity; E4M3 and E5M2 follow OCP 8-bit floating point (rev 1.0) and saturate to the largest
+ * finite value (448, 57344), as quantisation for GEMMs does. */
+#ifndef CORE_DTYPE_H
+#define CORE_DTYPE_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_E4M3, DTYPE_E5M2, DTYPE_F64, DTYPE_I32, DTYPE_COUNT };
+
+/* Bytes per element. */
+static inline int64_t dtype_size(enum dtype dtype)
+{
+    static const int8_t size[DTYPE_COUNT] = {4, 2, 1, 1, 8, 4};
+    return size[dtype];
+}
+
+/* "f32", "bf16", ... */
+static inline const char *dtype_name(enum dtype dtype)
+{
+    static const char *const name[DTYPE_COUNT] = {"f32", "bf16", "e4m3", "e5m2", "f64", "i32"};
+    return name[dtype];
+}
+
+static inline float bf16_to_f32(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+static inline uint16_t f32_to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    uint32_t quiet_nan = (bits >> 16) | 0x40u;
+    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
+}
+
+/* 8-bit floats with `mantissa` bits and exponent bias `bias`; `largest` is the largest finite value. */
+static inline uint8_t f32_to_8bit(float value, int mantissa, int bias, float largest, uint8_t nan_bits)
+{
+    uint8_t sign = signbit(value) ? 0x80u : 0u;
+    if (isnan(value))
+        return (uint8_t)(sign | nan_bits);
+    float magnitude = fabsf(value);
+    if (magnitude > largest)
+        magnitude = largest;
+    int exponent;
+    frexpf(magnitude, &exponent); /* magnitude = f * 2^exponent, 0.5 <= f < 1 */
+    int scale = exponent - 1 < 1 - bias ? 1 - bias : exponent - 1;
+    /* rintf rounds ties to even: the mantissa with its hidden bit, in units of the last place */
+    int units = (int)rintf(ldexpf(magnitude, mantissa - scale));
+    int biased = scale + bias;
+    if (units >= 2 << mantissa) { /* rounding carried into the next binade */
+        units >>= 1;
+        biased++;
+    }
+    if (units < 1 << mantissa)
+        return (uint8_t)(sign | units); /* denormal or zero: the stored exponent is 0 */
+    return (uint8_t)(sign | biased << mantissa | (units - (1 << mantissa)));
+}
+
+static inline float f32_from_8bit(uint8_t bits, int mantissa, int bias)
+{
+    int exponent = (bits & 0x7f) >> mantissa;
+    int fraction = bits & ((1 << mantissa) - 1);
+    float magnitude = exponent == 0 ? ldexpf((float)fraction, 1 - bias - mantissa)
+                                    : ldexpf((float)(fraction + (1 << mantissa)), exponent - bias - mantissa);
+    return bits & 0x80 ? -magnitude : magnitude;
+}
+
+static inline uint8_t f32_to_e4m3(float value)
+{
+    return f32_to_8bit(value, 3, 7, 448.0f, 0x7f);
+}
+
+static inline float e4m3_to_f32(uint8_t bits)
+{
+    return (bits & 0x7f) == 0x7f ? NAN : f32_from_8bit(bits, 3, 7);
+}
+
+static inline uint8_t f32_to_e5m2(float value)
+{
+    return f32_to_8bit(value, 2, 15, 57344.0f, 0x7e);
+}
+
+static inline float e5m2_to_f32(uint8_t bits)
+{
+    if ((bits & 0x7c) == 0x7c)
+        return bits & 3 ? NAN : (bits & 0x80 ? -INFINITY : INFINITY);
+    return f32_from_8bit(bits, 2, 15);
+}
+
+#endif

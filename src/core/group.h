@@ -1,0 +1,26 @@
+/* A communicator group as executors see it: a rank, a size and a table of collectives. comm/ fills it for one process
+ * and for MPI, cuda/ for NCCL; the planning executor looks at the sizes alone. */
+#ifndef CORE_GROUP_H
+#define CORE_GROUP_H
+
+#include "core/op.h"
+
+struct stream;
+
+struct group {
+    const char *name; /* "data", "model", ... */
+    int rank, size;
+    const struct group_class *class;
+    void *self;
+};
+
+/* Each is collective over the group and ordered on the stream. Failures are fatal (tier b). */
+struct group_class {
+    const char *name;
+    void (*all_reduce)(struct group *group, struct stream *stream, const struct all_reduce_args *args);
+    void (*reduce_scatter)(struct group *group, struct stream *stream, const struct reduce_scatter_args *args);
+    void (*all_gather)(struct group *group, struct stream *stream, const struct all_gather_args *args);
+    void (*broadcast)(struct group *group, struct stream *stream, const struct broadcast_args *args);
+};
+
+#endif

@@ -1,0 +1,84 @@
+#include "core/launch.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+enum { RECORDER_ENTRIES = 64 };
+
+/* One launch as the flight recorder keeps it: enough to see what a rank was doing. */
+struct recorder_entry {
+    int64_t sequence;
+    enum op op;
+    int stream;
+    const char *group;  /* of a collective */
+    int64_t rows, cols; /* of the first tensor */
+};
+
+static struct recorder_entry recorder[RECORDER_ENTRIES];
+static int64_t launched;
+static struct launch_timer timers[OP_COUNT];
+
+static const char *group_name(enum op op, const void *args)
+{
+    switch (op) {
+    case OP_ALL_REDUCE:
+        return ((const struct all_reduce_args *)args)->group->name;
+    case OP_REDUCE_SCATTER:
+        return ((const struct reduce_scatter_args *)args)->group->name;
+    case OP_ALL_GATHER:
+        return ((const struct all_gather_args *)args)->group->name;
+    case OP_BROADCAST:
+        return ((const struct broadcast_args *)args)->group->name;
+    default:
+        return NULL;
+    }
+}
+
+void launch(struct stream *stream, enum op op, const void *args)
+{
+#ifdef CISTRON_DEBUGGING_CHECKS
+    const char *wrong = op_check(op, args);
+    if (wrong != NULL)
+        error_fatal("bug: launch of %s: %s", op_info(op)->name, wrong);
+#endif
+    const struct tensor *first = op_tensor(op, args, 0);
+    recorder[launched % RECORDER_ENTRIES] =
+        (struct recorder_entry){launched, op, stream->id, group_name(op, args), first->rows, first->cols};
+    launched++;
+    double start = clock_seconds();
+    stream->executor->class->launch(stream->executor, stream, op, args);
+    timers[op].seconds += clock_seconds() - start;
+    timers[op].calls++;
+}
+
+void stream_synchronize(struct stream *stream)
+{
+    stream->executor->class->synchronize(stream->executor, stream);
+}
+
+void event_record(struct event *event, struct stream *stream)
+{
+    event->serial++;
+    stream->executor->class->event_record(stream->executor, event, stream);
+}
+
+void event_wait(struct event *event, struct stream *stream)
+{
+    stream->executor->class->event_wait(stream->executor, event, stream);
+}
+
+const struct launch_timer *launch_timers(void)
+{
+    return timers;
+}
+
+void launch_dump(FILE *file)
+{
+    int64_t first = launched > RECORDER_ENTRIES ? launched - RECORDER_ENTRIES : 0;
+    fprintf(file, "last launches of this process, oldest first:\n");
+    for (int64_t i = first; i < launched; i++) {
+        const struct recorder_entry *e = &recorder[i % RECORDER_ENTRIES];
+        fprintf(file, "  %8lld stream %d %-18s %lld x %lld%s%s\n", (long long)e->sequence, e->stream,
+                op_info(e->op)->name, (long long)e->rows, (long long)e->cols, e->group ? " group " : "",
+                e->group ? e->group : "");
+    }
+}

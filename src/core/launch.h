@@ -1,0 +1,70 @@
+/* The one door: all device work and every collective goes through launch(). So one place serves every executor,
+ * argument checks, timing and the flight recorder. */
+#ifndef CORE_LAUNCH_H
+#define CORE_LAUNCH_H
+
+#include "core/group.h"
+
+#include <stdio.h>
+
+enum memory_kind { MEMORY_DEVICE, MEMORY_HOST };
+
+struct executor {
+    const struct executor_class *class;
+    int64_t workspace_bytes; /* what reserve() last provided */
+};
+
+struct stream {
+    struct executor *executor;
+    int id; /* 0 = compute, 1 = communication */
+    void *native;
+};
+
+enum { STREAM_COMPUTE, STREAM_COMMUNICATION, STREAM_COUNT };
+
+/* A point in a stream. `serial` counts records of this event, so that the planner can tell them apart. */
+struct event {
+    void *native;
+    uint64_t serial;
+};
+
+/* An executor: cpu, cuda, plan, record, or one that wraps another. Launches on one stream run in order; launches on
+ * different streams are ordered by events alone. Arguments are copied if they outlive the call. */
+struct executor_class {
+    const char *name;
+    void (*launch)(struct executor *executor, struct stream *stream, enum op op, const void *args);
+    /* Zero-filled memory aligned to 256 bytes on the device (64 on the host). Never called after start-up. */
+    void *(*allocate)(struct executor *executor, int64_t bytes, enum memory_kind kind);
+    void (*release)(struct executor *executor, void *memory, enum memory_kind kind);
+    void (*event_record)(struct executor *executor, struct event *event, struct stream *stream);
+    void (*event_wait)(struct executor *executor, struct event *event, struct stream *stream);
+    /* The host waits until the stream has run dry. */
+    void (*synchronize)(struct executor *executor, struct stream *stream);
+    /* Scratch bytes that an op needs beside its arguments; 0 for most. */
+    int64_t (*workspace)(struct executor *executor, enum op op, const void *args);
+    /* Provides scratch for ops that need up to `bytes`; grows only. A launch that needs more is fatal. */
+    void (*reserve)(struct executor *executor, int64_t bytes);
+    void (*destroy)(struct executor *executor);
+};
+
+/* Runs an op on a stream. args points to the op's struct *_args. Fatal on any failure. */
+void launch(struct stream *stream, enum op op, const void *args);
+
+/* launch with named arguments: LAUNCH(stream, GEMM, gemm, .a = x, .b = w, ...) */
+#define LAUNCH(stream, OP, name, ...) launch((stream), OP_##OP, &(struct name##_args){__VA_ARGS__})
+
+void stream_synchronize(struct stream *stream);
+void event_record(struct event *event, struct stream *stream);
+void event_wait(struct event *event, struct stream *stream);
+
+/* Seconds spent and calls made per op by this process, since start (meaningful where launches are synchronous). */
+struct launch_timer {
+    int64_t calls;
+    double seconds;
+};
+const struct launch_timer *launch_timers(void); /* OP_COUNT of them */
+
+/* The flight recorder: the last launches of this process, oldest first, one line each. */
+void launch_dump(FILE *file);
+
+#endif

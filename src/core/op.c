@@ -1,0 +1,420 @@
+#include "core/op.h"
+#include "core/group.h"
+
+/* -- The table: names, tensors, access --------------------------------------------------------------------------- */
+
+#define FIELD(op, member, how)                                                                                         \
+    {                                                                                                                  \
+#member, offsetof(struct op##_args, member), how, false, 0                                                     \
+    }
+#define OPTIONAL(op, member, how)                                                                                      \
+    {                                                                                                                  \
+#member, offsetof(struct op##_args, member), how, true, 0                                                      \
+    }
+#define ACCUMULATED(op, member, is_optional)                                                                           \
+    {                                                                                                                  \
+#member, offsetof(struct op##_args, member), OP_WRITE, is_optional, offsetof(struct op##_args, accumulate)     \
+    }
+
+#define SEGMENT_FIELDS(op)                                                                                             \
+    FIELD(op, segments.q_start, OP_READ), FIELD(op, segments.q_length, OP_READ),                                       \
+        FIELD(op, segments.kv_start, OP_READ), FIELD(op, segments.kv_length, OP_READ),                                 \
+        FIELD(op, segments.q_offset, OP_READ)
+
+static const struct op_field gemm_fields[] = {
+    FIELD(gemm, a, OP_READ),          FIELD(gemm, b, OP_READ),          OPTIONAL(gemm, c, OP_READ),
+    OPTIONAL(gemm, scale_a, OP_READ), OPTIONAL(gemm, scale_b, OP_READ), ACCUMULATED(gemm, d, false),
+};
+static const struct op_field embedding_forward_fields[] = {
+    FIELD(embedding_forward, tokens, OP_READ),
+    FIELD(embedding_forward, weight, OP_READ),
+    FIELD(embedding_forward, y, OP_WRITE),
+};
+static const struct op_field embedding_backward_fields[] = {
+    FIELD(embedding_backward, tokens, OP_READ),
+    FIELD(embedding_backward, dy, OP_READ),
+    ACCUMULATED(embedding_backward, dweight, false),
+};
+static const struct op_field rmsnorm_forward_fields[] = {
+    FIELD(rmsnorm_forward, x, OP_READ),
+    FIELD(rmsnorm_forward, weight, OP_READ),
+    FIELD(rmsnorm_forward, y, OP_WRITE),
+    FIELD(rmsnorm_forward, rstd, OP_WRITE),
+};
+static const struct op_field rmsnorm_backward_fields[] = {
+    FIELD(rmsnorm_backward, x, OP_READ),           FIELD(rmsnorm_backward, weight, OP_READ),
+    FIELD(rmsnorm_backward, rstd, OP_READ),        FIELD(rmsnorm_backward, dy, OP_READ),
+    OPTIONAL(rmsnorm_backward, residual, OP_READ), OPTIONAL(rmsnorm_backward, dx, OP_WRITE),
+    ACCUMULATED(rmsnorm_backward, dweight, true),
+};
+static const struct op_field rope_fields[] = {
+    FIELD(rope, x, OP_READ_WRITE),
+    FIELD(rope, positions, OP_READ),
+    FIELD(rope, table, OP_READ),
+};
+static const struct op_field attention_forward_fields[] = {
+    FIELD(attention_forward, q, OP_READ),    FIELD(attention_forward, k, OP_READ),
+    FIELD(attention_forward, v, OP_READ),    FIELD(attention_forward, o, OP_WRITE),
+    FIELD(attention_forward, lse, OP_WRITE), SEGMENT_FIELDS(attention_forward),
+};
+static const struct op_field attention_backward_fields[] = {
+    FIELD(attention_backward, q, OP_READ),   FIELD(attention_backward, k, OP_READ),
+    FIELD(attention_backward, v, OP_READ),   FIELD(attention_backward, o, OP_READ),
+    FIELD(attention_backward, lse, OP_READ), FIELD(attention_backward, d_o, OP_READ),
+    FIELD(attention_backward, dq, OP_WRITE), FIELD(attention_backward, dk, OP_WRITE),
+    FIELD(attention_backward, dv, OP_WRITE), SEGMENT_FIELDS(attention_backward),
+};
+static const struct op_field swiglu_forward_fields[] = {
+    FIELD(swiglu_forward, x, OP_READ),
+    FIELD(swiglu_forward, y, OP_WRITE),
+};
+static const struct op_field swiglu_backward_fields[] = {
+    FIELD(swiglu_backward, x, OP_READ),
+    FIELD(swiglu_backward, dy, OP_READ),
+    FIELD(swiglu_backward, dx, OP_WRITE),
+};
+static const struct op_field xent_stat_fields[] = {
+    FIELD(xent_stat, logits, OP_READ), FIELD(xent_stat, labels, OP_READ),      FIELD(xent_stat, loss, OP_WRITE),
+    FIELD(xent_stat, lse, OP_WRITE),   FIELD(xent_stat, total, OP_READ_WRITE),
+};
+static const struct op_field xent_grad_fields[] = {
+    FIELD(xent_grad, logits, OP_READ_WRITE),
+    FIELD(xent_grad, labels, OP_READ),
+    FIELD(xent_grad, lse, OP_READ),
+};
+static const struct op_field copy_fields[] = {FIELD(copy, from, OP_READ), FIELD(copy, to, OP_WRITE)};
+static const struct op_field cast_fields[] = {FIELD(cast, from, OP_READ), FIELD(cast, to, OP_WRITE)};
+static const struct op_field fill_fields[] = {FIELD(fill, x, OP_WRITE)};
+static const struct op_field quantize_fields[] = {
+    FIELD(quantize, x, OP_READ),
+    OPTIONAL(quantize, row, OP_WRITE),
+    OPTIONAL(quantize, column, OP_WRITE),
+    FIELD(quantize, scale, OP_WRITE),
+};
+static const struct op_field sum_squares_fields[] = {FIELD(sum_squares, x, OP_READ), FIELD(sum_squares, sum, OP_WRITE)};
+static const struct op_field gradient_scale_fields[] = {
+    FIELD(gradient_scale, squares, OP_READ),
+    FIELD(gradient_scale, total, OP_READ),
+    FIELD(gradient_scale, scale, OP_WRITE),
+    FIELD(gradient_scale, norm, OP_WRITE),
+};
+static const struct op_field adamw_fields[] = {
+    FIELD(adamw, weight, OP_READ_WRITE), OPTIONAL(adamw, copy, OP_WRITE), FIELD(adamw, gradient, OP_READ),
+    FIELD(adamw, m, OP_READ_WRITE),      FIELD(adamw, v, OP_READ_WRITE),  FIELD(adamw, step, OP_READ),
+    FIELD(adamw, scale, OP_READ),
+};
+static const struct op_field all_reduce_fields[] = {FIELD(all_reduce, x, OP_READ_WRITE)};
+static const struct op_field reduce_scatter_fields[] = {
+    FIELD(reduce_scatter, in, OP_READ),
+    FIELD(reduce_scatter, out, OP_WRITE),
+};
+static const struct op_field all_gather_fields[] = {FIELD(all_gather, in, OP_READ), FIELD(all_gather, out, OP_WRITE)};
+static const struct op_field broadcast_fields[] = {FIELD(broadcast, x, OP_READ_WRITE)};
+
+/* -- Useful work ------------------------------------------------------------------------------------------------- */
+
+static int64_t gemm_flops(const struct gemm_args *a)
+{
+    return 2 * a->d.rows * a->d.cols * (a->transpose_a ? a->a.rows : a->a.cols);
+}
+
+/* Segment lengths are on the device and change by step, so attention is counted as if each slot's rows filled the
+ * batch evenly: tokens * (tokens per slot), halved when causal. Two products forward, five backward. */
+static int64_t attention_flops(int64_t products, const struct tensor *q, const struct tensor *k, int64_t slots,
+                               bool causal)
+{
+    int64_t all = 2 * products * q->rows * q->cols * (k->rows / (slots > 0 ? slots : 1));
+    return causal ? all / 2 : all;
+}
+
+static int64_t attention_forward_flops(const struct attention_forward_args *a)
+{
+    return attention_flops(2, &a->q, &a->k, a->segments.q_start.cols, a->causal);
+}
+
+static int64_t attention_backward_flops(const struct attention_backward_args *a)
+{
+    return attention_flops(5, &a->q, &a->k, a->segments.q_start.cols, a->causal);
+}
+
+int64_t op_flops(enum op op, const void *args)
+{
+    switch (op) {
+    case OP_GEMM:
+        return gemm_flops(args);
+    case OP_ATTENTION_FORWARD:
+        return attention_forward_flops(args);
+    case OP_ATTENTION_BACKWARD:
+        return attention_backward_flops(args);
+    default:
+        return 0;
+    }
+}
+
+static const struct op_info table[OP_COUNT] = {
+#define X(NAME, name)                                                                                                  \
+    [OP_##NAME] = {#name, sizeof(struct name##_args), name##_fields, sizeof name##_fields / sizeof *name##_fields},
+    OP_TABLE(X)
+#undef X
+};
+
+const struct op_info *op_info(enum op op)
+{
+    return &table[op];
+}
+
+const struct tensor *op_tensor(enum op op, const void *args, int field)
+{
+    return (const struct tensor *)((const char *)args + table[op].fields[field].offset);
+}
+
+int op_field_access(enum op op, const void *args, int field)
+{
+    const struct op_field *f = &table[op].fields[field];
+    if (f->accumulate != 0 && *(const bool *)((const char *)args + f->accumulate))
+        return OP_READ_WRITE;
+    return f->access;
+}
+
+/* -- Checks ------------------------------------------------------------------------------------------------------ */
+
+static bool same_shape(const struct tensor *a, const struct tensor *b)
+{
+    return a->rows == b->rows && a->cols == b->cols;
+}
+
+static bool is_float(const struct tensor *t)
+{
+    return t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16 || t->dtype == DTYPE_F64;
+}
+
+static bool is_stat(const struct tensor *t)
+{
+    return t->dtype == DTYPE_F32 || t->dtype == DTYPE_F64;
+}
+
+static bool is_eight_bit(const struct tensor *t)
+{
+    return t->dtype == DTYPE_E4M3 || t->dtype == DTYPE_E5M2;
+}
+
+static bool has_shape(const struct tensor *t, int64_t rows, int64_t cols)
+{
+    return t->rows == rows && t->cols == cols;
+}
+
+#define REQUIRE(condition)                                                                                             \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            return #condition;                                                                                         \
+    } while (0)
+
+static const char *check_gemm(const struct gemm_args *a)
+{
+    int64_t m = a->transpose_a ? a->a.cols : a->a.rows, k = a->transpose_a ? a->a.rows : a->a.cols;
+    int64_t n = a->transpose_b ? a->b.rows : a->b.cols, kb = a->transpose_b ? a->b.cols : a->b.rows;
+    REQUIRE(k == kb);
+    REQUIRE(has_shape(&a->d, m, n) && is_float(&a->d));
+    REQUIRE(is_float(&a->a) || (is_eight_bit(&a->a) && tensor_present(&a->scale_a)));
+    REQUIRE(is_float(&a->b) || (is_eight_bit(&a->b) && tensor_present(&a->scale_b)));
+    REQUIRE(!tensor_present(&a->c) || (same_shape(&a->c, &a->d) && !a->accumulate));
+    return NULL;
+}
+
+static const char *check_segments(const struct attention_segments *s)
+{
+    REQUIRE(s->q_start.dtype == DTYPE_I32 && s->q_length.dtype == DTYPE_I32 && s->q_offset.dtype == DTYPE_I32);
+    REQUIRE(s->kv_start.dtype == DTYPE_I32 && s->kv_length.dtype == DTYPE_I32);
+    REQUIRE(same_shape(&s->q_start, &s->q_length) && same_shape(&s->q_start, &s->q_offset));
+    REQUIRE(same_shape(&s->q_start, &s->kv_start) && same_shape(&s->q_start, &s->kv_length));
+    return NULL;
+}
+
+static const char *check_attention_forward(const struct attention_forward_args *a)
+{
+    REQUIRE(a->kv_heads > 0 && a->heads % a->kv_heads == 0 && a->head_dim > 0);
+    REQUIRE(a->q.cols == a->heads * a->head_dim && same_shape(&a->q, &a->o));
+    REQUIRE(a->k.cols == a->kv_heads * a->head_dim && same_shape(&a->k, &a->v));
+    REQUIRE(has_shape(&a->lse, a->heads, a->q.rows) && is_stat(&a->lse));
+    REQUIRE(is_float(&a->q) && is_float(&a->k) && is_float(&a->v) && is_float(&a->o));
+    return check_segments(&a->segments);
+}
+
+static const char *check_attention_backward(const struct attention_backward_args *a)
+{
+    struct attention_forward_args forward = {a->q,     a->k,        a->v,        a->o,     a->lse,   a->segments,
+                                             a->heads, a->kv_heads, a->head_dim, a->scale, a->causal};
+    REQUIRE(same_shape(&a->q, &a->d_o) && same_shape(&a->q, &a->dq));
+    REQUIRE(same_shape(&a->k, &a->dk) && same_shape(&a->v, &a->dv));
+    return check_attention_forward(&forward);
+}
+
+static const char *check_embedding(const struct tensor *tokens, const struct tensor *rows, const struct tensor *weight)
+{
+    REQUIRE(tokens->dtype == DTYPE_I32 && has_shape(tokens, 1, rows->rows));
+    REQUIRE(rows->cols == weight->cols && is_float(rows) && is_float(weight));
+    return NULL;
+}
+
+static const char *check_rmsnorm_forward(const struct rmsnorm_forward_args *a)
+{
+    REQUIRE(same_shape(&a->x, &a->y) && has_shape(&a->weight, 1, a->x.cols));
+    REQUIRE(has_shape(&a->rstd, 1, a->x.rows) && is_stat(&a->rstd));
+    return NULL;
+}
+
+static const char *check_rmsnorm_backward(const struct rmsnorm_backward_args *a)
+{
+    REQUIRE(same_shape(&a->x, &a->dy) && has_shape(&a->weight, 1, a->x.cols));
+    REQUIRE(has_shape(&a->rstd, 1, a->x.rows) && is_stat(&a->rstd));
+    REQUIRE(!tensor_present(&a->dx) || same_shape(&a->x, &a->dx));
+    REQUIRE(!tensor_present(&a->residual) || same_shape(&a->x, &a->residual));
+    REQUIRE(!tensor_present(&a->dweight) || (same_shape(&a->weight, &a->dweight) && is_stat(&a->dweight)));
+    return NULL;
+}
+
+static const char *check_xent(const struct tensor *logits, const struct tensor *labels, const struct tensor *lse)
+{
+    REQUIRE(labels->dtype == DTYPE_I32 && has_shape(labels, 1, logits->rows));
+    REQUIRE(has_shape(lse, 1, logits->rows) && is_stat(lse) && is_float(logits));
+    return NULL;
+}
+
+static const char *check_quantize(const struct quantize_args *a)
+{
+    REQUIRE(!tensor_present(&a->row) || (same_shape(&a->row, &a->x) && a->row.dtype == DTYPE_E4M3));
+    REQUIRE(!tensor_present(&a->column) ||
+            (has_shape(&a->column, a->x.cols, a->x.rows) && a->column.dtype == DTYPE_E4M3));
+    REQUIRE(tensor_count(&a->scale) == 1 && is_stat(&a->scale));
+    return NULL;
+}
+
+static const char *check_adamw(const struct adamw_args *a)
+{
+    REQUIRE(is_stat(&a->weight) && same_shape(&a->weight, &a->gradient));
+    REQUIRE(same_shape(&a->weight, &a->m) && same_shape(&a->weight, &a->v));
+    REQUIRE(!tensor_present(&a->copy) || (same_shape(&a->weight, &a->copy) && a->copy.dtype == DTYPE_BF16));
+    REQUIRE(has_shape(&a->step, 1, ADAMW_STEP_COUNT) && tensor_count(&a->scale) == 1);
+    return NULL;
+}
+
+static const char *check_shapes(enum op op, const void *args)
+{
+    switch (op) {
+    case OP_GEMM:
+        return check_gemm(args);
+    case OP_EMBEDDING_FORWARD: {
+        const struct embedding_forward_args *a = args;
+        return check_embedding(&a->tokens, &a->y, &a->weight);
+    }
+    case OP_EMBEDDING_BACKWARD: {
+        const struct embedding_backward_args *a = args;
+        REQUIRE(is_stat(&a->dweight));
+        return check_embedding(&a->tokens, &a->dy, &a->dweight);
+    }
+    case OP_RMSNORM_FORWARD:
+        return check_rmsnorm_forward(args);
+    case OP_RMSNORM_BACKWARD:
+        return check_rmsnorm_backward(args);
+    case OP_ROPE: {
+        const struct rope_args *a = args;
+        REQUIRE(a->head_dim > 0 && a->head_dim % 2 == 0 && a->x.cols % a->head_dim == 0);
+        REQUIRE(a->table.cols == a->head_dim && is_stat(&a->table));
+        REQUIRE(a->positions.dtype == DTYPE_I32 && has_shape(&a->positions, 1, a->x.rows));
+        return NULL;
+    }
+    case OP_ATTENTION_FORWARD:
+        return check_attention_forward(args);
+    case OP_ATTENTION_BACKWARD:
+        return check_attention_backward(args);
+    case OP_SWIGLU_FORWARD: {
+        const struct swiglu_forward_args *a = args;
+        REQUIRE(has_shape(&a->x, a->y.rows, 2 * a->y.cols));
+        return NULL;
+    }
+    case OP_SWIGLU_BACKWARD: {
+        const struct swiglu_backward_args *a = args;
+        REQUIRE(has_shape(&a->x, a->dy.rows, 2 * a->dy.cols) && same_shape(&a->x, &a->dx));
+        return NULL;
+    }
+    case OP_XENT_STAT: {
+        const struct xent_stat_args *a = args;
+        REQUIRE(has_shape(&a->total, 1, 2) && a->total.dtype == DTYPE_F64);
+        REQUIRE(same_shape(&a->loss, &a->lse) && is_stat(&a->loss));
+        return check_xent(&a->logits, &a->labels, &a->lse);
+    }
+    case OP_XENT_GRAD: {
+        const struct xent_grad_args *a = args;
+        return check_xent(&a->logits, &a->labels, &a->lse);
+    }
+    case OP_COPY: {
+        const struct copy_args *a = args;
+        REQUIRE(same_shape(&a->from, &a->to) && a->from.dtype == a->to.dtype);
+        return NULL;
+    }
+    case OP_CAST: {
+        const struct cast_args *a = args;
+        REQUIRE(same_shape(&a->from, &a->to) && is_float(&a->from) && is_float(&a->to));
+        return NULL;
+    }
+    case OP_FILL:
+        REQUIRE(is_float(&((const struct fill_args *)args)->x));
+        return NULL;
+    case OP_QUANTIZE:
+        return check_quantize(args);
+    case OP_SUM_SQUARES: {
+        const struct sum_squares_args *a = args;
+        REQUIRE(is_stat(&a->x) && has_shape(&a->sum, 1, 1) && a->sum.dtype == DTYPE_F64);
+        return NULL;
+    }
+    case OP_GRADIENT_SCALE: {
+        const struct gradient_scale_args *a = args;
+        REQUIRE(a->squares.dtype == DTYPE_F64 && a->squares.rows == 1);
+        REQUIRE(a->total.dtype == DTYPE_F64 && has_shape(&a->total, 1, 2));
+        REQUIRE(tensor_count(&a->scale) == 1 && tensor_count(&a->norm) == 1);
+        return NULL;
+    }
+    case OP_ADAMW:
+        return check_adamw(args);
+    case OP_ALL_REDUCE: {
+        const struct all_reduce_args *a = args;
+        REQUIRE(a->group != NULL && is_stat(&a->x) && tensor_contiguous(&a->x));
+        return NULL;
+    }
+    case OP_REDUCE_SCATTER: {
+        const struct reduce_scatter_args *a = args;
+        REQUIRE(a->group != NULL && is_stat(&a->in) && a->in.dtype == a->out.dtype && tensor_contiguous(&a->in));
+        REQUIRE(a->in.rows == a->group->size && has_shape(&a->out, 1, a->in.cols));
+        return NULL;
+    }
+    case OP_ALL_GATHER: {
+        const struct all_gather_args *a = args;
+        REQUIRE(a->group != NULL && a->in.dtype == a->out.dtype && tensor_contiguous(&a->out));
+        REQUIRE(a->out.rows == a->group->size && has_shape(&a->in, 1, a->out.cols));
+        return NULL;
+    }
+    case OP_BROADCAST: {
+        const struct broadcast_args *a = args;
+        REQUIRE(a->group != NULL && tensor_contiguous(&a->x) && a->root >= 0 && a->root < a->group->size);
+        return NULL;
+    }
+    case OP_COUNT:
+        break;
+    }
+    return "no such op";
+}
+
+const char *op_check(enum op op, const void *args)
+{
+    for (int i = 0; i < table[op].field_count; i++) {
+        const struct tensor *t = op_tensor(op, args, i);
+        if (!tensor_present(t)) {
+            if (!table[op].fields[i].optional)
+                return "a required tensor is absent";
+            continue;
+        }
+        if (t->rows < 0 || t->cols < 0 || (t->rows > 1 && t->stride < t->cols))
+            return "a tensor's rows, cols or stride make no sense";
+    }
+    return check_shapes(op, args);
+}

@@ -1,0 +1,70 @@
+/* A tensor is a matrix view: rows x cols elements with a distance between rows. It owns nothing. A vector of n
+ * elements is 1 x n. A tensor whose data is NULL is absent. */
+#ifndef CORE_TENSOR_H
+#define CORE_TENSOR_H
+
+#include "core/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tensor {
+    void *data; /* address on the executor's device; fixed after planning */
+    enum dtype dtype;
+    int64_t rows;
+    int64_t cols;
+    int64_t stride; /* elements from one row to the next, >= cols */
+};
+
+/* Contiguous view. */
+static inline struct tensor tensor_matrix(void *data, enum dtype dtype, int64_t rows, int64_t cols)
+{
+    return (struct tensor){data, dtype, rows, cols, cols};
+}
+
+static inline struct tensor tensor_vector(void *data, enum dtype dtype, int64_t count)
+{
+    return tensor_matrix(data, dtype, 1, count);
+}
+
+static inline bool tensor_present(const struct tensor *t)
+{
+    return t->data != NULL;
+}
+
+/* Address of element (row, col). */
+static inline void *tensor_at(const struct tensor *t, int64_t row, int64_t col)
+{
+    return (char *)t->data + (row * t->stride + col) * dtype_size(t->dtype);
+}
+
+/* `cols` columns from `first` on. */
+static inline struct tensor tensor_columns(const struct tensor *t, int64_t first, int64_t cols)
+{
+    return (struct tensor){tensor_at(t, 0, first), t->dtype, t->rows, cols, t->stride};
+}
+
+/* `rows` rows from `first` on. */
+static inline struct tensor tensor_rows(const struct tensor *t, int64_t first, int64_t rows)
+{
+    return (struct tensor){tensor_at(t, first, 0), t->dtype, rows, t->cols, t->stride};
+}
+
+static inline int64_t tensor_count(const struct tensor *t)
+{
+    return t->rows * t->cols;
+}
+
+/* Bytes from the first element to the end of the last: what an op that uses the whole view may touch. */
+static inline int64_t tensor_extent(const struct tensor *t)
+{
+    return t->rows > 0 ? ((t->rows - 1) * t->stride + t->cols) * dtype_size(t->dtype) : 0;
+}
+
+static inline bool tensor_contiguous(const struct tensor *t)
+{
+    return t->stride == t->cols || t->rows <= 1;
+}
+
+#endif

@@ -1,0 +1,33 @@
+/* One micro-batch in host memory, in the only form there is: packed rows. A padded row is a row with one segment and
+ * padding outside it. Segment s of the micro-batch covers tokens segment_start[s] .. + segment_length[s] - 1 of the
+ * flattened rows; slots that are not used have length 0. Row r owns slots r * max_segments .. (r + 1) * max_segments - 1,
+ * filled from its first on, in order of position. */
+#ifndef DATA_BATCH_H
+#define DATA_BATCH_H
+
+#include <stdint.h>
+
+enum { BATCH_IGNORED = -100 }; /* a label without a target */
+
+struct batch {
+    int64_t rows;           /* rows of this micro-batch */
+    int64_t row_tokens;     /* tokens per row */
+    int64_t max_segments;   /* segment slots per row */
+    int32_t *tokens;        /* [rows * row_tokens]; padding holds the tokenizer's pad id */
+    int32_t *labels;        /* [rows * row_tokens]; already shifted: what follows the token, or -100 */
+    int32_t *positions;     /* [rows * row_tokens]; restart at 0 in each segment; 0 on padding */
+    int32_t *segment_start; /* [rows * max_segments] */
+    int32_t *segment_length;
+    int64_t valid; /* labels that are not -100 */
+    int64_t real;  /* tokens inside segments */
+};
+
+/* All arrays in one allocation that begins at `tokens`; every row empty (token 0, no segment, no label). */
+void batch_create(struct batch *batch, int64_t rows, int64_t row_tokens, int64_t max_segments);
+/* Bytes of that allocation: what one rank sends another to hand a batch over. */
+int64_t batch_bytes(const struct batch *batch);
+/* Back to empty rows; pad is the token id of padding. */
+void batch_clear(struct batch *batch, int32_t pad);
+void batch_destroy(struct batch *batch);
+
+#endif

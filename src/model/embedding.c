@@ -1,0 +1,31 @@
+#include "model/embedding.h"
+
+static void embedding_forward(struct context *context, struct unit *unit, struct tensor input)
+{
+    (void)input;
+    if (context_wants(context, UNIT_OUTPUT))
+        LAUNCH(context->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = context->batch->tokens,
+               .weight = unit_weight(context, unit, EMBEDDING_TABLE), .y = unit_tensor(context, unit, UNIT_OUTPUT));
+}
+
+static void embedding_backward(struct context *context, struct unit *unit, struct tensor input,
+                               struct tensor output_gradient)
+{
+    (void)input;
+    if (context->gradients & GRADIENT_WEIGHT)
+        LAUNCH(context->stream, EMBEDDING_BACKWARD, embedding_backward, .tokens = context->batch->tokens,
+               .dy = output_gradient, .dweight = unit_gradient(context, unit, EMBEDDING_TABLE),
+               .accumulate = unit_accumulates(unit, EMBEDDING_TABLE));
+}
+
+static const struct unit_class embedding_class = {"embedding", embedding_forward, embedding_backward};
+
+void embedding_declare(struct unit *unit)
+{
+    const struct model_settings *s = unit->settings;
+    unit->class = &embedding_class;
+    unit_declare_weight(unit, EMBEDDING_TABLE, s->vocabulary, s->hidden, STORAGE_MATRIX);
+    unit_declare_parameter(unit, EMBEDDING_TABLE, "model.embed_tokens.weight", s->vocabulary, s->embedding_std, 0);
+    unit->decay[STORAGE_MATRIX] = s->decay_embedding;
+    unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", unit->tokens, s->hidden, ROLE_VALUE);
+}

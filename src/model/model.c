@@ -1,0 +1,61 @@
+#include "model/model.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "model/block.h"
+#include "model/embedding.h"
+#include "model/lm_head.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static struct unit *start_unit(struct model *model, int index, int layer)
+{
+    struct unit *unit = &model->units[index];
+    unit->settings = &model->settings;
+    unit->index = index;
+    unit->layer = layer;
+    unit->tokens = model->tokens;
+    return unit;
+}
+
+void model_create(struct model *model, const struct model_settings *settings, int64_t tokens, int64_t head_tokens)
+{
+    int layers = (int)settings->layers;
+    model->settings = *settings;
+    model->tokens = tokens;
+    model->unit_count = layers + 2;
+    model->units = memory_allocate((int64_t)sizeof *model->units * model->unit_count);
+
+    struct unit *embedding = start_unit(model, 0, -1);
+    embedding_declare(embedding);
+    snprintf(embedding->name, sizeof embedding->name, "embedding");
+    for (int layer = 0; layer < layers; layer++) {
+        struct unit *block = start_unit(model, 1 + layer, layer);
+        block_declare(block);
+        snprintf(block->name, sizeof block->name, "block.%d", layer);
+    }
+    struct unit *head = start_unit(model, layers + 1, -1);
+    lm_head_declare(head, embedding, head_tokens);
+    snprintf(head->name, sizeof head->name, "lm_head");
+}
+
+void model_destroy(struct model *model)
+{
+    memory_free(model->units);
+    model->units = NULL;
+}
+
+double parameter_initial_value(const struct parameter *parameter, uint64_t seed, int64_t index)
+{
+    if (parameter->init_std == 0)
+        return parameter->init_value;
+    struct random_key key = {seed, RANDOM_INIT, random_hash_name(parameter->name)};
+    return parameter->init_std * random_normal(&key, (uint64_t)index);
+}
+
+double rope_table_value(const struct model_settings *settings, int64_t position, int64_t column)
+{
+    int64_t half = settings->head_dim / 2;
+    double angle = (double)position * rope_frequency(&settings->rope, settings->head_dim, column % half);
+    return column < half ? cos(angle) : sin(angle);
+}

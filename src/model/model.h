@@ -1,0 +1,25 @@
+/* A model: its list of units, from the embedding to the head. */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "model/unit.h"
+
+struct model {
+    struct model_settings settings;
+    int64_t tokens; /* of a micro-batch */
+    int unit_count;
+    struct unit *units; /* owned */
+};
+
+/* settings.precision stays borrowed. head_tokens: tokens per chunk of the head. */
+void model_create(struct model *model, const struct model_settings *settings, int64_t tokens, int64_t head_tokens);
+void model_destroy(struct model *model);
+
+/* Initial value of one element of a parameter: keyed by (seed, name, element), so it is the same on every layout.
+ * index: element in the parameter's row-major global tensor. */
+double parameter_initial_value(const struct parameter *parameter, uint64_t seed, int64_t index);
+
+/* The table that rope ops read, [positions, head_dim] values: cosines then sines of position * frequency. */
+double rope_table_value(const struct model_settings *settings, int64_t position, int64_t column);
+
+#endif

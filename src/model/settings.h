@@ -1,0 +1,57 @@
+/* What a model is: sizes, rotary settings, init rule; and the published sizes by name. */
+#ifndef MODEL_SETTINGS_H
+#define MODEL_SETTINGS_H
+
+#include "deck/deck.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Rotary frequencies with Llama 3's rescaling; factor 0 or 1 means none. */
+struct rope_settings {
+    double theta;
+    double factor, low, high; /* factor; low and high frequency factors */
+    int64_t original;         /* original_max_position_embeddings */
+};
+
+/* What a linear's operands are stored as in GEMMs. */
+enum precision { PRECISION_COMPUTE, PRECISION_E4M3 };
+
+struct model_settings {
+    int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
+    bool tied; /* the head's matrix is the embedding's */
+    struct rope_settings rope;
+    double norm_eps;
+    double init_std;                                     /* matrices */
+    double embedding_std;                                /* the embedding */
+    double output_std;                                   /* attention and MLP output projections */
+    bool decay_matrices, decay_vectors, decay_embedding; /* which parameters weight decay reaches */
+    /* Optional table [layers][LINEAR_COUNT of model/block.h]; NULL = all PRECISION_COMPUTE. Borrowed. */
+    const enum precision *precision;
+};
+
+/* From the deck: a preset, then what the deck sets itself. `store_vocabulary` is used where neither says; 0 = unknown.
+ * Errors (user): unknown preset (the known ones are listed), a missing or impossible size, naming the key. */
+int model_settings_from_deck(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary);
+
+/* Elements of all parameters, a tied head counted once. */
+int64_t model_parameter_count(const struct model_settings *settings);
+
+/* Presets in order; NULL after the last. */
+struct model_preset {
+    const char *name;
+    int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
+    bool tied;
+    struct rope_settings rope;
+    double init_std;
+    double norm_eps;
+    int64_t parameters; /* as published */
+};
+const struct model_preset *model_preset_at(int index);
+
+/* Rotation frequency of pair i of head_dim / 2, in radians per position. (Su et al. 2021; Llama 3.1's rescaling as
+ * described by its configuration: wavelengths beyond original / low are stretched by factor, those below
+ * original / high are kept, with a linear blend between.) */
+double rope_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i);
+
+#endif

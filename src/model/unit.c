@@ -1,0 +1,96 @@
+#include "model/unit.h"
+#include "base/error.h"
+
+#include <stdio.h>
+
+static int64_t aligned(int64_t elements)
+{
+    return (elements + UNIT_ALIGNMENT - 1) / UNIT_ALIGNMENT * UNIT_ALIGNMENT;
+}
+
+void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage storage)
+{
+    struct weight *weight = &unit->weights[id];
+    weight->rows = rows;
+    weight->cols = cols;
+    weight->storage = storage;
+    weight->offset = unit->elements[storage];
+    weight->home = unit;
+    unit->elements[storage] += aligned(rows * cols);
+    if (id >= unit->weight_count)
+        unit->weight_count = id + 1;
+}
+
+void unit_declare_parameter(struct unit *unit, int id, const char *name, int64_t rows, double init_std,
+                            double init_value)
+{
+    const struct weight *weight = &unit->weights[id];
+    int64_t above = 0; /* elements of this weight's parameters so far */
+    for (int i = 0; i < unit->parameter_count; i++) {
+        const struct parameter *p = &unit->parameters[i];
+        if (p->storage == weight->storage && p->offset >= weight->offset)
+            above += p->rows * p->cols;
+    }
+    struct parameter *parameter = &unit->parameters[unit->parameter_count++];
+    snprintf(parameter->name, sizeof parameter->name, "%s", name);
+    parameter->rows = rows;
+    parameter->cols = weight->cols;
+    parameter->storage = weight->storage;
+    parameter->offset = weight->offset + above;
+    parameter->init_std = init_std;
+    parameter->init_value = init_value;
+}
+
+void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id)
+{
+    unit->weights[id] = home->weights[home_id];
+    if (id >= unit->weight_count)
+        unit->weight_count = id + 1;
+}
+
+void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols, enum role role)
+{
+    CHECK_BUG(id < UNIT_MAX_TENSORS);
+    unit->tensors[id] = (struct unit_tensor){name, rows, cols, role};
+    if (id >= unit->tensor_count)
+        unit->tensor_count = id + 1;
+}
+
+bool context_wants(struct context *context, int id)
+{
+    context->section = id;
+    return !context->recompute || (context->wanted >> id & 1) != 0;
+}
+
+static enum dtype dtype_of_role(const struct context *context, enum role role)
+{
+    return role == ROLE_VALUE ? context->compute : role == ROLE_STATISTIC ? context->statistic : DTYPE_E4M3;
+}
+
+struct tensor unit_tensor(const struct context *context, const struct unit *unit, int id)
+{
+    const struct unit_tensor *t = &unit->tensors[id];
+    return tensor_matrix(context->address(context, unit, id), dtype_of_role(context, t->role), t->rows, t->cols);
+}
+
+static struct tensor weight_view(const struct weight *weight, void *base, enum dtype dtype)
+{
+    return tensor_matrix((char *)base + weight->offset * dtype_size(dtype), dtype, weight->rows, weight->cols);
+}
+
+struct tensor unit_weight(const struct context *context, const struct unit *unit, int id)
+{
+    const struct weight *weight = &unit->weights[id];
+    return weight_view(weight, weight->home->weight_base[weight->storage], context->compute);
+}
+
+struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id)
+{
+    const struct weight *weight = &unit->weights[id];
+    return weight_view(weight, weight->home->gradient_base[weight->storage], context->statistic);
+}
+
+bool unit_accumulates(const struct unit *unit, int id)
+{
+    return !unit->weights[id].home->gradient_fresh;
+}

@@ -1,0 +1,132 @@
+/* A unit is a piece of a model with a forward and a backward: the embedding, a block, the head. It declares its
+ * parameters, the weights that its ops read and the tensors that it works on; it never allocates, synchronises,
+ * or names a rank, a device or a dtype. It asks for tensors by id and calls ops. */
+#ifndef MODEL_UNIT_H
+#define MODEL_UNIT_H
+
+#include "core/launch.h"
+#include "model/settings.h"
+
+enum { UNIT_MAX_PARAMETERS = 12, UNIT_MAX_WEIGHTS = 8, UNIT_MAX_TENSORS = 64, UNIT_ALIGNMENT = 128 /* elements */ };
+
+/* Where a parameter lives. Each unit has one flat buffer per storage class. */
+enum storage { STORAGE_MATRIX, STORAGE_VECTOR, STORAGE_COUNT };
+
+/* A parameter as files know it. Several parameters may be one weight in memory (q, k and v). */
+struct parameter {
+    char name[96];      /* public name, as Hugging Face spells it; the path in checkpoints */
+    int64_t rows, cols; /* global shape; a vector is 1 x n */
+    enum storage storage;
+    int64_t offset;  /* elements, in the unit's flat buffer */
+    double init_std; /* normal with this deviation; 0 = all init_value */
+    double init_value;
+};
+
+/* A matrix or vector as ops read it: one or more parameters one below the other. Starts at a multiple of 256 bytes. */
+struct weight {
+    int64_t rows, cols;
+    enum storage storage;
+    int64_t offset;    /* elements, in the unit's flat buffer */
+    struct unit *home; /* the unit whose buffers hold it: itself, or the embedding for a tied head */
+};
+
+/* What a unit's tensor holds. Values have the compute dtype, statistics are fp32 (fp64 in the oracle). */
+enum role { ROLE_VALUE, ROLE_STATISTIC, ROLE_QUANTIZED };
+
+struct unit_tensor {
+    const char *name;
+    int64_t rows, cols;
+    enum role role;
+};
+
+/* Ids that every class shares. */
+enum { UNIT_OUTPUT, UNIT_INPUT_GRADIENT, UNIT_FIRST_OWN };
+
+enum gradient_set { GRADIENT_INPUT = 1, GRADIENT_WEIGHT = 2, GRADIENT_BOTH = 3 };
+
+struct context;
+
+struct unit_class {
+    const char *name;
+    /* input: the previous unit's output (absent for the embedding). */
+    void (*forward)(struct context *context, struct unit *unit, struct tensor input);
+    /* output_gradient: absent for the head. Gradients of weights are added to what the unit's buffers hold, or replace
+     * it in the first micro-batch of a step. */
+    void (*backward)(struct context *context, struct unit *unit, struct tensor input, struct tensor output_gradient);
+};
+
+struct unit {
+    const struct unit_class *class;
+    const struct model_settings *settings; /* borrowed */
+    char name[32];
+    int index;      /* place in the model's list */
+    int layer;      /* of a block; -1 for others */
+    int64_t tokens; /* of a micro-batch */
+
+    int parameter_count, weight_count, tensor_count;
+    struct parameter parameters[UNIT_MAX_PARAMETERS];
+    struct weight weights[UNIT_MAX_WEIGHTS];
+    struct unit_tensor tensors[UNIT_MAX_TENSORS];
+    int64_t elements[STORAGE_COUNT]; /* of the flat buffers, padded to UNIT_ALIGNMENT */
+    bool decay[STORAGE_COUNT];       /* does weight decay reach them */
+    int64_t head_tokens;             /* head only: tokens per chunk */
+
+    /* Set by a weight store between acquire and release, and between open and close of gradients. */
+    void *weight_base[STORAGE_COUNT];
+    void *gradient_base[STORAGE_COUNT];
+    bool gradient_fresh; /* the buffers hold nothing yet: the first contribution replaces */
+};
+
+/* The batch of one activation slot, on the device. */
+struct batch_tensors {
+    struct tensor tokens, labels, positions; /* i32 [1, tokens] */
+    struct attention_segments segments;
+    struct tensor total;     /* f64 [1, 2]: sum of losses and number of labels so far */
+    struct tensor discarded; /* the same, for losses that must not be counted */
+};
+
+enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_COUNT };
+
+/* What a unit sees while an action runs. */
+struct context {
+    struct stream *stream;
+    enum pass pass;
+    int slot;        /* of activations */
+    bool recompute;  /* a forward inside backward: only `wanted` sections run */
+    uint64_t wanted; /* ids, when recompute */
+    int section;     /* the id whose section runs now, for the planner */
+    enum gradient_set gradients;
+    const struct batch_tensors *batch;
+    struct tensor rope_table;
+    enum dtype compute, statistic; /* what ROLE_VALUE and ROLE_STATISTIC mean */
+    /* The address of a unit's tensor in this pass and slot; fixed after planning. */
+    void *(*address)(const struct context *context, const struct unit *unit, int id);
+    const void *memory; /* for address */
+};
+
+/* -- Declaring -------------------------------------------------------------------------------------------------- */
+
+/* A new weight of `rows` x `cols`, without parameters yet; returns nothing: ids are the class's enum. */
+void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage storage);
+/* The next rows of weight `id` are the parameter `name` (a printf-like prefix is the caller's business). */
+void unit_declare_parameter(struct unit *unit, int id, const char *name, int64_t rows, double init_std,
+                            double init_value);
+/* The weight is another unit's (tied): its buffers and gradients are used. */
+void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id);
+void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols, enum role role);
+
+/* -- Asking ----------------------------------------------------------------------------------------------------- */
+
+/* True when the section that makes `id` shall run: always, but in a recompute only if wanted. */
+bool context_wants(struct context *context, int id);
+
+/* The unit's tensor `id` in this pass and slot. */
+struct tensor unit_tensor(const struct context *context, const struct unit *unit, int id);
+/* The weight as ops read it; valid between acquire and release. */
+struct tensor unit_weight(const struct context *context, const struct unit *unit, int id);
+/* Its gradient (fp32), valid between open and close. */
+struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id);
+/* Whether a gradient op should add to what is there. */
+bool unit_accumulates(const struct unit *unit, int id);
+
+#endif
