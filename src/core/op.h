@@ -214,7 +214,7 @@ struct adamw_args {
     struct tensor m, v;     /* stat [1, n] */
     struct tensor step;     /* stat [1, ADAMW_STEP_COUNT] */
     struct tensor scale;    /* stat [1, 1] */
-    float beta1, beta2, eps, weight_decay, lr_factor;
+    double beta1, beta2, eps, weight_decay, lr_factor;
 };
 
 /* Collectives, over `group`; every member launches the same ones in the same order. Sums are taken in rank order:

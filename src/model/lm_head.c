@@ -79,8 +79,6 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
            .dx = want_input ? unit_tensor(c, unit, UNIT_INPUT_GRADIENT) : absent,
            .dweight = want_weight ? unit_gradient(c, unit, LM_HEAD_NORM) : absent,
            .accumulate = unit_accumulates(unit, LM_HEAD_NORM));
-    if (want_weight)
-        unit->weights[LM_HEAD_MATRIX].home->gradient_fresh = false; /* a tied embedding adds to what is here now */
 }
 
 static const struct unit_class lm_head_class = {"lm_head", lm_head_forward, lm_head_backward};

@@ -58,7 +58,8 @@ void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t ro
 
 bool context_wants(struct context *context, int id)
 {
-    context->section = id;
+    if (context->enter_section != NULL)
+        context->enter_section(context, id);
     return !context->recompute || (context->wanted >> id & 1) != 0;
 }
 

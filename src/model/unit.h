@@ -94,14 +94,14 @@ struct context {
     int slot;        /* of activations */
     bool recompute;  /* a forward inside backward: only `wanted` sections run */
     uint64_t wanted; /* ids, when recompute */
-    int section;     /* the id whose section runs now, for the planner */
+    void (*enter_section)(struct context *context, int id); /* the planner's, else NULL: a section starts */
     enum gradient_set gradients;
     const struct batch_tensors *batch;
     struct tensor rope_table;
     enum dtype compute, statistic; /* what ROLE_VALUE and ROLE_STATISTIC mean */
     /* The address of a unit's tensor in this pass and slot; fixed after planning. */
     void *(*address)(const struct context *context, const struct unit *unit, int id);
-    const void *memory; /* for address */
+    void *memory; /* for address and enter_section */
 };
 
 /* -- Declaring -------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,126 @@
+/* The input deck: every setting of a run, typed, checked and with a default. A deck is a libconfig file whose groups
+ * are the sections below; key=value on the command line overrides it. One table (deck/table.c) drives the parser, the
+ * checks, `cistron deck` and doc/deck.md, so the meaning, unit and range of each field stand there and only there.
+ *
+ * The deck checks each key by itself; what several keys must agree on is checked where they are used. Every 0 or ""
+ * that stands for something else (a preset's value, "the same as", "off") is kept as 0 or "" here. */
+#ifndef DECK_DECK_H
+#define DECK_DECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { DECK_STRING = 1024, DECK_MAXIMUM_KEYS = 128 };
+
+/* Choices, in the order of their names in the table. */
+enum deck_tied { DECK_TIED_PRESET, DECK_TIED_YES, DECK_TIED_NO };
+enum deck_decay { DECK_DECAY_ALL, DECK_DECAY_MATRICES, DECK_DECAY_MATRICES_NOT_EMBEDDING };
+enum deck_schedule { DECK_SCHEDULE_COSINE, DECK_SCHEDULE_LINEAR, DECK_SCHEDULE_CONSTANT };
+enum deck_rule { DECK_RULE_RECIPE, DECK_RULE_MEGATRON };
+enum deck_format { DECK_FORMAT_PACKED, DECK_FORMAT_PADDED };
+enum deck_special { DECK_SPECIAL_WINDOW, DECK_SPECIAL_SEQUENCE };
+enum deck_device { DECK_DEVICE_AUTO, DECK_DEVICE_CPU, DECK_DEVICE_CUDA };
+enum deck_compute { DECK_COMPUTE_FP32, DECK_COMPUTE_BF16 };
+enum deck_recompute {
+    DECK_RECOMPUTE_NONE,
+    DECK_RECOMPUTE_NORMS,
+    DECK_RECOMPUTE_GATE_UP,
+    DECK_RECOMPUTE_QKV,
+    DECK_RECOMPUTE_ATTENTION,
+    DECK_RECOMPUTE_FULL
+};
+
+/* Plain data without pointers: it may be copied by assignment and sent as bytes between ranks of one build. */
+struct deck {
+    struct {
+        char preset[DECK_STRING];
+        int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
+        int tied; /* enum deck_tied */
+        double rope_theta, norm_eps, init_std;
+        bool scaled_init, spike_no_more;
+        struct {
+            double factor, low, high;
+            int64_t original;
+        } rope_scaling;
+    } model;
+    struct {
+        int64_t steps, global_batch, micro_batch, seed;
+        char resume[DECK_STRING];
+    } train;
+    struct {
+        double lr, beta1, beta2, eps, weight_decay, clip;
+        int decay; /* enum deck_decay */
+    } optimizer;
+    struct {
+        int kind; /* enum deck_schedule */
+        int rule; /* enum deck_rule */
+        int64_t warmup, decay;
+        double min_ratio;
+    } schedule;
+    struct {
+        char train[DECK_STRING], valid[DECK_STRING];
+        int64_t row_tokens, window, overlap, max_segments;
+        int format;         /* enum deck_format */
+        int special_tokens; /* enum deck_special */
+        bool split, mask_degenerate, uppercase_labels, shuffle;
+    } data;
+    struct {
+        int64_t every, rows;
+    } validation;
+    struct {
+        int64_t every, keep;
+    } checkpoint;
+    struct {
+        char folder[DECK_STRING];
+    } output;
+    struct {
+        int64_t every;
+    } log;
+    struct {
+        int kind; /* enum deck_device */
+        int64_t threads;
+    } device;
+    struct {
+        int compute; /* enum deck_compute */
+    } precision;
+    struct {
+        int recompute; /* enum deck_recompute */
+        int64_t head_tokens;
+    } memory;
+    bool given[DECK_MAXIMUM_KEYS]; /* by row of the table: set by the file or an override; read with deck_given */
+};
+
+/* Every key at its default, none given. */
+void deck_defaults(struct deck *deck);
+
+/* Read the file `path`, then apply the `override_count` overrides "key=value" in order (the last one of a key wins).
+ * `deck` is overwritten: defaults where nothing is given. A file's @include names are relative to the folder of the
+ * file that includes. Local; reads files, so let one rank call it and send the deck to the others. Returns ERROR_NONE,
+ * or ERROR_USER with all that is wrong, one line each: "FILE:LINE: key ..." or "command line: ..."; a syntax error
+ * ends the list of a file. After an error the deck's values must not be used. */
+int deck_read(struct deck *deck, const char *path, char *const overrides[], int override_count);
+
+/* The same for a deck held in memory, such as a checkpoint's; `origin` takes the place of FILE in messages. */
+int deck_read_text(struct deck *deck, const char *text, const char *origin, char *const overrides[],
+                   int override_count);
+
+/* Was the key ("model.hidden") set by the file or an override? After reading an effective deck every key was. An
+ * unknown key is a bug of the caller and ends the program. */
+bool deck_given(const struct deck *deck, const char *key);
+
+/* A deck text with every key at its value in `deck`, that deck_read_text turns back into the same values bit for bit.
+ * The caller frees it with free(). */
+char *deck_print_effective(const struct deck *deck);
+
+/* The reference: every key at its default, each on its own line below its comment; it parses as it stands. */
+void deck_print_reference(FILE *file);
+/* The same as Markdown: doc/deck.md. */
+void deck_print_markdown(FILE *file);
+
+/* Compare the decks of a checkpoint and of the run that wants to resume it. Returns how many keys differ among those
+ * that may not change at resume; *differences then holds one line "key model.hidden: 128 in the checkpoint, 256 now"
+ * each (newlines between, none at the end; the caller frees it with free()), else NULL. */
+int deck_compare_for_resume(const struct deck *old, const struct deck *new_, char **differences);
+
+#endif

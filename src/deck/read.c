@@ -1,0 +1,213 @@
+#include "deck/source.h"
+#include "deck/table.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <libconfig.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static void report_unknown(struct deck_source *source, int line, const char *key, bool section)
+{
+    char *nearest = deck_nearest(key, section);
+    deck_source_report(source, line, "key %s: unknown; the nearest known %s is %s", key, section ? "section" : "key",
+                       nearest);
+    free(nearest);
+}
+
+static void report_section(struct deck_source *source, int line, const char *key)
+{
+    deck_source_report(source, line, "key %s: a section of keys, not a value; set its keys one by one", key);
+}
+
+static void set_value(struct deck *deck, struct deck_source *source, int line, const struct deck_row *row,
+                      const struct deck_value *value, const char *shown)
+{
+    if (deck_set(deck, row, value))
+        return;
+    enum { SHOWN = 80 };
+    char *allowed = deck_row_allowed(row);
+    deck_source_report(source, line, "key %s = %.*s%s: must be %s", row->key, SHOWN, shown,
+                       strlen(shown) > SHOWN ? "..." : "", allowed);
+    free(allowed);
+}
+
+/* A setting of the file as a value, and as text for a message (freed with free()). */
+static struct deck_value setting_value(const config_setting_t *setting, char **shown)
+{
+    switch (config_setting_type(setting)) {
+    case CONFIG_TYPE_BOOL: {
+        bool truth = config_setting_get_bool(setting) != 0;
+        *shown = memory_string(truth ? "true" : "false");
+        return (struct deck_value){.kind = DECK_VALUE_BOOL, .truth = truth};
+    }
+    case CONFIG_TYPE_INT:
+    case CONFIG_TYPE_INT64: {
+        long long integer = config_setting_get_int64(setting);
+        *shown = memory_format("%lld", integer);
+        return (struct deck_value){.kind = DECK_VALUE_INTEGER, .integer = integer};
+    }
+    case CONFIG_TYPE_FLOAT: {
+        double real = config_setting_get_float(setting);
+        *shown = deck_real(real);
+        return (struct deck_value){.kind = DECK_VALUE_REAL, .real = real};
+    }
+    case CONFIG_TYPE_STRING: {
+        const char *string = config_setting_get_string(setting);
+        *shown = deck_quote(string);
+        return (struct deck_value){.kind = DECK_VALUE_STRING, .string = string};
+    }
+    case CONFIG_TYPE_GROUP:
+        *shown = memory_string("{ ... }");
+        break;
+    case CONFIG_TYPE_ARRAY:
+        *shown = memory_string("[ ... ]");
+        break;
+    default:
+        *shown = memory_string("( ... )");
+        break;
+    }
+    return (struct deck_value){.kind = DECK_VALUE_OTHER};
+}
+
+/* All settings of a group; `section` is "" at the top, else its name and a dot. */
+static void read_group(struct deck *deck, struct deck_source *source, const config_setting_t *group,
+                       const char *section)
+{
+    for (int i = 0; i < config_setting_length(group); i++) {
+        const config_setting_t *setting = config_setting_get_elem(group, (unsigned int)i);
+        const char *name = config_setting_name(setting);
+        int line = (int)config_setting_source_line(setting);
+        /* A repeated key was renamed NAME*N by the scan and its fault noted; its content is checked all the same. */
+        char *key = memory_format("%s%.*s", section, (int)strcspn(name, "*"), name);
+        const struct deck_row *row = deck_find(key);
+        if (row != NULL) {
+            char *shown;
+            struct deck_value value = setting_value(setting, &shown);
+            set_value(deck, source, line, row, &value, shown);
+            free(shown);
+        } else if (!deck_is_section(key)) {
+            report_unknown(source, line, key, config_setting_is_group(setting));
+        } else if (!config_setting_is_group(setting)) {
+            report_section(source, line, key);
+        } else {
+            char *inner = memory_format("%s.", key);
+            read_group(deck, source, setting, inner);
+            free(inner);
+        }
+        free(key);
+    }
+}
+
+static void read_source(struct deck *deck, struct deck_source *source)
+{
+    if (source->broken)
+        return;
+    config_t config;
+    config_init(&config);
+    locale_t c = uselocale((locale_t)0);
+    bool parsed = config_read_string(&config, source->text) == CONFIG_TRUE;
+    uselocale(c); /* libconfig 1.5 leaves the thread with the global locale instead of the one it found */
+    if (parsed) {
+        read_group(deck, source, config_root_setting(&config), "");
+    } else {
+        int line = config_error_line(&config);
+        deck_source_report(source,
+                           line < 1               ? 1
+                           : line > source->lines ? source->lines
+                                                  : line,
+                           "%s here or just before; a deck reads: optimizer : { lr = 1e-3; }; with strings in double "
+                           "quotes",
+                           config_error_text(&config));
+    }
+    config_destroy(&config);
+}
+
+/* The text of an override as the row's type wants it; DECK_VALUE_OTHER if it is not of that type. `scratch` holds a
+ * string without its quotes. */
+static struct deck_value override_value(const struct deck_row *row, const char *text, char **scratch)
+{
+    struct deck_value other = {.kind = DECK_VALUE_OTHER};
+    char *end;
+    size_t length = strlen(text);
+    switch (row->type) {
+    case DECK_TYPE_BOOL:
+        if (strcasecmp(text, "true") != 0 && strcasecmp(text, "false") != 0)
+            return other;
+        return (struct deck_value){.kind = DECK_VALUE_BOOL, .truth = strcasecmp(text, "true") == 0};
+    case DECK_TYPE_INT: {
+        errno = 0;
+        int base = strncasecmp(text, "0x", 2) == 0 ? 16 : 10;
+        struct deck_value value = {.kind = DECK_VALUE_INTEGER, .integer = strtoll(text, &end, base)};
+        bool some = end != text && errno == 0;
+        end += *end == 'L';
+        return some && *end == '\0' ? value : other;
+    }
+    case DECK_TYPE_REAL: {
+        struct deck_value value = {.kind = DECK_VALUE_REAL, .real = strtod(text, &end)};
+        return end != text && *end == '\0' ? value : other;
+    }
+    case DECK_TYPE_STRING:
+    case DECK_TYPE_CHOICE:
+        break;
+    }
+    bool quoted = length >= 2 && text[0] == '"' && text[length - 1] == '"';
+    *scratch = quoted ? memory_format("%.*s", (int)length - 2, text + 1) : memory_string(text);
+    return (struct deck_value){.kind = DECK_VALUE_STRING, .string = *scratch};
+}
+
+static void read_override(struct deck *deck, struct deck_source *source, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    if (equals == NULL) {
+        deck_source_report(source, DECK_COMMAND_LINE, "%s: an override reads key=value", text);
+        return;
+    }
+    char *key = memory_format("%.*s", (int)(equals - text), text), *scratch = NULL;
+    const struct deck_row *row = deck_find(key);
+    if (row != NULL) {
+        struct deck_value value = override_value(row, equals + 1, &scratch);
+        set_value(deck, source, DECK_COMMAND_LINE, row, &value, equals + 1);
+    } else if (deck_is_section(key)) {
+        report_section(source, DECK_COMMAND_LINE, key);
+    } else {
+        report_unknown(source, DECK_COMMAND_LINE, key, false);
+    }
+    free(scratch);
+    free(key);
+}
+
+/* Parse what `source` holds, apply the overrides, give the verdict, and free the source. */
+static int finish(struct deck *deck, struct deck_source *source, char *const overrides[], int override_count)
+{
+    read_source(deck, source);
+    for (int i = 0; i < override_count; i++)
+        read_override(deck, source, overrides[i]);
+    int code = deck_source_verdict(source);
+    deck_source_destroy(source);
+    return code;
+}
+
+int deck_read(struct deck *deck, const char *path, char *const overrides[], int override_count)
+{
+    struct deck_source source = {0};
+    locale_t previous = deck_locale_enter();
+    deck_defaults(deck);
+    int code = deck_source_add_file(&source, path);
+    if (code == ERROR_NONE)
+        code = finish(deck, &source, overrides, override_count);
+    deck_locale_leave(previous);
+    return code;
+}
+
+int deck_read_text(struct deck *deck, const char *text, const char *origin, char *const overrides[], int override_count)
+{
+    struct deck_source source = {0};
+    locale_t previous = deck_locale_enter();
+    deck_defaults(deck);
+    deck_source_add_text(&source, text, origin);
+    int code = finish(deck, &source, overrides, override_count);
+    deck_locale_leave(previous);
+    return code;
+}

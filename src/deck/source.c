@@ -1,0 +1,332 @@
+#include "deck/source.h"
+#include "deck/table.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEEPEST_INCLUDE = 10, LARGEST_FILE = 1 << 20 };
+
+static void scan(struct deck_source *source, const char *text, int file, int depth);
+
+void deck_source_report(struct deck_source *source, int line, const char *format, ...)
+{
+    char *message = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&message, format, arguments) < 0)
+        error_fatal("out of memory: a message about the deck");
+    va_end(arguments);
+    int order = source->fault_count++;
+    source->faults = memory_grow(source->faults, source->fault_count * (int64_t)sizeof *source->faults);
+    char *text;
+    if (line == DECK_COMMAND_LINE) {
+        text = memory_format("command line: %s", message);
+    } else {
+        struct deck_place place = source->places[line - 1];
+        text = memory_format("%s:%d: %s", source->files[place.file], place.line, message);
+    }
+    source->faults[order] = (struct deck_fault){.line = line, .order = order, .text = text};
+    free(message);
+}
+
+static int compare_faults(const void *a, const void *b)
+{
+    const struct deck_fault *x = a, *y = b;
+    return x->line != y->line ? (x->line > y->line) - (x->line < y->line) : x->order - y->order;
+}
+
+int deck_source_verdict(struct deck_source *source)
+{
+    if (source->fault_count == 0)
+        return ERROR_NONE;
+    qsort(source->faults, (size_t)source->fault_count, sizeof *source->faults, compare_faults);
+    char *all = memory_string(source->faults[0].text);
+    for (int i = 1; i < source->fault_count; i++) {
+        char *longer = memory_format("%s\n%s", all, source->faults[i].text);
+        free(all);
+        all = longer;
+    }
+    int code = error_user("%s", all);
+    free(all);
+    return code;
+}
+
+void deck_source_destroy(struct deck_source *source)
+{
+    for (int i = 0; i < source->file_count; i++)
+        free(source->files[i]);
+    for (int i = 0; i < source->setting_count; i++)
+        free(source->settings[i].key);
+    for (int i = 0; i < source->fault_count; i++)
+        free(source->faults[i].text);
+    free(source->files);
+    free(source->settings);
+    free(source->faults);
+    free(source->places);
+    free(source->text);
+    free(source->section);
+    free(source->key);
+    *source = (struct deck_source){0};
+}
+
+static void append(struct deck_source *source, const char *bytes, int64_t count)
+{
+    source->text = memory_grow(source->text, source->length + count + 1);
+    memcpy(source->text + source->length, bytes, (size_t)count);
+    source->length += count;
+    source->text[source->length] = '\0';
+}
+
+static void add_place(struct deck_source *source, int file, int line)
+{
+    source->places = memory_grow(source->places, (source->lines + 1) * (int64_t)sizeof *source->places);
+    source->places[source->lines++] = (struct deck_place){.file = file, .line = line};
+}
+
+/* What follows in the flat text comes from this line of a file, and stands on a flat line of its own. */
+static void begin_line(struct deck_source *source, int file, int line)
+{
+    if (source->length > 0 && source->text[source->length - 1] != '\n')
+        append(source, "\n", 1);
+    else if (source->lines > 0)
+        source->lines--; /* the last one is still empty */
+    add_place(source, file, line);
+}
+
+enum token { TOKEN_OTHER, TOKEN_STRING, TOKEN_COMMENT, TOKEN_NAME, TOKEN_INTEGER, TOKEN_REAL, TOKEN_INCLUDE };
+
+/* The token at p and its bytes, by libconfig's rules; *closed is false for a string or comment without an end. */
+static enum token next_token(const char *p, int64_t *bytes, bool *closed)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ*0123456789_-";
+    const int first_letters = 53; /* a name begins with one of these, and goes on with any */
+    *closed = true;
+    *bytes = 1;
+    if (*p == '#' || strncmp(p, "//", 2) == 0) {
+        *bytes = (int64_t)strcspn(p, "\n");
+        return TOKEN_COMMENT;
+    }
+    if (strncmp(p, "/*", 2) == 0) {
+        const char *end = strstr(p + 2, "*/");
+        *closed = end != NULL;
+        *bytes = end != NULL ? end + 2 - p : (int64_t)strlen(p);
+        return TOKEN_COMMENT;
+    }
+    if (*p == '"') {
+        const char *end = p + 1;
+        while (*end != '"' && *end != '\0')
+            end += *end == '\\' && end[1] != '\0' ? 2 : 1;
+        *closed = *end == '"';
+        *bytes = end - p + *closed;
+        return TOKEN_STRING;
+    }
+    if (strncmp(p, "@include", 8) == 0) {
+        *bytes = 8;
+        return TOKEN_INCLUDE;
+    }
+    if (memchr(letters, *p, first_letters) != NULL) {
+        *bytes = (int64_t)strspn(p, letters);
+        return TOKEN_NAME;
+    }
+    bool hexadecimal = p[0] == '0' && (p[1] == 'x' || p[1] == 'X');
+    size_t sign = *p == '+' || *p == '-';
+    size_t count = hexadecimal ? 2 + strspn(p + 2, "0123456789abcdefABCDEF") : sign + strspn(p + sign, "0123456789");
+    if (!hexadecimal && p[count] != '\0' && strchr(".eE", p[count]) != NULL && (count > sign || p[count] == '.')) {
+        *bytes = (int64_t)strspn(p, "+-.eE0123456789");
+        return TOKEN_REAL;
+    }
+    if (count == sign)
+        return TOKEN_OTHER;
+    for (int i = 0; i < 2 && p[count] == 'L'; i++)
+        count++;
+    *bytes = (int64_t)count;
+    return TOKEN_INTEGER;
+}
+
+static void scan_integer(struct deck_source *source, const char *token, int64_t bytes)
+{
+    bool wide = token[bytes - 1] == 'L';
+    errno = 0;
+    long long value = strtoll(token, NULL, strncmp(token, "0x", 2) == 0 || strncmp(token, "0X", 2) == 0 ? 16 : 10);
+    if (errno == ERANGE) {
+        /* Past 64 bits: as a real it keeps its size, a real key may hold it, and an int key refuses it. */
+        char real[40];
+        append(source, real, snprintf(real, sizeof real, "%.17e", strtod(token, NULL)));
+        return;
+    }
+    append(source, token, bytes);
+    if (!wide && value != (int32_t)value) {
+        deck_source_report(source, source->lines, "key %s = %.*s: an integer past 32 bits ends in L; write %.*sL",
+                           source->key != NULL ? source->key : "", (int)bytes, token, (int)bytes, token);
+        append(source, "L", 1);
+    }
+}
+
+static void scan_key(struct deck_source *source, const char *name, int64_t bytes)
+{
+    append(source, name, bytes);
+    free(source->key);
+    source->key = memory_format("%s%.*s", source->section != NULL ? source->section : "", (int)bytes, name);
+    if (memchr(name, '*', (size_t)bytes) != NULL)
+        deck_source_report(source, source->lines, "key %s: no key has a * in it", source->key);
+    for (int i = 0; i < source->setting_count; i++)
+        if (strcmp(source->settings[i].key, source->key) == 0) {
+            struct deck_place first = source->places[source->settings[i].line - 1];
+            deck_source_report(source, source->lines, "key %s: given twice, first at %s:%d; keep one", source->key,
+                               source->files[first.file], first.line);
+            char suffix[24];
+            append(source, suffix, snprintf(suffix, sizeof suffix, "*%d", source->fault_count));
+            return;
+        }
+    source->settings = memory_grow(source->settings, (source->setting_count + 1) * (int64_t)sizeof *source->settings);
+    source->settings[source->setting_count++] =
+        (struct deck_setting){.key = memory_string(source->key), .line = source->lines};
+}
+
+/* Follow the sections: where a name is a key, and of which section. */
+static void scan_mark(struct deck_source *source, char mark)
+{
+    if (mark == '=' || mark == ':') {
+        source->in_value = true;
+    } else if (mark == '[' || mark == '(' || (mark == '{' && source->list_depth > 0)) {
+        source->list_depth++;
+    } else if (source->list_depth > 0 && (mark == ']' || mark == ')' || mark == '}')) {
+        source->list_depth--;
+        source->in_value = false;
+    } else if (mark == '{') {
+        free(source->section);
+        source->section = memory_format("%s.", source->key != NULL ? source->key : "");
+        source->in_value = false;
+    } else if (mark == '}' && source->section != NULL && source->section[0] != '\0') {
+        char *dot = source->section + strlen(source->section) - 1;
+        while (dot > source->section && dot[-1] != '.')
+            dot--;
+        *dot = '\0';
+        source->in_value = false;
+    }
+}
+
+/* The text of a file, freed with free(), or NULL with *why (static or strerror's). A deck is text of moderate size:
+ * what is not, a checkpoint given for a deck above all, is refused by name instead of by a syntax error. */
+static char *read_text(const char *path, const char **why)
+{
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        *why = strerror(errno);
+        return NULL;
+    }
+    char *text = memory_grow(NULL, LARGEST_FILE + 1);
+    errno = 0;
+    size_t bytes = fread(text, 1, LARGEST_FILE + 1, file);
+    *why = NULL;
+    if (ferror(file))
+        *why = errno == EISDIR ? "it is a folder, not a deck" : strerror(errno);
+    fclose(file);
+    for (size_t i = 0; i < bytes && *why == NULL; i++)
+        if ((unsigned char)text[i] < ' ' && memchr("\t\n\r\f", text[i], 4) == NULL)
+            *why = "it is a binary file, not a deck";
+    if (*why == NULL && bytes > LARGEST_FILE)
+        *why = "it is larger than 1 MiB, which no deck is";
+    if (*why != NULL) {
+        free(text);
+        return NULL;
+    }
+    text[bytes] = '\0';
+    return text;
+}
+
+static int add_name(struct deck_source *source, const char *name)
+{
+    source->files = memory_grow(source->files, (source->file_count + 1) * (int64_t)sizeof *source->files);
+    source->files[source->file_count] = memory_string(name);
+    return source->file_count++;
+}
+
+static void fail(struct deck_source *source, int line, const char *what, const char *name, const char *why)
+{
+    source->broken = true;
+    deck_source_report(source, line, "%s%s%s%s", what, name, name[0] != '\0' ? ": " : "", why);
+}
+
+/* Expand the @include at p, its flat line being the last one; returns the bytes of text it took. */
+static int64_t scan_include(struct deck_source *source, const char *p, int file, int depth)
+{
+    const char *name = p + 8 + strspn(p + 8, " \t");
+    int64_t bytes;
+    bool closed;
+    if (*name != '"' || next_token(name, &bytes, &closed) != TOKEN_STRING || !closed ||
+        memchr(name, '\n', (size_t)bytes) != NULL) {
+        fail(source, source->lines, "", "", "syntax error: write @include \"FILE\" on one line");
+        return 8;
+    }
+    const char *base = source->files[file], *slash = strrchr(base, '/');
+    int folder = slash == NULL || name[1] == '/' ? 0 : (int)(slash + 1 - base);
+    char *path = memory_format("%.*s%.*s", folder, base, (int)bytes - 2, name + 1);
+    const char *why = "files include each other too deep, or in a circle";
+    char *text = depth < DEEPEST_INCLUDE ? read_text(path, &why) : NULL;
+    if (text == NULL)
+        fail(source, source->lines, "@include ", path, why);
+    else
+        scan(source, text, add_name(source, path), depth + 1);
+    free(text);
+    free(path);
+    return name + bytes - p;
+}
+
+static void scan(struct deck_source *source, const char *text, int file, int depth)
+{
+    int line = 1;
+    begin_line(source, file, line);
+    for (const char *p = text; *p != '\0' && !source->broken;) {
+        int64_t bytes;
+        bool closed;
+        enum token token = next_token(p, &bytes, &closed);
+        if (!closed) {
+            fail(source, source->lines, "", "",
+                 token == TOKEN_STRING ? "syntax error: this string does not end"
+                                       : "syntax error: this comment does not end");
+            return;
+        }
+        if (token == TOKEN_INCLUDE) {
+            p += scan_include(source, p, file, depth);
+            begin_line(source, file, line);
+            continue;
+        }
+        if (token == TOKEN_INTEGER)
+            scan_integer(source, p, bytes);
+        else if (token == TOKEN_NAME && !source->in_value && source->list_depth == 0)
+            scan_key(source, p, bytes);
+        else
+            for (int64_t i = 0; i < bytes; i++) {
+                append(source, p + i, 1);
+                if (p[i] == '\n')
+                    add_place(source, file, ++line);
+            }
+        if (token == TOKEN_OTHER)
+            scan_mark(source, *p);
+        else if (token != TOKEN_COMMENT && source->list_depth == 0)
+            source->in_value = false;
+        p += bytes;
+    }
+}
+
+int deck_source_add_file(struct deck_source *source, const char *path)
+{
+    const char *why;
+    char *text = read_text(path, &why);
+    if (text == NULL)
+        return error_user("deck %s: %s", path, why);
+    deck_source_add_text(source, text, path);
+    free(text);
+    return ERROR_NONE;
+}
+
+void deck_source_add_text(struct deck_source *source, const char *text, const char *origin)
+{
+    append(source, "", 0); /* an empty deck is a text too */
+    scan(source, text, add_name(source, origin), 0);
+}

@@ -1,0 +1,149 @@
+#include "deck/table.h"
+
+#include <math.h>
+
+/* The name makes both the key and the field, so the two cannot differ. */
+#define KEY(name) .key = #name, .offset = offsetof(struct deck, name)
+#define BOOL(name, value) KEY(name), .type = DECK_TYPE_BOOL, .number = value
+#define INT(name, value, from, to) KEY(name), .type = DECK_TYPE_INT, .number = value, .minimum = from, .maximum = to
+#define REAL(name, value, from, to) KEY(name), .type = DECK_TYPE_REAL, .number = value, .minimum = from, .maximum = to
+#define STRING(name, value) KEY(name), .type = DECK_TYPE_STRING, .string = value
+#define CHOICE(name, value, ...)                                                                                       \
+    KEY(name), .type = DECK_TYPE_CHOICE, .number = value, .choices = (const char *const[])                             \
+    {                                                                                                                  \
+        __VA_ARGS__, NULL                                                                                              \
+    }
+
+#define LARGE 1099511627776.0    /* 2^40: beyond any size or count of a run */
+#define INDEX 2147483647.0       /* what a 32-bit index reaches */
+#define EXACT 9007199254740992.0 /* 2^53: the largest bound a double holds exactly */
+
+const struct deck_row deck_table[] = {
+    {STRING(model.preset, ""),
+     .doc = "Name of a published model whose sizes are taken; \"\" for none. Keys of this section that are set replace "
+            "the preset's values."},
+    {INT(model.layers, 0, 0, LARGE), .doc = "Transformer blocks; 0 takes the preset's."},
+    {INT(model.hidden, 0, 0, LARGE), .doc = "Width of the residual stream; 0 takes the preset's."},
+    {INT(model.ffn, 0, 0, LARGE), .doc = "Inner width of the MLP; 0 takes the preset's."},
+    {INT(model.heads, 0, 0, LARGE), .doc = "Query heads of attention; 0 takes the preset's."},
+    {INT(model.kv_heads, 0, 0, LARGE),
+     .doc = "Key and value heads, shared by groups of query heads; 0 takes the preset's, or model.heads without one."},
+    {INT(model.head_dim, 0, 0, LARGE),
+     .doc = "Width of a head; 0 takes the preset's, or model.hidden / model.heads without one."},
+    {INT(model.vocabulary, 0, 0, INDEX), .unit = "tokens",
+     .doc = "Rows of the embedding; 0 takes the preset's, or the token store's vocabulary without one."},
+    {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"),
+     .doc = "Whether the head shares the embedding's matrix."},
+    {REAL(model.rope_theta, 0, 0, INFINITY),
+     .doc = "Base of the rotary frequencies; 0 takes the preset's, or 10000 without one."},
+    {REAL(model.norm_eps, 0, 0, 1),
+     .doc = "Added to the mean square inside RMSNorm; 0 takes the preset's, or 1e-5 without one."},
+    {REAL(model.init_std, 0, 0, INFINITY),
+     .doc = "Standard deviation of the initial matrices; 0 takes the preset's, or 0.02 without one."},
+    {BOOL(model.scaled_init, false),
+     .doc = "Divide the initial standard deviation of the attention and MLP output projections by sqrt(2 layers)."},
+    {BOOL(model.spike_no_more, false),
+     .doc = "Against loss spikes: start the embedding with standard deviation 1, untie the head, and keep weight decay "
+            "off the embedding."},
+    {REAL(model.rope_scaling.factor, 0, 0, INFINITY),
+     .doc = "Llama 3's stretching of long rotary wavelengths by this factor; 0 takes the preset's, or no stretching "
+            "without one."},
+    {REAL(model.rope_scaling.low, 0, 0, INFINITY),
+     .doc = "Wavelengths beyond original / low are stretched by the whole factor; 0 takes the preset's."},
+    {REAL(model.rope_scaling.high, 0, 0, INFINITY),
+     .doc = "Wavelengths below original / high are left alone; 0 takes the preset's."},
+    {INT(model.rope_scaling.original, 0, 0, LARGE), .unit = "tokens",
+     .doc = "Context length of the training before the stretching; 0 takes the preset's."},
+
+    {INT(train.steps, 1000, 1, LARGE), .unit = "steps", .may_change = true, .doc = "The step at which the run ends."},
+    {INT(train.global_batch, 16, 1, INDEX), .unit = "rows", .may_change = true,
+     .doc = "Rows of data.row_tokens tokens that one step learns from, over all ranks and micro-batches."},
+    {INT(train.micro_batch, 4, 1, INDEX), .unit = "rows", .may_change = true,
+     .doc = "Rows that one rank works on at a time; gradients accumulate until the global batch is through."},
+    {INT(train.seed, 42, 0, EXACT), .doc = "Seed of the initial weights and of the data's order."},
+    {STRING(train.resume, "auto"), .may_change = true,
+     .doc = "\"auto\" goes on from the newest good checkpoint of output.folder or starts afresh; \"never\" starts "
+            "afresh and refuses a folder that holds a run; else the checkpoint file or run folder to go on from."},
+
+    {REAL(optimizer.lr, 1e-3, 0, INFINITY), .above_minimum = true, .may_change = true,
+     .doc = "Peak learning rate of AdamW."},
+    {REAL(optimizer.beta1, 0.9, 0, 1), .below_maximum = true, .may_change = true,
+     .doc = "Decay of the first moment per step."},
+    {REAL(optimizer.beta2, 0.95, 0, 1), .below_maximum = true, .may_change = true,
+     .doc = "Decay of the second moment per step."},
+    {REAL(optimizer.eps, 1e-8, 0, INFINITY), .above_minimum = true, .may_change = true,
+     .doc = "Added to the root of the second moment."},
+    {REAL(optimizer.weight_decay, 0.1, 0, INFINITY), .may_change = true,
+     .doc = "Decoupled weight decay, multiplied by the learning rate; 0 is off."},
+    {CHOICE(optimizer.decay, DECK_DECAY_MATRICES, "all", "matrices", "matrices_not_embedding"), .may_change = true,
+     .doc = "The parameters that weight decay reaches."},
+    {REAL(optimizer.clip, 1.0, 0, INFINITY), .may_change = true,
+     .doc = "Gradients are scaled down to this global L2 norm; 0 is off."},
+
+    {CHOICE(schedule.kind, DECK_SCHEDULE_COSINE, "cosine", "linear", "constant"), .may_change = true,
+     .doc = "Shape of the learning rate's fall after the warm-up."},
+    {CHOICE(schedule.rule, DECK_RULE_RECIPE, "recipe", "megatron"), .may_change = true,
+     .doc = "Factor of update s, counted from 0, in the warm-up: \"recipe\" s / warmup, so that the first update has "
+            "rate 0; \"megatron\" (s + 1) / warmup."},
+    {INT(schedule.warmup, 0, 0, LARGE), .unit = "steps", .may_change = true,
+     .doc = "Length of the linear warm-up from 0 to optimizer.lr."},
+    {INT(schedule.decay, 0, 0, LARGE), .unit = "steps", .may_change = true,
+     .doc = "Length of the fall after the warm-up; 0 takes the rest of train.steps."},
+    {REAL(schedule.min_ratio, 0.05, 0, 1), .may_change = true,
+     .doc = "The learning rate's end, as a part of optimizer.lr."},
+
+    {STRING(data.train, ""), .may_change = true,
+     .doc = "Token store to learn from, made by `cistron prepare`. A resumed run may name another path of the same "
+            "store."},
+    {STRING(data.valid, ""), .may_change = true, .doc = "Token store to validate on; \"\" for none."},
+    {INT(data.row_tokens, 1024, 1, INDEX), .unit = "tokens",
+     .doc = "Length of a row, the unit that batches are made of; a multiple of 16."},
+    {INT(data.window, 0, 0, INDEX), .unit = "tokens",
+     .doc = "Longest piece of a sequence, special tokens included; 0 takes data.row_tokens."},
+    {INT(data.overlap, 0, 0, INDEX), .unit = "tokens", .doc = "Tokens that neighbouring windows of a sequence share."},
+    {INT(data.max_segments, 64, 1, INDEX), .doc = "Most pieces in one row; the row is closed when it holds so many."},
+    {CHOICE(data.format, DECK_FORMAT_PACKED, "packed", "padded"),
+     .doc = "\"packed\" rows hold windows end to end, \"padded\" rows one window each and padding."},
+    {BOOL(data.split, true),
+     .doc = "Packed rows: cut a window that does not fit and carry its rest to the next row, instead of padding."},
+    {CHOICE(data.special_tokens, DECK_SPECIAL_WINDOW, "window", "sequence"),
+     .doc = "Begin and end tokens stand around every window, or only at the ends of whole sequences."},
+    {BOOL(data.mask_degenerate, true), .doc = "Do not learn to predict anything but A, C, G, T, a, c, g, t."},
+    {BOOL(data.uppercase_labels, false), .doc = "Predict upper case for lower-case letters; inputs stay as they are."},
+    {BOOL(data.shuffle, true), .doc = "Draw windows in a random order, another one each epoch; false keeps the "
+                                      "store's order."},
+
+    {INT(validation.every, 0, 0, LARGE), .unit = "steps", .may_change = true,
+     .doc = "Validate on data.valid each time so many steps are done; 0 is never."},
+    {INT(validation.rows, 64, 0, LARGE), .unit = "rows", .may_change = true,
+     .doc = "Rows of the fixed validation set, from the store's start; 0 takes all."},
+
+    {INT(checkpoint.every, 0, 0, LARGE), .unit = "steps", .may_change = true,
+     .doc = "Write a checkpoint each time so many steps are done; 0 writes only at the end."},
+    {INT(checkpoint.keep, 3, 1, LARGE), .unit = "files", .may_change = true,
+     .doc = "The newest checkpoints that are kept; older ones are removed."},
+
+    {STRING(output.folder, "run"), .may_change = true, .doc = "Folder of the run's log, deck and checkpoints."},
+
+    {INT(log.every, 10, 1, LARGE), .unit = "steps", .may_change = true, .doc = "Print a line each so many steps."},
+
+    {CHOICE(device.kind, DECK_DEVICE_AUTO, "auto", "cpu", "cuda"), .may_change = true,
+     .doc = "What computes; \"auto\" takes CUDA where the build and the machine have it."},
+    {INT(device.threads, 0, 0, 65536), .may_change = true,
+     .doc = "CPU threads of a rank; 0 shares the CPUs of the affinity mask out among the ranks of the node."},
+
+    {CHOICE(precision.compute, DECK_COMPUTE_FP32, "fp32", "bf16"), .may_change = true,
+     .doc = "Storage of activations and of the weights that matrix products read; master weights and sums are fp32."},
+
+    {CHOICE(memory.recompute, DECK_RECOMPUTE_NORMS, "none", "norms", "gate_up", "qkv", "attention", "full"),
+     .may_change = true,
+     .doc = "What backward computes again instead of keeping it, each name including those before it: norm and "
+            "activation outputs, the MLP's first product, the q, k, v product, attention, everything but a block's "
+            "input. Results do not change by a bit."},
+    {INT(memory.head_tokens, 1024, 1, INDEX), .unit = "tokens", .may_change = true,
+     .doc = "Tokens whose logits are in memory at a time."},
+};
+
+const int deck_table_rows = sizeof deck_table / sizeof deck_table[0];
+
+_Static_assert(sizeof deck_table / sizeof deck_table[0] <= DECK_MAXIMUM_KEYS, "struct deck has a mark for each key");

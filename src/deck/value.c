@@ -1,0 +1,260 @@
+/* What can be asked of the table and of one of its rows. */
+#include "deck/table.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct deck_row *deck_find(const char *key)
+{
+    for (int i = 0; i < deck_table_rows; i++)
+        if (strcmp(deck_table[i].key, key) == 0)
+            return &deck_table[i];
+    return NULL;
+}
+
+bool deck_is_section(const char *name)
+{
+    size_t length = strlen(name);
+    for (int i = 0; i < deck_table_rows; i++)
+        if (strncmp(deck_table[i].key, name, length) == 0 && deck_table[i].key[length] == '.')
+            return true;
+    return false;
+}
+
+/* Levenshtein distance of the first `a_length` bytes of a and `b_length` of b. */
+static int edit_distance(const char *a, int a_length, const char *b, int b_length)
+{
+    int *row = memory_grow(NULL, (b_length + 1) * (int64_t)sizeof *row);
+    for (int j = 0; j <= b_length; j++)
+        row[j] = j;
+    for (int i = 1; i <= a_length; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= b_length; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    int distance = row[b_length];
+    free(row);
+    return distance;
+}
+
+static int last_part(const char *key, int length)
+{
+    while (length > 0 && key[length - 1] != '.')
+        length--;
+    return length;
+}
+
+char *deck_nearest(const char *wrong, bool section)
+{
+    enum { LONGEST = 200 }; /* beyond it a key is wrong enough for its start to decide */
+    int length = (int)strnlen(wrong, LONGEST), part = last_part(wrong, length), best = -1;
+    const char *nearest = NULL;
+    int nearest_length = 0;
+    for (int i = 0; i < deck_table_rows; i++) {
+        const char *key = deck_table[i].key;
+        int key_length = (int)strlen(key), key_part = last_part(key, key_length);
+        if (section) {
+            key_length = key_part - 1;
+            key_part = last_part(key, key_length);
+        }
+        int distance = edit_distance(wrong, length, key, key_length);
+        /* The right name in a wrong section is a near miss too. */
+        int parts = 1 + edit_distance(wrong + part, length - part, key + key_part, key_length - key_part);
+        if (parts < distance)
+            distance = parts;
+        if (best < 0 || distance < best) {
+            best = distance;
+            nearest = key;
+            nearest_length = key_length;
+        }
+    }
+    return memory_format("%.*s", nearest_length, nearest);
+}
+
+static bool in_range(const struct deck_row *row, double value)
+{
+    bool above = row->above_minimum ? value > row->minimum : value >= row->minimum;
+    bool below = row->below_maximum ? value < row->maximum : value <= row->maximum;
+    return isfinite(value) && above && below;
+}
+
+bool deck_set(struct deck *deck, const struct deck_row *row, const struct deck_value *value)
+{
+    void *field = (char *)deck + row->offset;
+    switch (row->type) {
+    case DECK_TYPE_BOOL:
+        if (value->kind != DECK_VALUE_BOOL)
+            return false;
+        *(bool *)field = value->truth;
+        break;
+    case DECK_TYPE_INT:
+        if (value->kind != DECK_VALUE_INTEGER || !in_range(row, (double)value->integer))
+            return false;
+        *(int64_t *)field = value->integer;
+        break;
+    case DECK_TYPE_REAL: {
+        double real = value->kind == DECK_VALUE_INTEGER ? (double)value->integer : value->real;
+        if ((value->kind != DECK_VALUE_INTEGER && value->kind != DECK_VALUE_REAL) || !in_range(row, real))
+            return false;
+        *(double *)field = real;
+        break;
+    }
+    case DECK_TYPE_STRING:
+        if (value->kind != DECK_VALUE_STRING || strlen(value->string) >= DECK_STRING)
+            return false;
+        /* strncpy clears what an earlier, longer value left behind: equal decks are equal bytes. */
+        strncpy(field, value->string, DECK_STRING);
+        break;
+    case DECK_TYPE_CHOICE: {
+        if (value->kind != DECK_VALUE_STRING)
+            return false;
+        int choice = 0;
+        while (row->choices[choice] != NULL && strcmp(row->choices[choice], value->string) != 0)
+            choice++;
+        if (row->choices[choice] == NULL)
+            return false;
+        *(int *)field = choice;
+        break;
+    }
+    }
+    deck->given[row - deck_table] = true;
+    return true;
+}
+
+void deck_defaults(struct deck *deck)
+{
+    memset(deck, 0, sizeof *deck);
+    for (int i = 0; i < deck_table_rows; i++) {
+        const struct deck_row *row = &deck_table[i];
+        void *field = (char *)deck + row->offset;
+        switch (row->type) {
+        case DECK_TYPE_BOOL:
+            *(bool *)field = row->number != 0;
+            break;
+        case DECK_TYPE_INT:
+            *(int64_t *)field = (int64_t)row->number;
+            break;
+        case DECK_TYPE_REAL:
+            *(double *)field = row->number;
+            break;
+        case DECK_TYPE_STRING:
+            strncpy(field, row->string, DECK_STRING - 1);
+            break;
+        case DECK_TYPE_CHOICE:
+            *(int *)field = (int)row->number;
+            break;
+        }
+    }
+}
+
+bool deck_given(const struct deck *deck, const char *key)
+{
+    const struct deck_row *row = deck_find(key);
+    if (row == NULL)
+        error_fatal("bug: the deck has no key %s", key);
+    return deck->given[row - deck_table];
+}
+
+/* "from 1 to 64", "above 0", "of 0 or more", "from 0 to below 1" */
+static char *range_text(const struct deck_row *row)
+{
+    if (isinf(row->maximum))
+        return memory_format(row->above_minimum ? "above %.17g" : "of %.17g or more", row->minimum);
+    return memory_format("%s %.17g to %s%.17g", row->above_minimum ? "above" : "from", row->minimum,
+                         row->below_maximum ? "below " : "", row->maximum);
+}
+
+char *deck_row_allowed(const struct deck_row *row)
+{
+    char *text = NULL;
+    if (row->type == DECK_TYPE_BOOL)
+        return memory_string("true or false");
+    if (row->type == DECK_TYPE_STRING)
+        return memory_format("a string of at most %d bytes", DECK_STRING - 1);
+    if (row->type == DECK_TYPE_CHOICE) {
+        for (int i = 0; row->choices[i] != NULL; i++) {
+            char *longer = memory_format("%s%s\"%s\"", i == 0 ? "one of " : text, i == 0 ? "" : ", ", row->choices[i]);
+            free(text);
+            text = longer;
+        }
+        return text;
+    }
+    char *range = range_text(row);
+    text = memory_format("%s %s", row->type == DECK_TYPE_INT ? "an integer" : "a number", range);
+    free(range);
+    return text;
+}
+
+char *deck_quote(const char *string)
+{
+    char *text = memory_grow(NULL, 4 * (int64_t)strlen(string) + 3), *end = text;
+    *end++ = '"';
+    for (const unsigned char *p = (const unsigned char *)string; *p != '\0'; p++) {
+        if (*p == '"' || *p == '\\')
+            *end++ = '\\';
+        if (*p < ' ' || *p == 127)
+            end += sprintf(end, "\\x%02X", *p);
+        else
+            *end++ = (char)*p;
+    }
+    *end++ = '"';
+    *end = '\0';
+    return text;
+}
+
+char *deck_real(double value)
+{
+    char text[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    bool real = strpbrk(text, ".e") != NULL || !isfinite(value);
+    return memory_format("%s%s", text, real ? "" : ".0");
+}
+
+char *deck_row_value(const struct deck_row *row, const struct deck *deck)
+{
+    const void *field = (const char *)deck + row->offset;
+    switch (row->type) {
+    case DECK_TYPE_BOOL:
+        return memory_string(*(const bool *)field ? "true" : "false");
+    case DECK_TYPE_INT: {
+        int64_t value = *(const int64_t *)field;
+        /* libconfig reads an integer past 32 bits only with an L behind it. */
+        return memory_format("%lld%s", (long long)value, value == (int32_t)value ? "" : "L");
+    }
+    case DECK_TYPE_REAL:
+        return deck_real(*(const double *)field);
+    case DECK_TYPE_STRING:
+        return deck_quote(field);
+    case DECK_TYPE_CHOICE:
+        break;
+    }
+    return deck_quote(row->choices[*(const int *)field]);
+}
+
+locale_t deck_locale_enter(void)
+{
+    locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (c == (locale_t)0)
+        error_fatal("out of memory: no locale");
+    return uselocale(c);
+}
+
+void deck_locale_leave(locale_t previous)
+{
+    freelocale(uselocale(previous));
+}

@@ -1,0 +1,53 @@
+#include "step/budget.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+void budget_create(struct budget *budget, struct executor *executor)
+{
+    *budget = (struct budget){.executor = executor};
+}
+
+void budget_destroy(struct budget *budget)
+{
+    for (int i = 0; i < budget->count; i++)
+        budget->executor->class->release(budget->executor, budget->blocks[i].address, MEMORY_DEVICE);
+    free(budget->blocks);
+    *budget = (struct budget){0};
+}
+
+void *budget_allocate(struct budget *budget, int64_t bytes, enum budget_category category)
+{
+    if (bytes == 0)
+        return NULL;
+    if (budget->count == budget->capacity) {
+        budget->capacity = budget->capacity ? 2 * budget->capacity : 64;
+        budget->blocks = memory_grow(budget->blocks, (int64_t)sizeof *budget->blocks * budget->capacity);
+    }
+    void *address = budget->executor->class->allocate(budget->executor, bytes, MEMORY_DEVICE);
+    budget->blocks[budget->count++] = (struct budget_block){address, bytes, category};
+    budget->bytes[category] += bytes;
+    return address;
+}
+
+void budget_reserve(struct budget *budget, int64_t bytes)
+{
+    budget->executor->class->reserve(budget->executor, bytes);
+    if (bytes > budget->bytes[BUDGET_WORKSPACE])
+        budget->bytes[BUDGET_WORKSPACE] = bytes;
+}
+
+int64_t budget_total(const struct budget *budget)
+{
+    int64_t total = 0;
+    for (int i = 0; i < BUDGET_CATEGORIES; i++)
+        total += budget->bytes[i];
+    return total;
+}
+
+const char *budget_category_name(enum budget_category category)
+{
+    static const char *const names[BUDGET_CATEGORIES] = {"weights",   "gradients", "optimizer", "activations",
+                                                         "transient", "batch",     "workspace"};
+    return names[category];
+}

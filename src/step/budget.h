@@ -1,0 +1,43 @@
+/* What a rank allocates, by category. All device memory of a run is asked for here, before the first step. */
+#ifndef STEP_BUDGET_H
+#define STEP_BUDGET_H
+
+#include "core/launch.h"
+
+enum budget_category {
+    BUDGET_WEIGHTS,     /* masters and compute copies */
+    BUDGET_GRADIENTS,   /* accumulated, fp32 */
+    BUDGET_OPTIMIZER,   /* moments */
+    BUDGET_ACTIVATIONS, /* kept from forward to backward, all slots */
+    BUDGET_TRANSIENT,   /* live inside one action */
+    BUDGET_BATCH,       /* tokens, labels, segments, tables, statistics */
+    BUDGET_WORKSPACE,   /* the executor's scratch */
+    BUDGET_CATEGORIES
+};
+
+struct budget_block {
+    void *address;
+    int64_t bytes;
+    enum budget_category category;
+};
+
+struct budget {
+    struct executor *executor; /* borrowed */
+    struct budget_block *blocks;
+    int count, capacity;
+    int64_t bytes[BUDGET_CATEGORIES];
+};
+
+void budget_create(struct budget *budget, struct executor *executor);
+/* Releases every block. */
+void budget_destroy(struct budget *budget);
+
+/* Zero-filled device memory; NULL for 0 bytes. */
+void *budget_allocate(struct budget *budget, int64_t bytes, enum budget_category category);
+/* Makes the executor's workspace at least so large, and counts it. */
+void budget_reserve(struct budget *budget, int64_t bytes);
+
+int64_t budget_total(const struct budget *budget);
+const char *budget_category_name(enum budget_category category);
+
+#endif

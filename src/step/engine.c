@@ -1,0 +1,291 @@
+#include "step/engine.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "plan/plan.h"
+
+#include <math.h>
+
+/* -- Making ------------------------------------------------------------------------------------------------------ */
+
+static struct tensor batch_tensor(struct budget *budget, int64_t count, enum dtype dtype)
+{
+    return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), BUDGET_BATCH), dtype, count);
+}
+
+/* All slots count their losses in one place. */
+static void create_batches(struct engine *e)
+{
+    const struct memory_settings *m = &e->settings.memory;
+    int64_t tokens = m->rows * m->row_tokens, segments = m->rows * m->max_segments;
+    struct tensor total = batch_tensor(&e->budget, 2, DTYPE_F64), discarded = batch_tensor(&e->budget, 2, DTYPE_F64);
+    e->batches = memory_allocate((int64_t)sizeof *e->batches * m->slots);
+    for (int s = 0; s < m->slots; s++) {
+        struct batch_tensors *b = &e->batches[s];
+        b->tokens = batch_tensor(&e->budget, tokens, DTYPE_I32);
+        b->labels = batch_tensor(&e->budget, tokens, DTYPE_I32);
+        b->positions = batch_tensor(&e->budget, tokens, DTYPE_I32);
+        b->segments.q_start = b->segments.kv_start = batch_tensor(&e->budget, segments, DTYPE_I32);
+        b->segments.q_length = b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
+        b->segments.q_offset = batch_tensor(&e->budget, segments, DTYPE_I32); /* zero, as allocated */
+        b->total = total;
+        b->discarded = discarded;
+    }
+}
+
+static void create_rope_table(struct engine *e)
+{
+    int64_t positions = e->settings.memory.row_tokens, width = e->model->settings.head_dim;
+    enum dtype dtype = e->settings.memory.statistic;
+    int64_t bytes = positions * width * dtype_size(dtype);
+    e->rope_table = tensor_matrix(budget_allocate(&e->budget, bytes, BUDGET_BATCH), dtype, positions, width);
+    struct tensor host = e->rope_table;
+    host.data = memory_allocate(bytes);
+    for (int64_t p = 0; p < positions; p++) {
+        for (int64_t i = 0; i < width; i++) {
+            double value = rope_table_value(&e->model->settings, p, i);
+            if (dtype == DTYPE_F64)
+                *(double *)tensor_at(&host, p, i) = value;
+            else
+                *(float *)tensor_at(&host, p, i) = (float)value;
+        }
+    }
+    LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = host, .to = e->rope_table);
+    engine_synchronize(e);
+    memory_free(host.data);
+}
+
+/* The units' dry runs have found their scratch; an update needs some too. */
+static void reserve_for_update(struct engine *e)
+{
+    struct executor *plan = plan_executor_create(e->executor);
+    struct stream stream = {plan, STREAM_COMPUTE, NULL};
+    optimizer_run(&e->optimizer, e->store, e->model, &stream, e->batches[0].total, 0, 1);
+    budget_reserve(&e->budget, plan_workspace(plan));
+    plan->class->destroy(plan);
+}
+
+void engine_create(struct engine *e, struct executor *executor, struct model *model, struct group *group,
+                   const struct engine_settings *settings)
+{
+    *e = (struct engine){.executor = executor, .model = model, .group = group, .settings = *settings};
+    const struct memory_settings *m = &e->settings.memory;
+    for (int i = 0; i < STREAM_COUNT; i++)
+        e->streams[i] = (struct stream){executor, i, NULL};
+    budget_create(&e->budget, executor);
+    e->store = store_create_replicated(model, &e->budget, &e->streams[STREAM_COMMUNICATION], group, m->compute,
+                                       m->statistic);
+    create_batches(e);
+    create_rope_table(e);
+    optimizer_create(&e->optimizer, &settings->optimizer, model, &e->budget, m->statistic);
+    memory_create(&e->memory, model, m, &e->budget);
+    reserve_for_update(e);
+    e->context = (struct context){.stream = &e->streams[STREAM_COMPUTE],
+                                  .rope_table = e->rope_table,
+                                  .compute = m->compute,
+                                  .statistic = m->statistic,
+                                  .address = memory_address,
+                                  .memory = &e->memory};
+}
+
+void engine_destroy(struct engine *e)
+{
+    e->store->class->destroy(e->store);
+    optimizer_destroy(&e->optimizer);
+    memory_destroy(&e->memory);
+    memory_free(e->batches);
+    budget_destroy(&e->budget);
+}
+
+void engine_synchronize(struct engine *e)
+{
+    stream_synchronize(&e->streams[STREAM_COMPUTE]);
+}
+
+void engine_initialise(struct engine *e, uint64_t seed)
+{
+    enum { PIECE = 1 << 16 };
+    enum dtype dtype = e->settings.memory.statistic;
+    struct stream *stream = &e->streams[STREAM_COMPUTE];
+    char *buffer = memory_allocate(PIECE * dtype_size(dtype));
+    for (int u = 0; u < e->model->unit_count; u++) {
+        struct unit *unit = &e->model->units[u];
+        for (int i = 0; i < unit->parameter_count; i++) {
+            const struct parameter *p = &unit->parameters[i];
+            struct shard shard = e->store->class->shard(e->store, unit, p->storage);
+            int64_t count = p->rows * p->cols;
+            for (int64_t first = 0; first < count; first += PIECE) {
+                int64_t piece = count - first < PIECE ? count - first : PIECE;
+                for (int64_t k = 0; k < piece; k++) {
+                    double value = parameter_initial_value(p, seed, first + k);
+                    if (dtype == DTYPE_F64)
+                        ((double *)buffer)[k] = value;
+                    else
+                        ((float *)buffer)[k] = (float)value;
+                }
+                LAUNCH(stream, COPY, copy, .from = tensor_vector(buffer, dtype, piece),
+                       .to = tensor_columns(&shard.weight, p->offset + first - shard.first, piece));
+                engine_synchronize(e);
+            }
+        }
+    }
+    memory_free(buffer);
+    store_refresh(e->store, e->model, stream);
+}
+
+/* -- Running ----------------------------------------------------------------------------------------------------- */
+
+static void load_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
+{
+    struct stream *stream = &e->streams[STREAM_COMPUTE];
+    const struct {
+        int32_t *from;
+        struct tensor to;
+    } parts[] = {{batch->tokens, to->tokens},
+                 {batch->labels, to->labels},
+                 {batch->positions, to->positions},
+                 {batch->segment_start, to->segments.q_start},
+                 {batch->segment_length, to->segments.q_length}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        LAUNCH(stream, COPY, copy, .from = tensor_vector(parts[i].from, DTYPE_I32, parts[i].to.cols),
+               .to = parts[i].to);
+}
+
+/* A tied head works with the embedding's buffers too. NULL when the unit uses its own alone. */
+static struct unit *borrowed_home(struct unit *unit)
+{
+    for (int w = 0; w < unit->weight_count; w++)
+        if (unit->weights[w].home != unit)
+            return unit->weights[w].home;
+    return NULL;
+}
+
+static void acquire(struct engine *e, struct unit *unit)
+{
+    struct unit *home = borrowed_home(unit);
+    if (home != NULL)
+        e->store->class->acquire(e->store, home, e->context.stream);
+    e->store->class->acquire(e->store, unit, e->context.stream);
+}
+
+static void release(struct engine *e, struct unit *unit)
+{
+    struct unit *home = borrowed_home(unit);
+    e->store->class->release(e->store, unit, e->context.stream);
+    if (home != NULL)
+        e->store->class->release(e->store, home, e->context.stream);
+}
+
+static void run_forward(struct engine *e, enum pass pass, int slot)
+{
+    struct model *model = e->model;
+    e->context.pass = pass;
+    e->context.slot = slot;
+    e->context.batch = &e->batches[slot];
+    for (int u = 0; u < model->unit_count; u++) {
+        if (u + 1 < model->unit_count)
+            e->store->class->prefetch(e->store, &model->units[u + 1]);
+        acquire(e, &model->units[u]);
+        memory_forward_unit(&e->context, &model->units[u]);
+        release(e, &model->units[u]);
+    }
+}
+
+static void run_backward(struct engine *e, const struct action *action)
+{
+    struct model *model = e->model;
+    const struct store_class *store = e->store->class;
+    bool weights = action->gradients & GRADIENT_WEIGHT;
+    e->context.pass = PASS_BACKWARD;
+    e->context.slot = action->slot;
+    e->context.batch = &e->batches[action->slot];
+    e->context.gradients = action->gradients;
+    for (int u = model->unit_count - 1; u >= 0; u--) {
+        struct unit *unit = &model->units[u], *home = borrowed_home(unit);
+        if (u > 0)
+            store->prefetch(e->store, &model->units[u - 1]);
+        acquire(e, unit);
+        if (weights && home != NULL)
+            store->gradients_open(e->store, home, e->context.stream, action->first);
+        if (weights) /* a tied embedding adds to what the head has left */
+            store->gradients_open(e->store, unit, e->context.stream,
+                                  action->first && !(u == 0 && model->settings.tied));
+        memory_backward_unit(&e->context, unit);
+        if (weights)
+            store->gradients_close(e->store, unit, e->context.stream, action->last);
+        if (weights && home != NULL)
+            store->gradients_close(e->store, home, e->context.stream, false);
+        release(e, unit);
+    }
+}
+
+static void start_totals(struct engine *e)
+{
+    LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->batches[0].total, .value = 0);
+    LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->batches[0].discarded, .value = 0);
+}
+
+static void sum_totals(struct engine *e)
+{
+    if (e->group->size > 1)
+        LAUNCH(&e->streams[STREAM_COMPUTE], ALL_REDUCE, all_reduce, .group = e->group, .x = e->batches[0].total);
+}
+
+static void run_schedule(struct engine *e, const struct schedule *schedule, const struct batch *batches)
+{
+    CHECK_BUG(schedule->slots <= e->memory.slots);
+    CHECK_BUG(!schedule->split_backward || e->settings.memory.split_backward);
+    start_totals(e);
+    for (int i = 0; i < schedule->count; i++) {
+        const struct action *action = &schedule->actions[i];
+        if (action->kind == ACTION_FORWARD) {
+            load_batch(e, &batches[action->micro_batch], &e->batches[action->slot]);
+            run_forward(e, PASS_FORWARD, action->slot);
+        } else {
+            run_backward(e, action);
+        }
+    }
+    sum_totals(e);
+    e->store->class->step_end(e->store, &e->streams[STREAM_COMPUTE]);
+}
+
+/* Reads the totals, and the gradient's norm if an update has been made. */
+static struct engine_result read_result(struct engine *e, bool updated)
+{
+    struct stream *stream = &e->streams[STREAM_COMPUTE];
+    double total[2] = {0, 0}, norm = 0;
+    float norm_single = 0;
+    bool wide = e->optimizer.norm.dtype == DTYPE_F64;
+    LAUNCH(stream, COPY, copy, .from = e->batches[0].total, .to = tensor_vector(total, DTYPE_F64, 2));
+    if (updated)
+        LAUNCH(stream, COPY, copy, .from = e->optimizer.norm,
+               .to = tensor_vector(wide ? (void *)&norm : (void *)&norm_single, e->optimizer.norm.dtype, 1));
+    engine_synchronize(e);
+    return (struct engine_result){total[0], total[1], wide ? norm : (double)norm_single};
+}
+
+struct engine_result engine_step(struct engine *e, const struct schedule *schedule, const struct batch *batches,
+                                 double learning_rate)
+{
+    run_schedule(e, schedule, batches);
+    e->updates++;
+    optimizer_run(&e->optimizer, e->store, e->model, &e->streams[STREAM_COMPUTE], e->batches[0].total, learning_rate,
+                  e->updates);
+    return read_result(e, true);
+}
+
+struct engine_result engine_gradients(struct engine *e, const struct schedule *schedule, const struct batch *batches)
+{
+    run_schedule(e, schedule, batches);
+    return read_result(e, false);
+}
+
+struct engine_result engine_evaluate(struct engine *e, const struct batch *batches, int64_t count)
+{
+    start_totals(e);
+    for (int64_t i = 0; i < count; i++) {
+        load_batch(e, &batches[i], &e->batches[0]);
+        run_forward(e, PASS_EVALUATE, 0);
+    }
+    sum_totals(e);
+    return read_result(e, false);
+}

@@ -1,0 +1,63 @@
+/* The engine runs steps: it owns a rank's weights (through a store), activations and batch on an executor, and
+ * interprets schedules. Everything is allocated when it is made; addresses are fixed from then on. */
+#ifndef STEP_ENGINE_H
+#define STEP_ENGINE_H
+
+#include "data/batch.h"
+#include "step/memory.h"
+#include "step/optimizer.h"
+#include "step/schedule.h"
+#include "step/store.h"
+
+struct engine_settings {
+    struct memory_settings memory;
+    struct optimizer_settings optimizer;
+};
+
+struct engine {
+    struct executor *executor; /* borrowed */
+    struct stream streams[STREAM_COUNT];
+    struct model *model;    /* borrowed */
+    struct group *group;    /* borrowed: ranks over which losses and gradients are summed */
+    struct budget budget;
+    struct store *store;    /* owned; may be exchanged for one that wraps it before the first step */
+    struct memory memory;
+    struct optimizer optimizer;
+    struct engine_settings settings;
+    struct batch_tensors *batches; /* [slots] */
+    struct tensor rope_table;
+    struct context context;
+    int64_t updates; /* optimizer steps done so far, over all runs of this training */
+};
+
+/* Allocates everything from the executor; weights are zero until engine_initialise or a checkpoint writes them. */
+void engine_create(struct engine *engine, struct executor *executor, struct model *model, struct group *group,
+                   const struct engine_settings *settings);
+void engine_destroy(struct engine *engine);
+
+/* Writes the initial weights (model.h), zero moments. */
+void engine_initialise(struct engine *engine, uint64_t seed);
+
+/* What a step or an evaluation found, over all ranks of the group. */
+struct engine_result {
+    double loss_sum;  /* nats, over all labels */
+    double labels;
+    double grad_norm; /* of the mean loss, before clipping */
+};
+
+/* One optimizer step: runs the schedule over this rank's micro-batches, sums over the group, updates. Collective over
+ * the group. schedule->slots must not exceed the planned slots. */
+struct engine_result engine_step(struct engine *engine, const struct schedule *schedule, const struct batch *batches,
+                                 double learning_rate);
+
+/* Losses and gradients of the schedule without an update; gradients stay in the store. */
+struct engine_result engine_gradients(struct engine *engine, const struct schedule *schedule,
+                                      const struct batch *batches);
+
+/* Sum of losses of micro-batches, without gradients. Collective over the group. */
+struct engine_result engine_evaluate(struct engine *engine, const struct batch *batches, int64_t count);
+
+/* Waits until the compute stream has run dry. */
+void engine_synchronize(struct engine *engine);
+
+#endif

@@ -1,0 +1,387 @@
+#include "step/memory.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "model/block.h"
+#include "plan/closure.h"
+#include "plan/lifetime.h"
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -- What runs --------------------------------------------------------------------------------------------------- */
+
+void *memory_address(const struct context *context, const struct unit *unit, int id)
+{
+    const struct memory *memory = context->memory;
+    const struct unit_memory *own = &memory->units[unit->index];
+    if (context->pass != PASS_EVALUATE && (own->kept >> id & 1) != 0)
+        return memory->kept_base + context->slot * memory->slot_bytes + own->kept_offset[id];
+    return memory->transient_base + own->transient_offset[context->pass][id];
+}
+
+static struct tensor input_of(struct context *context, struct unit *unit)
+{
+    const struct memory *memory = context->memory;
+    if (unit->index == 0)
+        return (struct tensor){0};
+    return unit_tensor(context, &memory->model->units[unit->index - 1], UNIT_OUTPUT);
+}
+
+void memory_forward_unit(struct context *context, struct unit *unit)
+{
+    unit->class->forward(context, unit, input_of(context, unit));
+}
+
+void memory_backward_unit(struct context *context, struct unit *unit)
+{
+    const struct memory *memory = context->memory;
+    struct tensor gradient = {0};
+    if (unit->index + 1 < memory->model->unit_count)
+        gradient = unit_tensor(context, &memory->model->units[unit->index + 1], UNIT_INPUT_GRADIENT);
+    context->wanted = memory->units[unit->index].recompute;
+    if (context->wanted != 0) {
+        context->recompute = true;
+        memory_forward_unit(context, unit);
+        context->recompute = false;
+    }
+    unit->class->backward(context, unit, input_of(context, unit), gradient);
+}
+
+/* -- The keep table ---------------------------------------------------------------------------------------------- */
+
+#define ID(id) (UINT64_C(1) << (id))
+
+uint64_t memory_dropped_by(enum deck_recompute policy)
+{
+    /* What each policy drops beyond the one before it. */
+    static const uint64_t steps[] = {
+        [DECK_RECOMPUTE_NONE] = 0,
+        [DECK_RECOMPUTE_NORMS] = ID(BLOCK_NORMED1) | ID(BLOCK_NORMED2) | ID(BLOCK_ACTIVATED),
+        [DECK_RECOMPUTE_GATE_UP] = ID(BLOCK_GATE_UP_OUT),
+        [DECK_RECOMPUTE_QKV] = ID(BLOCK_QKV_OUT),
+        [DECK_RECOMPUTE_ATTENTION] = ID(BLOCK_ATTENTION) | ID(BLOCK_LSE),
+        [DECK_RECOMPUTE_FULL] = ID(BLOCK_MIDDLE),
+    };
+    uint64_t dropped = 0;
+    for (int p = 0; p <= (int)policy; p++)
+        dropped |= steps[p];
+    return dropped;
+}
+
+/* -- Planning ---------------------------------------------------------------------------------------------------- */
+
+struct planner {
+    struct memory *memory;
+    struct model *model;
+    struct executor *executor; /* plan */
+    struct stream stream;
+    struct context context;
+    struct batch_tensors batch;
+    const struct memory_settings *settings;
+    /* Sections of forwards: where each starts in the log. */
+    struct {
+        int64_t entry;
+        int id;
+    } *sections;
+    int64_t section_count, section_capacity;
+};
+
+static void enter_section(struct context *context, int id)
+{
+    struct planner *p = ((struct memory *)context->memory)->planner;
+    if (p->section_count == p->section_capacity) {
+        p->section_capacity = p->section_capacity ? 2 * p->section_capacity : 256;
+        p->sections = memory_grow(p->sections, (int64_t)sizeof *p->sections * p->section_capacity);
+    }
+    p->sections[p->section_count].entry = plan_executor_log(p->executor)->count;
+    p->sections[p->section_count++].id = id;
+}
+
+static void *fake(struct planner *p, int64_t bytes)
+{
+    return bytes > 0 ? p->executor->class->allocate(p->executor, bytes, MEMORY_DEVICE) : NULL;
+}
+
+static struct tensor fake_vector(struct planner *p, int64_t count, enum dtype dtype)
+{
+    return tensor_vector(fake(p, count * dtype_size(dtype)), dtype, count);
+}
+
+static void start_planner(struct planner *p, struct memory *memory, const struct memory_settings *settings,
+                          struct executor *target)
+{
+    int64_t tokens = memory->model->tokens, segments = settings->rows * settings->max_segments;
+    int64_t head_dim = memory->model->settings.head_dim;
+    *p = (struct planner){.memory = memory, .model = memory->model, .settings = settings};
+    p->executor = plan_executor_create(target);
+    p->stream = (struct stream){p->executor, STREAM_COMPUTE, NULL};
+    p->batch.tokens = fake_vector(p, tokens, DTYPE_I32);
+    p->batch.labels = fake_vector(p, tokens, DTYPE_I32);
+    p->batch.positions = fake_vector(p, tokens, DTYPE_I32);
+    p->batch.segments.q_start = p->batch.segments.kv_start = fake_vector(p, segments, DTYPE_I32);
+    p->batch.segments.q_length = p->batch.segments.kv_length = fake_vector(p, segments, DTYPE_I32);
+    p->batch.segments.q_offset = fake_vector(p, segments, DTYPE_I32);
+    p->batch.total = fake_vector(p, 2, DTYPE_F64);
+    p->batch.discarded = fake_vector(p, 2, DTYPE_F64);
+    struct tensor table = fake_vector(p, settings->row_tokens * head_dim, settings->statistic);
+    p->context = (struct context){
+        .stream = &p->stream,
+        .batch = &p->batch,
+        .rope_table = tensor_matrix(table.data, settings->statistic, settings->row_tokens, head_dim),
+        .compute = settings->compute,
+        .statistic = settings->statistic,
+        .address = memory_address,
+        .memory = memory,
+        .enter_section = enter_section,
+    };
+    for (int u = 0; u < p->model->unit_count; u++) {
+        struct unit *unit = &p->model->units[u];
+        for (int s = 0; s < STORAGE_COUNT; s++) {
+            unit->weight_base[s] = fake(p, unit->elements[s] * dtype_size(settings->compute));
+            unit->gradient_base[s] = fake(p, unit->elements[s] * dtype_size(settings->statistic));
+        }
+        unit->gradient_fresh = false;
+    }
+    memory->planner = p;
+}
+
+static void end_planner(struct planner *p)
+{
+    for (int u = 0; u < p->model->unit_count; u++)
+        for (int s = 0; s < STORAGE_COUNT; s++)
+            p->model->units[u].weight_base[s] = p->model->units[u].gradient_base[s] = NULL;
+    p->memory->planner = NULL;
+    p->executor->class->destroy(p->executor);
+    free(p->sections);
+}
+
+static void run_forwards(struct planner *p, enum pass pass, struct plan_span *spans)
+{
+    const struct plan_log *log = plan_executor_log(p->executor);
+    p->context.pass = pass;
+    for (int u = 0; u < p->model->unit_count; u++) {
+        int64_t first = log->count;
+        memory_forward_unit(&p->context, &p->model->units[u]);
+        if (spans != NULL)
+            spans[u] = (struct plan_span){log, first, log->count};
+    }
+}
+
+static void run_backwards(struct planner *p, enum gradient_set gradients, struct plan_span *spans)
+{
+    const struct plan_log *log = plan_executor_log(p->executor);
+    p->context.pass = PASS_BACKWARD;
+    p->context.gradients = gradients;
+    for (int u = p->model->unit_count - 1; u >= 0; u--) {
+        int64_t first = log->count;
+        memory_backward_unit(&p->context, &p->model->units[u]);
+        if (spans != NULL)
+            spans[u] = (struct plan_span){log, first, log->count};
+    }
+}
+
+static int64_t tensor_bytes(const struct planner *p, const struct unit *unit, int id)
+{
+    const struct unit_tensor *t = &unit->tensors[id];
+    enum dtype dtype = t->role == ROLE_VALUE       ? p->settings->compute
+                       : t->role == ROLE_STATISTIC ? p->settings->statistic
+                                                   : DTYPE_E4M3;
+    int64_t bytes = t->rows * t->cols * dtype_size(dtype);
+    return (bytes + LIFETIME_ALIGNMENT - 1) / LIFETIME_ALIGNMENT * LIFETIME_ALIGNMENT;
+}
+
+/* Lays out every kept tensor of a slot one after the other; returns the bytes. */
+static int64_t lay_out_kept(const struct planner *p)
+{
+    int64_t bytes = 0;
+    for (int u = 0; u < p->model->unit_count; u++) {
+        struct unit_memory *own = &p->memory->units[u];
+        for (int id = 0; id < p->model->units[u].tensor_count; id++) {
+            if ((own->kept >> id & 1) == 0)
+                continue;
+            own->kept_offset[id] = bytes;
+            bytes += tensor_bytes(p, &p->model->units[u], id);
+        }
+    }
+    return bytes;
+}
+
+/* Which launches of a unit's forward belong to which section. */
+static int *section_map(const struct planner *p, struct plan_span forward)
+{
+    int *map = memory_allocate((int64_t)sizeof *map * (forward.end - forward.first + 1));
+    int64_t s = 0;
+    int id = -1;
+    for (int64_t e = forward.first; e < forward.end; e++) {
+        for (; s < p->section_count && p->sections[s].entry <= e; s++)
+            id = p->sections[s].entry >= forward.first ? p->sections[s].id : -1;
+        map[e - forward.first] = id;
+    }
+    return map;
+}
+
+static void find_recompute(struct planner *p, const struct plan_span *forwards, const struct plan_span *backwards)
+{
+    for (int u = 0; u < p->model->unit_count; u++) {
+        struct unit *unit = &p->model->units[u];
+        struct unit_memory *own = &p->memory->units[u];
+        struct closure_tensor tensors[UNIT_MAX_TENSORS];
+        int count = 0;
+        for (int id = 0; id < unit->tensor_count; id++)
+            if (unit->tensors[id].name != NULL)
+                tensors[count++] = (struct closure_tensor){memory_address(&p->context, unit, id),
+                                                           tensor_bytes(p, unit, id), id};
+        int *sections = section_map(p, forwards[u]);
+        struct closure_unit closure = {forwards[u], sections, backwards[u], tensors, count};
+        own->recompute = own->dropped != 0 ? closure_find(&closure, own->dropped) : 0;
+        memory_free(sections);
+    }
+}
+
+/* The (unit, id) whose kept tensor holds an address; id -1 when none does. */
+static int locate(const struct planner *p, uintptr_t address, int *unit_index)
+{
+    uintptr_t base = (uintptr_t)p->memory->kept_base;
+    if (address < base || address >= base + (uintptr_t)p->memory->slot_bytes)
+        return -1;
+    int64_t offset = (int64_t)(address - base);
+    for (int u = 0; u < p->model->unit_count; u++) {
+        const struct unit_memory *own = &p->memory->units[u];
+        for (int id = 0; id < p->model->units[u].tensor_count; id++) {
+            if ((own->kept >> id & 1) != 0 && offset >= own->kept_offset[id] &&
+                offset < own->kept_offset[id] + tensor_bytes(p, &p->model->units[u], id)) {
+                *unit_index = u;
+                return id;
+            }
+        }
+    }
+    return -1;
+}
+
+/* Marks in needed[unit] the tensors that the log reads before it writes them. */
+static void find_needed(const struct planner *p, uint64_t *needed)
+{
+    const struct plan_log *log = plan_executor_log(p->executor);
+    uint64_t *written = memory_allocate((int64_t)sizeof *written * p->model->unit_count);
+    for (int64_t e = 0; e < log->count; e++) {
+        const struct plan_entry *entry = &log->entries[e];
+        if (entry->kind != PLAN_LAUNCH)
+            continue;
+        for (int writes = 0; writes <= 1; writes++) { /* an op reads before it writes */
+            for (int f = 0; f < op_info(entry->op)->field_count; f++) {
+                struct plan_region region;
+                int u, id;
+                if (!plan_log_region(log, entry, f, &region) || (id = locate(p, region.base, &u)) < 0)
+                    continue;
+                if (writes && (region.access & OP_WRITE))
+                    written[u] |= ID(id);
+                else if (!writes && (region.access & OP_READ) && (written[u] >> id & 1) == 0)
+                    needed[u] |= ID(id);
+            }
+        }
+    }
+    memory_free(written);
+}
+
+/* First every tensor has an address of its own that holds in all passes, so that reads can be told apart; then what
+ * backward finds missing without forward's tensors is what must be kept. */
+static void choose_kept(struct planner *p)
+{
+    struct memory *memory = p->memory;
+    int units = p->model->unit_count;
+    for (int u = 0; u < units; u++)
+        for (int id = 0; id < p->model->units[u].tensor_count; id++)
+            if (p->model->units[u].tensors[id].name != NULL)
+                memory->units[u].kept |= ID(id);
+    memory->slot_bytes = lay_out_kept(p);
+    memory->kept_base = fake(p, memory->slot_bytes);
+
+    struct plan_span *spans = memory_allocate((int64_t)sizeof *spans * 2 * units);
+    run_forwards(p, PASS_FORWARD, spans);
+    run_backwards(p, GRADIENT_BOTH, spans + units);
+    find_recompute(p, spans, spans + units);
+    memory_free(spans);
+
+    uint64_t *needed = memory_allocate((int64_t)sizeof *needed * units);
+    bool split = p->settings->split_backward;
+    for (int part = 0; part < (split ? 2 : 1); part++) {
+        plan_executor_clear(p->executor);
+        run_backwards(p, !split ? GRADIENT_BOTH : part == 0 ? GRADIENT_INPUT : GRADIENT_WEIGHT, NULL);
+        find_needed(p, needed);
+    }
+    for (int u = 0; u < units; u++)
+        memory->units[u].kept = needed[u];
+    memory_free(needed);
+    memory->slot_bytes = lay_out_kept(p);
+    memory->kept_base = fake(p, memory->slot_bytes);
+}
+
+/* Gives every tensor of a pass that is not kept an address of its own, runs the pass, and lets tensors that do not live
+ * at the same time share memory. */
+static int64_t lay_out_transient(struct planner *p, enum pass pass)
+{
+    struct memory *memory = p->memory;
+    int64_t spread = 0, count = 0;
+    for (int u = 0; u < p->model->unit_count; u++)
+        count += p->model->units[u].tensor_count;
+    struct lifetime *buffers = memory_allocate((int64_t)sizeof *buffers * count);
+    int64_t **offsets = memory_allocate((int64_t)sizeof *offsets * count);
+    count = 0;
+    for (int u = 0; u < p->model->unit_count; u++) {
+        struct unit_memory *own = &memory->units[u];
+        for (int id = 0; id < p->model->units[u].tensor_count; id++) {
+            bool kept = pass != PASS_EVALUATE && (own->kept >> id & 1) != 0;
+            if (kept || p->model->units[u].tensors[id].name == NULL)
+                continue;
+            offsets[count] = &own->transient_offset[pass][id];
+            *offsets[count] = spread;
+            buffers[count].bytes = tensor_bytes(p, &p->model->units[u], id);
+            spread += buffers[count++].bytes;
+        }
+    }
+    memory->transient_base = fake(p, spread);
+    for (int64_t i = 0; i < count; i++)
+        buffers[i].base = memory->transient_base + *offsets[i];
+    plan_executor_clear(p->executor);
+    if (pass == PASS_BACKWARD)
+        run_backwards(p, GRADIENT_BOTH, NULL);
+    else
+        run_forwards(p, pass, NULL);
+    struct lifetime_arena arena = lifetime_plan(plan_executor_log(p->executor), buffers, count);
+    for (int64_t i = 0; i < count; i++)
+        *offsets[i] = buffers[i].offset;
+    memory_free(offsets);
+    memory_free(buffers);
+    return arena.bytes;
+}
+
+void memory_create(struct memory *memory, struct model *model, const struct memory_settings *settings,
+                   struct budget *budget)
+{
+    *memory = (struct memory){.model = model, .slots = settings->slots};
+    memory->units = memory_allocate((int64_t)sizeof *memory->units * model->unit_count);
+    for (int u = 0; u < model->unit_count; u++)
+        memory->units[u].dropped = model->units[u].layer >= 0 ? memory_dropped_by(settings->recompute) : 0;
+
+    struct planner planner;
+    start_planner(&planner, memory, settings, budget->executor);
+    choose_kept(&planner);
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        int64_t bytes = lay_out_transient(&planner, (enum pass)pass);
+        if (bytes > memory->transient_bytes)
+            memory->transient_bytes = bytes;
+    }
+    memory->workspace_bytes = plan_workspace(planner.executor);
+    end_planner(&planner);
+
+    memory->kept_base = budget_allocate(budget, memory->slot_bytes * memory->slots, BUDGET_ACTIVATIONS);
+    memory->transient_base = budget_allocate(budget, memory->transient_bytes, BUDGET_TRANSIENT);
+    budget_reserve(budget, memory->workspace_bytes);
+}
+
+void memory_destroy(struct memory *memory)
+{
+    memory_free(memory->units);
+    memory->units = NULL;
+}

@@ -1,0 +1,54 @@
+/* The memory plan of activations: which tensors each unit keeps from forward to backward, where every tensor lies, and
+ * what backward has to recompute. It comes from dry runs of the units on the planning executor: what backward really
+ * reads is kept, unless the keep table drops it; tensors that live inside one action share memory by lifetime.
+ * Addresses are fixed after planning. */
+#ifndef STEP_MEMORY_H
+#define STEP_MEMORY_H
+
+#include "deck/deck.h"
+#include "model/model.h"
+#include "step/budget.h"
+
+struct unit_memory {
+    uint64_t dropped;   /* ids that the keep table does not keep */
+    uint64_t kept;      /* ids that stay from forward to backward */
+    uint64_t recompute; /* ids that backward makes again */
+    int64_t kept_offset[UNIT_MAX_TENSORS];                  /* bytes, in a slot */
+    int64_t transient_offset[PASS_COUNT][UNIT_MAX_TENSORS]; /* bytes */
+};
+
+struct memory {
+    struct model *model;       /* borrowed */
+    struct unit_memory *units; /* [unit_count] */
+    int slots;
+    int64_t slot_bytes, transient_bytes, workspace_bytes;
+    char *kept_base, *transient_base;
+    struct planner *planner; /* NULL after planning */
+};
+
+/* The keep table of a block as a mask of dropped ids (model/block.h), by policy: each adds to the one before.
+ *   none -; norms: both norms' and the activation's outputs; gate_up; qkv; attention: its output and statistics;
+ *   full: also the middle residual, so that only the block's input is kept. */
+uint64_t memory_dropped_by(enum deck_recompute policy);
+
+struct memory_settings {
+    enum dtype compute, statistic;
+    int slots;
+    bool split_backward; /* gradients of tensors stay in the slot between the two halves */
+    enum deck_recompute recompute;
+    int64_t rows, row_tokens, max_segments; /* of a micro-batch */
+};
+
+/* Plans by dry runs; workspaces are asked of `executor`. Allocates the arenas and the workspace from the budget. */
+void memory_create(struct memory *memory, struct model *model, const struct memory_settings *settings,
+                   struct budget *budget);
+void memory_destroy(struct memory *memory);
+
+/* context->address for a context whose memory is this plan. */
+void *memory_address(const struct context *context, const struct unit *unit, int id);
+
+/* A unit's part of an action: forward; backward, after recomputing what the plan says. */
+void memory_forward_unit(struct context *context, struct unit *unit);
+void memory_backward_unit(struct context *context, struct unit *unit);
+
+#endif

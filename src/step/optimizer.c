@@ -1,0 +1,65 @@
+#include "step/optimizer.h"
+#include "base/memory.h"
+
+#include <math.h>
+
+void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, struct model *model,
+                      struct budget *budget, enum dtype statistic)
+{
+    int64_t parts = (int64_t)model->unit_count * STORAGE_COUNT, width = dtype_size(statistic);
+    optimizer->settings = *settings;
+    optimizer->squares = tensor_vector(budget_allocate(budget, parts * dtype_size(DTYPE_F64), BUDGET_BATCH), DTYPE_F64,
+                                       parts);
+    optimizer->scale = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
+    optimizer->norm = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
+    optimizer->step = tensor_vector(budget_allocate(budget, ADAMW_STEP_COUNT * width, BUDGET_BATCH), statistic,
+                                    ADAMW_STEP_COUNT);
+    optimizer->step_host = optimizer->step;
+    optimizer->step_host.data = memory_allocate(ADAMW_STEP_COUNT * width);
+}
+
+void optimizer_destroy(struct optimizer *optimizer)
+{
+    memory_free(optimizer->step_host.data);
+}
+
+static void put(struct tensor *t, int64_t i, double value)
+{
+    if (t->dtype == DTYPE_F64)
+        ((double *)t->data)[i] = value;
+    else
+        ((float *)t->data)[i] = (float)value;
+}
+
+void optimizer_run(struct optimizer *optimizer, struct store *store, struct model *model, struct stream *stream,
+                   struct tensor total, double learning_rate, int64_t update)
+{
+    const struct optimizer_settings *s = &optimizer->settings;
+    put(&optimizer->step_host, ADAMW_LR, learning_rate);
+    put(&optimizer->step_host, ADAMW_CORRECTION_1, 1 - pow(s->beta1, (double)update));
+    put(&optimizer->step_host, ADAMW_CORRECTION_2, 1 - pow(s->beta2, (double)update));
+    LAUNCH(stream, COPY, copy, .from = optimizer->step_host, .to = optimizer->step);
+
+    LAUNCH(stream, FILL, fill, .x = optimizer->squares, .value = 0);
+    for (int u = 0; u < model->unit_count; u++) {
+        for (int st = 0; st < STORAGE_COUNT; st++) {
+            struct shard shard = store->class->shard(store, &model->units[u], (enum storage)st);
+            if (tensor_present(&shard.gradient))
+                LAUNCH(stream, SUM_SQUARES, sum_squares, .x = shard.gradient,
+                       .sum = tensor_columns(&optimizer->squares, (int64_t)u * STORAGE_COUNT + st, 1));
+        }
+    }
+    LAUNCH(stream, GRADIENT_SCALE, gradient_scale, .squares = optimizer->squares, .total = total,
+           .scale = optimizer->scale, .norm = optimizer->norm, .max_norm = (float)s->clip);
+    for (int u = 0; u < model->unit_count; u++) {
+        struct unit *unit = &model->units[u];
+        for (int st = 0; st < STORAGE_COUNT; st++) {
+            struct shard shard = store->class->shard(store, unit, (enum storage)st);
+            if (tensor_present(&shard.gradient))
+                LAUNCH(stream, ADAMW, adamw, .weight = shard.weight, .copy = shard.copy, .gradient = shard.gradient,
+                       .m = shard.m, .v = shard.v, .step = optimizer->step, .scale = optimizer->scale,
+                       .beta1 = s->beta1, .beta2 = s->beta2, .eps = s->eps,
+                       .weight_decay = unit->decay[st] ? s->weight_decay : 0, .lr_factor = 1);
+        }
+    }
+}

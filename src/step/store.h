@@ -1,0 +1,49 @@
+/* Weight stores: who holds weights, gradients and moments, and when they move. Units see addresses between acquire and
+ * release (weights), and between open and close (gradients). Nothing here blocks the host. */
+#ifndef STEP_STORE_H
+#define STEP_STORE_H
+
+#include "model/model.h"
+#include "step/budget.h"
+
+/* What this rank holds of a unit's flat buffer: elements first .. first + count - 1, which the optimizer updates and a
+ * checkpoint holds. All [1, count]. */
+struct shard {
+    int64_t first;
+    struct tensor weight; /* master */
+    struct tensor copy;   /* in the compute dtype; absent when that is the master's */
+    struct tensor gradient;
+    struct tensor m, v;
+};
+
+struct store {
+    const struct store_class *class;
+    void *self;
+};
+
+struct store_class {
+    const char *name;
+    /* Start what acquire will wait for. */
+    void (*prefetch)(struct store *store, struct unit *unit);
+    /* From here on in the stream the unit's weight_base is valid. */
+    void (*acquire)(struct store *store, struct unit *unit, struct stream *stream);
+    void (*release)(struct store *store, struct unit *unit, struct stream *stream);
+    /* Sets gradient_base and gradient_fresh. */
+    void (*gradients_open)(struct store *store, struct unit *unit, struct stream *stream, bool fresh);
+    /* last: no more is added in this step, so the sum over the data group may start. */
+    void (*gradients_close)(struct store *store, struct unit *unit, struct stream *stream, bool last);
+    /* From here on in the stream all sums are done. */
+    void (*step_end)(struct store *store, struct stream *stream);
+    struct shard (*shard)(struct store *store, struct unit *unit, enum storage storage);
+    void (*destroy)(struct store *store);
+};
+
+/* Every rank holds everything; gradients are summed over the data group unit by unit on the communication stream, while
+ * backward goes on. Allocates from the budget. Weights are zero until written. */
+struct store *store_create_replicated(struct model *model, struct budget *budget, struct stream *communication,
+                                      struct group *data_group, enum dtype compute, enum dtype statistic);
+
+/* Makes the compute copies equal to the masters, after these were written from outside. */
+void store_refresh(struct store *store, struct model *model, struct stream *stream);
+
+#endif

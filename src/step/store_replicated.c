@@ -1,0 +1,126 @@
+#include "base/memory.h"
+#include "step/store.h"
+
+struct holding {
+    struct shard shards[STORAGE_COUNT];
+    struct event complete; /* the gradients are complete on this rank */
+};
+
+struct replicated {
+    struct store store;
+    struct stream *communication;
+    struct group *data_group;
+    struct event reduced;
+    struct holding *units; /* [unit_count] */
+};
+
+static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtype dtype, enum budget_category category)
+{
+    return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), category), dtype, count);
+}
+
+static void nothing(struct store *store, struct unit *unit)
+{
+    (void)store, (void)unit;
+}
+
+static void acquire(struct store *store, struct unit *unit, struct stream *stream)
+{
+    (void)stream;
+    struct replicated *own = store->self;
+    for (int s = 0; s < STORAGE_COUNT; s++) {
+        struct shard *shard = &own->units[unit->index].shards[s];
+        unit->weight_base[s] = tensor_present(&shard->copy) ? shard->copy.data : shard->weight.data;
+    }
+}
+
+static void release(struct store *store, struct unit *unit, struct stream *stream)
+{
+    (void)store, (void)stream;
+    for (int s = 0; s < STORAGE_COUNT; s++)
+        unit->weight_base[s] = NULL;
+}
+
+static void gradients_open(struct store *store, struct unit *unit, struct stream *stream, bool fresh)
+{
+    (void)stream;
+    struct replicated *own = store->self;
+    for (int s = 0; s < STORAGE_COUNT; s++)
+        unit->gradient_base[s] = own->units[unit->index].shards[s].gradient.data;
+    unit->gradient_fresh = fresh;
+}
+
+static void gradients_close(struct store *store, struct unit *unit, struct stream *stream, bool last)
+{
+    struct replicated *own = store->self;
+    struct holding *holding = &own->units[unit->index];
+    for (int s = 0; s < STORAGE_COUNT; s++)
+        unit->gradient_base[s] = NULL;
+    if (!last || own->data_group->size == 1)
+        return;
+    event_record(&holding->complete, stream);
+    event_wait(&holding->complete, own->communication);
+    for (int s = 0; s < STORAGE_COUNT; s++)
+        if (unit->elements[s] > 0)
+            LAUNCH(own->communication, ALL_REDUCE, all_reduce, .group = own->data_group,
+                   .x = holding->shards[s].gradient);
+}
+
+static void step_end(struct store *store, struct stream *stream)
+{
+    struct replicated *own = store->self;
+    if (own->data_group->size == 1)
+        return;
+    event_record(&own->reduced, own->communication);
+    event_wait(&own->reduced, stream);
+}
+
+static struct shard shard_of(struct store *store, struct unit *unit, enum storage storage)
+{
+    struct replicated *own = store->self;
+    return own->units[unit->index].shards[storage];
+}
+
+static void destroy(struct store *store)
+{
+    struct replicated *own = store->self;
+    memory_free(own->units);
+    memory_free(own);
+}
+
+static const struct store_class replicated_class = {
+    "replicated", nothing, acquire, release, gradients_open, gradients_close, step_end, shard_of, destroy};
+
+struct store *store_create_replicated(struct model *model, struct budget *budget, struct stream *communication,
+                                      struct group *data_group, enum dtype compute, enum dtype statistic)
+{
+    struct replicated *own = memory_allocate(sizeof *own);
+    own->store = (struct store){&replicated_class, own};
+    own->communication = communication;
+    own->data_group = data_group;
+    own->units = memory_allocate((int64_t)sizeof *own->units * model->unit_count);
+    for (int u = 0; u < model->unit_count; u++) {
+        for (int s = 0; s < STORAGE_COUNT; s++) {
+            int64_t count = model->units[u].elements[s];
+            struct shard *shard = &own->units[u].shards[s];
+            shard->weight = flat_tensor(budget, count, statistic, BUDGET_WEIGHTS);
+            if (compute != statistic)
+                shard->copy = flat_tensor(budget, count, compute, BUDGET_WEIGHTS);
+            shard->gradient = flat_tensor(budget, count, statistic, BUDGET_GRADIENTS);
+            shard->m = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
+            shard->v = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
+        }
+    }
+    return &own->store;
+}
+
+void store_refresh(struct store *store, struct model *model, struct stream *stream)
+{
+    for (int u = 0; u < model->unit_count; u++) {
+        for (int s = 0; s < STORAGE_COUNT; s++) {
+            struct shard shard = store->class->shard(store, &model->units[u], (enum storage)s);
+            if (tensor_present(&shard.copy))
+                LAUNCH(stream, CAST, cast, .from = shard.weight, .to = shard.copy);
+        }
+    }
+}

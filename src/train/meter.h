@@ -1,0 +1,46 @@
+/* What a run shows: the table, the JSON lines, the timers. Rank 0 writes; some calls are collective because they sum
+ * over ranks. */
+#ifndef TRAIN_METER_H
+#define TRAIN_METER_H
+
+#include "comm/comm.h"
+
+#include <stdio.h>
+
+/* Where a rank's time goes. */
+enum meter_timer { METER_STEP, METER_DATA, METER_VALIDATION, METER_CHECKPOINT, METER_TIMERS };
+
+struct meter {
+    struct comm *world;
+    FILE *lines; /* rank 0's log.jsonl */
+    int64_t rows_printed;
+    int64_t tokens;      /* real tokens of this rank since the last row */
+    double since;        /* clock at the last row */
+    double data_wait;    /* seconds since the last row */
+    double idle;         /* seconds since the last row that are not training: validation, checkpoints */
+    double seconds[METER_TIMERS];
+    double started;
+};
+
+/* Collective. Opens FOLDER/log.jsonl for appending; lines of steps after `step`, left by a run that was killed, are
+ * dropped first. Returns an agreed code. */
+int meter_open(struct meter *meter, struct comm *world, const char *folder, int64_t step);
+void meter_close(struct meter *meter);
+
+/* Adds seconds to a timer of this rank. */
+void meter_add(struct meter *meter, enum meter_timer timer, double seconds);
+
+struct meter_row {
+    int64_t step, steps;
+    double loss, learning_rate, grad_norm;
+};
+/* One table row and JSON line for the steps since the last one. Collective. */
+void meter_step(struct meter *meter, const struct meter_row *row);
+/* A line for a validation, and one for a checkpoint. */
+void meter_validation(struct meter *meter, int64_t step, double loss, double labels);
+void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds);
+
+/* The timer summary: minimum, mean and maximum over ranks; and the ops. Collective. */
+void meter_summary(struct meter *meter, int64_t steps);
+
+#endif

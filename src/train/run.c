@@ -1,0 +1,298 @@
+#include "train/run.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "io/checkpoint.h"
+#include "step/learning_rate.h"
+#include "train/meter.h"
+#include "train/session.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* -- Start ------------------------------------------------------------------------------------------------------- */
+
+/* Rank 0 reads; the deck is plain data, so its bytes are the message. */
+static int read_deck(struct comm *world, struct deck *deck, const char *path, char *const overrides[], int count)
+{
+    int code = ERROR_NONE;
+    if (world->rank == 0)
+        code = deck_read(deck, path, overrides, count);
+    code = comm_agree(world, code);
+    if (code == ERROR_NONE)
+        comm_broadcast(world, deck, sizeof *deck, 0);
+    return code;
+}
+
+static int make_folder(const char *folder)
+{
+    char *path = memory_string(folder);
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0777);
+        *slash = '/';
+    }
+    mkdir(path, 0777);
+    struct stat status;
+    bool there = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    free(path);
+    return there ? ERROR_NONE : error_user("key output.folder = \"%s\": cannot be made: %s", folder, strerror(errno));
+}
+
+static bool holds_run(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    bool found = false;
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir))
+        found = found || strncmp(entry->d_name, "step_", 5) == 0 || strcmp(entry->d_name, "log.jsonl") == 0;
+    if (dir != NULL)
+        closedir(dir);
+    return found;
+}
+
+static int prepare_folder(struct comm *world, const struct deck *deck)
+{
+    int code = ERROR_NONE;
+    if (world->rank == 0) {
+        code = make_folder(deck->output.folder);
+        if (code == ERROR_NONE && strcmp(deck->train.resume, "never") == 0 && holds_run(deck->output.folder))
+            code = error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
+                              "folder or train.resume = \"auto\"",
+                              deck->output.folder);
+    }
+    return comm_agree(world, code);
+}
+
+/* The checkpoint to start from, NULL for a fresh start. */
+static int find_start(struct comm *world, const struct deck *deck, char **path)
+{
+    *path = NULL;
+    if (strcmp(deck->train.resume, "never") == 0)
+        return ERROR_NONE;
+    bool automatic = strcmp(deck->train.resume, "auto") == 0;
+    int code = checkpoint_find(world, automatic ? deck->output.folder : deck->train.resume, path);
+    if (code == ERROR_NONE && *path == NULL && !automatic)
+        code = comm_agree(world, error_user("key train.resume = \"%s\": holds no checkpoint", deck->train.resume));
+    return code;
+}
+
+/* Keys that may not change between the checkpoint's run and this one are named. */
+static int check_same_run(struct comm *world, const struct deck *deck, const struct checkpoint_meta *meta,
+                          const char *path)
+{
+    struct deck old;
+    char *differences = NULL;
+    int code = deck_read_text(&old, meta->deck_text, path, NULL, 0);
+    if (code == ERROR_NONE && deck_compare_for_resume(&old, deck, &differences) > 0)
+        code = error_user("%s cannot be resumed with this deck, these keys may not change:\n%s", path, differences);
+    free(differences);
+    return comm_agree(world, code);
+}
+
+/* -- The loop ---------------------------------------------------------------------------------------------------- */
+
+struct run {
+    struct session session;
+    struct meter meter;
+    char *deck_text;
+    int64_t step, tokens; /* done */
+};
+
+static int start_weights(struct run *run, const char *path)
+{
+    struct session *s = &run->session;
+    if (path == NULL) {
+        engine_initialise(&s->engine, (uint64_t)s->deck.train.seed);
+        return ERROR_NONE;
+    }
+    struct checkpoint_meta meta;
+    int code = checkpoint_read_meta(s->world, path, &meta);
+    if (code != ERROR_NONE)
+        return code;
+    code = check_same_run(s->world, &s->deck, &meta, path);
+    if (code == ERROR_NONE)
+        code = checkpoint_read(s->world, &s->engine, path, true);
+    if (code == ERROR_NONE) {
+        run->step = meta.step;
+        run->tokens = meta.tokens;
+        loader_seek(s->train, &meta.position);
+        log_info("# continuing from %s at step %lld", path, (long long)run->step);
+    }
+    checkpoint_meta_free(&meta);
+    return code;
+}
+
+static int write_checkpoint(struct run *run, const char *path, bool with_optimizer)
+{
+    struct session *s = &run->session;
+    double start = clock_seconds();
+    struct checkpoint_meta meta = {.deck_text = run->deck_text,
+                                   .step = run->step,
+                                   .tokens = run->tokens,
+                                   .seed = s->deck.train.seed,
+                                   .position = loader_position(s->train)};
+    int code = checkpoint_write(s->world, s->grid.data, &s->engine, &meta, path, with_optimizer);
+    if (code != ERROR_NONE)
+        return code;
+    uint64_t digest = checkpoint_digest(s->grid.data, &s->engine);
+    double seconds = clock_seconds() - start;
+    meter_add(&run->meter, METER_CHECKPOINT, seconds);
+    meter_checkpoint(&run->meter, run->step, path, digest, seconds);
+    return ERROR_NONE;
+}
+
+static int save_step(struct run *run)
+{
+    struct session *s = &run->session;
+    char *path = checkpoint_path(s->deck.output.folder, run->step);
+    int code = write_checkpoint(run, path, true);
+    free(path);
+    if (code == ERROR_NONE)
+        code = checkpoint_prune(s->world, s->deck.output.folder, s->deck.checkpoint.keep);
+    return code;
+}
+
+static void validate(struct run *run)
+{
+    double start = clock_seconds(), labels, loss = session_validate(&run->session, &labels);
+    meter_add(&run->meter, METER_VALIDATION, clock_seconds() - start);
+    meter_validation(&run->meter, run->step, loss, labels);
+}
+
+static bool due(int64_t step, int64_t every)
+{
+    return every > 0 && step % every == 0;
+}
+
+static int one_step(struct run *run)
+{
+    struct session *s = &run->session;
+    double start = clock_seconds();
+    const struct batch *batches = loader_next(s->train);
+    double got = clock_seconds();
+    double rate = learning_rate_at(&s->deck, run->step);
+    struct engine_result result = engine_step(&s->engine, &s->schedule, batches, rate);
+    meter_add(&run->meter, METER_DATA, got - start);
+    meter_add(&run->meter, METER_STEP, clock_seconds() - got);
+    for (int64_t m = 0; m < loader_micro_batches(s->train); m++)
+        run->meter.tokens += batches[m].real;
+    run->step++;
+    run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;
+
+    double loss = result.labels > 0 ? result.loss_sum / result.labels : 0;
+    if (due(run->step, s->deck.log.every) || run->step == 1 || run->step == s->deck.train.steps)
+        meter_step(&run->meter, &(struct meter_row){run->step, s->deck.train.steps, loss, rate, result.grad_norm});
+    if (!isfinite(loss) || !isfinite(result.grad_norm))
+        return comm_agree(s->world, error_diverged("step %lld: loss %g, gradient norm %g: the run has diverged; the "
+                                                   "last checkpoint stands",
+                                                   (long long)run->step, loss, result.grad_norm));
+    return ERROR_NONE;
+}
+
+static int loop(struct run *run)
+{
+    struct session *s = &run->session;
+    const struct deck *deck = &s->deck;
+    int code = ERROR_NONE;
+    while (code == ERROR_NONE && run->step < deck->train.steps) {
+        code = one_step(run);
+        bool last = run->step == deck->train.steps;
+        if (code == ERROR_NONE && s->valid != NULL && (last || due(run->step, deck->validation.every)))
+            validate(run);
+        if (code == ERROR_NONE && (last || due(run->step, deck->checkpoint.every)))
+            code = save_step(run);
+    }
+    return code;
+}
+
+static int finish(struct run *run)
+{
+    struct session *s = &run->session;
+    char *path = memory_format("%s/final_model.h5", s->deck.output.folder);
+    int code = write_checkpoint(run, path, false);
+    free(path);
+    return code;
+}
+
+/* -- All of it --------------------------------------------------------------------------------------------------- */
+
+static int write_deck(struct comm *world, const char *folder, const char *text)
+{
+    int code = ERROR_NONE;
+    if (world->rank == 0) {
+        char *path = memory_format("%s/deck.cfg", folder);
+        FILE *file = fopen(path, "w");
+        if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0)
+            code = error_environment("%s: %s", path, strerror(errno));
+        free(path);
+    }
+    return comm_agree(world, code);
+}
+
+static void describe(const struct session *s)
+{
+    const struct model_settings *m = &s->model.settings;
+    log_info("# %d ranks of %d threads, %lld parameters, %lld layers, hidden %lld, vocabulary %lld", s->world->size,
+             s->threads, (long long)model_parameter_count(m), (long long)m->layers, (long long)m->hidden,
+             (long long)m->vocabulary);
+    log_info("# %lld windows and %lld tokens an epoch, %lld rows of %lld tokens a step in %lld micro-batches a rank",
+             (long long)loader_windows(s->train), (long long)loader_window_tokens(s->train),
+             (long long)s->deck.train.global_batch, (long long)s->deck.data.row_tokens,
+             (long long)loader_micro_batches(s->train));
+    log_info("# memory of a rank, MiB:");
+    for (int c = 0; c < BUDGET_CATEGORIES; c++)
+        log_info("#   %-12s %10.1f", budget_category_name((enum budget_category)c),
+                 (double)s->engine.budget.bytes[c] / (1 << 20));
+}
+
+static int train_with(struct run *run, const struct deck *deck, struct comm *world, const char *start,
+                      struct executor *(*make_executor)(int threads))
+{
+    int code = session_create(&run->session, deck, world, make_executor);
+    if (code == ERROR_NONE)
+        code = start_weights(run, start);
+    if (code == ERROR_NONE)
+        code = write_deck(world, deck->output.folder, run->deck_text);
+    if (code == ERROR_NONE)
+        code = meter_open(&run->meter, world, deck->output.folder, run->step);
+    if (code != ERROR_NONE)
+        return code;
+    describe(&run->session);
+    if (run->step >= deck->train.steps) {
+        log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)deck->train.steps);
+    } else {
+        code = loop(run);
+        if (code == ERROR_NONE)
+            code = finish(run);
+        meter_summary(&run->meter, run->step);
+    }
+    meter_close(&run->meter);
+    return code;
+}
+
+int run_train(struct comm *world, const char *deck_path, char *const overrides[], int override_count,
+              struct executor *(*make_executor)(int threads))
+{
+    struct deck deck;
+    int code = read_deck(world, &deck, deck_path, overrides, override_count);
+    if (code == ERROR_NONE)
+        code = prepare_folder(world, &deck);
+    char *start = NULL;
+    if (code == ERROR_NONE)
+        code = find_start(world, &deck, &start);
+    if (code == ERROR_NONE) {
+        struct run *run = memory_allocate(sizeof *run);
+        run->deck_text = deck_print_effective(&deck);
+        code = train_with(run, &deck, world, start, make_executor);
+        session_destroy(&run->session);
+        free(run->deck_text);
+        memory_free(run);
+    }
+    free(start);
+    return code;
+}

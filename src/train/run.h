@@ -1,0 +1,12 @@
+/* The training run: start or restart, the loop, its end. */
+#ifndef TRAIN_RUN_H
+#define TRAIN_RUN_H
+
+#include "comm/comm.h"
+
+/* `cistron train DECK [key=value ...]`. Collective over world; returns an agreed enum error_code, its message printed.
+ * deck_path is read by rank 0; make_executor as for session_create. */
+int run_train(struct comm *world, const char *deck_path, char *const overrides[], int override_count,
+              struct executor *(*make_executor)(int threads));
+
+#endif

@@ -1,0 +1,156 @@
+#include "train/session.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
+
+static struct loader_settings loader_settings_of(const struct deck *deck, const char *store)
+{
+    const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
+    return (struct loader_settings){
+        .store = store,
+        .seed = (uint64_t)deck->train.seed,
+        .row_tokens = deck->data.row_tokens,
+        .window = window,
+        .overlap = deck->data.overlap,
+        .max_segments = deck->data.max_segments,
+        .global_rows = deck->train.global_batch,
+        .micro_rows = deck->train.micro_batch,
+        .format = deck->data.format == DECK_FORMAT_PADDED ? LOADER_PADDED : LOADER_PACKED,
+        .special = deck->data.special_tokens == DECK_SPECIAL_SEQUENCE ? LOADER_SPECIAL_SEQUENCE : LOADER_SPECIAL_WINDOW,
+        .split = deck->data.split,
+        .mask_degenerate = deck->data.mask_degenerate,
+        .uppercase_labels = deck->data.uppercase_labels,
+        .shuffle = deck->data.shuffle,
+    };
+}
+
+static void create_executor(struct session *s, struct executor *(*make_executor)(int threads))
+{
+    int idle, threads = threads_for_rank(s->grid.node, &idle);
+    const char *environment = getenv("OMP_NUM_THREADS");
+    if (s->deck.device.threads > 0)
+        threads = (int)s->deck.device.threads;
+    else if (environment != NULL && atoi(environment) > 0)
+        threads = atoi(environment);
+    else if (idle > 0 && s->grid.node->rank == 0)
+        log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; "
+                 "give mpirun --bind-to none or --map-by slot:PE=n",
+                 idle);
+    s->threads = threads;
+    s->executor = make_executor(threads);
+    s->made = MADE_EXECUTOR;
+}
+
+static int check_device(const struct deck *deck)
+{
+    if (deck->device.kind == DECK_DEVICE_CUDA)
+        return error_user("key device.kind = \"cuda\": this build has no CUDA executor; use \"cpu\" or \"auto\"");
+    if (deck->data.train[0] == '\0')
+        return error_user("key data.train: not set; name a token store made by cistron prepare");
+    return ERROR_NONE;
+}
+
+static int create_loaders(struct session *s)
+{
+    struct loader_settings settings = loader_settings_of(&s->deck, s->deck.data.train);
+    int code = loader_create(&s->train, &settings, s->world, s->grid.model, s->grid.data->rank, s->grid.data->size);
+    if (code != ERROR_NONE)
+        return code;
+    s->made = MADE_TRAIN;
+    if (s->deck.data.valid[0] == '\0')
+        return ERROR_NONE;
+    settings.store = s->deck.data.valid;
+    settings.shuffle = false;
+    settings.once = true;
+    if (s->deck.validation.rows > 0)
+        settings.global_rows = s->deck.validation.rows; /* the whole set is one loader step */
+    code = loader_create(&s->valid, &settings, s->world, s->grid.model, s->grid.data->rank, s->grid.data->size);
+    if (code != ERROR_NONE)
+        return code;
+    s->made = MADE_VALID;
+    s->valid_steps = s->deck.validation.rows > 0 ? 1 : loader_steps_once(s->valid);
+    return ERROR_NONE;
+}
+
+static struct engine_settings engine_settings_of(const struct deck *deck)
+{
+    return (struct engine_settings){
+        .memory = {.compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
+                   .statistic = DTYPE_F32,
+                   .slots = 1,
+                   .recompute = (enum deck_recompute)deck->memory.recompute,
+                   .rows = deck->train.micro_batch,
+                   .row_tokens = deck->data.row_tokens,
+                   .max_segments = deck->data.max_segments},
+        .optimizer = {deck->optimizer.beta1, deck->optimizer.beta2, deck->optimizer.eps, deck->optimizer.weight_decay,
+                      deck->optimizer.clip},
+    };
+}
+
+int session_create(struct session *s, const struct deck *deck, struct comm *world,
+                   struct executor *(*make_executor)(int threads))
+{
+    *s = (struct session){.deck = *deck, .world = world};
+    int code = comm_agree(world, check_device(deck));
+    if (code != ERROR_NONE)
+        return code;
+    code = comm_agree(world, grid_create(&s->grid, world, 1));
+    if (code != ERROR_NONE)
+        return code;
+    s->made = MADE_GRID;
+    s->data_group = comm_group_create(s->grid.data, "data");
+    create_executor(s, make_executor);
+    code = create_loaders(s);
+    if (code != ERROR_NONE)
+        return code;
+    struct model_settings settings;
+    code = comm_agree(world, model_settings_from_deck(&settings, deck, loader_vocabulary(s->train)));
+    if (code != ERROR_NONE)
+        return code;
+    model_create(&s->model, &settings, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
+    struct engine_settings engine_settings = engine_settings_of(deck);
+    engine_create(&s->engine, s->executor, &s->model, s->data_group, &engine_settings);
+    s->schedule = schedule_create((int)loader_micro_batches(s->train), 1, false);
+    s->made = MADE_ENGINE;
+    return ERROR_NONE;
+}
+
+void session_destroy(struct session *s)
+{
+    if (s->made >= MADE_ENGINE) {
+        schedule_destroy(&s->schedule);
+        engine_destroy(&s->engine);
+        model_destroy(&s->model);
+    }
+    if (s->valid != NULL)
+        loader_destroy(s->valid);
+    if (s->train != NULL)
+        loader_destroy(s->train);
+    if (s->made >= MADE_EXECUTOR)
+        s->executor->class->destroy(s->executor);
+    if (s->made >= MADE_GRID) {
+        comm_group_destroy(s->data_group);
+        grid_destroy(&s->grid);
+    }
+    s->made = 0;
+}
+
+double session_validate(struct session *s, double *labels)
+{
+    double loss = 0, count = 0;
+    loader_seek(s->valid, &(struct loader_position){0, 0, 0});
+    for (int64_t i = 0; i < s->valid_steps; i++) {
+        const struct batch *batches = loader_next(s->valid);
+        struct engine_result result = engine_evaluate(&s->engine, batches, loader_micro_batches(s->valid));
+        loss += result.loss_sum;
+        count += result.labels;
+    }
+    if (labels != NULL)
+        *labels = count;
+    return count > 0 ? loss / count : 0;
+}

@@ -1,0 +1,35 @@
+/* A session: everything that a deck describes, made and ready to run: ranks, device, model, data, weights. */
+#ifndef TRAIN_SESSION_H
+#define TRAIN_SESSION_H
+
+#include "comm/grid.h"
+#include "data/loader.h"
+#include "deck/deck.h"
+#include "step/engine.h"
+
+struct session {
+    struct deck deck;
+    struct comm *world; /* borrowed */
+    struct grid grid;
+    struct group *data_group;
+    struct executor *executor;
+    int threads;
+    struct loader *train;
+    struct loader *valid; /* NULL when the deck names no data.valid */
+    int64_t valid_steps;  /* loader_next calls of one validation */
+    struct model model;
+    struct engine engine;
+    struct schedule schedule;
+    int made; /* how far session_create came */
+};
+
+/* Collective over world. Makes all of it; weights are zero. Returns an agreed code; destroy the session in any case.
+ * make_executor: makes an executor that uses so many CPU threads; only main knows which kinds there are. */
+int session_create(struct session *session, const struct deck *deck, struct comm *world,
+                   struct executor *(*make_executor)(int threads));
+void session_destroy(struct session *session);
+
+/* Mean loss in nats per label over the validation set. Collective. labels: how many (may be NULL). */
+double session_validate(struct session *session, double *labels);
+
+#endif

@@ -1,0 +1,553 @@
+"""Makes the golden files of the Llama family, tests/golden/llama_*.h5, from Hugging Face transformers.
+
+    python3 -m venv /tmp/venv
+    /tmp/venv/bin/pip install torch==2.15.0 transformers==5.23.0 h5py==3.16.0 numpy==2.4.6
+    /tmp/venv/bin/python tests/golden/make_llama.py [folder]
+
+writes the files into the folder (default: the one of this script), prints torch's own float32 deviation of each and
+the table of mutations, and fails if a deviation is above 0.6 of its bound or a mutation breaks no bound. The files
+hold no time stamps: two runs on one machine and with the same versions give the same bytes. tests/golden/README.md
+describes the layout.
+
+What is computed in which precision. LlamaForCausalLM.double() alone is not a float64 computation: transformers rounds
+RMSNorm, the softmax and the table of RoPE to float32 whatever the model's dtype. `exact` replaces those three by their
+formulas in float64; everything else is transformers' code as it stands. The comparison run in float32 uses
+transformers wholly unchanged, so that the float32 deviation is at the same time the proof that the three replacements
+compute the same function.
+"""
+
+import argparse
+import dataclasses
+import math
+import pathlib
+import sys
+import types
+
+import h5py
+import numpy
+import torch
+import transformers
+from transformers.models.llama import modeling_llama
+
+ROWS = 4
+ROW_TOKENS = 160
+PAD = 1  # Also an ordinary token of the real sequences: only segments say what is padding.
+IGNORED = -100
+STEPS = 20
+LR, BETA1, BETA2, ADAM_EPS, WEIGHT_DECAY, CLIP = 1e-3, 0.9, 0.95, 1e-8, 0.1, 1.0
+
+BOUND_LOGITS = 1e-5  # relative L2
+BOUND_GRADIENT = 1e-5  # relative L2 of each parameter's gradient
+BOUND_LOSS = 1e-4  # relative, each of the 20 losses
+ROOM = 0.6  # share of each bound that torch's own float32 deviation may take
+
+ROPE_LOW, ROPE_HIGH, ROPE_ORIGINAL = 1.0, 4.0, 32
+
+
+@dataclasses.dataclass
+class Case:
+    """One golden file. segments: lengths of the segments of each row, from the row's first token on; the rest is
+    padding. A case is padded if no row may have more than one segment: then transformers gets its plain mask."""
+
+    name: str
+    seed: int
+    hidden: int
+    ffn: int
+    heads: int
+    kv_heads: int
+    vocab: int
+    tied: bool
+    norm_eps: float
+    rope_theta: float
+    rope_factor: float  # 0: no scaling
+    max_segments: int
+    segments: list
+    layers: int = 2
+
+    @property
+    def head_dim(self):
+        return self.hidden // self.heads
+
+    @property
+    def padded(self):
+        return self.max_segments == 1
+
+
+# With head_dim 16 and theta 10000 the scaled cases have a frequency in each of the three bands of the llama3 rule
+# (wavelengths 6.3, 19.9, 63, ... against the edges 8 and 32); with head_dim 8 the middle band would be empty.
+CASES = [
+    Case(
+        name="gqa_padded",
+        seed=1,
+        hidden=32,
+        ffn=48,
+        heads=4,
+        kv_heads=2,
+        vocab=61,
+        tied=False,
+        norm_eps=1e-5,
+        rope_theta=500000.0,
+        rope_factor=0.0,
+        max_segments=1,
+        segments=[[160], [117], [48], [3]],
+    ),
+    Case(
+        name="tied_scaled_padded",
+        seed=2,
+        hidden=32,
+        ffn=48,
+        heads=2,
+        kv_heads=2,
+        vocab=62,
+        tied=True,
+        norm_eps=1e-4,
+        rope_theta=10000.0,
+        rope_factor=8.0,
+        max_segments=1,
+        segments=[[160], [159], [77], [1]],
+    ),
+    Case(
+        name="gqa_scaled_packed",
+        seed=3,
+        hidden=64,
+        ffn=48,
+        heads=4,
+        kv_heads=2,
+        vocab=63,
+        tied=False,
+        norm_eps=1e-5,
+        rope_theta=10000.0,
+        rope_factor=8.0,
+        max_segments=5,
+        segments=[[50, 1, 76, 33], [160], [7, 90, 40], [64, 64, 31, 1]],
+    ),
+    Case(
+        name="mha_packed",
+        seed=4,
+        hidden=32,
+        ffn=48,
+        heads=4,
+        kv_heads=4,
+        vocab=64,
+        tied=False,
+        norm_eps=1e-3,
+        rope_theta=10000.0,
+        rope_factor=0.0,
+        max_segments=6,
+        segments=[[33, 31, 29, 27, 23, 17], [2, 158], [100, 37], []],
+    ),
+]
+
+
+@dataclasses.dataclass
+class Mutation:
+    """A fault of the model, planted on purpose. later_keys and earlier_keys count keys that a query must not see: after
+    itself in its segment, and before its segment in the row."""
+
+    name: str
+    rope: bool = True
+    scaling: bool = True
+    softmax: float = 1.0
+    kv_roll: int = 0
+    later_keys: int = 0
+    earlier_keys: int = 0
+    norm_eps: float = 1.0
+
+    def concerns(self, case):
+        return (
+            (self.scaling or case.rope_factor > 0)
+            and (self.kv_roll == 0 or case.kv_heads < case.heads)
+            and (self.earlier_keys == 0 or not case.padded)
+        )
+
+
+FAITHFUL = Mutation("none")
+MUTATIONS = [
+    Mutation("RoPE left out", rope=False),
+    Mutation("RoPE scaling left out", scaling=False),
+    Mutation("softmax scale x 1.01", softmax=1.01),
+    Mutation("kv-head map shifted", kv_roll=1),
+    Mutation("causal edge off by one", later_keys=1),
+    Mutation("segment edge off by one", earlier_keys=1),
+    Mutation("norm eps doubled", norm_eps=2.0),
+]
+
+
+class Batch:
+    """Tokens, labels and segments of a case: numpy int32, shapes as in the file. One label in twenty is dropped at
+    random, as the masking of degenerate bases does."""
+
+    def __init__(self, case, random):
+        self.tokens = numpy.full((ROWS, ROW_TOKENS), PAD, numpy.int32)
+        self.labels = numpy.full((ROWS, ROW_TOKENS), IGNORED, numpy.int32)
+        self.positions = numpy.zeros((ROWS, ROW_TOKENS), numpy.int32)
+        self.segment_start = numpy.zeros((ROWS, case.max_segments), numpy.int32)
+        self.segment_length = numpy.zeros((ROWS, case.max_segments), numpy.int32)
+        self.owner = numpy.full((ROWS, ROW_TOKENS), -1, numpy.int32)  # a token's segment in its row; -1: padding
+        for row, lengths in enumerate(case.segments):
+            start = 0
+            for segment, length in enumerate(lengths):
+                span = slice(start, start + length)
+                self.tokens[row, span] = random.integers(0, case.vocab, length)
+                self.labels[row, start : start + length - 1] = self.tokens[row, start + 1 : start + length]
+                self.positions[row, span] = numpy.arange(length)
+                self.segment_start[row, segment] = row * ROW_TOKENS + start
+                self.segment_length[row, segment] = length
+                self.owner[row, span] = segment
+                start += length
+        self.labels[random.random(self.labels.shape) < 0.05] = IGNORED
+        self.real = torch.from_numpy(self.owner >= 0)
+
+    def mask(self, dtype, mutation):
+        """Additive mask [ROWS, 1, query, key]: block-diagonal and causal. A padding token sees itself alone, so that no
+        softmax is over nothing; nothing real sees it."""
+        query = numpy.arange(ROW_TOKENS)[None, :, None]
+        key = numpy.arange(ROW_TOKENS)[None, None, :]
+        owner = self.owner
+        first = query - self.positions[:, :, None]
+        same = owner[:, :, None] == owner[:, None, :]
+        later = same & (key <= query + mutation.later_keys)
+        earlier = (key >= first - mutation.earlier_keys) & (key <= query)
+        sees = (owner[:, :, None] >= 0) & (((key >= first) & later) | earlier) | (query == key)
+        mask = torch.zeros((ROWS, 1, ROW_TOKENS, ROW_TOKENS), dtype=dtype)
+        mask[torch.from_numpy(~sees)[:, None]] = torch.finfo(dtype).min
+        return mask
+
+
+def configuration(case):
+    rope = {"rope_type": "default", "rope_theta": case.rope_theta}
+    if case.rope_factor > 0:
+        rope = {
+            "rope_type": "llama3",
+            "rope_theta": case.rope_theta,
+            "factor": case.rope_factor,
+            "low_freq_factor": ROPE_LOW,
+            "high_freq_factor": ROPE_HIGH,
+            "original_max_position_embeddings": ROPE_ORIGINAL,
+        }
+    return transformers.LlamaConfig(
+        vocab_size=case.vocab,
+        hidden_size=case.hidden,
+        intermediate_size=case.ffn,
+        num_hidden_layers=case.layers,
+        num_attention_heads=case.heads,
+        num_key_value_heads=case.kv_heads,
+        head_dim=case.head_dim,
+        max_position_embeddings=256,
+        rms_norm_eps=case.norm_eps,
+        tie_word_embeddings=case.tied,
+        rope_parameters=rope,
+        attention_dropout=0.0,
+        use_cache=False,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+        attn_implementation="eager",
+    )
+
+
+def draw_weights(case, random):
+    """Matrices of standard deviation 0.2 and gains off 1 (small weights hide faults), as float32 numbers by name."""
+    weights = {}
+    for name, parameter in transformers.LlamaForCausalLM(configuration(case)).named_parameters():
+        noise = random.standard_normal(tuple(parameter.shape))
+        weights[name] = (0.2 * noise if parameter.dim() == 2 else 1 + 0.3 * noise).astype(numpy.float32)
+    return weights
+
+
+def frequencies(case, scaling):
+    """RoPE's angular frequencies [head_dim / 2] in float64, by the llama3 rule if case and caller ask for it."""
+    plain = case.rope_theta ** (-torch.arange(0, case.head_dim, 2, dtype=torch.float64) / case.head_dim)
+    if case.rope_factor == 0 or not scaling:
+        return plain
+    turns = ROPE_ORIGINAL * plain / (2 * math.pi)
+    share = ((turns - ROPE_LOW) / (ROPE_HIGH - ROPE_LOW)).clamp(0, 1)
+    return plain * (share + (1 - share) / case.rope_factor)
+
+
+transformers_attention = modeling_llama.eager_attention_forward
+
+
+def attention(module, query, key, value, attention_mask, scaling, dropout=0.0, **rest):
+    """transformers' eager attention, save that a float64 model's softmax is in float64 (and the planted kv_roll)."""
+    if query.dtype != torch.float64:
+        return transformers_attention(module, query, key, value, attention_mask, scaling, dropout, **rest)
+    groups = module.num_key_value_groups
+    key = modeling_llama.repeat_kv(key, groups).roll(module.kv_roll, 1)
+    value = modeling_llama.repeat_kv(value, groups).roll(module.kv_roll, 1)
+    scores = query @ key.transpose(2, 3) * scaling + attention_mask
+    shares = torch.softmax(scores, -1)
+    return (shares @ value).transpose(1, 2).contiguous(), shares
+
+
+modeling_llama.eager_attention_forward = attention
+
+
+def exact(model, case, mutation):
+    """The model in float64 throughout, with the mutation planted."""
+    model = model.double()
+    omega = frequencies(case, mutation.scaling)
+
+    def rope_table(_, x, position_ids):
+        angle = position_ids[:, :, None] * omega * (1 if mutation.rope else 0)
+        angle = torch.cat((angle, angle), -1)
+        return angle.cos(), angle.sin()
+
+    def norm(self, x):
+        return self.weight * (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.variance_epsilon))
+
+    model.model.rotary_emb.forward = types.MethodType(rope_table, model.model.rotary_emb)
+    for module in model.modules():
+        if isinstance(module, modeling_llama.LlamaRMSNorm):
+            module.variance_epsilon *= mutation.norm_eps
+            module.forward = types.MethodType(norm, module)
+        elif isinstance(module, modeling_llama.LlamaAttention):
+            module.scaling *= mutation.softmax
+            module.kv_roll = mutation.kv_roll
+    return model
+
+
+class Run:
+    """A model of the case with the given weights, on the given batch; float32 is transformers unchanged."""
+
+    def __init__(self, case, weights, batch, dtype, mutation=FAITHFUL):
+        self.batch = batch
+        self.model = transformers.LlamaForCausalLM(configuration(case))
+        missing, surplus = self.model.load_state_dict(
+            {n: torch.from_numpy(w) for n, w in weights.items()}, strict=False
+        )
+        assert not surplus and set(missing) <= ({"lm_head.weight"} if case.tied else set())
+        # What transformers made of the configuration, against our own formula for it.
+        table = self.model.model.rotary_emb.inv_freq.double()
+        assert (table / frequencies(case, True) - 1).abs().max() < 1e-6
+        if dtype == torch.float64:
+            self.model = exact(self.model, case, mutation)
+        self.tokens = torch.from_numpy(batch.tokens).long()
+        self.labels = torch.from_numpy(batch.labels).long()
+        if case.padded and mutation is FAITHFUL:
+            self.inputs = {"attention_mask": batch.real.long()}
+        else:
+            self.inputs = {
+                "attention_mask": batch.mask(dtype, mutation),
+                "position_ids": torch.from_numpy(batch.positions).long(),
+            }
+
+    def forward(self):
+        """(logits [ROWS, ROW_TOKENS, vocab], loss): the loss is the mean over all labels that are not IGNORED."""
+        logits = self.model(input_ids=self.tokens, **self.inputs).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), self.labels.flatten(), ignore_index=IGNORED)
+        return logits, loss
+
+    def first(self):
+        """(logits with padding zeroed, loss, gradients by name) of the weights as they are."""
+        self.model.zero_grad()
+        logits, loss = self.forward()
+        loss.backward()
+        gradients = {n: p.grad.numpy().copy() for n, p in self.model.named_parameters()}
+        return (logits.detach() * self.batch.real[:, :, None]).numpy(), loss.item(), gradients
+
+    def train(self, weight_decay=WEIGHT_DECAY, decay_gains=False, clip=CLIP, beta2=BETA2):
+        """(losses before each step, gradient norms before clipping, final weights by name) of STEPS steps of AdamW."""
+        parameters = list(self.model.parameters())
+        decayed = [p for p in parameters if p.dim() >= 2 or decay_gains]
+        plain = [p for p in parameters if p.dim() < 2 and not decay_gains]
+        optimizer = torch.optim.AdamW(
+            [{"params": decayed, "weight_decay": weight_decay}, {"params": plain, "weight_decay": 0.0}],
+            lr=LR,
+            betas=(BETA1, beta2),
+            eps=ADAM_EPS,
+        )
+        losses, norms = [], []
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            _, loss = self.forward()
+            loss.backward()
+            norms.append(torch.nn.utils.clip_grad_norm_(parameters, clip).item())
+            optimizer.step()
+            losses.append(loss.item())
+        return (
+            numpy.array(losses),
+            numpy.array(norms),
+            {n: p.detach().numpy().copy() for n, p in self.model.named_parameters()},
+        )
+
+
+def relative(got, want):
+    return float(numpy.linalg.norm(got.astype(numpy.float64) - want) / numpy.linalg.norm(want))
+
+
+def worst(got, want):
+    return max(relative(got[name], want[name]) for name in want)
+
+
+def worst_loss(got, want):
+    return float(numpy.max(numpy.abs(numpy.asarray(got) / numpy.asarray(want) - 1)))
+
+
+class Golden:
+    """All that one file holds, and how far float32 is from it."""
+
+    def __init__(self, case):
+        self.case = case
+        random = numpy.random.Generator(numpy.random.PCG64(case.seed))
+        self.batch = Batch(case, random)
+        self.weights = draw_weights(case, random)
+        self.logits, self.loss, self.gradients = self.run().first()
+        self.losses, self.norms, self.final = self.run().train()
+        assert self.losses[0] == self.loss
+        assert relative(self.alone(), self.logits) < 1e-12
+        logits, _, gradients = self.run(dtype=torch.float32).first()
+        losses, norms, final = self.run(dtype=torch.float32).train()
+        self.deviation = {
+            "float32_logits": relative(logits, self.logits),
+            "float32_gradient": worst(gradients, self.gradients),
+            "float32_loss": worst_loss(losses, self.losses),
+            "float32_grad_norm": worst_loss(norms, self.norms),
+            "float32_final": worst(final, self.final),
+        }
+
+    def run(self, dtype=torch.float64, mutation=FAITHFUL):
+        return Run(self.case, self.weights, self.batch, dtype, mutation)
+
+    def alone(self):
+        """The logits again, each segment by itself and no mask given: the proof that nothing leaks between segments."""
+        model = self.run().model
+        logits = numpy.zeros_like(self.logits)
+        tokens = torch.from_numpy(self.batch.tokens.reshape(-1)).long()
+        for start, length in zip(self.batch.segment_start.flat, self.batch.segment_length.flat):
+            if length > 0:
+                with torch.no_grad():
+                    own = model(input_ids=tokens[None, start : start + length]).logits[0]
+                logits.reshape(-1, self.case.vocab)[start : start + length] = own
+        return logits
+
+    def write(self, folder):
+        case, batch = self.case, self.batch
+        path = folder / f"llama_{case.name}.h5"
+        with h5py.File(path, "w") as file:
+            for name in ("layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "max_segments"):
+                file.attrs[name] = numpy.int64(getattr(case, name))
+            for name in ("norm_eps", "rope_theta", "rope_factor"):
+                file.attrs[name] = numpy.float64(getattr(case, name))
+            for name, value in (
+                ("tied", case.tied),
+                ("rows", ROWS),
+                ("row_tokens", ROW_TOKENS),
+                ("rope_original", ROPE_ORIGINAL),
+            ):
+                file.attrs[name] = numpy.int64(value)
+            for name, value in (
+                ("rope_low", ROPE_LOW),
+                ("rope_high", ROPE_HIGH),
+                ("lr", LR),
+                ("beta1", BETA1),
+                ("beta2", BETA2),
+                ("adam_eps", ADAM_EPS),
+                ("weight_decay", WEIGHT_DECAY),
+                ("clip", CLIP),
+                *self.deviation.items(),
+            ):
+                file.attrs[name] = numpy.float64(value)
+
+            def put(name, data):
+                file.create_dataset(name, data=data, track_times=False)
+
+            for name in ("tokens", "labels", "positions", "segment_start", "segment_length"):
+                put(name, getattr(batch, name))
+            put("logits", self.logits)
+            put("loss", numpy.float64(self.loss))
+            put("losses", self.losses)
+            put("grad_norms", self.norms)
+            for group, tensors in (("weights", self.weights), ("gradients", self.gradients), ("final", self.final)):
+                for name, data in tensors.items():
+                    put(f"{group}/{name}", data)
+        return path
+
+
+def report_float32(goldens):
+    """Prints the deviation of transformers in float32 from each golden; true if all leave room below the bounds."""
+    bounds = {"float32_logits": BOUND_LOGITS, "float32_gradient": BOUND_GRADIENT, "float32_loss": BOUND_LOSS}
+    print(
+        f"\n{'torch in float32, relative deviation':49}"
+        + "".join(f"{column:>10}" for column in ("logits", "gradient", "losses", "norms", "final"))
+    )
+    for golden in goldens:
+        print(f"  {golden.case.name:47}" + "".join(f"{d:10.1e}" for d in golden.deviation.values()))
+    print(f"  {'bound x ' + str(ROOM):47}" + "".join(f"{ROOM * b:10.1e}" for b in bounds.values()))
+    return all(golden.deviation[name] <= ROOM * bound for golden in goldens for name, bound in bounds.items())
+
+
+def report_mutations(goldens):
+    """Prints what each planted fault moves (logits, worst gradient, loss); true if each breaks a bound in some case.
+    The first lines plant none: they put our mask in the place of transformers' padding mask, which moves nothing."""
+    print(f"\n{'mutation (* breaks a bound)':28}{'case':21}{'logits':>10}{'gradient':>10}{'loss':>10}")
+    complete = True
+    for mutation in [Mutation("own mask, no fault"), *MUTATIONS]:
+        caught = False
+        for golden in goldens:
+            if not mutation.concerns(golden.case):
+                continue
+            logits, loss, gradients = golden.run(mutation=mutation).first()
+            moved = (relative(logits, golden.logits), worst(gradients, golden.gradients), worst_loss(loss, golden.loss))
+            broken = any(m > b for m, b in zip(moved, (BOUND_LOGITS, BOUND_GRADIENT, BOUND_LOSS)))
+            caught |= broken
+            print(
+                f"{mutation.name:28}{golden.case.name:21}"
+                + "".join(f"{m:10.1e}" for m in moved)
+                + (" *" if broken else "")
+            )
+        faulty = mutation in MUTATIONS
+        complete &= caught == faulty
+    return complete
+
+
+def report_optimizer(goldens):
+    """Prints what faults of the optimizer move (worst of the 20 losses, worst final weight): for information, since the
+    bound on the losses was not made for them."""
+    faults = {
+        "weight decay left out": {"weight_decay": 0.0},
+        "weight decay on gains": {"decay_gains": True},
+        "clipping left out": {"clip": math.inf},
+        "beta2 0.999": {"beta2": 0.999},
+    }
+    print(f"\n{'optimizer fault (* breaks)':28}{'case':21}{'losses':>10}{'final':>10}")
+    for name, fault in faults.items():
+        for golden in goldens:
+            losses, _, final = golden.run().train(**fault)
+            moved = worst_loss(losses, golden.losses)
+            print(
+                f"{name:28}{golden.case.name:21}{moved:10.1e}{worst(final, golden.final):10.1e}"
+                + (" *" if moved > BOUND_LOSS else "")
+            )
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Makes the Llama golden files.")
+    parser.add_argument("folder", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).parent)
+    folder = parser.parse_args().folder
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    print(
+        f"torch {torch.__version__}, transformers {transformers.__version__}, "
+        f"h5py {h5py.__version__}, numpy {numpy.__version__}"
+    )
+    goldens = [Golden(case) for case in CASES]
+    for golden in goldens:
+        path = golden.write(folder)
+        valid = int((golden.batch.labels != IGNORED).sum())
+        print(
+            f"{path}: {path.stat().st_size} bytes, {int(golden.batch.real.sum())} tokens, {valid} labels, "
+            f"losses {golden.losses[0]:.6f} .. {golden.losses[-1]:.6f}, "
+            f"gradient norms {golden.norms.min():.3f} .. {golden.norms.max():.3f}"
+        )
+    room = report_float32(goldens)
+    caught = report_mutations(goldens)
+    report_optimizer(goldens)
+    if not room:
+        sys.exit("float32 leaves too little room below a bound")
+    if not caught:
+        sys.exit("a mutation breaks no bound, or the unmutated model does")
+
+
+if __name__ == "__main__":
+    main()

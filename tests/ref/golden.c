@@ -1,0 +1,182 @@
+#include "ref/golden.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "model/lm_head.h"
+#include "ref/reference.h"
+
+#include <hdf5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double attribute(hid_t file, const char *name)
+{
+    double value = 0;
+    hid_t id = H5Aopen(file, name, H5P_DEFAULT);
+    if (id < 0 || H5Aread(id, H5T_NATIVE_DOUBLE, &value) < 0)
+        error_fatal("golden file: no attribute %s", name);
+    H5Aclose(id);
+    return value;
+}
+
+static void read_dataset(hid_t file, const char *name, hid_t type, int64_t count, void *out)
+{
+    hid_t id = H5Dopen2(file, name, H5P_DEFAULT);
+    hid_t space = id < 0 ? -1 : H5Dget_space(id);
+    if (space < 0 || H5Sget_simple_extent_npoints(space) != count ||
+        H5Dread(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
+        error_fatal("golden file: no dataset %s of %lld elements", name, (long long)count);
+    H5Sclose(space);
+    H5Dclose(id);
+}
+
+double *golden_read(const struct golden *golden, const char *group, const char *name, int64_t count)
+{
+    char path[256];
+    snprintf(path, sizeof path, "/%s/%s", group, name);
+    double *values = memory_grow(NULL, (int64_t)sizeof *values * count);
+    read_dataset((hid_t)golden->file, path, H5T_NATIVE_DOUBLE, count, values);
+    return values;
+}
+
+static void open_batch(struct golden *g, hid_t file)
+{
+    struct batch *b = &g->batch;
+    batch_create(b, (int64_t)attribute(file, "rows"), (int64_t)attribute(file, "row_tokens"),
+                 (int64_t)attribute(file, "max_segments"));
+    int64_t tokens = b->rows * b->row_tokens, slots = b->rows * b->max_segments;
+    read_dataset(file, "/tokens", H5T_NATIVE_INT32, tokens, b->tokens);
+    read_dataset(file, "/labels", H5T_NATIVE_INT32, tokens, b->labels);
+    read_dataset(file, "/positions", H5T_NATIVE_INT32, tokens, b->positions);
+    read_dataset(file, "/segment_start", H5T_NATIVE_INT32, slots, b->segment_start);
+    read_dataset(file, "/segment_length", H5T_NATIVE_INT32, slots, b->segment_length);
+    for (int64_t t = 0; t < tokens; t++)
+        b->valid += b->labels[t] >= 0;
+}
+
+void golden_open(struct golden *g, const char *name)
+{
+    const char *top = getenv("abs_top_srcdir");
+    memset(g, 0, sizeof *g);
+    snprintf(g->path, sizeof g->path, "%s/tests/golden/%s.h5", top ? top : ".", name);
+    hid_t file = H5Fopen(g->path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (file < 0)
+        error_fatal("%s: cannot be opened", g->path);
+    g->file = file;
+    g->settings = (struct model_settings){
+        .layers = (int64_t)attribute(file, "layers"),
+        .hidden = (int64_t)attribute(file, "hidden"),
+        .ffn = (int64_t)attribute(file, "ffn"),
+        .heads = (int64_t)attribute(file, "heads"),
+        .kv_heads = (int64_t)attribute(file, "kv_heads"),
+        .head_dim = (int64_t)attribute(file, "head_dim"),
+        .vocabulary = (int64_t)attribute(file, "vocab"),
+        .tied = attribute(file, "tied") != 0,
+        .rope = {attribute(file, "rope_theta"), attribute(file, "rope_factor"), attribute(file, "rope_low"),
+                 attribute(file, "rope_high"), (int64_t)attribute(file, "rope_original")},
+        .norm_eps = attribute(file, "norm_eps"),
+        .decay_matrices = true,
+        .decay_embedding = true,
+    };
+    g->optimizer =
+        (struct optimizer_settings){attribute(file, "beta1"), attribute(file, "beta2"), attribute(file, "adam_eps"),
+                                    attribute(file, "weight_decay"), attribute(file, "clip")};
+    g->lr = attribute(file, "lr");
+    open_batch(g, file);
+    int64_t logits = g->batch.rows * g->batch.row_tokens * g->settings.vocabulary;
+    g->logits = golden_read(g, "", "logits", logits);
+    read_dataset(file, "/loss", H5T_NATIVE_DOUBLE, 1, &g->loss);
+    read_dataset(file, "/losses", H5T_NATIVE_DOUBLE, GOLDEN_LOSSES, g->losses);
+    read_dataset(file, "/grad_norms", H5T_NATIVE_DOUBLE, GOLDEN_LOSSES, g->norms);
+}
+
+void golden_close(struct golden *g)
+{
+    H5Fclose((hid_t)g->file);
+    batch_destroy(&g->batch);
+    free(g->logits);
+}
+
+double golden_distance(const double *a, const double *b, int64_t count)
+{
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < count; i++) {
+        difference += (a[i] - b[i]) * (a[i] - b[i]);
+        norm += b[i] * b[i];
+    }
+    return norm > 0 ? sqrt(difference / norm) : sqrt(difference);
+}
+
+static struct tensor parameter_view(const struct tensor *flat, const struct parameter *p)
+{
+    return tensor_columns(flat, p->offset, p->rows * p->cols);
+}
+
+void golden_load(const struct golden *g, struct engine *engine)
+{
+    for (int u = 0; u < engine->model->unit_count; u++) {
+        struct unit *unit = &engine->model->units[u];
+        for (int i = 0; i < unit->parameter_count; i++) {
+            const struct parameter *p = &unit->parameters[i];
+            struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
+            struct tensor view = parameter_view(&shard.weight, p);
+            double *values = golden_read(g, "weights", p->name, view.cols);
+            for (int64_t k = 0; k < view.cols; k++)
+                reference_store(&view, 0, k, values[k]);
+            free(values);
+        }
+    }
+    store_refresh(engine->store, engine->model, &engine->streams[STREAM_COMPUTE]);
+}
+
+static double worst_distance(const struct golden *g, struct engine *engine, const char *group, bool gradient,
+                             double divisor, char *worst)
+{
+    double largest = 0;
+    for (int u = 0; u < engine->model->unit_count; u++) {
+        struct unit *unit = &engine->model->units[u];
+        for (int i = 0; i < unit->parameter_count; i++) {
+            const struct parameter *p = &unit->parameters[i];
+            struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
+            struct tensor view = parameter_view(gradient ? &shard.gradient : &shard.weight, p);
+            double *expected = golden_read(g, group, p->name, view.cols);
+            double *own = memory_grow(NULL, (int64_t)sizeof *own * view.cols);
+            for (int64_t k = 0; k < view.cols; k++)
+                own[k] = reference_load(&view, 0, k) / divisor;
+            double distance = golden_distance(own, expected, view.cols);
+            if (!(distance <= largest)) { /* NaN too */
+                largest = distance;
+                strcpy(worst, p->name);
+            }
+            free(own);
+            free(expected);
+        }
+    }
+    return largest;
+}
+
+double golden_gradient_distance(const struct golden *g, struct engine *engine, double labels, char *worst)
+{
+    return worst_distance(g, engine, "gradients", true, labels, worst);
+}
+
+double golden_final_distance(const struct golden *g, struct engine *engine, char *worst)
+{
+    return worst_distance(g, engine, "final", false, 1, worst);
+}
+
+double *golden_engine_logits(const struct golden *g, struct engine *engine)
+{
+    int64_t tokens = g->batch.rows * g->batch.row_tokens, vocabulary = g->settings.vocabulary;
+    const struct unit *head = &engine->model->units[engine->model->unit_count - 1];
+    struct tensor logits = unit_tensor(&engine->context, head, LM_HEAD_LOGITS);
+    double *values = memory_allocate((int64_t)sizeof *values * tokens * vocabulary);
+    double *out = memory_grow(NULL, (int64_t)sizeof *out * tokens * vocabulary);
+    for (int64_t s = 0; s < g->batch.rows * g->batch.max_segments; s++)
+        for (int64_t t = g->batch.segment_start[s]; t < g->batch.segment_start[s] + g->batch.segment_length[s]; t++)
+            for (int64_t v = 0; v < vocabulary; v++)
+                values[t * vocabulary + v] = reference_load(&logits, t, v);
+    memcpy(out, values, sizeof *out * (size_t)(tokens * vocabulary));
+    memory_free(values);
+    return out;
+}

@@ -1,0 +1,147 @@
+#include "ref/toy.h"
+#include "base/memory.h"
+#include "base/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct model_settings toy_settings(bool tied)
+{
+    return (struct model_settings){.layers = 3,
+                                   .hidden = 32,
+                                   .ffn = 48,
+                                   .heads = 4,
+                                   .kv_heads = 2,
+                                   .head_dim = 8,
+                                   .vocabulary = 40,
+                                   .tied = tied,
+                                   .rope = {.theta = 10000},
+                                   .norm_eps = 1e-5,
+                                   .init_std = 0.2,
+                                   .embedding_std = 0.2,
+                                   .output_std = 0.2,
+                                   .decay_matrices = true,
+                                   .decay_embedding = true};
+}
+
+void toy_batch(struct batch *batch, int64_t rows, int64_t row_tokens, uint64_t key)
+{
+    struct random_key random = {key, RANDOM_TEST, 0};
+    uint64_t draw = 0;
+    batch_create(batch, rows, row_tokens, 4);
+    batch_clear(batch, 1);
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t segments = 1 + r % 3, at = r * row_tokens, room = row_tokens / segments;
+        for (int64_t s = 0; s < segments; s++) {
+            int64_t length = 2 + (int64_t)(random_bits(&random, draw++) % (uint64_t)(room - 2));
+            batch->segment_start[r * 4 + s] = (int32_t)at;
+            batch->segment_length[r * 4 + s] = (int32_t)length;
+            for (int64_t t = 0; t < length; t++, at++) {
+                batch->tokens[at] = (int32_t)(random_bits(&random, draw++) % 40);
+                batch->positions[at] = (int32_t)t;
+                bool ignored = t + 1 == length || random_bits(&random, draw++) % 5 == 0;
+                batch->labels[at] = ignored ? -100 : (int32_t)(random_bits(&random, draw++) % 40);
+                batch->valid += !ignored;
+                batch->real++;
+            }
+        }
+    }
+}
+
+struct toy_options toy_options(struct executor *executor)
+{
+    return (struct toy_options){.settings = toy_settings(false),
+                                .executor = executor,
+                                .compute = DTYPE_F32,
+                                .slots = 1,
+                                .recompute = DECK_RECOMPUTE_NONE,
+                                .rows = 2,
+                                .row_tokens = 48,
+                                .max_segments = 4};
+}
+
+void toy_create(struct toy *toy, const struct toy_options *o)
+{
+    int64_t tokens = o->rows * o->row_tokens;
+    *toy = (struct toy){0};
+    model_create(&toy->model, &o->settings, tokens, o->head_tokens > 0 ? o->head_tokens : tokens);
+    struct group *group = o->group;
+    if (group == NULL) {
+        toy->self = comm_self();
+        group = toy->own_group = comm_group_create(toy->self, "data");
+    }
+    struct engine_settings settings = {.memory = {.compute = o->compute,
+                                                  .statistic = DTYPE_F32,
+                                                  .slots = o->slots,
+                                                  .split_backward = o->split_backward,
+                                                  .recompute = o->recompute,
+                                                  .rows = o->rows,
+                                                  .row_tokens = o->row_tokens,
+                                                  .max_segments = o->max_segments},
+                                       .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0}};
+    engine_create(&toy->engine, o->executor, &toy->model, group, &settings);
+    engine_initialise(&toy->engine, 7);
+}
+
+void toy_destroy(struct toy *toy)
+{
+    engine_destroy(&toy->engine);
+    model_destroy(&toy->model);
+    if (toy->own_group != NULL) {
+        comm_group_destroy(toy->own_group);
+        comm_destroy(toy->self);
+    }
+}
+
+enum { PARTS = 5 };
+
+static struct tensor part_of(const struct shard *shard, int part)
+{
+    const struct tensor *parts[PARTS] = {&shard->gradient, &shard->weight, &shard->copy, &shard->m, &shard->v};
+    return *parts[part];
+}
+
+/* Copies the store's tensors, the first `parts` of each shard, to or from `state`; counts bytes when it is NULL. */
+static int64_t walk(const struct toy *toy, char *state, int parts, bool restore)
+{
+    int64_t bytes = 0;
+    struct store *store = toy->engine.store;
+    for (int u = 0; u < toy->model.unit_count; u++) {
+        for (int s = 0; s < STORAGE_COUNT; s++) {
+            struct shard shard = store->class->shard(store, &toy->model.units[u], (enum storage)s);
+            for (int p = 0; p < parts; p++) {
+                struct tensor t = part_of(&shard, p);
+                if (!tensor_present(&t))
+                    continue;
+                int64_t size = tensor_extent(&t);
+                if (state != NULL)
+                    memcpy(restore ? t.data : state + bytes, restore ? state + bytes : t.data, (size_t)size);
+                bytes += size;
+            }
+        }
+    }
+    return bytes;
+}
+
+static char *collect(const struct toy *toy, int parts, int64_t *bytes)
+{
+    *bytes = walk(toy, NULL, parts, false);
+    char *state = memory_grow(NULL, *bytes);
+    walk(toy, state, parts, false);
+    return state;
+}
+
+char *toy_state(const struct toy *toy, int64_t *bytes)
+{
+    return collect(toy, PARTS, bytes);
+}
+
+char *toy_gradients(const struct toy *toy, int64_t *bytes)
+{
+    return collect(toy, 1, bytes);
+}
+
+void toy_restore(struct toy *toy, const char *state)
+{
+    walk(toy, (char *)state, PARTS, true);
+}

@@ -1,0 +1,46 @@
+/* Toy models and batches for tests of the step. */
+#ifndef TESTS_REF_TOY_H
+#define TESTS_REF_TOY_H
+
+#include "comm/comm.h"
+#include "step/engine.h"
+
+/* A Llama of 3 layers with grouped-query attention, hidden 32, vocabulary 40. */
+struct model_settings toy_settings(bool tied);
+
+/* Random tokens in `rows` rows; row r holds 1 + r % 3 segments of random lengths with padding behind them; about one
+ * label in five is ignored. key chooses the content. */
+void toy_batch(struct batch *batch, int64_t rows, int64_t row_tokens, uint64_t key);
+
+struct toy {
+    struct model model;
+    struct engine engine;
+    struct comm *self;
+    struct group *own_group;
+};
+
+struct toy_options {
+    struct model_settings settings;
+    struct executor *executor;
+    struct group *group; /* NULL: one rank alone */
+    enum dtype compute;  /* statistics are f32 */
+    int slots;
+    bool split_backward;
+    enum deck_recompute recompute;
+    int64_t rows, row_tokens, max_segments; /* of a micro-batch */
+    int64_t head_tokens;                    /* 0 = all */
+};
+
+/* Defaults: toy_settings(false), fp32, one slot, 2 rows of 48 tokens, 4 segments, keep all. */
+struct toy_options toy_options(struct executor *executor);
+/* Initialised with seed 7. */
+void toy_create(struct toy *toy, const struct toy_options *options);
+void toy_destroy(struct toy *toy);
+
+/* All state of the engine's store: weights, copies, gradients, m, v, as bytes in a fixed order. Freed with free(). */
+char *toy_state(const struct toy *toy, int64_t *bytes);
+/* Only the gradients. */
+char *toy_gradients(const struct toy *toy, int64_t *bytes);
+void toy_restore(struct toy *toy, const char *state);
+
+#endif

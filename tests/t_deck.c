@@ -1,0 +1,438 @@
+/* The deck: table, reader, messages, printing, comparison at resume; and that doc/deck.md is what the table says
+ * (from $srcdir, or from here without it). */
+#include "check.h"
+#include "deck/table.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/random.h"
+
+#include <locale.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/t_deck.XXXXXX";
+
+/* Path of a file in the test's folder, valid until the next four calls. */
+static const char *in_folder(const char *name)
+{
+    static char paths[4][256];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *file = fopen(in_folder(name), "w");
+    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static int read_with(struct deck *deck, const char *text, int count, char *overrides[])
+{
+    error_clear();
+    return deck_read_text(deck, text, "T", overrides, count);
+}
+
+static int read_plain(struct deck *deck, const char *text)
+{
+    return read_with(deck, text, 0, NULL);
+}
+
+/* Reading `text` must fail as the user's mistake with exactly this message. */
+static void refuse(const char *text, const char *message)
+{
+    struct deck deck;
+    CHECK(read_plain(&deck, text) == ERROR_USER);
+    CHECK_STRING(error_message(), message);
+    error_clear();
+}
+
+static void refuse_override(char *override, const char *message)
+{
+    struct deck deck;
+    CHECK(read_with(&deck, "", 1, &override) == ERROR_USER);
+    CHECK_STRING(error_message(), message);
+    error_clear();
+}
+
+static void refuse_file(const char *name, const char *pattern)
+{
+    struct deck deck;
+    error_clear();
+    CHECK(deck_read(&deck, in_folder(name), NULL, 0) == ERROR_USER);
+    char *message = memory_format("%s", error_message()), *wanted = memory_format("%s", pattern), *at;
+    /* "~" in the pattern stands for the folder. */
+    while ((at = strchr(wanted, '~')) != NULL) {
+        char *longer = memory_format("%.*s%s%s", (int)(at - wanted), wanted, folder, at + 1);
+        free(wanted);
+        wanted = longer;
+    }
+    CHECK_STRING(message, wanted);
+    free(message);
+    free(wanted);
+    error_clear();
+}
+
+static bool same_values(const struct deck *a, const struct deck *b)
+{
+    return memcmp(a, b, offsetof(struct deck, given)) == 0;
+}
+
+static void test_table(void)
+{
+    for (int i = 0; i < deck_table_rows; i++) {
+        const struct deck_row *row = &deck_table[i];
+        CHECK(row->doc != NULL && strlen(row->doc) > 10 && row->doc[strlen(row->doc) - 1] == '.');
+        CHECK(strchr(row->doc, '|') == NULL); /* ends a cell of the Markdown table */
+        CHECK(deck_find(row->key) == row);    /* no key twice */
+        CHECK(strchr(row->key, '.') != NULL);
+        bool number = row->type == DECK_TYPE_INT || row->type == DECK_TYPE_REAL;
+        CHECK(!number || (row->number >= row->minimum && row->number <= row->maximum));
+        CHECK((row->type == DECK_TYPE_STRING) == (row->string != NULL));
+        CHECK((row->type == DECK_TYPE_CHOICE) == (row->choices != NULL));
+    }
+    CHECK(deck_is_section("model") && deck_is_section("model.rope_scaling") && !deck_is_section("mode"));
+    struct deck deck;
+    deck_defaults(&deck);
+    CHECK(deck.train.steps == 1000 && deck.optimizer.lr == 1e-3 && deck.data.split && !deck.model.scaled_init);
+    CHECK(deck.memory.recompute == DECK_RECOMPUTE_NORMS && deck.optimizer.decay == DECK_DECAY_MATRICES);
+    CHECK_STRING(deck.train.resume, "auto");
+    CHECK(!deck_given(&deck, "train.steps"));
+}
+
+static void test_read(void)
+{
+    struct deck deck;
+    CHECK(read_plain(&deck, "") == ERROR_NONE);
+    CHECK(read_plain(&deck,
+                     "/* a\n deck */ model = { preset = \"x\" \"y\"; hidden : 128,\n"
+                     "  rope_scaling : { factor = 8; original = 8192L; } }\n"
+                     "optimizer : { lr = 3e-5; beta1 = 0; weight_decay = 1; }; // end\r\n"
+                     "train = { steps = 3000000000L; seed = 0x10; }\n"
+                     "data : { format = \"padded\"; train = \"a \\\"b\\\" # 9999999999\\\\\"; split = FALSE; }") ==
+          ERROR_NONE);
+    CHECK_STRING(error_message(), "");
+    CHECK_STRING(deck.model.preset, "xy");
+    CHECK(deck.model.hidden == 128 && deck.model.rope_scaling.factor == 8 && deck.model.rope_scaling.original == 8192);
+    CHECK(deck.optimizer.lr == 3e-5 && deck.optimizer.beta1 == 0 && deck.optimizer.weight_decay == 1);
+    CHECK(deck.train.steps == 3000000000 && deck.train.seed == 16);
+    CHECK(deck.data.format == DECK_FORMAT_PADDED && !deck.data.split);
+    CHECK_STRING(deck.data.train, "a \"b\" # 9999999999\\");
+    CHECK(deck_given(&deck, "model.hidden") && deck_given(&deck, "model.rope_scaling.factor"));
+    CHECK(!deck_given(&deck, "model.layers") && !deck_given(&deck, "model.rope_scaling.low"));
+    /* Past 64 bits is no integer but a fine real. */
+    CHECK(read_plain(&deck, "optimizer : { clip = 100000000000000000000; };") == ERROR_NONE);
+    CHECK(deck.optimizer.clip == 1e20);
+}
+
+static void test_messages(void)
+{
+    refuse("optimizer : {\n  lrr = 1e-3;\n};",
+           "T:2: key optimizer.lrr: unknown; the nearest known key is optimizer.lr");
+    refuse("train : { lr = 1e-3; };", "T:1: key train.lr: unknown; the nearest known key is optimizer.lr");
+    refuse("wramup = 5;", "T:1: key wramup: unknown; the nearest known key is schedule.warmup");
+    refuse("\noptimiser : { lr = 1e-3; foo = 1; };",
+           "T:2: key optimiser: unknown; the nearest known section is optimizer");
+    refuse("rope_scaling : { factor = 8; };",
+           "T:1: key rope_scaling: unknown; the nearest known section is model.rope_scaling");
+    refuse("optimizer = 5;", "T:1: key optimizer: a section of keys, not a value; set its keys one by one");
+    refuse("train : { steps = -5; };", "T:1: key train.steps = -5: must be an integer from 1 to 1099511627776");
+    refuse("train : { steps = 1.5; };", "T:1: key train.steps = 1.5: must be an integer from 1 to 1099511627776");
+    refuse("train : { steps = 1e3; };", "T:1: key train.steps = 1000.0: must be an integer from 1 to 1099511627776");
+    refuse("train : { steps = 99999999999999999999; };",
+           "T:1: key train.steps = 1e+20: must be an integer from 1 to 1099511627776");
+    refuse("train : { steps = [1, 2]; };",
+           "T:1: key train.steps = [ ... ]: must be an integer from 1 to 1099511627776");
+    refuse("train : { steps : { a = 1; }; };",
+           "T:1: key train.steps = { ... }: must be an integer from 1 to 1099511627776");
+    refuse("optimizer : { lr = \"1e-3\"; };", "T:1: key optimizer.lr = \"1e-3\": must be a number above 0");
+    refuse("optimizer : { lr = 0; };", "T:1: key optimizer.lr = 0: must be a number above 0");
+    refuse("optimizer : { lr = 1e999; };", "T:1: key optimizer.lr = inf: must be a number above 0");
+    refuse("optimizer : { beta1 = 1.0; };", "T:1: key optimizer.beta1 = 1.0: must be a number from 0 to below 1");
+    refuse("schedule : { min_ratio = 1.01; };", "T:1: key schedule.min_ratio = 1.01: must be a number from 0 to 1");
+    refuse("data : { format = \"thd\"; };", "T:1: key data.format = \"thd\": must be one of \"packed\", \"padded\"");
+    refuse("model : { tied = true; };", "T:1: key model.tied = true: must be one of \"preset\", \"yes\", \"no\"");
+    refuse("data : { split = 1; };", "T:1: key data.split = 1: must be true or false");
+    refuse("data : { train = 1; };", "T:1: key data.train = 1: must be a string of at most 1023 bytes");
+
+    /* Integers that libconfig would wrap. */
+    refuse("train : {\n  steps = 3000000000;\n};",
+           "T:2: key train.steps = 3000000000: an integer past 32 bits ends in L; write 3000000000L");
+    refuse("train : { seed = 0xFFFFFFFF; };",
+           "T:1: key train.seed = 0xFFFFFFFF: an integer past 32 bits ends in L; write 0xFFFFFFFFL");
+    refuse("optimizer : { clip = 4294967297; };",
+           "T:1: key optimizer.clip = 4294967297: an integer past 32 bits ends in L; write 4294967297L");
+    refuse("train : { steps = -2147483649; };",
+           "T:1: key train.steps = -2147483649: an integer past 32 bits ends in L; write -2147483649L\n"
+           "T:1: key train.steps = -2147483649: must be an integer from 1 to 1099511627776");
+    refuse("train : { seed = 0xFFFFFFFFFFFFFFFFL; };",
+           "T:1: key train.seed = 1.8446744073709552e+19: must be an integer from 0 to 9007199254740992");
+
+    /* Duplicates, with everything else that is wrong. */
+    refuse("optimizer : { lr = 1e-3;\n lr = 2e-3; };\ntrain : { stepz = 1; };\noptimizer : { beta1 = 2; };\n"
+           "train : { steps = 0; };",
+           "T:2: key optimizer.lr: given twice, first at T:1; keep one\n"
+           "T:3: key train.stepz: unknown; the nearest known key is train.steps\n"
+           "T:4: key optimizer: given twice, first at T:1; keep one\n"
+           "T:4: key optimizer.beta1 = 2: must be a number from 0 to below 1\n"
+           "T:5: key train: given twice, first at T:3; keep one\n"
+           "T:5: key train.steps = 0: must be an integer from 1 to 1099511627776");
+    refuse("train : { steps*1 = 5; };", "T:1: key train.steps*1: no key has a * in it");
+    refuse("l = ( { a = 1; }, { a = 2; } );", "T:1: key l: unknown; the nearest known key is optimizer.lr");
+
+    /* Syntax errors end the list, where they stand. */
+    const char *advice =
+        " here or just before; a deck reads: optimizer : { lr = 1e-3; }; with strings in double quotes";
+    char *message = memory_format("T:3: syntax error%s", advice);
+    refuse("train : {\n steps = 5;\n seed = ;\n};\nfoo = 1;", message);
+    refuse("\n\noptimizer.lr = 5;", message);
+    free(message);
+    refuse("train : {\n resume = \"never;\n};", "T:2: syntax error: this string does not end");
+    refuse("\n/* x\n", "T:2: syntax error: this comment does not end");
+    refuse("@include foo", "T:1: syntax error: write @include \"FILE\" on one line");
+
+    char *longer = memory_grow(NULL, 2000);
+    memset(longer, 'x', 1999);
+    longer[1999] = '\0';
+    char *text = memory_format("data : { train = \"%s\"; };", longer);
+    longer[79] = '\0';
+    message = memory_format("T:1: key data.train = \"%s...: must be a string of at most 1023 bytes", longer);
+    refuse(text, message);
+    free(message);
+    free(text);
+    free(longer);
+}
+
+static void test_overrides(void)
+{
+    char *overrides[] = {"optimizer.lr=3e-5",        "train.steps=3000000000", "train.seed=0x10",
+                         "data.train=a b=c.h5",      "data.valid=\"v\"",       "data.format=padded",
+                         "data.split=False",         "output.folder=",         "optimizer.clip=2",
+                         "checkpoint.every=123456L", "train.global_batch=5",   "train.global_batch=7"};
+    struct deck deck;
+    int count = sizeof overrides / sizeof overrides[0];
+    CHECK(read_with(&deck, "optimizer : { lr = 1.0; }; output : { folder = \"long name\"; };", count, overrides) ==
+          ERROR_NONE);
+    CHECK_STRING(error_message(), "");
+    CHECK(deck.optimizer.lr == 3e-5 && deck.train.steps == 3000000000 && deck.train.seed == 16);
+    CHECK_STRING(deck.data.train, "a b=c.h5");
+    CHECK_STRING(deck.data.valid, "v");
+    CHECK_STRING(deck.output.folder, "");
+    CHECK(deck.output.folder[3] == '\0'); /* nothing left of the longer value */
+    CHECK(deck.data.format == DECK_FORMAT_PADDED && !deck.data.split && deck.optimizer.clip == 2);
+    CHECK(deck.checkpoint.every == 123456 && deck.train.global_batch == 7);
+    CHECK(deck_given(&deck, "train.seed"));
+
+    refuse_override("optimizer.lrr=1",
+                    "command line: key optimizer.lrr: unknown; the nearest known key is optimizer.lr");
+    refuse_override("optimizer.lr", "command line: optimizer.lr: an override reads key=value");
+    refuse_override("optimizer=1",
+                    "command line: key optimizer: a section of keys, not a value; set its keys one by one");
+    refuse_override("optimizer.lr=1e-3x", "command line: key optimizer.lr = 1e-3x: must be a number above 0");
+    refuse_override("optimizer.lr=nan", "command line: key optimizer.lr = nan: must be a number above 0");
+    refuse_override("optimizer.lr=", "command line: key optimizer.lr = : must be a number above 0");
+    refuse_override("train.steps=1.5",
+                    "command line: key train.steps = 1.5: must be an integer from 1 to 1099511627776");
+    refuse_override("train.steps=99999999999999999999",
+                    "command line: key train.steps = 99999999999999999999: must be an integer from 1 to 1099511627776");
+    refuse_override("data.split=1", "command line: key data.split = 1: must be true or false");
+    refuse_override("schedule.rule=lingua",
+                    "command line: key schedule.rule = lingua: must be one of \"recipe\", \"megatron\"");
+    char *two[] = {"a.b=1", "train.steps=0"};
+    CHECK(read_with(&deck, "foo = 1;", 2, two) == ERROR_USER);
+    const char *message = error_message();
+    CHECK(strncmp(message, "T:1: key foo", 12) == 0);
+    CHECK(strstr(message, "\ncommand line: key a.b") != NULL);
+    CHECK(strstr(message, "\ncommand line: key train.steps = 0") != NULL);
+    error_clear();
+}
+
+static void test_files(void)
+{
+    struct deck deck;
+    mkdir(in_folder("sub"), 0777);
+    mkdir(in_folder("sub/deep"), 0777);
+    write_file("main.cfg", "train : {\n@include \"sub/one.cfg\"\n  seed = 7; };\nlog : { every = 3; };\n");
+    write_file("sub/one.cfg", "  steps = 5;\n  @include \"deep/two.cfg\" global_batch = 9;");
+    write_file("sub/deep/two.cfg", "# \xc3\xa9\n  micro_batch = 2;");
+    CHECK(deck_read(&deck, in_folder("main.cfg"), NULL, 0) == ERROR_NONE);
+    CHECK_STRING(error_message(), "");
+    CHECK(deck.train.steps == 5 && deck.train.micro_batch == 2 && deck.train.global_batch == 9);
+    CHECK(deck.train.seed == 7 && deck.log.every == 3);
+
+    char *absolute = memory_format("log : {\n@include \"%s/log.cfg\"\n};", folder);
+    write_file("log.cfg", "every = 4;");
+    write_file("sub/absolute.cfg", absolute);
+    CHECK(deck_read(&deck, in_folder("sub/absolute.cfg"), NULL, 0) == ERROR_NONE && deck.log.every == 4);
+    free(absolute);
+
+    /* Faults inside and behind an include carry the right file and line. */
+    write_file("sub/deep/two.cfg", "\n\n  micro_batch = 3000000000;\n  seed = 8;\n");
+    write_file("main.cfg", "train : {\n@include \"sub/one.cfg\"\n  seed = 7; };\nlogg : { every = 3; };\n");
+    refuse_file("main.cfg",
+                "~/sub/deep/two.cfg:3: key train.micro_batch = 3000000000: an integer past 32 bits ends in L; write "
+                "3000000000L\n"
+                "~/sub/deep/two.cfg:3: key train.micro_batch = 3000000000: must be an integer from 1 to 2147483647\n"
+                "~/main.cfg:3: key train.seed: given twice, first at ~/sub/deep/two.cfg:4; keep one\n"
+                "~/main.cfg:4: key logg: unknown; the nearest known section is log");
+    write_file("sub/deep/two.cfg", "\n  micro_batch = = 3;\n");
+    refuse_file("main.cfg", "~/sub/deep/two.cfg:2: syntax error here or just before; a deck reads: optimizer : { lr = "
+                            "1e-3; }; with strings in double quotes");
+    unlink(in_folder("sub/deep/two.cfg"));
+    refuse_file("main.cfg", "~/sub/one.cfg:2: @include ~/sub/deep/two.cfg: No such file or directory");
+    write_file("circle.cfg", "@include \"circle.cfg\"\n");
+    refuse_file("circle.cfg",
+                "~/circle.cfg:1: @include ~/circle.cfg: files include each other too deep, or in a circle");
+
+    refuse_file("none.cfg", "deck ~/none.cfg: No such file or directory");
+    refuse_file("sub", "deck ~/sub: it is a folder, not a deck");
+    FILE *file = fopen(in_folder("binary"), "w");
+    fwrite("\211HDF\r\n\032\n\0\0", 1, 10, file);
+    fclose(file);
+    refuse_file("binary", "deck ~/binary: it is a binary file, not a deck");
+    file = fopen(in_folder("large"), "w");
+    for (int i = 0; i < 1 << 17; i++)
+        fputs("# a deck\n", file);
+    fclose(file);
+    refuse_file("large", "deck ~/large: it is larger than 1 MiB, which no deck is");
+    char *remove = memory_format("rm -r %s", folder);
+    CHECK(system(remove) == 0);
+    free(remove);
+}
+
+static void set_random(struct deck *deck, const struct deck_row *row, const struct random_key *key, uint64_t index)
+{
+    uint64_t bits = random_bits(key, index);
+    double part = random_uniform(key, index + 1);
+    char text[DECK_STRING];
+    struct deck_value value = {.kind = DECK_VALUE_BOOL, .truth = bits & 1};
+    if (row->type == DECK_TYPE_INT) {
+        value.kind = DECK_VALUE_INTEGER;
+        double span = row->maximum - row->minimum;
+        value.integer = (long long)(row->minimum + (bits & 1 ? span * part : span * part * part * part * part));
+    } else if (row->type == DECK_TYPE_REAL) {
+        value.kind = DECK_VALUE_REAL;
+        value.real =
+            isinf(row->maximum) ? exp(1400 * (part - 0.5)) : row->minimum + part * (row->maximum - row->minimum);
+        if (bits % 8 == 0)
+            value.real = floor(value.real); /* whole reals, past 2^31 too */
+    } else if (row->type == DECK_TYPE_CHOICE) {
+        int choices = 0;
+        while (row->choices[choices] != NULL)
+            choices++;
+        value = (struct deck_value){.kind = DECK_VALUE_STRING, .string = row->choices[bits % (uint64_t)choices]};
+    } else if (row->type == DECK_TYPE_STRING) {
+        int length = bits % 8 == 0 ? DECK_STRING - 1 : (int)(bits % 20);
+        for (int i = 0; i < length; i++)
+            text[i] = (char)(1 + random_bits(key, index + 2 + (uint64_t)i) % 255);
+        text[length] = '\0';
+        value = (struct deck_value){.kind = DECK_VALUE_STRING, .string = text};
+    }
+    deck_set(deck, row, &value); /* a value out of range (0 where it is excluded) leaves the default */
+}
+
+static void test_print(void)
+{
+    struct deck defaults, deck;
+    deck_defaults(&defaults);
+
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    deck_print_reference(file);
+    fclose(file);
+    CHECK(read_plain(&deck, text) == ERROR_NONE);
+    CHECK_STRING(error_message(), "");
+    CHECK(same_values(&deck, &defaults));
+    locale_t previous = deck_locale_enter();
+    for (int i = 0; i < deck_table_rows; i++) {
+        CHECK(deck.given[i]);
+        /* On a line of its own, uncommented. */
+        char *value = deck_row_value(&deck_table[i], &defaults);
+        char *line = memory_format(" %s = %s;\n", strrchr(deck_table[i].key, '.') + 1, value);
+        CHECK(strstr(text, line) != NULL);
+        free(line);
+        free(value);
+    }
+    deck_locale_leave(previous);
+    free(text);
+
+    text = deck_print_effective(&defaults);
+    CHECK(read_plain(&deck, text) == ERROR_NONE && same_values(&deck, &defaults));
+    free(text);
+    for (uint64_t round = 0; round < 300; round++) {
+        struct deck random;
+        deck_defaults(&random);
+        for (int i = 0; i < deck_table_rows; i++) {
+            struct random_key key = {.seed = 1, .purpose = RANDOM_TEST, .stream = round};
+            set_random(&random, &deck_table[i], &key, (uint64_t)i * 2048);
+        }
+        text = deck_print_effective(&random);
+        CHECK(read_plain(&deck, text) == ERROR_NONE);
+        CHECK_STRING(error_message(), "");
+        CHECK(same_values(&deck, &random));
+        free(text);
+    }
+}
+
+static void test_markdown(void)
+{
+    const char *source = getenv("srcdir");
+    char *path = memory_format("%s/doc/deck.md", source != NULL ? source : "."), *wanted = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&wanted, &bytes);
+    deck_print_markdown(file);
+    fclose(file);
+    char *found = memory_allocate((int64_t)bytes + 2);
+    file = fopen(path, "r");
+    CHECK(file != NULL);
+    if (file != NULL) {
+        found[fread(found, 1, bytes + 1, file)] = '\0';
+        fclose(file);
+    }
+    if (!CHECK(strcmp(found, wanted) == 0)) /* the mend: t_deck --markdown > doc/deck.md */
+        fprintf(stderr, "    %s is not what the table says; print it anew with t_deck --markdown\n", path);
+    memory_free(found);
+    free(wanted);
+    free(path);
+}
+
+static void test_compare(void)
+{
+    struct deck old, new_;
+    char *differences,
+        *overrides[] = {"model.hidden=256", "train.steps=9", "optimizer.lr=1", "train.seed=1", "data.window=0"};
+    CHECK(read_plain(&old, "model : { hidden = 128; };") == ERROR_NONE);
+    CHECK(read_with(&new_, "", 2, overrides + 1) == ERROR_NONE);
+    new_.model.hidden = 128; /* the same value given another way is no difference */
+    CHECK(deck_compare_for_resume(&old, &new_, &differences) == 0 && differences == NULL);
+    CHECK(read_with(&new_, "", 5, overrides) == ERROR_NONE);
+    CHECK(deck_compare_for_resume(&old, &new_, &differences) == 2);
+    CHECK_STRING(differences, "key model.hidden: 128 in the checkpoint, 256 now\n"
+                              "key train.seed: 42 in the checkpoint, 1 now");
+    free(differences);
+}
+
+int main(int count, char *arguments[])
+{
+    if (count == 2 && strcmp(arguments[1], "--markdown") == 0) {
+        deck_print_markdown(stdout);
+        return 0;
+    }
+    if (mkdtemp(folder) == NULL)
+        return 1;
+    /* Where the system has it, a locale with a decimal comma for all that follows. */
+    if (setlocale(LC_ALL, "de_DE.UTF-8") != NULL)
+        printf("with a decimal comma\n");
+    test_table();
+    test_read();
+    test_messages();
+    test_overrides();
+    test_files();
+    test_print();
+    test_markdown();
+    test_compare();
+    return check_end();
+}

@@ -1,0 +1,253 @@
+/* The model against Hugging Face transformers (tests/golden): logits, loss, every gradient, 20 AdamW steps; on the
+ * oracle in double, and on the CPU executor in fp32 with every keep table. Then mutations, planted at the door by an
+ * executor that alters arguments: each must break a bound, which shows that the bounds can fail. */
+#include "check.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/comm.h"
+#include "cpu/cpu.h"
+#include "ref/golden.h"
+#include "ref/reference.h"
+
+#include <stdlib.h>
+
+static const char *const cases[] = {"llama_gqa_padded", "llama_tied_scaled_padded", "llama_gqa_scaled_packed",
+                                    "llama_mha_packed"};
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+struct bounds {
+    double logits, gradients, losses;
+};
+static const struct bounds single_bounds = {1e-5, 1e-5, 1e-4}; /* relative L2, relative L2, relative */
+/* fp64 against fp64: what is left is the fp32 of epsilons and softmax scales in op arguments (2^-24 relative) */
+static const struct bounds double_bounds = {1e-6, 1e-6, 1e-6};
+
+/* -- An executor that spoils arguments ---------------------------------------------------------------------------- */
+
+enum mutation { NONE, NO_ROPE, NO_SCALING, SOFTMAX_SCALE, KV_MAP, MASK_EDGE, NORM_EPS, MUTATIONS };
+static const char *const mutation_names[MUTATIONS] = {"none",   "RoPE left out", "RoPE scaling left out",
+                                                      "softmax scale x 1.01", "kv-head map shifted",
+                                                      "mask edge off by one", "norm eps doubled"};
+
+struct mutant {
+    struct executor executor;
+    struct executor *inner;
+    enum mutation mutation;
+};
+
+static void mutant_launch(struct executor *executor, struct stream *stream, enum op op, const void *args)
+{
+    struct mutant *m = (struct mutant *)executor;
+    struct stream inner = {m->inner, stream->id, stream->native};
+    static int32_t ones[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    if (op == OP_ROPE && m->mutation == NO_ROPE)
+        return;
+    if (op == OP_RMSNORM_FORWARD && m->mutation == NORM_EPS) {
+        struct rmsnorm_forward_args a = *(const struct rmsnorm_forward_args *)args;
+        a.eps *= 2;
+        m->inner->class->launch(m->inner, &inner, op, &a);
+        return;
+    }
+    if (op == OP_ATTENTION_FORWARD && m->mutation >= SOFTMAX_SCALE && m->mutation <= MASK_EDGE) {
+        struct attention_forward_args a = *(const struct attention_forward_args *)args;
+        if (m->mutation == SOFTMAX_SCALE)
+            a.scale *= 1.01f;
+        if (m->mutation == KV_MAP) { /* every key head is its right neighbour, the last one the first value head */
+            a.k.data = tensor_at(&a.k, 0, a.head_dim);
+        }
+        if (m->mutation == MASK_EDGE)
+            a.segments.q_offset.data = ones;
+        m->inner->class->launch(m->inner, &inner, op, &a);
+        return;
+    }
+    m->inner->class->launch(m->inner, &inner, op, args);
+}
+
+static void *mutant_allocate(struct executor *executor, int64_t bytes, enum memory_kind kind)
+{
+    struct executor *inner = ((struct mutant *)executor)->inner;
+    return inner->class->allocate(inner, bytes, kind);
+}
+
+static void mutant_release(struct executor *executor, void *memory, enum memory_kind kind)
+{
+    struct executor *inner = ((struct mutant *)executor)->inner;
+    inner->class->release(inner, memory, kind);
+}
+
+static void mutant_event(struct executor *executor, struct event *event, struct stream *stream)
+{
+    (void)executor, (void)event, (void)stream; /* the executors below are synchronous */
+}
+
+static void mutant_synchronize(struct executor *executor, struct stream *stream)
+{
+    (void)executor, (void)stream;
+}
+
+static int64_t mutant_workspace(struct executor *executor, enum op op, const void *args)
+{
+    struct executor *inner = ((struct mutant *)executor)->inner;
+    return inner->class->workspace(inner, op, args);
+}
+
+static void mutant_reserve(struct executor *executor, int64_t bytes)
+{
+    struct executor *inner = ((struct mutant *)executor)->inner;
+    inner->class->reserve(inner, bytes);
+}
+
+static void mutant_destroy(struct executor *executor)
+{
+    (void)executor;
+}
+
+static const struct executor_class mutant_class = {
+    "mutant",         mutant_launch,   mutant_allocate,  mutant_release, mutant_event, mutant_event, mutant_synchronize,
+    mutant_workspace, mutant_reserve, mutant_destroy};
+
+/* -- One comparison ---------------------------------------------------------------------------------------------- */
+
+struct outcome {
+    double logits, gradients, losses, final;
+    double first_gradient; /* of the embedding, to compare keep tables bit for bit */
+    char worst[128];
+    double *gradient_bits;
+    int64_t gradient_count;
+};
+
+static void collect_gradients(struct engine *e, struct outcome *o)
+{
+    for (int u = 0; u < e->model->unit_count; u++)
+        for (int s = 0; s < STORAGE_COUNT; s++) {
+            struct shard shard = e->store->class->shard(e->store, &e->model->units[u], (enum storage)s);
+            o->gradient_bits =
+                memory_grow(o->gradient_bits, (o->gradient_count + shard.gradient.cols) * (int64_t)sizeof(double));
+            for (int64_t i = 0; i < shard.gradient.cols; i++)
+                o->gradient_bits[o->gradient_count++] = reference_load(&shard.gradient, 0, i);
+        }
+}
+
+static struct outcome run_case(const struct golden *g, struct executor *inner, enum dtype dtype,
+                               enum deck_recompute recompute, enum mutation mutation, int64_t head_tokens)
+{
+    struct outcome o = {0};
+    struct mutant mutant = {{&mutant_class, 0}, inner, mutation};
+    struct model_settings settings = g->settings;
+    if (mutation == NO_SCALING)
+        settings.rope.factor = 0;
+    int64_t tokens = g->batch.rows * g->batch.row_tokens;
+    struct model model;
+    model_create(&model, &settings, tokens, head_tokens > 0 ? head_tokens : tokens);
+    struct comm *self = comm_self();
+    struct group *group = comm_group_create(self, "data");
+    struct engine engine;
+    struct engine_settings engine_settings = {.memory = {.compute = dtype,
+                                                         .statistic = dtype,
+                                                         .slots = 1,
+                                                         .recompute = recompute,
+                                                         .rows = g->batch.rows,
+                                                         .row_tokens = g->batch.row_tokens,
+                                                         .max_segments = g->batch.max_segments},
+                                              .optimizer = g->optimizer};
+    engine_create(&engine, &mutant.executor, &model, group, &engine_settings);
+    golden_load(g, &engine);
+    struct schedule schedule = schedule_create(1, 1, false);
+
+    struct engine_result result = engine_evaluate(&engine, &g->batch, 1);
+    CHECK(result.labels == (double)g->batch.valid);
+    if (head_tokens == 0) {
+        double *logits = golden_engine_logits(g, &engine);
+        o.logits = golden_distance(logits, g->logits, tokens * settings.vocabulary);
+        free(logits);
+    }
+    result = engine_gradients(&engine, &schedule, &g->batch);
+    o.gradients = golden_gradient_distance(g, &engine, result.labels, o.worst);
+    collect_gradients(&engine, &o);
+    for (int step = 0; step < GOLDEN_LOSSES; step++) {
+        result = engine_step(&engine, &schedule, &g->batch, g->lr);
+        double distance = fabs(result.loss_sum / result.labels / g->losses[step] - 1);
+        if (!(distance <= o.losses))
+            o.losses = distance;
+        if (mutation == NONE)
+            CHECK_NEAR(result.grad_norm, g->norms[step], 1e-4, 0);
+    }
+    char worst[128];
+    o.final = golden_final_distance(g, &engine, worst);
+    schedule_destroy(&schedule);
+    engine_destroy(&engine);
+    model_destroy(&model);
+    comm_group_destroy(group);
+    comm_destroy(self);
+    return o;
+}
+
+static bool within(const struct outcome *o, const struct bounds *b)
+{
+    return o->logits <= b->logits && o->gradients <= b->gradients && o->losses <= b->losses;
+}
+
+static void compare(const struct golden *g, const char *executor_name, struct executor *executor, enum dtype dtype,
+                    const struct bounds *bounds)
+{
+    struct outcome o = run_case(g, executor, dtype, DECK_RECOMPUTE_NONE, NONE, 0);
+    printf("%s: %s %s: logits %.2e, gradients %.2e (%s), losses %.2e, final weights %.2e\n", g->path, executor_name,
+           dtype_name(dtype), o.logits, o.gradients, o.worst, o.losses, o.final);
+    CHECK(o.logits <= bounds->logits);
+    CHECK(o.gradients <= bounds->gradients);
+    CHECK(o.losses <= bounds->losses);
+    /* what is dropped is made again bit for bit */
+    for (int policy = DECK_RECOMPUTE_NORMS; policy <= DECK_RECOMPUTE_FULL; policy++) {
+        struct outcome r = run_case(g, executor, dtype, (enum deck_recompute)policy, NONE, 0);
+        CHECK(r.gradient_count == o.gradient_count &&
+              memcmp(r.gradient_bits, o.gradient_bits, (size_t)o.gradient_count * sizeof(double)) == 0);
+        free(r.gradient_bits);
+    }
+    /* the head in uneven chunks */
+    struct outcome chunked = run_case(g, executor, dtype, DECK_RECOMPUTE_NORMS, NONE, 100);
+    CHECK(within(&chunked, bounds));
+    free(chunked.gradient_bits);
+    free(o.gradient_bits);
+}
+
+static bool applies(const struct golden *g, enum mutation mutation)
+{
+    if (mutation == NO_SCALING)
+        return g->settings.rope.factor > 1;
+    if (mutation == KV_MAP)
+        return g->settings.kv_heads < g->settings.heads;
+    return true;
+}
+
+int main(void)
+{
+    struct executor *reference = reference_executor_create(), *cpu = cpu_executor_create(2);
+    int found[MUTATIONS] = {0};
+    for (int c = 0; c < CASES; c++) {
+        struct golden g;
+        golden_open(&g, cases[c]);
+        struct outcome o = run_case(&g, reference, DTYPE_F64, DECK_RECOMPUTE_NORMS, NONE, 0);
+        printf("%s: oracle f64: logits %.2e, gradients %.2e (%s), losses %.2e\n", g.path, o.logits, o.gradients,
+               o.worst, o.losses);
+        CHECK(within(&o, &double_bounds));
+        free(o.gradient_bits);
+        compare(&g, "cpu", cpu, DTYPE_F32, &single_bounds);
+        for (int m = NO_ROPE; m < MUTATIONS; m++) {
+            if (!applies(&g, (enum mutation)m))
+                continue;
+            struct outcome mutated = run_case(&g, cpu, DTYPE_F32, DECK_RECOMPUTE_NORMS, (enum mutation)m, 0);
+            printf("    %-22s logits %.2e, gradients %.2e, losses %.2e\n", mutation_names[m], mutated.logits,
+                   mutated.gradients, mutated.losses);
+            CHECK(!within(&mutated, &single_bounds));
+            found[m]++;
+            free(mutated.gradient_bits);
+        }
+        golden_close(&g);
+    }
+    for (int m = NO_ROPE; m < MUTATIONS; m++)
+        CHECK(found[m] > 0);
+    reference->class->destroy(reference);
+    cpu->class->destroy(cpu);
+    return check_end();
+}
