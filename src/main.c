@@ -180,7 +180,8 @@ static int command_deck(const struct command *self, int argc, char **argv)
 static const struct command commands[] = {
     {"train", "DECK [key=value ...]", "train a model as a deck says",
      "Trains the model that the input deck DECK describes; key=value overrides single keys of it. Run it under mpirun\n"
-     "or srun for several ranks. It writes checkpoints, the log (log.jsonl) and the effective deck to output.folder, and\n"
+     "or srun for several ranks. It writes checkpoints, the log (log.jsonl) and the effective deck to output.folder, "
+     "and\n"
      "goes on from the newest checkpoint there (train.resume).\n\n"
      "Exit status: 0 finished, 1 the environment failed, 2 a mistake that you can mend, 3 the run diverged.",
      command_train},
@@ -190,7 +191,8 @@ static const struct command commands[] = {
      "OUT.train.h5, OUT.valid.h5, ... cut by position. Tokenizers: nucleotide.",
      command_prepare},
     {"baseline", "[--orders 3,6] TRAIN.h5 VALID.h5", "nats per base of count models of a genome",
-     "Fits models of fixed order on the bases of TRAIN.h5 and prints their loss on those of VALID.h5: what a model must\n"
+     "Fits models of fixed order on the bases of TRAIN.h5 and prints their loss on those of VALID.h5: what a model "
+     "must\n"
      "beat.",
      command_baseline},
     {"inspect", "FILE", "say what is in a token store or checkpoint",

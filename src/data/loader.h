@@ -2,9 +2,9 @@
  *
  * Stream: windows of the store (data/windows.h) in the order of a keyed permutation per epoch (data/shuffle.h), epoch
  * after epoch without a gap, cut into rows by the packer (data/packer.h). Row g of step s is a function of the deck
- * and the seed alone. Of a global batch of G rows, rank r of `data_ranks`, with micro-batches of B rows, takes in micro-batch
- * m the rows (m * data_ranks + r) * B + i, i < B; rows from G on are empty. There are
- * ceil(G / (data_ranks * B)) micro-batches a step, the same number on every rank.
+ * and the seed alone. Of a global batch of G rows, rank r of `data_ranks`, with micro-batches of B rows, takes in
+ * micro-batch m the rows (m * data_ranks + r) * B + i, i < B; rows from G on are empty. There are ceil(G / (data_ranks
+ * * B)) micro-batches a step, the same number on every rank.
  *
  * Of each group of ranks that share data (tensor, context, pipeline: `model_comm`), rank 0 reads; the others receive
  * over model_comm inside loader_next. A prefetch thread, which calls neither MPI nor HDF5, keeps one step ahead. */
@@ -20,21 +20,21 @@ enum loader_special { LOADER_SPECIAL_WINDOW, LOADER_SPECIAL_SEQUENCE };
 enum loader_format { LOADER_PACKED, LOADER_PADDED };
 
 struct loader_settings {
-    const char *store;       /* path of a token store */
+    const char *store; /* path of a token store */
     uint64_t seed;
-    int64_t row_tokens;      /* tokens per row */
-    int64_t window;          /* tokens per window, specials included; <= row_tokens */
-    int64_t overlap;         /* tokens that neighbouring windows share */
-    int64_t max_segments;    /* per row */
-    int64_t global_rows;     /* G */
-    int64_t micro_rows;      /* B */
+    int64_t row_tokens;   /* tokens per row */
+    int64_t window;       /* tokens per window, specials included; <= row_tokens */
+    int64_t overlap;      /* tokens that neighbouring windows share */
+    int64_t max_segments; /* per row */
+    int64_t global_rows;  /* G */
+    int64_t micro_rows;   /* B */
     enum loader_format format;
     enum loader_special special;
-    bool split;              /* packed rows: cut a window that does not fit and carry its rest on */
-    bool mask_degenerate;    /* labels other than ACGTacgt are ignored */
+    bool split;           /* packed rows: cut a window that does not fit and carry its rest on */
+    bool mask_degenerate; /* labels other than ACGTacgt are ignored */
     bool uppercase_labels;
-    bool shuffle;            /* false: store order (validation) */
-    bool once;               /* one pass: after the last window rows stay empty (validation) */
+    bool shuffle; /* false: store order (validation) */
+    bool once;    /* one pass: after the last window rows stay empty (validation) */
 };
 
 /* Where the stream stands between two steps; all that a restart needs. */
@@ -46,8 +46,8 @@ struct loader_position {
 
 struct loader;
 
-/* Collective over `world` (rank 0 makes the window index's side file, then all map it) and over model_comm. data_rank of data_ranks:
- * this rank's place among the groups. Returns an enum error_code, agreed by all. */
+/* Collective over `world` (rank 0 makes the window index's side file, then all map it) and over model_comm. data_rank
+ * of data_ranks: this rank's place among the groups. Returns an enum error_code, agreed by all. */
 int loader_create(struct loader **loader, const struct loader_settings *settings, struct comm *world,
                   struct comm *model_comm, int data_rank, int data_ranks);
 void loader_destroy(struct loader *loader);
@@ -60,7 +60,8 @@ int64_t loader_window_tokens(const struct loader *loader);
 /* Steps of one pass over the store when `once`: after so many loader_next calls all rows are empty. */
 int64_t loader_steps_once(const struct loader *loader);
 
-/* The next step's micro-batches (loader_micro_batches of them), valid until the next call. Collective over model_comm. */
+/* The next step's micro-batches (loader_micro_batches of them), valid until the next call. Collective over model_comm.
+ */
 const struct batch *loader_next(struct loader *loader);
 
 /* The position after the steps handed out so far; loader_seek makes the next loader_next continue from a position. */
@@ -70,7 +71,8 @@ void loader_seek(struct loader *loader, const struct loader_position *position);
 /* Seconds that loader_next has waited for the prefetch thread, in all. */
 double loader_wait_seconds(const struct loader *loader);
 
-/* Vocabulary, pad id and checksum of the store. */
+/* Vocabulary and content checksum of the store: a position is good for the same store alone. */
 int64_t loader_vocabulary(const struct loader *loader);
+uint64_t loader_checksum(const struct loader *loader);
 
 #endif

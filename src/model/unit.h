@@ -91,9 +91,9 @@ enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_COUNT };
 struct context {
     struct stream *stream;
     enum pass pass;
-    int slot;        /* of activations */
-    bool recompute;  /* a forward inside backward: only `wanted` sections run */
-    uint64_t wanted; /* ids, when recompute */
+    int slot;                                               /* of activations */
+    bool recompute;                                         /* a forward inside backward: only `wanted` sections run */
+    uint64_t wanted;                                        /* ids, when recompute */
     void (*enter_section)(struct context *context, int id); /* the planner's, else NULL: a section starts */
     enum gradient_set gradients;
     const struct batch_tensors *batch;

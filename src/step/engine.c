@@ -72,10 +72,12 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     for (int i = 0; i < STREAM_COUNT; i++)
         e->streams[i] = (struct stream){executor, i, NULL};
     budget_create(&e->budget, executor);
-    e->store = store_create_replicated(model, &e->budget, &e->streams[STREAM_COMMUNICATION], group, m->compute,
-                                       m->statistic);
+    e->store =
+        store_create_replicated(model, &e->budget, &e->streams[STREAM_COMMUNICATION], group, m->compute, m->statistic);
     create_batches(e);
     create_rope_table(e);
+    e->total_host = tensor_vector(memory_allocate(2 * dtype_size(DTYPE_F64)), DTYPE_F64, 2);
+    e->norm_host = tensor_vector(memory_allocate(dtype_size(m->statistic)), m->statistic, 1);
     optimizer_create(&e->optimizer, &settings->optimizer, model, &e->budget, m->statistic);
     memory_create(&e->memory, model, m, &e->budget);
     reserve_for_update(e);
@@ -93,6 +95,8 @@ void engine_destroy(struct engine *e)
     optimizer_destroy(&e->optimizer);
     memory_destroy(&e->memory);
     memory_free(e->batches);
+    memory_free(e->total_host.data);
+    memory_free(e->norm_host.data);
     budget_destroy(&e->budget);
 }
 
@@ -252,15 +256,13 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
 static struct engine_result read_result(struct engine *e, bool updated)
 {
     struct stream *stream = &e->streams[STREAM_COMPUTE];
-    double total[2] = {0, 0}, norm = 0;
-    float norm_single = 0;
-    bool wide = e->optimizer.norm.dtype == DTYPE_F64;
-    LAUNCH(stream, COPY, copy, .from = e->batches[0].total, .to = tensor_vector(total, DTYPE_F64, 2));
+    LAUNCH(stream, COPY, copy, .from = e->batches[0].total, .to = e->total_host);
     if (updated)
-        LAUNCH(stream, COPY, copy, .from = e->optimizer.norm,
-               .to = tensor_vector(wide ? (void *)&norm : (void *)&norm_single, e->optimizer.norm.dtype, 1));
+        LAUNCH(stream, COPY, copy, .from = e->optimizer.norm, .to = e->norm_host);
     engine_synchronize(e);
-    return (struct engine_result){total[0], total[1], wide ? norm : (double)norm_single};
+    const double *total = e->total_host.data;
+    double norm = e->norm_host.dtype == DTYPE_F64 ? *(double *)e->norm_host.data : *(float *)e->norm_host.data;
+    return (struct engine_result){total[0], total[1], updated ? norm : 0};
 }
 
 struct engine_result engine_step(struct engine *e, const struct schedule *schedule, const struct batch *batches,

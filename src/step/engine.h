@@ -17,17 +17,18 @@ struct engine_settings {
 struct engine {
     struct executor *executor; /* borrowed */
     struct stream streams[STREAM_COUNT];
-    struct model *model;    /* borrowed */
-    struct group *group;    /* borrowed: ranks over which losses and gradients are summed */
+    struct model *model; /* borrowed */
+    struct group *group; /* borrowed: ranks over which losses and gradients are summed */
     struct budget budget;
-    struct store *store;    /* owned; may be exchanged for one that wraps it before the first step */
+    struct store *store; /* owned; may be exchanged for one that wraps it before the first step */
     struct memory memory;
     struct optimizer optimizer;
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots] */
     struct tensor rope_table;
     struct context context;
-    int64_t updates; /* optimizer steps done so far, over all runs of this training */
+    struct tensor total_host, norm_host; /* where a step's results are read */
+    int64_t updates;                     /* optimizer steps done so far, over all runs of this training */
 };
 
 /* Allocates everything from the executor; weights are zero until engine_initialise or a checkpoint writes them. */
@@ -40,7 +41,7 @@ void engine_initialise(struct engine *engine, uint64_t seed);
 
 /* What a step or an evaluation found, over all ranks of the group. */
 struct engine_result {
-    double loss_sum;  /* nats, over all labels */
+    double loss_sum; /* nats, over all labels */
     double labels;
     double grad_norm; /* of the mean loss, before clipping */
 };

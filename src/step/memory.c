@@ -83,7 +83,7 @@ struct planner {
     struct {
         int64_t entry;
         int id;
-    } *sections;
+    } * sections;
     int64_t section_count, section_capacity;
 };
 
@@ -230,8 +230,8 @@ static void find_recompute(struct planner *p, const struct plan_span *forwards, 
         int count = 0;
         for (int id = 0; id < unit->tensor_count; id++)
             if (unit->tensors[id].name != NULL)
-                tensors[count++] = (struct closure_tensor){memory_address(&p->context, unit, id),
-                                                           tensor_bytes(p, unit, id), id};
+                tensors[count++] =
+                    (struct closure_tensor){memory_address(&p->context, unit, id), tensor_bytes(p, unit, id), id};
         int *sections = section_map(p, forwards[u]);
         struct closure_unit closure = {forwards[u], sections, backwards[u], tensors, count};
         own->recompute = own->dropped != 0 ? closure_find(&closure, own->dropped) : 0;

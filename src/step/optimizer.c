@@ -8,12 +8,12 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
 {
     int64_t parts = (int64_t)model->unit_count * STORAGE_COUNT, width = dtype_size(statistic);
     optimizer->settings = *settings;
-    optimizer->squares = tensor_vector(budget_allocate(budget, parts * dtype_size(DTYPE_F64), BUDGET_BATCH), DTYPE_F64,
-                                       parts);
+    optimizer->squares =
+        tensor_vector(budget_allocate(budget, parts * dtype_size(DTYPE_F64), BUDGET_BATCH), DTYPE_F64, parts);
     optimizer->scale = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
     optimizer->norm = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
-    optimizer->step = tensor_vector(budget_allocate(budget, ADAMW_STEP_COUNT * width, BUDGET_BATCH), statistic,
-                                    ADAMW_STEP_COUNT);
+    optimizer->step =
+        tensor_vector(budget_allocate(budget, ADAMW_STEP_COUNT * width, BUDGET_BATCH), statistic, ADAMW_STEP_COUNT);
     optimizer->step_host = optimizer->step;
     optimizer->step_host.data = memory_allocate(ADAMW_STEP_COUNT * width);
 }

@@ -3,7 +3,7 @@
 
 static void add_backward(struct schedule *s, int micro_batch, int slot, int micro_batches, bool split)
 {
-    struct action action = {ACTION_BACKWARD,   micro_batch, slot, micro_batch == 0, micro_batch == micro_batches - 1,
+    struct action action = {ACTION_BACKWARD, micro_batch, slot, micro_batch == 0, micro_batch == micro_batches - 1,
                             GRADIENT_BOTH};
     if (split) {
         action.gradients = GRADIENT_INPUT;

@@ -18,8 +18,8 @@ struct action {
 struct schedule {
     struct action *actions; /* owned */
     int count;
-    int slots;            /* activation slots that it needs */
-    bool split_backward;  /* has backwards with less than GRADIENT_BOTH: gradients of tensors are kept between them */
+    int slots;           /* activation slots that it needs */
+    bool split_backward; /* has backwards with less than GRADIENT_BOTH: gradients of tensors are kept between them */
 };
 
 /* Groups of `slots` forwards followed by their backwards in the same order: slots = 1 is F0 B0 F1 B1 ...,

@@ -88,8 +88,8 @@ static void destroy(struct store *store)
     memory_free(own);
 }
 
-static const struct store_class replicated_class = {
-    "replicated", nothing, acquire, release, gradients_open, gradients_close, step_end, shard_of, destroy};
+static const struct store_class replicated_class = {"replicated",    nothing,  acquire,  release, gradients_open,
+                                                    gradients_close, step_end, shard_of, destroy};
 
 struct store *store_create_replicated(struct model *model, struct budget *budget, struct stream *communication,
                                       struct group *data_group, enum dtype compute, enum dtype statistic)

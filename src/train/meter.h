@@ -14,10 +14,10 @@ struct meter {
     struct comm *world;
     FILE *lines; /* rank 0's log.jsonl */
     int64_t rows_printed;
-    int64_t tokens;      /* real tokens of this rank since the last row */
-    double since;        /* clock at the last row */
-    double data_wait;    /* seconds since the last row */
-    double idle;         /* seconds since the last row that are not training: validation, checkpoints */
+    int64_t tokens;   /* real tokens of this rank since the last row */
+    double since;     /* clock at the last row */
+    double data_wait; /* seconds since the last row */
+    double idle;      /* seconds since the last row that are not training: validation, checkpoints */
     double seconds[METER_TIMERS];
     double started;
 };

@@ -61,9 +61,10 @@ static int prepare_folder(struct comm *world, const struct deck *deck)
     if (world->rank == 0) {
         code = make_folder(deck->output.folder);
         if (code == ERROR_NONE && strcmp(deck->train.resume, "never") == 0 && holds_run(deck->output.folder))
-            code = error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
-                              "folder or train.resume = \"auto\"",
-                              deck->output.folder);
+            code =
+                error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
+                           "folder or train.resume = \"auto\"",
+                           deck->output.folder);
     }
     return comm_agree(world, code);
 }
@@ -123,7 +124,7 @@ static int start_weights(struct run *run, const char *path)
         loader_seek(s->train, &meta.position);
         log_info("# continuing from %s at step %lld", path, (long long)run->step);
     }
-    checkpoint_meta_free(&meta);
+    checkpoint_meta_destroy(&meta);
     return code;
 }
 

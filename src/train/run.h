@@ -3,6 +3,7 @@
 #define TRAIN_RUN_H
 
 #include "comm/comm.h"
+#include "core/launch.h"
 
 /* `cistron train DECK [key=value ...]`. Collective over world; returns an agreed enum error_code, its message printed.
  * deck_path is read by rank 0; make_executor as for session_create. */

@@ -1,0 +1,182 @@
+/* Attention forward: blocks of keys with a running maximum and sum (Dao et al. 2022), one work item for each block of
+ * queries of each segment and head. An item's result depends on nothing but its own arguments. */
+#include "cpu/attention_segments.h"
+#include "cpu/attention_tile.h"
+
+#include "base/error.h"
+
+#include <float.h>
+#include <omp.h>
+
+/* A block of queries, the same for every head. */
+struct block {
+    int32_t slot, first; /* first query, counted in its segment */
+};
+
+/* One thread's scratch. Matrices with TILE_QUERIES columns hold a query per column. */
+struct scratch {
+    float *q;             /* [head_dim, TILE_QUERIES], scaled */
+    float *o;             /* [head_dim, TILE_QUERIES] */
+    float *s;             /* [TILE_KEYS, TILE_QUERIES]: scores, then probabilities */
+    float *rows;          /* [TILE_QUERIES or TILE_KEYS, head_dim]: where other rows are read to */
+    float *largest, *sum; /* [TILE_QUERIES]: running */
+    float *factor;        /* [TILE_QUERIES] */
+};
+
+struct layout {
+    struct block *blocks; /* longest first */
+    char *covered;        /* [rows of q] */
+    char *threads;        /* thread_bytes for each thread */
+    int64_t thread_bytes;
+};
+
+static int64_t lay_out_thread(int64_t head_dim, char *base, struct scratch *scratch)
+{
+    int64_t used = 0, size = sizeof(float);
+    scratch->q = cpu_take(base, &used, head_dim * TILE_QUERIES * size);
+    scratch->o = cpu_take(base, &used, head_dim * TILE_QUERIES * size);
+    scratch->s = cpu_take(base, &used, TILE_KEYS * TILE_QUERIES * size);
+    scratch->rows = cpu_take(base, &used, cpu_max(TILE_KEYS, TILE_QUERIES) * head_dim * size);
+    scratch->largest = cpu_take(base, &used, TILE_QUERIES * size);
+    scratch->sum = cpu_take(base, &used, TILE_QUERIES * size);
+    scratch->factor = cpu_take(base, &used, TILE_QUERIES * size);
+    return used;
+}
+
+static int64_t lay_out(const struct cpu *cpu, const struct attention_forward_args *args, char *base,
+                       struct layout *layout)
+{
+    int64_t used = 0, most = args->q.rows / TILE_QUERIES + attention_slots(&args->segments);
+    struct scratch scratch;
+    layout->blocks = cpu_take(base, &used, most * (int64_t)sizeof(struct block));
+    layout->covered = cpu_take(base, &used, args->q.rows);
+    layout->thread_bytes = lay_out_thread(args->head_dim, NULL, &scratch);
+    layout->threads = cpu_take(base, &used, layout->thread_bytes * cpu->threads);
+    return used;
+}
+
+int64_t cpu_attention_forward_workspace(const struct cpu *cpu, const struct attention_forward_args *args)
+{
+    struct layout layout;
+    return lay_out(cpu, args, NULL, &layout);
+}
+
+/* Takes a block of scores into the running maximum and sum of each query: s becomes exp(s - largest), factor what all
+ * earlier probabilities have to be multiplied by. */
+CPU_CLONES static void update(float *restrict s, int64_t keys, int64_t lanes, float *restrict largest,
+                              float *restrict sum, float *restrict factor)
+{
+    float before[TILE_QUERIES];
+    memcpy(before, largest, sizeof before);
+    for (int64_t key = 0; key < keys; key++)
+        for (int64_t i = 0; i < lanes; i++) {
+            float score = s[key * TILE_QUERIES + i];
+            largest[i] = score > largest[i] ? score : largest[i];
+        }
+    for (int64_t i = 0; i < lanes; i++) {
+        factor[i] = cpu_exp(before[i] - largest[i]);
+        sum[i] *= factor[i];
+    }
+    for (int64_t key = 0; key < keys; key++)
+        for (int64_t i = 0; i < lanes; i++) {
+            float p = cpu_exp(s[key * TILE_QUERIES + i] - largest[i]);
+            s[key * TILE_QUERIES + i] = p;
+            sum[i] += p;
+        }
+}
+
+CPU_CLONES static void scale_columns(float *restrict o, int64_t rows, int64_t lanes, const float *factor)
+{
+    for (int64_t d = 0; d < rows; d++)
+        for (int64_t i = 0; i < lanes; i++)
+            o[d * TILE_QUERIES + i] *= factor[i];
+}
+
+/* Divides by the sums and stores o and lse. */
+static void finish(const struct attention_forward_args *args, const struct scratch *scratch, int64_t head, int64_t row,
+                   int64_t queries, int64_t lanes)
+{
+    const struct tensor *o = &args->o;
+    int64_t dim = args->head_dim, col = head * dim;
+    float *lse = tensor_at(&args->lse, head, row);
+    for (int64_t i = 0; i < lanes; i++)
+        scratch->factor[i] = scratch->sum[i] == 0.0f ? 0.0f : 1.0f / scratch->sum[i];
+    scale_columns(scratch->o, dim, lanes, scratch->factor);
+    for (int64_t i = 0; i < queries; i++)
+        lse[i] = scratch->sum[i] == 0.0f ? 0.0f : scratch->largest[i] + logf(scratch->sum[i]);
+    if (o->dtype == DTYPE_F32) {
+        tile_transpose(scratch->o, TILE_QUERIES, dim, queries, 1.0f, tensor_at(o, row, col), o->stride, dim);
+        return;
+    }
+    tile_transpose(scratch->o, TILE_QUERIES, dim, queries, 1.0f, scratch->rows, dim, dim);
+    for (int64_t i = 0; i < queries; i++)
+        cpu_narrow(scratch->rows + i * dim, tensor_at(o, row + i, col), o->dtype, dim);
+}
+
+static void forward_block(const struct attention_forward_args *args, const struct block *block, int64_t head,
+                          const struct scratch *scratch)
+{
+    struct attention_segment segment = attention_segment(&args->segments, block->slot);
+    int64_t first = block->first, queries = cpu_min(TILE_QUERIES, segment.q_length - first);
+    int64_t lanes = (queries + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
+    int64_t dim = args->head_dim, kv_col = head / (args->heads / args->kv_heads) * dim;
+    attention_read(&args->q, segment.q_start + first, queries, head * dim, dim, scratch->rows);
+    tile_transpose(scratch->rows, dim, queries, dim, args->scale, scratch->q, TILE_QUERIES, lanes);
+    memset(scratch->o, 0, (size_t)(dim * TILE_QUERIES) * sizeof(float));
+    for (int64_t i = 0; i < lanes; i++) {
+        scratch->largest[i] = -FLT_MAX; /* finite: a query that sees no key subtracts it from -infinity */
+        scratch->sum[i] = 0.0f;
+    }
+    int64_t keys = attention_visible(&segment, first + queries - 1, args->causal);
+    for (int64_t key = 0; key < keys; key += TILE_KEYS) {
+        int64_t count = cpu_min(TILE_KEYS, keys - key), row = segment.kv_start + key;
+        attention_read(&args->k, row, count, kv_col, dim, scratch->rows);
+        tile_multiply(scratch->s, TILE_QUERIES, (struct tile_factor){scratch->rows, dim, 1}, scratch->q, TILE_QUERIES,
+                      count, lanes, dim, false);
+        if (args->causal)
+            tile_mask(scratch->s, count, first + segment.offset - key);
+        update(scratch->s, count, lanes, scratch->largest, scratch->sum, scratch->factor);
+        if (key > 0)
+            scale_columns(scratch->o, dim, lanes, scratch->factor);
+        attention_read(&args->v, row, count, kv_col, dim, scratch->rows);
+        tile_multiply(scratch->o, TILE_QUERIES, (struct tile_factor){scratch->rows, 1, dim}, scratch->s, TILE_QUERIES,
+                      dim, lanes, count, true);
+    }
+    finish(args, scratch, head, segment.q_start + first, queries, lanes);
+}
+
+/* Blocks of all segments, last blocks first: under a causal mask they take longest, and the end is where waiting for
+ * one thread costs most. Returns their number. */
+static int64_t list_blocks(const struct attention_segments *segments, struct block *blocks)
+{
+    int64_t count = 0, longest = 0;
+    for (int64_t slot = 0; slot < attention_slots(segments); slot++)
+        longest = cpu_max(longest, attention_segment(segments, slot).q_length);
+    for (int64_t first = (longest - 1) / TILE_QUERIES * TILE_QUERIES; first >= 0; first -= TILE_QUERIES)
+        for (int64_t slot = 0; slot < attention_slots(segments); slot++)
+            if (first < attention_segment(segments, slot).q_length)
+                blocks[count++] = (struct block){(int32_t)slot, (int32_t)first};
+    return count;
+}
+
+void cpu_attention_forward(struct cpu *cpu, const struct attention_forward_args *args)
+{
+    struct layout layout;
+    cpu_require_workspace(cpu, OP_ATTENTION_FORWARD, lay_out(cpu, args, cpu->workspace, &layout));
+    attention_cover(&args->segments, false, args->q.rows, layout.covered);
+    attention_clear_rows(&args->o, layout.covered);
+    for (int64_t head = 0; head < args->heads; head++) {
+        float *lse = tensor_at(&args->lse, head, 0);
+        for (int64_t t = 0; t < args->q.rows; t++)
+            lse[t] = layout.covered[t] ? lse[t] : 0.0f;
+    }
+    int64_t items = list_blocks(&args->segments, layout.blocks) * args->heads;
+#pragma omp parallel num_threads(cpu_threads(cpu, tensor_count(&args->q)))
+    {
+        struct scratch scratch;
+        lay_out_thread(args->head_dim, layout.threads + omp_get_thread_num() * layout.thread_bytes, &scratch);
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < items; i++)
+            forward_block(args, &layout.blocks[i / args->heads], i % args->heads, &scratch);
+    }
+}

@@ -1,0 +1,100 @@
+#include "cpu/attention_tile.h"
+
+/* Compilers keep a block of sums in registers only when told the width of a vector, so the product is written once
+ * for WIDTH floats and made for three widths. WIDE vectors cover TILE_LANES columns. */
+#define PRODUCT(WIDTH, TARGET)                                                                                         \
+    typedef float lanes_##WIDTH __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));                        \
+                                                                                                                       \
+    CPU_INLINE void tile_##WIDTH(const int rows, float *c, int64_t c_stride, struct tile_factor a, const float *b,     \
+                                 int64_t b_stride, int64_t depth, bool accumulate)                                     \
+    {                                                                                                                  \
+        enum { WIDE = TILE_LANES / WIDTH };                                                                            \
+        lanes_##WIDTH sum[TILE_ROWS][WIDE];                                                                            \
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < WIDE; j++) sum[i][j] =                        \
+            accumulate ? ((lanes_##WIDTH *)(c + i * c_stride))[j] : (lanes_##WIDTH){0};                                \
+        for (int64_t l = 0; l < depth; l++) {                                                                          \
+            const lanes_##WIDTH *b_row = (const lanes_##WIDTH *)(b + l * b_stride);                                    \
+            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < WIDE; j++) sum[i][j] +=                   \
+                a.data[i * a.row + l * a.depth] * b_row[j];                                                            \
+        }                                                                                                              \
+        UNROLL for (int i = 0; i < rows; i++)                                                                          \
+            UNROLL for (int j = 0; j < WIDE; j++)((lanes_##WIDTH *)(c + i * c_stride))[j] = sum[i][j];                 \
+    }                                                                                                                  \
+                                                                                                                       \
+    TARGET static void multiply_##WIDTH(float *c, int64_t c_stride, struct tile_factor a, const float *b,              \
+                                        int64_t b_stride, int64_t rows, int64_t cols, int64_t depth, bool accumulate)  \
+    {                                                                                                                  \
+        for (int64_t j = 0; j < cols; j += TILE_LANES) {                                                               \
+            struct tile_factor rest = a;                                                                               \
+            float *target = c + j;                                                                                     \
+            int64_t left = rows;                                                                                       \
+            for (; left >= TILE_ROWS; left -= TILE_ROWS) {                                                             \
+                tile_##WIDTH(TILE_ROWS, target, c_stride, rest, b + j, b_stride, depth, accumulate);                   \
+                rest.data += TILE_ROWS * rest.row;                                                                     \
+                target += TILE_ROWS * c_stride;                                                                        \
+            }                                                                                                          \
+            for (; left >= 2; left -= 2) {                                                                             \
+                tile_##WIDTH(2, target, c_stride, rest, b + j, b_stride, depth, accumulate);                           \
+                rest.data += 2 * rest.row;                                                                             \
+                target += 2 * c_stride;                                                                                \
+            }                                                                                                          \
+            if (left > 0)                                                                                              \
+                tile_##WIDTH(1, target, c_stride, rest, b + j, b_stride, depth, accumulate);                           \
+        }                                                                                                              \
+    }
+
+#define UNROLL _Pragma("GCC unroll 8")
+
+/* 6 x 16 sums fill three quarters of AVX2's registers, with room for the factors, and hide the latency of AVX-512. */
+enum { TILE_ROWS = 6 };
+
+PRODUCT(4, )
+#if defined(__x86_64__) && !defined(CISTRON_NO_CLONES)
+PRODUCT(8, __attribute__((target("avx2,fma"))))
+PRODUCT(16, __attribute__((target("avx512f"))))
+#endif
+
+void tile_multiply(float *c, int64_t c_stride, struct tile_factor a, const float *b, int64_t b_stride, int64_t rows,
+                   int64_t cols, int64_t depth, bool accumulate)
+{
+#if defined(__x86_64__) && !defined(CISTRON_NO_CLONES)
+    if (__builtin_cpu_supports("avx512f")) {
+        multiply_16(c, c_stride, a, b, b_stride, rows, cols, depth, accumulate);
+        return;
+    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        multiply_8(c, c_stride, a, b, b_stride, rows, cols, depth, accumulate);
+        return;
+    }
+#endif
+    multiply_4(c, c_stride, a, b, b_stride, rows, cols, depth, accumulate);
+}
+
+CPU_CLONES void tile_transpose(const float *from, int64_t from_stride, int64_t rows, int64_t cols, float factor,
+                               float *restrict to, int64_t to_stride, int64_t width)
+{
+    for (int64_t j = 0; j < cols; j++) {
+        for (int64_t i = 0; i < rows; i++)
+            to[j * to_stride + i] = factor * from[i * from_stride + j];
+        for (int64_t i = rows; i < width; i++)
+            to[j * to_stride + i] = 0.0f;
+    }
+}
+
+CPU_CLONES void tile_copy(const float *from, int64_t from_stride, int64_t rows, int64_t cols, float factor,
+                          float *restrict to, int64_t to_stride, int64_t width)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < cols; j++)
+            to[i * to_stride + j] = factor * from[i * from_stride + j];
+        for (int64_t j = cols; j < width; j++)
+            to[i * to_stride + j] = 0.0f;
+    }
+}
+
+void tile_mask(float *s, int64_t keys, int64_t shift)
+{
+    for (int64_t j = cpu_max(0, shift + 1); j < keys; j++)
+        for (int64_t i = 0; i < cpu_min(j - shift, TILE_QUERIES); i++)
+            s[j * TILE_QUERIES + i] = -INFINITY;
+}

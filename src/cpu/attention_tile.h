@@ -1,0 +1,35 @@
+/* The matrix kernels of attention. A block of queries lies transposed, one query per vector lane, so that keys and
+ * values are read where they are, a running maximum needs no sum across lanes, and any head_dim will do. */
+#ifndef CPU_ATTENTION_TILE_H
+#define CPU_ATTENTION_TILE_H
+
+#include "cpu/kernel.h"
+
+enum {
+    TILE_QUERIES = 64, /* queries of a block */
+    TILE_KEYS = 64,    /* keys of a block */
+    TILE_LANES = 16    /* columns of a product are a multiple of this */
+};
+
+/* A matrix, element (i, l) at data[i * row + l * depth]. */
+struct tile_factor {
+    const float *data;
+    int64_t row, depth;
+};
+
+/* c [rows, cols] = (or += when accumulate) a [rows, depth] b [depth, cols]; cols is a multiple of TILE_LANES. */
+void tile_multiply(float *c, int64_t c_stride, struct tile_factor a, const float *b, int64_t b_stride, int64_t rows,
+                   int64_t cols, int64_t depth, bool accumulate);
+
+/* to [cols, width] = the transpose of from [rows, cols], times factor; columns rows .. width - 1 of `to` become 0. */
+void tile_transpose(const float *from, int64_t from_stride, int64_t rows, int64_t cols, float factor,
+                    float *restrict to, int64_t to_stride, int64_t width);
+
+/* to [rows, width] = from [rows, cols] times factor; columns cols .. width - 1 become 0. */
+void tile_copy(const float *from, int64_t from_stride, int64_t rows, int64_t cols, float factor, float *restrict to,
+               int64_t to_stride, int64_t width);
+
+/* Scores s [keys, TILE_QUERIES], one row a key: hides from each key j (>= 0) the queries below j - shift. */
+void tile_mask(float *s, int64_t keys, int64_t shift);
+
+#endif

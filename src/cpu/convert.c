@@ -1,0 +1,128 @@
+#include "cpu/convert.h"
+
+#include "base/error.h"
+
+/* The loops below equal core/dtype.h's scalar functions bit for bit, without their branches. */
+
+CPU_CLONES static void widen_bf16(const uint16_t *from, float *restrict to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = cpu_float((uint32_t)from[i] << 16);
+}
+
+/* An 8-bit float's exponent and mantissa moved to f32's place have too small an exponent bias; the product mends it,
+ * exactly, for denormals too. */
+CPU_CLONES static void widen_e4m3(const uint8_t *from, float *restrict to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t magnitude = from[i] & 0x7fu, sign = (uint32_t)(from[i] & 0x80u) << 24;
+        float value = cpu_float(magnitude << 20) * 0x1p120f;
+        to[i] = cpu_float((magnitude == 0x7fu ? 0x7fc00000u : cpu_bits(value)) | sign);
+    }
+}
+
+CPU_CLONES static void widen_e5m2(const uint8_t *from, float *restrict to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t magnitude = from[i] & 0x7fu, sign = (uint32_t)(from[i] & 0x80u) << 24;
+        uint32_t special = magnitude == 0x7cu ? 0x7f800000u : 0x7fc00000u;
+        float value = cpu_float(magnitude << 21) * 0x1p112f;
+        to[i] = cpu_float((magnitude >= 0x7cu ? special : cpu_bits(value)) | sign);
+    }
+}
+
+CPU_CLONES static void widen_f64(const double *from, float *restrict to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = (float)from[i];
+}
+
+CPU_CLONES void cpu_round_to_odd(const double *from, float *restrict to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float nearest = (float)from[i];
+        double back = (double)nearest;
+        uint32_t bits = cpu_bits(nearest), towards_zero = bits - (fabs(back) > fabs(from[i]) ? 1u : 0u);
+        to[i] = cpu_float(back == from[i] ? bits : towards_zero | 1u);
+    }
+}
+
+CPU_CLONES static void narrow_bf16(const float *from, uint16_t *restrict to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits = cpu_bits(from[i]);
+        uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16, quiet_nan = (bits >> 16) | 0x40u;
+        to[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
+    }
+}
+
+/* Normal numbers: round at bit 20 and move the exponent's bias from 127 to 7. Below 2^-6 the spacing is 2^-9, that of
+ * f32 at 2^14: adding 2^14 rounds there and leaves the multiple of 2^-9 in the low bits. */
+CPU_CLONES static void narrow_e4m3(const float *from, uint8_t *restrict to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits = cpu_bits(from[i]), magnitude = bits & 0x7fffffffu;
+        uint32_t largest = 0x43e00000u; /* 448 */
+        uint32_t capped = magnitude > largest ? largest : magnitude;
+        uint32_t normal = ((capped + 0x7ffffu + ((capped >> 20) & 1u)) >> 20) - (120u << 3);
+        uint32_t denormal = cpu_bits(cpu_float(capped) + 0x1p14f) - 0x46800000u;
+        uint32_t value = capped < 0x3c800000u ? denormal : normal; /* 2^-6 */
+        to[i] = (uint8_t)((magnitude > 0x7f800000u ? 0x7fu : value) | (bits >> 24 & 0x80u));
+    }
+}
+
+CPU_CLONES static void narrow_f64(const float *from, double *restrict to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = (double)from[i];
+}
+
+CPU_CLONES void cpu_add(const float *from, float *restrict to, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        to[i] += from[i];
+}
+
+void cpu_widen(const void *from, enum dtype dtype, float *to, int64_t count)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        memcpy(to, from, (size_t)count * sizeof *to);
+        return;
+    case DTYPE_BF16:
+        widen_bf16(from, to, count);
+        return;
+    case DTYPE_E4M3:
+        widen_e4m3(from, to, count);
+        return;
+    case DTYPE_E5M2:
+        widen_e5m2(from, to, count);
+        return;
+    case DTYPE_F64:
+        widen_f64(from, to, count);
+        return;
+    default:
+        error_fatal("cpu executor: cannot read %s as a float", dtype_name(dtype));
+    }
+}
+
+void cpu_narrow(const float *from, void *to, enum dtype dtype, int64_t count)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        memcpy(to, from, (size_t)count * sizeof *from);
+        return;
+    case DTYPE_BF16:
+        narrow_bf16(from, to, count);
+        return;
+    case DTYPE_E4M3:
+        narrow_e4m3(from, to, count);
+        return;
+    case DTYPE_F64:
+        narrow_f64(from, to, count);
+        return;
+    default:
+        error_fatal("cpu executor: cannot write a float as %s", dtype_name(dtype));
+    }
+}

@@ -1,0 +1,12 @@
+/* The CPU executor: blocked, vectorised, threaded; f32 and bf16 storage (8-bit operands in gemm), f32 accumulation.
+ * Synchronous, so events and synchronize do nothing. Results depend on the arguments alone, not on the schedule of
+ * threads; only gemm's may depend on their number. */
+#ifndef CPU_CPU_H
+#define CPU_CPU_H
+
+#include "core/launch.h"
+
+/* Ops use up to `threads` (>= 1) OpenMP threads. Free with class->destroy. */
+struct executor *cpu_executor_create(int threads);
+
+#endif

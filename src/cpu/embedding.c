@@ -1,0 +1,45 @@
+/* embedding. */
+#include "cpu/convert.h"
+
+void cpu_embedding_forward(struct cpu *cpu, const struct embedding_forward_args *args)
+{
+    const struct tensor *y = &args->y;
+    const int32_t *tokens = args->tokens.data;
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(y))) schedule(static)
+    for (int64_t t = 0; t < y->rows; t++) {
+        const void *from = tensor_at(&args->weight, tokens[t], 0);
+        void *to = tensor_at(y, t, 0);
+        if (args->weight.dtype == y->dtype) {
+            memcpy(to, from, (size_t)(y->cols * dtype_size(y->dtype)));
+        } else if (y->dtype == DTYPE_F32) {
+            cpu_widen(from, args->weight.dtype, to, y->cols);
+        } else {
+            cpu_narrow(from, to, y->dtype, y->cols);
+        }
+    }
+}
+
+/* Columns first .. end - 1 of all vocabulary rows: one thread sees every token, in order. */
+static void backward_columns(const struct embedding_backward_args *args, int64_t first, int64_t end)
+{
+    const int32_t *tokens = args->tokens.data;
+    const struct tensor *dy = &args->dy, *dweight = &args->dweight;
+    if (!args->accumulate)
+        for (int64_t v = 0; v < dweight->rows; v++)
+            memset(tensor_at(dweight, v, first), 0, (size_t)(end - first) * sizeof(float));
+    for (int64_t t = 0; t < dy->rows; t++)
+        for (int64_t col = first; col < end; col += CPU_SPAN) {
+            int64_t count = cpu_min(CPU_SPAN, end - col);
+            float buffer[CPU_SPAN];
+            cpu_add(cpu_read(dy, t, col, count, buffer), tensor_at(dweight, tokens[t], col), count);
+        }
+}
+
+void cpu_embedding_backward(struct cpu *cpu, const struct embedding_backward_args *args)
+{
+    enum { LINE = CPU_LINE / sizeof(float) }; /* two threads never write to one cache line */
+    int parts = cpu_threads(cpu, tensor_count(&args->dy) + tensor_count(&args->dweight));
+#pragma omp parallel for num_threads(parts) schedule(static)
+    for (int i = 0; i < parts; i++)
+        backward_columns(args, cpu_part(args->dy.cols, parts, i, LINE), cpu_part(args->dy.cols, parts, i + 1, LINE));
+}

@@ -1,0 +1,153 @@
+#include "cpu/cpu.h"
+#include "cpu/kernel.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static int64_t workspace(struct executor *executor, enum op op, const void *args)
+{
+    const struct cpu *cpu = (const struct cpu *)executor;
+    switch (op) {
+    case OP_GEMM:
+        return cpu_gemm_workspace(cpu, args);
+    case OP_RMSNORM_BACKWARD:
+        return cpu_rmsnorm_backward_workspace(cpu, args);
+    case OP_ATTENTION_FORWARD:
+        return cpu_attention_forward_workspace(cpu, args);
+    case OP_ATTENTION_BACKWARD:
+        return cpu_attention_backward_workspace(cpu, args);
+    case OP_SUM_SQUARES:
+        return cpu_sum_squares_workspace(cpu, args);
+    default:
+        return 0;
+    }
+}
+
+void cpu_require_workspace(const struct cpu *cpu, enum op op, int64_t bytes)
+{
+    if (bytes > cpu->executor.workspace_bytes)
+        error_fatal("cpu executor: %s needs %lld bytes of workspace, %lld are reserved", op_info(op)->name,
+                    (long long)bytes, (long long)cpu->executor.workspace_bytes);
+}
+
+static void run(struct executor *executor, struct stream *stream, enum op op, const void *args)
+{
+    struct cpu *cpu = (struct cpu *)executor;
+    switch (op) {
+#define X(NAME, name)                                                                                                  \
+    case OP_##NAME:                                                                                                    \
+        cpu_##name(cpu, args);                                                                                         \
+        return;
+        CPU_OPS(X)
+#undef X
+#define COLLECTIVE(NAME, name)                                                                                         \
+    case OP_##NAME: {                                                                                                  \
+        struct group *group = ((const struct name##_args *)args)->group;                                               \
+        group->class->name(group, stream, args);                                                                       \
+        return;                                                                                                        \
+    }
+        COLLECTIVE(ALL_REDUCE, all_reduce)
+        COLLECTIVE(REDUCE_SCATTER, reduce_scatter)
+        COLLECTIVE(ALL_GATHER, all_gather)
+        COLLECTIVE(BROADCAST, broadcast)
+#undef COLLECTIVE
+    case OP_COUNT:
+        break;
+    }
+    error_fatal("cpu executor: no op %d", (int)op);
+}
+
+/* Whole pages, so blocks are aligned far beyond what is promised; zero, and counted by the system only once touched.
+ * The size is kept in a page of its own in front. */
+enum { PAGE = 4096 };
+
+static void *allocate_pages(int64_t bytes)
+{
+    size_t size = (size_t)bytes + PAGE;
+    char *block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED)
+        error_fatal("out of memory: %lld bytes asked for", (long long)bytes);
+    memcpy(block, &size, sizeof size);
+    return block + PAGE;
+}
+
+static void release_pages(void *memory)
+{
+    if (memory == NULL)
+        return;
+    char *block = (char *)memory - PAGE;
+    size_t size;
+    memcpy(&size, block, sizeof size);
+    munmap(block, size);
+}
+
+static void *allocate(struct executor *executor, int64_t bytes, enum memory_kind kind)
+{
+    (void)executor;
+    if (kind == MEMORY_HOST)
+        return memory_allocate(bytes);
+    return bytes > 0 ? allocate_pages(bytes) : NULL;
+}
+
+static void release(struct executor *executor, void *memory, enum memory_kind kind)
+{
+    (void)executor;
+    if (kind == MEMORY_HOST)
+        memory_free(memory);
+    else
+        release_pages(memory);
+}
+
+static void reserve(struct executor *executor, int64_t bytes)
+{
+    struct cpu *cpu = (struct cpu *)executor;
+    if (bytes <= executor->workspace_bytes)
+        return;
+    release_pages(cpu->workspace);
+    cpu->workspace = allocate_pages(bytes);
+    executor->workspace_bytes = bytes;
+}
+
+/* Launches run to their end, so streams have nothing to wait for. */
+static void no_event(struct executor *executor, struct event *event, struct stream *stream)
+{
+    (void)executor;
+    (void)event;
+    (void)stream;
+}
+
+static void no_wait(struct executor *executor, struct stream *stream)
+{
+    (void)executor;
+    (void)stream;
+}
+
+static void destroy(struct executor *executor)
+{
+    struct cpu *cpu = (struct cpu *)executor;
+    release_pages(cpu->workspace);
+    memory_free(cpu);
+}
+
+struct executor *cpu_executor_create(int threads)
+{
+    static const struct executor_class class = {
+        .name = "cpu",
+        .launch = run,
+        .allocate = allocate,
+        .release = release,
+        .event_record = no_event,
+        .event_wait = no_event,
+        .synchronize = no_wait,
+        .workspace = workspace,
+        .reserve = reserve,
+        .destroy = destroy,
+    };
+    struct cpu *cpu = memory_allocate(sizeof *cpu);
+    cpu->executor.class = &class;
+    cpu->threads = threads;
+    return &cpu->executor;
+}

@@ -1,0 +1,189 @@
+/* What the files of the CPU executor share: the executor itself, the choice of instruction set, the division of a
+ * matrix into spans, and functions that inline into vectorised loops. */
+#ifndef CPU_KERNEL_H
+#define CPU_KERNEL_H
+
+#include "core/launch.h"
+
+/* A kernel with CPU_CLONES is compiled for several instruction sets and the dynamic linker picks one, so binaries
+ * travel. OpenMP's outlined regions are not cloned: a parallel region belongs in an ordinary function that calls a
+ * cloned kernel on a range. What a kernel calls in its loops must be CPU_INLINE, or it is compiled for the baseline. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(CISTRON_NO_CLONES)
+#if __GNUC__ >= 12
+#define CPU_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define CPU_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#endif
+#else
+#define CPU_CLONES
+#endif
+
+#if defined(__GNUC__)
+#define CPU_INLINE static inline __attribute__((always_inline))
+#else
+#define CPU_INLINE static inline
+#endif
+
+enum {
+    CPU_SPAN = 1024,       /* elements that an element-wise kernel takes at a time: a few spans fit the first cache */
+    CPU_SMALL = 16 * 1024, /* elements below which one thread is faster than several */
+    CPU_LINE = 64          /* bytes of a cache line, and alignment of scratch */
+};
+
+struct cpu {
+    struct executor executor; /* first, so that a pointer to it is a pointer to this */
+    int threads;
+    char *workspace; /* executor.workspace_bytes of scratch, kept between launches */
+};
+
+/* -- Ops: each runs one op of core/op.h; args is its args struct ------------------------------------------------ */
+
+#define CPU_OPS(X)                                                                                                     \
+    X(GEMM, gemm)                                                                                                      \
+    X(EMBEDDING_FORWARD, embedding_forward)                                                                            \
+    X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
+    X(RMSNORM_FORWARD, rmsnorm_forward)                                                                                \
+    X(RMSNORM_BACKWARD, rmsnorm_backward)                                                                              \
+    X(ROPE, rope)                                                                                                      \
+    X(ATTENTION_FORWARD, attention_forward)                                                                            \
+    X(ATTENTION_BACKWARD, attention_backward)                                                                          \
+    X(SWIGLU_FORWARD, swiglu_forward)                                                                                  \
+    X(SWIGLU_BACKWARD, swiglu_backward)                                                                                \
+    X(XENT_STAT, xent_stat)                                                                                            \
+    X(XENT_GRAD, xent_grad)                                                                                            \
+    X(COPY, copy)                                                                                                      \
+    X(CAST, cast)                                                                                                      \
+    X(FILL, fill)                                                                                                      \
+    X(QUANTIZE, quantize)                                                                                              \
+    X(SUM_SQUARES, sum_squares)                                                                                        \
+    X(GRADIENT_SCALE, gradient_scale)                                                                                  \
+    X(ADAMW, adamw)
+
+#define X(NAME, name) void cpu_##name(struct cpu *cpu, const struct name##_args *args);
+CPU_OPS(X)
+#undef X
+
+/* Bytes of scratch of the ops that need any. */
+int64_t cpu_gemm_workspace(const struct cpu *cpu, const struct gemm_args *args);
+int64_t cpu_rmsnorm_backward_workspace(const struct cpu *cpu, const struct rmsnorm_backward_args *args);
+int64_t cpu_attention_forward_workspace(const struct cpu *cpu, const struct attention_forward_args *args);
+int64_t cpu_attention_backward_workspace(const struct cpu *cpu, const struct attention_backward_args *args);
+int64_t cpu_sum_squares_workspace(const struct cpu *cpu, const struct sum_squares_args *args);
+
+/* -- Scratch ------------------------------------------------------------------------------------------------------ */
+
+/* Scratch is laid out by one function per op that runs twice: with base NULL to count bytes, and at launch. Takes
+ * `bytes` from *used on, rounded up to whole cache lines; NULL while counting. */
+static inline void *cpu_take(char *base, int64_t *used, int64_t bytes)
+{
+    int64_t first = *used;
+    *used += (bytes + CPU_LINE - 1) / CPU_LINE * CPU_LINE;
+    return base == NULL ? NULL : base + first;
+}
+
+/* Fatal when an op needs more scratch than was reserved. */
+void cpu_require_workspace(const struct cpu *cpu, enum op op, int64_t bytes);
+
+/* -- Spans: a matrix as pieces of rows, each of at most CPU_SPAN elements, the work items of element-wise ops ---- */
+
+struct cpu_spans {
+    int64_t cols, per_row, count; /* count = rows * per_row */
+};
+
+struct cpu_span {
+    int64_t row, col, count;
+};
+
+static inline struct cpu_spans cpu_spans(int64_t rows, int64_t cols)
+{
+    int64_t per_row = (cols + CPU_SPAN - 1) / CPU_SPAN;
+    return (struct cpu_spans){cols, per_row, rows * per_row};
+}
+
+static inline struct cpu_span cpu_span(const struct cpu_spans *spans, int64_t i)
+{
+    int64_t col = i % spans->per_row * CPU_SPAN, left = spans->cols - col;
+    return (struct cpu_span){i / spans->per_row, col, left < CPU_SPAN ? left : CPU_SPAN};
+}
+
+/* The same elements as one row, when they are contiguous: fewer, longer spans. */
+static inline struct tensor cpu_flat(const struct tensor *x)
+{
+    return tensor_contiguous(x) ? tensor_vector(x->data, x->dtype, tensor_count(x)) : *x;
+}
+
+/* Threads for an op on so many elements. */
+static inline int cpu_threads(const struct cpu *cpu, int64_t elements)
+{
+    return elements < CPU_SMALL ? 1 : cpu->threads;
+}
+
+/* Start of part i of n elements cut into `parts` at multiples of `unit`; part i ends where part i + 1 starts. */
+static inline int64_t cpu_part(int64_t n, int64_t parts, int64_t i, int64_t unit)
+{
+    int64_t units = (n + unit - 1) / unit, start = units * i / parts * unit;
+    return start < n ? start : n;
+}
+
+static inline int64_t cpu_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t cpu_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* -- Arithmetic for kernels --------------------------------------------------------------------------------------- */
+
+CPU_INLINE uint32_t cpu_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+CPU_INLINE float cpu_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* exp(x) to about one unit in the last place, over the whole range (0, denormals, infinity; NaN stays NaN), without
+ * a branch. x = n ln 2 + r, |r| <= ln 2 / 2; exp(r) by a polynomial fitted to 3e-9; 2^n in two factors, since n is in
+ * -150 .. 128. */
+CPU_INLINE float cpu_exp(float x)
+{
+    const float to_integer = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
+    float clamped = x < -104.0f ? -104.0f : (x > 89.0f ? 89.0f : x);
+    float shifted = clamped * 0x1.715476p0f + to_integer;
+    int32_t n = (int32_t)(cpu_bits(shifted) - cpu_bits(to_integer));
+    float rounded = shifted - to_integer;
+    float r = clamped - rounded * 0x1.62ep-1f; /* ln 2 in two parts; the product with the first is exact */
+    r = r - rounded * 0x1.0bfbe8p-15f;
+    float p = 0x1.6a2350p-10f;
+    p = p * r + 0x1.123a6cp-7f;
+    p = p * r + 0x1.5558f4p-5f;
+    p = p * r + 0x1.555490p-3f;
+    p = p * r + 0x1.fffffcp-2f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    int32_t half = n >> 1;
+    return p * cpu_float((uint32_t)(half + 127) << 23) * cpu_float((uint32_t)(n - half + 127) << 23);
+}
+
+/* 1 / (1 + exp(-x)) and its complement, each to a few units in the last place. */
+struct cpu_sigmoid {
+    float value, complement;
+};
+
+CPU_INLINE struct cpu_sigmoid cpu_sigmoid(float x)
+{
+    float e = cpu_exp(x < 0.0f ? x : -x);
+    float large = 1.0f / (1.0f + e), small = e * large;
+    return x < 0.0f ? (struct cpu_sigmoid){small, large} : (struct cpu_sigmoid){large, small};
+}
+
+#endif

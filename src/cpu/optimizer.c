@@ -1,0 +1,101 @@
+/* sum_squares, gradient_scale, adamw. */
+#include "cpu/convert.h"
+
+/* -- Sum of squares ----------------------------------------------------------------------------------------------- */
+
+int64_t cpu_sum_squares_workspace(const struct cpu *cpu, const struct sum_squares_args *args)
+{
+    (void)cpu;
+    struct tensor x = cpu_flat(&args->x);
+    return cpu_spans(x.rows, x.cols).count * (int64_t)sizeof(double);
+}
+
+CPU_CLONES static double sum_of_squares(const float *x, int64_t count)
+{
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sum;
+}
+
+void cpu_sum_squares(struct cpu *cpu, const struct sum_squares_args *args)
+{
+    struct tensor x = cpu_flat(&args->x);
+    struct cpu_spans spans = cpu_spans(x.rows, x.cols);
+    cpu_require_workspace(cpu, OP_SUM_SQUARES, cpu_sum_squares_workspace(cpu, args));
+    double *partial = (double *)cpu->workspace, sum = 0.0;
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&x))) schedule(static)
+    for (int64_t i = 0; i < spans.count; i++) {
+        struct cpu_span s = cpu_span(&spans, i);
+        partial[i] = sum_of_squares(tensor_at(&x, s.row, s.col), s.count);
+    }
+    for (int64_t i = 0; i < spans.count; i++)
+        sum += partial[i];
+    *(double *)args->sum.data = sum;
+}
+
+/* -- Gradient scale ----------------------------------------------------------------------------------------------- */
+
+void cpu_gradient_scale(struct cpu *cpu, const struct gradient_scale_args *args)
+{
+    (void)cpu;
+    const double *squares = args->squares.data;
+    double sum = 0.0, count = ((const double *)args->total.data)[1], norm = 0.0, scale = 0.0;
+    for (int64_t i = 0; i < args->squares.cols; i++)
+        sum += squares[i];
+    if (count > 0.0) {
+        norm = sqrt(sum) / count;
+        double clip = args->max_norm > 0.0f ? (double)args->max_norm / (norm + 1e-6) : 1.0;
+        scale = (clip > 1.0 ? 1.0 : clip) / count; /* a norm that is NaN gives NaN */
+    }
+    *(float *)args->norm.data = (float)norm;
+    *(float *)args->scale.data = (float)scale;
+}
+
+/* -- AdamW -------------------------------------------------------------------------------------------------------- */
+
+/* The constants of one step, each rounded to f32 once. */
+struct adamw_constants {
+    float scale, decay, beta1, rest1, beta2, rest2, step, root, eps;
+};
+
+CPU_CLONES static void adamw(float *restrict weight, const float *gradient, float *restrict m, float *restrict v,
+                             struct adamw_constants c, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        float g = gradient[i] * c.scale;
+        float first = c.beta1 * m[i] + c.rest1 * g, second = c.beta2 * v[i] + c.rest2 * (g * g);
+        m[i] = first;
+        v[i] = second;
+        weight[i] = weight[i] * c.decay - c.step * first / (sqrtf(second) * c.root + c.eps);
+    }
+}
+
+void cpu_adamw(struct cpu *cpu, const struct adamw_args *args)
+{
+    const float *step = args->step.data;
+    double lr = (double)step[ADAMW_LR] * (double)args->lr_factor, beta1 = args->beta1, beta2 = args->beta2;
+    struct adamw_constants constants = {
+        .scale = *(const float *)args->scale.data,
+        .decay = (float)(1.0 - lr * (double)args->weight_decay),
+        .beta1 = (float)beta1,
+        .rest1 = (float)(1.0 - beta1),
+        .beta2 = (float)beta2,
+        .rest2 = (float)(1.0 - beta2),
+        .step = (float)(lr / (double)step[ADAMW_CORRECTION_1]),
+        .root = (float)(1.0 / sqrt((double)step[ADAMW_CORRECTION_2])),
+        .eps = (float)args->eps,
+    };
+    float *weight = args->weight.data, *m = args->m.data, *v = args->v.data;
+    const float *gradient = args->gradient.data;
+    struct cpu_spans spans = cpu_spans(1, args->weight.cols);
+#pragma omp parallel for num_threads(cpu_threads(cpu, args->weight.cols)) schedule(static)
+    for (int64_t i = 0; i < spans.count; i++) {
+        struct cpu_span s = cpu_span(&spans, i);
+        adamw(weight + s.col, gradient + s.col, m + s.col, v + s.col, constants, s.count);
+        if (tensor_present(&args->copy))
+            cpu_narrow(weight + s.col, tensor_at(&args->copy, 0, s.col), args->copy.dtype, s.count);
+    }
+}

@@ -1,0 +1,38 @@
+#include "data/batch.h"
+#include "base/memory.h"
+
+void batch_create(struct batch *batch, int64_t rows, int64_t row_tokens, int64_t max_segments)
+{
+    int64_t tokens = rows * row_tokens, segments = rows * max_segments;
+    *batch = (struct batch){.rows = rows, .row_tokens = row_tokens, .max_segments = max_segments};
+    batch->tokens = memory_allocate(batch_bytes(batch));
+    batch->labels = batch->tokens + tokens;
+    batch->positions = batch->labels + tokens;
+    batch->segment_start = batch->positions + tokens;
+    batch->segment_length = batch->segment_start + segments;
+    batch_clear(batch, 0);
+}
+
+int64_t batch_bytes(const struct batch *batch)
+{
+    int64_t elements = batch->rows * (3 * batch->row_tokens + 2 * batch->max_segments);
+    return elements * (int64_t)sizeof(int32_t);
+}
+
+void batch_clear(struct batch *batch, int32_t pad)
+{
+    for (int64_t i = 0; i < batch->rows * batch->row_tokens; i++) {
+        batch->tokens[i] = pad;
+        batch->labels[i] = BATCH_IGNORED;
+        batch->positions[i] = 0;
+    }
+    for (int64_t i = 0; i < batch->rows * batch->max_segments; i++)
+        batch->segment_start[i] = batch->segment_length[i] = 0;
+    batch->valid = batch->real = 0;
+}
+
+void batch_destroy(struct batch *batch)
+{
+    memory_free(batch->tokens);
+    *batch = (struct batch){0};
+}

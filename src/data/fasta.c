@@ -1,0 +1,155 @@
+#include "data/fasta.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/source.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { BUFFER_BYTES = 1 << 20 }; /* also the longest header line */
+
+struct fasta {
+    struct source *source;
+    char *buffer; /* [BUFFER_BYTES], of which begin .. end - 1 is not handed out yet */
+    int64_t begin, end;
+    int64_t line; /* of `begin`, from 1 */
+    bool line_start, in_record, at_end;
+};
+
+struct fasta *fasta_create(struct source *source)
+{
+    struct fasta *fasta = memory_allocate(sizeof *fasta);
+    fasta->source = source;
+    fasta->buffer = memory_allocate(BUFFER_BYTES);
+    fasta->line = 1;
+    fasta->line_start = true;
+    return fasta;
+}
+
+void fasta_destroy(struct fasta *fasta)
+{
+    if (fasta == NULL)
+        return;
+    memory_free(fasta->buffer);
+    memory_free(fasta);
+}
+
+static int refill(struct fasta *fasta)
+{
+    int64_t kept = fasta->end - fasta->begin, got;
+    memmove(fasta->buffer, fasta->buffer + fasta->begin, (size_t)kept);
+    fasta->begin = 0;
+    fasta->end = kept;
+    int code = source_read(fasta->source, fasta->buffer + kept, BUFFER_BYTES - kept, &got);
+    if (code != ERROR_NONE)
+        return code;
+    fasta->end += got;
+    fasta->at_end = got == 0;
+    return ERROR_NONE;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static int refuse_binary(const struct fasta *fasta, char c)
+{
+    return error_user("%s:%lld: byte 0x%02x: this is binary data, not FASTA text", source_name(fasta->source),
+                      (long long)fasta->line, (unsigned)(unsigned char)c);
+}
+
+/* Takes one whole header line. *done is false when more bytes must be read first. */
+static int take_name(struct fasta *fasta, struct fasta_piece *piece, bool *done)
+{
+    const char *text = fasta->buffer + fasta->begin;
+    int64_t available = fasta->end - fasta->begin;
+    const char *newline = memchr(text, '\n', (size_t)available);
+    *done = newline != NULL || fasta->at_end;
+    if (!*done && available == BUFFER_BYTES)
+        return error_user("%s:%lld: header line longer than %d bytes; this is not FASTA", source_name(fasta->source),
+                          (long long)fasta->line, BUFFER_BYTES);
+    if (!*done)
+        return ERROR_NONE;
+    const char *stop = newline != NULL ? newline : text + available;
+    const char *first = text + 1;
+    while (first < stop && is_blank(*first))
+        first++;
+    const char *last = first;
+    while (last < stop && !is_blank(*last)) {
+        if ((unsigned char)*last < ' ')
+            return refuse_binary(fasta, *last);
+        last++;
+    }
+    *piece = (struct fasta_piece){FASTA_NAME, first, last - first};
+    fasta->begin += stop - text + (newline != NULL);
+    fasta->line++;
+    fasta->in_record = true;
+    return ERROR_NONE;
+}
+
+/* Drops blanks in place; any other byte outside printable ASCII is an error. */
+static int clean(const struct fasta *fasta, char *text, int64_t *length)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < *length; i++) {
+        if (is_blank(text[i]))
+            continue;
+        if ((unsigned char)(text[i] - '!') > '~' - '!')
+            return refuse_binary(fasta, text[i]);
+        text[kept++] = text[i];
+    }
+    *length = kept;
+    return ERROR_NONE;
+}
+
+/* Takes a sequence line, or what of it is in the buffer: a line may be as long as a chromosome. */
+static int take_sequence(struct fasta *fasta, struct fasta_piece *piece)
+{
+    char *text = fasta->buffer + fasta->begin;
+    int64_t available = fasta->end - fasta->begin;
+    const char *newline = memchr(text, '\n', (size_t)available);
+    int64_t length = newline != NULL ? newline - text : available;
+    unsigned odd = 0;
+    for (int64_t i = 0; i < length; i++)
+        odd |= (unsigned char)(text[i] - '!') > '~' - '!';
+    *piece = (struct fasta_piece){FASTA_SEQUENCE, text, length};
+    if (odd) {
+        int code = clean(fasta, text, &piece->length);
+        if (code != ERROR_NONE)
+            return code;
+    }
+    if (piece->length > 0 && !fasta->in_record)
+        return error_user("%s:%lld: not FASTA: a record must begin with a line '>name'", source_name(fasta->source),
+                          (long long)fasta->line);
+    fasta->begin += length + (newline != NULL);
+    fasta->line += newline != NULL;
+    fasta->line_start = newline != NULL;
+    return ERROR_NONE;
+}
+
+int fasta_next(struct fasta *fasta, struct fasta_piece *piece)
+{
+    for (;;) {
+        int code = ERROR_NONE;
+        bool done = false;
+        if (fasta->begin < fasta->end && fasta->line_start && fasta->buffer[fasta->begin] == '>') {
+            code = take_name(fasta, piece, &done);
+        } else if (fasta->begin < fasta->end) {
+            code = take_sequence(fasta, piece);
+            if (code == ERROR_NONE && piece->length == 0)
+                continue;
+            done = true;
+        } else if (fasta->at_end) {
+            if (!fasta->in_record)
+                return error_user("%s: holds no FASTA record", source_name(fasta->source));
+            *piece = (struct fasta_piece){.kind = FASTA_END};
+            done = true;
+        }
+        if (code != ERROR_NONE || done)
+            return code;
+        code = refill(fasta);
+        if (code != ERROR_NONE)
+            return code;
+    }
+}

@@ -1,0 +1,388 @@
+#include "data/loader.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/packer.h"
+#include "data/store.h"
+#include "data/windows.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS = 2 /* the step handed out and the one being made */ };
+
+/* One step's micro-batches. */
+struct slot {
+    struct batch *batches; /* [micro_batches] */
+    struct packer_position after;
+};
+
+struct loader {
+    struct loader_settings settings;
+    struct comm *model_comm;
+    int data_rank, data_ranks;
+    int64_t micro_batches, steps_once;
+    struct store *store;
+    struct windows *windows;
+    struct packer packer;            /* the prefetch thread's, while it runs */
+    struct packer_segment *segments; /* [max_segments], of the row being packed */
+    int32_t *window_tokens;          /* [row_tokens + 1], of the segment being read and one more */
+    int32_t *label_of;               /* [vocabulary]: what a token is as a label */
+    struct slot slots[SLOTS];
+    int64_t handed_out; /* steps since the last seek; the last one lies in slot (handed_out - 1) % SLOTS */
+    struct packer_position position;
+    double wait_seconds;
+
+    pthread_t thread;
+    bool running;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    int64_t made;   /* steps the thread has made since the last seek */
+    int64_t wanted; /* steps it may make: one more than are handed out */
+    bool stop;
+};
+
+static int check_settings(const struct loader_settings *settings)
+{
+    if (settings->row_tokens < 16 || settings->row_tokens % 16 != 0)
+        return error_user("data.row_tokens = %lld: must be a positive multiple of 16", (long long)settings->row_tokens);
+    if (settings->window < 4 || settings->window > settings->row_tokens)
+        return error_user("data.window = %lld: must be between 4 and data.row_tokens = %lld",
+                          (long long)settings->window, (long long)settings->row_tokens);
+    if (settings->max_segments < 1)
+        return error_user("data.max_segments = %lld: must be at least 1", (long long)settings->max_segments);
+    if (settings->global_rows < 1)
+        return error_user("train.global_batch = %lld: must be at least 1 row", (long long)settings->global_rows);
+    if (settings->micro_rows < 1)
+        return error_user("train.micro_batch = %lld: must be at least 1 row", (long long)settings->micro_rows);
+    if (settings->micro_rows > INT32_MAX / settings->row_tokens)
+        return error_user("train.micro_batch = %lld: times data.row_tokens = %lld must stay below 2^31 tokens",
+                          (long long)settings->micro_rows, (long long)settings->row_tokens);
+    return ERROR_NONE;
+}
+
+static int open_store(struct loader *loader)
+{
+    const struct loader_settings *settings = &loader->settings;
+    int code = check_settings(settings);
+    if (code == ERROR_NONE)
+        code = store_open(&loader->store, settings->store);
+    if (code == ERROR_NONE && !loader->store->tokenizer->bases &&
+        (settings->mask_degenerate || settings->uppercase_labels))
+        code = error_user("data.mask_degenerate and data.uppercase_labels: only for nucleotides, but %s has %s tokens",
+                          settings->store, loader->store->tokenizer->name);
+    return code;
+}
+
+/* Every rank must see the same store; else global batches would differ without a word. */
+static int compare_stores(const struct loader *loader, struct comm *world)
+{
+    uint64_t checksum = loader->store->checksum;
+    comm_broadcast(world, &checksum, sizeof checksum, 0);
+    if (checksum != loader->store->checksum)
+        return error_user("%s: rank %d sees another store than rank 0; put one copy on all nodes",
+                          loader->settings.store, world->rank);
+    return ERROR_NONE;
+}
+
+static int check_windows(const struct loader *loader)
+{
+    if (loader->windows->header.windows == 0)
+        return error_user("%s: holds no tokens; prepare it from files with sequences", loader->settings.store);
+    return ERROR_NONE;
+}
+
+/* GenomicDataCollator's order (recipes 4.4): upper-case first, then mask what is no base. */
+static void make_label_table(struct loader *loader)
+{
+    loader->label_of = memory_allocate(loader->store->vocabulary * (int64_t)sizeof *loader->label_of);
+    for (int32_t id = 0; id < loader->store->vocabulary; id++) {
+        int32_t label = id;
+        if (loader->settings.uppercase_labels && id >= 'a' && id <= 'z')
+            label = id - 'a' + 'A';
+        if (loader->settings.mask_degenerate && tokenizer_base(label) < 0)
+            label = BATCH_IGNORED;
+        loader->label_of[id] = label;
+    }
+}
+
+static void make_packer(struct loader *loader)
+{
+    const struct loader_settings *settings = &loader->settings;
+    struct packer_settings rows = {.row_tokens = settings->row_tokens,
+                                   .max_segments = settings->format == LOADER_PADDED ? 1 : settings->max_segments,
+                                   .split = settings->format == LOADER_PACKED && settings->split,
+                                   .shuffle = settings->shuffle,
+                                   .once = settings->once,
+                                   .seed = settings->seed};
+    loader->packer = packer_create(&rows, loader->windows);
+    loader->segments = memory_allocate(rows.max_segments * (int64_t)sizeof *loader->segments);
+    if (settings->once) {
+        int64_t count = 0;
+        while (packer_next(&loader->packer, loader->segments) > 0)
+            count++;
+        loader->steps_once = (count + settings->global_rows - 1) / settings->global_rows;
+        packer_seek(&loader->packer, (struct packer_position){0});
+    }
+}
+
+static void make_slots(struct loader *loader)
+{
+    const struct loader_settings *settings = &loader->settings;
+    int slots = loader->model_comm->rank == 0 ? SLOTS : 1; /* a receiver has the handed-out step alone */
+    for (int i = 0; i < slots; i++) {
+        loader->slots[i].batches = memory_allocate(loader->micro_batches * (int64_t)sizeof(struct batch));
+        for (int64_t m = 0; m < loader->micro_batches; m++)
+            batch_create(&loader->slots[i].batches[m], settings->micro_rows, settings->row_tokens,
+                         settings->max_segments);
+    }
+}
+
+/* Tokens offset .. offset + count - 1 of a window, specials included. */
+static void read_window(const struct store *store, const struct window *window, int64_t offset, int64_t count,
+                        int32_t *out)
+{
+    if (window->has_bos && offset == 0) {
+        *out++ = store->tokenizer->bos;
+        count--;
+        offset++;
+    }
+    int64_t from = offset - window->has_bos; /* in the window's own tokens */
+    int64_t plain = count < window->length - from ? count : window->length - from;
+    store_read(store, window->start + from, plain, out);
+    if (plain < count)
+        out[plain] = store->tokenizer->eos;
+}
+
+/* Writes the packed segments into row `row` of a batch. */
+static void fill_row(struct loader *loader, struct batch *batch, int64_t row, int64_t count)
+{
+    int64_t at = row * batch->row_tokens;
+    for (int64_t s = 0; s < count; s++) {
+        const struct packer_segment *segment = &loader->segments[s];
+        /* A window's last token has nothing to predict; a cut one has, the first token of the rest. */
+        bool cut = segment->offset + segment->length < window_length(&segment->window);
+        int32_t *tokens = loader->window_tokens;
+        read_window(loader->store, &segment->window, segment->offset, segment->length + cut, tokens);
+        for (int64_t i = 0; i < segment->length; i++) {
+            bool last = i == segment->length - 1 && !cut;
+            int32_t label = last ? BATCH_IGNORED : loader->label_of[tokens[i + 1]];
+            batch->tokens[at + i] = tokens[i];
+            batch->labels[at + i] = label;
+            batch->positions[at + i] = (int32_t)i;
+            batch->valid += label != BATCH_IGNORED;
+        }
+        batch->segment_start[row * batch->max_segments + s] = (int32_t)at;
+        batch->segment_length[row * batch->max_segments + s] = (int32_t)segment->length;
+        batch->real += segment->length;
+        at += segment->length;
+    }
+}
+
+/* Makes the next step: follows every row of the global batch, fills this rank's. */
+static void make_step(struct loader *loader, struct slot *slot)
+{
+    const struct loader_settings *settings = &loader->settings;
+    for (int64_t m = 0; m < loader->micro_batches; m++)
+        batch_clear(&slot->batches[m], loader->store->tokenizer->pad);
+    for (int64_t row = 0; row < settings->global_rows; row++) {
+        int64_t count = packer_next(&loader->packer, loader->segments);
+        int64_t group = row / settings->micro_rows; /* m * data_ranks + r of the header's rule */
+        if (group % loader->data_ranks == loader->data_rank)
+            fill_row(loader, &slot->batches[group / loader->data_ranks], row % settings->micro_rows, count);
+    }
+    slot->after = loader->packer.position;
+}
+
+static void *prefetch(void *self)
+{
+    struct loader *loader = self;
+    pthread_mutex_lock(&loader->lock);
+    while (!loader->stop) {
+        if (loader->made == loader->wanted) {
+            pthread_cond_wait(&loader->changed, &loader->lock);
+            continue;
+        }
+        struct slot *slot = &loader->slots[loader->made % SLOTS];
+        pthread_mutex_unlock(&loader->lock);
+        make_step(loader, slot);
+        pthread_mutex_lock(&loader->lock);
+        loader->made++;
+        pthread_cond_broadcast(&loader->changed);
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return NULL;
+}
+
+static void start_thread(struct loader *loader)
+{
+    loader->made = loader->handed_out = 0;
+    loader->wanted = 1;
+    loader->stop = false;
+    if (loader->model_comm->rank != 0)
+        return;
+    /* signals are the main thread's business: it is the one that checkpoints on them */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&loader->thread, NULL, prefetch, loader);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        error_fatal("the data loader cannot start a thread: %s", strerror(failed));
+    loader->running = true;
+}
+
+static void stop_thread(struct loader *loader)
+{
+    if (!loader->running)
+        return;
+    pthread_mutex_lock(&loader->lock);
+    loader->stop = true;
+    pthread_cond_broadcast(&loader->changed);
+    pthread_mutex_unlock(&loader->lock);
+    pthread_join(loader->thread, NULL);
+    loader->running = false;
+}
+
+int loader_create(struct loader **out, const struct loader_settings *settings, struct comm *world,
+                  struct comm *model_comm, int data_rank, int data_ranks)
+{
+    struct loader *loader = memory_allocate(sizeof *loader);
+    loader->settings = *settings;
+    loader->model_comm = model_comm;
+    loader->data_rank = data_rank;
+    loader->data_ranks = data_ranks;
+    pthread_mutex_init(&loader->lock, NULL);
+    pthread_cond_init(&loader->changed, NULL);
+    struct windows_layout layout = {settings->window, settings->overlap, settings->special == LOADER_SPECIAL_SEQUENCE};
+    int code = comm_agree(world, open_store(loader));
+    if (code == ERROR_NONE)
+        code = comm_agree(world, compare_stores(loader, world));
+    if (code == ERROR_NONE)
+        code = windows_open(&loader->windows, loader->store, &layout, world);
+    if (code == ERROR_NONE)
+        code = comm_agree(world, check_windows(loader));
+    if (code != ERROR_NONE) {
+        loader_destroy(loader);
+        *out = NULL;
+        return code;
+    }
+    int64_t groups = (settings->global_rows + settings->micro_rows - 1) / settings->micro_rows;
+    loader->micro_batches = (groups + data_ranks - 1) / data_ranks;
+    loader->window_tokens = memory_allocate((settings->row_tokens + 1) * (int64_t)sizeof(int32_t));
+    make_label_table(loader);
+    make_packer(loader);
+    make_slots(loader);
+    start_thread(loader);
+    *out = loader;
+    return ERROR_NONE;
+}
+
+void loader_destroy(struct loader *loader)
+{
+    if (loader == NULL)
+        return;
+    stop_thread(loader);
+    for (int i = 0; i < SLOTS; i++) {
+        for (int64_t m = 0; loader->slots[i].batches != NULL && m < loader->micro_batches; m++)
+            batch_destroy(&loader->slots[i].batches[m]);
+        memory_free(loader->slots[i].batches);
+    }
+    memory_free(loader->segments);
+    memory_free(loader->window_tokens);
+    memory_free(loader->label_of);
+    windows_close(loader->windows);
+    store_close(loader->store);
+    pthread_cond_destroy(&loader->changed);
+    pthread_mutex_destroy(&loader->lock);
+    memory_free(loader);
+}
+
+int64_t loader_micro_batches(const struct loader *loader)
+{
+    return loader->micro_batches;
+}
+
+int64_t loader_windows(const struct loader *loader)
+{
+    return loader->windows->header.windows;
+}
+
+int64_t loader_window_tokens(const struct loader *loader)
+{
+    return loader->windows->header.tokens;
+}
+
+int64_t loader_steps_once(const struct loader *loader)
+{
+    return loader->steps_once;
+}
+
+/* Waits for the next step; the slot handed out before is given back to the thread. */
+static struct slot *take_step(struct loader *loader)
+{
+    double start = clock_seconds();
+    pthread_mutex_lock(&loader->lock);
+    while (loader->made == loader->handed_out)
+        pthread_cond_wait(&loader->changed, &loader->lock);
+    struct slot *slot = &loader->slots[loader->handed_out++ % SLOTS];
+    loader->wanted = loader->handed_out + 1;
+    pthread_cond_broadcast(&loader->changed);
+    pthread_mutex_unlock(&loader->lock);
+    loader->wait_seconds += clock_seconds() - start;
+    return slot;
+}
+
+/* Sends a step from the group's reader to its other ranks. */
+static void share_step(struct loader *loader, struct slot *slot)
+{
+    comm_broadcast(loader->model_comm, &slot->after, sizeof slot->after, 0);
+    for (int64_t m = 0; m < loader->micro_batches; m++) {
+        struct batch *batch = &slot->batches[m];
+        int64_t counts[2] = {batch->valid, batch->real};
+        comm_broadcast(loader->model_comm, counts, sizeof counts, 0);
+        batch->valid = counts[0];
+        batch->real = counts[1];
+        comm_broadcast(loader->model_comm, batch->tokens, batch_bytes(batch), 0);
+    }
+}
+
+const struct batch *loader_next(struct loader *loader)
+{
+    struct slot *slot = loader->running ? take_step(loader) : &loader->slots[0];
+    if (loader->model_comm->size > 1)
+        share_step(loader, slot);
+    loader->position = slot->after;
+    return slot->batches;
+}
+
+struct loader_position loader_position(const struct loader *loader)
+{
+    struct packer_position position = loader->position;
+    return (struct loader_position){position.epoch, position.window, position.offset};
+}
+
+void loader_seek(struct loader *loader, const struct loader_position *position)
+{
+    stop_thread(loader);
+    loader->position = (struct packer_position){position->epoch, position->window, position->offset};
+    packer_seek(&loader->packer, loader->position);
+    start_thread(loader);
+}
+
+double loader_wait_seconds(const struct loader *loader)
+{
+    return loader->wait_seconds;
+}
+
+int64_t loader_vocabulary(const struct loader *loader)
+{
+    return loader->store->vocabulary;
+}
+
+uint64_t loader_checksum(const struct loader *loader)
+{
+    return loader->store->checksum;
+}

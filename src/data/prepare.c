@@ -1,0 +1,313 @@
+#include "data/prepare.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "data/fasta.h"
+#include "data/source.h"
+#include "data/split.h"
+#include "data/spool.h"
+#include "data/store.h"
+#include "data/store_writer.h"
+#include "data/temporary.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { COPY_BYTES = 1 << 20, BAR_WIDTH = 30 };
+
+/* One output file and what goes into it. */
+struct output {
+    char *path;
+    int64_t sequences, tokens, name_bytes;
+    uint64_t checksum;
+    struct store_writer *writer;
+};
+
+struct progress {
+    bool shown;
+    int64_t total, before; /* bytes of all files (0: unknown), of the files done */
+    double start, last;
+};
+
+struct prepare {
+    const struct prepare_settings *settings;
+    const struct tokenizer *tokenizer;
+    struct split split;
+    struct spool *spool;
+    struct progress progress;
+    char **sources; /* [source_count]: "checksum path" */
+    int64_t source_count;
+    int64_t empty_records;
+    uint8_t *ids; /* [COPY_BYTES] */
+    char *name;   /* of the record being read; NULL before the first */
+    int64_t length;
+    struct output outputs[SPLIT_PARTS];
+};
+
+static void show_progress(struct progress *progress, int64_t bytes)
+{
+    double now = clock_seconds();
+    if (!progress->shown || now - progress->last < 0.2)
+        return;
+    progress->last = now;
+    double rate = (double)bytes / (now - progress->start + 1e-9) * 1e-6;
+    if (progress->total > 0) {
+        double part = (double)bytes / (double)progress->total;
+        int filled = (int)(part * BAR_WIDTH);
+        fprintf(stderr, "\r[%.*s%*s] %3.0f %%  %.0f MB/s ", filled,
+                "==============================", BAR_WIDTH - filled, "", 100 * part, rate);
+    } else {
+        fprintf(stderr, "\r%.0f MB  %.0f MB/s ", (double)bytes * 1e-6, rate);
+    }
+    fflush(stderr);
+}
+
+static void end_progress(const struct progress *progress)
+{
+    if (progress->shown && progress->last > progress->start)
+        fprintf(stderr, "\r%*s\r", BAR_WIDTH + 30, "");
+}
+
+/* Outputs' paths; refuses one that is an input too, by file identity, since it would be replaced. */
+static int name_outputs(struct prepare *prepare)
+{
+    const struct prepare_settings *settings = prepare->settings;
+    const char *out = settings->output;
+    size_t length = strlen(out);
+    if (length > 3 && strcmp(out + length - 3, ".h5") == 0)
+        length -= 3;
+    for (int i = 0; i < prepare->split.parts; i++) {
+        struct output *output = &prepare->outputs[i];
+        output->path = settings->split == NULL
+                           ? memory_string(out)
+                           : memory_format("%.*s.%s.h5", (int)length, out, prepare->split.part[i].name);
+        struct stat there, input;
+        if (stat(output->path, &there) != 0)
+            continue;
+        if (!S_ISREG(there.st_mode))
+            return error_user("%s: exists and is no regular file; choose another output", output->path);
+        for (int64_t k = 0; k < settings->input_count; k++)
+            if (strcmp(settings->inputs[k], "-") != 0 && stat(settings->inputs[k], &input) == 0 &&
+                input.st_dev == there.st_dev && input.st_ino == there.st_ino)
+                return error_user("%s: is an input and the output; choose another output", output->path);
+    }
+    return ERROR_NONE;
+}
+
+static void start_progress(struct prepare *prepare)
+{
+    struct progress *progress = &prepare->progress;
+    progress->shown = isatty(STDERR_FILENO) == 1;
+    progress->start = progress->last = clock_seconds();
+    for (int64_t i = 0; i < prepare->settings->input_count; i++) {
+        struct stat status;
+        if (stat(prepare->settings->inputs[i], &status) != 0 || !S_ISREG(status.st_mode)) {
+            progress->total = 0; /* a pipe: the end is not known */
+            return;
+        }
+        progress->total += status.st_size;
+    }
+}
+
+static int end_record(struct prepare *prepare)
+{
+    int code = ERROR_NONE;
+    if (prepare->name != NULL && prepare->length > 0)
+        code = spool_end(prepare->spool, prepare->name);
+    else if (prepare->name != NULL)
+        prepare->empty_records++;
+    free(prepare->name);
+    prepare->name = NULL;
+    prepare->length = 0;
+    return code;
+}
+
+static int append(struct prepare *prepare, const char *text, int64_t length)
+{
+    int code = ERROR_NONE;
+    prepare->length += length;
+    while (length > 0 && code == ERROR_NONE) {
+        int64_t part = length < COPY_BYTES ? length : COPY_BYTES;
+        prepare->tokenizer->encode(text, part, prepare->ids);
+        code = spool_append(prepare->spool, prepare->ids, part);
+        text += part;
+        length -= part;
+    }
+    return code;
+}
+
+static int read_records(struct prepare *prepare, struct source *source)
+{
+    struct fasta *fasta = fasta_create(source);
+    struct fasta_piece piece = {.kind = FASTA_NAME};
+    int code = ERROR_NONE;
+    while (code == ERROR_NONE && piece.kind != FASTA_END) {
+        code = fasta_next(fasta, &piece);
+        if (code != ERROR_NONE)
+            break;
+        if (piece.kind == FASTA_SEQUENCE) {
+            code = append(prepare, piece.text, piece.length);
+            continue;
+        }
+        code = end_record(prepare);
+        if (piece.kind == FASTA_NAME)
+            prepare->name = memory_format("%.*s", (int)piece.length, piece.text);
+        show_progress(&prepare->progress, prepare->progress.before + source_raw_bytes(source));
+    }
+    fasta_destroy(fasta);
+    return code;
+}
+
+static int read_file(struct prepare *prepare, const char *path)
+{
+    struct source *source;
+    int code = source_open(&source, path);
+    if (code != ERROR_NONE)
+        return code;
+    code = read_records(prepare, source);
+    prepare->sources[prepare->source_count++] =
+        memory_format("%016" PRIx64 " %s", source_checksum(source), source_name(source));
+    prepare->progress.before += source_raw_bytes(source);
+    source_close(source);
+    return code;
+}
+
+static char *piece_name(const struct spool_record *record, const struct split_piece *piece)
+{
+    if (piece->length == record->length)
+        return memory_string(record->name);
+    return memory_format("%s:%lld-%lld", record->name, (long long)piece->start + 1,
+                         (long long)(piece->start + piece->length));
+}
+
+/* Copies a piece's tokens from the spool to its output. */
+static int copy_piece(struct prepare *prepare, const struct split_piece *piece)
+{
+    int code = ERROR_NONE;
+    for (int64_t rest = piece->length; rest > 0 && code == ERROR_NONE;) {
+        int64_t part = rest < COPY_BYTES ? rest : COPY_BYTES;
+        code = spool_read(prepare->spool, prepare->ids, part);
+        if (code == ERROR_NONE)
+            code = store_writer_append(prepare->outputs[piece->part].writer, prepare->ids, part);
+        rest -= part;
+    }
+    return code;
+}
+
+/* Walks all pieces of all records. Without writers it counts what each output will hold, with them it writes. */
+static int distribute(struct prepare *prepare, bool write)
+{
+    int more = 1, code = spool_rewind(prepare->spool);
+    while (code == ERROR_NONE && more) {
+        struct spool_record record;
+        code = spool_next(prepare->spool, &record, &more);
+        for (int64_t start = 0; code == ERROR_NONE && more && start < record.length;) {
+            struct split_piece piece = split_piece(&prepare->split, &record, start);
+            struct output *output = &prepare->outputs[piece.part];
+            char *name = piece_name(&record, &piece);
+            if (write) {
+                code = copy_piece(prepare, &piece);
+                if (code == ERROR_NONE)
+                    code = store_writer_end(output->writer, name);
+            } else {
+                output->sequences++;
+                output->tokens += piece.length;
+                output->name_bytes += (int64_t)strlen(name) + 1;
+            }
+            free(name);
+            start += piece.length;
+        }
+    }
+    return code;
+}
+
+static int write_outputs(struct prepare *prepare)
+{
+    int parts = prepare->split.parts;
+    int code = split_choose(&prepare->split, prepare->spool);
+    if (code == ERROR_NONE)
+        code = distribute(prepare, false);
+    for (int i = 0; i < parts && code == ERROR_NONE; i++) {
+        struct output *output = &prepare->outputs[i];
+        code = store_writer_create(&output->writer, output->path, prepare->tokenizer, output->sequences, output->tokens,
+                                   output->name_bytes);
+    }
+    if (code == ERROR_NONE)
+        code = distribute(prepare, true);
+    for (int i = 0; i < parts && code == ERROR_NONE; i++)
+        code = store_writer_finish(prepare->outputs[i].writer, prepare->sources, prepare->source_count,
+                                   &prepare->outputs[i].checksum);
+    for (int i = 0; i < parts && code == ERROR_NONE; i++)
+        code = store_writer_commit(prepare->outputs[i].writer);
+    return code;
+}
+
+static void report(const struct prepare *prepare)
+{
+    int64_t total = spool_bytes(prepare->spool);
+    for (int i = 0; i < prepare->split.parts; i++) {
+        const struct output *output = &prepare->outputs[i];
+        log_info("%s: %lld bases (%.2f %%) in %lld sequences, checksum %016" PRIx64, output->path,
+                 (long long)output->tokens, 100.0 * (double)output->tokens / (double)total,
+                 (long long)output->sequences, output->checksum);
+    }
+    if (prepare->empty_records > 0)
+        log_info("%lld empty records skipped", (long long)prepare->empty_records);
+    double seconds = clock_seconds() - prepare->progress.start;
+    log_info("%lld files, %.1f MB read in %.2f s (%.0f MB/s)", (long long)prepare->source_count,
+             (double)prepare->progress.before * 1e-6, seconds,
+             (double)prepare->progress.before * 1e-6 / (seconds + 1e-9));
+}
+
+static int run(struct prepare *prepare)
+{
+    const struct prepare_settings *settings = prepare->settings;
+    prepare->tokenizer = tokenizer_find(settings->tokenizer);
+    if (prepare->tokenizer == NULL)
+        return error_user("--tokenizer %s: unknown; there is: %s", settings->tokenizer, tokenizer_names());
+    if (settings->input_count < 1)
+        return error_user("prepare: no input file given ('-' is standard input)");
+    int code = split_parse(&prepare->split, settings->split, settings->seed);
+    if (code == ERROR_NONE)
+        code = name_outputs(prepare);
+    if (code == ERROR_NONE)
+        code = spool_create(&prepare->spool, settings->output);
+    start_progress(prepare);
+    for (int64_t i = 0; i < settings->input_count && code == ERROR_NONE; i++)
+        code = read_file(prepare, settings->inputs[i]);
+    end_progress(&prepare->progress);
+    if (code == ERROR_NONE && spool_records(prepare->spool) == 0)
+        code = error_user("%s: no record has a sequence, there is nothing to store", settings->inputs[0]);
+    if (code == ERROR_NONE)
+        code = write_outputs(prepare);
+    if (code == ERROR_NONE)
+        report(prepare);
+    return code;
+}
+
+int prepare_run(const struct prepare_settings *settings)
+{
+    struct prepare prepare = {.settings = settings};
+    prepare.sources = memory_allocate((settings->input_count + 1) * (int64_t)sizeof *prepare.sources);
+    prepare.ids = memory_allocate(COPY_BYTES);
+    temporary_catch_signals();
+    int code = run(&prepare);
+    for (int i = 0; i < SPLIT_PARTS; i++) {
+        store_writer_destroy(prepare.outputs[i].writer);
+        free(prepare.outputs[i].path);
+    }
+    temporary_release_signals();
+    for (int64_t i = 0; i < prepare.source_count; i++)
+        free(prepare.sources[i]);
+    spool_destroy(prepare.spool);
+    free(prepare.name);
+    memory_free(prepare.sources);
+    memory_free(prepare.ids);
+    return code;
+}

@@ -1,0 +1,22 @@
+/* An input file as a stream of plain bytes: as it is, gzip (many members, so BGZF too) or zstd (many frames), told
+ * apart by its first bytes. Memory is flat. zlib, because it is everywhere and BGZF is gzip; libzstd, the only decoder
+ * of its format; both link against what every distribution ships. */
+#ifndef DATA_SOURCE_H
+#define DATA_SOURCE_H
+
+#include <stdint.h>
+
+struct source;
+
+/* path "-" is standard input. User errors: missing, unreadable, a folder. */
+int source_open(struct source **source, const char *path);
+/* Up to `capacity` plain bytes; *got is 0 at the end alone. User errors: truncated or damaged compressed data. */
+int source_read(struct source *source, void *buffer, int64_t capacity, int64_t *got);
+/* Bytes of the file itself read so far, and their xxh3 (64 bits): the file's checksum once the end was met. */
+int64_t source_raw_bytes(const struct source *source);
+uint64_t source_checksum(const struct source *source);
+/* The path, or "<stdin>", for messages; lives as long as the source. */
+const char *source_name(const struct source *source);
+void source_close(struct source *source);
+
+#endif

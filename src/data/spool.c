@@ -1,0 +1,150 @@
+#include "data/spool.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BUFFER_BYTES = 1 << 20 };
+
+enum { STREAM_TOKENS, STREAM_INDEX, STREAM_NAMES, STREAMS };
+
+/* An entry of the index: a record's tokens and the bytes of its name. */
+struct entry {
+    int64_t length, name_length;
+};
+
+struct spool {
+    char *beside;
+    FILE *streams[STREAMS];
+    char *buffers[STREAMS];
+    int64_t records, bytes;
+    int64_t record_bytes; /* of the record being written */
+    int64_t next;         /* record that spool_next gives */
+    char *name;           /* [name_room] */
+    int64_t name_room;
+};
+
+static int failed(const struct spool *spool, const char *what)
+{
+    return error_environment("%s: cannot %s temporary files beside it: %s", spool->beside, what, strerror(errno));
+}
+
+static FILE *open_unnamed(const char *beside)
+{
+    char *path = memory_format("%s.tmp-XXXXXX", beside);
+    int file = mkstemp(path);
+    if (file >= 0)
+        unlink(path);
+    free(path);
+    return file >= 0 ? fdopen(file, "w+b") : NULL;
+}
+
+int spool_create(struct spool **out, const char *beside)
+{
+    struct spool *spool = memory_allocate(sizeof *spool);
+    spool->beside = memory_string(beside);
+    *out = NULL;
+    for (int i = 0; i < STREAMS; i++) {
+        spool->streams[i] = open_unnamed(beside);
+        if (spool->streams[i] == NULL) {
+            int code = failed(spool, "create");
+            spool_destroy(spool);
+            return code;
+        }
+        spool->buffers[i] = memory_allocate(BUFFER_BYTES);
+        setvbuf(spool->streams[i], spool->buffers[i], _IOFBF, BUFFER_BYTES);
+    }
+    *out = spool;
+    return ERROR_NONE;
+}
+
+void spool_destroy(struct spool *spool)
+{
+    if (spool == NULL)
+        return;
+    for (int i = 0; i < STREAMS; i++) {
+        if (spool->streams[i] != NULL)
+            fclose(spool->streams[i]);
+        memory_free(spool->buffers[i]);
+    }
+    free(spool->name);
+    free(spool->beside);
+    memory_free(spool);
+}
+
+static int write_stream(struct spool *spool, int stream, const void *data, int64_t bytes)
+{
+    if (fwrite(data, 1, (size_t)bytes, spool->streams[stream]) != (size_t)bytes)
+        return failed(spool, "write");
+    return ERROR_NONE;
+}
+
+static int read_stream(struct spool *spool, int stream, void *data, int64_t bytes)
+{
+    if (fread(data, 1, (size_t)bytes, spool->streams[stream]) != (size_t)bytes)
+        return failed(spool, "read");
+    return ERROR_NONE;
+}
+
+int spool_append(struct spool *spool, const void *tokens, int64_t bytes)
+{
+    spool->record_bytes += bytes;
+    return write_stream(spool, STREAM_TOKENS, tokens, bytes);
+}
+
+int spool_end(struct spool *spool, const char *name)
+{
+    struct entry entry = {spool->record_bytes, (int64_t)strlen(name)};
+    spool->records++;
+    spool->bytes += spool->record_bytes;
+    spool->record_bytes = 0;
+    int code = write_stream(spool, STREAM_INDEX, &entry, sizeof entry);
+    return code != ERROR_NONE ? code : write_stream(spool, STREAM_NAMES, name, entry.name_length);
+}
+
+int64_t spool_records(const struct spool *spool)
+{
+    return spool->records;
+}
+
+int64_t spool_bytes(const struct spool *spool)
+{
+    return spool->bytes;
+}
+
+int spool_rewind(struct spool *spool)
+{
+    spool->next = 0;
+    for (int i = 0; i < STREAMS; i++)
+        if (fflush(spool->streams[i]) != 0 || fseeko(spool->streams[i], 0, SEEK_SET) != 0)
+            return failed(spool, "write");
+    return ERROR_NONE;
+}
+
+int spool_next(struct spool *spool, struct spool_record *record, int *more)
+{
+    *more = spool->next < spool->records;
+    if (!*more)
+        return ERROR_NONE;
+    struct entry entry;
+    int code = read_stream(spool, STREAM_INDEX, &entry, sizeof entry);
+    if (code != ERROR_NONE)
+        return code;
+    if (entry.name_length >= spool->name_room) {
+        spool->name_room = 2 * entry.name_length + 64;
+        spool->name = memory_grow(spool->name, spool->name_room);
+    }
+    code = read_stream(spool, STREAM_NAMES, spool->name, entry.name_length);
+    spool->name[entry.name_length] = '\0';
+    *record = (struct spool_record){spool->next++, entry.length, spool->name};
+    return code;
+}
+
+int spool_read(struct spool *spool, void *tokens, int64_t bytes)
+{
+    return read_stream(spool, STREAM_TOKENS, tokens, bytes);
+}

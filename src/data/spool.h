@@ -1,0 +1,35 @@
+/* Records on their way into a store: tokens, lengths and names wait in unnamed files beside the output, because the
+ * sizes of a store's arrays must be known before it is laid out. The files have no name, so no end of the process,
+ * kill -9 included, leaves any of them. Memory is flat. */
+#ifndef DATA_SPOOL_H
+#define DATA_SPOOL_H
+
+#include <stdint.h>
+
+struct spool;
+
+struct spool_record {
+    int64_t number; /* in order of arrival */
+    int64_t length; /* bytes of tokens */
+    char *name;     /* terminated; until the next call */
+};
+
+/* beside: a path in the folder to use. Environment errors: the folder cannot be written. */
+int spool_create(struct spool **spool, const char *beside);
+/* Adds token bytes to the present record. */
+int spool_append(struct spool *spool, const void *tokens, int64_t bytes);
+/* Ends the present record and names it. */
+int spool_end(struct spool *spool, const char *name);
+
+/* Records and bytes of tokens in all. */
+int64_t spool_records(const struct spool *spool);
+int64_t spool_bytes(const struct spool *spool);
+
+/* Reading, after the last record was written: rewind, then spool_next gives record after record; *more is 0 behind
+ * the last. spool_read copies the next bytes of the tokens, all records as one stream. */
+int spool_rewind(struct spool *spool);
+int spool_next(struct spool *spool, struct spool_record *record, int *more);
+int spool_read(struct spool *spool, void *tokens, int64_t bytes);
+void spool_destroy(struct spool *spool);
+
+#endif

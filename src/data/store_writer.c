@@ -1,0 +1,281 @@
+#include "data/store_writer.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/store.h"
+#include "data/temporary.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hdf5.h>
+#include <libgen.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { BUFFER_BYTES = 1 << 20, ALIGNMENT = 4096 /* arrays begin at pages */ };
+
+enum { COLUMN_TOKENS, COLUMN_OFFSETS, COLUMN_NAMES, COLUMNS };
+
+static const char *const column_names[COLUMNS] = {"tokens", "offsets", "names"};
+
+/* One dataset as a stream of bytes. */
+struct column {
+    int64_t position; /* in the file, of the buffer's first byte */
+    int64_t bytes;    /* still missing, buffered ones counted as there */
+    int64_t used;
+    uint8_t *buffer; /* [BUFFER_BYTES] */
+    XXH3_state_t *hash;
+};
+
+struct store_writer {
+    char *path, *temporary;
+    const struct tokenizer *tokenizer;
+    int64_t sequences, tokens; /* announced */
+    int64_t token_bytes;
+    int64_t offset; /* tokens so far */
+    int file;       /* -1 while HDF5 holds it */
+    struct column columns[COLUMNS];
+};
+
+static int cannot_write(const struct store_writer *writer, const char *why)
+{
+    return error_environment("%s: cannot write: %s", writer->temporary, why);
+}
+
+static int flush(struct store_writer *writer, struct column *column)
+{
+    for (int64_t done = 0; done < column->used;) {
+        ssize_t count = pwrite(writer->file, column->buffer + done, (size_t)(column->used - done),
+                               (off_t)(column->position + done));
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return cannot_write(writer, count < 0 ? strerror(errno) : "no space");
+        done += count;
+    }
+    column->position += column->used;
+    column->used = 0;
+    return ERROR_NONE;
+}
+
+static int put(struct store_writer *writer, int which, const void *data, int64_t bytes)
+{
+    struct column *column = &writer->columns[which];
+    CHECK_BUG(bytes <= column->bytes);
+    XXH3_64bits_update(column->hash, data, (size_t)bytes);
+    column->bytes -= bytes;
+    for (const uint8_t *from = data; bytes > 0;) {
+        int64_t room = BUFFER_BYTES - column->used, part = bytes < room ? bytes : room;
+        memcpy(column->buffer + column->used, from, (size_t)part);
+        column->used += part;
+        from += part;
+        bytes -= part;
+        int code = column->used == BUFFER_BYTES ? flush(writer, column) : ERROR_NONE;
+        if (code != ERROR_NONE)
+            return code;
+    }
+    return ERROR_NONE;
+}
+
+/* Creates the three datasets, allocated at once and without fill, and takes down where they lie. */
+static bool lay_out(struct store_writer *writer, const int64_t counts[COLUMNS], const hid_t types[COLUMNS])
+{
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_alignment(access, 1, ALIGNMENT);
+    hid_t file = H5Fcreate(writer->temporary, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    H5Pclose(access);
+    if (file < 0)
+        return false;
+    hid_t layout = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_layout(layout, H5D_CONTIGUOUS);
+    H5Pset_alloc_time(layout, H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(layout, H5D_FILL_TIME_NEVER);
+    bool good = true;
+    for (int i = 0; i < COLUMNS; i++) {
+        hsize_t extent = (hsize_t)counts[i];
+        hid_t space = H5Screate_simple(1, &extent, NULL);
+        hid_t dataset = H5Dcreate2(file, column_names[i], types[i], space, H5P_DEFAULT, layout, H5P_DEFAULT);
+        struct column *column = &writer->columns[i];
+        good = good && dataset >= 0;
+        if (good) {
+            column->bytes = counts[i] * (int64_t)H5Tget_size(types[i]);
+            column->position = column->bytes > 0 ? (int64_t)H5Dget_offset(dataset) : 0;
+            H5Dclose(dataset);
+        }
+        H5Sclose(space);
+    }
+    H5Pclose(layout);
+    return H5Fclose(file) >= 0 && good;
+}
+
+int store_writer_create(struct store_writer **out, const char *path, const struct tokenizer *tokenizer,
+                        int64_t sequences, int64_t tokens, int64_t name_bytes)
+{
+    struct store_writer *writer = memory_allocate(sizeof *writer);
+    writer->path = memory_string(path);
+    writer->temporary = memory_format("%s.tmp-%ld", path, (long)getpid());
+    writer->tokenizer = tokenizer;
+    writer->sequences = sequences;
+    writer->tokens = tokens;
+    writer->token_bytes = store_token_bytes(tokenizer->vocabulary);
+    writer->file = -1;
+    for (int i = 0; i < COLUMNS; i++) {
+        writer->columns[i].buffer = memory_allocate(BUFFER_BYTES);
+        writer->columns[i].hash = XXH3_createState();
+        if (writer->columns[i].hash == NULL)
+            error_fatal("out of memory");
+        XXH3_64bits_reset(writer->columns[i].hash);
+    }
+    temporary_register(writer->temporary);
+    hid_t token_type = writer->token_bytes == 1   ? H5T_STD_U8LE
+                       : writer->token_bytes == 2 ? H5T_STD_U16LE
+                                                  : H5T_STD_U32LE;
+    const int64_t counts[COLUMNS] = {tokens, sequences + 1, name_bytes};
+    const hid_t types[COLUMNS] = {token_type, H5T_STD_I64LE, H5T_STD_U8LE};
+    int code = ERROR_NONE;
+    H5E_auto2_t print;
+    void *data;
+    H5Eget_auto2(H5E_DEFAULT, &print, &data);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    if (!lay_out(writer, counts, types))
+        code = cannot_write(writer, errno != 0 ? strerror(errno) : "HDF5 failed");
+    H5Eset_auto2(H5E_DEFAULT, print, data);
+    if (code == ERROR_NONE && (writer->file = open(writer->temporary, O_WRONLY | O_CLOEXEC)) < 0)
+        code = cannot_write(writer, strerror(errno));
+    if (code == ERROR_NONE)
+        code = put(writer, COLUMN_OFFSETS, &writer->offset, sizeof writer->offset);
+    if (code != ERROR_NONE) {
+        store_writer_destroy(writer);
+        writer = NULL;
+    }
+    *out = writer;
+    return code;
+}
+
+int store_writer_append(struct store_writer *writer, const void *tokens, int64_t count)
+{
+    writer->offset += count;
+    return put(writer, COLUMN_TOKENS, tokens, count * writer->token_bytes);
+}
+
+int store_writer_end(struct store_writer *writer, const char *name)
+{
+    int code = put(writer, COLUMN_NAMES, name, (int64_t)strlen(name));
+    if (code == ERROR_NONE)
+        code = put(writer, COLUMN_NAMES, "\n", 1);
+    if (code == ERROR_NONE)
+        code = put(writer, COLUMN_OFFSETS, &writer->offset, sizeof writer->offset);
+    return code;
+}
+
+static bool write_attribute(hid_t object, const char *name, hid_t stored, hid_t given, const void *value)
+{
+    hid_t space = H5Screate(H5S_SCALAR);
+    hid_t attribute = H5Acreate2(object, name, stored, space, H5P_DEFAULT, H5P_DEFAULT);
+    bool good = attribute >= 0 && H5Awrite(attribute, given, value) >= 0;
+    if (attribute >= 0)
+        H5Aclose(attribute);
+    H5Sclose(space);
+    return good;
+}
+
+static bool write_integer(hid_t object, const char *name, int64_t value)
+{
+    return write_attribute(object, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &value);
+}
+
+static bool write_sources(hid_t file, char *const *sources, int64_t count)
+{
+    hsize_t extent = (hsize_t)count;
+    hid_t type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, H5T_VARIABLE);
+    H5Tset_cset(type, H5T_CSET_UTF8);
+    hid_t space = H5Screate_simple(1, &extent, NULL);
+    hid_t dataset = H5Dcreate2(file, "sources", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    bool good = dataset >= 0 && (count == 0 || H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, sources) >= 0);
+    if (dataset >= 0)
+        H5Dclose(dataset);
+    H5Sclose(space);
+    H5Tclose(type);
+    return good;
+}
+
+static bool describe(struct store_writer *writer, char *const *sources, int64_t source_count, uint64_t *checksum)
+{
+    hid_t file = H5Fopen(writer->temporary, H5F_ACC_RDWR, H5P_DEFAULT);
+    if (file < 0)
+        return false;
+    uint64_t digests[COLUMNS];
+    bool good = true;
+    for (int i = 0; i < COLUMNS; i++) {
+        digests[i] = XXH3_64bits_digest(writer->columns[i].hash);
+        hid_t dataset = H5Dopen2(file, column_names[i], H5P_DEFAULT);
+        good = good && write_attribute(dataset, "xxh3", H5T_STD_U64LE, H5T_NATIVE_UINT64, &digests[i]);
+        H5Dclose(dataset);
+    }
+    *checksum = XXH3_64bits(digests, sizeof digests);
+    hid_t string = H5Tcopy(H5T_C_S1);
+    H5Tset_size(string, strlen(writer->tokenizer->name) + 1);
+    good = good && write_integer(file, "cistron_store", STORE_VERSION) &&
+           write_attribute(file, "tokenizer", string, string, writer->tokenizer->name) &&
+           write_integer(file, "vocabulary", writer->tokenizer->vocabulary) &&
+           write_integer(file, "sequences", writer->sequences) && write_integer(file, "token_count", writer->tokens) &&
+           write_attribute(file, "checksum", H5T_STD_U64LE, H5T_NATIVE_UINT64, checksum) &&
+           write_sources(file, sources, source_count);
+    H5Tclose(string);
+    return H5Fclose(file) >= 0 && good;
+}
+
+int store_writer_finish(struct store_writer *writer, char *const *sources, int64_t source_count, uint64_t *checksum)
+{
+    for (int i = 0; i < COLUMNS; i++) {
+        CHECK_BUG(writer->columns[i].bytes == 0);
+        int code = flush(writer, &writer->columns[i]);
+        if (code != ERROR_NONE)
+            return code;
+    }
+    if (!describe(writer, sources, source_count, checksum))
+        return cannot_write(writer, "HDF5 failed");
+    if (fsync(writer->file) != 0)
+        return cannot_write(writer, strerror(errno));
+    return ERROR_NONE;
+}
+
+int store_writer_commit(struct store_writer *writer)
+{
+    if (rename(writer->temporary, writer->path) != 0)
+        return error_environment("%s: cannot rename to %s: %s", writer->temporary, writer->path, strerror(errno));
+    temporary_forget(writer->temporary);
+    free(writer->temporary);
+    writer->temporary = NULL;
+    /* the rename itself must reach the disk; a file system that cannot do that for a folder is let off */
+    char *copy = memory_string(writer->path);
+    int folder = open(dirname(copy), O_RDONLY | O_CLOEXEC);
+    free(copy);
+    if (folder >= 0) {
+        fsync(folder);
+        close(folder);
+    }
+    return ERROR_NONE;
+}
+
+void store_writer_destroy(struct store_writer *writer)
+{
+    if (writer == NULL)
+        return;
+    if (writer->file >= 0)
+        close(writer->file);
+    if (writer->temporary != NULL) {
+        unlink(writer->temporary);
+        temporary_forget(writer->temporary);
+    }
+    for (int i = 0; i < COLUMNS; i++) {
+        memory_free(writer->columns[i].buffer);
+        XXH3_freeState(writer->columns[i].hash);
+    }
+    free(writer->temporary);
+    free(writer->path);
+    memory_free(writer);
+}

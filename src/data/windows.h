@@ -1,0 +1,67 @@
+/* Windows of a token store: which stretch of which sequence window number w is, and how many there are.
+ * With specials in every window (the recipe), a sequence of L tokens is cut into stretches of up to M = window - 2
+ * tokens that begin every M - overlap tokens and end with the first one that reaches the sequence's end; each gets BOS
+ * and EOS. With specials per sequence (Megatron's), BOS + sequence + EOS is cut the same way with M = window.
+ * A sequence without tokens has no window.
+ *
+ * The counts lie cumulated in a side file STORE.windows-<window>-<overlap>-<each|ends>: a header (struct
+ * windows_header) and u64 first[sequences + 1], first[i] being the number of sequence i's first window. It is made
+ * once, checked against the store's checksum, and mapped: one copy a node, no start-up scan, flat private memory. */
+#ifndef DATA_WINDOWS_H
+#define DATA_WINDOWS_H
+
+#include "comm/comm.h"
+#include "data/store.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct windows_layout {
+    int64_t window;    /* tokens of a window, specials included */
+    int64_t overlap;   /* tokens that neighbours share */
+    bool per_sequence; /* BOS and EOS at the sequence's ends only */
+};
+
+struct windows_header {
+    char magic[8];
+    uint64_t checksum; /* of the store */
+    int64_t window, overlap, per_sequence;
+    int64_t sequences;
+    int64_t windows, tokens; /* totals; tokens with specials */
+};
+
+struct windows {
+    const struct store *store;
+    struct windows_header header;
+    const uint64_t *first; /* [sequences + 1], in the map or in `table` */
+    void *map;
+    int64_t map_bytes;
+    uint64_t *table; /* where no side file can be had */
+};
+
+struct window {
+    int64_t sequence;
+    int64_t start;  /* first token, counted in the whole store */
+    int64_t length; /* tokens of the store; may be 0 where only EOS is left */
+    bool has_bos, has_eos;
+};
+
+/* Windows and tokens in them (specials included) of a sequence of `length` tokens. */
+int64_t windows_count(const struct windows_layout *layout, int64_t length);
+int64_t windows_tokens(const struct windows_layout *layout, int64_t length);
+
+/* Collective over world: rank 0 makes the side file where there is none that fits, then all map it; where the folder
+ * cannot be written each rank makes a private table, with a warning. Borrows the store. The same code on all ranks;
+ * user errors: an overlap that leaves no progress (data.overlap), a window too small, offsets that are not
+ * monotone. */
+int windows_open(struct windows **windows, const struct store *store, const struct windows_layout *layout,
+                 struct comm *world);
+void windows_close(struct windows *windows);
+
+/* Window number w of the store's order. *hint is a sequence number, any at first, that makes walks in store order
+ * cheap; it is updated. */
+struct window windows_locate(const struct windows *windows, int64_t w, int64_t *hint);
+/* Tokens of a window, specials included. */
+int64_t window_length(const struct window *window);
+
+#endif

@@ -1,0 +1,176 @@
+#include "io/block.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+/* xxhash: the fastest hash that every distribution packages; a checkpoint is hashed while it is written. */
+#include <xxhash.h>
+
+enum { READ_BYTES = 4 << 20, END_LINE_BYTES = 21 }; /* "end ", 16 digits, a newline */
+
+void block_list_add(struct block_list *list, int64_t offset, int64_t length, uint64_t hash)
+{
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
+        list->blocks = memory_grow(list->blocks, list->capacity * (int64_t)sizeof *list->blocks);
+    }
+    list->blocks[list->count++] = (struct block){offset, length, hash};
+}
+
+void block_list_destroy(struct block_list *list)
+{
+    free(list->blocks);
+    *list = (struct block_list){NULL, 0, 0};
+}
+
+int block_hash_range(int descriptor, const char *path, int64_t offset, int64_t length, uint64_t *hash)
+{
+    XXH3_state_t *state = XXH3_createState();
+    char *buffer = memory_allocate(length < READ_BYTES ? length : READ_BYTES);
+    int code = ERROR_NONE;
+    if (state == NULL)
+        error_fatal("out of memory for a hash");
+    XXH3_64bits_reset(state);
+    for (int64_t done = 0; done < length && code == ERROR_NONE;) {
+        int64_t bytes = length - done < READ_BYTES ? length - done : READ_BYTES;
+        code = file_read(descriptor, path, buffer, bytes, offset + done);
+        if (code == ERROR_NONE)
+            XXH3_64bits_update(state, buffer, (size_t)bytes);
+        done += bytes;
+    }
+    *hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    memory_free(buffer);
+    return code;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct block *x = a, *y = b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static void sort(struct block_list *list)
+{
+    if (list->count > 0)
+        qsort(list->blocks, (size_t)list->count, sizeof *list->blocks, by_offset);
+}
+
+int block_list_complete(struct block_list *list, int descriptor, const char *path, int64_t bytes)
+{
+    sort(list);
+    const int64_t written = list->count;
+    int64_t covered = 0;
+    for (int64_t i = 0; i <= written; i++) {
+        int64_t next = i < written ? list->blocks[i].offset : bytes;
+        if (next > covered) {
+            uint64_t hash;
+            int code = block_hash_range(descriptor, path, covered, next - covered, &hash);
+            if (code != ERROR_NONE)
+                return code;
+            block_list_add(list, covered, next - covered, hash);
+        }
+        if (i < written)
+            covered = next + list->blocks[i].length;
+    }
+    sort(list);
+    return ERROR_NONE;
+}
+
+int block_list_write(const struct block_list *list, const char *path, int64_t bytes)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&text, &length);
+    if (memory == NULL)
+        error_fatal("out of memory for %s", path);
+    fprintf(memory, "cistron-blocks 1 %" PRId64 "\n", bytes);
+    for (int64_t i = 0; i < list->count; i++)
+        fprintf(memory, "%" PRId64 " %" PRId64 " %016" PRIx64 "\n", list->blocks[i].offset, list->blocks[i].length,
+                list->blocks[i].hash);
+    fflush(memory);
+    fprintf(memory, "end %016" PRIx64 "\n", (uint64_t)XXH3_64bits(text, length));
+    if (fclose(memory) != 0)
+        error_fatal("out of memory for %s", path);
+    int code;
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor < 0)
+        code = error_environment("%s: cannot create it: %s", path, strerror(errno));
+    else
+        code = file_finish(descriptor, path, file_write(descriptor, path, text, (int64_t)length, 0));
+    free(text);
+    return code;
+}
+
+static int damaged(const char *path, const char *what)
+{
+    return error_user("%s: is damaged (%s)", path, what);
+}
+
+/* The last line must be the hash of all lines before it; `last` is where it starts. */
+static int check_end(const char *path, const char *text, int64_t length, const char **last)
+{
+    char wanted[END_LINE_BYTES + 1];
+    *last = text + length - END_LINE_BYTES;
+    if (length < END_LINE_BYTES)
+        return damaged(path, "its end is missing");
+    snprintf(wanted, sizeof wanted, "end %016" PRIx64 "\n", (uint64_t)XXH3_64bits(text, (size_t)(*last - text)));
+    if (memcmp(*last, wanted, END_LINE_BYTES) != 0)
+        return damaged(path, "its own hash does not fit, or its end is missing");
+    return ERROR_NONE;
+}
+
+static int parse(struct block_list *list, const char *path, const char *text, int64_t length, int64_t *bytes)
+{
+    const char *last;
+    int used = 0;
+    int code = check_end(path, text, length, &last);
+    if (code != ERROR_NONE)
+        return code;
+    if (sscanf(text, "cistron-blocks 1 %" SCNd64 "\n%n", bytes, &used) != 1)
+        return error_user("%s: is no side file that this program knows", path);
+    int64_t covered = 0;
+    for (const char *line = text + used; line < last; line = strchr(line, '\n') + 1) {
+        struct block block;
+        if (sscanf(line, "%" SCNd64 " %" SCNd64 " %" SCNx64, &block.offset, &block.length, &block.hash) != 3 ||
+            block.offset != covered || block.length <= 0)
+            return damaged(path, "its blocks do not follow one another");
+        covered += block.length;
+        block_list_add(list, block.offset, block.length, block.hash);
+    }
+    if (covered != *bytes)
+        return damaged(path, "its blocks do not cover the file");
+    return ERROR_NONE;
+}
+
+int block_list_read(struct block_list *list, const char *path, int64_t *bytes)
+{
+    struct stat status;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0 || fstat(descriptor, &status) != 0) {
+        int code = error_environment("%s: cannot open it: %s", path, strerror(errno));
+        if (descriptor >= 0)
+            close(descriptor);
+        return code;
+    }
+    char *text = memory_allocate(status.st_size + 1); /* zero-filled: ends with a NUL */
+    int code = file_read(descriptor, path, text, status.st_size, 0);
+    close(descriptor);
+    if (code == ERROR_NONE)
+        code = parse(list, path, text, status.st_size, bytes);
+    memory_free(text);
+    return code;
+}
+
+char *block_side_path(const char *path)
+{
+    return memory_format("%s.xxh3", path);
+}

@@ -1,0 +1,38 @@
+/* The side file of a checkpoint: which hash each range of the file had when it was written. The ranges cover the file
+ * from its first byte to its last, HDF5's own data included. Text:
+ *   cistron-blocks 1 <bytes of the file>
+ *   <offset> <length> <xxh3-64 in hexadecimal>      one line for each block, by offset
+ *   end <xxh3-64 of all that stands above> */
+#ifndef IO_BLOCK_H
+#define IO_BLOCK_H
+
+#include <stdint.h>
+
+struct block {
+    int64_t offset, length; /* bytes */
+    uint64_t hash;
+};
+
+struct block_list {
+    struct block *blocks; /* owned */
+    int64_t count, capacity;
+};
+
+void block_list_add(struct block_list *list, int64_t offset, int64_t length, uint64_t hash);
+void block_list_destroy(struct block_list *list);
+
+/* Hash of a range of a file; errors of file_read. */
+int block_hash_range(int descriptor, const char *path, int64_t offset, int64_t length, uint64_t *hash);
+
+/* Sorts by offset, hashes what the blocks leave out of the file's `bytes` and adds it. */
+int block_list_complete(struct block_list *list, int descriptor, const char *path, int64_t bytes);
+
+/* Writes the side file and flushes it to the disk. ERROR_ENVIRONMENT. */
+int block_list_write(const struct block_list *list, const char *path, int64_t bytes);
+/* Reads the side file and checks it: ERROR_USER when it is damaged. */
+int block_list_read(struct block_list *list, const char *path, int64_t *bytes);
+
+/* "<path>.xxh3"; freed with free(). */
+char *block_side_path(const char *path);
+
+#endif

@@ -1,0 +1,82 @@
+/* Checkpoints: one HDF5 file with every tensor in its global, unpadded shape, so that it can be read on any number of
+ * ranks and by any HDF5 program.
+ *   /                attribute cistron_checkpoint: version of this format
+ *   /meta            attributes deck, version (texts), step, tokens, seed, ranks
+ *   /data            attributes epoch, window, offset: where the data stands (data/loader.h)
+ *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
+ *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
+ * and beside it a side file "<path>.xxh3" with hashes over all of it (io/block.h).
+ *
+ * Protocol of a write. Rank 0 lays out <path>.tmp with HDF5; every rank writes its slabs at the offsets
+ * of the datasets, hashes them on the way and flushes; rank 0 hashes the rest, writes and flushes <path>.xxh3.tmp, then
+ * renames the side file, then the checkpoint, flushing the folder after each. Killed at any point, this leaves no
+ * <path>, or a whole one with its side file; a side file without a checkpoint is replaced or pruned later. Where <path>
+ * exists already its side file would not fit the old content, so that goes first, then the checkpoint is renamed, then
+ * the side file: killed in between, the old or the new file stands whole, without its side file.
+ *
+ * Errors of collective functions are agreed: every rank returns the same code, and rank 0 has printed the message. */
+#ifndef IO_CHECKPOINT_H
+#define IO_CHECKPOINT_H
+
+#include "comm/comm.h"
+#include "data/loader.h"
+
+struct engine;
+
+enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_VERSION_BYTES = 64 };
+
+struct checkpoint_meta {
+    char *deck_text;                        /* the effective deck */
+    char version[CHECKPOINT_VERSION_BYTES]; /* of the program that wrote it */
+    int64_t step;                           /* updates done */
+    int64_t tokens;                         /* seen in training so far */
+    int64_t seed;
+    int64_t ranks; /* that wrote it; for information */
+    struct loader_position position;
+};
+
+/* Frees what checkpoint_read_meta allocated. */
+void checkpoint_meta_destroy(struct checkpoint_meta *meta);
+
+/* Writes the engine's weights, and its moments if with_optimizer. Collective over world; data: the ranks that hold
+ * this rank's part of the model, which share the work. A failure on any rank (disk full, no permission) is
+ * ERROR_ENVIRONMENT on all; what stood at path before is untouched then, and nothing else is left. */
+int checkpoint_write(struct comm *world, struct comm *data, struct engine *engine, const struct checkpoint_meta *meta,
+                     const char *path, bool with_optimizer);
+
+/* Compares the file with its side file, the blocks shared among the ranks, before HDF5 opens anything: damaged metadata
+ * can crash the library. Without side file: a warning, and it must open as a checkpoint. Collective. ERROR_USER says
+ * what is wrong with the file; ERROR_ENVIRONMENT: it could not be read. */
+int checkpoint_verify(struct comm *world, const char *path);
+
+/* Reads /meta and /data of a verified file; rank 0 reads for all. Collective. ERROR_USER: not a checkpoint, damaged.
+ * On success meta is the caller's to destroy; on error it holds nothing. */
+int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint_meta *meta);
+
+/* Reads weights into the engine from a verified file, of any float type and layout; with_optimizer: moments too, and
+ * engine->updates becomes the file's step; without, both stay as they are. Collective. ERROR_USER: tensors that are
+ * missing, unknown or of another shape, each named; a final model where moments are wanted. */
+int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer);
+
+/* "<folder>/step_00000123.h5"; freed with free(). Local. */
+char *checkpoint_path(const char *folder, int64_t step);
+
+/* The checkpoint to use: the newest good one of a run folder, NULL if it has none, or the file itself if `where` is
+ * one; verified; *path is freed with free(). In a folder, files that fail verification are renamed to *.bad with a
+ * warning and the one before is taken. Collective: all ranks get rank 0's choice. ERROR_USER: where does not exist; the
+ * file is bad. ERROR_ENVIRONMENT: a file could not be read, which is no reason to set it aside. */
+int checkpoint_find(struct comm *world, const char *where, char **path);
+
+/* The path of the newest checkpoint of a run folder, not verified, NULL if there is none. Local.
+ * ERROR_ENVIRONMENT: the folder cannot be read. */
+int checkpoint_newest(const char *folder, char **path);
+
+/* Removes all but the newest `keep` step files that have a side file, what earlier kills left (step_*.tmp) and side
+ * files without a checkpoint. Files without a side file that are newer stay. Collective. ERROR_ENVIRONMENT. */
+int checkpoint_prune(struct comm *world, const char *folder, int64_t keep);
+
+/* A number for the state of the model (weights, moments), the same on every partition over ranks: the sum over elements
+ * of a hash of (tensor, global index, bits). Padding does not count. Collective over data, as in checkpoint_write. */
+uint64_t checkpoint_digest(struct comm *data, struct engine *engine);
+
+#endif

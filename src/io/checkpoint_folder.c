@@ -1,0 +1,213 @@
+/* The checkpoints of a run's folder: names, the newest good one, how many are kept. */
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "io/block.h"
+#include "io/checkpoint_private.h"
+#include "io/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The name of a step's file, as a format of its number. */
+#define STEP_NAME "step_%08lld.h5"
+
+enum { STEP_NAME_BYTES = 48 };
+
+char *checkpoint_path(const char *folder, int64_t step)
+{
+    return memory_format("%s/" STEP_NAME, folder, (long long)step);
+}
+
+/* The step of a file's name, -1 when it is no step's name; *rest is what follows the name ("", ".xxh3", ...). */
+static int64_t step_of_name(const char *name, const char **rest)
+{
+    char whole[STEP_NAME_BYTES];
+    long long step;
+    if (sscanf(name, "step_%lld", &step) != 1 || step < 0)
+        return -1;
+    int length = snprintf(whole, sizeof whole, STEP_NAME, step);
+    if (strncmp(name, whole, (size_t)length) != 0)
+        return -1;
+    *rest = name + length;
+    return step;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* Steps that the folder has files of with this ending, newest first; freed with free(). */
+static int list_steps(const char *folder, const char *ending, int64_t **steps, int64_t *count)
+{
+    *steps = NULL;
+    *count = 0;
+    DIR *listing = opendir(folder);
+    if (listing == NULL)
+        return error_environment("%s: cannot list the folder: %s", folder, strerror(errno));
+    for (const struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing)) {
+        const char *rest;
+        int64_t step = step_of_name(entry->d_name, &rest);
+        if (step < 0 || strcmp(rest, ending) != 0)
+            continue;
+        *steps = memory_grow(*steps, (*count + 1) * (int64_t)sizeof **steps);
+        (*steps)[(*count)++] = step;
+    }
+    closedir(listing);
+    if (*count > 0)
+        qsort(*steps, (size_t)*count, sizeof **steps, newest_first);
+    return ERROR_NONE;
+}
+
+int checkpoint_newest(const char *folder, char **path)
+{
+    int64_t *steps, count;
+    *path = NULL;
+    int code = list_steps(folder, "", &steps, &count);
+    if (count > 0)
+        *path = checkpoint_path(folder, steps[0]);
+    free(steps);
+    return code;
+}
+
+/* -- Finding ----------------------------------------------------------------------------------------------------- */
+
+/* Renames a bad checkpoint and its side file, as far as that goes, and tells what happened. */
+static char *set_aside(const char *path)
+{
+    char *side = block_side_path(path), *bad = memory_format("%s.bad", path), *bad_side = memory_format("%s.bad", side);
+    char *line = rename(path, bad) == 0
+                     ? memory_format("%s; it is set aside as %s", error_message(), bad)
+                     : memory_format("%s; it cannot be set aside: %s", error_message(), strerror(errno));
+    rename(side, bad_side); /* it may be what is missing */
+    free(side);
+    free(bad);
+    free(bad_side);
+    return line;
+}
+
+static int find_in_folder(struct comm *world, const char *folder, char **path)
+{
+    int64_t *steps = NULL, count = 0;
+    int code = checkpoint_share_error(world, world->rank == 0 ? list_steps(folder, "", &steps, &count) : ERROR_NONE);
+    comm_broadcast(world, &count, sizeof count, 0);
+    char *aside = NULL;
+    for (int64_t i = 0; i < count && code == ERROR_NONE && *path == NULL; i++) {
+        int64_t step = world->rank == 0 ? steps[i] : 0;
+        comm_broadcast(world, &step, sizeof step, 0);
+        char *candidate = checkpoint_path(folder, step);
+        code = checkpoint_examine(world, candidate);
+        if (code == ERROR_NONE) {
+            *path = memory_string(candidate);
+        } else if (code == ERROR_USER) {
+            if (world->rank == 0) {
+                char *line = set_aside(candidate);
+                char *longer = aside == NULL ? memory_string(line) : memory_format("%s\n  %s", aside, line);
+                free(line);
+                free(aside);
+                aside = longer;
+            }
+            error_clear();
+            code = ERROR_NONE;
+        }
+        free(candidate);
+    }
+    if (aside != NULL)
+        log_warn("bad checkpoints in %s:\n  %s", folder, aside);
+    free(aside);
+    free(steps);
+    return comm_agree(world, code);
+}
+
+int checkpoint_find(struct comm *world, const char *where, char **path)
+{
+    *path = NULL;
+    int code = ERROR_NONE;
+    int64_t is_folder = 0;
+    if (world->rank == 0) {
+        struct stat status;
+        if (stat(where, &status) != 0)
+            code = error_user("%s: cannot find a checkpoint or run folder there: %s", where, strerror(errno));
+        else
+            is_folder = S_ISDIR(status.st_mode);
+    }
+    code = comm_agree(world, code);
+    if (code != ERROR_NONE)
+        return code;
+    comm_broadcast(world, &is_folder, sizeof is_folder, 0);
+    if (is_folder)
+        return find_in_folder(world, where, path);
+    code = checkpoint_verify(world, where);
+    if (code == ERROR_NONE)
+        *path = memory_string(where);
+    return code;
+}
+
+/* -- Pruning ----------------------------------------------------------------------------------------------------- */
+
+/* First the checkpoint, then its side file: killed in between, no checkpoint stands without one. */
+static int remove_step(const char *folder, int64_t step)
+{
+    char *path = checkpoint_path(folder, step), *side = block_side_path(path);
+    int code = file_remove(path);
+    if (code == ERROR_NONE)
+        code = file_remove(side);
+    free(path);
+    free(side);
+    return code;
+}
+
+static int remove_old(const char *folder, int64_t keep)
+{
+    int64_t *steps, count, kept = 0;
+    int code = list_steps(folder, "", &steps, &count);
+    for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
+        char *path = checkpoint_path(folder, steps[i]), *side = block_side_path(path);
+        if (kept == keep)
+            code = remove_step(folder, steps[i]);
+        else if (access(side, F_OK) == 0)
+            kept++;
+        free(path);
+        free(side);
+    }
+    free(steps);
+    return code;
+}
+
+/* Files of steps with one of these endings; side files only where the checkpoint is gone. */
+static int remove_leavings(const char *folder)
+{
+    static const char *const endings[] = {".tmp", ".xxh3.tmp", ".xxh3"};
+    int code = ERROR_NONE;
+    for (int e = 0; e < 3 && code == ERROR_NONE; e++) {
+        int64_t *steps, count;
+        code = list_steps(folder, endings[e], &steps, &count);
+        for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
+            char *path = checkpoint_path(folder, steps[i]), *left = memory_format("%s%s", path, endings[e]);
+            if (e < 2 || access(path, F_OK) != 0)
+                code = file_remove(left);
+            free(path);
+            free(left);
+        }
+        free(steps);
+    }
+    return code;
+}
+
+int checkpoint_prune(struct comm *world, const char *folder, int64_t keep)
+{
+    int code = ERROR_NONE;
+    if (world->rank == 0) {
+        code = remove_old(folder, keep);
+        if (code == ERROR_NONE)
+            code = remove_leavings(folder);
+    }
+    return comm_agree(world, code);
+}

@@ -1,0 +1,280 @@
+/* The layout of a checkpoint: groups, attributes, datasets. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/checkpoint_private.h"
+#include "io/file.h"
+#include "step/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const checkpoint_groups[PIECE_KINDS] = {"model", "optim/m", "optim/v"};
+
+void checkpoint_dataset_name(char out[CHECKPOINT_DATASET_BYTES], enum piece_kind kind, const struct parameter *p)
+{
+    snprintf(out, CHECKPOINT_DATASET_BYTES, "%s/%s", checkpoint_groups[kind], p->name);
+}
+
+hid_t checkpoint_type(const struct engine *engine)
+{
+    return piece_dtype(engine) == DTYPE_F64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+}
+
+int checkpoint_dimensions(const struct parameter *parameter, hsize_t dims[2])
+{
+    int ndims = 0;
+    if (parameter->storage == STORAGE_MATRIX)
+        dims[ndims++] = (hsize_t)parameter->rows;
+    dims[ndims++] = (hsize_t)parameter->cols;
+    return ndims;
+}
+
+/* -- Writing ----------------------------------------------------------------------------------------------------- */
+
+struct attribute {
+    const char *name;
+    int64_t value;
+};
+
+static bool write_group(hid_t file, const char *name, const struct attribute *attributes, int count)
+{
+    hid_t group = H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (group < 0)
+        return false;
+    bool good = true;
+    for (int i = 0; i < count; i++)
+        good = hdf5_write_integer(group, attributes[i].name, attributes[i].value) && good;
+    return H5Gclose(group) >= 0 && good;
+}
+
+static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
+{
+    const struct attribute numbers[] = {
+        {"step", meta->step}, {"tokens", meta->tokens}, {"seed", meta->seed}, {"ranks", meta->ranks}};
+    const struct attribute position[] = {
+        {"epoch", meta->position.epoch}, {"window", meta->position.window}, {"offset", meta->position.offset}};
+    bool good = hdf5_write_integer(file, "cistron_checkpoint", CHECKPOINT_FORMAT) &&
+                write_group(file, "meta", numbers, 4) && write_group(file, "data", position, 3);
+    hid_t group = good ? H5Gopen2(file, "meta", H5P_DEFAULT) : -1;
+    if (group < 0)
+        return false;
+    good = hdf5_write_text(group, "deck", meta->deck_text) && hdf5_write_text(group, "version", meta->version);
+    return H5Gclose(group) >= 0 && good;
+}
+
+/* Contiguous, with its place in the file taken now and nothing written there. */
+static bool write_dataset(hid_t file, hid_t plan, hid_t type, enum piece_kind kind, const struct parameter *p,
+                          int64_t *offset)
+{
+    char name[CHECKPOINT_DATASET_BYTES];
+    hsize_t dims[2];
+    checkpoint_dataset_name(name, kind, p);
+    hid_t space = H5Screate_simple(checkpoint_dimensions(p, dims), dims, NULL);
+    hid_t dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
+    H5Sclose(space);
+    if (dataset < 0)
+        return false;
+    haddr_t where = H5Dget_offset(dataset);
+    *offset = (int64_t)where;
+    return H5Dclose(dataset) >= 0 && where != HADDR_UNDEF;
+}
+
+static bool write_datasets(hid_t file, const struct engine *engine, int kinds, int64_t *offsets)
+{
+    hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_layout(plan, H5D_CONTIGUOUS);
+    H5Pset_alloc_time(plan, H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(plan, H5D_FILL_TIME_NEVER);
+    bool good = true;
+    if (kinds > PIECE_M)
+        good = write_group(file, "optim", NULL, 0);
+    for (int kind = 0; kind < kinds && good; kind++) {
+        good = write_group(file, checkpoint_groups[kind], NULL, 0);
+        for (int u = 0; u < engine->model->unit_count && good; u++) {
+            const struct unit *unit = &engine->model->units[u];
+            for (int i = 0; i < unit->parameter_count && good; i++)
+                good = write_dataset(file, plan, checkpoint_type(engine), (enum piece_kind)kind, &unit->parameters[i],
+                                     offsets++);
+        }
+    }
+    H5Pclose(plan);
+    return good;
+}
+
+/* Room enough for the file: tensors, and a generous guess at what HDF5 adds. */
+static int64_t most_bytes(const struct engine *engine, const struct checkpoint_meta *meta, int kinds)
+{
+    enum { FIXED = 1 << 16, PER_DATASET = 4096 };
+    int64_t bytes = FIXED + (int64_t)strlen(meta->deck_text);
+    for (int u = 0; u < engine->model->unit_count; u++) {
+        const struct unit *unit = &engine->model->units[u];
+        for (int i = 0; i < unit->parameter_count; i++)
+            bytes += kinds * (PER_DATASET +
+                              unit->parameters[i].rows * unit->parameters[i].cols * dtype_size(piece_dtype(engine)));
+    }
+    return bytes;
+}
+
+/* Copies what was written of a sparse file, holes left out, and gives the copy its size. */
+static int copy_sparse(int from, int to, const char *path)
+{
+    enum { COPY_BYTES = 1 << 20 };
+    char *buffer = memory_allocate(COPY_BYTES);
+    int code = ERROR_NONE;
+    if (ftruncate(to, lseek(from, 0, SEEK_END)) != 0)
+        code = error_environment("%s: cannot set its size: %s", path, strerror(errno));
+    off_t end = 0, at;
+    while (code == ERROR_NONE && (at = lseek(from, end, SEEK_DATA)) >= 0) {
+        end = lseek(from, at, SEEK_HOLE);
+        while (code == ERROR_NONE && at < end) {
+            int64_t bytes = end - at < COPY_BYTES ? end - at : COPY_BYTES;
+            code = file_read(from, "the checkpoint's layout", buffer, bytes, at);
+            if (code == ERROR_NONE)
+                code = file_write(to, path, buffer, bytes, at);
+            at += bytes;
+        }
+    }
+    memory_free(buffer);
+    return code;
+}
+
+/* The layout as a sparse file in memory, that has no name any more; its descriptor, or -1. */
+static int lay_out_in_memory(const struct engine *engine, const struct checkpoint_meta *meta, int kinds,
+                             int64_t *offsets)
+{
+    char path[] = "/dev/shm/cistron-XXXXXX";
+    int descriptor = mkstemp(path);
+    if (descriptor < 0)
+        return -1;
+    struct hdf5_silence silence;
+    hdf5_silence_begin(&silence);
+    /* since version 1.8 HDF5's own structures carry checksums, and attributes may exceed 64 KiB */
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    unlink(path); /* at once, so that a kill leaves nothing */
+    bool good = file >= 0 && write_meta(file, meta) && write_datasets(file, engine, kinds, offsets);
+    if (file >= 0)
+        good = H5Fclose(file) >= 0 && good;
+    H5Pclose(access);
+    hdf5_silence_end(&silence);
+    if (!good)
+        close(descriptor);
+    return good ? descriptor : -1;
+}
+
+/* HDF5 does not survive a disk that fills up under it (1.10 crashes at exit), so it never sees the disk: it works in
+ * memory, where tensors are holes, and what it wrote is copied. */
+int checkpoint_lay_out(const struct engine *engine, const struct checkpoint_meta *meta, const char *path, int kinds,
+                       int64_t *offsets)
+{
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor < 0)
+        return error_environment("%s: cannot create it: %s", path, strerror(errno));
+    /* a limit on the size of files would hold in memory too, so it must show before */
+    const int64_t most = most_bytes(engine, meta, kinds);
+    int code = ERROR_NONE, layout;
+    if (ftruncate(descriptor, most) != 0)
+        code = error_environment("%s: cannot have %lld bytes: %s", path, (long long)most, strerror(errno));
+    else if ((layout = lay_out_in_memory(engine, meta, kinds, offsets)) < 0)
+        code = error_environment("%s: HDF5 cannot lay the checkpoint out in memory (/dev/shm)", path);
+    else {
+        code = copy_sparse(layout, descriptor, path);
+        close(layout);
+    }
+    return file_finish(descriptor, path, code);
+}
+
+/* -- Reading ----------------------------------------------------------------------------------------------------- */
+
+int checkpoint_open(hid_t *file, const char *path)
+{
+    int64_t format = 0;
+    int code = hdf5_open(file, path);
+    if (code != ERROR_NONE)
+        return code;
+    if (!hdf5_read_integer(*file, "cistron_checkpoint", &format))
+        code = error_user("%s: is no checkpoint of this program", path);
+    else if (format != CHECKPOINT_FORMAT)
+        code = error_user("%s: is a checkpoint of format %lld; this program reads %d", path, (long long)format,
+                          CHECKPOINT_FORMAT);
+    if (code != ERROR_NONE)
+        H5Fclose(*file);
+    return code;
+}
+
+static bool read_numbers(hid_t file, const char *name, const char *const names[], int64_t *const values[], int count)
+{
+    hid_t group = H5Lexists(file, name, H5P_DEFAULT) > 0 ? H5Gopen2(file, name, H5P_DEFAULT) : -1;
+    if (group < 0)
+        return false;
+    bool good = true;
+    for (int i = 0; i < count; i++)
+        good = hdf5_read_integer(group, names[i], values[i]) && good;
+    H5Gclose(group);
+    return good;
+}
+
+static bool read_meta(hid_t file, struct checkpoint_meta *meta)
+{
+    static const char *const meta_names[] = {"step", "tokens", "seed", "ranks"};
+    static const char *const data_names[] = {"epoch", "window", "offset"};
+    int64_t *const meta_values[] = {&meta->step, &meta->tokens, &meta->seed, &meta->ranks};
+    int64_t *const data_values[] = {&meta->position.epoch, &meta->position.window, &meta->position.offset};
+    if (!read_numbers(file, "meta", meta_names, meta_values, 4) ||
+        !read_numbers(file, "data", data_names, data_values, 3))
+        return false;
+    hid_t group = H5Gopen2(file, "meta", H5P_DEFAULT);
+    char *version = hdf5_read_text(group, "version");
+    meta->deck_text = hdf5_read_text(group, "deck");
+    H5Gclose(group);
+    bool good = version != NULL && meta->deck_text != NULL;
+    if (good)
+        snprintf(meta->version, sizeof meta->version, "%s", version);
+    free(version);
+    return good;
+}
+
+int checkpoint_load_meta(const char *path, struct checkpoint_meta *meta)
+{
+    struct hdf5_silence silence;
+    hid_t file;
+    *meta = (struct checkpoint_meta){0};
+    hdf5_silence_begin(&silence);
+    int code = checkpoint_open(&file, path);
+    if (code == ERROR_NONE) {
+        if (!read_meta(file, meta)) {
+            code = error_user("%s: is no whole checkpoint: an attribute of /meta or /data is missing", path);
+            checkpoint_meta_destroy(meta);
+        }
+        H5Fclose(file);
+    }
+    hdf5_silence_end(&silence);
+    return code;
+}
+
+void checkpoint_meta_destroy(struct checkpoint_meta *meta)
+{
+    free(meta->deck_text);
+    meta->deck_text = NULL;
+}
+
+int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint_meta *meta)
+{
+    *meta = (struct checkpoint_meta){0};
+    int code = comm_agree(world, world->rank == 0 ? checkpoint_load_meta(path, meta) : ERROR_NONE);
+    if (code != ERROR_NONE)
+        return code;
+    char *deck = meta->deck_text; /* rank 0's; the broadcast overwrites the pointer elsewhere */
+    int64_t bytes = world->rank == 0 ? (int64_t)strlen(deck) + 1 : 0;
+    comm_broadcast(world, meta, sizeof *meta, 0);
+    comm_broadcast(world, &bytes, sizeof bytes, 0);
+    if (world->rank != 0)
+        deck = memory_grow(NULL, bytes);
+    comm_broadcast(world, deck, bytes, 0);
+    meta->deck_text = deck;
+    return ERROR_NONE;
+}

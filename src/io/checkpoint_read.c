@@ -1,0 +1,209 @@
+/* Reading a checkpoint into an engine. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/checkpoint_private.h"
+#include "step/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- Rank 0: does the file fit the model? ------------------------------------------------------------------------ */
+
+enum { LISTED_FAULTS = 12, SHAPE_BYTES = 64 };
+
+/* One line for each fault; the first few are listed, all are counted. */
+struct faults {
+    int count;
+    char *text; /* NULL without any */
+};
+
+static void add_fault(struct faults *faults, char *line)
+{
+    if (faults->count++ < LISTED_FAULTS) {
+        char *longer = memory_format("%s\n  %s", faults->text == NULL ? "" : faults->text, line);
+        free(faults->text);
+        faults->text = longer;
+    }
+    free(line);
+}
+
+static void print_shape(char out[SHAPE_BYTES], const hsize_t *dims, int ndims)
+{
+    int used = snprintf(out, SHAPE_BYTES, "[");
+    for (int i = 0; i < ndims; i++)
+        used += snprintf(out + used, (size_t)(SHAPE_BYTES - used), "%s%llu", i == 0 ? "" : ", ",
+                         (unsigned long long)dims[i]);
+    snprintf(out + used, (size_t)(SHAPE_BYTES - used), "]");
+}
+
+static void check_dataset(hid_t file, enum piece_kind kind, const struct parameter *p, struct faults *faults)
+{
+    char name[CHECKPOINT_DATASET_BYTES], wanted[SHAPE_BYTES], found[SHAPE_BYTES] = "[...]";
+    hsize_t model_dims[2], dims[2] = {0, 0};
+    int model_ndims = checkpoint_dimensions(p, model_dims), ndims = -1;
+    checkpoint_dataset_name(name, kind, p);
+    print_shape(wanted, model_dims, model_ndims);
+    hid_t dataset = H5Lexists(file, name, H5P_DEFAULT) > 0 ? H5Dopen2(file, name, H5P_DEFAULT) : -1;
+    if (dataset < 0) {
+        add_fault(faults, memory_format("/%s: is missing; the model has it as %s", name, wanted));
+        return;
+    }
+    hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
+    ndims = H5Sget_simple_extent_ndims(space);
+    if (ndims >= 0 && ndims <= 2) {
+        H5Sget_simple_extent_dims(space, dims, NULL);
+        print_shape(found, dims, ndims);
+    }
+    if (strcmp(found, wanted) != 0)
+        add_fault(faults, memory_format("/%s: is %s in the file, %s in the model", name, found, wanted));
+    else if (H5Tget_class(type) != H5T_FLOAT)
+        add_fault(faults, memory_format("/%s: holds no floating-point numbers", name));
+    H5Tclose(type);
+    H5Sclose(space);
+    H5Dclose(dataset);
+}
+
+static bool model_has(const struct model *model, const char *name)
+{
+    for (int u = 0; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++)
+            if (strcmp(model->units[u].parameters[i].name, name) == 0)
+                return true;
+    return false;
+}
+
+/* Tensors of the file that the model does not know. */
+static void check_members(hid_t file, const struct model *model, struct faults *faults)
+{
+    int64_t count;
+    hid_t group = H5Gopen2(file, checkpoint_groups[PIECE_WEIGHT], H5P_DEFAULT);
+    char **names = hdf5_list(group, &count);
+    for (int64_t i = 0; i < count; i++)
+        if (!model_has(model, names[i]))
+            add_fault(faults, memory_format("/%s/%s: is not in the model", checkpoint_groups[PIECE_WEIGHT], names[i]));
+    hdf5_strings_free(names, count);
+    H5Gclose(group);
+}
+
+static int check_tensors(hid_t file, const char *path, const struct model *model, int kinds)
+{
+    struct faults faults = {0, NULL};
+    if (H5Lexists(file, "model", H5P_DEFAULT) <= 0)
+        return error_user("%s: has no group /model", path);
+    if (kinds > PIECE_M && H5Lexists(file, "optim", H5P_DEFAULT) <= 0)
+        return error_user("%s: is a final model, without optimizer state: it can be evaluated, not trained on; name a "
+                          "step_*.h5 file",
+                          path);
+    /* without their groups every moment would be named as missing, and H5Lexists wants the groups to be there */
+    for (int kind = PIECE_M; kind < kinds; kind++)
+        if (H5Lexists(file, checkpoint_groups[kind], H5P_DEFAULT) <= 0)
+            return error_user("%s: has no group /%s", path, checkpoint_groups[kind]);
+    for (int kind = 0; kind < kinds; kind++)
+        for (int u = 0; u < model->unit_count; u++)
+            for (int i = 0; i < model->units[u].parameter_count; i++)
+                check_dataset(file, (enum piece_kind)kind, &model->units[u].parameters[i], &faults);
+    check_members(file, model, &faults);
+    if (faults.count == 0)
+        return ERROR_NONE;
+    char more[48] = "";
+    if (faults.count > LISTED_FAULTS)
+        snprintf(more, sizeof more, "\n  and %d more", faults.count - LISTED_FAULTS);
+    int code = error_user("%s: does not fit the model of this run:%s%s", path, faults.text, more);
+    free(faults.text);
+    return code;
+}
+
+/* -- Every rank: its shards -------------------------------------------------------------------------------------- */
+
+struct reader {
+    struct engine *engine;
+    const char *path;
+    hid_t file;
+    void *staging; /* [PIECE_BYTES] */
+};
+
+static bool read_rectangle(hid_t dataset, hid_t space, hid_t type, const struct rectangle *r, bool vector, void *out)
+{
+    const hsize_t start[2] = {(hsize_t)r->row, (hsize_t)r->col}, count[2] = {(hsize_t)r->rows, (hsize_t)r->cols};
+    const hsize_t elements = count[0] * count[1];
+    hid_t memory = H5Screate_simple(1, &elements, NULL);
+    bool good = H5Sselect_hyperslab(space, H5S_SELECT_SET, start + vector, NULL, count + vector, NULL) >= 0 &&
+                H5Dread(dataset, type, memory, space, H5P_DEFAULT, out) >= 0;
+    H5Sclose(memory);
+    return good;
+}
+
+static int read_piece(void *self, const struct piece *piece)
+{
+    struct reader *reader = self;
+    const struct parameter *p = piece->parameter;
+    struct rectangle rectangles[SLAB_RECTANGLES];
+    char name[CHECKPOINT_DATASET_BYTES];
+    checkpoint_dataset_name(name, piece->kind, p);
+    hid_t dataset = H5Dopen2(reader->file, name, H5P_DEFAULT), space = H5Dget_space(dataset);
+    char *out = reader->staging;
+    bool good = dataset >= 0;
+    int count = slab_rectangles(piece->slab, p->cols, rectangles);
+    for (int i = 0; i < count && good; i++) {
+        good = read_rectangle(dataset, space, checkpoint_type(reader->engine), &rectangles[i],
+                              p->storage == STORAGE_VECTOR, out);
+        out += rectangles[i].rows * rectangles[i].cols * dtype_size(piece->device.dtype);
+    }
+    H5Sclose(space);
+    H5Dclose(dataset);
+    if (!good)
+        return error_user("%s: HDF5 cannot read /%s: it is damaged, or compressed by a filter that is not installed",
+                          reader->path, name);
+    piece_put(reader->engine, piece, reader->staging);
+    return ERROR_NONE;
+}
+
+/* The whole of one rank's reading. */
+static int read_shards(struct engine *engine, const char *path, int kinds)
+{
+    struct reader reader = {.engine = engine, .path = path};
+    int code = checkpoint_open(&reader.file, path);
+    if (code != ERROR_NONE)
+        return code;
+    reader.staging = memory_allocate(PIECE_BYTES);
+    code = piece_visit(engine, NULL, kinds, read_piece, &reader);
+    memory_free(reader.staging);
+    H5Fclose(reader.file);
+    return code;
+}
+
+/* Rank 0's look before all ranks read. */
+static int check_file(struct engine *engine, const char *path, int kinds)
+{
+    hid_t file;
+    int code = checkpoint_open(&file, path);
+    if (code != ERROR_NONE)
+        return code;
+    code = check_tensors(file, path, engine->model, kinds);
+    H5Fclose(file);
+    return code;
+}
+
+int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer)
+{
+    const int kinds = with_optimizer ? PIECE_KINDS : PIECE_WEIGHT + 1;
+    struct checkpoint_meta meta;
+    int code = checkpoint_read_meta(world, path, &meta);
+    if (code != ERROR_NONE)
+        return code;
+    struct hdf5_silence silence;
+    hdf5_silence_begin(&silence);
+    code = comm_agree(world, world->rank == 0 ? check_file(engine, path, kinds) : ERROR_NONE);
+    if (code == ERROR_NONE)
+        code = comm_agree(world, read_shards(engine, path, kinds));
+    hdf5_silence_end(&silence);
+    if (code == ERROR_NONE) {
+        store_refresh(engine->store, engine->model, &engine->streams[STREAM_COMPUTE]);
+        engine_synchronize(engine);
+        if (with_optimizer)
+            engine->updates = meta.step;
+    }
+    checkpoint_meta_destroy(&meta);
+    return code;
+}

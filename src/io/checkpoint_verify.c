@@ -1,0 +1,118 @@
+/* Is a checkpoint what was written? */
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "io/block.h"
+#include "io/checkpoint_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MESSAGE_BYTES = 4096 };
+
+int checkpoint_share_error(struct comm *comm, int code)
+{
+    int64_t own = code, *all = memory_allocate((int64_t)sizeof *all * comm->size);
+    comm_all_gather(comm, &own, all, sizeof own);
+    int first = 0;
+    while (first < comm->size && all[first] == ERROR_NONE)
+        first++;
+    int agreed = first < comm->size ? (int)all[first] : ERROR_NONE;
+    memory_free(all);
+    if (agreed == ERROR_NONE)
+        return ERROR_NONE;
+    char message[MESSAGE_BYTES] = "";
+    if (agreed == ERROR_ENVIRONMENT && comm->rank > 0) /* which of them it is matters: one node may not see the file */
+        snprintf(message, sizeof message, "rank %d: %s", comm->rank, error_message());
+    else
+        snprintf(message, sizeof message, "%s", error_message());
+    comm_broadcast(comm, message, sizeof message, first);
+    error_clear();
+    return agreed == ERROR_USER ? error_user("%s", message) : error_environment("%s", message);
+}
+
+/* Rank 0: the side file's list, and whether the file has its size. Without side file *present is false, and the file
+ * must open as a checkpoint. */
+static int read_list(const char *path, struct block_list *list, bool *present)
+{
+    struct stat status;
+    int64_t bytes = 0;
+    *present = false;
+    if (stat(path, &status) != 0)
+        return error_user("%s: cannot open it: %s", path, strerror(errno));
+    char *side = block_side_path(path);
+    int code;
+    if (access(side, F_OK) != 0) {
+        struct hdf5_silence silence;
+        hid_t file;
+        hdf5_silence_begin(&silence);
+        code = checkpoint_open(&file, path);
+        if (code == ERROR_NONE)
+            H5Fclose(file);
+        hdf5_silence_end(&silence);
+        if (code == ERROR_NONE)
+            log_warn("%s: its side file %s is missing, so its content cannot be checked", path, side);
+    } else {
+        *present = true;
+        code = block_list_read(list, side, &bytes);
+        if (code == ERROR_NONE && status.st_size != bytes)
+            code = error_user("%s: is damaged: it has %lld bytes, of %lld that were written", path,
+                              (long long)status.st_size, (long long)bytes);
+    }
+    free(side);
+    return code;
+}
+
+/* Every rank: the blocks that start in its part of the file. */
+static int check_blocks(const struct block_list *list, const char *path, int rank, int ranks)
+{
+    const struct block *last = &list->blocks[list->count - 1];
+    const int64_t bytes = last->offset + last->length;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return error_environment("%s: cannot open it: %s", path, strerror(errno));
+    int code = ERROR_NONE;
+    for (int64_t i = 0; i < list->count && code == ERROR_NONE; i++) {
+        const struct block *block = &list->blocks[i];
+        if (block->offset < bytes * rank / ranks || block->offset >= bytes * (rank + 1) / ranks)
+            continue;
+        uint64_t hash;
+        code = block_hash_range(descriptor, path, block->offset, block->length, &hash);
+        if (code == ERROR_NONE && hash != block->hash)
+            code =
+                error_user("%s: is damaged: bytes %lld to %lld are not those that were written (if a program of yours "
+                           "has rewritten it on purpose, remove %s.xxh3)",
+                           path, (long long)block->offset, (long long)(block->offset + block->length - 1), path);
+    }
+    close(descriptor);
+    return code;
+}
+
+int checkpoint_examine(struct comm *world, const char *path)
+{
+    struct block_list list = {NULL, 0, 0};
+    bool present = false;
+    int code = checkpoint_share_error(world, world->rank == 0 ? read_list(path, &list, &present) : ERROR_NONE);
+    if (code == ERROR_NONE) {
+        int64_t count = present ? list.count : 0;
+        comm_broadcast(world, &count, sizeof count, 0);
+        if (world->rank != 0)
+            for (int64_t i = 0; i < count; i++)
+                block_list_add(&list, 0, 0, 0);
+        comm_broadcast(world, list.blocks, count * (int64_t)sizeof *list.blocks, 0);
+        if (count > 0)
+            code = checkpoint_share_error(world, check_blocks(&list, path, world->rank, world->size));
+    }
+    block_list_destroy(&list);
+    return code;
+}
+
+int checkpoint_verify(struct comm *world, const char *path)
+{
+    return comm_agree(world, checkpoint_examine(world, path));
+}

@@ -1,0 +1,188 @@
+/* Writing a checkpoint, and the digest of the same pieces. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "io/block.h"
+#include "io/checkpoint_private.h"
+#include "io/file.h"
+#include "step/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+/* xxhash: see io/block.c */
+#include <xxhash.h>
+
+/* -- Every rank: its slabs --------------------------------------------------------------------------------------- */
+
+struct writer {
+    struct engine *engine;
+    const char *path;
+    int descriptor;
+    int parameters;
+    const int64_t *offsets; /* [kinds * parameters] */
+    void *staging;          /* [PIECE_BYTES] */
+    struct block_list blocks;
+};
+
+static int write_piece(void *self, const struct piece *piece)
+{
+    struct writer *w = self;
+    int64_t width = dtype_size(piece->device.dtype), bytes = piece->slab.count * width;
+    int64_t offset = w->offsets[(int)piece->kind * w->parameters + piece->number] + piece->slab.first * width;
+    piece_fetch(w->engine, piece, w->staging);
+    block_list_add(&w->blocks, offset, bytes, XXH3_64bits(w->staging, (size_t)bytes));
+    return file_write(w->descriptor, w->path, w->staging, bytes, offset);
+}
+
+static int write_slabs(struct writer *w, const struct comm *data, int kinds)
+{
+    w->descriptor = open(w->path, O_WRONLY | O_CLOEXEC);
+    if (w->descriptor < 0)
+        return error_environment("%s: cannot open it: %s", w->path, strerror(errno));
+    w->staging = memory_allocate(PIECE_BYTES);
+    int code = piece_visit(w->engine, data, kinds, write_piece, w);
+    memory_free(w->staging);
+    return file_finish(w->descriptor, w->path, code);
+}
+
+/* -- Rank 0: side file and names --------------------------------------------------------------------------------- */
+
+/* All ranks' blocks, on every rank. */
+static void gather_blocks(struct comm *world, struct block_list *list)
+{
+    int64_t most = comm_max_i64(world, list->count);
+    struct block *own = memory_allocate((most + 1) * (int64_t)sizeof *own);
+    struct block *all = memory_allocate((most + 1) * (int64_t)sizeof *all * world->size);
+    if (list->count > 0)
+        memcpy(own, list->blocks, (size_t)list->count * sizeof *own);
+    comm_all_gather(world, own, all, most * (int64_t)sizeof *own);
+    list->count = 0;
+    for (int64_t i = 0; i < most * world->size; i++)
+        if (all[i].length > 0) /* the rest of a rank's share is zero */
+            block_list_add(list, all[i].offset, all[i].length, all[i].hash);
+    memory_free(own);
+    memory_free(all);
+}
+
+static int write_side_file(struct block_list *list, const char *path, const char *side)
+{
+    struct stat status;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC), code;
+    if (descriptor < 0 || fstat(descriptor, &status) != 0)
+        code = error_environment("%s: cannot read it again: %s", path, strerror(errno));
+    else
+        code = block_list_complete(list, descriptor, path, status.st_size);
+    if (descriptor >= 0)
+        close(descriptor);
+    return code == ERROR_NONE ? block_list_write(list, side, status.st_size) : code;
+}
+
+/* The order that the head of io/checkpoint.h explains. */
+static int rename_both(const char *temporary, const char *path, const char *side_temporary, const char *side)
+{
+    int code;
+    if (access(path, F_OK) == 0) {
+        code = file_remove(side);
+        if (code == ERROR_NONE)
+            code = file_move(temporary, path);
+        return code == ERROR_NONE ? file_move(side_temporary, side) : code;
+    }
+    code = file_move(side_temporary, side);
+    return code == ERROR_NONE ? file_move(temporary, path) : code;
+}
+
+/* After a failure, as far as that goes: the reason was told already. */
+static void remove_leavings(const char *temporary, const char *path, const char *side_temporary, const char *side)
+{
+    unlink(temporary);
+    unlink(side_temporary);
+    if (access(path, F_OK) != 0)
+        unlink(side);
+}
+
+int checkpoint_write(struct comm *world, struct comm *data, struct engine *engine, const struct checkpoint_meta *meta,
+                     const char *path, bool with_optimizer)
+{
+    const bool first = world->rank == 0;
+    const int kinds = with_optimizer ? PIECE_KINDS : PIECE_WEIGHT + 1, parameters = piece_parameters(engine);
+    const int64_t table_bytes = (int64_t)sizeof(int64_t) * kinds * parameters;
+    char *side = block_side_path(path);
+    char *temporary = memory_format("%s.tmp", path), *side_temporary = memory_format("%s.tmp", side);
+    int64_t *offsets = memory_allocate(table_bytes);
+    struct writer writer = {.engine = engine, .path = temporary, .parameters = parameters, .offsets = offsets};
+
+    int code = comm_agree(world, first ? checkpoint_lay_out(engine, meta, temporary, kinds, offsets) : ERROR_NONE);
+    if (code == ERROR_NONE) {
+        comm_broadcast(world, offsets, table_bytes, 0);
+        code = comm_agree(world, write_slabs(&writer, data, kinds));
+    }
+    if (code == ERROR_NONE) {
+        gather_blocks(world, &writer.blocks);
+        if (first) {
+            code = write_side_file(&writer.blocks, temporary, side_temporary);
+            if (code == ERROR_NONE)
+                code = rename_both(temporary, path, side_temporary, side);
+        }
+        code = comm_agree(world, code);
+    }
+    if (code != ERROR_NONE) {
+        if (first)
+            remove_leavings(temporary, path, side_temporary, side);
+        comm_barrier(world); /* on return nothing is left, whoever looks */
+    }
+    block_list_destroy(&writer.blocks);
+    memory_free(offsets);
+    free(temporary);
+    free(side_temporary);
+    free(side);
+    return code;
+}
+
+/* -- Digest ------------------------------------------------------------------------------------------------------ */
+
+struct digest {
+    struct engine *engine;
+    void *staging; /* [PIECE_BYTES] */
+    uint64_t sum;
+};
+
+/* Spreads every bit over the word: the finaliser of SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom
+ * number generators", 2014). */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static int digest_piece(void *self, const struct piece *piece)
+{
+    struct digest *d = self;
+    const uint64_t key = mix(random_hash_name(piece->parameter->name) + (uint64_t)piece->kind);
+    const int64_t width = dtype_size(piece->device.dtype);
+    piece_fetch(d->engine, piece, d->staging);
+    for (int64_t i = 0; i < piece->slab.count; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, (char *)d->staging + i * width, (size_t)width);
+        d->sum += mix(mix(key + (uint64_t)(piece->slab.first + i)) ^ bits);
+    }
+    return ERROR_NONE;
+}
+
+uint64_t checkpoint_digest(struct comm *data, struct engine *engine)
+{
+    struct digest digest = {engine, memory_allocate(PIECE_BYTES), 0};
+    piece_visit(engine, data, PIECE_KINDS, digest_piece, &digest);
+    memory_free(digest.staging);
+    uint64_t *all = memory_allocate((int64_t)sizeof *all * data->size), sum = 0;
+    comm_all_gather(data, &digest.sum, all, sizeof *all);
+    for (int r = 0; r < data->size; r++)
+        sum += all[r];
+    memory_free(all);
+    return sum;
+}

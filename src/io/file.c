@@ -1,0 +1,81 @@
+#include "io/file.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int file_write(int descriptor, const char *path, const void *data, int64_t bytes, int64_t offset)
+{
+    for (int64_t done = 0; done < bytes;) {
+        ssize_t n = pwrite(descriptor, (const char *)data + done, (size_t)(bytes - done), (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return error_environment("%s: cannot write %lld bytes at %lld: %s", path, (long long)(bytes - done),
+                                     (long long)(offset + done), n == 0 ? "nothing was written" : strerror(errno));
+        done += n;
+    }
+    return ERROR_NONE;
+}
+
+int file_read(int descriptor, const char *path, void *data, int64_t bytes, int64_t offset)
+{
+    for (int64_t done = 0; done < bytes;) {
+        ssize_t n = pread(descriptor, (char *)data + done, (size_t)(bytes - done), (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_environment("%s: cannot read %lld bytes at %lld: %s", path, (long long)(bytes - done),
+                                     (long long)(offset + done), strerror(errno));
+        if (n == 0)
+            return error_user("%s: is truncated: it ends at byte %lld", path, (long long)(offset + done));
+        done += n;
+    }
+    return ERROR_NONE;
+}
+
+int file_finish(int descriptor, const char *path, int code)
+{
+    if (code == ERROR_NONE && fsync(descriptor) != 0)
+        code = error_environment("%s: cannot flush it to the disk: %s", path, strerror(errno));
+    /* some network file systems report a failed write no sooner than here */
+    if (close(descriptor) != 0 && code == ERROR_NONE)
+        code = error_environment("%s: cannot close it: %s", path, strerror(errno));
+    return code;
+}
+
+/* A new name is on the disk once its folder is. */
+static int sync_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL   ? memory_string(".")
+                   : slash == path ? memory_string("/")
+                                   : memory_format("%.*s", (int)(slash - path), path);
+    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int code = ERROR_NONE;
+    if (descriptor < 0)
+        code = error_environment("%s: cannot open the folder: %s", folder, strerror(errno));
+    else
+        code = file_finish(descriptor, folder, code);
+    free(folder);
+    return code;
+}
+
+int file_move(const char *from, const char *to)
+{
+    if (rename(from, to) != 0)
+        return error_environment("%s: cannot rename it to %s: %s", from, to, strerror(errno));
+    return sync_folder(to);
+}
+
+int file_remove(const char *path)
+{
+    if (unlink(path) != 0 && errno != ENOENT)
+        return error_environment("%s: cannot remove it: %s", path, strerror(errno));
+    return ERROR_NONE;
+}

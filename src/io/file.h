@@ -1,0 +1,18 @@
+/* Files: whole reads and writes at an offset, and renames that last. Messages name the path and the system's reason. */
+#ifndef IO_FILE_H
+#define IO_FILE_H
+
+#include <stdint.h>
+
+/* All `bytes` at `offset`, however often the system stops in between. ERROR_ENVIRONMENT. */
+int file_write(int descriptor, const char *path, const void *data, int64_t bytes, int64_t offset);
+/* The same for reading; a file that ends before is ERROR_USER. */
+int file_read(int descriptor, const char *path, void *data, int64_t bytes, int64_t offset);
+/* Flushes and closes what was written, also after a failure (`code`), which is then returned. */
+int file_finish(int descriptor, const char *path, int code);
+/* Renames inside a folder and makes the new name last. ERROR_ENVIRONMENT. */
+int file_move(const char *from, const char *to);
+/* Unlinks; a file that is not there is fine. ERROR_ENVIRONMENT. */
+int file_remove(const char *path);
+
+#endif

@@ -1,0 +1,176 @@
+#include "io/hdf5_file.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void hdf5_silence_begin(struct hdf5_silence *silence)
+{
+    H5Eget_auto2(H5E_DEFAULT, &silence->print, &silence->data);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+void hdf5_silence_end(const struct hdf5_silence *silence)
+{
+    H5Eset_auto2(H5E_DEFAULT, silence->print, silence->data);
+}
+
+int hdf5_open(hid_t *file, const char *path)
+{
+    *file = -1;
+    if (access(path, R_OK) != 0)
+        return error_user("%s: cannot open it: %s", path, strerror(errno));
+    if (H5Fis_hdf5(path) <= 0)
+        return error_user("%s: is no HDF5 file", path);
+    *file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (*file < 0)
+        return error_user("%s: HDF5 cannot open it: the file is truncated or damaged", path);
+    return ERROR_NONE;
+}
+
+static hid_t open_attribute(hid_t object, const char *name)
+{
+    return H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
+}
+
+bool hdf5_read_integer(hid_t object, const char *name, int64_t *value)
+{
+    hid_t attribute = open_attribute(object, name);
+    if (attribute < 0)
+        return false;
+    hid_t space = H5Aget_space(attribute);
+    bool good = H5Sget_simple_extent_npoints(space) == 1 && H5Aread(attribute, H5T_NATIVE_INT64, value) >= 0;
+    H5Sclose(space);
+    H5Aclose(attribute);
+    return good;
+}
+
+/* Strings of an attribute or a dataset: `read` fills memory in the file's own type. */
+static char **read_strings(hid_t object, hid_t type, hid_t space, bool is_attribute, int64_t *count)
+{
+    *count = -1;
+    if (H5Tget_class(type) != H5T_STRING)
+        return NULL;
+    bool variable = H5Tis_variable_str(type) > 0;
+    int64_t points = (int64_t)H5Sget_simple_extent_npoints(space), size = (int64_t)H5Tget_size(type);
+    char *raw = memory_allocate(points * size);
+    herr_t status =
+        is_attribute ? H5Aread(object, type, raw) : H5Dread(object, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, raw);
+    char **strings = NULL;
+    if (status >= 0) {
+        *count = points;
+        strings = memory_grow(NULL, (points + 1) * (int64_t)sizeof *strings);
+        for (int64_t i = 0; i < points; i++) {
+            const char *text = variable ? ((char **)(void *)raw)[i] : raw + i * size;
+            strings[i] = text == NULL ? memory_string("")
+                                      : memory_format("%.*s", variable ? (int)strlen(text) : (int)size, text);
+        }
+        if (variable)
+            H5Dvlen_reclaim(type, space, H5P_DEFAULT, raw);
+    }
+    memory_free(raw);
+    return strings;
+}
+
+char *hdf5_read_text(hid_t object, const char *name)
+{
+    hid_t attribute = open_attribute(object, name);
+    if (attribute < 0)
+        return NULL;
+    hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    int64_t count;
+    char **strings = read_strings(attribute, type, space, true, &count);
+    char *text = NULL;
+    if (count == 1) {
+        text = strings[0];
+        free(strings);
+    } else {
+        hdf5_strings_free(strings, count);
+    }
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Aclose(attribute);
+    return text;
+}
+
+char **hdf5_read_strings(hid_t dataset, int64_t *count)
+{
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    char **strings = read_strings(dataset, type, space, false, count);
+    H5Sclose(space);
+    H5Tclose(type);
+    return strings;
+}
+
+static bool write_attribute(hid_t object, const char *name, hid_t type, const void *value)
+{
+    hid_t space = H5Screate(H5S_SCALAR);
+    hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    bool good = attribute >= 0 && H5Awrite(attribute, type, value) >= 0;
+    if (attribute >= 0)
+        good = H5Aclose(attribute) >= 0 && good;
+    H5Sclose(space);
+    return good;
+}
+
+bool hdf5_write_integer(hid_t object, const char *name, int64_t value)
+{
+    return write_attribute(object, name, H5T_NATIVE_INT64, &value);
+}
+
+bool hdf5_write_text(hid_t object, const char *name, const char *text)
+{
+    hid_t type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, strlen(text) + 1);
+    H5Tset_cset(type, H5T_CSET_UTF8);
+    bool good = write_attribute(object, name, type, text);
+    H5Tclose(type);
+    return good;
+}
+
+const char *hdf5_type_name(hid_t dataset)
+{
+    static const char *const whole[2][4] = {{"u8", "u16", "u32", "u64"}, {"i8", "i16", "i32", "i64"}};
+    hid_t type = H5Dget_type(dataset);
+    H5T_class_t class = H5Tget_class(type);
+    size_t size = H5Tget_size(type), sign, exponent, exponent_bits = 0, mantissa, mantissa_bits;
+    const char *name = "other";
+    int log = size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : size == 8 ? 3 : -1;
+    if (class == H5T_STRING)
+        name = "string";
+    if (class == H5T_INTEGER && log >= 0)
+        name = whole[H5Tget_sign(type) == H5T_SGN_2][log];
+    if (class == H5T_FLOAT) {
+        H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits);
+        name = size == 8 ? "f64" : size == 4 ? "f32" : size == 2 ? (exponent_bits == 8 ? "bf16" : "f16") : "float";
+    }
+    H5Tclose(type);
+    return name;
+}
+
+char **hdf5_list(hid_t group, int64_t *count)
+{
+    H5G_info_t info;
+    *count = H5Gget_info(group, &info) < 0 ? 0 : (int64_t)info.nlinks;
+    char **names = memory_grow(NULL, (*count + 1) * (int64_t)sizeof *names);
+    for (int64_t i = 0; i < *count; i++) {
+        ssize_t length = H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)i, NULL, 0, H5P_DEFAULT);
+        names[i] = memory_grow(NULL, length < 0 ? 1 : length + 1);
+        names[i][0] = '\0';
+        if (length > 0)
+            H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)i, names[i], (size_t)length + 1,
+                               H5P_DEFAULT);
+    }
+    return names;
+}
+
+void hdf5_strings_free(char **strings, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        free(strings[i]);
+    free(strings);
+}

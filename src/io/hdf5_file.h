@@ -1,0 +1,41 @@
+/* What checkpoints and `cistron inspect` need of HDF5: opening with a clear message, and attributes in the forms that
+ * this program, h5py and h5repack give them. */
+#ifndef IO_HDF5_FILE_H
+#define IO_HDF5_FILE_H
+
+#include <hdf5.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* HDF5 prints a stack of errors of its own unless told; ours say more in one line. Between begin and end it is silent.
+ */
+struct hdf5_silence {
+    H5E_auto2_t print;
+    void *data;
+};
+void hdf5_silence_begin(struct hdf5_silence *silence);
+void hdf5_silence_end(const struct hdf5_silence *silence);
+
+/* Opens for reading. ERROR_USER: missing, not HDF5, truncated or damaged. */
+int hdf5_open(hid_t *file, const char *path);
+
+/* An integer attribute of an open object; false when it is absent or no number. */
+bool hdf5_read_integer(hid_t object, const char *name, int64_t *value);
+/* A text attribute, of fixed or variable length; NULL when it is absent or no single text. Freed with free(). */
+char *hdf5_read_text(hid_t object, const char *name);
+/* Create an attribute; false on failure. */
+bool hdf5_write_integer(hid_t object, const char *name, int64_t value);
+bool hdf5_write_text(hid_t object, const char *name, const char *text);
+
+/* All strings of a dataset, of fixed or variable length; *count < 0 when it holds no strings. Free each, then the
+ * array, with free(). */
+char **hdf5_read_strings(hid_t dataset, int64_t *count);
+
+/* "f32", "i64", "string", ... of a dataset's elements. */
+const char *hdf5_type_name(hid_t dataset);
+
+/* Names of a group's members, in alphabetical order. Free each, then the array, with free(). */
+char **hdf5_list(hid_t group, int64_t *count);
+void hdf5_strings_free(char **strings, int64_t count);
+
+#endif

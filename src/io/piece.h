@@ -1,0 +1,39 @@
+/* The model's state as pieces: of each tensor (a parameter's weight, first and second moment) what this rank holds or,
+ * where several ranks hold the same, its cut of it; each at most PIECE_BYTES, so that it passes through a staging
+ * buffer on the host. Works on any weight store and any executor. */
+#ifndef IO_PIECE_H
+#define IO_PIECE_H
+
+#include "io/slab.h"
+
+struct comm;
+struct engine;
+
+enum { PIECE_BYTES = 8 << 20 };
+
+enum piece_kind { PIECE_WEIGHT, PIECE_M, PIECE_V, PIECE_KINDS };
+
+struct piece {
+    enum piece_kind kind;
+    const struct parameter *parameter;
+    int number; /* of the parameter, in the order of units and of their parameters */
+    struct slab slab;
+    struct tensor device; /* [1, slab.count] on the executor's device: the master */
+};
+
+/* Parameters of all units of the engine's model, as piece.number counts. */
+int piece_parameters(const struct engine *engine);
+/* Element type of the masters and moments. */
+enum dtype piece_dtype(const struct engine *engine);
+
+/* Calls visit for each piece of the first `kinds` kinds, kind by kind, parameter by parameter, until one does not
+ * return ERROR_NONE; returns what the last one did. sharers: a flat buffer that each of these ranks holds whole is cut
+ * evenly among them; NULL: all that this rank holds. Local. */
+int piece_visit(struct engine *engine, const struct comm *sharers, int kinds,
+                int (*visit)(void *self, const struct piece *piece), void *self);
+
+/* Copies between the device and a host buffer of PIECE_BYTES; done on return. */
+void piece_fetch(struct engine *engine, const struct piece *piece, void *host);
+void piece_put(struct engine *engine, const struct piece *piece, void *host);
+
+#endif

@@ -1,0 +1,261 @@
+#include "plan/lifetime.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -- Regions of a log -------------------------------------------------------------------------------------------- */
+
+struct region_list {
+    struct plan_region *all;
+    int64_t count, capacity;
+};
+
+/* What launches touch of base .. base + bytes - 1; whole regions, so they may reach beyond. all is freed with free().
+ */
+static struct region_list collect(const struct plan_log *log, const void *base, int64_t bytes)
+{
+    struct region_list list = {0};
+    struct plan_region window = plan_region_bytes(base, bytes);
+    for (int64_t i = 0; i < log->count; i++) {
+        const struct plan_entry *entry = &log->entries[i];
+        if (entry->kind != PLAN_LAUNCH)
+            continue;
+        for (int field = 0; field < op_info(entry->op)->field_count; field++) {
+            struct plan_region region;
+            if (!plan_log_region(log, entry, field, &region) || !plan_region_overlap(&region, &window))
+                continue;
+            if (list.count == list.capacity) {
+                list.capacity = list.capacity > 0 ? 2 * list.capacity : 64;
+                list.all = memory_grow(list.all, list.capacity * (int64_t)sizeof *list.all);
+            }
+            list.all[list.count++] = region;
+        }
+    }
+    return list;
+}
+
+int64_t lifetime_touched(const struct plan_log *log, const void *base, int64_t bytes)
+{
+    struct region_list list = collect(log, base, bytes);
+    int64_t touched = 0;
+    for (int64_t i = 0; i < list.count; i++) {
+        const struct plan_region *r = &list.all[i];
+        for (int64_t row = 0; row < r->rows; row++) {
+            int64_t start = (int64_t)(r->base - (uintptr_t)base) + row * r->stride;
+            int64_t end = start + r->row_bytes < bytes ? start + r->row_bytes : bytes;
+            if (start < bytes && end > touched)
+                touched = end;
+        }
+    }
+    free(list.all);
+    return touched;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const struct plan_region *a = left, *b = right;
+    if (a->base != b->base)
+        return a->base < b->base ? -1 : 1;
+    if (a->rows != b->rows)
+        return a->rows < b->rows ? -1 : 1;
+    if (a->row_bytes != b->row_bytes)
+        return a->row_bytes < b->row_bytes ? -1 : 1;
+    return a->stride < b->stride ? -1 : a->stride > b->stride;
+}
+
+/* Sorts and keeps one of each: a tensor is touched by many launches. */
+static void make_unique(struct region_list *list)
+{
+    if (list->count == 0)
+        return;
+    qsort(list->all, (size_t)list->count, sizeof *list->all, by_place);
+    int64_t kept = 1;
+    for (int64_t i = 1; i < list->count; i++)
+        if (by_place(&list->all[kept - 1], &list->all[i]) != 0)
+            list->all[kept++] = list->all[i];
+    list->count = kept;
+}
+
+/* Replaces regions of many runs by the runs themselves. */
+static void split_runs(struct region_list *list)
+{
+    struct region_list runs = {0};
+    for (int64_t i = 0; i < list->count; i++)
+        runs.capacity += list->all[i].rows;
+    runs.all = memory_grow(NULL, runs.capacity * (int64_t)sizeof *runs.all);
+    for (int64_t i = 0; i < list->count; i++) {
+        const struct plan_region *r = &list->all[i];
+        for (int64_t row = 0; row < r->rows; row++)
+            runs.all[runs.count++] =
+                plan_region_bytes((const void *)(r->base + (uintptr_t)(row * r->stride)), r->row_bytes);
+    }
+    free(list->all);
+    *list = runs;
+}
+
+int64_t lifetime_covered(const struct plan_log *log, const void *base, int64_t bytes)
+{
+    struct region_list list = collect(log, base, bytes);
+    make_unique(&list);
+    split_runs(&list);
+    make_unique(&list);
+    uintptr_t limit = (uintptr_t)base + (uintptr_t)bytes, end = (uintptr_t)base;
+    int64_t covered = 0;
+    for (int64_t i = 0; i < list.count; i++) {
+        uintptr_t run_start = list.all[i].base > end ? list.all[i].base : end;
+        uintptr_t run_end = plan_region_end(&list.all[i]) < limit ? plan_region_end(&list.all[i]) : limit;
+        if (run_end <= run_start)
+            continue;
+        covered += (int64_t)(run_end - run_start);
+        end = run_end;
+    }
+    free(list.all);
+    return covered;
+}
+
+void lifetime_high_water(const struct plan_log *log, const struct lifetime_block *blocks, int64_t count,
+                         int64_t *high_water, int categories)
+{
+    memset(high_water, 0, (size_t)categories * sizeof *high_water);
+    for (int64_t i = 0; i < count; i++)
+        high_water[blocks[i].category] += lifetime_touched(log, blocks[i].base, blocks[i].bytes);
+}
+
+/* -- Lifetimes --------------------------------------------------------------------------------------------------- */
+
+static int by_base(const void *left, const void *right)
+{
+    const struct lifetime *a = *(const struct lifetime *const *)left, *b = *(const struct lifetime *const *)right;
+    return (uintptr_t)a->base < (uintptr_t)b->base ? -1 : (uintptr_t)a->base > (uintptr_t)b->base;
+}
+
+/* Notes one region touched by entry `index` in all buffers it reaches; sorted is in order of address. */
+static void note_region(struct lifetime *const *sorted, int64_t count, const struct plan_region *region, int64_t index,
+                        int stream)
+{
+    int64_t low = 0, high = count; /* the first buffer that ends after the region's first byte */
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if ((uintptr_t)sorted[middle]->base + (uintptr_t)sorted[middle]->bytes > region->base)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    for (; low < count && (uintptr_t)sorted[low]->base < plan_region_end(region); low++) {
+        struct lifetime *buffer = sorted[low];
+        struct plan_region window = plan_region_bytes(buffer->base, buffer->bytes);
+        if (!plan_region_overlap(region, &window))
+            continue;
+        if (buffer->first < 0)
+            buffer->first = index;
+        buffer->last = index;
+        buffer->pinned |= stream != STREAM_COMPUTE;
+    }
+}
+
+static void find_lifetimes(const struct plan_log *log, struct lifetime *buffers, int64_t count)
+{
+    struct lifetime **sorted = memory_allocate(count * (int64_t)sizeof *sorted);
+    for (int64_t i = 0; i < count; i++) {
+        buffers[i].first = buffers[i].last = -1;
+        buffers[i].pinned = false;
+        buffers[i].offset = 0;
+        sorted[i] = &buffers[i];
+    }
+    qsort(sorted, (size_t)count, sizeof *sorted, by_base);
+    for (int64_t i = 0; i < log->count; i++) {
+        const struct plan_entry *entry = &log->entries[i];
+        if (entry->kind != PLAN_LAUNCH)
+            continue;
+        for (int field = 0; field < op_info(entry->op)->field_count; field++) {
+            struct plan_region region;
+            if (plan_log_region(log, entry, field, &region))
+                note_region(sorted, count, &region, i, entry->stream);
+        }
+    }
+    memory_free(sorted);
+}
+
+/* -- Placement --------------------------------------------------------------------------------------------------- */
+
+static int64_t rounded(const struct lifetime *buffer)
+{
+    return (buffer->bytes + LIFETIME_ALIGNMENT - 1) / LIFETIME_ALIGNMENT * LIFETIME_ALIGNMENT;
+}
+
+static bool alive_together(const struct lifetime *a, const struct lifetime *b)
+{
+    return a->pinned || b->pinned || (a->first <= b->last && b->first <= a->last);
+}
+
+static int by_size(const void *left, const void *right)
+{
+    const struct lifetime *a = *(const struct lifetime *const *)left, *b = *(const struct lifetime *const *)right;
+    if (rounded(a) != rounded(b))
+        return rounded(a) > rounded(b) ? -1 : 1;
+    if (a->first != b->first)
+        return a->first < b->first ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+
+static int64_t lower_bound(const struct plan_log *log, struct lifetime *const *used, int64_t count)
+{
+    int64_t *change = memory_allocate((log->count + 1) * (int64_t)sizeof *change);
+    for (int64_t i = 0; i < count; i++) {
+        change[used[i]->pinned ? 0 : used[i]->first] += rounded(used[i]);
+        change[used[i]->pinned ? log->count : used[i]->last + 1] -= rounded(used[i]);
+    }
+    int64_t alive = 0, most = 0;
+    for (int64_t i = 0; i <= log->count; i++) {
+        alive += change[i];
+        most = alive > most ? alive : most;
+    }
+    memory_free(change);
+    return most;
+}
+
+/* The lowest place for a buffer among those placed, which are in order of offset. */
+static int64_t first_fit(struct lifetime *const *placed, int64_t count, const struct lifetime *buffer)
+{
+    int64_t offset = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!alive_together(placed[i], buffer))
+            continue;
+        if (placed[i]->offset - offset >= rounded(buffer))
+            break;
+        int64_t end = placed[i]->offset + rounded(placed[i]);
+        offset = end > offset ? end : offset;
+    }
+    return offset;
+}
+
+struct lifetime_arena lifetime_plan(const struct plan_log *log, struct lifetime *buffers, int64_t count)
+{
+    struct lifetime_arena arena = {0};
+    if (count == 0)
+        return arena;
+    find_lifetimes(log, buffers, count);
+    struct lifetime **order = memory_allocate(count * (int64_t)sizeof *order);
+    struct lifetime **placed = memory_allocate(count * (int64_t)sizeof *placed);
+    int64_t used = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (buffers[i].first >= 0)
+            order[used++] = &buffers[i];
+    arena.lower_bound = lower_bound(log, order, used);
+    /* the largest first: small buffers fill the holes that large ones leave */
+    qsort(order, (size_t)used, sizeof *order, by_size);
+    for (int64_t i = 0; i < used; i++) {
+        struct lifetime *buffer = order[i];
+        buffer->offset = first_fit(placed, i, buffer);
+        int64_t at = i;
+        for (; at > 0 && placed[at - 1]->offset > buffer->offset; at--)
+            placed[at] = placed[at - 1];
+        placed[at] = buffer;
+        if (buffer->offset + rounded(buffer) > arena.bytes)
+            arena.bytes = buffer->offset + rounded(buffer);
+    }
+    memory_free(placed);
+    memory_free(order);
+    return arena;
+}

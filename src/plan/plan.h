@@ -1,0 +1,35 @@
+/* The planning executor: runs the program on fake addresses and keeps a log, so that memory, cost, traffic and races
+ * are known before anything is allocated, without a device and without other ranks. */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include "plan/log.h"
+
+/* An executor of class "plan", which plans for `target` (borrowed; NULL = no executor, scratch counts as 0).
+ * Launches are checked (op_check; wrong arguments are fatal) and logged. Memory is address space that nothing backs:
+ * every block is aligned to 256 bytes and has an unused gap after it, and touching one is a fault; addresses are not
+ * used again after a release. Events are logged; synchronize and reserve do nothing, because only events order
+ * streams (core/launch.h). Free with class->destroy. */
+struct executor *plan_executor_create(struct executor *target);
+
+/* What was launched since creation or the last clear; owned by the executor. */
+const struct plan_log *plan_executor_log(const struct executor *executor);
+
+/* Empties the log. Blocks of memory and the scratch maximum stay. */
+void plan_executor_clear(struct executor *executor);
+
+/* The largest scratch in bytes that any launch since creation needs on the target. */
+int64_t plan_workspace(const struct executor *executor);
+
+/* A block handed out by allocate. */
+struct plan_block {
+    void *base;
+    int64_t bytes;
+    enum memory_kind kind;
+    bool released;
+};
+
+/* All blocks since creation, in order; owned by the executor, valid until the next allocate. Returns their number. */
+int64_t plan_executor_blocks(const struct executor *executor, const struct plan_block **blocks);
+
+#endif

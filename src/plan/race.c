@@ -1,0 +1,163 @@
+#include "plan/race.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+/* One tensor of one launch. */
+struct touch {
+    struct plan_region region;
+    int64_t entry;
+    int field;
+    int stream;
+    int64_t turn;     /* the launch's number on its stream, from 1 */
+    int64_t island;   /* regions of different islands have no byte in common */
+    int64_t previous; /* the touch before this one of the same island and stream; -1 = none */
+};
+
+struct touches {
+    struct touch *all;
+    int64_t count, islands;
+};
+
+static int by_address(const void *left, const void *right)
+{
+    const struct touch *a = *(const struct touch *const *)left, *b = *(const struct touch *const *)right;
+    return a->region.base < b->region.base ? -1 : a->region.base > b->region.base;
+}
+
+/* Numbers the islands: the connected parts of all bytes touched. Launches of different buffers are then never
+ * compared, and no knowledge of buffers is needed. */
+static void find_islands(struct touches *touches)
+{
+    struct touch **sorted = memory_allocate(touches->count * (int64_t)sizeof *sorted);
+    for (int64_t i = 0; i < touches->count; i++)
+        sorted[i] = &touches->all[i];
+    if (touches->count > 0)
+        qsort(sorted, (size_t)touches->count, sizeof *sorted, by_address);
+    uintptr_t end = 0;
+    for (int64_t i = 0; i < touches->count; i++) {
+        if (sorted[i]->region.base >= end)
+            touches->islands++;
+        sorted[i]->island = touches->islands - 1;
+        if (plan_region_end(&sorted[i]->region) > end)
+            end = plan_region_end(&sorted[i]->region);
+    }
+    memory_free(sorted);
+}
+
+static struct touches collect(const struct plan_log *log)
+{
+    int64_t capacity = 0;
+    for (int64_t i = 0; i < log->count; i++)
+        if (log->entries[i].kind == PLAN_LAUNCH)
+            capacity += op_info(log->entries[i].op)->field_count;
+    struct touches touches = {.all = memory_allocate(capacity * (int64_t)sizeof *touches.all)};
+    int64_t turns[STREAM_COUNT] = {0};
+    for (int64_t i = 0; i < log->count; i++) {
+        const struct plan_entry *entry = &log->entries[i];
+        if (entry->kind != PLAN_LAUNCH)
+            continue;
+        turns[entry->stream]++;
+        for (int field = 0; field < op_info(entry->op)->field_count; field++) {
+            struct touch touch = {.entry = i, .field = field, .stream = entry->stream, .turn = turns[entry->stream]};
+            if (plan_log_region(log, entry, field, &touch.region))
+                touches.all[touches.count++] = touch;
+        }
+    }
+    find_islands(&touches);
+    return touches;
+}
+
+/* known[t] = how many launches of stream t are over before the next launch of a stream. */
+struct vector_clock {
+    int64_t known[STREAM_COUNT];
+};
+
+static void join(struct vector_clock *clock, const struct vector_clock *other)
+{
+    for (int t = 0; t < STREAM_COUNT; t++)
+        if (other->known[t] > clock->known[t])
+            clock->known[t] = other->known[t];
+}
+
+struct verdict {
+    const struct plan_log *log;
+    struct race *out;
+    int64_t max, found;
+};
+
+static void report(struct verdict *verdict, const struct touch *a, const struct touch *b)
+{
+    enum op first = verdict->log->entries[a->entry].op, second = verdict->log->entries[b->entry].op;
+    if (verdict->found < verdict->max)
+        verdict->out[verdict->found] = (struct race){
+            {a->entry, first, a->stream, op_info(first)->fields[a->field].name, a->region.access},
+            {b->entry, second, b->stream, op_info(second)->fields[b->field].name, b->region.access},
+        };
+    verdict->found++;
+}
+
+/* Compares a touch with those of another stream, from the latest back to the first that is ordered before it: turns
+ * fall along the list, so what lies behind that one is ordered too. */
+static void compare(struct verdict *verdict, const struct touch *all, int64_t latest, const struct touch *b,
+                    int64_t known)
+{
+    for (int64_t i = latest; i >= 0 && all[i].turn > known; i = all[i].previous) {
+        const struct touch *a = &all[i];
+        if (((a->region.access | b->region.access) & OP_WRITE) && plan_region_overlap(&a->region, &b->region))
+            report(verdict, a, b);
+    }
+}
+
+int64_t race_check(const struct plan_log *log, int64_t without, struct race *out, int max)
+{
+    struct touches touches = collect(log);
+    /* latest[island * STREAM_COUNT + stream]: head of a list that runs backward in time */
+    int64_t *latest = memory_allocate(touches.islands * STREAM_COUNT * (int64_t)sizeof *latest);
+    for (int64_t i = 0; i < touches.islands * STREAM_COUNT; i++)
+        latest[i] = -1;
+    struct vector_clock now[STREAM_COUNT] = {{{0}}};
+    struct vector_clock *recorded = memory_allocate(log->count * (int64_t)sizeof *recorded);
+    struct verdict verdict = {log, out, max, 0};
+    int64_t next = 0;
+
+    for (int64_t i = 0; i < log->count; i++) {
+        const struct plan_entry *entry = &log->entries[i];
+        struct vector_clock *clock = &now[entry->stream];
+        if (entry->kind == PLAN_RECORD)
+            recorded[i] = *clock;
+        if (entry->kind == PLAN_WAIT && entry->record >= 0 && i != without)
+            join(clock, &recorded[entry->record]);
+        if (entry->kind != PLAN_LAUNCH)
+            continue;
+        clock->known[entry->stream]++;
+        for (; next < touches.count && touches.all[next].entry == i; next++) {
+            struct touch *b = &touches.all[next];
+            int64_t *heads = &latest[b->island * STREAM_COUNT];
+            for (int t = 0; t < STREAM_COUNT; t++)
+                if (t != b->stream)
+                    compare(&verdict, touches.all, heads[t], b, clock->known[t]);
+            b->previous = heads[b->stream];
+            heads[b->stream] = next;
+        }
+    }
+    memory_free(recorded);
+    memory_free(latest);
+    memory_free(touches.all);
+    return verdict.found;
+}
+
+static const char *access_name(int access)
+{
+    return access == OP_READ ? "reads" : access == OP_WRITE ? "writes" : "updates";
+}
+
+char *race_describe(const struct race *race)
+{
+    return memory_format("launch %lld (%s on stream %d) %s %s while launch %lld (%s on stream %d) %s %s: no event "
+                         "orders them",
+                         (long long)race->first.entry, op_info(race->first.op)->name, race->first.stream,
+                         access_name(race->first.access), race->first.field, (long long)race->second.entry,
+                         op_info(race->second.op)->name, race->second.stream, access_name(race->second.access),
+                         race->second.field);
+}

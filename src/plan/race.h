@@ -1,0 +1,28 @@
+/* The race check: do events order every two launches that must not overlap in time? Found from a log, before a job
+ * runs. */
+#ifndef PLAN_RACE_H
+#define PLAN_RACE_H
+
+#include "plan/log.h"
+
+/* Two launches on different streams that nothing orders, which touch a common byte, at least one writing it. */
+struct race {
+    struct {
+        int64_t entry; /* index in the log; first.entry < second.entry */
+        enum op op;
+        int stream;
+        const char *field; /* the tensor's name in the op's arguments */
+        int access;        /* enum op_access */
+    } first, second;
+};
+
+/* Checks a log with vector clocks (Fidge 1988, Mattern 1989): launches of one stream are ordered, and a wait orders
+ * what precedes the record waited for before what follows the wait. `without` is the index of a wait to leave out,
+ * to see whether it is needed; -1 = none. Writes the first `max` races and returns the number of all: one for each
+ * pair of tensors in conflict. */
+int64_t race_check(const struct plan_log *log, int64_t without, struct race *out, int max);
+
+/* One line about a race, for a message, freed with free(). */
+char *race_describe(const struct race *race);
+
+#endif

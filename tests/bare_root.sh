@@ -1,0 +1,67 @@
+#!/bin/bash
+# The true check of ./quickstart and ./runtests: on a system that holds nothing but Debian's minimal base. By hand, as
+# root, with debootstrap installed; not part of make check (it fetches some 300 MB of packages).
+#
+#   tests/bare_root.sh [COMMAND]        COMMAND, run in a fresh clone in the new root: "./runtests" (default),
+#                                       "./quickstart", or any other line of shell
+# Environment:
+#   SUITE=bookworm   the release          MIRROR=URL   where from (else the first Debian mirror of this machine's apt)
+#   ROOT=DIR         where (else a folder under /tmp, removed at the end unless KEEP=1); one that exists is used again
+#   WORKTREE=1       the working tree as it is, uncommitted files too, in place of a clone of HEAD
+set -eu -o pipefail
+source=$(cd "$(dirname "$0")/.." && pwd)
+command=${1:-./runtests}
+suite=${SUITE:-bookworm}
+mirror=${MIRROR:-$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
+    grep -v '^#' | grep -oE 'https?://[^ ]*/debian/?( |$)' | head -n 1 || true)}
+mirror=${mirror:-http://deb.debian.org/debian}
+mirror=${mirror% }
+made=
+if [ -z "${ROOT:-}" ]; then
+    ROOT=$(mktemp -d /tmp/cistron-root.XXXXXX)
+    made=$ROOT
+fi
+
+mounted=()
+leave()
+{
+    local i
+    for ((i = ${#mounted[@]} - 1; i >= 0; i--)); do
+        umount "${mounted[i]}"
+    done
+    # never while something of this machine is still mounted below it
+    if [ -n "$made" ] && [ -z "${KEEP:-}" ] && ! grep -q " $made/" /proc/mounts; then
+        rm -rf "$made"
+    fi
+}
+trap leave EXIT
+
+if [ ! -x "$ROOT/usr/bin/apt-get" ]; then
+    echo "== debootstrap $suite from $mirror into $ROOT"
+    debootstrap --variant=minbase "$suite" "$ROOT" "$mirror" >"$ROOT.log" 2>&1 || { tail -n 20 "$ROOT.log"; exit 1; }
+    rm -f "$ROOT.log"
+fi
+# the network as this machine has it: names, and what its apt was told of proxies and dated mirrors
+cp -L /etc/resolv.conf /etc/hosts "$ROOT/etc/"
+apt-config dump | grep -E '^Acquire::(http|https|Check-Date|Check-Valid-Until)' >"$ROOT/etc/apt/apt.conf.d/90host" || true
+
+mount -t proc proc "$ROOT/proc" && mounted+=("$ROOT/proc")
+mount -t sysfs -o ro sysfs "$ROOT/sys" && mounted+=("$ROOT/sys")
+mkdir -p "$ROOT/dev/pts" && mount -t devpts devpts "$ROOT/dev/pts" && mounted+=("$ROOT/dev/pts")
+mount -t tmpfs tmpfs "$ROOT/dev/shm" && mounted+=("$ROOT/dev/shm")
+
+rm -rf "$ROOT/work"
+mkdir -p "$ROOT/work"
+if [ -n "${WORKTREE:-}" ]; then
+    mkdir "$ROOT/work/main"
+    (cd "$source" && git ls-files -z --cached --others --exclude-standard | tar -c --null -T -) |
+        tar -x -C "$ROOT/work/main"
+else
+    git clone -q --no-hardlinks "$source" "$ROOT/work/main"
+fi
+# test data that lies beside the tree, where it does
+[ -d "$source/../shared/data" ] && mkdir "$ROOT/work/shared" && cp -r "$source/../shared/data" "$ROOT/work/shared/"
+
+echo "== in $ROOT: $command"
+chroot "$ROOT" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 CI="${CI:-}" \
+    /bin/bash -c "cd /work/main && $command" </dev/null

@@ -1,0 +1,74 @@
+/* For test programs that compare the CPU executor's ops with the oracle, on as many threads as the program's arguments
+ * say (default: 1 and 2). Bounds are derived in ref/bounds*.c; what else a comparison checks is in ref/trial.h. */
+#ifndef TESTS_OPS_H
+#define TESTS_OPS_H
+
+#include "check.h"
+#include "ref/bounds.h"
+#include "ref/reference.h"
+#include "ref/reference_ops.h"
+
+#include "cpu/cpu.h"
+
+#include <stdlib.h>
+
+enum { EXECUTORS = 4 };
+static struct executor *executors[EXECUTORS];
+static int executor_count;
+
+static const enum dtype storage[2] = {DTYPE_F32, DTYPE_BF16};
+static const int64_t lengths[4] = {1, 7, 64, 129};
+
+#define COUNT(array) ((int64_t)(sizeof(array) / sizeof *(array)))
+
+static inline void executors_open(int count, char **arguments)
+{
+    for (int i = 1; i < count && executor_count < EXECUTORS; i++)
+        executors[executor_count++] = cpu_executor_create(atoi(arguments[i]));
+    for (int threads = 1; count == 1 && threads <= 2; threads++)
+        executors[executor_count++] = cpu_executor_create(threads);
+}
+
+static inline void executors_close(void)
+{
+    for (int i = 0; i < executor_count; i++)
+        executors[i]->class->destroy(executors[i]);
+}
+
+/* Compares on every executor and checks that planted faults were noticed. */
+static inline void compare_op(struct trial *trial, enum op op, const void *args)
+{
+    bounds_set(trial, op, args);
+    trial_expect(trial, op, args);
+    for (int i = 0; i < executor_count; i++)
+        check_report(__FILE__, __LINE__, trial_compare(trial, executors[i], op, args) == 0, trial->name);
+    check_report(__FILE__, __LINE__, trial->planted_missed == 0, "planted faults are noticed");
+}
+
+/* The same as the trial's last comparison. */
+static inline void check_op(struct trial *trial, enum op op, const void *args)
+{
+    compare_op(trial, op, args);
+    trial_destroy(trial);
+}
+
+/* Bit for bit, for ops that round once or not at all; ends the trial. */
+static inline void check_op_exact(struct trial *trial, enum op op, const void *args)
+{
+    for (int i = 0; i < executor_count; i++)
+        check_report(__FILE__, __LINE__, trial_compare_exact(trial, executors[i], op, args) == 0, trial->name);
+    trial_destroy(trial);
+}
+
+/* The comparison must fail when the executor is given other arguments than the oracle. */
+static inline void check_noticed(struct trial *trial, enum op op, const void *args, const void *mistaken)
+{
+    bounds_set(trial, op, args);
+    trial_expect(trial, op, args);
+    trial->quiet = true;
+    check_report(__FILE__, __LINE__, trial_compare(trial, executors[0], op, mistaken) > 0, trial->name);
+    trial->quiet = false;
+    trial->planted_missed = 0;
+}
+
+#endif

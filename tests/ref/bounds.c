@@ -1,0 +1,314 @@
+#include "bounds_internal.h"
+#include "reference.h"
+
+#include "base/memory.h"
+
+static double absolute(const struct tensor *x, int64_t row, int64_t col)
+{
+    return fabs(reference_load(x, row, col));
+}
+
+/* k products and additions, four scalings and the addend: gamma(k + 5) of the magnitudes' product. */
+static void gemm(struct trial *trial, const struct gemm_args *args)
+{
+    struct tensor bound = trial_bound(trial, OP_GEMM, args, "d");
+    int64_t k = args->transpose_a ? args->a.rows : args->a.cols;
+    double scale = 1.0;
+    if (tensor_present(&args->scale_a))
+        scale *= absolute(&args->scale_a, 0, 0);
+    if (tensor_present(&args->scale_b))
+        scale *= absolute(&args->scale_b, 0, 0);
+    for (int64_t i = 0; i < bound.rows; i++)
+        for (int64_t j = 0; j < bound.cols; j++) {
+            double sum = 0.0;
+            for (int64_t l = 0; l < k; l++)
+                sum += (args->transpose_a ? absolute(&args->a, l, i) : absolute(&args->a, i, l)) *
+                       (args->transpose_b ? absolute(&args->b, j, l) : absolute(&args->b, l, j));
+            sum *= scale;
+            if (tensor_present(&args->c))
+                sum += absolute(&args->c, i, j);
+            if (args->accumulate)
+                sum += absolute(&args->d, i, j);
+            reference_store(&bound, i, j, bounds_gamma((double)k + 5.0) * sum);
+        }
+}
+
+/* A sum of as many rows as hold the token, and the old value. */
+static void embedding_backward(struct trial *trial, const struct embedding_backward_args *args)
+{
+    struct tensor bound = trial_bound(trial, OP_EMBEDDING_BACKWARD, args, "dweight");
+    for (int64_t v = 0; v < bound.rows; v++)
+        for (int64_t h = 0; h < bound.cols; h++) {
+            double sum = args->accumulate ? absolute(&args->dweight, v, h) : 0.0, terms = 1.0;
+            for (int64_t t = 0; t < args->dy.rows; t++)
+                if (reference_index(&args->tokens, t) == v)
+                    sum += absolute(&args->dy, t, h), terms += 1.0;
+            reference_store(&bound, v, h, bounds_gamma(terms) * sum);
+        }
+}
+
+/* The sum of squares has no cancellation: relative gamma(H + 2) with the mean and eps, halved by the root; then the
+ * root and the reciprocal; then two products for y. */
+static void rmsnorm_forward(struct trial *trial, const struct rmsnorm_forward_args *args)
+{
+    struct tensor y = trial_bound(trial, OP_RMSNORM_FORWARD, args, "y");
+    struct tensor rstd = trial_bound(trial, OP_RMSNORM_FORWARD, args, "rstd");
+    double hidden = (double)args->x.cols, relative = 0.5 * bounds_gamma(hidden + 2.0) + 2.0 * BOUNDS_FUNCTION;
+    for (int64_t t = 0; t < y.rows; t++) {
+        double squares = 0.0;
+        for (int64_t h = 0; h < y.cols; h++)
+            squares += absolute(&args->x, t, h) * absolute(&args->x, t, h);
+        double value = 1.0 / sqrt(squares / hidden + (double)args->eps);
+        reference_store(&rstd, 0, t, relative * value);
+        for (int64_t h = 0; h < y.cols; h++)
+            reference_store(&y, t, h,
+                            (relative + 3.0 * BOUNDS_U) * value * absolute(&args->x, t, h) *
+                                absolute(&args->weight, 0, h));
+    }
+}
+
+/* Sums of H terms of three factors for dx, of T terms of three factors for dweight; at most eight more roundings. */
+static void rmsnorm_backward(struct trial *trial, const struct rmsnorm_backward_args *args)
+{
+    int64_t tokens = args->x.rows, hidden = args->x.cols;
+    if (tensor_present(&args->dx)) {
+        struct tensor dx = trial_bound(trial, OP_RMSNORM_BACKWARD, args, "dx");
+        for (int64_t t = 0; t < tokens; t++) {
+            double mean = 0.0, rstd = absolute(&args->rstd, 0, t);
+            for (int64_t h = 0; h < hidden; h++)
+                mean += absolute(&args->weight, 0, h) * absolute(&args->dy, t, h) * absolute(&args->x, t, h) /
+                        (double)hidden;
+            for (int64_t h = 0; h < hidden; h++) {
+                double magnitude = rstd * (absolute(&args->weight, 0, h) * absolute(&args->dy, t, h) +
+                                           absolute(&args->x, t, h) * rstd * rstd * mean);
+                if (tensor_present(&args->residual))
+                    magnitude += absolute(&args->residual, t, h);
+                reference_store(&dx, t, h, bounds_gamma((double)hidden + 10.0) * magnitude);
+            }
+        }
+    }
+    if (tensor_present(&args->dweight)) {
+        struct tensor dweight = trial_bound(trial, OP_RMSNORM_BACKWARD, args, "dweight");
+        for (int64_t h = 0; h < hidden; h++) {
+            double sum = args->accumulate ? absolute(&args->dweight, 0, h) : 0.0;
+            for (int64_t t = 0; t < tokens; t++)
+                sum += absolute(&args->dy, t, h) * absolute(&args->x, t, h) * absolute(&args->rstd, 0, t);
+            reference_store(&dweight, 0, h, bounds_gamma((double)tokens + 3.0) * sum);
+        }
+    }
+}
+
+/* Two products and an addition. */
+static void rope(struct trial *trial, const struct rope_args *args)
+{
+    struct tensor bound = trial_bound(trial, OP_ROPE, args, "x");
+    int64_t half = args->head_dim / 2;
+    for (int64_t t = 0; t < bound.rows; t++)
+        for (int64_t c = 0; c < bound.cols; c++) {
+            int64_t position = reference_index(&args->positions, t), i = c % args->head_dim;
+            int64_t other = i < half ? c + half : c - half;
+            double magnitude = absolute(&args->x, t, c) * absolute(&args->table, position, i % half) +
+                               absolute(&args->x, t, other) * absolute(&args->table, position, half + i % half);
+            reference_store(&bound, t, c, bounds_gamma(2.0) * magnitude);
+        }
+}
+
+/* Where exp is smaller than this, an executor that keeps the argument within fp32's range (+-88) may give up to this.
+ */
+static const double exp_floor = 0x1p-120;
+
+static double sigmoid(double gate)
+{
+    return 1.0 / (1.0 + exp(-gate));
+}
+
+/* sigmoid(g) = 1 / (1 + e) with e = exp(-g): e is off by |g| u (its argument's change of base) and exp itself, which
+ * weighs e / (1 + e) = 1 - sigmoid(g); then an addition and a reciprocal. */
+static double sigmoid_error(double gate)
+{
+    return (1.0 - sigmoid(gate)) * (fabs(gate) * BOUNDS_U + BOUNDS_FUNCTION) + BOUNDS_FUNCTION + BOUNDS_U;
+}
+
+static void swiglu_forward(struct trial *trial, const struct swiglu_forward_args *args)
+{
+    struct tensor y = trial_bound(trial, OP_SWIGLU_FORWARD, args, "y");
+    for (int64_t t = 0; t < y.rows; t++)
+        for (int64_t f = 0; f < y.cols; f++) {
+            double gate = reference_load(&args->x, t, f);
+            double magnitude = fabs(gate) * absolute(&args->x, t, y.cols + f);
+            double relative = sigmoid_error(gate) + 3.0 * BOUNDS_U;
+            reference_store(&y, t, f, magnitude * (sigmoid(gate) * relative + exp_floor));
+        }
+}
+
+/* d gate = dy up s (1 + g (1 - s)) with s off by r s: the bracket is off by |g| (r s + u) from 1 - s and by four
+ * roundings of its magnitude; three more products. d up = dy g s. */
+static void swiglu_backward(struct trial *trial, const struct swiglu_backward_args *args)
+{
+    struct tensor dx = trial_bound(trial, OP_SWIGLU_BACKWARD, args, "dx");
+    int64_t width = args->dy.cols;
+    for (int64_t t = 0; t < dx.rows; t++)
+        for (int64_t f = 0; f < width; f++) {
+            double gate = reference_load(&args->x, t, f), s = sigmoid(gate), r = sigmoid_error(gate);
+            double dy = absolute(&args->dy, t, f), bracket = 1.0 + fabs(gate) * (1.0 - s);
+            double error = bracket * (r + 8.0 * BOUNDS_U) + fabs(gate) * (r * s + BOUNDS_U);
+            reference_store(&dx, t, f, dy * absolute(&args->x, t, width + f) * (s * error + bracket * exp_floor));
+            reference_store(&dx, t, width + f, dy * fabs(gate) * (s * (r + 3.0 * BOUNDS_U) + exp_floor));
+        }
+}
+
+/* lse = m + log(sum exp(x - m)): each term off by the roundings of its argument (subtraction, change of base), exp,
+ * V additions and, where the maximum is found while summing, two exps and products more, whose arguments add up to
+ * the term's own range; then log and the roundings of the result. total adds in double. */
+static void xent_stat(struct trial *trial, const struct xent_stat_args *args)
+{
+    struct tensor loss = trial_bound(trial, OP_XENT_STAT, args, "loss");
+    struct tensor lse = trial_bound(trial, OP_XENT_STAT, args, "lse");
+    struct tensor total = trial_bound(trial, OP_XENT_STAT, args, "total");
+    double sum_of_errors = 0.0, magnitude = absolute(&args->total, 0, 0);
+    for (int64_t t = 0; t < args->logits.rows; t++) {
+        int64_t label = reference_index(&args->labels, t);
+        if (label < 0)
+            continue;
+        double largest = -INFINITY, smallest = INFINITY, sum = 0.0;
+        for (int64_t j = 0; j < args->logits.cols; j++) {
+            largest = fmax(largest, reference_load(&args->logits, t, j));
+            smallest = fmin(smallest, reference_load(&args->logits, t, j));
+        }
+        for (int64_t j = 0; j < args->logits.cols; j++)
+            sum += exp(reference_load(&args->logits, t, j) - largest);
+        double relative = 4.0 * BOUNDS_U * (largest - smallest) + 3.0 * (BOUNDS_FUNCTION + BOUNDS_U) +
+                          bounds_gamma((double)args->logits.cols);
+        double value = largest + log(sum);
+        double error =
+            relative + (BOUNDS_FUNCTION + BOUNDS_U) * log(sum) + 4.0 * BOUNDS_U * (fabs(largest) + fabs(value));
+        double row_loss = value - reference_load(&args->logits, t, label);
+        reference_store(&lse, 0, t, error);
+        reference_store(&loss, 0, t, error + 2.0 * BOUNDS_U * row_loss);
+        sum_of_errors += error + 2.0 * BOUNDS_U * row_loss;
+        magnitude += row_loss;
+    }
+    reference_store(&total, 0, 0, sum_of_errors + magnitude * (double)(args->logits.rows + 1) * 0x1p-53);
+}
+
+/* exp(x - lse): the argument's roundings (subtraction, change of base), exp; then the subtraction of one. */
+static void xent_grad(struct trial *trial, const struct xent_grad_args *args)
+{
+    struct tensor bound = trial_bound(trial, OP_XENT_GRAD, args, "logits");
+    for (int64_t t = 0; t < bound.rows; t++)
+        for (int64_t j = 0; j < bound.cols && reference_index(&args->labels, t) >= 0; j++) {
+            double x = reference_load(&args->logits, t, j), lse = reference_load(&args->lse, 0, t);
+            double p = exp(x - lse), result = p - (reference_index(&args->labels, t) == j ? 1.0 : 0.0);
+            double relative = 2.0 * BOUNDS_U * (fabs(x) + fabs(lse)) + BOUNDS_FUNCTION;
+            reference_store(&bound, t, j, p * relative + BOUNDS_U * fabs(result) + exp_floor);
+        }
+}
+
+/* A division for the scale; with it a division, or a reciprocal and a product, for an element. */
+static void quantize(struct trial *trial, const struct quantize_args *args)
+{
+    struct tensor scale = trial_bound(trial, OP_QUANTIZE, args, "scale");
+    struct tensor row = {0}, column = {0};
+    if (tensor_present(&args->row))
+        row = trial_bound(trial, OP_QUANTIZE, args, "row");
+    if (tensor_present(&args->column))
+        column = trial_bound(trial, OP_QUANTIZE, args, "column");
+    double amax = 0.0;
+    for (int64_t i = 0; i < args->x.rows; i++)
+        for (int64_t j = 0; j < args->x.cols; j++)
+            amax = fmax(amax, absolute(&args->x, i, j));
+    double value = amax > 0.0 ? amax / 448.0 : 1.0;
+    reference_store(&scale, 0, 0, 2.0 * BOUNDS_U * value);
+    for (int64_t i = 0; i < args->x.rows; i++)
+        for (int64_t j = 0; j < args->x.cols; j++) {
+            double error = 6.0 * BOUNDS_U * absolute(&args->x, i, j) / value;
+            if (tensor_present(&row))
+                reference_store(&row, i, j, error);
+            if (tensor_present(&column))
+                reference_store(&column, j, i, error);
+        }
+}
+
+/* In double throughout: the squares of f32 are exact. */
+static void sum_squares(struct trial *trial, const struct sum_squares_args *args)
+{
+    struct tensor bound = trial_bound(trial, OP_SUM_SQUARES, args, "sum");
+    double sum = 0.0;
+    for (int64_t i = 0; i < args->x.rows; i++)
+        for (int64_t j = 0; j < args->x.cols; j++)
+            sum += absolute(&args->x, i, j) * absolute(&args->x, i, j);
+    reference_store(&bound, 0, 0, (double)tensor_count(&args->x) * 0x1p-53 * sum);
+}
+
+/* A root, an addition, a division, a minimum, a division; max_norm and the count may pass through fp32. */
+static void gradient_scale(struct trial *trial, const struct gradient_scale_args *args)
+{
+    struct tensor scale = trial_bound(trial, OP_GRADIENT_SCALE, args, "scale");
+    struct tensor norm = trial_bound(trial, OP_GRADIENT_SCALE, args, "norm");
+    double squares = 0.0, count = reference_load(&args->total, 0, 1);
+    for (int64_t i = 0; i < args->squares.cols; i++)
+        squares += reference_load(&args->squares, 0, i);
+    if (count > 0.0) {
+        reference_store(&norm, 0, 0, 4.0 * BOUNDS_U * sqrt(squares) / count);
+        reference_store(&scale, 0, 0, 8.0 * BOUNDS_U / count);
+    }
+}
+
+/* g: one rounding; m: products and an addition, gamma(4) of its terms' magnitudes; v the same with no cancellation; the
+ * step: m's error, and relative errors of the root, two divisions and three products. */
+static void adamw(struct trial *trial, const struct adamw_args *args)
+{
+    struct tensor weight = trial_bound(trial, OP_ADAMW, args, "weight"), m = trial_bound(trial, OP_ADAMW, args, "m");
+    struct tensor v = trial_bound(trial, OP_ADAMW, args, "v"), copy = {0};
+    if (tensor_present(&args->copy))
+        copy = trial_bound(trial, OP_ADAMW, args, "copy");
+    double lr = reference_load(&args->step, 0, ADAMW_LR) * (double)args->lr_factor;
+    double correction_1 = reference_load(&args->step, 0, ADAMW_CORRECTION_1);
+    double correction_2 = reference_load(&args->step, 0, ADAMW_CORRECTION_2);
+    double b1 = args->beta1, b2 = args->beta2;
+    for (int64_t i = 0; i < weight.cols; i++) {
+        double g = absolute(&args->gradient, 0, i) * absolute(&args->scale, 0, 0), w = absolute(&args->weight, 0, i);
+        double m_size = b1 * absolute(&args->m, 0, i) + (1.0 - b1) * g, m_error = bounds_gamma(5.0) * m_size;
+        double v_size = b2 * absolute(&args->v, 0, i) + (1.0 - b2) * g * g, v_error = bounds_gamma(6.0) * v_size;
+        double quotient = lr * m_size / correction_1 / (sqrt(v_size / correction_2) + (double)args->eps);
+        double w_error = bounds_gamma(4.0) * w + bounds_gamma(5.0) * quotient +
+                         (bounds_gamma(6.0) + 3.0 * BOUNDS_FUNCTION + bounds_gamma(6.0)) * quotient;
+        reference_store(&m, 0, i, m_error);
+        reference_store(&v, 0, i, v_error);
+        reference_store(&weight, 0, i, w_error);
+        if (tensor_present(&copy)) /* the master is rounded to fp32 before it is rounded to the copy */
+            reference_store(&copy, 0, i, w_error + BOUNDS_U * (w + quotient));
+    }
+}
+
+void bounds_set(struct trial *trial, enum op op, const void *args)
+{
+    for (int i = 0; i < TRIAL_FIELDS; i++) { /* of an op that the trial was used for before */
+        memory_free(trial->bounds[i].data);
+        trial->bounds[i] = (struct tensor){0};
+    }
+    switch (op) {
+#define CASE(NAME, name)                                                                                               \
+    case OP_##NAME:                                                                                                    \
+        name(trial, args);                                                                                             \
+        return;
+        CASE(GEMM, gemm)
+        CASE(EMBEDDING_BACKWARD, embedding_backward)
+        CASE(RMSNORM_FORWARD, rmsnorm_forward)
+        CASE(RMSNORM_BACKWARD, rmsnorm_backward)
+        CASE(ROPE, rope)
+        CASE(ATTENTION_FORWARD, bounds_attention_forward)
+        CASE(ATTENTION_BACKWARD, bounds_attention_backward)
+        CASE(SWIGLU_FORWARD, swiglu_forward)
+        CASE(SWIGLU_BACKWARD, swiglu_backward)
+        CASE(XENT_STAT, xent_stat)
+        CASE(XENT_GRAD, xent_grad)
+        CASE(QUANTIZE, quantize)
+        CASE(SUM_SQUARES, sum_squares)
+        CASE(GRADIENT_SCALE, gradient_scale)
+        CASE(ADAMW, adamw)
+#undef CASE
+    default: /* the others only round to the storage type */
+        return;
+    }
+}

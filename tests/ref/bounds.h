@@ -1,0 +1,12 @@
+/* How far an fp32 executor may be from the oracle before its result is rounded for storage, derived from the length
+ * of each sum and the unit roundoff (Higham, "Accuracy and Stability of Numerical Algorithms", ch. 3), for any order
+ * of summation, with or without fused multiply-add. Nothing here is fitted to an executor. */
+#ifndef TESTS_REF_BOUNDS_H
+#define TESTS_REF_BOUNDS_H
+
+#include "trial.h"
+
+/* Sets trial->bounds for an op with these args, from the values in the trial's memory. */
+void bounds_set(struct trial *trial, enum op op, const void *args);
+
+#endif

@@ -1,0 +1,149 @@
+/* Error bounds of attention. Notation for one query row: s_j = scale q k_j' with computed value off by at most
+ * e_j = gamma(d + 3) scale |q| |k_j|' (d products and additions, the scale, and a change of base for exp2). */
+#include "bounds_internal.h"
+#include "reference.h"
+#include "reference_ops.h"
+
+#include "base/memory.h"
+
+/* First-order bounds are enlarged by this for the products of errors, each of which is below 1e-2. */
+static const double second_order = 1.02;
+
+/* Rows of two matrices, one head each, and the sums of their products and of the products' magnitudes. */
+struct pair {
+    double sum, magnitude;
+};
+
+static struct pair dot(const struct tensor *x, int64_t x_row, int64_t x_head, const struct tensor *y, int64_t y_row,
+                       int64_t y_head, int64_t head_dim)
+{
+    struct pair pair = {0.0, 0.0};
+    for (int64_t i = 0; i < head_dim; i++) {
+        double product =
+            reference_load(x, x_row, x_head * head_dim + i) * reference_load(y, y_row, y_head * head_dim + i);
+        pair.sum += product;
+        pair.magnitude += fabs(product);
+    }
+    return pair;
+}
+
+static void add(const struct tensor *x, int64_t row, int64_t col, double value)
+{
+    reference_store(x, row, col, reference_load(x, row, col) + value);
+}
+
+/* How often a running maximum changes over s[0..n-1] taken from either end: each change rescales what has been summed
+ * by one more exp and one more product, whatever number of keys an executor takes at a time. */
+static double rescalings(const double *s, int64_t n)
+{
+    int64_t up = 0, down = 0;
+    double largest_up = -INFINITY, largest_down = -INFINITY;
+    for (int64_t j = 0; j < n; j++) {
+        if (s[j] > largest_up)
+            largest_up = s[j], up++;
+        if (s[n - 1 - j] > largest_down)
+            largest_down = s[n - 1 - j], down++;
+    }
+    return (double)(up > down ? up : down);
+}
+
+/* p_j = exp(s_j - m), off by r_j relatively: e_j; the roundings of the argument, of magnitude at most the range of s,
+ * twice (subtraction, change of base), and the same again summed over the rescalings, whose arguments add up to at
+ * most the range; exp itself, once and once per rescaling.
+ * o = sum p v / sum p: the numerator is off by sum p |v| (r + gamma(n)), the denominator by sum p (r + gamma(n)).
+ * lse = m + log(sum p): the denominator's relative error is log's absolute one; then log and the roundings. */
+static void forward_row(const struct attention_forward_args *args, const struct reference_span *span, int64_t head,
+                        int64_t i, double *s, double *r, const struct tensor *o_bound, const struct tensor *lse_bound)
+{
+    int64_t n = reference_visible_keys(span, i, args->causal), dim = args->head_dim, row = span->q_start + i;
+    int64_t kv_head = head / (args->heads / args->kv_heads);
+    double scale = args->scale, largest = -INFINITY, smallest = INFINITY, sum = 0.0;
+    for (int64_t j = 0; j < n; j++) {
+        struct pair qk = dot(&args->q, row, head, &args->k, span->kv_start + j, kv_head, dim);
+        s[j] = scale * qk.sum;
+        r[j] = bounds_gamma((double)dim + 3.0) * scale * qk.magnitude;
+        largest = fmax(largest, s[j]);
+        smallest = fmin(smallest, s[j]);
+    }
+    double steps = rescalings(s, n), range = largest - smallest, sum_error = 0.0;
+    for (int64_t j = 0; j < n; j++) {
+        r[j] += 4.0 * BOUNDS_U * range + (steps + 1.0) * (BOUNDS_FUNCTION + BOUNDS_U) + bounds_gamma((double)n + 2.0);
+        sum += exp(s[j] - largest);
+        sum_error += exp(s[j] - largest) * r[j];
+    }
+    sum_error /= sum;
+    for (int64_t c = 0; c < dim; c++) {
+        double o = 0.0, error = 0.0;
+        for (int64_t j = 0; j < n; j++) {
+            double pv = exp(s[j] - largest) / sum * reference_load(&args->v, span->kv_start + j, kv_head * dim + c);
+            o += pv;
+            error += fabs(pv) * r[j];
+        }
+        error += fabs(o) * (sum_error + BOUNDS_FUNCTION + BOUNDS_U);
+        reference_store(o_bound, row, head * dim + c, second_order * error);
+    }
+    double rounding = (BOUNDS_FUNCTION + BOUNDS_U) * fabs(log(sum)) + 4.0 * BOUNDS_U * (fabs(largest) + log(sum));
+    reference_store(lse_bound, head, row, second_order * (sum_error + rounding));
+}
+
+void bounds_attention_forward(struct trial *trial, const struct attention_forward_args *args)
+{
+    struct tensor o = trial_bound(trial, OP_ATTENTION_FORWARD, args, "o");
+    struct tensor lse = trial_bound(trial, OP_ATTENTION_FORWARD, args, "lse");
+    double *s = memory_allocate(args->k.rows * 8), *r = memory_allocate(args->k.rows * 8);
+    for (int64_t slot = 0; slot < args->segments.q_start.cols; slot++) {
+        struct reference_span span = reference_span(&args->segments, slot);
+        for (int64_t head = 0; head < args->heads; head++)
+            for (int64_t i = 0; i < span.q_length; i++)
+                if (reference_visible_keys(&span, i, args->causal) > 0)
+                    forward_row(args, &span, head, i, s, r, &o, &lse);
+    }
+    memory_free(s);
+    memory_free(r);
+}
+
+/* p = exp(s - lse) with the stored lse, off by r p: e_j, the roundings of the argument and exp. dp = d_o v' and
+ * delta = d_o o' are off by gamma(d + 1) of their magnitudes, so ds = p (dp - delta) by
+ * p (r |dp - delta| + gamma(d + 1) (|d_o| |v|' + |d_o| |o|') + 3 u |dp - delta|).
+ * dq, dk: scale times sums of ds k and ds q; dv: a sum of p d_o. Each sum adds gamma(its length) of its magnitude; the
+ * length for dk and dv is at most the rows of q times the heads that share a kv head. */
+static void backward_row(const struct attention_backward_args *args, const struct reference_span *span, int64_t head,
+                         int64_t i, const struct tensor *dq, const struct tensor *dk, const struct tensor *dv)
+{
+    int64_t n = reference_visible_keys(span, i, args->causal), dim = args->head_dim, row = span->q_start + i;
+    int64_t share = args->heads / args->kv_heads, kv_head = head / share;
+    double scale = args->scale, lse = reference_load(&args->lse, head, row), gamma = bounds_gamma((double)dim + 1.0);
+    double over_keys = bounds_gamma((double)n + 3.0), over_queries = bounds_gamma((double)(args->q.rows * share) + 3.0);
+    struct pair delta = dot(&args->d_o, row, head, &args->o, row, head, dim);
+    for (int64_t j = 0; j < n; j++) {
+        int64_t key = span->kv_start + j;
+        struct pair qk = dot(&args->q, row, head, &args->k, key, kv_head, dim);
+        struct pair dp = dot(&args->d_o, row, head, &args->v, key, kv_head, dim);
+        double s = scale * qk.sum, p = exp(s - lse), difference = fabs(dp.sum - delta.sum);
+        double r = bounds_gamma((double)dim + 3.0) * scale * qk.magnitude + 2.0 * BOUNDS_U * (fabs(s) + fabs(lse)) +
+                   BOUNDS_FUNCTION;
+        double ds_error = p * (r * difference + gamma * (dp.magnitude + delta.magnitude) + 3.0 * BOUNDS_U * difference);
+        double ds = p * difference;
+        for (int64_t c = 0; c < dim; c++) {
+            double k = fabs(reference_load(&args->k, key, kv_head * dim + c));
+            double q = fabs(reference_load(&args->q, row, head * dim + c));
+            double d_o = fabs(reference_load(&args->d_o, row, head * dim + c));
+            add(dq, row, head * dim + c, second_order * scale * (ds_error + ds * over_keys) * k);
+            add(dk, key, kv_head * dim + c, second_order * scale * (ds_error + ds * over_queries) * q);
+            add(dv, key, kv_head * dim + c, second_order * p * (r + over_queries) * d_o);
+        }
+    }
+}
+
+void bounds_attention_backward(struct trial *trial, const struct attention_backward_args *args)
+{
+    struct tensor dq = trial_bound(trial, OP_ATTENTION_BACKWARD, args, "dq");
+    struct tensor dk = trial_bound(trial, OP_ATTENTION_BACKWARD, args, "dk");
+    struct tensor dv = trial_bound(trial, OP_ATTENTION_BACKWARD, args, "dv");
+    for (int64_t slot = 0; slot < args->segments.q_start.cols; slot++) {
+        struct reference_span span = reference_span(&args->segments, slot);
+        for (int64_t head = 0; head < args->heads; head++)
+            for (int64_t i = 0; i < span.q_length; i++)
+                backward_row(args, &span, head, i, &dq, &dk, &dv);
+    }
+}

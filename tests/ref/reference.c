@@ -1,0 +1,200 @@
+#include "reference.h"
+#include "reference_ops.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+double reference_load(const struct tensor *tensor, int64_t row, int64_t col)
+{
+    const void *at = tensor_at(tensor, row, col);
+    switch (tensor->dtype) {
+    case DTYPE_F32:
+        return *(const float *)at;
+    case DTYPE_BF16:
+        return bf16_to_f32(*(const uint16_t *)at);
+    case DTYPE_E4M3:
+        return e4m3_to_f32(*(const uint8_t *)at);
+    case DTYPE_E5M2:
+        return e5m2_to_f32(*(const uint8_t *)at);
+    case DTYPE_F64:
+        return *(const double *)at;
+    case DTYPE_I32:
+        return *(const int32_t *)at;
+    case DTYPE_COUNT:
+        break;
+    }
+    error_fatal("reference: a tensor of unknown dtype %d", (int)tensor->dtype);
+}
+
+/* double -> f32 rounded to odd: cut towards zero, and the last bit set when anything was lost. A second rounding to
+ * a type at least two bits shorter then gives what one rounding from the double would have given. */
+static float narrow_to_odd(double value)
+{
+    float narrow = (float)value;
+    if (isnan(narrow) || (double)narrow == value)
+        return narrow;
+    if (fabs((double)narrow) > fabs(value))
+        narrow = nextafterf(narrow, 0.0f);
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    bits |= 1u;
+    memcpy(&narrow, &bits, sizeof bits);
+    return narrow;
+}
+
+void reference_store(const struct tensor *tensor, int64_t row, int64_t col, double value)
+{
+    void *at = tensor_at(tensor, row, col);
+    switch (tensor->dtype) {
+    case DTYPE_F32:
+        *(float *)at = (float)value;
+        return;
+    case DTYPE_BF16:
+        *(uint16_t *)at = f32_to_bf16(narrow_to_odd(value));
+        return;
+    case DTYPE_E4M3:
+        *(uint8_t *)at = f32_to_e4m3(narrow_to_odd(value));
+        return;
+    case DTYPE_E5M2:
+        *(uint8_t *)at = f32_to_e5m2(narrow_to_odd(value));
+        return;
+    case DTYPE_F64:
+        *(double *)at = value;
+        return;
+    case DTYPE_I32:
+        *(int32_t *)at = (int32_t)value;
+        return;
+    case DTYPE_COUNT:
+        break;
+    }
+    error_fatal("reference: a tensor of unknown dtype %d", (int)tensor->dtype);
+}
+
+int64_t reference_index(const struct tensor *tensor, int64_t i)
+{
+    return *(const int32_t *)tensor_at(tensor, 0, i);
+}
+
+/* Collectives of a group of one: sums and broadcasts leave the data as it is. */
+static void alone_all_reduce(const struct all_reduce_args *args)
+{
+    (void)args;
+}
+
+static void alone_broadcast(const struct broadcast_args *args)
+{
+    (void)args;
+}
+
+static void alone_reduce_scatter(const struct reduce_scatter_args *args)
+{
+    reference_copy(&(struct copy_args){.from = args->in, .to = args->out});
+}
+
+static void alone_all_gather(const struct all_gather_args *args)
+{
+    reference_copy(&(struct copy_args){.from = args->in, .to = args->out});
+}
+
+static void reference_launch(struct executor *executor, struct stream *stream, enum op op, const void *args)
+{
+    (void)executor;
+    switch (op) {
+#define LOCAL(NAME, name)                                                                                              \
+    case OP_##NAME:                                                                                                    \
+        reference_##name(args);                                                                                        \
+        return;
+#define COLLECTIVE(NAME, name)                                                                                         \
+    case OP_##NAME: {                                                                                                  \
+        const struct name##_args *collective = args;                                                                   \
+        if (collective->group->size > 1)                                                                               \
+            collective->group->class->name(collective->group, stream, collective);                                     \
+        else                                                                                                           \
+            alone_##name(collective);                                                                                  \
+        return;                                                                                                        \
+    }
+        LOCAL(GEMM, gemm)
+        LOCAL(EMBEDDING_FORWARD, embedding_forward)
+        LOCAL(EMBEDDING_BACKWARD, embedding_backward)
+        LOCAL(RMSNORM_FORWARD, rmsnorm_forward)
+        LOCAL(RMSNORM_BACKWARD, rmsnorm_backward)
+        LOCAL(ROPE, rope)
+        LOCAL(ATTENTION_FORWARD, attention_forward)
+        LOCAL(ATTENTION_BACKWARD, attention_backward)
+        LOCAL(SWIGLU_FORWARD, swiglu_forward)
+        LOCAL(SWIGLU_BACKWARD, swiglu_backward)
+        LOCAL(XENT_STAT, xent_stat)
+        LOCAL(XENT_GRAD, xent_grad)
+        LOCAL(COPY, copy)
+        LOCAL(CAST, cast)
+        LOCAL(FILL, fill)
+        LOCAL(QUANTIZE, quantize)
+        LOCAL(SUM_SQUARES, sum_squares)
+        LOCAL(GRADIENT_SCALE, gradient_scale)
+        LOCAL(ADAMW, adamw)
+        COLLECTIVE(ALL_REDUCE, all_reduce)
+        COLLECTIVE(REDUCE_SCATTER, reduce_scatter)
+        COLLECTIVE(ALL_GATHER, all_gather)
+        COLLECTIVE(BROADCAST, broadcast)
+#undef LOCAL
+#undef COLLECTIVE
+    case OP_COUNT:
+        break;
+    }
+    error_fatal("reference: unknown op %d", (int)op);
+}
+
+static void *reference_allocate(struct executor *executor, int64_t bytes, enum memory_kind kind)
+{
+    (void)executor, (void)kind;
+    return memory_allocate(bytes);
+}
+
+static void reference_release(struct executor *executor, void *memory, enum memory_kind kind)
+{
+    (void)executor, (void)kind;
+    memory_free(memory);
+}
+
+static void reference_event(struct executor *executor, struct event *event, struct stream *stream)
+{
+    (void)executor, (void)event, (void)stream;
+}
+
+static void reference_synchronize(struct executor *executor, struct stream *stream)
+{
+    (void)executor, (void)stream;
+}
+
+static int64_t reference_workspace(struct executor *executor, enum op op, const void *args)
+{
+    (void)executor, (void)op, (void)args;
+    return 0;
+}
+
+static void reference_reserve(struct executor *executor, int64_t bytes)
+{
+    executor->workspace_bytes = bytes > executor->workspace_bytes ? bytes : executor->workspace_bytes;
+}
+
+static void reference_destroy(struct executor *executor)
+{
+    memory_free(executor);
+}
+
+struct executor *reference_executor_create(void)
+{
+    static const struct executor_class class = {.name = "reference",
+                                                .launch = reference_launch,
+                                                .allocate = reference_allocate,
+                                                .release = reference_release,
+                                                .event_record = reference_event,
+                                                .event_wait = reference_event,
+                                                .synchronize = reference_synchronize,
+                                                .workspace = reference_workspace,
+                                                .reserve = reference_reserve,
+                                                .destroy = reference_destroy};
+    struct executor *executor = memory_allocate(sizeof *executor);
+    executor->class = &class;
+    return executor;
+}

@@ -1,0 +1,44 @@
+/* The oracle's ops, one function each: void reference_NAME(const struct NAME_args *). Collectives of groups larger
+ * than one process are not here: the executor hands them to the group's table. */
+#ifndef TESTS_REF_REFERENCE_OPS_H
+#define TESTS_REF_REFERENCE_OPS_H
+
+#include "core/op.h"
+
+/* reference_matrix.c */
+void reference_gemm(const struct gemm_args *args);
+void reference_embedding_forward(const struct embedding_forward_args *args);
+void reference_embedding_backward(const struct embedding_backward_args *args);
+void reference_copy(const struct copy_args *args);
+void reference_cast(const struct cast_args *args);
+void reference_fill(const struct fill_args *args);
+void reference_quantize(const struct quantize_args *args);
+
+/* reference_layer.c */
+void reference_rmsnorm_forward(const struct rmsnorm_forward_args *args);
+void reference_rmsnorm_backward(const struct rmsnorm_backward_args *args);
+void reference_rope(const struct rope_args *args);
+void reference_swiglu_forward(const struct swiglu_forward_args *args);
+void reference_swiglu_backward(const struct swiglu_backward_args *args);
+
+/* reference_attention.c */
+
+/* One segment slot, read from the tables. */
+struct reference_span {
+    int64_t q_start, q_length, kv_start, kv_length, q_offset;
+};
+struct reference_span reference_span(const struct attention_segments *segments, int64_t slot);
+/* Keys 0 .. this - 1 of the slot's segment are seen by its query i. */
+int64_t reference_visible_keys(const struct reference_span *span, int64_t i, bool causal);
+
+void reference_attention_forward(const struct attention_forward_args *args);
+void reference_attention_backward(const struct attention_backward_args *args);
+
+/* reference_training.c */
+void reference_xent_stat(const struct xent_stat_args *args);
+void reference_xent_grad(const struct xent_grad_args *args);
+void reference_sum_squares(const struct sum_squares_args *args);
+void reference_gradient_scale(const struct gradient_scale_args *args);
+void reference_adamw(const struct adamw_args *args);
+
+#endif

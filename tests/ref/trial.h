@@ -1,0 +1,73 @@
+/* A trial runs one op on an executor and on the oracle and compares. Its tensors lie in one block of memory, each
+ * followed by guard bytes, so that after a launch every byte that the op may not write can be checked. The oracle
+ * gets the same values, and everything that it writes stays unrounded (f64), so the difference to account for is the
+ * executor's own: an error bound per element (ref/bounds.h) plus half a unit in the last place of the storage type.
+ *
+ *   struct trial *trial = trial_create("T %d", 7);
+ *   struct tensor x = trial_normal(trial, DTYPE_BF16, 7, 64, 1.0), y = trial_empty(trial, DTYPE_BF16, 7, 32);
+ *   struct swiglu_forward_args args = {.x = x, .y = y};
+ *   bounds_set(trial, OP_SWIGLU_FORWARD, &args);
+ *   trial_expect(trial, OP_SWIGLU_FORWARD, &args);
+ *   wrong += trial_compare(trial, executor, OP_SWIGLU_FORWARD, &args);
+ *   trial_destroy(trial); */
+#ifndef TESTS_REF_TRIAL_H
+#define TESTS_REF_TRIAL_H
+
+#include "base/error.h"
+#include "core/launch.h"
+
+enum { TRIAL_BLOCKS = 32, TRIAL_FIELDS = 16 };
+
+struct trial_block {
+    int64_t offset, bytes; /* in the trial's memory */
+    enum dtype dtype;
+};
+
+struct trial {
+    char name[160];
+    char *memory; /* the values before the launch; a launch works on copies of it */
+    char *wanted; /* the oracle's results, after trial_expect */
+    int64_t used; /* bytes */
+    struct trial_block blocks[TRIAL_BLOCKS];
+    int block_count;
+    struct tensor bounds[TRIAL_FIELDS]; /* by op field; f64, absolute error before storage; absent = 0 */
+    bool quiet;                         /* count what is wrong, print nothing */
+    int64_t planted_missed;             /* planted faults that no bound noticed */
+};
+
+/* The name is for messages: the shape and kind of this case. */
+struct trial *trial_create(const char *format, ...) BASE_PRINTF(1, 2);
+void trial_destroy(struct trial *trial);
+
+/* New tensors, owned by the trial. All NaN (or -1), with rows `stride` elements apart: an output. */
+struct tensor trial_strided(struct trial *trial, enum dtype dtype, int64_t rows, int64_t cols, int64_t stride);
+struct tensor trial_empty(struct trial *trial, enum dtype dtype, int64_t rows, int64_t cols);
+/* Normal numbers of a standard deviation, rounded to the dtype. */
+struct tensor trial_normal(struct trial *trial, enum dtype dtype, int64_t rows, int64_t cols, double deviation);
+/* The same; when strided, a few columns within a wider matrix of NaN, from an odd column on. */
+struct tensor trial_matrix(struct trial *trial, enum dtype dtype, int64_t rows, int64_t cols, bool strided,
+                           double deviation);
+struct tensor trial_integers(struct trial *trial, const int32_t *values, int64_t count);
+/* Numbers in 0 .. below - 1. */
+struct tensor trial_draw_integers(struct trial *trial, int64_t count, int32_t below);
+/* A number in 0 .. below - 1, the next of a fixed sequence. */
+int32_t trial_draw(int32_t below);
+
+/* The bound of a named field of args: f64 of the field's shape, all 0, to be filled by the caller. */
+struct tensor trial_bound(struct trial *trial, enum op op, const void *args, const char *field);
+
+/* Runs the oracle on the trial's values and keeps what it wrote. */
+void trial_expect(struct trial *trial, enum op op, const void *args);
+
+/* Launches on the executor and compares with what trial_expect kept (args are the same, save where a mistake is
+ * planted on purpose). Returns the number of elements beyond their bounds, plus 1 if memory that the op does not write
+ * has changed, plus 1 if a second launch gave other bits; prints the worst of each. Outputs hold NaN before the launch.
+ * Each f32 output is then spoilt by 1e-3 of its magnitude in its largest element, and planted_missed counts the
+ * faults that went unnoticed. */
+int64_t trial_compare(struct trial *trial, struct executor *executor, enum op op, const void *args);
+
+/* With the oracle on the executor's own dtypes, where every bit must agree. Returns the number of bytes that do
+ * not. For ops that round once or not at all. */
+int64_t trial_compare_exact(struct trial *trial, struct executor *executor, enum op op, const void *args);
+
+#endif

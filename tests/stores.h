@@ -1,0 +1,91 @@
+/* Small token stores for tests: a scratch folder, sequences written as a store, the five periodic sequences. */
+#ifndef TESTS_STORES_H
+#define TESTS_STORES_H
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/store_writer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char stores_folder[256];
+
+/* A fresh folder under TMPDIR, gone with stores_end. */
+static inline void stores_begin(void)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(stores_folder, sizeof stores_folder, "%s/cistron-test-XXXXXX", base != NULL ? base : "/tmp");
+    if (mkdtemp(stores_folder) == NULL)
+        error_fatal("cannot make a scratch folder from %s", stores_folder);
+}
+
+static inline void stores_end(void)
+{
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf '%s'", stores_folder);
+    if (system(command) != 0)
+        fprintf(stderr, "%s stays behind\n", stores_folder);
+}
+
+/* The path of a file in the scratch folder; good until the eighth call after it. */
+static inline const char *stores_path(const char *name)
+{
+    static char paths[8][400];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", stores_folder, name);
+    return path;
+}
+
+/* Writes sequences s0, s1, ... as a nucleotide store. */
+static inline void stores_write(const char *path, char *const *sequences, int64_t count)
+{
+    int64_t tokens = 0, names = 0;
+    char name[32];
+    for (int64_t i = 0; i < count; i++) {
+        tokens += (int64_t)strlen(sequences[i]);
+        names += snprintf(name, sizeof name, "s%lld", (long long)i) + 1;
+    }
+    struct store_writer *writer;
+    uint64_t checksum;
+    int code = store_writer_create(&writer, path, tokenizer_find("nucleotide"), count, tokens, names);
+    for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
+        snprintf(name, sizeof name, "s%lld", (long long)i);
+        code = store_writer_append(writer, sequences[i], (int64_t)strlen(sequences[i]));
+        if (code == ERROR_NONE)
+            code = store_writer_end(writer, name);
+    }
+    if (code == ERROR_NONE)
+        code = store_writer_finish(writer, NULL, 0, &checksum);
+    if (code == ERROR_NONE)
+        code = store_writer_commit(writer);
+    if (code != ERROR_NONE)
+        error_fatal("%s", error_message());
+    store_writer_destroy(writer);
+}
+
+enum { STORES_PERIODIC = 5 };
+
+/* The five periodic sequences of the recipes' test data (spec/recipes.md 10.2); free each with free(). */
+static inline void stores_periodic(char *sequences[STORES_PERIODIC])
+{
+    static const char *const periods[STORES_PERIODIC] = {"ATCG", "GCTA", "TTAA", "CCGG", "AT"};
+    static const int lengths[STORES_PERIODIC] = {1200, 1800, 2400, 3000, 5000};
+    for (int i = 0; i < STORES_PERIODIC; i++) {
+        int period = (int)strlen(periods[i]);
+        sequences[i] = memory_grow(NULL, lengths[i] + 1);
+        for (int t = 0; t < lengths[i]; t++)
+            sequences[i][t] = periods[i][t % period];
+        sequences[i][lengths[i]] = '\0';
+    }
+}
+
+static inline void stores_free(char **sequences, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        free(sequences[i]);
+}
+
+#endif

@@ -1,0 +1,135 @@
+/* Attention of the CPU executor against the oracle: head counts and sizes, one segment and many, empty slots, rows that
+ * no segment covers, queries and keys with rows of their own, query offsets, strided views. */
+#include "ops.h"
+
+enum layout { LAYOUT_ONE, LAYOUT_MANY, LAYOUT_HOLES, LAYOUT_CACHE, LAYOUT_MIXED, LAYOUT_COUNT };
+enum { SLOTS = 12 };
+
+/* Segment tables for `tokens` rows; returns the rows of k and v.
+ *   one    a single segment
+ *   many   segments back to back, with empty slots between them
+ *   holes  the same with rows that no segment covers
+ *   cache  few queries at the end of many keys, k and v with rows of their own
+ *   mixed  lengths and offsets unrelated: queries that see no key, keys that no query sees, segments without keys */
+static int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, struct attention_segments *segments)
+{
+    int32_t table[5][SLOTS] = {{0}};
+    int64_t q = 0, kv = 0;
+    for (int slot = 0; slot < SLOTS && q < tokens; slot++) {
+        int32_t left = (int32_t)(tokens - q), length = layout == LAYOUT_ONE ? left : 1 + trial_draw(left);
+        if (layout != LAYOUT_ONE && slot % 3 == 1)
+            continue; /* an empty slot */
+        int32_t keys = length, offset = 0;
+        if (layout == LAYOUT_CACHE)
+            keys = length + trial_draw(20), offset = keys - length;
+        if (layout == LAYOUT_MIXED)
+            keys = trial_draw(2 * length + 1), offset = trial_draw(9) - 4;
+        if (layout == LAYOUT_HOLES && length > 2)
+            length -= 2, keys -= 2;
+        table[0][slot] = (int32_t)q, table[1][slot] = length, table[2][slot] = (int32_t)kv, table[3][slot] = keys;
+        table[4][slot] = offset;
+        q += length + (layout == LAYOUT_HOLES ? 1 : 0);
+        kv += keys + (layout == LAYOUT_HOLES ? 1 : 0);
+    }
+    struct tensor *to[5] = {&segments->q_start, &segments->q_length, &segments->kv_start, &segments->kv_length,
+                            &segments->q_offset};
+    for (int i = 0; i < 5; i++)
+        *to[i] = trial_integers(trial, table[i], SLOTS);
+    return layout == LAYOUT_CACHE || layout == LAYOUT_MIXED ? kv + 1 : tokens;
+}
+
+struct attention_shape {
+    int64_t heads, kv_heads, head_dim;
+};
+
+/* Tensors of a case: columns of one matrix where q and k have as many rows, as the fused projection leaves them. */
+static void lay_tensors(struct trial *trial, enum dtype dtype, const struct attention_shape *shape, int64_t queries,
+                        int64_t keys, double deviation, struct tensor qkv[3])
+{
+    int64_t q_cols = shape->heads * shape->head_dim, kv_cols = shape->kv_heads * shape->head_dim;
+    if (queries == keys) {
+        struct tensor fused = trial_normal(trial, dtype, queries, q_cols + 2 * kv_cols, deviation);
+        qkv[0] = tensor_columns(&fused, 0, q_cols);
+        qkv[1] = tensor_columns(&fused, q_cols, kv_cols);
+        qkv[2] = tensor_columns(&fused, q_cols + kv_cols, kv_cols);
+        return;
+    }
+    qkv[0] = trial_matrix(trial, dtype, queries, q_cols, true, deviation);
+    qkv[1] = trial_matrix(trial, dtype, keys, kv_cols, true, deviation);
+    qkv[2] = trial_matrix(trial, dtype, keys, kv_cols, false, deviation);
+}
+
+static void test_attention_case(enum dtype dtype, const struct attention_shape *shape, int64_t tokens,
+                                enum layout layout, bool causal)
+{
+    struct trial *trial =
+        trial_create("%s T %d heads %d / %d of %d, layout %d, causal %d", dtype_name(dtype), (int)tokens,
+                     (int)shape->heads, (int)shape->kv_heads, (int)shape->head_dim, (int)layout, causal);
+    struct tensor qkv[3], d_qkv[3];
+    struct attention_forward_args f = {.heads = shape->heads,
+                                       .kv_heads = shape->kv_heads,
+                                       .head_dim = shape->head_dim,
+                                       .scale = 1.0f / sqrtf((float)shape->head_dim),
+                                       .causal = causal};
+    int64_t keys = lay_out(trial, layout, tokens, &f.segments), cols = shape->heads * shape->head_dim;
+    lay_tensors(trial, dtype, shape, tokens, keys, 1.0, qkv);
+    f.q = qkv[0], f.k = qkv[1], f.v = qkv[2];
+    f.o = trial_matrix(trial, dtype, tokens, cols, layout % 2, 1.0);
+    f.lse = trial_empty(trial, DTYPE_F32, shape->heads, tokens);
+    struct attention_forward_args mistaken = f;
+    if (dtype == DTYPE_F32 && tokens >= 64 && layout == LAYOUT_ONE) {
+        mistaken.scale *= 1.01f;
+        check_noticed(trial, OP_ATTENTION_FORWARD, &f, &mistaken);
+        mistaken = f;
+        mistaken.causal = !causal;
+        check_noticed(trial, OP_ATTENTION_FORWARD, &f, &mistaken);
+    }
+    check_op(trial, OP_ATTENTION_FORWARD, &f);
+
+    trial = trial_create("%s T %d heads %d / %d of %d, layout %d, causal %d", dtype_name(dtype), (int)tokens,
+                         (int)shape->heads, (int)shape->kv_heads, (int)shape->head_dim, (int)layout, causal);
+    keys = lay_out(trial, layout, tokens, &f.segments);
+    lay_tensors(trial, dtype, shape, tokens, keys, 1.0, qkv);
+    lay_tensors(trial, dtype, shape, tokens, keys, 1.0, d_qkv);
+    f.q = qkv[0], f.k = qkv[1], f.v = qkv[2];
+    f.o = trial_matrix(trial, dtype, tokens, cols, layout % 2, 1.0);
+    f.lse = trial_empty(trial, DTYPE_F32, shape->heads, tokens);
+    reference_attention_forward(&f); /* the backward reads o and lse as stored */
+    struct attention_backward_args b = {.q = f.q,
+                                        .k = f.k,
+                                        .v = f.v,
+                                        .o = f.o,
+                                        .lse = f.lse,
+                                        .d_o = trial_matrix(trial, dtype, tokens, cols, layout % 2, 1.0),
+                                        .dq = d_qkv[0],
+                                        .dk = d_qkv[1],
+                                        .dv = d_qkv[2],
+                                        .segments = f.segments,
+                                        .heads = f.heads,
+                                        .kv_heads = f.kv_heads,
+                                        .head_dim = f.head_dim,
+                                        .scale = f.scale,
+                                        .causal = causal};
+    check_op(trial, OP_ATTENTION_BACKWARD, &b);
+}
+
+static void test_attention(void)
+{
+    static const struct attention_shape shapes[7] = {{1, 1, 8},  {4, 2, 16}, {4, 4, 20}, {2, 1, 24},
+                                                     {4, 1, 32}, {2, 2, 64}, {2, 1, 128}};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t s = 0; s < COUNT(shapes); s++)
+            for (int layout = 0; layout < LAYOUT_COUNT; layout++)
+                for (int64_t t = 0; t < COUNT(lengths); t++)
+                    for (int causal = 0; causal < 2; causal++)
+                        if (lengths[t] < 64 || (layout + s + causal + d) % 2) /* the long ones cost most */
+                            test_attention_case(storage[d], &shapes[s], lengths[t], layout, causal != 0);
+}
+
+int main(int count, char **arguments)
+{
+    executors_open(count, arguments);
+    test_attention();
+    executors_close();
+    return check_end();
+}

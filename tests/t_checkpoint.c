@@ -1,0 +1,604 @@
+/* Checkpoints: written on 4 ranks and read on 1, 2 and 3; every fault is noticed and the file before is used; failures
+ * leave what was there. Files go to TMPDIR (or .), below a folder that is removed at the end. */
+#include "check.h"
+#include "tiny_training.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "io/checkpoint_private.h"
+#include "io/inspect.h"
+#include "io/slab.h"
+
+#include <fcntl.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct comm *world;
+static char *folder;
+
+static const char deck_text[] = "model: { preset = \"tiny\"; };\n# a comment with \"quotes\" and a µ\n";
+
+/* -- A sharded view of a store ----------------------------------------------------------------------------------- */
+
+/* Shows of each flat buffer this rank's cut alone, as a sharded store would, in uneven cuts that fall inside rows. */
+struct view {
+    struct store store;
+    struct store_class class;
+    struct store *whole;
+    int rank, size;
+};
+
+static int64_t view_cut(const struct view *view, int64_t count, int rank)
+{
+    return rank == view->size ? count : (count * rank / view->size + rank) % (count + 1);
+}
+
+static struct shard view_shard(struct store *store, struct unit *unit, enum storage storage)
+{
+    const struct view *view = store->self;
+    struct shard shard = view->whole->class->shard(view->whole, unit, storage);
+    int64_t elements = shard.weight.cols, first = view_cut(view, elements, view->rank);
+    int64_t count = view_cut(view, elements, view->rank + 1) - first;
+    shard.first = first;
+    struct tensor *const tensors[] = {&shard.weight, &shard.gradient, &shard.m, &shard.v, &shard.copy};
+    for (int i = 0; i < 5; i++)
+        if (tensor_present(tensors[i]))
+            *tensors[i] = tensor_columns(tensors[i], first, count);
+    return shard;
+}
+
+static void view_open(struct view *view, struct engine *engine, struct comm *comm)
+{
+    view->class = *engine->store->class;
+    view->class.shard = view_shard;
+    view->whole = engine->store;
+    view->rank = comm->rank;
+    view->size = comm->size;
+    view->store = (struct store){&view->class, view};
+    engine->store = &view->store;
+}
+
+static void view_close(struct view *view, struct engine *engine)
+{
+    engine->store = view->whole;
+}
+
+/* -- Files ------------------------------------------------------------------------------------------------------- */
+
+/* Runs a command with the files of this test on rank 0; all get its exit status. */
+static int shell(const char *format, const char *name)
+{
+    int64_t status = 0;
+    if (world->rank == 0) {
+        char *command = memory_format(format, folder, name);
+        int result = system(command);
+        status = WIFEXITED(result) ? WEXITSTATUS(result) : 255;
+        free(command);
+    }
+    comm_broadcast(world, &status, sizeof status, 0);
+    return (int)status;
+}
+
+static char *in_folder(const char *name)
+{
+    return memory_format("%s/%s", folder, name);
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static int64_t file_bytes(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 ? status.st_size : -1;
+}
+
+/* Exclusive-or of one byte with 0x20, on rank 0. Between barriers. */
+static void flip(const char *path, int64_t offset)
+{
+    comm_barrier(world);
+    if (world->rank == 0) {
+        unsigned char byte = 0;
+        int descriptor = open(path, O_RDWR);
+        bool good = descriptor >= 0 && pread(descriptor, &byte, 1, offset) == 1;
+        byte ^= 0x20;
+        CHECK(good && pwrite(descriptor, &byte, 1, offset) == 1);
+        close(descriptor);
+    }
+    comm_barrier(world);
+}
+
+static struct checkpoint_meta meta_of(const struct training *t)
+{
+    struct checkpoint_meta meta = {.deck_text = (char *)deck_text,
+                                   .version = "0.0-test",
+                                   .step = t->engine.updates,
+                                   .tokens = 123456789012345,
+                                   .seed = 42,
+                                   .ranks = world->size,
+                                   .position = {.epoch = 3, .window = 5000000000, .offset = 7}};
+    return meta;
+}
+
+static int save(struct training *t, const char *path, bool with_optimizer)
+{
+    struct checkpoint_meta meta = meta_of(t);
+    return checkpoint_write(world, world, &t->engine, &meta, path, with_optimizer);
+}
+
+static char *save_step(struct training *t)
+{
+    char *path = checkpoint_path(folder, t->engine.updates);
+    CHECK(save(t, path, true) == ERROR_NONE);
+    return path;
+}
+
+/* What a run that looks for a checkpoint finds; "" for none, NULL on error. Freed with free(). */
+static char *found_in(const char *where)
+{
+    char *path;
+    int code = checkpoint_find(world, where, &path);
+    return code != ERROR_NONE ? NULL : path == NULL ? memory_string("") : path;
+}
+
+static void check_found(const char *where, const char *wanted)
+{
+    char *path = found_in(where);
+    CHECK(path != NULL);
+    if (path != NULL)
+        CHECK_STRING(path, wanted);
+    free(path);
+}
+
+/* -- Cases ------------------------------------------------------------------------------------------------------- */
+
+/* Rectangles cover a slab's elements in order, once each, for every slab of a small tensor. */
+static void test_slabs(void)
+{
+    enum { SHARD_FIRST = 90, OFFSET = 100, MOST = 5 };
+    bool right = true;
+    for (int64_t rows = 1; rows <= MOST; rows++) {
+        for (int64_t cols = 1; cols <= MOST; cols++) {
+            struct parameter p = {.rows = rows, .cols = cols, .offset = OFFSET};
+            for (int64_t first = SHARD_FIRST; first <= OFFSET + rows * cols; first++) {
+                for (int64_t count = 0; count <= rows * cols + 12; count++) {
+                    struct slab slab = slab_of(&p, first, count);
+                    struct rectangle r[SLAB_RECTANGLES];
+                    int rectangles = slab_rectangles(slab, cols, r);
+                    int64_t wanted = 0, next = slab.first;
+                    for (int64_t e = first; e < first + count; e++)
+                        wanted += e >= OFFSET && e < OFFSET + rows * cols;
+                    right &= slab.count == wanted && rectangles <= SLAB_RECTANGLES;
+                    right &= wanted == 0 || slab.first == (first > OFFSET ? first - OFFSET : 0);
+                    for (int i = 0; i < rectangles; i++) {
+                        right &= r[i].row * cols + r[i].col == next && (r[i].rows == 1 || r[i].cols == cols);
+                        right &= r[i].row + r[i].rows <= rows && r[i].col + r[i].cols <= cols;
+                        next += r[i].rows * r[i].cols;
+                    }
+                    right &= next == slab.first + slab.count;
+                }
+            }
+        }
+    }
+    CHECK(right);
+}
+
+/* Read on a group of `ranks` of the world; the training there must be the one that was saved. */
+static void read_on(struct comm *comm, const char *path, struct training *saved, uint64_t digest, enum dtype compute)
+{
+    struct training t;
+    char *found;
+    CHECK(checkpoint_find(comm, path, &found) == ERROR_NONE);
+    free(found);
+    training_create(&t, comm, &saved->model.settings, compute);
+    CHECK(checkpoint_read(comm, &t.engine, path, true) == ERROR_NONE);
+    CHECK(t.engine.updates == saved->engine.updates);
+    CHECK(checkpoint_digest(comm, &t.engine) == digest);
+    if (compute == saved->engine.settings.memory.compute)
+        CHECK(same_bits(&saved->engine, &t.engine));
+    training_destroy(&t);
+}
+
+static void test_other_ranks(struct training *saved, const char *path, uint64_t digest)
+{
+    for (int ranks = 1; ranks <= 3; ranks++) {
+        struct comm *comm = comm_split(world, world->rank / ranks);
+        read_on(comm, path, saved, digest, ranks == 2 ? DTYPE_BF16 : DTYPE_F32);
+        comm_destroy(comm);
+    }
+}
+
+static void test_meta(struct training *saved, const char *path)
+{
+    struct checkpoint_meta wanted = meta_of(saved), meta;
+    CHECK(checkpoint_read_meta(world, path, &meta) == ERROR_NONE);
+    CHECK_STRING(meta.deck_text, wanted.deck_text);
+    CHECK_STRING(meta.version, wanted.version);
+    CHECK(meta.step == wanted.step && meta.tokens == wanted.tokens && meta.seed == 42 && meta.ranks == world->size);
+    CHECK(meta.position.epoch == 3 && meta.position.window == 5000000000 && meta.position.offset == 7);
+    checkpoint_meta_destroy(&meta);
+}
+
+/* Going on after a restart equals going on without one, bit for bit. */
+static void test_restart(struct training *saved, const char *path)
+{
+    struct training t;
+    training_create(&t, world, &saved->model.settings, DTYPE_F32);
+    CHECK(checkpoint_read(world, &t.engine, path, true) == ERROR_NONE);
+    double resumed = train(&t, 2), straight = train(saved, 2);
+    CHECK(resumed == straight);
+    CHECK(same_bits(&saved->engine, &t.engine));
+    training_destroy(&t);
+}
+
+/* Written and read by ranks that hold a cut each. */
+static void test_sharded(struct training *saved, uint64_t digest)
+{
+    struct training t;
+    struct view view;
+    char *path = in_folder("sharded.h5"), *whole = in_folder("whole.h5");
+    CHECK(save(saved, whole, true) == ERROR_NONE);
+    view_open(&view, &saved->engine, world);
+    CHECK(checkpoint_digest(world, &saved->engine) == digest);
+    CHECK(save(saved, path, true) == ERROR_NONE);
+    view_close(&view, &saved->engine);
+    CHECK(shell("cmp '%1$s/sharded.h5' '%1$s/whole.h5'", "") == 0);
+    training_create(&t, world, &saved->model.settings, DTYPE_F32);
+    view_open(&view, &t.engine, world);
+    CHECK(checkpoint_verify(world, path) == ERROR_NONE);
+    CHECK(checkpoint_read(world, &t.engine, path, true) == ERROR_NONE);
+    CHECK(checkpoint_digest(world, &t.engine) == digest);
+    view_close(&view, &t.engine);
+    training_destroy(&t);
+    free(path);
+    free(whole);
+}
+
+/* The digest sees a changed bit of any kind, exchanged elements and exchanged tensors. */
+static void test_digest(struct training *t, uint64_t digest)
+{
+    struct unit *unit = &t->model.units[1];
+    struct shard shard = t->engine.store->class->shard(t->engine.store, unit, STORAGE_MATRIX);
+    float *const arrays[] = {shard.weight.data, shard.m.data, shard.v.data};
+    for (int k = 0; k < 3; k++) {
+        float old[2] = {arrays[k][0], arrays[k][1]};
+        arrays[k][0] = old[1];
+        arrays[k][1] = old[0];
+        CHECK(old[0] != old[1] && checkpoint_digest(world, &t->engine) != digest);
+        arrays[k][0] = nextafterf(old[0], 1e30f);
+        arrays[k][1] = old[1];
+        CHECK(checkpoint_digest(world, &t->engine) != digest);
+        arrays[k][0] = old[0];
+    }
+    float old = arrays[1][0];
+    arrays[1][0] = arrays[2][0];
+    arrays[2][0] = old;
+    CHECK(checkpoint_digest(world, &t->engine) != digest);
+    arrays[2][0] = arrays[1][0];
+    arrays[1][0] = old;
+    CHECK(checkpoint_digest(world, &t->engine) == digest);
+}
+
+/* One bit of the file at `at` differs: is it noticed? */
+static void check_noticed(const char *path, const char *damaged, int64_t at)
+{
+    flip(damaged, at);
+    CHECK(checkpoint_examine(world, path) == ERROR_USER);
+    CHECK(strstr(error_message(), damaged) != NULL);
+    error_clear();
+    flip(damaged, at);
+}
+
+/* A flipped byte at any place, and a missing end, make `path` bad and its forerunner the one that is found. */
+static void test_damage(const char *path, const char *before)
+{
+    char *side = memory_format("%s.xxh3", path), *kept = in_folder("kept.h5");
+    int64_t bytes = file_bytes(path), side_bytes = file_bytes(side);
+    for (int64_t at = 0; at < bytes; at += at < 16     ? 1
+                                           : at < 2000 ? 97
+                                                       : bytes / 23) /* superblock, headers, all over */
+        check_noticed(path, path, at);
+    check_noticed(path, path, bytes - 1);
+    for (int64_t at = 0; at < side_bytes; at += at < 30 ? 1 : side_bytes / 29)
+        check_noticed(path, side, at);
+    for (int64_t back = 1; back <= 21; back++) /* its last line */
+        check_noticed(path, side, side_bytes - back);
+    CHECK(checkpoint_verify(world, path) == ERROR_NONE);
+
+    check_found(folder, path);
+    CHECK(shell("cp '%1$s/%2$s' '%1$s/kept.h5' && cp '%1$s/%2$s.xxh3' '%1$s/kept.h5.xxh3'", strrchr(path, '/') + 1) ==
+          0);
+    if (world->rank == 0)
+        CHECK(truncate(path, bytes - 1) == 0);
+    comm_barrier(world);
+    CHECK(found_in(path) == NULL); /* named itself, a bad file is an error */
+    check_found(folder, before);
+    char *bad = memory_format("%s.bad", path);
+    CHECK(exists(bad) && !exists(path) && !exists(side));
+    comm_barrier(world);
+
+    /* a side file cut short, then none at all */
+    CHECK(shell("cp '%1$s/kept.h5' '%1$s/%2$s' && head -c 100 '%1$s/kept.h5.xxh3' > '%1$s/%2$s.xxh3'",
+                strrchr(path, '/') + 1) == 0);
+    CHECK(checkpoint_verify(world, path) == ERROR_USER);
+    CHECK(shell("rm '%s/%s.xxh3'", strrchr(path, '/') + 1) == 0);
+    check_found(folder, path);
+    if (world->rank == 0)
+        CHECK(truncate(path, bytes - 100) == 0);
+    comm_barrier(world);
+    check_found(folder, before);
+    CHECK(shell("cp '%1$s/kept.h5' '%1$s/%2$s' && mv '%1$s/kept.h5.xxh3' '%1$s/%2$s.xxh3' && rm '%1$s/kept.h5' "
+                "'%1$s/'*.bad",
+                strrchr(path, '/') + 1) == 0);
+    check_found(folder, path);
+    free(bad);
+    free(side);
+    free(kept);
+}
+
+/* Shapes that do not fit are named; so is what is not in the file or not in the model. */
+static void test_shapes(struct training *saved, const char *path)
+{
+    struct model_settings wider = saved->model.settings, deeper = wider;
+    wider.ffn = 48;
+    deeper.layers = 3;
+    const struct model_settings settings[] = {wider, deeper};
+    for (int i = 0; i < 2; i++) {
+        struct training t;
+        training_create(&t, world, &settings[i], DTYPE_F32);
+        CHECK(checkpoint_read(world, &t.engine, path, true) == ERROR_USER);
+        CHECK(t.engine.updates == 0);
+        training_destroy(&t);
+    }
+    struct training tied;
+    struct model_settings with_tied_head = tiny(!saved->model.settings.tied);
+    training_create(&tied, world, &with_tied_head, DTYPE_F32);
+    CHECK(checkpoint_read(world, &tied.engine, path, false) == ERROR_USER);
+    training_destroy(&tied);
+}
+
+/* The final model: weights alone. */
+static void test_final(struct training *saved)
+{
+    struct training t;
+    char *path = in_folder("model.h5");
+    CHECK(save(saved, path, false) == ERROR_NONE);
+    CHECK(save(saved, path, false) == ERROR_NONE); /* over an old one */
+    CHECK(checkpoint_verify(world, path) == ERROR_NONE);
+    training_create(&t, world, &saved->model.settings, DTYPE_F32);
+    CHECK(checkpoint_read(world, &t.engine, path, true) == ERROR_USER);
+    CHECK(checkpoint_read(world, &t.engine, path, false) == ERROR_NONE);
+    CHECK(t.engine.updates == 0);
+    struct shard x = saved->engine.store->class->shard(saved->engine.store, &saved->model.units[1], STORAGE_MATRIX);
+    struct shard y = t.engine.store->class->shard(t.engine.store, &t.model.units[1], STORAGE_MATRIX);
+    CHECK(memcmp(x.weight.data, y.weight.data, (size_t)tensor_extent(&x.weight)) == 0);
+    training_destroy(&t);
+    free(path);
+}
+
+/* Failures on all ranks, on rank 0 and on another one: the same code everywhere, nothing left, the old file as it was.
+ */
+static void test_failures(struct training *t, const char *path)
+{
+    char *nowhere = in_folder("no/such/folder/step_00000001.h5"), *temporary = memory_format("%s.tmp", path);
+    CHECK(save(t, nowhere, true) == ERROR_ENVIRONMENT);
+    int64_t bytes = file_bytes(path);
+    for (int failing = 0; failing < world->size; failing += 2) {
+        struct rlimit old, small = {4096, RLIM_INFINITY};
+        getrlimit(RLIMIT_FSIZE, &old);
+        small.rlim_max = old.rlim_max;
+        if (world->rank == failing)
+            setrlimit(RLIMIT_FSIZE, &small); /* writes beyond fail as on a full disk */
+        CHECK(save(t, path, true) == ERROR_ENVIRONMENT);
+        setrlimit(RLIMIT_FSIZE, &old);
+        CHECK(!exists(temporary) && file_bytes(path) == bytes);
+        CHECK(checkpoint_verify(world, path) == ERROR_NONE);
+    }
+    free(nowhere);
+    free(temporary);
+}
+
+static void test_prune(struct training *t)
+{
+    char *sub = in_folder("prune"), *whole = folder, *paths[5];
+    if (world->rank == 0)
+        mkdir(sub, 0777);
+    comm_barrier(world);
+    folder = sub;
+    check_found(folder, "");
+    for (int i = 0; i < 5; i++) {
+        paths[i] = checkpoint_path(folder, 100000000 * (int64_t)i + 7); /* the last ones have nine digits */
+        CHECK(save(t, paths[i], true) == ERROR_NONE);
+    }
+    CHECK(shell("cd '%s' && touch step_00000009.h5.tmp step_00000009.h5.xxh3.tmp step_00000009.h5.xxh3 notes.tmp "
+                "step_9.h5 && rm step_300000007.h5.xxh3",
+                "") == 0);
+    CHECK(checkpoint_prune(world, folder, 2) == ERROR_NONE);
+    CHECK(!exists(paths[0]) && !exists(paths[1]) && exists(paths[2]) && exists(paths[3]) && exists(paths[4]));
+    CHECK(shell("cd '%s' && test \"$(ls | tr '\\n' ' ')\" = 'notes.tmp step_200000007.h5 step_200000007.h5.xxh3 "
+                "step_300000007.h5 step_400000007.h5 step_400000007.h5.xxh3 step_9.h5 '",
+                "") == 0);
+    check_found(folder, paths[4]);
+    CHECK(shell("cd '%s' && rm step_400000007.h5", "") == 0);
+    check_found(folder, paths[3]); /* with a warning: it has no side file */
+    for (int i = 0; i < 5; i++)
+        free(paths[i]);
+    folder = whole;
+    free(sub);
+}
+
+/* Other programs read the file, and what h5py writes in its own layout and types is read. */
+static void test_python(struct training *saved, const char *path, uint64_t digest)
+{
+    if (shell("/usr/bin/python3 -c 'import h5py' 2>/dev/null", "") != 0) {
+        if (world->rank == 0)
+            printf("h5py is not there: not tried\n");
+        return;
+    }
+    const char *root = getenv("abs_top_srcdir");
+    char *command = memory_format("/usr/bin/python3 '%s/tests/interop/read_checkpoint.py' '%%s/%%s' >/dev/null",
+                                  root == NULL ? "." : root);
+    CHECK(shell(command, strrchr(path, '/') + 1) == 0);
+    free(command);
+    command = memory_format("/usr/bin/python3 '%s/tests/interop/read_checkpoint.py' --final '%%s/%%s' >/dev/null",
+                            root == NULL ? "." : root);
+    CHECK(shell(command, "model.h5") == 0);
+    free(command);
+    CHECK(shell("/usr/bin/python3 - '%1$s/%2$s' '%1$s/rewritten.h5' <<'END'\n"
+                "import h5py, sys\n"
+                "def copy(name, item):\n"
+                "    if isinstance(item, h5py.Dataset):\n"
+                "        new.create_dataset(name, data=item[()].astype('f8'), chunks=True, compression='gzip')\n"
+                "    else:\n"
+                "        new.require_group(name)\n"
+                "    for key, value in item.attrs.items():\n"
+                "        new[name].attrs[key] = value.decode() if isinstance(value, bytes) else value\n"
+                "with h5py.File(sys.argv[1]) as old, h5py.File(sys.argv[2], 'w') as new:\n"
+                "    old.visititems(copy)\n"
+                "    new.attrs['cistron_checkpoint'] = old.attrs['cistron_checkpoint']\n"
+                "END",
+                strrchr(path, '/') + 1) == 0);
+    char *rewritten = in_folder("rewritten.h5");
+    struct training t;
+    struct view view;
+    training_create(&t, world, &saved->model.settings, DTYPE_F32);
+    view_open(&view, &t.engine, world);
+    CHECK(checkpoint_verify(world, rewritten) == ERROR_NONE);
+    CHECK(checkpoint_read(world, &t.engine, rewritten, true) == ERROR_NONE);
+    CHECK(checkpoint_digest(world, &t.engine) == digest);
+    view_close(&view, &t.engine);
+    training_destroy(&t);
+    test_meta(saved, rewritten);
+
+    CHECK(shell("/usr/bin/python3 - '%s/rewritten.h5' <<'END'\n"
+                "import h5py, sys\n"
+                "with h5py.File(sys.argv[1], 'r+') as file:\n"
+                "    file['model/alien'] = [1.0]\n"
+                "    del file['optim/v/model.norm.weight']\n"
+                "with h5py.File(sys.argv[1] + '.other', 'w') as file:\n"
+                "    file['x'] = 1\n"
+                "END",
+                "") == 0);
+    CHECK(checkpoint_read(world, &saved->engine, rewritten, true) == ERROR_USER);
+    char *other = in_folder("rewritten.h5.other"), *text = in_folder("notes.txt");
+    struct checkpoint_meta meta;
+    CHECK(shell("echo hello > '%s/notes.txt'", "") == 0);
+    CHECK(checkpoint_read_meta(world, other, &meta) == ERROR_USER);
+    CHECK(checkpoint_read_meta(world, text, &meta) == ERROR_USER);
+    CHECK(inspect_run(other) == ERROR_USER);
+    error_clear();
+    CHECK(inspect_run(text) == ERROR_USER);
+    error_clear();
+    free(other);
+    free(text);
+    free(rewritten);
+}
+
+/* Tensors beyond a staging buffer, whose pieces end inside rows. */
+static void test_large(void)
+{
+    struct model_settings settings = tiny(true);
+    struct training t, back;
+    char *path = in_folder("large.h5");
+    settings.layers = 1;
+    settings.vocabulary = 2 * PIECE_BYTES / 4 / settings.hidden + 1000;
+    training_create(&t, world, &settings, DTYPE_F32);
+    engine_initialise(&t.engine, 6);
+    uint64_t digest = checkpoint_digest(world, &t.engine);
+    struct comm *self = comm_self();
+    CHECK(checkpoint_digest(self, &t.engine) == digest);
+    comm_destroy(self);
+    CHECK(save(&t, path, false) == ERROR_NONE);
+    CHECK(checkpoint_verify(world, path) == ERROR_NONE);
+    training_create(&back, world, &settings, DTYPE_F32);
+    CHECK(checkpoint_read(world, &back.engine, path, false) == ERROR_NONE);
+    CHECK(same_bits(&t.engine, &back.engine));
+    training_destroy(&back);
+    training_destroy(&t);
+    free(path);
+}
+
+/* A run folder is its newest checkpoint; what it prints names the tensors and holds the deck. */
+static void test_inspect(const char *path)
+{
+    char *output = in_folder("inspect.txt");
+    if (world->rank == 0) {
+        fflush(stdout);
+        int standard = dup(STDOUT_FILENO), file = open(output, O_WRONLY | O_CREAT, 0666);
+        dup2(file, STDOUT_FILENO);
+        CHECK(inspect_run(folder) == ERROR_NONE);
+        fflush(stdout);
+        dup2(standard, STDOUT_FILENO);
+        close(standard);
+        close(file);
+    }
+    CHECK(shell("cd '%1$s' && grep -q '^%1$s/%2$s: checkpoint$' inspect.txt && grep -q 'f32 "
+                ".*/optim/v/model.norm.weight .24.$' "
+                "inspect.txt && grep -q 'a comment with .*quotes' inspect.txt",
+                strrchr(path, '/') + 1) == 0);
+    free(output);
+}
+
+static void make_folder(void)
+{
+    const char *base = getenv("TMPDIR");
+    char path[4096] = "";
+    if (world->rank == 0) {
+        snprintf(path, sizeof path, "%s/t_checkpoint.XXXXXX", base == NULL || *base == '\0' ? "." : base);
+        if (mkdtemp(path) == NULL)
+            error_fatal("cannot make the folder %s", path);
+    }
+    comm_broadcast(world, path, sizeof path, 0);
+    folder = memory_string(path);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    world = comm_open_mpi();
+    log_open(world->rank, world->size);
+    signal(SIGXFSZ, SIG_IGN);
+    make_folder();
+
+    struct model_settings settings = tiny(false);
+    struct training saved;
+    training_create(&saved, world, &settings, DTYPE_F32);
+    engine_initialise(&saved.engine, 5);
+    train(&saved, 2);
+    char *before = save_step(&saved);
+    train(&saved, 1);
+    char *path = save_step(&saved);
+    uint64_t digest = checkpoint_digest(world, &saved.engine);
+
+    test_slabs();
+    test_meta(&saved, path);
+    test_other_ranks(&saved, path, digest);
+    test_digest(&saved, digest);
+    test_sharded(&saved, digest);
+    test_shapes(&saved, path);
+    test_final(&saved);
+    test_damage(path, before);
+    test_failures(&saved, path);
+    test_python(&saved, path, digest);
+    test_prune(&saved);
+    test_inspect(path);
+    test_large();
+    test_restart(&saved, path);
+
+    free(before);
+    free(path);
+    training_destroy(&saved);
+    CHECK(shell("rm -r '%s'", "") == 0);
+    free(folder);
+    int failed = check_end();
+    comm_destroy(world);
+    MPI_Finalize();
+    return failed;
+}

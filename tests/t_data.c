@@ -1,0 +1,553 @@
+/* From text to windows: tokenizer, FASTA, prepare, split, store, windows, shuffle, count models. */
+#include "base/random.h"
+#include "check.h"
+#include "data/baseline.h"
+#include "data/fasta.h"
+#include "data/prepare.h"
+#include "data/shuffle.h"
+#include "data/source.h"
+#include "data/split.h"
+#include "data/store.h"
+#include "data/windows.h"
+#include "stores.h"
+
+#include <dirent.h>
+#include <hdf5.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+static void write_file(const char *path, const char *mode, const void *data, size_t bytes)
+{
+    FILE *file = fopen(path, mode);
+    if (file == NULL || fwrite(data, 1, bytes, file) != bytes || fclose(file) != 0)
+        error_fatal("cannot write %s", path);
+}
+
+/* The code must be an error of the user whose message holds the words. */
+static void check_user_error(int line, int code, const char *words)
+{
+    if (!check_report(__FILE__, line, code == ERROR_USER && strstr(error_message(), words) != NULL, "user error"))
+        fprintf(stderr, "    code %d, message \"%s\", wanted \"%s\"\n", code, error_message(), words);
+    error_clear();
+}
+
+#define CHECK_USER(code, words) check_user_error(__LINE__, code, words)
+
+static int prepare(const char *output, const char *split, const char *input)
+{
+    struct prepare_settings settings = {
+        .tokenizer = "nucleotide", .output = output, .split = split, .seed = 42, .inputs = &input, .input_count = 1};
+    return prepare_run(&settings);
+}
+
+static int files_in_folder(void)
+{
+    int count = 0;
+    DIR *folder = opendir(stores_folder);
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+static void test_tokenizer(void)
+{
+    const struct tokenizer *tokenizer = tokenizer_find("nucleotide");
+    CHECK(tokenizer != NULL && tokenizer_find("nothing") == NULL);
+    CHECK(tokenizer->vocabulary == 256);
+    CHECK(tokenizer->eos == 0 && tokenizer->pad == 1 && tokenizer->bos == 2 && tokenizer->unk == 3);
+    static const uint8_t golden[] = {65, 67, 71, 84, 78, 82, 89, 97, 99, 103, 116, 64, 35};
+    uint8_t ids[256];
+    tokenizer->encode("ACGTNRYacgt@#", sizeof golden, ids);
+    CHECK(memcmp(ids, golden, sizeof golden) == 0);
+    char all[256];
+    for (int i = 0; i < 256; i++)
+        all[i] = (char)i;
+    tokenizer->encode(all, 256, ids);
+    int wrong = 0;
+    for (int i = 0; i < 256; i++)
+        wrong += ids[i] != (i < 4 ? 3 : i);
+    CHECK(wrong == 0);
+    static const char bases[] = "ACGTacgt";
+    for (int id = 0; id < 256; id++) {
+        const char *at = id == 0 ? NULL : strchr(bases, id);
+        CHECK(tokenizer_base(id) == (at == NULL ? -1 : (int)(at - bases) % 4));
+    }
+}
+
+/* All names ('>' in front) and sequences of a FASTA file in one string. */
+static int read_all(const char *path, char *text, size_t room)
+{
+    struct source *source;
+    int code = source_open(&source, path);
+    if (code != ERROR_NONE)
+        return code;
+    struct fasta *fasta = fasta_create(source);
+    struct fasta_piece piece = {.kind = FASTA_NAME};
+    size_t used = 0;
+    while (code == ERROR_NONE && piece.kind != FASTA_END) {
+        code = fasta_next(fasta, &piece);
+        if (code == ERROR_NONE && piece.kind != FASTA_END && used + (size_t)piece.length + 3 < room)
+            used += (size_t)snprintf(text + used, room - used, piece.kind == FASTA_NAME ? ">%.*s " : "%.*s",
+                                     (int)piece.length, piece.text);
+    }
+    text[used] = '\0';
+    fasta_destroy(fasta);
+    source_close(source);
+    return code;
+}
+
+static void test_fasta(void)
+{
+    static const char text[] = ">one first record\r\nACGT\r\n\r\nacgtNN\r\n>two\n\n>three\tx\nAC GT\nTT";
+    static const char wanted[] = ">one ACGTacgtNN>two >three ACGTTT";
+    char got[256];
+    const char *plain = stores_path("a.fa"), *packed = stores_path("a.fa.gz"), *framed = stores_path("a.fa.zst");
+    write_file(plain, "wb", text, strlen(text));
+    CHECK(read_all(plain, got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, wanted);
+
+    /* members and frames may end anywhere, here in the middle of a line; an empty member as BGZF ends with */
+    size_t half = 35;
+    for (int part = 0; part < 3; part++) {
+        const char *from = part == 0 ? text : text + half;
+        size_t bytes = part == 0 ? half : part == 1 ? strlen(text) - half : 0;
+        gzFile member = gzopen(packed, part == 0 ? "wb" : "ab");
+        gzwrite(member, from, (unsigned)bytes);
+        gzclose(member);
+        char frame[256];
+        size_t size = ZSTD_compress(frame, sizeof frame, from, bytes, 3);
+        write_file(framed, part == 0 ? "wb" : "ab", frame, size);
+    }
+    CHECK(read_all(packed, got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, wanted);
+    CHECK(read_all(framed, got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, wanted);
+
+    struct stat status;
+    stat(framed, &status);
+    CHECK(truncate(framed, status.st_size - 14) == 0); /* the empty frame and a little of the one before */
+    CHECK_USER(read_all(framed, got, sizeof got), "truncated");
+    stat(packed, &status);
+    CHECK(truncate(packed, status.st_size - 5) == 0);
+    CHECK_USER(read_all(packed, got, sizeof got), "truncated");
+    write_file(packed, "ab", "garbage behind it", 17);
+    CHECK_USER(read_all(packed, got, sizeof got), "a.fa.gz");
+
+    write_file(plain, "wb", "ACGT\n", 5);
+    CHECK_USER(read_all(plain, got, sizeof got), "a.fa:1: not FASTA");
+    write_file(plain, "wb", ">x\nAC\nA\0C\n", 10);
+    CHECK_USER(read_all(plain, got, sizeof got), "a.fa:3: byte 0x00");
+    write_file(plain, "wb", ">x\nAC\nA\x89G\n", 10);
+    CHECK_USER(read_all(plain, got, sizeof got), "a.fa:3: byte 0x89");
+    write_file(plain, "wb", "\n\n", 2);
+    CHECK_USER(read_all(plain, got, sizeof got), "no FASTA record");
+    CHECK_USER(read_all(stores_path("absent.fa"), got, sizeof got), "absent.fa: cannot open");
+    CHECK_USER(read_all(stores_folder, got, sizeof got), "is a folder");
+}
+
+static void test_prepare(void)
+{
+    const char *input = stores_path("p.fa"), *output = stores_path("p.h5");
+    static const char text[] = ">a x\nACGTN\nacgt\n>empty\n>b\nTTT\n";
+    write_file(input, "wb", text, strlen(text));
+    int before = files_in_folder();
+    CHECK(prepare(output, NULL, input) == ERROR_NONE);
+    CHECK(files_in_folder() == before + 1);
+    struct store *store;
+    CHECK(store_open(&store, output) == ERROR_NONE);
+    CHECK(store->sequences == 2 && store->token_count == 12 && store->vocabulary == 256 && store->token_bytes == 1);
+    CHECK(store_offset(store, 1) == 9 && store_offset(store, 2) == 12);
+    CHECK(memcmp(store->tokens, "ACGTNacgtTTT", 12) == 0);
+    int64_t cursor = 0, length;
+    const char *name = store_next_name(store, &cursor, &length);
+    CHECK(length == 1 && name[0] == 'a');
+    name = store_next_name(store, &cursor, &length);
+    CHECK(length == 1 && name[0] == 'b');
+    CHECK(store_next_name(store, &cursor, &length) == NULL);
+    uint64_t checksum = store->checksum;
+    store_close(store);
+
+    /* the checksum is of content: another file with the same records has it, an edit has not */
+    static const char same[] = ">a\nACGTNacgt\n>b\nTT\nT\n", other[] = ">a\nACGTNacgt\n>c\nTTT\n";
+    write_file(input, "wb", same, strlen(same));
+    CHECK(prepare(output, NULL, input) == ERROR_NONE && store_open(&store, output) == ERROR_NONE);
+    CHECK(store->checksum == checksum);
+    store_close(store);
+    write_file(input, "wb", other, strlen(other));
+    CHECK(prepare(output, NULL, input) == ERROR_NONE && store_open(&store, output) == ERROR_NONE);
+    CHECK(store->checksum != checksum);
+    store_close(store);
+
+    /* failures leave the old store alone and nothing else behind */
+    before = files_in_folder();
+    write_file(input, "wb", ">a\nAC\x01GT\n", 9);
+    CHECK_USER(prepare(output, NULL, input), "p.fa:2: byte 0x01");
+    write_file(input, "wb", ">a\n>b\n", 6);
+    CHECK_USER(prepare(output, NULL, input), "no record has a sequence");
+    CHECK_USER(prepare(input, NULL, input), "is an input and the output");
+    CHECK_USER(prepare(output, NULL, stores_path("absent.fa")), "cannot open");
+    struct prepare_settings unknown = {.tokenizer = "words", .output = output, .inputs = &input, .input_count = 1};
+    CHECK_USER(prepare_run(&unknown), "--tokenizer words");
+    CHECK(prepare(stores_path("absent/x.h5"), NULL, input) == ERROR_ENVIRONMENT);
+    error_clear();
+    CHECK(files_in_folder() == before);
+    CHECK(store_open(&store, output) == ERROR_NONE);
+    store_close(store);
+}
+
+static void test_store_refusals(void)
+{
+    const char *path = stores_path("bad.h5");
+    struct store *store;
+    CHECK_USER(store_open(&store, stores_path("absent.h5")), "cannot open");
+    write_file(path, "wb", ">a\nACGT\n", 8);
+    CHECK_USER(store_open(&store, path), "no HDF5 file");
+    H5Fclose(H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+    CHECK_USER(store_open(&store, path), "cistron_store");
+    char *sequences[STORES_PERIODIC];
+    stores_periodic(sequences);
+    stores_write(path, sequences, STORES_PERIODIC);
+    stores_free(sequences, STORES_PERIODIC);
+    CHECK(store_open(&store, path) == ERROR_NONE);
+    store_close(store);
+    struct stat status;
+    stat(path, &status);
+    CHECK(truncate(path, status.st_size - 8) == 0);
+    CHECK_USER(store_open(&store, path), "truncated");
+    CHECK(truncate(path, 3000) == 0);
+    CHECK_USER(store_open(&store, path), "truncated");
+}
+
+/* Random bases, so that stretches of records can be told apart. */
+static char *random_bases(uint64_t stream, int64_t length)
+{
+    struct random_key key = {7, RANDOM_TEST, stream};
+    char *text = memory_grow(NULL, length + 1);
+    for (int64_t i = 0; i < length; i++)
+        text[i] = "ACGT"[random_bits(&key, (uint64_t)i) >> 62];
+    text[length] = '\0';
+    return text;
+}
+
+/* Every piece of a part, found in its record by its name; marks covered bases and counts tokens. */
+static int64_t cover(const char *path, char *const *records, char **covered)
+{
+    struct store *store;
+    if (store_open(&store, path) != ERROR_NONE)
+        error_fatal("%s", error_message());
+    int64_t cursor = 0, length, wrong = 0, tokens = store->token_count;
+    for (int64_t i = 0; i < store->sequences; i++) {
+        const char *name = store_next_name(store, &cursor, &length);
+        int record;
+        long long first = 1, last = 0;
+        int fields = sscanf(name, "r%d:%lld-%lld", &record, &first, &last);
+        int64_t begin = store_offset(store, i), count = store_offset(store, i + 1) - begin;
+        if (fields == 1)
+            last = (long long)strlen(records[record]);
+        wrong += last - first + 1 != count;
+        wrong += memcmp(store->tokens + begin, records[record] + first - 1, (size_t)count) != 0;
+        for (int64_t t = 0; t < count; t++)
+            wrong += covered[record][first - 1 + t]++ != 0;
+        /* cuts lie at blocks' borders */
+        wrong += fields == 3 && (first - 1) % SPLIT_BLOCK != 0;
+    }
+    CHECK(wrong == 0);
+    store_close(store);
+    return tokens;
+}
+
+static void test_split(void)
+{
+    enum { RECORDS = 4 };
+    static const int64_t lengths[RECORDS] = {2345678, 30000, 1000001, 77};
+    char *records[RECORDS], *covered[RECORDS];
+    const char *input = stores_path("split.fa"), *output = stores_path("split.h5");
+    int64_t total = 0;
+    FILE *file = fopen(input, "w");
+    for (int i = 0; i < RECORDS; i++) {
+        records[i] = random_bases((uint64_t)i, lengths[i]);
+        covered[i] = memory_allocate(lengths[i]);
+        fprintf(file, ">r%d\n%s\n", i, records[i]);
+        total += lengths[i];
+    }
+    fclose(file);
+    CHECK(prepare(output, "train:0.85,valid:0.1,test:0.05", input) == ERROR_NONE);
+    int64_t train = cover(stores_path("split.train.h5"), records, covered);
+    int64_t valid = cover(stores_path("split.valid.h5"), records, covered);
+    int64_t test = cover(stores_path("split.test.h5"), records, covered);
+    CHECK(train + valid + test == total);
+    int64_t missed = 0;
+    for (int i = 0; i < RECORDS; i++)
+        for (int64_t t = 0; t < lengths[i]; t++)
+            missed += covered[i][t] == 0;
+    CHECK(missed == 0);
+    /* reached, and overshot by less than the largest block, which is the whole record of 30 kb */
+    CHECK((double)valid >= 0.1 * (double)total && (double)valid < 0.1 * (double)total + 30000);
+    CHECK((double)test >= 0.05 * (double)total && (double)test < 0.05 * (double)total + 30000);
+    /* blocks that stay together are one sequence: far fewer than blocks */
+    struct store *store;
+    CHECK(store_open(&store, stores_path("split.train.h5")) == ERROR_NONE);
+    CHECK(store->sequences < 60);
+    uint64_t checksum = store->checksum;
+    store_close(store);
+    CHECK(prepare(output, "train:0.85,valid:0.1,test:0.05", input) == ERROR_NONE);
+    CHECK(store_open(&store, stores_path("split.train.h5")) == ERROR_NONE && store->checksum == checksum);
+    store_close(store);
+
+    int before = files_in_folder();
+    write_file(input, "wb", ">r\nACGT\n", 8);
+    CHECK_USER(prepare(output, "train:0.9,valid:0.1", input), "would be empty");
+    CHECK_USER(prepare(output, "train:0.9,valid:0.2", input), "sum to 1.1");
+    CHECK_USER(prepare(output, "train:0.9;valid:0.1", input), "write name:fraction");
+    CHECK_USER(prepare(output, "train,valid", input), "write name:fraction");
+    CHECK_USER(prepare(output, "a:0.5,a:0.5", input), "two parts are named a");
+    CHECK_USER(prepare(output, "a/b:0.5,c:0.5", input), "letters");
+    CHECK_USER(prepare(output, "train:1.5,valid:-0.5", input), "write name:fraction");
+    CHECK(files_in_folder() == before);
+    for (int i = 0; i < RECORDS; i++) {
+        free(records[i]);
+        memory_free(covered[i]);
+    }
+}
+
+/* All windows of one sequence follow the rule by which they are counted. */
+static void check_walk(const struct windows *windows, const struct windows_layout *layout)
+{
+    int64_t hint = 0, tokens = 0, sequence = -1, end = 0, wrong = 0;
+    for (int64_t w = 0; w < windows->header.windows; w++) {
+        int64_t far = w * 7 % (windows->store->sequences + 1); /* a wrong hint must not matter */
+        struct window window = windows_locate(windows, w, &hint), again = windows_locate(windows, w, &far);
+        wrong += window.start != again.start || window.length != again.length || window.sequence != again.sequence;
+        int64_t begin = store_offset(windows->store, window.sequence);
+        int64_t stop = store_offset(windows->store, window.sequence + 1);
+        tokens += window_length(&window);
+        wrong += window_length(&window) > layout->window || window.start + window.length > stop;
+        bool first = window.sequence != sequence, last = window.start + window.length == stop && window.has_eos;
+        wrong += first && window.start != begin;
+        wrong += first && end != (sequence < 0 ? 0 : store_offset(windows->store, sequence + 1));
+        wrong += !first && window.start != end - layout->overlap && layout->overlap <= window.length;
+        wrong += window.has_bos != (first || !layout->per_sequence);
+        wrong += !layout->per_sequence && !window.has_eos;
+        wrong += !last && window_length(&window) != layout->window;
+        sequence = window.sequence;
+        end = window.start + window.length;
+    }
+    CHECK(wrong == 0);
+    CHECK(tokens == windows->header.tokens);
+}
+
+static void test_windows(void)
+{
+    static const int64_t golden[][4] = {{3000, 1000, 800, 12}, {10000, 1000, 800, 47}, {10000, 1000, 500, 20},
+                                        {50000, 8192, 200, 7}, {8, 7, 4, 4},           {400, 1000, 200, 1},
+                                        {0, 1000, 200, 0}};
+    for (size_t i = 0; i < sizeof golden / sizeof *golden; i++) {
+        struct windows_layout layout = {golden[i][1], golden[i][2], false};
+        CHECK(windows_count(&layout, golden[i][0]) == golden[i][3]);
+    }
+    CHECK(windows_tokens(&(struct windows_layout){1000, 200, false}, 400) == 402);
+
+    struct comm *world = comm_self();
+    const char *path = stores_path("periodic.h5");
+    char *sequences[STORES_PERIODIC + 3];
+    stores_periodic(sequences);
+    stores_write(path, sequences, STORES_PERIODIC);
+    struct store *store;
+    struct windows *windows;
+    CHECK(store_open(&store, path) == ERROR_NONE);
+    struct windows_layout layout = {256, 200, false};
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
+    static const int64_t each[STORES_PERIODIC] = {19, 30, 41, 52, 89};
+    for (int i = 0; i < STORES_PERIODIC; i++)
+        CHECK((int64_t)(windows->first[i + 1] - windows->first[i]) == each[i]);
+    CHECK(windows->header.windows == 231 && windows->header.tokens == 59062);
+    windows_close(windows);
+    layout = (struct windows_layout){1024, 200, false};
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
+    CHECK(windows->header.windows == 17 && windows->header.tokens == 15834 && windows->map != NULL);
+    windows_close(windows);
+
+    /* a side file that is of another store, cut or foreign is made anew */
+    const char *side = stores_path("periodic.h5.windows-1024-200-each");
+    struct stat made, again;
+    CHECK(stat(side, &made) == 0);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && stat(side, &again) == 0);
+    CHECK(made.st_ino == again.st_ino && made.st_mtim.tv_nsec == again.st_mtim.tv_nsec);
+    windows_close(windows);
+    CHECK(truncate(side, 90) == 0);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->header.windows == 17);
+    windows_close(windows);
+    store_close(store);
+    /* a new store with sequences of 0 tokens and of 1 */
+    sequences[5] = memory_string("");
+    sequences[6] = memory_string("A");
+    sequences[7] = memory_string("");
+    stores_write(path, sequences, STORES_PERIODIC + 3);
+    CHECK(store_open(&store, path) == ERROR_NONE);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->header.windows == 18);
+    CHECK(windows->map != NULL);
+    windows_close(windows);
+    static const int64_t shapes[][2] = {{4, 0}, {4, 1}, {7, 4}, {16, 0}, {61, 13}, {1202, 0}, {6000, 5000}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int per_sequence = 0; per_sequence < 2; per_sequence++) {
+            layout = (struct windows_layout){shapes[i][0], shapes[i][1], per_sequence != 0};
+            CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
+            check_walk(windows, &layout);
+            windows_close(windows);
+        }
+    /* where the side file cannot be had, here because a folder has its name, a table in memory serves */
+    layout = (struct windows_layout){1000, 300, false};
+    CHECK(mkdir(stores_path("periodic.h5.windows-1000-300-each"), 0700) == 0);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->table != NULL);
+    check_walk(windows, &layout);
+    windows_close(windows);
+    store_close(store);
+    stores_free(sequences, STORES_PERIODIC + 3);
+    comm_destroy(world);
+}
+
+static void test_shuffle(void)
+{
+    static const int64_t counts[] = {1, 2, 3, 4, 5, 7, 8, 13, 64, 97, 127, 128, 129, 1000, 4096, 10007, 65536, 65537};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        int64_t count = counts[i], repeated = 0, fixed = 0, moved = 0;
+        for (int64_t epoch = 0; epoch < 3; epoch++) {
+            char *seen = memory_allocate(count);
+            struct shuffle shuffle = shuffle_create(count, 11, epoch), next = shuffle_create(count, 11, epoch + 1);
+            for (int64_t k = 0; k < count; k++) {
+                int64_t at = shuffle_at(&shuffle, k);
+                repeated += at < 0 || at >= count || seen[at]++ != 0;
+                fixed += at == k;
+                moved += at != shuffle_at(&next, k);
+            }
+            memory_free(seen);
+        }
+        CHECK(repeated == 0);
+        if (count >= 64) {
+            CHECK(moved > 3 * count * 9 / 10); /* epochs differ nearly everywhere */
+            CHECK(fixed < 30);                 /* about 1 expected in each epoch */
+        }
+    }
+    /* beyond 32 bits it still lands inside and comes back nowhere twice in a sample */
+    struct shuffle large = shuffle_create((int64_t)1 << 40, 1, 0);
+    int64_t low = 0;
+    for (int64_t k = 0; k < 1000; k++)
+        low += shuffle_at(&large, k) < (int64_t)1 << 39;
+    CHECK(low > 400 && low < 600);
+    /* places 0 and 1 are uniform over epochs and independent: chi square of 10 and of 90 cells, bounds at p = 1e-6 */
+    enum { N = 10, EPOCHS = 9000 };
+    double pairs[N * N] = {0}, single[N] = {0}, chi_single = 0, chi_pairs = 0;
+    for (int64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        struct shuffle shuffle = shuffle_create(N, 3, epoch);
+        int64_t a = shuffle_at(&shuffle, 0), b = shuffle_at(&shuffle, 1);
+        single[a]++;
+        pairs[a * N + b]++;
+    }
+    for (int a = 0; a < N; a++) {
+        chi_single += pow(single[a] - EPOCHS / N, 2) / (EPOCHS / N);
+        for (int b = 0; b < N; b++)
+            chi_pairs += a == b ? 0 : pow(pairs[a * N + b] - EPOCHS / 90, 2) / (EPOCHS / 90);
+    }
+    printf("shuffle: chi square %.1f of 9, %.1f of 89 degrees of freedom\n", chi_single, chi_pairs);
+    CHECK(chi_single < 45);
+    CHECK(chi_pairs < 165);
+}
+
+/* The count model in its plainest form: for each base, count its context in the training text by search. */
+static double naive(char *const *train, int trains, char *const *valid, int valids, int order, int64_t *bases)
+{
+    double nats = 0;
+    *bases = 0;
+    for (int v = 0; v < valids; v++)
+        for (int64_t at = 0; valid[v][at] != '\0'; at++) {
+            if (tokenizer_base(valid[v][at]) < 0)
+                continue;
+            int k = 0;
+            while (k < order && at - k - 1 >= 0 && tokenizer_base(valid[v][at - k - 1]) >= 0)
+                k++;
+            double n[4] = {1, 1, 1, 1};
+            for (int s = 0; s < trains; s++)
+                for (int64_t t = k; t < (int64_t)strlen(train[s]); t++) {
+                    bool equal = tokenizer_base(train[s][t]) >= 0;
+                    for (int j = 1; j <= k && equal; j++)
+                        equal = tokenizer_base(train[s][t - j]) == tokenizer_base(valid[v][at - j]);
+                    if (equal)
+                        n[tokenizer_base(train[s][t])]++;
+                }
+            nats -= log(n[tokenizer_base(valid[v][at])] / (n[0] + n[1] + n[2] + n[3]));
+            ++*bases;
+        }
+    return nats / (double)*bases;
+}
+
+static void test_baseline(void)
+{
+    char *train[] = {memory_string("ACGTNacgtAAACCCGGGTTTACGATCGAT"), memory_string("TTTTACGT"), memory_string("A")};
+    char *valid[] = {memory_string("ACGATNNTGCaaac"), memory_string("GG")};
+    const char *fit = stores_path("fit.h5"), *held = stores_path("held.h5");
+    stores_write(fit, train, 3);
+    stores_write(held, valid, 2);
+    for (int order = 0; order <= 4; order++) {
+        double nats;
+        int64_t bases, wanted_bases;
+        double wanted = naive(train, 3, valid, 2, order, &wanted_bases);
+        CHECK(baseline_evaluate(fit, held, order, &nats, &bases) == ERROR_NONE);
+        CHECK_NEAR(nats, wanted, 1e-12, 0);
+        CHECK(bases == wanted_bases);
+    }
+    double nats;
+    int64_t bases;
+    CHECK_USER(baseline_evaluate(fit, held, 13, &nats, &bases), "order");
+    CHECK_USER(baseline_evaluate(fit, stores_path("absent.h5"), 3, &nats, &bases), "cannot open");
+    stores_free(train, 3);
+    stores_free(valid, 2);
+}
+
+/* Files of ../shared/data, where it is at hand. */
+static void test_shared(void)
+{
+    const char *shared = getenv("CISTRON_SHARED");
+    char path[512];
+    snprintf(path, sizeof path, "%s/data/metagenomics.fasta", shared != NULL ? shared : "../shared");
+    if (access(path, R_OK) != 0) {
+        printf("%s is not at hand: its part is skipped\n", path);
+        return;
+    }
+    struct store *store;
+    CHECK(prepare(stores_path("m.h5"), NULL, path) == ERROR_NONE);
+    CHECK(store_open(&store, stores_path("m.h5")) == ERROR_NONE);
+    int64_t valid = 0;
+    for (int64_t i = 0; i < store->token_count; i++)
+        valid += i % 8192 != 0 && tokenizer_base(store->tokens[i]) >= 0;
+    CHECK(store->sequences == 100 && store->token_count == 819200 && valid == 819087);
+    store_close(store);
+    snprintf(path, sizeof path, "%s/data/test_genomic_sequences.fasta", shared != NULL ? shared : "../shared");
+    CHECK(prepare(stores_path("g.h5"), NULL, path) == ERROR_NONE);
+    CHECK(store_open(&store, stores_path("g.h5")) == ERROR_NONE);
+    char *sequences[STORES_PERIODIC];
+    stores_periodic(sequences);
+    CHECK(store->sequences == STORES_PERIODIC);
+    for (int64_t i = 0; i < STORES_PERIODIC; i++)
+        CHECK(memcmp(store->tokens + store_offset(store, i), sequences[i], strlen(sequences[i])) == 0);
+    stores_free(sequences, STORES_PERIODIC);
+    store_close(store);
+}
+
+int main(void)
+{
+    stores_begin();
+    test_tokenizer();
+    test_fasta();
+    test_prepare();
+    test_store_refusals();
+    test_split();
+    test_windows();
+    test_shuffle();
+    test_baseline();
+    test_shared();
+    stores_end();
+    return check_end();
+}

@@ -1,0 +1,74 @@
+#!/bin/bash
+# The order of src's folders, on the include graph: a folder includes only folders before it, executors (cpu, plan) know
+# base and core alone, only main picks the cpu executor, and only comm/mpi.c and main.c see <mpi.h>. Every source is in
+# the makefile's list, so that a release holds it.
+set -u
+root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
+
+# check_tree SRC: one line for each include that breaks the order; nothing when all is well.
+check_tree()
+{
+    (cd "$1" && find . -name '*.[ch]' | sed 's|^\./||' | sort | xargs grep -nE '^[[:space:]]*#[[:space:]]*include' /dev/null) |
+        awk '
+        BEGIN {
+            count = split("base deck core cpu plan comm data model step io train main", names, " ")
+            for (i = 1; i <= count; i++)
+                order[names[i]] = i
+        }
+        function folder(path) { return path ~ /\// ? substr(path, 1, index(path, "/") - 1) : "main" }
+        {
+            split($0, part, ":")
+            file = part[1]
+            from = folder(file)
+            where = "src/" file ":" part[2] ": "
+            if (!(from in order)) {
+                print where "folder " from " has no place in the order"
+                next
+            }
+            if ($0 ~ /<mpi\.h>/ && file != "comm/mpi.c" && file != "main.c")
+                print where "<mpi.h> belongs to comm/mpi.c and main.c alone"
+            if (!match($0, /"[^"]*"/))
+                next
+            path = substr($0, RSTART + 1, RLENGTH - 2)
+            to = folder(path)
+            if (path ~ /\.\./ || path !~ /\// && from != "main")
+                print where "\"" path "\" is not relative to src"
+            else if (!(to in order))
+                print where "\"" path "\" is in no folder of src"
+            else if (order[to] > order[from])
+                print where from " comes before " to
+            else if ((from == "cpu" || from == "plan") && to != from && to != "base" && to != "core")
+                print where "an executor knows base and core alone, not " to
+            else if (to == "cpu" && from != "cpu" && from != "main")
+                print where "only main picks the cpu executor"
+        }'
+}
+
+# The check itself first: planted faults must be found, and nothing else.
+planted=$(mktemp -d)
+trap 'rm -rf "$planted"' EXIT
+mkdir -p "$planted"/{base,core,cpu,comm,model,odd}
+echo '#include "core/op.h"' >"$planted/base/a.c"
+echo '#include "comm/comm.h"' >"$planted/cpu/a.c"
+echo '#include "cpu/cpu.h"' >"$planted/model/a.c"
+echo '#  include <mpi.h>' >"$planted/comm/comm.c"
+echo '#include "../core/op.h"' >"$planted/model/b.h"
+echo '#include "op.h"' >"$planted/core/b.c"
+echo '#include "base/log.h"' >"$planted/odd/a.c"
+printf '%s\n' '#include <mpi.h>' '#include "cpu/cpu.h"' '#include "model/b.h"' >"$planted/main.c"
+echo '#include <mpi.h>' >"$planted/comm/mpi.c"
+found=$(check_tree "$planted" | wc -l)
+if [ "$found" -ne 7 ]; then
+    echo "7 planted faults, $found found:"
+    check_tree "$planted"
+    exit 1
+fi
+
+faults=$(check_tree "$root/src"
+    cd "$root" && find src -name '*.[ch]' | sort |
+        grep -vxF -f <(tr -s '[:space:]' '\n' <src/Makefile.am | grep .) | sed 's/$/ is not in src\/Makefile.am/')
+if [ -n "$faults" ]; then
+    echo "$faults"
+    exit 1
+fi
+echo "include graph in order"

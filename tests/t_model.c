@@ -1,0 +1,233 @@
+/* Presets, init rules, rotary frequencies, learning-rate rules. */
+#include "check.h"
+
+#include "base/error.h"
+#include "model/model.h"
+#include "step/learning_rate.h"
+
+#include <stdlib.h>
+
+/* Every preset: the published count, the formula and the sum over declared parameters agree. */
+static void test_presets(void)
+{
+    int presets = 0;
+    for (const struct model_preset *p; (p = model_preset_at(presets)) != NULL; presets++) {
+        struct deck deck;
+        deck_defaults(&deck);
+        snprintf(deck.model.preset, sizeof deck.model.preset, "%s", p->name);
+        struct model_settings settings;
+        CHECK(model_settings_from_deck(&settings, &deck, 0) == ERROR_NONE);
+        if (!CHECK(model_parameter_count(&settings) == p->parameters))
+            fprintf(stderr, "    %s: %lld, published %lld\n", p->name, (long long)model_parameter_count(&settings),
+                    (long long)p->parameters);
+        struct model model;
+        model_create(&model, &settings, 16, 16);
+        int64_t declared = 0;
+        for (int u = 0; u < model.unit_count; u++)
+            for (int i = 0; i < model.units[u].parameter_count; i++)
+                declared += model.units[u].parameters[i].rows * model.units[u].parameters[i].cols;
+        CHECK(declared == p->parameters);
+        model_destroy(&model);
+    }
+    CHECK(presets >= 12);
+}
+
+/* A preset with what the deck changes, and mistakes. */
+static void test_settings(void)
+{
+    struct deck deck;
+    struct model_settings s;
+    deck_defaults(&deck);
+    strcpy(deck.model.preset, "llama32_1b");
+    deck.model.layers = 2;
+    deck.model.hidden = 384;
+    deck.model.ffn = 1536;
+    deck.model.heads = deck.model.kv_heads = 6;
+    CHECK(model_settings_from_deck(&s, &deck, 0) == ERROR_NONE);
+    CHECK(model_parameter_count(&s) == 53970816 && s.head_dim == 64 && s.tied && s.rope.factor == 32);
+    deck.model.spike_no_more = deck.model.scaled_init = true;
+    CHECK(model_settings_from_deck(&s, &deck, 0) == ERROR_NONE);
+    CHECK(!s.tied && s.embedding_std == 1 && !s.decay_embedding);
+    CHECK_NEAR(s.output_std, 0.02 / 2, 1e-12, 0);
+    CHECK(s.init_std == 0.02 && s.decay_matrices && !s.decay_vectors);
+
+    const struct {
+        int64_t layers, hidden, ffn, heads, kv_heads;
+        const char *preset, *says;
+    } wrong[] = {{0, 64, 64, 4, 4, "", "model.layers"},
+                 {2, 64, 64, 4, 3, "", "model.kv_heads"},
+                 {2, 66, 64, 4, 4, "", "model.head_dim"},
+                 {2, 60, 64, 4, 4, "", "model.head_dim"},
+                 {2, 64, 64, 4, 4, "llama", "llama32_1b"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        deck_defaults(&deck);
+        strcpy(deck.model.preset, wrong[i].preset);
+        deck.model.layers = wrong[i].layers;
+        deck.model.hidden = wrong[i].hidden;
+        deck.model.ffn = wrong[i].ffn;
+        deck.model.heads = wrong[i].heads;
+        deck.model.kv_heads = wrong[i].kv_heads;
+        CHECK(model_settings_from_deck(&s, &deck, 256) == ERROR_USER);
+        CHECK(strstr(error_message(), wrong[i].says) != NULL);
+        error_clear();
+    }
+    deck_defaults(&deck);
+    deck.model.layers = 1;
+    deck.model.hidden = deck.model.ffn = 64;
+    deck.model.heads = 4;
+    CHECK(model_settings_from_deck(&s, &deck, 256) == ERROR_NONE && s.vocabulary == 256 && s.kv_heads == 4);
+    deck.model.vocabulary = 100;
+    CHECK(model_settings_from_deck(&s, &deck, 256) == ERROR_USER);
+    error_clear();
+}
+
+/* Means and deviations of initial weights by the recipes' rules: 4 layers, hidden 64 (opengenome2 test_train). */
+static void measure(const struct model *model, const char *suffix, double *mean, double *deviation)
+{
+    double sum = 0, squares = 0, count = 0;
+    for (int u = 0; u < model->unit_count; u++) {
+        for (int i = 0; i < model->units[u].parameter_count; i++) {
+            const struct parameter *p = &model->units[u].parameters[i];
+            size_t length = strlen(p->name), tail = strlen(suffix);
+            if (length < tail || strcmp(p->name + length - tail, suffix) != 0)
+                continue;
+            for (int64_t e = 0; e < p->rows * p->cols; e++) {
+                double value = parameter_initial_value(p, 42, e);
+                sum += value;
+                squares += value * value;
+                count++;
+            }
+        }
+    }
+    *mean = sum / count;
+    *deviation = sqrt(squares / count - *mean * *mean);
+}
+
+static void test_init(void)
+{
+    for (int special = 0; special <= 1; special++) {
+        struct deck deck;
+        struct model_settings s;
+        deck_defaults(&deck);
+        deck.model.layers = 4;
+        deck.model.hidden = 64;
+        deck.model.ffn = 128;
+        deck.model.heads = 4;
+        deck.model.spike_no_more = deck.model.scaled_init = special;
+        CHECK(model_settings_from_deck(&s, &deck, 256) == ERROR_NONE);
+        struct model model;
+        model_create(&model, &s, 16, 16);
+        const struct {
+            const char *suffix;
+            double plain, special;
+        } expected[] = {{"q_proj.weight", 0.02, 0.02},
+                        {"gate_proj.weight", 0.02, 0.02},
+                        {"o_proj.weight", 0.02, 0.0070710678},
+                        {"down_proj.weight", 0.02, 0.0070710678},
+                        {"lm_head.weight", 0.02, 0.02},
+                        {"embed_tokens.weight", 0.02, 1.0},
+                        {"layernorm.weight", 0, 0}};
+        for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+            double mean, deviation, wanted = special ? expected[i].special : expected[i].plain;
+            measure(&model, expected[i].suffix, &mean, &deviation);
+            CHECK_NEAR(deviation, wanted, 0.03, 1e-12); /* at least 16384 elements: 5 sigma are 2.8 % */
+            CHECK_NEAR(mean, wanted == 0 ? 1 : 0, 0, 5 * wanted / 128 + 1e-12);
+        }
+        model_destroy(&model);
+    }
+}
+
+/* Frequencies of Llama 3.2 1B (specification of the recipes, 1.1). */
+static void test_rope(void)
+{
+    const struct rope_settings rope = {500000, 32, 1, 4, 8192};
+    const struct {
+        int i;
+        double frequency;
+    } golden[] = {{0, 1},
+                  {1, 0.66360124},
+                  {8, 0.037606031},
+                  {12, 0.0072926647},
+                  {13, 0.0048394213},
+                  {14, 0.003211446},
+                  {15, 0.0012905479},
+                  {16, 4.295568e-4},
+                  {17, 9.7082878e-5},
+                  {18, 1.9461638e-5},
+                  {31, 9.4183067e-8}};
+    for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++)
+        CHECK_NEAR(rope_frequency(&rope, 64, golden[i].i), golden[i].frequency, 1e-6, 0);
+}
+
+static struct deck schedule_deck(int kind, int rule, double lr, int64_t warmup, int64_t decay, double ratio)
+{
+    struct deck deck;
+    deck_defaults(&deck);
+    deck.schedule.kind = kind;
+    deck.schedule.rule = rule;
+    deck.optimizer.lr = lr;
+    deck.schedule.warmup = warmup;
+    deck.schedule.decay = decay;
+    deck.schedule.min_ratio = ratio;
+    deck.train.steps = warmup + decay;
+    return deck;
+}
+
+struct rate_golden {
+    int64_t update;
+    double rate;
+};
+
+static void check_rates(const struct deck *deck, const struct rate_golden *golden, size_t count)
+{
+    struct deck other = *deck;
+    other.schedule.rule = deck->schedule.rule == DECK_RULE_RECIPE ? DECK_RULE_MEGATRON : DECK_RULE_RECIPE;
+    for (size_t i = 0; i < count; i++) {
+        CHECK_NEAR(learning_rate_at(deck, golden[i].update), golden[i].rate, 1e-6, 0);
+        /* the other rule is another rate, but on plateaus */
+        if (golden[i].update + 1 < deck->schedule.warmup + deck->schedule.decay)
+            CHECK(fabs(learning_rate_at(&other, golden[i].update) - golden[i].rate) > 1e-6 * golden[i].rate);
+    }
+}
+
+static void test_learning_rate(void)
+{
+    /* lingua 1B: the recipe's logged figures, at the scheduler steps that they belong to */
+    struct deck lingua = schedule_deck(DECK_SCHEDULE_COSINE, DECK_RULE_RECIPE, 3e-3, 5000, 55000, 1e-6);
+    const struct rate_golden cosine[] = {
+        {0, 0}, {1, 6e-7}, {3878, 2.3268e-3}, {16369, 2.6946743e-3}, {31386, 1.5953843e-3}, {56762, 2.5585943e-5}};
+    check_rates(&lingua, cosine, sizeof cosine / sizeof cosine[0]);
+    struct deck megatron = schedule_deck(DECK_SCHEDULE_COSINE, DECK_RULE_MEGATRON, 3e-3, 5000, 55000, 1e-6);
+    const struct rate_golden shifted[] = {{0, 6e-7}, {1, 1.2e-6}, {4999, 3e-3}, {3877, 2.3268e-3}};
+    check_rates(&megatron, shifted, sizeof shifted / sizeof shifted[0]);
+    /* at s = w both rules are still within the peak's flat top, so the exact values are compared */
+    CHECK(learning_rate_at(&lingua, 5000) == 3e-3 && learning_rate_at(&megatron, 5000) < 3e-3);
+
+    struct deck og2 = schedule_deck(DECK_SCHEDULE_COSINE, DECK_RULE_RECIPE, 3e-5, 2500, 179814, 0.02);
+    CHECK_NEAR(learning_rate_at(&og2, 1), 1.2e-8, 1e-9, 0);
+    CHECK_NEAR(learning_rate_at(&og2, 2500), 3e-5, 1e-12, 0);
+    CHECK_NEAR(learning_rate_at(&og2, 92407), 1.53e-5, 1e-4, 0);
+    CHECK_NEAR(learning_rate_at(&og2, 182313), 6.0e-7, 1e-6, 0);
+    CHECK_NEAR(learning_rate_at(&og2, 500000), 6.0e-7, 1e-12, 0);
+
+    /* ESM-2: decay ends at int(0.9 * 500000) */
+    struct deck esm = schedule_deck(DECK_SCHEDULE_LINEAR, DECK_RULE_RECIPE, 4e-4, 2000, 448000, 0.1);
+    const struct rate_golden linear[] = {{1000, 2e-4}, {2000, 4e-4}, {226000, 2.2e-4}, {450000, 4e-5}, {490000, 4e-5}};
+    check_rates(&esm, linear, 1);
+    for (size_t i = 0; i < sizeof linear / sizeof linear[0]; i++)
+        CHECK_NEAR(learning_rate_at(&esm, linear[i].update), linear[i].rate, 1e-12, 0);
+    CHECK(learning_rate_at(&esm, 0) == 0);
+
+    struct deck constant = schedule_deck(DECK_SCHEDULE_CONSTANT, DECK_RULE_RECIPE, 1e-3, 0, 0, 0.1);
+    CHECK(learning_rate_at(&constant, 0) == 1e-3 && learning_rate_at(&constant, 1000000) == 1e-3);
+}
+
+int main(void)
+{
+    test_presets();
+    test_settings();
+    test_init();
+    test_rope();
+    test_learning_rate();
+    return check_end();
+}

@@ -1,0 +1,159 @@
+#!/bin/bash
+# cistron prepare as a user meets it: exit codes, standard input, compressed files, a split that h5py reads, flat
+# memory, and nothing left behind by a run that fails or is interrupted.
+set -u
+cistron=${CISTRON:-$PWD/cistron}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+failures=0
+count=0
+
+# check WHAT COMMAND...: the command must succeed.
+check()
+{
+    local what=$1
+    shift
+    count=$((count + 1))
+    if ! "$@"; then
+        echo "failed: $what"
+        failures=$((failures + 1))
+    fi
+}
+
+# refuse WORDS ARGUMENTS...: prepare must end with code 2, say WORDS and leave no file of its own.
+refuse()
+{
+    local words=$1 before after code
+    shift
+    before=$(ls -A)
+    "$cistron" prepare "$@" >out.log 2>err.log
+    code=$?
+    rm -f out.log
+    check "code 2 for: $*" test $code -eq 2
+    check "\"$words\" for: $*, got: $(cat err.log)" grep -qF -- "$words" err.log
+    rm -f err.log
+    after=$(ls -A)
+    check "nothing left by: $*" test "$before" = "$after"
+}
+
+# bases NAME LENGTH SEED: a FASTA record of random bases.
+bases()
+{
+    awk -v name="$1" -v length_="$2" -v seed="$3" 'BEGIN {
+        srand(seed)
+        print ">" name " made for a test"
+        for (i = 0; i < length_; i += 100) {
+            line = ""
+            for (k = 0; k < 100 && i + k < length_; k++)
+                line = line substr("ACGT", 1 + int(4 * rand()), 1)
+            print line
+        }
+    }'
+}
+
+checksum() { sed -n 's/.*checksum //p' "$1"; }
+
+bases one 1500000 1 >one.fa
+bases two 3000 2 >two.fa
+
+"$cistron" prepare --tokenizer nucleotide -o plain.h5 one.fa two.fa >plain.log 2>plain.err
+check "prepare ends with 0" test $? -eq 0
+check "no progress bar where standard error is a file" test ! -s plain.err
+check "counts are printed" grep -q '1503000 bases .* in 2 sequences' plain.log
+gzip -c one.fa >both.gz
+gzip -c two.fa >>both.gz
+"$cistron" prepare --tokenizer nucleotide -o gz.h5 both.gz >gz.log
+check "two gzip members are the two files" test "$(checksum gz.log)" = "$(checksum plain.log)"
+cat one.fa two.fa | "$cistron" prepare --tokenizer nucleotide -o stdin.h5 - >stdin.log
+check "standard input" test "$(checksum stdin.log)" = "$(checksum plain.log)"
+if command -v zstd >/dev/null; then
+    zstd -q -c one.fa >both.zst
+    zstd -q -c two.fa >>both.zst
+    "$cistron" prepare --tokenizer nucleotide -o zst.h5 both.zst >zst.log
+    check "two zstd frames are the two files" test "$(checksum zst.log)" = "$(checksum plain.log)"
+fi
+
+"$cistron" prepare --tokenizer nucleotide --split train:0.95,valid:0.05 -o s.h5 one.fa two.fa >split.log
+check "split ends with 0" test $? -eq 0
+check "split writes two files and no third" test -e s.train.h5 -a -e s.valid.h5 -a ! -e s.h5
+
+python=/usr/bin/python3
+[ -x $python ] && $python -c 'import h5py' 2>/dev/null || python=
+if [ -n "$python" ]; then
+    check "h5py reads the stores" $python - <<'END'
+import h5py
+
+records, name = {}, None
+for path in ("one.fa", "two.fa"):
+    for line in open(path):
+        if line[0] == ">":
+            name = line[1:].split()[0]
+            records[name] = []
+        else:
+            records[name].append(line.strip())
+records = {name: "".join(lines) for name, lines in records.items()}
+
+def pieces(path):
+    with h5py.File(path, "r") as f:
+        assert f.attrs["tokenizer"] == b"nucleotide" and f.attrs["vocabulary"] == 256
+        tokens = bytes(f["tokens"][:]).decode()
+        names = bytes(f["names"][:]).decode().splitlines()
+        offsets = f["offsets"][:]
+        assert f.attrs["sequences"] == len(names) == len(offsets) - 1
+        assert f.attrs["token_count"] == len(tokens) == offsets[-1]
+        assert [s.split(" ", 1)[1] for s in f["sources"].asstr()[:]] == ["one.fa", "two.fa"]
+        assert f["tokens"].chunks is None
+        return [(n, tokens[a:b]) for n, a, b in zip(names, offsets, offsets[1:])]
+
+assert dict(pieces("plain.h5")) == records
+seen = {name: bytearray(len(text)) for name, text in records.items()}
+for part in ("train", "valid"):
+    for name, text in pieces(f"s.{part}.h5"):
+        record, _, span = name.partition(":")
+        first, last = map(int, span.split("-")) if span else (1, len(records[record]))
+        assert records[record][first - 1 : last] == text
+        for t in range(first - 1, last):
+            seen[record][t] += 1
+assert all(set(marks) == {1} for marks in seen.values())
+END
+else
+    echo "h5py is not at hand: its part is skipped"
+fi
+
+head -c 100000 both.gz >cut.gz
+refuse "cut.gz" --tokenizer nucleotide -o x.h5 cut.gz
+refuse "truncated" --tokenizer nucleotide -o x.h5 cut.gz
+refuse "plain.h5:1" --tokenizer nucleotide -o x.h5 plain.h5
+refuse "absent.fa" --tokenizer nucleotide -o x.h5 two.fa absent.fa
+refuse "is an input and the output" --tokenizer nucleotide -o one.fa one.fa
+refuse "would be empty" --tokenizer nucleotide --split train:0.5,valid:0.5 -o x.h5 two.fa
+refuse "sum to 0.9" --tokenizer nucleotide --split train:0.5,valid:0.4 -o x.h5 one.fa
+refuse "there is: nucleotide" --tokenizer protein -o x.h5 two.fa
+
+# A run that reads a pipe is stopped in the middle, after 120 MB: memory is flat, and neither signal leaves a file.
+for signal in HUP TERM KILL; do
+    mkdir "stop$signal"
+    mkfifo "pipe$signal"
+    "$cistron" prepare --tokenizer nucleotide -o "stop$signal/x.h5" "pipe$signal" >/dev/null 2>&1 &
+    pid=$!
+    exec 3>"pipe$signal"
+    for _ in 1 2 3 4 5 6 7 8; do
+        cat one.fa one.fa one.fa one.fa one.fa one.fa one.fa one.fa one.fa one.fa >&3
+    done
+    peak=$(awk '/^VmHWM/ { print $2 }' "/proc/$pid/status")
+    check "memory is flat: $peak kB after 120 MB" test "${peak:-999999}" -lt 100000
+    kill -$signal $pid
+    wait $pid 2>/dev/null
+    check "nothing left after SIG$signal" test -z "$(ls -A "stop$signal")"
+    exec 3>&-
+done
+
+# Speed, for the record: a plain file in the page cache.
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    cat one.fa one.fa one.fa one.fa one.fa
+done >large.fa
+"$cistron" prepare --tokenizer nucleotide --split train:0.95,valid:0.05 -o large.h5 large.fa | tail -1
+
+echo "$count checks, $failures failed"
+[ $failures -eq 0 ]

@@ -1,0 +1,92 @@
+#!/bin/bash
+# Whole runs: the same deck twice is bit-identical; a restart equals the run that never stopped, bit for bit on the same
+# ranks and closely on others; all rank counts agree; what a run leaves behind.
+. "$abs_top_srcdir/tests/lib.sh"
+small_deck || exit 1
+
+# twice the same
+ranks 2 train "$work/deck.cfg" checkpoint.every=4
+check "a run ends with 0" codes_are 0 2
+cp -r "$work/run" "$work/first"
+rm -r "$work/run"
+ranks 2 train "$work/deck.cfg" checkpoint.every=4
+check "the second run ends with 0" codes_are 0 2
+losses "$work/first" >"$work/first.losses"
+losses "$work/run" >"$work/again.losses"
+check "12 losses" test "$(wc -l <"$work/first.losses")" -eq 12
+check "the same deck twice: the same losses" cmp "$work/first.losses" "$work/again.losses"
+check "and the same digest" test "$(digest "$work/first" 12)" = "$(digest "$work/run" 12)"
+check "a digest is there" test -n "$(digest "$work/first" 12)"
+for file in step_00000004.h5 step_00000008.h5 step_00000012.h5 final_model.h5 deck.cfg log.jsonl; do
+    check "$file" test -f "$work/first/$file"
+done
+check "validation is logged" test "$(grep -c '"event":"validation"' "$work/first/log.jsonl")" -eq 2
+check "the effective deck parses" "$CISTRON" train --help >/dev/null
+
+# another seed is another run
+ranks 2 train "$work/deck.cfg" train.seed=43 output.folder="$work/seed"
+losses "$work/seed" >"$work/seed.losses"
+check "another seed: other losses" test "$(cmp "$work/first.losses" "$work/seed.losses" 2>&1)"
+
+# restart on the same ranks: stopped after 5 steps, and again after 9, in mid-epoch
+restart="$work/restart"
+ranks 2 train "$work/deck.cfg" output.folder="$restart" train.steps=5
+ranks 2 train "$work/deck.cfg" output.folder="$restart" train.steps=9
+check "it says where it goes on" says "step_00000005.h5 at step 5"
+ranks 2 train "$work/deck.cfg" output.folder="$restart"
+losses "$restart" >"$work/restart.losses"
+check "restarted: the same losses bit for bit" cmp "$work/first.losses" "$work/restart.losses"
+check "restarted: the same digest" test "$(digest "$work/first" 12)" = "$(digest "$restart" 12)"
+ranks 2 train "$work/deck.cfg" output.folder="$restart"
+check "a finished run is left alone" says "finished"
+
+# other rank counts, from the start and from a checkpoint of 4 ranks
+for n in 1 3 4; do
+    ranks $n train "$work/deck.cfg" output.folder="$work/n$n" checkpoint.every=6
+    check "$n ranks end with 0" codes_are 0 $n
+    losses "$work/n$n" >"$work/n.losses"
+    check "$n ranks: the losses of 2" close_losses "$work/n.losses" "$work/first.losses" 1e-6
+done
+for n in 1 2 3; do
+    cp -r "$work/n4" "$work/from4"
+    rm "$work/from4/step_00000012.h5"*
+    ranks $n train "$work/deck.cfg" output.folder="$work/from4"
+    check "from 4 ranks to $n: ends with 0" codes_are 0 $n
+    losses "$work/from4" >"$work/n.losses"
+    check "from 4 ranks to $n: the losses go on" close_losses "$work/n.losses" "$work/first.losses" 1e-6
+    rm -r "$work/from4"
+done
+
+# without mpirun; and from a named checkpoint into another folder
+"$CISTRON" train "$work/deck.cfg" output.folder="$work/alone" train.resume="$work/first/step_00000008.h5" >"$work/out" 2>&1
+check "without mpirun" test $? -eq 0
+losses "$work/alone" >"$work/n.losses"
+check "from a named checkpoint: steps 9 to 12" close_losses "$work/n.losses" <(tail -n 4 "$work/first.losses") 1e-6
+
+# bf16 learns too, and restarts bit for bit
+ranks 2 train "$work/deck.cfg" precision.compute=bf16 output.folder="$work/bf16"
+ranks 2 train "$work/deck.cfg" precision.compute=bf16 output.folder="$work/bf16b" train.steps=7
+ranks 2 train "$work/deck.cfg" precision.compute=bf16 output.folder="$work/bf16b"
+losses "$work/bf16" >"$work/bf16.losses"
+losses "$work/bf16b" >"$work/bf16b.losses"
+check "bf16 restarts bit for bit" cmp "$work/bf16.losses" "$work/bf16b.losses"
+check "bf16 is near fp32" close_losses "$work/bf16.losses" "$work/first.losses" 1e-2
+
+# keep-last-n
+ranks 2 train "$work/deck.cfg" checkpoint.every=1 checkpoint.keep=2 output.folder="$work/keep"
+check "two checkpoints are kept" test "$(ls "$work/keep" | grep -c '^step_.*h5$')" -eq 2
+check "the newest two" test -f "$work/keep/step_00000011.h5" -a -f "$work/keep/step_00000012.h5"
+check "with their side files alone" test "$(ls "$work/keep" | grep -c 'xxh3$')" -eq 3
+
+# what others read
+"$CISTRON" inspect "$work/first" >"$work/out" 2>&1
+check "inspect a run folder" says "model.layers.1.mlp.down_proj.weight"
+"$CISTRON" inspect "$work/g.train.h5" >"$work/out" 2>&1
+check "inspect a store" says "nucleotide"
+if /usr/bin/python3 -c 'import h5py' 2>/dev/null; then
+    check "h5py reads a checkpoint" /usr/bin/python3 "$abs_top_srcdir/tests/interop/read_checkpoint.py" \
+        "$work/first/step_00000012.h5" >/dev/null
+    check "h5py reads the final model" /usr/bin/python3 "$abs_top_srcdir/tests/interop/read_checkpoint.py" --final \
+        "$work/first/final_model.h5" >/dev/null
+fi
+finish

@@ -1,0 +1,442 @@
+/* A seam is real when it has a second user. Each case runs a step through the second user of a seam and through the
+ * plain one; results must be bit-identical. */
+#include "check.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "cpu/cpu.h"
+#include "model/block.h"
+#include "plan/lifetime.h"
+#include "plan/plan.h"
+#include "plan/race.h"
+#include "plan/record.h"
+#include "ref/reference.h"
+#include "ref/toy.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MICRO_BATCHES = 4, STEPS = 3 };
+
+static struct batch batches[MICRO_BATCHES];
+
+/* A few steps; the state after them. */
+static char *run_steps(struct toy *toy, int slots, bool split, int64_t *bytes)
+{
+    struct schedule schedule = schedule_create(MICRO_BATCHES, slots, split);
+    for (int s = 0; s < STEPS; s++)
+        engine_step(&toy->engine, &schedule, batches, 1e-2);
+    schedule_destroy(&schedule);
+    return toy_state(toy, bytes);
+}
+
+static char *plain_state(struct executor *executor, struct toy_options options, int64_t *bytes)
+{
+    struct toy toy;
+    options.executor = executor;
+    options.slots = 1;
+    options.split_backward = false;
+    toy_create(&toy, &options);
+    char *state = run_steps(&toy, 1, false, bytes);
+    toy_destroy(&toy);
+    return state;
+}
+
+static bool same(const char *a, int64_t a_bytes, const char *b, int64_t b_bytes)
+{
+    return a_bytes == b_bytes && memcmp(a, b, (size_t)a_bytes) == 0;
+}
+
+/* -- Store: weights and gradients are NaN outside acquire / release and open / close, in two buffers in turn ---------
+ */
+
+struct nan_store {
+    struct store store, *inner;
+    struct executor *executor;
+    struct stream stream;
+    enum dtype compute;
+    char *weights[2], *gradients[2]; /* [buffer]; by storage one behind the other */
+    int64_t capacity;                /* elements of one storage */
+    int turn, gradient_turn;
+    int gradient_buffer[16]; /* [unit] */
+    struct unit *open_units[2];
+    char *open_weights[2];
+    int depth; /* a tied head has two units acquired at once */
+};
+
+static struct tensor nan_view(char *base, int64_t capacity, int storage, int64_t count, enum dtype dtype)
+{
+    return tensor_vector(base + storage * capacity * dtype_size(dtype), dtype, count);
+}
+
+static void nan_fill(struct nan_store *n, char *base, enum dtype dtype)
+{
+    LAUNCH(&n->stream, FILL, fill, .x = tensor_vector(base, dtype, n->capacity * STORAGE_COUNT), .value = NAN);
+}
+
+static void nan_prefetch(struct store *store, struct unit *unit)
+{
+    struct nan_store *n = store->self;
+    n->inner->class->prefetch(n->inner, unit);
+}
+
+static void nan_acquire(struct store *store, struct unit *unit, struct stream *stream)
+{
+    struct nan_store *n = store->self;
+    n->inner->class->acquire(n->inner, unit, stream);
+    char *buffer = n->weights[n->turn++ % 2];
+    n->open_units[n->depth] = unit;
+    n->open_weights[n->depth++] = buffer;
+    for (int s = 0; s < STORAGE_COUNT; s++) {
+        if (unit->elements[s] == 0)
+            continue;
+        struct tensor to = nan_view(buffer, n->capacity, s, unit->elements[s], n->compute);
+        LAUNCH(stream, COPY, copy, .from = tensor_vector(unit->weight_base[s], n->compute, unit->elements[s]),
+               .to = to);
+        unit->weight_base[s] = to.data;
+    }
+}
+
+static void nan_release(struct store *store, struct unit *unit, struct stream *stream)
+{
+    struct nan_store *n = store->self;
+    for (int i = 0; i < n->depth; i++) {
+        if (n->open_units[i] == unit) {
+            nan_fill(n, n->open_weights[i], n->compute);
+            n->open_units[i] = n->open_units[n->depth - 1];
+            n->open_weights[i] = n->open_weights[n->depth - 1];
+            n->depth--;
+            break;
+        }
+    }
+    n->inner->class->release(n->inner, unit, stream);
+}
+
+static void nan_open(struct store *store, struct unit *unit, struct stream *stream, bool fresh)
+{
+    struct nan_store *n = store->self;
+    n->inner->class->gradients_open(n->inner, unit, stream, fresh);
+    int which = n->gradient_buffer[unit->index] = n->gradient_turn++ % 2;
+    for (int s = 0; s < STORAGE_COUNT; s++) {
+        if (unit->elements[s] == 0)
+            continue;
+        struct tensor to = nan_view(n->gradients[which], n->capacity, s, unit->elements[s], DTYPE_F32);
+        if (!fresh)
+            LAUNCH(stream, COPY, copy, .from = tensor_vector(unit->gradient_base[s], DTYPE_F32, unit->elements[s]),
+                   .to = to);
+        else /* padding between parameters is written by nobody, and must stay as the plain store's: zero */
+            LAUNCH(stream, FILL, fill, .x = to, .value = 0);
+        unit->gradient_base[s] = to.data;
+    }
+}
+
+static void nan_close(struct store *store, struct unit *unit, struct stream *stream, bool last)
+{
+    struct nan_store *n = store->self;
+    for (int s = 0; s < STORAGE_COUNT; s++) {
+        if (unit->elements[s] == 0)
+            continue;
+        struct shard shard = n->inner->class->shard(n->inner, unit, (enum storage)s);
+        LAUNCH(stream, COPY, copy, .from = tensor_vector(unit->gradient_base[s], DTYPE_F32, unit->elements[s]),
+               .to = shard.gradient);
+    }
+    nan_fill(n, n->gradients[n->gradient_buffer[unit->index]], DTYPE_F32);
+    n->inner->class->gradients_close(n->inner, unit, stream, last);
+}
+
+static void nan_step_end(struct store *store, struct stream *stream)
+{
+    struct nan_store *n = store->self;
+    n->inner->class->step_end(n->inner, stream);
+}
+
+static struct shard nan_shard(struct store *store, struct unit *unit, enum storage storage)
+{
+    struct nan_store *n = store->self;
+    return n->inner->class->shard(n->inner, unit, storage);
+}
+
+static void nan_destroy(struct store *store)
+{
+    struct nan_store *n = store->self;
+    n->inner->class->destroy(n->inner);
+    for (int i = 0; i < 2; i++) {
+        memory_free(n->weights[i]);
+        memory_free(n->gradients[i]);
+    }
+}
+
+static const struct store_class nan_class = {"nan",     nan_prefetch, nan_acquire, nan_release, nan_open,
+                                             nan_close, nan_step_end, nan_shard,   nan_destroy};
+
+static void test_store(struct executor *executor, bool tied, enum dtype compute)
+{
+    struct toy_options options = toy_options(executor);
+    options.settings = toy_settings(tied);
+    options.compute = compute;
+    int64_t plain_bytes, bytes;
+    char *plain = plain_state(executor, options, &plain_bytes);
+    struct toy toy;
+    toy_create(&toy, &options);
+    struct nan_store n = {.store = {&nan_class, &n}, .inner = toy.engine.store, .executor = executor};
+    n.stream = (struct stream){executor, STREAM_COMPUTE, NULL};
+    n.compute = compute;
+    for (int u = 0; u < toy.model.unit_count; u++)
+        for (int s = 0; s < STORAGE_COUNT; s++)
+            if (toy.model.units[u].elements[s] > n.capacity)
+                n.capacity = toy.model.units[u].elements[s];
+    for (int i = 0; i < 2; i++) {
+        n.weights[i] = memory_allocate(n.capacity * STORAGE_COUNT * 4);
+        n.gradients[i] = memory_allocate(n.capacity * STORAGE_COUNT * 4);
+        nan_fill(&n, n.weights[i], compute);
+        nan_fill(&n, n.gradients[i], DTYPE_F32);
+    }
+    toy.engine.store = &n.store;
+    char *state = run_steps(&toy, 1, false, &bytes);
+    CHECK(same(plain, plain_bytes, state, bytes));
+    free(state);
+    free(plain);
+    toy_destroy(&toy);
+}
+
+/* -- Schedules: two slots, backward in two halves -------------------------------------------------------------------
+ */
+
+static void test_schedules(struct executor *executor, bool tied, enum deck_recompute recompute)
+{
+    struct toy_options options = toy_options(executor);
+    options.settings = toy_settings(tied);
+    options.recompute = recompute;
+    int64_t plain_bytes, bytes;
+    char *plain = plain_state(executor, options, &plain_bytes);
+    for (int slots = 1; slots <= 3; slots++) {
+        for (int split = 0; split <= 1; split++) {
+            struct toy toy;
+            options.slots = slots;
+            options.split_backward = split;
+            toy_create(&toy, &options);
+            char *state = run_steps(&toy, slots, split, &bytes);
+            CHECK(same(plain, plain_bytes, state, bytes));
+            free(state);
+            toy_destroy(&toy);
+        }
+    }
+    free(plain);
+}
+
+/* -- Record: replay in random orders, each wait needed ----------------------------------------------------------- */
+
+/* A second rank with the same data: sums are doubles. Makes a step use both streams without MPI. */
+static void twin_all_reduce(struct group *group, struct stream *stream, const struct all_reduce_args *args)
+{
+    (void)group, (void)stream;
+    for (int64_t i = 0; i < args->x.cols; i++) {
+        if (args->x.dtype == DTYPE_F64)
+            ((double *)args->x.data)[i] *= 2;
+        else
+            ((float *)args->x.data)[i] *= 2;
+    }
+}
+
+static const struct group_class twin_class = {"twin", twin_all_reduce, NULL, NULL, NULL};
+
+static void test_record(struct executor *executor, bool tied)
+{
+    struct group twin = {"data", 0, 2, &twin_class, NULL};
+    struct executor *record = record_executor_create(executor);
+    struct toy_options options = toy_options(record);
+    options.settings = toy_settings(tied);
+    options.group = &twin;
+    options.slots = 2;
+    options.recompute = DECK_RECOMPUTE_NORMS;
+    struct toy toy;
+    toy_create(&toy, &options);
+    struct schedule schedule = schedule_create(MICRO_BATCHES, 2, false);
+    engine_step(&toy.engine, &schedule, batches, 1e-2); /* not from zero moments */
+    int64_t bytes, after_bytes;
+    char *before = toy_state(&toy, &bytes);
+    record_clear(record);
+    engine_step(&toy.engine, &schedule, batches, 1e-2);
+    char *eager = toy_state(&toy, &bytes);
+    CHECK(!same(before, bytes, eager, bytes));
+
+    for (int order = 0; order < 20; order++) {
+        toy_restore(&toy, before);
+        record_replay(record, order == 0 ? RECORD_AS_ISSUED : RECORD_RANDOM, (uint64_t)order, -1);
+        char *after = toy_state(&toy, &after_bytes);
+        CHECK(same(eager, bytes, after, after_bytes));
+        free(after);
+    }
+    const struct plan_log *log = record_executor_log(record);
+    struct race races[4];
+    int64_t found = race_check(log, -1, races, 4);
+    CHECK(found == 0);
+    for (int64_t i = 0; i < (found < 4 ? found : 4); i++) {
+        char *text = race_describe(&races[i]);
+        fprintf(stderr, "    %s\n", text);
+        free(text);
+    }
+    int waits = 0;
+    for (int64_t e = 0; e < log->count; e++) {
+        if (log->entries[e].kind != PLAN_WAIT)
+            continue;
+        waits++;
+        CHECK(race_check(log, e, races, 4) > 0);
+    }
+    CHECK(waits == toy.model.unit_count + 1);
+    printf("record: %lld entries, %d waits, each needed\n", (long long)log->count, waits);
+    free(before);
+    free(eager);
+    schedule_destroy(&schedule);
+    toy_destroy(&toy);
+    record->class->destroy(record);
+}
+
+/* -- Operands: one linear in emulated e4m3 through the unchanged unit code ---------------------------------------- */
+
+static char *e4m3_gradients(struct executor *executor, bool quantised, enum deck_recompute recompute, int64_t *bytes)
+{
+    static enum precision table[3 * LINEAR_COUNT];
+    for (int i = 0; i < 3 * LINEAR_COUNT; i++)
+        table[i] = PRECISION_COMPUTE;
+    struct toy_options options = toy_options(executor);
+    options.recompute = recompute;
+    struct toy toy;
+    if (quantised)
+        table[1 * LINEAR_COUNT + BLOCK_GATE_UP] = PRECISION_E4M3;
+    options.settings.precision = table;
+    toy_create(&toy, &options);
+    struct schedule schedule = schedule_create(MICRO_BATCHES, 1, false);
+    engine_gradients(&toy.engine, &schedule, batches);
+    char *gradients = toy_gradients(&toy, bytes);
+    schedule_destroy(&schedule);
+    toy_destroy(&toy);
+    return gradients;
+}
+
+static double float_distance(const char *a, const char *b, int64_t bytes)
+{
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < bytes / (int64_t)sizeof(float); i++) {
+        float x = ((const float *)a)[i], y = ((const float *)b)[i];
+        difference += ((double)x - y) * ((double)x - y);
+        norm += (double)y * y;
+    }
+    return sqrt(difference / norm);
+}
+
+static void test_operands(struct executor *cpu, struct executor *reference)
+{
+    int64_t bytes, others;
+    char *plain = e4m3_gradients(cpu, false, DECK_RECOMPUTE_NONE, &bytes);
+    char *own = e4m3_gradients(cpu, true, DECK_RECOMPUTE_NONE, &others);
+    char *dropped = e4m3_gradients(cpu, true, DECK_RECOMPUTE_GATE_UP, &others);
+    char *oracle = e4m3_gradients(reference, true, DECK_RECOMPUTE_NONE, &others);
+    double to_oracle = float_distance(own, oracle, bytes), to_plain = float_distance(own, plain, bytes);
+    printf("operands: e4m3 against its oracle %.2e, against fp32 %.2e\n", to_oracle, to_plain);
+    /* An element that lies within fp32's rounding (2^-23 relative) of the middle between two e4m3 values may round the
+     * other way: one in 2^19 by chance, and then by 2^-4 of itself. e4m3 itself moves gradients by percents. */
+    CHECK(to_oracle < 1e-3);
+    CHECK(to_plain > 5e-3);
+    CHECK(memcmp(own, dropped, (size_t)bytes) == 0);
+    free(plain);
+    free(own);
+    free(dropped);
+    free(oracle);
+}
+
+/* -- Plan: what it says is what ops touch ------------------------------------------------------------------------ */
+
+static void test_plan(struct executor *cpu, struct toy_options options)
+{
+    struct executor *plan = plan_executor_create(cpu);
+    struct toy toy;
+    options.executor = plan;
+    toy_create(&toy, &options);
+    struct schedule schedule = schedule_create(MICRO_BATCHES, options.slots, options.split_backward);
+    engine_step(&toy.engine, &schedule, batches, 1e-2);
+    engine_evaluate(&toy.engine, batches, 1);
+    const struct budget *budget = &toy.engine.budget;
+    struct lifetime_block *blocks = memory_allocate((int64_t)sizeof *blocks * budget->count);
+    for (int i = 0; i < budget->count; i++)
+        blocks[i] = (struct lifetime_block){budget->blocks[i].address, budget->blocks[i].bytes,
+                                            (int)budget->blocks[i].category};
+    int64_t touched[BUDGET_CATEGORIES] = {0};
+    lifetime_high_water(plan_executor_log(plan), blocks, budget->count, touched, BUDGET_CATEGORIES);
+    int64_t in_category[BUDGET_CATEGORIES] = {0};
+    for (int i = 0; i < budget->count; i++)
+        in_category[budget->blocks[i].category]++;
+    for (int c = 0; c < BUDGET_WORKSPACE; c++) {
+        /* each block may end in padding to 256 bytes */
+        int64_t padding = in_category[c] * LIFETIME_ALIGNMENT;
+        if (!CHECK(touched[c] <= budget->bytes[c] && touched[c] > budget->bytes[c] - padding))
+            fprintf(stderr, "    %s: %lld planned, %lld touched\n", budget_category_name((enum budget_category)c),
+                    (long long)budget->bytes[c], (long long)touched[c]);
+    }
+    memory_free(blocks);
+    schedule_destroy(&schedule);
+    toy_destroy(&toy);
+    plan->class->destroy(plan);
+}
+
+/* Peak resident memory of a process that makes an engine and steps, less its value before, against the plan's total. */
+static void test_resident(void)
+{
+    int channel[2];
+    CHECK(pipe(channel) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct executor *cpu = cpu_executor_create(2);
+        struct toy_options options = toy_options(cpu);
+        options.settings.layers = 6;
+        options.settings.hidden = 512;
+        options.settings.ffn = 1376;
+        options.settings.heads = options.settings.kv_heads = 8;
+        options.settings.head_dim = 64;
+        options.row_tokens = 512;
+        struct batch batch;
+        toy_batch(&batch, options.rows, options.row_tokens, 5);
+        struct toy toy;
+        int64_t before = memory_resident_now();
+        toy_create(&toy, &options);
+        struct schedule schedule = schedule_create(1, 1, false);
+        engine_step(&toy.engine, &schedule, &batch, 1e-3);
+        double numbers[2] = {(double)(memory_resident_peak() - before), (double)budget_total(&toy.engine.budget)};
+        ssize_t written = write(channel[1], numbers, sizeof numbers);
+        _exit(written == (ssize_t)sizeof numbers ? 0 : 1);
+    }
+    double numbers[2] = {0, 0};
+    CHECK(read(channel[0], numbers, sizeof numbers) == (ssize_t)sizeof numbers);
+    waitpid(child, NULL, 0);
+    printf("plan: %.1f MiB planned, %.1f MiB resident\n", numbers[1] / 1048576, numbers[0] / 1048576);
+    CHECK(fabs(numbers[0] - numbers[1]) <= 0.05 * numbers[1] + 32e6);
+}
+
+int main(void)
+{
+    test_resident(); /* first: the child must not inherit a grown heap, nor a forked OpenMP pool */
+    for (int m = 0; m < MICRO_BATCHES; m++)
+        toy_batch(&batches[m], 2, 48, (uint64_t)m);
+    struct executor *cpu = cpu_executor_create(2), *reference = reference_executor_create();
+    for (int tied = 0; tied <= 1; tied++) {
+        test_store(cpu, tied, DTYPE_F32);
+        test_store(cpu, tied, DTYPE_BF16);
+        test_schedules(cpu, tied, DECK_RECOMPUTE_NONE);
+        test_schedules(cpu, tied, DECK_RECOMPUTE_FULL);
+        test_record(cpu, tied);
+    }
+    test_operands(cpu, reference);
+    for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++) {
+        struct toy_options options = toy_options(NULL);
+        options.recompute = (enum deck_recompute)policy;
+        options.slots = 1 + policy % 3;
+        options.settings.tied = policy % 2;
+        options.compute = policy % 2 ? DTYPE_BF16 : DTYPE_F32;
+        options.head_tokens = 20;
+        test_plan(cpu, options);
+    }
+    cpu->class->destroy(cpu);
+    reference->class->destroy(reference);
+    return check_end();
+}
