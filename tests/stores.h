@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/store_writer.h"
+#include "data/token_store_writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,22 +48,22 @@ static inline void stores_write(const char *path, char *const *sequences, int64_
         tokens += (int64_t)strlen(sequences[i]);
         names += snprintf(name, sizeof name, "s%lld", (long long)i) + 1;
     }
-    struct store_writer *writer;
+    struct token_store_writer *writer;
     uint64_t checksum;
-    int code = store_writer_create(&writer, path, tokenizer_find("nucleotide"), count, tokens, names);
+    int code = token_store_writer_create(&writer, path, tokenizer_find("nucleotide"), count, tokens, names);
     for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
         snprintf(name, sizeof name, "s%lld", (long long)i);
-        code = store_writer_append(writer, sequences[i], (int64_t)strlen(sequences[i]));
+        code = token_store_writer_append(writer, sequences[i], (int64_t)strlen(sequences[i]));
         if (code == ERROR_NONE)
-            code = store_writer_end(writer, name);
+            code = token_store_writer_end(writer, name);
     }
     if (code == ERROR_NONE)
-        code = store_writer_finish(writer, NULL, 0, &checksum);
+        code = token_store_writer_finish(writer, NULL, 0, &checksum);
     if (code == ERROR_NONE)
-        code = store_writer_commit(writer);
+        code = token_store_writer_commit(writer);
     if (code != ERROR_NONE)
         error_fatal("%s", error_message());
-    store_writer_destroy(writer);
+    token_store_writer_destroy(writer);
 }
 
 enum { STORES_PERIODIC = 5 };

@@ -7,7 +7,7 @@
 #include "data/shuffle.h"
 #include "data/source.h"
 #include "data/split.h"
-#include "data/store.h"
+#include "data/token_store.h"
 #include "data/windows.h"
 #include "stores.h"
 
@@ -156,30 +156,30 @@ static void test_prepare(void)
     int before = files_in_folder();
     CHECK(prepare(output, NULL, input) == ERROR_NONE);
     CHECK(files_in_folder() == before + 1);
-    struct store *store;
-    CHECK(store_open(&store, output) == ERROR_NONE);
+    struct token_store *store;
+    CHECK(token_store_open(&store, output) == ERROR_NONE);
     CHECK(store->sequences == 2 && store->token_count == 12 && store->vocabulary == 256 && store->token_bytes == 1);
-    CHECK(store_offset(store, 1) == 9 && store_offset(store, 2) == 12);
+    CHECK(token_store_offset(store, 1) == 9 && token_store_offset(store, 2) == 12);
     CHECK(memcmp(store->tokens, "ACGTNacgtTTT", 12) == 0);
     int64_t cursor = 0, length;
-    const char *name = store_next_name(store, &cursor, &length);
+    const char *name = token_store_next_name(store, &cursor, &length);
     CHECK(length == 1 && name[0] == 'a');
-    name = store_next_name(store, &cursor, &length);
+    name = token_store_next_name(store, &cursor, &length);
     CHECK(length == 1 && name[0] == 'b');
-    CHECK(store_next_name(store, &cursor, &length) == NULL);
+    CHECK(token_store_next_name(store, &cursor, &length) == NULL);
     uint64_t checksum = store->checksum;
-    store_close(store);
+    token_store_close(store);
 
     /* the checksum is of content: another file with the same records has it, an edit has not */
     static const char same[] = ">a\nACGTNacgt\n>b\nTT\nT\n", other[] = ">a\nACGTNacgt\n>c\nTTT\n";
     write_file(input, "wb", same, strlen(same));
-    CHECK(prepare(output, NULL, input) == ERROR_NONE && store_open(&store, output) == ERROR_NONE);
+    CHECK(prepare(output, NULL, input) == ERROR_NONE && token_store_open(&store, output) == ERROR_NONE);
     CHECK(store->checksum == checksum);
-    store_close(store);
+    token_store_close(store);
     write_file(input, "wb", other, strlen(other));
-    CHECK(prepare(output, NULL, input) == ERROR_NONE && store_open(&store, output) == ERROR_NONE);
+    CHECK(prepare(output, NULL, input) == ERROR_NONE && token_store_open(&store, output) == ERROR_NONE);
     CHECK(store->checksum != checksum);
-    store_close(store);
+    token_store_close(store);
 
     /* failures leave the old store alone and nothing else behind */
     before = files_in_folder();
@@ -194,31 +194,31 @@ static void test_prepare(void)
     CHECK(prepare(stores_path("absent/x.h5"), NULL, input) == ERROR_ENVIRONMENT);
     error_clear();
     CHECK(files_in_folder() == before);
-    CHECK(store_open(&store, output) == ERROR_NONE);
-    store_close(store);
+    CHECK(token_store_open(&store, output) == ERROR_NONE);
+    token_store_close(store);
 }
 
 static void test_store_refusals(void)
 {
     const char *path = stores_path("bad.h5");
-    struct store *store;
-    CHECK_USER(store_open(&store, stores_path("absent.h5")), "cannot open");
+    struct token_store *store;
+    CHECK_USER(token_store_open(&store, stores_path("absent.h5")), "cannot open");
     write_file(path, "wb", ">a\nACGT\n", 8);
-    CHECK_USER(store_open(&store, path), "no HDF5 file");
+    CHECK_USER(token_store_open(&store, path), "no HDF5 file");
     H5Fclose(H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
-    CHECK_USER(store_open(&store, path), "cistron_store");
+    CHECK_USER(token_store_open(&store, path), "cistron_store");
     char *sequences[STORES_PERIODIC];
     stores_periodic(sequences);
     stores_write(path, sequences, STORES_PERIODIC);
     stores_free(sequences, STORES_PERIODIC);
-    CHECK(store_open(&store, path) == ERROR_NONE);
-    store_close(store);
+    CHECK(token_store_open(&store, path) == ERROR_NONE);
+    token_store_close(store);
     struct stat status;
     stat(path, &status);
     CHECK(truncate(path, status.st_size - 8) == 0);
-    CHECK_USER(store_open(&store, path), "truncated");
+    CHECK_USER(token_store_open(&store, path), "truncated");
     CHECK(truncate(path, 3000) == 0);
-    CHECK_USER(store_open(&store, path), "truncated");
+    CHECK_USER(token_store_open(&store, path), "truncated");
 }
 
 /* Random bases, so that stretches of records can be told apart. */
@@ -235,16 +235,16 @@ static char *random_bases(uint64_t stream, int64_t length)
 /* Every piece of a part, found in its record by its name; marks covered bases and counts tokens. */
 static int64_t cover(const char *path, char *const *records, char **covered)
 {
-    struct store *store;
-    if (store_open(&store, path) != ERROR_NONE)
+    struct token_store *store;
+    if (token_store_open(&store, path) != ERROR_NONE)
         error_fatal("%s", error_message());
     int64_t cursor = 0, length, wrong = 0, tokens = store->token_count;
     for (int64_t i = 0; i < store->sequences; i++) {
-        const char *name = store_next_name(store, &cursor, &length);
+        const char *name = token_store_next_name(store, &cursor, &length);
         int record;
         long long first = 1, last = 0;
         int fields = sscanf(name, "r%d:%lld-%lld", &record, &first, &last);
-        int64_t begin = store_offset(store, i), count = store_offset(store, i + 1) - begin;
+        int64_t begin = token_store_offset(store, i), count = token_store_offset(store, i + 1) - begin;
         if (fields == 1)
             last = (long long)strlen(records[record]);
         wrong += last - first + 1 != count;
@@ -255,7 +255,7 @@ static int64_t cover(const char *path, char *const *records, char **covered)
         wrong += fields == 3 && (first - 1) % SPLIT_BLOCK != 0;
     }
     CHECK(wrong == 0);
-    store_close(store);
+    token_store_close(store);
     return tokens;
 }
 
@@ -288,14 +288,14 @@ static void test_split(void)
     CHECK((double)valid >= 0.1 * (double)total && (double)valid < 0.1 * (double)total + 30000);
     CHECK((double)test >= 0.05 * (double)total && (double)test < 0.05 * (double)total + 30000);
     /* blocks that stay together are one sequence: far fewer than blocks */
-    struct store *store;
-    CHECK(store_open(&store, stores_path("split.train.h5")) == ERROR_NONE);
+    struct token_store *store;
+    CHECK(token_store_open(&store, stores_path("split.train.h5")) == ERROR_NONE);
     CHECK(store->sequences < 60);
     uint64_t checksum = store->checksum;
-    store_close(store);
+    token_store_close(store);
     CHECK(prepare(output, "train:0.85,valid:0.1,test:0.05", input) == ERROR_NONE);
-    CHECK(store_open(&store, stores_path("split.train.h5")) == ERROR_NONE && store->checksum == checksum);
-    store_close(store);
+    CHECK(token_store_open(&store, stores_path("split.train.h5")) == ERROR_NONE && store->checksum == checksum);
+    token_store_close(store);
 
     int before = files_in_folder();
     write_file(input, "wb", ">r\nACGT\n", 8);
@@ -321,13 +321,13 @@ static void check_walk(const struct windows *windows, const struct windows_layou
         int64_t far = w * 7 % (windows->store->sequences + 1); /* a wrong hint must not matter */
         struct window window = windows_locate(windows, w, &hint), again = windows_locate(windows, w, &far);
         wrong += window.start != again.start || window.length != again.length || window.sequence != again.sequence;
-        int64_t begin = store_offset(windows->store, window.sequence);
-        int64_t stop = store_offset(windows->store, window.sequence + 1);
+        int64_t begin = token_store_offset(windows->store, window.sequence);
+        int64_t stop = token_store_offset(windows->store, window.sequence + 1);
         tokens += window_length(&window);
         wrong += window_length(&window) > layout->window || window.start + window.length > stop;
         bool first = window.sequence != sequence, last = window.start + window.length == stop && window.has_eos;
         wrong += first && window.start != begin;
-        wrong += first && end != (sequence < 0 ? 0 : store_offset(windows->store, sequence + 1));
+        wrong += first && end != (sequence < 0 ? 0 : token_store_offset(windows->store, sequence + 1));
         wrong += !first && window.start != end - layout->overlap && layout->overlap <= window.length;
         wrong += window.has_bos != (first || !layout->per_sequence);
         wrong += !layout->per_sequence && !window.has_eos;
@@ -355,9 +355,9 @@ static void test_windows(void)
     char *sequences[STORES_PERIODIC + 3];
     stores_periodic(sequences);
     stores_write(path, sequences, STORES_PERIODIC);
-    struct store *store;
+    struct token_store *store;
     struct windows *windows;
-    CHECK(store_open(&store, path) == ERROR_NONE);
+    CHECK(token_store_open(&store, path) == ERROR_NONE);
     struct windows_layout layout = {256, 200, false};
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
     static const int64_t each[STORES_PERIODIC] = {19, 30, 41, 52, 89};
@@ -380,13 +380,13 @@ static void test_windows(void)
     CHECK(truncate(side, 90) == 0);
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->header.windows == 17);
     windows_close(windows);
-    store_close(store);
+    token_store_close(store);
     /* a new store with sequences of 0 tokens and of 1 */
     sequences[5] = memory_string("");
     sequences[6] = memory_string("A");
     sequences[7] = memory_string("");
     stores_write(path, sequences, STORES_PERIODIC + 3);
-    CHECK(store_open(&store, path) == ERROR_NONE);
+    CHECK(token_store_open(&store, path) == ERROR_NONE);
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->header.windows == 18);
     CHECK(windows->map != NULL);
     windows_close(windows);
@@ -404,7 +404,7 @@ static void test_windows(void)
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->table != NULL);
     check_walk(windows, &layout);
     windows_close(windows);
-    store_close(store);
+    token_store_close(store);
     stores_free(sequences, STORES_PERIODIC + 3);
     comm_destroy(world);
 }
@@ -516,24 +516,24 @@ static void test_shared(void)
         printf("%s is not at hand: its part is skipped\n", path);
         return;
     }
-    struct store *store;
+    struct token_store *store;
     CHECK(prepare(stores_path("m.h5"), NULL, path) == ERROR_NONE);
-    CHECK(store_open(&store, stores_path("m.h5")) == ERROR_NONE);
+    CHECK(token_store_open(&store, stores_path("m.h5")) == ERROR_NONE);
     int64_t valid = 0;
     for (int64_t i = 0; i < store->token_count; i++)
         valid += i % 8192 != 0 && tokenizer_base(store->tokens[i]) >= 0;
     CHECK(store->sequences == 100 && store->token_count == 819200 && valid == 819087);
-    store_close(store);
+    token_store_close(store);
     snprintf(path, sizeof path, "%s/data/test_genomic_sequences.fasta", shared != NULL ? shared : "../shared");
     CHECK(prepare(stores_path("g.h5"), NULL, path) == ERROR_NONE);
-    CHECK(store_open(&store, stores_path("g.h5")) == ERROR_NONE);
+    CHECK(token_store_open(&store, stores_path("g.h5")) == ERROR_NONE);
     char *sequences[STORES_PERIODIC];
     stores_periodic(sequences);
     CHECK(store->sequences == STORES_PERIODIC);
     for (int64_t i = 0; i < STORES_PERIODIC; i++)
-        CHECK(memcmp(store->tokens + store_offset(store, i), sequences[i], strlen(sequences[i])) == 0);
+        CHECK(memcmp(store->tokens + token_store_offset(store, i), sequences[i], strlen(sequences[i])) == 0);
     stores_free(sequences, STORES_PERIODIC);
-    store_close(store);
+    token_store_close(store);
 }
 
 int main(void)

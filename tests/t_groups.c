@@ -1,4 +1,4 @@
-/* Collectives and splits on groups of 2 and 3 inside a world of 6. Run on 6 ranks. */
+/* Collectives, splits and the loader on groups of 2 and 3 inside a world of 6. Run on 6 ranks. */
 #include "check.h"
 
 #include "base/error.h"
@@ -6,6 +6,8 @@
 #include "comm/grid.h"
 #include "core/launch.h"
 #include "cpu/cpu.h"
+#include "data/loader.h"
+#include "data/prepare.h"
 
 #include <mpi.h>
 #include <stdlib.h>
@@ -67,6 +69,102 @@ static void test_collectives(struct stream *stream, struct group *group, const i
     memory_free(out);
 }
 
+/* The loader on the same grid: ranks of a model group get the same batches, and the rows of all data groups together
+ * are those that one rank alone gets. */
+enum { LOADED_STEPS = 6, GLOBAL_ROWS = 7, ROW_TOKENS = 64 };
+
+static const struct loader_settings loading = {.seed = 3,
+                                               .row_tokens = ROW_TOKENS,
+                                               .window = 48,
+                                               .overlap = 5,
+                                               .max_segments = 4,
+                                               .global_rows = GLOBAL_ROWS,
+                                               .micro_rows = 2,
+                                               .split = true,
+                                               .mask_degenerate = true,
+                                               .shuffle = true};
+
+/* A number for each row of a step: its tokens, labels, positions. Empty rows give 0. */
+static void hash_rows(const struct batch *batches, int64_t micro_batches, int data_rank, int data_ranks,
+                      int64_t *hashes)
+{
+    for (int64_t m = 0; m < micro_batches; m++) {
+        for (int64_t i = 0; i < batches[m].rows; i++) {
+            int64_t row = (m * data_ranks + data_rank) * batches[m].rows + i, hash = 0;
+            for (int64_t t = i * ROW_TOKENS; t < (i + 1) * ROW_TOKENS && row < GLOBAL_ROWS; t++)
+                hash =
+                    (hash * 1000003 + batches[m].tokens[t] * 7 + batches[m].labels[t] * 131 + batches[m].positions[t]) %
+                    2147483647;
+            if (row < GLOBAL_ROWS)
+                hashes[row] = hash;
+        }
+    }
+}
+
+static void test_loader(struct comm *world, struct grid *grid, const char *store)
+{
+    struct comm *self = comm_self();
+    struct loader_settings settings = loading;
+    settings.store = store;
+    struct loader *own, *alone;
+    CHECK(loader_create(&own, &settings, world, grid->model, grid->data->rank, grid->data->size) == ERROR_NONE);
+    CHECK(loader_create(&alone, &settings, self, self, 0, 1) == ERROR_NONE);
+    for (int step = 0; step < LOADED_STEPS; step++) {
+        int64_t expected[GLOBAL_ROWS] = {0}, found[GLOBAL_ROWS] = {0};
+        hash_rows(loader_next(alone), loader_micro_batches(alone), 0, 1, expected);
+        hash_rows(loader_next(own), loader_micro_batches(own), grid->data->rank, grid->data->size, found);
+        for (int r = 0; r < GLOBAL_ROWS; r++) { /* each model group holds some of the rows */
+            CHECK(comm_sum_i64(grid->data, found[r]) == expected[r]);
+            CHECK(comm_max_i64(grid->model, found[r]) == found[r]);
+        }
+        if (step == 2) { /* a restart in mid-epoch */
+            struct loader_position position = loader_position(own);
+            loader_next(own);
+            loader_seek(own, &position);
+        }
+    }
+    loader_destroy(own);
+    loader_destroy(alone);
+    comm_destroy(self);
+}
+
+/* A store of a few sequences, made by rank 0. */
+static void make_store(struct comm *world, char *folder, char *store, size_t bytes)
+{
+    if (world->rank == 0) {
+        CHECK(mkdtemp(folder) != NULL);
+        char fasta[256];
+        snprintf(fasta, sizeof fasta, "%s/g.fa", folder);
+        FILE *file = fopen(fasta, "w");
+        CHECK(file != NULL);
+        for (int r = 0; r < 9; r++) {
+            fprintf(file, ">record%d\n", r);
+            for (int i = 0; i < 40 + 70 * r; i++)
+                fputc("ACGTN"[(i * i + 3 * i * r + i / 7) % 5], file);
+            fputc('\n', file);
+        }
+        fclose(file);
+    }
+    comm_broadcast(world, folder, (int64_t)strlen(folder) + 1, 0);
+    snprintf(store, bytes, "%s/g.h5", folder);
+    if (world->rank == 0) {
+        char fasta[256];
+        snprintf(fasta, sizeof fasta, "%s/g.fa", folder);
+        const char *inputs[] = {fasta};
+        struct prepare_settings settings = {
+            .tokenizer = "nucleotide", .output = store, .inputs = inputs, .input_count = 1};
+        CHECK(prepare_run(&settings) == ERROR_NONE);
+    }
+    comm_barrier(world);
+}
+
+static void remove_folder(const char *folder)
+{
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    CHECK(system(command) == 0);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -74,6 +172,8 @@ int main(int argc, char **argv)
     struct executor *cpu = cpu_executor_create(1);
     struct stream stream = {cpu, STREAM_COMPUTE, NULL};
     CHECK(world->size == 6);
+    char folder[] = "/tmp/cistron-groups.XXXXXX", store[300];
+    make_store(world, folder, store, sizeof store);
     for (int model = 1; model <= 6; model++) {
         struct grid grid;
         int code = grid_create(&grid, world, model);
@@ -96,6 +196,7 @@ int main(int argc, char **argv)
             test_collectives(&stream, model_group, model_members, count);
             test_collectives(&stream, data_group, data_members, count);
         }
+        test_loader(world, &grid, store);
         comm_group_destroy(model_group);
         comm_group_destroy(data_group);
         grid_destroy(&grid);
@@ -105,6 +206,9 @@ int main(int argc, char **argv)
     CHECK(comm_sum_i64(world, world->rank) == 15 && comm_max_i64(world, -world->rank) == 0);
     struct comm_spread spread = comm_spread(world, world->rank);
     CHECK(spread.minimum == 0 && spread.maximum == 5 && fabs(spread.mean - 2.5) < 1e-12);
+    comm_barrier(world);
+    if (world->rank == 0)
+        remove_folder(folder);
     cpu->class->destroy(cpu);
     comm_destroy(world);
     MPI_Finalize();

@@ -6,7 +6,7 @@
 #include "data/loader.h"
 #include "data/packer.h"
 #include "data/shuffle.h"
-#include "data/store.h"
+#include "data/token_store.h"
 #include "data/windows.h"
 #include "stores.h"
 
@@ -562,9 +562,9 @@ static void test_large(void)
     CHECK(second < 10);
     CHECK(growth < 8000000);
 
-    struct store *store;
+    struct token_store *store;
     struct windows *windows;
-    CHECK(store_open(&store, path) == ERROR_NONE);
+    CHECK(token_store_open(&store, path) == ERROR_NONE);
     struct windows_layout layout = {settings.window, settings.overlap, false};
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
     int64_t hint = 0;
@@ -572,10 +572,10 @@ static void test_large(void)
     CHECK(last.sequence == records - 1 && last.start == (records - 1) * length && last.length == length);
     CHECK(last.start > (int64_t)1 << 32);
     int32_t tokens[45];
-    store_read(store, last.start, last.length, tokens);
+    token_store_read(store, last.start, last.length, tokens);
     CHECK(tokens[44] == 0);
     windows_close(windows);
-    store_close(store);
+    token_store_close(store);
     unlink(path);
 }
 

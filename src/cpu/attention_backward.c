@@ -122,21 +122,24 @@ static void backward_block(const struct attention_backward_args *args, const str
     int64_t keys = attention_visible(segment, first + queries - 1, args->causal);
     for (int64_t key = 0; key < keys; key += TILE_KEYS) {
         int64_t count = cpu_min(TILE_KEYS, keys - key), row = segment->kv_start + key;
+        /* under the mask the block's first lanes may see none of these keys */
+        int64_t skip = args->causal ? tile_skip(key - first - segment->offset) : 0, rest = lanes - skip;
+        float *s = scratch->s + skip, *ds = scratch->ds + skip;
         attention_read(&args->k, row, count, kv_col, dim, scratch->k_block);
         attention_read(&args->v, row, count, kv_col, dim, scratch->v_block);
-        tile_multiply(scratch->s, TILE_QUERIES, (struct tile_factor){scratch->k_block, dim, 1}, scratch->q,
-                      TILE_QUERIES, count, lanes, dim, false);
+        tile_multiply(s, TILE_QUERIES, (struct tile_factor){scratch->k_block, dim, 1}, scratch->q + skip, TILE_QUERIES,
+                      count, rest, dim, false);
         if (args->causal)
-            tile_mask(scratch->s, count, first + segment->offset - key);
-        tile_multiply(scratch->ds, TILE_QUERIES, (struct tile_factor){scratch->v_block, dim, 1}, scratch->d_o,
-                      TILE_QUERIES, count, lanes, dim, false);
-        score_gradients(scratch->s, scratch->ds, count, lanes, scratch->lse, scratch->delta);
-        tile_multiply(scratch->dv + key * width, width, (struct tile_factor){scratch->s, TILE_QUERIES, 1},
-                      scratch->d_o_rows, width, count, width, queries, true);
-        tile_multiply(scratch->dk + key * width, width, (struct tile_factor){scratch->ds, TILE_QUERIES, 1},
-                      scratch->q_rows, width, count, width, queries, true);
-        tile_multiply(scratch->dq, TILE_QUERIES, (struct tile_factor){scratch->k_block, 1, dim}, scratch->ds,
-                      TILE_QUERIES, dim, lanes, count, true);
+            tile_mask(s, count, first + skip + segment->offset - key);
+        tile_multiply(ds, TILE_QUERIES, (struct tile_factor){scratch->v_block, dim, 1}, scratch->d_o + skip,
+                      TILE_QUERIES, count, rest, dim, false);
+        score_gradients(s, ds, count, rest, scratch->lse + skip, scratch->delta + skip);
+        tile_multiply(scratch->dv + key * width, width, (struct tile_factor){s, TILE_QUERIES, 1},
+                      scratch->d_o_rows + skip * width, width, count, width, queries - skip, true);
+        tile_multiply(scratch->dk + key * width, width, (struct tile_factor){ds, TILE_QUERIES, 1},
+                      scratch->q_rows + skip * width, width, count, width, queries - skip, true);
+        tile_multiply(scratch->dq + skip, TILE_QUERIES, (struct tile_factor){scratch->k_block, 1, dim}, ds,
+                      TILE_QUERIES, dim, rest, count, true);
     }
     tile_transpose(scratch->dq, TILE_QUERIES, dim, queries, args->scale, scratch->q_rows, width, dim);
     store_rows(&args->dq, segment->q_start + first, head * dim, queries, dim, scratch->q_rows, width);

@@ -67,7 +67,7 @@ CPU_CLONES static void update(float *restrict s, int64_t keys, int64_t lanes, fl
                               float *restrict sum, float *restrict factor)
 {
     float before[TILE_QUERIES];
-    memcpy(before, largest, sizeof before);
+    memcpy(before, largest, (size_t)lanes * sizeof *before);
     for (int64_t key = 0; key < keys; key++)
         for (int64_t i = 0; i < lanes; i++) {
             float score = s[key * TILE_QUERIES + i];
@@ -130,17 +130,20 @@ static void forward_block(const struct attention_forward_args *args, const struc
     int64_t keys = attention_visible(&segment, first + queries - 1, args->causal);
     for (int64_t key = 0; key < keys; key += TILE_KEYS) {
         int64_t count = cpu_min(TILE_KEYS, keys - key), row = segment.kv_start + key;
+        /* under the mask the block's first lanes may see none of these keys */
+        int64_t skip = args->causal ? tile_skip(key - first - segment.offset) : 0, rest = lanes - skip;
+        float *s = scratch->s + skip, *o = scratch->o + skip, *factor = scratch->factor + skip;
         attention_read(&args->k, row, count, kv_col, dim, scratch->rows);
-        tile_multiply(scratch->s, TILE_QUERIES, (struct tile_factor){scratch->rows, dim, 1}, scratch->q, TILE_QUERIES,
-                      count, lanes, dim, false);
+        tile_multiply(s, TILE_QUERIES, (struct tile_factor){scratch->rows, dim, 1}, scratch->q + skip, TILE_QUERIES,
+                      count, rest, dim, false);
         if (args->causal)
-            tile_mask(scratch->s, count, first + segment.offset - key);
-        update(scratch->s, count, lanes, scratch->largest, scratch->sum, scratch->factor);
+            tile_mask(s, count, first + skip + segment.offset - key);
+        update(s, count, rest, scratch->largest + skip, scratch->sum + skip, factor);
         if (key > 0)
-            scale_columns(scratch->o, dim, lanes, scratch->factor);
+            scale_columns(o, dim, rest, factor);
         attention_read(&args->v, row, count, kv_col, dim, scratch->rows);
-        tile_multiply(scratch->o, TILE_QUERIES, (struct tile_factor){scratch->rows, 1, dim}, scratch->s, TILE_QUERIES,
-                      dim, lanes, count, true);
+        tile_multiply(o, TILE_QUERIES, (struct tile_factor){scratch->rows, 1, dim}, s, TILE_QUERIES, dim, rest, count,
+                      true);
     }
     finish(args, scratch, head, segment.q_start + first, queries, lanes);
 }

@@ -95,6 +95,6 @@ CPU_CLONES void tile_copy(const float *from, int64_t from_stride, int64_t rows, 
 void tile_mask(float *s, int64_t keys, int64_t shift)
 {
     for (int64_t j = cpu_max(0, shift + 1); j < keys; j++)
-        for (int64_t i = 0; i < cpu_min(j - shift, TILE_QUERIES); i++)
+        for (int64_t i = 0; i < j - shift; i++)
             s[j * TILE_QUERIES + i] = -INFINITY;
 }

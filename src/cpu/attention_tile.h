@@ -7,7 +7,7 @@
 
 enum {
     TILE_QUERIES = 64, /* queries of a block */
-    TILE_KEYS = 64,    /* keys of a block */
+    TILE_KEYS = 32,    /* keys of a block */
     TILE_LANES = 16    /* columns of a product are a multiple of this */
 };
 
@@ -29,7 +29,14 @@ void tile_transpose(const float *from, int64_t from_stride, int64_t rows, int64_
 void tile_copy(const float *from, int64_t from_stride, int64_t rows, int64_t cols, float factor, float *restrict to,
                int64_t to_stride, int64_t width);
 
-/* Scores s [keys, TILE_QUERIES], one row a key: hides from each key j (>= 0) the queries below j - shift. */
+/* The first lane to compute when lanes below `hidden` see nothing: a multiple of TILE_LANES. */
+static inline int64_t tile_skip(int64_t hidden)
+{
+    return hidden > 0 ? hidden / TILE_LANES * TILE_LANES : 0;
+}
+
+/* Scores s [keys, TILE_QUERIES], one row a key: hides key j from the queries below j - shift. The last query of the
+ * block sees the last key. */
 void tile_mask(float *s, int64_t keys, int64_t shift);
 
 #endif

@@ -1,7 +1,7 @@
 #include "data/baseline.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/store.h"
+#include "data/token_store.h"
 
 #include <math.h>
 
@@ -16,16 +16,16 @@ struct model {
 /* What is done with a base: `run` bases stand before it (at most order), whose numbers are `context`. */
 typedef void (*visitor)(const struct model *model, int run, int64_t context, int base, void *self);
 
-static void walk(const struct store *store, const struct model *model, visitor visit, void *self)
+static void walk(const struct token_store *store, const struct model *model, visitor visit, void *self)
 {
     int32_t *tokens = memory_allocate(CHUNK * (int64_t)sizeof *tokens);
     int64_t mask = ((int64_t)1 << 2 * model->order) - 1;
     for (int64_t i = 0; i < store->sequences; i++) {
-        int64_t end = store_offset(store, i + 1), context = 0;
+        int64_t end = token_store_offset(store, i + 1), context = 0;
         int run = 0;
-        for (int64_t at = store_offset(store, i); at < end; at += CHUNK) {
+        for (int64_t at = token_store_offset(store, i); at < end; at += CHUNK) {
             int64_t count = end - at < CHUNK ? end - at : CHUNK;
-            store_read(store, at, count, tokens);
+            token_store_read(store, at, count, tokens);
             for (int64_t t = 0; t < count; t++) {
                 int base = tokenizer_base(tokens[t]);
                 if (base < 0) {
@@ -73,9 +73,9 @@ static void score_base(const struct model *model, int run, int64_t context, int 
     sum->bases++;
 }
 
-static int open_nucleotides(struct store **store, const char *path)
+static int open_nucleotides(struct token_store **store, const char *path)
 {
-    int code = store_open(store, path);
+    int code = token_store_open(store, path);
     if (code == ERROR_NONE && !(*store)->tokenizer->bases) {
         code = error_user("%s: count models need nucleotides, but the store has %s tokens", path,
                           (*store)->tokenizer->name);
@@ -87,7 +87,7 @@ int baseline_evaluate(const char *train, const char *valid, int order, double *n
 {
     if (order < 0 || order > BASELINE_MAX_ORDER)
         return error_user("a count model's order must be between 0 and %d, not %d", BASELINE_MAX_ORDER, order);
-    struct store *fitted = NULL, *held_out = NULL;
+    struct token_store *fitted = NULL, *held_out = NULL;
     int code = open_nucleotides(&fitted, train);
     if (code == ERROR_NONE)
         code = open_nucleotides(&held_out, valid);
@@ -106,7 +106,7 @@ int baseline_evaluate(const char *train, const char *valid, int order, double *n
         for (int k = 0; k <= order; k++)
             memory_free(model.counts[k]);
     }
-    store_close(fitted);
-    store_close(held_out);
+    token_store_close(fitted);
+    token_store_close(held_out);
     return code;
 }

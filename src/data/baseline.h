@@ -10,8 +10,8 @@
 enum { BASELINE_MAX_ORDER = 12 };
 
 /* Fits on store `train` and evaluates every base of store `valid` once: mean negative log likelihood in nats per base,
- * and the number of bases. Not collective. 4^(order + 1) * 32 / 3 bytes of memory. User errors: those of store_open,
- * stores that do not hold nucleotides, an order out of 0 .. BASELINE_MAX_ORDER, no base at all. */
+ * and the number of bases. Not collective. 4^(order + 1) * 32 / 3 bytes of memory. User errors: those of
+ * token_store_open, stores that do not hold nucleotides, an order out of 0 .. BASELINE_MAX_ORDER, no base at all. */
 int baseline_evaluate(const char *train, const char *valid, int order, double *nats, int64_t *bases);
 
 #endif

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/packer.h"
-#include "data/store.h"
+#include "data/token_store.h"
 #include "data/windows.h"
 
 #include <pthread.h>
@@ -24,7 +24,7 @@ struct loader {
     struct comm *model_comm;
     int data_rank, data_ranks;
     int64_t micro_batches, steps_once;
-    struct store *store;
+    struct token_store *store;
     struct windows *windows;
     struct packer packer;            /* the prefetch thread's, while it runs */
     struct packer_segment *segments; /* [max_segments], of the row being packed */
@@ -68,7 +68,7 @@ static int open_store(struct loader *loader)
     const struct loader_settings *settings = &loader->settings;
     int code = check_settings(settings);
     if (code == ERROR_NONE)
-        code = store_open(&loader->store, settings->store);
+        code = token_store_open(&loader->store, settings->store);
     if (code == ERROR_NONE && !loader->store->tokenizer->bases &&
         (settings->mask_degenerate || settings->uppercase_labels))
         code = error_user("data.mask_degenerate and data.uppercase_labels: only for nucleotides, but %s has %s tokens",
@@ -141,7 +141,7 @@ static void make_slots(struct loader *loader)
 }
 
 /* Tokens offset .. offset + count - 1 of a window, specials included. */
-static void read_window(const struct store *store, const struct window *window, int64_t offset, int64_t count,
+static void read_window(const struct token_store *store, const struct window *window, int64_t offset, int64_t count,
                         int32_t *out)
 {
     if (window->has_bos && offset == 0) {
@@ -151,7 +151,7 @@ static void read_window(const struct store *store, const struct window *window, 
     }
     int64_t from = offset - window->has_bos; /* in the window's own tokens */
     int64_t plain = count < window->length - from ? count : window->length - from;
-    store_read(store, window->start + from, plain, out);
+    token_store_read(store, window->start + from, plain, out);
     if (plain < count)
         out[plain] = store->tokenizer->eos;
 }
@@ -294,7 +294,7 @@ void loader_destroy(struct loader *loader)
     memory_free(loader->window_tokens);
     memory_free(loader->label_of);
     windows_close(loader->windows);
-    store_close(loader->store);
+    token_store_close(loader->store);
     pthread_cond_destroy(&loader->changed);
     pthread_mutex_destroy(&loader->lock);
     memory_free(loader);

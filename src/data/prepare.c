@@ -7,8 +7,8 @@
 #include "data/source.h"
 #include "data/split.h"
 #include "data/spool.h"
-#include "data/store.h"
-#include "data/store_writer.h"
+#include "data/token_store.h"
+#include "data/token_store_writer.h"
 #include "data/temporary.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ struct output {
     char *path;
     int64_t sequences, tokens, name_bytes;
     uint64_t checksum;
-    struct store_writer *writer;
+    struct token_store_writer *writer;
 };
 
 struct progress {
@@ -194,7 +194,7 @@ static int copy_piece(struct prepare *prepare, const struct split_piece *piece)
         int64_t part = rest < COPY_BYTES ? rest : COPY_BYTES;
         code = spool_read(prepare->spool, prepare->ids, part);
         if (code == ERROR_NONE)
-            code = store_writer_append(prepare->outputs[piece->part].writer, prepare->ids, part);
+            code = token_store_writer_append(prepare->outputs[piece->part].writer, prepare->ids, part);
         rest -= part;
     }
     return code;
@@ -214,7 +214,7 @@ static int distribute(struct prepare *prepare, bool write)
             if (write) {
                 code = copy_piece(prepare, &piece);
                 if (code == ERROR_NONE)
-                    code = store_writer_end(output->writer, name);
+                    code = token_store_writer_end(output->writer, name);
             } else {
                 output->sequences++;
                 output->tokens += piece.length;
@@ -235,16 +235,16 @@ static int write_outputs(struct prepare *prepare)
         code = distribute(prepare, false);
     for (int i = 0; i < parts && code == ERROR_NONE; i++) {
         struct output *output = &prepare->outputs[i];
-        code = store_writer_create(&output->writer, output->path, prepare->tokenizer, output->sequences, output->tokens,
-                                   output->name_bytes);
+        code = token_store_writer_create(&output->writer, output->path, prepare->tokenizer, output->sequences,
+                                         output->tokens, output->name_bytes);
     }
     if (code == ERROR_NONE)
         code = distribute(prepare, true);
     for (int i = 0; i < parts && code == ERROR_NONE; i++)
-        code = store_writer_finish(prepare->outputs[i].writer, prepare->sources, prepare->source_count,
-                                   &prepare->outputs[i].checksum);
+        code = token_store_writer_finish(prepare->outputs[i].writer, prepare->sources, prepare->source_count,
+                                         &prepare->outputs[i].checksum);
     for (int i = 0; i < parts && code == ERROR_NONE; i++)
-        code = store_writer_commit(prepare->outputs[i].writer);
+        code = token_store_writer_commit(prepare->outputs[i].writer);
     return code;
 }
 
@@ -299,7 +299,7 @@ int prepare_run(const struct prepare_settings *settings)
     temporary_catch_signals();
     int code = run(&prepare);
     for (int i = 0; i < SPLIT_PARTS; i++) {
-        store_writer_destroy(prepare.outputs[i].writer);
+        token_store_writer_destroy(prepare.outputs[i].writer);
         free(prepare.outputs[i].path);
     }
     temporary_release_signals();

@@ -54,7 +54,7 @@ static int check_layout(const struct windows_layout *layout)
     return ERROR_NONE;
 }
 
-static struct windows_header header_of(const struct store *store, const struct windows_layout *layout)
+static struct windows_header header_of(const struct token_store *store, const struct windows_layout *layout)
 {
     struct windows_header header = {.checksum = store->checksum,
                                     .window = layout->window,
@@ -69,14 +69,14 @@ static struct windows_header header_of(const struct store *store, const struct w
 typedef int (*receiver)(void *self, const uint64_t *entries, int64_t count);
 
 /* Scans the store's offsets, hands all entries of first[] on and fills in the header's totals. */
-static int scan(const struct store *store, const struct windows_layout *layout, struct windows_header *header,
+static int scan(const struct token_store *store, const struct windows_layout *layout, struct windows_header *header,
                 receiver receive, void *self)
 {
     uint64_t *entries = memory_allocate(BUFFER_ENTRIES * (int64_t)sizeof *entries);
     int64_t used = 0, before = 0;
     int code = ERROR_NONE;
     for (int64_t i = 0; i <= store->sequences && code == ERROR_NONE; i++) {
-        int64_t offset = store_offset(store, i);
+        int64_t offset = token_store_offset(store, i);
         if (offset < before) {
             code = error_user("%s: damaged: offset %lld is smaller than the one before; prepare it anew", store->path,
                               (long long)i);
@@ -108,7 +108,7 @@ static int receive_in_file(void *self, const uint64_t *entries, int64_t count)
     return fwrite(entries, sizeof *entries, (size_t)count, self) == (size_t)count ? ERROR_NONE : ERROR_ENVIRONMENT;
 }
 
-static char *side_path(const struct store *store, const struct windows_layout *layout)
+static char *side_path(const struct token_store *store, const struct windows_layout *layout)
 {
     return memory_format("%s.windows-%lld-%lld-%s", store->path, (long long)layout->window, (long long)layout->overlap,
                          layout->per_sequence ? "ends" : "each");
@@ -116,7 +116,8 @@ static char *side_path(const struct store *store, const struct windows_layout *l
 
 /* Makes the side file: whole under a temporary name, then renamed. *made is false where the folder cannot be
  * written, which is no error. */
-static int make_side_file(const struct store *store, const struct windows_layout *layout, const char *path, bool *made)
+static int make_side_file(const struct token_store *store, const struct windows_layout *layout, const char *path,
+                          bool *made)
 {
     *made = false;
     char *temporary = memory_format("%s.tmp-%ld", path, (long)getpid());
@@ -180,7 +181,7 @@ static int make_table(struct windows *windows, const struct windows_layout *layo
     return scan(windows->store, layout, &windows->header, receive_in_memory, &next);
 }
 
-int windows_open(struct windows **out, const struct store *store, const struct windows_layout *layout,
+int windows_open(struct windows **out, const struct token_store *store, const struct windows_layout *layout,
                  struct comm *world)
 {
     struct windows *windows = memory_allocate(sizeof *windows);
@@ -243,7 +244,7 @@ struct window windows_locate(const struct windows *windows, int64_t w, int64_t *
 {
     struct windows_layout layout = {windows->header.window, windows->header.overlap, windows->header.per_sequence != 0};
     int64_t i = *hint = find_sequence(windows, (uint64_t)w, *hint);
-    int64_t begin = store_offset(windows->store, i), length = store_offset(windows->store, i + 1) - begin;
+    int64_t begin = token_store_offset(windows->store, i), length = token_store_offset(windows->store, i + 1) - begin;
     int64_t from = (w - (int64_t)windows->first[i]) * (capacity(&layout) - layout.overlap);
     int64_t to = from + capacity(&layout);
     if (to > extended(&layout, length))

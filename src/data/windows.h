@@ -11,7 +11,7 @@
 #define DATA_WINDOWS_H
 
 #include "comm/comm.h"
-#include "data/store.h"
+#include "data/token_store.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,7 +31,7 @@ struct windows_header {
 };
 
 struct windows {
-    const struct store *store;
+    const struct token_store *store;
     struct windows_header header;
     const uint64_t *first; /* [sequences + 1], in the map or in `table` */
     void *map;
@@ -54,7 +54,7 @@ int64_t windows_tokens(const struct windows_layout *layout, int64_t length);
  * cannot be written each rank makes a private table, with a warning. Borrows the store. The same code on all ranks;
  * user errors: an overlap that leaves no progress (data.overlap), a window too small, offsets that are not
  * monotone. */
-int windows_open(struct windows **windows, const struct store *store, const struct windows_layout *layout,
+int windows_open(struct windows **windows, const struct token_store *store, const struct windows_layout *layout,
                  struct comm *world);
 void windows_close(struct windows *windows);
 

@@ -27,11 +27,11 @@ enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_VERSION_BYTES = 64 };
 
 struct checkpoint_meta {
     char *deck_text;                        /* the effective deck */
-    char version[CHECKPOINT_VERSION_BYTES]; /* of the program that wrote it */
+    char version[CHECKPOINT_VERSION_BYTES]; /* of the program that wrote it, by its caller */
     int64_t step;                           /* updates done */
     int64_t tokens;                         /* seen in training so far */
     int64_t seed;
-    int64_t ranks; /* that wrote it; for information */
+    int64_t ranks; /* that wrote it, for information; checkpoint_write sets it */
     struct loader_position position;
 };
 

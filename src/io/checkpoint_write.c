@@ -111,12 +111,14 @@ int checkpoint_write(struct comm *world, struct comm *data, struct engine *engin
     const bool first = world->rank == 0;
     const int kinds = with_optimizer ? PIECE_KINDS : PIECE_WEIGHT + 1, parameters = piece_parameters(engine);
     const int64_t table_bytes = (int64_t)sizeof(int64_t) * kinds * parameters;
+    struct checkpoint_meta complete = *meta;
+    complete.ranks = world->size;
     char *side = block_side_path(path);
     char *temporary = memory_format("%s.tmp", path), *side_temporary = memory_format("%s.tmp", side);
     int64_t *offsets = memory_allocate(table_bytes);
     struct writer writer = {.engine = engine, .path = temporary, .parameters = parameters, .offsets = offsets};
 
-    int code = comm_agree(world, first ? checkpoint_lay_out(engine, meta, temporary, kinds, offsets) : ERROR_NONE);
+    int code = comm_agree(world, first ? checkpoint_lay_out(engine, &complete, temporary, kinds, offsets) : ERROR_NONE);
     if (code == ERROR_NONE) {
         comm_broadcast(world, offsets, table_bytes, 0);
         code = comm_agree(world, write_slabs(&writer, data, kinds));

@@ -1,7 +1,7 @@
 #include "io/inspect.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/store.h"
+#include "data/token_store.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
 
@@ -38,8 +38,8 @@ static void print_sources(const char *path)
 
 static int inspect_store(const char *path)
 {
-    struct store *store;
-    int code = store_open(&store, path);
+    struct token_store *store;
+    int code = token_store_open(&store, path);
     if (code != ERROR_NONE)
         return code;
     printf("%s: token store\n", path);
@@ -50,14 +50,14 @@ static int inspect_store(const char *path)
     print_sources(path);
     int64_t cursor = 0, length, listed = 0;
     const char *name;
-    while (listed < LISTED_NAMES && (name = store_next_name(store, &cursor, &length)) != NULL) {
-        int64_t tokens = store_offset(store, listed + 1) - store_offset(store, listed);
+    while (listed < LISTED_NAMES && (name = token_store_next_name(store, &cursor, &length)) != NULL) {
+        int64_t tokens = token_store_offset(store, listed + 1) - token_store_offset(store, listed);
         printf("  sequence    %.*s, %" PRId64 " tokens\n", (int)length, name, tokens);
         listed++;
     }
     if (listed < store->sequences)
         printf("  and %" PRId64 " more\n", store->sequences - listed);
-    store_close(store);
+    token_store_close(store);
     return ERROR_NONE;
 }
 
@@ -67,22 +67,24 @@ struct total {
     int64_t tensors, elements;
 };
 
-static void print_dataset(hid_t dataset, const char *name, struct total *total)
+static void count_dataset(hid_t dataset, const char *name, bool list, struct total *total)
 {
     hsize_t dims[H5S_MAX_RANK];
     hid_t space = H5Dget_space(dataset);
     int ndims = H5Sget_simple_extent_dims(space, dims, NULL);
-    printf("  %-6s /%s [", hdf5_type_name(dataset), name);
-    for (int i = 0; i < ndims; i++)
-        printf("%s%llu", i == 0 ? "" : ", ", (unsigned long long)dims[i]);
-    printf("]\n");
+    if (list) {
+        printf("  %-6s      %s [", hdf5_type_name(dataset), name);
+        for (int i = 0; i < ndims; i++)
+            printf("%s%llu", i == 0 ? "" : ", ", (unsigned long long)dims[i]);
+        printf("]\n");
+    }
     total->tensors++;
     total->elements += (int64_t)H5Sget_simple_extent_npoints(space);
     H5Sclose(space);
 }
 
-/* All datasets of the group /<path>, with their totals; nothing if it is not there. */
-static void print_group(hid_t file, const char *path)
+/* The totals of the group /<path>, and its datasets if they are to be listed. */
+static void print_group(hid_t file, const char *path, bool list)
 {
     struct total total = {0, 0};
     int64_t count;
@@ -94,14 +96,12 @@ static void print_group(hid_t file, const char *path)
         hid_t dataset = H5Dopen2(group, names[i], H5P_DEFAULT);
         if (dataset < 0)
             continue;
-        char *name = memory_format("%s/%s", path, names[i]);
-        print_dataset(dataset, name, &total);
-        free(name);
+        count_dataset(dataset, names[i], list, &total);
         H5Dclose(dataset);
     }
     hdf5_strings_free(names, count);
     H5Gclose(group);
-    printf("  /%s: %" PRId64 " tensors, %" PRId64 " elements\n", path, total.tensors, total.elements);
+    printf("  %-11s %" PRId64 " tensors, %" PRId64 " elements\n", path, total.tensors, total.elements);
 }
 
 static void print_deck(const char *text)
@@ -131,7 +131,7 @@ static int print_checkpoint(hid_t file, const char *path)
     printf("  data        epoch %" PRId64 ", window %" PRId64 ", offset %" PRId64 "\n", meta.position.epoch,
            meta.position.window, meta.position.offset);
     for (int kind = 0; kind < (has_moments ? PIECE_KINDS : PIECE_M); kind++)
-        print_group(file, checkpoint_groups[kind]);
+        print_group(file, checkpoint_groups[kind], kind == PIECE_WEIGHT); /* moments have the same shapes */
     print_deck(meta.deck_text);
     checkpoint_meta_destroy(&meta);
     return ERROR_NONE;

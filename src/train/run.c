@@ -133,6 +133,7 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
     struct session *s = &run->session;
     double start = clock_seconds();
     struct checkpoint_meta meta = {.deck_text = run->deck_text,
+                                   .version = PACKAGE_VERSION,
                                    .step = run->step,
                                    .tokens = run->tokens,
                                    .seed = s->deck.train.seed,

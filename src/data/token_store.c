@@ -1,4 +1,4 @@
-#include "data/store.h"
+#include "data/token_store.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -13,7 +13,7 @@
 
 enum { NAME_BYTES = 64 };
 
-int64_t store_token_bytes(int64_t vocabulary)
+int64_t token_store_token_bytes(int64_t vocabulary)
 {
     return vocabulary <= 1 << 8 ? 1 : vocabulary <= 1 << 16 ? 2 : 4;
 }
@@ -38,7 +38,7 @@ static int64_t read_integer(hid_t file, const char *name, hid_t type)
     return value;
 }
 
-static int read_tokenizer(hid_t file, struct store *store)
+static int read_tokenizer(hid_t file, struct token_store *store)
 {
     char name[NAME_BYTES] = "";
     if (H5Aexists(file, "tokenizer") > 0) {
@@ -59,7 +59,7 @@ static int read_tokenizer(hid_t file, struct store *store)
 }
 
 /* Where a contiguous one-dimensional dataset lies in the file, and how many elements it has. */
-static int locate(hid_t file, struct store *store, const char *name, hid_t type, int64_t *count,
+static int locate(hid_t file, struct token_store *store, const char *name, hid_t type, int64_t *count,
                   const unsigned char **data)
 {
     if (H5Lexists(file, name, H5P_DEFAULT) <= 0)
@@ -89,7 +89,7 @@ static int locate(hid_t file, struct store *store, const char *name, hid_t type,
     return ERROR_NONE;
 }
 
-static int read_layout(hid_t file, struct store *store)
+static int read_layout(hid_t file, struct token_store *store)
 {
     int64_t version = read_integer(file, "cistron_store", H5T_NATIVE_INT64);
     if (version < 0)
@@ -102,7 +102,7 @@ static int read_layout(hid_t file, struct store *store)
     int code = read_tokenizer(file, store);
     if (code != ERROR_NONE)
         return code;
-    store->token_bytes = store_token_bytes(store->vocabulary);
+    store->token_bytes = token_store_token_bytes(store->vocabulary);
     hid_t type = store->token_bytes == 1   ? H5T_NATIVE_UINT8
                  : store->token_bytes == 2 ? H5T_NATIVE_UINT16
                                            : H5T_NATIVE_UINT32;
@@ -114,12 +114,13 @@ static int read_layout(hid_t file, struct store *store)
         return code;
     store->names = (const char *)names;
     store->sequences = offsets - 1;
-    if (offsets < 1 || store_offset(store, 0) != 0 || store_offset(store, store->sequences) != store->token_count)
+    if (offsets < 1 || token_store_offset(store, 0) != 0 ||
+        token_store_offset(store, store->sequences) != store->token_count)
         return error_user("%s: damaged: its offsets do not span its tokens; prepare it anew", store->path);
     return ERROR_NONE;
 }
 
-static int map_file(struct store *store)
+static int map_file(struct token_store *store)
 {
     int descriptor = open(store->path, O_RDONLY | O_CLOEXEC);
     struct stat status;
@@ -139,7 +140,7 @@ static int map_file(struct store *store)
     return ERROR_NONE;
 }
 
-static int read_file(struct store *store)
+static int read_file(struct token_store *store)
 {
     int code = map_file(store);
     if (code != ERROR_NONE)
@@ -162,20 +163,20 @@ static int read_file(struct store *store)
     return code;
 }
 
-int store_open(struct store **out, const char *path)
+int token_store_open(struct token_store **out, const char *path)
 {
-    struct store *store = memory_allocate(sizeof *store);
+    struct token_store *store = memory_allocate(sizeof *store);
     store->path = memory_string(path);
     int code = read_file(store);
     if (code != ERROR_NONE) {
-        store_close(store);
+        token_store_close(store);
         store = NULL;
     }
     *out = store;
     return code;
 }
 
-void store_close(struct store *store)
+void token_store_close(struct token_store *store)
 {
     if (store == NULL)
         return;
@@ -185,14 +186,14 @@ void store_close(struct store *store)
     memory_free(store);
 }
 
-int64_t store_offset(const struct store *store, int64_t i)
+int64_t token_store_offset(const struct token_store *store, int64_t i)
 {
     int64_t offset;
     memcpy(&offset, store->offsets + 8 * i, sizeof offset);
     return offset;
 }
 
-void store_read(const struct store *store, int64_t start, int64_t count, int32_t *out)
+void token_store_read(const struct token_store *store, int64_t start, int64_t count, int32_t *out)
 {
     const unsigned char *from = store->tokens + start * store->token_bytes;
     for (int64_t i = 0; i < count; i++) {
@@ -210,7 +211,7 @@ void store_read(const struct store *store, int64_t start, int64_t count, int32_t
     }
 }
 
-const char *store_next_name(const struct store *store, int64_t *cursor, int64_t *length)
+const char *token_store_next_name(const struct token_store *store, int64_t *cursor, int64_t *length)
 {
     if (*cursor >= store->name_bytes)
         return NULL;

@@ -7,14 +7,14 @@
  * xxh3 of the three digests (little-endian u64) that are attribute `xxh3` of tokens, offsets and names.
  * Arrays are contiguous, so that HDF5 is needed for where they lie and never in the loop. (xxhash: the fastest
  * checksum that every distribution packages; a store is read more often than disks fail.) */
-#ifndef DATA_STORE_H
-#define DATA_STORE_H
+#ifndef DATA_TOKEN_STORE_H
+#define DATA_TOKEN_STORE_H
 
 #include "data/tokenizer.h"
 
 #include <stdint.h>
 
-struct store {
+struct token_store {
     char *path;
     const struct tokenizer *tokenizer;
     int64_t vocabulary;
@@ -23,7 +23,7 @@ struct store {
     int64_t token_count;
     uint64_t checksum;
     const unsigned char *tokens;  /* mapped [token_count * token_bytes] */
-    const unsigned char *offsets; /* mapped [(sequences + 1) * 8]; may be unaligned: use store_offset */
+    const unsigned char *offsets; /* mapped [(sequences + 1) * 8]; may be unaligned: use token_store_offset */
     const char *names;            /* mapped [name_bytes] */
     int64_t name_bytes;
     void *map; /* the whole file, read-only and shared between processes */
@@ -33,19 +33,19 @@ struct store {
 enum { STORE_VERSION = 1 };
 
 /* Bytes of a token in a store of that vocabulary. */
-int64_t store_token_bytes(int64_t vocabulary);
+int64_t token_store_token_bytes(int64_t vocabulary);
 
 /* User errors: missing, not HDF5, not a store, an unknown tokenizer, truncated, offsets that do not span the tokens.
  * Private memory does not depend on the store's size. Frees nothing on error: *store is NULL then. */
-int store_open(struct store **store, const char *path);
-void store_close(struct store *store);
+int token_store_open(struct token_store **store, const char *path);
+void token_store_close(struct token_store *store);
 
 /* First token of sequence i; i == sequences gives the end of the last one. */
-int64_t store_offset(const struct store *store, int64_t i);
+int64_t token_store_offset(const struct token_store *store, int64_t i);
 /* Copies tokens start .. start + count - 1 of the whole store to out[count]. */
-void store_read(const struct store *store, int64_t start, int64_t count, int32_t *out);
+void token_store_read(const struct token_store *store, int64_t start, int64_t count, int32_t *out);
 /* Walks the names in order: begins with *cursor = 0, gives the next name (not terminated) and its length, NULL at the
  * end. */
-const char *store_next_name(const struct store *store, int64_t *cursor, int64_t *length);
+const char *token_store_next_name(const struct token_store *store, int64_t *cursor, int64_t *length);
 
 #endif

@@ -1,7 +1,7 @@
-#include "data/store_writer.h"
+#include "data/token_store_writer.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/store.h"
+#include "data/token_store.h"
 #include "data/temporary.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ struct column {
     XXH3_state_t *hash;
 };
 
-struct store_writer {
+struct token_store_writer {
     char *path, *temporary;
     const struct tokenizer *tokenizer;
     int64_t sequences, tokens; /* announced */
@@ -39,12 +39,12 @@ struct store_writer {
     struct column columns[COLUMNS];
 };
 
-static int cannot_write(const struct store_writer *writer, const char *why)
+static int cannot_write(const struct token_store_writer *writer, const char *why)
 {
     return error_environment("%s: cannot write: %s", writer->temporary, why);
 }
 
-static int flush(struct store_writer *writer, struct column *column)
+static int flush(struct token_store_writer *writer, struct column *column)
 {
     for (int64_t done = 0; done < column->used;) {
         ssize_t count = pwrite(writer->file, column->buffer + done, (size_t)(column->used - done),
@@ -60,7 +60,7 @@ static int flush(struct store_writer *writer, struct column *column)
     return ERROR_NONE;
 }
 
-static int put(struct store_writer *writer, int which, const void *data, int64_t bytes)
+static int put(struct token_store_writer *writer, int which, const void *data, int64_t bytes)
 {
     struct column *column = &writer->columns[which];
     CHECK_BUG(bytes <= column->bytes);
@@ -80,7 +80,7 @@ static int put(struct store_writer *writer, int which, const void *data, int64_t
 }
 
 /* Creates the three datasets, allocated at once and without fill, and takes down where they lie. */
-static bool lay_out(struct store_writer *writer, const int64_t counts[COLUMNS], const hid_t types[COLUMNS])
+static bool lay_out(struct token_store_writer *writer, const int64_t counts[COLUMNS], const hid_t types[COLUMNS])
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_alignment(access, 1, ALIGNMENT);
@@ -110,16 +110,16 @@ static bool lay_out(struct store_writer *writer, const int64_t counts[COLUMNS], 
     return H5Fclose(file) >= 0 && good;
 }
 
-int store_writer_create(struct store_writer **out, const char *path, const struct tokenizer *tokenizer,
-                        int64_t sequences, int64_t tokens, int64_t name_bytes)
+int token_store_writer_create(struct token_store_writer **out, const char *path, const struct tokenizer *tokenizer,
+                              int64_t sequences, int64_t tokens, int64_t name_bytes)
 {
-    struct store_writer *writer = memory_allocate(sizeof *writer);
+    struct token_store_writer *writer = memory_allocate(sizeof *writer);
     writer->path = memory_string(path);
     writer->temporary = memory_format("%s.tmp-%ld", path, (long)getpid());
     writer->tokenizer = tokenizer;
     writer->sequences = sequences;
     writer->tokens = tokens;
-    writer->token_bytes = store_token_bytes(tokenizer->vocabulary);
+    writer->token_bytes = token_store_token_bytes(tokenizer->vocabulary);
     writer->file = -1;
     for (int i = 0; i < COLUMNS; i++) {
         writer->columns[i].buffer = memory_allocate(BUFFER_BYTES);
@@ -147,20 +147,20 @@ int store_writer_create(struct store_writer **out, const char *path, const struc
     if (code == ERROR_NONE)
         code = put(writer, COLUMN_OFFSETS, &writer->offset, sizeof writer->offset);
     if (code != ERROR_NONE) {
-        store_writer_destroy(writer);
+        token_store_writer_destroy(writer);
         writer = NULL;
     }
     *out = writer;
     return code;
 }
 
-int store_writer_append(struct store_writer *writer, const void *tokens, int64_t count)
+int token_store_writer_append(struct token_store_writer *writer, const void *tokens, int64_t count)
 {
     writer->offset += count;
     return put(writer, COLUMN_TOKENS, tokens, count * writer->token_bytes);
 }
 
-int store_writer_end(struct store_writer *writer, const char *name)
+int token_store_writer_end(struct token_store_writer *writer, const char *name)
 {
     int code = put(writer, COLUMN_NAMES, name, (int64_t)strlen(name));
     if (code == ERROR_NONE)
@@ -202,7 +202,7 @@ static bool write_sources(hid_t file, char *const *sources, int64_t count)
     return good;
 }
 
-static bool describe(struct store_writer *writer, char *const *sources, int64_t source_count, uint64_t *checksum)
+static bool describe(struct token_store_writer *writer, char *const *sources, int64_t source_count, uint64_t *checksum)
 {
     hid_t file = H5Fopen(writer->temporary, H5F_ACC_RDWR, H5P_DEFAULT);
     if (file < 0)
@@ -228,7 +228,8 @@ static bool describe(struct store_writer *writer, char *const *sources, int64_t 
     return H5Fclose(file) >= 0 && good;
 }
 
-int store_writer_finish(struct store_writer *writer, char *const *sources, int64_t source_count, uint64_t *checksum)
+int token_store_writer_finish(struct token_store_writer *writer, char *const *sources, int64_t source_count,
+                              uint64_t *checksum)
 {
     for (int i = 0; i < COLUMNS; i++) {
         CHECK_BUG(writer->columns[i].bytes == 0);
@@ -243,7 +244,7 @@ int store_writer_finish(struct store_writer *writer, char *const *sources, int64
     return ERROR_NONE;
 }
 
-int store_writer_commit(struct store_writer *writer)
+int token_store_writer_commit(struct token_store_writer *writer)
 {
     if (rename(writer->temporary, writer->path) != 0)
         return error_environment("%s: cannot rename to %s: %s", writer->temporary, writer->path, strerror(errno));
@@ -261,7 +262,7 @@ int store_writer_commit(struct store_writer *writer)
     return ERROR_NONE;
 }
 
-void store_writer_destroy(struct store_writer *writer)
+void token_store_writer_destroy(struct token_store_writer *writer)
 {
     if (writer == NULL)
         return;
