@@ -9,6 +9,7 @@
 #include "cpu/cpu.h"
 #include "ref/golden.h"
 #include "ref/reference.h"
+#include "ref/wrapper.h"
 
 #include <stdlib.h>
 
@@ -34,88 +35,37 @@ static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "mask edge off by one",
                                                       "norm eps doubled"};
 
-struct mutant {
-    struct executor executor;
-    struct executor *inner;
-    enum mutation mutation;
-};
-
-static void mutant_launch(struct executor *executor, struct stream *stream, enum op op, const void *args)
+static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
-    struct mutant *m = (struct mutant *)executor;
-    struct stream inner = {m->inner, stream->id, stream->native};
-    static int32_t ones[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    if (op == OP_ROPE && m->mutation == NO_ROPE)
+    enum mutation mutation = *(const enum mutation *)wrapper->self;
+    if (op == OP_ROPE && mutation == NO_ROPE)
         return;
-    if (op == OP_RMSNORM_FORWARD && m->mutation == NORM_EPS) {
+    if (op == OP_RMSNORM_FORWARD && mutation == NORM_EPS) {
         struct rmsnorm_forward_args a = *(const struct rmsnorm_forward_args *)args;
         a.eps *= 2;
-        m->inner->class->launch(m->inner, &inner, op, &a);
-        return;
-    }
-    if (op == OP_ATTENTION_FORWARD && m->mutation >= SOFTMAX_SCALE && m->mutation <= MASK_EDGE) {
+        wrapper_pass(wrapper, stream, op, &a);
+    } else if (op == OP_ATTENTION_FORWARD) {
         struct attention_forward_args a = *(const struct attention_forward_args *)args;
-        if (m->mutation == SOFTMAX_SCALE)
+        static int32_t offsets[64];
+        if (mutation == SOFTMAX_SCALE)
             a.scale *= 1.01f;
-        if (m->mutation == KV_MAP) { /* every key head is its right neighbour, the last one the first value head */
+        if (mutation == KV_MAP) /* every key head is its right neighbour, the last one the first value head */
             a.k.data = tensor_at(&a.k, 0, a.head_dim);
+        if (mutation == MASK_EDGE) {
+            for (int64_t i = 0; i < a.segments.q_offset.cols; i++)
+                offsets[i] = 1;
+            a.segments.q_offset.data = offsets;
         }
-        if (m->mutation == MASK_EDGE)
-            a.segments.q_offset.data = ones;
-        m->inner->class->launch(m->inner, &inner, op, &a);
-        return;
+        wrapper_pass(wrapper, stream, op, &a);
+    } else {
+        wrapper_pass(wrapper, stream, op, args);
     }
-    m->inner->class->launch(m->inner, &inner, op, args);
 }
-
-static void *mutant_allocate(struct executor *executor, int64_t bytes, enum memory_kind kind)
-{
-    struct executor *inner = ((struct mutant *)executor)->inner;
-    return inner->class->allocate(inner, bytes, kind);
-}
-
-static void mutant_release(struct executor *executor, void *memory, enum memory_kind kind)
-{
-    struct executor *inner = ((struct mutant *)executor)->inner;
-    inner->class->release(inner, memory, kind);
-}
-
-static void mutant_event(struct executor *executor, struct event *event, struct stream *stream)
-{
-    (void)executor, (void)event, (void)stream; /* the executors below are synchronous */
-}
-
-static void mutant_synchronize(struct executor *executor, struct stream *stream)
-{
-    (void)executor, (void)stream;
-}
-
-static int64_t mutant_workspace(struct executor *executor, enum op op, const void *args)
-{
-    struct executor *inner = ((struct mutant *)executor)->inner;
-    return inner->class->workspace(inner, op, args);
-}
-
-static void mutant_reserve(struct executor *executor, int64_t bytes)
-{
-    struct executor *inner = ((struct mutant *)executor)->inner;
-    inner->class->reserve(inner, bytes);
-}
-
-static void mutant_destroy(struct executor *executor)
-{
-    (void)executor;
-}
-
-static const struct executor_class mutant_class = {"mutant",       mutant_launch, mutant_allocate,    mutant_release,
-                                                   mutant_event,   mutant_event,  mutant_synchronize, mutant_workspace,
-                                                   mutant_reserve, mutant_destroy};
 
 /* -- One comparison ---------------------------------------------------------------------------------------------- */
 
 struct outcome {
     double logits, gradients, losses, final;
-    double first_gradient; /* of the embedding, to compare keep tables bit for bit */
     char worst[128];
     double *gradient_bits;
     int64_t gradient_count;
@@ -137,7 +87,8 @@ static struct outcome run_case(const struct golden *g, struct executor *inner, e
                                enum deck_recompute recompute, enum mutation mutation, int64_t head_tokens, int steps)
 {
     struct outcome o = {0};
-    struct mutant mutant = {{&mutant_class, 0}, inner, mutation};
+    struct wrapper mutant;
+    wrapper_create(&mutant, inner, mutate, &mutation);
     struct model_settings settings = g->settings;
     if (mutation == NO_SCALING)
         settings.rope.factor = 0;

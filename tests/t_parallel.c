@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "cpu/cpu.h"
 #include "ref/toy.h"
+#include "ref/wrapper.h"
 
 #include <mpi.h>
 #include <stdlib.h>
@@ -47,65 +48,25 @@ static void copy_row(struct batch *batch, int64_t to, const struct batch *global
 /* -- Planted faults: an executor that scales the gradient of the logits, to normalise in the wrong place -------------
  */
 
-struct planter {
-    struct executor executor;
-    struct executor *inner;
-    double factor_per_label; /* gradient *= factor / labels of the launch's scope; 0 = leave alone */
+struct fault_scale {
+    double factor_per_label; /* gradient *= factor / labels of the scope; 0 = leave alone */
     double scope_labels;     /* labels of the scope; 0 = those of the launch */
 };
 
-static void planter_launch(struct executor *executor, struct stream *stream, enum op op, const void *args)
+static void misnormalise(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
-    struct planter *p = (struct planter *)executor;
-    p->inner->class->launch(p->inner, stream, op, args);
-    if (op != OP_XENT_GRAD || p->factor_per_label == 0)
+    const struct fault_scale *scale = wrapper->self;
+    wrapper_pass(wrapper, stream, op, args);
+    if (op != OP_XENT_GRAD || scale->factor_per_label == 0)
         return;
     const struct xent_grad_args *a = args;
-    double labels = p->scope_labels;
-    for (int64_t t = 0; t < a->labels.cols && p->scope_labels == 0; t++)
+    double labels = scale->scope_labels;
+    for (int64_t t = 0; t < a->labels.cols && scale->scope_labels == 0; t++)
         labels += ((const int32_t *)a->labels.data)[t] >= 0;
-    float factor = labels > 0 ? (float)(p->factor_per_label / labels) : 0;
+    float factor = labels > 0 ? (float)(scale->factor_per_label / labels) : 0;
     for (int64_t i = 0; i < tensor_count(&a->logits); i++)
         ((float *)a->logits.data)[i] *= factor;
 }
-
-static void *planter_allocate(struct executor *executor, int64_t bytes, enum memory_kind kind)
-{
-    struct executor *inner = ((struct planter *)executor)->inner;
-    return inner->class->allocate(inner, bytes, kind);
-}
-
-static void planter_release(struct executor *executor, void *memory, enum memory_kind kind)
-{
-    struct executor *inner = ((struct planter *)executor)->inner;
-    inner->class->release(inner, memory, kind);
-}
-
-static void planter_event(struct executor *executor, struct event *event, struct stream *stream)
-{
-    (void)executor, (void)event, (void)stream;
-}
-
-static void planter_synchronize(struct executor *executor, struct stream *stream)
-{
-    (void)executor, (void)stream;
-}
-
-static int64_t planter_workspace(struct executor *executor, enum op op, const void *args)
-{
-    struct executor *inner = ((struct planter *)executor)->inner;
-    return inner->class->workspace(inner, op, args);
-}
-
-static void planter_reserve(struct executor *executor, int64_t bytes)
-{
-    struct executor *inner = ((struct planter *)executor)->inner;
-    inner->class->reserve(inner, bytes);
-}
-
-static const struct executor_class planter_class = {
-    "planter",     planter_launch,      planter_allocate,  planter_release, planter_event,
-    planter_event, planter_synchronize, planter_workspace, planter_reserve, NULL};
 
 /* -- Runs -------------------------------------------------------------------------------------------------------- */
 
@@ -122,7 +83,9 @@ static void run_layout(struct comm *comm, struct executor *cpu, struct layout la
 {
     int64_t per_pass = comm->size * layout.micro_rows;
     int64_t micro_batches = (GLOBAL_ROWS + per_pass - 1) / per_pass;
-    struct planter planter = {.executor = {&planter_class, 0}, .inner = cpu};
+    struct fault_scale scale = {0, 0};
+    struct wrapper planter;
+    wrapper_create(&planter, cpu, misnormalise, &scale);
     struct group *group = comm_group_create(comm, "data");
     struct toy_options options = toy_options(&planter.executor);
     options.settings = toy_settings(layout.tied);
@@ -153,10 +116,10 @@ static void run_layout(struct comm *comm, struct executor *cpu, struct layout la
             own += (double)batches[m].valid;
         }
         if (layout.fault == FAULT_PER_RANK) {
-            planter.factor_per_label = all / comm->size;
-            planter.scope_labels = own > 0 ? own : 1;
+            scale.factor_per_label = all / comm->size;
+            scale.scope_labels = own > 0 ? own : 1;
         } else if (layout.fault == FAULT_PER_MICRO_BATCH) {
-            planter.factor_per_label = all / (double)(comm->size * micro_batches);
+            scale.factor_per_label = all / (double)(comm->size * micro_batches);
         }
         struct engine_result result = engine_step(&toy.engine, &schedule, batches, 2e-3);
         losses[step] = result.loss_sum / result.labels;

@@ -40,6 +40,13 @@ int error_diverged(const char *format, ...)
     RECORD(ERROR_DIVERGED);
 }
 
+int error_restate(int code, const char *text)
+{
+    if (message[0] == '\0')
+        snprintf(message, sizeof message, "%s", text);
+    return code;
+}
+
 const char *error_message(void)
 {
     return message;

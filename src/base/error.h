@@ -30,6 +30,9 @@ int error_user(const char *format, ...) BASE_PRINTF(1, 2);
 int error_environment(const char *format, ...) BASE_PRINTF(1, 2);
 int error_diverged(const char *format, ...) BASE_PRINTF(1, 2);
 
+/* The same for a code and a message that come from elsewhere (another rank). */
+int error_restate(int code, const char *message);
+
 /* The recorded message of this thread, "" when there is none. */
 const char *error_message(void);
 void error_clear(void);

@@ -69,28 +69,35 @@ int64_t comm_sum_i64(struct comm *comm, int64_t value)
     return result;
 }
 
-int comm_agree(struct comm *comm, int code)
+int comm_share(struct comm *comm, int code)
 {
     int64_t *all = gather_i64(comm, code);
     int first = 0;
     while (first < comm->size && all[first] == ERROR_NONE)
         first++;
-    int agreed = first < comm->size ? (int)all[first] : ERROR_NONE;
+    int shared = first < comm->size ? (int)all[first] : ERROR_NONE;
     memory_free(all);
-    if (agreed == ERROR_NONE)
+    if (shared == ERROR_NONE)
         return ERROR_NONE;
     char message[MESSAGE_BYTES] = "";
-    snprintf(message, sizeof message, "%s", error_message());
+    if (comm->rank > 0) /* which rank it is matters: one node may not see a file */
+        snprintf(message, sizeof message, "rank %d: %s", comm->rank, error_message());
+    else
+        snprintf(message, sizeof message, "%s", error_message());
     comm_broadcast(comm, message, sizeof message, first);
     error_clear();
-    if (comm->rank == 0) {
-        if (first > 0)
-            fprintf(stderr, "cistron: rank %d: %s\n", first, message);
-        else
-            fprintf(stderr, "cistron: %s\n", message);
+    return error_restate(shared, message);
+}
+
+int comm_agree(struct comm *comm, int code)
+{
+    code = comm_share(comm, code);
+    if (code != ERROR_NONE && comm->rank == 0) {
+        fprintf(stderr, "cistron: %s\n", error_message());
         fflush(stderr);
     }
-    return agreed;
+    error_clear();
+    return code;
 }
 
 struct comm_spread comm_spread(struct comm *comm, double value)

@@ -44,9 +44,11 @@ struct comm *comm_split_node(struct comm *comm);
 int64_t comm_max_i64(struct comm *comm, int64_t value);
 int64_t comm_sum_i64(struct comm *comm, int64_t value);
 
-/* Collective. Takes each rank's outcome (enum error_code); every rank returns the same code: the largest one of
- * the lowest rank that failed is reported. When a rank failed, its message is printed once (by rank 0, to standard
- * error) and all messages are cleared. */
+/* Collective. Takes each rank's outcome (enum error_code). Every rank returns the code of the lowest rank that failed
+ * and has its message recorded; ERROR_NONE when none failed. */
+int comm_share(struct comm *comm, int code);
+/* comm_share, and rank 0 prints the message to standard error; no message stays recorded. So each mistake is said
+ * once, and all ranks take the same way out. */
 int comm_agree(struct comm *comm, int code);
 
 /* Minimum, mean and maximum of a value over all ranks. Collective. */

@@ -1,7 +1,17 @@
 #include "cpu/attention_tile.h"
 
-/* Compilers keep a block of sums in registers only when told the width of a vector, so the product is written once
- * for WIDTH floats and made for three widths. WIDE vectors cover TILE_LANES columns. */
+/* Both loops over a block of sums are unrolled, so that it stays in registers. */
+#if defined(__clang__)
+#define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
+#else
+#define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
+#endif
+
+/* 6 x 16 sums fill three quarters of AVX2's registers, with room for the factors, and hide the latency of AVX-512. */
+enum { TILE_ROWS = 6 };
+
+/* Compilers do that only when told the width of a vector, so the product is written once for WIDTH floats and made
+ * for three widths. WIDE vectors cover TILE_LANES columns. */
 #define PRODUCT(WIDTH, TARGET)                                                                                         \
     typedef float lanes_##WIDTH __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));                        \
                                                                                                                        \
@@ -10,15 +20,33 @@
     {                                                                                                                  \
         enum { WIDE = TILE_LANES / WIDTH };                                                                            \
         lanes_##WIDTH sum[TILE_ROWS][WIDE];                                                                            \
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < WIDE; j++) sum[i][j] =                        \
-            accumulate ? ((lanes_##WIDTH *)(c + i * c_stride))[j] : (lanes_##WIDTH){0};                                \
+        EACH(i, rows)                                                                                                  \
+        {                                                                                                              \
+            lanes_##WIDTH *c_row = (lanes_##WIDTH *)(c + i * c_stride);                                                \
+            EACH(j, WIDE)                                                                                              \
+            {                                                                                                          \
+                sum[i][j] = accumulate ? c_row[j] : (lanes_##WIDTH){0};                                                \
+            }                                                                                                          \
+        }                                                                                                              \
         for (int64_t l = 0; l < depth; l++) {                                                                          \
             const lanes_##WIDTH *b_row = (const lanes_##WIDTH *)(b + l * b_stride);                                    \
-            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < WIDE; j++) sum[i][j] +=                   \
-                a.data[i * a.row + l * a.depth] * b_row[j];                                                            \
+            EACH(i, rows)                                                                                              \
+            {                                                                                                          \
+                float factor = a.data[i * a.row + l * a.depth];                                                        \
+                EACH(j, WIDE)                                                                                          \
+                {                                                                                                      \
+                    sum[i][j] += factor * b_row[j];                                                                    \
+                }                                                                                                      \
+            }                                                                                                          \
         }                                                                                                              \
-        UNROLL for (int i = 0; i < rows; i++)                                                                          \
-            UNROLL for (int j = 0; j < WIDE; j++)((lanes_##WIDTH *)(c + i * c_stride))[j] = sum[i][j];                 \
+        EACH(i, rows)                                                                                                  \
+        {                                                                                                              \
+            lanes_##WIDTH *c_row = (lanes_##WIDTH *)(c + i * c_stride);                                                \
+            EACH(j, WIDE)                                                                                              \
+            {                                                                                                          \
+                c_row[j] = sum[i][j];                                                                                  \
+            }                                                                                                          \
+        }                                                                                                              \
     }                                                                                                                  \
                                                                                                                        \
     TARGET static void multiply_##WIDTH(float *c, int64_t c_stride, struct tile_factor a, const float *b,              \
@@ -42,11 +70,6 @@
                 tile_##WIDTH(1, target, c_stride, rest, b + j, b_stride, depth, accumulate);                           \
         }                                                                                                              \
     }
-
-#define UNROLL _Pragma("GCC unroll 8")
-
-/* 6 x 16 sums fill three quarters of AVX2's registers, with room for the factors, and hide the latency of AVX-512. */
-enum { TILE_ROWS = 6 };
 
 PRODUCT(4, )
 #if defined(__x86_64__) && !defined(CISTRON_NO_CLONES)

@@ -56,8 +56,9 @@ void cpu_gemm(struct cpu *cpu, const struct gemm_args *args)
     else if (addend == NULL && k == 0)
         cpu_fill(cpu, &(struct fill_args){.x = d, .value = 0.0});
 
+    enum { SMALL = 1 << 20 }; /* multiply-adds: some ten microseconds, as long as it takes to wake threads */
     if (d.rows > 0 && d.cols > 0 && k > 0)
-        sgemm(tensor_count(&d) * k < 64 * CPU_SMALL ? 1 : cpu->threads, d.rows, d.cols, k,
+        sgemm(tensor_count(&d) * k < SMALL ? 1 : cpu->threads, d.rows, d.cols, k,
               scale_of(&args->scale_a) * scale_of(&args->scale_b),
               (struct sgemm_matrix){a.data, a.stride, args->transpose_a},
               (struct sgemm_matrix){b.data, b.stride, args->transpose_b}, addend != NULL ? 1.0f : 0.0f, d.data,

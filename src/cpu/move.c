@@ -1,8 +1,6 @@
 /* copy, cast, fill. */
 #include "cpu/convert.h"
 
-#include "base/error.h"
-
 /* Threads move pieces of this many bytes, several pages each. */
 enum { PIECE = 64 * 1024 };
 

@@ -133,16 +133,16 @@ void cpu_rmsnorm_backward(struct cpu *cpu, const struct rmsnorm_backward_args *a
 {
     int64_t blocks = blocks_of(&args->x), cols = args->x.cols;
     cpu_require_workspace(cpu, OP_RMSNORM_BACKWARD, cpu_rmsnorm_backward_workspace(cpu, args));
-    float *partial = tensor_present(&args->dweight) ? (float *)cpu->workspace : NULL;
+    float *partial = (float *)cpu->workspace;
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&args->x))) schedule(static)
     for (int64_t block = 0; block < blocks; block++) {
-        float *dweight = partial != NULL ? partial + block * cols : NULL;
+        float *dweight = tensor_present(&args->dweight) ? partial + block * cols : NULL;
         if (dweight != NULL)
             memset(dweight, 0, (size_t)cols * sizeof *dweight);
         for (int64_t t = block * BLOCK_ROWS; t < cpu_min(args->x.rows, (block + 1) * BLOCK_ROWS); t++)
             backward_row(args, t, dweight);
     }
-    if (partial == NULL)
+    if (!tensor_present(&args->dweight))
         return;
     int parts = cpu_threads(cpu, blocks * cols);
 #pragma omp parallel for num_threads(parts) schedule(static)

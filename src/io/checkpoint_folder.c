@@ -96,7 +96,7 @@ static char *set_aside(const char *path)
 static int find_in_folder(struct comm *world, const char *folder, char **path)
 {
     int64_t *steps = NULL, count = 0;
-    int code = checkpoint_share_error(world, world->rank == 0 ? list_steps(folder, "", &steps, &count) : ERROR_NONE);
+    int code = comm_share(world, world->rank == 0 ? list_steps(folder, "", &steps, &count) : ERROR_NONE);
     comm_broadcast(world, &count, sizeof count, 0);
     char *aside = NULL;
     for (int64_t i = 0; i < count && code == ERROR_NONE && *path == NULL; i++) {

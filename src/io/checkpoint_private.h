@@ -30,7 +30,4 @@ int checkpoint_load_meta(const char *path, struct checkpoint_meta *meta);
 
 /* checkpoint_verify, but quiet: the agreed code's message is in every rank's record. Collective. */
 int checkpoint_examine(struct comm *world, const char *path);
-/* Agrees on the code of the lowest rank that failed, with its message in every rank's record. Collective. */
-int checkpoint_share_error(struct comm *comm, int code);
-
 #endif

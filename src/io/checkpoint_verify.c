@@ -13,29 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MESSAGE_BYTES = 4096 };
-
-int checkpoint_share_error(struct comm *comm, int code)
-{
-    int64_t own = code, *all = memory_allocate((int64_t)sizeof *all * comm->size);
-    comm_all_gather(comm, &own, all, sizeof own);
-    int first = 0;
-    while (first < comm->size && all[first] == ERROR_NONE)
-        first++;
-    int agreed = first < comm->size ? (int)all[first] : ERROR_NONE;
-    memory_free(all);
-    if (agreed == ERROR_NONE)
-        return ERROR_NONE;
-    char message[MESSAGE_BYTES] = "";
-    if (agreed == ERROR_ENVIRONMENT && comm->rank > 0) /* which of them it is matters: one node may not see the file */
-        snprintf(message, sizeof message, "rank %d: %s", comm->rank, error_message());
-    else
-        snprintf(message, sizeof message, "%s", error_message());
-    comm_broadcast(comm, message, sizeof message, first);
-    error_clear();
-    return agreed == ERROR_USER ? error_user("%s", message) : error_environment("%s", message);
-}
-
 /* Rank 0: the side file's list, and whether the file has its size. Without side file *present is false, and the file
  * must open as a checkpoint. */
 static int read_list(const char *path, struct block_list *list, bool *present)
@@ -97,7 +74,7 @@ int checkpoint_examine(struct comm *world, const char *path)
 {
     struct block_list list = {NULL, 0, 0};
     bool present = false;
-    int code = checkpoint_share_error(world, world->rank == 0 ? read_list(path, &list, &present) : ERROR_NONE);
+    int code = comm_share(world, world->rank == 0 ? read_list(path, &list, &present) : ERROR_NONE);
     if (code == ERROR_NONE) {
         int64_t count = present ? list.count : 0;
         comm_broadcast(world, &count, sizeof count, 0);
@@ -106,7 +83,7 @@ int checkpoint_examine(struct comm *world, const char *path)
                 block_list_add(&list, 0, 0, 0);
         comm_broadcast(world, list.blocks, count * (int64_t)sizeof *list.blocks, 0);
         if (count > 0)
-            code = checkpoint_share_error(world, check_blocks(&list, path, world->rank, world->size));
+            code = comm_share(world, check_blocks(&list, path, world->rank, world->size));
     }
     block_list_destroy(&list);
     return code;

@@ -1,0 +1,64 @@
+#include "ref/wrapper.h"
+
+static struct executor *inner_of(struct executor *executor)
+{
+    return ((struct wrapper *)executor)->inner;
+}
+
+static void wrapper_launch(struct executor *executor, struct stream *stream, enum op op, const void *args)
+{
+    struct wrapper *wrapper = (struct wrapper *)executor;
+    wrapper->hook(wrapper, stream, op, args);
+}
+
+static void *wrapper_allocate(struct executor *executor, int64_t bytes, enum memory_kind kind)
+{
+    return inner_of(executor)->class->allocate(inner_of(executor), bytes, kind);
+}
+
+static void wrapper_release(struct executor *executor, void *memory, enum memory_kind kind)
+{
+    inner_of(executor)->class->release(inner_of(executor), memory, kind);
+}
+
+static void wrapper_event(struct executor *executor, struct event *event, struct stream *stream)
+{
+    (void)executor, (void)event, (void)stream;
+}
+
+static void wrapper_synchronize(struct executor *executor, struct stream *stream)
+{
+    (void)executor, (void)stream;
+}
+
+static int64_t wrapper_workspace(struct executor *executor, enum op op, const void *args)
+{
+    return inner_of(executor)->class->workspace(inner_of(executor), op, args);
+}
+
+static void wrapper_reserve(struct executor *executor, int64_t bytes)
+{
+    inner_of(executor)->class->reserve(inner_of(executor), bytes);
+}
+
+static void wrapper_destroy(struct executor *executor)
+{
+    (void)executor;
+}
+
+static const struct executor_class wrapper_class = {
+    "wrapper",     wrapper_launch,      wrapper_allocate,  wrapper_release, wrapper_event,
+    wrapper_event, wrapper_synchronize, wrapper_workspace, wrapper_reserve, wrapper_destroy};
+
+void wrapper_create(struct wrapper *wrapper, struct executor *inner,
+                    void (*hook)(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args),
+                    void *self)
+{
+    *wrapper = (struct wrapper){{&wrapper_class, 0}, inner, hook, self};
+}
+
+void wrapper_pass(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    struct stream inner = {wrapper->inner, stream->id, stream->native};
+    wrapper->inner->class->launch(wrapper->inner, &inner, op, args);
+}
