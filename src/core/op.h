@@ -9,7 +9,8 @@
 
 struct group;
 
-#define OP_TABLE(X)                                                                                                    \
+/* What executors do themselves. */
+#define OP_DEVICE_TABLE(X)                                                                                             \
     X(GEMM, gemm)                                                                                                      \
     X(EMBEDDING_FORWARD, embedding_forward)                                                                            \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
@@ -28,11 +29,18 @@ struct group;
     X(QUANTIZE, quantize)                                                                                              \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(GRADIENT_SCALE, gradient_scale)                                                                                  \
-    X(ADAMW, adamw)                                                                                                    \
+    X(ADAMW, adamw)
+
+/* What they pass to the group's table. */
+#define OP_COLLECTIVE_TABLE(X)                                                                                         \
     X(ALL_REDUCE, all_reduce)                                                                                          \
     X(REDUCE_SCATTER, reduce_scatter)                                                                                  \
     X(ALL_GATHER, all_gather)                                                                                          \
     X(BROADCAST, broadcast)
+
+#define OP_TABLE(X)                                                                                                    \
+    OP_DEVICE_TABLE(X)                                                                                                 \
+    OP_COLLECTIVE_TABLE(X)
 
 enum op {
 #define X(NAME, name) OP_##NAME,

@@ -41,7 +41,7 @@ static void run(struct executor *executor, struct stream *stream, enum op op, co
     case OP_##NAME:                                                                                                    \
         cpu_##name(cpu, args);                                                                                         \
         return;
-        CPU_OPS(X)
+        OP_DEVICE_TABLE(X)
 #undef X
 #define COLLECTIVE(NAME, name)                                                                                         \
     case OP_##NAME: {                                                                                                  \
@@ -49,10 +49,7 @@ static void run(struct executor *executor, struct stream *stream, enum op op, co
         group->class->name(group, stream, args);                                                                       \
         return;                                                                                                        \
     }
-        COLLECTIVE(ALL_REDUCE, all_reduce)
-        COLLECTIVE(REDUCE_SCATTER, reduce_scatter)
-        COLLECTIVE(ALL_GATHER, all_gather)
-        COLLECTIVE(BROADCAST, broadcast)
+        OP_COLLECTIVE_TABLE(COLLECTIVE)
 #undef COLLECTIVE
     case OP_COUNT:
         break;

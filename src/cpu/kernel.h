@@ -38,29 +38,8 @@ struct cpu {
 
 /* -- Ops: each runs one op of core/op.h; args is its args struct ------------------------------------------------ */
 
-#define CPU_OPS(X)                                                                                                     \
-    X(GEMM, gemm)                                                                                                      \
-    X(EMBEDDING_FORWARD, embedding_forward)                                                                            \
-    X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
-    X(RMSNORM_FORWARD, rmsnorm_forward)                                                                                \
-    X(RMSNORM_BACKWARD, rmsnorm_backward)                                                                              \
-    X(ROPE, rope)                                                                                                      \
-    X(ATTENTION_FORWARD, attention_forward)                                                                            \
-    X(ATTENTION_BACKWARD, attention_backward)                                                                          \
-    X(SWIGLU_FORWARD, swiglu_forward)                                                                                  \
-    X(SWIGLU_BACKWARD, swiglu_backward)                                                                                \
-    X(XENT_STAT, xent_stat)                                                                                            \
-    X(XENT_GRAD, xent_grad)                                                                                            \
-    X(COPY, copy)                                                                                                      \
-    X(CAST, cast)                                                                                                      \
-    X(FILL, fill)                                                                                                      \
-    X(QUANTIZE, quantize)                                                                                              \
-    X(SUM_SQUARES, sum_squares)                                                                                        \
-    X(GRADIENT_SCALE, gradient_scale)                                                                                  \
-    X(ADAMW, adamw)
-
 #define X(NAME, name) void cpu_##name(struct cpu *cpu, const struct name##_args *args);
-CPU_OPS(X)
+OP_DEVICE_TABLE(X)
 #undef X
 
 /* Bytes of scratch of the ops that need any. */
