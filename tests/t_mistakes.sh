@@ -50,6 +50,10 @@ mistake "resume never refuses a run" "train.resume" train.resume=never
 mistake "a model key changed at resume" "model.hidden" model.hidden=64
 mistake "a data key changed at resume" "data.row_tokens" data.row_tokens=32
 
+genome 2 50000 >"$work/other.fa"
+"$CISTRON" prepare --tokenizer nucleotide -o "$work/other.h5" "$work/other.fa" >/dev/null
+mistake "another store at resume" "data.train" data.train="$work/other.h5"
+
 # what needs no ranks
 for arguments in "" "frobnicate" "train" "prepare -o $work/x.h5 $work/g.fa" "prepare --tokenizer nucleotide $work/g.fa" \
     "prepare --tokenizer none -o $work/x.h5 $work/g.fa" "inspect" "inspect $work/deck.cfg" "baseline $work/g.train.h5" \

@@ -1,5 +1,5 @@
 /* The planning and the record executors at op level: the log, the race check, lifetimes, the recompute closure, replay.
- * Whole steps are t_plan's business. */
+ * Whole steps are t_seams's business. */
 #include "check.h"
 #include "ref/reference.h"
 

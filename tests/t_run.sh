@@ -21,7 +21,11 @@ for file in step_00000004.h5 step_00000008.h5 step_00000012.h5 final_model.h5 de
     check "$file" test -f "$work/first/$file"
 done
 check "validation is logged" test "$(grep -c '"event":"validation"' "$work/first/log.jsonl")" -eq 2
-check "the effective deck parses" "$CISTRON" train --help >/dev/null
+"$CISTRON" train "$work/first/deck.cfg" >"$work/out" 2>&1 # its folder is that of the second run
+check "the effective deck is a deck" says "the run is finished: step 12 of 12"
+rm "$work/run/final_model.h5"
+"$CISTRON" train "$work/first/deck.cfg" >"$work/out" 2>&1
+check "a run that lacks only its final model writes that" test -f "$work/run/final_model.h5"
 
 # another seed is another run
 ranks 2 train "$work/deck.cfg" train.seed=43 output.folder="$work/seed"

@@ -54,10 +54,12 @@ static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
 {
     const struct attribute numbers[] = {
         {"step", meta->step}, {"tokens", meta->tokens}, {"seed", meta->seed}, {"ranks", meta->ranks}};
-    const struct attribute position[] = {
-        {"epoch", meta->position.epoch}, {"window", meta->position.window}, {"offset", meta->position.offset}};
+    const struct attribute position[] = {{"epoch", meta->position.epoch},
+                                         {"window", meta->position.window},
+                                         {"offset", meta->position.offset},
+                                         {"store", (int64_t)meta->store}};
     bool good = hdf5_write_integer(file, "cistron_checkpoint", CHECKPOINT_FORMAT) &&
-                write_group(file, "meta", numbers, 4) && write_group(file, "data", position, 3);
+                write_group(file, "meta", numbers, 4) && write_group(file, "data", position, 4);
     hid_t group = good ? H5Gopen2(file, "meta", H5P_DEFAULT) : -1;
     if (group < 0)
         return false;
@@ -221,12 +223,14 @@ static bool read_numbers(hid_t file, const char *name, const char *const names[]
 static bool read_meta(hid_t file, struct checkpoint_meta *meta)
 {
     static const char *const meta_names[] = {"step", "tokens", "seed", "ranks"};
-    static const char *const data_names[] = {"epoch", "window", "offset"};
+    static const char *const data_names[] = {"epoch", "window", "offset", "store"};
     int64_t *const meta_values[] = {&meta->step, &meta->tokens, &meta->seed, &meta->ranks};
-    int64_t *const data_values[] = {&meta->position.epoch, &meta->position.window, &meta->position.offset};
+    int64_t store = 0;
+    int64_t *const data_values[] = {&meta->position.epoch, &meta->position.window, &meta->position.offset, &store};
     if (!read_numbers(file, "meta", meta_names, meta_values, 4) ||
-        !read_numbers(file, "data", data_names, data_values, 3))
+        !read_numbers(file, "data", data_names, data_values, 4))
         return false;
+    meta->store = (uint64_t)store;
     hid_t group = H5Gopen2(file, "meta", H5P_DEFAULT);
     char *version = hdf5_read_text(group, "version");
     meta->deck_text = hdf5_read_text(group, "deck");

@@ -4,11 +4,21 @@
 
 #include "deck/deck.h"
 
-/* Learning rate of update number `update` (from 0), with n = update under schedule.rule "recipe" (the first update
- * then has rate 0) and n = update + 1 under "megatron", w = schedule.warmup, d = schedule.decay (train.steps - w where
- * 0) and r = schedule.min_ratio: n <= w (w > 0)   lr n / w n > w + d        lr r cosine           lr (r + (1 - r) (1 +
- * cos(pi (n - w) / d)) / 2) linear           lr (1 - (1 - r) (n - w) / d) constant         lr Sources: the schedulers
- * of the BioNeMo llama3 (cosine) and esm2 (linear) recipes; Megatron-LM's warm-up. */
+/* Learning rate of update number `update` (from 0). Under schedule.rule "recipe" n = update (the first update then has
+ * rate 0), under "megatron" n = update + 1. With w = schedule.warmup, d = schedule.decay (train.steps - w where that is
+ * 0), r = schedule.min_ratio and the peak optimizer.lr, the rate is the peak times
+ *
+ * - n / w for n <= w, unless w is 0;
+ *
+ * - r for n > w + d;
+ *
+ * - between, for "cosine": r + (1 - r) (1 + cos(pi (n - w) / d)) / 2;
+ *
+ * - between, for "linear": 1 - (1 - r) (n - w) / d;
+ *
+ * - 1 from w on, for "constant".
+ *
+ * Sources: the schedulers of the BioNeMo llama3 (cosine) and esm2 (linear) recipes; Megatron-LM's warm-up. */
 double learning_rate_at(const struct deck *deck, int64_t update);
 
 #endif

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* -- Start ------------------------------------------------------------------------------------------------------- */
 
@@ -83,16 +84,18 @@ static int find_start(struct comm *world, const struct deck *deck, char **path)
 }
 
 /* Keys that may not change between the checkpoint's run and this one are named. */
-static int check_same_run(struct comm *world, const struct deck *deck, const struct checkpoint_meta *meta,
-                          const char *path)
+static int check_same_run(const struct session *s, const struct checkpoint_meta *meta, const char *path)
 {
     struct deck old;
     char *differences = NULL;
     int code = deck_read_text(&old, meta->deck_text, path, NULL, 0);
-    if (code == ERROR_NONE && deck_compare_for_resume(&old, deck, &differences) > 0)
+    if (code == ERROR_NONE && deck_compare_for_resume(&old, &s->deck, &differences) > 0)
         code = error_user("%s cannot be resumed with this deck, these keys may not change:\n%s", path, differences);
+    if (code == ERROR_NONE && loader_checksum(s->train) != meta->store)
+        code = error_user("key data.train = \"%s\": is another store than the one that %s was trained on",
+                          s->deck.data.train, path);
     free(differences);
-    return comm_agree(world, code);
+    return comm_agree(s->world, code);
 }
 
 /* -- The loop ---------------------------------------------------------------------------------------------------- */
@@ -102,6 +105,7 @@ struct run {
     struct meter meter;
     char *deck_text;
     int64_t step, tokens; /* done */
+    int64_t first_step;   /* where this program began */
 };
 
 static int start_weights(struct run *run, const char *path)
@@ -115,11 +119,11 @@ static int start_weights(struct run *run, const char *path)
     int code = checkpoint_read_meta(s->world, path, &meta);
     if (code != ERROR_NONE)
         return code;
-    code = check_same_run(s->world, &s->deck, &meta, path);
+    code = check_same_run(s, &meta, path);
     if (code == ERROR_NONE)
         code = checkpoint_read(s->world, &s->engine, path, true);
     if (code == ERROR_NONE) {
-        run->step = meta.step;
+        run->step = run->first_step = meta.step;
         run->tokens = meta.tokens;
         loader_seek(s->train, &meta.position);
         log_info("# continuing from %s at step %lld", path, (long long)run->step);
@@ -137,7 +141,8 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
                                    .step = run->step,
                                    .tokens = run->tokens,
                                    .seed = s->deck.train.seed,
-                                   .position = loader_position(s->train)};
+                                   .position = loader_position(s->train),
+                                   .store = loader_checksum(s->train)};
     int code = checkpoint_write(s->world, s->grid.data, &s->engine, &meta, path, with_optimizer);
     if (code != ERROR_NONE)
         return code;
@@ -212,11 +217,15 @@ static int loop(struct run *run)
     return code;
 }
 
+/* Writes the final model, if a run that was killed at its very end has not done so already. */
 static int finish(struct run *run)
 {
     struct session *s = &run->session;
     char *path = memory_format("%s/final_model.h5", s->deck.output.folder);
-    int code = write_checkpoint(run, path, false);
+    bool trained = run->step > run->first_step;
+    int64_t missing = trained || access(path, F_OK) != 0;
+    comm_broadcast(s->world, &missing, sizeof missing, 0);
+    int code = missing ? write_checkpoint(run, path, false) : ERROR_NONE;
     free(path);
     return code;
 }
@@ -265,14 +274,13 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     if (code != ERROR_NONE)
         return code;
     describe(&run->session);
-    if (run->step >= deck->train.steps) {
+    if (run->step >= deck->train.steps)
         log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)deck->train.steps);
-    } else {
-        code = loop(run);
-        if (code == ERROR_NONE)
-            code = finish(run);
-        meter_summary(&run->meter, run->step);
-    }
+    code = loop(run);
+    if (code == ERROR_NONE)
+        code = finish(run);
+    if (run->step > run->first_step)
+        meter_summary(&run->meter, run->step - run->first_step);
     meter_close(&run->meter);
     return code;
 }
