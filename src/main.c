@@ -99,6 +99,7 @@ static int command_prepare(const struct command *self, int argc, char **argv)
                                             {"output", required_argument, NULL, 'o'},
                                             {0}};
     struct prepare_settings settings = {.tokenizer = NULL, .seed = 42};
+    char nothing[] = "", *seed_rest = nothing; /* what follows the number */
     int option;
     optind = 1;
     while ((option = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
@@ -107,12 +108,14 @@ static int command_prepare(const struct command *self, int argc, char **argv)
         else if (option == 's')
             settings.split = optarg;
         else if (option == 'e')
-            settings.seed = strtoull(optarg, NULL, 10);
+            settings.seed = strtoull(optarg, &seed_rest, 10);
         else if (option == 'o')
             settings.output = optarg;
         else
             return usage_error(self, "unknown option");
     }
+    if (*seed_rest != '\0')
+        return usage_error(self, "--seed must be a whole number");
     if (settings.tokenizer == NULL)
         return usage_error(self, "--tokenizer is missing");
     if (settings.output == NULL)

@@ -6,7 +6,7 @@
 
 int threads_for_rank(struct comm *node, int *idle)
 {
-    cpu_set_t own, covered;
+    cpu_set_t own, covered, launcher;
     CPU_ZERO(&own);
     if (sched_getaffinity(0, sizeof own, &own) != 0)
         CPU_SET(0, &own);
@@ -26,8 +26,12 @@ int threads_for_rank(struct comm *node, int *idle)
             share += 1.0 / users;
     }
     memory_free(all);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    int unused = (int)online - CPU_COUNT(&covered);
-    *idle = unused > 0 ? unused : 0;
+    /* What a batch system or a container withholds from the launcher is not this program's to miss. */
+    CPU_ZERO(&launcher);
+    if (sched_getaffinity(getppid(), sizeof launcher, &launcher) != 0)
+        CPU_ZERO(&launcher);
+    *idle = 0;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        *idle += CPU_ISSET(cpu, &launcher) && !CPU_ISSET(cpu, &covered);
     return share < 1 ? 1 : (int)(share + 1e-6);
 }

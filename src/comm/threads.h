@@ -5,7 +5,8 @@
 #include "comm/comm.h"
 
 /* Collective over the ranks of a node. The CPUs of this rank's affinity mask, divided among the ranks of the node whose
- * masks share them, at least 1. `idle` receives the CPUs of the node that no rank's mask covers. */
+ * masks share them, at least 1. `idle` receives how many CPUs no rank's mask covers though their launcher (the
+ * parent process) may use them. */
 int threads_for_rank(struct comm *node, int *idle);
 
 #endif

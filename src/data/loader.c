@@ -47,18 +47,19 @@ struct loader {
 static int check_settings(const struct loader_settings *settings)
 {
     if (settings->row_tokens < 16 || settings->row_tokens % 16 != 0)
-        return error_user("data.row_tokens = %lld: must be a positive multiple of 16", (long long)settings->row_tokens);
+        return error_user("key data.row_tokens = %lld: must be a positive multiple of 16",
+                          (long long)settings->row_tokens);
     if (settings->window < 4 || settings->window > settings->row_tokens)
-        return error_user("data.window = %lld: must be between 4 and data.row_tokens = %lld",
+        return error_user("key data.window = %lld: must be between 4 and data.row_tokens = %lld",
                           (long long)settings->window, (long long)settings->row_tokens);
     if (settings->max_segments < 1)
-        return error_user("data.max_segments = %lld: must be at least 1", (long long)settings->max_segments);
+        return error_user("key data.max_segments = %lld: must be at least 1", (long long)settings->max_segments);
     if (settings->global_rows < 1)
-        return error_user("train.global_batch = %lld: must be at least 1 row", (long long)settings->global_rows);
+        return error_user("key train.global_batch = %lld: must be at least 1 row", (long long)settings->global_rows);
     if (settings->micro_rows < 1)
-        return error_user("train.micro_batch = %lld: must be at least 1 row", (long long)settings->micro_rows);
+        return error_user("key train.micro_batch = %lld: must be at least 1 row", (long long)settings->micro_rows);
     if (settings->micro_rows > INT32_MAX / settings->row_tokens)
-        return error_user("train.micro_batch = %lld: times data.row_tokens = %lld must stay below 2^31 tokens",
+        return error_user("key train.micro_batch = %lld: times data.row_tokens = %lld must stay below 2^31 tokens",
                           (long long)settings->micro_rows, (long long)settings->row_tokens);
     return ERROR_NONE;
 }
@@ -71,8 +72,9 @@ static int open_store(struct loader *loader)
         code = token_store_open(&loader->store, settings->store);
     if (code == ERROR_NONE && !loader->store->tokenizer->bases &&
         (settings->mask_degenerate || settings->uppercase_labels))
-        code = error_user("data.mask_degenerate and data.uppercase_labels: only for nucleotides, but %s has %s tokens",
-                          settings->store, loader->store->tokenizer->name);
+        code =
+            error_user("key data.mask_degenerate and data.uppercase_labels: only for nucleotides, but %s has %s tokens",
+                       settings->store, loader->store->tokenizer->name);
     return code;
 }
 

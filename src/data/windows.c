@@ -47,9 +47,9 @@ int64_t windows_tokens(const struct windows_layout *layout, int64_t length)
 static int check_layout(const struct windows_layout *layout)
 {
     if (layout->window < 4)
-        return error_user("data.window = %lld: a window holds at least 4 tokens", (long long)layout->window);
+        return error_user("key data.window = %lld: a window holds at least 4 tokens", (long long)layout->window);
     if (layout->overlap < 0 || layout->overlap >= capacity(layout))
-        return error_user("data.overlap = %lld: must be between 0 and %lld for data.window = %lld",
+        return error_user("key data.overlap = %lld: must be between 0 and %lld for data.window = %lld",
                           (long long)layout->overlap, (long long)capacity(layout) - 1, (long long)layout->window);
     return ERROR_NONE;
 }

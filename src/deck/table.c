@@ -114,7 +114,7 @@ const struct deck_row deck_table[] = {
                                       "store's order."},
 
     {INT(validation.every, 0, 0, LARGE), .unit = "steps", .may_change = true,
-     .doc = "Validate on data.valid each time so many steps are done; 0 is never."},
+     .doc = "Validate on data.valid each time so many steps are done, and after the last; 0 is after the last alone."},
     {INT(validation.rows, 64, 0, LARGE), .unit = "rows", .may_change = true,
      .doc = "Rows of the fixed validation set, from the store's start; 0 takes all."},
 

@@ -54,14 +54,15 @@ int meter_open(struct meter *meter, struct comm *world, const char *folder, int6
 
 void meter_close(struct meter *meter)
 {
-    if (meter->lines != NULL)
-        fclose(meter->lines);
+    if (meter->lines != NULL && (ferror(meter->lines) | fclose(meter->lines)) != 0)
+        log_warn("log.jsonl could not be written in full");
     meter->lines = NULL;
 }
 
 void meter_add(struct meter *meter, enum meter_timer timer, double seconds)
 {
     meter->seconds[timer] += seconds;
+    meter->calls[timer]++;
     if (timer == METER_DATA)
         meter->data_wait += seconds;
     if (timer == METER_VALIDATION || timer == METER_CHECKPOINT)
@@ -114,13 +115,13 @@ static void summary_row(struct meter *meter, const char *name, int64_t calls, do
              spread.maximum, whole > 0 ? 100 * spread.mean / whole : 0);
 }
 
-void meter_summary(struct meter *meter, int64_t steps)
+void meter_summary(struct meter *meter)
 {
     static const char *const names[METER_TIMERS] = {"training steps", "waiting for data", "validation", "checkpoints"};
     double whole = clock_seconds() - meter->started;
     log_info("# %-20s %10s %10s %10s %10s %7s", "seconds over ranks", "calls", "minimum", "mean", "maximum", "percent");
     for (int i = 0; i < METER_TIMERS; i++)
-        summary_row(meter, names[i], steps, meter->seconds[i], whole);
+        summary_row(meter, names[i], meter->calls[i], meter->seconds[i], whole);
     const struct launch_timer *ops = launch_timers();
     for (int op = 0; op < OP_COUNT; op++)
         if (comm_max_i64(meter->world, ops[op].calls) > 0)

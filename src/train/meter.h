@@ -19,6 +19,7 @@ struct meter {
     double data_wait; /* seconds since the last row */
     double idle;      /* seconds since the last row that are not training: validation, checkpoints */
     double seconds[METER_TIMERS];
+    int64_t calls[METER_TIMERS];
     double started;
 };
 
@@ -27,7 +28,7 @@ struct meter {
 int meter_open(struct meter *meter, struct comm *world, const char *folder, int64_t step);
 void meter_close(struct meter *meter);
 
-/* Adds seconds to a timer of this rank. */
+/* Adds a call to a timer of this rank. */
 void meter_add(struct meter *meter, enum meter_timer timer, double seconds);
 
 struct meter_row {
@@ -40,7 +41,8 @@ void meter_step(struct meter *meter, const struct meter_row *row);
 void meter_validation(struct meter *meter, int64_t step, double loss, double labels);
 void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds);
 
-/* The timer summary: minimum, mean and maximum over ranks; and the ops. Collective. */
-void meter_summary(struct meter *meter, int64_t steps);
+/* The timer summary: seconds as minimum, mean and maximum over ranks, calls of rank 0; and the ops, dry runs of the
+ * planner included. Collective. */
+void meter_summary(struct meter *meter);
 
 #endif

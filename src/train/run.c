@@ -38,11 +38,11 @@ static int make_folder(const char *folder)
         mkdir(path, 0777);
         *slash = '/';
     }
-    mkdir(path, 0777);
+    int failure = mkdir(path, 0777) == 0 ? 0 : errno;
     struct stat status;
     bool there = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
     free(path);
-    return there ? ERROR_NONE : error_user("key output.folder = \"%s\": cannot be made: %s", folder, strerror(errno));
+    return there ? ERROR_NONE : error_user("key output.folder = \"%s\": cannot be made: %s", folder, strerror(failure));
 }
 
 static bool holds_run(const char *folder)
@@ -168,6 +168,8 @@ static void validate(struct run *run)
 {
     double start = clock_seconds(), labels, loss = session_validate(&run->session, &labels);
     meter_add(&run->meter, METER_VALIDATION, clock_seconds() - start);
+    if (labels == 0 && run->session.world->rank == 0)
+        log_warn("the validation set of data.valid holds no label");
     meter_validation(&run->meter, run->step, loss, labels);
 }
 
@@ -192,11 +194,15 @@ static int one_step(struct run *run)
     run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;
 
     double loss = result.labels > 0 ? result.loss_sum / result.labels : 0;
+    if (result.labels == 0 && s->world->rank == 0)
+        log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train and "
+                 "data.mask_degenerate",
+                 (long long)run->step);
     if (due(run->step, s->deck.log.every) || run->step == 1 || run->step == s->deck.train.steps)
         meter_step(&run->meter, &(struct meter_row){run->step, s->deck.train.steps, loss, rate, result.grad_norm});
     if (!isfinite(loss) || !isfinite(result.grad_norm))
-        return comm_agree(s->world, error_diverged("step %lld: loss %g, gradient norm %g: the run has diverged; the "
-                                                   "last checkpoint stands",
+        return comm_agree(s->world, error_diverged("step %lld: loss %g, gradient norm %g: the run has diverged; "
+                                                   "the last checkpoint, if any, stands",
                                                    (long long)run->step, loss, result.grad_norm));
     return ERROR_NONE;
 }
@@ -280,7 +286,7 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     if (code == ERROR_NONE)
         code = finish(run);
     if (run->step > run->first_step)
-        meter_summary(&run->meter, run->step - run->first_step);
+        meter_summary(&run->meter);
     meter_close(&run->meter);
     return code;
 }
@@ -290,6 +296,8 @@ int run_train(struct comm *world, const char *deck_path, char *const overrides[]
 {
     struct deck deck;
     int code = read_deck(world, &deck, deck_path, overrides, override_count);
+    if (code == ERROR_NONE)
+        code = comm_agree(world, session_check_deck(&deck));
     if (code == ERROR_NONE)
         code = prepare_folder(world, &deck);
     char *start = NULL;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
+enum { MAX_THREADS = 1024 /* as for device.threads */ };
 
 static struct loader_settings loader_settings_of(const struct deck *deck, const char *store)
 {
@@ -36,7 +37,7 @@ static void create_executor(struct session *s, struct executor *(*make_executor)
     if (s->deck.device.threads > 0)
         threads = (int)s->deck.device.threads;
     else if (environment != NULL && atoi(environment) > 0)
-        threads = atoi(environment);
+        threads = atoi(environment) < MAX_THREADS ? atoi(environment) : MAX_THREADS;
     else if (idle > 0 && s->grid.node->rank == 0)
         log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; "
                  "give mpirun --bind-to none or --map-by slot:PE=n",
@@ -46,7 +47,7 @@ static void create_executor(struct session *s, struct executor *(*make_executor)
     s->made = MADE_EXECUTOR;
 }
 
-static int check_device(const struct deck *deck)
+int session_check_deck(const struct deck *deck)
 {
     if (deck->device.kind == DECK_DEVICE_CUDA)
         return error_user("key device.kind = \"cuda\": this build has no CUDA executor; use \"cpu\" or \"auto\"");
@@ -96,10 +97,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
                    struct executor *(*make_executor)(int threads))
 {
     *s = (struct session){.deck = *deck, .world = world};
-    int code = comm_agree(world, check_device(deck));
-    if (code != ERROR_NONE)
-        return code;
-    code = comm_agree(world, grid_create(&s->grid, world, 1));
+    int code = comm_agree(world, grid_create(&s->grid, world, 1));
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_GRID;

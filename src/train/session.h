@@ -23,6 +23,9 @@ struct session {
     int made; /* how far session_create came */
 };
 
+/* What can be told from the deck alone: a device that this build has, a store to train on. Local. ERROR_USER. */
+int session_check_deck(const struct deck *deck);
+
 /* Collective over world. Makes all of it; weights are zero. Returns an agreed code; destroy the session in any case.
  * make_executor: makes an executor that uses so many CPU threads; only main knows which kinds there are. */
 int session_create(struct session *session, const struct deck *deck, struct comm *world,

@@ -1,0 +1,206 @@
+#!/bin/bash
+# Corners: settings at the ends of their ranges train to the same numbers, and what may happen to a run (a disk that
+# fills, files of other hands in its folder, a killed rank, a bare environment) ends in a known way and without a hang.
+. "$abs_top_srcdir/tests/lib.sh"
+small_deck || exit 1
+RANKS_SECONDS=60
+mkdir "$work/o"
+
+# alone NAME OVERRIDES...: one rank without mpirun, into $work/o/NAME; losses in $work/NAME.losses, output in
+# $work/NAME.out, exit code in $work/NAME.code. Such runs mostly wait for MPI to start, so `alone ... &` and `wait`.
+alone()
+{
+    local name=$1
+    shift
+    timeout --kill-after=5 60 "$CISTRON" train "$work/deck.cfg" validation.every=0 output.folder="$work/o/$name" "$@" \
+        >"$work/$name.out" 2>&1
+    echo $? >"$work/$name.code"
+    losses "$work/o/$name" >"$work/$name.losses"
+}
+
+finished()
+{
+    [ "$(cat "$work/$1.code")" = 0 ] && return
+    tail -n 5 "$work/$1.out" >&2
+    return 1
+}
+
+# several NAME RANKS OVERRIDES...: the same on several ranks; codes are in $work/codes
+several()
+{
+    local name=$1 count=$2
+    shift 2
+    ranks "$count" train "$work/deck.cfg" validation.every=0 output.folder="$work/o/$name" "$@"
+    losses "$work/o/$name" >"$work/$name.losses"
+}
+
+# learns NAME: the last loss is below the first one
+learns()
+{
+    awk '{ last = $2 } NR == 1 { first = $2 } END { exit !(NR > 1 && last < first) }' "$work/$1.losses" && return
+    echo "    losses:" && cat "$work/$1.losses"
+    return 1
+} >&2
+
+# -- Settings at the ends of their ranges
+
+corners=
+corner()
+{
+    corners="$corners $1"
+    alone "$@" &
+}
+corner short_rows data.row_tokens=16 data.window=4
+corner overlap data.overlap=61
+corner one_segment data.max_segments=1
+corner one_head model.heads=1 model.kv_heads=1
+corner narrow model.head_dim=2 model.heads=1 model.kv_heads=1 model.hidden=1 model.ffn=1 optimizer.lr=0.05
+corner large_vocabulary model.vocabulary=300
+wait
+corner no_split data.split=false data.window=33
+corner unmasked data.mask_degenerate=false data.uppercase_labels=true data.shuffle=false
+corner linear schedule.kind=linear schedule.rule=megatron schedule.warmup=1 schedule.decay=1 schedule.min_ratio=0.5
+corner sliced memory.head_tokens=7
+corner large_batch train.micro_batch=64
+corner whole
+wait
+corner row1 train.global_batch=1
+padded="data.format=padded data.special_tokens=sequence data.window=48 data.overlap=7"
+# shellcheck disable=SC2086
+corner padded1 $padded
+kinds="none norms gate_up qkv attention full"
+for kind in $kinds; do
+    corner $kind precision.compute=bf16 memory.recompute=$kind
+done
+alone one_step model.layers=1 train.steps=1 schedule.warmup=0 &
+wait
+for name in $corners; do
+    check "$name: ends with 0" finished $name
+    check "$name: learns" learns $name
+done
+check "one step: ends with 0" finished one_step
+check "logits in slices: the same losses" close_losses "$work/sliced.losses" "$work/whole.losses" 1e-6
+check "more rows in a micro-batch than in a batch: the same losses" \
+    close_losses "$work/large_batch.losses" "$work/whole.losses" 1e-6
+for kind in $kinds; do
+    check "bf16, memory.recompute=$kind: the same losses" cmp "$work/none.losses" "$work/$kind.losses"
+done
+
+several row4 4 train.global_batch=1
+check "more ranks than rows end with 0" codes_are 0 4
+check "more ranks than rows: the losses of one" close_losses "$work/row4.losses" "$work/row1.losses" 1e-6
+# shellcheck disable=SC2086
+several padded3 3 $padded
+check "padded rows on 3 ranks: the losses of one" close_losses "$work/padded3.losses" "$work/padded1.losses" 1e-6
+
+# stores of one window; of nothing but a masked base
+printf '>a\nACGTGGCATCGA\n' >"$work/tiny.fa"
+printf '>a\nN\n' >"$work/n.fa"
+for name in tiny n; do
+    "$CISTRON" prepare --tokenizer nucleotide -o "$work/$name.h5" "$work/$name.fa" >/dev/null
+done
+several tiny 2 data.train="$work/tiny.h5" data.valid="$work/n.h5"
+check "tiny stores end with 0" codes_are 0 2
+check "a tiny store is learned" learns tiny
+
+several diverged 2 optimizer.lr=1e30 checkpoint.every=1
+check "a run that diverges ends with 3" codes_are 3 2
+check "it says so" says "diverged"
+check "its last checkpoint is from before" test ! -e "$work/o/diverged/step_00000003.h5"
+
+# -- What may happen to a run's folder
+
+alone run checkpoint.every=4
+cp -r "$work/o/run" "$work/o/damaged"
+printf 'XXXX' | dd of="$work/o/damaged/step_00000012.h5" bs=1 seek=200000 conv=notrunc 2>/dev/null
+: >"$work/o/damaged/step_00000008.h5"
+several damaged 2 checkpoint.every=4
+check "damaged checkpoints: ends with 0" codes_are 0 2
+check "damaged checkpoints: one is named" says "step_00000012.h5.bad"
+check "damaged checkpoints: the last good one is taken" says "step_00000004.h5 at step 4"
+check "damaged checkpoints: the same losses" close_losses "$work/damaged.losses" "$work/run.losses" 1e-6
+
+cp -r "$work/o/run" "$work/o/garbage"
+{ head -c 20000 /dev/urandom; printf '{"event":"step","step":9999,"loss":1,"lr":1}\n{"event":"step","st'; } \
+    >>"$work/o/garbage/log.jsonl"
+alone garbage train.steps=14
+check "garbage in the log: ends with 0" finished garbage
+check "garbage in the log: whole lines of both runs" test "$(cut -d ' ' -f 1 "$work/garbage.losses" | tr '\n' ' ')" = \
+    "$(seq 1 14 | tr '\n' ' ')"
+
+cp -r "$work/o/run" "$work/o/blocked"
+rm "$work/o/blocked/deck.cfg"
+mkdir "$work/o/blocked/deck.cfg"
+several blocked 2 train.steps=14
+check "a folder where a file must be: exit code 1" codes_are 1 2
+check "it is named" says "deck.cfg"
+
+ranks 2 train "$work/deck.cfg" output.folder="$work/o/gone" train.steps=100000 checkpoint.every=20 log.every=100 &
+job=$!
+for _ in $(seq 100); do
+    [ -e "$work/o/gone/step_00000020.h5" ] && break
+    sleep 0.1
+done
+rm -rf "$work/o/gone"
+wait $job
+check "a folder that goes away: exit code 1" codes_are 1 2
+check "it is named" says "$work/o/gone"
+
+mkdir "$work/small"
+if mount -t tmpfs -o size=1200k none "$work/small" 2>/dev/null; then
+    ranks 2 train "$work/deck.cfg" checkpoint.every=1 checkpoint.keep=5 output.folder="$work/small/run"
+    check "a full disk: exit code 1" codes_are 1 2
+    check "a full disk: says so" says "No space left"
+    check "a full disk: the checkpoints before stand" test -f "$work/small/run/step_00000002.h5.xxh3"
+    check "a full disk: nothing temporary is left" test "$(ls "$work/small/run" | grep -c tmp)" -eq 0
+    umount "$work/small"
+fi
+
+# -- What may happen to its ranks
+
+# gone PROCESS: it ends within 10 seconds (a zombie that nobody waits for has ended)
+gone()
+{
+    for _ in $(seq 100); do
+        case $(ps -o stat= -p "$1") in "" | Z*) return ;; esac
+        sleep 0.1
+    done
+    ps -o pid,stat,args -p "$1" >&2
+    return 1
+}
+
+# shellcheck disable=SC2086
+$MPIRUN -n 2 sh -c 'echo $$ >"$1/pid.$OMPI_COMM_WORLD_RANK"; exec "$CISTRON" train "$1/deck.cfg" \
+    output.folder="$1/o/killed" train.steps=1000000 checkpoint.every=50 log.every=1000' sh "$work" >"$work/out" 2>&1 &
+job=$!
+for _ in $(seq 100); do
+    [ -e "$work/o/killed/step_00000050.h5" ] && break
+    sleep 0.1
+done
+kill -9 "$(cat "$work/pid.1")"
+start=$SECONDS
+wait $job
+check "a killed rank: the launcher fails" test $? -ne 0
+check "a killed rank: the others end soon" test $((SECONDS - start)) -lt 20
+check "a killed rank: rank 0 is gone" gone "$(cat "$work/pid.0")"
+alone killed train.steps=1
+check "a killed rank: the run can go on" grep -q "continuing from" "$work/killed.out"
+
+# -- The environment
+
+(cd / && env -u HOME "$CISTRON" train "$work/deck.cfg" output.folder="$work/o/bare" train.steps=2 >"$work/out" 2>&1)
+check "no HOME" test $? -eq 0
+if [ "$(nproc)" -gt 1 ] && command -v taskset >/dev/null; then
+    first=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
+    taskset -c "$first" "$CISTRON" train "$work/deck.cfg" device.threads=0 output.folder="$work/o/bound" train.steps=2 \
+        >"$work/out" 2>&1
+    check "bound to one CPU: the idle ones are told of" says "stay idle"
+    check "bound to one CPU: one thread" says "1 ranks of 1 threads"
+    "$CISTRON" train "$work/deck.cfg" device.threads=0 output.folder="$work/o/free" train.steps=2 >"$work/out" 2>&1
+    check "not bound: a thread for each CPU" says "1 ranks of $(nproc) threads"
+    ranks 2 train "$work/deck.cfg" device.threads=0 output.folder="$work/o/shared" train.steps=2
+    check "two ranks share the CPUs" says "2 ranks of $(($(nproc) / 2)) threads"
+fi
+"$CISTRON" prepare --tokenizer nucleotide --seed many -o "$work/x.h5" "$work/tiny.fa" >"$work/out" 2>&1
+check "a seed that is no number: exit code 2" test $? -eq 2
+finish
