@@ -39,6 +39,7 @@ build|libdnnl-dev libopenblas-dev|header oneapi/dnnl/dnnl.h or cblas.h|or --with
 plot|gnuplot-nox|tool gnuplot|without it no picture is drawn
 test|clang-format-14|tool clang-format-14|without it a test is skipped
 test|python3-h5py|python h5py|without it tests are skipped
+test|procps|tool pkill|without it tests are skipped
 '
 
 packages_may_install()

@@ -6,6 +6,14 @@ trap 'rm -rf "$work"' EXIT
 checks=0
 failures=0
 
+# needs TOOL: without it the test is skipped.
+needs()
+{
+    command -v "$1" >/dev/null && return
+    echo "skipped: $1 is not installed"
+    exit 77
+}
+
 # check TEXT COMMAND...: the command must succeed.
 check()
 {

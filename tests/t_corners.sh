@@ -2,6 +2,7 @@
 # Corners: settings at the ends of their ranges train to the same numbers, and what may happen to a run (a disk that
 # fills, files of other hands in its folder, a killed rank, a bare environment) ends in a known way and without a hang.
 . "$abs_top_srcdir/tests/lib.sh"
+needs ps
 small_deck || exit 1
 RANKS_SECONDS=60
 mkdir "$work/o"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # kill -9 at random moments of training costs no more than the steps since the last save.
 . "$abs_top_srcdir/tests/lib.sh"
+needs pkill
 small_deck || exit 1
 steps=4000
 $MPIRUN -n 2 "$CISTRON" train "$work/deck.cfg" train.steps=$steps schedule.decay=4000 checkpoint.every=20 \

@@ -69,24 +69,33 @@ void meter_add(struct meter *meter, enum meter_timer timer, double seconds)
         meter->idle += seconds;
 }
 
+void meter_count(struct meter *meter, double loss_sum, double labels, int64_t tokens)
+{
+    meter->loss_sum += loss_sum;
+    meter->labels += labels;
+    meter->tokens += tokens;
+}
+
 void meter_step(struct meter *meter, const struct meter_row *row)
 {
     double now = clock_seconds(), seconds = now - meter->since - meter->idle;
     int64_t tokens = comm_sum_i64(meter->world, meter->tokens);
     double rate = seconds > 0 ? (double)tokens / seconds : 0;
+    double mean = meter->labels > 0 ? meter->loss_sum / meter->labels : 0;
     double mebibytes = (double)memory_resident_peak() / (1 << 20);
     if (meter->rows_printed++ % HEADER_EVERY == 0)
         log_info("#%9s %10s %11s %10s %11s %9s %9s %8s", "step", "loss", "rate", "grad norm", "tokens/s", "seconds",
                  "data wait", "MiB");
-    log_info("%10lld %10.5f %11.4e %10.4f %11.0f %9.3f %9.3f %8.0f", (long long)row->step, row->loss,
-             row->learning_rate, row->grad_norm, rate, seconds, meter->data_wait, mebibytes);
+    log_info("%10lld %10.5f %11.4e %10.4f %11.0f %9.3f %9.3f %8.0f", (long long)row->step, mean, row->learning_rate,
+             row->grad_norm, rate, seconds, meter->data_wait, mebibytes);
     if (meter->lines != NULL)
         fprintf(meter->lines,
-                "{\"event\":\"step\",\"step\":%lld,\"loss\":%.17g,\"lr\":%.17g,\"grad_norm\":%.9g,"
+                "{\"event\":\"step\",\"step\":%lld,\"loss\":%.17g,\"mean_loss\":%.17g,\"lr\":%.17g,\"grad_norm\":%.9g,"
                 "\"tokens_per_second\":%.1f,\"seconds\":%.4f,\"data_wait\":%.4f,\"memory\":%.0f}\n",
-                (long long)row->step, row->loss, row->learning_rate, row->grad_norm, rate, seconds, meter->data_wait,
-                mebibytes * (1 << 20));
+                (long long)row->step, row->loss, mean, row->learning_rate, row->grad_norm, rate, seconds,
+                meter->data_wait, mebibytes * (1 << 20));
     meter->tokens = 0;
+    meter->loss_sum = meter->labels = 0;
     meter->since = now;
     meter->data_wait = meter->idle = 0;
 }

@@ -14,7 +14,9 @@ struct meter {
     struct comm *world;
     FILE *lines; /* rank 0's log.jsonl */
     int64_t rows_printed;
-    int64_t tokens;   /* real tokens of this rank since the last row */
+    int64_t tokens;  /* real tokens of this rank since the last row */
+    double loss_sum; /* nats of all ranks since the last row */
+    double labels;
     double since;     /* clock at the last row */
     double data_wait; /* seconds since the last row */
     double idle;      /* seconds since the last row that are not training: validation, checkpoints */
@@ -31,11 +33,15 @@ void meter_close(struct meter *meter);
 /* Adds a call to a timer of this rank. */
 void meter_add(struct meter *meter, enum meter_timer timer, double seconds);
 
+/* Counts a step's losses and real tokens towards the next row. */
+void meter_count(struct meter *meter, double loss_sum, double labels, int64_t tokens);
+
 struct meter_row {
-    int64_t step, steps;
-    double loss, learning_rate, grad_norm;
+    int64_t step;
+    double loss, learning_rate, grad_norm; /* of this step */
 };
-/* One table row and JSON line for the steps since the last one. Collective. */
+/* One table row and JSON line for the steps since the last one. The table shows the mean loss over their labels, the
+ * line both that and the last step's own. Collective. */
 void meter_step(struct meter *meter, const struct meter_row *row);
 /* A line for a validation, and one for a checkpoint. */
 void meter_validation(struct meter *meter, int64_t step, double loss, double labels);

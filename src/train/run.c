@@ -188,8 +188,10 @@ static int one_step(struct run *run)
     struct engine_result result = engine_step(&s->engine, &s->schedule, batches, rate);
     meter_add(&run->meter, METER_DATA, got - start);
     meter_add(&run->meter, METER_STEP, clock_seconds() - got);
+    int64_t real = 0;
     for (int64_t m = 0; m < loader_micro_batches(s->train); m++)
-        run->meter.tokens += batches[m].real;
+        real += batches[m].real;
+    meter_count(&run->meter, result.loss_sum, result.labels, real);
     run->step++;
     run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;
 
@@ -199,7 +201,7 @@ static int one_step(struct run *run)
                  "data.mask_degenerate",
                  (long long)run->step);
     if (due(run->step, s->deck.log.every) || run->step == 1 || run->step == s->deck.train.steps)
-        meter_step(&run->meter, &(struct meter_row){run->step, s->deck.train.steps, loss, rate, result.grad_norm});
+        meter_step(&run->meter, &(struct meter_row){run->step, loss, rate, result.grad_norm});
     if (!isfinite(loss) || !isfinite(result.grad_norm))
         return comm_agree(s->world, error_diverged("step %lld: loss %g, gradient norm %g: the run has diverged; "
                                                    "the last checkpoint, if any, stands",
