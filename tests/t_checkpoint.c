@@ -119,7 +119,7 @@ static struct checkpoint_meta meta_of(const struct training *t)
 {
     struct checkpoint_meta meta = {.deck_text = (char *)deck_text,
                                    .version = "0.0-test",
-                                   .step = t->engine.updates,
+                                   .step = t->toy.engine.updates,
                                    .tokens = 123456789012345,
                                    .seed = 42,
                                    .position = {.epoch = 3, .window = 5000000000, .offset = 7}};
@@ -129,12 +129,12 @@ static struct checkpoint_meta meta_of(const struct training *t)
 static int save(struct training *t, const char *path, bool with_optimizer)
 {
     struct checkpoint_meta meta = meta_of(t);
-    return checkpoint_write(world, world, &t->engine, &meta, path, with_optimizer);
+    return checkpoint_write(world, world, &t->toy.engine, &meta, path, with_optimizer);
 }
 
 static char *save_step(struct training *t)
 {
-    char *path = checkpoint_path(folder, t->engine.updates);
+    char *path = checkpoint_path(folder, t->toy.engine.updates);
     CHECK(save(t, path, true) == ERROR_NONE);
     return path;
 }
@@ -196,12 +196,12 @@ static void read_on(struct comm *comm, const char *path, struct training *saved,
     char *found;
     CHECK(checkpoint_find(comm, path, &found) == ERROR_NONE);
     free(found);
-    training_create(&t, comm, &saved->model.settings, compute);
-    CHECK(checkpoint_read(comm, &t.engine, path, true) == ERROR_NONE);
-    CHECK(t.engine.updates == saved->engine.updates);
-    CHECK(checkpoint_digest(comm, &t.engine) == digest);
-    if (compute == saved->engine.settings.memory.compute)
-        CHECK(same_bits(&saved->engine, &t.engine));
+    training_create(&t, comm, &saved->toy.model.settings, compute);
+    CHECK(checkpoint_read(comm, &t.toy.engine, path, true) == ERROR_NONE);
+    CHECK(t.toy.engine.updates == saved->toy.engine.updates);
+    CHECK(checkpoint_digest(comm, &t.toy.engine) == digest);
+    if (compute == saved->toy.engine.settings.memory.compute)
+        CHECK(same_bits(&saved->toy.engine, &t.toy.engine));
     training_destroy(&t);
 }
 
@@ -229,11 +229,11 @@ static void test_meta(struct training *saved, const char *path)
 static void test_restart(struct training *saved, const char *path)
 {
     struct training t;
-    training_create(&t, world, &saved->model.settings, DTYPE_F32);
-    CHECK(checkpoint_read(world, &t.engine, path, true) == ERROR_NONE);
+    training_create(&t, world, &saved->toy.model.settings, DTYPE_F32);
+    CHECK(checkpoint_read(world, &t.toy.engine, path, true) == ERROR_NONE);
     double resumed = train(&t, 2), straight = train(saved, 2);
     CHECK(resumed == straight);
-    CHECK(same_bits(&saved->engine, &t.engine));
+    CHECK(same_bits(&saved->toy.engine, &t.toy.engine));
     training_destroy(&t);
 }
 
@@ -244,17 +244,17 @@ static void test_sharded(struct training *saved, uint64_t digest)
     struct view view;
     char *path = in_folder("sharded.h5"), *whole = in_folder("whole.h5");
     CHECK(save(saved, whole, true) == ERROR_NONE);
-    view_open(&view, &saved->engine, world);
-    CHECK(checkpoint_digest(world, &saved->engine) == digest);
+    view_open(&view, &saved->toy.engine, world);
+    CHECK(checkpoint_digest(world, &saved->toy.engine) == digest);
     CHECK(save(saved, path, true) == ERROR_NONE);
-    view_close(&view, &saved->engine);
+    view_close(&view, &saved->toy.engine);
     CHECK(shell("cmp '%1$s/sharded.h5' '%1$s/whole.h5'", "") == 0);
-    training_create(&t, world, &saved->model.settings, DTYPE_F32);
-    view_open(&view, &t.engine, world);
+    training_create(&t, world, &saved->toy.model.settings, DTYPE_F32);
+    view_open(&view, &t.toy.engine, world);
     CHECK(checkpoint_verify(world, path) == ERROR_NONE);
-    CHECK(checkpoint_read(world, &t.engine, path, true) == ERROR_NONE);
-    CHECK(checkpoint_digest(world, &t.engine) == digest);
-    view_close(&view, &t.engine);
+    CHECK(checkpoint_read(world, &t.toy.engine, path, true) == ERROR_NONE);
+    CHECK(checkpoint_digest(world, &t.toy.engine) == digest);
+    view_close(&view, &t.toy.engine);
     training_destroy(&t);
     free(path);
     free(whole);
@@ -263,26 +263,26 @@ static void test_sharded(struct training *saved, uint64_t digest)
 /* The digest sees a changed bit of any kind, exchanged elements and exchanged tensors. */
 static void test_digest(struct training *t, uint64_t digest)
 {
-    struct unit *unit = &t->model.units[1];
-    struct shard shard = t->engine.store->class->shard(t->engine.store, unit, STORAGE_MATRIX);
+    struct unit *unit = &t->toy.model.units[1];
+    struct shard shard = t->toy.engine.store->class->shard(t->toy.engine.store, unit, STORAGE_MATRIX);
     float *const arrays[] = {shard.weight.data, shard.m.data, shard.v.data};
     for (int k = 0; k < 3; k++) {
         float old[2] = {arrays[k][0], arrays[k][1]};
         arrays[k][0] = old[1];
         arrays[k][1] = old[0];
-        CHECK(old[0] != old[1] && checkpoint_digest(world, &t->engine) != digest);
+        CHECK(old[0] != old[1] && checkpoint_digest(world, &t->toy.engine) != digest);
         arrays[k][0] = nextafterf(old[0], 1e30f);
         arrays[k][1] = old[1];
-        CHECK(checkpoint_digest(world, &t->engine) != digest);
+        CHECK(checkpoint_digest(world, &t->toy.engine) != digest);
         arrays[k][0] = old[0];
     }
     float old = arrays[1][0];
     arrays[1][0] = arrays[2][0];
     arrays[2][0] = old;
-    CHECK(checkpoint_digest(world, &t->engine) != digest);
+    CHECK(checkpoint_digest(world, &t->toy.engine) != digest);
     arrays[2][0] = arrays[1][0];
     arrays[1][0] = old;
-    CHECK(checkpoint_digest(world, &t->engine) == digest);
+    CHECK(checkpoint_digest(world, &t->toy.engine) == digest);
 }
 
 /* One bit of the file at `at` differs: is it noticed? */
@@ -345,21 +345,21 @@ static void test_damage(const char *path, const char *before)
 /* Shapes that do not fit are named; so is what is not in the file or not in the model. */
 static void test_shapes(struct training *saved, const char *path)
 {
-    struct model_settings wider = saved->model.settings, deeper = wider;
-    wider.ffn = 48;
-    deeper.layers = 3;
+    struct model_settings wider = saved->toy.model.settings, deeper = wider;
+    wider.ffn += 8;
+    deeper.layers++;
     const struct model_settings settings[] = {wider, deeper};
     for (int i = 0; i < 2; i++) {
         struct training t;
         training_create(&t, world, &settings[i], DTYPE_F32);
-        CHECK(checkpoint_read(world, &t.engine, path, true) == ERROR_USER);
-        CHECK(t.engine.updates == 0);
+        CHECK(checkpoint_read(world, &t.toy.engine, path, true) == ERROR_USER);
+        CHECK(t.toy.engine.updates == 0);
         training_destroy(&t);
     }
     struct training tied;
-    struct model_settings with_tied_head = tiny(!saved->model.settings.tied);
+    struct model_settings with_tied_head = toy_settings(!saved->toy.model.settings.tied);
     training_create(&tied, world, &with_tied_head, DTYPE_F32);
-    CHECK(checkpoint_read(world, &tied.engine, path, false) == ERROR_USER);
+    CHECK(checkpoint_read(world, &tied.toy.engine, path, false) == ERROR_USER);
     training_destroy(&tied);
 }
 
@@ -371,12 +371,13 @@ static void test_final(struct training *saved)
     CHECK(save(saved, path, false) == ERROR_NONE);
     CHECK(save(saved, path, false) == ERROR_NONE); /* over an old one */
     CHECK(checkpoint_verify(world, path) == ERROR_NONE);
-    training_create(&t, world, &saved->model.settings, DTYPE_F32);
-    CHECK(checkpoint_read(world, &t.engine, path, true) == ERROR_USER);
-    CHECK(checkpoint_read(world, &t.engine, path, false) == ERROR_NONE);
-    CHECK(t.engine.updates == 0);
-    struct shard x = saved->engine.store->class->shard(saved->engine.store, &saved->model.units[1], STORAGE_MATRIX);
-    struct shard y = t.engine.store->class->shard(t.engine.store, &t.model.units[1], STORAGE_MATRIX);
+    training_create(&t, world, &saved->toy.model.settings, DTYPE_F32);
+    CHECK(checkpoint_read(world, &t.toy.engine, path, true) == ERROR_USER);
+    CHECK(checkpoint_read(world, &t.toy.engine, path, false) == ERROR_NONE);
+    CHECK(t.toy.engine.updates == 0);
+    struct shard x =
+        saved->toy.engine.store->class->shard(saved->toy.engine.store, &saved->toy.model.units[1], STORAGE_MATRIX);
+    struct shard y = t.toy.engine.store->class->shard(t.toy.engine.store, &t.toy.model.units[1], STORAGE_MATRIX);
     CHECK(memcmp(x.weight.data, y.weight.data, (size_t)tensor_extent(&x.weight)) == 0);
     training_destroy(&t);
     free(path);
@@ -467,12 +468,12 @@ static void test_python(struct training *saved, const char *path, uint64_t diges
     char *rewritten = in_folder("rewritten.h5");
     struct training t;
     struct view view;
-    training_create(&t, world, &saved->model.settings, DTYPE_F32);
-    view_open(&view, &t.engine, world);
+    training_create(&t, world, &saved->toy.model.settings, DTYPE_F32);
+    view_open(&view, &t.toy.engine, world);
     CHECK(checkpoint_verify(world, rewritten) == ERROR_NONE);
-    CHECK(checkpoint_read(world, &t.engine, rewritten, true) == ERROR_NONE);
-    CHECK(checkpoint_digest(world, &t.engine) == digest);
-    view_close(&view, &t.engine);
+    CHECK(checkpoint_read(world, &t.toy.engine, rewritten, true) == ERROR_NONE);
+    CHECK(checkpoint_digest(world, &t.toy.engine) == digest);
+    view_close(&view, &t.toy.engine);
     training_destroy(&t);
     test_meta(saved, rewritten);
 
@@ -485,7 +486,7 @@ static void test_python(struct training *saved, const char *path, uint64_t diges
                 "    file['x'] = 1\n"
                 "END",
                 "") == 0);
-    CHECK(checkpoint_read(world, &saved->engine, rewritten, true) == ERROR_USER);
+    CHECK(checkpoint_read(world, &saved->toy.engine, rewritten, true) == ERROR_USER);
     char *other = in_folder("rewritten.h5.other"), *text = in_folder("notes.txt");
     struct checkpoint_meta meta;
     CHECK(shell("echo hello > '%s/notes.txt'", "") == 0);
@@ -503,22 +504,22 @@ static void test_python(struct training *saved, const char *path, uint64_t diges
 /* Tensors beyond a staging buffer, whose pieces end inside rows. */
 static void test_large(void)
 {
-    struct model_settings settings = tiny(true);
+    struct model_settings settings = toy_settings(true);
     struct training t, back;
     char *path = in_folder("large.h5");
     settings.layers = 1;
     settings.vocabulary = 2 * PIECE_BYTES / 4 / settings.hidden + 1000;
     training_create(&t, world, &settings, DTYPE_F32);
-    engine_initialise(&t.engine, 6);
-    uint64_t digest = checkpoint_digest(world, &t.engine);
+    engine_initialise(&t.toy.engine, 6);
+    uint64_t digest = checkpoint_digest(world, &t.toy.engine);
     struct comm *self = comm_self();
-    CHECK(checkpoint_digest(self, &t.engine) == digest);
+    CHECK(checkpoint_digest(self, &t.toy.engine) == digest);
     comm_destroy(self);
     CHECK(save(&t, path, false) == ERROR_NONE);
     CHECK(checkpoint_verify(world, path) == ERROR_NONE);
     training_create(&back, world, &settings, DTYPE_F32);
-    CHECK(checkpoint_read(world, &back.engine, path, false) == ERROR_NONE);
-    CHECK(same_bits(&t.engine, &back.engine));
+    CHECK(checkpoint_read(world, &back.toy.engine, path, false) == ERROR_NONE);
+    CHECK(same_bits(&t.toy.engine, &back.toy.engine));
     training_destroy(&back);
     training_destroy(&t);
     free(path);
@@ -540,7 +541,7 @@ static void test_inspect(const char *path)
     }
     CHECK(
         shell(
-            "cd '%1$s' && grep -q '^%1$s/%2$s: checkpoint$' inspect.txt && grep -q 'f32 .*model.norm.weight .24.$' "
+            "cd '%1$s' && grep -q '^%1$s/%2$s: checkpoint$' inspect.txt && grep -q 'f32 .*model.norm.weight .32.$' "
             "inspect.txt && grep -q 'optim/v .* tensors' inspect.txt && grep -q 'a comment with .*quotes' inspect.txt",
             strrchr(path, '/') + 1) == 0);
     free(output);
@@ -567,15 +568,15 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);
     make_folder();
 
-    struct model_settings settings = tiny(false);
+    struct model_settings settings = toy_settings(false);
     struct training saved;
     training_create(&saved, world, &settings, DTYPE_F32);
-    engine_initialise(&saved.engine, 5);
+    engine_initialise(&saved.toy.engine, 5);
     train(&saved, 2);
     char *before = save_step(&saved);
     train(&saved, 1);
     char *path = save_step(&saved);
-    uint64_t digest = checkpoint_digest(world, &saved.engine);
+    uint64_t digest = checkpoint_digest(world, &saved.toy.engine);
 
     test_slabs();
     test_meta(&saved, path);
