@@ -165,7 +165,7 @@ static void backward_item(const struct attention_backward_args *args, int64_t sl
 void cpu_attention_backward(struct cpu *cpu, const struct attention_backward_args *args)
 {
     struct layout layout;
-    cpu_require_workspace(cpu, OP_ATTENTION_BACKWARD, lay_out(cpu, args, cpu->workspace, &layout));
+    lay_out(cpu, args, cpu->workspace, &layout);
     attention_cover(&args->segments, false, args->q.rows, layout.q_covered);
     attention_cover(&args->segments, true, args->k.rows, layout.kv_covered);
     attention_clear_rows(&args->dq, layout.q_covered);

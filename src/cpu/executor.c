@@ -26,16 +26,13 @@ static int64_t workspace(struct executor *executor, enum op op, const void *args
     }
 }
 
-void cpu_require_workspace(const struct cpu *cpu, enum op op, int64_t bytes)
-{
-    if (bytes > cpu->executor.workspace_bytes)
-        error_fatal("cpu executor: %s needs %lld bytes of workspace, %lld are reserved", op_info(op)->name,
-                    (long long)bytes, (long long)cpu->executor.workspace_bytes);
-}
-
 static void run(struct executor *executor, struct stream *stream, enum op op, const void *args)
 {
     struct cpu *cpu = (struct cpu *)executor;
+    int64_t scratch = workspace(executor, op, args);
+    if (scratch > executor->workspace_bytes)
+        error_fatal("cpu executor: %s needs %lld bytes of workspace, %lld are reserved", op_info(op)->name,
+                    (long long)scratch, (long long)executor->workspace_bytes);
     switch (op) {
 #define X(NAME, name)                                                                                                  \
     case OP_##NAME:                                                                                                    \

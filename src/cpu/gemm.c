@@ -43,7 +43,7 @@ static float scale_of(const struct tensor *scale)
 void cpu_gemm(struct cpu *cpu, const struct gemm_args *args)
 {
     struct scratch scratch;
-    cpu_require_workspace(cpu, OP_GEMM, lay_out(args, cpu->workspace, &scratch));
+    lay_out(args, cpu->workspace, &scratch);
     struct tensor a = as_f32(cpu, &args->a, scratch.a), b = as_f32(cpu, &args->b, scratch.b), d = args->d;
     if (d.dtype != DTYPE_F32)
         d = tensor_matrix(scratch.d, DTYPE_F32, d.rows, d.cols);

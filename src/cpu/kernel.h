@@ -51,17 +51,15 @@ int64_t cpu_sum_squares_workspace(const struct cpu *cpu, const struct sum_square
 
 /* -- Scratch ------------------------------------------------------------------------------------------------------ */
 
-/* Scratch is laid out by one function per op that runs twice: with base NULL to count bytes, and at launch. Takes
- * `bytes` from *used on, rounded up to whole cache lines; NULL while counting. */
+/* The executor has seen to it that what an op's workspace function counts is there. Scratch is laid out by one function
+ * per op that runs twice: with base NULL to count bytes, and at launch. Takes `bytes` from *used on, rounded up to
+ * whole cache lines; NULL while counting. */
 static inline void *cpu_take(char *base, int64_t *used, int64_t bytes)
 {
     int64_t first = *used;
     *used += (bytes + CPU_LINE - 1) / CPU_LINE * CPU_LINE;
     return base == NULL ? NULL : base + first;
 }
-
-/* Fatal when an op needs more scratch than was reserved. */
-void cpu_require_workspace(const struct cpu *cpu, enum op op, int64_t bytes);
 
 /* -- Spans: a matrix as pieces of rows, each of at most CPU_SPAN elements, the work items of element-wise ops ---- */
 

@@ -132,7 +132,6 @@ static void sum_blocks(const struct rmsnorm_backward_args *args, const float *pa
 void cpu_rmsnorm_backward(struct cpu *cpu, const struct rmsnorm_backward_args *args)
 {
     int64_t blocks = blocks_of(&args->x), cols = args->x.cols;
-    cpu_require_workspace(cpu, OP_RMSNORM_BACKWARD, cpu_rmsnorm_backward_workspace(cpu, args));
     float *partial = (float *)cpu->workspace;
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&args->x))) schedule(static)
     for (int64_t block = 0; block < blocks; block++) {

@@ -23,7 +23,6 @@ void cpu_sum_squares(struct cpu *cpu, const struct sum_squares_args *args)
 {
     struct tensor x = cpu_flat(&args->x);
     struct cpu_spans spans = cpu_spans(x.rows, x.cols);
-    cpu_require_workspace(cpu, OP_SUM_SQUARES, cpu_sum_squares_workspace(cpu, args));
     double *partial = (double *)cpu->workspace, sum = 0.0;
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&x))) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
