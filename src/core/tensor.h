@@ -62,6 +62,15 @@ static inline int64_t tensor_extent(const struct tensor *t)
     return t->rows > 0 ? ((t->rows - 1) * t->stride + t->cols) * dtype_size(t->dtype) : 0;
 }
 
+/* Writes element (row, col) of an f32 or f64 tensor in host memory. */
+static inline void tensor_put(const struct tensor *t, int64_t row, int64_t col, double value)
+{
+    if (t->dtype == DTYPE_F64)
+        *(double *)tensor_at(t, row, col) = value;
+    else
+        *(float *)tensor_at(t, row, col) = (float)value;
+}
+
 static inline bool tensor_contiguous(const struct tensor *t)
 {
     return t->stride == t->cols || t->rows <= 1;

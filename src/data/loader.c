@@ -325,7 +325,6 @@ int64_t loader_steps_once(const struct loader *loader)
 /* Waits for the next step; the slot handed out before is given back to the thread. */
 static struct slot *take_step(struct loader *loader)
 {
-    double start = clock_seconds();
     pthread_mutex_lock(&loader->lock);
     while (loader->made == loader->handed_out)
         pthread_cond_wait(&loader->changed, &loader->lock);
@@ -333,7 +332,6 @@ static struct slot *take_step(struct loader *loader)
     loader->wanted = loader->handed_out + 1;
     pthread_cond_broadcast(&loader->changed);
     pthread_mutex_unlock(&loader->lock);
-    loader->wait_seconds += clock_seconds() - start;
     return slot;
 }
 
@@ -353,10 +351,12 @@ static void share_step(struct loader *loader, struct slot *slot)
 
 const struct batch *loader_next(struct loader *loader)
 {
+    double start = clock_seconds();
     struct slot *slot = loader->running ? take_step(loader) : &loader->slots[0];
     if (loader->model_comm->size > 1)
         share_step(loader, slot);
     loader->position = slot->after;
+    loader->wait_seconds += clock_seconds() - start;
     return slot->batches;
 }
 

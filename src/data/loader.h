@@ -68,7 +68,7 @@ const struct batch *loader_next(struct loader *loader);
 struct loader_position loader_position(const struct loader *loader);
 void loader_seek(struct loader *loader, const struct loader_position *position);
 
-/* Seconds that loader_next has waited for the prefetch thread, in all. */
+/* Seconds that loader_next has taken in all: waiting for the prefetch thread and for the reader of the group. */
 double loader_wait_seconds(const struct loader *loader);
 
 /* Vocabulary and content checksum of the store: a position is good for the same store alone. */

@@ -129,7 +129,7 @@ const struct deck_row deck_table[] = {
 
     {CHOICE(device.kind, DECK_DEVICE_AUTO, "auto", "cpu", "cuda"), .may_change = true,
      .doc = "What computes; \"auto\" takes CUDA where the build and the machine have it."},
-    {INT(device.threads, 0, 0, 1024), .may_change = true,
+    {INT(device.threads, 0, 0, DECK_MAXIMUM_THREADS), .may_change = true,
      .doc = "CPU threads of a rank; 0 shares the CPUs of the affinity mask out among the ranks of the node."},
 
     {CHOICE(precision.compute, DECK_COMPUTE_FP32, "fp32", "bf16"), .may_change = true,

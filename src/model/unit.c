@@ -63,7 +63,7 @@ bool context_wants(struct context *context, int id)
     return !context->recompute || (context->wanted >> id & 1) != 0;
 }
 
-static enum dtype dtype_of_role(const struct context *context, enum role role)
+enum dtype context_dtype(const struct context *context, enum role role)
 {
     return role == ROLE_VALUE ? context->compute : role == ROLE_STATISTIC ? context->statistic : DTYPE_E4M3;
 }
@@ -71,7 +71,7 @@ static enum dtype dtype_of_role(const struct context *context, enum role role)
 struct tensor unit_tensor(const struct context *context, const struct unit *unit, int id)
 {
     const struct unit_tensor *t = &unit->tensors[id];
-    return tensor_matrix(context->address(context, unit, id), dtype_of_role(context, t->role), t->rows, t->cols);
+    return tensor_matrix(context->address(context, unit, id), context_dtype(context, t->role), t->rows, t->cols);
 }
 
 static struct tensor weight_view(const struct weight *weight, void *base, enum dtype dtype)

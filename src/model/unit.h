@@ -120,6 +120,9 @@ void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t ro
 /* True when the section that makes `id` shall run: always, but in a recompute only if wanted. */
 bool context_wants(struct context *context, int id);
 
+/* The element type that a role has in this run. */
+enum dtype context_dtype(const struct context *context, enum role role);
+
 /* The unit's tensor `id` in this pass and slot. */
 struct tensor unit_tensor(const struct context *context, const struct unit *unit, int id);
 /* The weight as ops read it; valid between acquire and release. */

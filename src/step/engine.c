@@ -40,15 +40,9 @@ static void create_rope_table(struct engine *e)
     e->rope_table = tensor_matrix(budget_allocate(&e->budget, bytes, BUDGET_BATCH), dtype, positions, width);
     struct tensor host = e->rope_table;
     host.data = memory_allocate(bytes);
-    for (int64_t p = 0; p < positions; p++) {
-        for (int64_t i = 0; i < width; i++) {
-            double value = rope_table_value(&e->model->settings, p, i);
-            if (dtype == DTYPE_F64)
-                *(double *)tensor_at(&host, p, i) = value;
-            else
-                *(float *)tensor_at(&host, p, i) = (float)value;
-        }
-    }
+    for (int64_t p = 0; p < positions; p++)
+        for (int64_t i = 0; i < width; i++)
+            tensor_put(&host, p, i, rope_table_value(&e->model->settings, p, i));
     LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = host, .to = e->rope_table);
     engine_synchronize(e);
     memory_free(host.data);
@@ -79,14 +73,15 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     e->total_host = tensor_vector(memory_allocate(2 * dtype_size(DTYPE_F64)), DTYPE_F64, 2);
     e->norm_host = tensor_vector(memory_allocate(dtype_size(m->statistic)), m->statistic, 1);
     optimizer_create(&e->optimizer, &settings->optimizer, model, &e->budget, m->statistic);
-    memory_create(&e->memory, model, m, &e->budget);
-    reserve_for_update(e);
     e->context = (struct context){.stream = &e->streams[STREAM_COMPUTE],
+                                  .batch = &e->batches[0],
                                   .rope_table = e->rope_table,
                                   .compute = m->compute,
                                   .statistic = m->statistic,
                                   .address = memory_address,
                                   .memory = &e->memory};
+    memory_create(&e->memory, model, m, &e->context, &e->budget);
+    reserve_for_update(e);
 }
 
 void engine_destroy(struct engine *e)
@@ -119,14 +114,10 @@ void engine_initialise(struct engine *e, uint64_t seed)
             int64_t count = p->rows * p->cols;
             for (int64_t first = 0; first < count; first += PIECE) {
                 int64_t piece = count - first < PIECE ? count - first : PIECE;
-                for (int64_t k = 0; k < piece; k++) {
-                    double value = parameter_initial_value(p, seed, first + k);
-                    if (dtype == DTYPE_F64)
-                        ((double *)buffer)[k] = value;
-                    else
-                        ((float *)buffer)[k] = (float)value;
-                }
-                LAUNCH(stream, COPY, copy, .from = tensor_vector(buffer, dtype, piece),
+                struct tensor host = tensor_vector(buffer, dtype, piece);
+                for (int64_t k = 0; k < piece; k++)
+                    tensor_put(&host, 0, k, parameter_initial_value(p, seed, first + k));
+                LAUNCH(stream, COPY, copy, .from = host,
                        .to = tensor_columns(&shard.weight, p->offset + first - shard.first, piece));
                 engine_synchronize(e);
             }
@@ -199,6 +190,7 @@ static void run_backward(struct engine *e, const struct action *action)
     struct model *model = e->model;
     const struct store_class *store = e->store->class;
     bool weights = action->gradients & GRADIENT_WEIGHT;
+    struct unit *lent = NULL; /* has gradients of a unit that borrows from it */
     e->context.pass = PASS_BACKWARD;
     e->context.slot = action->slot;
     e->context.batch = &e->batches[action->slot];
@@ -211,13 +203,14 @@ static void run_backward(struct engine *e, const struct action *action)
         if (weights && home != NULL)
             store->gradients_open(e->store, home, e->context.stream, action->first);
         if (weights) /* a tied embedding adds to what the head has left */
-            store->gradients_open(e->store, unit, e->context.stream,
-                                  action->first && !(u == 0 && model->settings.tied));
+            store->gradients_open(e->store, unit, e->context.stream, action->first && unit != lent);
         memory_backward_unit(&e->context, unit);
         if (weights)
             store->gradients_close(e->store, unit, e->context.stream, action->last);
         if (weights && home != NULL)
             store->gradients_close(e->store, home, e->context.stream, false);
+        if (home != NULL)
+            lent = home;
         release(e, unit);
     }
 }

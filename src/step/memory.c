@@ -77,7 +77,6 @@ struct planner {
     struct executor *executor; /* plan */
     struct stream stream;
     struct context context;
-    struct batch_tensors batch;
     const struct memory_settings *settings;
     /* Sections of forwards: where each starts in the log. */
     struct {
@@ -103,38 +102,14 @@ static void *fake(struct planner *p, int64_t bytes)
     return bytes > 0 ? p->executor->class->allocate(p->executor, bytes, MEMORY_DEVICE) : NULL;
 }
 
-static struct tensor fake_vector(struct planner *p, int64_t count, enum dtype dtype)
-{
-    return tensor_vector(fake(p, count * dtype_size(dtype)), dtype, count);
-}
-
 static void start_planner(struct planner *p, struct memory *memory, const struct memory_settings *settings,
-                          struct executor *target)
+                          const struct context *context, struct executor *target)
 {
-    int64_t tokens = memory->model->tokens, segments = settings->rows * settings->max_segments;
-    int64_t head_dim = memory->model->settings.head_dim;
-    *p = (struct planner){.memory = memory, .model = memory->model, .settings = settings};
+    *p = (struct planner){.memory = memory, .model = memory->model, .settings = settings, .context = *context};
     p->executor = plan_executor_create(target);
     p->stream = (struct stream){p->executor, STREAM_COMPUTE, NULL};
-    p->batch.tokens = fake_vector(p, tokens, DTYPE_I32);
-    p->batch.labels = fake_vector(p, tokens, DTYPE_I32);
-    p->batch.positions = fake_vector(p, tokens, DTYPE_I32);
-    p->batch.segments.q_start = p->batch.segments.kv_start = fake_vector(p, segments, DTYPE_I32);
-    p->batch.segments.q_length = p->batch.segments.kv_length = fake_vector(p, segments, DTYPE_I32);
-    p->batch.segments.q_offset = fake_vector(p, segments, DTYPE_I32);
-    p->batch.total = fake_vector(p, 2, DTYPE_F64);
-    p->batch.discarded = fake_vector(p, 2, DTYPE_F64);
-    struct tensor table = fake_vector(p, settings->row_tokens * head_dim, settings->statistic);
-    p->context = (struct context){
-        .stream = &p->stream,
-        .batch = &p->batch,
-        .rope_table = tensor_matrix(table.data, settings->statistic, settings->row_tokens, head_dim),
-        .compute = settings->compute,
-        .statistic = settings->statistic,
-        .address = memory_address,
-        .memory = memory,
-        .enter_section = enter_section,
-    };
+    p->context.stream = &p->stream;
+    p->context.enter_section = enter_section;
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit *unit = &p->model->units[u];
         for (int s = 0; s < STORAGE_COUNT; s++) {
@@ -184,10 +159,7 @@ static void run_backwards(struct planner *p, enum gradient_set gradients, struct
 static int64_t tensor_bytes(const struct planner *p, const struct unit *unit, int id)
 {
     const struct unit_tensor *t = &unit->tensors[id];
-    enum dtype dtype = t->role == ROLE_VALUE       ? p->settings->compute
-                       : t->role == ROLE_STATISTIC ? p->settings->statistic
-                                                   : DTYPE_E4M3;
-    int64_t bytes = t->rows * t->cols * dtype_size(dtype);
+    int64_t bytes = t->rows * t->cols * dtype_size(context_dtype(&p->context, t->role));
     return (bytes + LIFETIME_ALIGNMENT - 1) / LIFETIME_ALIGNMENT * LIFETIME_ALIGNMENT;
 }
 
@@ -357,7 +329,7 @@ static int64_t lay_out_transient(struct planner *p, enum pass pass)
 }
 
 void memory_create(struct memory *memory, struct model *model, const struct memory_settings *settings,
-                   struct budget *budget)
+                   const struct context *context, struct budget *budget)
 {
     *memory = (struct memory){.model = model, .slots = settings->slots};
     memory->units = memory_allocate((int64_t)sizeof *memory->units * model->unit_count);
@@ -365,7 +337,7 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
         memory->units[u].dropped = model->units[u].layer >= 0 ? memory_dropped_by(settings->recompute) : 0;
 
     struct planner planner;
-    start_planner(&planner, memory, settings, budget->executor);
+    start_planner(&planner, memory, settings, context, budget->executor);
     choose_kept(&planner);
     for (int pass = 0; pass < PASS_COUNT; pass++) {
         int64_t bytes = lay_out_transient(&planner, (enum pass)pass);

@@ -39,9 +39,10 @@ struct memory_settings {
     int64_t rows, row_tokens, max_segments; /* of a micro-batch */
 };
 
-/* Plans by dry runs; workspaces are asked of `executor`. Allocates the arenas and the workspace from the budget. */
+/* Plans by dry runs in copies of `context`, whose memory is this plan; its batch and rotary table are only named, never
+ * touched. Workspaces are asked of the budget's executor; arenas and workspace are allocated from the budget. */
 void memory_create(struct memory *memory, struct model *model, const struct memory_settings *settings,
-                   struct budget *budget);
+                   const struct context *context, struct budget *budget);
 void memory_destroy(struct memory *memory);
 
 /* context->address for a context whose memory is this plan. */

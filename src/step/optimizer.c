@@ -23,21 +23,13 @@ void optimizer_destroy(struct optimizer *optimizer)
     memory_free(optimizer->step_host.data);
 }
 
-static void put(struct tensor *t, int64_t i, double value)
-{
-    if (t->dtype == DTYPE_F64)
-        ((double *)t->data)[i] = value;
-    else
-        ((float *)t->data)[i] = (float)value;
-}
-
 void optimizer_run(struct optimizer *optimizer, struct store *store, struct model *model, struct stream *stream,
                    struct tensor total, double learning_rate, int64_t update)
 {
     const struct optimizer_settings *s = &optimizer->settings;
-    put(&optimizer->step_host, ADAMW_LR, learning_rate);
-    put(&optimizer->step_host, ADAMW_CORRECTION_1, 1 - pow(s->beta1, (double)update));
-    put(&optimizer->step_host, ADAMW_CORRECTION_2, 1 - pow(s->beta2, (double)update));
+    tensor_put(&optimizer->step_host, 0, ADAMW_LR, learning_rate);
+    tensor_put(&optimizer->step_host, 0, ADAMW_CORRECTION_1, 1 - pow(s->beta1, (double)update));
+    tensor_put(&optimizer->step_host, 0, ADAMW_CORRECTION_2, 1 - pow(s->beta2, (double)update));
     LAUNCH(stream, COPY, copy, .from = optimizer->step_host, .to = optimizer->step);
 
     LAUNCH(stream, FILL, fill, .x = optimizer->squares, .value = 0);

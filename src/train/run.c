@@ -181,13 +181,13 @@ static bool due(int64_t step, int64_t every)
 static int one_step(struct run *run)
 {
     struct session *s = &run->session;
-    double start = clock_seconds();
+    double waited = loader_wait_seconds(s->train);
     const struct batch *batches = loader_next(s->train);
-    double got = clock_seconds();
+    double start = clock_seconds();
     double rate = learning_rate_at(&s->deck, run->step);
     struct engine_result result = engine_step(&s->engine, &s->schedule, batches, rate);
-    meter_add(&run->meter, METER_DATA, got - start);
-    meter_add(&run->meter, METER_STEP, clock_seconds() - got);
+    meter_add(&run->meter, METER_DATA, loader_wait_seconds(s->train) - waited);
+    meter_add(&run->meter, METER_STEP, clock_seconds() - start);
     int64_t real = 0;
     for (int64_t m = 0; m < loader_micro_batches(s->train); m++)
         real += batches[m].real;

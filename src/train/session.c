@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
-enum { MAX_THREADS = 1024 /* as for device.threads */ };
 
 static struct loader_settings loader_settings_of(const struct deck *deck, const char *store)
 {
@@ -37,7 +36,7 @@ static void create_executor(struct session *s, struct executor *(*make_executor)
     if (s->deck.device.threads > 0)
         threads = (int)s->deck.device.threads;
     else if (environment != NULL && atoi(environment) > 0)
-        threads = atoi(environment) < MAX_THREADS ? atoi(environment) : MAX_THREADS;
+        threads = atoi(environment) < DECK_MAXIMUM_THREADS ? atoi(environment) : DECK_MAXIMUM_THREADS;
     else if (idle > 0 && s->grid.node->rank == 0)
         log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; "
                  "give mpirun --bind-to none or --map-by slot:PE=n",
