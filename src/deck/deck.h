@@ -21,6 +21,8 @@ enum deck_rule { DECK_RULE_RECIPE, DECK_RULE_MEGATRON };
 enum deck_format { DECK_FORMAT_PACKED, DECK_FORMAT_PADDED };
 enum deck_special { DECK_SPECIAL_WINDOW, DECK_SPECIAL_SEQUENCE };
 enum deck_device { DECK_DEVICE_AUTO, DECK_DEVICE_CPU, DECK_DEVICE_CUDA };
+enum deck_divergence { DECK_DIVERGENCE_STOP, DECK_DIVERGENCE_SKIP };
+enum deck_failure { DECK_FAILURE_STOP, DECK_FAILURE_CONTINUE };
 enum deck_compute { DECK_COMPUTE_FP32, DECK_COMPUTE_BF16 };
 enum deck_recompute {
     DECK_RECOMPUTE_NONE,
@@ -46,7 +48,8 @@ struct deck {
     } model;
     struct {
         int64_t steps, global_batch, micro_batch, seed;
-        char resume[DECK_STRING];
+        char resume[DECK_STRING], walltime[DECK_STRING];
+        int on_divergence; /* enum deck_divergence */
     } train;
     struct {
         double lr, beta1, beta2, eps, weight_decay, clip;
@@ -59,7 +62,7 @@ struct deck {
         double min_ratio;
     } schedule;
     struct {
-        char train[DECK_STRING], valid[DECK_STRING];
+        char train[DECK_STRING], weights[DECK_STRING], valid[DECK_STRING];
         int64_t row_tokens, window, overlap, max_segments;
         int format;         /* enum deck_format */
         int special_tokens; /* enum deck_special */
@@ -69,17 +72,21 @@ struct deck {
         int64_t every, rows;
     } validation;
     struct {
-        int64_t every, keep;
+        int64_t every, keep, keep_every;
+        bool keep_best;
+        int on_failure; /* enum deck_failure */
     } checkpoint;
     struct {
         char folder[DECK_STRING];
     } output;
     struct {
         int64_t every;
+        bool tensorboard;
     } log;
     struct {
         int kind; /* enum deck_device */
         int64_t threads;
+        double memory, peak;
     } device;
     struct {
         int compute; /* enum deck_compute */
@@ -117,6 +124,9 @@ char *deck_print_effective(const struct deck *deck);
 void deck_print_reference(FILE *file);
 /* The same as Markdown: doc/deck.md. */
 void deck_print_markdown(FILE *file);
+
+/* Every key on its own line, with `ending` behind it. */
+void deck_print_keys(FILE *file, const char *ending);
 
 /* Compare the decks of a checkpoint and of the run that wants to resume it. Returns how many keys differ among those
  * that may not change at resume; *differences then holds one line "key model.hidden: 128 in the checkpoint, 256 now"

@@ -167,3 +167,9 @@ int deck_compare_for_resume(const struct deck *old, const struct deck *new_, cha
     deck_locale_leave(previous);
     return count;
 }
+
+void deck_print_keys(FILE *file, const char *ending)
+{
+    for (int i = 0; i < deck_table_rows; i++)
+        fprintf(file, "%s%s\n", deck_table[i].key, ending);
+}

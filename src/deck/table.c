@@ -64,6 +64,13 @@ const struct deck_row deck_table[] = {
     {STRING(train.resume, "auto"), .may_change = true,
      .doc = "\"auto\" goes on from the newest good checkpoint of output.folder or starts afresh; \"never\" starts "
             "afresh and refuses a folder that holds a run; else the checkpoint file or run folder to go on from."},
+    {STRING(train.walltime, ""), .may_change = true,
+     .doc =
+         "Time that the program may take, as Slurm writes it (\"90\" minutes, \"04:00:00\", \"1-12:00:00\"): it stops "
+         "in time, after a checkpoint, with exit code 85; \"\" for no limit."},
+    {CHOICE(train.on_divergence, DECK_DIVERGENCE_STOP, "stop", "skip"), .may_change = true,
+     .doc = "When a step's loss or gradient is not finite, its update is never made: \"stop\" ends the run with exit "
+            "code 3, \"skip\" goes on with the next step, unless ten fail in a row."},
 
     {REAL(optimizer.lr, 1e-3, 0, INFINITY), .above_minimum = true, .may_change = true,
      .doc = "Peak learning rate of AdamW."},
@@ -93,8 +100,11 @@ const struct deck_row deck_table[] = {
      .doc = "The learning rate's end, as a part of optimizer.lr."},
 
     {STRING(data.train, ""), .may_change = true,
-     .doc = "Token store to learn from, made by `cistron prepare`. A resumed run may name another path of the same "
-            "store."},
+     .doc = "Token store to learn from, made by `cistron prepare`, or several with commas between. A resumed run may "
+            "name other paths of the same stores."},
+    {STRING(data.weights, ""),
+     .doc = "For each store of data.train, commas between, the share of windows that are drawn from it (any positive "
+            "numbers: they are scaled to sum to 1); \"\" draws in proportion to the stores' windows."},
     {STRING(data.valid, ""), .may_change = true, .doc = "Token store to validate on; \"\" for none."},
     {INT(data.row_tokens, 1024, 1, INDEX), .unit = "tokens",
      .doc = "Length of a row, the unit that batches are made of; a multiple of 16."},
@@ -122,15 +132,30 @@ const struct deck_row deck_table[] = {
      .doc = "Write a checkpoint each time so many steps are done; 0 writes only at the end."},
     {INT(checkpoint.keep, 3, 1, LARGE), .unit = "files", .may_change = true,
      .doc = "The newest checkpoints that are kept; older ones are removed."},
+    {INT(checkpoint.keep_every, 0, 0, LARGE), .unit = "steps", .may_change = true,
+     .doc = "Checkpoints of multiples of so many steps are never removed; 0 is off."},
+    {BOOL(checkpoint.keep_best, false), .may_change = true,
+     .doc = "Write a checkpoint at each new lowest validation loss, and keep that of the lowest."},
+    {CHOICE(checkpoint.on_failure, DECK_FAILURE_STOP, "stop", "continue"), .may_change = true,
+     .doc = "When a checkpoint cannot be written (a full disk): end the run with exit code 1, or warn and go on to the "
+            "next. The older checkpoints stand either way."},
 
     {STRING(output.folder, "run"), .may_change = true, .doc = "Folder of the run's log, deck and checkpoints."},
 
     {INT(log.every, 10, 1, LARGE), .unit = "steps", .may_change = true, .doc = "Print a line each so many steps."},
+    {BOOL(log.tensorboard, true), .may_change = true,
+     .doc = "Write TensorBoard event files to the folder tensorboard of output.folder."},
 
     {CHOICE(device.kind, DECK_DEVICE_AUTO, "auto", "cpu", "cuda"), .may_change = true,
      .doc = "What computes; \"auto\" takes CUDA where the build and the machine have it."},
     {INT(device.threads, 0, 0, DECK_MAXIMUM_THREADS), .may_change = true,
      .doc = "CPU threads of a rank; 0 shares the CPUs of the affinity mask out among the ranks of the node."},
+    {REAL(device.memory, 0, 0, INFINITY), .unit = "GiB", .may_change = true,
+     .doc =
+         "Memory that a rank may use: a deck that needs more is refused, with what to change; 0 takes the rank's share "
+         "of the memory that is free."},
+    {REAL(device.peak, 0, 0, INFINITY), .unit = "TFLOP/s", .may_change = true,
+     .doc = "Arithmetic peak of a rank's device, against which the log counts the utilisation (MFU); 0 counts none."},
 
     {CHOICE(precision.compute, DECK_COMPUTE_FP32, "fp32", "bf16"), .may_change = true,
      .doc = "Storage of activations and of the weights that matrix products read; master weights and sums are fp32."},

@@ -30,6 +30,29 @@ static int read_deck(struct comm *world, struct deck *deck, const char *path, ch
     return code;
 }
 
+/* The deck that a checkpoint or run folder was trained with; the run goes on from there. */
+static int read_deck_from(struct comm *world, struct deck *deck, const char *from, char *const overrides[], int count)
+{
+    char *path;
+    int code = checkpoint_find(world, from, &path);
+    if (code == ERROR_NONE && path == NULL)
+        code = comm_agree(world, error_user("--from %s: holds no checkpoint", from));
+    if (code != ERROR_NONE)
+        return code;
+    struct checkpoint_meta meta;
+    code = checkpoint_read_meta(world, path, &meta);
+    if (code == ERROR_NONE) {
+        code = comm_agree(world, deck_read_text(deck, meta.deck_text, path, overrides, count));
+        checkpoint_meta_destroy(&meta);
+    }
+    if (code == ERROR_NONE && strlen(path) >= sizeof deck->train.resume)
+        code = comm_agree(world, error_user("--from %s: is too long a path", from));
+    if (code == ERROR_NONE)
+        strcpy(deck->train.resume, path);
+    free(path);
+    return code;
+}
+
 static int make_folder(const char *folder)
 {
     char *path = memory_string(folder);
@@ -293,11 +316,12 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     return code;
 }
 
-int run_train(struct comm *world, const char *deck_path, char *const overrides[], int override_count,
+int run_train(struct comm *world, const char *deck_path, const char *from, char *const overrides[], int override_count,
               struct executor *(*make_executor)(int threads))
 {
     struct deck deck;
-    int code = read_deck(world, &deck, deck_path, overrides, override_count);
+    int code = from == NULL ? read_deck(world, &deck, deck_path, overrides, override_count)
+                            : read_deck_from(world, &deck, from, overrides, override_count);
     if (code == ERROR_NONE)
         code = comm_agree(world, session_check_deck(&deck));
     if (code == ERROR_NONE)

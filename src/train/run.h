@@ -6,8 +6,9 @@
 #include "core/launch.h"
 
 /* `cistron train DECK [key=value ...]`. Collective over world; returns an agreed enum error_code, its message printed.
- * deck_path is read by rank 0; make_executor as for session_create. */
-int run_train(struct comm *world, const char *deck_path, char *const overrides[], int override_count,
+ * Rank 0 reads the deck: the file deck_path or, when `from` is not NULL, what the checkpoint or run folder `from` was
+ * trained with, and goes on from there. make_executor as for session_create. */
+int run_train(struct comm *world, const char *deck_path, const char *from, char *const overrides[], int override_count,
               struct executor *(*make_executor)(int threads));
 
 #endif

@@ -1,0 +1,61 @@
+/* cistron train */
+#include "base/error.h"
+#include "command/command.h"
+#include "train/run.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static struct train_arguments {
+    const char *from;
+    const char *deck;
+    char **overrides;
+    int override_count;
+    struct executor *(*make_executor)(int threads);
+} given;
+
+static int train(struct comm *world, void *self)
+{
+    const struct train_arguments *a = self;
+    return run_train(world, a->deck, a->from, a->overrides, a->override_count, a->make_executor);
+}
+
+static int run(const struct environment *environment, char **arguments, int count)
+{
+    given.make_executor = environment->make_executor;
+    int first = given.from == NULL ? 1 : 0;
+    if (count < first)
+        return error_user("train: needs a deck, or --from a checkpoint");
+    if (given.from == NULL)
+        given.deck = arguments[0];
+    given.overrides = arguments + first;
+    given.override_count = count - first;
+    for (int i = 0; i < given.override_count; i++)
+        if (strchr(given.overrides[i], '=') == NULL)
+            return error_user("train: \"%s\": %s must be key=value", given.overrides[i],
+                              given.from == NULL ? "what follows the deck" : "beside --from, an argument");
+    return environment->with_ranks(train, &given);
+}
+
+static const struct command_option options[] = {
+    {"from", 0, "CHECKPOINT", COMMAND_TEXT, false, &given.from,
+     "go on from this checkpoint or run folder, with its own deck instead of DECK"},
+    {0}};
+
+const struct command command_train = {
+    .name = "train",
+    .arguments = "[DECK] [KEY=VALUE...]",
+    .summary = "train a model as a deck says",
+    .help = "Trains the model that the input deck DECK describes; KEY=VALUE overrides single keys of it. Run it under\n"
+            "mpirun or srun for several ranks. It writes checkpoints, the log (log.jsonl) and the effective deck to\n"
+            "output.folder, and goes on from the newest checkpoint there (train.resume).\n\n"
+            "It stops after a checkpoint, with exit status 85, on SIGUSR1, SIGTERM or SIGINT, when a file named stop\n"
+            "appears in output.folder, and before train.walltime is over. SIGUSR2 and a file named checkpoint make\n"
+            "it write a checkpoint and go on.\n\n"
+            "Exit status: 0 finished, 1 the environment failed, 2 a mistake that you can mend, 3 the run diverged,\n"
+            "85 stopped early after a checkpoint: start it again to go on.",
+    .options = options,
+    .least = 0,
+    .most = -1,
+    .run = run,
+};
