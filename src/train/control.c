@@ -31,7 +31,8 @@ static const char *const reasons[REASON_COUNT] = {
 /* Files are looked for so often at most: metadata of a shared file system is no place to poll at every step. */
 static const double LOOK_SECONDS = 1.0;
 
-/* What is kept in hand beside 1.5 times the slowest step and checkpoint: a hundredth of train.walltime, at most this. */
+/* What is kept in hand beside 1.5 times the slowest step and checkpoint: a hundredth of train.walltime, at most this.
+ */
 static const double LARGEST_MARGIN = 60.0;
 
 int control_parse_walltime(const char *text, double *seconds)
@@ -73,7 +74,7 @@ void control_open(struct control *control, struct comm *world, const char *folde
 {
     *control = (struct control){.world = world, .last_poll = clock_seconds(), .last_look = -LOOK_SECONDS};
     double margin = walltime > 100 * LARGEST_MARGIN ? LARGEST_MARGIN : walltime / 100;
-    control->deadline = walltime - margin;
+    control->deadline = walltime > 0 ? walltime - margin : 0;
     control->stop_file = memory_format("%s/stop", folder);
     control->save_file = memory_format("%s/checkpoint", folder);
 }

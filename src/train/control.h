@@ -10,14 +10,14 @@
 struct control {
     struct comm *world; /* borrowed */
     char *stop_file, *save_file;
-    double deadline;  /* clock_seconds() by which the program must have ended; 0 = none */
-    double slow_step; /* longest time so far between two polls */
-    double slow_save; /* and of a checkpoint */
+    double deadline;             /* clock_seconds() by which the program must have ended; 0 = none */
+    double slow_step;            /* longest time so far between two polls */
+    double slow_save;            /* and of a checkpoint */
     double last_poll, last_look; /* clock; a look is one at the files */
 };
 
-/* Seconds of "90" (minutes), "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS", as Slurm's --time takes them; "" is
- * 0. ERROR_USER names train.walltime. */
+/* Seconds of "90" (minutes), "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS", as Slurm's --time takes them; ""
+ * is 0. ERROR_USER names train.walltime. */
 int control_parse_walltime(const char *text, double *seconds);
 
 /* walltime: seconds from the program's start, 0 = no limit. Local. */
