@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/signals.h"
 #include "io/checkpoint.h"
+#include "io/lock.h"
 #include "step/learning_rate.h"
 #include "train/control.h"
 #include "train/meter.h"
@@ -81,17 +82,13 @@ static bool holds_run(const char *folder)
     return found;
 }
 
-static int prepare_folder(struct comm *world, const struct deck *deck)
+static int refuse_old_run(struct comm *world, const struct deck *deck)
 {
     int code = ERROR_NONE;
-    if (world->rank == 0) {
-        code = make_folder(deck->output.folder);
-        if (code == ERROR_NONE && strcmp(deck->train.resume, "never") == 0 && holds_run(deck->output.folder))
-            code =
-                error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
-                           "folder or train.resume = \"auto\"",
-                           deck->output.folder);
-    }
+    if (world->rank == 0 && strcmp(deck->train.resume, "never") == 0 && holds_run(deck->output.folder))
+        code = error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
+                          "folder or train.resume = \"auto\"",
+                          deck->output.folder);
     return comm_agree(world, code);
 }
 
@@ -471,7 +468,12 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
     if (code == ERROR_NONE)
         code = comm_agree(world, session_check_deck(&deck));
     if (code == ERROR_NONE)
-        code = prepare_folder(world, &deck);
+        code = comm_agree(world, world->rank == 0 ? make_folder(deck.output.folder) : ERROR_NONE);
+    struct lock lock = {0};
+    if (code == ERROR_NONE)
+        code = lock_acquire(&lock, world, deck.output.folder);
+    if (code == ERROR_NONE)
+        code = refuse_old_run(world, &deck);
     char *start = NULL;
     if (code == ERROR_NONE)
         code = find_start(world, &deck, &start);
@@ -484,5 +486,6 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
         memory_free(run);
     }
     free(start);
+    lock_release(&lock);
     return code;
 }
