@@ -1,4 +1,5 @@
 /* What only the whole program knows: how ranks are started and which executors there are. */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "command/command.h"
@@ -35,5 +36,6 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
 int main(int argc, char **argv)
 {
     static const struct environment environment = {cpu_executor_create, with_ranks};
+    clock_seconds();
     return command_main(&environment, argc, argv);
 }

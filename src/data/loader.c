@@ -384,6 +384,11 @@ int64_t loader_vocabulary(const struct loader *loader)
     return loader->store->vocabulary;
 }
 
+const char *loader_tokenizer(const struct loader *loader)
+{
+    return loader->store->tokenizer->name;
+}
+
 uint64_t loader_checksum(const struct loader *loader)
 {
     return loader->store->checksum;

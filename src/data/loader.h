@@ -73,6 +73,7 @@ double loader_wait_seconds(const struct loader *loader);
 
 /* Vocabulary and content checksum of the store: a position is good for the same store alone. */
 int64_t loader_vocabulary(const struct loader *loader);
+const char *loader_tokenizer(const struct loader *loader); /* its name */
 uint64_t loader_checksum(const struct loader *loader);
 
 #endif

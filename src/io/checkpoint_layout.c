@@ -53,17 +53,21 @@ static bool write_group(hid_t file, const char *name, const struct attribute *at
 static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
 {
     const struct attribute numbers[] = {
-        {"step", meta->step}, {"tokens", meta->tokens}, {"seed", meta->seed}, {"ranks", meta->ranks}};
+        {"step", meta->step},          {"tokens", meta->tokens},         {"seed", meta->seed},
+        {"ranks", meta->ranks},        {"vocabulary", meta->vocabulary}, {"validation_step", meta->validation_step},
+        {"best_step", meta->best_step}};
     const struct attribute position[] = {{"epoch", meta->position.epoch},
                                          {"window", meta->position.window},
                                          {"offset", meta->position.offset},
                                          {"store", (int64_t)meta->store}};
     bool good = hdf5_write_integer(file, "cistron_checkpoint", CHECKPOINT_FORMAT) &&
-                write_group(file, "meta", numbers, 4) && write_group(file, "data", position, 4);
+                write_group(file, "meta", numbers, sizeof numbers / sizeof numbers[0]) &&
+                write_group(file, "data", position, 4);
     hid_t group = good ? H5Gopen2(file, "meta", H5P_DEFAULT) : -1;
     if (group < 0)
         return false;
-    good = hdf5_write_text(group, "deck", meta->deck_text) && hdf5_write_text(group, "version", meta->version);
+    good = hdf5_write_text(group, "deck", meta->deck_text) && hdf5_write_text(group, "version", meta->version) &&
+           hdf5_write_text(group, "tokenizer", meta->tokenizer) && hdf5_write_real(group, "best_loss", meta->best_loss);
     return H5Gclose(group) >= 0 && good;
 }
 
@@ -220,6 +224,18 @@ static bool read_numbers(hid_t file, const char *name, const char *const names[]
     return good;
 }
 
+/* What files of version 0.1 lack: it knew one tokenizer. */
+static void read_later_meta(hid_t group, struct checkpoint_meta *meta)
+{
+    char *tokenizer = hdf5_read_text(group, "tokenizer");
+    snprintf(meta->tokenizer, sizeof meta->tokenizer, "%s", tokenizer != NULL ? tokenizer : "nucleotide");
+    free(tokenizer);
+    hdf5_read_integer(group, "vocabulary", &meta->vocabulary);
+    hdf5_read_integer(group, "validation_step", &meta->validation_step);
+    hdf5_read_integer(group, "best_step", &meta->best_step);
+    hdf5_read_real(group, "best_loss", &meta->best_loss);
+}
+
 static bool read_meta(hid_t file, struct checkpoint_meta *meta)
 {
     static const char *const meta_names[] = {"step", "tokens", "seed", "ranks"};
@@ -234,6 +250,7 @@ static bool read_meta(hid_t file, struct checkpoint_meta *meta)
     hid_t group = H5Gopen2(file, "meta", H5P_DEFAULT);
     char *version = hdf5_read_text(group, "version");
     meta->deck_text = hdf5_read_text(group, "deck");
+    read_later_meta(group, meta);
     H5Gclose(group);
     bool good = version != NULL && meta->deck_text != NULL;
     if (good)

@@ -37,16 +37,26 @@ static hid_t open_attribute(hid_t object, const char *name)
     return H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
 }
 
-bool hdf5_read_integer(hid_t object, const char *name, int64_t *value)
+static bool read_number(hid_t object, const char *name, hid_t type, void *value)
 {
     hid_t attribute = open_attribute(object, name);
     if (attribute < 0)
         return false;
     hid_t space = H5Aget_space(attribute);
-    bool good = H5Sget_simple_extent_npoints(space) == 1 && H5Aread(attribute, H5T_NATIVE_INT64, value) >= 0;
+    bool good = H5Sget_simple_extent_npoints(space) == 1 && H5Aread(attribute, type, value) >= 0;
     H5Sclose(space);
     H5Aclose(attribute);
     return good;
+}
+
+bool hdf5_read_integer(hid_t object, const char *name, int64_t *value)
+{
+    return read_number(object, name, H5T_NATIVE_INT64, value);
+}
+
+bool hdf5_read_real(hid_t object, const char *name, double *value)
+{
+    return read_number(object, name, H5T_NATIVE_DOUBLE, value);
 }
 
 /* Strings of an attribute or a dataset: `read` fills memory in the file's own type. */
@@ -120,6 +130,11 @@ static bool write_attribute(hid_t object, const char *name, hid_t type, const vo
 bool hdf5_write_integer(hid_t object, const char *name, int64_t value)
 {
     return write_attribute(object, name, H5T_NATIVE_INT64, &value);
+}
+
+bool hdf5_write_real(hid_t object, const char *name, double value)
+{
+    return write_attribute(object, name, H5T_NATIVE_DOUBLE, &value);
 }
 
 bool hdf5_write_text(hid_t object, const char *name, const char *text)
