@@ -1,5 +1,6 @@
 /* cistron train */
 #include "base/error.h"
+#include "base/signals.h"
 #include "command/command.h"
 #include "train/run.h"
 
@@ -34,6 +35,7 @@ static int run(const struct environment *environment, char **arguments, int coun
         if (strchr(given.overrides[i], '=') == NULL)
             return error_user("train: \"%s\": %s must be key=value", given.overrides[i],
                               given.from == NULL ? "what follows the deck" : "beside --from, an argument");
+    signals_catch(); /* before MPI starts, which may take long on many ranks */
     return environment->with_ranks(train, &given);
 }
 

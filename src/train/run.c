@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/signals.h"
 #include "io/checkpoint.h"
 #include "io/lock.h"
 #include "step/learning_rate.h"
@@ -462,7 +461,6 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
               struct executor *(*make_executor)(int threads))
 {
     struct deck deck;
-    signals_catch();
     int code = from == NULL ? read_deck(world, &deck, deck_path, overrides, override_count)
                             : read_deck_from(world, &deck, from, overrides, override_count);
     if (code == ERROR_NONE)
