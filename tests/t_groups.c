@@ -105,7 +105,7 @@ static void test_loader(struct comm *world, struct grid *grid, const char *store
 {
     struct comm *self = comm_self();
     struct loader_settings settings = loading;
-    settings.store = store;
+    settings.stores = store;
     struct loader *own, *alone;
     CHECK(loader_create(&own, &settings, world, grid->model, grid->data->rank, grid->data->size) == ERROR_NONE);
     CHECK(loader_create(&alone, &settings, self, self, 0, 1) == ERROR_NONE);
@@ -118,7 +118,7 @@ static void test_loader(struct comm *world, struct grid *grid, const char *store
             CHECK(comm_max_i64(grid->model, found[r]) == found[r]);
         }
         if (step == 2) { /* a restart in mid-epoch */
-            struct loader_position position = loader_position(own);
+            struct blend_position position = loader_position(own);
             loader_next(own);
             loader_seek(own, &position);
         }
