@@ -152,7 +152,7 @@ static void make_store(struct comm *world, char *folder, char *store, size_t byt
         snprintf(fasta, sizeof fasta, "%s/g.fa", folder);
         const char *inputs[] = {fasta};
         struct prepare_settings settings = {
-            .tokenizer = "nucleotide", .output = store, .inputs = inputs, .input_count = 1};
+            .tokenizer = "nucleotide", .output = store, .field = "text", .inputs = inputs, .input_count = 1};
         CHECK(prepare_run(&settings) == ERROR_NONE);
     }
     comm_barrier(world);
