@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,6 +24,15 @@ static int not_a_store(const char *path, const char *what)
     return error_user("%s: is not a token store of this program (%s); make one with cistron prepare", path, what);
 }
 
+/* Reading an attribute fills as many elements as the file says that it has. */
+static bool is_scalar(hid_t attribute)
+{
+    hid_t space = H5Aget_space(attribute);
+    bool scalar = H5Sget_simple_extent_npoints(space) == 1;
+    H5Sclose(space);
+    return scalar;
+}
+
 /* A scalar integer attribute of the root, -1 when it is absent. */
 static int64_t read_integer(hid_t file, const char *name, hid_t type)
 {
@@ -30,7 +40,7 @@ static int64_t read_integer(hid_t file, const char *name, hid_t type)
     if (H5Aexists(file, name) > 0) {
         hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
         if (attribute >= 0) {
-            if (H5Aread(attribute, type, &value) < 0)
+            if (!is_scalar(attribute) || H5Aread(attribute, type, &value) < 0)
                 value = -1;
             H5Aclose(attribute);
         }
@@ -44,7 +54,8 @@ static int read_tokenizer(hid_t file, struct token_store *store)
     if (H5Aexists(file, "tokenizer") > 0) {
         hid_t attribute = H5Aopen(file, "tokenizer", H5P_DEFAULT);
         hid_t type = H5Aget_type(attribute);
-        if (H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 && H5Tget_size(type) < sizeof name)
+        if (is_scalar(attribute) && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
+            H5Tget_size(type) < sizeof name)
             H5Aread(attribute, type, name);
         H5Tclose(type);
         H5Aclose(attribute);
