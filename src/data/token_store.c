@@ -82,7 +82,7 @@ static int locate(hid_t file, struct token_store *store, const char *name, hid_t
     int shaped = H5Sget_simple_extent_ndims(space) == 1 && H5Tequal(stored, type) > 0 &&
                  H5Pget_layout(layout) == H5D_CONTIGUOUS && H5Pget_external_count(layout) == 0;
     *count = shaped ? (int64_t)H5Sget_simple_extent_npoints(space) : 0;
-    int64_t bytes = *count * (int64_t)H5Tget_size(stored);
+    int64_t width = (int64_t)H5Tget_size(stored);
     haddr_t where = H5Dget_offset(dataset);
     H5Pclose(layout);
     H5Tclose(stored);
@@ -91,11 +91,11 @@ static int locate(hid_t file, struct token_store *store, const char *name, hid_t
     if (!shaped)
         return not_a_store(store->path, "a dataset has another type or layout");
     *data = NULL;
-    if (bytes == 0)
+    if (*count == 0)
         return ERROR_NONE;
-    if (where == HADDR_UNDEF || (int64_t)where + bytes > store->map_bytes)
-        return error_user("%s: is truncated: %s should end at byte %lld of a file of %lld", store->path, name,
-                          (long long)where + (long long)bytes, (long long)store->map_bytes);
+    if (*count < 0 || *count > store->map_bytes / width || where > (haddr_t)(store->map_bytes - *count * width))
+        return error_user("%s: is truncated: %s should end beyond the file's %lld bytes", store->path, name,
+                          (long long)store->map_bytes);
     *data = (const unsigned char *)store->map + where;
     return ERROR_NONE;
 }

@@ -20,7 +20,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LARGEST = 256 << 10, INPUT_SECONDS = 20, MOST_FAULTS = 10, FRAMES = 64, LOG_TAIL = 6000 };
+enum {
+    LARGEST = 256 << 10,
+    INPUT_SECONDS = 20,
+    MOST_FAULTS = 10,
+    MOST_LIBRARY = 2 /* kept */,
+    FRAMES = 64,
+    LOG_TAIL = 6000
+};
 
 /* gcc's and clang's sanitizers ask for these: a report ends the process by SIGABRT, where the child sees who was it.
  * libconfig 1.5 leaks on syntax errors, HDF5 at its end. */
@@ -168,22 +175,33 @@ static struct shared {
     struct input input;
 } * shared;
 
-/* Whose code was running? Frames of the C library and the sanitizers stand between it and this handler. */
+/* Is the frame's code in a library of one of these names? */
+static bool is_in(void *frame, const char *const names[])
+{
+    Dl_info info;
+    if (dladdr(frame, &info) == 0 || info.dli_fname == NULL)
+        return false;
+    while (*names != NULL && strstr(info.dli_fname, *names) == NULL)
+        names++;
+    return *names != NULL;
+}
+
+/* Whose code was running? This handler returns into the C library; behind that, frames of the C library and the
+ * sanitizers may stand before the one that called them. */
 static void on_signal(int signal)
 {
+    static const char *const c[] = {"libc.so", NULL}, *const hdf5[] = {"libhdf5", NULL};
+    static const char *const callees[] = {"libc.so", "libasan", "libubsan", "ld-linux", "vdso", NULL};
     void *frames[FRAMES];
     struct sigaction standard = {.sa_handler = SIG_DFL};
     sigaction(signal, &standard, NULL);
     alarm(5); /* a heap that is broken may hang what follows */
-    int count = backtrace(frames, FRAMES), i = 1;
-    Dl_info info = {0};
-    static const char *const between[] = {"libc.so", "libasan", "libubsan", "ld-linux", "vdso"};
-    for (bool skip = true; skip && i < count; i += skip) {
-        skip = dladdr(frames[i], &info) == 0 || info.dli_fname == NULL;
-        for (int b = 0; b < 5 && !skip; b++)
-            skip = strstr(info.dli_fname, between[b]) != NULL;
-    }
-    shared->in_hdf5 = fuzz_hdf5_may_crash && i < count && strstr(info.dli_fname, "libhdf5") != NULL;
+    int count = backtrace(frames, FRAMES), i = 0;
+    while (i < count && !is_in(frames[i], c))
+        i++;
+    while (i < count && is_in(frames[i], callees))
+        i++;
+    shared->in_hdf5 = fuzz_hdf5_may_crash && i < count && is_in(frames[i], hdf5);
     if (!shared->in_hdf5)
         backtrace_symbols_fd(frames, count, STDERR_FILENO);
     raise(signal);
@@ -287,9 +305,10 @@ int main(int argc, char **argv)
             error_fatal("cannot run a child");
         if (status == 0)
             break;
-        keep_input(folder, status, seed);
         library += shared->in_hdf5;
         faults += !shared->in_hdf5;
+        if (!shared->in_hdf5 || library <= MOST_LIBRARY)
+            keep_input(folder, status, seed);
         if (!shared->in_hdf5)
             print_log(log);
         shared->in_hdf5 = false;
