@@ -255,13 +255,23 @@ static void print_log(int log)
         fprintf(stderr, "...\n");
 }
 
+static int write_seeds(const char *folder)
+{
+    for (int64_t i = 0; i < seed_count; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/seed-%lld", folder, (long long)i);
+        fuzz_write(path, seeds[i]->data, seeds[i]->size);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     int64_t inputs = -1, seconds = 0, faults = 0, library = 0;
     uint64_t seed = 1;
-    const char *folder = ".";
+    const char *folder = ".", *seeds_folder = NULL;
     int option;
-    while ((option = getopt(argc, argv, "n:t:s:o:")) != -1)
+    while ((option = getopt(argc, argv, "n:t:s:o:w:")) != -1)
         switch (option) {
         case 'n':
             inputs = atoll(optarg);
@@ -275,12 +285,17 @@ int main(int argc, char **argv)
         case 'o':
             folder = optarg;
             break;
+        case 'w':
+            seeds_folder = optarg;
+            break;
         default:
             return ERROR_USER;
         }
     program = strrchr(argv[0], '/') != NULL ? strrchr(argv[0], '/') + 1 : argv[0];
     fuzz_begin();
     fuzz_target_seeds(add_seed);
+    if (seeds_folder != NULL)
+        return write_seeds(seeds_folder);
     for (int i = optind; i < argc; i++) {
         size_t size;
         void *data = fuzz_read(argv[i], &size);
