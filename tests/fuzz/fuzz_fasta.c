@@ -61,13 +61,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int code = source_open(&source, path);
     if (code == ERROR_NONE) {
         struct fasta *fasta = fasta_create(source);
-        struct fasta_piece piece = {.kind = FASTA_NAME};
+        struct record_piece piece = {.kind = RECORD_NAME};
         bool record = false;
-        while ((code = fasta_next(fasta, &piece)) == ERROR_NONE && piece.kind != FASTA_END) {
-            FUZZ_CHECK(piece.kind == FASTA_NAME || (record && piece.length > 0));
+        while ((code = fasta_next(fasta, &piece)) == ERROR_NONE && piece.kind != RECORD_END) {
+            FUZZ_CHECK(piece.kind == RECORD_NAME || (record && piece.length > 0));
             record = true;
             for (int64_t i = 0; i < piece.length; i++)
-                FUZZ_CHECK(piece.text[i] > ' ' || (piece.kind == FASTA_NAME && (unsigned char)piece.text[i] > ' '));
+                FUZZ_CHECK(piece.text[i] > ' ' || (piece.kind == RECORD_NAME && (unsigned char)piece.text[i] > ' '));
         }
         FUZZ_CHECK(code != ERROR_NONE || record);
         FUZZ_CHECK(code != ERROR_NONE || source_raw_bytes(source) == (int64_t)size);
