@@ -48,8 +48,8 @@ static json_t *describe_record(const struct score_record *record, int64_t index)
     json_t *object = json_object();
     json_object_set_new(object, "seq_idx", json_integer(index));
     json_object_set_new(object, "seq_name", text(record->name));
-    json_object_set_new(object, "mean_log_prob", real(-mean));
-    json_object_set_new(object, "sum_log_prob", real(-record->loss));
+    json_object_set_new(object, "mean_log_prob", real(0 - mean));
+    json_object_set_new(object, "sum_log_prob", real(0 - record->loss));
     json_object_set_new(object, "num_valid_tokens", json_integer(record->scored));
     json_object_set_new(object, "cross_entropy_loss", real(mean));
     json_object_set_new(object, "perplexity", real(exp(mean)));
@@ -82,10 +82,10 @@ static json_t *describe_totals(const struct score *score)
     json_t *object = json_object();
     json_object_set_new(object, "token_weighted_ce_loss", real(t.token_loss));
     json_object_set_new(object, "token_weighted_perplexity", real(exp(t.token_loss)));
-    json_object_set_new(object, "token_weighted_log_prob", real(-t.token_loss));
+    json_object_set_new(object, "token_weighted_log_prob", real(0 - t.token_loss));
     json_object_set_new(object, "per_seq_avg_ce_loss", real(t.sequence_loss));
     json_object_set_new(object, "per_seq_avg_perplexity", real(exp(t.sequence_loss)));
-    json_object_set_new(object, "per_seq_avg_log_prob", real(-t.sequence_loss));
+    json_object_set_new(object, "per_seq_avg_log_prob", real(0 - t.sequence_loss));
     json_object_set_new(object, "total_valid_tokens", json_integer(t.tokens));
     json_object_set_new(object, "total_sequences", json_integer(score->count));
     return object;
