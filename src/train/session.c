@@ -1,6 +1,5 @@
 #include "train/session.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "comm/threads.h"
 #include "train/control.h"
 
@@ -33,18 +32,8 @@ static struct loader_settings loader_settings_of(const struct deck *deck)
 
 static void create_executor(struct session *s, struct executor *(*make_executor)(int threads))
 {
-    int idle, threads = threads_for_rank(s->grid.node, &idle);
-    const char *environment = getenv("OMP_NUM_THREADS");
-    if (s->deck.device.threads > 0)
-        threads = (int)s->deck.device.threads;
-    else if (environment != NULL && atoi(environment) > 0)
-        threads = atoi(environment) < DECK_MAXIMUM_THREADS ? atoi(environment) : DECK_MAXIMUM_THREADS;
-    else if (idle > 0 && s->grid.node->rank == 0)
-        log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; "
-                 "give mpirun --bind-to none or --map-by slot:PE=n",
-                 idle);
-    s->threads = threads;
-    s->executor = make_executor(threads);
+    s->threads = threads_choose(s->grid.node, s->deck.device.threads);
+    s->executor = make_executor(s->threads);
     s->made = MADE_EXECUTOR;
 }
 
