@@ -18,7 +18,7 @@ struct sliding {
     struct fasta *fasta;
     struct record *records; /* [count] */
     int64_t count, capacity;
-    struct fasta_piece piece; /* what of it is not used yet */
+    struct record_piece piece; /* what of it is not used yet */
     bool has_piece;
     int32_t *tokens; /* [context]: the window that is being filled */
     uint8_t *ids;    /* [context] */
@@ -108,12 +108,12 @@ int sliding_next(struct sliding *w, struct sliding_window *window)
                 return code;
             w->has_piece = true;
         }
-        bool sequence = w->piece.kind == FASTA_SEQUENCE;
+        bool sequence = w->piece.kind == RECORD_SEQUENCE;
         if (!sequence && w->filled > w->scored) {
             hand_out(w, window);
             return ERROR_NONE;
         }
-        if (w->piece.kind == FASTA_END)
+        if (w->piece.kind == RECORD_END)
             return ERROR_NONE;
         if (!sequence) {
             start_record(w);

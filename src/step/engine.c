@@ -1,6 +1,7 @@
 #include "step/engine.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/signals.h"
 #include "model/lm_head.h"
 #include "plan/plan.h"
 
@@ -132,7 +133,7 @@ void engine_initialise(struct engine *e, uint64_t seed)
     enum dtype dtype = e->settings.memory.statistic;
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     char *buffer = memory_allocate(PIECE * dtype_size(dtype));
-    for (int u = 0; u < e->model->unit_count; u++) {
+    for (int u = 0; u < e->model->unit_count && !signals_stopping(); u++) {
         struct unit *unit = &e->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++) {
             const struct parameter *p = &unit->parameters[i];
