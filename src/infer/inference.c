@@ -31,8 +31,11 @@ static int read_meta(struct inference *inference)
         return code;
     inference->step = meta.step;
     inference->seed = meta.seed;
-    inference->tokenizer = tokenizer_find("nucleotide");
+    inference->tokenizer = tokenizer_find(meta.tokenizer);
     code = deck_read_text(&inference->deck, meta.deck_text, inference->path, NULL, 0);
+    if (code == ERROR_NONE && inference->tokenizer == NULL)
+        code = error_user("%s: was trained with tokenizer %s, which this program does not have; it has %s",
+                          inference->path, meta.tokenizer, tokenizer_names());
     checkpoint_meta_destroy(&meta);
     const struct deck *deck = &inference->deck;
     if (code == ERROR_NONE)
