@@ -103,5 +103,16 @@ mistake "temperature" "--temperature -1" generate --checkpoint "$work/run" --tem
 mistake "temperature not a number" "--temperature nan" generate --checkpoint "$work/run" --temperature nan
 mistake "top-p" "--top-p 1.5" generate --checkpoint "$work/run" --top-p 1.5
 mistake "top-k" "--top-k -2" generate --checkpoint "$work/run" --top-k -2
+# stopped in the middle of a long evaluation (one window of two tokens for each base)
+"$CISTRON" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/bad.json" --context 2 --overlap 1 --batch 1 \
+    >"$work/out" 2>&1 &
+for _ in $(seq 100); do
+    [ -f "$work/bad.json.tmp" ] && break
+    sleep 0.1
+done
+check "it is at work" test -f "$work/bad.json.tmp"
+kill -TERM $!
+wait $!
+check "stopped by the signal" test $? -eq 143
 check "nothing half-written" test -z "$(ls "$work"/*.json.tmp "$work/bad.json" 2>/dev/null)"
 finish

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "data/temporary.h"
 #include "infer/inference.h"
 
 #include <errno.h>
@@ -127,6 +128,8 @@ struct output {
 static int open_output(struct output *output, const char *path)
 {
     output->temporary = memory_format("%s.tmp", path);
+    temporary_catch_signals();
+    temporary_register(output->temporary);
     output->file = fopen(output->temporary, "w");
     return output->file != NULL ? ERROR_NONE : error_user("-o %s: cannot be written: %s", path, strerror(errno));
 }
@@ -140,18 +143,19 @@ static int write_output(struct output *output, const char *path, json_t *object)
     output->file = NULL;
     if (!good || rename(output->temporary, path) != 0)
         return error_environment("%s: cannot write it: %s", path, strerror(good ? errno : failure));
-    free(output->temporary);
-    output->temporary = NULL;
     return ERROR_NONE;
 }
 
-/* After a failure nothing is left. */
+/* After a failure nothing is left; after success the temporary name is gone already. */
 static void close_output(struct output *output)
 {
+    if (output->temporary == NULL)
+        return;
     if (output->file != NULL)
         fclose(output->file);
-    if (output->temporary != NULL)
-        unlink(output->temporary);
+    unlink(output->temporary);
+    temporary_forget(output->temporary);
+    temporary_release_signals();
     free(output->temporary);
 }
 

@@ -32,11 +32,10 @@ static int read_meta(struct inference *inference)
     inference->step = meta.step;
     inference->seed = meta.seed;
     inference->tokenizer = tokenizer_find(meta.tokenizer);
-    if (inference->tokenizer == NULL)
-        code = error_user("%s: was trained with the tokenizer \"%s\", which this program does not know; there is: %s",
+    code = deck_read_text(&inference->deck, meta.deck_text, inference->path, NULL, 0);
+    if (code == ERROR_NONE && inference->tokenizer == NULL)
+        code = error_user("%s: was trained with tokenizer %s, which this program does not have; it has %s",
                           inference->path, meta.tokenizer, tokenizer_names());
-    if (code == ERROR_NONE)
-        code = deck_read_text(&inference->deck, meta.deck_text, inference->path, NULL, 0);
     checkpoint_meta_destroy(&meta);
     const struct deck *deck = &inference->deck;
     if (code == ERROR_NONE)

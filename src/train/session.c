@@ -3,9 +3,6 @@
 #include "comm/threads.h"
 #include "train/control.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
 
 static struct loader_settings loader_settings_of(const struct deck *deck)
