@@ -69,15 +69,18 @@ CPU_CLONES static void update(float *restrict s, int64_t keys, int64_t lanes, fl
     float before[TILE_QUERIES];
     memcpy(before, largest, (size_t)lanes * sizeof *before);
     for (int64_t key = 0; key < keys; key++)
+#pragma omp simd
         for (int64_t i = 0; i < lanes; i++) {
             float score = s[key * TILE_QUERIES + i];
             largest[i] = score > largest[i] ? score : largest[i];
         }
+#pragma omp simd
     for (int64_t i = 0; i < lanes; i++) {
         factor[i] = cpu_exp(before[i] - largest[i]);
         sum[i] *= factor[i];
     }
     for (int64_t key = 0; key < keys; key++)
+#pragma omp simd
         for (int64_t i = 0; i < lanes; i++) {
             float p = cpu_exp(s[key * TILE_QUERIES + i] - largest[i]);
             s[key * TILE_QUERIES + i] = p;
@@ -88,6 +91,7 @@ CPU_CLONES static void update(float *restrict s, int64_t keys, int64_t lanes, fl
 CPU_CLONES static void scale_columns(float *restrict o, int64_t rows, int64_t lanes, const float *factor)
 {
     for (int64_t d = 0; d < rows; d++)
+#pragma omp simd
         for (int64_t i = 0; i < lanes; i++)
             o[d * TILE_QUERIES + i] *= factor[i];
 }

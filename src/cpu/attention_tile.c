@@ -112,8 +112,10 @@ CPU_CLONES void tile_copy(const float *from, int64_t from_stride, int64_t rows, 
                           float *restrict to, int64_t to_stride, int64_t width)
 {
     for (int64_t i = 0; i < rows; i++) {
+#pragma omp simd
         for (int64_t j = 0; j < cols; j++)
             to[i * to_stride + j] = factor * from[i * from_stride + j];
+#pragma omp simd
         for (int64_t j = cols; j < width; j++)
             to[i * to_stride + j] = 0.0f;
     }
