@@ -2,8 +2,9 @@
  * ranks and by any HDF5 program.
  *   /                attribute cistron_checkpoint: version of this format
  *   /meta            attributes deck, version (texts), step, tokens, seed, ranks
- *   /data            attributes epoch, window, offset: where the data stands (data/loader.h); store: the training
- *                    store's checksum, as a signed number
+ *   /data            attributes epoch, window, offset: where the data stands (data/blend.h), epoch and window being
+ *                    numbers for one store, arrays with an entry for each store for several; store: the checksum of
+ *                    the training stores (data/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
  * and beside it a side file "<path>.xxh3" with hashes over all of it (io/block.h).
@@ -33,8 +34,8 @@ struct checkpoint_meta {
     int64_t tokens;                         /* seen in training so far */
     int64_t seed;
     int64_t ranks; /* that wrote it, for information; checkpoint_write sets it */
-    struct loader_position position;
-    uint64_t store; /* checksum of the token store trained on */
+    struct blend_position position;
+    uint64_t store; /* checksum of the token stores trained on */
 };
 
 /* Frees what checkpoint_read_meta allocated. */
