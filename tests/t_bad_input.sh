@@ -26,10 +26,22 @@ printf '>a\nAC\377GT\n' >latin.fa
 { printf '>a\n' && head -c 20000000 /dev/zero | tr '\0' A; } >long_line.fa
 printf '>a\nACGTACGTACGTACGTACGTACGTACGTAC\n>b\nACGTACGTACGTACGTACGT\n>c\n\n>d\nACGTACGTAC\n' >few.fa
 
+printf '{"text": "ACGT"}\n{"text": "ACGT"\n' >open.jsonl
+printf '{"text": "ACGT"}\n["ACGT"]\n' >list.jsonl
+printf '{"text": "ACGT"}\n\n{"sequence": "ACGT"}\n' >other_field.jsonl
+printf '{"text": 4}\n' >number.jsonl
+printf '{"text": "AC\\u0007GT"}\n' >bell.jsonl
+printf '{"text": "AC\377GT"}\n' >latin.jsonl
+printf '{"text": "", "id": "a"}\n' >hollow.jsonl
+printf '>a\nACGT\n' >fasta.jsonl
+printf '{"text": "ACGT"}\n>a\nACGT\n' >mixed
+printf '{"text": "ACGTACGT"}\n{"text": "AC"}\n' | gzip -c | head -c 40 >cut.jsonl.gz
+{ printf '{"text": "' && head -c 20000000 /dev/zero | tr '\0' A && printf '"}\n'; } >long_line.jsonl
+
 printf 'train = { steps = 5;\n model = \n' >syntax.cfg
 printf 'train = { steps = 5; };\ntrain = { steps = 6; };\n' >twice.cfg
 printf 'train = { resume = "auto };\n' >open.cfg
-printf 'output = { folder = "%s"; };\n' "$(head -c 1100 /dev/zero | tr '\0' a)" >long.cfg
+printf 'output = { folder = "%s"; };\n' "$(head -c 10000 /dev/zero | tr '\0' a)" >long.cfg
 printf '@include "nowhere.cfg"\n' >include.cfg
 printf '@include "circle.cfg"\n' >circle.cfg
 printf '\n\ntrain = { steps = 3000000000; };\n' >wraps.cfg
@@ -87,6 +99,18 @@ nothing on standard input       | $prepare -                                | 2 
 a store for FASTA               | $prepare store.h5                         | 2 | this is binary data, not FASTA text
 a line of 20 MB                 | $prepare -o y.h5 long_line.fa             | 0 | 20000000 bases
 records without sequence        | $prepare -o y.h5 few.fa                   | 0 | in 3 sequences
+a JSON line that does not end   | $prepare open.jsonl                       | 2 | open.jsonl:2: no JSON
+a JSON line that is a list      | $prepare list.jsonl                       | 2 | list.jsonl:2: is no JSON object
+a JSON line without the field   | $prepare other_field.jsonl                | 2 | other_field.jsonl:3: has no field "text"
+a number for a sequence         | $prepare number.jsonl                     | 2 | number.jsonl:1: field "text" is no string
+a control character in JSON     | $prepare bell.jsonl                       | 2 | bell.jsonl:1: field "text" holds byte 0x07
+JSON that is not UTF-8          | $prepare latin.jsonl                      | 2 | latin.jsonl:1: no JSON
+empty JSON sequences alone      | $prepare hollow.jsonl                     | 2 | no record has a sequence
+FASTA that is named JSON lines  | $prepare fasta.jsonl                      | 2 | fasta.jsonl:1: no JSON
+FASTA behind JSON lines         | $prepare mixed                            | 2 | mixed:2: no JSON
+truncated JSON lines            | $prepare cut.jsonl.gz                     | 2 | cut.jsonl.gz: the compressed file is truncated
+an empty JSON lines file        | $prepare --field x -                      | 2 | <stdin>: holds no
+a JSON line of 20 MB            | $prepare -o y.h5 long_line.jsonl          | 0 | 20000000 bases
 output is the input             | $prepare -o g.fa g.fa                     | 2 | is an input and the output
 output is a folder              | $prepare -o taken.h5 g.fa                 | 2 | taken.h5: exists and is no regular file
 output where no folder is       | $prepare -o none/x.h5 g.fa                | 1 | none/x.h5: cannot create
@@ -108,7 +132,7 @@ a folder for a deck             | train folder                              | 2 
 a store for a deck              | train store.h5                            | 2 | store.h5: it is a binary file, not a deck
 a syntax error                  | train syntax.cfg                          | 2 | syntax.cfg:3: syntax error
 a string without end            | train open.cfg                            | 2 | open.cfg:1: syntax error: this string does not end
-a string too long               | train long.cfg                            | 2 | must be a string of at most 1023 bytes
+a string too long               | train long.cfg                            | 2 | must be a string of at most
 a section given twice           | train twice.cfg                           | 2 | twice.cfg:2: key train: given twice
 a missing include               | train include.cfg                         | 2 | include.cfg:1: @include nowhere.cfg: No such file
 an include of itself            | train circle.cfg                          | 2 | too deep, or in a circle
@@ -196,6 +220,37 @@ while IFS='|' read -r name command code words; do
     rm -f y.h5
 done <cases
 check "at least 40 cases" test $count -ge 40
-cmp -s g.fa whole.gz && exit 1
 check "no input was touched" cmp g.fa <(gzip -dc whole.gz)
+
+# -- Folders that one may not write: as another user, where this one may write anywhere
+
+mkdir -m 555 sealed
+chmod 777 "$work"
+launcher=$MPIRUN
+[ "$(id -u)" -ne 0 ] || MPIRUN="setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp $MPIRUN"
+if $MPIRUN -n 1 test -x "$CISTRON" 2>/dev/null; then
+    ranks 2 train deck.cfg output.folder=sealed/run
+    check "a folder that cannot be made: exit code 2" codes_are 2 2
+    check "it is named" says 'output.folder = "sealed/run": cannot be made: Permission denied'
+    ranks 2 train deck.cfg output.folder=sealed
+    check "a folder that cannot be written: exit code 1" codes_are 1 2
+    check "it is named, once" test "$(grep -c "sealed.*Permission denied" out)" -eq 1
+    check "nothing is in it" test -z "$(ls sealed)"
+fi
+MPIRUN=$launcher
+
+# -- A folder that goes away under a run
+
+ranks 2 train deck.cfg output.folder=gone train.steps=100000 checkpoint.every=20 log.every=100 &
+job=$!
+for _ in $(seq 100); do
+    [ -e gone/step_00000020.h5 ] && break
+    sleep 0.1
+done
+rm -rf gone
+start=$SECONDS
+wait $job
+check "a folder that goes away: exit code 1" codes_are 1 2
+check "a folder that goes away: soon" test $((SECONDS - start)) -le 10
+check "it is named, once" test "$(grep -c '^cistron: .*gone' out)" -eq 1
 finish
