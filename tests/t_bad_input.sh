@@ -217,7 +217,7 @@ while IFS='|' read -r name command code words; do
     check "$name: is said" says "$words"
     check "$name: once" test "$(grep -cF -- "$words" out)" -eq 1
     check "$name: nothing half-made is left" test -z "$(find . -name '*.tmp*' -o -name x.h5 -o -path './run/*.h5')"
-    rm -f y.h5
+    rm -rf y.h5 run
 done <cases
 check "at least 40 cases" test $count -ge 40
 check "no input was touched" cmp g.fa <(gzip -dc whole.gz)
