@@ -38,9 +38,9 @@ void fuzz_begin(void)
 
 const char *fuzz_path(const char *name)
 {
-    static char paths[4][400];
+    static char paths[8][400];
     static int next;
-    char *path = paths[next++ % 4];
+    char *path = paths[next++ % 8];
     fuzz_begin();
     snprintf(path, sizeof paths[0], "%s/%s", folder, name);
     return path;
