@@ -59,6 +59,9 @@ static int unknown_preset(const char *name)
     return error_user("key model.preset = \"%s\": unknown; the presets are %s", name, known);
 }
 
+/* Beyond any model by far; below it, sizes in bytes fit 64 bits. */
+#define MOST_PARAMETERS 1e14
+
 static int check_sizes(const struct model_settings *s)
 {
     const struct {
@@ -80,6 +83,11 @@ static int check_sizes(const struct model_settings *s)
     if (s->rope.factor > 1 && !(s->rope.original > 0 && s->rope.low > 0 && s->rope.high > s->rope.low))
         return error_user("key model.rope_scaling.factor = %g: needs original > 0 and 0 < low < high, not %lld, %g, %g",
                           s->rope.factor, (long long)s->rope.original, s->rope.low, s->rope.high);
+    const double block = (double)s->hidden * (double)(4 * s->heads * s->head_dim + 3 * s->ffn);
+    const double parameters = (double)s->layers * block + 2.0 * (double)s->vocabulary * (double)s->hidden;
+    if (parameters > MOST_PARAMETERS)
+        return error_user("key model.layers = %lld: about %.0e parameters; this program counts up to %.0e",
+                          (long long)s->layers, parameters, MOST_PARAMETERS);
     return ERROR_NONE;
 }
 

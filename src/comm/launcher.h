@@ -1,0 +1,15 @@
+/* What launchers leave in the environment of the processes that they start. Local; needs no MPI. */
+#ifndef COMM_LAUNCHER_H
+#define COMM_LAUNCHER_H
+
+/* This process's place among those of its launcher, 0 without one: what all of them find wrong before MPI runs, place 0
+ * alone says. */
+int launcher_rank(void);
+
+/* Did MPI bring the processes of the launcher together? With an mpirun of another MPI, or an srun without its plugin,
+ * each of N processes believes that it is alone, and all would train the same run into the same folder. Compares the
+ * world's size with the launcher's. ERROR_NONE when they agree, or when the environment says nothing; else ERROR_USER.
+ */
+int launcher_check(int world_size);
+
+#endif
