@@ -3,10 +3,9 @@
 # the files `stop` and `checkpoint`, train.walltime; amid training, in validation and at the start. Every run that was
 # stopped is started again, and must then hold the losses of a run that never stopped, each step once.
 . "$abs_top_srcdir/tests/lib.sh"
-needs pkill
 small_deck || exit 1
 genome 5 1500000 >"$work/long.fa"
-"$CISTRON" prepare --tokenizer nucleotide -o "$work/long.h5" "$work/long.fa" >/dev/null || exit 1
+"$CISTRON" prepare --tokenizer nucleotide -o "$work/long.h5" "$work/long.fa" "$work/long.fa" "$work/long.fa" >/dev/null || exit 1
 
 # start N ARGUMENTS...: cistron train in the background, $launcher to wait for; N is 0 for a process of its own, else
 # mpirun's ranks, which record process ids in $work/pid.RANK and exit codes in $work/code.RANK. Unlike what bash does to
@@ -16,6 +15,7 @@ start()
     local count=$1
     shift
     rm -f "$work"/code.* "$work"/pid.*
+    : >"$work/out"
     set -- train "$work/deck.cfg" train.steps=1000000000 schedule.decay=100000 output.folder="$folder" \
         validation.every=0 checkpoint.every=0 "$@"
     if [ "$count" -eq 0 ]; then
@@ -120,9 +120,9 @@ done
 
 # Nothing new to save: stopped where it started, with the checkpoint that is there. The signal comes as soon as it is
 # caught, before the first step and before MPI is up.
-caught() # whether the process catches USR1
+caught() # whether USR1 waits to be heard, instead of ending the process
 {
-    (($(sed -n 's/^SigCgt:\t/0x/p' "/proc/$launcher/status") & 0x200))
+    (($(sed -n 's/^SigBlk:\t/0x/p' "/proc/$launcher/status") & 0x200))
 }
 ls -l --time-style=full-iso "$folder"/*.h5 >"$work/before"
 step=$(last_logged)
@@ -156,7 +156,7 @@ goes_on "USR2" 0
 
 # Steps so long that the first signal cannot be heeded: the second ends the process at once.
 folder=$work/second
-start 0 train.global_batch=200000
+start 0 train.global_batch=20000
 await grep -q '# memory of a rank' "$work/out"
 kill -TERM $launcher
 sleep 0.3
@@ -170,7 +170,7 @@ check "as TERM does" test $status -eq 143
 # In validation, by signal and by file
 for way in signal file; do
     folder=$work/validation.$way
-    start 0 data.valid="$work/long.h5" validation.every=20 validation.rows=0 train.micro_batch=1
+    start 0 data.valid="$work/long.h5" validation.every=20 validation.rows=0
     await trained
     sleep 0.2
     if [ $way = signal ]; then kill -USR1 $launcher; else touch "$folder/stop"; fi
@@ -221,7 +221,6 @@ start 2 train.walltime=00:00:04
 ends
 check "train.walltime: exit code 85 on both ranks" codes_are 85 2
 check "train.walltime: in time" within 6
-check "train.walltime: not long before" test "$(awk -v s="$seconds" 'BEGIN { print s > 2 }')" = 1
 goes_on "train.walltime" 2
 
 # mpirun makes TERM of INT and TERM a second later, and kills about a second after that: long steps get no time, and the
@@ -231,7 +230,7 @@ for signal in TERM INT; do
     start 2 checkpoint.every=10 checkpoint.keep=1000000
     await trained
     kill -$signal $launcher
-    pkill -STOP -f "output.folder=$folder " # a rank that cannot save in the time, whatever the machine's speed
+    kill -STOP $(cat "$work"/pid.*) # ranks that cannot save in the time, whatever the machine's speed
     ends
     check "$signal to mpirun: ends within seconds" within 10
     check "$signal to mpirun: not as if it had saved" test $status -ne 85
