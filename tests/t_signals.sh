@@ -7,6 +7,15 @@ small_deck || exit 1
 genome 5 1500000 >"$work/long.fa"
 "$CISTRON" prepare --tokenizer nucleotide -o "$work/long.h5" "$work/long.fa" "$work/long.fa" "$work/long.fa" >/dev/null || exit 1
 
+# kill_all: what start has left running
+kill_all()
+{
+    # shellcheck disable=SC2046
+    kill -0 "$launcher" 2>/dev/null && kill -9 "$launcher" $(cat "$work"/pid.* 2>/dev/null) 2>/dev/null
+}
+launcher=
+trap 'kill_all; rm -rf "$work"' EXIT
+
 # start N ARGUMENTS...: cistron train in the background, $launcher to wait for; N is 0 for a process of its own, else
 # mpirun's ranks, which record process ids in $work/pid.RANK and exit codes in $work/code.RANK. Unlike what bash does to
 # background processes, INT is not ignored.
@@ -55,8 +64,14 @@ ends()
 {
     local before
     before=$(date +%s.%N)
+    for _ in $(seq 600); do
+        kill -0 "$launcher" 2>/dev/null || break
+        sleep 0.1
+    done
+    kill_all
     wait "$launcher"
     status=$?
+    launcher=
     seconds=$(awk -v a="$before" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')
     cat "$work"/code.* 2>/dev/null | tr '\n' ' ' >"$work/codes"
 }
@@ -154,6 +169,19 @@ check "USR2, then USR1: exit code 85" stopped_with_85
 check "USR2, then USR1: two checkpoints" test "$(ls "$folder" | grep -c '^step_.*h5$')" -eq 2
 goes_on "USR2" 0
 
+# Signals at any moment do no harm to what they interrupt.
+folder=$work/storm
+start 0
+await trained
+for _ in $(seq 80); do
+    kill -USR2 $launcher
+    sleep 0.01
+done
+kill -USR1 $launcher
+ends
+check "many USR2: exit code 85" stopped_with_85
+goes_on "many USR2" 0
+
 # Steps so long that the first signal cannot be heeded: the second ends the process at once.
 folder=$work/second
 start 0 train.global_batch=20000
@@ -166,6 +194,13 @@ kill -TERM $launcher
 ends
 check "a second TERM ends it at once" within 0.5
 check "as TERM does" test $status -eq 143
+
+# timeout(1) sends its signal twice, to the process and to its group; that is one wish.
+folder=$work/timeout
+timeout 4 "$CISTRON" train "$work/deck.cfg" train.steps=1000000000 schedule.decay=100000 output.folder="$folder" \
+    validation.every=0 >"$work/out" 2>&1
+check "timeout: ended by it" test $? -eq 124
+goes_on timeout 0
 
 # In validation, by signal and by file
 for way in signal file; do
@@ -230,6 +265,7 @@ for signal in TERM INT; do
     start 2 checkpoint.every=10 checkpoint.keep=1000000
     await trained
     kill -$signal $launcher
+    # shellcheck disable=SC2046
     kill -STOP $(cat "$work"/pid.*) # ranks that cannot save in the time, whatever the machine's speed
     ends
     check "$signal to mpirun: ends within seconds" within 10

@@ -1,6 +1,8 @@
 #include "base/signals.h"
+#include "base/clock.h"
 #include "base/error.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,15 +23,19 @@ static void end_by(int number)
     raise(number);
 }
 
+/* Two that come closer are one: timeout(1) sends its signal to the process and to its group. */
+static const double ONE_SIGNAL_SECONDS = 0.2;
+
 /* Waits for signals as long as the process lives. */
 static void *listen(void *nothing)
 {
-    bool ending = false; /* a TERM or INT has come */
+    double first_end = INFINITY; /* when the first TERM or INT came */
     for (int number; sigwait(&caught, &number) == 0;) {
+        double now = clock_seconds();
         bool end = number == SIGTERM || number == SIGINT;
-        if (end && ending)
+        if (end && now > first_end + ONE_SIGNAL_SECONDS)
             end_by(number);
-        ending = ending || end;
+        first_end = end ? fmin(first_end, now) : first_end;
         atomic_fetch_or(&wishes, number == SIGUSR2 ? SIGNALS_SAVE : SIGNALS_STOP);
     }
     return nothing;
