@@ -186,15 +186,15 @@ goes_on "many USR2" 0
 
 # Steps so long that the first signal cannot be heeded: the second ends the process at once.
 folder=$work/second
-start 0 train.global_batch=20000
+start 0 train.global_batch=60000
 await grep -q '# memory of a rank' "$work/out"
 kill -TERM $launcher
-sleep 0.3
+sleep 1
 kill -0 $launcher
 check "the first TERM waits for the step's end" test $? -eq 0
 kill -TERM $launcher
 ends
-check "a second TERM ends it at once" within 0.5
+check "a second TERM ends it at once" within 1
 check "as TERM does" test $status -eq 143
 
 # timeout(1) sends its signal twice, to the process and to its group; that is one wish.
@@ -218,10 +218,15 @@ for way in signal file; do
     goes_on "in validation, by $way" 0
 done
 
-# Under mpirun: USR1 goes on to the ranks
+# Under mpirun: USR1 and USR2 go on to the ranks, which do not hear them at the same step
 folder=$work/mpirun.USR1
 start 2
 await trained
+kill -USR2 $launcher
+await logs '"event":"checkpoint"'
+first=$(saved)
+check "USR2 to mpirun: the run goes on" await logs "\"event\":\"step\",\"step\":$((first + 20)),"
+check "USR2 to mpirun: one checkpoint" test "$(ls "$folder" | grep -c '^step_.*h5$')" -eq 1
 kill -USR1 $launcher
 ends
 check "USR1 to mpirun: exit code 85 on both ranks" codes_are 85 2

@@ -90,6 +90,7 @@ void control_saved(struct control *control, double seconds)
     if (seconds > control->slow_save)
         control->slow_save = seconds;
     control->last_poll = clock_seconds(); /* the time between polls counts steps alone */
+    signals_take_save(); /* launchers signal all ranks, and not all at once: those that came meanwhile are served */
 }
 
 /* Half as long again as the slowest step and checkpoint so far must be left. */

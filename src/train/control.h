@@ -33,7 +33,7 @@ enum control_wish control_poll(struct control *control, const char **why);
 /* Is a stop wanted already? Like control_poll, but leaves all requests as they are. Collective. */
 bool control_stopping(struct control *control);
 
-/* Tells how long a checkpoint took. */
+/* Tells that a checkpoint was written, and how long that took. Wishes to save that came meanwhile are served by it. */
 void control_saved(struct control *control, double seconds);
 
 #endif
