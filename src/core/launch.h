@@ -32,6 +32,7 @@ struct event {
  * different streams are ordered by events alone. Arguments are copied if they outlive the call. */
 struct executor_class {
     const char *name;
+    bool dry; /* runs nothing and backs no memory: what would be copied there need not be made */
     void (*launch)(struct executor *executor, struct stream *stream, enum op op, const void *args);
     /* Zero-filled memory aligned to 256 bytes on the device (64 on the host). Never called after start-up. */
     void *(*allocate)(struct executor *executor, int64_t bytes, enum memory_kind kind);

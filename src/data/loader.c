@@ -4,7 +4,6 @@
 #include "base/memory.h"
 #include "data/packer.h"
 #include "data/token_store.h"
-#include "data/windows.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -44,7 +43,12 @@ struct loader {
     bool stop;
 };
 
-static int check_settings(const struct loader_settings *settings)
+struct windows_layout loader_layout(const struct loader_settings *settings)
+{
+    return (struct windows_layout){settings->window, settings->overlap, settings->special == LOADER_SPECIAL_SEQUENCE};
+}
+
+int loader_check_settings(const struct loader_settings *settings)
 {
     if (settings->row_tokens < 16 || settings->row_tokens % 16 != 0)
         return error_user("key data.row_tokens = %lld: must be a positive multiple of 16",
@@ -61,13 +65,14 @@ static int check_settings(const struct loader_settings *settings)
     if (settings->micro_rows > INT32_MAX / settings->row_tokens)
         return error_user("key train.micro_batch = %lld: times data.row_tokens = %lld must stay below 2^31 tokens",
                           (long long)settings->micro_rows, (long long)settings->row_tokens);
-    return ERROR_NONE;
+    struct windows_layout layout = loader_layout(settings);
+    return windows_check_layout(&layout);
 }
 
 static int open_store(struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
-    int code = check_settings(settings);
+    int code = loader_check_settings(settings);
     if (code == ERROR_NONE)
         code = token_store_open(&loader->store, settings->store);
     if (code == ERROR_NONE && !loader->store->tokenizer->bases &&
@@ -258,7 +263,7 @@ int loader_create(struct loader **out, const struct loader_settings *settings, s
     loader->data_ranks = data_ranks;
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->changed, NULL);
-    struct windows_layout layout = {settings->window, settings->overlap, settings->special == LOADER_SPECIAL_SEQUENCE};
+    struct windows_layout layout = loader_layout(settings);
     int code = comm_agree(world, open_store(loader));
     if (code == ERROR_NONE)
         code = comm_agree(world, compare_stores(loader, world));

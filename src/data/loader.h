@@ -13,6 +13,7 @@
 
 #include "comm/comm.h"
 #include "data/batch.h"
+#include "data/windows.h"
 
 #include <stdbool.h>
 
@@ -45,6 +46,12 @@ struct loader_position {
 };
 
 struct loader;
+
+/* How a loader cuts sequences into windows (data/windows.h). */
+struct windows_layout loader_layout(const struct loader_settings *settings);
+
+/* What can be told without the store. ERROR_USER. */
+int loader_check_settings(const struct loader_settings *settings);
 
 /* Collective over `world` (rank 0 makes the window index's side file, then all map it) and over model_comm. data_rank
  * of data_ranks: this rank's place among the groups. Returns an enum error_code, agreed by all. */

@@ -103,6 +103,7 @@ static void plan_destroy(struct executor *executor)
 
 static const struct executor_class plan_class = {
     .name = "plan",
+    .dry = true,
     .launch = plan_launch,
     .allocate = plan_allocate,
     .release = plan_release,
