@@ -6,6 +6,9 @@
 #include "model/flops.h"
 #include "plan/plan.h"
 #include "ref/toy.h"
+#include "train/fit.h"
+#include "train/forecast.h"
+#include "train/session.h"
 
 #include <string.h>
 
@@ -82,8 +85,143 @@ static void test_step_flops(bool tied)
     cpu->class->destroy(cpu);
 }
 
+/* -- The forecast against the engine that a deck becomes --------------------------------------------------------- */
+
+static struct deck small_deck(void)
+{
+    struct deck deck;
+    deck_defaults(&deck);
+    deck.model.layers = 3;
+    deck.model.hidden = 64;
+    deck.model.ffn = 160;
+    deck.model.heads = 4;
+    deck.model.kv_heads = 2;
+    deck.model.vocabulary = 300;
+    deck.data.row_tokens = 128;
+    deck.data.max_segments = 1;
+    deck.train.micro_batch = 4;
+    deck.train.global_batch = 22;
+    deck.memory.head_tokens = 100;
+    return deck;
+}
+
+/* Every byte of every category, on the executor that would run it; and what the ops of one step do. */
+static void test_forecast(const struct deck *deck, int ranks, int threads)
+{
+    struct executor *cpu = cpu_executor_create(threads);
+    struct forecast forecast;
+    if (!CHECK(forecast_create(&forecast, deck, ranks, threads, cpu) == ERROR_NONE)) {
+        fprintf(stderr, "    %s\n", error_message());
+        return;
+    }
+    CHECK(cpu->workspace_bytes == 0); /* nothing was asked of the real one */
+    struct model model;
+    struct engine engine;
+    struct group group = {.name = "data", .size = ranks};
+    struct engine_settings settings = session_engine_settings(deck);
+    model_create(&model, &forecast.model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
+    engine_create(&engine, cpu, &model, &group, &settings);
+    for (int c = 0; c < BUDGET_CATEGORIES; c++)
+        if (!CHECK(forecast.memory[c] == engine.budget.bytes[c]))
+            fprintf(stderr, "    %s: forecast %lld, engine %lld\n", budget_category_name((enum budget_category)c),
+                    (long long)forecast.memory[c], (long long)engine.budget.bytes[c]);
+    CHECK(forecast.need == budget_total(&engine.budget));
+    int64_t elements = 0; /* with the padding of flat buffers */
+    for (int u = 0; u < model.unit_count; u++)
+        elements += model.units[u].elements[STORAGE_MATRIX] + model.units[u].elements[STORAGE_VECTOR];
+    engine_destroy(&engine);
+    model_destroy(&model);
+
+    CHECK(forecast.micro_batches == (22 / 4 + 1 + ranks - 1) / ranks);
+    CHECK(forecast.idle_ranks == (ranks > 6 ? ranks - 6 : 0));
+    if (ranks == 1) {
+        CHECK(forecast.groups == 0);
+    } else if (CHECK(forecast.groups == 1)) { /* gradients of each buffer, and the sums of losses and labels */
+        CHECK_STRING(forecast.traffic[0].group, "data");
+        double wanted = 2.0 * (double)(elements * 4 + 16) * (ranks - 1) / ranks;
+        CHECK_NEAR((double)forecast.traffic[0].bytes, wanted, 0, (double)forecast.traffic[0].collectives);
+    }
+    /* without recomputation: the convention's products, and seven of attention for its six */
+    double tokens = (double)(forecast.micro_batches * deck->train.micro_batch * deck->data.row_tokens);
+    double causal = forecast.token_flops[FLOPS_CAUSAL] * tokens, full = forecast.token_flops[FLOPS_FULL] * tokens;
+    double length = (double)forecast.segment, attention = (full - causal) * (length + 1) / (length - 1);
+    if (deck->memory.recompute == DECK_RECOMPUTE_NONE || deck->memory.recompute == DECK_RECOMPUTE_NORMS)
+        CHECK_NEAR(forecast.rank_flops, causal + attention / 6, 1e-12, 0);
+    else
+        CHECK(forecast.rank_flops > causal + attention / 6);
+    forecast_destroy(&forecast);
+    cpu->class->destroy(cpu);
+}
+
+/* The advice is planned again: it fits, the same with its cheapest key one step back does not. */
+static void test_advice(void)
+{
+    struct deck deck = small_deck();
+    struct executor *cpu = cpu_executor_create(1);
+    struct model_settings model;
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    int64_t memory[BUDGET_CATEGORIES], own = forecast_memory(memory, &deck, &model, 1, cpu);
+    const double gibi = 1 << 30;
+    struct fit fit;
+    deck.device.memory = (double)own / gibi;
+    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE && fit.limit == own);
+    CHECK(fit_refuse(&fit) == ERROR_NONE && fit.advice[0] == '\0');
+    CHECK(fit_check_training(&deck, &model, 1, cpu) == ERROR_NONE);
+
+    deck.device.memory = (double)(own - 1) / gibi; /* a byte short: the weakest change will do */
+    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE);
+    CHECK(strstr(fit.advice, "with memory.recompute = \"gate_up\" it needs") != NULL);
+    CHECK(fit_check_training(&deck, &model, 1, cpu) == ERROR_USER);
+    CHECK(strstr(error_message(), "key device.memory: a rank needs") != NULL);
+    error_clear();
+
+    /* what only one row at a time reaches, and what needs two keys */
+    struct deck other = deck;
+    other.memory.recompute = DECK_RECOMPUTE_FULL;
+    int64_t full = forecast_memory(memory, &other, &model, 1, cpu);
+    other = deck;
+    other.train.micro_batch = 1;
+    int64_t row = forecast_memory(memory, &other, &model, 1, cpu);
+    CHECK(row < full && full < own);
+    deck.device.memory = (double)row / gibi;
+    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE);
+    CHECK(strstr(fit.advice, "with train.micro_batch = 1 it needs") != NULL);
+    deck.device.memory = (double)(row - 1) / gibi;
+    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE);
+    CHECK(strstr(fit.advice, "with memory.recompute = ") != NULL &&
+          strstr(fit.advice, "and train.micro_batch = 1 it") != NULL);
+
+    int64_t state = memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER];
+    deck.device.memory = (double)(state + 1) / gibi;
+    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE && strstr(fit.advice, "no setting fits") != NULL);
+    deck.device.memory = (double)(state - 1) / gibi;
+    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE && strstr(fit.advice, "no setting helps") != NULL);
+    deck.device.memory = 0;
+    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE && !fit.of_deck && fit.limit > 0);
+    cpu->class->destroy(cpu);
+}
+
+static void test_forecasts(void)
+{
+    struct deck deck = small_deck();
+    for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++) {
+        deck.memory.recompute = policy;
+        deck.model.tied = policy % 2 ? DECK_TIED_YES : DECK_TIED_NO;
+        deck.precision.compute = policy % 3 ? DECK_COMPUTE_BF16 : DECK_COMPUTE_FP32;
+        test_forecast(&deck, 1 + policy, 1 + policy % 2);
+    }
+    test_forecast(&deck, 8, 3);
+    deck.memory.recompute = DECK_RECOMPUTE_NORMS;
+    test_forecast(&deck, 3, 2);
+    deck.data.window = 32; /* attention spans windows */
+    deck.data.max_segments = 64;
+    test_forecast(&deck, 2, 2);
+}
+
 int main(void)
 {
+    test_forecasts();
+    test_advice();
     test_published_flops();
     test_step_flops(false);
     test_step_flops(true);

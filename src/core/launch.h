@@ -32,7 +32,6 @@ struct event {
  * different streams are ordered by events alone. Arguments are copied if they outlive the call. */
 struct executor_class {
     const char *name;
-    bool dry; /* runs nothing and backs no memory: what would be copied there need not be made */
     void (*launch)(struct executor *executor, struct stream *stream, enum op op, const void *args);
     /* Zero-filled memory aligned to 256 bytes on the device (64 on the host). Never called after start-up. */
     void *(*allocate)(struct executor *executor, int64_t bytes, enum memory_kind kind);
@@ -46,6 +45,7 @@ struct executor_class {
     /* Provides scratch for ops that need up to `bytes`; grows only. A launch that needs more is fatal. */
     void (*reserve)(struct executor *executor, int64_t bytes);
     void (*destroy)(struct executor *executor);
+    bool dry; /* runs nothing and backs no memory: what would be copied there need not be made */
 };
 
 /* Runs an op on a stream. args points to the op's struct *_args. Fatal on any failure. */

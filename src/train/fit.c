@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 char *fit_size(char *out, double bytes)
 {
@@ -86,12 +87,19 @@ struct search {
     struct levels levels;
     struct deck other;                 /* planned last */
     int64_t memory[BUDGET_CATEGORIES]; /* that it needs */
+    int64_t least;                     /* need of all planned so far, 0 = none yet */
+    int least_level[FIT_KEYS];
 };
 
 static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
 {
     s->other = deck_at(s->deck, &s->levels, level);
-    return forecast_memory(s->memory, &s->other, s->model, s->ranks, s->target);
+    int64_t need = forecast_memory(s->memory, &s->other, s->model, s->ranks, s->target);
+    if (s->least == 0 || need < s->least) {
+        s->least = need;
+        memcpy(s->least_level, level, sizeof s->least_level);
+    }
+    return need;
 }
 
 /* The next combination of levels of the keys in `mask`, each at least 1, the cheapest key fastest; false after the
@@ -149,7 +157,7 @@ static int bits_of(unsigned mask)
 }
 
 /* The state that no setting makes smaller, from the last plan. */
-static int64_t floor_of(const int64_t *memory)
+static int64_t state_of(const int64_t *memory)
 {
     return memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER];
 }
@@ -158,28 +166,31 @@ static void advise(struct fit *fit, struct search *s)
 {
     int level[FIT_KEYS] = {0};
     int64_t need = 0;
-    char keys[FIT_TEXT / 2], size[FIT_SIZE], least[FIT_SIZE];
+    char keys[FIT_TEXT / 2], size[FIT_SIZE], state_size[FIT_SIZE];
     plan_level(s, level);
-    int64_t state = floor_of(s->memory);
-    for (int keys_changed = 1; keys_changed <= FIT_KEYS && state <= fit->limit; keys_changed++) {
+    int64_t state = state_of(s->memory);
+    fit_size(state_size, (double)state);
+    if (state > fit->limit) {
+        snprintf(fit->advice, sizeof fit->advice,
+                 "no setting helps: weights, gradients and moments alone are %s on every rank; take a smaller model",
+                 state_size);
+        return;
+    }
+    for (int keys_changed = 1; keys_changed <= FIT_KEYS; keys_changed++) {
         for (unsigned mask = 1; mask < 1u << FIT_KEYS; mask++) {
             if (bits_of(mask) != keys_changed || !search_keys(s, mask, fit->limit, level, &need))
                 continue;
             describe(keys, sizeof keys, &s->other, level);
-            snprintf(fit->advice, sizeof fit->advice, "%s needs %s", keys, fit_size(size, (double)need));
+            snprintf(fit->advice, sizeof fit->advice, "with %s it needs %s", keys, fit_size(size, (double)need));
             return;
         }
     }
-    for (int key = 0; key < FIT_KEYS; key++)
-        level[key] = s->levels.count[key] - 1;
-    need = plan_level(s, level);
-    describe(keys, sizeof keys, &s->other, level);
-    if (keys[0] == '\0')
-        snprintf(keys, sizeof keys, "this");
+    struct deck least = deck_at(s->deck, &s->levels, s->least_level);
+    describe(keys, sizeof keys, &least, s->least_level);
     snprintf(fit->advice, sizeof fit->advice,
-             "no setting fits: even %s needs %s, and weights, gradients and moments alone are %s on every rank; take a "
-             "smaller model",
-             keys, fit_size(size, (double)need), fit_size(least, (double)state));
+             "no setting fits: the least is %s%s%s, of which weights, gradients and moments are %s on every rank; take "
+             "a smaller model",
+             fit_size(size, (double)s->least), keys[0] != '\0' ? " with " : "", keys, state_size);
 }
 
 /* -- Limits ------------------------------------------------------------------------------------------------------ */
