@@ -46,10 +46,16 @@ for settings in "" "precision.compute=bf16 memory.recompute=full train.micro_bat
 done
 
 # checkpoints that stay, counted after the run
-plan "$work/deck.cfg" checkpoint.every=1 checkpoint.keep=3
-cp "$work/out" "$work/plan"
-ranks 1 train "$work/deck.cfg" checkpoint.every=1 checkpoint.keep=3 train.steps=5
-check "checkpoints that stay" test "$(value 'checkpoints that stay, most')" = "$(ls "$work/run" | grep -c '^step_.*h5$')"
+for settings in "checkpoint.every=1 checkpoint.keep=3" "checkpoint.every=5 checkpoint.keep=100"; do
+    # shellcheck disable=SC2086
+    plan "$work/deck.cfg" $settings
+    cp "$work/out" "$work/plan"
+    # shellcheck disable=SC2086
+    ranks 1 train "$work/deck.cfg" $settings output.folder="$work/files"
+    check "$settings: checkpoints that stay" \
+        test "$(value 'checkpoints that stay, most')" = "$(ls "$work/files" | grep -c '^step_.*h5$')"
+    rm -r "$work/files"
+done
 
 # nothing of MPI is opened
 strace -f -e trace=openat -o "$work/trace" "$CISTRON" plan "$work/deck.cfg" >"$work/out" 2>&1
