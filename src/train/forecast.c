@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/threads.h"
+#include "data/store_list.h"
 #include "data/token_store.h"
 #include "plan/plan.h"
 #include "plan/race.h"
@@ -13,7 +14,7 @@
 
 int forecast_threads(const struct deck *deck, int64_t ranks)
 {
-    int asked = session_threads_asked(deck), idle;
+    int asked = threads_asked(deck->device.threads), idle;
     if (asked > 0)
         return asked;
     struct comm *self = comm_self();
@@ -36,7 +37,7 @@ static int count_store(struct forecast *f, const struct deck *deck, const char *
     int code = token_store_open(&store, path);
     if (code != ERROR_NONE)
         return code;
-    struct loader_settings settings = session_loader_settings(deck, path);
+    struct loader_settings settings = session_loader_settings(deck);
     struct windows_layout layout = loader_layout(&settings);
     int64_t windows, tokens;
     code = windows_measure(store, &layout, &windows, &tokens);
@@ -48,20 +49,19 @@ static int count_store(struct forecast *f, const struct deck *deck, const char *
     return code;
 }
 
-/* data.train is a list with commas between. */
+/* An epoch is each store once, as the training counts it. */
 static int count_data(struct forecast *f, const struct deck *deck, int64_t *vocabulary)
 {
-    int code = ERROR_NONE;
     *vocabulary = 0;
-    char *list = memory_string(deck->data.train), *rest = list;
-    if (list[0] == '\0')
+    if (deck->data.train[0] == '\0') {
         f->data_missing = memory_string("data.train is not set");
-    for (char *path; code == ERROR_NONE && (path = strsep(&rest, ",")) != NULL;) {
-        path += strspn(path, " ");
-        if (path[0] != '\0')
-            code = count_store(f, deck, path, vocabulary);
+        return ERROR_NONE;
     }
-    free(list);
+    struct store_list list;
+    int code = store_list_parse(&list, deck->data.train, deck->data.weights);
+    for (int i = 0; i < list.count && code == ERROR_NONE; i++)
+        code = count_store(f, deck, list.paths[i], vocabulary);
+    store_list_destroy(&list);
     if (f->data_missing != NULL) {
         f->epoch_windows = f->epoch_tokens = 0;
         return code;

@@ -117,6 +117,13 @@ void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint6
                 (long long)step, (unsigned long long)digest, seconds);
 }
 
+void meter_note(struct meter *meter, int64_t step, const char *event, const char *text)
+{
+    log_info("#%9lld %s", (long long)step, text);
+    if (meter->lines != NULL)
+        fprintf(meter->lines, "{\"event\":\"%s\",\"step\":%lld,\"text\":\"%s\"}\n", event, (long long)step, text);
+}
+
 static void summary_row(struct meter *meter, const char *name, int64_t calls, double seconds, double whole)
 {
     struct comm_spread spread = comm_spread(meter->world, seconds);

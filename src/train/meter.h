@@ -47,6 +47,9 @@ void meter_step(struct meter *meter, const struct meter_row *row);
 void meter_validation(struct meter *meter, int64_t step, double loss, double labels);
 void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds);
 
+/* What else happened at a step: a table comment and a JSON line with this event's name. */
+void meter_note(struct meter *meter, int64_t step, const char *event, const char *text);
+
 /* The timer summary: seconds as minimum, mean and maximum over ranks, calls of rank 0; and the ops, dry runs of the
  * planner included. Collective. */
 void meter_summary(struct meter *meter);

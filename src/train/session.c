@@ -1,7 +1,7 @@
 #include "train/session.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "comm/threads.h"
+#include "train/control.h"
 #include "train/fit.h"
 
 #include <stdlib.h>
@@ -9,11 +9,12 @@
 
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
 
-struct loader_settings session_loader_settings(const struct deck *deck, const char *store)
+struct loader_settings session_loader_settings(const struct deck *deck)
 {
     const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
     return (struct loader_settings){
-        .store = store,
+        .stores = deck->data.train,
+        .weights = deck->data.weights,
         .seed = (uint64_t)deck->train.seed,
         .row_tokens = deck->data.row_tokens,
         .window = window,
@@ -30,23 +31,9 @@ struct loader_settings session_loader_settings(const struct deck *deck, const ch
     };
 }
 
-int session_threads_asked(const struct deck *deck)
-{
-    const char *environment = getenv("OMP_NUM_THREADS");
-    if (deck->device.threads > 0)
-        return (int)deck->device.threads;
-    int threads = environment != NULL ? atoi(environment) : 0;
-    return threads < 0 ? 0 : threads < DECK_MAXIMUM_THREADS ? threads : DECK_MAXIMUM_THREADS;
-}
-
 static void create_executor(struct session *s, struct executor *(*make_executor)(int threads))
 {
-    int idle, share = threads_for_rank(s->grid.node, &idle), asked = session_threads_asked(&s->deck);
-    if (asked == 0 && idle > 0 && s->grid.node->rank == 0)
-        log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; "
-                 "give mpirun --bind-to none or --map-by slot:PE=n",
-                 idle);
-    s->threads = asked > 0 ? asked : share;
+    s->threads = threads_choose(s->grid.node, s->deck.device.threads);
     s->executor = make_executor(s->threads);
     s->made = MADE_EXECUTOR;
 }
@@ -55,7 +42,7 @@ int session_check_sizes(const struct deck *deck)
 {
     if (deck->device.kind == DECK_DEVICE_CUDA)
         return error_user("key device.kind = \"cuda\": this build has no CUDA executor; use \"cpu\" or \"auto\"");
-    struct loader_settings settings = session_loader_settings(deck, deck->data.train);
+    struct loader_settings settings = session_loader_settings(deck);
     return loader_check_settings(&settings);
 }
 
@@ -66,19 +53,21 @@ int session_check_deck(const struct deck *deck)
         return code;
     if (deck->data.train[0] == '\0')
         return error_user("key data.train: not set; name a token store made by cistron prepare");
-    return ERROR_NONE;
+    double walltime;
+    return control_parse_walltime(deck->train.walltime, &walltime);
 }
 
 static int create_loaders(struct session *s)
 {
-    struct loader_settings settings = session_loader_settings(&s->deck, s->deck.data.train);
+    struct loader_settings settings = session_loader_settings(&s->deck);
     int code = loader_create(&s->train, &settings, s->world, s->grid.model, s->grid.data->rank, s->grid.data->size);
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_TRAIN;
     if (s->deck.data.valid[0] == '\0')
         return ERROR_NONE;
-    settings.store = s->deck.data.valid;
+    settings.stores = s->deck.data.valid;
+    settings.weights = NULL;
     settings.shuffle = false;
     settings.once = true;
     if (s->deck.validation.rows > 0)
@@ -154,17 +143,20 @@ void session_destroy(struct session *s)
     s->made = 0;
 }
 
-double session_validate(struct session *s, double *labels)
+bool session_validate(struct session *s, bool (*stopping)(void *self), void *self, struct session_validation *result)
 {
     double loss = 0, count = 0;
-    loader_seek(s->valid, &(struct loader_position){0, 0, 0});
+    loader_seek(s->valid, &(struct blend_position){0});
     for (int64_t i = 0; i < s->valid_steps; i++) {
         const struct batch *batches = loader_next(s->valid);
-        struct engine_result result = engine_evaluate(&s->engine, batches, loader_micro_batches(s->valid));
-        loss += result.loss_sum;
-        count += result.labels;
+        for (int64_t m = 0; m < loader_micro_batches(s->valid); m++) {
+            if (stopping(self))
+                return false;
+            struct engine_result sums = engine_evaluate(&s->engine, &batches[m], 1);
+            loss += sums.loss_sum;
+            count += sums.labels;
+        }
     }
-    if (labels != NULL)
-        *labels = count;
-    return count > 0 ? loss / count : 0;
+    *result = (struct session_validation){count > 0 ? loss / count : 0, count};
+    return true;
 }

@@ -25,14 +25,11 @@ struct session {
 
 /* What can be told from the deck alone: a device that this build has, sizes that fit each other. Local. ERROR_USER. */
 int session_check_sizes(const struct deck *deck);
-/* The same, and a store to train on. */
+/* The same, a store to train on, and a time limit that is one. */
 int session_check_deck(const struct deck *deck);
 
-/* CPU threads of a rank that device.threads or OMP_NUM_THREADS ask for; 0 = neither does. */
-int session_threads_asked(const struct deck *deck);
-
-/* How a deck sets up the loader of a store (borrowed), and the engine of a rank. */
-struct loader_settings session_loader_settings(const struct deck *deck, const char *store);
+/* How a deck, borrowed, sets up the loader of its training data, and the engine of a rank. */
+struct loader_settings session_loader_settings(const struct deck *deck);
 struct engine_settings session_engine_settings(const struct deck *deck);
 
 /* Collective over world. Makes all of it; weights are zero. Returns an agreed code; destroy the session in any case.
@@ -41,7 +38,14 @@ int session_create(struct session *session, const struct deck *deck, struct comm
                    struct executor *(*make_executor)(int threads));
 void session_destroy(struct session *session);
 
-/* Mean loss in nats per label over the validation set. Collective. labels: how many (may be NULL). */
-double session_validate(struct session *session, double *labels);
+struct session_validation {
+    double loss; /* mean, nats per label */
+    double labels;
+};
+
+/* Evaluates the validation set. stopping is asked before each of its batches, on every rank alike, whether to give up;
+ * false when it was. Collective. */
+bool session_validate(struct session *session, bool (*stopping)(void *self), void *self,
+                      struct session_validation *result);
 
 #endif
