@@ -45,7 +45,7 @@ int64_t windows_tokens(const struct windows_layout *layout, int64_t length)
     return extended(layout, length) + shared + (layout->per_sequence ? 0 : 2 * count);
 }
 
-static int check_layout(const struct windows_layout *layout)
+int windows_check_layout(const struct windows_layout *layout)
 {
     if (layout->window < 4)
         return error_user("key data.window = %lld: a window holds at least 4 tokens", (long long)layout->window);
@@ -119,6 +119,24 @@ static int receive_in_memory(void *self, const uint64_t *entries, int64_t count)
 static int receive_in_file(void *self, const uint64_t *entries, int64_t count)
 {
     return fwrite(entries, sizeof *entries, (size_t)count, self) == (size_t)count ? ERROR_NONE : ERROR_ENVIRONMENT;
+}
+
+static int receive_nothing(void *self, const uint64_t *entries, int64_t count)
+{
+    (void)self, (void)entries, (void)count;
+    return ERROR_NONE;
+}
+
+int windows_measure(const struct token_store *store, const struct windows_layout *layout, int64_t *windows,
+                    int64_t *tokens)
+{
+    struct windows_header header = header_of(store, layout);
+    int code = windows_check_layout(layout);
+    if (code == ERROR_NONE)
+        code = scan(store, layout, &header, receive_nothing, NULL);
+    *windows = header.windows;
+    *tokens = header.tokens;
+    return code;
 }
 
 static char *side_path(const struct token_store *store, const struct windows_layout *layout)
@@ -201,7 +219,7 @@ int windows_open(struct windows **out, const struct token_store *store, const st
     windows->store = store;
     char *path = side_path(store, layout);
     bool mapped = false;
-    int code = check_layout(layout);
+    int code = windows_check_layout(layout);
     if (code == ERROR_NONE && world->rank == 0) {
         bool made = false;
         mapped = map_side_file(windows, layout, path);

@@ -125,6 +125,10 @@ void deck_print_reference(FILE *file);
 /* The same as Markdown: doc/deck.md. */
 void deck_print_markdown(FILE *file);
 
+/* The value of a key in deck syntax ("memory.recompute" gives "\"full\""), freed with free(); the key as in deck_given.
+ */
+char *deck_key_text(const struct deck *deck, const char *key);
+
 /* Every key on its own line, with `ending` behind it. */
 void deck_print_keys(FILE *file, const char *ending);
 
