@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/launcher.h"
 #include "command/command.h"
 #include "cpu/cpu.h"
 
@@ -27,7 +28,9 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
     log_open(world->rank, world->size);
     error_on_fatal(dump_launches);
     error_on_fatal(abort_all_ranks);
-    int code = body(world, self);
+    int code = launcher_check(world->size);
+    if (code == ERROR_NONE)
+        code = body(world, self);
     comm_destroy(world);
     MPI_Finalize();
     return code;

@@ -122,7 +122,7 @@ static struct checkpoint_meta meta_of(const struct training *t)
                                    .step = t->toy.engine.updates,
                                    .tokens = 123456789012345,
                                    .seed = 42,
-                                   .position = {.epoch = 3, .window = 5000000000, .offset = 7},
+                                   .position = {.stores = 1, .epoch = {3}, .window = {5000000000}, .offset = 7},
                                    .tokenizer = "nucleotide",
                                    .vocabulary = 256,
                                    .validation_step = 70,
@@ -226,7 +226,8 @@ static void test_meta(struct training *saved, const char *path)
     CHECK_STRING(meta.deck_text, wanted.deck_text);
     CHECK_STRING(meta.version, wanted.version);
     CHECK(meta.step == wanted.step && meta.tokens == wanted.tokens && meta.seed == 42 && meta.ranks == world->size);
-    CHECK(meta.position.epoch == 3 && meta.position.window == 5000000000 && meta.position.offset == 7);
+    CHECK(meta.position.stores == 1 && meta.position.epoch[0] == 3 && meta.position.window[0] == 5000000000 &&
+          meta.position.offset == 7);
     CHECK_STRING(meta.tokenizer, "nucleotide");
     CHECK(meta.vocabulary == 256 && meta.validation_step == 70 && meta.best_step == 60 && meta.best_loss == 1.0 / 3);
     checkpoint_meta_destroy(&meta);

@@ -37,8 +37,13 @@ static void check_user_error(int line, int code, const char *words)
 
 static int prepare(const char *output, const char *split, const char *input)
 {
-    struct prepare_settings settings = {
-        .tokenizer = "nucleotide", .output = output, .split = split, .seed = 42, .inputs = &input, .input_count = 1};
+    struct prepare_settings settings = {.tokenizer = "nucleotide",
+                                        .output = output,
+                                        .split = split,
+                                        .seed = 42,
+                                        .field = "text",
+                                        .inputs = &input,
+                                        .input_count = 1};
     return prepare_run(&settings);
 }
 
@@ -85,12 +90,12 @@ static int read_all(const char *path, char *text, size_t room)
     if (code != ERROR_NONE)
         return code;
     struct fasta *fasta = fasta_create(source);
-    struct fasta_piece piece = {.kind = FASTA_NAME};
+    struct record_piece piece = {.kind = RECORD_NAME};
     size_t used = 0;
-    while (code == ERROR_NONE && piece.kind != FASTA_END) {
+    while (code == ERROR_NONE && piece.kind != RECORD_END) {
         code = fasta_next(fasta, &piece);
-        if (code == ERROR_NONE && piece.kind != FASTA_END && used + (size_t)piece.length + 3 < room)
-            used += (size_t)snprintf(text + used, room - used, piece.kind == FASTA_NAME ? ">%.*s " : "%.*s",
+        if (code == ERROR_NONE && piece.kind != RECORD_END && used + (size_t)piece.length + 3 < room)
+            used += (size_t)snprintf(text + used, room - used, piece.kind == RECORD_NAME ? ">%.*s " : "%.*s",
                                      (int)piece.length, piece.text);
     }
     text[used] = '\0';
@@ -189,7 +194,8 @@ static void test_prepare(void)
     CHECK_USER(prepare(output, NULL, input), "no record has a sequence");
     CHECK_USER(prepare(input, NULL, input), "is an input and the output");
     CHECK_USER(prepare(output, NULL, stores_path("absent.fa")), "cannot open");
-    struct prepare_settings unknown = {.tokenizer = "words", .output = output, .inputs = &input, .input_count = 1};
+    struct prepare_settings unknown = {
+        .tokenizer = "words", .output = output, .field = "text", .inputs = &input, .input_count = 1};
     CHECK_USER(prepare_run(&unknown), "--tokenizer words");
     CHECK(prepare(stores_path("absent/x.h5"), NULL, input) == ERROR_ENVIRONMENT);
     error_clear();

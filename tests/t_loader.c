@@ -148,7 +148,7 @@ static void make_texts(char *texts[TEXTS])
 
 static struct loader_settings small_settings(const char *store)
 {
-    return (struct loader_settings){.store = store,
+    return (struct loader_settings){.stores = store,
                                     .seed = 99,
                                     .row_tokens = 96,
                                     .window = 64,
@@ -182,7 +182,7 @@ static void test_stream(const char *store, char *const *texts)
         while (got.count <= wanted.count * 3 / 4)
             push_step(&got, loader_next(loader), loader_micro_batches(loader), &settings);
         CHECK(got.count <= wanted.count && memcmp(got.pairs, wanted.pairs, (size_t)got.count * 8) == 0);
-        CHECK(loader_position(loader).epoch == 3);
+        CHECK(loader_position(loader).epoch[0] == 3);
         loader_destroy(loader);
         free(wanted.pairs);
         free(got.pairs);
@@ -342,9 +342,9 @@ static void test_ranks(const char *store)
     settings.micro_rows = 1;
     int64_t step_pairs = reference.count / STEPS;
     struct loader *whole = create(&settings, 0, 1);
-    struct loader_position start = loader_position(whole);
+    struct blend_position start = loader_position(whole);
     for (int step = 0; step < STEPS; step++) {
-        struct loader_position position = loader_position(whole);
+        struct blend_position position = loader_position(whole);
         struct loader *loaders[2] = {create(&settings, 0, 2), create(&settings, 1, 2)};
         struct stream got = {0}, plain = {0};
         for (int r = 0; r < 2; r++)
@@ -356,7 +356,7 @@ static void test_ranks(const char *store)
         const int32_t *wanted = reference.pairs + 2 * step * step_pairs;
         CHECK(got.count == step_pairs && memcmp(got.pairs, wanted, (size_t)step_pairs * 8) == 0);
         CHECK(plain.count == step_pairs && memcmp(plain.pairs, wanted, (size_t)step_pairs * 8) == 0);
-        struct loader_position after = loader_position(loaders[1]), also = loader_position(whole);
+        struct blend_position after = loader_position(loaders[1]), also = loader_position(whole);
         CHECK(memcmp(&after, &also, sizeof after) == 0);
         for (int r = 0; r < 2; r++)
             loader_destroy(loaders[r]);
@@ -387,7 +387,7 @@ static void test_once(const char *store, char *const *texts)
         struct loader *loader = create(&settings, 0, 1);
         for (int pass = 0; pass < 2; pass++) {
             struct stream got = {0};
-            loader_seek(loader, &(struct loader_position){0, 0, 0});
+            loader_seek(loader, &(struct blend_position){0});
             for (int64_t step = 0; step < loader_steps_once(loader); step++) {
                 CHECK(got.count < wanted.count);
                 push_step(&got, loader_next(loader), loader_micro_batches(loader), &settings);
@@ -439,7 +439,7 @@ static void test_group(const char *store)
             CHECK(memcmp(sent[m].tokens, received[m].tokens, (size_t)batch_bytes(&sent[m])) == 0);
             CHECK(sent[m].valid == received[m].valid && sent[m].real == received[m].real);
         }
-        struct loader_position a = loader_position(loaders[0]), b = loader_position(loaders[1]);
+        struct blend_position a = loader_position(loaders[0]), b = loader_position(loaders[1]);
         CHECK(memcmp(&a, &b, sizeof a) == 0);
         CHECK(queue.read == queue.written);
     }
@@ -466,8 +466,8 @@ static void test_mistakes(const char *store)
     struct loader *loader;
     CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER);
     char *nothing[] = {memory_string("")};
-    settings.store = stores_path("nothing.h5");
-    stores_write(settings.store, nothing, 1);
+    settings.stores = stores_path("nothing.h5");
+    stores_write(settings.stores, nothing, 1);
     CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER);
     free(nothing[0]);
 }

@@ -3,8 +3,9 @@
  *   /                attribute cistron_checkpoint: version of this format
  *   /meta            attributes deck, version, tokenizer (texts), step, tokens, seed, ranks, vocabulary,
  *                    validation_step, best_step, best_loss
- *   /data            attributes epoch, window, offset: where the data stands (data/loader.h); store: the training
- *                    store's checksum, as a signed number
+ *   /data            attributes epoch, window, offset: where the data stands (data/blend.h), epoch and window being
+ *                    numbers for one store, arrays with an entry for each store for several; store: the checksum of
+ *                    the training stores (data/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
  * and beside it a side file "<path>.xxh3" with hashes over all of it (io/block.h).
@@ -34,8 +35,8 @@ struct checkpoint_meta {
     int64_t tokens;                         /* seen in training so far */
     int64_t seed;
     int64_t ranks; /* that wrote it, for information; checkpoint_write sets it */
-    struct loader_position position;
-    uint64_t store; /* checksum of the token store trained on */
+    struct blend_position position;
+    uint64_t store; /* checksum of the token stores trained on */
     char tokenizer[CHECKPOINT_TOKENIZER_BYTES];
     int64_t vocabulary;      /* rows of the embedding; 0 in files of version 0.1 */
     int64_t validation_step; /* of the last validation; 0 = none */

@@ -9,11 +9,12 @@
 
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
 
-static struct loader_settings loader_settings_of(const struct deck *deck, const char *store)
+static struct loader_settings loader_settings_of(const struct deck *deck)
 {
     const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
     return (struct loader_settings){
-        .store = store,
+        .stores = deck->data.train,
+        .weights = deck->data.weights,
         .seed = (uint64_t)deck->train.seed,
         .row_tokens = deck->data.row_tokens,
         .window = window,
@@ -59,14 +60,15 @@ int session_check_deck(const struct deck *deck)
 
 static int create_loaders(struct session *s)
 {
-    struct loader_settings settings = loader_settings_of(&s->deck, s->deck.data.train);
+    struct loader_settings settings = loader_settings_of(&s->deck);
     int code = loader_create(&s->train, &settings, s->world, s->grid.model, s->grid.data->rank, s->grid.data->size);
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_TRAIN;
     if (s->deck.data.valid[0] == '\0')
         return ERROR_NONE;
-    settings.store = s->deck.data.valid;
+    settings.stores = s->deck.data.valid;
+    settings.weights = NULL;
     settings.shuffle = false;
     settings.once = true;
     if (s->deck.validation.rows > 0)
@@ -142,7 +144,7 @@ void session_destroy(struct session *s)
 bool session_validate(struct session *s, bool (*stopping)(void *self), void *self, struct session_validation *result)
 {
     double loss = 0, count = 0;
-    loader_seek(s->valid, &(struct loader_position){0});
+    loader_seek(s->valid, &(struct blend_position){0});
     for (int64_t i = 0; i < s->valid_steps; i++) {
         const struct batch *batches = loader_next(s->valid);
         for (int64_t m = 0; m < loader_micro_batches(s->valid); m++) {
