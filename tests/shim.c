@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -41,12 +42,13 @@ static struct {
     const char *folder, *match, *rank, *trace;
     int delayed, deadly, failing; /* enum call; -1 = none */
     double delay;                 /* seconds */
-    long deadly_count, failing_count;
+    long deadly_count, failing_first, failing_count;
     int error;
 } set;
 
 static long counts[CALLS];
-static char *paths[DESCRIPTORS]; /* of open files at or below the folder */
+static char *paths[DESCRIPTORS]; /* of the folder and of files below it that are open */
+static char renamed[PATH_BYTES]; /* the source of the last rename */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -77,7 +79,9 @@ static void read_settings(void)
     set.deadly = read_call("SHIM_KILL", &rest);
     set.deadly_count = atol(rest);
     set.failing = read_call("SHIM_FAIL", &rest);
-    set.failing_count = atol(rest);
+    set.failing_first = atol(rest);
+    set.failing_count = LONG_MAX;
+    sscanf(rest, "%*[^:]:%*[^:]:%ld", &set.failing_count);
     set.error = strstr(rest, "ENOSPC") != NULL ? ENOSPC : strstr(rest, "ENOLCK") != NULL ? ENOLCK : EIO;
     if (only != NULL && strcmp(only, set.rank) != 0)
         set.folder = NULL;
@@ -98,13 +102,19 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static bool is_folder(const char *path)
+{
+    pthread_once(&once, read_settings);
+    return set.folder != NULL && path != NULL && strcmp(path, set.folder) == 0;
+}
+
 static bool concerns(const char *path)
 {
     pthread_once(&once, read_settings);
     if (set.folder == NULL || path == NULL)
         return false;
     size_t length = strlen(set.folder);
-    return strncmp(path, set.folder, length) == 0 && (path[length] == '\0' || path[length] == '/') &&
+    return strncmp(path, set.folder, length) == 0 && path[length] == '/' &&
            (set.match == NULL || strstr(path, set.match) != NULL);
 }
 
@@ -118,7 +128,7 @@ static bool before(enum call call)
         nanosleep(&(struct timespec){(time_t)set.delay, (long)(1e9 * (set.delay - (double)(time_t)set.delay))}, NULL);
     if ((int)call == set.deadly && count == set.deadly_count)
         kill(getpid(), SIGKILL);
-    if ((int)call == set.failing && count >= set.failing_count) {
+    if ((int)call == set.failing && count >= set.failing_first && count - set.failing_first < set.failing_count) {
         errno = set.error;
         return false;
     }
@@ -142,7 +152,7 @@ static void after(enum call call, const char *path, double start)
     errno = error;
 }
 
-/* The path of an open file that concerns us, copied; false for any other. */
+/* The path of an open file that concerns us, or of the folder, copied; false for any other. */
 static bool path_of(int descriptor, char path[PATH_BYTES])
 {
     bool found = false;
@@ -171,12 +181,13 @@ static int open_with(const char *name, const char *path, int flags, mode_t mode)
 {
     int (*function)(const char *, int, ...);
     *(void **)&function = real(name);
-    if (!concerns(path))
+    if (!concerns(path) && !is_folder(path))
         return function(path, flags, mode);
     double start = now();
-    int descriptor = before(CALL_OPEN) ? function(path, flags, mode) : -1;
+    int descriptor = is_folder(path) || before(CALL_OPEN) ? function(path, flags, mode) : -1;
     remember(descriptor, path);
-    after(CALL_OPEN, path, start);
+    if (!is_folder(path))
+        after(CALL_OPEN, path, start);
     return descriptor;
 }
 
@@ -220,9 +231,9 @@ int fsync(int descriptor)
     int (*function)(int);
     char path[PATH_BYTES];
     *(void **)&function = real("fsync");
-    if (!path_of(descriptor, path))
+    if (!path_of(descriptor, path) || (is_folder(path) && !concerns(renamed)))
         return function(descriptor);
-    enum call call = strcmp(path, set.folder) == 0 ? CALL_FSYNC_FOLDER : CALL_FSYNC;
+    enum call call = is_folder(path) ? CALL_FSYNC_FOLDER : CALL_FSYNC;
     double start = now();
     int result = before(call) ? function(descriptor) : -1;
     after(call, path, start);
@@ -236,10 +247,14 @@ int close(int descriptor)
     *(void **)&function = real("close");
     if (!path_of(descriptor, path))
         return function(descriptor);
+    remember(descriptor, NULL);
+    if (is_folder(path))
+        return function(descriptor);
     double start = now();
     bool allowed = before(CALL_CLOSE);
-    remember(descriptor, NULL);
-    int result = function(descriptor); /* a close that fails closes too */
+    int error = errno, result = function(descriptor); /* a close that fails closes too */
+    if (!allowed)
+        errno = error;
     after(CALL_CLOSE, path, start);
     return allowed ? result : -1;
 }
@@ -251,6 +266,7 @@ int rename(const char *from, const char *to)
     if (!concerns(from))
         return function(from, to);
     double start = now();
+    snprintf(renamed, sizeof renamed, "%s", from);
     int result = before(CALL_RENAME) ? function(from, to) : -1;
     after(CALL_RENAME, from, start);
     return result;
