@@ -32,15 +32,16 @@ static struct loader_settings loader_settings_of(const struct deck *deck, const 
 static void create_executor(struct session *s, struct executor *(*make_executor)(int threads))
 {
     int idle, threads = threads_for_rank(s->grid.node, &idle);
+    int64_t most_idle = comm_max_i64(s->world, idle);
     const char *environment = getenv("OMP_NUM_THREADS");
     if (s->deck.device.threads > 0)
         threads = (int)s->deck.device.threads;
     else if (environment != NULL && atoi(environment) > 0)
         threads = atoi(environment) < DECK_MAXIMUM_THREADS ? atoi(environment) : DECK_MAXIMUM_THREADS;
-    else if (idle > 0 && s->grid.node->rank == 0)
-        log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; "
+    else if (most_idle > 0)
+        log_warn("%lld CPUs of a node are outside the affinity masks of its ranks and stay idle; "
                  "give mpirun --bind-to none or --map-by slot:PE=n",
-                 idle);
+                 (long long)most_idle);
     s->threads = threads;
     s->executor = make_executor(threads);
     s->made = MADE_EXECUTOR;
