@@ -194,8 +194,10 @@ void plot_write_svg(FILE *file, const struct plot *plot)
     for (int s = plot->series_count - 1; s >= 0; s--)
         if (plot->series[s].name != NULL && plot->series[s].count > 0) {
             write_label(file, at, TOP - 12, "end", "legend", plot->series[s].name);
-            at -= 7.0 * (double)strlen(plot->series[s].name) + 6;
-            write_segment(file, at - 18, TOP - 16, at, TOP - 16, plot->series[s].color, " stroke-width=\"3\"");
+            at -= 6.3 * (double)strlen(plot->series[s].name) + 6;
+            write_segment(file, at - 18, TOP - 16, at, TOP - 16, plot->series[s].color,
+                          plot->series[s].style == PLOT_FAINT_LINE ? " stroke-width=\"3\" stroke-opacity=\"0.35\""
+                                                                   : " stroke-width=\"3\"");
             at -= 32;
         }
     end_picture(file);
@@ -262,7 +264,7 @@ void plot_write_text(FILE *file, const struct plot *plot, int width, int height)
     fprintf(file, "%*s +", TEXT_MARGIN, "");
     for (int column = 0; column < width; column++)
         fputc('-', file);
-    fprintf(file, "\n%*s%-*.10g%.10g %s\n", TEXT_MARGIN + 2, "", width - 8, x.low, x.high, plot->x_label);
+    fprintf(file, "\n%*s%-*.10g%.10g (%s)\n", TEXT_MARGIN + 2, "", width - 6, x.low, x.high, plot->x_label);
     for (int s = 0; s < plot->series_count; s++)
         if (plot->series[s].name != NULL && plot->series[s].count > 0)
             fprintf(file, "%*s%c %s\n", TEXT_MARGIN + 2, "", characters[s % 5], plot->series[s].name);

@@ -210,6 +210,9 @@ static void write_curves(FILE *file, const struct report *report)
     const struct history *h = &report->history;
     if (c->rows == 0)
         return;
+    fputs("<h2>Curves</h2>\n", file);
+    if (c->mark_count > 0)
+        fputs("<p>Dashed: a program went on from a checkpoint.</p>\n", file);
     struct plot_series series[CURVES_LOSSES];
     struct plot loss = curves_loss_plot(c, series);
     plot_write_svg(file, &loss);
@@ -228,10 +231,11 @@ static void write_curves(FILE *file, const struct report *report)
                                             others[i].high});
     }
     if (h->step_count > 0) {
+        double low = quantile(h->step_seconds, h->step_count, 0.01);
         double high = quantile(h->step_seconds, h->step_count, 0.99);
-        char *title =
-            memory_format("time of %lld steps (the last bar: %.4g s and longer)", (long long)h->step_count, high);
-        plot_write_histogram(file, title, "seconds", h->step_seconds, h->step_count, 0, high);
+        char *title = memory_format("time of %lld steps (outer bars: below %.4g s, above %.4g s)",
+                                    (long long)h->step_count, low, high);
+        plot_write_histogram(file, title, "seconds", h->step_seconds, h->step_count, low, high);
         free(title);
     }
 }
@@ -294,7 +298,6 @@ static void write_page(FILE *file, const struct report *report)
     plot_write_escaped(file, report->folder);
     fputs("</h1>\n", file);
     write_facts(file, report);
-    fputs("<h2>Curves</h2>\n", file);
     write_curves(file, report);
     write_timers(file, &report->history);
     write_notes(file, &report->history);
@@ -332,7 +335,7 @@ static void print_text(const struct report *report)
     for (int i = 0; i < report->fact_count; i++)
         printf("%-18s %s\n", report->facts[i].name, report->facts[i].value);
     for (int64_t i = 0; i < h->note_count; i++)
-        printf("%-18s %s\n", i == 0 ? "what happened" : "", h->notes[i].text);
+        printf("%-18s step %lld: %s\n", i == 0 ? "what happened" : "", (long long)h->notes[i].step, h->notes[i].text);
     if (h->row_count > 0) {
         struct plot_series series[CURVES_LOSSES];
         struct plot loss = curves_loss_plot(&report->curves, series);
@@ -381,8 +384,8 @@ int report_run(const char *folder, const char *out)
         report->settings = read_settings(folder);
         gather_facts(report);
         if (report->history.damaged > 0)
-            log_warn("%s: line %lld is damaged, %lld lines are in all; they are left out", log,
-                     (long long)report->history.first_damaged, (long long)report->history.damaged);
+            log_warn("%s: %lld damaged lines are left out, the first is line %lld; was the file edited?", log,
+                     (long long)report->history.damaged, (long long)report->history.first_damaged);
         char *page = out != NULL ? memory_string(out) : memory_format("%s/report.html", folder);
         code = save_page(report, page);
         if (code == ERROR_NONE) {
