@@ -151,9 +151,9 @@ static void check_event_files(void)
         }
     }
 
-    /* going on from step 200: the third point goes, a file behind it begins with the first step to be dropped */
+    /* going on from before step 300: the third point goes, a file behind it begins with the first step to be dropped */
     write_whole(first, data, bytes);
-    CHECK(tensorboard_cut(path, 200) == ERROR_NONE);
+    CHECK(tensorboard_cut(path, 299) == ERROR_NONE);
     write_steps(path, 200, 300, 500, 100);
     char *second = event_file(path, 1);
     CHECK(second != NULL);
