@@ -1,6 +1,8 @@
 /* What only the whole program knows: how ranks are started and which executors there are. */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/launcher.h"
 #include "command/command.h"
 #include "cpu/cpu.h"
 
@@ -26,7 +28,9 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
     log_open(world->rank);
     error_on_fatal(dump_launches);
     error_on_fatal(abort_all_ranks);
-    int code = body(world, self);
+    int code = launcher_check(world->size);
+    if (code == ERROR_NONE)
+        code = body(world, self);
     comm_destroy(world);
     MPI_Finalize();
     return code;
@@ -35,5 +39,6 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
 int main(int argc, char **argv)
 {
     static const struct environment environment = {cpu_executor_create, with_ranks};
+    clock_seconds();
     return command_main(&environment, argc, argv);
 }

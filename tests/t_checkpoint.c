@@ -122,7 +122,12 @@ static struct checkpoint_meta meta_of(const struct training *t)
                                    .step = t->toy.engine.updates,
                                    .tokens = 123456789012345,
                                    .seed = 42,
-                                   .position = {.epoch = 3, .window = 5000000000, .offset = 7}};
+                                   .position = {.stores = 1, .epoch = {3}, .window = {5000000000}, .offset = 7},
+                                   .tokenizer = "nucleotide",
+                                   .vocabulary = 256,
+                                   .validation_step = 70,
+                                   .best_step = 60,
+                                   .best_loss = 1.0 / 3};
     return meta;
 }
 
@@ -221,7 +226,10 @@ static void test_meta(struct training *saved, const char *path)
     CHECK_STRING(meta.deck_text, wanted.deck_text);
     CHECK_STRING(meta.version, wanted.version);
     CHECK(meta.step == wanted.step && meta.tokens == wanted.tokens && meta.seed == 42 && meta.ranks == world->size);
-    CHECK(meta.position.epoch == 3 && meta.position.window == 5000000000 && meta.position.offset == 7);
+    CHECK(meta.position.stores == 1 && meta.position.epoch[0] == 3 && meta.position.window[0] == 5000000000 &&
+          meta.position.offset == 7);
+    CHECK_STRING(meta.tokenizer, "nucleotide");
+    CHECK(meta.vocabulary == 256 && meta.validation_step == 70 && meta.best_step == 60 && meta.best_loss == 1.0 / 3);
     checkpoint_meta_destroy(&meta);
 }
 
@@ -405,6 +413,29 @@ static void test_failures(struct training *t, const char *path)
     free(temporary);
 }
 
+/* The best and each hundredth stay, whatever the number kept. */
+static void test_prune_exempt(struct training *t)
+{
+    static const struct {
+        int64_t step;
+        bool stays;
+    } files[] = {{100, true}, {130, true}, {140, false}, {200, true}, {250, false}, {260, true}, {270, true}};
+    enum { FILES = sizeof files / sizeof files[0] };
+    CHECK(shell("cd '%s' && rm -f step_*", "") == 0);
+    for (int i = 0; i < FILES; i++) {
+        char *path = checkpoint_path(folder, files[i].step);
+        CHECK(save(t, path, true) == ERROR_NONE);
+        free(path);
+    }
+    const struct checkpoint_rule rule = {.keep = 2, .keep_every = 100, .best_step = 130};
+    CHECK(checkpoint_prune(world, folder, &rule) == ERROR_NONE);
+    for (int i = 0; i < FILES; i++) {
+        char *path = checkpoint_path(folder, files[i].step);
+        CHECK(exists(path) == files[i].stays);
+        free(path);
+    }
+}
+
 static void test_prune(struct training *t)
 {
     char *sub = in_folder("prune"), *whole = folder, *paths[5];
@@ -420,7 +451,7 @@ static void test_prune(struct training *t)
     CHECK(shell("cd '%s' && touch step_00000009.h5.tmp step_00000009.h5.xxh3.tmp step_00000009.h5.xxh3 notes.tmp "
                 "step_9.h5 && rm step_300000007.h5.xxh3",
                 "") == 0);
-    CHECK(checkpoint_prune(world, folder, 2) == ERROR_NONE);
+    CHECK(checkpoint_prune(world, folder, &(struct checkpoint_rule){.keep = 2}) == ERROR_NONE);
     CHECK(!exists(paths[0]) && !exists(paths[1]) && exists(paths[2]) && exists(paths[3]) && exists(paths[4]));
     CHECK(shell("cd '%s' && test \"$(ls | tr '\\n' ' ')\" = 'notes.tmp step_200000007.h5 step_200000007.h5.xxh3 "
                 "step_300000007.h5 step_400000007.h5 step_400000007.h5.xxh3 step_9.h5 '",
@@ -430,6 +461,7 @@ static void test_prune(struct training *t)
     check_found(folder, paths[3]); /* with a warning: it has no side file */
     for (int i = 0; i < 5; i++)
         free(paths[i]);
+    test_prune_exempt(t);
     folder = whole;
     free(sub);
 }

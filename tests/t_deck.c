@@ -155,7 +155,7 @@ static void test_messages(void)
     refuse("data : { format = \"thd\"; };", "T:1: key data.format = \"thd\": must be one of \"packed\", \"padded\"");
     refuse("model : { tied = true; };", "T:1: key model.tied = true: must be one of \"preset\", \"yes\", \"no\"");
     refuse("data : { split = 1; };", "T:1: key data.split = 1: must be true or false");
-    refuse("data : { train = 1; };", "T:1: key data.train = 1: must be a string of at most 1023 bytes");
+    refuse("data : { train = 1; };", "T:1: key data.train = 1: must be a string of at most 4095 bytes");
 
     /* Integers that libconfig would wrap. */
     refuse("train : {\n  steps = 3000000000;\n};",
@@ -193,12 +193,12 @@ static void test_messages(void)
     refuse("\n/* x\n", "T:2: syntax error: this comment does not end");
     refuse("@include foo", "T:1: syntax error: write @include \"FILE\" on one line");
 
-    char *longer = memory_grow(NULL, 2000);
-    memset(longer, 'x', 1999);
-    longer[1999] = '\0';
+    char *longer = memory_grow(NULL, DECK_STRING + 1);
+    memset(longer, 'x', DECK_STRING);
+    longer[DECK_STRING] = '\0';
     char *text = memory_format("data : { train = \"%s\"; };", longer);
     longer[79] = '\0';
-    message = memory_format("T:1: key data.train = \"%s...: must be a string of at most 1023 bytes", longer);
+    message = memory_format("T:1: key data.train = \"%s...: must be a string of at most 4095 bytes", longer);
     refuse(text, message);
     free(message);
     free(text);

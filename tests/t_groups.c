@@ -105,7 +105,7 @@ static void test_loader(struct comm *world, struct grid *grid, const char *store
 {
     struct comm *self = comm_self();
     struct loader_settings settings = loading;
-    settings.store = store;
+    settings.stores = store;
     struct loader *own, *alone;
     CHECK(loader_create(&own, &settings, world, grid->model, grid->data->rank, grid->data->size) == ERROR_NONE);
     CHECK(loader_create(&alone, &settings, self, self, 0, 1) == ERROR_NONE);
@@ -118,7 +118,7 @@ static void test_loader(struct comm *world, struct grid *grid, const char *store
             CHECK(comm_max_i64(grid->model, found[r]) == found[r]);
         }
         if (step == 2) { /* a restart in mid-epoch */
-            struct loader_position position = loader_position(own);
+            struct blend_position position = loader_position(own);
             loader_next(own);
             loader_seek(own, &position);
         }
@@ -152,7 +152,7 @@ static void make_store(struct comm *world, char *folder, char *store, size_t byt
         snprintf(fasta, sizeof fasta, "%s/g.fa", folder);
         const char *inputs[] = {fasta};
         struct prepare_settings settings = {
-            .tokenizer = "nucleotide", .output = store, .inputs = inputs, .input_count = 1};
+            .tokenizer = "nucleotide", .output = store, .field = "text", .inputs = inputs, .input_count = 1};
         CHECK(prepare_run(&settings) == ERROR_NONE);
     }
     comm_barrier(world);

@@ -198,7 +198,7 @@ static void check_log(void)
     for (int i = 0; i < MANY; i++)
         seconds[i] = 0.123456 + i;
     struct journal journal;
-    CHECK(journal_open(&journal, path, 0) == ERROR_NONE);
+    CHECK(journal_open(&journal, path, 0, false) == ERROR_NONE);
     write_start(&journal, 0);
     write_row(&journal, MANY, 1.0 / 3, seconds, MANY);
     write_row(&journal, MANY + 1, NAN, seconds, 1);
@@ -226,7 +226,7 @@ static void check_log(void)
     CHECK(history.row_count == 3 && history.checkpoint_count == 1);
     CHECK_STRING(history.checkpoints[0].digest, "00ab");
     history_destroy(&history);
-    CHECK(journal_open(&journal, path, MANY + 1) == ERROR_NONE);
+    CHECK(journal_open(&journal, path, MANY + 1, false) == ERROR_NONE);
     write_start(&journal, MANY + 1);
     write_row(&journal, MANY + 2, 2, seconds, 1);
     journal_close(&journal);
@@ -234,6 +234,19 @@ static void check_log(void)
     CHECK(history.damaged == 0 && history.start_count == 2 && history.row_count == 3);
     CHECK(history.starts[1].step == MANY + 1 && history.rows[1].step == MANY + 1 && history.rows[2].loss == 2);
     CHECK(history.checkpoint_count == 1 && history.step_count == MANY + 2);
+    history_destroy(&history);
+
+    /* a validation of the step that a program goes on from is made again, or stays */
+    for (int again = 0; again < 2; again++) {
+        CHECK(journal_open(&journal, path, MANY + 2, again) == ERROR_NONE);
+        for (int64_t step = MANY + 1; step <= MANY + 2 && again == 0; step++) {
+            journal_begin(&journal, "validation", step);
+            journal_end(&journal);
+        }
+        journal_close(&journal);
+    }
+    CHECK(history_read(&history, path) == ERROR_NONE);
+    CHECK(history.row_count == 3 && history.validation_count == 1 && history.validations[0].step == MANY + 1);
     history_destroy(&history);
 
     free(seconds);

@@ -4,7 +4,10 @@
 
 double clock_seconds(void)
 {
+    static struct timespec start;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    if (start.tv_sec == 0 && start.tv_nsec == 0)
+        start = now;
+    return (double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec);
 }

@@ -1,4 +1,4 @@
-/* Monotonic seconds since an arbitrary point. */
+/* Monotonic seconds since the first call, which is main's first act: the age of the program. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

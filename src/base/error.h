@@ -38,7 +38,8 @@ const char *error_message(void);
 void error_clear(void);
 
 /* For failures with no way back (out of memory, a broken invariant, a failed launch): prints the message with
- * the rank, runs the hooks (flight recorder, MPI_Abort) and ends the process with ERROR_ENVIRONMENT. */
+ * the rank, runs the hooks (flight recorder, MPI_Abort) and ends the process with ERROR_ENVIRONMENT. Ranks other than
+ * 0 wait before they print (rank 1 half a second), so that what breaks all ranks at once is told once. */
 void error_fatal(const char *format, ...) BASE_PRINTF(1, 2) BASE_NORETURN;
 /* Hooks run by error_fatal in the order of registration; at most 4. */
 void error_on_fatal(void (*hook)(void));

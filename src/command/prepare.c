@@ -2,7 +2,7 @@
 #include "command/command.h"
 #include "data/prepare.h"
 
-static struct prepare_settings given = {.seed = 42};
+static struct prepare_settings given = {.seed = 42, .field = "text"};
 static int64_t seed = 42;
 
 static int run(const struct environment *environment, char **arguments, int count)
@@ -18,15 +18,18 @@ static const struct command_option options[] = {
     {"tokenizer", 0, "NAME", COMMAND_TEXT, true, &given.tokenizer, "how text becomes tokens: nucleotide"},
     {"split", 0, "PARTS", COMMAND_TEXT, false, &given.split, "such as train:0.95,valid:0.05: a store for each part"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "of the split (42)"},
+    {"field", 0, "NAME", COMMAND_TEXT, false, &given.field, "JSON lines: what holds a record's sequence (text)"},
     {"output", 'o', "OUT.h5", COMMAND_TEXT, true, &given.output, "the store, or OUT.<part>.h5 for each part"},
     {0}};
 
 const struct command command_prepare = {
     .name = "prepare",
     .arguments = "FILES...",
-    .summary = "turn FASTA into a token store",
-    .help = "Reads FASTA files (plain, .gz or .zst; - is standard input) and writes a token store. --split writes\n"
-            "OUT.train.h5, OUT.valid.h5, ... cut by position.",
+    .summary = "turn FASTA or JSON lines into a token store",
+    .help =
+        "Reads FASTA files and JSON lines (plain, .gz or .zst; - is standard input) and writes a token store. A file\n"
+        "named *.jsonl or beginning with { holds JSON lines. --split writes OUT.train.h5, OUT.valid.h5, ... cut by\n"
+        "position.",
     .options = options,
     .least = 1,
     .most = -1,

@@ -200,7 +200,8 @@ struct sum_squares_args {
 };
 
 /* count = total[1]; norm = sqrt(sum of squares) / count; scale = min(1, max_norm / (norm + 1e-6)) / count;
- * count 0 gives scale 0 and norm 0; max_norm 0 means no clipping. (torch.nn.utils.clip_grad_norm_.) */
+ * count 0 gives scale 0 and norm 0; max_norm 0 means no clipping. (torch.nn.utils.clip_grad_norm_.)
+ * Where the norm or total[0] is not finite, scale is NaN: adamw then leaves everything as it is. */
 struct gradient_scale_args {
     struct tensor squares; /* f64 [1, n], summed in order */
     struct tensor total;   /* f64 [1, 2], as xent_stat leaves it, summed over ranks */
@@ -214,7 +215,8 @@ enum adamw_step { ADAMW_LR, ADAMW_CORRECTION_1, ADAMW_CORRECTION_2, ADAMW_STEP_C
 
 /* Decoupled weight decay (Loshchilov & Hutter 2019), as torch.optim.AdamW: with g = gradient * scale, lr = step[LR] *
  * lr_factor: w -= lr * weight_decay * w; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
- * w -= lr * (m / step[CORRECTION_1]) / (sqrt(v / step[CORRECTION_2]) + eps). correction_i = 1 - b_i^t. */
+ * w -= lr * (m / step[CORRECTION_1]) / (sqrt(v / step[CORRECTION_2]) + eps). correction_i = 1 - b_i^t.
+ * With a scale of NaN nothing changes. */
 struct adamw_args {
     struct tensor weight;   /* stat [1, n], the master */
     struct tensor copy;     /* optional bf16 [1, n]: the weight rounded, for compute */

@@ -1,6 +1,8 @@
 /* sum_squares, gradient_scale, adamw. */
 #include "cpu/convert.h"
 
+#include <math.h>
+
 /* -- Sum of squares ----------------------------------------------------------------------------------------------- */
 
 int64_t cpu_sum_squares_workspace(const struct cpu *cpu, const struct sum_squares_args *args)
@@ -40,14 +42,17 @@ void cpu_gradient_scale(struct cpu *cpu, const struct gradient_scale_args *args)
 {
     (void)cpu;
     const double *squares = args->squares.data;
-    double sum = 0.0, count = ((const double *)args->total.data)[1], norm = 0.0, scale = 0.0;
+    const double *total = args->total.data;
+    double sum = 0.0, count = total[1], norm = 0.0, scale = 0.0;
     for (int64_t i = 0; i < args->squares.cols; i++)
         sum += squares[i];
     if (count > 0.0) {
         norm = sqrt(sum) / count;
         double clip = args->max_norm > 0.0f ? (double)args->max_norm / (norm + 1e-6) : 1.0;
-        scale = (clip > 1.0 ? 1.0 : clip) / count; /* a norm that is NaN gives NaN */
+        scale = (clip > 1.0 ? 1.0 : clip) / count;
     }
+    if (!isfinite(norm) || !isfinite(total[0]))
+        scale = NAN;
     *(float *)args->norm.data = (float)norm;
     *(float *)args->scale.data = (float)scale;
 }
@@ -75,6 +80,8 @@ CPU_CLONES static void adamw(float *restrict weight, const float *gradient, floa
 void cpu_adamw(struct cpu *cpu, const struct adamw_args *args)
 {
     const float *step = args->step.data;
+    if (isnan(*(const float *)args->scale.data))
+        return;
     double lr = (double)step[ADAMW_LR] * (double)args->lr_factor, beta1 = args->beta1, beta2 = args->beta2;
     struct adamw_constants constants = {
         .scale = *(const float *)args->scale.data,

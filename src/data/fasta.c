@@ -53,14 +53,14 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static int refuse_binary(const struct fasta *fasta, char c)
+static int refuse_binary(const struct fasta *fasta, unsigned char c)
 {
     return error_user("%s:%lld: byte 0x%02x: this is binary data, not FASTA text", source_name(fasta->source),
-                      (long long)fasta->line, (unsigned)(unsigned char)c);
+                      (long long)fasta->line, (unsigned)c);
 }
 
 /* Takes one whole header line. *done is false when more bytes must be read first. */
-static int take_name(struct fasta *fasta, struct fasta_piece *piece, bool *done)
+static int take_name(struct fasta *fasta, struct record_piece *piece, bool *done)
 {
     const char *text = fasta->buffer + fasta->begin;
     int64_t available = fasta->end - fasta->begin;
@@ -78,47 +78,27 @@ static int take_name(struct fasta *fasta, struct fasta_piece *piece, bool *done)
     const char *last = first;
     while (last < stop && !is_blank(*last)) {
         if ((unsigned char)*last < ' ')
-            return refuse_binary(fasta, *last);
+            return refuse_binary(fasta, (unsigned char)*last);
         last++;
     }
-    *piece = (struct fasta_piece){FASTA_NAME, first, last - first};
+    *piece = (struct record_piece){RECORD_NAME, first, last - first};
     fasta->begin += stop - text + (newline != NULL);
     fasta->line++;
     fasta->in_record = true;
     return ERROR_NONE;
 }
 
-/* Drops blanks in place; any other byte outside printable ASCII is an error. */
-static int clean(const struct fasta *fasta, char *text, int64_t *length)
-{
-    int64_t kept = 0;
-    for (int64_t i = 0; i < *length; i++) {
-        if (is_blank(text[i]))
-            continue;
-        if ((unsigned char)(text[i] - '!') > '~' - '!')
-            return refuse_binary(fasta, text[i]);
-        text[kept++] = text[i];
-    }
-    *length = kept;
-    return ERROR_NONE;
-}
-
 /* Takes a sequence line, or what of it is in the buffer: a line may be as long as a chromosome. */
-static int take_sequence(struct fasta *fasta, struct fasta_piece *piece)
+static int take_sequence(struct fasta *fasta, struct record_piece *piece)
 {
     char *text = fasta->buffer + fasta->begin;
     int64_t available = fasta->end - fasta->begin;
     const char *newline = memchr(text, '\n', (size_t)available);
     int64_t length = newline != NULL ? newline - text : available;
-    unsigned odd = 0;
-    for (int64_t i = 0; i < length; i++)
-        odd |= (unsigned char)(text[i] - '!') > '~' - '!';
-    *piece = (struct fasta_piece){FASTA_SEQUENCE, text, length};
-    if (odd) {
-        int code = clean(fasta, text, &piece->length);
-        if (code != ERROR_NONE)
-            return code;
-    }
+    unsigned char wrong;
+    *piece = (struct record_piece){RECORD_SEQUENCE, text, length};
+    if (!record_clean(text, &piece->length, &wrong))
+        return refuse_binary(fasta, wrong);
     if (piece->length > 0 && !fasta->in_record)
         return error_user("%s:%lld: not FASTA: a record must begin with a line '>name'", source_name(fasta->source),
                           (long long)fasta->line);
@@ -128,7 +108,7 @@ static int take_sequence(struct fasta *fasta, struct fasta_piece *piece)
     return ERROR_NONE;
 }
 
-int fasta_next(struct fasta *fasta, struct fasta_piece *piece)
+int fasta_next(struct fasta *fasta, struct record_piece *piece)
 {
     for (;;) {
         int code = ERROR_NONE;
@@ -143,7 +123,7 @@ int fasta_next(struct fasta *fasta, struct fasta_piece *piece)
         } else if (fasta->at_end) {
             if (!fasta->in_record)
                 return error_user("%s: holds no FASTA record", source_name(fasta->source));
-            *piece = (struct fasta_piece){.kind = FASTA_END};
+            *piece = (struct record_piece){.kind = RECORD_END};
             done = true;
         }
         if (code != ERROR_NONE || done)

@@ -5,24 +5,16 @@
 #ifndef DATA_FASTA_H
 #define DATA_FASTA_H
 
-#include <stdint.h>
+#include "data/record.h"
 
 struct source;
 struct fasta;
-
-enum fasta_kind { FASTA_NAME, FASTA_SEQUENCE, FASTA_END };
-
-struct fasta_piece {
-    enum fasta_kind kind;
-    const char *text; /* a name (not terminated), or characters of the present record; until the next call */
-    int64_t length;   /* bytes; > 0 for FASTA_SEQUENCE */
-};
 
 /* Borrows the source. */
 struct fasta *fasta_create(struct source *source);
 /* The next piece: a name opens a record, any number of sequence pieces follow. User errors name file and line: no '>'
  * in front, binary data, no record at all; and those of source_read. */
-int fasta_next(struct fasta *fasta, struct fasta_piece *piece);
+int fasta_next(struct fasta *fasta, struct record_piece *piece);
 void fasta_destroy(struct fasta *fasta);
 
 #endif

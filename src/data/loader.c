@@ -3,8 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/packer.h"
-#include "data/token_store.h"
-#include "data/windows.h"
+#include "data/store_set.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +15,7 @@ enum { SLOTS = 2 /* the step handed out and the one being made */ };
 /* One step's micro-batches. */
 struct slot {
     struct batch *batches; /* [micro_batches] */
-    struct packer_position after;
+    struct blend_position after;
 };
 
 struct loader {
@@ -24,15 +23,16 @@ struct loader {
     struct comm *model_comm;
     int data_rank, data_ranks;
     int64_t micro_batches, steps_once;
-    struct token_store *store;
-    struct windows *windows;
-    struct packer packer;            /* the prefetch thread's, while it runs */
+    struct store_set set;
+    const struct tokenizer *tokenizer; /* of all stores */
+    struct packer_settings rows;
+    struct blend blend;              /* the prefetch thread's, while it runs */
     struct packer_segment *segments; /* [max_segments], of the row being packed */
     int32_t *window_tokens;          /* [row_tokens + 1], of the segment being read and one more */
     int32_t *label_of;               /* [vocabulary]: what a token is as a label */
     struct slot slots[SLOTS];
     int64_t handed_out; /* steps since the last seek; the last one lies in slot (handed_out - 1) % SLOTS */
-    struct packer_position position;
+    struct blend_position position;
     double wait_seconds;
 
     pthread_t thread;
@@ -64,43 +64,22 @@ static int check_settings(const struct loader_settings *settings)
     return ERROR_NONE;
 }
 
-static int open_store(struct loader *loader)
+/* Stores that are open: do the settings fit them? */
+static int check_stores(const struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
-    int code = check_settings(settings);
-    if (code == ERROR_NONE)
-        code = token_store_open(&loader->store, settings->store);
-    if (code == ERROR_NONE && !loader->store->tokenizer->bases &&
-        (settings->mask_degenerate || settings->uppercase_labels))
-        code =
-            error_user("key data.mask_degenerate and data.uppercase_labels: only for nucleotides, but %s has %s tokens",
-                       settings->store, loader->store->tokenizer->name);
-    return code;
-}
-
-/* Every rank must see the same store; else global batches would differ without a word. */
-static int compare_stores(const struct loader *loader, struct comm *world)
-{
-    uint64_t checksum = loader->store->checksum;
-    comm_broadcast(world, &checksum, sizeof checksum, 0);
-    if (checksum != loader->store->checksum)
-        return error_user("%s: rank %d sees another store than rank 0; put one copy on all nodes",
-                          loader->settings.store, world->rank);
-    return ERROR_NONE;
-}
-
-static int check_windows(const struct loader *loader)
-{
-    if (loader->windows->header.windows == 0)
-        return error_user("%s: holds no tokens; prepare it from files with sequences", loader->settings.store);
+    if (!loader->tokenizer->bases && (settings->mask_degenerate || settings->uppercase_labels))
+        return error_user(
+            "key data.mask_degenerate and data.uppercase_labels: only for nucleotides, but %s has %s tokens",
+            settings->stores, loader->tokenizer->name);
     return ERROR_NONE;
 }
 
 /* GenomicDataCollator's order (recipes 4.4): upper-case first, then mask what is no base. */
 static void make_label_table(struct loader *loader)
 {
-    loader->label_of = memory_allocate(loader->store->vocabulary * (int64_t)sizeof *loader->label_of);
-    for (int32_t id = 0; id < loader->store->vocabulary; id++) {
+    loader->label_of = memory_allocate(loader->tokenizer->vocabulary * (int64_t)sizeof *loader->label_of);
+    for (int32_t id = 0; id < loader->tokenizer->vocabulary; id++) {
         int32_t label = id;
         if (loader->settings.uppercase_labels && id >= 'a' && id <= 'z')
             label = id - 'a' + 'A';
@@ -110,23 +89,33 @@ static void make_label_table(struct loader *loader)
     }
 }
 
+static void make_blend(struct loader *loader)
+{
+    const struct loader_settings *settings = &loader->settings;
+    const struct store_set *set = &loader->set;
+    const struct windows *windows[BLEND_STORES];
+    for (int d = 0; d < set->list.count; d++)
+        windows[d] = set->windows[d];
+    loader->blend = blend_create(&(struct blend_settings){settings->shuffle, settings->once, settings->seed}, windows,
+                                 set->list.weighted ? set->list.weights : NULL, set->list.count);
+    loader->position = loader->blend.position;
+}
+
 static void make_packer(struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
-    struct packer_settings rows = {.row_tokens = settings->row_tokens,
-                                   .max_segments = settings->format == LOADER_PADDED ? 1 : settings->max_segments,
-                                   .split = settings->format == LOADER_PACKED && settings->split,
-                                   .shuffle = settings->shuffle,
-                                   .once = settings->once,
-                                   .seed = settings->seed};
-    loader->packer = packer_create(&rows, loader->windows);
-    loader->segments = memory_allocate(rows.max_segments * (int64_t)sizeof *loader->segments);
+    loader->rows = (struct packer_settings){
+        .row_tokens = settings->row_tokens,
+        .max_segments = settings->format == LOADER_PADDED ? 1 : settings->max_segments,
+        .split = settings->format == LOADER_PACKED && settings->split,
+    };
+    loader->segments = memory_allocate(loader->rows.max_segments * (int64_t)sizeof *loader->segments);
     if (settings->once) {
+        struct blend walk = loader->blend;
         int64_t count = 0;
-        while (packer_next(&loader->packer, loader->segments) > 0)
+        while (packer_next(&loader->rows, &walk, loader->segments) > 0)
             count++;
         loader->steps_once = (count + settings->global_rows - 1) / settings->global_rows;
-        packer_seek(&loader->packer, (struct packer_position){0});
     }
 }
 
@@ -167,7 +156,8 @@ static void fill_row(struct loader *loader, struct batch *batch, int64_t row, in
         /* A window's last token has nothing to predict; a cut one has, the first token of the rest. */
         bool cut = segment->offset + segment->length < window_length(&segment->window);
         int32_t *tokens = loader->window_tokens;
-        read_window(loader->store, &segment->window, segment->offset, segment->length + cut, tokens);
+        read_window(loader->set.stores[segment->store], &segment->window, segment->offset, segment->length + cut,
+                    tokens);
         for (int64_t i = 0; i < segment->length; i++) {
             bool last = i == segment->length - 1 && !cut;
             int32_t label = last ? BATCH_IGNORED : loader->label_of[tokens[i + 1]];
@@ -188,14 +178,14 @@ static void make_step(struct loader *loader, struct slot *slot)
 {
     const struct loader_settings *settings = &loader->settings;
     for (int64_t m = 0; m < loader->micro_batches; m++)
-        batch_clear(&slot->batches[m], loader->store->tokenizer->pad);
+        batch_clear(&slot->batches[m], loader->tokenizer->pad);
     for (int64_t row = 0; row < settings->global_rows; row++) {
-        int64_t count = packer_next(&loader->packer, loader->segments);
+        int64_t count = packer_next(&loader->rows, &loader->blend, loader->segments);
         int64_t group = row / settings->micro_rows; /* m * data_ranks + r of the header's rule */
         if (group % loader->data_ranks == loader->data_rank)
             fill_row(loader, &slot->batches[group / loader->data_ranks], row % settings->micro_rows, count);
     }
-    slot->after = loader->packer.position;
+    slot->after = loader->blend.position;
 }
 
 static void *prefetch(void *self)
@@ -259,13 +249,13 @@ int loader_create(struct loader **out, const struct loader_settings *settings, s
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->changed, NULL);
     struct windows_layout layout = {settings->window, settings->overlap, settings->special == LOADER_SPECIAL_SEQUENCE};
-    int code = comm_agree(world, open_store(loader));
+    int code = comm_agree(world, check_settings(settings));
     if (code == ERROR_NONE)
-        code = comm_agree(world, compare_stores(loader, world));
-    if (code == ERROR_NONE)
-        code = windows_open(&loader->windows, loader->store, &layout, world);
-    if (code == ERROR_NONE)
-        code = comm_agree(world, check_windows(loader));
+        code = store_set_open(&loader->set, settings->stores, settings->weights, &layout, world);
+    if (code == ERROR_NONE) {
+        loader->tokenizer = loader->set.stores[0]->tokenizer;
+        code = comm_agree(world, check_stores(loader));
+    }
     if (code != ERROR_NONE) {
         loader_destroy(loader);
         *out = NULL;
@@ -275,6 +265,7 @@ int loader_create(struct loader **out, const struct loader_settings *settings, s
     loader->micro_batches = (groups + data_ranks - 1) / data_ranks;
     loader->window_tokens = memory_allocate((settings->row_tokens + 1) * (int64_t)sizeof(int32_t));
     make_label_table(loader);
+    make_blend(loader);
     make_packer(loader);
     make_slots(loader);
     start_thread(loader);
@@ -295,8 +286,7 @@ void loader_destroy(struct loader *loader)
     memory_free(loader->segments);
     memory_free(loader->window_tokens);
     memory_free(loader->label_of);
-    windows_close(loader->windows);
-    token_store_close(loader->store);
+    store_set_close(&loader->set);
     pthread_cond_destroy(&loader->changed);
     pthread_mutex_destroy(&loader->lock);
     memory_free(loader);
@@ -309,12 +299,18 @@ int64_t loader_micro_batches(const struct loader *loader)
 
 int64_t loader_windows(const struct loader *loader)
 {
-    return loader->windows->header.windows;
+    int64_t total = 0;
+    for (int d = 0; d < loader->set.list.count; d++)
+        total += loader->set.windows[d]->header.windows;
+    return total;
 }
 
 int64_t loader_window_tokens(const struct loader *loader)
 {
-    return loader->windows->header.tokens;
+    int64_t total = 0;
+    for (int d = 0; d < loader->set.list.count; d++)
+        total += loader->set.windows[d]->header.tokens;
+    return total;
 }
 
 int64_t loader_steps_once(const struct loader *loader)
@@ -360,17 +356,16 @@ const struct batch *loader_next(struct loader *loader)
     return slot->batches;
 }
 
-struct loader_position loader_position(const struct loader *loader)
+struct blend_position loader_position(const struct loader *loader)
 {
-    struct packer_position position = loader->position;
-    return (struct loader_position){position.epoch, position.window, position.offset};
+    return loader->position;
 }
 
-void loader_seek(struct loader *loader, const struct loader_position *position)
+void loader_seek(struct loader *loader, const struct blend_position *position)
 {
     stop_thread(loader);
-    loader->position = (struct packer_position){position->epoch, position->window, position->offset};
-    packer_seek(&loader->packer, loader->position);
+    blend_seek(&loader->blend, position);
+    loader->position = loader->blend.position;
     start_thread(loader);
 }
 
@@ -381,10 +376,15 @@ double loader_wait_seconds(const struct loader *loader)
 
 int64_t loader_vocabulary(const struct loader *loader)
 {
-    return loader->store->vocabulary;
+    return loader->tokenizer->vocabulary;
+}
+
+const char *loader_tokenizer(const struct loader *loader)
+{
+    return loader->tokenizer->name;
 }
 
 uint64_t loader_checksum(const struct loader *loader)
 {
-    return loader->store->checksum;
+    return store_set_checksum(&loader->set);
 }

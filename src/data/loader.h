@@ -1,7 +1,7 @@
-/* The loader: global batches of rows from a token store, the same on every rank count.
+/* The loader: global batches of rows from token stores, the same on every rank count.
  *
- * Stream: windows of the store (data/windows.h) in the order of a keyed permutation per epoch (data/shuffle.h), epoch
- * after epoch without a gap, cut into rows by the packer (data/packer.h). Row g of step s is a function of the deck
+ * Stream: windows of one store or of several by weight (data/blend.h), epoch after epoch without a gap, cut into rows
+ * by the packer (data/packer.h). Row g of step s is a function of the deck
  * and the seed alone. Of a global batch of G rows, rank r of `data_ranks`, with micro-batches of B rows, takes in
  * micro-batch m the rows (m * data_ranks + r) * B + i, i < B; rows from G on are empty. There are ceil(G / (data_ranks
  * * B)) micro-batches a step, the same number on every rank.
@@ -13,6 +13,7 @@
 
 #include "comm/comm.h"
 #include "data/batch.h"
+#include "data/blend.h"
 
 #include <stdbool.h>
 
@@ -20,7 +21,8 @@ enum loader_special { LOADER_SPECIAL_WINDOW, LOADER_SPECIAL_SEQUENCE };
 enum loader_format { LOADER_PACKED, LOADER_PADDED };
 
 struct loader_settings {
-    const char *store; /* path of a token store */
+    const char *stores;  /* path of a token store; with weights, of several, commas between (data/store_list.h) */
+    const char *weights; /* NULL: one store; else of each store, commas between, or "": in proportion to windows */
     uint64_t seed;
     int64_t row_tokens;   /* tokens per row */
     int64_t window;       /* tokens per window, specials included; <= row_tokens */
@@ -34,25 +36,19 @@ struct loader_settings {
     bool mask_degenerate; /* labels other than ACGTacgt are ignored */
     bool uppercase_labels;
     bool shuffle; /* false: store order (validation) */
-    bool once;    /* one pass: after the last window rows stay empty (validation) */
-};
-
-/* Where the stream stands between two steps; all that a restart needs. */
-struct loader_position {
-    int64_t epoch;
-    int64_t window; /* number in this epoch's permuted order of the next window to use */
-    int64_t offset; /* tokens of that window used already (a carried rest) */
+    bool once;    /* one pass over one store: behind the last window rows stay empty (validation) */
 };
 
 struct loader;
 
-/* Collective over `world` (rank 0 makes the window index's side file, then all map it) and over model_comm. data_rank
- * of data_ranks: this rank's place among the groups. Returns an enum error_code, agreed by all. */
+/* Collective over `world` (rank 0 makes the window indexes' side files, then all map them) and over model_comm.
+ * data_rank of data_ranks: this rank's place among the groups. Returns an enum error_code, agreed by all; ERROR_REQUEUE
+ * when a signal stopped it (data/windows.h). */
 int loader_create(struct loader **loader, const struct loader_settings *settings, struct comm *world,
                   struct comm *model_comm, int data_rank, int data_ranks);
 void loader_destroy(struct loader *loader);
 
-/* Micro-batches a step on every rank, and total windows of an epoch, tokens in all windows of an epoch. */
+/* Micro-batches a step on every rank; windows of all stores, each counted once, and tokens in them. */
 int64_t loader_micro_batches(const struct loader *loader);
 int64_t loader_windows(const struct loader *loader);
 int64_t loader_window_tokens(const struct loader *loader);
@@ -65,14 +61,15 @@ int64_t loader_steps_once(const struct loader *loader);
 const struct batch *loader_next(struct loader *loader);
 
 /* The position after the steps handed out so far; loader_seek makes the next loader_next continue from a position. */
-struct loader_position loader_position(const struct loader *loader);
-void loader_seek(struct loader *loader, const struct loader_position *position);
+struct blend_position loader_position(const struct loader *loader);
+void loader_seek(struct loader *loader, const struct blend_position *position);
 
 /* Seconds that loader_next has taken in all: waiting for the prefetch thread and for the reader of the group. */
 double loader_wait_seconds(const struct loader *loader);
 
-/* Vocabulary and content checksum of the store: a position is good for the same store alone. */
+/* Vocabulary, and content checksum of all stores (data/store_set.h): a position is good for the same stores alone. */
 int64_t loader_vocabulary(const struct loader *loader);
+const char *loader_tokenizer(const struct loader *loader); /* its name */
 uint64_t loader_checksum(const struct loader *loader);
 
 #endif

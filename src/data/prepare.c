@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "data/fasta.h"
+#include "data/record_reader.h"
 #include "data/source.h"
 #include "data/split.h"
 #include "data/spool.h"
@@ -144,23 +144,23 @@ static int append(struct prepare *prepare, const char *text, int64_t length)
 
 static int read_records(struct prepare *prepare, struct source *source)
 {
-    struct fasta *fasta = fasta_create(source);
-    struct fasta_piece piece = {.kind = FASTA_NAME};
-    int code = ERROR_NONE;
-    while (code == ERROR_NONE && piece.kind != FASTA_END) {
-        code = fasta_next(fasta, &piece);
+    struct record_reader *reader;
+    struct record_piece piece = {.kind = RECORD_NAME};
+    int code = record_reader_create(&reader, source, prepare->settings->field);
+    while (code == ERROR_NONE && piece.kind != RECORD_END) {
+        code = record_reader_next(reader, &piece);
         if (code != ERROR_NONE)
             break;
-        if (piece.kind == FASTA_SEQUENCE) {
+        if (piece.kind == RECORD_SEQUENCE) {
             code = append(prepare, piece.text, piece.length);
             continue;
         }
         code = end_record(prepare);
-        if (piece.kind == FASTA_NAME)
+        if (piece.kind == RECORD_NAME)
             prepare->name = memory_format("%.*s", (int)piece.length, piece.text);
         show_progress(&prepare->progress, prepare->progress.before + source_raw_bytes(source));
     }
-    fasta_destroy(fasta);
+    record_reader_destroy(reader);
     return code;
 }
 

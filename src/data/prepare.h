@@ -1,5 +1,5 @@
-/* cistron prepare: FASTA files into one token store, or into one store for each part of a split. Streaming: memory
- * does not grow with the input. Needs no MPI. */
+/* cistron prepare: FASTA files and JSON lines into one token store, or into one store for each part of a split.
+ * Streaming: memory does not grow with the input. Needs no MPI. */
 #ifndef DATA_PREPARE_H
 #define DATA_PREPARE_H
 
@@ -10,14 +10,16 @@ struct prepare_settings {
     const char *output;        /* OUT.h5; with a split OUT.<part>.h5 for each part */
     const char *split;         /* "train:0.95,valid:0.05" or NULL */
     uint64_t seed;             /* of the split; 42 unless the user says otherwise */
+    const char *field;         /* of JSON lines, that holds a record's sequence */
     const char *const *inputs; /* [input_count] files; "-" is standard input */
     int64_t input_count;
 };
 
 /* Runs it: progress on standard error when that is a terminal, counts and checksums on standard output at the end.
- * A record's name is its header's first word; a piece cut from it is named name:first-last (bases from 1). Outputs
- * appear when all of them are complete, replacing older ones atomically; a failed or interrupted run leaves nothing.
- * User errors: all of fasta.h, source.h and split.h, an output that is also an input, no sequence at all. */
+ * A record's name is what its format gives (data/fasta.h, data/jsonl.h); a piece cut from it is named name:first-last
+ * (bases from 1). Outputs appear when all of them are complete, replacing older ones atomically; a failed or
+ * interrupted run leaves nothing. User errors: all of fasta.h, jsonl.h, source.h and split.h, an output that is also an
+ * input, no sequence at all. */
 int prepare_run(const struct prepare_settings *settings);
 
 #endif

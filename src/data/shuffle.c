@@ -1,7 +1,7 @@
 #include "data/shuffle.h"
 #include "base/random.h"
 
-struct shuffle shuffle_create(int64_t count, uint64_t seed, int64_t epoch)
+struct shuffle shuffle_create(int64_t count, uint64_t seed, int64_t stream)
 {
     struct shuffle shuffle = {.count = (uint64_t)count};
     int bits = 0;
@@ -9,7 +9,7 @@ struct shuffle shuffle_create(int64_t count, uint64_t seed, int64_t epoch)
         bits++;
     shuffle.left_bits = bits / 2;
     shuffle.right_bits = bits - bits / 2;
-    struct random_key key = {seed, RANDOM_SHUFFLE, (uint64_t)epoch};
+    struct random_key key = {seed, RANDOM_SHUFFLE, (uint64_t)stream};
     for (int i = 0; i < SHUFFLE_ROUNDS; i++)
         shuffle.keys[i] = random_bits(&key, (uint64_t)i);
     return shuffle;

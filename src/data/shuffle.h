@@ -14,8 +14,9 @@ struct shuffle {
     uint64_t keys[SHUFFLE_ROUNDS];
 };
 
-/* The permutation of (seed, RANDOM_SHUFFLE, epoch); count >= 1. */
-struct shuffle shuffle_create(int64_t count, uint64_t seed, int64_t epoch);
+/* The permutation of (seed, RANDOM_SHUFFLE, stream), the stream being an epoch or what tells more apart; count >= 1.
+ */
+struct shuffle shuffle_create(int64_t count, uint64_t seed, int64_t stream);
 /* Where place i of the permuted order points. 0 <= i < count. */
 int64_t shuffle_at(const struct shuffle *shuffle, int64_t i);
 

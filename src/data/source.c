@@ -13,7 +13,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { RAW_BYTES = 1 << 18, ZSTD_WINDOW_LOG = 31 /* what `zstd --long=31` writes */ };
+enum { RAW_BYTES = 1 << 18, HEAD_BYTES = 1 << 12, ZSTD_WINDOW_LOG = 31 /* what `zstd --long=31` writes */ };
 
 enum source_kind { SOURCE_PLAIN, SOURCE_GZIP, SOURCE_ZSTD };
 
@@ -27,7 +27,9 @@ struct source {
     XXH3_state_t *hash;
     z_stream inflater;
     ZSTD_DCtx *zstd;
-    bool inside; /* in the middle of a gzip member or a zstd frame */
+    bool inside;              /* in the middle of a gzip member or a zstd frame */
+    uint8_t head[HEAD_BYTES]; /* plain bytes looked at, of which head_begin .. head_end - 1 were not read yet */
+    int64_t head_begin, head_end;
 };
 
 /* Reads on until `wanted` raw bytes are at hand or the file ends. */
@@ -151,7 +153,8 @@ static int read_zstd(struct source *source, uint8_t *buffer, int64_t capacity, i
     return ERROR_NONE;
 }
 
-int source_read(struct source *source, void *buffer, int64_t capacity, int64_t *got)
+/* source_read behind the head. */
+static int read_plain(struct source *source, uint8_t *buffer, int64_t capacity, int64_t *got)
 {
     if (capacity > 1 << 30)
         capacity = 1 << 30; /* zlib counts in 32 bits */
@@ -177,6 +180,36 @@ int source_read(struct source *source, void *buffer, int64_t capacity, int64_t *
             return truncated(source);
     }
     return ERROR_NONE;
+}
+
+int source_read(struct source *source, void *buffer, int64_t capacity, int64_t *got)
+{
+    *got = source->head_end - source->head_begin;
+    if (*got == 0)
+        return read_plain(source, buffer, capacity, got);
+    if (*got > capacity)
+        *got = capacity;
+    memcpy(buffer, source->head + source->head_begin, (size_t)*got);
+    source->head_begin += *got;
+    return ERROR_NONE;
+}
+
+int source_peek(struct source *source, char *byte)
+{
+    int64_t at = 0, got;
+    *byte = '\0';
+    for (;;) {
+        while (at < source->head_end && memchr(" \t\r\n", source->head[at], 4) != NULL)
+            at++;
+        if (at < source->head_end)
+            *byte = (char)source->head[at];
+        if (at < source->head_end || at == HEAD_BYTES)
+            return ERROR_NONE;
+        int code = read_plain(source, source->head + at, HEAD_BYTES - at, &got);
+        if (code != ERROR_NONE || got == 0)
+            return code;
+        source->head_end += got;
+    }
 }
 
 int64_t source_raw_bytes(const struct source *source)

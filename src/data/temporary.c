@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_PATHS = 16, SIGNALS = 3 };
+enum { MAX_PATHS = 16, SIGNALS = 5 };
 
-static const int caught[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+static const int caught[SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 static struct sigaction before[SIGNALS];
 static char paths[MAX_PATHS][PATH_MAX];
 static volatile sig_atomic_t used[MAX_PATHS]; /* set after the path is whole: the handler may run at any time */

@@ -1,9 +1,9 @@
-/* Temporary files that must not outlive a run: unlinked when their owner says so and when SIGINT, SIGTERM or SIGHUP
- * ends the process. */
+/* Temporary files that must not outlive a run: unlinked when their owner says so and when SIGINT, SIGTERM, SIGHUP,
+ * SIGUSR1 or SIGUSR2 ends the process. */
 #ifndef DATA_TEMPORARY_H
 #define DATA_TEMPORARY_H
 
-/* From now on the three signals remove the registered files, then end the process as they always do. */
+/* From now on those signals remove the registered files, then end the process as they always do. */
 void temporary_catch_signals(void);
 /* Back to the handlers from before temporary_catch_signals. */
 void temporary_release_signals(void);

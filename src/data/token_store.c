@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,6 +24,15 @@ static int not_a_store(const char *path, const char *what)
     return error_user("%s: is not a token store of this program (%s); make one with cistron prepare", path, what);
 }
 
+/* Reading an attribute fills as many elements as the file says that it has. */
+static bool is_scalar(hid_t attribute)
+{
+    hid_t space = H5Aget_space(attribute);
+    bool scalar = H5Sget_simple_extent_npoints(space) == 1;
+    H5Sclose(space);
+    return scalar;
+}
+
 /* A scalar integer attribute of the root, -1 when it is absent. */
 static int64_t read_integer(hid_t file, const char *name, hid_t type)
 {
@@ -30,7 +40,7 @@ static int64_t read_integer(hid_t file, const char *name, hid_t type)
     if (H5Aexists(file, name) > 0) {
         hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
         if (attribute >= 0) {
-            if (H5Aread(attribute, type, &value) < 0)
+            if (!is_scalar(attribute) || H5Aread(attribute, type, &value) < 0)
                 value = -1;
             H5Aclose(attribute);
         }
@@ -44,7 +54,8 @@ static int read_tokenizer(hid_t file, struct token_store *store)
     if (H5Aexists(file, "tokenizer") > 0) {
         hid_t attribute = H5Aopen(file, "tokenizer", H5P_DEFAULT);
         hid_t type = H5Aget_type(attribute);
-        if (H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 && H5Tget_size(type) < sizeof name)
+        if (is_scalar(attribute) && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
+            H5Tget_size(type) < sizeof name)
             H5Aread(attribute, type, name);
         H5Tclose(type);
         H5Aclose(attribute);
@@ -71,7 +82,7 @@ static int locate(hid_t file, struct token_store *store, const char *name, hid_t
     int shaped = H5Sget_simple_extent_ndims(space) == 1 && H5Tequal(stored, type) > 0 &&
                  H5Pget_layout(layout) == H5D_CONTIGUOUS && H5Pget_external_count(layout) == 0;
     *count = shaped ? (int64_t)H5Sget_simple_extent_npoints(space) : 0;
-    int64_t bytes = *count * (int64_t)H5Tget_size(stored);
+    int64_t width = (int64_t)H5Tget_size(stored);
     haddr_t where = H5Dget_offset(dataset);
     H5Pclose(layout);
     H5Tclose(stored);
@@ -80,11 +91,11 @@ static int locate(hid_t file, struct token_store *store, const char *name, hid_t
     if (!shaped)
         return not_a_store(store->path, "a dataset has another type or layout");
     *data = NULL;
-    if (bytes == 0)
+    if (*count == 0)
         return ERROR_NONE;
-    if (where == HADDR_UNDEF || (int64_t)where + bytes > store->map_bytes)
-        return error_user("%s: is truncated: %s should end at byte %lld of a file of %lld", store->path, name,
-                          (long long)where + (long long)bytes, (long long)store->map_bytes);
+    if (*count < 0 || *count > store->map_bytes / width || where > (haddr_t)(store->map_bytes - *count * width))
+        return error_user("%s: is truncated: %s should end beyond the file's %lld bytes", store->path, name,
+                          (long long)store->map_bytes);
     *data = (const unsigned char *)store->map + where;
     return ERROR_NONE;
 }

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -68,7 +69,17 @@ static struct windows_header header_of(const struct token_store *store, const st
 /* Receives `count` entries of first[], in order. */
 typedef int (*receiver)(void *self, const uint64_t *entries, int64_t count);
 
-/* Scans the store's offsets, hands all entries of first[] on and fills in the header's totals. */
+static int stopped(const struct token_store *store)
+{
+    char *message =
+        memory_format("%s: a signal came while its windows were counted; nothing is lost, start again", store->path);
+    int code = error_restate(ERROR_REQUEUE, message);
+    free(message);
+    return code;
+}
+
+/* Scans the store's offsets, hands all entries of first[] on and fills in the header's totals. Billions of sequences
+ * take minutes, so it looks out for a signal. */
 static int scan(const struct token_store *store, const struct windows_layout *layout, struct windows_header *header,
                 receiver receive, void *self)
 {
@@ -88,6 +99,8 @@ static int scan(const struct token_store *store, const struct windows_layout *la
         entries[used++] = (uint64_t)header->windows;
         if (used == BUFFER_ENTRIES || i == store->sequences) {
             code = receive(self, entries, used);
+            if (code == ERROR_NONE && i < store->sequences && signals_stopping())
+                code = stopped(store);
             used = 0;
         }
     }
@@ -137,7 +150,7 @@ static int make_side_file(const struct token_store *store, const struct windows_
     if (!*made)
         unlink(temporary);
     free(temporary);
-    return code == ERROR_USER ? code : ERROR_NONE;
+    return code == ERROR_ENVIRONMENT ? ERROR_NONE : code;
 }
 
 /* Maps the side file if it is there, whole, and of this store. */

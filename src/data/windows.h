@@ -53,7 +53,7 @@ int64_t windows_tokens(const struct windows_layout *layout, int64_t length);
 /* Collective over world: rank 0 makes the side file where there is none that fits, then all map it; where the folder
  * cannot be written each rank makes a private table, with a warning. Borrows the store. The same code on all ranks;
  * user errors: an overlap that leaves no progress (data.overlap), a window too small, offsets that are not
- * monotone. */
+ * monotone. ERROR_REQUEUE: a signal came while they were counted (base/signals.h); nothing is left behind. */
 int windows_open(struct windows **windows, const struct token_store *store, const struct windows_layout *layout,
                  struct comm *world);
 void windows_close(struct windows *windows);

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { DECK_STRING = 1024, DECK_MAXIMUM_KEYS = 128, DECK_MAXIMUM_THREADS = 1024 };
+enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 128, DECK_MAXIMUM_THREADS = 1024 };
 
 /* Choices, in the order of their names in the table. */
 enum deck_tied { DECK_TIED_PRESET, DECK_TIED_YES, DECK_TIED_NO };

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,23 +129,35 @@ static int check_end(const char *path, const char *text, int64_t length, const c
     return ERROR_NONE;
 }
 
+/* A number and the character that must follow it. */
+static bool take(const char **text, int base, char ending, int64_t *value)
+{
+    char *stop;
+    errno = 0;
+    *value = (int64_t)strtoull(*text, &stop, base);
+    bool good = stop != *text && *stop == ending && errno == 0;
+    *text = stop + good;
+    return good;
+}
+
 static int parse(struct block_list *list, const char *path, const char *text, int64_t length, int64_t *bytes)
 {
+    static const char head[] = "cistron-blocks 1 ";
     const char *last;
-    int used = 0;
     int code = check_end(path, text, length, &last);
     if (code != ERROR_NONE)
         return code;
-    if (sscanf(text, "cistron-blocks 1 %" SCNd64 "\n%n", bytes, &used) != 1)
+    const char *line = text + sizeof head - 1;
+    if (strncmp(text, head, sizeof head - 1) != 0 || !take(&line, 10, '\n', bytes))
         return error_user("%s: is no side file that this program knows", path);
     int64_t covered = 0;
-    for (const char *line = text + used; line < last; line = strchr(line, '\n') + 1) {
-        struct block block;
-        if (sscanf(line, "%" SCNd64 " %" SCNd64 " %" SCNx64, &block.offset, &block.length, &block.hash) != 3 ||
-            block.offset != covered || block.length <= 0)
+    while (line < last) {
+        int64_t offset, hash;
+        if (!take(&line, 10, ' ', &offset) || !take(&line, 10, ' ', &length) || !take(&line, 16, '\n', &hash) ||
+            offset != covered || length <= 0 || length > *bytes - covered)
             return damaged(path, "its blocks do not follow one another");
-        covered += block.length;
-        block_list_add(list, block.offset, block.length, block.hash);
+        covered += length;
+        block_list_add(list, offset, length, (uint64_t)hash);
     }
     if (covered != *bytes)
         return damaged(path, "its blocks do not cover the file");

@@ -1,9 +1,11 @@
 /* Checkpoints: one HDF5 file with every tensor in its global, unpadded shape, so that it can be read on any number of
  * ranks and by any HDF5 program.
  *   /                attribute cistron_checkpoint: version of this format
- *   /meta            attributes deck, version (texts), step, tokens, seed, ranks
- *   /data            attributes epoch, window, offset: where the data stands (data/loader.h); store: the training
- *                    store's checksum, as a signed number
+ *   /meta            attributes deck, version, tokenizer (texts), step, tokens, seed, ranks, vocabulary,
+ *                    validation_step, best_step, best_loss
+ *   /data            attributes epoch, window, offset: where the data stands (data/blend.h), epoch and window being
+ *                    numbers for one store, arrays with an entry for each store for several; store: the checksum of
+ *                    the training stores (data/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
  * and beside it a side file "<path>.xxh3" with hashes over all of it (io/block.h).
@@ -24,7 +26,7 @@
 
 struct engine;
 
-enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_VERSION_BYTES = 64 };
+enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_VERSION_BYTES = 64, CHECKPOINT_TOKENIZER_BYTES = 64 };
 
 struct checkpoint_meta {
     char *deck_text;                        /* the effective deck */
@@ -33,8 +35,13 @@ struct checkpoint_meta {
     int64_t tokens;                         /* seen in training so far */
     int64_t seed;
     int64_t ranks; /* that wrote it, for information; checkpoint_write sets it */
-    struct loader_position position;
-    uint64_t store; /* checksum of the token store trained on */
+    struct blend_position position;
+    uint64_t store; /* checksum of the token stores trained on */
+    char tokenizer[CHECKPOINT_TOKENIZER_BYTES];
+    int64_t vocabulary;      /* rows of the embedding; 0 in files of version 0.1 */
+    int64_t validation_step; /* of the last validation; 0 = none */
+    int64_t best_step;       /* of the lowest validation loss so far, best_loss; 0 = none */
+    double best_loss;        /* nats per label */
 };
 
 /* Frees what checkpoint_read_meta allocated. */
@@ -73,9 +80,15 @@ int checkpoint_find(struct comm *world, const char *where, char **path);
  * ERROR_ENVIRONMENT: the folder cannot be read. */
 int checkpoint_newest(const char *folder, char **path);
 
-/* Removes all but the newest `keep` step files that have a side file, what earlier kills left (step_*.tmp) and side
- * files without a checkpoint. Files without a side file that are newer stay. Collective. ERROR_ENVIRONMENT. */
-int checkpoint_prune(struct comm *world, const char *folder, int64_t keep);
+/* Which step files stay: the newest `keep` that have a side file, and those without one that are newer; multiples of
+ * keep_every (0 = none); best_step (0 = none). */
+struct checkpoint_rule {
+    int64_t keep, keep_every, best_step;
+};
+
+/* Removes all other step files, what earlier kills left (step_*.tmp) and side files without a checkpoint. Collective.
+ * ERROR_ENVIRONMENT. */
+int checkpoint_prune(struct comm *world, const char *folder, const struct checkpoint_rule *rule);
 
 /* A number for the state of the model (weights, moments), the same on every partition over ranks: the sum over elements
  * of a hash of (tensor, global index, bits). Padding does not count. Collective over data, as in checkpoint_write. */

@@ -164,15 +164,16 @@ static int remove_step(const char *folder, int64_t step)
     return code;
 }
 
-static int remove_old(const char *folder, int64_t keep)
+static int remove_old(const char *folder, const struct checkpoint_rule *rule)
 {
     int64_t *steps, count, kept = 0;
     int code = list_steps(folder, "", &steps, &count);
     for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
         char *path = checkpoint_path(folder, steps[i]), *side = block_side_path(path);
-        if (kept == keep)
+        bool exempt = steps[i] == rule->best_step || (rule->keep_every > 0 && steps[i] % rule->keep_every == 0);
+        if (kept == rule->keep && !exempt)
             code = remove_step(folder, steps[i]);
-        else if (access(side, F_OK) == 0)
+        else if (kept < rule->keep && access(side, F_OK) == 0)
             kept++;
         free(path);
         free(side);
@@ -201,11 +202,11 @@ static int remove_leavings(const char *folder)
     return code;
 }
 
-int checkpoint_prune(struct comm *world, const char *folder, int64_t keep)
+int checkpoint_prune(struct comm *world, const char *folder, const struct checkpoint_rule *rule)
 {
     int code = ERROR_NONE;
     if (world->rank == 0) {
-        code = remove_old(folder, keep);
+        code = remove_old(folder, rule);
         if (code == ERROR_NONE)
             code = remove_leavings(folder);
     }

@@ -50,20 +50,31 @@ static bool write_group(hid_t file, const char *name, const struct attribute *at
     return H5Gclose(group) >= 0 && good;
 }
 
+static bool write_position(hid_t file, const struct checkpoint_meta *meta)
+{
+    const struct blend_position *position = &meta->position;
+    const struct attribute numbers[] = {{"offset", position->offset}, {"store", (int64_t)meta->store}};
+    hid_t group = write_group(file, "data", numbers, 2) ? H5Gopen2(file, "data", H5P_DEFAULT) : -1;
+    if (group < 0)
+        return false;
+    bool good = hdf5_write_integers(group, "epoch", position->epoch, position->stores) &&
+                hdf5_write_integers(group, "window", position->window, position->stores);
+    return H5Gclose(group) >= 0 && good;
+}
+
 static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
 {
     const struct attribute numbers[] = {
-        {"step", meta->step}, {"tokens", meta->tokens}, {"seed", meta->seed}, {"ranks", meta->ranks}};
-    const struct attribute position[] = {{"epoch", meta->position.epoch},
-                                         {"window", meta->position.window},
-                                         {"offset", meta->position.offset},
-                                         {"store", (int64_t)meta->store}};
+        {"step", meta->step},          {"tokens", meta->tokens},         {"seed", meta->seed},
+        {"ranks", meta->ranks},        {"vocabulary", meta->vocabulary}, {"validation_step", meta->validation_step},
+        {"best_step", meta->best_step}};
     bool good = hdf5_write_integer(file, "cistron_checkpoint", CHECKPOINT_FORMAT) &&
-                write_group(file, "meta", numbers, 4) && write_group(file, "data", position, 4);
+                write_group(file, "meta", numbers, sizeof numbers / sizeof numbers[0]) && write_position(file, meta);
     hid_t group = good ? H5Gopen2(file, "meta", H5P_DEFAULT) : -1;
     if (group < 0)
         return false;
-    good = hdf5_write_text(group, "deck", meta->deck_text) && hdf5_write_text(group, "version", meta->version);
+    good = hdf5_write_text(group, "deck", meta->deck_text) && hdf5_write_text(group, "version", meta->version) &&
+           hdf5_write_text(group, "tokenizer", meta->tokenizer) && hdf5_write_real(group, "best_loss", meta->best_loss);
     return H5Gclose(group) >= 0 && good;
 }
 
@@ -220,20 +231,47 @@ static bool read_numbers(hid_t file, const char *name, const char *const names[]
     return good;
 }
 
-static bool read_meta(hid_t file, struct checkpoint_meta *meta)
+/* What files of version 0.1 lack: it knew one tokenizer. */
+static void read_later_meta(hid_t group, struct checkpoint_meta *meta)
 {
-    static const char *const meta_names[] = {"step", "tokens", "seed", "ranks"};
-    static const char *const data_names[] = {"epoch", "window", "offset", "store"};
-    int64_t *const meta_values[] = {&meta->step, &meta->tokens, &meta->seed, &meta->ranks};
-    int64_t store = 0;
-    int64_t *const data_values[] = {&meta->position.epoch, &meta->position.window, &meta->position.offset, &store};
-    if (!read_numbers(file, "meta", meta_names, meta_values, 4) ||
-        !read_numbers(file, "data", data_names, data_values, 4))
+    char *tokenizer = hdf5_read_text(group, "tokenizer");
+    snprintf(meta->tokenizer, sizeof meta->tokenizer, "%s", tokenizer != NULL ? tokenizer : "nucleotide");
+    free(tokenizer);
+    hdf5_read_integer(group, "vocabulary", &meta->vocabulary);
+    hdf5_read_integer(group, "validation_step", &meta->validation_step);
+    hdf5_read_integer(group, "best_step", &meta->best_step);
+    hdf5_read_real(group, "best_loss", &meta->best_loss);
+}
+
+/* Files of other programs may hold anything: numbers that no stream can be at are refused. */
+static bool read_position(hid_t file, struct checkpoint_meta *meta)
+{
+    static const char *const names[] = {"offset", "store"};
+    struct blend_position *position = &meta->position;
+    int64_t store = 0, *const values[] = {&position->offset, &store};
+    if (!read_numbers(file, "data", names, values, 2))
         return false;
     meta->store = (uint64_t)store;
+    hid_t group = H5Gopen2(file, "data", H5P_DEFAULT);
+    position->stores = hdf5_read_integers(group, "epoch", position->epoch, BLEND_STORES);
+    bool good = position->stores > 0 && position->offset >= 0 &&
+                hdf5_read_integers(group, "window", position->window, BLEND_STORES) == position->stores;
+    H5Gclose(group);
+    for (int64_t d = 0; d < position->stores && good; d++)
+        good = position->epoch[d] >= 0 && position->window[d] >= 0;
+    return good;
+}
+
+static bool read_meta(hid_t file, struct checkpoint_meta *meta)
+{
+    static const char *const names[] = {"step", "tokens", "seed", "ranks"};
+    int64_t *const values[] = {&meta->step, &meta->tokens, &meta->seed, &meta->ranks};
+    if (!read_numbers(file, "meta", names, values, 4) || !read_position(file, meta))
+        return false;
     hid_t group = H5Gopen2(file, "meta", H5P_DEFAULT);
     char *version = hdf5_read_text(group, "version");
     meta->deck_text = hdf5_read_text(group, "deck");
+    read_later_meta(group, meta);
     H5Gclose(group);
     bool good = version != NULL && meta->deck_text != NULL;
     if (good)
@@ -251,7 +289,7 @@ int checkpoint_load_meta(const char *path, struct checkpoint_meta *meta)
     int code = checkpoint_open(&file, path);
     if (code == ERROR_NONE) {
         if (!read_meta(file, meta)) {
-            code = error_user("%s: is no whole checkpoint: an attribute of /meta or /data is missing", path);
+            code = error_user("%s: is no whole checkpoint: an attribute of /meta or /data is missing or wrong", path);
             checkpoint_meta_destroy(meta);
         }
         H5Fclose(file);

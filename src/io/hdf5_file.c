@@ -37,16 +37,33 @@ static hid_t open_attribute(hid_t object, const char *name)
     return H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
 }
 
-bool hdf5_read_integer(hid_t object, const char *name, int64_t *value)
+static int64_t read_numbers(hid_t object, const char *name, hid_t type, void *values, int64_t room)
 {
     hid_t attribute = open_attribute(object, name);
     if (attribute < 0)
-        return false;
+        return 0;
     hid_t space = H5Aget_space(attribute);
-    bool good = H5Sget_simple_extent_npoints(space) == 1 && H5Aread(attribute, H5T_NATIVE_INT64, value) >= 0;
+    int64_t count = (int64_t)H5Sget_simple_extent_npoints(space);
+    if (count > room || H5Aread(attribute, type, values) < 0)
+        count = 0;
     H5Sclose(space);
     H5Aclose(attribute);
-    return good;
+    return count;
+}
+
+int64_t hdf5_read_integers(hid_t object, const char *name, int64_t *values, int64_t room)
+{
+    return read_numbers(object, name, H5T_NATIVE_INT64, values, room);
+}
+
+bool hdf5_read_integer(hid_t object, const char *name, int64_t *value)
+{
+    return hdf5_read_integers(object, name, value, 1) == 1;
+}
+
+bool hdf5_read_real(hid_t object, const char *name, double *value)
+{
+    return read_numbers(object, name, H5T_NATIVE_DOUBLE, value, 1) == 1;
 }
 
 /* Strings of an attribute or a dataset: `read` fills memory in the file's own type. */
@@ -106,20 +123,32 @@ char **hdf5_read_strings(hid_t dataset, int64_t *count)
     return strings;
 }
 
-static bool write_attribute(hid_t object, const char *name, hid_t type, const void *value)
+/* count 1 is a scalar. */
+static bool write_attribute(hid_t object, const char *name, hid_t type, int64_t count, const void *values)
 {
-    hid_t space = H5Screate(H5S_SCALAR);
+    const hsize_t length = (hsize_t)count;
+    hid_t space = count == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &length, NULL);
     hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    bool good = attribute >= 0 && H5Awrite(attribute, type, value) >= 0;
+    bool good = attribute >= 0 && H5Awrite(attribute, type, values) >= 0;
     if (attribute >= 0)
         good = H5Aclose(attribute) >= 0 && good;
     H5Sclose(space);
     return good;
 }
 
+bool hdf5_write_integers(hid_t object, const char *name, const int64_t *values, int64_t count)
+{
+    return write_attribute(object, name, H5T_NATIVE_INT64, count, values);
+}
+
 bool hdf5_write_integer(hid_t object, const char *name, int64_t value)
 {
-    return write_attribute(object, name, H5T_NATIVE_INT64, &value);
+    return hdf5_write_integers(object, name, &value, 1);
+}
+
+bool hdf5_write_real(hid_t object, const char *name, double value)
+{
+    return write_attribute(object, name, H5T_NATIVE_DOUBLE, 1, &value);
 }
 
 bool hdf5_write_text(hid_t object, const char *name, const char *text)
@@ -127,7 +156,7 @@ bool hdf5_write_text(hid_t object, const char *name, const char *text)
     hid_t type = H5Tcopy(H5T_C_S1);
     H5Tset_size(type, strlen(text) + 1);
     H5Tset_cset(type, H5T_CSET_UTF8);
-    bool good = write_attribute(object, name, type, text);
+    bool good = write_attribute(object, name, type, 1, text);
     H5Tclose(type);
     return good;
 }

@@ -128,9 +128,11 @@ static int print_checkpoint(hid_t file, const char *path)
     printf("  tokens      %" PRId64 " seen in training\n", meta.tokens);
     printf("  seed        %" PRId64 "\n", meta.seed);
     printf("  written by  cistron %s on %" PRId64 " ranks\n", meta.version, meta.ranks);
-    printf("  data        epoch %" PRId64 ", window %" PRId64 ", offset %" PRId64
-           " of the store with checksum %016" PRIx64 "\n",
-           meta.position.epoch, meta.position.window, meta.position.offset, meta.store);
+    printf("  data        offset %" PRId64 " of the next window, stores with checksum %016" PRIx64 "\n",
+           meta.position.offset, meta.store);
+    for (int64_t d = 0; d < meta.position.stores; d++)
+        printf("    store %-3" PRId64 " epoch %" PRId64 ", window %" PRId64 "\n", d, meta.position.epoch[d],
+               meta.position.window[d]);
     for (int kind = 0; kind < (has_moments ? PIECE_KINDS : PIECE_M); kind++)
         print_group(file, checkpoint_groups[kind], kind == PIECE_WEIGHT); /* moments have the same shapes */
     print_deck(meta.deck_text);

@@ -158,8 +158,7 @@ static void run_backwards(struct planner *p, enum gradient_set gradients, struct
 
 static int64_t tensor_bytes(const struct planner *p, const struct unit *unit, int id)
 {
-    const struct unit_tensor *t = &unit->tensors[id];
-    int64_t bytes = t->rows * t->cols * dtype_size(context_dtype(&p->context, t->role));
+    int64_t bytes = unit_tensor_elements(unit, id) * dtype_size(context_dtype(&p->context, unit->tensors[id].role));
     return (bytes + LIFETIME_ALIGNMENT - 1) / LIFETIME_ALIGNMENT * LIFETIME_ALIGNMENT;
 }
 
@@ -328,6 +327,13 @@ static int64_t lay_out_transient(struct planner *p, enum pass pass)
     return arena.bytes;
 }
 
+static bool is_used(enum memory_use use, enum pass pass)
+{
+    if (use == MEMORY_TRAIN)
+        return pass != PASS_GENERATE;
+    return pass == (use == MEMORY_EVALUATE ? PASS_EVALUATE : PASS_GENERATE);
+}
+
 void memory_create(struct memory *memory, struct model *model, const struct memory_settings *settings,
                    const struct context *context, struct budget *budget)
 {
@@ -338,8 +344,11 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
 
     struct planner planner;
     start_planner(&planner, memory, settings, context, budget->executor);
-    choose_kept(&planner);
+    if (settings->use == MEMORY_TRAIN)
+        choose_kept(&planner);
     for (int pass = 0; pass < PASS_COUNT; pass++) {
+        if (!is_used(settings->use, (enum pass)pass))
+            continue;
         int64_t bytes = lay_out_transient(&planner, (enum pass)pass);
         if (bytes > memory->transient_bytes)
             memory->transient_bytes = bytes;

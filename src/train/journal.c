@@ -13,17 +13,25 @@
 #include <string.h>
 #include <unistd.h>
 
+static bool stays(const json_t *line, int64_t step, bool validates)
+{
+    const char *event = json_string_value(json_object_get(line, "event"));
+    int64_t own = json_integer_value(json_object_get(line, "step"));
+    bool again = validates && own == step && event != NULL && strcmp(event, "validation") == 0;
+    return own <= step && !again;
+}
+
 /* Copies the lines that stay. Returns how many damaged ones did not. */
-static int64_t copy_lines(FILE *from, FILE *to, int64_t step)
+static int64_t copy_lines(FILE *from, FILE *to, int64_t step, bool validates)
 {
     char *line = NULL;
     size_t capacity = 0;
     int64_t damaged = 0;
     for (ssize_t length; (length = getline(&line, &capacity, from)) > 0 && line[length - 1] == '\n';) {
-        json_t *object = json_loadb(line, (size_t)length, 0, NULL), *value = json_object_get(object, "step");
-        if (!json_is_integer(value))
+        json_t *object = json_loadb(line, (size_t)length, 0, NULL);
+        if (!json_is_integer(json_object_get(object, "step")))
             damaged++;
-        else if (json_integer_value(value) <= step)
+        else if (stays(object, step, validates))
             fwrite(line, 1, (size_t)length, to);
         json_decref(object);
     }
@@ -31,7 +39,7 @@ static int64_t copy_lines(FILE *from, FILE *to, int64_t step)
     return damaged;
 }
 
-static int drop_later_lines(const char *path, int64_t step)
+static int drop_later_lines(const char *path, int64_t step, bool validates)
 {
     FILE *old = fopen(path, "r");
     if (old == NULL)
@@ -40,7 +48,7 @@ static int drop_later_lines(const char *path, int64_t step)
     FILE *kept = fopen(kept_path, "w");
     int code = kept == NULL ? error_environment("%s: cannot write it: %s", kept_path, strerror(errno)) : ERROR_NONE;
     if (code == ERROR_NONE) {
-        int64_t damaged = copy_lines(old, kept, step);
+        int64_t damaged = copy_lines(old, kept, step, validates);
         if (damaged > 0)
             log_warn("%s: %lld damaged lines are left out from here on; was the disk full, or was the file edited?",
                      path, (long long)damaged);
@@ -62,10 +70,10 @@ static int drop_later_lines(const char *path, int64_t step)
     return code;
 }
 
-int journal_open(struct journal *journal, const char *path, int64_t step)
+int journal_open(struct journal *journal, const char *path, int64_t step, bool validates)
 {
     *journal = (struct journal){NULL};
-    int code = drop_later_lines(path, step);
+    int code = drop_later_lines(path, step, validates);
     if (code != ERROR_NONE)
         return code;
     journal->file = fopen(path, "a");

@@ -12,9 +12,10 @@ struct journal {
     bool follow; /* the next member or object follows another one */
 };
 
-/* Opens `path` for appending. Lines of steps after `step`, which a killed program left, are dropped first, and so are
- * damaged lines, with a warning, but for a half-written last one. Local. ERROR_ENVIRONMENT. */
-int journal_open(struct journal *journal, const char *path, int64_t step);
+/* Opens `path` for appending. First it drops the lines of steps after `step`, which a killed program left, its
+ * validation of `step` where that is made again (`validates`), and damaged lines, with a warning unless it is a
+ * half-written last one. Local. ERROR_ENVIRONMENT. */
+int journal_open(struct journal *journal, const char *path, int64_t step, bool validates);
 /* Warns if any line could not be written. */
 void journal_close(struct journal *journal);
 

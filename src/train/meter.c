@@ -72,10 +72,10 @@ static int open_files(struct meter *meter)
 {
     const struct meter_settings *s = &meter->settings;
     char *lines = memory_format("%s/log.jsonl", s->folder), *events = memory_format("%s/tensorboard", s->folder);
-    int code = journal_open(&meter->journal, lines, s->step);
+    int code = journal_open(&meter->journal, lines, s->step, s->validates);
     if (code == ERROR_NONE)
         code = tensorboard_cut(events, s->step); /* also when none is written now: one may be later */
-    if (code == ERROR_NONE && s->step < s->steps_total) {
+    if (code == ERROR_NONE && (s->step < s->steps_total || s->validates)) {
         write_start(meter);
         if (s->tensorboard)
             code = tensorboard_open(&meter->board, events, s->step);
@@ -90,7 +90,10 @@ int meter_open(struct meter *meter, struct comm *world, const struct meter_setti
     *meter = (struct meter){.world = world, .settings = *settings, .step = settings->step};
     int code = world->rank == 0 ? open_files(meter) : ERROR_NONE;
     meter->started = meter->marked = clock_seconds();
-    return comm_agree(world, code);
+    code = comm_agree(world, code);
+    if (code != ERROR_NONE)
+        meter_close(meter);
+    return code;
 }
 
 void meter_close(struct meter *meter)
@@ -222,7 +225,7 @@ void meter_step(struct meter *meter, const struct meter_row *row)
     for (int64_t i = 0; i < meter->step_count; i++)
         sums.seconds += meter->step_seconds[i];
     int64_t tokens = comm_sum_i64(meter->world, meter->tokens);
-    sums.loss = meter->labels > 0 ? meter->loss_sum / meter->labels : 0;
+    sums.loss = meter->labels > 0 ? meter->loss_sum / meter->labels : row->loss;
     sums.rate = sums.seconds > 0 ? (double)tokens / sums.seconds : 0;
     for (int c = 0; c < FLOPS_CONVENTIONS && meter->settings.peak > 0; c++)
         sums.utilisation[c] = sums.rate * meter->settings.flops_per_token[c] / meter->settings.peak;

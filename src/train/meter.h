@@ -14,6 +14,7 @@ enum meter_timer { METER_STEP, METER_DATA, METER_VALIDATION, METER_CHECKPOINT, M
 struct meter_settings {
     const char *folder;                        /* of the run: holds log.jsonl, tensorboard/; borrowed */
     int64_t step, steps_total;                 /* done when this program began, and of the whole run */
+    bool validates;                            /* a validation of `step` is still to be made */
     bool tensorboard;                          /* write event files */
     double peak;                               /* FLOP/s of all ranks together; 0 = unknown */
     double flops_per_token[FLOPS_CONVENTIONS]; /* of training */
@@ -47,7 +48,7 @@ struct meter {
 
 /* Collective. Opens log.jsonl and the event files for appending; what they hold of steps after settings->step, left by
  * a program that was killed, is dropped first. If steps are left to do, a line "start" says who does them. Returns an
- * agreed code; close the meter in any case. */
+ * agreed code; after an error there is nothing to close. */
 int meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings);
 void meter_close(struct meter *meter);
 
@@ -68,6 +69,9 @@ void meter_step(struct meter *meter, const struct meter_row *row);
 void meter_validation(struct meter *meter, int64_t step, double loss, double labels);
 void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds);
 /* A line for what else happens: `event` is its name in log.jsonl ("signal"), `text` one sentence for the reader. */
+void meter_note(struct meter *meter, int64_t step, const char *event, const char *text);
+
+/* What else happened at a step: a table comment and a JSON line with this event's name. */
 void meter_note(struct meter *meter, int64_t step, const char *event, const char *text);
 
 /* The timer summary: seconds as minimum, mean and maximum over ranks, calls of rank 0; and the ops, dry runs of the

@@ -88,7 +88,7 @@ static void add_loss_facts(struct report *report)
         return;
     const struct history_validation *newest = &h->validations[h->validation_count - 1], *best = newest;
     for (int64_t i = 0; i < h->validation_count; i++)
-        if (h->validations[i].loss < best->loss)
+        if (h->validations[i].loss < best->loss || isnan(best->loss))
             best = &h->validations[i];
     add_fact(report, "validation loss",
              memory_format("%.6f nats at step %lld (best: %.6f at step %lld)", newest->loss, (long long)newest->step,

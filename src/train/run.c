@@ -3,8 +3,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/signals.h"
 #include "io/checkpoint.h"
+#include "io/lock.h"
 #include "step/learning_rate.h"
+#include "train/control.h"
 #include "train/meter.h"
 #include "train/session.h"
 
@@ -79,17 +82,13 @@ static bool holds_run(const char *folder)
     return found;
 }
 
-static int prepare_folder(struct comm *world, const struct deck *deck)
+static int refuse_old_run(struct comm *world, const struct deck *deck)
 {
     int code = ERROR_NONE;
-    if (world->rank == 0) {
-        code = make_folder(deck->output.folder);
-        if (code == ERROR_NONE && strcmp(deck->train.resume, "never") == 0 && holds_run(deck->output.folder))
-            code =
-                error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
-                           "folder or train.resume = \"auto\"",
-                           deck->output.folder);
-    }
+    if (world->rank == 0 && strcmp(deck->train.resume, "never") == 0 && holds_run(deck->output.folder))
+        code = error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
+                          "folder or train.resume = \"auto\"",
+                          deck->output.folder);
     return comm_agree(world, code);
 }
 
@@ -121,19 +120,47 @@ static int check_same_run(const struct session *s, const struct checkpoint_meta 
     return comm_agree(s->world, code);
 }
 
-/* -- The loop ---------------------------------------------------------------------------------------------------- */
+/* -- The run ----------------------------------------------------------------------------------------------------- */
+
+enum { SKIPS_IN_A_ROW = 10 /* diverged steps after which a run ends that skips them */ };
 
 struct run {
     struct session session;
     struct meter meter;
+    struct control control;
     char *deck_text;
-    int64_t step, tokens; /* done */
-    int64_t first_step;   /* where this program began */
+    int64_t step, tokens;   /* done */
+    int64_t first_step;     /* where this program began */
+    int64_t saved_step;     /* that has a checkpoint in the output folder; -1 = none */
+    int64_t validated_step; /* of the last validation; 0 = none */
+    int64_t best_step;      /* of the lowest validation loss; 0 = none */
+    double best_loss;
+    int64_t skipped; /* diverged steps in a row */
 };
+
+/* -- Start weights ----------------------------------------------------------------------------------------------- */
+
+/* Going on in a folder from a checkpoint that is not its newest would leave files of two different runs in it. */
+static int check_newest(const struct run *run, const char *path)
+{
+    const char *folder = run->session.deck.output.folder;
+    char *newest = NULL, *own = checkpoint_path(folder, run->step);
+    int code = ERROR_NONE;
+    if (run->session.world->rank == 0)
+        code = checkpoint_newest(folder, &newest);
+    if (newest != NULL && (strlen(newest) > strlen(own) || strcmp(newest, own) > 0))
+        code = error_user(
+            "%s: output.folder = \"%s\" holds a later checkpoint, %s: choose another folder, or move that away", path,
+            folder, newest);
+    free(newest);
+    free(own);
+    return comm_agree(run->session.world, code);
+}
 
 static int start_weights(struct run *run, const char *path)
 {
     struct session *s = &run->session;
+    run->saved_step = -1;
     if (path == NULL) {
         engine_initialise(&s->engine, (uint64_t)s->deck.train.seed);
         return ERROR_NONE;
@@ -142,18 +169,28 @@ static int start_weights(struct run *run, const char *path)
     int code = checkpoint_read_meta(s->world, path, &meta);
     if (code != ERROR_NONE)
         return code;
+    run->step = run->first_step = meta.step;
+    run->tokens = meta.tokens;
+    run->validated_step = meta.validation_step;
+    run->best_step = meta.best_step;
+    run->best_loss = meta.best_loss;
     code = check_same_run(s, &meta, path);
+    if (code == ERROR_NONE)
+        code = check_newest(run, path);
     if (code == ERROR_NONE)
         code = checkpoint_read(s->world, &s->engine, path, true);
     if (code == ERROR_NONE) {
-        run->step = run->first_step = meta.step;
-        run->tokens = meta.tokens;
         loader_seek(s->train, &meta.position);
         log_info("# continuing from %s at step %lld", path, (long long)run->step);
+        char *own = checkpoint_path(s->deck.output.folder, run->step);
+        run->saved_step = strcmp(own, path) == 0 ? run->step : -1;
+        free(own);
     }
     checkpoint_meta_destroy(&meta);
     return code;
 }
+
+/* -- Checkpoints ------------------------------------------------------------------------------------------------- */
 
 static int write_checkpoint(struct run *run, const char *path, bool with_optimizer)
 {
@@ -165,40 +202,124 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
                                    .tokens = run->tokens,
                                    .seed = s->deck.train.seed,
                                    .position = loader_position(s->train),
-                                   .store = loader_checksum(s->train)};
+                                   .store = loader_checksum(s->train),
+                                   .vocabulary = s->model.settings.vocabulary,
+                                   .validation_step = run->validated_step,
+                                   .best_step = run->best_step,
+                                   .best_loss = run->best_loss};
+    snprintf(meta.tokenizer, sizeof meta.tokenizer, "%s", loader_tokenizer(s->train));
     int code = checkpoint_write(s->world, s->grid.data, &s->engine, &meta, path, with_optimizer);
     if (code != ERROR_NONE)
         return code;
     uint64_t digest = checkpoint_digest(s->grid.data, &s->engine);
     double seconds = clock_seconds() - start;
+    control_saved(&run->control, seconds);
     meter_add(&run->meter, METER_CHECKPOINT, seconds);
     meter_checkpoint(&run->meter, run->step, path, digest, seconds);
     return ERROR_NONE;
 }
 
+/* Writes this step's checkpoint unless there is one, and removes those that are no longer kept. */
 static int save_step(struct run *run)
 {
     struct session *s = &run->session;
+    if (run->saved_step == run->step)
+        return ERROR_NONE;
     char *path = checkpoint_path(s->deck.output.folder, run->step);
     int code = write_checkpoint(run, path, true);
     free(path);
-    if (code == ERROR_NONE)
-        code = checkpoint_prune(s->world, s->deck.output.folder, s->deck.checkpoint.keep);
-    return code;
+    if (code != ERROR_NONE)
+        return code;
+    run->saved_step = run->step;
+    const struct checkpoint_rule rule = {.keep = s->deck.checkpoint.keep,
+                                         .keep_every = s->deck.checkpoint.keep_every,
+                                         .best_step = s->deck.checkpoint.keep_best ? run->best_step : 0};
+    return checkpoint_prune(s->world, s->deck.output.folder, &rule);
 }
 
-static void validate(struct run *run)
+/* The same where the run could do without. */
+static int try_save_step(struct run *run)
 {
-    double start = clock_seconds(), labels, loss = session_validate(&run->session, &labels);
+    int code = save_step(run);
+    if (code != ERROR_ENVIRONMENT || run->session.deck.checkpoint.on_failure != DECK_FAILURE_CONTINUE)
+        return code;
+    meter_note(&run->meter, run->step, "save_failed",
+               "the checkpoint could not be written; going on (checkpoint.on_failure = \"continue\")");
+    return ERROR_NONE;
+}
+
+/* Ends the run early, with everything saved. */
+static int stop(struct run *run, const char *why)
+{
+    if (run->step == 0) {
+        meter_note(&run->meter, run->step, "stop", why);
+        log_info("# stopped before the first step: there is nothing to save");
+        return ERROR_REQUEUE;
+    }
+    meter_note(&run->meter, run->step, "stop", why);
+    int code = save_step(run);
+    if (code != ERROR_NONE)
+        return code;
+    log_info("# stopped after step %lld of %lld; started again, the run goes on (exit code %d)", (long long)run->step,
+             (long long)run->session.deck.train.steps, ERROR_REQUEUE);
+    return ERROR_REQUEUE;
+}
+
+/* -- The loop ---------------------------------------------------------------------------------------------------- */
+
+static bool stopping(void *self)
+{
+    return control_stopping(&((struct run *)self)->control);
+}
+
+/* A validation that is given up for a stop is made again where the run goes on, since the checkpoint does not count it.
+ */
+static int validate(struct run *run)
+{
+    struct session_validation found;
+    double start = clock_seconds();
+    bool done = session_validate(&run->session, stopping, run, &found);
     meter_add(&run->meter, METER_VALIDATION, clock_seconds() - start);
-    if (labels == 0 && run->session.world->rank == 0)
+    if (!done)
+        return ERROR_NONE;
+    if (found.labels == 0 && run->session.world->rank == 0)
         log_warn("the validation set of data.valid holds no label");
-    meter_validation(&run->meter, run->step, loss, labels);
+    meter_validation(&run->meter, run->step, found.loss, found.labels);
+    run->validated_step = run->step;
+    if (!(found.loss < run->best_loss || run->best_step == 0))
+        return ERROR_NONE;
+    run->best_step = run->step;
+    run->best_loss = found.loss;
+    return run->session.deck.checkpoint.keep_best ? try_save_step(run) : ERROR_NONE;
 }
 
 static bool due(int64_t step, int64_t every)
 {
     return every > 0 && step % every == 0;
+}
+
+static bool validation_due(const struct run *run)
+{
+    const struct deck *deck = &run->session.deck;
+    return run->session.valid != NULL && run->step > run->validated_step &&
+           (run->step == deck->train.steps || due(run->step, deck->validation.every));
+}
+
+/* The engine makes no update from what is not finite; what the run makes of it is decided here. */
+static int diverged(struct run *run, double loss, double grad_norm)
+{
+    char *what = memory_format("step %lld: loss %g, gradient norm %g", (long long)run->step, loss, grad_norm);
+    int code = ERROR_NONE;
+    run->skipped++;
+    if (run->session.deck.train.on_divergence == DECK_DIVERGENCE_STOP)
+        code = error_diverged("%s: the run has diverged; the last checkpoint, if any, stands", what);
+    else if (run->skipped == SKIPS_IN_A_ROW)
+        code = error_diverged("%s: the run has diverged, %d steps in a row; the last checkpoint, if any, stands", what,
+                              SKIPS_IN_A_ROW);
+    else
+        meter_note(&run->meter, run->step, "skipped", what);
+    free(what);
+    return comm_agree(run->session.world, code);
 }
 
 static int one_step(struct run *run)
@@ -211,39 +332,55 @@ static int one_step(struct run *run)
     struct engine_result result = engine_step(&s->engine, &s->schedule, batches, rate);
     meter_add(&run->meter, METER_DATA, loader_wait_seconds(s->train) - waited);
     meter_add(&run->meter, METER_STEP, clock_seconds() - start);
-    int64_t real = 0;
-    for (int64_t m = 0; m < loader_micro_batches(s->train); m++)
-        real += batches[m].real;
-    meter_count(&run->meter, result.loss_sum, result.labels, real);
     run->step++;
     run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;
 
     double loss = result.labels > 0 ? result.loss_sum / result.labels : 0;
+    bool finite = isfinite(loss) && isfinite(result.grad_norm);
+    int64_t real = 0;
+    for (int64_t m = 0; m < loader_micro_batches(s->train); m++)
+        real += batches[m].real;
+    meter_count(&run->meter, finite ? result.loss_sum : 0, finite ? result.labels : 0, real);
     if (result.labels == 0 && s->world->rank == 0)
         log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train and "
                  "data.mask_degenerate",
                  (long long)run->step);
     if (due(run->step, s->deck.log.every) || run->step == 1 || run->step == s->deck.train.steps)
         meter_step(&run->meter, &(struct meter_row){run->step, loss, rate, result.grad_norm});
-    if (!isfinite(loss) || !isfinite(result.grad_norm))
-        return comm_agree(s->world, error_diverged("step %lld: loss %g, gradient norm %g: the run has diverged; "
-                                                   "the last checkpoint, if any, stands",
-                                                   (long long)run->step, loss, result.grad_norm));
+    if (!finite)
+        return diverged(run, loss, result.grad_norm);
+    run->skipped = 0;
     return ERROR_NONE;
+}
+
+/* What is due at the step that the run has come to. */
+static int keep_up(struct run *run)
+{
+    const struct deck *deck = &run->session.deck;
+    int code = validation_due(run) ? validate(run) : ERROR_NONE;
+    if (code != ERROR_NONE || run->step == 0 || validation_due(run))
+        return code;
+    if (run->step >= deck->train.steps)
+        return save_step(run);
+    return due(run->step, deck->checkpoint.every) ? try_save_step(run) : ERROR_NONE;
 }
 
 static int loop(struct run *run)
 {
-    struct session *s = &run->session;
-    const struct deck *deck = &s->deck;
-    int code = ERROR_NONE;
-    while (code == ERROR_NONE && run->step < deck->train.steps) {
-        code = one_step(run);
-        bool last = run->step == deck->train.steps;
-        if (code == ERROR_NONE && s->valid != NULL && (last || due(run->step, deck->validation.every)))
-            validate(run);
-        if (code == ERROR_NONE && (last || due(run->step, deck->checkpoint.every)))
-            code = save_step(run);
+    int code = keep_up(run);
+    while (code == ERROR_NONE && (run->step < run->session.deck.train.steps || validation_due(run))) {
+        const char *why;
+        enum control_wish wish = control_poll(&run->control, &why);
+        if (wish == CONTROL_STOP)
+            return stop(run, why);
+        if (wish == CONTROL_SAVE && run->step > 0) {
+            meter_note(&run->meter, run->step, "save", why);
+            code = try_save_step(run);
+        }
+        if (code == ERROR_NONE && !validation_due(run))
+            code = one_step(run);
+        if (code == ERROR_NONE)
+            code = keep_up(run);
     }
     return code;
 }
@@ -299,6 +436,7 @@ static int open_meter(struct run *run)
     struct meter_settings settings = {.folder = deck->output.folder,
                                       .step = run->step,
                                       .steps_total = deck->train.steps,
+                                      .validates = validation_due(run),
                                       .tensorboard = deck->log.tensorboard,
                                       .peak = deck->device.peak * 1e12 * s->world->size,
                                       .parameters = model_parameter_count(&s->model.settings),
@@ -312,9 +450,12 @@ static int open_meter(struct run *run)
 static int train_with(struct run *run, const struct deck *deck, struct comm *world, const char *start,
                       struct executor *(*make_executor)(int threads))
 {
+    double walltime;
     int code = session_create(&run->session, deck, world, make_executor);
     if (code == ERROR_NONE)
         code = start_weights(run, start);
+    if (code == ERROR_NONE)
+        code = comm_agree(world, control_parse_walltime(deck->train.walltime, &walltime));
     if (code == ERROR_NONE)
         code = write_deck(world, deck->output.folder, run->deck_text);
     if (code == ERROR_NONE)
@@ -324,9 +465,11 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     describe(&run->session);
     if (run->step >= deck->train.steps)
         log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)deck->train.steps);
+    control_open(&run->control, world, deck->output.folder, walltime);
     code = loop(run);
     if (code == ERROR_NONE)
         code = finish(run);
+    control_close(&run->control);
     if (run->step > run->first_step)
         meter_summary(&run->meter);
     meter_close(&run->meter);
@@ -337,12 +480,18 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
               struct executor *(*make_executor)(int threads))
 {
     struct deck deck;
+    signals_catch();
     int code = from == NULL ? read_deck(world, &deck, deck_path, overrides, override_count)
                             : read_deck_from(world, &deck, from, overrides, override_count);
     if (code == ERROR_NONE)
         code = comm_agree(world, session_check_deck(&deck));
     if (code == ERROR_NONE)
-        code = prepare_folder(world, &deck);
+        code = comm_agree(world, world->rank == 0 ? make_folder(deck.output.folder) : ERROR_NONE);
+    struct lock lock = {0};
+    if (code == ERROR_NONE)
+        code = lock_acquire(&lock, world, deck.output.folder);
+    if (code == ERROR_NONE)
+        code = refuse_old_run(world, &deck);
     char *start = NULL;
     if (code == ERROR_NONE)
         code = find_start(world, &deck, &start);
@@ -355,5 +504,6 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
         memory_free(run);
     }
     free(start);
+    lock_release(&lock);
     return code;
 }

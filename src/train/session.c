@@ -1,18 +1,19 @@
 #include "train/session.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "comm/threads.h"
+#include "train/control.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
 
-static struct loader_settings loader_settings_of(const struct deck *deck, const char *store)
+static struct loader_settings loader_settings_of(const struct deck *deck)
 {
     const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
     return (struct loader_settings){
-        .store = store,
+        .stores = deck->data.train,
+        .weights = deck->data.weights,
         .seed = (uint64_t)deck->train.seed,
         .row_tokens = deck->data.row_tokens,
         .window = window,
@@ -31,19 +32,8 @@ static struct loader_settings loader_settings_of(const struct deck *deck, const 
 
 static void create_executor(struct session *s, struct executor *(*make_executor)(int threads))
 {
-    int idle, threads = threads_for_rank(s->grid.node, &idle);
-    int64_t most_idle = comm_max_i64(s->world, idle);
-    const char *environment = getenv("OMP_NUM_THREADS");
-    if (s->deck.device.threads > 0)
-        threads = (int)s->deck.device.threads;
-    else if (environment != NULL && atoi(environment) > 0)
-        threads = atoi(environment) < DECK_MAXIMUM_THREADS ? atoi(environment) : DECK_MAXIMUM_THREADS;
-    else if (most_idle > 0)
-        log_warn("%lld CPUs of a node are outside the affinity masks of its ranks and stay idle; "
-                 "give mpirun --bind-to none or --map-by slot:PE=n",
-                 (long long)most_idle);
-    s->threads = threads;
-    s->executor = make_executor(threads);
+    s->threads = threads_choose(s->grid.node, s->deck.device.threads);
+    s->executor = make_executor(s->threads);
     s->made = MADE_EXECUTOR;
 }
 
@@ -53,19 +43,21 @@ int session_check_deck(const struct deck *deck)
         return error_user("key device.kind = \"cuda\": this build has no CUDA executor; use \"cpu\" or \"auto\"");
     if (deck->data.train[0] == '\0')
         return error_user("key data.train: not set; name a token store made by cistron prepare");
-    return ERROR_NONE;
+    double walltime;
+    return control_parse_walltime(deck->train.walltime, &walltime);
 }
 
 static int create_loaders(struct session *s)
 {
-    struct loader_settings settings = loader_settings_of(&s->deck, s->deck.data.train);
+    struct loader_settings settings = loader_settings_of(&s->deck);
     int code = loader_create(&s->train, &settings, s->world, s->grid.model, s->grid.data->rank, s->grid.data->size);
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_TRAIN;
     if (s->deck.data.valid[0] == '\0')
         return ERROR_NONE;
-    settings.store = s->deck.data.valid;
+    settings.stores = s->deck.data.valid;
+    settings.weights = NULL;
     settings.shuffle = false;
     settings.once = true;
     if (s->deck.validation.rows > 0)
@@ -138,17 +130,20 @@ void session_destroy(struct session *s)
     s->made = 0;
 }
 
-double session_validate(struct session *s, double *labels)
+bool session_validate(struct session *s, bool (*stopping)(void *self), void *self, struct session_validation *result)
 {
     double loss = 0, count = 0;
-    loader_seek(s->valid, &(struct loader_position){0, 0, 0});
+    loader_seek(s->valid, &(struct blend_position){0});
     for (int64_t i = 0; i < s->valid_steps; i++) {
         const struct batch *batches = loader_next(s->valid);
-        struct engine_result result = engine_evaluate(&s->engine, batches, loader_micro_batches(s->valid));
-        loss += result.loss_sum;
-        count += result.labels;
+        for (int64_t m = 0; m < loader_micro_batches(s->valid); m++) {
+            if (stopping(self))
+                return false;
+            struct engine_result sums = engine_evaluate(&s->engine, &batches[m], 1);
+            loss += sums.loss_sum;
+            count += sums.labels;
+        }
     }
-    if (labels != NULL)
-        *labels = count;
-    return count > 0 ? loss / count : 0;
+    *result = (struct session_validation){count > 0 ? loss / count : 0, count};
+    return true;
 }

@@ -23,7 +23,8 @@ struct session {
     int made; /* how far session_create came */
 };
 
-/* What can be told from the deck alone: a device that this build has, a store to train on. Local. ERROR_USER. */
+/* What can be told from the deck alone: a device that this build has, a store to train on, a time limit
+ * that is one. Local. ERROR_USER. */
 int session_check_deck(const struct deck *deck);
 
 /* Collective over world. Makes all of it; weights are zero. Returns an agreed code; destroy the session in any case.
@@ -32,7 +33,14 @@ int session_create(struct session *session, const struct deck *deck, struct comm
                    struct executor *(*make_executor)(int threads));
 void session_destroy(struct session *session);
 
-/* Mean loss in nats per label over the validation set. Collective. labels: how many (may be NULL). */
-double session_validate(struct session *session, double *labels);
+struct session_validation {
+    double loss; /* mean, nats per label */
+    double labels;
+};
+
+/* Evaluates the validation set. stopping is asked before each of its batches, on every rank alike, whether to give up;
+ * false when it was. Collective. */
+bool session_validate(struct session *session, bool (*stopping)(void *self), void *self,
+                      struct session_validation *result);
 
 #endif

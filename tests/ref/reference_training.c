@@ -67,6 +67,8 @@ void reference_gradient_scale(const struct gradient_scale_args *args)
         double clip = args->max_norm > 0.0f ? fmin(1.0, (double)args->max_norm / (norm + 1e-6)) : 1.0;
         scale = clip / count;
     }
+    if (!isfinite(norm) || !isfinite(reference_load(&args->total, 0, 0)))
+        scale = NAN;
     reference_store(&args->scale, 0, 0, scale);
     reference_store(&args->norm, 0, 0, norm);
 }
@@ -78,6 +80,8 @@ void reference_adamw(const struct adamw_args *args)
     double correction_2 = reference_load(&args->step, 0, ADAMW_CORRECTION_2);
     double scale = reference_load(&args->scale, 0, 0);
     double beta1 = args->beta1, beta2 = args->beta2, eps = args->eps, decay = args->weight_decay;
+    if (isnan(scale))
+        return;
     for (int64_t i = 0; i < args->weight.cols; i++) {
         double g = reference_load(&args->gradient, 0, i) * scale;
         double w = reference_load(&args->weight, 0, i);

@@ -1,0 +1,43 @@
+#include "comm/launcher.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+/* Each launcher's own account of the processes that it started (spec/formats.md 1.3 for Slurm's). */
+static const struct launcher {
+    const char *name, *size, *rank; /* size, rank: environment variables */
+} launchers[] = {
+    {"Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+    {"the mpiexec of MPICH or one of its kind", "PMI_SIZE", "PMI_RANK"},
+    {"the mpiexec of MPICH or one of its kind", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
+    {"srun", "SLURM_NTASKS", "SLURM_PROCID"},
+};
+
+enum { LAUNCHERS = sizeof launchers / sizeof launchers[0], SRUN = LAUNCHERS - 1 };
+
+/* Is this a task of an srun? SLURM_NTASKS stands in batch scripts too, and under mpirun it counts mpirun's daemons. */
+static bool is_srun_task(void)
+{
+    const char *step = getenv("SLURM_STEP_ID");
+    const unsigned long slurms_own = 0xfffffff0; /* the batch script, salloc's shell: one process, whatever NTASKS */
+    return step != NULL && strtoul(step, NULL, 10) < slurms_own && getenv("OMPI_COMM_WORLD_SIZE") == NULL;
+}
+
+int launcher_check(int world_size)
+{
+    for (int i = 0; i < LAUNCHERS && world_size == 1; i++) {
+        const struct launcher *launcher = &launchers[i];
+        const char *size = getenv(launcher->size), *rank = getenv(launcher->rank);
+        if (size == NULL || atoi(size) <= 1 || (i == SRUN && !is_srun_task()))
+            continue;
+        if (rank != NULL && atoi(rank) != 0)
+            return ERROR_USER;
+        return error_user("%s started %s processes (%s), but MPI did not bring them together: each is alone. Start the "
+                          "program with the mpirun of the MPI that it was built with, or with srun --mpi=pmix (srun "
+                          "--mpi=list shows what there is); srun -n 1 for one rank",
+                          launcher->name, size, launcher->size);
+    }
+    return ERROR_NONE;
+}

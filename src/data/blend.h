@@ -1,0 +1,60 @@
+/* The stream of windows that a run learns from: the windows of one store, or of several blended by weights.
+ *
+ * Which store: window i of the stream (i = 0, 1, ...) comes from the store d with the largest w_d (i + 1) - n_d, where
+ * w_d is its share of the weights and n_d how many windows it has given so far; of equals the first (the rule of
+ * Megatron-LM's blended data sets). So n_d never runs ahead of w_d i by a window or more, and with two stores never
+ * falls behind by one either; with many it may fall behind by little more.
+ * Which window: each store has epochs of its own, and in each epoch gives each of its windows once, in the order of a
+ * keyed permutation (data/shuffle.h) or of the store. Store 0's order does not depend on the others.
+ * With `once` a stream of one store ends behind the first epoch. */
+#ifndef DATA_BLEND_H
+#define DATA_BLEND_H
+
+#include "data/shuffle.h"
+#include "data/windows.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { BLEND_STORES = 32 };
+
+/* Where a stream stands, all that a restart needs; {0} is the start. */
+struct blend_position {
+    int64_t stores;               /* how many there are; 0 at the start, where it does not matter */
+    int64_t epoch[BLEND_STORES];  /* of each store */
+    int64_t window[BLEND_STORES]; /* number in that epoch's order of the next window that the store gives */
+    int64_t offset;               /* tokens of the stream's next window used already (a rest that is carried on) */
+};
+
+struct blend_settings {
+    bool shuffle, once;
+    uint64_t seed; /* of the shuffle */
+};
+
+struct blend {
+    struct blend_settings settings;
+    int stores;
+    struct blend_store {
+        const struct windows *windows;
+        double share; /* w_d */
+        struct shuffle order;
+        int64_t hint;
+    } store[BLEND_STORES];
+    struct blend_position position;
+};
+
+/* windows[stores], each with at least one window, are borrowed; weights[stores]: positive, of any sum; NULL: in
+ * proportion to the windows. Begins at the stream's start. */
+struct blend blend_create(const struct blend_settings *settings, const struct windows *const *windows,
+                          const double *weights, int stores);
+/* Goes to a position that this or an equal stream was at. */
+void blend_seek(struct blend *blend, const struct blend_position *position);
+
+/* Behind the last window of a `once` stream. */
+bool blend_ended(const struct blend *blend);
+/* The next window, without taking it, and its store; not behind the end. */
+struct window blend_window(struct blend *blend, int *store);
+/* Takes the next window of `store`, the one that blend_window named; position.offset becomes 0. */
+void blend_advance(struct blend *blend, int store);
+
+#endif

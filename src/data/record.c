@@ -1,0 +1,32 @@
+#include "data/record.h"
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static bool is_odd(char c)
+{
+    return (unsigned char)(c - '!') > '~' - '!';
+}
+
+bool record_clean(char *text, int64_t *length, unsigned char *wrong)
+{
+    unsigned odd = 0;
+    for (int64_t i = 0; i < *length; i++) /* without a branch, since hardly ever is any */
+        odd |= is_odd(text[i]);
+    if (!odd)
+        return true;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < *length; i++) {
+        if (is_blank(text[i]))
+            continue;
+        if (is_odd(text[i])) {
+            *wrong = (unsigned char)text[i];
+            return false;
+        }
+        text[kept++] = text[i];
+    }
+    *length = kept;
+    return true;
+}

@@ -1,0 +1,70 @@
+#include "data/store_set.h"
+#include "base/error.h"
+
+#include <xxhash.h>
+
+static int open_stores(struct store_set *set, const char *paths, const char *weights)
+{
+    int code = store_list_parse(&set->list, paths, weights);
+    for (int d = 0; d < set->list.count && code == ERROR_NONE; d++) {
+        code = token_store_open(&set->stores[d], set->list.paths[d]);
+        if (code == ERROR_NONE && set->stores[d]->tokenizer != set->stores[0]->tokenizer)
+            code = error_user("key data.train: %s has %s tokens, but %s has %s tokens; prepare both with one tokenizer",
+                              set->list.paths[0], set->stores[0]->tokenizer->name, set->list.paths[d],
+                              set->stores[d]->tokenizer->name);
+    }
+    return code;
+}
+
+/* Every rank must see the same stores; else global batches would differ without a word. */
+static int compare_stores(const struct store_set *set, struct comm *world)
+{
+    int code = ERROR_NONE;
+    for (int d = 0; d < set->list.count; d++) {
+        uint64_t checksum = set->stores[d]->checksum;
+        comm_broadcast(world, &checksum, sizeof checksum, 0);
+        if (checksum != set->stores[d]->checksum)
+            code = error_user("%s: rank %d sees another store than rank 0; put one copy on all nodes",
+                              set->list.paths[d], world->rank);
+    }
+    return code;
+}
+
+static int check_windows(const struct store_set *set)
+{
+    for (int d = 0; d < set->list.count; d++)
+        if (set->windows[d]->header.windows == 0)
+            return error_user("%s: holds no tokens; prepare it from files with sequences", set->list.paths[d]);
+    return ERROR_NONE;
+}
+
+int store_set_open(struct store_set *set, const char *paths, const char *weights, const struct windows_layout *layout,
+                   struct comm *world)
+{
+    *set = (struct store_set){0};
+    int code = comm_agree(world, open_stores(set, paths, weights));
+    if (code == ERROR_NONE)
+        code = comm_agree(world, compare_stores(set, world));
+    for (int d = 0; d < set->list.count && code == ERROR_NONE; d++)
+        code = windows_open(&set->windows[d], set->stores[d], layout, world);
+    if (code == ERROR_NONE)
+        code = comm_agree(world, check_windows(set));
+    return code;
+}
+
+void store_set_close(struct store_set *set)
+{
+    for (int d = 0; d < set->list.count; d++) {
+        windows_close(set->windows[d]);
+        token_store_close(set->stores[d]);
+    }
+    store_list_destroy(&set->list);
+}
+
+uint64_t store_set_checksum(const struct store_set *set)
+{
+    uint64_t checksums[BLEND_STORES];
+    for (int d = 0; d < set->list.count; d++)
+        checksums[d] = set->stores[d]->checksum;
+    return set->list.count == 1 ? checksums[0] : XXH3_64bits(checksums, (size_t)set->list.count * sizeof *checksums);
+}

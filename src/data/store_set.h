@@ -1,0 +1,26 @@
+/* The open stores of one stream, with their windows. */
+#ifndef DATA_STORE_SET_H
+#define DATA_STORE_SET_H
+
+#include "comm/comm.h"
+#include "data/store_list.h"
+#include "data/token_store.h"
+#include "data/windows.h"
+
+struct store_set {
+    struct store_list list;
+    struct token_store *stores[BLEND_STORES]; /* [list.count], all of one tokenizer */
+    struct windows *windows[BLEND_STORES];    /* [list.count], at least one window each */
+};
+
+/* Opens what the two texts name (data/store_list.h). Collective over world. The same code on all ranks; user errors:
+ * those of store_list_parse, token_store_open and windows_open; stores of different tokenizers; ranks that see
+ * different stores; a store without tokens. Close the set in any case. */
+int store_set_open(struct store_set *set, const char *paths, const char *weights, const struct windows_layout *layout,
+                   struct comm *world);
+void store_set_close(struct store_set *set);
+
+/* Of one store its checksum, of several a hash of theirs, in order. */
+uint64_t store_set_checksum(const struct store_set *set);
+
+#endif

@@ -1,0 +1,112 @@
+#include "io/lock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { OWNER_BYTES = 512, TRIES = 30 /* a tenth of a second apart: a killed owner takes a moment to die */ };
+
+/* "host H, process P, Slurm job J, since TIME": who we are. */
+static void describe_self(char out[OWNER_BYTES])
+{
+    char host[128] = "?", since[64] = "?";
+    const char *job = getenv("SLURM_JOB_ID");
+    time_t now = time(NULL);
+    struct tm local;
+    gethostname(host, sizeof host - 1);
+    if (localtime_r(&now, &local) != NULL)
+        strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S", &local);
+    snprintf(out, OWNER_BYTES, "host %s, process %ld%s%.32s, since %s\n", host, (long)getpid(),
+             job != NULL ? ", Slurm job " : "", job != NULL ? job : "", since);
+}
+
+/* The line in the file, "" when it was released. */
+static void read_owner(int descriptor, char out[OWNER_BYTES])
+{
+    ssize_t bytes = pread(descriptor, out, OWNER_BYTES - 1, 0);
+    out[bytes > 0 ? bytes : 0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+}
+
+/* Without locks: is the owner a living process of this host? */
+static bool alive_here(const char *owner)
+{
+    char host[128] = "", theirs[128];
+    long process;
+    gethostname(host, sizeof host - 1);
+    return sscanf(owner, "host %127[^,], process %ld", theirs, &process) == 2 && strcmp(host, theirs) == 0 &&
+           process != (long)getpid() && (kill((pid_t)process, 0) == 0 || errno == EPERM);
+}
+
+static int held(const char *folder, const char *owner)
+{
+    return error_user("key output.folder = \"%s\": another run works in it (%s); wait for its end or choose another "
+                      "folder",
+                      folder, owner[0] != '\0' ? owner : "it does not say which");
+}
+
+static int take(struct lock *lock, const char *folder, const char *path)
+{
+    char owner[OWNER_BYTES], self[OWNER_BYTES];
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int locked = -1;
+    lock->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock->descriptor < 0)
+        return error_user("key output.folder = \"%s\": cannot be written: %s: %s", folder, path, strerror(errno));
+    for (int i = 0; i < TRIES; i++) {
+        if (i > 0)
+            nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        locked = fcntl(lock->descriptor, F_OFD_SETLK, &whole);
+        if (locked == 0 || (errno != EAGAIN && errno != EACCES))
+            break;
+    }
+    bool busy = locked != 0 && (errno == EAGAIN || errno == EACCES);
+    read_owner(lock->descriptor, owner);
+    if (busy || (locked != 0 && alive_here(owner)))
+        return held(folder, owner);
+    if (locked != 0)
+        log_warn("%s: this file system has no locks; see to it that no other run works in the folder", path);
+    if (owner[0] != '\0')
+        log_info("# the folder's last run ended without a word (%s); its lock is taken over", owner);
+    describe_self(self);
+    if (ftruncate(lock->descriptor, 0) != 0 || pwrite(lock->descriptor, self, strlen(self), 0) != (ssize_t)strlen(self))
+        return error_environment("%s: cannot write it: %s", path, strerror(errno));
+    return ERROR_NONE;
+}
+
+int lock_acquire(struct lock *lock, struct comm *world, const char *folder)
+{
+    *lock = (struct lock){.world = world, .descriptor = -1};
+    int code = ERROR_NONE;
+    if (world->rank == 0) {
+        char *path = memory_format("%s/lock", folder);
+        code = take(lock, folder, path);
+        free(path);
+        if (code != ERROR_NONE && lock->descriptor >= 0) {
+            close(lock->descriptor); /* its line is another's */
+            lock->descriptor = -1;
+        }
+    }
+    return comm_agree(world, code);
+}
+
+void lock_release(struct lock *lock)
+{
+    if (lock->world == NULL)
+        return;
+    comm_barrier(lock->world); /* the other ranks have left the folder too */
+    if (lock->descriptor >= 0) {
+        if (ftruncate(lock->descriptor, 0) != 0)
+            log_warn("the lock of the output folder could not be cleared: %s", strerror(errno));
+        close(lock->descriptor);
+        lock->descriptor = -1;
+    }
+}

@@ -1,0 +1,20 @@
+/* The lock of an output folder: one live run in a folder at a time. It is an open-file-description lock on FOLDER/lock,
+ * which the kernel drops when its owner dies, however it dies; the file says who the owner is. */
+#ifndef IO_LOCK_H
+#define IO_LOCK_H
+
+#include "comm/comm.h"
+
+struct lock {
+    struct comm *world; /* borrowed */
+    int descriptor;     /* rank 0's; -1 elsewhere and when released */
+};
+
+/* Takes the lock; an owner who has died leaves it to us, which is said. Where the file system has no locks, the owner's
+ * line decides: a living process of this host has it, any other is warned about and taken over. Collective.
+ * ERROR_USER: held by a living run, named by host, process, job and since when. ERROR_ENVIRONMENT. */
+int lock_acquire(struct lock *lock, struct comm *world, const char *folder);
+/* Gives it back, if it was taken. */
+void lock_release(struct lock *lock);
+
+#endif

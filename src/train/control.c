@@ -1,0 +1,142 @@
+#include "train/control.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/signals.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Reasons, the more urgent the higher: the ranks' largest counts. */
+enum reason {
+    REASON_NONE,
+    REASON_SAVE_FILE,
+    REASON_SAVE_SIGNAL,
+    REASON_WALLTIME,
+    REASON_STOP_FILE,
+    REASON_STOP_SIGNAL,
+    REASON_COUNT
+};
+
+static const char *const reasons[REASON_COUNT] = {
+    [REASON_SAVE_FILE] = "the file checkpoint asks for a checkpoint",
+    [REASON_SAVE_SIGNAL] = "SIGUSR2 asks for a checkpoint",
+    [REASON_WALLTIME] = "train.walltime is nearly over",
+    [REASON_STOP_FILE] = "the file stop asks to stop",
+    [REASON_STOP_SIGNAL] = "a signal asks to stop",
+};
+
+/* Files are looked for so often at most: metadata of a shared file system is no place to poll at every step. */
+static const double LOOK_SECONDS = 1.0;
+
+/* What is kept in hand beside 1.5 times the slowest step and checkpoint: a hundredth of train.walltime, at most this.
+ */
+static const double LARGEST_MARGIN = 60.0;
+
+int control_parse_walltime(const char *text, double *seconds)
+{
+    long part[4] = {0}; /* days, then up to three numbers */
+    int parts = 0;
+    const char *at = text, *dash = strchr(text, '-');
+    char *end = NULL;
+    *seconds = 0;
+    if (*text == '\0')
+        return ERROR_NONE;
+    bool good = true;
+    if (dash != NULL) {
+        part[0] = strtol(at, &end, 10);
+        good = end == dash && end > at;
+        at = dash + 1;
+    }
+    while (good && parts < 3) {
+        long value = strtol(at, &end, 10);
+        good = end > at && *at >= '0' && *at <= '9';
+        part[1 + parts++] = value;
+        if (*end != ':')
+            break;
+        at = end + 1;
+    }
+    if (!good || *end != '\0' || part[0] < 0)
+        return error_user("key train.walltime = \"%s\": must be minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS",
+                          text);
+    /* the first number counts hours behind days, or with two more; minutes otherwise */
+    static const double units[] = {3600, 60, 1, 0};
+    int unit = dash != NULL || parts == 3 ? 0 : 1;
+    *seconds = 86400.0 * (double)part[0];
+    for (int i = 0; i < parts; i++)
+        *seconds += units[unit + i] * (double)part[1 + i];
+    return *seconds > 0 ? ERROR_NONE : error_user("key train.walltime = \"%s\": leaves no time", text);
+}
+
+void control_open(struct control *control, struct comm *world, const char *folder, double walltime)
+{
+    *control = (struct control){.world = world, .last_poll = clock_seconds(), .last_look = -LOOK_SECONDS};
+    double margin = walltime > 100 * LARGEST_MARGIN ? LARGEST_MARGIN : walltime / 100;
+    control->deadline = walltime > 0 ? walltime - margin : 0;
+    control->stop_file = memory_format("%s/stop", folder);
+    control->save_file = memory_format("%s/checkpoint", folder);
+}
+
+void control_close(struct control *control)
+{
+    free(control->stop_file);
+    free(control->save_file);
+}
+
+void control_saved(struct control *control, double seconds)
+{
+    if (seconds > control->slow_save)
+        control->slow_save = seconds;
+    control->last_poll = clock_seconds(); /* the time between polls counts steps alone */
+}
+
+/* Half as long again as the slowest step and checkpoint so far must be left. */
+static bool time_is_up(struct control *control, double now)
+{
+    if (now - control->last_poll > control->slow_step)
+        control->slow_step = now - control->last_poll;
+    control->last_poll = now;
+    return control->deadline > 0 && now + 1.5 * (control->slow_step + control->slow_save) > control->deadline;
+}
+
+static enum reason own_reason(struct control *control)
+{
+    int wishes = signals_pending();
+    if (wishes & SIGNALS_STOP)
+        return REASON_STOP_SIGNAL;
+    if (control->world->rank == 0) {
+        double now = clock_seconds();
+        bool look = now - control->last_look >= LOOK_SECONDS, up = time_is_up(control, now);
+        if (look)
+            control->last_look = now;
+        if (look && access(control->stop_file, F_OK) == 0)
+            return REASON_STOP_FILE;
+        if (up)
+            return REASON_WALLTIME;
+        if (look && access(control->save_file, F_OK) == 0 && !(wishes & SIGNALS_SAVE))
+            return REASON_SAVE_FILE;
+    }
+    return wishes & SIGNALS_SAVE ? REASON_SAVE_SIGNAL : REASON_NONE;
+}
+
+enum control_wish control_poll(struct control *control, const char **why)
+{
+    int64_t reason = comm_max_i64(control->world, (int64_t)own_reason(control));
+    *why = reasons[reason];
+    if (reason == REASON_SAVE_SIGNAL)
+        signals_take_save();
+    if (control->world->rank == 0 && reason == REASON_STOP_FILE)
+        unlink(control->stop_file);
+    if (control->world->rank == 0 && reason == REASON_SAVE_FILE)
+        unlink(control->save_file);
+    if (reason >= REASON_WALLTIME)
+        return CONTROL_STOP;
+    return reason == REASON_NONE ? CONTROL_NONE : CONTROL_SAVE;
+}
+
+bool control_stopping(struct control *control)
+{
+    return comm_max_i64(control->world, (int64_t)own_reason(control)) >= REASON_WALLTIME;
+}

@@ -1,0 +1,101 @@
+/* train.walltime as Slurm writes it, and what a run is asked to do. */
+#include "check.h"
+
+#include "base/error.h"
+#include "base/signals.h"
+#include "stores.h"
+#include "train/control.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+static void test_walltime(void)
+{
+    static const struct {
+        const char *text;
+        double seconds; /* -1: refused */
+    } cases[] = {
+        {"", 0},
+        {"90", 5400},
+        {"1:30", 90},
+        {"01:02:03", 3723},
+        {"2-12", 216000},
+        {"1-00:30", 88200},
+        {"1-12:00:01", 129601},
+        {"0", -1},
+        {"-5", -1},
+        {"1:2:3:4", -1},
+        {"x", -1},
+        {"10 min", -1},
+        {"1-", -1},
+        {"1:", -1},
+        {"-", -1},
+        {"1--2", -1},
+        {"1:-2", -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double seconds = 0;
+        int code = control_parse_walltime(cases[i].text, &seconds);
+        if (cases[i].seconds < 0)
+            CHECK(code == ERROR_USER && strstr(error_message(), cases[i].text) != NULL);
+        else if (!CHECK(code == ERROR_NONE && seconds == cases[i].seconds))
+            fprintf(stderr, "    \"%s\": %g seconds\n", cases[i].text, seconds);
+        error_clear();
+    }
+}
+
+static bool touch(const char *name)
+{
+    FILE *file = fopen(stores_path(name), "w");
+    return file != NULL && fclose(file) == 0;
+}
+
+static void test_requests(void)
+{
+    struct comm *self = comm_self();
+    struct control control;
+    const char *why;
+    control_open(&control, self, stores_path("."), 0);
+    CHECK(control_poll(&control, &why) == CONTROL_NONE);
+    CHECK(touch("checkpoint"));
+    control.last_look = -1e9; /* as if a second had gone by */
+    CHECK(control_poll(&control, &why) == CONTROL_SAVE && strstr(why, "file") != NULL);
+    control.last_look = -1e9;
+    CHECK(control_poll(&control, &why) == CONTROL_NONE); /* the file is gone */
+    raise(SIGUSR2);
+    CHECK(!control_stopping(&control));
+    CHECK(control_poll(&control, &why) == CONTROL_SAVE && strstr(why, "USR2") != NULL);
+    CHECK(control_poll(&control, &why) == CONTROL_NONE);
+    CHECK(touch("checkpoint") && touch("stop"));
+    control.last_look = -1e9;
+    CHECK(control_stopping(&control));
+    control.last_look = -1e9;
+    CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "file stop") != NULL);
+    CHECK(access(stores_path("stop"), F_OK) != 0);
+    control_close(&control);
+
+    control_open(&control, self, stores_path("."), 3600);
+    CHECK(control_poll(&control, &why) == CONTROL_SAVE); /* the file checkpoint waits still */
+    CHECK(control_poll(&control, &why) == CONTROL_NONE);
+    control_saved(&control, 1700);
+    CHECK(control_poll(&control, &why) == CONTROL_NONE);
+    control_saved(&control, 2400); /* another like it would not fit any more */
+    CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "walltime") != NULL);
+    control_close(&control);
+
+    control_open(&control, self, stores_path("."), 0);
+    raise(SIGTERM);
+    CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "signal") != NULL);
+    control_close(&control);
+    comm_destroy(self);
+}
+
+int main(void)
+{
+    signals_catch();
+    stores_begin();
+    test_walltime();
+    test_requests();
+    stores_end();
+    return check_end();
+}

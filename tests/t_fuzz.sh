@@ -1,0 +1,30 @@
+#!/bin/bash
+# Readers meet damaged input: a short seeded run of each fuzz target. tests/fuzz/libfuzzer is for long ones.
+. "$abs_top_srcdir/tests/lib.sh"
+
+# fuzz TARGET INPUTS: output in $work/out; what ended the target is kept in $work
+fuzz()
+{
+    timeout 120 "$abs_top_builddir/tests/fuzz/fuzz_$1" -n "$2" -s 1 -o "$work" >"$work/out" 2>&1
+}
+
+survives()
+{
+    fuzz "$@" && return
+    tail -n 40 "$work/out" >&2
+    return 1
+}
+
+check "FASTA" survives fasta 1000
+check "decks" survives deck 6000
+check "side files" survives side 10000
+check "checkpoints" survives checkpoint 3000
+check "token stores" survives store 3000
+
+fuzz planted 3000
+check "a planted fault is found" test $? -eq 1
+kept=$(ls "$work" | grep -m 1 planted-fault)
+check "and its input kept" test -n "$kept"
+"$abs_top_builddir/tests/fuzz/fuzz_planted" -n 0 -o "$work" "$work/$kept" >"$work/out" 2>&1
+check "which finds it again" test $? -eq 1
+finish

@@ -1,0 +1,58 @@
+#!/bin/bash
+# Which checkpoints stay, and where a run may go on from: keep, keep_every, keep_best; train --from; keys that may change.
+. "$abs_top_srcdir/tests/lib.sh"
+small_deck || exit 1
+
+steps_in()
+{
+    ls "$1" | sed -n 's/^step_0*\([0-9]*\)\.h5$/\1/p' | sort -n | tr '\n' ' '
+}
+
+# a rate that makes the loss rise again after a while: the best is not the last
+ranks 2 train "$work/deck.cfg" checkpoint.every=5 checkpoint.keep=1 checkpoint.keep_every=4 checkpoint.keep_best=true \
+    train.steps=12 validation.every=3 optimizer.lr=0.5 schedule.kind=constant output.folder="$work/keep"
+check "a run ends with 0" codes_are 0 2
+best=$(sed -n 's/.*"event":"validation","step":\([0-9]*\),"loss":\([^,]*\),.*/\2 \1/p' "$work/keep/log.jsonl" | sort -g |
+    head -n 1 | cut -d ' ' -f 2)
+check "the last validation is not the best" test "$best" -lt 12
+wanted=$(printf '%s\n' "$best" 12 | sort -nu | tr '\n' ' ')
+check "the best and the newest stay ($wanted)" test "$(steps_in "$work/keep")" = "$wanted"
+
+# every fourth, of those that are written
+ranks 2 train "$work/deck.cfg" checkpoint.every=2 checkpoint.keep=1 checkpoint.keep_every=4 output.folder="$work/every"
+check "every fourth stays" test "$(steps_in "$work/every")" = "4 8 12 "
+
+# the best is remembered over a restart: a worse one after it does not take its place
+ranks 2 train "$work/keep/deck.cfg" train.steps=15 optimizer.lr=5
+check "the best stays over a restart" test -f "$work/keep/step_$(printf %08d "$best").h5"
+
+# --from: the file's own deck, going on; keys given beside it
+ranks 2 train "$work/deck.cfg" output.folder="$work/a" checkpoint.every=4
+losses "$work/a" >"$work/a.losses"
+ranks 2 train --from "$work/a/step_00000008.h5" output.folder="$work/b"
+check "--from ends with 0" codes_are 0 2
+losses "$work/b" >"$work/b.losses"
+check "--from: the losses of the run that never stopped" cmp "$work/b.losses" <(tail -n 4 "$work/a.losses")
+check "--from: and its digest" test "$(digest "$work/a" 12)" = "$(digest "$work/b" 12)"
+ranks 2 train --from "$work/a" train.steps=14
+check "--from a folder goes on in it" says "step_00000012.h5 at step 12"
+check "--from a folder: more steps" test "$(steps_in "$work/a")" = "8 12 14 "
+
+# refused
+ranks 2 train --from "$work/a/step_00000008.h5"
+check "--from an older file into its own folder: exit code 2" codes_are 2 2
+check "--from an older file: is said" says "holds a later checkpoint"
+check "--from an older file: nothing is lost" test "$(steps_in "$work/a")" = "8 12 14 "
+ranks 2 train --from "$work/a" model.hidden=64 train.seed=7
+check "keys that may not change: exit code 2" codes_are 2 2
+check "keys that may not change: one" says "model.hidden: 32 in the checkpoint, 64 now"
+check "keys that may not change: the other" says "train.seed: 42 in the checkpoint, 7 now"
+ranks 2 train --from "$work/nothing.h5"
+check "--from nothing: exit code 2" codes_are 2 2
+mkdir "$work/empty"
+ranks 2 train --from "$work/empty"
+check "--from an empty folder: exit code 2" codes_are 2 2
+check "--from an empty folder: is said" says "holds no checkpoint"
+ranks 2 train --from "$work/a/final_model.h5" output.folder="$work/c"
+check "--from a final model: exit code 2" codes_are 2 2
+finish
