@@ -51,7 +51,7 @@ int threads_choose(struct comm *node, int64_t wanted)
     int idle, threads = threads_for_rank(node, &idle), asked = threads_asked(wanted);
     if (asked > 0)
         return asked;
-    if (idle > 0 && node->rank == 0)
+    if (idle > 0) /* a launcher binds alike on all nodes, so rank 0's own tells */
         log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; "
                  "give mpirun --bind-to none or --map-by slot:PE=n",
                  idle);

@@ -201,10 +201,8 @@ static bool map_side_file(struct windows *windows, const struct windows_layout *
     return true;
 }
 
-static int make_table(struct windows *windows, const struct windows_layout *layout, const char *path)
+static int make_table(struct windows *windows, const struct windows_layout *layout)
 {
-    log_warn("%s: cannot be written or read; each rank keeps a table of %.1f MB instead", path,
-             (double)(windows->store->sequences + 1) * 8e-6);
     windows->table = memory_allocate((windows->store->sequences + 1) * (int64_t)sizeof *windows->table);
     windows->first = windows->table;
     windows->header = header_of(windows->store, layout);
@@ -230,8 +228,13 @@ int windows_open(struct windows **out, const struct token_store *store, const st
     if (code == ERROR_NONE) {
         if (!mapped)
             mapped = map_side_file(windows, layout, path);
+        int64_t without = comm_sum_i64(world, !mapped);
+        if (without > 0)
+            log_warn("%s: %lld ranks cannot read it, and keep a table of %.1f MB each instead; "
+                     "let the store's folder be written to once, and be seen by all nodes",
+                     path, (long long)without, (double)(store->sequences + 1) * 8e-6);
         if (!mapped)
-            code = make_table(windows, layout, path);
+            code = make_table(windows, layout);
         code = comm_agree(world, code);
     }
     free(path);
