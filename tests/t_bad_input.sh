@@ -233,7 +233,7 @@ if $MPIRUN -n 1 test -x "$CISTRON" 2>/dev/null; then
     check "a folder that cannot be made: exit code 2" codes_are 2 2
     check "it is named" says 'output.folder = "sealed/run": cannot be made: Permission denied'
     ranks 2 train deck.cfg output.folder=sealed
-    check "a folder that cannot be written: exit code 1" codes_are 1 2
+    check "a folder that cannot be written: exit code 2" codes_are 2 2
     check "it is named, once" test "$(grep -c "sealed.*Permission denied" out)" -eq 1
     check "nothing is in it" test -z "$(ls sealed)"
 fi
