@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MESSAGE_BYTES = 16384, MAX_HOOKS = 4 };
 
@@ -70,7 +71,8 @@ static void await_turn(void)
 {
     struct timespec half_second = {0, 500000000};
     for (int rank = log_rank(); rank > 0; rank /= 2)
-        nanosleep(&half_second, NULL);
+        if (nanosleep(&half_second, NULL) != 0) /* a signal: the launcher is about to end us, another has spoken */
+            _exit(ERROR_ENVIRONMENT);
 }
 
 void error_fatal(const char *format, ...)
