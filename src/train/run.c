@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/signals.h"
 #include "io/checkpoint.h"
+#include "io/file.h"
 #include "io/lock.h"
 #include "step/learning_rate.h"
 #include "train/control.h"
@@ -13,6 +14,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,12 +253,11 @@ static int try_save_step(struct run *run)
 /* Ends the run early, with everything saved. */
 static int stop(struct run *run, const char *why)
 {
+    meter_note(&run->meter, run->step, "stop", why);
     if (run->step == 0) {
-        meter_note(&run->meter, run->step, "stop", why);
         log_info("# stopped before the first step: there is nothing to save");
         return ERROR_REQUEUE;
     }
-    meter_note(&run->meter, run->step, "stop", why);
     int code = save_step(run);
     if (code != ERROR_NONE)
         return code;
@@ -286,7 +287,7 @@ static int validate(struct run *run)
         log_warn("the validation set of data.valid holds no label");
     meter_validation(&run->meter, run->step, found.loss, found.labels);
     run->validated_step = run->step;
-    if (!(found.loss < run->best_loss || run->best_step == 0))
+    if (!isfinite(found.loss) || (run->best_step > 0 && found.loss >= run->best_loss))
         return ERROR_NONE;
     run->best_step = run->step;
     run->best_loss = found.loss;
@@ -404,10 +405,16 @@ static int write_deck(struct comm *world, const char *folder, const char *text)
 {
     int code = ERROR_NONE;
     if (world->rank == 0) {
-        char *path = memory_format("%s/deck.cfg", folder);
-        FILE *file = fopen(path, "w");
-        if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0)
-            code = error_environment("%s: %s", path, strerror(errno));
+        char *path = memory_format("%s/deck.cfg", folder), *temporary = memory_format("%s.tmp", path);
+        int descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (descriptor < 0)
+            code = error_environment("%s: %s", temporary, strerror(errno));
+        else
+            code =
+                file_finish(descriptor, temporary, file_write(descriptor, temporary, text, (int64_t)strlen(text), 0));
+        if (code == ERROR_NONE)
+            code = file_move(temporary, path);
+        free(temporary);
         free(path);
     }
     return comm_agree(world, code);
