@@ -1,6 +1,6 @@
 /* Rates of the CPU executor's ops at the sizes of small Llamas: GFLOP/s of products and attention, GB/s (bytes read and
  * written once) of the others. Best of several runs, and the first beside it, which pays for what libraries compile.
- *   bench/cpu_ops [THREADS [f32|bf16]] */
+ *   bench/cpu_ops [THREADS [f32|bf16 [PART]]]      only ops that have PART in their name */
 #include "base/clock.h"
 #include "cpu/cpu.h"
 
@@ -16,6 +16,7 @@ struct model {
 static struct executor *executor;
 static struct stream stream;
 static enum dtype storage = DTYPE_F32;
+static const char *part = ""; /* of an op's name: others are left out */
 
 /* Numbers in -0.5 .. 0.5; the memory stays until the program ends. */
 static struct tensor matrix(enum dtype dtype, int64_t rows, int64_t cols)
@@ -50,6 +51,8 @@ static struct tensor integers(int64_t count, int64_t modulus)
 /* Times an op; `work` is in FLOP when positive, else the op's bytes are counted. */
 static void measure(const char *label, enum op op, const void *args, double work)
 {
+    if (strstr(op_info(op)->name, part) == NULL)
+        return;
     executor->class->reserve(executor, executor->class->workspace(executor, op, args));
     double first = 0.0, best = 1e30, bytes = 0.0;
     for (int run = 0; run < RUNS; run++) {
@@ -168,6 +171,8 @@ int main(int count, char **arguments)
     stream = (struct stream){.executor = executor};
     if (count > 2 && strcmp(arguments[2], "bf16") == 0)
         storage = DTYPE_BF16;
+    if (count > 3)
+        part = arguments[3];
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         measure_model(&models[i]);
     executor->class->destroy(executor);

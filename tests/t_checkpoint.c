@@ -595,7 +595,7 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
-    log_open(world->rank, world->size);
+    log_open(world->rank);
     signal(SIGXFSZ, SIG_IGN);
     make_folder();
 

@@ -1,9 +1,10 @@
 /* From text to windows: tokenizer, FASTA, prepare, split, store, windows, shuffle, count models. */
 #include "base/random.h"
+#include "base/signals.h"
 #include "check.h"
 #include "data/baseline.h"
-#include "data/fasta.h"
 #include "data/prepare.h"
+#include "data/record_reader.h"
 #include "data/shuffle.h"
 #include "data/source.h"
 #include "data/split.h"
@@ -13,7 +14,9 @@
 
 #include <dirent.h>
 #include <hdf5.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -82,24 +85,25 @@ static void test_tokenizer(void)
     }
 }
 
-/* All names ('>' in front) and sequences of a FASTA file in one string. */
+/* All names ('>' in front) and sequences of a file of records in one string. */
 static int read_all(const char *path, char *text, size_t room)
 {
     struct source *source;
+    struct record_reader *reader;
     int code = source_open(&source, path);
     if (code != ERROR_NONE)
         return code;
-    struct fasta *fasta = fasta_create(source);
+    code = record_reader_create(&reader, source, "text");
     struct record_piece piece = {.kind = RECORD_NAME};
     size_t used = 0;
     while (code == ERROR_NONE && piece.kind != RECORD_END) {
-        code = fasta_next(fasta, &piece);
+        code = record_reader_next(reader, &piece);
         if (code == ERROR_NONE && piece.kind != RECORD_END && used + (size_t)piece.length + 3 < room)
             used += (size_t)snprintf(text + used, room - used, piece.kind == RECORD_NAME ? ">%.*s " : "%.*s",
                                      (int)piece.length, piece.text);
     }
     text[used] = '\0';
-    fasta_destroy(fasta);
+    record_reader_destroy(reader);
     source_close(source);
     return code;
 }
@@ -153,6 +157,103 @@ static void test_fasta(void)
     CHECK_USER(read_all(stores_folder, got, sizeof got), "is a folder");
 }
 
+static int read_text(const char *path, const char *text, char *got, size_t room)
+{
+    write_file(path, "wb", text, strlen(text));
+    return read_all(path, got, room);
+}
+
+static void test_jsonl(void)
+{
+    char got[256];
+    const char *path = stores_path("a.jsonl"), *plain = stores_path("a.txt");
+    /* names in both members and none, blanks, escapes, CRLF, blank lines, an empty sequence, no newline at the end */
+    static const char text[] = "{\"text\": \"ACGT\", \"record\": \"one first\", \"id\": \"x\", \"n\": [1, {}]}\r\n"
+                               "\n  \t\r\n"
+                               "{\"id\": \"two\", \"text\": \"ac\\u0067t\\nN N\"}\n"
+                               "{\"text\": \"\"}\n"
+                               "{\"record\": 7, \"text\": \"TT\"}";
+    static const char wanted[] = ">one ACGT>two acgtNN>5 >6 TT";
+    CHECK(read_text(path, text, got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, wanted);
+    CHECK(read_text(plain, text, got, sizeof got) == ERROR_NONE); /* told by its first character */
+    CHECK_STRING(got, wanted);
+    char *late = memory_format("%*s%s", 3000, "\n", text);
+    CHECK(read_text(plain, late, got, sizeof got) == ERROR_NONE);
+    free(late);
+    CHECK_STRING(got, ">one ACGT>two acgtNN>6 >7 TT");
+    late = memory_format("%*s>x\nACGT\n", 6000, "\n"); /* more than is looked at */
+    CHECK(read_text(plain, late, got, sizeof got) == ERROR_NONE);
+    free(late);
+    CHECK_STRING(got, ">x ACGT");
+    gzFile packed = gzopen(stores_path("a.jsonl.gz"), "wb");
+    gzwrite(packed, text, (unsigned)strlen(text));
+    gzclose(packed);
+    CHECK(read_all(stores_path("a.jsonl.gz"), got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, wanted);
+    CHECK(read_text(plain, " \n>x\nACGT\n", got, sizeof got) == ERROR_NONE); /* FASTA, although blanks come first */
+    CHECK_STRING(got, ">x ACGT");
+
+    static const struct {
+        const char *text, *words;
+    } mistakes[] = {
+        {"", "a.jsonl: holds no record"},
+        {"\n \n", "a.jsonl: holds no record"},
+        {">x\nACGT\n", "a.jsonl:1: no JSON"},
+        {"{\"text\": \"A\"}\n{\"text\": \"C\"\n", "a.jsonl:2: no JSON"},
+        {"{\"text\": \"A\"}\n\n{\"text\": \"C\"} x\n", "a.jsonl:3: no JSON"},
+        {"{\"text\": \"A\"}{\"text\": \"A\"}\n", "a.jsonl:1: no JSON"},
+        {"{\"text\": \"A\nC\"}\n", "a.jsonl:1: no JSON"},
+        {"{\"text\": \"A\xff\"}\n", "a.jsonl:1: no JSON"},
+        {"{\"text\": \"A\\u0000\"}\n", "a.jsonl:1: no JSON"},
+        {"[\"ACGT\"]\n", "a.jsonl:1: is no JSON object"},
+        {"{\"text\": \"A\"}\n{\"seq\": \"A\"}\n", "a.jsonl:2: has no field \"text\""},
+        {"{\"text\": 5}\n", "a.jsonl:1: field \"text\" is no string"},
+        {"{\"text\": null}\n", "a.jsonl:1: field \"text\" is no string"},
+        {"{\"text\": \"AC\xc3\xa9\"}\n", "a.jsonl:1: field \"text\" holds byte 0xc3"},
+        {"{\"text\": \"AC\\u0001\"}\n", "a.jsonl:1: field \"text\" holds byte 0x01"},
+        {"{\"id\": \"a\\u0007b\", \"text\": \"A\"}\n", "a.jsonl:1: the record's name holds the control character 0x07"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
+        CHECK_USER(read_text(path, mistakes[i].text, got, sizeof got), mistakes[i].words);
+}
+
+/* Lines of all lengths around the buffer's, with and without a newline at the end. */
+static void test_long_lines(void)
+{
+    enum { LONGEST = (1 << 21) + 100 };
+    const char *path = stores_path("long.jsonl");
+    char *bases = memory_grow(NULL, LONGEST + 1);
+    for (int64_t i = 0; i < LONGEST; i++)
+        bases[i] = "ACGT"[i * i % 7 % 4];
+    bases[LONGEST] = '\0';
+    static const int lengths[] = {
+        (1 << 20) - 13, (1 << 20) - 12, (1 << 20) - 11, (1 << 20) - 10, 3, LONGEST, 1 << 20, 7};
+    enum { LINES = sizeof lengths / sizeof *lengths };
+    for (int end = 0; end < 2; end++) {
+        FILE *file = fopen(path, "w");
+        for (int i = 0; i < LINES; i++)
+            fprintf(file, "{\"text\":\"%.*s\"}%s", lengths[i], bases + i, i < LINES - 1 || end ? "\n" : "");
+        fclose(file);
+        struct source *source;
+        struct record_reader *reader;
+        struct record_piece piece;
+        CHECK(source_open(&source, path) == ERROR_NONE);
+        CHECK(record_reader_create(&reader, source, "text") == ERROR_NONE);
+        for (int i = 0; i < LINES; i++) {
+            CHECK(record_reader_next(reader, &piece) == ERROR_NONE && piece.kind == RECORD_NAME);
+            CHECK(piece.length == 1 && piece.text[0] == '1' + i);
+            CHECK(record_reader_next(reader, &piece) == ERROR_NONE && piece.kind == RECORD_SEQUENCE);
+            int64_t wanted = lengths[i] < LONGEST - i ? lengths[i] : LONGEST - i;
+            CHECK(piece.length == wanted && memcmp(piece.text, bases + i, (size_t)wanted) == 0);
+        }
+        CHECK(record_reader_next(reader, &piece) == ERROR_NONE && piece.kind == RECORD_END);
+        record_reader_destroy(reader);
+        source_close(source);
+    }
+    free(bases);
+}
+
 static void test_prepare(void)
 {
     const char *input = stores_path("p.fa"), *output = stores_path("p.h5");
@@ -184,6 +285,14 @@ static void test_prepare(void)
     write_file(input, "wb", other, strlen(other));
     CHECK(prepare(output, NULL, input) == ERROR_NONE && token_store_open(&store, output) == ERROR_NONE);
     CHECK(store->checksum != checksum);
+    token_store_close(store);
+
+    const char *lines = stores_path("p.jsonl");
+    static const char json[] = "{\"record\": \"a\", \"text\": \"ACGTNacgt\"}\n{\"text\": \"\"}\n"
+                               "{\"id\": \"b\", \"text\": \"TTT\"}\n";
+    write_file(lines, "wb", json, strlen(json));
+    CHECK(prepare(output, NULL, lines) == ERROR_NONE && token_store_open(&store, output) == ERROR_NONE);
+    CHECK(store->checksum == checksum);
     token_store_close(store);
 
     /* failures leave the old store alone and nothing else behind */
@@ -542,11 +651,65 @@ static void test_shared(void)
     token_store_close(store);
 }
 
+/* Which signal ends a child that gets two, its exit code if none does. */
+static int end_of_child(int first, int second)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        raise(first);
+        raise(second);
+        _exit(100);
+    }
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Flags stand for good, so this comes last. */
+static void test_signals(void)
+{
+    signals_catch();
+    CHECK(signals_pending() == SIGNALS_NONE && !signals_take_save() && !signals_stopping());
+    raise(SIGUSR2);
+    CHECK(signals_pending() == SIGNALS_SAVE && !signals_stopping());
+    CHECK(signals_take_save() && !signals_take_save());
+    CHECK(end_of_child(SIGTERM, SIGTERM) == SIGTERM && end_of_child(SIGTERM, SIGINT) == SIGINT);
+    CHECK(end_of_child(SIGUSR1, SIGTERM) == 100 && end_of_child(SIGUSR1, SIGUSR1) == 100);
+    CHECK(end_of_child(SIGTERM, SIGUSR2) == 100);
+
+    /* counting windows goes on through a wish to save, ends at one to stop, and leaves nothing */
+    enum { SEQUENCES = 70000 };
+    const char *path = stores_path("many.h5");
+    static char *sequences[SEQUENCES], bases[] = "ACGT";
+    for (int i = 0; i < SEQUENCES; i++)
+        sequences[i] = bases;
+    stores_write(path, sequences, SEQUENCES);
+    struct comm *self = comm_self();
+    struct token_store *store;
+    struct windows *windows;
+    const struct windows_layout layouts[] = {{64, 0, false}, {64, 1, false}};
+    CHECK(token_store_open(&store, path) == ERROR_NONE);
+    raise(SIGUSR2);
+    CHECK(windows_open(&windows, store, &layouts[0], self) == ERROR_NONE);
+    windows_close(windows);
+    raise(SIGUSR1);
+    CHECK(signals_stopping() && signals_pending() == (SIGNALS_STOP | SIGNALS_SAVE));
+    int before = files_in_folder();
+    CHECK(windows_open(&windows, store, &layouts[1], self) == ERROR_REQUEUE && windows == NULL);
+    CHECK(files_in_folder() == before);
+    CHECK(windows_open(&windows, store, &layouts[0], self) == ERROR_NONE); /* nothing to count */
+    windows_close(windows);
+    token_store_close(store);
+    comm_destroy(self);
+}
+
 int main(void)
 {
     stores_begin();
     test_tokenizer();
     test_fasta();
+    test_jsonl();
+    test_long_lines();
     test_prepare();
     test_store_refusals();
     test_split();
@@ -554,6 +717,7 @@ int main(void)
     test_shuffle();
     test_baseline();
     test_shared();
+    test_signals();
     stores_end();
     return check_end();
 }

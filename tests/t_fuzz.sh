@@ -15,7 +15,7 @@ survives()
     return 1
 }
 
-check "FASTA" survives fasta 1000
+check "FASTA and JSON lines" survives records 1500
 check "decks" survives deck 6000
 check "side files" survives side 10000
 check "checkpoints" survives checkpoint 3000

@@ -74,6 +74,26 @@ if command -v zstd >/dev/null; then
     check "two zstd frames are the two files" test "$(checksum zst.log)" = "$(checksum plain.log)"
 fi
 
+# JSON lines of the same records, one of them a line of 1.5 MB: the same store, however they come in
+awk '/^>/ { if (name) print "\"}"; name = substr($1, 2); printf "{\"record\": \"%s\", \"sequence\": \"", name; next }
+     { printf "%s", $0 } END { print "\"}" }' one.fa two.fa >both.jsonl
+gzip -c both.jsonl >both.jsonl.gz
+cp both.jsonl named.txt
+for file in both.jsonl both.jsonl.gz named.txt; do
+    "$cistron" prepare --tokenizer nucleotide --field sequence -o jsonl.h5 $file >jsonl.log
+    check "JSON lines in $file" test "$(checksum jsonl.log)" = "$(checksum plain.log)"
+done
+"$cistron" prepare --tokenizer nucleotide --field sequence -o jsonl.h5 - <both.jsonl.gz >jsonl.log
+check "JSON lines on standard input" test "$(checksum jsonl.log)" = "$(checksum plain.log)"
+tail -n 1 both.jsonl >second.jsonl
+"$cistron" prepare --tokenizer nucleotide --field sequence -o jsonl.h5 one.fa second.jsonl >jsonl.log
+check "FASTA and JSON lines together" test "$(checksum jsonl.log)" = "$(checksum plain.log)"
+if command -v zstd >/dev/null; then
+    zstd -q -c both.jsonl >both.jsonl.zst
+    "$cistron" prepare --tokenizer nucleotide --field sequence -o jsonl.h5 both.jsonl.zst >jsonl.log
+    check "JSON lines in zstd" test "$(checksum jsonl.log)" = "$(checksum plain.log)"
+fi
+
 "$cistron" prepare --tokenizer nucleotide --split train:0.95,valid:0.05 -o s.h5 one.fa two.fa >split.log
 check "split ends with 0" test $? -eq 0
 check "split writes two files and no third" test -e s.train.h5 -a -e s.valid.h5 -a ! -e s.h5
@@ -124,6 +144,11 @@ fi
 head -c 100000 both.gz >cut.gz
 refuse "cut.gz" --tokenizer nucleotide -o x.h5 cut.gz
 refuse "truncated" --tokenizer nucleotide -o x.h5 cut.gz
+head -c 100000 both.jsonl.gz >cut.jsonl.gz
+refuse "cut.jsonl.gz: the compressed file is truncated" --tokenizer nucleotide --field sequence -o x.h5 cut.jsonl.gz
+head -c 100000 both.jsonl >cut.jsonl
+refuse "cut.jsonl:1: no JSON" --tokenizer nucleotide --field sequence -o x.h5 cut.jsonl
+refuse 'both.jsonl:1: has no field "text"; --field' --tokenizer nucleotide -o x.h5 both.jsonl
 refuse "plain.h5:1" --tokenizer nucleotide -o x.h5 plain.h5
 refuse "absent.fa" --tokenizer nucleotide -o x.h5 two.fa absent.fa
 refuse "is an input and the output" --tokenizer nucleotide -o one.fa one.fa
@@ -154,6 +179,23 @@ for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     cat one.fa one.fa one.fa one.fa one.fa
 done >large.fa
 "$cistron" prepare --tokenizer nucleotide --split train:0.95,valid:0.05 -o large.h5 large.fa | tail -1
+
+# Stopped while it writes the store under a temporary name. USR1 is what Slurm warns with.
+for signal in INT TERM HUP USR1 USR2; do
+    mkdir "write$signal"
+    (
+        trap - INT # a shell has its background jobs ignore it
+        exec "$cistron" prepare --tokenizer nucleotide -o "write$signal/x.h5" large.fa
+    ) >/dev/null 2>&1 &
+    pid=$!
+    while [ -z "$(ls -A "write$signal")" ] && kill -0 $pid 2>/dev/null; do
+        :
+    done
+    kill -$signal $pid
+    wait $pid 2>/dev/null
+    check "a signal ends it: SIG$signal" test $? -gt 128
+    check "no temporary file after SIG$signal" test -z "$(ls -A "write$signal")"
+done
 
 echo "$count checks, $failures failed"
 [ $failures -eq 0 ]

@@ -25,19 +25,31 @@ static bool is_srun_task(void)
     return step != NULL && strtoul(step, NULL, 10) < slurms_own && getenv("OMPI_COMM_WORLD_SIZE") == NULL;
 }
 
+/* The launcher that started this process as one of several, NULL if none did. */
+static const struct launcher *find_launcher(void)
+{
+    for (int i = 0; i < LAUNCHERS; i++) {
+        const char *size = getenv(launchers[i].size);
+        if (size != NULL && atoi(size) > 1 && (i != SRUN || is_srun_task()))
+            return &launchers[i];
+    }
+    return NULL;
+}
+
+int launcher_rank(void)
+{
+    const struct launcher *launcher = find_launcher();
+    const char *rank = launcher != NULL ? getenv(launcher->rank) : NULL;
+    return rank != NULL ? atoi(rank) : 0;
+}
+
 int launcher_check(int world_size)
 {
-    for (int i = 0; i < LAUNCHERS && world_size == 1; i++) {
-        const struct launcher *launcher = &launchers[i];
-        const char *size = getenv(launcher->size), *rank = getenv(launcher->rank);
-        if (size == NULL || atoi(size) <= 1 || (i == SRUN && !is_srun_task()))
-            continue;
-        if (rank != NULL && atoi(rank) != 0)
-            return ERROR_USER;
-        return error_user("%s started %s processes (%s), but MPI did not bring them together: each is alone. Start the "
-                          "program with the mpirun of the MPI that it was built with, or with srun --mpi=pmix (srun "
-                          "--mpi=list shows what there is); srun -n 1 for one rank",
-                          launcher->name, size, launcher->size);
-    }
-    return ERROR_NONE;
+    const struct launcher *launcher = world_size == 1 ? find_launcher() : NULL;
+    if (launcher == NULL)
+        return ERROR_NONE;
+    return error_user("%s started %s processes (%s), but MPI did not bring them together: each is alone. Start the "
+                      "program with the mpirun of the MPI that it was built with, or with srun --mpi=pmix (srun "
+                      "--mpi=list shows what there is); srun -n 1 for one rank",
+                      launcher->name, getenv(launcher->size), launcher->size);
 }

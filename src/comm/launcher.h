@@ -1,11 +1,15 @@
-/* Ranks that a launcher started and MPI did not bring together: with an mpirun of another MPI, or an srun without its
- * plugin, each of N processes believes that it is alone, and all would train the same run into the same folder. */
+/* What launchers leave in the environment of the processes that they start. Local; needs no MPI. */
 #ifndef COMM_LAUNCHER_H
 #define COMM_LAUNCHER_H
 
-/* Compares the world's size with what launchers leave in the environment. ERROR_NONE when they agree, or when the
- * environment says nothing. Else ERROR_USER; the message is recorded by the process that its launcher calls rank 0
- * alone, since the processes cannot agree on one. Local; needs no MPI. */
+/* This process's place among those of its launcher, 0 without one: what all of them find wrong before MPI runs, place 0
+ * alone says. */
+int launcher_rank(void);
+
+/* Did MPI bring the processes of the launcher together? With an mpirun of another MPI, or an srun without its plugin,
+ * each of N processes believes that it is alone, and all would train the same run into the same folder. Compares the
+ * world's size with the launcher's. ERROR_NONE when they agree, or when the environment says nothing; else ERROR_USER.
+ */
 int launcher_check(int world_size);
 
 #endif

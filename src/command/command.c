@@ -1,6 +1,7 @@
 #include "command/command.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/launcher.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -14,8 +15,17 @@ static const char features[] = "executor cpu with oneDNN";
 static const char features[] = "executor cpu with CBLAS";
 #endif
 
-const struct command *const commands[] = {
-    &command_train, &command_prepare, &command_baseline, &command_inspect, &command_deck, &command_completions, NULL};
+const struct command *const commands[] = {&command_train,
+                                          &command_plan,
+                                          &command_report,
+                                          &command_prepare,
+                                          &command_baseline,
+                                          &command_eval,
+                                          &command_generate,
+                                          &command_inspect,
+                                          &command_deck,
+                                          &command_completions,
+                                          NULL};
 
 /* -- Help -------------------------------------------------------------------------------------------------------- */
 
@@ -161,6 +171,8 @@ static int run_command(const struct command *command, const struct environment *
         if (strcmp(argv[a], "--help") == 0)
             return print_help(command);
     int code = parse(command, argc, argv);
+    if (code != ERROR_NONE && launcher_rank() != 0)
+        error_clear(); /* place 0 says it */
     if (code == ERROR_NONE)
         code = command->run(environment, argv + optind, argc - optind);
     if (code != ERROR_NONE && error_message()[0] != '\0')
@@ -171,7 +183,8 @@ static int run_command(const struct command *command, const struct environment *
 int command_main(const struct environment *environment, int argc, char **argv)
 {
     if (argc < 2) {
-        print_usage(stderr);
+        if (launcher_rank() == 0)
+            print_usage(stderr);
         return ERROR_USER;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -185,7 +198,9 @@ int command_main(const struct environment *environment, int argc, char **argv)
     for (int i = 0; commands[i] != NULL; i++)
         if (strcmp(argv[1], commands[i]->name) == 0)
             return run_command(commands[i], environment, argc - 1, argv + 1);
-    fprintf(stderr, "cistron: unknown command \"%s\"\n", argv[1]);
-    print_usage(stderr);
+    if (launcher_rank() == 0) {
+        fprintf(stderr, "cistron: unknown command \"%s\"\n", argv[1]);
+        print_usage(stderr);
+    }
     return ERROR_USER;
 }

@@ -4,7 +4,6 @@
 #include "train/run.h"
 
 #include <stddef.h>
-#include <string.h>
 
 static struct train_arguments {
     const char *from;
@@ -17,23 +16,18 @@ static struct train_arguments {
 static int train(struct comm *world, void *self)
 {
     const struct train_arguments *a = self;
+    if (a->from == NULL && a->deck == NULL)
+        return comm_agree(world, error_user("train: needs a deck, or --from a checkpoint"));
     return run_train(world, a->deck, a->from, a->overrides, a->override_count, a->make_executor);
 }
 
 static int run(const struct environment *environment, char **arguments, int count)
 {
     given.make_executor = environment->make_executor;
-    int first = given.from == NULL ? 1 : 0;
-    if (count < first)
-        return error_user("train: needs a deck, or --from a checkpoint");
-    if (given.from == NULL)
-        given.deck = arguments[0];
+    int first = given.from == NULL && count > 0 ? 1 : 0;
+    given.deck = first > 0 ? arguments[0] : NULL;
     given.overrides = arguments + first;
     given.override_count = count - first;
-    for (int i = 0; i < given.override_count; i++)
-        if (strchr(given.overrides[i], '=') == NULL)
-            return error_user("train: \"%s\": %s must be key=value", given.overrides[i],
-                              given.from == NULL ? "what follows the deck" : "beside --from, an argument");
     return environment->with_ranks(train, &given);
 }
 

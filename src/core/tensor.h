@@ -71,6 +71,15 @@ static inline void tensor_put(const struct tensor *t, int64_t row, int64_t col, 
         *(float *)tensor_at(t, row, col) = (float)value;
 }
 
+/* Element (row, col) of an f32, f64 or bf16 tensor in host memory. */
+static inline double tensor_get(const struct tensor *t, int64_t row, int64_t col)
+{
+    const void *at = tensor_at(t, row, col);
+    return t->dtype == DTYPE_F64    ? *(const double *)at
+           : t->dtype == DTYPE_BF16 ? bf16_to_f32(*(const uint16_t *)at)
+                                    : *(const float *)at;
+}
+
 static inline bool tensor_contiguous(const struct tensor *t)
 {
     return t->stride == t->cols || t->rows <= 1;

@@ -76,6 +76,7 @@ CPU_CLONES static void score_gradients(float *restrict s, float *restrict ds, in
                                        const float *lse, const float *delta)
 {
     for (int64_t key = 0; key < keys; key++)
+#pragma omp simd
         for (int64_t i = 0; i < lanes; i++) {
             float p = cpu_exp(s[key * TILE_QUERIES + i] - lse[i]);
             s[key * TILE_QUERIES + i] = p;

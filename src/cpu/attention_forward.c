@@ -8,9 +8,9 @@
 #include <float.h>
 #include <omp.h>
 
-/* A block of queries, the same for every head. */
+/* A block of queries of one head. */
 struct block {
-    int32_t slot, first; /* first query, counted in its segment */
+    int32_t slot, head, first; /* first query, counted in its segment */
 };
 
 /* One thread's scratch. Matrices with TILE_QUERIES columns hold a query per column. */
@@ -24,9 +24,9 @@ struct scratch {
 };
 
 struct layout {
-    struct block *blocks; /* longest first */
-    char *covered;        /* [rows of q] */
-    char *threads;        /* thread_bytes for each thread */
+    struct block *blocks;
+    char *covered; /* [rows of q] */
+    char *threads; /* thread_bytes for each thread */
     int64_t thread_bytes;
 };
 
@@ -46,7 +46,7 @@ static int64_t lay_out_thread(int64_t head_dim, char *base, struct scratch *scra
 static int64_t lay_out(const struct cpu *cpu, const struct attention_forward_args *args, char *base,
                        struct layout *layout)
 {
-    int64_t used = 0, most = args->q.rows / TILE_QUERIES + attention_slots(&args->segments);
+    int64_t used = 0, most = (args->q.rows / TILE_QUERIES + attention_slots(&args->segments)) * args->heads;
     struct scratch scratch;
     layout->blocks = cpu_take(base, &used, most * (int64_t)sizeof(struct block));
     layout->covered = cpu_take(base, &used, args->q.rows);
@@ -69,15 +69,18 @@ CPU_CLONES static void update(float *restrict s, int64_t keys, int64_t lanes, fl
     float before[TILE_QUERIES];
     memcpy(before, largest, (size_t)lanes * sizeof *before);
     for (int64_t key = 0; key < keys; key++)
+#pragma omp simd
         for (int64_t i = 0; i < lanes; i++) {
             float score = s[key * TILE_QUERIES + i];
             largest[i] = score > largest[i] ? score : largest[i];
         }
+#pragma omp simd
     for (int64_t i = 0; i < lanes; i++) {
         factor[i] = cpu_exp(before[i] - largest[i]);
         sum[i] *= factor[i];
     }
     for (int64_t key = 0; key < keys; key++)
+#pragma omp simd
         for (int64_t i = 0; i < lanes; i++) {
             float p = cpu_exp(s[key * TILE_QUERIES + i] - largest[i]);
             s[key * TILE_QUERIES + i] = p;
@@ -88,6 +91,7 @@ CPU_CLONES static void update(float *restrict s, int64_t keys, int64_t lanes, fl
 CPU_CLONES static void scale_columns(float *restrict o, int64_t rows, int64_t lanes, const float *factor)
 {
     for (int64_t d = 0; d < rows; d++)
+#pragma omp simd
         for (int64_t i = 0; i < lanes; i++)
             o[d * TILE_QUERIES + i] *= factor[i];
 }
@@ -113,9 +117,10 @@ static void finish(const struct attention_forward_args *args, const struct scrat
         cpu_narrow(scratch->rows + i * dim, tensor_at(o, row + i, col), o->dtype, dim);
 }
 
-static void forward_block(const struct attention_forward_args *args, const struct block *block, int64_t head,
+static void forward_block(const struct attention_forward_args *args, const struct block *block,
                           const struct scratch *scratch)
 {
+    int64_t head = block->head;
     struct attention_segment segment = attention_segment(&args->segments, block->slot);
     int64_t first = block->first, queries = cpu_min(TILE_QUERIES, segment.q_length - first);
     int64_t lanes = (queries + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
@@ -148,17 +153,18 @@ static void forward_block(const struct attention_forward_args *args, const struc
     finish(args, scratch, head, segment.q_start + first, queries, lanes);
 }
 
-/* Blocks of all segments, last blocks first: under a causal mask they take longest, and the end is where waiting for
- * one thread costs most. Returns their number. */
-static int64_t list_blocks(const struct attention_segments *segments, struct block *blocks)
+/* Blocks of all segments and heads. Those of a head follow each other, so that its keys and values stay in a core's
+ * cache; the last one first: under a causal mask it takes longest, and the end is where waiting for one thread costs
+ * most. Returns their number. */
+static int64_t list_blocks(const struct attention_forward_args *args, struct block *blocks)
 {
-    int64_t count = 0, longest = 0;
-    for (int64_t slot = 0; slot < attention_slots(segments); slot++)
-        longest = cpu_max(longest, attention_segment(segments, slot).q_length);
-    for (int64_t first = (longest - 1) / TILE_QUERIES * TILE_QUERIES; first >= 0; first -= TILE_QUERIES)
-        for (int64_t slot = 0; slot < attention_slots(segments); slot++)
-            if (first < attention_segment(segments, slot).q_length)
-                blocks[count++] = (struct block){(int32_t)slot, (int32_t)first};
+    int64_t count = 0;
+    for (int64_t slot = 0; slot < attention_slots(&args->segments); slot++) {
+        int64_t blocks_each = (attention_segment(&args->segments, slot).q_length + TILE_QUERIES - 1) / TILE_QUERIES;
+        for (int64_t head = 0; head < args->heads; head++)
+            for (int64_t i = blocks_each - 1; i >= 0; i--)
+                blocks[count++] = (struct block){(int32_t)slot, (int32_t)head, (int32_t)(i * TILE_QUERIES)};
+    }
     return count;
 }
 
@@ -173,13 +179,13 @@ void cpu_attention_forward(struct cpu *cpu, const struct attention_forward_args 
         for (int64_t t = 0; t < args->q.rows; t++)
             lse[t] = layout.covered[t] ? lse[t] : 0.0f;
     }
-    int64_t items = list_blocks(&args->segments, layout.blocks) * args->heads;
+    int64_t count = list_blocks(args, layout.blocks);
 #pragma omp parallel num_threads(cpu_threads(cpu, tensor_count(&args->q)))
     {
         struct scratch scratch;
         lay_out_thread(args->head_dim, layout.threads + omp_get_thread_num() * layout.thread_bytes, &scratch);
 #pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < items; i++)
-            forward_block(args, &layout.blocks[i / args->heads], i % args->heads, &scratch);
+        for (int64_t i = 0; i < count; i++)
+            forward_block(args, &layout.blocks[i], &scratch);
     }
 }

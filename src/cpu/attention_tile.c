@@ -7,23 +7,21 @@
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 #endif
 
-/* 6 x 16 sums fill three quarters of AVX2's registers, with room for the factors, and hide the latency of AVX-512. */
-enum { TILE_ROWS = 6 };
-
-/* Compilers do that only when told the width of a vector, so the product is written once for WIDTH floats and made
- * for three widths. WIDE vectors cover TILE_LANES columns. */
-#define PRODUCT(WIDTH, TARGET)                                                                                         \
+/* Compilers keep a block of sums in registers only when told the width of a vector, so the product is written once for
+ * vectors of WIDTH floats and made for three widths. A block has ROWS rows and up to VECTORS vectors: 6 x 2 of AVX2's
+ * 16 registers leave room for the factors, as do 8 x 2 of AVX-512's 32; both hide the latency of a multiply-add. The
+ * order of each sum is the same in all of them. */
+#define PRODUCT(WIDTH, ROWS, VECTORS, TARGET)                                                                          \
     typedef float lanes_##WIDTH __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));                        \
                                                                                                                        \
-    CPU_INLINE void tile_##WIDTH(const int rows, float *c, int64_t c_stride, struct tile_factor a, const float *b,     \
-                                 int64_t b_stride, int64_t depth, bool accumulate)                                     \
+    CPU_INLINE void tile_##WIDTH(const int rows, const int vectors, float *c, int64_t c_stride, struct tile_factor a,  \
+                                 const float *b, int64_t b_stride, int64_t depth, bool accumulate)                     \
     {                                                                                                                  \
-        enum { WIDE = TILE_LANES / WIDTH };                                                                            \
-        lanes_##WIDTH sum[TILE_ROWS][WIDE];                                                                            \
+        lanes_##WIDTH sum[ROWS][VECTORS];                                                                              \
         EACH(i, rows)                                                                                                  \
         {                                                                                                              \
-            lanes_##WIDTH *c_row = (lanes_##WIDTH *)(c + i * c_stride);                                                \
-            EACH(j, WIDE)                                                                                              \
+            const lanes_##WIDTH *c_row = (const lanes_##WIDTH *)(c + i * c_stride);                                    \
+            EACH(j, vectors)                                                                                           \
             {                                                                                                          \
                 sum[i][j] = accumulate ? c_row[j] : (lanes_##WIDTH){0};                                                \
             }                                                                                                          \
@@ -33,7 +31,7 @@ enum { TILE_ROWS = 6 };
             EACH(i, rows)                                                                                              \
             {                                                                                                          \
                 float factor = a.data[i * a.row + l * a.depth];                                                        \
-                EACH(j, WIDE)                                                                                          \
+                EACH(j, vectors)                                                                                       \
                 {                                                                                                      \
                     sum[i][j] += factor * b_row[j];                                                                    \
                 }                                                                                                      \
@@ -42,39 +40,45 @@ enum { TILE_ROWS = 6 };
         EACH(i, rows)                                                                                                  \
         {                                                                                                              \
             lanes_##WIDTH *c_row = (lanes_##WIDTH *)(c + i * c_stride);                                                \
-            EACH(j, WIDE)                                                                                              \
+            EACH(j, vectors)                                                                                           \
             {                                                                                                          \
                 c_row[j] = sum[i][j];                                                                                  \
             }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
                                                                                                                        \
+    CPU_INLINE void columns_##WIDTH(const int vectors, float *c, int64_t c_stride, struct tile_factor a,               \
+                                    const float *b, int64_t b_stride, int64_t rows, int64_t depth, bool accumulate)    \
+    {                                                                                                                  \
+        for (; rows >= ROWS; rows -= ROWS) {                                                                           \
+            tile_##WIDTH(ROWS, vectors, c, c_stride, a, b, b_stride, depth, accumulate);                               \
+            a.data += ROWS * a.row;                                                                                    \
+            c += ROWS * c_stride;                                                                                      \
+        }                                                                                                              \
+        for (; rows >= 2; rows -= 2) {                                                                                 \
+            tile_##WIDTH(2, vectors, c, c_stride, a, b, b_stride, depth, accumulate);                                  \
+            a.data += 2 * a.row;                                                                                       \
+            c += 2 * c_stride;                                                                                         \
+        }                                                                                                              \
+        if (rows > 0)                                                                                                  \
+            tile_##WIDTH(1, vectors, c, c_stride, a, b, b_stride, depth, accumulate);                                  \
+    }                                                                                                                  \
+                                                                                                                       \
     TARGET static void multiply_##WIDTH(float *c, int64_t c_stride, struct tile_factor a, const float *b,              \
                                         int64_t b_stride, int64_t rows, int64_t cols, int64_t depth, bool accumulate)  \
     {                                                                                                                  \
-        for (int64_t j = 0; j < cols; j += TILE_LANES) {                                                               \
-            struct tile_factor rest = a;                                                                               \
-            float *target = c + j;                                                                                     \
-            int64_t left = rows;                                                                                       \
-            for (; left >= TILE_ROWS; left -= TILE_ROWS) {                                                             \
-                tile_##WIDTH(TILE_ROWS, target, c_stride, rest, b + j, b_stride, depth, accumulate);                   \
-                rest.data += TILE_ROWS * rest.row;                                                                     \
-                target += TILE_ROWS * c_stride;                                                                        \
-            }                                                                                                          \
-            for (; left >= 2; left -= 2) {                                                                             \
-                tile_##WIDTH(2, target, c_stride, rest, b + j, b_stride, depth, accumulate);                           \
-                rest.data += 2 * rest.row;                                                                             \
-                target += 2 * c_stride;                                                                                \
-            }                                                                                                          \
-            if (left > 0)                                                                                              \
-                tile_##WIDTH(1, target, c_stride, rest, b + j, b_stride, depth, accumulate);                           \
-        }                                                                                                              \
+        enum { WHOLE = VECTORS * WIDTH, LEAST = TILE_LANES < WHOLE ? TILE_LANES : WHOLE };                             \
+        int64_t j = 0;                                                                                                 \
+        for (; j + WHOLE <= cols; j += WHOLE)                                                                          \
+            columns_##WIDTH(VECTORS, c + j, c_stride, a, b + j, b_stride, rows, depth, accumulate);                    \
+        for (; j < cols; j += LEAST)                                                                                   \
+            columns_##WIDTH(LEAST / WIDTH, c + j, c_stride, a, b + j, b_stride, rows, depth, accumulate);              \
     }
 
-PRODUCT(4, )
+PRODUCT(4, 6, 2, )
 #if defined(__x86_64__) && !defined(CISTRON_NO_CLONES)
-PRODUCT(8, __attribute__((target("avx2,fma"))))
-PRODUCT(16, __attribute__((target("avx512f"))))
+PRODUCT(8, 6, 2, __attribute__((target("avx2,fma"))))
+PRODUCT(16, 8, 2, __attribute__((target("avx512f"))))
 #endif
 
 void tile_multiply(float *c, int64_t c_stride, struct tile_factor a, const float *b, int64_t b_stride, int64_t rows,
@@ -108,8 +112,10 @@ CPU_CLONES void tile_copy(const float *from, int64_t from_stride, int64_t rows, 
                           float *restrict to, int64_t to_stride, int64_t width)
 {
     for (int64_t i = 0; i < rows; i++) {
+#pragma omp simd
         for (int64_t j = 0; j < cols; j++)
             to[i * to_stride + j] = factor * from[i * from_stride + j];
+#pragma omp simd
         for (int64_t j = cols; j < width; j++)
             to[i * to_stride + j] = 0.0f;
     }

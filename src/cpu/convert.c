@@ -6,6 +6,7 @@
 
 CPU_CLONES static void widen_bf16(const uint16_t *from, float *restrict to, int64_t count)
 {
+#pragma omp simd
     for (int64_t i = 0; i < count; i++)
         to[i] = cpu_float((uint32_t)from[i] << 16);
 }
@@ -14,6 +15,7 @@ CPU_CLONES static void widen_bf16(const uint16_t *from, float *restrict to, int6
  * exactly, for denormals too. */
 CPU_CLONES static void widen_e4m3(const uint8_t *from, float *restrict to, int64_t count)
 {
+#pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         uint32_t magnitude = from[i] & 0x7fu, sign = (uint32_t)(from[i] & 0x80u) << 24;
         float value = cpu_float(magnitude << 20) * 0x1p120f;
@@ -23,6 +25,7 @@ CPU_CLONES static void widen_e4m3(const uint8_t *from, float *restrict to, int64
 
 CPU_CLONES static void widen_e5m2(const uint8_t *from, float *restrict to, int64_t count)
 {
+#pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         uint32_t magnitude = from[i] & 0x7fu, sign = (uint32_t)(from[i] & 0x80u) << 24;
         uint32_t special = magnitude == 0x7cu ? 0x7f800000u : 0x7fc00000u;
@@ -33,12 +36,14 @@ CPU_CLONES static void widen_e5m2(const uint8_t *from, float *restrict to, int64
 
 CPU_CLONES static void widen_f64(const double *from, float *restrict to, int64_t count)
 {
+#pragma omp simd
     for (int64_t i = 0; i < count; i++)
         to[i] = (float)from[i];
 }
 
 CPU_CLONES void cpu_round_to_odd(const double *from, float *restrict to, int64_t count)
 {
+#pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         float nearest = (float)from[i];
         double back = (double)nearest;
@@ -49,6 +54,7 @@ CPU_CLONES void cpu_round_to_odd(const double *from, float *restrict to, int64_t
 
 CPU_CLONES static void narrow_bf16(const float *from, uint16_t *restrict to, int64_t count)
 {
+#pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits = cpu_bits(from[i]);
         uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16, quiet_nan = (bits >> 16) | 0x40u;
@@ -60,6 +66,7 @@ CPU_CLONES static void narrow_bf16(const float *from, uint16_t *restrict to, int
  * f32 at 2^14: adding 2^14 rounds there and leaves the multiple of 2^-9 in the low bits. */
 CPU_CLONES static void narrow_e4m3(const float *from, uint8_t *restrict to, int64_t count)
 {
+#pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits = cpu_bits(from[i]), magnitude = bits & 0x7fffffffu;
         uint32_t largest = 0x43e00000u; /* 448 */
@@ -73,6 +80,7 @@ CPU_CLONES static void narrow_e4m3(const float *from, uint8_t *restrict to, int6
 
 CPU_CLONES static void narrow_f64(const float *from, double *restrict to, int64_t count)
 {
+#pragma omp simd
     for (int64_t i = 0; i < count; i++)
         to[i] = (double)from[i];
 }

@@ -15,6 +15,7 @@ CPU_CLONES static uint32_t largest_magnitude(const float *x, int64_t count)
 
 CPU_CLONES static void divide(const float *x, float scale, float *restrict y, int64_t count)
 {
+#pragma omp simd
     for (int64_t i = 0; i < count; i++)
         y[i] = x[i] / scale;
 }

@@ -44,7 +44,12 @@ struct loader {
     bool stop;
 };
 
-static int check_settings(const struct loader_settings *settings)
+struct windows_layout loader_layout(const struct loader_settings *settings)
+{
+    return (struct windows_layout){settings->window, settings->overlap, settings->special == LOADER_SPECIAL_SEQUENCE};
+}
+
+int loader_check_settings(const struct loader_settings *settings)
 {
     if (settings->row_tokens < 16 || settings->row_tokens % 16 != 0)
         return error_user("key data.row_tokens = %lld: must be a positive multiple of 16",
@@ -61,7 +66,8 @@ static int check_settings(const struct loader_settings *settings)
     if (settings->micro_rows > INT32_MAX / settings->row_tokens)
         return error_user("key train.micro_batch = %lld: times data.row_tokens = %lld must stay below 2^31 tokens",
                           (long long)settings->micro_rows, (long long)settings->row_tokens);
-    return ERROR_NONE;
+    struct windows_layout layout = loader_layout(settings);
+    return windows_check_layout(&layout);
 }
 
 /* Stores that are open: do the settings fit them? */
@@ -248,8 +254,8 @@ int loader_create(struct loader **out, const struct loader_settings *settings, s
     loader->data_ranks = data_ranks;
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->changed, NULL);
-    struct windows_layout layout = {settings->window, settings->overlap, settings->special == LOADER_SPECIAL_SEQUENCE};
-    int code = comm_agree(world, check_settings(settings));
+    struct windows_layout layout = loader_layout(settings);
+    int code = comm_agree(world, loader_check_settings(settings));
     if (code == ERROR_NONE)
         code = store_set_open(&loader->set, settings->stores, settings->weights, &layout, world);
     if (code == ERROR_NONE) {

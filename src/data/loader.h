@@ -41,6 +41,12 @@ struct loader_settings {
 
 struct loader;
 
+/* How a loader cuts sequences into windows (data/windows.h). */
+struct windows_layout loader_layout(const struct loader_settings *settings);
+
+/* What can be told without the stores. ERROR_USER. */
+int loader_check_settings(const struct loader_settings *settings);
+
 /* Collective over `world` (rank 0 makes the window indexes' side files, then all map them) and over model_comm.
  * data_rank of data_ranks: this rank's place among the groups. Returns an enum error_code, agreed by all; ERROR_REQUEUE
  * when a signal stopped it (data/windows.h). */

@@ -14,7 +14,9 @@
         __VA_ARGS__, NULL                                                                                              \
     }
 
-#define LARGE 1099511627776.0    /* 2^40: beyond any size or count of a run */
+#define LARGE 1099511627776.0 /* 2^40: beyond any size or count of a run */
+#define WIDTH 16777216.0      /* 2^24: far beyond any model's, and products of sizes stay exact */
+#define LAYERS 65536.0
 #define INDEX 2147483647.0       /* what a 32-bit index reaches */
 #define EXACT 9007199254740992.0 /* 2^53: the largest bound a double holds exactly */
 
@@ -22,13 +24,13 @@ const struct deck_row deck_table[] = {
     {STRING(model.preset, ""),
      .doc = "Name of a published model whose sizes are taken; \"\" for none. Keys of this section that are set replace "
             "the preset's values."},
-    {INT(model.layers, 0, 0, LARGE), .doc = "Transformer blocks; 0 takes the preset's."},
-    {INT(model.hidden, 0, 0, LARGE), .doc = "Width of the residual stream; 0 takes the preset's."},
-    {INT(model.ffn, 0, 0, LARGE), .doc = "Inner width of the MLP; 0 takes the preset's."},
-    {INT(model.heads, 0, 0, LARGE), .doc = "Query heads of attention; 0 takes the preset's."},
-    {INT(model.kv_heads, 0, 0, LARGE),
+    {INT(model.layers, 0, 0, LAYERS), .doc = "Transformer blocks; 0 takes the preset's."},
+    {INT(model.hidden, 0, 0, WIDTH), .doc = "Width of the residual stream; 0 takes the preset's."},
+    {INT(model.ffn, 0, 0, WIDTH), .doc = "Inner width of the MLP; 0 takes the preset's."},
+    {INT(model.heads, 0, 0, WIDTH), .doc = "Query heads of attention; 0 takes the preset's."},
+    {INT(model.kv_heads, 0, 0, WIDTH),
      .doc = "Key and value heads, shared by groups of query heads; 0 takes the preset's, or model.heads without one."},
-    {INT(model.head_dim, 0, 0, LARGE),
+    {INT(model.head_dim, 0, 0, WIDTH),
      .doc = "Width of a head; 0 takes the preset's, or model.hidden / model.heads without one."},
     {INT(model.vocabulary, 0, 0, INDEX), .unit = "tokens",
      .doc = "Rows of the embedding; 0 takes the preset's, or the token store's vocabulary without one."},

@@ -25,6 +25,20 @@ static struct qkv split_qkv(const struct unit *unit, struct tensor fused)
                         tensor_columns(&fused, 0, q + kv)};
 }
 
+/* Where attention finds keys and values, [rows, 2 * kv_heads * head_dim]: in the projection or, where a sequence goes
+ * on, in the cache, which these tokens' join first. */
+static struct tensor keys_and_values(struct context *c, const struct unit *unit, struct tensor fused)
+{
+    const struct model_settings *s = unit->settings;
+    struct tensor own = tensor_columns(&fused, s->heads * s->head_dim, 2 * s->kv_heads * s->head_dim);
+    if (c->pass != PASS_GENERATE)
+        return own;
+    const struct kv_cache *cache = &c->cache;
+    struct tensor all = tensor_rows(&cache->rows, unit->layer * cache->positions, cache->filled + own.rows);
+    LAUNCH(c->stream, COPY, copy, .from = own, .to = tensor_rows(&all, cache->filled, own.rows));
+    return all;
+}
+
 static float softmax_scale(const struct unit *unit)
 {
     return (float)(1.0 / sqrt((double)unit->settings->head_dim));
@@ -50,10 +64,12 @@ static void attention_part(struct context *c, struct unit *unit, struct tensor i
                .head_dim = s->head_dim);
     }
     if (context_wants(c, BLOCK_ATTENTION)) {
-        LAUNCH(c->stream, ATTENTION_FORWARD, attention_forward, .q = part.q, .k = part.k, .v = part.v,
-               .o = attention.value, .lse = unit_tensor(c, unit, BLOCK_LSE), .segments = c->batch->segments,
-               .heads = s->heads, .kv_heads = s->kv_heads, .head_dim = s->head_dim, .scale = softmax_scale(unit),
-               .causal = true);
+        struct tensor kv = keys_and_values(c, unit, fused);
+        int64_t width = s->kv_heads * s->head_dim;
+        LAUNCH(c->stream, ATTENTION_FORWARD, attention_forward, .q = part.q, .k = tensor_columns(&kv, 0, width),
+               .v = tensor_columns(&kv, width, width), .o = attention.value, .lse = unit_tensor(c, unit, BLOCK_LSE),
+               .segments = c->batch->segments, .heads = s->heads, .kv_heads = s->kv_heads, .head_dim = s->head_dim,
+               .scale = softmax_scale(unit), .causal = true);
         linear_prepare(c, &o_linear, &attention);
     }
     if (context_wants(c, BLOCK_MIDDLE))
@@ -187,7 +203,7 @@ static void declare_weights(struct unit *unit)
 void block_declare(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;
-    int64_t tokens = unit->tokens, q = s->heads * s->head_dim, fused = q + 2 * s->kv_heads * s->head_dim;
+    int64_t q = s->heads * s->head_dim, fused = q + 2 * s->kv_heads * s->head_dim;
     unit->class = &block_class;
     declare_weights(unit);
     const struct {
@@ -196,25 +212,25 @@ void block_declare(struct unit *unit)
         int64_t rows, cols;
         enum role role;
     } tensors[] = {
-        {UNIT_OUTPUT, "output", tokens, s->hidden, ROLE_VALUE},
-        {UNIT_INPUT_GRADIENT, "d input", tokens, s->hidden, ROLE_VALUE},
-        {BLOCK_NORMED1, "normed 1", tokens, s->hidden, ROLE_VALUE},
-        {BLOCK_RSTD1, "rstd 1", 1, tokens, ROLE_STATISTIC},
-        {BLOCK_QKV_OUT, "qkv", tokens, fused, ROLE_VALUE},
-        {BLOCK_ATTENTION, "attention", tokens, q, ROLE_VALUE},
-        {BLOCK_LSE, "lse", s->heads, tokens, ROLE_STATISTIC},
-        {BLOCK_MIDDLE, "middle", tokens, s->hidden, ROLE_VALUE},
-        {BLOCK_NORMED2, "normed 2", tokens, s->hidden, ROLE_VALUE},
-        {BLOCK_RSTD2, "rstd 2", 1, tokens, ROLE_STATISTIC},
-        {BLOCK_GATE_UP_OUT, "gate up", tokens, 2 * s->ffn, ROLE_VALUE},
-        {BLOCK_ACTIVATED, "activated", tokens, s->ffn, ROLE_VALUE},
-        {BLOCK_D_ACTIVATED, "d activated", tokens, s->ffn, ROLE_VALUE},
-        {BLOCK_D_GATE_UP, "d gate up", tokens, 2 * s->ffn, ROLE_VALUE},
-        {BLOCK_D_NORMED2, "d normed 2", tokens, s->hidden, ROLE_VALUE},
-        {BLOCK_D_MIDDLE, "d middle", tokens, s->hidden, ROLE_VALUE},
-        {BLOCK_D_ATTENTION, "d attention", tokens, q, ROLE_VALUE},
-        {BLOCK_D_QKV, "d qkv", tokens, fused, ROLE_VALUE},
-        {BLOCK_D_NORMED1, "d normed 1", tokens, s->hidden, ROLE_VALUE},
+        {UNIT_OUTPUT, "output", UNIT_TOKENS, s->hidden, ROLE_VALUE},
+        {UNIT_INPUT_GRADIENT, "d input", UNIT_TOKENS, s->hidden, ROLE_VALUE},
+        {BLOCK_NORMED1, "normed 1", UNIT_TOKENS, s->hidden, ROLE_VALUE},
+        {BLOCK_RSTD1, "rstd 1", 1, UNIT_TOKENS, ROLE_STATISTIC},
+        {BLOCK_QKV_OUT, "qkv", UNIT_TOKENS, fused, ROLE_VALUE},
+        {BLOCK_ATTENTION, "attention", UNIT_TOKENS, q, ROLE_VALUE},
+        {BLOCK_LSE, "lse", s->heads, UNIT_TOKENS, ROLE_STATISTIC},
+        {BLOCK_MIDDLE, "middle", UNIT_TOKENS, s->hidden, ROLE_VALUE},
+        {BLOCK_NORMED2, "normed 2", UNIT_TOKENS, s->hidden, ROLE_VALUE},
+        {BLOCK_RSTD2, "rstd 2", 1, UNIT_TOKENS, ROLE_STATISTIC},
+        {BLOCK_GATE_UP_OUT, "gate up", UNIT_TOKENS, 2 * s->ffn, ROLE_VALUE},
+        {BLOCK_ACTIVATED, "activated", UNIT_TOKENS, s->ffn, ROLE_VALUE},
+        {BLOCK_D_ACTIVATED, "d activated", UNIT_TOKENS, s->ffn, ROLE_VALUE},
+        {BLOCK_D_GATE_UP, "d gate up", UNIT_TOKENS, 2 * s->ffn, ROLE_VALUE},
+        {BLOCK_D_NORMED2, "d normed 2", UNIT_TOKENS, s->hidden, ROLE_VALUE},
+        {BLOCK_D_MIDDLE, "d middle", UNIT_TOKENS, s->hidden, ROLE_VALUE},
+        {BLOCK_D_ATTENTION, "d attention", UNIT_TOKENS, q, ROLE_VALUE},
+        {BLOCK_D_QKV, "d qkv", UNIT_TOKENS, fused, ROLE_VALUE},
+        {BLOCK_D_NORMED1, "d normed 1", UNIT_TOKENS, s->hidden, ROLE_VALUE},
     };
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
         unit_declare_tensor(unit, tensors[i].id, tensors[i].name, tensors[i].rows, tensors[i].cols, tensors[i].role);

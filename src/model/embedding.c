@@ -27,5 +27,5 @@ void embedding_declare(struct unit *unit)
     unit_declare_weight(unit, EMBEDDING_TABLE, s->vocabulary, s->hidden, STORAGE_MATRIX);
     unit_declare_parameter(unit, EMBEDDING_TABLE, "model.embed_tokens.weight", s->vocabulary, s->embedding_std, 0);
     unit->decay[STORAGE_MATRIX] = s->decay_embedding;
-    unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", unit->tokens, s->hidden, ROLE_VALUE);
+    unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", UNIT_TOKENS, s->hidden, ROLE_VALUE);
 }

@@ -5,16 +5,16 @@ void linear_declare(struct unit *unit, const struct linear *linear)
     if (linear->precision == PRECISION_COMPUTE)
         return;
     const struct weight *w = &unit->weights[linear->weight];
-    int64_t tokens = unit->tokens, in = w->cols, out = w->rows;
+    int64_t in = w->cols, out = w->rows;
     int id = linear->first;
-    unit_declare_tensor(unit, id + LINEAR_INPUT_ROW, "input row copy", tokens, in, ROLE_QUANTIZED);
-    unit_declare_tensor(unit, id + LINEAR_INPUT_COLUMN, "input column copy", in, tokens, ROLE_QUANTIZED);
+    unit_declare_tensor(unit, id + LINEAR_INPUT_ROW, "input row copy", UNIT_TOKENS, in, ROLE_QUANTIZED);
+    unit_declare_tensor(unit, id + LINEAR_INPUT_COLUMN, "input column copy", in, UNIT_TOKENS, ROLE_QUANTIZED);
     unit_declare_tensor(unit, id + LINEAR_INPUT_SCALE, "input scale", 1, 1, ROLE_STATISTIC);
     unit_declare_tensor(unit, id + LINEAR_WEIGHT_ROW, "weight row copy", out, in, ROLE_QUANTIZED);
     unit_declare_tensor(unit, id + LINEAR_WEIGHT_COLUMN, "weight column copy", in, out, ROLE_QUANTIZED);
     unit_declare_tensor(unit, id + LINEAR_WEIGHT_SCALE, "weight scale", 1, 1, ROLE_STATISTIC);
-    unit_declare_tensor(unit, id + LINEAR_GRADIENT_ROW, "gradient row copy", tokens, out, ROLE_QUANTIZED);
-    unit_declare_tensor(unit, id + LINEAR_GRADIENT_COLUMN, "gradient column copy", out, tokens, ROLE_QUANTIZED);
+    unit_declare_tensor(unit, id + LINEAR_GRADIENT_ROW, "gradient row copy", UNIT_TOKENS, out, ROLE_QUANTIZED);
+    unit_declare_tensor(unit, id + LINEAR_GRADIENT_COLUMN, "gradient column copy", out, UNIT_TOKENS, ROLE_QUANTIZED);
     unit_declare_tensor(unit, id + LINEAR_GRADIENT_SCALE, "gradient scale", 1, 1, ROLE_STATISTIC);
 }
 

@@ -32,7 +32,7 @@ struct linear {
     enum precision precision;
 };
 
-/* Declares the tensors of a linear that reads unit tensors of `tokens` rows. */
+/* Declares the tensors of a linear that reads unit tensors of UNIT_TOKENS rows. */
 void linear_declare(struct unit *unit, const struct linear *linear);
 
 /* The operand whose value is the unit's tensor `id`. */

@@ -3,10 +3,12 @@
 
 static const struct tensor absent;
 
+/* Of the input's rows, which are all of the micro-batch's or fewer. */
 static void final_norm(struct context *c, struct unit *unit, struct tensor input)
 {
+    struct tensor normed = unit_tensor(c, unit, LM_HEAD_NORMED), rstd = unit_tensor(c, unit, LM_HEAD_RSTD);
     LAUNCH(c->stream, RMSNORM_FORWARD, rmsnorm_forward, .x = input, .weight = unit_weight(c, unit, LM_HEAD_NORM),
-           .y = unit_tensor(c, unit, LM_HEAD_NORMED), .rstd = unit_tensor(c, unit, LM_HEAD_RSTD),
+           .y = tensor_rows(&normed, 0, input.rows), .rstd = tensor_columns(&rstd, 0, input.rows),
            .eps = (float)unit->settings->norm_eps);
 }
 
@@ -18,8 +20,8 @@ struct chunk {
 
 static struct chunk chunk_at(const struct context *c, const struct unit *unit, int64_t first)
 {
-    int64_t left = unit->tokens - first, count = left < unit->head_tokens ? left : unit->head_tokens;
     struct tensor normed = unit_tensor(c, unit, LM_HEAD_NORMED), logits = unit_tensor(c, unit, LM_HEAD_LOGITS);
+    int64_t left = normed.rows - first, count = left < unit->head_tokens ? left : unit->head_tokens;
     struct tensor loss = unit_tensor(c, unit, LM_HEAD_LOSS), lse = unit_tensor(c, unit, LM_HEAD_LSE);
     return (struct chunk){.normed = tensor_rows(&normed, first, count),
                           .logits = tensor_rows(&logits, 0, count),
@@ -42,12 +44,23 @@ static void chunk_losses(struct context *c, const struct chunk *chunk, struct te
            .lse = chunk->lse, .total = total);
 }
 
+static void last_logits(struct context *c, struct unit *unit, struct tensor input)
+{
+    final_norm(c, unit, tensor_rows(&input, input.rows - 1, 1));
+    struct chunk chunk = chunk_at(c, unit, 0);
+    chunk.normed = tensor_rows(&chunk.normed, 0, 1);
+    chunk.logits = tensor_rows(&chunk.logits, 0, 1);
+    chunk_logits(c, unit, &chunk);
+}
+
 static void lm_head_forward(struct context *c, struct unit *unit, struct tensor input)
 {
+    if (c->pass == PASS_GENERATE)
+        last_logits(c, unit, input);
     if (c->pass != PASS_EVALUATE)
         return;
     final_norm(c, unit, input);
-    for (int64_t first = 0; first < unit->tokens; first += unit->head_tokens) {
+    for (int64_t first = 0; first < input.rows; first += unit->head_tokens) {
         struct chunk chunk = chunk_at(c, unit, first);
         chunk_logits(c, unit, &chunk);
         chunk_losses(c, &chunk, c->batch->total);
@@ -62,7 +75,7 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
     /* A backward that is split in two computes the losses in both halves but counts them once. */
     struct tensor total = want_input ? c->batch->total : c->batch->discarded;
     final_norm(c, unit, input);
-    for (int64_t first = 0; first < unit->tokens; first += unit->head_tokens) {
+    for (int64_t first = 0; first < input.rows; first += unit->head_tokens) {
         struct chunk chunk = chunk_at(c, unit, first);
         chunk_logits(c, unit, &chunk);
         chunk_losses(c, &chunk, total);
@@ -86,9 +99,8 @@ static const struct unit_class lm_head_class = {"lm_head", lm_head_forward, lm_h
 void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tokens)
 {
     const struct model_settings *s = unit->settings;
-    int64_t tokens = unit->tokens;
     unit->class = &lm_head_class;
-    unit->head_tokens = head_tokens < tokens ? head_tokens : tokens;
+    unit->head_tokens = head_tokens < unit->tokens ? head_tokens : unit->tokens;
     if (s->tied) {
         unit_share_weight(unit, LM_HEAD_MATRIX, embedding, EMBEDDING_TABLE);
     } else {
@@ -99,11 +111,11 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
     unit_declare_parameter(unit, LM_HEAD_NORM, "model.norm.weight", 1, 0, 1);
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
-    unit_declare_tensor(unit, UNIT_INPUT_GRADIENT, "d input", tokens, s->hidden, ROLE_VALUE);
-    unit_declare_tensor(unit, LM_HEAD_NORMED, "normed", tokens, s->hidden, ROLE_VALUE);
-    unit_declare_tensor(unit, LM_HEAD_RSTD, "rstd", 1, tokens, ROLE_STATISTIC);
+    unit_declare_tensor(unit, UNIT_INPUT_GRADIENT, "d input", UNIT_TOKENS, s->hidden, ROLE_VALUE);
+    unit_declare_tensor(unit, LM_HEAD_NORMED, "normed", UNIT_TOKENS, s->hidden, ROLE_VALUE);
+    unit_declare_tensor(unit, LM_HEAD_RSTD, "rstd", 1, UNIT_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, LM_HEAD_LOGITS, "logits", unit->head_tokens, s->vocabulary, ROLE_VALUE);
-    unit_declare_tensor(unit, LM_HEAD_LOSS, "loss", 1, tokens, ROLE_STATISTIC);
+    unit_declare_tensor(unit, LM_HEAD_LOSS, "loss", 1, UNIT_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, LM_HEAD_LSE, "lse", 1, unit->head_tokens, ROLE_STATISTIC);
-    unit_declare_tensor(unit, LM_HEAD_D_NORMED, "d normed", tokens, s->hidden, ROLE_VALUE);
+    unit_declare_tensor(unit, LM_HEAD_D_NORMED, "d normed", UNIT_TOKENS, s->hidden, ROLE_VALUE);
 }

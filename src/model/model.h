@@ -6,7 +6,7 @@
 
 struct model {
     struct model_settings settings;
-    int64_t tokens; /* of a micro-batch */
+    int64_t tokens; /* of a micro-batch, at most */
     int unit_count;
     struct unit *units; /* owned */
 };

@@ -56,6 +56,17 @@ void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t ro
         unit->tensor_count = id + 1;
 }
 
+static int64_t extent_of(int64_t declared, int64_t tokens)
+{
+    return declared == UNIT_TOKENS ? tokens : declared;
+}
+
+int64_t unit_tensor_elements(const struct unit *unit, int id)
+{
+    const struct unit_tensor *t = &unit->tensors[id];
+    return extent_of(t->rows, unit->tokens) * extent_of(t->cols, unit->tokens);
+}
+
 bool context_wants(struct context *context, int id)
 {
     if (context->enter_section != NULL)
@@ -71,7 +82,9 @@ enum dtype context_dtype(const struct context *context, enum role role)
 struct tensor unit_tensor(const struct context *context, const struct unit *unit, int id)
 {
     const struct unit_tensor *t = &unit->tensors[id];
-    return tensor_matrix(context->address(context, unit, id), context_dtype(context, t->role), t->rows, t->cols);
+    int64_t tokens = context->batch->tokens.cols;
+    return tensor_matrix(context->address(context, unit, id), context_dtype(context, t->role),
+                         extent_of(t->rows, tokens), extent_of(t->cols, tokens));
 }
 
 static struct tensor weight_view(const struct weight *weight, void *base, enum dtype dtype)

@@ -9,6 +9,10 @@
 
 enum { UNIT_MAX_PARAMETERS = 12, UNIT_MAX_WEIGHTS = 8, UNIT_MAX_TENSORS = 64, UNIT_ALIGNMENT = 128 /* elements */ };
 
+/* As rows or columns of a unit's tensor: the tokens of the micro-batch. Memory is planned for unit->tokens of them; a
+ * batch may have fewer, and then the work is that of the tokens it has. */
+enum { UNIT_TOKENS = -1 };
+
 /* Where a parameter lives. Each unit has one flat buffer per storage class. */
 enum storage { STORAGE_MATRIX, STORAGE_VECTOR, STORAGE_COUNT };
 
@@ -35,7 +39,7 @@ enum role { ROLE_VALUE, ROLE_STATISTIC, ROLE_QUANTIZED };
 
 struct unit_tensor {
     const char *name;
-    int64_t rows, cols;
+    int64_t rows, cols; /* or UNIT_TOKENS */
     enum role role;
 };
 
@@ -61,7 +65,7 @@ struct unit {
     char name[32];
     int index;      /* place in the model's list */
     int layer;      /* of a block; -1 for others */
-    int64_t tokens; /* of a micro-batch */
+    int64_t tokens; /* of a micro-batch, at most */
 
     int parameter_count, weight_count, tensor_count;
     struct parameter parameters[UNIT_MAX_PARAMETERS];
@@ -79,13 +83,22 @@ struct unit {
 
 /* The batch of one activation slot, on the device. */
 struct batch_tensors {
-    struct tensor tokens, labels, positions; /* i32 [1, tokens] */
+    struct tensor tokens, labels, positions; /* i32 [1, tokens of this micro-batch] */
     struct attention_segments segments;
     struct tensor total;     /* f64 [1, 2]: sum of losses and number of labels so far */
     struct tensor discarded; /* the same, for losses that must not be counted */
 };
 
-enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_COUNT };
+/* evaluate: losses without gradients. generate: goes on with the one sequence whose keys and values are cached, and
+ * leaves the logits of its last token. */
+enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_GENERATE, PASS_COUNT };
+
+/* Keys (after their rotation) and values of a sequence: what PASS_GENERATE remembers of the tokens before its own. */
+struct kv_cache {
+    struct tensor rows; /* f [layers * positions, 2 * kv_heads * head_dim], layer by layer: a token's key, then value */
+    int64_t positions;  /* tokens that there is room for */
+    int64_t filled;     /* tokens before this micro-batch */
+};
 
 /* What a unit sees while an action runs. */
 struct context {
@@ -98,6 +111,7 @@ struct context {
     enum gradient_set gradients;
     const struct batch_tensors *batch;
     struct tensor rope_table;
+    struct kv_cache cache;         /* of PASS_GENERATE */
     enum dtype compute, statistic; /* what ROLE_VALUE and ROLE_STATISTIC mean */
     /* The address of a unit's tensor in this pass and slot; fixed after planning. */
     void *(*address)(const struct context *context, const struct unit *unit, int id);
@@ -114,6 +128,8 @@ void unit_declare_parameter(struct unit *unit, int id, const char *name, int64_t
 /* The weight is another unit's (tied): its buffers and gradients are used. */
 void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id);
 void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols, enum role role);
+/* Elements of tensor `id` for a whole micro-batch of unit->tokens: what memory is planned for. */
+int64_t unit_tensor_elements(const struct unit *unit, int id);
 
 /* -- Asking ----------------------------------------------------------------------------------------------------- */
 
@@ -123,7 +139,7 @@ bool context_wants(struct context *context, int id);
 /* The element type that a role has in this run. */
 enum dtype context_dtype(const struct context *context, enum role role);
 
-/* The unit's tensor `id` in this pass and slot. */
+/* The unit's tensor `id` in this pass and slot, for the tokens of context->batch. */
 struct tensor unit_tensor(const struct context *context, const struct unit *unit, int id);
 /* The weight as ops read it; valid between acquire and release. */
 struct tensor unit_weight(const struct context *context, const struct unit *unit, int id);

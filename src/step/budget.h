@@ -8,7 +8,7 @@ enum budget_category {
     BUDGET_WEIGHTS,     /* masters and compute copies */
     BUDGET_GRADIENTS,   /* accumulated, fp32 */
     BUDGET_OPTIMIZER,   /* moments */
-    BUDGET_ACTIVATIONS, /* kept from forward to backward, all slots */
+    BUDGET_ACTIVATIONS, /* kept from forward to backward, all slots; keys and values of a sequence */
     BUDGET_TRANSIENT,   /* live inside one action */
     BUDGET_BATCH,       /* tokens, labels, segments, tables, statistics */
     BUDGET_WORKSPACE,   /* the executor's scratch */

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/signals.h"
+#include "model/lm_head.h"
 #include "plan/plan.h"
 
 #include <math.h>
@@ -27,18 +28,39 @@ static void create_batches(struct engine *e)
         b->positions = batch_tensor(&e->budget, tokens, DTYPE_I32);
         b->segments.q_start = b->segments.kv_start = batch_tensor(&e->budget, segments, DTYPE_I32);
         b->segments.q_length = b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
+        if (m->use == MEMORY_GENERATE) /* more keys than queries */
+            b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
         b->segments.q_offset = batch_tensor(&e->budget, segments, DTYPE_I32); /* zero, as allocated */
         b->total = total;
         b->discarded = discarded;
     }
 }
 
+static bool generates(const struct engine *e)
+{
+    return e->settings.memory.use == MEMORY_GENERATE;
+}
+
+/* Filled to the last micro-batch, where attention reads most: so it is planned. */
+static struct kv_cache create_cache(struct engine *e)
+{
+    const struct model_settings *s = &e->model->settings;
+    enum dtype dtype = e->settings.memory.compute;
+    int64_t positions = e->settings.positions, width = 2 * s->kv_heads * s->head_dim;
+    void *data = budget_allocate(&e->budget, s->layers * positions * width * dtype_size(dtype), BUDGET_ACTIVATIONS);
+    return (struct kv_cache){tensor_matrix(data, dtype, s->layers * positions, width), positions,
+                             positions - e->model->tokens};
+}
+
 static void create_rope_table(struct engine *e)
 {
-    int64_t positions = e->settings.memory.row_tokens, width = e->model->settings.head_dim;
+    int64_t positions = generates(e) ? e->settings.positions : e->settings.memory.row_tokens;
+    int64_t width = e->model->settings.head_dim;
     enum dtype dtype = e->settings.memory.statistic;
     int64_t bytes = positions * width * dtype_size(dtype);
     e->rope_table = tensor_matrix(budget_allocate(&e->budget, bytes, BUDGET_BATCH), dtype, positions, width);
+    if (e->executor->class->dry)
+        return;
     struct tensor host = e->rope_table;
     host.data = memory_allocate(bytes);
     for (int64_t p = 0; p < positions; p++)
@@ -67,13 +89,15 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     for (int i = 0; i < STREAM_COUNT; i++)
         e->streams[i] = (struct stream){executor, i, NULL};
     budget_create(&e->budget, executor);
-    e->store =
-        store_create_replicated(model, &e->budget, &e->streams[STREAM_COMMUNICATION], group, m->compute, m->statistic);
+    bool trains = m->use == MEMORY_TRAIN;
+    e->store = store_create_replicated(model, &e->budget, &e->streams[STREAM_COMMUNICATION], group, m->compute,
+                                       m->statistic, trains);
     create_batches(e);
     create_rope_table(e);
     e->total_host = tensor_vector(memory_allocate(2 * dtype_size(DTYPE_F64)), DTYPE_F64, 2);
     e->norm_host = tensor_vector(memory_allocate(dtype_size(m->statistic)), m->statistic, 1);
-    optimizer_create(&e->optimizer, &settings->optimizer, model, &e->budget, m->statistic);
+    if (trains)
+        optimizer_create(&e->optimizer, &settings->optimizer, model, &e->budget, m->statistic);
     e->context = (struct context){.stream = &e->streams[STREAM_COMPUTE],
                                   .batch = &e->batches[0],
                                   .rope_table = e->rope_table,
@@ -81,8 +105,12 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                   .statistic = m->statistic,
                                   .address = memory_address,
                                   .memory = &e->memory};
+    if (generates(e))
+        e->context.cache = create_cache(e);
     memory_create(&e->memory, model, m, &e->context, &e->budget);
-    reserve_for_update(e);
+    e->context.cache.filled = 0;
+    if (trains)
+        reserve_for_update(e);
 }
 
 void engine_destroy(struct engine *e)
@@ -130,20 +158,27 @@ void engine_initialise(struct engine *e, uint64_t seed)
 
 /* -- Running ----------------------------------------------------------------------------------------------------- */
 
+/* Numbers of a batch to the first elements of a tensor, which is then as long as they are. */
+static void load_numbers(struct engine *e, int32_t *from, int64_t count, struct tensor *to)
+{
+    *to = tensor_vector(to->data, DTYPE_I32, count);
+    LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = tensor_vector(from, DTYPE_I32, count), .to = *to);
+}
+
+/* The batch may have fewer tokens and segments than planned; units see those that it has. */
 static void load_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
 {
-    struct stream *stream = &e->streams[STREAM_COMPUTE];
-    const struct {
-        int32_t *from;
-        struct tensor to;
-    } parts[] = {{batch->tokens, to->tokens},
-                 {batch->labels, to->labels},
-                 {batch->positions, to->positions},
-                 {batch->segment_start, to->segments.q_start},
-                 {batch->segment_length, to->segments.q_length}};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        LAUNCH(stream, COPY, copy, .from = tensor_vector(parts[i].from, DTYPE_I32, parts[i].to.cols),
-               .to = parts[i].to);
+    const struct memory_settings *m = &e->settings.memory;
+    int64_t tokens = batch->rows * batch->row_tokens, slots = batch->rows * batch->max_segments;
+    if (tokens > m->rows * m->row_tokens || slots > m->rows * m->max_segments)
+        error_fatal("a micro-batch of %lld tokens in %lld segments is larger than planned", (long long)tokens,
+                    (long long)slots);
+    load_numbers(e, batch->tokens, tokens, &to->tokens);
+    load_numbers(e, batch->labels, tokens, &to->labels);
+    load_numbers(e, batch->positions, tokens, &to->positions);
+    load_numbers(e, batch->segment_start, slots, &to->segments.q_start);
+    load_numbers(e, batch->segment_length, slots, &to->segments.q_length);
+    to->segments.kv_start.cols = to->segments.kv_length.cols = to->segments.q_offset.cols = slots;
 }
 
 /* A tied head works with the embedding's buffers too. NULL when the unit uses its own alone. */
@@ -284,4 +319,66 @@ struct engine_result engine_evaluate(struct engine *e, const struct batch *batch
     }
     sum_totals(e);
     return read_result(e, false);
+}
+
+/* Waits for everything before, so it ends a call that handed memory of its own to the device. */
+static void read_values(struct engine *e, struct tensor from, double *values)
+{
+    struct tensor host = tensor_vector(memory_allocate(tensor_extent(&from)), from.dtype, from.cols);
+    LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = from, .to = host);
+    engine_synchronize(e);
+    for (int64_t i = 0; i < host.cols; i++)
+        values[i] = tensor_get(&host, 0, i);
+    memory_free(host.data);
+}
+
+static const struct unit *head_of(const struct engine *e)
+{
+    return &e->model->units[e->model->unit_count - 1];
+}
+
+void engine_score(struct engine *e, const struct batch *batch, double *losses)
+{
+    start_totals(e);
+    load_batch(e, batch, &e->batches[0]);
+    run_forward(e, PASS_EVALUATE, 0);
+    read_values(e, unit_tensor(&e->context, head_of(e), LM_HEAD_LOSS), losses);
+}
+
+/* -- Generating -------------------------------------------------------------------------------------------------- */
+
+void engine_extend(struct engine *e, const int32_t *tokens, int64_t count, double *logits)
+{
+    struct kv_cache *cache = &e->context.cache;
+    struct batch_tensors *device = &e->batches[0];
+    int32_t before = (int32_t)cache->filled, all = (int32_t)(cache->filled + count);
+    if (!generates(e) || all > cache->positions)
+        error_fatal("a sequence of %d tokens has no room in this engine's cache of %lld", (int)all,
+                    (long long)cache->positions);
+    struct batch batch;
+    batch_create(&batch, 1, count, 1);
+    for (int64_t t = 0; t < count; t++) {
+        batch.tokens[t] = tokens[t];
+        batch.positions[t] = before + (int32_t)t;
+    }
+    batch.segment_length[0] = (int32_t)count;
+    load_batch(e, &batch, device);
+    load_numbers(e, &before, 1, &device->segments.q_offset);
+    load_numbers(e, &all, 1, &device->segments.kv_length);
+    run_forward(e, PASS_GENERATE, 0);
+    struct tensor last = unit_tensor(&e->context, head_of(e), LM_HEAD_LOGITS);
+    read_values(e, tensor_rows(&last, 0, 1), logits);
+    cache->filled = all;
+    batch_destroy(&batch);
+}
+
+int64_t engine_length(const struct engine *e)
+{
+    return e->context.cache.filled;
+}
+
+void engine_truncate(struct engine *e, int64_t length)
+{
+    if (length < e->context.cache.filled)
+        e->context.cache.filled = length;
 }

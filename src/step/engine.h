@@ -1,5 +1,6 @@
-/* The engine runs steps: it owns a rank's weights (through a store), activations and batch on an executor, and
- * interprets schedules. Everything is allocated when it is made; addresses are fixed from then on. */
+/* The engine runs steps, and the forward passes of inference: it owns a rank's weights (through a store), activations
+ * and batch on an executor, and interprets schedules. Everything is allocated when it is made; addresses are fixed from
+ * then on. */
 #ifndef STEP_ENGINE_H
 #define STEP_ENGINE_H
 
@@ -10,8 +11,9 @@
 #include "step/store.h"
 
 struct engine_settings {
-    struct memory_settings memory;
+    struct memory_settings memory; /* memory.use says what the engine is for */
     struct optimizer_settings optimizer;
+    int64_t positions; /* MEMORY_GENERATE: tokens that the cache has room for; others: unused */
 };
 
 struct engine {
@@ -22,7 +24,7 @@ struct engine {
     struct budget budget;
     struct store *store; /* owned; may be exchanged for one that wraps it before the first step */
     struct memory memory;
-    struct optimizer optimizer;
+    struct optimizer optimizer; /* of an engine that trains */
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots] */
     struct tensor rope_table;
@@ -58,6 +60,20 @@ struct engine_result engine_gradients(struct engine *engine, const struct schedu
 
 /* Sum of losses of micro-batches, without gradients. Collective over the group. */
 struct engine_result engine_evaluate(struct engine *engine, const struct batch *batches, int64_t count);
+
+/* Each token's loss in nats, 0 where it has no label: losses[rows * row_tokens]. The batch may have fewer tokens than
+ * planned, in rows of any length. Not collective. Engines for training or evaluation. */
+void engine_score(struct engine *engine, const struct batch *batch, double *losses);
+
+/* -- Generation: engines made for MEMORY_GENERATE, which hold the keys and values of one sequence ------------------ */
+
+/* The sequence goes on with tokens[count], count at most the planned tokens: logits[vocabulary] of its last token. Not
+ * collective. */
+void engine_extend(struct engine *engine, const int32_t *tokens, int64_t count, double *logits);
+
+/* Tokens of the sequence so far; engine_truncate forgets those from `length` on. */
+int64_t engine_length(const struct engine *engine);
+void engine_truncate(struct engine *engine, int64_t length);
 
 /* Waits until the compute stream has run dry. */
 void engine_synchronize(struct engine *engine);

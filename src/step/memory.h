@@ -31,7 +31,11 @@ struct memory {
  *   full: also the middle residual, so that only the block's input is kept. */
 uint64_t memory_dropped_by(enum deck_recompute policy);
 
+/* What the units are run for: training (and evaluation in between), evaluation alone, or generation alone. */
+enum memory_use { MEMORY_TRAIN, MEMORY_EVALUATE, MEMORY_GENERATE };
+
 struct memory_settings {
+    enum memory_use use;
     enum dtype compute, statistic;
     int slots;
     bool split_backward; /* gradients of tensors stay in the slot between the two halves */

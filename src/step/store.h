@@ -13,7 +13,7 @@ struct shard {
     struct tensor weight; /* master */
     struct tensor copy;   /* in the compute dtype; absent when that is the master's */
     struct tensor gradient;
-    struct tensor m, v;
+    struct tensor m, v; /* these and the gradient are absent where nothing is trained */
 };
 
 struct store {
@@ -39,9 +39,10 @@ struct store_class {
 };
 
 /* Every rank holds everything; gradients are summed over the data group unit by unit on the communication stream, while
- * backward goes on. Allocates from the budget. Weights are zero until written. */
+ * backward goes on. Allocates from the budget. Weights are zero until written. trains: false leaves gradients and
+ * moments out; then gradients are never opened. */
 struct store *store_create_replicated(struct model *model, struct budget *budget, struct stream *communication,
-                                      struct group *data_group, enum dtype compute, enum dtype statistic);
+                                      struct group *data_group, enum dtype compute, enum dtype statistic, bool trains);
 
 /* Makes the compute copies equal to the masters, after these were written from outside. */
 void store_refresh(struct store *store, struct model *model, struct stream *stream);

@@ -92,7 +92,7 @@ static const struct store_class replicated_class = {"replicated",    nothing,  a
                                                     gradients_close, step_end, shard_of, destroy};
 
 struct store *store_create_replicated(struct model *model, struct budget *budget, struct stream *communication,
-                                      struct group *data_group, enum dtype compute, enum dtype statistic)
+                                      struct group *data_group, enum dtype compute, enum dtype statistic, bool trains)
 {
     struct replicated *own = memory_allocate(sizeof *own);
     own->store = (struct store){&replicated_class, own};
@@ -106,6 +106,8 @@ struct store *store_create_replicated(struct model *model, struct budget *budget
             shard->weight = flat_tensor(budget, count, statistic, BUDGET_WEIGHTS);
             if (compute != statistic)
                 shard->copy = flat_tensor(budget, count, compute, BUDGET_WEIGHTS);
+            if (!trains)
+                continue;
             shard->gradient = flat_tensor(budget, count, statistic, BUDGET_GRADIENTS);
             shard->m = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
             shard->v = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);

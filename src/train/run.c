@@ -429,6 +429,24 @@ static void describe(const struct session *s)
                  (double)s->engine.budget.bytes[c] / (1 << 20));
 }
 
+static int open_meter(struct run *run)
+{
+    const struct session *s = &run->session;
+    const struct deck *deck = &s->deck;
+    struct meter_settings settings = {.folder = deck->output.folder,
+                                      .step = run->step,
+                                      .steps_total = deck->train.steps,
+                                      .validates = validation_due(run),
+                                      .tensorboard = deck->log.tensorboard,
+                                      .peak = deck->device.peak * 1e12 * s->world->size,
+                                      .parameters = model_parameter_count(&s->model.settings),
+                                      .threads = s->threads};
+    for (int c = 0; c < FLOPS_CONVENTIONS; c++)
+        settings.flops_per_token[c] =
+            flops_per_token(&s->model.settings, flops_segment(deck), (enum flops_convention)c);
+    return meter_open(&run->meter, s->world, &settings);
+}
+
 static int train_with(struct run *run, const struct deck *deck, struct comm *world, const char *start,
                       struct executor *(*make_executor)(int threads))
 {
@@ -441,7 +459,7 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     if (code == ERROR_NONE)
         code = write_deck(world, deck->output.folder, run->deck_text);
     if (code == ERROR_NONE)
-        code = meter_open(&run->meter, world, deck->output.folder, run->step);
+        code = open_meter(run);
     if (code != ERROR_NONE)
         return code;
     describe(&run->session);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 bool fuzz_hdf5_may_crash;
+int64_t fuzz_accepted;
 
 static char folder[256];
 static pid_t owner;
@@ -38,9 +39,9 @@ void fuzz_begin(void)
 
 const char *fuzz_path(const char *name)
 {
-    static char paths[4][400];
+    static char paths[8][400];
     static int next;
-    char *path = paths[next++ % 4];
+    char *path = paths[next++ % 8];
     fuzz_begin();
     snprintf(path, sizeof paths[0], "%s/%s", folder, name);
     return path;

@@ -1,0 +1,47 @@
+/* cistron eval */
+#include "command/command.h"
+#include "infer/eval.h"
+
+static struct eval_settings given = {.overlap = 200};
+static struct executor *(*make_executor)(int threads);
+
+static int evaluate(struct comm *world, void *self)
+{
+    return eval_run(world, self, make_executor);
+}
+
+static int run(const struct environment *environment, char **arguments, int count)
+{
+    (void)arguments;
+    (void)count;
+    make_executor = environment->make_executor;
+    return environment->with_ranks(evaluate, &given);
+}
+
+static const struct command_option options[] = {
+    {"checkpoint", 0, "FILE", COMMAND_TEXT, true, &given.checkpoint, "a checkpoint, or a run folder"},
+    {"fasta", 0, "FILE", COMMAND_TEXT, true, &given.fasta, "records to score (plain, .gz or .zst)"},
+    {"output", 'o', "OUT.json", COMMAND_TEXT, true, &given.output, "the result"},
+    {"overlap", 0, "N", COMMAND_INTEGER, false, &given.overlap,
+     "bases that a window takes over from the one before as context (200)"},
+    {"context", 0, "N", COMMAND_INTEGER, false, &given.context,
+     "tokens of a window (as many as the model was trained on)"},
+    {"batch", 0, "N", COMMAND_INTEGER, false, &given.batch, "windows computed at once (some 4096 tokens)"},
+    {"bos", 0, NULL, COMMAND_FLAG, false, &given.bos,
+     "put the beginning-of-sequence token before each record, and score its first base too"},
+    {"no-mask", 0, NULL, COMMAND_FLAG, false, &given.no_mask, "score N and other letters too, not A C G T alone"},
+    {0}};
+
+const struct command command_eval = {
+    .name = "eval",
+    .arguments = "",
+    .summary = "the loss of a model on FASTA records",
+    .help = "Scores each base of each record but the first by what stands before it, and writes mean log-probability,\n"
+            "cross-entropy and perplexity of each record and of all to OUT.json. Records longer than the context are\n"
+            "scored in windows; each base counts once. Under mpirun or srun the windows are shared among the ranks.\n"
+            "A run folder means its final_model.h5 or, before that is there, its newest checkpoint.",
+    .options = options,
+    .least = 0,
+    .most = 0,
+    .run = run,
+};

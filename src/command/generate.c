@@ -1,0 +1,48 @@
+/* cistron generate */
+#include "command/command.h"
+#include "infer/generate.h"
+
+static struct generate_settings given = {.prompt = "", .tokens = 100, .sampling = {.temperature = 1, .top_p = 1}};
+static int64_t seed = 42;
+static struct executor *(*make_executor)(int threads);
+
+static int generate(struct comm *world, void *self)
+{
+    return generate_run(world, self, make_executor);
+}
+
+static int run(const struct environment *environment, char **arguments, int count)
+{
+    (void)arguments;
+    (void)count;
+    make_executor = environment->make_executor;
+    given.sampling.seed = (uint64_t)seed;
+    return environment->with_ranks(generate, &given);
+}
+
+static const struct command_option options[] = {
+    {"checkpoint", 0, "FILE", COMMAND_TEXT, true, &given.checkpoint, "a checkpoint, or a run folder"},
+    {"prompt", 0, "TEXT", COMMAND_TEXT, false, &given.prompt, "what the text begins with (nothing)"},
+    {"tokens", 0, "N", COMMAND_INTEGER, false, &given.tokens, "how many to add at most (100)"},
+    {"temperature", 0, "T", COMMAND_REAL, false, &given.sampling.temperature,
+     "divides the logits; 0 takes the likeliest token (1)"},
+    {"top-k", 0, "K", COMMAND_INTEGER, false, &given.sampling.top_k, "choose among the K likeliest; 0 = all (0)"},
+    {"top-p", 0, "P", COMMAND_REAL, false, &given.sampling.top_p,
+     "choose among the fewest that have probability P together (1)"},
+    {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "of the random numbers (42)"},
+    {0}};
+
+const struct command command_generate = {
+    .name = "generate",
+    .arguments = "",
+    .summary = "go on from a prompt",
+    .help = "Prints the prompt and what the model adds to it, up to the end of the sequence that the model gives or\n"
+            "to N tokens. The beginning-of-sequence token stands before the prompt. The text alone goes to standard\n"
+            "output; which checkpoint was used and how fast it went, to standard error. A run folder means its\n"
+            "final_model.h5 or, before that is there, its newest checkpoint. The same seed gives the same text.\n"
+            "Under mpirun every rank computes the same and rank 0 prints.",
+    .options = options,
+    .least = 0,
+    .most = 0,
+    .run = run,
+};

@@ -1,0 +1,237 @@
+#include "infer/eval.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "data/temporary.h"
+#include "infer/inference.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BATCH_TOKENS = 4096, WINDOWS_PER_CONTEXT = 64, MOST_TOKENS = 1 << 28 };
+
+/* -- The JSON ----------------------------------------------------------------------------------------------------- */
+
+/* Infinity and NaN are no JSON. */
+static json_t *real(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* JSON is UTF-8; a header may be anything. */
+static json_t *text(const char *value)
+{
+    json_t *string = json_string(value);
+    if (string != NULL)
+        return string;
+    char *ascii = memory_string(value);
+    for (char *c = ascii; *c != '\0'; c++)
+        if ((unsigned char)*c >= 128)
+            *c = '?';
+    string = json_string(ascii);
+    free(ascii);
+    return string;
+}
+
+static double mean_of(double sum, int64_t count)
+{
+    return count > 0 ? sum / (double)count : 0;
+}
+
+static json_t *describe_record(const struct score_record *record, int64_t index)
+{
+    double mean = mean_of(record->loss, record->scored);
+    json_t *object = json_object();
+    json_object_set_new(object, "seq_idx", json_integer(index));
+    json_object_set_new(object, "seq_name", text(record->name));
+    json_object_set_new(object, "mean_log_prob", real(0 - mean));
+    json_object_set_new(object, "sum_log_prob", real(0 - record->loss));
+    json_object_set_new(object, "num_valid_tokens", json_integer(record->scored));
+    json_object_set_new(object, "cross_entropy_loss", real(mean));
+    json_object_set_new(object, "perplexity", real(exp(mean)));
+    json_object_set_new(object, "seq_length", json_integer(record->length));
+    return object;
+}
+
+struct totals {
+    double token_loss, sequence_loss; /* nats: mean over tokens; mean of the records' means */
+    int64_t tokens;
+};
+
+static struct totals totals_of(const struct score *score)
+{
+    struct totals t = {0, 0, 0};
+    for (int64_t r = 0; r < score->count; r++) {
+        const struct score_record *record = &score->records[r];
+        t.token_loss += record->loss;
+        t.tokens += record->scored;
+        t.sequence_loss += mean_of(record->loss, record->scored);
+    }
+    t.token_loss = mean_of(t.token_loss, t.tokens);
+    t.sequence_loss = mean_of(t.sequence_loss, score->count);
+    return t;
+}
+
+static json_t *describe_totals(const struct score *score)
+{
+    struct totals t = totals_of(score);
+    json_t *object = json_object();
+    json_object_set_new(object, "token_weighted_ce_loss", real(t.token_loss));
+    json_object_set_new(object, "token_weighted_perplexity", real(exp(t.token_loss)));
+    json_object_set_new(object, "token_weighted_log_prob", real(0 - t.token_loss));
+    json_object_set_new(object, "per_seq_avg_ce_loss", real(t.sequence_loss));
+    json_object_set_new(object, "per_seq_avg_perplexity", real(exp(t.sequence_loss)));
+    json_object_set_new(object, "per_seq_avg_log_prob", real(0 - t.sequence_loss));
+    json_object_set_new(object, "total_valid_tokens", json_integer(t.tokens));
+    json_object_set_new(object, "total_sequences", json_integer(score->count));
+    return object;
+}
+
+/* The recipe's fields in its order, then what this program adds. */
+static json_t *describe(const struct inference *inference, const struct eval_settings *s,
+                        const struct score_settings *how, const struct score *score)
+{
+    json_t *object = json_object(), *records = json_array(), *own = json_object();
+    json_object_set_new(object, "checkpoint", text(inference->path));
+    json_object_set_new(object, "checkpoint_type", json_string("cistron"));
+    json_object_set_new(object, "fasta", text(s->fasta));
+    json_object_set_new(object, "seed", json_integer(inference->seed));
+    json_object_set_new(object, "max_seq_length", json_integer(how->windows.context));
+    json_object_set_new(object, "mask_degenerate_bases", json_boolean(how->mask));
+    json_object_set_new(object, "world_size", json_integer(inference->world->size));
+    json_object_set_new(object, "aggregate", describe_totals(score));
+    for (int64_t r = 0; r < score->count; r++)
+        json_array_append_new(records, describe_record(&score->records[r], r));
+    json_object_set_new(object, "per_sequence", records);
+    json_object_set_new(own, "version", json_string(PACKAGE_VERSION));
+    json_object_set_new(own, "step", json_integer(inference->step));
+    json_object_set_new(own, "overlap", json_integer(how->windows.overlap));
+    json_object_set_new(own, "bos", json_boolean(how->windows.bos));
+    json_object_set_new(own, "windows", json_integer(score->windows));
+    json_object_set_new(object, "cistron", own);
+    return object;
+}
+
+/* -- The file: written under a temporary name --------------------------------------------------------------------- */
+
+struct output {
+    char *temporary;
+    FILE *file; /* rank 0's */
+};
+
+/* Before hours of computing are spent. */
+static int open_output(struct output *output, const char *path)
+{
+    output->temporary = memory_format("%s.tmp", path);
+    temporary_catch_signals();
+    temporary_register(output->temporary);
+    output->file = fopen(output->temporary, "w");
+    return output->file != NULL ? ERROR_NONE : error_user("-o %s: cannot be written: %s", path, strerror(errno));
+}
+
+static int write_output(struct output *output, const char *path, json_t *object)
+{
+    bool good = json_dumpf(object, output->file, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0 &&
+                fputc('\n', output->file) != EOF && fflush(output->file) == 0 && fsync(fileno(output->file)) == 0;
+    int failure = errno;
+    good = fclose(output->file) == 0 && good;
+    output->file = NULL;
+    if (!good || rename(output->temporary, path) != 0)
+        return error_environment("%s: cannot write it: %s", path, strerror(good ? errno : failure));
+    return ERROR_NONE;
+}
+
+/* After a failure nothing is left; after success the temporary name is gone already. */
+static void close_output(struct output *output)
+{
+    if (output->temporary == NULL)
+        return;
+    if (output->file != NULL)
+        fclose(output->file);
+    unlink(output->temporary);
+    temporary_forget(output->temporary);
+    temporary_release_signals();
+    free(output->temporary);
+}
+
+/* -- All of it ---------------------------------------------------------------------------------------------------- */
+
+static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how)
+{
+    int64_t context = s->context == 0 ? inference->context : s->context;
+    if (context < 2 || context > inference->context)
+        return error_user("--context %lld: must be 2 to %lld, the tokens that this model was trained on at a time",
+                          (long long)context, (long long)inference->context);
+    if (s->overlap < 1 || s->overlap >= context)
+        return error_user("--overlap %lld: must be at least 1, or a window's first base would be scored from nothing, "
+                          "and less than the context of %lld tokens",
+                          (long long)s->overlap, (long long)context);
+    if (s->batch < 0 || s->batch > MOST_TOKENS / context)
+        return error_user("--batch %lld: must be 0 (chosen for you) or a number of windows, at most %lld",
+                          (long long)s->batch, (long long)(MOST_TOKENS / context));
+    int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
+    *how = (struct score_settings){.windows = {s->fasta, inference->tokenizer, context, s->overlap, s->bos},
+                                   .mask = !s->no_mask && inference->tokenizer->bases,
+                                   .tokens = batch * context,
+                                   .windows_at_once = batch * WINDOWS_PER_CONTEXT};
+    return ERROR_NONE;
+}
+
+static int report(struct inference *inference, const struct eval_settings *s, const struct score_settings *how,
+                  const struct score *score, struct output *output, double seconds)
+{
+    if (inference->world->rank != 0)
+        return ERROR_NONE;
+    struct totals t = totals_of(score);
+    if (t.tokens == 0)
+        log_warn("%s: no base could be scored", s->fasta);
+    json_t *object = describe(inference, s, how, score);
+    int code = write_output(output, s->output, object);
+    json_decref(object);
+    if (code == ERROR_NONE)
+        log_info("%s: %lld sequences, %lld scored tokens in %lld windows: %.5f nats a token, perplexity %.4f "
+                 "(%.1f s, %.0f tokens/s)",
+                 s->output, (long long)score->count, (long long)t.tokens, (long long)score->windows, t.token_loss,
+                 exp(t.token_loss), seconds, (double)t.tokens / seconds);
+    return code;
+}
+
+static int evaluate(struct inference *inference, const struct eval_settings *s, struct output *output)
+{
+    struct comm *world = inference->world;
+    struct score_settings how;
+    struct score score;
+    int code = comm_agree(world, shape_of(inference, s, &how));
+    if (code == ERROR_NONE)
+        code = comm_agree(world, world->rank == 0 ? open_output(output, s->output) : ERROR_NONE);
+    if (code == ERROR_NONE)
+        code =
+            inference_start(inference, &(struct inference_shape){MEMORY_EVALUATE, how.tokens, how.windows_at_once, 0});
+    if (code != ERROR_NONE)
+        return code;
+    double start = clock_seconds();
+    code = score_run(&score, world, &inference->engine, &how);
+    if (code != ERROR_NONE)
+        return code;
+    code = comm_agree(world, report(inference, s, &how, &score, output, clock_seconds() - start));
+    score_destroy(&score);
+    return code;
+}
+
+int eval_run(struct comm *world, const struct eval_settings *settings, struct executor *(*make_executor)(int threads))
+{
+    struct inference *inference = memory_allocate(sizeof *inference);
+    struct output output = {NULL, NULL};
+    int code = inference_open(inference, world, settings->checkpoint, make_executor);
+    if (code == ERROR_NONE)
+        code = evaluate(inference, settings, &output);
+    close_output(&output);
+    inference_close(inference);
+    memory_free(inference);
+    return code;
+}

@@ -1,0 +1,21 @@
+/* `cistron eval`: the loss of a model on the records of a FASTA file, as JSON with the fields of the OpenGenome2
+ * recipe's evaluate_fasta_lm_loss. */
+#ifndef INFER_EVAL_H
+#define INFER_EVAL_H
+
+#include "core/launch.h"
+#include "infer/score.h"
+
+struct eval_settings {
+    const char *checkpoint, *fasta, *output;
+    int64_t overlap; /* tokens of a window that the one before has scored */
+    int64_t context; /* tokens of a window; 0 = as many as the model was trained on */
+    int64_t batch;   /* windows of that size computed at once; 0 = a few thousand tokens */
+    bool bos, no_mask;
+};
+
+/* Collective; an agreed code, its message printed. The output appears under its name when it is whole. ERROR_USER:
+ * settings out of range, no such file, no FASTA; inference_open's; ERROR_ENVIRONMENT: it cannot be written. */
+int eval_run(struct comm *world, const struct eval_settings *settings, struct executor *(*make_executor)(int threads));
+
+#endif

@@ -1,0 +1,133 @@
+#include "infer/generate.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "infer/inference.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CHUNK = 256, CHARACTERS = 128, MOST_POSITIONS = 1 << 30 };
+
+static int check_settings(const struct generate_settings *s)
+{
+    const struct sampling *sampling = &s->sampling;
+    if (s->tokens < 1)
+        return error_user("--tokens %lld: must be at least 1", (long long)s->tokens);
+    if (s->tokens + (int64_t)strlen(s->prompt) + 1 > MOST_POSITIONS)
+        return error_user("--tokens %lld: with the prompt, at most %d", (long long)s->tokens, MOST_POSITIONS);
+    if (!(sampling->temperature >= 0 && sampling->temperature <= 1e6))
+        return error_user("--temperature %g: must be 0 (always the likeliest token) or positive, at most 1e6",
+                          sampling->temperature);
+    if (sampling->top_k < 0)
+        return error_user("--top-k %lld: must be 0 (all tokens) or positive", (long long)sampling->top_k);
+    if (!(sampling->top_p > 0 && sampling->top_p <= 1))
+        return error_user("--top-p %g: must be above 0 and at most 1 (all tokens)", sampling->top_p);
+    return ERROR_NONE;
+}
+
+/* What each id is written as: tokenizers map one character to one id. */
+static void print_token(const struct tokenizer *tokenizer, int32_t token)
+{
+    char text = '?';
+    for (int c = ' '; c < CHARACTERS - 1; c++) {
+        char character = (char)c;
+        uint8_t id;
+        tokenizer->encode(&character, 1, &id);
+        if (id == token && id != tokenizer->unk)
+            text = character;
+    }
+    putchar(text);
+    fflush(stdout);
+}
+
+/* BOS and the prompt, with room for what is generated; freed with memory_free(). */
+static int32_t *start_tokens(const struct inference *inference, const struct generate_settings *s, int64_t *count)
+{
+    int64_t length = (int64_t)strlen(s->prompt);
+    int32_t *tokens = memory_allocate((int64_t)sizeof *tokens * (1 + length + s->tokens));
+    uint8_t *ids = memory_allocate(length + 1);
+    inference->tokenizer->encode(s->prompt, length, ids);
+    tokens[0] = inference->tokenizer->bos;
+    for (int64_t t = 0; t < length; t++)
+        tokens[1 + t] = ids[t];
+    *count = 1 + length;
+    memory_free(ids);
+    return tokens;
+}
+
+static int generate(struct inference *inference, const struct generate_settings *s, int32_t *tokens, int64_t count,
+                    int64_t chunk)
+{
+    struct engine *engine = &inference->engine;
+    const bool prints = inference->world->rank == 0;
+    const int64_t prompt = count, end = count + s->tokens, vocabulary = inference->settings.vocabulary;
+    double *logits = memory_allocate((int64_t)sizeof *logits * vocabulary);
+    double start = clock_seconds(), prefilled = start;
+    bool stopped = false;
+    int code = ERROR_NONE;
+    if (prints) {
+        fputs(s->prompt, stdout);
+        fflush(stdout);
+    }
+    while (count < end && !stopped && code == ERROR_NONE) {
+        for (int64_t t = engine_length(engine); t < count; t = engine_length(engine))
+            engine_extend(engine, tokens + t, count - t < chunk ? count - t : chunk, logits);
+        if (count == prompt)
+            prefilled = clock_seconds();
+        int32_t token = sample_token(&s->sampling, logits, vocabulary, count);
+        stopped = token == inference->tokenizer->eos;
+        if (token < 0)
+            code = error_user("%s: its logits are no numbers: the training has diverged", inference->path);
+        else if (!stopped && prints)
+            print_token(inference->tokenizer, token);
+        tokens[count++] = token;
+    }
+    memory_free(logits);
+    if (!prints)
+        return code;
+    putchar('\n');
+    double now = clock_seconds();
+    if (code == ERROR_NONE)
+        fprintf(stderr,
+                "# prompt: %lld tokens in %.3f s (%.0f tokens/s); generated: %lld tokens in %.3f s (%.1f tokens/s)%s\n",
+                (long long)prompt, prefilled - start, (double)prompt / (prefilled - start), (long long)(count - prompt),
+                now - prefilled, (double)(count - prompt) / (now - prefilled),
+                stopped ? ", up to the end of the sequence" : "");
+    return code;
+}
+
+static int start_and_generate(struct inference *inference, const struct generate_settings *s)
+{
+    int64_t count;
+    int32_t *tokens = start_tokens(inference, s, &count);
+    int64_t positions = count + s->tokens, chunk = count < CHUNK ? count : CHUNK;
+    if (inference->world->rank == 0) {
+        fprintf(stderr, "# %s, step %lld\n", inference->path, (long long)inference->step);
+        if (positions > inference->context)
+            log_warn("%lld tokens with the prompt are more than the %lld that the model was trained on at a time; what "
+                     "comes behind them may make little sense",
+                     (long long)positions, (long long)inference->context);
+    }
+    int code = inference_start(inference, &(struct inference_shape){MEMORY_GENERATE, chunk, 1, positions});
+    if (code == ERROR_NONE)
+        code = comm_agree(inference->world, generate(inference, s, tokens, count, chunk));
+    memory_free(tokens);
+    return code;
+}
+
+int generate_run(struct comm *world, const struct generate_settings *settings,
+                 struct executor *(*make_executor)(int threads))
+{
+    int code = comm_agree(world, check_settings(settings));
+    if (code != ERROR_NONE)
+        return code;
+    struct inference *inference = memory_allocate(sizeof *inference);
+    code = inference_open(inference, world, settings->checkpoint, make_executor);
+    if (code == ERROR_NONE)
+        code = start_and_generate(inference, settings);
+    inference_close(inference);
+    memory_free(inference);
+    return code;
+}

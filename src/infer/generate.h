@@ -1,0 +1,22 @@
+/* `cistron generate`: text that goes on from a prompt. */
+#ifndef INFER_GENERATE_H
+#define INFER_GENERATE_H
+
+#include "comm/comm.h"
+#include "core/launch.h"
+#include "infer/sample.h"
+
+struct generate_settings {
+    const char *checkpoint, *prompt;
+    int64_t tokens; /* to add to the prompt, at most */
+    struct sampling sampling;
+};
+
+/* Prints the prompt and its continuation on rank 0's standard output, up to settings->tokens tokens or to the end of
+ * sequence that the model gives; what was loaded and the rates go to standard error. BOS stands before the prompt,
+ * nothing behind it. Characters that cannot be printed are shown as '?'. Every rank computes the same, and rank 0
+ * prints. Collective; an agreed code, its message printed. ERROR_USER: settings out of range; inference_open's. */
+int generate_run(struct comm *world, const struct generate_settings *settings,
+                 struct executor *(*make_executor)(int threads));
+
+#endif

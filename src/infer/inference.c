@@ -1,0 +1,96 @@
+#include "infer/inference.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/threads.h"
+#include "io/checkpoint.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+enum { MADE_EXECUTOR = 1, MADE_ENGINE };
+
+/* checkpoint_find, and for a finished run its final model. */
+static int find(struct comm *world, const char *where, char **path)
+{
+    char *model = memory_format("%s/final_model.h5", where);
+    struct stat status;
+    int64_t finished = stat(model, &status) == 0 && S_ISREG(status.st_mode);
+    comm_broadcast(world, &finished, sizeof finished, 0);
+    int code = checkpoint_find(world, finished ? model : where, path);
+    if (code == ERROR_NONE && *path == NULL)
+        code = comm_agree(world, error_user("--checkpoint %s: holds no checkpoint", where));
+    free(model);
+    return code;
+}
+
+static int read_meta(struct inference *inference)
+{
+    struct checkpoint_meta meta;
+    int code = checkpoint_read_meta(inference->world, inference->path, &meta);
+    if (code != ERROR_NONE)
+        return code;
+    inference->step = meta.step;
+    inference->seed = meta.seed;
+    inference->tokenizer = tokenizer_find(meta.tokenizer);
+    code = deck_read_text(&inference->deck, meta.deck_text, inference->path, NULL, 0);
+    if (code == ERROR_NONE && inference->tokenizer == NULL)
+        code = error_user("%s: was trained with tokenizer %s, which this program does not have; it has %s",
+                          inference->path, meta.tokenizer, tokenizer_names());
+    checkpoint_meta_destroy(&meta);
+    const struct deck *deck = &inference->deck;
+    if (code == ERROR_NONE)
+        code = model_settings_from_deck(&inference->settings, deck, inference->tokenizer->vocabulary);
+    inference->context = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
+    return comm_agree(inference->world, code);
+}
+
+int inference_open(struct inference *inference, struct comm *world, const char *where,
+                   struct executor *(*make_executor)(int threads))
+{
+    *inference = (struct inference){.world = world};
+    int code = find(world, where, &inference->path);
+    if (code == ERROR_NONE)
+        code = read_meta(inference);
+    if (code != ERROR_NONE)
+        return code;
+    struct comm *node = comm_split_node(world);
+    inference->executor = make_executor(threads_choose(node, 0));
+    comm_destroy(node);
+    inference->group = comm_group_create(world, "data");
+    inference->made = MADE_EXECUTOR;
+    return ERROR_NONE;
+}
+
+int inference_start(struct inference *inference, const struct inference_shape *shape)
+{
+    const struct deck *deck = &inference->deck;
+    struct engine_settings settings = {
+        .memory = {.use = shape->use,
+                   .compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
+                   .statistic = DTYPE_F32,
+                   .slots = 1,
+                   .rows = 1,
+                   .row_tokens = shape->tokens,
+                   .max_segments = shape->segments},
+        .positions = shape->positions,
+    };
+    int64_t head_tokens = shape->use == MEMORY_GENERATE ? 1 : deck->memory.head_tokens;
+    model_create(&inference->model, &inference->settings, shape->tokens, head_tokens);
+    engine_create(&inference->engine, inference->executor, &inference->model, inference->group, &settings);
+    inference->made = MADE_ENGINE;
+    return checkpoint_read(inference->world, &inference->engine, inference->path, false);
+}
+
+void inference_close(struct inference *inference)
+{
+    if (inference->made >= MADE_ENGINE) {
+        engine_destroy(&inference->engine);
+        model_destroy(&inference->model);
+    }
+    if (inference->made >= MADE_EXECUTOR) {
+        comm_group_destroy(inference->group);
+        inference->executor->class->destroy(inference->executor);
+    }
+    free(inference->path);
+    inference->made = 0;
+}

@@ -1,0 +1,46 @@
+/* A checkpoint made ready for inference: its deck, tokenizer and model, an executor, and an engine that holds the
+ * weights and nothing of training. */
+#ifndef INFER_INFERENCE_H
+#define INFER_INFERENCE_H
+
+#include "comm/comm.h"
+#include "data/tokenizer.h"
+#include "deck/deck.h"
+#include "step/engine.h"
+
+struct inference {
+    struct comm *world; /* borrowed */
+    struct deck deck;   /* the checkpoint's */
+    char *path;         /* of the checkpoint; owned */
+    const struct tokenizer *tokenizer;
+    int64_t step, seed; /* of the training */
+    int64_t context;    /* tokens of the longest piece that it was trained on */
+    struct model_settings settings;
+    struct executor *executor;
+    struct group *group;
+    struct model model;
+    struct engine engine;
+    int made; /* how far it came */
+};
+
+/* What an engine is to do; as in memory_settings and engine_settings. */
+struct inference_shape {
+    enum memory_use use;
+    int64_t tokens, segments; /* of one call */
+    int64_t positions;        /* MEMORY_GENERATE: of a sequence */
+};
+
+/* Finds the checkpoint `where`: a file, or a run folder, of which it takes final_model.h5 or else the newest good
+ * checkpoint. Reads what it says of itself and makes an executor on this rank's share of the CPUs. Collective; an
+ * agreed code; inference_close in any case. ERROR_USER: there is none, it is damaged, its deck or tokenizer is none of
+ * this program's. */
+int inference_open(struct inference *inference, struct comm *world, const char *where,
+                   struct executor *(*make_executor)(int threads));
+
+/* Makes the model and an engine of that shape, and reads the weights; they are stored as the checkpoint's deck says
+ * (precision.compute). Collective; an agreed code. ERROR_USER: the tensors do not fit the deck. */
+int inference_start(struct inference *inference, const struct inference_shape *shape);
+
+void inference_close(struct inference *inference);
+
+#endif

@@ -1,0 +1,191 @@
+#include "infer/score.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/batch.h"
+
+#include <stdlib.h>
+
+/* A window in its batch. */
+struct place {
+    int64_t record;
+    int64_t first, count; /* tokens, from `first` of the batch on */
+    int64_t scored;       /* labels that count */
+};
+
+struct list {
+    struct place *places; /* [windows_at_once] */
+    int64_t count;
+};
+
+struct scorer {
+    const struct score_settings *settings;
+    struct comm *world;
+    struct engine *engine;
+    struct sliding *windows;
+    struct sliding_window waiting; /* read, but in no batch yet */
+    struct batch batch;            /* this rank's */
+    struct list *lists;            /* [ranks]: the batches of one round */
+    double *losses;                /* [tokens] */
+    double *sums;                  /* [windows_at_once] of this rank's batch */
+    double *all_sums;              /* [ranks * windows_at_once] */
+    double *totals;                /* [records so far] */
+    int64_t *scored;               /* the same */
+    int64_t records, computed;
+};
+
+/* Whether token t of a window is scored. */
+static bool counts(const struct scorer *s, const struct sliding_window *window, int64_t t)
+{
+    return t >= window->scored && (!s->settings->mask || tokenizer_base(window->tokens[t]) >= 0);
+}
+
+static void put_window(struct scorer *s, const struct sliding_window *window, struct list *list, int64_t first,
+                       bool own)
+{
+    struct place *place = &list->places[list->count];
+    *place = (struct place){window->record, first, window->count, 0};
+    for (int64_t t = 1; t < window->count; t++)
+        place->scored += counts(s, window, t);
+    if (own) {
+        struct batch *b = &s->batch;
+        for (int64_t t = 0; t < window->count; t++) {
+            b->tokens[first + t] = window->tokens[t];
+            b->positions[first + t] = (int32_t)t;
+            bool label = t + 1 < window->count && counts(s, window, t + 1);
+            b->labels[first + t] = label ? window->tokens[t + 1] : BATCH_IGNORED;
+        }
+        b->segment_start[list->count] = (int32_t)first;
+        b->segment_length[list->count] = (int32_t)window->count;
+        b->row_tokens = first + window->count;
+        b->max_segments = list->count + 1;
+    }
+    list->count++;
+}
+
+/* Whole windows one behind the other until the next one does not fit. */
+static int fill_batch(struct scorer *s, struct list *list, bool own)
+{
+    int64_t used = 0;
+    list->count = 0;
+    for (;;) {
+        int code = ERROR_NONE;
+        if (s->waiting.count == 0)
+            code = sliding_next(s->windows, &s->waiting);
+        const struct sliding_window *window = &s->waiting;
+        if (code != ERROR_NONE || window->count == 0 || used + window->count > s->settings->tokens ||
+            list->count == s->settings->windows_at_once)
+            return code;
+        put_window(s, window, list, used, own);
+        used += window->count;
+        s->waiting.count = 0;
+    }
+}
+
+static void compute(struct scorer *s, const struct list *list)
+{
+    if (list->count == 0)
+        return;
+    engine_score(s->engine, &s->batch, s->losses);
+    for (int64_t i = 0; i < list->count; i++) {
+        const struct place *place = &list->places[i];
+        s->sums[i] = 0;
+        for (int64_t t = 0; t < place->count; t++)
+            s->sums[i] += s->losses[place->first + t];
+    }
+}
+
+/* Records that have come into sight have nothing yet. */
+static void extend_totals(struct scorer *s)
+{
+    int64_t records = sliding_records(s->windows);
+    s->totals = memory_grow(s->totals, (int64_t)sizeof *s->totals * (records + 1));
+    s->scored = memory_grow(s->scored, (int64_t)sizeof *s->scored * (records + 1));
+    for (; s->records < records; s->records++) {
+        s->totals[s->records] = 0;
+        s->scored[s->records] = 0;
+    }
+}
+
+/* A batch for each rank; *more is false when the file is at its end. */
+static int run_round(struct scorer *s, bool *more)
+{
+    const int64_t most = s->settings->windows_at_once;
+    int code = ERROR_NONE;
+    for (int r = 0; r < s->world->size && code == ERROR_NONE; r++)
+        code = fill_batch(s, &s->lists[r], r == s->world->rank);
+    code = comm_agree(s->world, code);
+    *more = code == ERROR_NONE && s->lists[0].count > 0;
+    if (!*more)
+        return code;
+    compute(s, &s->lists[s->world->rank]);
+    comm_all_gather(s->world, s->sums, s->all_sums, most * (int64_t)sizeof *s->sums);
+    extend_totals(s);
+    for (int r = 0; r < s->world->size; r++)
+        for (int64_t i = 0; i < s->lists[r].count; i++) {
+            const struct place *place = &s->lists[r].places[i];
+            s->totals[place->record] += s->all_sums[r * most + i];
+            s->scored[place->record] += place->scored;
+            s->computed++;
+        }
+    return ERROR_NONE;
+}
+
+static void allocate(struct scorer *s)
+{
+    const int64_t most = s->settings->windows_at_once, ranks = s->world->size;
+    batch_create(&s->batch, 1, s->settings->tokens, most);
+    s->lists = memory_allocate((int64_t)sizeof *s->lists * ranks);
+    for (int64_t r = 0; r < ranks; r++)
+        s->lists[r].places = memory_allocate((int64_t)sizeof(struct place) * most);
+    s->losses = memory_allocate((int64_t)sizeof *s->losses * s->settings->tokens);
+    s->sums = memory_allocate((int64_t)sizeof *s->sums * most);
+    s->all_sums = memory_allocate((int64_t)sizeof *s->all_sums * most * ranks);
+}
+
+static void release(struct scorer *s)
+{
+    batch_destroy(&s->batch);
+    for (int r = 0; r < s->world->size; r++)
+        memory_free(s->lists[r].places);
+    memory_free(s->lists);
+    memory_free(s->losses);
+    memory_free(s->sums);
+    memory_free(s->all_sums);
+    free(s->totals);
+    free(s->scored);
+    sliding_close(s->windows);
+}
+
+static void collect(struct scorer *s, struct score *score)
+{
+    extend_totals(s); /* records at the end may have no window */
+    *score = (struct score){memory_allocate((int64_t)sizeof *score->records * s->records), s->records, s->computed};
+    for (int64_t r = 0; r < s->records; r++)
+        score->records[r] = (struct score_record){memory_string(sliding_name(s->windows, r)),
+                                                  sliding_length(s->windows, r), s->scored[r], s->totals[r]};
+}
+
+int score_run(struct score *score, struct comm *world, struct engine *engine, const struct score_settings *settings)
+{
+    struct scorer s = {.settings = settings, .world = world, .engine = engine};
+    int code = comm_agree(world, sliding_open(&s.windows, &settings->windows));
+    if (code != ERROR_NONE) {
+        sliding_close(s.windows);
+        return code;
+    }
+    allocate(&s);
+    for (bool more = true; more;)
+        code = run_round(&s, &more);
+    if (code == ERROR_NONE)
+        collect(&s, score);
+    release(&s);
+    return code;
+}
+
+void score_destroy(struct score *score)
+{
+    for (int64_t r = 0; r < score->count; r++)
+        free(score->records[r].name);
+    memory_free(score->records);
+    *score = (struct score){0};
+}

@@ -1,0 +1,36 @@
+/* Scoring: how likely a model finds each record of a FASTA file. */
+#ifndef INFER_SCORE_H
+#define INFER_SCORE_H
+
+#include "comm/comm.h"
+#include "infer/sliding.h"
+#include "step/engine.h"
+
+struct score_settings {
+    struct sliding_settings windows;
+    bool mask;               /* score A C G T a c g t alone; else every token */
+    int64_t tokens;          /* of a batch: at least the context, at most what the engine was planned for */
+    int64_t windows_at_once; /* of a batch, likewise */
+};
+
+struct score_record {
+    char *name;
+    int64_t length; /* tokens */
+    int64_t scored; /* of them */
+    double loss;    /* nats, summed over these */
+};
+
+struct score {
+    struct score_record *records;
+    int64_t count;   /* of records */
+    int64_t windows; /* that were computed */
+};
+
+/* Scores the file. Windows are put into batches in the order of the file, whatever the ranks; rank r computes batches
+ * r, r + size, ...; each window's sum is added to its record's in the order of the file: so records have the same sums
+ * on any number of ranks, up to what the executor's rounding makes of other numbers of threads. Every rank reads the
+ * file. Collective; an agreed code; on success every rank has the whole result, to be freed with score_destroy. */
+int score_run(struct score *score, struct comm *world, struct engine *engine, const struct score_settings *settings);
+void score_destroy(struct score *score);
+
+#endif

@@ -1,0 +1,146 @@
+#include "infer/sliding.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/fasta.h"
+#include "data/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct record {
+    char *name;
+    int64_t length;
+};
+
+struct sliding {
+    struct sliding_settings settings;
+    struct source *source;
+    struct fasta *fasta;
+    struct record *records; /* [count] */
+    int64_t count, capacity;
+    struct record_piece piece; /* what of it is not used yet */
+    bool has_piece;
+    int32_t *tokens; /* [context]: the window that is being filled */
+    uint8_t *ids;    /* [context] */
+    int64_t filled;
+    int64_t scored; /* tokens[scored ..] have not been in a window yet */
+};
+
+int sliding_open(struct sliding **sliding, const struct sliding_settings *settings)
+{
+    struct sliding *w = *sliding = memory_allocate(sizeof *w);
+    w->settings = *settings;
+    int code = source_open(&w->source, settings->fasta);
+    if (code != ERROR_NONE) {
+        memory_free(w);
+        *sliding = NULL;
+        return code;
+    }
+    w->fasta = fasta_create(w->source);
+    w->tokens = memory_allocate((int64_t)sizeof *w->tokens * settings->context);
+    w->ids = memory_allocate(settings->context);
+    return ERROR_NONE;
+}
+
+void sliding_close(struct sliding *w)
+{
+    if (w == NULL)
+        return;
+    for (int64_t i = 0; i < w->count; i++)
+        free(w->records[i].name);
+    free(w->records);
+    memory_free(w->tokens);
+    memory_free(w->ids);
+    fasta_destroy(w->fasta);
+    source_close(w->source);
+    memory_free(w);
+}
+
+static void start_record(struct sliding *w)
+{
+    if (w->count == w->capacity) {
+        w->capacity = w->capacity > 0 ? 2 * w->capacity : 64;
+        w->records = memory_grow(w->records, (int64_t)sizeof *w->records * w->capacity);
+    }
+    struct record *record = &w->records[w->count++];
+    *record = (struct record){memory_format("%.*s", (int)w->piece.length, w->piece.text), 0};
+    w->filled = w->scored = 0;
+    if (w->settings.bos) {
+        w->tokens[w->filled++] = w->settings.tokenizer->bos;
+        record->length = w->scored = 1;
+    }
+}
+
+/* The next window of the same record begins with the end of the full one that was handed out. */
+static void keep_overlap(struct sliding *w)
+{
+    int64_t overlap = w->settings.overlap;
+    memmove(w->tokens, w->tokens + w->filled - overlap, (size_t)overlap * sizeof *w->tokens);
+    w->filled = w->scored = overlap;
+}
+
+static void take_sequence(struct sliding *w)
+{
+    int64_t room = w->settings.context - w->filled, count = w->piece.length < room ? w->piece.length : room;
+    w->settings.tokenizer->encode(w->piece.text, count, w->ids);
+    for (int64_t i = 0; i < count; i++)
+        w->tokens[w->filled++] = w->ids[i];
+    w->records[w->count - 1].length += count;
+    w->piece.text += count;
+    w->piece.length -= count;
+    w->has_piece = w->piece.length > 0;
+}
+
+static void hand_out(struct sliding *w, struct sliding_window *window)
+{
+    int64_t scored = w->scored > 0 ? w->scored : 1; /* nothing tells of a record's first token */
+    *window = (struct sliding_window){w->count - 1, w->tokens, w->filled, scored};
+    w->scored = w->filled;
+}
+
+int sliding_next(struct sliding *w, struct sliding_window *window)
+{
+    *window = (struct sliding_window){0};
+    for (;;) {
+        if (!w->has_piece) {
+            int code = fasta_next(w->fasta, &w->piece);
+            if (code != ERROR_NONE)
+                return code;
+            w->has_piece = true;
+        }
+        bool sequence = w->piece.kind == RECORD_SEQUENCE;
+        if (!sequence && w->filled > w->scored) {
+            hand_out(w, window);
+            return ERROR_NONE;
+        }
+        if (w->piece.kind == RECORD_END)
+            return ERROR_NONE;
+        if (!sequence) {
+            start_record(w);
+            w->has_piece = false;
+            continue;
+        }
+        if (w->filled == w->settings.context)
+            keep_overlap(w);
+        take_sequence(w);
+        if (w->filled == w->settings.context) {
+            hand_out(w, window);
+            return ERROR_NONE;
+        }
+    }
+}
+
+int64_t sliding_records(const struct sliding *w)
+{
+    return w->count;
+}
+
+const char *sliding_name(const struct sliding *w, int64_t record)
+{
+    return w->records[record].name;
+}
+
+int64_t sliding_length(const struct sliding *w, int64_t record)
+{
+    return w->records[record].length;
+}

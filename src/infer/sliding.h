@@ -1,0 +1,38 @@
+/* The windows in which the records of a FASTA file are scored. A record's tokens are cut into windows of at most
+ * `context`; each window but a record's first begins with the last `overlap` tokens of the one before, which are its
+ * context and are not scored again. So every token but the record's first is scored once, each by the window that
+ * brings it. */
+#ifndef INFER_SLIDING_H
+#define INFER_SLIDING_H
+
+#include "data/tokenizer.h"
+
+struct sliding_settings {
+    const char *fasta; /* path, as source_open takes it */
+    const struct tokenizer *tokenizer;
+    int64_t context, overlap; /* tokens; 1 <= overlap < context */
+    bool bos;                 /* a BOS in front of each record, which is a token like others; no EOS in any case */
+};
+
+struct sliding_window {
+    int64_t record;        /* counted from 0 in the file */
+    const int32_t *tokens; /* [count], until the next call */
+    int64_t count;         /* 0 = there are no more */
+    int64_t scored;        /* the first token of this window to be scored, at least 1 */
+};
+
+struct sliding;
+
+/* Errors are those of source_open. */
+int sliding_open(struct sliding **sliding, const struct sliding_settings *settings);
+/* Errors (user): the file is no FASTA, holds no record, is damaged; each names it. */
+int sliding_next(struct sliding *sliding, struct sliding_window *window);
+/* Records that have been met so far; a record without tokens has no window. */
+int64_t sliding_records(const struct sliding *sliding);
+/* The first word of a record's header, and its tokens so far. */
+const char *sliding_name(const struct sliding *sliding, int64_t record);
+int64_t sliding_length(const struct sliding *sliding, int64_t record);
+/* NULL is fine. */
+void sliding_close(struct sliding *sliding);
+
+#endif

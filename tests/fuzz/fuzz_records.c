@@ -1,0 +1,109 @@
+/* What `cistron prepare` reads: FASTA and JSON lines, plain, gzip and zstd. */
+#include "base/error.h"
+#include "data/record_reader.h"
+#include "data/source.h"
+#include "fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+#include <zstd.h>
+
+const char *const fuzz_target_words[] = {">",
+                                         "\n>",
+                                         "\r\n",
+                                         "\n\n",
+                                         ">a b\n",
+                                         "ACGTN",
+                                         "\x1f\x8b\x08",
+                                         "\x28\xb5\x2f\xfd",
+                                         "\x50\x2a\x4d\x18",
+                                         "{\"text\":",
+                                         "\"ACGT\"",
+                                         "\\n",
+                                         "\\u0041",
+                                         "\\ud800",
+                                         "[[[[[[[[",
+                                         "}\n",
+                                         NULL};
+
+static const char lines[] =
+    "{\"text\": \"ACGTNNNNacgt\", \"record\": \"chr1 a name\"}\n\n  {\"id\": 3, \"text\": \"AC\\nGT\"}\r\n"
+    "{\"text\": \"\", \"id\": \"empty\", \"more\": [1e5, {\"a\": null}, true]}\n{\"text\":\"\\u0041C\"}";
+static const char text[] = ">chr1 a name and more\nACGTNNNNacgt\nRYKM\r\n\r\n>empty\n>chr2\nAC GT\tAC\n";
+
+enum { LONG_LINE = 3 << 20, ROOM = 64 << 10 };
+
+static void add_gzip(void (*add)(const void *data, size_t size), const void *data, size_t size)
+{
+    static Bytef out[ROOM];
+    z_stream z = {.next_in = (Bytef *)data, .avail_in = (uInt)size, .next_out = out, .avail_out = sizeof out};
+    if (deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK ||
+        deflate(&z, Z_FINISH) != Z_STREAM_END)
+        error_fatal("zlib cannot compress");
+    deflateEnd(&z);
+    add(out, z.total_out);
+}
+
+static void add_zstd(void (*add)(const void *data, size_t size), const void *data, size_t size)
+{
+    static char out[ROOM];
+    size_t count = ZSTD_compress(out, sizeof out, data, size, 3);
+    if (ZSTD_isError(count))
+        error_fatal("zstd cannot compress");
+    add(out, count);
+}
+
+void fuzz_target_seeds(void (*add)(const void *data, size_t size))
+{
+    add(text, sizeof text - 1);
+    add("ACGT\n", 5);
+    add(">only a header", 14);
+    add_gzip(add, text, sizeof text - 1);
+    add_zstd(add, text, sizeof text - 1);
+    add(lines, sizeof lines - 1);
+    add_zstd(add, lines, sizeof lines - 1);
+    add("{\"sequence\": \"ACGT\"}\n", 22);
+    char *line = malloc(LONG_LINE); /* longer than the reader's buffer */
+    memset(line, 'A', LONG_LINE);
+    memcpy(line, ">long\n", 6);
+    add_gzip(add, line, LONG_LINE);
+    line[5] = 'g'; /* the header itself */
+    add_zstd(add, line, LONG_LINE);
+    free(line);
+}
+
+static int read_records(struct source *source, int64_t size)
+{
+    struct record_reader *reader;
+    struct record_piece piece = {.kind = RECORD_NAME};
+    bool record = false;
+    int code = record_reader_create(&reader, source, "text");
+    if (code != ERROR_NONE)
+        return code;
+    while ((code = record_reader_next(reader, &piece)) == ERROR_NONE && piece.kind != RECORD_END) {
+        FUZZ_CHECK(piece.kind == RECORD_NAME || (record && piece.length > 0));
+        record = true;
+        for (int64_t i = 0; i < piece.length; i++)
+            FUZZ_CHECK((unsigned char)piece.text[i] > ' ' && (piece.kind == RECORD_NAME || piece.text[i] > ' '));
+    }
+    FUZZ_CHECK(code != ERROR_NONE || (record && source_raw_bytes(source) == size));
+    record_reader_destroy(reader);
+    return code;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *path = fuzz_path("input.fa");
+    fuzz_write(path, data, size);
+    struct source *source;
+    error_clear();
+    int code = source_open(&source, path);
+    if (code == ERROR_NONE) {
+        code = read_records(source, (int64_t)size);
+        source_close(source);
+    }
+    FUZZ_CHECK(code == ERROR_NONE || (code == ERROR_USER && error_message()[0] != '\0'));
+    fuzz_accepted += code == ERROR_NONE;
+    return 0;
+}

@@ -1,0 +1,256 @@
+#!/bin/bash
+# Bad input: each case ends with its exit code on every rank within seconds, says what is wrong once, and leaves nothing
+# half-made under a final name.
+. "$abs_top_srcdir/tests/lib.sh"
+small_deck || exit 1
+RANKS_SECONDS=20
+edit="$abs_top_builddir/tests/hdf5_edit"
+
+# -- What the cases read
+
+cd "$work" || exit 1
+: >empty
+head -c 3000 /dev/urandom >binary
+mkdir folder taken.h5
+gzip -c g.fa >whole.gz
+head -c 5000 whole.gz >cut.gz
+zstd -q -c g.fa >cut.zst && cp cut.zst damaged.zst && truncate -s 4000 cut.zst
+cp whole.gz damaged.gz
+for file in damaged.gz damaged.zst; do
+    printf 'XXXXXXXX' | dd of=$file bs=1 seek=3000 conv=notrunc 2>/dev/null
+done
+printf 'ACGT\n' >headless.fa
+printf '>a\n>b\n\n>c\n' >hollow.fa
+printf '>a\nAC\377GT\n' >latin.fa
+{ printf '>' && head -c 2000000 /dev/zero | tr '\0' A; } >long_name.fa
+{ printf '>a\n' && head -c 20000000 /dev/zero | tr '\0' A; } >long_line.fa
+printf '>a\nACGTACGTACGTACGTACGTACGTACGTAC\n>b\nACGTACGTACGTACGTACGT\n>c\n\n>d\nACGTACGTAC\n' >few.fa
+
+printf '{"text": "ACGT"}\n{"text": "ACGT"\n' >open.jsonl
+printf '{"text": "ACGT"}\n["ACGT"]\n' >list.jsonl
+printf '{"text": "ACGT"}\n\n{"sequence": "ACGT"}\n' >other_field.jsonl
+printf '{"text": 4}\n' >number.jsonl
+printf '{"text": "AC\\u0007GT"}\n' >bell.jsonl
+printf '{"text": "AC\377GT"}\n' >latin.jsonl
+printf '{"text": "", "id": "a"}\n' >hollow.jsonl
+printf '>a\nACGT\n' >fasta.jsonl
+printf '{"text": "ACGT"}\n>a\nACGT\n' >mixed
+printf '{"text": "ACGTACGT"}\n{"text": "AC"}\n' | gzip -c | head -c 40 >cut.jsonl.gz
+{ printf '{"text": "' && head -c 20000000 /dev/zero | tr '\0' A && printf '"}\n'; } >long_line.jsonl
+
+printf 'train = { steps = 5;\n model = \n' >syntax.cfg
+printf 'train = { steps = 5; };\ntrain = { steps = 6; };\n' >twice.cfg
+printf 'train = { resume = "auto };\n' >open.cfg
+printf 'output = { folder = "%s"; };\n' "$(head -c 10000 /dev/zero | tr '\0' a)" >long.cfg
+printf '@include "nowhere.cfg"\n' >include.cfg
+printf '@include "circle.cfg"\n' >circle.cfg
+printf '\n\ntrain = { steps = 3000000000; };\n' >wraps.cfg
+printf 'train = 3;\n' >section.cfg
+printf 'train = { steps = ( 1, 2 ); };\n' >list.cfg
+printf 'train = { steps = 5; };\nmodel = { layers = "two"; hidden = 1.5; };\nfoo = 3;\n' >three.cfg
+
+"$CISTRON" prepare --tokenizer nucleotide -o store.h5 few.fa >/dev/null || exit 1
+for name in foreign newer unsorted unspanned cut; do
+    cp store.h5 $name.h5
+done
+"$edit" foreign.h5 tokenizer amino_acid && "$edit" newer.h5 cistron_store 9 && "$edit" unsorted.h5 '/offsets[1]' 55 &&
+    "$edit" unspanned.h5 '/offsets[3]' 59 || exit 1
+truncate -s -100 cut.h5
+
+# a run of 4 steps, damaged in several ways
+cp g.train.h5 again.h5
+ranks 2 train deck.cfg data.train=again.h5 train.steps=4 checkpoint.every=2 validation.every=0
+check "a run to start from" codes_are 0 2
+mv run made
+genome 2 50000 >other.fa
+"$CISTRON" prepare --tokenizer nucleotide -o again.h5 other.fa >/dev/null || exit 1
+step=made/step_00000004.h5
+for name in cut flipped next bare sideless; do
+    cp $step $name.step.h5
+    cp $step.xxh3 $name.step.h5.xxh3
+done
+truncate -s -1 cut.step.h5
+printf 'X' | dd of=flipped.step.h5 bs=1 seek=30000 conv=notrunc 2>/dev/null
+"$edit" next.step.h5 cistron_checkpoint 9 || exit 1
+rm next.step.h5.xxh3
+printf 'cistron-blocks 1 12\n' >bare.step.h5.xxh3
+mkdir -p stopped && cp $step $step.xxh3 stopped/
+cp again.h5 sideless.step.h5
+rm sideless.step.h5.xxh3
+
+# -- The cases: name | command line | exit code | what is said once. `train` runs on 2 ranks, the rest needs none.
+
+prepare="prepare --tokenizer nucleotide -o x.h5"
+from_run="train deck.cfg data.train=g.train.h5"
+cat >cases <<END
+no FASTA file                   | $prepare none.fa                          | 2 | none.fa: cannot open: No such file
+an empty FASTA file             | $prepare empty                            | 2 | empty: holds no FASTA record
+a binary file for FASTA         | $prepare binary                           | 2 | this is binary data, not FASTA text
+a byte beyond ASCII             | $prepare g.fa latin.fa                    | 2 | latin.fa:2: byte 0xff
+truncated gzip                  | $prepare cut.gz                           | 2 | cut.gz: the compressed file is truncated
+damaged gzip                    | $prepare damaged.gz                       | 2 | damaged.gz: damaged gzip data
+truncated zstd                  | $prepare cut.zst                          | 2 | cut.zst: the compressed file is truncated
+damaged zstd                    | $prepare damaged.zst                      | 2 | damaged.zst: damaged zstd data
+no header                       | $prepare headless.fa                      | 2 | headless.fa:1: not FASTA
+headers alone                   | $prepare hollow.fa                        | 2 | no record has a sequence
+a header line without end       | $prepare long_name.fa                     | 2 | long_name.fa:1: header line longer
+a folder for FASTA              | $prepare folder                           | 2 | folder: is a folder
+nothing on standard input       | $prepare -                                | 2 | <stdin>: holds no FASTA record
+a store for FASTA               | $prepare store.h5                         | 2 | this is binary data, not FASTA text
+a line of 20 MB                 | $prepare -o y.h5 long_line.fa             | 0 | 20000000 bases
+records without sequence        | $prepare -o y.h5 few.fa                   | 0 | in 3 sequences
+a JSON line that does not end   | $prepare open.jsonl                       | 2 | open.jsonl:2: no JSON
+a JSON line that is a list      | $prepare list.jsonl                       | 2 | list.jsonl:2: is no JSON object
+a JSON line without the field   | $prepare other_field.jsonl                | 2 | other_field.jsonl:3: has no field "text"
+a number for a sequence         | $prepare number.jsonl                     | 2 | number.jsonl:1: field "text" is no string
+a control character in JSON     | $prepare bell.jsonl                       | 2 | bell.jsonl:1: field "text" holds byte 0x07
+JSON that is not UTF-8          | $prepare latin.jsonl                      | 2 | latin.jsonl:1: no JSON
+empty JSON sequences alone      | $prepare hollow.jsonl                     | 2 | no record has a sequence
+FASTA that is named JSON lines  | $prepare fasta.jsonl                      | 2 | fasta.jsonl:1: no JSON
+FASTA behind JSON lines         | $prepare mixed                            | 2 | mixed:2: no JSON
+truncated JSON lines            | $prepare cut.jsonl.gz                     | 2 | cut.jsonl.gz: the compressed file is truncated
+an empty JSON lines file        | $prepare --field x -                      | 2 | <stdin>: holds no
+a JSON line of 20 MB            | $prepare -o y.h5 long_line.jsonl          | 0 | 20000000 bases
+output is the input             | $prepare -o g.fa g.fa                     | 2 | is an input and the output
+output is a folder              | $prepare -o taken.h5 g.fa                 | 2 | taken.h5: exists and is no regular file
+output where no folder is       | $prepare -o none/x.h5 g.fa                | 1 | none/x.h5: cannot create
+no such tokenizer               | prepare --tokenizer none -o x.h5 g.fa     | 2 | none
+no tokenizer                    | prepare -o x.h5 g.fa                      | 2 | --tokenizer is missing
+parts that sum to 1.1           | $prepare --split a:0.5,b:0.6 g.fa         | 2 | sum to 1.1
+a seed that is no number        | $prepare --seed many g.fa                 | 2 | --seed many
+no such option                  | $prepare --frob g.fa                      | 2 | --frob: is no option
+nothing to inspect              | inspect                                   | 2 | arguments are missing
+inspecting text                 | inspect deck.cfg                          | 2 | deck.cfg: is no HDF5 file
+inspecting an empty folder      | inspect folder                            | 2 | holds no checkpoint
+a store alone for a baseline    | baseline g.train.h5                       | 2 | arguments are missing
+no such option of deck          | deck --frob                               | 2 | --frob: is no option
+no such command                 | frobnicate                                | 2 | unknown command "frobnicate"
+
+no deck                         | train                                     | 2 | needs a deck
+a deck that is not there        | train none.cfg                            | 2 | none.cfg: No such file
+a folder for a deck             | train folder                              | 2 | folder: it is a folder, not a deck
+a store for a deck              | train store.h5                            | 2 | store.h5: it is a binary file, not a deck
+a syntax error                  | train syntax.cfg                          | 2 | syntax.cfg:3: syntax error
+a string without end            | train open.cfg                            | 2 | open.cfg:1: syntax error: this string does not end
+a string too long               | train long.cfg                            | 2 | must be a string of at most
+a section given twice           | train twice.cfg                           | 2 | twice.cfg:2: key train: given twice
+a missing include               | train include.cfg                         | 2 | include.cfg:1: @include nowhere.cfg: No such file
+an include of itself            | train circle.cfg                          | 2 | too deep, or in a circle
+an integer past 32 bits         | train wraps.cfg                           | 2 | wraps.cfg:3: key train.steps = 3000000000
+a section that is a value       | train section.cfg                         | 2 | section.cfg:1: key train: a section
+a list for a number             | train list.cfg                            | 2 | list.cfg:1: key train.steps
+the first of three mistakes     | train three.cfg                           | 2 | three.cfg:2: key model.layers
+the last of three mistakes      | train three.cfg                           | 2 | three.cfg:3: key foo: unknown
+an empty deck                   | train empty                               | 2 | key data.train: not set
+unknown key                     | train deck.cfg model.hiden=3              | 2 | model.hiden: unknown; the nearest known key is model.hidden
+an override without a value     | train deck.cfg train.steps                | 2 | train.steps: an override reads key=value
+an empty number                 | train deck.cfg train.steps=               | 2 | train.steps = : must be an integer
+a number with a tail            | train deck.cfg train.steps=5x             | 2 | train.steps = 5x: must be an integer
+a number past 64 bits           | train deck.cfg train.steps=99999999999999999999 | 2 | must be an integer
+more layers than fit            | train deck.cfg model.layers=1099511627776 | 2 | model.layers = 1099511627776: must be
+more parameters than fit        | train deck.cfg model.hidden=1048576 model.heads=4096 model.kv_heads=1 model.layers=9999 | 2 | parameters
+not a number                    | train deck.cfg optimizer.lr=nan           | 2 | optimizer.lr = nan: must be a number
+out of range                    | train deck.cfg optimizer.beta2=1.5        | 2 | optimizer.beta2 = 1.5: must be
+wrong choice                    | train deck.cfg data.format=bshd           | 2 | data.format = bshd: must be one of
+no such preset                  | train deck.cfg model.preset=llama9        | 2 | model.preset = "llama9"
+heads that do not divide        | train deck.cfg model.kv_heads=3           | 2 | model.kv_heads = 3
+a width that heads do not divide | train deck.cfg model.hidden=33           | 2 | model.hidden = 33 does not divide
+a vocabulary too small          | train deck.cfg model.vocabulary=100       | 2 | model.vocabulary = 100
+row not a multiple of 16        | train deck.cfg data.row_tokens=65         | 2 | data.row_tokens = 65
+window beyond the row           | train deck.cfg data.window=128            | 2 | data.window = 128
+overlap beyond the window       | train deck.cfg data.overlap=64            | 2 | data.overlap = 64
+batch past 31 bits              | train deck.cfg train.micro_batch=2147483647 | 2 | train.micro_batch = 2147483647
+more ranks than rows            | train deck.cfg train.global_batch=1 train.steps=1 output.folder=one | 0 | # 2 ranks
+no such device                  | train deck.cfg device.kind=cuda           | 2 | device.kind
+no such time                    | train deck.cfg train.walltime=soon        | 2 | train.walltime
+
+no store                        | train deck.cfg data.train=none.h5         | 2 | none.h5: cannot open the token store
+FASTA for a store               | train deck.cfg data.train=g.fa            | 2 | g.fa: is not a token store
+a folder for a store            | train deck.cfg data.train=folder          | 2 | folder: is not a token store
+an empty store                  | train deck.cfg data.train=empty           | 2 | empty: is not a token store
+a checkpoint for a store        | train deck.cfg data.train=$step           | 2 | $step: is not a token store
+another tokenizer's store       | train deck.cfg data.train=foreign.h5      | 2 | foreign.h5: made with tokenizer "amino_acid"
+a store of the future           | train deck.cfg data.train=newer.h5        | 2 | newer.h5: is a token store of version 9
+a truncated store               | train deck.cfg data.train=cut.h5          | 2 | cut.h5: HDF5 cannot open it
+a store with unsorted offsets   | train deck.cfg data.train=unsorted.h5     | 2 | unsorted.h5: damaged: offset 2 is smaller
+a store that is not spanned     | train deck.cfg data.train=unspanned.h5    | 2 | unspanned.h5: damaged: its offsets do not span
+a wrong store to validate on    | train deck.cfg data.valid=g.fa            | 2 | g.fa: is not a token store
+
+output below a file             | train deck.cfg output.folder=g.fa/run     | 2 | output.folder = "g.fa/run": cannot be made
+a run that may not be           | train deck.cfg output.folder=made train.resume=never | 2 | holds a run already
+a store under an old name       | train deck.cfg data.train=again.h5 output.folder=stopped train.steps=9 | 2 | is another store
+another model at resume         | $from_run output.folder=made model.layers=3 | 2 | model.layers: 2 in the checkpoint, 3 now
+other rows at resume            | $from_run output.folder=made data.row_tokens=32 | 2 | data.row_tokens: 64 in the checkpoint
+no such checkpoint              | train deck.cfg train.resume=none.h5       | 2 | none.h5: cannot find
+a store for a checkpoint        | train deck.cfg train.resume=g.train.h5    | 2 | g.train.h5: is no checkpoint
+a final model to go on from     | $from_run train.resume=made/final_model.h5 | 2 | without optimizer state
+a truncated checkpoint          | train deck.cfg train.resume=cut.step.h5   | 2 | cut.step.h5: is damaged
+a changed checkpoint            | train deck.cfg train.resume=flipped.step.h5 | 2 | flipped.step.h5: is damaged
+a damaged side file             | train deck.cfg train.resume=bare.step.h5  | 2 | bare.step.h5.xxh3: is damaged
+a store named as a checkpoint   | train deck.cfg train.resume=sideless.step.h5 | 2 | sideless.step.h5: is no checkpoint
+a checkpoint of the future      | train deck.cfg train.resume=next.step.h5  | 2 | next.step.h5: is a checkpoint of format 9
+from nothing                    | train --from                              | 2 | --from: needs a value
+from what is not there          | train --from none                         | 2 | none: cannot find
+from an empty folder            | train --from folder                       | 2 | --from folder: holds no checkpoint
+from a store                    | train --from g.train.h5                   | 2 | g.train.h5: is no checkpoint
+END
+
+count=0
+while IFS='|' read -r name command code words; do
+    name=$(echo $name) words=$(echo $words) code=$(echo $code)
+    [ -n "$name" ] || continue
+    count=$((count + 1))
+    start=$SECONDS
+    case $command in
+    *train*)
+        # shellcheck disable=SC2086
+        ranks 2 $command </dev/null
+        check "$name: exit code $code on both ranks" codes_are "$code" 2
+        ;;
+    *)
+        # shellcheck disable=SC2086
+        timeout 20 "$CISTRON" $command >out 2>&1 </dev/null
+        check "$name: exit code $code" test $? -eq "$code"
+        ;;
+    esac
+    check "$name: within seconds" test $((SECONDS - start)) -le 10
+    check "$name: is said" says "$words"
+    check "$name: once" test "$(grep -cF -- "$words" out)" -eq 1
+    check "$name: nothing half-made is left" test -z "$(find . -name '*.tmp*' -o -name x.h5 -o -path './run/*.h5')"
+    rm -rf y.h5 run
+done <cases
+check "at least 40 cases" test $count -ge 40
+check "no input was touched" cmp g.fa <(gzip -dc whole.gz)
+
+# -- Folders that one may not write: as another user, where this one may write anywhere
+
+mkdir -m 555 sealed
+chmod 777 "$work"
+launcher=$MPIRUN
+[ "$(id -u)" -ne 0 ] || MPIRUN="setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp $MPIRUN"
+if $MPIRUN -n 1 test -x "$CISTRON" 2>/dev/null; then
+    ranks 2 train deck.cfg output.folder=sealed/run
+    check "a folder that cannot be made: exit code 2" codes_are 2 2
+    check "it is named" says 'output.folder = "sealed/run": cannot be made: Permission denied'
+    ranks 2 train deck.cfg output.folder=sealed
+    check "a folder that cannot be written: exit code 1" codes_are 1 2
+    check "it is named, once" test "$(grep -c "sealed.*Permission denied" out)" -eq 1
+    check "nothing is in it" test -z "$(ls sealed)"
+fi
+MPIRUN=$launcher
+
+# -- A folder that goes away under a run
+
+ranks 2 train deck.cfg output.folder=gone train.steps=100000 checkpoint.every=20 log.every=100 &
+job=$!
+for _ in $(seq 100); do
+    [ -e gone/step_00000020.h5 ] && break
+    sleep 0.1
+done
+rm -rf gone
+start=$SECONDS
+wait $job
+check "a folder that goes away: exit code 1" codes_are 1 2
+check "a folder that goes away: soon" test $((SECONDS - start)) -le 10
+check "it is named, once" test "$(grep -c '^cistron: .*gone' out)" -eq 1
+finish

@@ -1,0 +1,66 @@
+#!/bin/bash
+# Runs on two stores: a restart equals the run that never stopped, bit for bit on the same ranks and closely on others;
+# the weights, the stores and their order belong to a run; mistakes in the two keys are told on every rank.
+. "$abs_top_srcdir/tests/lib.sh"
+small_deck || exit 1
+genome 2 500 200 >"$work/h.fa"
+"$CISTRON" prepare --tokenizer nucleotide -o "$work/h.h5" "$work/h.fa" >"$work/out" || exit 1
+first="$work/g.train.h5"
+second="$work/h.h5"
+stores="data.train=\"$first, $second\""
+weights='data.weights="1,3"'
+
+# train N FOLDER ARGUMENTS...: the deck on both stores, on N ranks
+train()
+{
+    local count=$1 folder=$2
+    shift 2
+    ranks "$count" train "$work/deck.cfg" "$stores" "$weights" output.folder="$folder" "$@"
+}
+
+# the second store's 13 windows are three of four that 12 steps take: epochs of it end on the way, one of them carried
+train 2 "$work/whole" checkpoint.every=4
+check "a run on two stores ends with 0" codes_are 0 2
+losses "$work/whole" >"$work/whole.losses"
+check "12 losses" test "$(wc -l <"$work/whole.losses")" -eq 12
+"$CISTRON" inspect "$work/whole/step_00000012.h5" >"$work/out"
+epoch=$(sed -n 's/.*store 1 *epoch \([0-9]*\),.*/\1/p' "$work/out")
+check "the second store is in its fifth epoch or beyond, the first in its first" \
+    test "${epoch:-0}" -ge 4 -a "$(grep -c 'store 0 *epoch 0,' "$work/out")" -eq 1
+train 2 "$work/parts" train.steps=3
+train 2 "$work/parts" train.steps=7
+check "it says where it goes on" says "step_00000003.h5 at step 3"
+train 2 "$work/parts"
+losses "$work/parts" >"$work/parts.losses"
+check "restarted: the same losses bit for bit" cmp "$work/whole.losses" "$work/parts.losses"
+check "restarted: the same digest" test "$(digest "$work/whole" 12)" = "$(digest "$work/parts" 12)"
+for n in 1 3; do
+    mkdir "$work/from$n"
+    cp "$work/whole"/step_00000004.h5* "$work/from$n"
+    train $n "$work/from$n"
+    check "from 2 ranks to $n: ends with 0" codes_are 0 $n
+    losses "$work/from$n" >"$work/n.losses"
+    check "from 2 ranks to $n: the losses go on" close_losses "$work/n.losses" <(tail -n 8 "$work/whole.losses") 1e-6
+done
+
+# one store in a list is that store; weights in proportion differ from 1 to 3
+ranks 2 train "$work/deck.cfg" output.folder="$work/one" train.steps=3
+ranks 2 train "$work/deck.cfg" data.weights=5 output.folder="$work/weighted" train.steps=3
+check "one store, one weight: the same losses" cmp <(losses "$work/one") <(losses "$work/weighted")
+train 2 "$work/plain" 'data.weights=""' train.steps=3
+check "no weights: a run" codes_are 0 2
+check "no weights: other losses" test "$(cmp <(losses "$work/plain") <(head -n 3 "$work/whole.losses") 2>&1)"
+
+# what a restart may not change, and mistakes
+train 2 "$work/parts" train.steps=14 'data.weights="1,2"'
+check "other weights: refused" codes_are 2 2
+check "other weights: the key is named" says "data.weights"
+train 2 "$work/parts" train.steps=14 "data.train=\"$second,$first\""
+check "another order of stores: refused" codes_are 2 2
+check "another order of stores: the key is named" says "data.train"
+for mistake in 'data.weights="1"|1 weights for the 2 stores' "data.train=\"$first,$work/no.h5\"|no.h5: cannot open"; do
+    train 2 "$work/none" "${mistake%%|*}"
+    check "${mistake%%|*}: code 2" codes_are 2 2
+    check "${mistake%%|*}: a clear line" says "${mistake#*|}"
+done
+finish

@@ -1,0 +1,121 @@
+/* Scores of FASTA records against transformers, which was given the same windows one by one
+ * (tests/golden/make_eval.py), in batches of several sizes, on the CPU executor and on the oracle. Then other ways of
+ * scoring, each of which must be noticed. */
+#include "check.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "cpu/cpu.h"
+#include "infer/inference.h"
+#include "infer/score.h"
+#include "ref/reference.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+static char *golden_path(const char *ending)
+{
+    const char *top = getenv("abs_top_srcdir");
+    return memory_format("%s/tests/golden/eval_llama.%s", top != NULL ? top : ".", ending);
+}
+
+struct way {
+    int64_t context, overlap, windows; /* windows: at once */
+    bool bos, mask;
+    const char *expected; /* name in the golden file */
+};
+
+struct outcome {
+    double worst;       /* relative distance of a record's mean */
+    bool counts, names; /* are those of the golden file */
+};
+
+static struct executor *make_oracle(int threads)
+{
+    (void)threads;
+    return reference_executor_create();
+}
+
+static struct outcome compare(const struct score *score, const json_t *expected)
+{
+    struct outcome o = {0, true, score->count == (int64_t)json_array_size(expected)};
+    for (int64_t r = 0; r < score->count && o.names; r++) {
+        const struct score_record *own = &score->records[r];
+        const json_t *record = json_array_get(expected, (size_t)r);
+        int64_t scored = json_integer_value(json_object_get(record, "num_valid_tokens"));
+        double loss = 0 - json_number_value(json_object_get(record, "sum_log_prob"));
+        o.names &= strcmp(own->name, json_string_value(json_object_get(record, "seq_name"))) == 0;
+        o.counts &= own->scored == scored;
+        o.counts &= own->length == json_integer_value(json_object_get(record, "seq_length"));
+        if (own->scored == 0 || scored == 0) {
+            o.counts &= own->loss == loss;
+            continue;
+        }
+        double distance = fabs(own->loss / (double)own->scored / (loss / (double)scored) - 1);
+        if (!(distance <= o.worst))
+            o.worst = distance;
+    }
+    return o;
+}
+
+static struct outcome run(struct comm *self, struct executor *(*make_executor)(int threads), const json_t *golden,
+                          const struct way *way)
+{
+    char *checkpoint = golden_path("h5"), *fasta = golden_path("fa");
+    struct inference *inference = memory_allocate(sizeof *inference);
+    struct score score = {0};
+    int code = inference_open(inference, self, checkpoint, make_executor);
+    int64_t tokens = way->windows * way->context, at_once = 4 * way->windows;
+    if (code == ERROR_NONE)
+        code = inference_start(inference, &(struct inference_shape){MEMORY_EVALUATE, tokens, at_once, 0});
+    const struct score_settings settings = {
+        {fasta, inference->tokenizer, way->context, way->overlap, way->bos}, way->mask, tokens, at_once};
+    if (code == ERROR_NONE)
+        code = score_run(&score, self, &inference->engine, &settings);
+    CHECK(code == ERROR_NONE);
+    struct outcome o = compare(&score, json_object_get(golden, way->expected));
+    score_destroy(&score);
+    inference_close(inference);
+    memory_free(inference);
+    free(checkpoint);
+    free(fasta);
+    return o;
+}
+
+static void agree(struct comm *self, struct executor *(*make_executor)(int threads), const json_t *golden,
+                  struct way way)
+{
+    struct outcome o = run(self, make_executor, golden, &way);
+    printf("%s, %lld windows at once: %.2e\n", way.expected, (long long)way.windows, o.worst);
+    CHECK(o.worst <= 1e-5 && o.counts && o.names);
+}
+
+static void notice(struct comm *self, const json_t *golden, const char *fault, struct way way)
+{
+    struct outcome o = run(self, cpu_executor_create, golden, &way);
+    printf("    %-28s %.2e%s\n", fault, o.worst, o.counts ? "" : ", other counts");
+    CHECK(o.names && !(o.worst <= 1e-5));
+}
+
+int main(void)
+{
+    char *path = golden_path("json");
+    json_t *golden = json_load_file(path, 0, NULL);
+    CHECK(golden != NULL);
+    struct comm *self = comm_self();
+    for (int64_t windows = 1; windows <= 9; windows += 4) {
+        agree(self, cpu_executor_create, golden, (struct way){512, 200, windows, false, true, "plain"});
+        agree(self, cpu_executor_create, golden, (struct way){512, 200, windows, true, true, "bos"});
+        agree(self, cpu_executor_create, golden, (struct way){512, 200, windows, false, false, "no_mask"});
+    }
+    agree(self, make_oracle, golden, (struct way){512, 200, 2, false, true, "plain"});
+    notice(self, golden, "overlap one smaller", (struct way){512, 199, 3, false, true, "plain"});
+    notice(self, golden, "overlap one larger", (struct way){512, 201, 3, false, true, "plain"});
+    notice(self, golden, "context one smaller", (struct way){511, 200, 3, false, true, "plain"});
+    notice(self, golden, "BOS where none belongs", (struct way){512, 200, 3, true, true, "plain"});
+    notice(self, golden, "mask forgotten", (struct way){512, 200, 3, false, false, "plain"});
+    json_decref(golden);
+    comm_destroy(self);
+    free(path);
+    return check_end();
+}

@@ -1,0 +1,118 @@
+#!/bin/bash
+# cistron eval and cistron generate as commands: every rank count gives the same, what is piped is text alone, a user's
+# mistake gives one line and exit code 2, and nothing half-written is left.
+. "$abs_top_srcdir/tests/lib.sh"
+small_deck || exit 1
+ranks 1 train "$work/deck.cfg" train.steps=30 optimizer.lr=3e-3
+check "a trained model" codes_are 0 1
+
+# Differences between two results but world_size.
+same_result()
+{
+    cmp <(grep -v '"world_size"' "$1") <(grep -v '"world_size"' "$2")
+}
+
+# -- eval ----------------------------------------------------------------------------------------------------------
+# each rank with one thread, as the results' rounding may depend on threads
+export OMP_NUM_THREADS=1
+for n in 1 2 3 4; do
+    ranks $n eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/eval$n.json" --overlap 16
+    check "eval on $n ranks ends with 0" codes_are 0 $n
+    check "eval on $n ranks: the result of 1" same_result "$work/eval1.json" "$work/eval$n.json"
+    check "eval says how many ranks" grep -q "\"world_size\": $n," "$work/eval$n.json"
+done
+# 6 records of 40000 300 7000 20000 90 11000 bases: all but the first of each
+check "every base but a record's first" grep -q '"total_valid_tokens": 78384$\|"total_valid_tokens": 78384,' "$work/eval1.json"
+check "all records" grep -q '"total_sequences": 6' "$work/eval1.json"
+for field in checkpoint checkpoint_type fasta seed max_seq_length mask_degenerate_bases world_size aggregate \
+    token_weighted_ce_loss token_weighted_perplexity token_weighted_log_prob per_seq_avg_ce_loss \
+    per_seq_avg_perplexity per_seq_avg_log_prob total_valid_tokens total_sequences per_sequence seq_idx seq_name \
+    mean_log_prob sum_log_prob num_valid_tokens cross_entropy_loss perplexity seq_length; do
+    check "field $field" grep -q "^ *\"$field\":" "$work/eval1.json"
+done
+ranks 2 eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/bos.json" --overlap 16 --bos
+check "with BOS every base" grep -q '"total_valid_tokens": 78390' "$work/bos.json"
+gzip -c "$work/g.fa" >"$work/g.fa.gz"
+ranks 2 eval --checkpoint "$work/run/step_00000030.h5" --fasta "$work/g.fa.gz" -o "$work/gz.json" --overlap 16
+check "compressed, a file named" codes_are 0 2
+check "compressed: the same total" cmp <(grep token_weighted_ce "$work/gz.json") <(grep token_weighted_ce "$work/eval1.json")
+
+# whole genomes of the recipe's test: 819,087 scored bases in any context
+metagenomes=$CISTRON_SHARED/data/metagenomics.fasta
+if [ -f "$metagenomes" ]; then
+    ranks 2 eval --checkpoint "$work/run" --fasta "$metagenomes" -o "$work/meta.json" --overlap 7
+    check "the recipe's number of scored bases" grep -q '"total_valid_tokens": 819087' "$work/meta.json"
+fi
+
+# -- generate ------------------------------------------------------------------------------------------------------
+for how in "--temperature 0" "--seed 6 --top-k 3 --top-p 0.9 --temperature 0.8"; do
+    # shellcheck disable=SC2086
+    "$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 50 $how >"$work/text1" 2>"$work/rates"
+    check "generate $how ends with 0" test $? -eq 0
+    check "generate $how: one line of text" test "$(wc -l <"$work/text1")" -eq 1
+    check "generate $how: begins with the prompt" grep -q '^ACGTTGCA[ -~]*$' "$work/text1"
+    check "generate $how: rates on standard error" grep -q 'tokens/s' "$work/rates"
+    for n in 2 3; do
+        # shellcheck disable=SC2086
+        timeout 60 $MPIRUN -n $n "$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 50 $how \
+            >"$work/text$n" 2>/dev/null
+        check "generate $how on $n ranks: the same" cmp "$work/text1" "$work/text$n"
+    done
+done
+"$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 50 --seed 5 >"$work/a" 2>/dev/null
+"$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 50 --seed 6 >"$work/b" 2>/dev/null
+check "another seed, another text" test "$(cmp "$work/a" "$work/b" 2>&1)"
+"$CISTRON" generate --checkpoint "$work/run" --tokens 90 >"$work/a" 2>"$work/b"
+check "longer than the context is allowed" test $? -eq 0
+check "and warned of" grep -q 'warning: 91 tokens' "$work/b"
+
+# -- mistakes ------------------------------------------------------------------------------------------------------
+# mistake TEXT SAYS ARGUMENTS...: on 2 ranks
+mistake()
+{
+    local text=$1 words=$2
+    shift 2
+    RANKS_SECONDS=60 ranks 2 "$@"
+    check "$text: exit code 2 on both ranks" codes_are 2 2
+    check "$text: is said" says "$words"
+    check "$text: once" test "$(grep -cF -- "$words" "$work/out")" -eq 1
+}
+
+: >"$work/empty.fa"
+printf 'ACGT\n' >"$work/bare.fa"
+{ head -c 20000 "$work/g.fa"; printf '\001\002'; } >"$work/binary.fa"
+head -c 5000 "$work/g.fa.gz" >"$work/cut.fa.gz"
+scored="eval --checkpoint $work/run --overlap 16 -o $work/bad.json --fasta"
+# shellcheck disable=SC2086
+{
+    mistake "no FASTA" "none.fa" $scored "$work/none.fa"
+    mistake "empty FASTA" "empty.fa" $scored "$work/empty.fa"
+    mistake "no header" "bare.fa" $scored "$work/bare.fa"
+    mistake "binary behind good records" "binary.fa" $scored "$work/binary.fa"
+    mistake "cut gzip" "cut.fa.gz" $scored "$work/cut.fa.gz"
+    mistake "overlap as long as the context" "--overlap 64" $scored "$work/g.fa" --overlap 64
+    mistake "no overlap" "--overlap 0" $scored "$work/g.fa" --overlap 0
+    mistake "context too long" "--context 65" $scored "$work/g.fa" --context 65
+    mistake "batch" "--batch -1" $scored "$work/g.fa" --batch -1
+}
+mistake "no checkpoint" "$work/none.h5" eval --checkpoint "$work/none.h5" --fasta "$work/g.fa" -o "$work/bad.json"
+mistake "output nowhere" "no_folder" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/no_folder/x.json" --overlap 16
+mistake "a store is no checkpoint" "g.train.h5" generate --checkpoint "$work/g.train.h5"
+mistake "no tokens" "--tokens 0" generate --checkpoint "$work/run" --tokens 0
+mistake "temperature" "--temperature -1" generate --checkpoint "$work/run" --temperature -1
+mistake "temperature not a number" "--temperature nan" generate --checkpoint "$work/run" --temperature nan
+mistake "top-p" "--top-p 1.5" generate --checkpoint "$work/run" --top-p 1.5
+mistake "top-k" "--top-k -2" generate --checkpoint "$work/run" --top-k -2
+# stopped in the middle of a long evaluation (one window of two tokens for each base)
+"$CISTRON" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/bad.json" --context 2 --overlap 1 --batch 1 \
+    >"$work/out" 2>&1 &
+for _ in $(seq 100); do
+    [ -f "$work/bad.json.tmp" ] && break
+    sleep 0.1
+done
+check "it is at work" test -f "$work/bad.json.tmp"
+kill -TERM $!
+wait $!
+check "stopped by the signal" test $? -eq 143
+check "nothing half-written" test -z "$(ls "$work"/*.json.tmp "$work/bad.json" 2>/dev/null)"
+finish

@@ -1,0 +1,95 @@
+#!/bin/bash
+# A rank that dies takes the others down, what breaks all ranks is told once, and ranks that did not find each other are
+# refused.
+. "$abs_top_srcdir/tests/lib.sh"
+needs ps
+small_deck || exit 1
+RANKS_SECONDS=60
+
+# -- A rank that is killed
+
+# gone PROCESS: it ends within 10 seconds of $start (a zombie that nobody waits for has ended)
+gone()
+{
+    while [ $((SECONDS - start)) -le 10 ]; do
+        case $(ps -o stat= -p "$1") in "" | Z*) return 0 ;; esac
+        sleep 0.1
+    done
+    ps -o pid,stat,args -p "$1" >&2
+    return 1
+}
+
+# shellcheck disable=SC2086
+$MPIRUN -n 3 sh -c 'echo $$ >"$1/pid.$OMPI_COMM_WORLD_RANK"; exec "$CISTRON" train "$1/deck.cfg" \
+    output.folder="$1/killed" train.steps=1000000 checkpoint.every=50 log.every=1000' sh "$work" >"$work/out" 2>&1 &
+job=$!
+for _ in $(seq 300); do
+    [ -e "$work/killed/step_00000050.h5" ] && break
+    sleep 0.1
+done
+start=$SECONDS
+kill -9 "$(cat "$work/pid.1")"
+for rank in 0 2; do
+    check "a killed rank: rank $rank is gone" gone "$(cat "$work/pid.$rank")"
+done
+check "a killed rank: so is the launcher" gone $job
+wait $job
+check "a killed rank: the launcher fails" test $? -ne 0
+check "a killed rank: the cause is told once" test "$(grep -c 'signal 9' "$work/out")" -eq 1
+ranks 1 train "$work/deck.cfg" output.folder="$work/killed" train.steps=1
+check "a killed rank: the run can go on" says "continuing from"
+
+# -- What breaks several ranks at once
+
+# starved RANKS CONDITION: a model of 20 GiB, memory of 6 GiB to the ranks that fulfil the condition
+starved()
+{
+    # shellcheck disable=SC2086
+    timeout 60 $MPIRUN -n "$1" sh -c 'rank=$OMPI_COMM_WORLD_RANK; if '"$2"'; then ulimit -v 6000000; fi
+        exec "$CISTRON" train "$1/deck.cfg" model.layers=1 model.hidden=32768 model.heads=256 model.kv_heads=256 \
+        model.ffn=16384 device.memory=1000000 output.folder="$1/starved"' sh "$work" >"$work/out" 2>&1
+}
+
+start=$SECONDS
+starved 4 true
+check "no memory on 4 ranks: the launcher fails" test $? -ne 0
+check "no memory on 4 ranks: told once" test "$(grep -c 'out of memory' "$work/out")" -eq 1
+starved 4 '[ $rank -gt 0 ]'
+check "no memory on ranks 1 to 3: told once" test "$(grep -c 'rank [1-3]: out of memory' "$work/out")" -eq 1
+check "both end soon" test $((SECONDS - start)) -le 20
+
+# -- Ranks that did not find each other
+
+# alone WORDS VARIABLES...: one process that MPI leaves alone, in a launcher's environment; it says the words
+alone()
+{
+    local words=$1
+    shift
+    env "$@" timeout 20 "$CISTRON" train "$work/deck.cfg" train.steps=1 output.folder="$work/alone" >"$work/out" 2>&1
+    check "$*: refused" test $? -eq 2
+    check "$*: says what to do, if it is the first" test "$(grep -c "$words.*--mpi=pmix" "$work/out")" -eq 1
+    check "$*: nothing else is said" test "$(wc -l <"$work/out")" -eq 1
+}
+
+alone "Open MPI's mpirun started 3" OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=0
+alone "MPICH.* started 2" PMI_SIZE=2 PMI_RANK=0
+alone "MPICH.* started 2" MPI_LOCALNRANKS=2 MPI_LOCALRANKID=0
+alone "srun started 4" SLURM_STEP_ID=0 SLURM_NTASKS=4 SLURM_PROCID=0
+
+for rank in OMPI_COMM_WORLD_SIZE=3,OMPI_COMM_WORLD_RANK=2 PMI_SIZE=2,PMI_RANK=1 SLURM_STEP_ID=0,SLURM_NTASKS=4,SLURM_PROCID=1; do
+    # shellcheck disable=SC2086
+    env ${rank//,/ } timeout 20 "$CISTRON" train "$work/deck.cfg" output.folder="$work/alone" >"$work/out" 2>&1
+    check "$rank: refused" test $? -eq 2
+    check "$rank: leaves the word to the first" test ! -s "$work/out"
+done
+check "none of them began a run" test ! -e "$work/alone"
+
+# one rank on purpose: of an mpirun, in a batch script, in salloc's shell
+for one in OMPI_COMM_WORLD_SIZE=1,OMPI_COMM_WORLD_RANK=0,SLURM_STEP_ID=0,SLURM_NTASKS=4 SLURM_NTASKS=4,SLURM_PROCID=0 \
+    SLURM_STEP_ID=4294967290,SLURM_NTASKS=4,SLURM_PROCID=0; do
+    # shellcheck disable=SC2086
+    env ${one//,/ } timeout 60 "$CISTRON" train "$work/deck.cfg" train.steps=1 output.folder="$work/one" >"$work/out" 2>&1
+    check "$one: trains" test $? -eq 0
+    rm -rf "$work/one"
+done
+finish
