@@ -71,9 +71,10 @@ kill_rank()
 
 kill_all()
 {
-    kill -9 $launcher
-    cat "$work"/pid.* 2>/dev/null | xargs -r kill -9 2>/dev/null
-    { wait $launcher; } 2>/dev/null
+    { # bash would say what was killed
+        cat "$work"/pid.* | xargs -r kill -9 $launcher
+        wait $launcher
+    } 2>/dev/null
 }
 
 # ended WHAT: waits for a killed run to be gone; what it must not have lost
