@@ -231,7 +231,7 @@ order()
 run="$work/traced"
 settings+=(train.steps=20)
 for again in 0 1; do
-    start SHIM_TRACE="$work/trace$again"
+    start SHIM_TRACE="$work/trace$again" SHIM_RANK=1 SHIM_DELAY=fsync:0.2 # rank 0 must wait for it
     wait $launcher
 done
 for step in 10 20; do
