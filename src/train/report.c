@@ -79,9 +79,7 @@ static void add_loss_facts(struct report *report)
     add_fact(report, "steps",
              total > 0 ? memory_format("%lld of %lld", (long long)last->step, (long long)total)
                        : memory_format("%lld", (long long)last->step));
-    char *when = date_text(last->time);
-    add_fact(report, "last step", memory_format("%lld, at %s", (long long)last->step, when));
-    free(when);
+    add_fact(report, "last logged", date_text(last->time));
     add_fact(report, "training loss",
              memory_format("%.6f nats (mean of the last row; %.6f at its last step)", last->mean_loss, last->loss));
     if (h->validation_count == 0)
