@@ -1,6 +1,5 @@
 /* From text to windows: tokenizer, FASTA, prepare, split, store, windows, shuffle, count models. */
 #include "base/random.h"
-#include "base/signals.h"
 #include "check.h"
 #include "data/baseline.h"
 #include "data/prepare.h"
@@ -10,13 +9,12 @@
 #include "data/split.h"
 #include "data/token_store.h"
 #include "data/windows.h"
+#include "signal.h"
 #include "stores.h"
 
 #include <dirent.h>
 #include <hdf5.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -651,20 +649,12 @@ static void test_shared(void)
     token_store_close(store);
 }
 
-/* Sends this process a signal and waits until its wish is noted. */
-static void send_signal(int number, int wish)
-{
-    kill(getpid(), number);
-    for (int i = 0; i < 1000 && (signals_pending() & wish) == 0; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-}
-
 /* Flags stand for good, so this comes last. */
 static void test_signals(void)
 {
     signals_catch();
     CHECK(signals_pending() == SIGNALS_NONE && !signals_take_save() && !signals_stopping());
-    send_signal(SIGUSR2, SIGNALS_SAVE);
+    signal_send(SIGUSR2, SIGNALS_SAVE);
     CHECK(signals_pending() == SIGNALS_SAVE && !signals_stopping());
     CHECK(signals_take_save() && !signals_take_save());
 
@@ -680,10 +670,10 @@ static void test_signals(void)
     struct windows *windows;
     const struct windows_layout layouts[] = {{64, 0, false}, {64, 1, false}};
     CHECK(token_store_open(&store, path) == ERROR_NONE);
-    send_signal(SIGUSR2, SIGNALS_SAVE);
+    signal_send(SIGUSR2, SIGNALS_SAVE);
     CHECK(windows_open(&windows, store, &layouts[0], self) == ERROR_NONE);
     windows_close(windows);
-    send_signal(SIGUSR1, SIGNALS_STOP);
+    signal_send(SIGUSR1, SIGNALS_STOP);
     CHECK(signals_stopping() && signals_pending() == (SIGNALS_STOP | SIGNALS_SAVE));
     int before = files_in_folder();
     CHECK(windows_open(&windows, store, &layouts[1], self) == ERROR_REQUEUE && windows == NULL);
