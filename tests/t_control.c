@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "base/error.h"
-#include "signal.h"
+#include "signalling.h"
 #include "stores.h"
 #include "train/control.h"
 

@@ -9,7 +9,7 @@
 #include "data/split.h"
 #include "data/token_store.h"
 #include "data/windows.h"
-#include "signal.h"
+#include "signalling.h"
 #include "stores.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* Signals for tests of what polls them. */
-#ifndef TESTS_SIGNAL_H
-#define TESTS_SIGNAL_H
+#ifndef TESTS_SIGNALLING_H
+#define TESTS_SIGNALLING_H
 
 #include "base/signals.h"
 
