@@ -56,7 +56,7 @@ static int drop_later_lines(const char *path, int64_t step, bool validates)
             code = error_environment("%s: cannot read it", path);
         /* the descriptor of its own lets the stream be closed, and its failure seen, before the flush to the disk */
         int descriptor = dup(fileno(kept));
-        if (fclose(kept) != 0 || descriptor < 0)
+        if ((ferror(kept) | fclose(kept)) != 0 || descriptor < 0)
             code = error_environment("%s: cannot write it: %s", kept_path, strerror(errno));
         if (descriptor >= 0)
             code = file_finish(descriptor, kept_path, code);
