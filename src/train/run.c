@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/signals.h"
 #include "io/checkpoint.h"
+#include "io/draft.h"
 #include "io/lock.h"
 #include "step/learning_rate.h"
 #include "train/control.h"
@@ -286,7 +287,8 @@ static int validate(struct run *run)
         log_warn("the validation set of data.valid holds no label");
     meter_validation(&run->meter, run->step, found.loss, found.labels);
     run->validated_step = run->step;
-    if (!(found.loss < run->best_loss || run->best_step == 0))
+    bool first = run->best_step == 0;
+    if (found.labels == 0 || !isfinite(found.loss) || !(first || found.loss < run->best_loss))
         return ERROR_NONE;
     run->best_step = run->step;
     run->best_loss = found.loss;
@@ -404,10 +406,13 @@ static int write_deck(struct comm *world, const char *folder, const char *text)
 {
     int code = ERROR_NONE;
     if (world->rank == 0) {
+        struct draft draft;
         char *path = memory_format("%s/deck.cfg", folder);
-        FILE *file = fopen(path, "w");
-        if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0)
-            code = error_environment("%s: %s", path, strerror(errno));
+        code = draft_open(&draft, path);
+        if (code == ERROR_NONE) {
+            fputs(text, draft.file);
+            code = draft_close(&draft, code);
+        }
         free(path);
     }
     return comm_agree(world, code);
