@@ -154,8 +154,8 @@ const struct deck_row deck_table[] = {
      .doc = "CPU threads of a rank; 0 shares the CPUs of the affinity mask out among the ranks of the node."},
     {REAL(device.memory, 0, 0, INFINITY), .unit = "GiB", .may_change = true,
      .doc =
-         "Memory that a rank may use: a deck that needs more is refused, with what to change; 0 takes the rank's share "
-         "of the memory that is free."},
+         "Memory that a rank may use: a deck that needs more is refused, with what to change. With 0 a training asks "
+         "for no limit, and `cistron plan` takes a rank's share of the memory that is free."},
     {REAL(device.peak, 0, 0, INFINITY), .unit = "TFLOP/s", .may_change = true,
      .doc = "Arithmetic peak of a rank's device, against which the log counts the utilisation (MFU); 0 counts none."},
 
