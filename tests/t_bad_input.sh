@@ -49,6 +49,7 @@ printf 'train = 3;\n' >section.cfg
 printf 'train = { steps = ( 1, 2 ); };\n' >list.cfg
 printf 'train = { steps = 5; };\nmodel = { layers = "two"; hidden = 1.5; };\nfoo = 3;\n' >three.cfg
 
+"$CISTRON" deck >reference.cfg # parses; it lacks a store alone
 "$CISTRON" prepare --tokenizer nucleotide -o store.h5 few.fa >/dev/null || exit 1
 for name in foreign newer unsorted unspanned cut; do
     cp store.h5 $name.h5
@@ -142,6 +143,7 @@ a list for a number             | train list.cfg                            | 2 
 the first of three mistakes     | train three.cfg                           | 2 | three.cfg:2: key model.layers
 the last of three mistakes      | train three.cfg                           | 2 | three.cfg:3: key foo: unknown
 an empty deck                   | train empty                               | 2 | key data.train: not set
+the reference deck              | train reference.cfg                       | 2 | key data.train: not set
 unknown key                     | train deck.cfg model.hiden=3              | 2 | model.hiden: unknown; the nearest known key is model.hidden
 an override without a value     | train deck.cfg train.steps                | 2 | train.steps: an override reads key=value
 an empty number                 | train deck.cfg train.steps=               | 2 | train.steps = : must be an integer
@@ -247,7 +249,7 @@ for _ in $(seq 100); do
     [ -e gone/step_00000020.h5 ] && break
     sleep 0.1
 done
-rm -rf gone
+mv gone away # at once, whatever is being written
 start=$SECONDS
 wait $job
 check "a folder that goes away: exit code 1" codes_are 1 2

@@ -92,4 +92,16 @@ for one in OMPI_COMM_WORLD_SIZE=1,OMPI_COMM_WORLD_RANK=0,SLURM_STEP_ID=0,SLURM_N
     check "$one: trains" test $? -eq 0
     rm -rf "$work/one"
 done
+
+# -- Commands that login nodes run never start MPI: no rank's environment, no launcher needed
+
+if command -v strace >/dev/null; then
+    for arguments in --help --version "train --help" deck "prepare --help" "inspect $work/g.train.h5"; do
+        # shellcheck disable=SC2086
+        strace -f -e trace=openat -o "$work/trace" "$CISTRON" $arguments >"$work/out" 2>&1
+        if [ -s "$work/trace" ]; then
+            check "cistron $arguments opens no MPI component" test "$(grep -c 'mca_\(btl\|pml\)' "$work/trace")" -eq 0
+        fi
+    done
+fi
 finish

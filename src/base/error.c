@@ -1,11 +1,11 @@
 #include "base/error.h"
 #include "base/log.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { MESSAGE_BYTES = 16384, MAX_HOOKS = 4 };
 
@@ -66,13 +66,16 @@ void error_on_fatal(void (*hook)(void))
 }
 
 /* What breaks one rank often breaks all at once. Rank 0 speaks at once, others half a second later for each doubling of
- * their number, so that the first to speak has ended the job before the rest do. */
+ * their number, so that the first to speak has ended the job, which sends TERM to the rest, before they do. */
 static void await_turn(void)
 {
-    struct timespec half_second = {0, 500000000};
-    for (int rank = log_rank(); rank > 0; rank /= 2)
-        if (nanosleep(&half_second, NULL) != 0) /* a signal: the launcher is about to end us, another has spoken */
-            _exit(ERROR_ENVIRONMENT);
+    if (log_rank() > 0)
+        signal(SIGTERM, SIG_DFL); /* no longer a wish (base/signals.h) */
+    for (int rank = log_rank(); rank > 0; rank /= 2) {
+        struct timespec left = {0, 500000000};
+        while (nanosleep(&left, &left) != 0)
+            continue;
+    }
 }
 
 void error_fatal(const char *format, ...)
