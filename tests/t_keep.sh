@@ -34,6 +34,16 @@ check "--from ends with 0" codes_are 0 2
 losses "$work/b" >"$work/b.losses"
 check "--from: the losses of the run that never stopped" cmp "$work/b.losses" <(tail -n 4 "$work/a.losses")
 check "--from: and its digest" test "$(digest "$work/a" 12)" = "$(digest "$work/b" 12)"
+# the same command again, as a job that was stopped and requeued gives it
+ranks 2 train --from "$work/a/step_00000008.h5" output.folder="$work/again" train.steps=10
+ranks 2 train --from "$work/a/step_00000008.h5" output.folder="$work/again"
+check "--from again goes on where it stopped" says "continuing from $work/again/step_00000010.h5 at step 10"
+losses "$work/again" >"$work/again.losses"
+check "--from again: the losses of the run that never stopped" cmp "$work/again.losses" "$work/b.losses"
+ranks 2 train --from "$work/a/step_00000012.h5" output.folder="$work/again" train.steps=14
+check "--from another file into that folder: goes on in it" says "step_00000012.h5 at step 12"
+ranks 2 train --from "$work/a/step_00000008.h5" output.folder="$work/again" train.steps=16
+check "--from an older file into another's run: exit code 2" codes_are 2 2
 ranks 2 train --from "$work/a" train.steps=14
 check "--from a folder goes on in it" says "step_00000012.h5 at step 12"
 check "--from a folder: more steps" test "$(steps_in "$work/a")" = "8 12 14 "

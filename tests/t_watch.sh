@@ -117,6 +117,7 @@ check "parameters" says "$(sed -n 's/^#.* \([0-9]*\) parameters.*/\1/p' "$work/t
 check "settings that were given" says "model.hidden = 32"
 check "and no others" test "$(grep -c 'optimizer.beta1' "$work/out")" -eq 0
 check "what happened" says 'step 12: <b> & "so"'
+check "the page has each setting on its line" grep -qx 'model.hidden = 32' "$run/report.html"
 check "no line is damaged" test "$(grep -c damaged "$work/out")" -eq 0
 if [ -n "$python" ]; then
     check "the page is XML, alone, with five pictures, and holds the text's facts" \

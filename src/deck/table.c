@@ -65,7 +65,8 @@ const struct deck_row deck_table[] = {
     {INT(train.seed, 42, 0, EXACT), .doc = "Seed of the initial weights and of the data's order."},
     {STRING(train.resume, "auto"), .may_change = true,
      .doc = "\"auto\" goes on from the newest good checkpoint of output.folder or starts afresh; \"never\" starts "
-            "afresh and refuses a folder that holds a run; else the checkpoint file or run folder to go on from."},
+            "afresh and refuses a folder that holds a run; else the checkpoint file or run folder to begin from: a run "
+            "that has begun so, started again, goes on from the newest of its own."},
     {STRING(train.walltime, ""), .may_change = true,
      .doc = "Time that the program may take from its start, as Slurm writes it (\"90\" minutes, \"04:00:00\", "
             "\"1-12:00:00\"): it stops in time, after a checkpoint, with exit code 85; \"\" for no limit."},

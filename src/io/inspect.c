@@ -4,6 +4,7 @@
 #include "data/token_store.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
+#include "io/jsontext.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,24 +19,9 @@ enum { LISTED_SEQUENCES = 10 };
 
 /* -- The description: one object, printed as it is or as text ---------------------------------------------------- */
 
-/* Names and paths may hold any bytes; JSON is UTF-8. */
-static json_t *text_of(const char *bytes, int64_t length)
-{
-    json_t *text = json_stringn(bytes, (size_t)length);
-    if (text != NULL)
-        return text;
-    char *ascii = memory_format("%.*s", (int)length, bytes);
-    for (char *c = ascii; *c != '\0'; c++)
-        if ((unsigned char)*c >= 0x80)
-            *c = '?';
-    text = json_string(ascii);
-    free(ascii);
-    return text;
-}
-
 static void put_text(json_t *object, const char *key, const char *text)
 {
-    json_object_set_new(object, key, text_of(text, (int64_t)strlen(text)));
+    json_object_set_new(object, key, jsontext_create(text, (int64_t)strlen(text)));
 }
 
 static void put_integer(json_t *object, const char *key, int64_t value)
@@ -74,7 +60,7 @@ static void describe_sources(json_t *out, hid_t file)
     hid_t dataset = H5Dopen2(file, "sources", H5P_DEFAULT);
     char **sources = dataset < 0 ? NULL : hdf5_read_strings(dataset, &count);
     for (int64_t i = 0; i < count; i++)
-        json_array_append_new(list, text_of(sources[i], (int64_t)strlen(sources[i])));
+        json_array_append_new(list, jsontext_create(sources[i], (int64_t)strlen(sources[i])));
     hdf5_strings_free(sources, count);
     if (dataset >= 0)
         H5Dclose(dataset);
@@ -99,7 +85,7 @@ static int describe_store(json_t *out, hid_t file, const char *path)
     const char *name;
     for (int64_t i = 0; i < LISTED_SEQUENCES && (name = token_store_next_name(store, &cursor, &length)) != NULL; i++) {
         json_t *sequence = append_object(first);
-        json_object_set_new(sequence, "name", text_of(name, length));
+        json_object_set_new(sequence, "name", jsontext_create(name, length));
         put_integer(sequence, "tokens", token_store_offset(store, i + 1) - token_store_offset(store, i));
     }
     token_store_close(store);

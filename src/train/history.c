@@ -87,16 +87,20 @@ static void add_row(struct history *history, const json_t *line)
     }
     size_t i;
     json_t *value;
-    json_array_foreach(json_object_get(line, "step_seconds"), i, value) if (json_is_number(value)) *
-        APPEND(history->step_seconds, history->step_count) = json_number_value(value);
+    json_array_foreach(json_object_get(line, "step_seconds"), i, value)
+    {
+        if (json_is_number(value))
+            *APPEND(history->step_seconds, history->step_count) = json_number_value(value);
+    }
 }
 
 static void add_timers(struct history *history, const json_t *line)
 {
     size_t i;
     json_t *value;
-    json_array_foreach(json_object_get(line, "timers"), i, value) * APPEND(history->timers, history->timer_count) =
-        (struct history_timer){
+    json_array_foreach(json_object_get(line, "timers"), i, value)
+    {
+        *APPEND(history->timers, history->timer_count) = (struct history_timer){
             .name = text(value, "name"),
             .kind = text(value, "kind"),
             .calls = integer(value, "calls"),
@@ -104,6 +108,7 @@ static void add_timers(struct history *history, const json_t *line)
             .mean = number(value, "mean"),
             .maximum = number(value, "maximum"),
         };
+    }
 }
 
 static void add_line(struct history *history, const json_t *line, const char *event)

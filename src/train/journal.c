@@ -2,16 +2,15 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "io/file.h"
+#include "io/draft.h"
+#include "io/jsontext.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static bool stays(const json_t *line, int64_t step, bool validates)
 {
@@ -44,29 +43,18 @@ static int drop_later_lines(const char *path, int64_t step, bool validates)
     FILE *old = fopen(path, "r");
     if (old == NULL)
         return errno == ENOENT ? ERROR_NONE : error_environment("%s: cannot open it: %s", path, strerror(errno));
-    char *kept_path = memory_format("%s.tmp", path);
-    FILE *kept = fopen(kept_path, "w");
-    int code = kept == NULL ? error_environment("%s: cannot write it: %s", kept_path, strerror(errno)) : ERROR_NONE;
+    struct draft kept;
+    int code = draft_open(&kept, path);
     if (code == ERROR_NONE) {
-        int64_t damaged = copy_lines(old, kept, step, validates);
+        int64_t damaged = copy_lines(old, kept.file, step, validates);
         if (damaged > 0)
             log_warn("%s: %lld damaged lines are left out from here on; was the disk full, or was the file edited?",
                      path, (long long)damaged);
         if (ferror(old) != 0)
             code = error_environment("%s: cannot read it", path);
-        /* the descriptor of its own lets the stream be closed, and its failure seen, before the flush to the disk */
-        int descriptor = dup(fileno(kept));
-        if (fclose(kept) != 0 || descriptor < 0)
-            code = error_environment("%s: cannot write it: %s", kept_path, strerror(errno));
-        if (descriptor >= 0)
-            code = file_finish(descriptor, kept_path, code);
-        if (code == ERROR_NONE)
-            code = file_move(kept_path, path);
-        if (code != ERROR_NONE)
-            unlink(kept_path);
+        code = draft_close(&kept, code);
     }
     fclose(old);
-    free(kept_path);
     return code;
 }
 
@@ -94,15 +82,7 @@ void journal_close(struct journal *journal)
 
 static void put_text(FILE *file, const char *text)
 {
-    json_t *string = json_string(text);
-    if (string == NULL) { /* not UTF-8, as a path may be: keep what is ASCII */
-        char *plain = memory_string(text);
-        for (char *c = plain; *c != '\0'; c++)
-            if ((unsigned char)*c >= 0x80)
-                *c = '?';
-        string = json_string(plain);
-        free(plain);
-    }
+    json_t *string = jsontext_create(text, (int64_t)strlen(text));
     json_dumpf(string, file, JSON_ENCODE_ANY);
     json_decref(string);
 }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "comm/launcher.h"
 #include "core/launch.h"
 
 #include <math.h>
@@ -20,16 +21,6 @@ static double wall_clock(void)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (double)now.tv_sec + 1e-3 * (double)(now.tv_nsec / 1000000);
-}
-
-/* The batch system's name for this job, "" without one. */
-static const char *job_name(void)
-{
-    static const char *const variables[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"};
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-        if (getenv(variables[i]) != NULL)
-            return getenv(variables[i]);
-    return "";
 }
 
 static void begin_line(struct meter *meter, const char *event, int64_t step)
@@ -64,7 +55,7 @@ static void write_start(struct meter *meter)
         journal_real(journal, "peak", s->peak, EXACT_DIGITS);
     journal_text(journal, "version", PACKAGE_VERSION);
     journal_text(journal, "host", host);
-    journal_text(journal, "job", job_name());
+    journal_text(journal, "job", launcher_job());
     end_line(meter);
 }
 

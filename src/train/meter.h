@@ -68,10 +68,7 @@ void meter_step(struct meter *meter, const struct meter_row *row);
 /* A line for a validation, and one for a checkpoint. */
 void meter_validation(struct meter *meter, int64_t step, double loss, double labels);
 void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds);
-/* A line for what else happens: `event` is its name in log.jsonl ("signal"), `text` one sentence for the reader. */
-void meter_note(struct meter *meter, int64_t step, const char *event, const char *text);
-
-/* What else happened at a step: a table comment and a JSON line with this event's name. */
+/* A line for what else happens: `event` is its name in log.jsonl ("stop"), `text` one sentence for the reader. */
 void meter_note(struct meter *meter, int64_t step, const char *event, const char *text);
 
 /* The timer summary: seconds as minimum, mean and maximum over ranks, calls of rank 0; and the ops, dry runs of the

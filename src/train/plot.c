@@ -79,7 +79,7 @@ void plot_write_escaped(FILE *file, const char *text)
         else if (*text == '"')
             fputs("&quot;", file);
         else
-            fputc((unsigned char)*text < ' ' ? ' ' : *text, file); /* XML forbids most control characters */
+            fputc((unsigned char)*text < ' ' && *text != '\n' ? ' ' : *text, file); /* XML forbids most of these */
 }
 
 static void write_label(FILE *file, double x, double y, const char *anchor, const char *class, const char *text)

@@ -32,7 +32,7 @@ void plot_write_histogram(FILE *file, const char *title, const char *x_label, co
 /* `width` x `height` characters, axes not counted; series are drawn with '.', '*', 'o', ... in their order. */
 void plot_write_text(FILE *file, const struct plot *plot, int width, int height);
 
-/* Text with <, >, & and " written as HTML wants them. */
+/* Text with <, >, & and " written as HTML wants them, lines as they are, other control characters as blanks. */
 void plot_write_escaped(FILE *file, const char *text);
 
 #endif

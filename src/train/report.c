@@ -3,11 +3,10 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "deck/deck.h"
-#include "io/file.h"
+#include "io/draft.h"
 #include "train/curves.h"
 #include "train/history.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -304,25 +303,14 @@ static void write_page(FILE *file, const struct report *report)
     fputs("</pre>\n</body>\n</html>\n", file);
 }
 
-/* Beside its name first, so that the page is always whole. */
 static int save_page(const struct report *report, const char *path)
 {
-    char *temporary = memory_format("%s.tmp-%ld", path, (long)getpid());
-    FILE *file = fopen(temporary, "w");
-    int code = ERROR_NONE;
-    if (file == NULL) {
-        code = error_user("%s: cannot be written: %s; name another file with -o", path, strerror(errno));
-    } else {
-        write_page(file, report);
-        if ((ferror(file) | fclose(file)) != 0)
-            code = error_environment("%s: cannot be written: %s", temporary, strerror(errno));
-        if (code == ERROR_NONE)
-            code = file_move(temporary, path);
-        if (code != ERROR_NONE)
-            unlink(temporary);
-    }
-    free(temporary);
-    return code;
+    struct draft draft;
+    int code = draft_open(&draft, path);
+    if (code != ERROR_NONE)
+        return code;
+    write_page(draft.file, report);
+    return draft_close(&draft, code);
 }
 
 /* -- Text -------------------------------------------------------------------------------------------------------- */

@@ -161,7 +161,7 @@ static int validate(struct run *run)
         log_warn("the validation set of data.valid holds no label");
     meter_validation(&run->meter, run->step, found.loss, found.labels);
     run->validated_step = run->step;
-    if (!isfinite(found.loss) || (run->best_step > 0 && found.loss >= run->best_loss))
+    if (found.labels == 0 || !isfinite(found.loss) || (run->best_step > 0 && found.loss >= run->best_loss))
         return ERROR_NONE;
     run->best_step = run->step;
     run->best_loss = found.loss;

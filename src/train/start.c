@@ -1,11 +1,10 @@
 #include "train/start.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/file.h"
+#include "io/draft.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -59,16 +58,13 @@ int start_write_deck(struct comm *world, const char *folder, const char *text)
 {
     int code = ERROR_NONE;
     if (world->rank == 0) {
-        char *path = memory_format("%s/deck.cfg", folder), *temporary = memory_format("%s.tmp", path);
-        int descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (descriptor < 0)
-            code = error_environment("%s: %s", temporary, strerror(errno));
-        else
-            code =
-                file_finish(descriptor, temporary, file_write(descriptor, temporary, text, (int64_t)strlen(text), 0));
-        if (code == ERROR_NONE)
-            code = file_move(temporary, path);
-        free(temporary);
+        struct draft draft;
+        char *path = memory_format("%s/deck.cfg", folder);
+        code = draft_open(&draft, path);
+        if (code == ERROR_NONE) {
+            fputs(text, draft.file);
+            code = draft_close(&draft, code);
+        }
         free(path);
     }
     return comm_agree(world, code);
@@ -120,13 +116,45 @@ static int refuse_old_run(struct comm *world, const struct deck *deck)
 
 /* -- The checkpoint ---------------------------------------------------------------------------------------------- */
 
+/* Was the checkpoint written by a run that began from the same train.resume? */
+static int began_alike(struct comm *world, const struct deck *deck, const char *path, bool *alike)
+{
+    struct checkpoint_meta meta;
+    struct deck old;
+    int code = checkpoint_read_meta(world, path, &meta);
+    if (code != ERROR_NONE)
+        return code;
+    code = comm_agree(world, deck_read_text(&old, meta.deck_text, path, NULL, 0));
+    checkpoint_meta_destroy(&meta);
+    *alike = code == ERROR_NONE && strcmp(old.train.resume, deck->train.resume) == 0;
+    return code;
+}
+
+/* The newest checkpoint of output.folder where train.resume names another file: if the run there began from that, a job
+ * that was stopped is started again with the same command, and goes on where it was. */
+static int find_own(struct comm *world, const struct deck *deck, char **path)
+{
+    bool alike = false;
+    int code = checkpoint_find(world, deck->output.folder, path);
+    if (code == ERROR_NONE && *path != NULL)
+        code = began_alike(world, deck, *path, &alike);
+    if (!alike) {
+        free(*path);
+        *path = NULL;
+    }
+    return code;
+}
+
 int start_find(struct comm *world, const struct deck *deck, char **path)
 {
     *path = NULL;
     if (strcmp(deck->train.resume, "never") == 0)
         return refuse_old_run(world, deck);
     bool automatic = strcmp(deck->train.resume, "auto") == 0;
-    int code = checkpoint_find(world, automatic ? deck->output.folder : deck->train.resume, path);
+    int code = automatic ? ERROR_NONE : find_own(world, deck, path);
+    if (code != ERROR_NONE || *path != NULL)
+        return code;
+    code = checkpoint_find(world, automatic ? deck->output.folder : deck->train.resume, path);
     if (code == ERROR_NONE && *path == NULL && !automatic)
         code = comm_agree(world, error_user("key train.resume = \"%s\": holds no checkpoint", deck->train.resume));
     return code;

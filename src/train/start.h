@@ -14,8 +14,9 @@ int start_read_deck(struct comm *world, struct deck *deck, const char *path, con
 /* Makes output.folder and those above it. */
 int start_make_folder(struct comm *world, const struct deck *deck);
 
-/* The verified checkpoint that train.resume asks for, NULL for a fresh start; freed with free(). ERROR_USER: it holds
- * none, or "never" meets a folder with a run. */
+/* The verified checkpoint that train.resume asks for, NULL for a fresh start; freed with free(). A file or folder that
+ * train.resume names is where a run begins: once the run has a checkpoint of its own in output.folder, it is that one.
+ * ERROR_USER: it holds none, or "never" meets a folder with a run. */
 int start_find(struct comm *world, const struct deck *deck, char **path);
 
 /* May the session's run go on from the checkpoint `path`? ERROR_USER: keys that may not change, each named; another
