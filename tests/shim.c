@@ -84,7 +84,7 @@ static void read_settings(void)
     sscanf(rest, "%*[^:]:%*[^:]:%ld", &set.failing_count);
     set.error = strstr(rest, "ENOSPC") != NULL ? ENOSPC : strstr(rest, "ENOLCK") != NULL ? ENOLCK : EIO;
     if (only != NULL && strcmp(only, set.rank) != 0)
-        set.folder = NULL;
+        set.delayed = set.deadly = set.failing = -1;
 }
 
 static void *real(const char *name)

@@ -2,11 +2,10 @@
 #include "check.h"
 
 #include "base/error.h"
-#include "base/signals.h"
+#include "signalling.h"
 #include "stores.h"
 #include "train/control.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 static void test_walltime(void)
@@ -62,15 +61,14 @@ static void test_requests(void)
     CHECK(control_poll(&control, &why) == CONTROL_SAVE && strstr(why, "file") != NULL);
     control.last_look = -1e9;
     CHECK(control_poll(&control, &why) == CONTROL_NONE); /* the file is gone */
-    raise(SIGUSR2);
+    signal_send(SIGUSR2, SIGNALS_SAVE);
     CHECK(!control_stopping(&control));
     CHECK(control_poll(&control, &why) == CONTROL_SAVE && strstr(why, "USR2") != NULL);
     CHECK(control_poll(&control, &why) == CONTROL_NONE);
     CHECK(touch("checkpoint") && touch("stop"));
     control.last_look = -1e9;
     CHECK(control_stopping(&control));
-    control.last_look = -1e9;
-    CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "file stop") != NULL);
+    CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "file stop") != NULL); /* without another look */
     CHECK(access(stores_path("stop"), F_OK) != 0);
     control_close(&control);
 
@@ -84,7 +82,7 @@ static void test_requests(void)
     control_close(&control);
 
     control_open(&control, self, stores_path("."), 0);
-    raise(SIGTERM);
+    signal_send(SIGTERM, SIGNALS_STOP);
     CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "signal") != NULL);
     control_close(&control);
     comm_destroy(self);

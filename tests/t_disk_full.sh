@@ -79,7 +79,7 @@ mkdir "$run"
 room=$(($(stat -c %s "$work/start/step_00000002.h5") * 3 / 2 / 1024))
 if mount -t tmpfs -o size=${room}k cistron_test "$run" 2>/dev/null; then
     trap 'umount "$run"; rm -rf "$work"' EXIT
-    cp "$work"/start/* "$run"
+    cp -r "$work"/start/* "$run"
     ranks 2 train "$work/deck.cfg" "${settings[@]}"
     check "a full tmpfs: exit code 1 on both ranks" codes_are 1 2
     check "a full tmpfs: is said" says "$full"

@@ -5,12 +5,13 @@
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 steps=600
-every=5
+every=10
 settings=(train.steps=$steps schedule.decay=$steps checkpoint.every=$every validation.every=0)
 run="$work/run"
 RANDOM=17
+export OMPI_MCA_odls_base_sigkill_timeout=0 # what the launcher takes down need not have time to clean up
 
-$MPIRUN -n 2 "$CISTRON" train "$work/deck.cfg" "${settings[@]}" output.folder="$work/whole" >"$work/out" 2>&1
+$MPIRUN -n 2 "$CISTRON" train "$work/deck.cfg" "${settings[@]}" checkpoint.every=0 output.folder="$work/whole" >"$work/out" 2>&1
 losses "$work/whole" >"$work/whole.losses"
 check "a whole run" test "$(wc -l <"$work/whole.losses")" -eq $steps
 
@@ -71,9 +72,10 @@ kill_rank()
 
 kill_all()
 {
-    kill -9 $launcher
-    cat "$work"/pid.* 2>/dev/null | xargs -r kill -9 2>/dev/null
-    { wait $launcher; } 2>/dev/null
+    { # bash would say what was killed
+        cat "$work"/pid.* | xargs -r kill -9 $launcher
+        wait $launcher
+    } 2>/dev/null
 }
 
 # ended WHAT: waits for a killed run to be gone; what it must not have lost
@@ -113,7 +115,7 @@ for kills in $(seq 20); do
     if [ $((kills % 2)) -eq 0 ]; then
         sleep "0.$((RANDOM % 500 + 200))"
     else
-        await 20 more_lines $((first + RANDOM % 25))
+        await 20 more_lines $((first + RANDOM % 20))
     fi
     kill_all
     ended "kill $kills"
@@ -227,18 +229,18 @@ order()
 }
 
 run="$work/traced"
-settings+=(train.steps=10)
+settings+=(train.steps=20)
 for again in 0 1; do
-    start SHIM_TRACE="$work/trace$again"
+    start SHIM_TRACE="$work/trace$again" SHIM_RANK=1 SHIM_DELAY=fsync:0.2 # rank 0 must wait for it
     wait $launcher
 done
-for step in 5 10; do
+for step in 10 20; do
     check "step $step: the order of acts" order "$work/trace0" "$run/$(printf 'step_%08d.h5' $step)"
 done
 check "a step that has its file is not written again" test "$(grep -c 'pwrite .*step_\|rename .*step_' "$work/trace1")" -eq 0
 
 # the check itself: without one act, or with two exchanged, it must complain
-file="$run/step_00000005.h5"
+file="$run/step_00000010.h5"
 spoilt()
 {
     cmp -s "$work/trace0" "$work/spoilt" && return 1

@@ -69,8 +69,11 @@ void error_on_fatal(void (*hook)(void))
  * their number, so that the first to speak has ended the job, which sends TERM to the rest, before they do. */
 static void await_turn(void)
 {
-    if (log_rank() > 0)
-        signal(SIGTERM, SIG_DFL); /* no longer a wish (base/signals.h) */
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    if (log_rank() > 0) /* it is no wish any more (base/signals.h) */
+        pthread_sigmask(SIG_UNBLOCK, &term, NULL);
     for (int rank = log_rank(); rank > 0; rank /= 2) {
         struct timespec left = {0, 500000000};
         while (nanosleep(&left, &left) != 0)

@@ -1,38 +1,66 @@
 #include "base/signals.h"
+#include "base/clock.h"
+#include "base/error.h"
 
+#include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
-/* Handlers run in any thread: lock-free atomics are what both a handler and other threads may touch. */
-_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler may use lock-free atomics alone");
-static atomic_int wishes, ending; /* ending: a TERM or INT has come */
+static atomic_int wishes;
+static sigset_t caught;
 
-static void note(int number)
+/* As that signal always ends a process; its own thread may take it at last. */
+static void end_by(int number)
 {
-    if ((number == SIGTERM || number == SIGINT) && atomic_exchange(&ending, 1)) {
-        signal(number, SIG_DFL); /* delivered when this handler returns */
-        raise(number);
-        return;
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, number);
+    signal(number, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+    raise(number);
+}
+
+/* Two that come closer are one: timeout(1) sends its signal to the process and to its group. */
+static const double ONE_SIGNAL_SECONDS = 0.2;
+
+/* Waits for signals as long as the process lives. */
+static void *listen(void *nothing)
+{
+    double first_end = INFINITY; /* when the first TERM or INT came */
+    for (int number; sigwait(&caught, &number) == 0;) {
+        double now = clock_seconds();
+        bool end = number == SIGTERM || number == SIGINT;
+        if (end && now > first_end + ONE_SIGNAL_SECONDS)
+            end_by(number);
+        first_end = end ? fmin(first_end, now) : first_end;
+        atomic_fetch_or(&wishes, number == SIGUSR2 ? SIGNALS_SAVE : SIGNALS_STOP);
     }
-    atomic_fetch_or(&wishes, number == SIGUSR2 ? SIGNALS_SAVE : SIGNALS_STOP);
+    return nothing;
 }
 
 void signals_catch(void)
 {
-    static const int caught[] = {SIGUSR1, SIGUSR2, SIGTERM, SIGINT};
-    struct sigaction action, before;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = note;
-    action.sa_flags = SA_RESTART; /* no read or write fails for a signal */
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
-        bool may_ignore = caught[i] == SIGTERM || caught[i] == SIGINT;
-        sigaction(caught[i], &action, &before);
-        if (may_ignore && before.sa_handler == SIG_IGN) /* a background job keeps ignoring the terminal */
-            sigaction(caught[i], &before, NULL);
+    static const int numbers[] = {SIGUSR1, SIGUSR2, SIGTERM, SIGINT};
+    sigemptyset(&caught);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction before;
+        sigaction(numbers[i], NULL, &before);
+        bool may_ignore = numbers[i] == SIGTERM || numbers[i] == SIGINT;
+        if (may_ignore && before.sa_handler == SIG_IGN)
+            continue; /* a background job keeps ignoring the terminal */
+        signal(numbers[i], SIG_DFL);
+        sigaddset(&caught, numbers[i]);
     }
+    /* every thread to come inherits the mask, so that no other is ever interrupted */
+    pthread_sigmask(SIG_BLOCK, &caught, NULL);
+    pthread_t thread;
+    int failure = pthread_create(&thread, NULL, listen, NULL);
+    if (failure != 0)
+        error_fatal("a thread that waits for signals cannot be started: %s", strerror(failure));
+    pthread_detach(thread);
 }
 
 int signals_pending(void)

@@ -1,4 +1,6 @@
-/* Signals as wishes: handlers only set flags; whoever works long polls them. */
+/* Signals as wishes: they only set flags; whoever works long polls them. A thread of its own waits for them and no
+ * handler ever interrupts another thread: oneDNN's sgemm (2.7, AVX-512) keeps data below the stack's red zone, where a
+ * handler's frame would destroy it. */
 #ifndef BASE_SIGNALS_H
 #define BASE_SIGNALS_H
 
@@ -6,8 +8,9 @@
 
 enum signals_wish { SIGNALS_NONE = 0, SIGNALS_SAVE = 1, SIGNALS_STOP = 2 };
 
-/* From now on USR1, TERM and INT mean stop, USR2 means save; a second TERM or INT ends the process at once, as that
- * signal always does. TERM and INT stay ignored where the process was started so. */
+/* From now on USR1, TERM and INT mean stop, USR2 means save; a second TERM or INT, 0.2 s or more after the
+ * first, ends the process at once, as that signal always does. TERM and INT stay ignored where the process was started
+ * so. To be called once, before any other thread is there. */
 void signals_catch(void);
 /* The wishes so far, as a mask of enum signals_wish. A wish to stop stands for good. */
 int signals_pending(void);

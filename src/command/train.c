@@ -1,5 +1,6 @@
 /* cistron train */
 #include "base/error.h"
+#include "base/signals.h"
 #include "command/command.h"
 #include "train/run.h"
 
@@ -28,6 +29,7 @@ static int run(const struct environment *environment, char **arguments, int coun
     given.deck = first > 0 ? arguments[0] : NULL;
     given.overrides = arguments + first;
     given.override_count = count - first;
+    signals_catch(); /* before MPI starts, which may take long on many ranks */
     return environment->with_ranks(train, &given);
 }
 

@@ -88,9 +88,9 @@ static int scan(const struct token_store *store, const struct windows_layout *la
     int code = ERROR_NONE;
     for (int64_t i = 0; i <= store->sequences && code == ERROR_NONE; i++) {
         int64_t offset = token_store_offset(store, i);
-        if (offset < before) {
-            code = error_user("%s: damaged: offset %lld is smaller than the one before; prepare it anew", store->path,
-                              (long long)i);
+        if (offset < before || offset > store->token_count) {
+            code = error_user("%s: damaged: offset %lld is not between the one before and the last; prepare it anew",
+                              store->path, (long long)i);
             break;
         }
         header->windows += windows_count(layout, offset - before);

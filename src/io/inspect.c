@@ -201,6 +201,8 @@ static void print_value(const json_t *value)
         printf("]");
     } else if (json_is_string(value)) {
         printf("%s", json_string_value(value));
+    } else if (json_is_real(value)) {
+        printf("%.6g", json_real_value(value));
     } else {
         char *dumped = json_dumps(value, JSON_ENCODE_ANY);
         printf("%s", dumped);

@@ -112,6 +112,8 @@ static enum reason own_reason(struct control *control)
         if (look)
             control->last_look = now;
         if (look && access(control->stop_file, F_OK) == 0)
+            control->stop_seen = true;
+        if (control->stop_seen)
             return REASON_STOP_FILE;
         if (up)
             return REASON_WALLTIME;
@@ -127,7 +129,7 @@ enum control_wish control_poll(struct control *control, const char **why)
     *why = reasons[reason];
     if (reason == REASON_SAVE_SIGNAL)
         signals_take_save();
-    if (control->world->rank == 0 && reason == REASON_STOP_FILE)
+    if (control->stop_seen)
         unlink(control->stop_file);
     if (control->world->rank == 0 && reason == REASON_SAVE_FILE)
         unlink(control->save_file);

@@ -10,6 +10,7 @@
 struct control {
     struct comm *world; /* borrowed */
     char *stop_file, *save_file;
+    bool stop_seen;              /* rank 0: the file stop is there; whoever sees it first, it stops the run */
     double deadline;             /* clock_seconds() by which the program must have ended; 0 = none */
     double slow_step;            /* longest time so far between two polls */
     double slow_save;            /* and of a checkpoint */

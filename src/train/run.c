@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/signals.h"
 #include "io/lock.h"
 #include "step/learning_rate.h"
 #include "train/control.h"
@@ -343,7 +342,6 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
               struct executor *(*make_executor)(int threads))
 {
     struct deck deck;
-    signals_catch();
     int code = start_read_deck(world, &deck, deck_path, from, overrides, override_count);
     if (code == ERROR_NONE)
         code = comm_agree(world, session_check_deck(&deck));
