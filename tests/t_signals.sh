@@ -39,13 +39,15 @@ start()
     launcher=$!
 }
 
-# await COMMAND...: until it succeeds, or the run is over
+# await COMMAND...: until it succeeds, or the run is over, or a minute
 await()
 {
-    until "$@" 2>/dev/null; do
+    for _ in $(seq 2000); do
+        "$@" 2>/dev/null && return
         kill -0 "$launcher" 2>/dev/null || return 1
         sleep 0.03
     done
+    return 1
 }
 
 # logs TEXT: in the log of the run
