@@ -164,14 +164,14 @@ static void test_advice(void)
     const double gibi = 1 << 30;
     struct fit fit;
     deck.device.memory = (double)own / gibi;
-    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE && fit.limit == own);
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE && fit.limit == own);
     CHECK(fit_refuse(&fit) == ERROR_NONE && fit.advice[0] == '\0');
-    CHECK(fit_check_training(&deck, &model, 1, cpu) == ERROR_NONE);
+    CHECK(fit_check_training(&deck, &model, 1, 1, cpu) == ERROR_NONE);
 
     deck.device.memory = (double)(own - 1) / gibi; /* a byte short: the weakest change will do */
-    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE);
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE);
     CHECK(strstr(fit.advice, "with memory.recompute = \"gate_up\" it needs") != NULL);
-    CHECK(fit_check_training(&deck, &model, 1, cpu) == ERROR_USER);
+    CHECK(fit_check_training(&deck, &model, 1, 1, cpu) == ERROR_USER);
     CHECK(strstr(error_message(), "key device.memory: a rank needs") != NULL);
     error_clear();
 
@@ -184,20 +184,26 @@ static void test_advice(void)
     int64_t row = forecast_memory(memory, &other, &model, 1, cpu);
     CHECK(row < full && full < own);
     deck.device.memory = (double)row / gibi;
-    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE);
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE);
     CHECK(strstr(fit.advice, "with train.micro_batch = 1 it needs") != NULL);
     deck.device.memory = (double)(row - 1) / gibi;
-    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE);
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE);
     CHECK(strstr(fit.advice, "with memory.recompute = ") != NULL &&
           strstr(fit.advice, "and train.micro_batch = 1 it") != NULL);
 
     int64_t state = memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER];
     deck.device.memory = (double)(state + 1) / gibi;
-    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE && strstr(fit.advice, "no setting fits") != NULL);
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE &&
+          strstr(fit.advice, "no setting fits") != NULL);
     deck.device.memory = (double)(state - 1) / gibi;
-    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE && strstr(fit.advice, "no setting helps") != NULL);
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE &&
+          strstr(fit.advice, "no setting helps") != NULL);
     deck.device.memory = 0;
-    CHECK(fit_check(&fit, &deck, &model, own, 1, cpu) == ERROR_NONE && !fit.of_deck && fit.limit > 0);
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE && !fit.of_deck && fit.limit > 0);
+    CHECK(fit_check_training(&deck, &model, 1, 1, cpu) == ERROR_NONE);
+    CHECK(fit_check_training(&deck, &model, 1, INT64_MAX, cpu) == ERROR_USER); /* nothing is left for each */
+    CHECK(strstr(error_message(), "this machine has 0.00 MiB free for each") != NULL);
+    error_clear();
     cpu->class->destroy(cpu);
 }
 

@@ -121,6 +121,8 @@ static void make_packer(struct loader *loader)
         int64_t count = 0;
         while (packer_next(&loader->rows, &walk, loader->segments) > 0)
             count++;
+        if (count < loader->settings.global_rows) /* no memory for rows that stay empty */
+            loader->settings.global_rows = count > 0 ? count : 1;
         loader->steps_once = (count + settings->global_rows - 1) / settings->global_rows;
     }
 }
@@ -267,14 +269,13 @@ int loader_create(struct loader **out, const struct loader_settings *settings, s
         *out = NULL;
         return code;
     }
-    int64_t groups = (settings->global_rows + settings->micro_rows - 1) / settings->micro_rows;
-    loader->micro_batches = (groups + data_ranks - 1) / data_ranks;
     loader->window_tokens = memory_allocate((settings->row_tokens + 1) * (int64_t)sizeof(int32_t));
     make_label_table(loader);
     make_blend(loader);
     make_packer(loader);
+    int64_t groups = (loader->settings.global_rows + settings->micro_rows - 1) / settings->micro_rows;
+    loader->micro_batches = (groups + data_ranks - 1) / data_ranks;
     make_slots(loader);
-    start_thread(loader);
     *out = loader;
     return ERROR_NONE;
 }
@@ -354,6 +355,8 @@ static void share_step(struct loader *loader, struct slot *slot)
 const struct batch *loader_next(struct loader *loader)
 {
     double start = clock_seconds();
+    if (!loader->running && loader->model_comm->rank == 0)
+        start_thread(loader); /* not before: nothing fills memory until the session has found that the deck fits */
     struct slot *slot = loader->running ? take_step(loader) : &loader->slots[0];
     if (loader->model_comm->size > 1)
         share_step(loader, slot);

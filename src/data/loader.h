@@ -54,7 +54,8 @@ int loader_create(struct loader **loader, const struct loader_settings *settings
                   struct comm *model_comm, int data_rank, int data_ranks);
 void loader_destroy(struct loader *loader);
 
-/* Micro-batches a step on every rank; windows of all stores, each counted once, and tokens in them. */
+/* Micro-batches a step on every rank (when `once`, of no more rows than the store has); windows of all stores, each
+ * counted once, and tokens in them. */
 int64_t loader_micro_batches(const struct loader *loader);
 int64_t loader_windows(const struct loader *loader);
 int64_t loader_window_tokens(const struct loader *loader);

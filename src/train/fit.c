@@ -210,14 +210,14 @@ static int64_t available_memory(void)
 }
 
 int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
-              struct executor *target)
+              int64_t sharing, struct executor *target)
 {
     *fit = (struct fit){.need = need, .of_deck = deck->device.memory > 0};
     double bytes = deck->device.memory * (1 << 30);
     int64_t available = fit->of_deck ? 0 : available_memory();
     if (available == 0 && !fit->of_deck)
         return error_environment("/proc/meminfo does not say MemAvailable; set device.memory");
-    fit->limit = !fit->of_deck ? available / ranks : bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
+    fit->limit = !fit->of_deck ? available / sharing : bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
     struct search search = {.deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck)};
     if (fit->need > fit->limit)
         advise(fit, &search);
@@ -238,13 +238,11 @@ int fit_refuse(const struct fit *fit)
                       need, limit, fit->advice);
 }
 
-int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks,
+int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
                        struct executor *target)
 {
-    if (deck->device.memory <= 0)
-        return ERROR_NONE;
     struct fit fit;
     int64_t memory[BUDGET_CATEGORIES], need = forecast_memory(memory, deck, model, ranks, target);
-    int code = fit_check(&fit, deck, model, need, ranks, target);
+    int code = fit_check(&fit, deck, model, need, ranks, sharing, target);
     return code == ERROR_NONE ? fit_refuse(&fit) : code;
 }

@@ -16,18 +16,19 @@ struct fit {
 };
 
 /* Compares. need: budget_total of the deck's forecast; memory: device.memory, or, where that is 0, this machine's
- * MemAvailable divided by all ranks. Advice is found by planning weaker needs: first one key, then two and more, of
- * memory.recompute, train.micro_batch, memory.head_tokens, precision.compute, in this order; the first that fits is
- * named, as little changed as possible. target: as for forecast_create. Local.
- * ERROR_ENVIRONMENT: this machine does not say what is free. */
+ * MemAvailable divided by the `sharing` ranks that run on it. Advice is found by planning weaker needs: first one key,
+ * then two and more, of memory.recompute, train.micro_batch, memory.head_tokens, precision.compute, in this order; the
+ * first that fits is named, as little changed as possible. target: as for forecast_create. Local. ERROR_ENVIRONMENT:
+ * this machine does not say what is free. */
 int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
-              struct executor *target);
+              int64_t sharing, struct executor *target);
 
 /* ERROR_USER with limit, need and advice where it does not fit, else ERROR_NONE. */
 int fit_refuse(const struct fit *fit);
 
-/* For a training that is about to allocate: where device.memory is set, ERROR_USER if the deck needs more. Local. */
-int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks,
+/* For a training that is about to allocate: ERROR_USER if the deck needs more than it may use. Local; the ranks of a
+ * node must all have asked before one of them allocates. */
+int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
                        struct executor *target);
 
 /* "3.1 GiB" or "17.2 MiB" in out[FIT_SIZE]; returns out. */

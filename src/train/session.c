@@ -109,7 +109,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     code = comm_agree(world, model_settings_from_deck(&settings, deck, loader_vocabulary(s->train)));
     if (code != ERROR_NONE)
         return code;
-    code = comm_agree(world, fit_check_training(deck, &settings, world->size, s->executor));
+    code = comm_agree(world, fit_check_training(deck, &settings, world->size, s->grid.node->size, s->executor));
     if (code != ERROR_NONE)
         return code;
     model_create(&s->model, &settings, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
