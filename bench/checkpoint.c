@@ -156,7 +156,7 @@ int main(int count, char **arguments)
                                                            .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0}};
     MPI_Init(&count, &arguments);
     world = comm_open_mpi();
-    log_open(world->rank, world->size);
+    log_open(world->rank);
     if (count < 2)
         error_fatal("usage: bench/checkpoint FOLDER [TURNS]");
     if (count > 2 && atoi(arguments[2]) > 0)

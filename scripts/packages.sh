@@ -40,6 +40,8 @@ build|libdnnl-dev libopenblas-dev|header oneapi/dnnl/dnnl.h or cblas.h|or --with
 plot|gnuplot-nox|tool gnuplot|without it no picture is drawn
 test|clang-format-14|tool clang-format-14|without it a test is skipped
 test|python3-h5py|python h5py|without it tests are skipped
+test|slurm-wlm|tool sbatch|without it a test is skipped
+test|munge|tool munged|without it a test is skipped
 test|procps|tool pkill|without it tests are skipped
 '
 

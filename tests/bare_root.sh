@@ -60,7 +60,9 @@ else
     git clone -q --no-hardlinks "$source" "$ROOT/work/main"
 fi
 # test data that lies beside the tree, where it does
-[ -d "$source/../shared/data" ] && mkdir "$ROOT/work/shared" && cp -r "$source/../shared/data" "$ROOT/work/shared/"
+for folder in data slurm; do
+    [ -d "$source/../shared/$folder" ] && mkdir -p "$ROOT/work/shared" && cp -r "$source/../shared/$folder" "$ROOT/work/shared/"
+done
 
 echo "== in $ROOT: $command"
 chroot "$ROOT" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 CI="${CI:-}" \
