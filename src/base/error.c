@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "base/log.h"
+#include "base/signals.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -66,19 +67,18 @@ void error_on_fatal(void (*hook)(void))
 }
 
 /* What breaks one rank often breaks all at once. Rank 0 speaks at once, others half a second later for each doubling of
- * their number, so that the first to speak has ended the job, which sends TERM to the rest, before they do. */
+ * their number, so that the first to speak has ended the job before the rest do. A rank that is told to end meanwhile
+ * leaves without a word: another has spoken. */
 static void await_turn(void)
 {
-    sigset_t term;
-    sigemptyset(&term);
-    sigaddset(&term, SIGTERM);
-    if (log_rank() > 0) /* it is no wish any more (base/signals.h) */
-        pthread_sigmask(SIG_UNBLOCK, &term, NULL);
-    for (int rank = log_rank(); rank > 0; rank /= 2) {
-        struct timespec left = {0, 500000000};
-        while (nanosleep(&left, &left) != 0)
-            continue;
-    }
+    struct timespec pause = {0, 50000000};
+    const int before = signals_pending() & SIGNALS_END;
+    for (int rank = log_rank(); rank > 0; rank /= 2)
+        for (int i = 0; i < 10; i++) {
+            nanosleep(&pause, NULL);
+            if ((signals_pending() & SIGNALS_END) != before)
+                _exit(ERROR_ENVIRONMENT);
+        }
 }
 
 void error_fatal(const char *format, ...)
