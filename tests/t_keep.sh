@@ -65,4 +65,15 @@ check "--from an empty folder: exit code 2" codes_are 2 2
 check "--from an empty folder: is said" says "holds no checkpoint"
 ranks 2 train --from "$work/a/final_model.h5" output.folder="$work/c"
 check "--from a final model: exit code 2" codes_are 2 2
+
+# a folder whose checkpoints are all bad is not trained over
+cp -r "$work/every" "$work/bad"
+for file in "$work"/bad/step_*.h5; do printf x | dd of="$file" bs=1 seek=5000 conv=notrunc status=none; done
+lines=$(wc -l <"$work/bad/log.jsonl")
+for turn in first second; do
+    ranks 2 train "$work/deck.cfg" output.folder="$work/bad"
+    check "all bad, $turn time: exit code 2" codes_are 2 2
+    check "all bad, $turn time: is said" says "none of its checkpoints is good"
+    check "all bad, $turn time: the log stays" test "$(wc -l <"$work/bad/log.jsonl")" -eq "$lines"
+done
 finish

@@ -378,6 +378,14 @@ void loader_seek(struct loader *loader, const struct blend_position *position)
     start_thread(loader);
 }
 
+bool loader_has_position(const struct loader *loader, const struct blend_position *position)
+{
+    bool has = position->stores == loader->blend.stores;
+    for (int d = 0; d < loader->blend.stores && has; d++)
+        has = position->window[d] >= 0 && position->window[d] <= loader->blend.store[d].windows->header.windows;
+    return has;
+}
+
 double loader_wait_seconds(const struct loader *loader)
 {
     return loader->wait_seconds;

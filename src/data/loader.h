@@ -70,6 +70,8 @@ const struct batch *loader_next(struct loader *loader);
 /* The position after the steps handed out so far; loader_seek makes the next loader_next continue from a position. */
 struct blend_position loader_position(const struct loader *loader);
 void loader_seek(struct loader *loader, const struct blend_position *position);
+/* Is it a position that these stores have? */
+bool loader_has_position(const struct loader *loader, const struct blend_position *position);
 
 /* Seconds that loader_next has taken in all: waiting for the prefetch thread and for the reader of the group. */
 double loader_wait_seconds(const struct loader *loader);

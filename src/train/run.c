@@ -120,7 +120,8 @@ static int try_save_step(struct run *run)
     if (code != ERROR_ENVIRONMENT || run->session.deck.checkpoint.on_failure != DECK_FAILURE_CONTINUE)
         return code;
     meter_note(&run->meter, run->step, "save_failed",
-               "the checkpoint could not be written; going on (checkpoint.on_failure = \"continue\")");
+               "a checkpoint could not be written, or an old one not removed; going on (checkpoint.on_failure = "
+               "\"continue\")");
     return ERROR_NONE;
 }
 
@@ -163,9 +164,16 @@ static int validate(struct run *run)
     run->validated_step = run->step;
     if (found.labels == 0 || !isfinite(found.loss) || (run->best_step > 0 && found.loss >= run->best_loss))
         return ERROR_NONE;
+    const int64_t best_step = run->best_step;
+    const double best_loss = run->best_loss;
     run->best_step = run->step;
     run->best_loss = found.loss;
-    return run->session.deck.checkpoint.keep_best ? try_save_step(run) : ERROR_NONE;
+    int code = run->session.deck.checkpoint.keep_best ? try_save_step(run) : ERROR_NONE;
+    if (run->session.deck.checkpoint.keep_best && run->saved_step != run->step) {
+        run->best_step = best_step; /* the file of the best before is the best there is */
+        run->best_loss = best_loss;
+    }
+    return code;
 }
 
 static bool due(int64_t step, int64_t every)

@@ -171,6 +171,8 @@ static int check_same_run(const struct session *s, const struct checkpoint_meta 
     if (code == ERROR_NONE && loader_checksum(s->train) != meta->store)
         code = error_user("key data.train = \"%s\": is another store than the one that %s was trained on",
                           s->deck.data.train, path);
+    if (code == ERROR_NONE && !loader_has_position(s->train, &meta->position))
+        code = error_user("%s: its place in the data is beyond the store's end; was it edited?", path);
     free(differences);
     return comm_agree(s->world, code);
 }
