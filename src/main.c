@@ -25,7 +25,7 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS || provided < MPI_THREAD_FUNNELED)
         return error_environment("MPI_Init_thread: this MPI does not support MPI_THREAD_FUNNELED");
     struct comm *world = comm_open_mpi();
-    log_open(world->rank, world->size);
+    log_open(world->rank);
     error_on_fatal(dump_launches);
     error_on_fatal(abort_all_ranks);
     int code = launcher_check(world->size);

@@ -2,12 +2,10 @@
 #include "check.h"
 
 #include "base/error.h"
-#include "base/signals.h"
+#include "signalling.h"
 #include "stores.h"
 #include "train/control.h"
 
-#include <sched.h>
-#include <signal.h>
 #include <unistd.h>
 
 static void test_walltime(void)
@@ -51,14 +49,6 @@ static bool touch(const char *name)
     return file != NULL && fclose(file) == 0;
 }
 
-/* A signal to the process, as from outside; the wish stands when this returns. */
-static void send(int number, int wish)
-{
-    kill(getpid(), number);
-    while (!(signals_pending() & wish))
-        sched_yield();
-}
-
 static void test_requests(void)
 {
     struct comm *self = comm_self();
@@ -71,7 +61,7 @@ static void test_requests(void)
     CHECK(control_poll(&control, &why) == CONTROL_SAVE && strstr(why, "file") != NULL);
     control.last_look = -1e9;
     CHECK(control_poll(&control, &why) == CONTROL_NONE); /* the file is gone */
-    send(SIGUSR2, SIGNALS_SAVE);
+    signal_send(SIGUSR2, SIGNALS_SAVE);
     CHECK(!control_stopping(&control));
     CHECK(control_poll(&control, &why) == CONTROL_SAVE && strstr(why, "USR2") != NULL);
     CHECK(control_poll(&control, &why) == CONTROL_NONE);
@@ -92,7 +82,7 @@ static void test_requests(void)
     control_close(&control);
 
     control_open(&control, self, stores_path("."), 0);
-    send(SIGTERM, SIGNALS_STOP);
+    signal_send(SIGTERM, SIGNALS_STOP);
     CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "signal") != NULL);
     control_close(&control);
     comm_destroy(self);

@@ -1,6 +1,5 @@
 /* From text to windows: tokenizer, FASTA, prepare, split, store, windows, shuffle, count models. */
 #include "base/random.h"
-#include "base/signals.h"
 #include "check.h"
 #include "data/baseline.h"
 #include "data/prepare.h"
@@ -10,13 +9,12 @@
 #include "data/split.h"
 #include "data/token_store.h"
 #include "data/windows.h"
+#include "signalling.h"
 #include "stores.h"
 
 #include <dirent.h>
 #include <hdf5.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -651,31 +649,14 @@ static void test_shared(void)
     token_store_close(store);
 }
 
-/* Which signal ends a child that gets two, its exit code if none does. */
-static int end_of_child(int first, int second)
-{
-    int status = 0;
-    pid_t child = fork();
-    if (child == 0) {
-        raise(first);
-        raise(second);
-        _exit(100);
-    }
-    waitpid(child, &status, 0);
-    return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 /* Flags stand for good, so this comes last. */
 static void test_signals(void)
 {
     signals_catch();
     CHECK(signals_pending() == SIGNALS_NONE && !signals_take_save() && !signals_stopping());
-    raise(SIGUSR2);
+    signal_send(SIGUSR2, SIGNALS_SAVE);
     CHECK(signals_pending() == SIGNALS_SAVE && !signals_stopping());
     CHECK(signals_take_save() && !signals_take_save());
-    CHECK(end_of_child(SIGTERM, SIGTERM) == SIGTERM && end_of_child(SIGTERM, SIGINT) == SIGINT);
-    CHECK(end_of_child(SIGUSR1, SIGTERM) == 100 && end_of_child(SIGUSR1, SIGUSR1) == 100);
-    CHECK(end_of_child(SIGTERM, SIGUSR2) == 100);
 
     /* counting windows goes on through a wish to save, ends at one to stop, and leaves nothing */
     enum { SEQUENCES = 70000 };
@@ -689,10 +670,10 @@ static void test_signals(void)
     struct windows *windows;
     const struct windows_layout layouts[] = {{64, 0, false}, {64, 1, false}};
     CHECK(token_store_open(&store, path) == ERROR_NONE);
-    raise(SIGUSR2);
+    signal_send(SIGUSR2, SIGNALS_SAVE);
     CHECK(windows_open(&windows, store, &layouts[0], self) == ERROR_NONE);
     windows_close(windows);
-    raise(SIGUSR1);
+    signal_send(SIGUSR1, SIGNALS_STOP);
     CHECK(signals_stopping() && signals_pending() == (SIGNALS_STOP | SIGNALS_SAVE));
     int before = files_in_folder();
     CHECK(windows_open(&windows, store, &layouts[1], self) == ERROR_REQUEUE && windows == NULL);

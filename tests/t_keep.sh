@@ -34,6 +34,16 @@ check "--from ends with 0" codes_are 0 2
 losses "$work/b" >"$work/b.losses"
 check "--from: the losses of the run that never stopped" cmp "$work/b.losses" <(tail -n 4 "$work/a.losses")
 check "--from: and its digest" test "$(digest "$work/a" 12)" = "$(digest "$work/b" 12)"
+# the same command again, as a job that was stopped and requeued gives it
+ranks 2 train --from "$work/a/step_00000008.h5" output.folder="$work/again" train.steps=10
+ranks 2 train --from "$work/a/step_00000008.h5" output.folder="$work/again"
+check "--from again goes on where it stopped" says "continuing from $work/again/step_00000010.h5 at step 10"
+losses "$work/again" >"$work/again.losses"
+check "--from again: the losses of the run that never stopped" cmp "$work/again.losses" "$work/b.losses"
+ranks 2 train --from "$work/a/step_00000012.h5" output.folder="$work/again" train.steps=14
+check "--from another file into that folder: goes on in it" says "step_00000012.h5 at step 12"
+ranks 2 train --from "$work/a/step_00000008.h5" output.folder="$work/again" train.steps=16
+check "--from an older file into another's run: exit code 2" codes_are 2 2
 ranks 2 train --from "$work/a" train.steps=14
 check "--from a folder goes on in it" says "step_00000012.h5 at step 12"
 check "--from a folder: more steps" test "$(steps_in "$work/a")" = "8 12 14 "
@@ -55,4 +65,15 @@ check "--from an empty folder: exit code 2" codes_are 2 2
 check "--from an empty folder: is said" says "holds no checkpoint"
 ranks 2 train --from "$work/a/final_model.h5" output.folder="$work/c"
 check "--from a final model: exit code 2" codes_are 2 2
+
+# a folder whose checkpoints are all bad is not trained over
+cp -r "$work/every" "$work/bad"
+for file in "$work"/bad/step_*.h5; do printf x | dd of="$file" bs=1 seek=5000 conv=notrunc status=none; done
+lines=$(wc -l <"$work/bad/log.jsonl")
+for turn in first second; do
+    ranks 2 train "$work/deck.cfg" output.folder="$work/bad"
+    check "all bad, $turn time: exit code 2" codes_are 2 2
+    check "all bad, $turn time: is said" says "none of its checkpoints is good"
+    check "all bad, $turn time: the log stays" test "$(wc -l <"$work/bad/log.jsonl")" -eq "$lines"
+done
 finish

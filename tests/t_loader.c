@@ -267,12 +267,12 @@ static void test_golden(void)
     settings.row_tokens = settings.window = 1024;
     settings.overlap = 200;
     settings.max_segments = 64;
-    settings.global_rows = 16;
+    settings.global_rows = 1000; /* more than there are */
     settings.micro_rows = 1;
     settings.once = true;
     struct loader *loader = create(&settings, 0, 1);
     CHECK(loader_windows(loader) == 17 && loader_window_tokens(loader) == 15834);
-    CHECK(loader_steps_once(loader) == 1);
+    CHECK(loader_steps_once(loader) == 1 && loader_micro_batches(loader) == 16);
     const struct batch *batches = loader_next(loader);
     for (int row = 0; row < 15; row++)
         CHECK(batches[row].real == 1024);

@@ -27,4 +27,25 @@ printf 'host elsewhere, process 1, Slurm job 17, since then\n' >"$work/run/lock"
 ranks 2 train "$work/run/deck.cfg" train.steps=1
 check "the dead owner's job is named" says "Slurm job 17"
 check "and its lock is taken over" codes_are 0 2
+
+# a file system without locks: what the file says decides
+no_locks()
+{
+    printf 'host %s, process %s, since then\n' "$1" "$2" >"$work/run/lock"
+    (export LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$work/run" SHIM_FAIL=lock:1:ENOLCK
+        ranks 2 train "$work/run/deck.cfg" train.steps=1)
+}
+sh -c 'exit 0' &
+dead=$!
+wait $dead
+no_locks "$(hostname)" $$
+check "without locks, a living owner of this host: refused on both ranks" codes_are 2 2
+check "and named" says "process $$"
+check "whose line stays" grep -q "process $$," "$work/run/lock"
+no_locks "$(hostname)" $dead
+check "without locks, a dead owner: taken over" codes_are 0 2
+check "without locks: a warning" says "this file system has no locks"
+no_locks elsewhere $$
+check "without locks, an owner elsewhere: taken over" codes_are 0 2
+check "without locks: a warning for it" says "this file system has no locks"
 finish

@@ -1,6 +1,8 @@
 #include "base/error.h"
 #include "base/log.h"
+#include "base/signals.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,12 +67,18 @@ void error_on_fatal(void (*hook)(void))
 }
 
 /* What breaks one rank often breaks all at once. Rank 0 speaks at once, others half a second later for each doubling of
- * their number, so that the first to speak has ended the job before the rest do. */
+ * their number, so that the first to speak has ended the job before the rest do. A rank that is told to end meanwhile
+ * leaves without a word: another has spoken. */
 static void await_turn(void)
 {
-    struct timespec half_second = {0, 500000000};
+    struct timespec pause = {0, 50000000};
+    const int before = signals_pending() & SIGNALS_END;
     for (int rank = log_rank(); rank > 0; rank /= 2)
-        nanosleep(&half_second, NULL);
+        for (int i = 0; i < 10; i++) {
+            nanosleep(&pause, NULL);
+            if ((signals_pending() & SIGNALS_END) != before)
+                _exit(ERROR_ENVIRONMENT);
+        }
 }
 
 void error_fatal(const char *format, ...)

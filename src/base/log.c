@@ -6,12 +6,10 @@
 enum { MAX_WARNINGS = 64 };
 
 static int own_rank;
-static int rank_count = 1;
 
-void log_open(int rank, int ranks)
+void log_open(int rank)
 {
     own_rank = rank;
-    rank_count = ranks;
     setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
@@ -36,6 +34,8 @@ void log_warn(const char *format, ...)
 {
     static const char *printed[MAX_WARNINGS];
     static int count;
+    if (own_rank != 0)
+        return;
     for (int i = 0; i < count; i++)
         if (printed[i] == format)
             return;
@@ -46,8 +46,5 @@ void log_warn(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (rank_count > 1)
-        fprintf(stderr, "warning: rank %d: %s\n", own_rank, text);
-    else
-        fprintf(stderr, "warning: %s\n", text);
+    fprintf(stderr, "warning: %s\n", text);
 }

@@ -36,7 +36,7 @@ static void *listen(void *nothing)
         if (end && now > first_end + ONE_SIGNAL_SECONDS)
             end_by(number);
         first_end = end ? fmin(first_end, now) : first_end;
-        atomic_fetch_or(&wishes, number == SIGUSR2 ? SIGNALS_SAVE : SIGNALS_STOP);
+        atomic_fetch_or(&wishes, number == SIGUSR2 ? SIGNALS_SAVE : end ? SIGNALS_STOP | SIGNALS_END : SIGNALS_STOP);
     }
     return nothing;
 }

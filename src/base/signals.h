@@ -6,7 +6,8 @@
 
 #include <stdbool.h>
 
-enum signals_wish { SIGNALS_NONE = 0, SIGNALS_SAVE = 1, SIGNALS_STOP = 2 };
+/* END comes with STOP where a TERM or INT asked: whoever sent it may not wait long. */
+enum signals_wish { SIGNALS_NONE = 0, SIGNALS_SAVE = 1, SIGNALS_STOP = 2, SIGNALS_END = 4 };
 
 /* From now on USR1, TERM and INT mean stop, USR2 means save; a second TERM or INT, 0.2 s or more after the
  * first, ends the process at once, as that signal always does. TERM and INT stay ignored where the process was started

@@ -53,3 +53,12 @@ int launcher_check(int world_size)
                       "--mpi=list shows what there is); srun -n 1 for one rank",
                       launcher->name, getenv(launcher->size), launcher->size);
 }
+
+const char *launcher_job(void)
+{
+    static const char *const variables[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (getenv(variables[i]) != NULL)
+            return getenv(variables[i]);
+    return "";
+}

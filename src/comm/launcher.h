@@ -12,4 +12,7 @@ int launcher_rank(void);
  */
 int launcher_check(int world_size);
 
+/* The batch system's name for this job (Slurm's, PBS's, LSF's, Grid Engine's), "" without one. */
+const char *launcher_job(void);
+
 #endif

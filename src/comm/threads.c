@@ -39,15 +39,19 @@ int threads_for_rank(struct comm *node, int *idle)
     return share < 1 ? 1 : (int)(share + 1e-6);
 }
 
+int threads_asked(int64_t wanted)
+{
+    const char *environment = getenv("OMP_NUM_THREADS");
+    int threads = wanted > 0 ? (int)wanted : environment != NULL ? atoi(environment) : 0;
+    return threads < 0 ? 0 : threads < DECK_MAXIMUM_THREADS ? threads : DECK_MAXIMUM_THREADS;
+}
+
 int threads_choose(struct comm *node, int64_t wanted)
 {
-    int idle, threads = threads_for_rank(node, &idle);
-    const char *environment = getenv("OMP_NUM_THREADS");
-    if (wanted > 0)
-        return (int)wanted;
-    if (environment != NULL && atoi(environment) > 0)
-        return atoi(environment) < DECK_MAXIMUM_THREADS ? atoi(environment) : DECK_MAXIMUM_THREADS;
-    if (idle > 0 && node->rank == 0)
+    int idle, threads = threads_for_rank(node, &idle), asked = threads_asked(wanted);
+    if (asked > 0)
+        return asked;
+    if (idle > 0) /* a launcher binds alike on all nodes, so rank 0's own tells */
         log_warn("%d CPUs of this node are outside the affinity masks of its ranks and stay idle; "
                  "give mpirun --bind-to none or --map-by slot:PE=n",
                  idle);

@@ -30,8 +30,8 @@ static int run(const struct environment *environment, char **arguments, int coun
         print_options(commands[i]);
         printf("' ;;\n");
     }
-    printf(
-        "        esac\n    elif [ \"${COMP_WORDS[1]}\" = train ]; then\n        compopt -o nospace\n        words='");
+    printf("        esac\n    elif [[ ${COMP_WORDS[1]} == @(train|plan) ]]; then\n        compopt -o nospace\n        "
+           "words='");
     deck_print_keys(stdout, "=");
     printf("'\n    fi\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\ncomplete -F _cistron cistron\n");
     return ERROR_NONE;

@@ -2,18 +2,26 @@
 #include "io/inspect.h"
 #include "command/command.h"
 
+#include <stdbool.h>
+
+static bool json;
+
 static int run(const struct environment *environment, char **arguments, int count)
 {
     (void)environment;
     (void)count;
-    return inspect_run(arguments[0]);
+    return inspect_run(arguments[0], json);
 }
+
+static const struct command_option options[] = {
+    {"json", 0, NULL, COMMAND_FLAG, false, &json, "print one JSON object with the same keys"}, {0}};
 
 const struct command command_inspect = {
     .name = "inspect",
     .arguments = "FILE",
     .summary = "say what is in a token store or checkpoint",
     .help = "Says what a token store or a checkpoint holds. A run folder means its newest checkpoint.",
+    .options = options,
     .least = 1,
     .most = 1,
     .run = run,

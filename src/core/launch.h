@@ -45,6 +45,7 @@ struct executor_class {
     /* Provides scratch for ops that need up to `bytes`; grows only. A launch that needs more is fatal. */
     void (*reserve)(struct executor *executor, int64_t bytes);
     void (*destroy)(struct executor *executor);
+    bool dry; /* runs nothing and backs no memory: what would be copied there need not be made */
 };
 
 /* Runs an op on a stream. args points to the op's struct *_args. Fatal on any failure. */

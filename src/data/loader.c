@@ -44,7 +44,12 @@ struct loader {
     bool stop;
 };
 
-static int check_settings(const struct loader_settings *settings)
+struct windows_layout loader_layout(const struct loader_settings *settings)
+{
+    return (struct windows_layout){settings->window, settings->overlap, settings->special == LOADER_SPECIAL_SEQUENCE};
+}
+
+int loader_check_settings(const struct loader_settings *settings)
 {
     if (settings->row_tokens < 16 || settings->row_tokens % 16 != 0)
         return error_user("key data.row_tokens = %lld: must be a positive multiple of 16",
@@ -61,7 +66,8 @@ static int check_settings(const struct loader_settings *settings)
     if (settings->micro_rows > INT32_MAX / settings->row_tokens)
         return error_user("key train.micro_batch = %lld: times data.row_tokens = %lld must stay below 2^31 tokens",
                           (long long)settings->micro_rows, (long long)settings->row_tokens);
-    return ERROR_NONE;
+    struct windows_layout layout = loader_layout(settings);
+    return windows_check_layout(&layout);
 }
 
 /* Stores that are open: do the settings fit them? */
@@ -115,6 +121,8 @@ static void make_packer(struct loader *loader)
         int64_t count = 0;
         while (packer_next(&loader->rows, &walk, loader->segments) > 0)
             count++;
+        if (count < loader->settings.global_rows) /* no memory for rows that stay empty */
+            loader->settings.global_rows = count > 0 ? count : 1;
         loader->steps_once = (count + settings->global_rows - 1) / settings->global_rows;
     }
 }
@@ -248,8 +256,8 @@ int loader_create(struct loader **out, const struct loader_settings *settings, s
     loader->data_ranks = data_ranks;
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->changed, NULL);
-    struct windows_layout layout = {settings->window, settings->overlap, settings->special == LOADER_SPECIAL_SEQUENCE};
-    int code = comm_agree(world, check_settings(settings));
+    struct windows_layout layout = loader_layout(settings);
+    int code = comm_agree(world, loader_check_settings(settings));
     if (code == ERROR_NONE)
         code = store_set_open(&loader->set, settings->stores, settings->weights, &layout, world);
     if (code == ERROR_NONE) {
@@ -261,14 +269,13 @@ int loader_create(struct loader **out, const struct loader_settings *settings, s
         *out = NULL;
         return code;
     }
-    int64_t groups = (settings->global_rows + settings->micro_rows - 1) / settings->micro_rows;
-    loader->micro_batches = (groups + data_ranks - 1) / data_ranks;
     loader->window_tokens = memory_allocate((settings->row_tokens + 1) * (int64_t)sizeof(int32_t));
     make_label_table(loader);
     make_blend(loader);
     make_packer(loader);
+    int64_t groups = (loader->settings.global_rows + settings->micro_rows - 1) / settings->micro_rows;
+    loader->micro_batches = (groups + data_ranks - 1) / data_ranks;
     make_slots(loader);
-    start_thread(loader);
     *out = loader;
     return ERROR_NONE;
 }
@@ -348,6 +355,8 @@ static void share_step(struct loader *loader, struct slot *slot)
 const struct batch *loader_next(struct loader *loader)
 {
     double start = clock_seconds();
+    if (!loader->running && loader->model_comm->rank == 0)
+        start_thread(loader); /* not before: nothing fills memory until the session has found that the deck fits */
     struct slot *slot = loader->running ? take_step(loader) : &loader->slots[0];
     if (loader->model_comm->size > 1)
         share_step(loader, slot);
@@ -367,6 +376,14 @@ void loader_seek(struct loader *loader, const struct blend_position *position)
     blend_seek(&loader->blend, position);
     loader->position = loader->blend.position;
     start_thread(loader);
+}
+
+bool loader_has_position(const struct loader *loader, const struct blend_position *position)
+{
+    bool has = position->stores == loader->blend.stores;
+    for (int d = 0; d < loader->blend.stores && has; d++)
+        has = position->window[d] >= 0 && position->window[d] <= loader->blend.store[d].windows->header.windows;
+    return has;
 }
 
 double loader_wait_seconds(const struct loader *loader)

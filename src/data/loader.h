@@ -41,6 +41,12 @@ struct loader_settings {
 
 struct loader;
 
+/* How a loader cuts sequences into windows (data/windows.h). */
+struct windows_layout loader_layout(const struct loader_settings *settings);
+
+/* What can be told without the stores. ERROR_USER. */
+int loader_check_settings(const struct loader_settings *settings);
+
 /* Collective over `world` (rank 0 makes the window indexes' side files, then all map them) and over model_comm.
  * data_rank of data_ranks: this rank's place among the groups. Returns an enum error_code, agreed by all; ERROR_REQUEUE
  * when a signal stopped it (data/windows.h). */
@@ -48,7 +54,8 @@ int loader_create(struct loader **loader, const struct loader_settings *settings
                   struct comm *model_comm, int data_rank, int data_ranks);
 void loader_destroy(struct loader *loader);
 
-/* Micro-batches a step on every rank; windows of all stores, each counted once, and tokens in them. */
+/* Micro-batches a step on every rank (when `once`, of no more rows than the store has); windows of all stores, each
+ * counted once, and tokens in them. */
 int64_t loader_micro_batches(const struct loader *loader);
 int64_t loader_windows(const struct loader *loader);
 int64_t loader_window_tokens(const struct loader *loader);
@@ -63,6 +70,8 @@ const struct batch *loader_next(struct loader *loader);
 /* The position after the steps handed out so far; loader_seek makes the next loader_next continue from a position. */
 struct blend_position loader_position(const struct loader *loader);
 void loader_seek(struct loader *loader, const struct blend_position *position);
+/* Is it a position that these stores have? */
+bool loader_has_position(const struct loader *loader, const struct blend_position *position);
 
 /* Seconds that loader_next has taken in all: waiting for the prefetch thread and for the reader of the group. */
 double loader_wait_seconds(const struct loader *loader);

@@ -45,7 +45,7 @@ int64_t windows_tokens(const struct windows_layout *layout, int64_t length)
     return extended(layout, length) + shared + (layout->per_sequence ? 0 : 2 * count);
 }
 
-static int check_layout(const struct windows_layout *layout)
+int windows_check_layout(const struct windows_layout *layout)
 {
     if (layout->window < 4)
         return error_user("key data.window = %lld: a window holds at least 4 tokens", (long long)layout->window);
@@ -88,9 +88,9 @@ static int scan(const struct token_store *store, const struct windows_layout *la
     int code = ERROR_NONE;
     for (int64_t i = 0; i <= store->sequences && code == ERROR_NONE; i++) {
         int64_t offset = token_store_offset(store, i);
-        if (offset < before) {
-            code = error_user("%s: damaged: offset %lld is smaller than the one before; prepare it anew", store->path,
-                              (long long)i);
+        if (offset < before || offset > store->token_count) {
+            code = error_user("%s: damaged: offset %lld is not between the one before and the last; prepare it anew",
+                              store->path, (long long)i);
             break;
         }
         header->windows += windows_count(layout, offset - before);
@@ -119,6 +119,24 @@ static int receive_in_memory(void *self, const uint64_t *entries, int64_t count)
 static int receive_in_file(void *self, const uint64_t *entries, int64_t count)
 {
     return fwrite(entries, sizeof *entries, (size_t)count, self) == (size_t)count ? ERROR_NONE : ERROR_ENVIRONMENT;
+}
+
+static int receive_nothing(void *self, const uint64_t *entries, int64_t count)
+{
+    (void)self, (void)entries, (void)count;
+    return ERROR_NONE;
+}
+
+int windows_measure(const struct token_store *store, const struct windows_layout *layout, int64_t *windows,
+                    int64_t *tokens)
+{
+    struct windows_header header = header_of(store, layout);
+    int code = windows_check_layout(layout);
+    if (code == ERROR_NONE)
+        code = scan(store, layout, &header, receive_nothing, NULL);
+    *windows = header.windows;
+    *tokens = header.tokens;
+    return code;
 }
 
 static char *side_path(const struct token_store *store, const struct windows_layout *layout)
@@ -183,10 +201,8 @@ static bool map_side_file(struct windows *windows, const struct windows_layout *
     return true;
 }
 
-static int make_table(struct windows *windows, const struct windows_layout *layout, const char *path)
+static int make_table(struct windows *windows, const struct windows_layout *layout)
 {
-    log_warn("%s: cannot be written or read; each rank keeps a table of %.1f MB instead", path,
-             (double)(windows->store->sequences + 1) * 8e-6);
     windows->table = memory_allocate((windows->store->sequences + 1) * (int64_t)sizeof *windows->table);
     windows->first = windows->table;
     windows->header = header_of(windows->store, layout);
@@ -201,7 +217,7 @@ int windows_open(struct windows **out, const struct token_store *store, const st
     windows->store = store;
     char *path = side_path(store, layout);
     bool mapped = false;
-    int code = check_layout(layout);
+    int code = windows_check_layout(layout);
     if (code == ERROR_NONE && world->rank == 0) {
         bool made = false;
         mapped = map_side_file(windows, layout, path);
@@ -212,8 +228,13 @@ int windows_open(struct windows **out, const struct token_store *store, const st
     if (code == ERROR_NONE) {
         if (!mapped)
             mapped = map_side_file(windows, layout, path);
+        int64_t without = comm_sum_i64(world, !mapped);
+        if (without > 0)
+            log_warn("%s: %lld ranks cannot read it, and keep a table of %.1f MB each instead; "
+                     "let the store's folder be written to once, and be seen by all nodes",
+                     path, (long long)without, (double)(store->sequences + 1) * 8e-6);
         if (!mapped)
-            code = make_table(windows, layout, path);
+            code = make_table(windows, layout);
         code = comm_agree(world, code);
     }
     free(path);

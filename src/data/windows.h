@@ -50,6 +50,13 @@ struct window {
 int64_t windows_count(const struct windows_layout *layout, int64_t length);
 int64_t windows_tokens(const struct windows_layout *layout, int64_t length);
 
+/* ERROR_USER: a window too small (data.window), an overlap that leaves no progress (data.overlap). */
+int windows_check_layout(const struct windows_layout *layout);
+
+/* Windows and tokens of a whole store, by reading its offsets; no side file is made. Local. Errors as windows_open. */
+int windows_measure(const struct token_store *store, const struct windows_layout *layout, int64_t *windows,
+                    int64_t *tokens);
+
 /* Collective over world: rank 0 makes the side file where there is none that fits, then all map it; where the folder
  * cannot be written each rank makes a private table, with a warning. Borrows the store. The same code on all ranks;
  * user errors: an overlap that leaves no progress (data.overlap), a window too small, offsets that are not

@@ -120,10 +120,18 @@ bool deck_given(const struct deck *deck, const char *key);
  * The caller frees it with free(). */
 char *deck_print_effective(const struct deck *deck);
 
+/* One line "model.hidden = 128" for each key whose value is not the default, in the order of the table; "" for none.
+ * The caller frees it with free(). */
+char *deck_print_changed(const struct deck *deck);
+
 /* The reference: every key at its default, each on its own line below its comment; it parses as it stands. */
 void deck_print_reference(FILE *file);
 /* The same as Markdown: doc/deck.md. */
 void deck_print_markdown(FILE *file);
+
+/* The value of a key in deck syntax ("memory.recompute" gives "\"full\""), freed with free(); the key as in deck_given.
+ */
+char *deck_key_text(const struct deck *deck, const char *key);
 
 /* Every key on its own line, with `ending` behind it. */
 void deck_print_keys(FILE *file, const char *ending);

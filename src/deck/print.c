@@ -113,6 +113,27 @@ char *deck_print_effective(const struct deck *deck)
     return text;
 }
 
+char *deck_print_changed(const struct deck *deck)
+{
+    struct deck defaults;
+    deck_defaults(&defaults);
+    char *text = memory_string("");
+    locale_t previous = deck_locale_enter();
+    for (int i = 0; i < deck_table_rows; i++) {
+        const struct deck_row *row = &deck_table[i];
+        char *value = deck_row_value(row, deck), *usual = deck_row_value(row, &defaults);
+        if (strcmp(value, usual) != 0) {
+            char *longer = memory_format("%s%s = %s\n", text, row->key, value);
+            free(text);
+            text = longer;
+        }
+        free(value);
+        free(usual);
+    }
+    deck_locale_leave(previous);
+    return text;
+}
+
 void deck_print_reference(FILE *file)
 {
     struct deck deck;

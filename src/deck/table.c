@@ -65,14 +65,14 @@ const struct deck_row deck_table[] = {
     {INT(train.seed, 42, 0, EXACT), .doc = "Seed of the initial weights and of the data's order."},
     {STRING(train.resume, "auto"), .may_change = true,
      .doc = "\"auto\" goes on from the newest good checkpoint of output.folder or starts afresh; \"never\" starts "
-            "afresh and refuses a folder that holds a run; else the checkpoint file or run folder to go on from."},
+            "afresh and refuses a folder that holds a run; else the checkpoint file or run folder to begin from: a run "
+            "that has begun so, started again, goes on from the newest of its own."},
     {STRING(train.walltime, ""), .may_change = true,
-     .doc =
-         "Time that the program may take, as Slurm writes it (\"90\" minutes, \"04:00:00\", \"1-12:00:00\"): it stops "
-         "in time, after a checkpoint, with exit code 85; \"\" for no limit."},
+     .doc = "Time that the program may take from its start, as Slurm writes it (\"90\" minutes, \"04:00:00\", "
+            "\"1-12:00:00\"): it stops in time, after a checkpoint, with exit code 85; \"\" for no limit."},
     {CHOICE(train.on_divergence, DECK_DIVERGENCE_STOP, "stop", "skip"), .may_change = true,
      .doc = "When a step's loss or gradient is not finite, its update is never made: \"stop\" ends the run with exit "
-            "code 3, \"skip\" goes on with the next step, unless ten fail in a row."},
+            "code 3, \"skip\" goes on with the next step and ends the run so at the tenth in a row."},
 
     {REAL(optimizer.lr, 1e-3, 0, INFINITY), .above_minimum = true, .may_change = true,
      .doc = "Peak learning rate of AdamW."},
@@ -102,7 +102,7 @@ const struct deck_row deck_table[] = {
      .doc = "The learning rate's end, as a part of optimizer.lr."},
 
     {STRING(data.train, ""), .may_change = true,
-     .doc = "Token store to learn from, made by `cistron prepare`, or several with commas between. A resumed run may "
+     .doc = "Token store to learn from, made by `cistron prepare`, or up to 32 with commas between. A resumed run may "
             "name other paths of the same stores."},
     {STRING(data.weights, ""),
      .doc = "For each store of data.train, commas between, the share of windows that are drawn from it (any positive "
@@ -131,7 +131,7 @@ const struct deck_row deck_table[] = {
      .doc = "Rows of the fixed validation set, from the store's start; 0 takes all."},
 
     {INT(checkpoint.every, 0, 0, LARGE), .unit = "steps", .may_change = true,
-     .doc = "Write a checkpoint each time so many steps are done; 0 writes only at the end."},
+     .doc = "Write a checkpoint each time so many steps are done, and at the end; 0 writes only there."},
     {INT(checkpoint.keep, 3, 1, LARGE), .unit = "files", .may_change = true,
      .doc = "The newest checkpoints that are kept; older ones are removed."},
     {INT(checkpoint.keep_every, 0, 0, LARGE), .unit = "steps", .may_change = true,
@@ -144,7 +144,8 @@ const struct deck_row deck_table[] = {
 
     {STRING(output.folder, "run"), .may_change = true, .doc = "Folder of the run's log, deck and checkpoints."},
 
-    {INT(log.every, 10, 1, LARGE), .unit = "steps", .may_change = true, .doc = "Print a line each so many steps."},
+    {INT(log.every, 10, 1, LARGE), .unit = "steps", .may_change = true,
+     .doc = "Print and log a line each so many steps, at step 1 and at the last."},
     {BOOL(log.tensorboard, true), .may_change = true,
      .doc = "Write TensorBoard event files to the folder tensorboard of output.folder."},
 
@@ -154,10 +155,11 @@ const struct deck_row deck_table[] = {
      .doc = "CPU threads of a rank; 0 shares the CPUs of the affinity mask out among the ranks of the node."},
     {REAL(device.memory, 0, 0, INFINITY), .unit = "GiB", .may_change = true,
      .doc =
-         "Memory that a rank may use: a deck that needs more is refused, with what to change; 0 takes the rank's share "
-         "of the memory that is free."},
+         "Memory that a rank may use: a deck that needs more is refused, with what to change. 0: `cistron plan` takes "
+         "this machine's free memory divided by all ranks, and training does not check."},
     {REAL(device.peak, 0, 0, INFINITY), .unit = "TFLOP/s", .may_change = true,
-     .doc = "Arithmetic peak of a rank's device, against which the log counts the utilisation (MFU); 0 counts none."},
+     .doc = "Arithmetic peak of a rank's device, against which the log counts utilisation (MFU) and `cistron plan` the "
+            "time of a step; 0 counts none."},
 
     {CHOICE(precision.compute, DECK_COMPUTE_FP32, "fp32", "bf16"), .may_change = true,
      .doc = "Storage of activations and of the weights that matrix products read; master weights and sums are fp32."},

@@ -158,12 +158,22 @@ void deck_defaults(struct deck *deck)
     }
 }
 
-bool deck_given(const struct deck *deck, const char *key)
+static const struct deck_row *row_of(const char *key)
 {
     const struct deck_row *row = deck_find(key);
     if (row == NULL)
         error_fatal("bug: the deck has no key %s", key);
-    return deck->given[row - deck_table];
+    return row;
+}
+
+bool deck_given(const struct deck *deck, const char *key)
+{
+    return deck->given[row_of(key) - deck_table];
+}
+
+char *deck_key_text(const struct deck *deck, const char *key)
+{
+    return deck_row_value(row_of(key), deck);
 }
 
 /* "from 1 to 64", "above 0", "of 0 or more", "from 0 to below 1" */

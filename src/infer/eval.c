@@ -5,13 +5,14 @@
 #include "base/memory.h"
 #include "data/temporary.h"
 #include "infer/inference.h"
+#include "io/draft.h"
+#include "io/jsontext.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { BATCH_TOKENS = 4096, WINDOWS_PER_CONTEXT = 64, MOST_TOKENS = 1 << 28 };
 
@@ -23,19 +24,9 @@ static json_t *real(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* JSON is UTF-8; a header may be anything. */
 static json_t *text(const char *value)
 {
-    json_t *string = json_string(value);
-    if (string != NULL)
-        return string;
-    char *ascii = memory_string(value);
-    for (char *c = ascii; *c != '\0'; c++)
-        if ((unsigned char)*c >= 128)
-            *c = '?';
-    string = json_string(ascii);
-    free(ascii);
-    return string;
+    return jsontext_create(value, (int64_t)strlen(value));
 }
 
 static double mean_of(double sum, int64_t count)
@@ -117,46 +108,30 @@ static json_t *describe(const struct inference *inference, const struct eval_set
     return object;
 }
 
-/* -- The file: written under a temporary name --------------------------------------------------------------------- */
+/* -- The file ----------------------------------------------------------------------------------------------------- */
 
-struct output {
-    char *temporary;
-    FILE *file; /* rank 0's */
-};
-
-/* Before hours of computing are spent. */
-static int open_output(struct output *output, const char *path)
+/* Rank 0's, before hours of computing are spent; a signal does not leave it behind. */
+static int open_output(struct draft *output, const char *path)
 {
-    output->temporary = memory_format("%s.tmp", path);
-    temporary_catch_signals();
-    temporary_register(output->temporary);
-    output->file = fopen(output->temporary, "w");
-    return output->file != NULL ? ERROR_NONE : error_user("-o %s: cannot be written: %s", path, strerror(errno));
+    int code = draft_open(output, path);
+    if (code == ERROR_NONE) {
+        temporary_register(output->temporary);
+        temporary_catch_signals();
+    }
+    return code;
 }
 
-static int write_output(struct output *output, const char *path, json_t *object)
+/* As draft_close. */
+static int close_output(struct draft *output, int code)
 {
-    bool good = json_dumpf(object, output->file, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0 &&
-                fputc('\n', output->file) != EOF && fflush(output->file) == 0 && fsync(fileno(output->file)) == 0;
-    int failure = errno;
-    good = fclose(output->file) == 0 && good;
-    output->file = NULL;
-    if (!good || rename(output->temporary, path) != 0)
-        return error_environment("%s: cannot write it: %s", path, strerror(good ? errno : failure));
-    return ERROR_NONE;
-}
-
-/* After a failure nothing is left; after success the temporary name is gone already. */
-static void close_output(struct output *output)
-{
-    if (output->temporary == NULL)
-        return;
-    if (output->file != NULL)
-        fclose(output->file);
-    unlink(output->temporary);
-    temporary_forget(output->temporary);
+    if (output->file == NULL)
+        return code;
+    char *temporary = memory_string(output->temporary);
+    code = draft_close(output, code);
+    temporary_forget(temporary);
     temporary_release_signals();
-    free(output->temporary);
+    free(temporary);
+    return code;
 }
 
 /* -- All of it ---------------------------------------------------------------------------------------------------- */
@@ -182,8 +157,17 @@ static int shape_of(const struct inference *inference, const struct eval_setting
     return ERROR_NONE;
 }
 
+static int write_output(struct draft *output, json_t *object)
+{
+    int code = ERROR_NONE;
+    if (json_dumpf(object, output->file, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0)
+        code = error_environment("%s: cannot write it: %s", output->temporary, strerror(errno));
+    fputc('\n', output->file);
+    return close_output(output, code);
+}
+
 static int report(struct inference *inference, const struct eval_settings *s, const struct score_settings *how,
-                  const struct score *score, struct output *output, double seconds)
+                  const struct score *score, struct draft *output, double seconds)
 {
     if (inference->world->rank != 0)
         return ERROR_NONE;
@@ -191,7 +175,7 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     if (t.tokens == 0)
         log_warn("%s: no base could be scored", s->fasta);
     json_t *object = describe(inference, s, how, score);
-    int code = write_output(output, s->output, object);
+    int code = write_output(output, object);
     json_decref(object);
     if (code == ERROR_NONE)
         log_info("%s: %lld sequences, %lld scored tokens in %lld windows: %.5f nats a token, perplexity %.4f "
@@ -201,7 +185,7 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     return code;
 }
 
-static int evaluate(struct inference *inference, const struct eval_settings *s, struct output *output)
+static int evaluate(struct inference *inference, const struct eval_settings *s, struct draft *output)
 {
     struct comm *world = inference->world;
     struct score_settings how;
@@ -226,11 +210,11 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
 int eval_run(struct comm *world, const struct eval_settings *settings, struct executor *(*make_executor)(int threads))
 {
     struct inference *inference = memory_allocate(sizeof *inference);
-    struct output output = {NULL, NULL};
+    struct draft output = {NULL};
     int code = inference_open(inference, world, settings->checkpoint, make_executor);
     if (code == ERROR_NONE)
         code = evaluate(inference, settings, &output);
-    close_output(&output);
+    code = close_output(&output, code); /* open after a failure alone */
     inference_close(inference);
     memory_free(inference);
     return code;

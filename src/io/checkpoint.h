@@ -73,7 +73,8 @@ char *checkpoint_path(const char *folder, int64_t step);
 /* The checkpoint to use: the newest good one of a run folder, NULL if it has none, or the file itself if `where` is
  * one; verified; *path is freed with free(). In a folder, files that fail verification are renamed to *.bad with a
  * warning and the one before is taken. Collective: all ranks get rank 0's choice. ERROR_USER: where does not exist; the
- * file is bad. ERROR_ENVIRONMENT: a file could not be read, which is no reason to set it aside. */
+ * file is bad, or a newer program's; a folder has bad ones alone. ERROR_ENVIRONMENT: a file could not be read, which is
+ * no reason to set it aside. */
 int checkpoint_find(struct comm *world, const char *where, char **path);
 
 /* The path of the newest checkpoint of a run folder, not verified, NULL if there is none. Local.

@@ -93,6 +93,36 @@ static char *set_aside(const char *path)
     return line;
 }
 
+/* A file without side file that a newer program wrote: nothing is wrong with it. Rank 0. */
+static bool is_newer(const char *path)
+{
+    char *side = block_side_path(path);
+    struct hdf5_silence silence;
+    hid_t file;
+    int64_t format = 0;
+    hdf5_silence_begin(&silence);
+    if (access(side, F_OK) != 0 && hdf5_open(&file, path) == ERROR_NONE) {
+        hdf5_read_integer(file, "cistron_checkpoint", &format);
+        H5Fclose(file);
+    }
+    hdf5_silence_end(&silence);
+    free(side);
+    return format > CHECKPOINT_FORMAT;
+}
+
+/* Steps were done here and none of them can be gone on from: to start afresh is for the user to decide. Rank 0. */
+static int refuse_all_bad(const char *folder)
+{
+    int64_t *steps, count;
+    int code = list_steps(folder, ".bad", &steps, &count);
+    free(steps);
+    if (code == ERROR_NONE && count > 0)
+        code = error_user("%s: none of its checkpoints is good (%lld are set aside as *.bad); move them away to start "
+                          "afresh, or choose another folder",
+                          folder, (long long)count);
+    return code;
+}
+
 static int find_in_folder(struct comm *world, const char *folder, char **path)
 {
     int64_t *steps = NULL, count = 0;
@@ -107,6 +137,12 @@ static int find_in_folder(struct comm *world, const char *folder, char **path)
         if (code == ERROR_NONE) {
             *path = memory_string(candidate);
         } else if (code == ERROR_USER) {
+            int64_t newer = world->rank == 0 && is_newer(candidate);
+            comm_broadcast(world, &newer, sizeof newer, 0);
+            if (newer) {
+                free(candidate);
+                break;
+            }
             if (world->rank == 0) {
                 char *line = set_aside(candidate);
                 char *longer = aside == NULL ? memory_string(line) : memory_format("%s\n  %s", aside, line);
@@ -123,6 +159,8 @@ static int find_in_folder(struct comm *world, const char *folder, char **path)
         log_warn("bad checkpoints in %s:\n  %s", folder, aside);
     free(aside);
     free(steps);
+    if (code == ERROR_NONE && *path == NULL)
+        code = world->rank == 0 ? refuse_all_bad(folder) : ERROR_NONE;
     return comm_agree(world, code);
 }
 

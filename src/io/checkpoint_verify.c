@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { VERIFY_THREADS = 4 /* enough for any storage; several ranks of a node share the work besides */ };
+
 /* Rank 0: the side file's list, and whether the file has its size. Without side file *present is false, and the file
  * must open as a checkpoint. */
 static int read_list(const char *path, struct block_list *list, bool *present)
@@ -45,27 +47,36 @@ static int read_list(const char *path, struct block_list *list, bool *present)
     return code;
 }
 
+static int check_block(int descriptor, const char *path, const struct block *block)
+{
+    uint64_t hash;
+    int code = block_hash_range(descriptor, path, block->offset, block->length, &hash);
+    if (code == ERROR_NONE && hash != block->hash)
+        code = error_user("%s: is damaged: bytes %lld to %lld are not those that were written (if a program of yours "
+                          "has rewritten it on purpose, remove %s.xxh3)",
+                          path, (long long)block->offset, (long long)(block->offset + block->length - 1), path);
+    return code;
+}
+
 /* Every rank: the blocks that start in its part of the file. */
 static int check_blocks(const struct block_list *list, const char *path, int rank, int ranks)
 {
     const struct block *last = &list->blocks[list->count - 1];
-    const int64_t bytes = last->offset + last->length;
+    const int64_t bytes = last->offset + last->length, begin = bytes * rank / ranks, end = bytes * (rank + 1) / ranks;
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0)
         return error_environment("%s: cannot open it: %s", path, strerror(errno));
-    int code = ERROR_NONE;
-    for (int64_t i = 0; i < list->count && code == ERROR_NONE; i++) {
+    int64_t bad = list->count; /* the first */
+    /* one thread alone would wait for the disk and for the hash in turn */
+#pragma omp parallel for schedule(dynamic) reduction(min : bad) num_threads(VERIFY_THREADS)
+    for (int64_t i = 0; i < list->count; i++) {
         const struct block *block = &list->blocks[i];
-        if (block->offset < bytes * rank / ranks || block->offset >= bytes * (rank + 1) / ranks)
-            continue;
-        uint64_t hash;
-        code = block_hash_range(descriptor, path, block->offset, block->length, &hash);
-        if (code == ERROR_NONE && hash != block->hash)
-            code =
-                error_user("%s: is damaged: bytes %lld to %lld are not those that were written (if a program of yours "
-                           "has rewritten it on purpose, remove %s.xxh3)",
-                           path, (long long)block->offset, (long long)(block->offset + block->length - 1), path);
+        if (block->offset >= begin && block->offset < end && check_block(descriptor, path, block) != ERROR_NONE) {
+            bad = i < bad ? i : bad;
+            error_clear(); /* the message is this thread's */
+        }
     }
+    int code = bad < list->count ? check_block(descriptor, path, &list->blocks[bad]) : ERROR_NONE;
     close(descriptor);
     return code;
 }

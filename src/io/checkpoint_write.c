@@ -36,7 +36,9 @@ static int write_piece(void *self, const struct piece *piece)
     int64_t offset = w->offsets[(int)piece->kind * w->parameters + piece->number] + piece->slab.first * width;
     piece_fetch(w->engine, piece, w->staging);
     block_list_add(&w->blocks, offset, bytes, XXH3_64bits(w->staging, (size_t)bytes));
-    return file_write(w->descriptor, w->path, w->staging, bytes, offset);
+    int code = file_write(w->descriptor, w->path, w->staging, bytes, offset);
+    file_start_flush(w->descriptor, offset, bytes); /* so the disk works while the next piece is copied and hashed */
+    return code;
 }
 
 static int write_slabs(struct writer *w, const struct comm *data, int kinds)

@@ -23,6 +23,11 @@ int file_write(int descriptor, const char *path, const void *data, int64_t bytes
     return ERROR_NONE;
 }
 
+void file_start_flush(int descriptor, int64_t offset, int64_t bytes)
+{
+    sync_file_range(descriptor, (off_t)offset, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
+}
+
 int file_read(int descriptor, const char *path, void *data, int64_t bytes, int64_t offset)
 {
     for (int64_t done = 0; done < bytes;) {

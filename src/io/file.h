@@ -6,7 +6,10 @@
 
 /* All `bytes` at `offset`, however often the system stops in between. ERROR_ENVIRONMENT. */
 int file_write(int descriptor, const char *path, const void *data, int64_t bytes, int64_t offset);
-/* The same for reading; a file that ends before is ERROR_USER. */
+/* Bids the system put a range that was written on the disk now, while the program goes on; file_finish has less to wait
+ * for then. A hint: it cannot fail. */
+void file_start_flush(int descriptor, int64_t offset, int64_t bytes);
+/* Reads all `bytes` at `offset`; a file that ends before is ERROR_USER. ERROR_ENVIRONMENT. */
 int file_read(int descriptor, const char *path, void *data, int64_t bytes, int64_t offset);
 /* Flushes and closes what was written, also after a failure (`code`), which is then returned. */
 int file_finish(int descriptor, const char *path, int code);

@@ -4,90 +4,136 @@
 #include "data/token_store.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
+#include "io/jsontext.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LISTED_NAMES = 10 };
+enum { LISTED_SEQUENCES = 10 };
+
+/* -- The description: one object, printed as it is or as text ---------------------------------------------------- */
+
+static void put_text(json_t *object, const char *key, const char *text)
+{
+    json_object_set_new(object, key, jsontext_create(text, (int64_t)strlen(text)));
+}
+
+static void put_integer(json_t *object, const char *key, int64_t value)
+{
+    json_object_set_new(object, key, json_integer(value));
+}
+
+/* In hexadecimal: as a number it would be beyond what many JSON readers keep. */
+static void put_checksum(json_t *object, const char *key, uint64_t checksum)
+{
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, checksum);
+    put_text(object, key, text);
+}
+
+static json_t *put_array(json_t *object, const char *key)
+{
+    json_t *array = json_array();
+    json_object_set_new(object, key, array);
+    return array;
+}
+
+static json_t *append_object(json_t *array)
+{
+    json_t *object = json_object();
+    json_array_append_new(array, object);
+    return object;
+}
 
 /* -- Token stores ------------------------------------------------------------------------------------------------ */
 
-static void print_sources(const char *path)
+static void describe_sources(json_t *out, hid_t file)
 {
-    struct hdf5_silence silence;
-    hid_t file;
     int64_t count = -1;
-    hdf5_silence_begin(&silence);
-    if (hdf5_open(&file, path) == ERROR_NONE) {
-        hid_t dataset = H5Dopen2(file, "sources", H5P_DEFAULT);
-        char **sources = dataset < 0 ? NULL : hdf5_read_strings(dataset, &count);
-        for (int64_t i = 0; i < count; i++)
-            printf("  source      %s\n", sources[i]);
-        hdf5_strings_free(sources, count);
-        if (dataset >= 0)
-            H5Dclose(dataset);
-        H5Fclose(file);
-    }
-    hdf5_silence_end(&silence);
+    json_t *list = put_array(out, "sources");
+    hid_t dataset = H5Dopen2(file, "sources", H5P_DEFAULT);
+    char **sources = dataset < 0 ? NULL : hdf5_read_strings(dataset, &count);
+    for (int64_t i = 0; i < count; i++)
+        json_array_append_new(list, jsontext_create(sources[i], (int64_t)strlen(sources[i])));
+    hdf5_strings_free(sources, count);
+    if (dataset >= 0)
+        H5Dclose(dataset);
 }
 
-static int inspect_store(const char *path)
+static int describe_store(json_t *out, hid_t file, const char *path)
 {
     struct token_store *store;
     int code = token_store_open(&store, path);
     if (code != ERROR_NONE)
         return code;
-    printf("%s: token store\n", path);
-    printf("  tokenizer   %s, vocabulary %" PRId64 "\n", store->tokenizer->name, store->vocabulary);
-    printf("  sequences   %" PRId64 "\n", store->sequences);
-    printf("  tokens      %" PRId64 " of %" PRId64 " bytes each\n", store->token_count, store->token_bytes);
-    printf("  checksum    %016" PRIx64 "\n", store->checksum);
-    print_sources(path);
-    int64_t cursor = 0, length, listed = 0;
+    put_text(out, "kind", "token store");
+    put_text(out, "tokenizer", store->tokenizer->name);
+    put_integer(out, "vocabulary", store->vocabulary);
+    put_integer(out, "sequences", store->sequences);
+    put_integer(out, "tokens", store->token_count);
+    put_integer(out, "token_bytes", store->token_bytes);
+    put_checksum(out, "checksum", store->checksum);
+    describe_sources(out, file);
+    json_t *first = put_array(out, "first_sequences");
+    int64_t cursor = 0, length;
     const char *name;
-    while (listed < LISTED_NAMES && (name = token_store_next_name(store, &cursor, &length)) != NULL) {
-        int64_t tokens = token_store_offset(store, listed + 1) - token_store_offset(store, listed);
-        printf("  sequence    %.*s, %" PRId64 " tokens\n", (int)length, name, tokens);
-        listed++;
+    for (int64_t i = 0; i < LISTED_SEQUENCES && (name = token_store_next_name(store, &cursor, &length)) != NULL; i++) {
+        json_t *sequence = append_object(first);
+        json_object_set_new(sequence, "name", jsontext_create(name, length));
+        put_integer(sequence, "tokens", token_store_offset(store, i + 1) - token_store_offset(store, i));
     }
-    if (listed < store->sequences)
-        printf("  and %" PRId64 " more\n", store->sequences - listed);
     token_store_close(store);
     return ERROR_NONE;
 }
 
 /* -- Checkpoints ------------------------------------------------------------------------------------------------- */
 
-struct total {
-    int64_t tensors, elements;
-};
+static void describe_meta(json_t *out, const struct checkpoint_meta *meta)
+{
+    put_integer(out, "step", meta->step);
+    put_integer(out, "tokens", meta->tokens);
+    put_integer(out, "seed", meta->seed);
+    put_text(out, "version", meta->version);
+    put_integer(out, "ranks", meta->ranks);
+    put_text(out, "tokenizer", meta->tokenizer);
+    put_integer(out, "vocabulary", meta->vocabulary);
+    put_integer(out, "validation_step", meta->validation_step);
+    put_integer(out, "best_step", meta->best_step);
+    json_object_set_new(out, "best_loss", meta->best_step > 0 ? json_real(meta->best_loss) : json_null());
+    put_checksum(out, "store_checksum", meta->store);
+    put_integer(out, "offset", meta->position.offset);
+    json_t *stores = put_array(out, "stores");
+    for (int64_t d = 0; d < meta->position.stores; d++) {
+        json_t *store = append_object(stores);
+        put_integer(store, "epoch", meta->position.epoch[d]);
+        put_integer(store, "window", meta->position.window[d]);
+    }
+}
 
-static void count_dataset(hid_t dataset, const char *name, bool list, struct total *total)
+static void describe_tensor(json_t *tensors, hid_t dataset, const char *name)
 {
     hsize_t dims[H5S_MAX_RANK];
     hid_t space = H5Dget_space(dataset);
     int ndims = H5Sget_simple_extent_dims(space, dims, NULL);
-    if (list) {
-        printf("  %-6s      %s [", hdf5_type_name(dataset), name);
-        for (int i = 0; i < ndims; i++)
-            printf("%s%llu", i == 0 ? "" : ", ", (unsigned long long)dims[i]);
-        printf("]\n");
-    }
-    total->tensors++;
-    total->elements += (int64_t)H5Sget_simple_extent_npoints(space);
     H5Sclose(space);
+    json_t *tensor = append_object(tensors);
+    put_text(tensor, "type", hdf5_type_name(dataset));
+    put_text(tensor, "name", name);
+    json_t *shape = put_array(tensor, "shape");
+    for (int i = 0; i < ndims; i++)
+        json_array_append_new(shape, json_integer((json_int_t)dims[i]));
 }
 
-/* The totals of the group /<path>, and its datasets if they are to be listed. */
-static void print_group(hid_t file, const char *path, bool list)
+/* The totals of the group /<path>, and its datasets in `tensors` unless that is NULL. */
+static void describe_group(json_t *groups, json_t *tensors, hid_t file, const char *path)
 {
-    struct total total = {0, 0};
-    int64_t count;
+    int64_t count, datasets = 0, elements = 0;
     hid_t group = H5Gopen2(file, path, H5P_DEFAULT);
     if (group < 0)
         return;
@@ -96,63 +142,129 @@ static void print_group(hid_t file, const char *path, bool list)
         hid_t dataset = H5Dopen2(group, names[i], H5P_DEFAULT);
         if (dataset < 0)
             continue;
-        count_dataset(dataset, names[i], list, &total);
+        hid_t space = H5Dget_space(dataset);
+        elements += (int64_t)H5Sget_simple_extent_npoints(space);
+        datasets++;
+        H5Sclose(space);
+        if (tensors != NULL)
+            describe_tensor(tensors, dataset, names[i]);
         H5Dclose(dataset);
     }
     hdf5_strings_free(names, count);
     H5Gclose(group);
-    printf("  %-11s %" PRId64 " tensors, %" PRId64 " elements\n", path, total.tensors, total.elements);
+    json_t *total = append_object(groups);
+    put_text(total, "group", path);
+    put_integer(total, "tensors", datasets);
+    put_integer(total, "elements", elements);
 }
 
-static void print_deck(const char *text)
-{
-    printf("  deck\n");
-    while (*text != '\0') {
-        int length = (int)strcspn(text, "\n");
-        printf("    %.*s\n", length, text);
-        text += length;
-        if (*text == '\n')
-            text++;
-    }
-}
-
-static int print_checkpoint(hid_t file, const char *path)
+static int describe_checkpoint(json_t *out, hid_t file, const char *path)
 {
     struct checkpoint_meta meta;
     int code = checkpoint_load_meta(path, &meta);
     if (code != ERROR_NONE)
         return code;
     bool has_moments = H5Lexists(file, "optim", H5P_DEFAULT) > 0;
-    printf("%s: %s\n", path, has_moments ? "checkpoint" : "final model, without optimizer state");
-    printf("  step        %" PRId64 "\n", meta.step);
-    printf("  tokens      %" PRId64 " seen in training\n", meta.tokens);
-    printf("  seed        %" PRId64 "\n", meta.seed);
-    printf("  written by  cistron %s on %" PRId64 " ranks\n", meta.version, meta.ranks);
-    printf("  data        offset %" PRId64 " of the next window, stores with checksum %016" PRIx64 "\n",
-           meta.position.offset, meta.store);
-    for (int64_t d = 0; d < meta.position.stores; d++)
-        printf("    store %-3" PRId64 " epoch %" PRId64 ", window %" PRId64 "\n", d, meta.position.epoch[d],
-               meta.position.window[d]);
-    for (int kind = 0; kind < (has_moments ? PIECE_KINDS : PIECE_M); kind++)
-        print_group(file, checkpoint_groups[kind], kind == PIECE_WEIGHT); /* moments have the same shapes */
-    print_deck(meta.deck_text);
+    put_text(out, "kind", has_moments ? "checkpoint" : "model");
+    describe_meta(out, &meta);
+    json_t *groups = put_array(out, "groups"), *tensors = put_array(out, "tensors");
+    for (int kind = 0; kind < (has_moments ? PIECE_KINDS : PIECE_M); kind++) /* moments have the same shapes */
+        describe_group(groups, kind == PIECE_WEIGHT ? tensors : NULL, file, checkpoint_groups[kind]);
+    put_text(out, "deck", meta.deck_text);
     checkpoint_meta_destroy(&meta);
     return ERROR_NONE;
 }
 
+/* -- Text -------------------------------------------------------------------------------------------------------- */
+
+/* On one line: texts bare, numbers of an object behind their names. */
+static void print_value(const json_t *value)
+{
+    const char *key;
+    json_t *member;
+    size_t i;
+    if (json_is_object(value)) {
+        json_object_foreach((json_t *)value, key, member)
+        {
+            if (json_is_integer(member))
+                printf(" %s", key);
+            printf(" ");
+            print_value(member);
+        }
+    } else if (json_is_array(value)) {
+        printf("[");
+        json_array_foreach(value, i, member)
+        {
+            printf(i == 0 ? "" : ", ");
+            print_value(member);
+        }
+        printf("]");
+    } else if (json_is_string(value)) {
+        printf("%s", json_string_value(value));
+    } else if (json_is_real(value)) {
+        printf("%.6g", json_real_value(value));
+    } else {
+        char *dumped = json_dumps(value, JSON_ENCODE_ANY);
+        printf("%s", dumped);
+        free(dumped);
+    }
+}
+
+static void print_lines(const char *text)
+{
+    while (*text != '\0') {
+        int length = (int)strcspn(text, "\n");
+        printf("    %.*s\n", length, text);
+        text += length;
+        text += *text == '\n';
+    }
+}
+
+static void print_text(json_t *out)
+{
+    const char *key;
+    json_t *value, *member;
+    size_t i;
+    printf("%s: %s\n", json_string_value(json_object_get(out, "path")),
+           json_string_value(json_object_get(out, "kind")));
+    json_object_foreach(out, key, value)
+    {
+        if (strcmp(key, "path") == 0 || strcmp(key, "kind") == 0)
+            continue;
+        printf("  %s", key);
+        if (json_is_array(value)) {
+            printf("\n");
+            json_array_foreach(value, i, member)
+            {
+                printf(json_is_object(member) ? "   " : "    ");
+                print_value(member);
+                printf("\n");
+            }
+        } else if (json_is_string(value) && strchr(json_string_value(value), '\n') != NULL) {
+            printf("\n");
+            print_lines(json_string_value(value));
+        } else {
+            printf("%*s", (int)(18 - strlen(key)), " ");
+            print_value(value);
+            printf("\n");
+        }
+    }
+}
+
 /* -- Either ------------------------------------------------------------------------------------------------------ */
 
-static int inspect_hdf5(const char *path)
+static int describe(json_t *out, const char *path)
 {
     struct hdf5_silence silence;
     hid_t file;
     hdf5_silence_begin(&silence);
     int code = hdf5_open(&file, path);
     if (code == ERROR_NONE) {
+        put_text(out, "path", path);
         if (H5Aexists(file, "cistron_checkpoint") > 0)
-            code = print_checkpoint(file, path);
+            code = describe_checkpoint(out, file, path);
         else if (H5Aexists(file, "cistron_store") > 0)
-            code = inspect_store(path);
+            code = describe_store(out, file, path);
         else
             code = error_user("%s: is an HDF5 file, but neither a token store nor a checkpoint of this program", path);
         H5Fclose(file);
@@ -162,7 +274,7 @@ static int inspect_hdf5(const char *path)
 }
 
 /* HDF5 gets a file with a side file only if it is what was written. */
-static int inspect_file(const char *path)
+static int inspect_file(const char *path, bool json)
 {
     char *side = block_side_path(path);
     int code = ERROR_NONE;
@@ -172,22 +284,33 @@ static int inspect_file(const char *path)
         comm_destroy(self);
     }
     free(side);
-    return code == ERROR_NONE ? inspect_hdf5(path) : code;
+    if (code != ERROR_NONE)
+        return code;
+    json_t *out = json_object();
+    code = describe(out, path);
+    if (code == ERROR_NONE && json) {
+        json_dumpf(out, stdout, JSON_INDENT(2));
+        printf("\n");
+    } else if (code == ERROR_NONE) {
+        print_text(out);
+    }
+    json_decref(out);
+    return code;
 }
 
-int inspect_run(const char *path)
+int inspect_run(const char *path, bool json)
 {
     struct stat status;
     if (stat(path, &status) != 0)
         return error_user("%s: cannot open it: %s", path, strerror(errno));
     if (!S_ISDIR(status.st_mode))
-        return inspect_file(path);
+        return inspect_file(path, json);
     char *newest;
     int code = checkpoint_newest(path, &newest);
     if (code == ERROR_NONE && newest == NULL)
         code = error_user("%s: the folder holds no checkpoint (step_*.h5)", path);
     if (code == ERROR_NONE)
-        code = inspect_file(newest);
+        code = inspect_file(newest, json);
     free(newest);
     return code;
 }

@@ -2,9 +2,11 @@
 #ifndef IO_INSPECT_H
 #define IO_INSPECT_H
 
-/* Prints to standard output what a token store or a checkpoint holds; a run folder means its newest checkpoint. A
- * checkpoint is verified first. One process, no MPI. ERROR_USER: neither of them, damaged, missing; the message is in
- * the record. */
-int inspect_run(const char *path);
+#include <stdbool.h>
+
+/* Prints to standard output what a token store or a checkpoint holds, as text or as one JSON object with the same keys;
+ * a run folder means its newest checkpoint. A checkpoint is verified first. One process, no MPI. ERROR_USER: neither of
+ * them, damaged, missing; the message is in the record, and nothing is printed. */
+int inspect_run(const char *path, bool json);
 
 #endif

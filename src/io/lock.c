@@ -2,11 +2,13 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "comm/launcher.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,18 +16,18 @@
 
 enum { OWNER_BYTES = 512, TRIES = 30 /* a tenth of a second apart: a killed owner takes a moment to die */ };
 
-/* "host H, process P, Slurm job J, since TIME": who we are. */
+/* "host H, process P, job J, since TIME": who we are. */
 static void describe_self(char out[OWNER_BYTES])
 {
     char host[128] = "?", since[64] = "?";
-    const char *job = getenv("SLURM_JOB_ID");
+    const char *job = launcher_job();
     time_t now = time(NULL);
     struct tm local;
     gethostname(host, sizeof host - 1);
     if (localtime_r(&now, &local) != NULL)
         strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S", &local);
     snprintf(out, OWNER_BYTES, "host %s, process %ld%s%.32s, since %s\n", host, (long)getpid(),
-             job != NULL ? ", Slurm job " : "", job != NULL ? job : "", since);
+             job[0] != '\0' ? ", job " : "", job, since);
 }
 
 /* The line in the file, "" when it was released. */

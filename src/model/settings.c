@@ -59,8 +59,9 @@ static int unknown_preset(const char *name)
     return error_user("key model.preset = \"%s\": unknown; the presets are %s", name, known);
 }
 
-/* Beyond any model by far; below it, sizes in bytes fit 64 bits. */
-#define MOST_PARAMETERS 1e14
+/* Beyond these, counts of bytes would no longer fit their types. */
+enum { MAX_LAYERS = 100000 };
+static const double MAX_PARAMETERS = 1e15;
 
 static int check_sizes(const struct model_settings *s)
 {
@@ -72,6 +73,12 @@ static int check_sizes(const struct model_settings *s)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].value <= 0)
             return error_user("key model.%s: not set, and no preset or token store gives it", sizes[i].key);
+    double block = (double)s->hidden * (2.0 * (double)(s->heads + s->kv_heads) * (double)s->head_dim) +
+                   3.0 * (double)s->hidden * (double)s->ffn;
+    double parameters = (double)s->layers * block + 2.0 * (double)s->vocabulary * (double)s->hidden;
+    if (s->layers > MAX_LAYERS || parameters > MAX_PARAMETERS)
+        return error_user("keys of model: %lld layers and %.3g parameters; at most %d and %g are possible",
+                          (long long)s->layers, parameters, MAX_LAYERS, MAX_PARAMETERS);
     if (s->heads % s->kv_heads != 0)
         return error_user("key model.kv_heads = %lld: must divide model.heads = %lld", (long long)s->kv_heads,
                           (long long)s->heads);
@@ -83,11 +90,6 @@ static int check_sizes(const struct model_settings *s)
     if (s->rope.factor > 1 && !(s->rope.original > 0 && s->rope.low > 0 && s->rope.high > s->rope.low))
         return error_user("key model.rope_scaling.factor = %g: needs original > 0 and 0 < low < high, not %lld, %g, %g",
                           s->rope.factor, (long long)s->rope.original, s->rope.low, s->rope.high);
-    const double block = (double)s->hidden * (double)(4 * s->heads * s->head_dim + 3 * s->ffn);
-    const double parameters = (double)s->layers * block + 2.0 * (double)s->vocabulary * (double)s->hidden;
-    if (parameters > MOST_PARAMETERS)
-        return error_user("key model.layers = %lld: about %.0e parameters; this program counts up to %.0e",
-                          (long long)s->layers, parameters, MOST_PARAMETERS);
     return ERROR_NONE;
 }
 

@@ -17,20 +17,15 @@ static struct region_list collect(const struct plan_log *log, const void *base, 
 {
     struct region_list list = {0};
     struct plan_region window = plan_region_bytes(base, bytes);
-    for (int64_t i = 0; i < log->count; i++) {
-        const struct plan_entry *entry = &log->entries[i];
-        if (entry->kind != PLAN_LAUNCH)
+    struct plan_touch touch = {.log = log};
+    while (plan_touch_next(&touch)) {
+        if (!plan_region_overlap(&touch.region, &window))
             continue;
-        for (int field = 0; field < op_info(entry->op)->field_count; field++) {
-            struct plan_region region;
-            if (!plan_log_region(log, entry, field, &region) || !plan_region_overlap(&region, &window))
-                continue;
-            if (list.count == list.capacity) {
-                list.capacity = list.capacity > 0 ? 2 * list.capacity : 64;
-                list.all = memory_grow(list.all, list.capacity * (int64_t)sizeof *list.all);
-            }
-            list.all[list.count++] = region;
+        if (list.count == list.capacity) {
+            list.capacity = list.capacity > 0 ? 2 * list.capacity : 64;
+            list.all = memory_grow(list.all, list.capacity * (int64_t)sizeof *list.all);
         }
+        list.all[list.count++] = touch.region;
     }
     return list;
 }
@@ -164,16 +159,9 @@ static void find_lifetimes(const struct plan_log *log, struct lifetime *buffers,
         sorted[i] = &buffers[i];
     }
     qsort(sorted, (size_t)count, sizeof *sorted, by_base);
-    for (int64_t i = 0; i < log->count; i++) {
-        const struct plan_entry *entry = &log->entries[i];
-        if (entry->kind != PLAN_LAUNCH)
-            continue;
-        for (int field = 0; field < op_info(entry->op)->field_count; field++) {
-            struct plan_region region;
-            if (plan_log_region(log, entry, field, &region))
-                note_region(sorted, count, &region, i, entry->stream);
-        }
-    }
+    struct plan_touch touch = {.log = log};
+    while (plan_touch_next(&touch))
+        note_region(sorted, count, &touch.region, touch.entry, log->entries[touch.entry].stream);
     memory_free(sorted);
 }
 

@@ -87,6 +87,21 @@ bool plan_log_region(const struct plan_log *log, const struct plan_entry *entry,
     return true;
 }
 
+bool plan_touch_next(struct plan_touch *touch)
+{
+    for (; touch->entry < touch->log->count; touch->entry++, touch->next_field = 0) {
+        const struct plan_entry *entry = &touch->log->entries[touch->entry];
+        if (entry->kind != PLAN_LAUNCH)
+            continue;
+        while (touch->next_field < op_info(entry->op)->field_count) {
+            touch->field = touch->next_field++;
+            if (plan_log_region(touch->log, entry, touch->field, &touch->region))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* -- Regions ----------------------------------------------------------------------------------------------------- */
 
 struct plan_region plan_region_bytes(const void *base, int64_t bytes)

@@ -58,6 +58,17 @@ struct plan_region {
 /* The region of a launch's field (0 .. op_info(op)->field_count - 1). False when the tensor is absent or empty. */
 bool plan_log_region(const struct plan_log *log, const struct plan_entry *entry, int field, struct plan_region *region);
 
+/* Goes through all regions of all launches of a log, launch by launch, field by field. Begins zero-initialised but for
+ * `log`; after plan_touch_next has said true the other members say what is touched. */
+struct plan_touch {
+    const struct plan_log *log;
+    int64_t entry; /* index in the log */
+    int field;
+    struct plan_region region;
+    int next_field;
+};
+bool plan_touch_next(struct plan_touch *touch);
+
 /* A region of plain contiguous memory. */
 struct plan_region plan_region_bytes(const void *base, int64_t bytes);
 

@@ -15,7 +15,8 @@ struct plan_executor {
     struct plan_log log;
     struct plan_block *blocks; /* block_count of them */
     int64_t block_count, block_capacity;
-    uintptr_t next; /* address of the next block */
+    uintptr_t first_free; /* address of the next block, in case it hands out addresses itself */
+    uintptr_t *next; /* its own, or that of a target that plans too: what is planned inside a plan lies elsewhere */
     int64_t workspace;
 };
 
@@ -51,9 +52,9 @@ static void *plan_allocate(struct executor *executor, int64_t bytes, enum memory
         plan->block_capacity = plan->block_capacity > 0 ? 2 * plan->block_capacity : 64;
         plan->blocks = memory_grow(plan->blocks, plan->block_capacity * (int64_t)sizeof *plan->blocks);
     }
-    void *base = (void *)plan->next;
+    void *base = (void *)*plan->next;
     plan->blocks[plan->block_count++] = (struct plan_block){base, bytes, kind, false};
-    plan->next += ((uintptr_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + GAP;
+    *plan->next += ((uintptr_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + GAP;
     return base;
 }
 
@@ -112,6 +113,7 @@ static const struct executor_class plan_class = {
     .workspace = plan_class_workspace,
     .reserve = plan_reserve,
     .destroy = plan_destroy,
+    .dry = true,
 };
 
 struct executor *plan_executor_create(struct executor *target)
@@ -119,7 +121,8 @@ struct executor *plan_executor_create(struct executor *target)
     struct plan_executor *plan = memory_allocate(sizeof *plan);
     plan->base.class = &plan_class;
     plan->target = target;
-    plan->next = FIRST_ADDRESS;
+    plan->first_free = FIRST_ADDRESS;
+    plan->next = target != NULL && target->class == &plan_class ? self(target)->next : &plan->first_free;
     return &plan->base;
 }
 

@@ -48,21 +48,17 @@ static void find_islands(struct touches *touches)
 static struct touches collect(const struct plan_log *log)
 {
     int64_t capacity = 0;
-    for (int64_t i = 0; i < log->count; i++)
-        if (log->entries[i].kind == PLAN_LAUNCH)
-            capacity += op_info(log->entries[i].op)->field_count;
+    for (struct plan_touch at = {.log = log}; plan_touch_next(&at);)
+        capacity++;
     struct touches touches = {.all = memory_allocate(capacity * (int64_t)sizeof *touches.all)};
-    int64_t turns[STREAM_COUNT] = {0};
-    for (int64_t i = 0; i < log->count; i++) {
-        const struct plan_entry *entry = &log->entries[i];
-        if (entry->kind != PLAN_LAUNCH)
-            continue;
-        turns[entry->stream]++;
-        for (int field = 0; field < op_info(entry->op)->field_count; field++) {
-            struct touch touch = {.entry = i, .field = field, .stream = entry->stream, .turn = turns[entry->stream]};
-            if (plan_log_region(log, entry, field, &touch.region))
-                touches.all[touches.count++] = touch;
-        }
+    int64_t turns[STREAM_COUNT] = {0}, counted = 0; /* launches before entry `counted` */
+    for (struct plan_touch at = {.log = log}; plan_touch_next(&at);) {
+        for (; counted <= at.entry; counted++)
+            if (log->entries[counted].kind == PLAN_LAUNCH)
+                turns[log->entries[counted].stream]++;
+        int stream = log->entries[at.entry].stream;
+        touches.all[touches.count++] = (struct touch){
+            .region = at.region, .entry = at.entry, .field = at.field, .stream = stream, .turn = turns[stream]};
     }
     find_islands(&touches);
     return touches;

@@ -59,6 +59,8 @@ static void create_rope_table(struct engine *e)
     enum dtype dtype = e->settings.memory.statistic;
     int64_t bytes = positions * width * dtype_size(dtype);
     e->rope_table = tensor_matrix(budget_allocate(&e->budget, bytes, BUDGET_BATCH), dtype, positions, width);
+    if (e->executor->class->dry)
+        return;
     struct tensor host = e->rope_table;
     host.data = memory_allocate(bytes);
     for (int64_t p = 0; p < positions; p++)

@@ -230,29 +230,26 @@ static int locate(const struct planner *p, uintptr_t address, int *unit_index)
     return -1;
 }
 
-/* Marks in needed[unit] the tensors that the log reads before it writes them. */
+/* Marks in needed[unit] the tensors that the log reads before it writes them; a launch reads before it writes. */
 static void find_needed(const struct planner *p, uint64_t *needed)
 {
     const struct plan_log *log = plan_executor_log(p->executor);
-    uint64_t *written = memory_allocate((int64_t)sizeof *written * p->model->unit_count);
-    for (int64_t e = 0; e < log->count; e++) {
-        const struct plan_entry *entry = &log->entries[e];
-        if (entry->kind != PLAN_LAUNCH)
+    int64_t slots = (int64_t)p->model->unit_count * UNIT_MAX_TENSORS;
+    int64_t *first_write = memory_allocate((int64_t)sizeof *first_write * slots); /* entry, or the log's end */
+    for (int64_t i = 0; i < slots; i++)
+        first_write[i] = log->count;
+    int u, id;
+    for (struct plan_touch touch = {.log = log}; plan_touch_next(&touch);) {
+        if ((touch.region.access & OP_WRITE) == 0 || (id = locate(p, touch.region.base, &u)) < 0)
             continue;
-        for (int writes = 0; writes <= 1; writes++) { /* an op reads before it writes */
-            for (int f = 0; f < op_info(entry->op)->field_count; f++) {
-                struct plan_region region;
-                int u, id;
-                if (!plan_log_region(log, entry, f, &region) || (id = locate(p, region.base, &u)) < 0)
-                    continue;
-                if (writes && (region.access & OP_WRITE))
-                    written[u] |= ID(id);
-                else if (!writes && (region.access & OP_READ) && (written[u] >> id & 1) == 0)
-                    needed[u] |= ID(id);
-            }
-        }
+        int64_t *first = &first_write[u * UNIT_MAX_TENSORS + id];
+        *first = touch.entry < *first ? touch.entry : *first;
     }
-    memory_free(written);
+    for (struct plan_touch touch = {.log = log}; plan_touch_next(&touch);)
+        if ((touch.region.access & OP_READ) && (id = locate(p, touch.region.base, &u)) >= 0 &&
+            touch.entry <= first_write[u * UNIT_MAX_TENSORS + id])
+            needed[u] |= ID(id);
+    memory_free(first_write);
 }
 
 /* First every tensor has an address of its own that holds in all passes, so that reads can be told apart; then what

@@ -1,57 +1,82 @@
-/* What a run shows: the table, the JSON lines, the timers. Rank 0 writes; some calls are collective because they sum
- * over ranks. */
+/* What a run shows while it goes: the table on standard output, the lines of log.jsonl, TensorBoard's event files, the
+ * timers. Rank 0 writes; some calls are collective because they sum over ranks. */
 #ifndef TRAIN_METER_H
 #define TRAIN_METER_H
 
 #include "comm/comm.h"
-
-#include <stdio.h>
+#include "model/flops.h"
+#include "train/journal.h"
+#include "train/tensorboard.h"
 
 /* Where a rank's time goes. */
 enum meter_timer { METER_STEP, METER_DATA, METER_VALIDATION, METER_CHECKPOINT, METER_TIMERS };
 
+struct meter_settings {
+    const char *folder;                        /* of the run: holds log.jsonl, tensorboard/; borrowed */
+    int64_t step, steps_total;                 /* done when this program began, and of the whole run */
+    bool validates;                            /* a validation of `step` is still to be made */
+    bool tensorboard;                          /* write event files */
+    double peak;                               /* FLOP/s of all ranks together; 0 = unknown */
+    double flops_per_token[FLOPS_CONVENTIONS]; /* of training */
+    int64_t parameters;
+    int threads; /* of a rank */
+};
+
 struct meter {
     struct comm *world;
-    FILE *lines; /* rank 0's log.jsonl */
+    struct meter_settings settings;
+    struct journal journal; /* rank 0's log.jsonl */
+    struct tensorboard board;
     int64_t rows_printed;
-    int64_t tokens;  /* real tokens of this rank since the last row */
-    double loss_sum; /* nats of all ranks since the last row */
+    int64_t step;  /* the last one that was shown */
+    int64_t steps; /* counted since the start of this program */
+
+    /* since the last row */
+    int64_t tokens;  /* real ones of this rank */
+    double loss_sum; /* nats of all ranks */
     double labels;
-    double since;     /* clock at the last row */
-    double data_wait; /* seconds since the last row */
-    double idle;      /* seconds since the last row that are not training: validation, checkpoints */
+    double data_wait;     /* seconds */
+    double *step_seconds; /* of each step, owned */
+    int64_t step_count, step_capacity;
+
+    double marked; /* clock at the end of the last step */
+    double idle;   /* seconds since then that are not training: validation, checkpoints */
     double seconds[METER_TIMERS];
     int64_t calls[METER_TIMERS];
     double started;
 };
 
-/* Collective. Opens FOLDER/log.jsonl for appending; lines of steps after `step`, left by a run that was killed, are
- * dropped first. Returns an agreed code. */
-int meter_open(struct meter *meter, struct comm *world, const char *folder, int64_t step);
+/* Collective. Opens log.jsonl and the event files for appending; what they hold of steps after settings->step, left by
+ * a program that was killed, is dropped first. If steps are left to do, a line "start" says who does them. Returns an
+ * agreed code; after an error there is nothing to close. */
+int meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings);
 void meter_close(struct meter *meter);
 
 /* Adds a call to a timer of this rank. */
 void meter_add(struct meter *meter, enum meter_timer timer, double seconds);
 
-/* Counts a step's losses and real tokens towards the next row. */
+/* Ends a step: counts its losses and real tokens towards the next row, and the time since the step before. */
 void meter_count(struct meter *meter, double loss_sum, double labels, int64_t tokens);
 
 struct meter_row {
     int64_t step;
     double loss, learning_rate, grad_norm; /* of this step */
 };
-/* One table row and JSON line for the steps since the last one. The table shows the mean loss over their labels, the
- * line both that and the last step's own. Collective. */
+/* One row of the table, line and record for the steps since the last one. The table shows the mean loss over their
+ * labels, the line both that and the last step's own. Collective. */
 void meter_step(struct meter *meter, const struct meter_row *row);
 /* A line for a validation, and one for a checkpoint. */
 void meter_validation(struct meter *meter, int64_t step, double loss, double labels);
 void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds);
-
-/* What else happened at a step: a table comment and a JSON line with this event's name. */
+/* A line for what else happens: `event` is its name in log.jsonl ("stop"), `text` one sentence for the reader. */
 void meter_note(struct meter *meter, int64_t step, const char *event, const char *text);
 
 /* The timer summary: seconds as minimum, mean and maximum over ranks, calls of rank 0; and the ops, dry runs of the
  * planner included. Collective. */
 void meter_summary(struct meter *meter);
+
+/* Seconds as "1-02:03:04", days left out below one. */
+enum { METER_DURATION_BYTES = 32 };
+void meter_print_duration(char text[METER_DURATION_BYTES], double seconds);
 
 #endif

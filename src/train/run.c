@@ -3,121 +3,17 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "io/checkpoint.h"
 #include "io/lock.h"
 #include "step/learning_rate.h"
 #include "train/control.h"
 #include "train/meter.h"
 #include "train/session.h"
+#include "train/start.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-/* -- Start ------------------------------------------------------------------------------------------------------- */
-
-/* Rank 0 reads; the deck is plain data, so its bytes are the message. */
-static int read_deck(struct comm *world, struct deck *deck, const char *path, char *const overrides[], int count)
-{
-    int code = ERROR_NONE;
-    if (world->rank == 0)
-        code = deck_read(deck, path, overrides, count);
-    code = comm_agree(world, code);
-    if (code == ERROR_NONE)
-        comm_broadcast(world, deck, sizeof *deck, 0);
-    return code;
-}
-
-/* The deck that a checkpoint or run folder was trained with; the run goes on from there. */
-static int read_deck_from(struct comm *world, struct deck *deck, const char *from, char *const overrides[], int count)
-{
-    char *path;
-    int code = checkpoint_find(world, from, &path);
-    if (code == ERROR_NONE && path == NULL)
-        code = comm_agree(world, error_user("--from %s: holds no checkpoint", from));
-    if (code != ERROR_NONE)
-        return code;
-    struct checkpoint_meta meta;
-    code = checkpoint_read_meta(world, path, &meta);
-    if (code == ERROR_NONE) {
-        code = comm_agree(world, deck_read_text(deck, meta.deck_text, path, overrides, count));
-        checkpoint_meta_destroy(&meta);
-    }
-    if (code == ERROR_NONE && strlen(path) >= sizeof deck->train.resume)
-        code = comm_agree(world, error_user("--from %s: is too long a path", from));
-    if (code == ERROR_NONE)
-        strcpy(deck->train.resume, path);
-    free(path);
-    return code;
-}
-
-static int make_folder(const char *folder)
-{
-    char *path = memory_string(folder);
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0777);
-        *slash = '/';
-    }
-    int failure = mkdir(path, 0777) == 0 ? 0 : errno;
-    struct stat status;
-    bool there = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-    free(path);
-    return there ? ERROR_NONE : error_user("key output.folder = \"%s\": cannot be made: %s", folder, strerror(failure));
-}
-
-static bool holds_run(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    bool found = false;
-    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir))
-        found = found || strncmp(entry->d_name, "step_", 5) == 0 || strcmp(entry->d_name, "log.jsonl") == 0;
-    if (dir != NULL)
-        closedir(dir);
-    return found;
-}
-
-static int refuse_old_run(struct comm *world, const struct deck *deck)
-{
-    int code = ERROR_NONE;
-    if (world->rank == 0 && strcmp(deck->train.resume, "never") == 0 && holds_run(deck->output.folder))
-        code = error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
-                          "folder or train.resume = \"auto\"",
-                          deck->output.folder);
-    return comm_agree(world, code);
-}
-
-/* The checkpoint to start from, NULL for a fresh start. */
-static int find_start(struct comm *world, const struct deck *deck, char **path)
-{
-    *path = NULL;
-    if (strcmp(deck->train.resume, "never") == 0)
-        return ERROR_NONE;
-    bool automatic = strcmp(deck->train.resume, "auto") == 0;
-    int code = checkpoint_find(world, automatic ? deck->output.folder : deck->train.resume, path);
-    if (code == ERROR_NONE && *path == NULL && !automatic)
-        code = comm_agree(world, error_user("key train.resume = \"%s\": holds no checkpoint", deck->train.resume));
-    return code;
-}
-
-/* Keys that may not change between the checkpoint's run and this one are named. */
-static int check_same_run(const struct session *s, const struct checkpoint_meta *meta, const char *path)
-{
-    struct deck old;
-    char *differences = NULL;
-    int code = deck_read_text(&old, meta->deck_text, path, NULL, 0);
-    if (code == ERROR_NONE && deck_compare_for_resume(&old, &s->deck, &differences) > 0)
-        code = error_user("%s cannot be resumed with this deck, these keys may not change:\n%s", path, differences);
-    if (code == ERROR_NONE && loader_checksum(s->train) != meta->store)
-        code = error_user("key data.train = \"%s\": is another store than the one that %s was trained on",
-                          s->deck.data.train, path);
-    free(differences);
-    return comm_agree(s->world, code);
-}
 
 /* -- The run ----------------------------------------------------------------------------------------------------- */
 
@@ -139,23 +35,6 @@ struct run {
 
 /* -- Start weights ----------------------------------------------------------------------------------------------- */
 
-/* Going on in a folder from a checkpoint that is not its newest would leave files of two different runs in it. */
-static int check_newest(const struct run *run, const char *path)
-{
-    const char *folder = run->session.deck.output.folder;
-    char *newest = NULL, *own = checkpoint_path(folder, run->step);
-    int code = ERROR_NONE;
-    if (run->session.world->rank == 0)
-        code = checkpoint_newest(folder, &newest);
-    if (newest != NULL && (strlen(newest) > strlen(own) || strcmp(newest, own) > 0))
-        code = error_user(
-            "%s: output.folder = \"%s\" holds a later checkpoint, %s: choose another folder, or move that away", path,
-            folder, newest);
-    free(newest);
-    free(own);
-    return comm_agree(run->session.world, code);
-}
-
 static int start_weights(struct run *run, const char *path)
 {
     struct session *s = &run->session;
@@ -173,9 +52,7 @@ static int start_weights(struct run *run, const char *path)
     run->validated_step = meta.validation_step;
     run->best_step = meta.best_step;
     run->best_loss = meta.best_loss;
-    code = check_same_run(s, &meta, path);
-    if (code == ERROR_NONE)
-        code = check_newest(run, path);
+    code = start_check(s, &meta, path);
     if (code == ERROR_NONE)
         code = checkpoint_read(s->world, &s->engine, path, true);
     if (code == ERROR_NONE) {
@@ -243,19 +120,19 @@ static int try_save_step(struct run *run)
     if (code != ERROR_ENVIRONMENT || run->session.deck.checkpoint.on_failure != DECK_FAILURE_CONTINUE)
         return code;
     meter_note(&run->meter, run->step, "save_failed",
-               "the checkpoint could not be written; going on (checkpoint.on_failure = \"continue\")");
+               "a checkpoint could not be written, or an old one not removed; going on (checkpoint.on_failure = "
+               "\"continue\")");
     return ERROR_NONE;
 }
 
 /* Ends the run early, with everything saved. */
 static int stop(struct run *run, const char *why)
 {
+    meter_note(&run->meter, run->step, "stop", why);
     if (run->step == 0) {
-        meter_note(&run->meter, run->step, "stop", why);
         log_info("# stopped before the first step: there is nothing to save");
         return ERROR_REQUEUE;
     }
-    meter_note(&run->meter, run->step, "stop", why);
     int code = save_step(run);
     if (code != ERROR_NONE)
         return code;
@@ -285,11 +162,18 @@ static int validate(struct run *run)
         log_warn("the validation set of data.valid holds no label");
     meter_validation(&run->meter, run->step, found.loss, found.labels);
     run->validated_step = run->step;
-    if (!(found.loss < run->best_loss || run->best_step == 0))
+    if (found.labels == 0 || !isfinite(found.loss) || (run->best_step > 0 && found.loss >= run->best_loss))
         return ERROR_NONE;
+    const int64_t best_step = run->best_step;
+    const double best_loss = run->best_loss;
     run->best_step = run->step;
     run->best_loss = found.loss;
-    return run->session.deck.checkpoint.keep_best ? try_save_step(run) : ERROR_NONE;
+    int code = run->session.deck.checkpoint.keep_best ? try_save_step(run) : ERROR_NONE;
+    if (run->session.deck.checkpoint.keep_best && run->saved_step != run->step) {
+        run->best_step = best_step; /* the file of the best before is the best there is */
+        run->best_loss = best_loss;
+    }
+    return code;
 }
 
 static bool due(int64_t step, int64_t every)
@@ -399,19 +283,6 @@ static int finish(struct run *run)
 
 /* -- All of it --------------------------------------------------------------------------------------------------- */
 
-static int write_deck(struct comm *world, const char *folder, const char *text)
-{
-    int code = ERROR_NONE;
-    if (world->rank == 0) {
-        char *path = memory_format("%s/deck.cfg", folder);
-        FILE *file = fopen(path, "w");
-        if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0)
-            code = error_environment("%s: %s", path, strerror(errno));
-        free(path);
-    }
-    return comm_agree(world, code);
-}
-
 static void describe(const struct session *s)
 {
     const struct model_settings *m = &s->model.settings;
@@ -428,6 +299,24 @@ static void describe(const struct session *s)
                  (double)s->engine.budget.bytes[c] / (1 << 20));
 }
 
+static int open_meter(struct run *run)
+{
+    const struct session *s = &run->session;
+    const struct deck *deck = &s->deck;
+    struct meter_settings settings = {.folder = deck->output.folder,
+                                      .step = run->step,
+                                      .steps_total = deck->train.steps,
+                                      .validates = validation_due(run),
+                                      .tensorboard = deck->log.tensorboard,
+                                      .peak = deck->device.peak * 1e12 * s->world->size,
+                                      .parameters = model_parameter_count(&s->model.settings),
+                                      .threads = s->threads};
+    for (int c = 0; c < FLOPS_CONVENTIONS; c++)
+        settings.flops_per_token[c] =
+            flops_per_token(&s->model.settings, flops_segment(deck), (enum flops_convention)c);
+    return meter_open(&run->meter, s->world, &settings);
+}
+
 static int train_with(struct run *run, const struct deck *deck, struct comm *world, const char *start,
                       struct executor *(*make_executor)(int threads))
 {
@@ -438,9 +327,9 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     if (code == ERROR_NONE)
         code = comm_agree(world, control_parse_walltime(deck->train.walltime, &walltime));
     if (code == ERROR_NONE)
-        code = write_deck(world, deck->output.folder, run->deck_text);
+        code = start_write_deck(world, deck->output.folder, run->deck_text);
     if (code == ERROR_NONE)
-        code = meter_open(&run->meter, world, deck->output.folder, run->step);
+        code = open_meter(run);
     if (code != ERROR_NONE)
         return code;
     describe(&run->session);
@@ -461,20 +350,17 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
               struct executor *(*make_executor)(int threads))
 {
     struct deck deck;
-    int code = from == NULL ? read_deck(world, &deck, deck_path, overrides, override_count)
-                            : read_deck_from(world, &deck, from, overrides, override_count);
+    int code = start_read_deck(world, &deck, deck_path, from, overrides, override_count);
     if (code == ERROR_NONE)
         code = comm_agree(world, session_check_deck(&deck));
     if (code == ERROR_NONE)
-        code = comm_agree(world, world->rank == 0 ? make_folder(deck.output.folder) : ERROR_NONE);
+        code = start_make_folder(world, &deck);
     struct lock lock = {0};
     if (code == ERROR_NONE)
         code = lock_acquire(&lock, world, deck.output.folder);
-    if (code == ERROR_NONE)
-        code = refuse_old_run(world, &deck);
     char *start = NULL;
     if (code == ERROR_NONE)
-        code = find_start(world, &deck, &start);
+        code = start_find(world, &deck, &start);
     if (code == ERROR_NONE) {
         struct run *run = memory_allocate(sizeof *run);
         run->deck_text = deck_print_effective(&deck);

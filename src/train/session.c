@@ -2,10 +2,11 @@
 #include "base/error.h"
 #include "comm/threads.h"
 #include "train/control.h"
+#include "train/fit.h"
 
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
 
-static struct loader_settings loader_settings_of(const struct deck *deck)
+struct loader_settings session_loader_settings(const struct deck *deck)
 {
     const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
     return (struct loader_settings){
@@ -34,10 +35,19 @@ static void create_executor(struct session *s, struct executor *(*make_executor)
     s->made = MADE_EXECUTOR;
 }
 
-int session_check_deck(const struct deck *deck)
+int session_check_sizes(const struct deck *deck)
 {
     if (deck->device.kind == DECK_DEVICE_CUDA)
         return error_user("key device.kind = \"cuda\": this build has no CUDA executor; use \"cpu\" or \"auto\"");
+    struct loader_settings settings = session_loader_settings(deck);
+    return loader_check_settings(&settings);
+}
+
+int session_check_deck(const struct deck *deck)
+{
+    int code = session_check_sizes(deck);
+    if (code != ERROR_NONE)
+        return code;
     if (deck->data.train[0] == '\0')
         return error_user("key data.train: not set; name a token store made by cistron prepare");
     double walltime;
@@ -46,7 +56,7 @@ int session_check_deck(const struct deck *deck)
 
 static int create_loaders(struct session *s)
 {
-    struct loader_settings settings = loader_settings_of(&s->deck);
+    struct loader_settings settings = session_loader_settings(&s->deck);
     int code = loader_create(&s->train, &settings, s->world, s->grid.model, s->grid.data->rank, s->grid.data->size);
     if (code != ERROR_NONE)
         return code;
@@ -67,7 +77,7 @@ static int create_loaders(struct session *s)
     return ERROR_NONE;
 }
 
-static struct engine_settings engine_settings_of(const struct deck *deck)
+struct engine_settings session_engine_settings(const struct deck *deck)
 {
     return (struct engine_settings){
         .memory = {.compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
@@ -99,8 +109,11 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     code = comm_agree(world, model_settings_from_deck(&settings, deck, loader_vocabulary(s->train)));
     if (code != ERROR_NONE)
         return code;
+    code = comm_agree(world, fit_check_training(deck, &settings, world->size, s->grid.node->size, s->executor));
+    if (code != ERROR_NONE)
+        return code;
     model_create(&s->model, &settings, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
-    struct engine_settings engine_settings = engine_settings_of(deck);
+    struct engine_settings engine_settings = session_engine_settings(deck);
     engine_create(&s->engine, s->executor, &s->model, s->data_group, &engine_settings);
     s->schedule = schedule_create((int)loader_micro_batches(s->train), 1, false);
     s->made = MADE_ENGINE;

@@ -170,7 +170,7 @@ static void make_input(struct input *input, uint64_t seed, int64_t i)
 
 /* What parent and child share. */
 static struct shared {
-    int64_t next;
+    int64_t next, accepted;
     bool in_hdf5; /* it died there, and may */
     struct input input;
 } * shared;
@@ -225,6 +225,8 @@ static void run_inputs(uint64_t seed, int64_t inputs, time_t end, int log)
         alarm(INPUT_SECONDS);
         LLVMFuzzerTestOneInput(shared->input.data, shared->input.size);
         alarm(0);
+        shared->accepted += fuzz_accepted;
+        fuzz_accepted = 0;
     }
     fflush(NULL);
     _exit(0);
@@ -328,7 +330,8 @@ int main(int argc, char **argv)
             print_log(log);
         shared->in_hdf5 = false;
     }
-    printf("%s: %lld inputs with seed %llu, %lld faults, %lld crashes inside libhdf5\n", program,
-           (long long)shared->next, (unsigned long long)seed, (long long)faults, (long long)library);
-    return faults > 0;
+    printf("%s: %lld inputs with seed %llu, %lld read to the end, %lld faults, %lld crashes inside libhdf5\n", program,
+           (long long)shared->next, (unsigned long long)seed, (long long)shared->accepted, (long long)faults,
+           (long long)library);
+    return faults > 0 || shared->accepted == 0;
 }

@@ -19,6 +19,10 @@ extern const char *const fuzz_target_words[];
 /* Set by a target before HDF5 opens what nobody has verified: from then on a crash inside libhdf5 is the library's. */
 extern bool fuzz_hdf5_may_crash;
 
+/* How many inputs the target has read to their ends, without an error: targets add to it. A driver that sees none has
+ * tested little more than the first check of a reader. */
+extern int64_t fuzz_accepted;
+
 /* The path of a file of this process in a scratch folder, which goes away at exit; good until the eighth call after it.
  */
 const char *fuzz_path(const char *name);

@@ -41,7 +41,8 @@ static void write_side(const char *path, const char *side, size_t size)
 /* A checkpoint of the toy; its bytes are freed with free(). */
 static void *write_checkpoint(bool with_optimizer, size_t *size)
 {
-    struct checkpoint_meta meta = {.deck_text = "model = { layers = 1; };\n", .version = "0", .step = 3, .seed = 42};
+    struct checkpoint_meta meta = {
+        .deck_text = "model = { layers = 1; };\n", .version = "0", .step = 3, .seed = 42, .position = {.stores = 1}};
     const char *path = fuzz_path("seed.h5");
     if (checkpoint_write(world, world, &training.toy.engine, &meta, path, with_optimizer) != ERROR_NONE)
         error_fatal("cannot write %s", path);
@@ -81,14 +82,16 @@ void fuzz_target_seeds(void (*add)(const void *data, size_t size))
 
 enum beside { BESIDE_OLD, BESIDE_NEW, BESIDE_NONE };
 
-static void read_all(const char *path)
+static int read_all(const char *path)
 {
     struct checkpoint_meta meta;
-    if (checkpoint_read_meta(world, path, &meta) == ERROR_NONE) {
+    int code = checkpoint_read_meta(world, path, &meta);
+    if (code == ERROR_NONE) {
         FUZZ_CHECK(strlen(meta.version) < sizeof meta.version);
         checkpoint_meta_destroy(&meta);
+        code = checkpoint_read(world, &training.toy.engine, path, true);
     }
-    checkpoint_read(world, &training.toy.engine, path, true);
+    return code;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -111,6 +114,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(code == ERROR_NONE || beside != BESIDE_NEW);
     error_clear();
     if (code == ERROR_NONE)
-        read_all(path);
+        code = read_all(path);
+    FUZZ_CHECK(code == ERROR_NONE || hash != written);
+    fuzz_accepted += code == ERROR_NONE;
     return 0;
 }

@@ -72,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(code == ERROR_NONE || (code == ERROR_USER && error_message()[0] != '\0'));
     if (code == ERROR_NONE) {
         struct model_settings settings;
+        fuzz_accepted++;
         check_printed(&read);
         code = model_settings_from_deck(&settings, &read, VOCABULARY);
         FUZZ_CHECK(code == ERROR_NONE || (code == ERROR_USER && error_message()[0] != '\0'));

@@ -104,5 +104,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         source_close(source);
     }
     FUZZ_CHECK(code == ERROR_NONE || (code == ERROR_USER && error_message()[0] != '\0'));
+    fuzz_accepted += code == ERROR_NONE;
     return 0;
 }

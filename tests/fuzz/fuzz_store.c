@@ -39,6 +39,7 @@ static void read_windows(const struct token_store *store)
     struct windows *windows;
     int32_t tokens[16];
     if (windows_open(&windows, store, &layout, world) == ERROR_NONE) {
+        fuzz_accepted++;
         int64_t hint = 0, most = windows->header.windows < 1000 ? windows->header.windows : 1000;
         for (int64_t w = 0; w < most; w++) {
             struct window window = windows_locate(windows, w, &hint);

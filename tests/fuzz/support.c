@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 bool fuzz_hdf5_may_crash;
+int64_t fuzz_accepted;
 
 static char folder[256];
 static pid_t owner;

@@ -47,8 +47,17 @@ static void wrapper_destroy(struct executor *executor)
 }
 
 static const struct executor_class wrapper_class = {
-    "wrapper",     wrapper_launch,      wrapper_allocate,  wrapper_release, wrapper_event,
-    wrapper_event, wrapper_synchronize, wrapper_workspace, wrapper_reserve, wrapper_destroy};
+    .name = "wrapper",
+    .launch = wrapper_launch,
+    .allocate = wrapper_allocate,
+    .release = wrapper_release,
+    .event_record = wrapper_event,
+    .event_wait = wrapper_event,
+    .synchronize = wrapper_synchronize,
+    .workspace = wrapper_workspace,
+    .reserve = wrapper_reserve,
+    .destroy = wrapper_destroy,
+};
 
 void wrapper_create(struct wrapper *wrapper, struct executor *inner,
                     void (*hook)(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args),

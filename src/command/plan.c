@@ -1,0 +1,62 @@
+/* cistron plan */
+#include "base/error.h"
+#include "command/command.h"
+#include "train/forecast_report.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+static int64_t ranks = 1;
+static bool json;
+
+static int plan(const struct deck *deck, int threads, struct executor *executor)
+{
+    struct forecast forecast;
+    struct fit fit;
+    int code = forecast_create(&forecast, deck, ranks, threads, executor);
+    if (code == ERROR_NONE)
+        code = fit_check(&fit, deck, &forecast.model, forecast.need, ranks, ranks, executor);
+    if (code == ERROR_NONE) {
+        (json ? forecast_print_json : forecast_print)(&forecast, deck, &fit);
+        fflush(stdout); /* before what is said on standard error */
+        code = fit_refuse(&fit);
+    }
+    forecast_destroy(&forecast);
+    return code;
+}
+
+static int run(const struct environment *environment, char **arguments, int count)
+{
+    struct deck deck;
+    if (ranks < 1 || ranks > INT_MAX)
+        return error_user("--ranks %lld: must be between 1 and %d", (long long)ranks, INT_MAX);
+    int code = deck_read(&deck, arguments[0], arguments + 1, count - 1);
+    if (code != ERROR_NONE)
+        return code;
+    int threads = forecast_threads(&deck, ranks);
+    struct executor *executor = environment->make_executor(threads);
+    code = plan(&deck, threads, executor);
+    executor->class->destroy(executor);
+    return code;
+}
+
+static const struct command_option options[] = {
+    {"ranks", 0, "N", COMMAND_INTEGER, false, &ranks, "how many ranks will run it (1)"},
+    {"json", 0, NULL, COMMAND_FLAG, false, &json, "as one JSON object; bytes and FLOPs without units"},
+    {0}};
+
+const struct command command_plan = {
+    .name = "plan",
+    .arguments = "DECK [KEY=VALUE...]",
+    .summary = "say what a deck takes: memory, FLOPs, traffic, disk",
+    .help =
+        "Runs one step of the deck on addresses that nothing backs and says what a run on N ranks takes: memory of\n"
+        "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI, and no data\n"
+        "if the deck gives all sizes.\n\n"
+        "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by all ranks.\n"
+        "A deck that needs more is told what to change, and the exit status is 2.",
+    .options = options,
+    .least = 1,
+    .most = -1,
+    .run = run,
+};

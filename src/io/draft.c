@@ -1,0 +1,49 @@
+#include "io/draft.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void forget(struct draft *draft)
+{
+    free(draft->path);
+    free(draft->temporary);
+    *draft = (struct draft){NULL};
+}
+
+int draft_open(struct draft *draft, const char *path)
+{
+    draft->path = memory_string(path);
+    draft->temporary = memory_format("%s.tmp-%ld", path, (long)getpid());
+    draft->file = fopen(draft->temporary, "w");
+    if (draft->file != NULL)
+        return ERROR_NONE;
+    int code = error_user("%s: cannot be written: %s", path, strerror(errno));
+    forget(draft);
+    return code;
+}
+
+int draft_close(struct draft *draft, int code)
+{
+    if (draft->file == NULL)
+        return code;
+    bool good = fflush(draft->file) == 0 && ferror(draft->file) == 0 && fsync(fileno(draft->file)) == 0;
+    int failure = errno;
+    if (fclose(draft->file) != 0 && good) { /* some network file systems report a failed write no sooner than here */
+        good = false;
+        failure = errno;
+    }
+    if (code == ERROR_NONE && !good)
+        code = error_environment("%s: cannot write it: %s", draft->temporary, strerror(failure));
+    if (code == ERROR_NONE)
+        code = file_move(draft->temporary, draft->path);
+    if (code != ERROR_NONE)
+        unlink(draft->temporary);
+    forget(draft);
+    return code;
+}

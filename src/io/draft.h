@@ -1,0 +1,19 @@
+/* Files that appear under their name when they are whole: a draft is written beside it first. A kill or a full disk
+ * leaves the file that was there before. */
+#ifndef IO_DRAFT_H
+#define IO_DRAFT_H
+
+#include <stdio.h>
+
+struct draft {
+    char *path, *temporary; /* owned; the temporary name ends with the process's number, so that drafts do not meet */
+    FILE *file;             /* to write to; NULL when none is open */
+};
+
+/* Begins a draft of `path`. Local. ERROR_USER: the folder cannot be written; then there is nothing to close. */
+int draft_open(struct draft *draft, const char *path);
+/* Flushes it to the disk and gives it its name; after a failure (`code`, which is then returned) or when something
+ * could not be written, removes it. Does nothing without an open draft. ERROR_ENVIRONMENT. */
+int draft_close(struct draft *draft, int code);
+
+#endif

@@ -1,0 +1,25 @@
+/* What training a token costs in arithmetic, in the conventions that people quote utilisation (MFU) in. They differ in
+ * what of attention counts and in whether the model's true widths do; none counts recomputation. */
+#ifndef MODEL_FLOPS_H
+#define MODEL_FLOPS_H
+
+#include "model/settings.h"
+
+/* A segment of S tokens, L layers, H hidden, V vocabulary, q = heads * head_dim:
+ *   causal        matrix products, and attention over the S (S + 1) / 2 pairs that the mask lets through
+ *   full          matrix products, and attention over all S^2 pairs, as PaLM counts (Chowdhery et al. 2022)
+ *   opengenome2   (24 H^2 + 4 S H) 3 L + 6 H V: the README of the recipe opengenome2_llama_native_te (BioNeMo); it
+ *                 takes the MLP for 4 H wide and ungated, and every head for a kv head */
+enum flops_convention { FLOPS_CAUSAL, FLOPS_FULL, FLOPS_OPENGENOME2, FLOPS_CONVENTIONS };
+
+/* "causal", "full", "opengenome2". */
+const char *flops_name(enum flops_convention convention);
+
+/* S of a deck: the tokens that attention can span, data.window, or data.row_tokens where that is 0. Several windows in
+ * a row do not see each other. */
+int64_t flops_segment(const struct deck *deck);
+
+/* Training FLOPs (forward and backward, which is twice forward) per token of segments of `segment` tokens. */
+double flops_per_token(const struct model_settings *settings, int64_t segment, enum flops_convention convention);
+
+#endif

@@ -1,0 +1,100 @@
+#include "train/curves.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+enum { SMOOTH_PARTS = 25 };
+
+static double *column(int64_t count)
+{
+    return memory_allocate((count > 0 ? count : 1) * (int64_t)sizeof(double));
+}
+
+/* The mean of the finite values among `window` around i. */
+static double mean_around(const double *values, int64_t count, int64_t i, int64_t window)
+{
+    double sum = 0;
+    int64_t members = 0, first = i - window / 2, last = first + window;
+    for (int64_t k = first > 0 ? first : 0; k < last && k < count; k++)
+        if (isfinite(values[k])) {
+            sum += values[k];
+            members++;
+        }
+    return members > 0 ? sum / (double)members : NAN;
+}
+
+/* The first steps fall from ln(vocabulary), and would press all that follows into a line: the ranges of loss and
+ * gradient norm are those after the first tenth. */
+static void find_ranges(struct curves *c)
+{
+    double low = INFINITY, high = -INFINITY;
+    for (int64_t i = 0; i < c->rows; i++)
+        if (c->step[i] >= c->step[c->rows - 1] / 10) {
+            low = isfinite(c->loss[i]) ? fmin(low, c->loss[i]) : low;
+            high = isfinite(c->loss[i]) ? fmax(high, c->loss[i]) : high;
+            c->norm_high = isfinite(c->norm[i]) ? fmax(c->norm_high, c->norm[i]) : c->norm_high;
+            c->speed_high = isfinite(c->speed[i]) ? fmax(c->speed_high, c->speed[i]) : c->speed_high;
+        }
+    for (int64_t i = 0; i < c->validations; i++) {
+        low = isfinite(c->validation[i]) ? fmin(low, c->validation[i]) : low;
+        high = isfinite(c->validation[i]) ? fmax(high, c->validation[i]) : high;
+    }
+    double margin = (high - low) / 10;
+    c->low = low <= high ? low - margin : 0;
+    c->high = low <= high ? high + margin : 0;
+}
+
+void curves_create(struct curves *c, const struct history *h)
+{
+    int64_t rows = h->row_count;
+    *c = (struct curves){.step = column(rows),
+                         .loss = column(rows),
+                         .smooth = column(rows),
+                         .rate = column(rows),
+                         .norm = column(rows),
+                         .speed = column(rows),
+                         .rows = rows,
+                         .validation_step = column(h->validation_count),
+                         .validation = column(h->validation_count),
+                         .validations = h->validation_count,
+                         .window = 1 + rows / SMOOTH_PARTS,
+                         .marks = column(h->start_count)};
+    for (int64_t i = 1; i < h->start_count; i++)
+        c->marks[c->mark_count++] = (double)h->starts[i].step;
+    for (int64_t i = 0; i < rows; i++) {
+        c->step[i] = (double)h->rows[i].step;
+        c->loss[i] = h->rows[i].mean_loss;
+        c->rate[i] = h->rows[i].learning_rate;
+        c->norm[i] = h->rows[i].grad_norm;
+        c->speed[i] = h->rows[i].tokens_per_second;
+    }
+    for (int64_t i = 0; i < rows; i++)
+        c->smooth[i] = mean_around(c->loss, rows, i, c->window);
+    for (int64_t i = 0; i < h->validation_count; i++) {
+        c->validation_step[i] = (double)h->validations[i].step;
+        c->validation[i] = h->validations[i].loss;
+    }
+    find_ranges(c);
+}
+
+void curves_destroy(struct curves *c)
+{
+    double *const columns[] = {c->step,       c->loss, c->smooth, c->rate, c->norm, c->speed, c->validation_step,
+                               c->validation, c->marks};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        memory_free(columns[i]);
+}
+
+struct plot curves_loss_plot(const struct curves *c, struct plot_series series[CURVES_LOSSES])
+{
+    bool smooth = c->window > 1;
+    int count = 0;
+    series[count++] =
+        (struct plot_series){"training", "#4477aa", smooth ? PLOT_FAINT_LINE : PLOT_LINE, c->step, c->loss, c->rows};
+    if (smooth)
+        series[count++] = (struct plot_series){"training, smoothed", "#4477aa", PLOT_LINE, c->step, c->smooth, c->rows};
+    series[count++] =
+        (struct plot_series){"validation", "#cc3311", PLOT_POINTS, c->validation_step, c->validation, c->validations};
+    return (struct plot){"loss, nats per label", "step", series, count, c->marks, c->mark_count, c->low, c->high};
+}

@@ -1,0 +1,248 @@
+#include "train/fit.h"
+#include "base/error.h"
+#include "train/forecast.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *fit_size(char *out, double bytes)
+{
+    const double mebi = 1 << 20, gibi = 1 << 30;
+    if (bytes >= gibi)
+        snprintf(out, FIT_SIZE, "%.2f GiB", bytes / gibi);
+    else
+        snprintf(out, FIT_SIZE, "%.2f MiB", bytes / mebi);
+    return out;
+}
+
+/* -- What may be changed ----------------------------------------------------------------------------------------- */
+
+enum fit_key { FIT_RECOMPUTE, FIT_MICRO_BATCH, FIT_HEAD_TOKENS, FIT_COMPUTE, FIT_KEYS };
+enum { MAX_LEVELS = 40, LEAST_HEAD_TOKENS = 64, MAX_HEAD_CHUNKS = 1024 };
+
+/* Values of each key from the deck's own on, each needing less than the one before. */
+struct levels {
+    int64_t values[FIT_KEYS][MAX_LEVELS];
+    int count[FIT_KEYS];
+};
+
+static void add_level(struct levels *levels, enum fit_key key, int64_t value)
+{
+    levels->values[key][levels->count[key]++] = value;
+}
+
+static struct levels levels_of(const struct deck *deck)
+{
+    struct levels levels = {.count = {0}};
+    for (int policy = deck->memory.recompute; policy <= DECK_RECOMPUTE_FULL; policy++)
+        add_level(&levels, FIT_RECOMPUTE, policy);
+    for (int64_t rows = deck->train.micro_batch; rows > 0; rows /= 2)
+        add_level(&levels, FIT_MICRO_BATCH, rows);
+    add_level(&levels, FIT_HEAD_TOKENS, deck->memory.head_tokens);
+    int64_t all = deck->train.micro_batch * deck->data.row_tokens, least = all / MAX_HEAD_CHUNKS;
+    least = least > LEAST_HEAD_TOKENS ? least : LEAST_HEAD_TOKENS;
+    for (int64_t tokens = deck->memory.head_tokens / 4; tokens >= least; tokens /= 4)
+        add_level(&levels, FIT_HEAD_TOKENS, tokens);
+    add_level(&levels, FIT_COMPUTE, deck->precision.compute);
+    if (deck->precision.compute != DECK_COMPUTE_BF16)
+        add_level(&levels, FIT_COMPUTE, DECK_COMPUTE_BF16);
+    return levels;
+}
+
+/* level[key] counts from the deck's own value, 0. */
+static struct deck deck_at(const struct deck *deck, const struct levels *levels, const int level[FIT_KEYS])
+{
+    struct deck other = *deck;
+    other.memory.recompute = (int)levels->values[FIT_RECOMPUTE][level[FIT_RECOMPUTE]];
+    other.train.micro_batch = levels->values[FIT_MICRO_BATCH][level[FIT_MICRO_BATCH]];
+    other.memory.head_tokens = levels->values[FIT_HEAD_TOKENS][level[FIT_HEAD_TOKENS]];
+    other.precision.compute = (int)levels->values[FIT_COMPUTE][level[FIT_COMPUTE]];
+    return other;
+}
+
+/* "memory.recompute = "full" and train.micro_batch = 1" */
+static void describe(char *out, size_t bytes, const struct deck *other, const int level[FIT_KEYS])
+{
+    static const char *const names[FIT_KEYS] = {"memory.recompute", "train.micro_batch", "memory.head_tokens",
+                                                "precision.compute"};
+    size_t used = 0;
+    out[0] = '\0';
+    for (int key = 0; key < FIT_KEYS; key++) {
+        if (level[key] == 0)
+            continue;
+        char *value = deck_key_text(other, names[key]);
+        used += (size_t)snprintf(out + used, bytes - used, "%s%s = %s", used > 0 ? " and " : "", names[key], value);
+        free(value);
+    }
+}
+
+/* -- The search -------------------------------------------------------------------------------------------------- */
+
+struct search {
+    const struct deck *deck;
+    const struct model_settings *model;
+    int64_t ranks;
+    struct executor *target;
+    struct levels levels;
+    struct deck other;                 /* planned last */
+    int64_t memory[BUDGET_CATEGORIES]; /* that it needs */
+    int64_t least;                     /* need of all planned so far, 0 = none yet */
+    int least_level[FIT_KEYS];
+};
+
+static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
+{
+    s->other = deck_at(s->deck, &s->levels, level);
+    int64_t need = forecast_memory(s->memory, &s->other, s->model, s->ranks, s->target);
+    if (s->least == 0 || need < s->least) {
+        s->least = need;
+        memcpy(s->least_level, level, sizeof s->least_level);
+    }
+    return need;
+}
+
+/* The next combination of levels of the keys in `mask`, each at least 1, the cheapest key fastest; false after the
+ * last. */
+static bool next_level(const struct levels *levels, unsigned mask, int level[FIT_KEYS])
+{
+    for (int key = 0; key < FIT_KEYS; key++) {
+        if ((mask >> key & 1) == 0)
+            continue;
+        if (++level[key] < levels->count[key])
+            return true;
+        level[key] = 1;
+    }
+    return false;
+}
+
+/* Can any change of the keys of `mask` need at most `limit`? Recomputing more may need more, since what is made again
+ * is in memory too; the other keys are best at their ends. */
+static bool may_fit(struct search *s, unsigned mask, int64_t limit)
+{
+    int level[FIT_KEYS];
+    for (int key = 0; key < FIT_KEYS; key++)
+        level[key] = mask >> key & 1 ? s->levels.count[key] - 1 : 0;
+    do {
+        if (plan_level(s, level) <= limit)
+            return true;
+    } while (level[FIT_RECOMPUTE]-- > 1);
+    return false;
+}
+
+/* Looks among all changes of exactly the keys of `mask` for one that needs at most `limit`. */
+static bool search_keys(struct search *s, unsigned mask, int64_t limit, int level[FIT_KEYS], int64_t *need)
+{
+    for (int key = 0; key < FIT_KEYS; key++) {
+        level[key] = mask >> key & 1;
+        if (level[key] >= s->levels.count[key])
+            return false; /* nothing to change there */
+    }
+    if (!may_fit(s, mask, limit))
+        return false;
+    do {
+        *need = plan_level(s, level);
+        if (*need <= limit)
+            return true;
+    } while (next_level(&s->levels, mask, level));
+    return false;
+}
+
+static int bits_of(unsigned mask)
+{
+    int count = 0;
+    for (; mask != 0; mask >>= 1)
+        count += (int)(mask & 1);
+    return count;
+}
+
+/* The state that no setting makes smaller, from the last plan. */
+static int64_t state_of(const int64_t *memory)
+{
+    return memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER];
+}
+
+static void advise(struct fit *fit, struct search *s)
+{
+    int level[FIT_KEYS] = {0};
+    int64_t need = 0;
+    char keys[FIT_TEXT / 2], size[FIT_SIZE], state_size[FIT_SIZE];
+    plan_level(s, level);
+    int64_t state = state_of(s->memory);
+    fit_size(state_size, (double)state);
+    if (state > fit->limit) {
+        snprintf(fit->advice, sizeof fit->advice,
+                 "no setting helps: weights, gradients and moments alone are %s on every rank; take a smaller model",
+                 state_size);
+        return;
+    }
+    for (int keys_changed = 1; keys_changed <= FIT_KEYS; keys_changed++) {
+        for (unsigned mask = 1; mask < 1u << FIT_KEYS; mask++) {
+            if (bits_of(mask) != keys_changed || !search_keys(s, mask, fit->limit, level, &need))
+                continue;
+            describe(keys, sizeof keys, &s->other, level);
+            snprintf(fit->advice, sizeof fit->advice, "with %s it needs %s", keys, fit_size(size, (double)need));
+            return;
+        }
+    }
+    struct deck least = deck_at(s->deck, &s->levels, s->least_level);
+    describe(keys, sizeof keys, &least, s->least_level);
+    snprintf(fit->advice, sizeof fit->advice,
+             "no setting fits: the least is %s%s%s, of which weights, gradients and moments are %s on every rank; take "
+             "a smaller model",
+             fit_size(size, (double)s->least), keys[0] != '\0' ? " with " : "", keys, state_size);
+}
+
+/* -- Limits ------------------------------------------------------------------------------------------------------ */
+
+/* Bytes that this machine can still hand out; 0 when it does not say (proc(5), MemAvailable). */
+static int64_t available_memory(void)
+{
+    FILE *file = fopen("/proc/meminfo", "r");
+    char line[128];
+    long long kibi = 0;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "MemAvailable: %lld kB", &kibi) == 1)
+            break;
+    if (file != NULL)
+        fclose(file);
+    return kibi * 1024;
+}
+
+int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
+              int64_t sharing, struct executor *target)
+{
+    *fit = (struct fit){.need = need, .of_deck = deck->device.memory > 0};
+    double bytes = deck->device.memory * (1 << 30);
+    int64_t available = fit->of_deck ? 0 : available_memory();
+    if (available == 0 && !fit->of_deck)
+        return error_environment("/proc/meminfo does not say MemAvailable; set device.memory");
+    fit->limit = !fit->of_deck ? available / sharing : bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
+    struct search search = {.deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck)};
+    if (fit->need > fit->limit)
+        advise(fit, &search);
+    return ERROR_NONE;
+}
+
+int fit_refuse(const struct fit *fit)
+{
+    char need[FIT_SIZE], limit[FIT_SIZE];
+    if (fit->need <= fit->limit)
+        return ERROR_NONE;
+    fit_size(need, (double)fit->need);
+    fit_size(limit, (double)fit->limit);
+    if (fit->of_deck)
+        return error_user("key device.memory: a rank needs %s and may use %s; %s", need, limit, fit->advice);
+    return error_user("a rank needs %s, and this machine has %s free for each (device.memory says what another machine "
+                      "has); %s",
+                      need, limit, fit->advice);
+}
+
+int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
+                       struct executor *target)
+{
+    struct fit fit;
+    int64_t memory[BUDGET_CATEGORIES], need = forecast_memory(memory, deck, model, ranks, target);
+    int code = fit_check(&fit, deck, model, need, ranks, sharing, target);
+    return code == ERROR_NONE ? fit_refuse(&fit) : code;
+}

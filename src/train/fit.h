@@ -1,0 +1,38 @@
+/* Does a deck fit into the memory of a rank, and if not, what to change. */
+#ifndef TRAIN_FIT_H
+#define TRAIN_FIT_H
+
+#include "core/launch.h"
+#include "deck/deck.h"
+#include "model/settings.h"
+
+enum { FIT_TEXT = 512 };
+
+struct fit {
+    int64_t limit;         /* bytes that a rank may use */
+    bool of_deck;          /* by device.memory, else a share of what this machine has free */
+    int64_t need;          /* bytes that the deck needs */
+    char advice[FIT_TEXT]; /* what to change where need > limit, else "" */
+};
+
+/* Compares. need: budget_total of the deck's forecast; memory: device.memory, or, where that is 0, this machine's
+ * MemAvailable divided by the `sharing` ranks that run on it. Advice is found by planning weaker needs: first one key,
+ * then two and more, of memory.recompute, train.micro_batch, memory.head_tokens, precision.compute, in this order; the
+ * first that fits is named, as little changed as possible. target: as for forecast_create. Local. ERROR_ENVIRONMENT:
+ * this machine does not say what is free. */
+int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
+              int64_t sharing, struct executor *target);
+
+/* ERROR_USER with limit, need and advice where it does not fit, else ERROR_NONE. */
+int fit_refuse(const struct fit *fit);
+
+/* For a training that is about to allocate: ERROR_USER if the deck needs more than it may use. Local; the ranks of a
+ * node must all have asked before one of them allocates. */
+int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
+                       struct executor *target);
+
+/* "3.1 GiB" or "17.2 MiB" in out[FIT_SIZE]; returns out. */
+enum { FIT_SIZE = 32 };
+char *fit_size(char *out, double bytes);
+
+#endif

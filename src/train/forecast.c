@@ -1,0 +1,252 @@
+#include "train/forecast.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/threads.h"
+#include "data/store_list.h"
+#include "data/token_store.h"
+#include "plan/plan.h"
+#include "plan/race.h"
+#include "train/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int forecast_threads(const struct deck *deck, int64_t ranks)
+{
+    int asked = threads_asked(deck->device.threads), idle;
+    if (asked > 0)
+        return asked;
+    struct comm *self = comm_self();
+    int64_t share = threads_for_rank(self, &idle) / ranks;
+    comm_destroy(self);
+    return share > 1 ? (int)share : 1;
+}
+
+/* -- Data -------------------------------------------------------------------------------------------------------- */
+
+/* Adds up what one store holds; the vocabulary is that of the first. */
+static int count_store(struct forecast *f, const struct deck *deck, const char *path, int64_t *vocabulary)
+{
+    if (access(path, F_OK) != 0) {
+        if (f->data_missing == NULL)
+            f->data_missing = memory_format("%s is not there", path);
+        return ERROR_NONE;
+    }
+    struct token_store *store;
+    int code = token_store_open(&store, path);
+    if (code != ERROR_NONE)
+        return code;
+    struct loader_settings settings = session_loader_settings(deck);
+    struct windows_layout layout = loader_layout(&settings);
+    int64_t windows, tokens;
+    code = windows_measure(store, &layout, &windows, &tokens);
+    f->epoch_windows += windows;
+    f->epoch_tokens += tokens;
+    if (*vocabulary == 0)
+        *vocabulary = store->vocabulary;
+    token_store_close(store);
+    return code;
+}
+
+/* An epoch is each store once, as the training counts it. */
+static int count_data(struct forecast *f, const struct deck *deck, int64_t *vocabulary)
+{
+    *vocabulary = 0;
+    if (deck->data.train[0] == '\0') {
+        f->data_missing = memory_string("data.train is not set");
+        return ERROR_NONE;
+    }
+    struct store_list list;
+    int code = store_list_parse(&list, deck->data.train, deck->data.weights);
+    for (int i = 0; i < list.count && code == ERROR_NONE; i++)
+        code = count_store(f, deck, list.paths[i], vocabulary);
+    store_list_destroy(&list);
+    if (f->data_missing != NULL) {
+        f->epoch_windows = f->epoch_tokens = 0;
+        return code;
+    }
+    double rows = deck->data.format == DECK_FORMAT_PADDED ? (double)f->epoch_windows
+                                                          : (double)f->epoch_tokens / (double)deck->data.row_tokens;
+    f->epoch_steps = rows / (double)deck->train.global_batch;
+    return code;
+}
+
+/* -- A rank's engine, planned ------------------------------------------------------------------------------------ */
+
+/* The engine of a rank on addresses that nothing backs. */
+struct rehearsal {
+    struct executor *executor; /* plan */
+    struct group data;
+    struct model model;
+    struct engine engine;
+};
+
+static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const struct model_settings *model,
+                           int64_t ranks, struct executor *target)
+{
+    r->executor = plan_executor_create(target);
+    r->data = (struct group){.name = "data", .size = (int)ranks};
+    model_create(&r->model, model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
+    struct engine_settings settings = session_engine_settings(deck);
+    engine_create(&r->engine, r->executor, &r->model, &r->data, &settings);
+}
+
+static void close_rehearsal(struct rehearsal *r)
+{
+    engine_destroy(&r->engine);
+    model_destroy(&r->model);
+    r->executor->class->destroy(r->executor);
+}
+
+int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
+                        struct executor *target)
+{
+    struct rehearsal r;
+    open_rehearsal(&r, deck, model, ranks, target);
+    memcpy(memory, r.engine.budget.bytes, sizeof r.engine.budget.bytes);
+    int64_t total = budget_total(&r.engine.budget);
+    close_rehearsal(&r);
+    return total;
+}
+
+static int32_t *fake_integers(struct executor *plan, int64_t count)
+{
+    return plan->class->allocate(plan, count * (int64_t)sizeof(int32_t), MEMORY_HOST);
+}
+
+static void refuse_races(const struct plan_log *log)
+{
+    struct race race;
+    if (race_check(log, -1, &race, 1) > 0)
+        error_fatal("bug: the streams of a step race: %s", race_describe(&race));
+}
+
+/* What a log's ops do, with segments of `segment` tokens: how long they really are is on the device, so op_flops only
+ * guesses it. */
+static double launched_flops(const struct plan_log *log, int64_t segment)
+{
+    double flops = 0, keys = ((double)segment + 1) / 2;
+    for (int64_t i = 0; i < log->count; i++) {
+        const struct plan_entry *entry = &log->entries[i];
+        if (entry->kind != PLAN_LAUNCH)
+            continue;
+        const void *args = plan_log_args(log, entry);
+        if (entry->op == OP_ATTENTION_FORWARD) { /* q k' and p v */
+            const struct attention_forward_args *a = args;
+            flops += 2 * 2 * keys * (double)tensor_count(&a->q);
+        } else if (entry->op == OP_ATTENTION_BACKWARD) { /* the scores again, and four gradients */
+            const struct attention_backward_args *a = args;
+            flops += 5 * 2 * keys * (double)tensor_count(&a->q);
+        } else {
+            flops += (double)op_flops(entry->op, args);
+        }
+    }
+    return flops;
+}
+
+/* One step of a rank. Micro-batches are alike but for the first, which starts the gradients, and the last, which ends
+ * them, so two stand for all. */
+static void rehearse_step(struct forecast *f, const struct deck *deck, struct executor *target)
+{
+    enum { PLANNED = 2 };
+    struct rehearsal r;
+    open_rehearsal(&r, deck, &f->model, f->ranks, target);
+    memcpy(f->memory, r.engine.budget.bytes, sizeof f->memory);
+    f->need = budget_total(&r.engine.budget);
+
+    int64_t rows = deck->train.micro_batch, tokens = rows * deck->data.row_tokens;
+    int64_t segments = rows * deck->data.max_segments;
+    const struct batch batch = {.rows = rows,
+                                .row_tokens = deck->data.row_tokens,
+                                .max_segments = deck->data.max_segments,
+                                .tokens = fake_integers(r.executor, tokens),
+                                .labels = fake_integers(r.executor, tokens),
+                                .positions = fake_integers(r.executor, tokens),
+                                .segment_start = fake_integers(r.executor, segments),
+                                .segment_length = fake_integers(r.executor, segments)};
+    const struct batch batches[PLANNED] = {batch, batch};
+    int planned = f->micro_batches < PLANNED ? (int)f->micro_batches : PLANNED;
+    struct schedule schedule = schedule_create(planned, 1, false);
+    plan_executor_clear(r.executor);
+    engine_step(&r.engine, &schedule, batches, deck->optimizer.lr);
+    schedule_destroy(&schedule);
+
+    const struct plan_log *log = plan_executor_log(r.executor);
+    refuse_races(log);
+    f->rank_flops = launched_flops(log, f->segment) / planned * (double)f->micro_batches;
+    f->groups = plan_log_traffic(plan_log_all(log), f->traffic, FORECAST_GROUPS);
+    close_rehearsal(&r);
+}
+
+/* -- Files ------------------------------------------------------------------------------------------------------- */
+
+static int64_t least_common_multiple(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    while (y != 0) {
+        int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x > INT64_MAX / b ? INT64_MAX : a / x * b;
+}
+
+static void count_files(struct forecast *f, const struct deck *deck)
+{
+    const int64_t steps = deck->train.steps, every = deck->checkpoint.every, keep_every = deck->checkpoint.keep_every;
+    f->final_bytes = f->parameters * (int64_t)sizeof(float);
+    f->checkpoint_bytes = 3 * f->final_bytes;                      /* weights and two moments */
+    int64_t written = every > 0 ? (steps + every - 1) / every : 1; /* the last step's is always there */
+    f->checkpoints = deck->checkpoint.keep;
+    if (keep_every > 0 && every > 0)
+        f->checkpoints += steps / least_common_multiple(every, keep_every);
+    if (f->checkpoints > written)
+        f->checkpoints = written;
+    f->checkpoints += deck->checkpoint.keep_best ? 1 : 0;
+    f->disk_bytes = (f->checkpoints + 1) * f->checkpoint_bytes + f->final_bytes;
+}
+
+/* -- All of it --------------------------------------------------------------------------------------------------- */
+
+/* A size that a deck leaves to its token store is missing because that is. */
+static int explain_missing(const struct forecast *f, int code)
+{
+    if (f->data_missing == NULL)
+        return code;
+    char *what = memory_format("%s (%s)", error_message(), f->data_missing);
+    error_clear();
+    error_restate(code, what);
+    free(what);
+    return code;
+}
+
+int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, int threads, struct executor *target)
+{
+    *f = (struct forecast){.ranks = ranks, .threads = threads};
+    int64_t vocabulary;
+    int code = session_check_sizes(deck);
+    if (code == ERROR_NONE)
+        code = count_data(f, deck, &vocabulary);
+    if (code == ERROR_NONE)
+        code = model_settings_from_deck(&f->model, deck, vocabulary);
+    if (code != ERROR_NONE)
+        return explain_missing(f, code);
+    f->parameters = model_parameter_count(&f->model);
+    int64_t groups = (deck->train.global_batch + deck->train.micro_batch - 1) / deck->train.micro_batch;
+    f->micro_batches = (groups + ranks - 1) / ranks;
+    f->idle_ranks = ranks > groups ? ranks - groups : 0;
+    f->step_tokens = deck->train.global_batch * deck->data.row_tokens;
+    f->segment = flops_segment(deck);
+    for (int c = 0; c < FLOPS_CONVENTIONS; c++)
+        f->token_flops[c] = flops_per_token(&f->model, f->segment, (enum flops_convention)c);
+    rehearse_step(f, deck, target);
+    count_files(f, deck);
+    return ERROR_NONE;
+}
+
+void forecast_destroy(struct forecast *f)
+{
+    free(f->data_missing);
+    f->data_missing = NULL;
+}

@@ -1,0 +1,57 @@
+/* The forecast: what a deck will take on so many ranks, found by running the program itself on the planning executor.
+ * Nothing is allocated, no other rank is needed; only the real executor is asked what scratch its ops need. */
+#ifndef TRAIN_FORECAST_H
+#define TRAIN_FORECAST_H
+
+#include "deck/deck.h"
+#include "model/flops.h"
+#include "plan/log.h"
+#include "step/budget.h"
+
+enum { FORECAST_GROUPS = 8 };
+
+struct forecast {
+    int64_t ranks;
+    int threads; /* of a rank */
+    struct model_settings model;
+    int64_t parameters;
+
+    int64_t memory[BUDGET_CATEGORIES]; /* bytes of a rank */
+    int64_t need;                      /* their sum */
+    int64_t micro_batches;             /* of a rank, a step */
+    int64_t idle_ranks;                /* that get no row of any step */
+    int64_t step_tokens;               /* of all ranks, padding included */
+    int64_t segment;                   /* tokens that attention spans in the conventions (model/flops.h) */
+    double token_flops[FLOPS_CONVENTIONS];
+    double rank_flops; /* that the ops of one rank do in a step, causal, recomputation included */
+    struct plan_traffic traffic[FORECAST_GROUPS];
+    int groups; /* of traffic; bytes that each rank receives in a step */
+
+    char *data_missing;       /* what data is not there, NULL when all is; owned */
+    int64_t epoch_windows;    /* of data.train; 0 with data_missing */
+    int64_t epoch_tokens;     /* in windows, specials included */
+    double epoch_steps;       /* at least: rows may have room left at their ends */
+    int64_t checkpoint_bytes; /* weights and moments */
+    int64_t final_bytes;      /* weights alone */
+    int64_t checkpoints;      /* that stay, at most */
+    int64_t disk_bytes;       /* these, one that is being written, and the final model */
+};
+
+/* CPU threads that a rank would have: what the deck or OMP_NUM_THREADS asks for, else its share of the CPUs of this
+ * process when all ranks run on this machine. */
+int forecast_threads(const struct deck *deck, int64_t ranks);
+
+/* Forecasts a run of the deck on so many ranks of so many threads. target: the executor that will run it, asked
+ * for scratch sizes alone.
+ * Local. ERROR_USER: keys that are out of range or do not fit each other, a store that is there and no good. A race
+ * between the streams of a step is a bug and fatal. Destroy it in any case. */
+int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t ranks, int threads,
+                    struct executor *target);
+void forecast_destroy(struct forecast *forecast);
+
+/* Only the bytes of a rank: by category into memory[BUDGET_CATEGORIES], and their sum. The deck must have passed
+ * session_check_sizes. */
+int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
+                        struct executor *target);
+
+#endif

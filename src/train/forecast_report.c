@@ -1,0 +1,195 @@
+#include "train/forecast_report.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+/* Seconds that a step cannot go below at the devices' peak; 0 where no peak is known. */
+static double seconds_at_peak(const struct forecast *f, const struct deck *deck)
+{
+    double flops = f->token_flops[FLOPS_CAUSAL] * (double)f->step_tokens;
+    return deck->device.peak > 0 ? flops / (deck->device.peak * 1e12) / (double)f->ranks : 0;
+}
+
+static double epochs_of_run(const struct forecast *f, const struct deck *deck)
+{
+    return f->epoch_steps > 0 ? (double)deck->train.steps / f->epoch_steps : 0;
+}
+
+/* -- For a person ------------------------------------------------------------------------------------------------ */
+
+static void whole(const char *name, int64_t value)
+{
+    printf("  %-28s %18lld\n", name, (long long)value);
+}
+
+static void real(const char *name, double value)
+{
+    printf("  %-28s %18.2f\n", name, value);
+}
+
+static void mebibytes(const char *name, int64_t bytes)
+{
+    printf("  %-28s %18.1f\n", name, (double)bytes / (1 << 20));
+}
+
+static void print_model(const struct forecast *f)
+{
+    const struct model_settings *m = &f->model;
+    printf("model\n");
+    whole("layers", m->layers);
+    whole("hidden", m->hidden);
+    whole("ffn", m->ffn);
+    whole("heads", m->heads);
+    whole("kv heads", m->kv_heads);
+    whole("head dimension", m->head_dim);
+    whole("vocabulary", m->vocabulary);
+    printf("  %-28s %18s\n", "tied head", m->tied ? "yes" : "no");
+    whole("parameters", f->parameters);
+}
+
+static void print_memory(const struct forecast *f)
+{
+    printf("memory of a rank, MiB\n");
+    for (int c = 0; c < BUDGET_CATEGORIES; c++)
+        mebibytes(budget_category_name((enum budget_category)c), f->memory[c]);
+    mebibytes("total", f->need);
+}
+
+static void print_arithmetic(const struct forecast *f, const struct deck *deck)
+{
+    printf("FLOPs of training            %10s %18s\n", "a token", "a step");
+    for (int c = 0; c < FLOPS_CONVENTIONS; c++)
+        printf("  %-24s %12.4e %18.4e\n", flops_name((enum flops_convention)c), f->token_flops[c],
+               f->token_flops[c] * (double)f->step_tokens);
+    printf("  %-37s %18.4e\n", "ops of one rank, recompute included", f->rank_flops);
+    if (deck->device.peak > 0)
+        printf("  %-37s %18.4g\n", "seconds a step at peak, a lower bound", seconds_at_peak(f, deck));
+}
+
+static void print_traffic(const struct forecast *f)
+{
+    printf("what each rank receives a step, MiB\n");
+    for (int g = 0; g < f->groups; g++) {
+        char name[64];
+        snprintf(name, sizeof name, "group %s, %lld collectives", f->traffic[g].group,
+                 (long long)f->traffic[g].collectives);
+        mebibytes(name, f->traffic[g].bytes);
+    }
+    if (f->groups == 0)
+        mebibytes("one rank alone", 0);
+}
+
+static void print_data(const struct forecast *f, const struct deck *deck)
+{
+    printf("data\n");
+    whole("tokens a step", f->step_tokens);
+    whole("steps of the run", deck->train.steps);
+    if (f->data_missing != NULL) {
+        printf("  %-28s %18s  %s\n", "windows and tokens an epoch", "unknown:", f->data_missing);
+        return;
+    }
+    whole("windows an epoch", f->epoch_windows);
+    whole("tokens an epoch", f->epoch_tokens);
+    real("steps an epoch, at least", f->epoch_steps);
+    real("epochs of the run, at most", epochs_of_run(f, deck));
+}
+
+static void print_files(const struct forecast *f)
+{
+    printf("files, MiB\n");
+    mebibytes("checkpoint", f->checkpoint_bytes);
+    mebibytes("final model", f->final_bytes);
+    whole("checkpoints that stay, most", f->checkpoints);
+    mebibytes("disk, one being written", f->disk_bytes);
+}
+
+void forecast_print(const struct forecast *f, const struct deck *deck, const struct fit *fit)
+{
+    print_model(f);
+    printf("ranks\n");
+    whole("ranks", f->ranks);
+    whole("threads of a rank", f->threads);
+    whole("micro-batches of a rank", f->micro_batches);
+    if (f->idle_ranks > 0)
+        whole("ranks without any row", f->idle_ranks);
+    print_memory(f);
+    print_arithmetic(f, deck);
+    print_traffic(f);
+    print_data(f, deck);
+    print_files(f);
+    char need[FIT_SIZE], limit[FIT_SIZE];
+    printf("a rank needs %s of %s: %s\n", fit_size(need, (double)fit->need), fit_size(limit, (double)fit->limit),
+           fit->need <= fit->limit ? "it fits" : "it does not fit");
+}
+
+/* -- For a program ----------------------------------------------------------------------------------------------- */
+
+static json_t *model_json(const struct forecast *f)
+{
+    const struct model_settings *m = &f->model;
+    return json_pack("{sI sI sI sI sI sI sI sb sI}", "layers", (json_int_t)m->layers, "hidden", (json_int_t)m->hidden,
+                     "ffn", (json_int_t)m->ffn, "heads", (json_int_t)m->heads, "kv_heads", (json_int_t)m->kv_heads,
+                     "head_dim", (json_int_t)m->head_dim, "vocabulary", (json_int_t)m->vocabulary, "tied", m->tied,
+                     "parameters", (json_int_t)f->parameters);
+}
+
+static json_t *memory_json(const struct forecast *f)
+{
+    json_t *memory = json_object();
+    for (int c = 0; c < BUDGET_CATEGORIES; c++)
+        json_object_set_new(memory, budget_category_name((enum budget_category)c), json_integer(f->memory[c]));
+    json_object_set_new(memory, "total", json_integer(f->need));
+    return memory;
+}
+
+static json_t *flops_json(const struct forecast *f)
+{
+    json_t *flops = json_object();
+    for (int c = 0; c < FLOPS_CONVENTIONS; c++)
+        json_object_set_new(
+            flops, flops_name((enum flops_convention)c),
+            json_pack("{sf sf}", "token", f->token_flops[c], "step", f->token_flops[c] * (double)f->step_tokens));
+    json_object_set_new(flops, "ops_of_a_rank", json_real(f->rank_flops));
+    return flops;
+}
+
+static json_t *traffic_json(const struct forecast *f)
+{
+    json_t *traffic = json_object();
+    for (int g = 0; g < f->groups; g++)
+        json_object_set_new(traffic, f->traffic[g].group,
+                            json_pack("{sI sI}", "collectives", (json_int_t)f->traffic[g].collectives, "bytes",
+                                      (json_int_t)f->traffic[g].bytes));
+    return traffic;
+}
+
+static json_t *data_json(const struct forecast *f, const struct deck *deck)
+{
+    json_t *data =
+        json_pack("{sI sI}", "tokens_a_step", (json_int_t)f->step_tokens, "steps", (json_int_t)deck->train.steps);
+    if (f->data_missing != NULL)
+        json_object_set_new(data, "unknown", json_string(f->data_missing));
+    else
+        json_object_update_new(data, json_pack("{sI sI sf sf}", "windows_an_epoch", (json_int_t)f->epoch_windows,
+                                               "tokens_an_epoch", (json_int_t)f->epoch_tokens, "steps_an_epoch",
+                                               f->epoch_steps, "epochs", epochs_of_run(f, deck)));
+    return data;
+}
+
+void forecast_print_json(const struct forecast *f, const struct deck *deck, const struct fit *fit)
+{
+    json_t *files = json_pack("{sI sI sI sI}", "checkpoint", (json_int_t)f->checkpoint_bytes, "final_model",
+                              (json_int_t)f->final_bytes, "checkpoints", (json_int_t)f->checkpoints, "disk",
+                              (json_int_t)f->disk_bytes);
+    json_t *verdict = json_pack("{sI sI sb ss}", "need", (json_int_t)fit->need, "limit", (json_int_t)fit->limit, "fits",
+                                fit->need <= fit->limit, "advice", fit->advice);
+    json_t *all = json_pack("{so sI si sI sI so so so so so so}", "model", model_json(f), "ranks", (json_int_t)f->ranks,
+                            "threads", f->threads, "micro_batches", (json_int_t)f->micro_batches, "idle_ranks",
+                            (json_int_t)f->idle_ranks, "memory", memory_json(f), "flops", flops_json(f), "traffic",
+                            traffic_json(f), "data", data_json(f, deck), "files", files, "fit", verdict);
+    if (deck->device.peak > 0)
+        json_object_set_new(all, "seconds_at_peak", json_real(seconds_at_peak(f, deck)));
+    json_dumpf(all, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(all);
+}

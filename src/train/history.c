@@ -1,0 +1,182 @@
+#include "train/history.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for one more element behind `count`; arrays double at powers of two. */
+static void *grow(void *array, int64_t count, size_t bytes)
+{
+    bool full = (count & (count - 1)) == 0; /* 0, 1, 2, 4, 8, ... */
+    return full ? memory_grow(array, (count > 0 ? 2 * count : 1) * (int64_t)bytes) : array;
+}
+
+/* The next element of history->ARRAY. */
+#define APPEND(array, count) ((array) = grow((array), (count), sizeof *(array)), &(array)[(count)++])
+
+static double number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static int64_t integer(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static char *text(const json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+    return memory_string(value != NULL ? value : "");
+}
+
+/* -- Kinds of lines ---------------------------------------------------------------------------------------------- */
+
+static void drop_timers(struct history *history)
+{
+    for (int64_t i = 0; i < history->timer_count; i++) {
+        free(history->timers[i].name);
+        free(history->timers[i].kind);
+    }
+    history->timer_count = 0;
+}
+
+static void add_start(struct history *history, const json_t *line)
+{
+    drop_timers(history);
+    *APPEND(history->starts, history->start_count) = (struct history_start){
+        .step = integer(line, "step"),
+        .steps_total = integer(line, "steps_total"),
+        .ranks = integer(line, "ranks"),
+        .threads = integer(line, "threads"),
+        .parameters = integer(line, "parameters"),
+        .peak = number(line, "peak"),
+        .time = number(line, "time"),
+        .version = text(line, "version"),
+        .host = text(line, "host"),
+        .job = text(line, "job"),
+    };
+}
+
+static void add_row(struct history *history, const json_t *line)
+{
+    struct history_row *row = APPEND(history->rows, history->row_count);
+    *row = (struct history_row){
+        .step = integer(line, "step"),
+        .loss = number(line, "loss"),
+        .mean_loss = number(line, "mean_loss"),
+        .learning_rate = number(line, "lr"),
+        .grad_norm = number(line, "grad_norm"),
+        .tokens_per_second = number(line, "tokens_per_second"),
+        .seconds = number(line, "seconds"),
+        .data_wait = number(line, "data_wait"),
+        .memory = number(line, "memory"),
+        .time = number(line, "time"),
+    };
+    for (int c = 0; c < FLOPS_CONVENTIONS; c++) {
+        char *key = memory_format("mfu_%s", flops_name((enum flops_convention)c));
+        row->utilisation[c] = number(line, key);
+        free(key);
+    }
+    size_t i;
+    json_t *value;
+    json_array_foreach(json_object_get(line, "step_seconds"), i, value)
+    {
+        if (json_is_number(value))
+            *APPEND(history->step_seconds, history->step_count) = json_number_value(value);
+    }
+}
+
+static void add_timers(struct history *history, const json_t *line)
+{
+    size_t i;
+    json_t *value;
+    json_array_foreach(json_object_get(line, "timers"), i, value)
+    {
+        *APPEND(history->timers, history->timer_count) = (struct history_timer){
+            .name = text(value, "name"),
+            .kind = text(value, "kind"),
+            .calls = integer(value, "calls"),
+            .minimum = number(value, "minimum"),
+            .mean = number(value, "mean"),
+            .maximum = number(value, "maximum"),
+        };
+    }
+}
+
+static void add_line(struct history *history, const json_t *line, const char *event)
+{
+    int64_t step = integer(line, "step");
+    if (strcmp(event, "start") == 0)
+        add_start(history, line);
+    else if (strcmp(event, "step") == 0)
+        add_row(history, line);
+    else if (strcmp(event, "validation") == 0)
+        *APPEND(history->validations, history->validation_count) =
+            (struct history_validation){step, number(line, "loss"), number(line, "labels")};
+    else if (strcmp(event, "checkpoint") == 0)
+        *APPEND(history->checkpoints, history->checkpoint_count) =
+            (struct history_checkpoint){step, text(line, "digest")};
+    else if (strcmp(event, "timers") == 0)
+        add_timers(history, line);
+    else if (json_object_get(line, "text") != NULL)
+        *APPEND(history->notes, history->note_count) =
+            (struct history_note){step, memory_string(event), text(line, "text")};
+}
+
+/* -- The file ---------------------------------------------------------------------------------------------------- */
+
+int history_read(struct history *history, const char *path)
+{
+    *history = (struct history){0};
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return error_environment("%s: cannot open it: %s", path, strerror(errno));
+    char *bytes = NULL;
+    size_t capacity = 0;
+    int64_t number_of_line = 0;
+    for (ssize_t length; (length = getline(&bytes, &capacity, file)) > 0 && bytes[length - 1] == '\n';) {
+        number_of_line++;
+        json_t *line = json_loadb(bytes, (size_t)length, 0, NULL);
+        const char *event = json_string_value(json_object_get(line, "event"));
+        if (event != NULL && json_is_integer(json_object_get(line, "step")))
+            add_line(history, line, event);
+        else if (history->damaged++ == 0)
+            history->first_damaged = number_of_line;
+        json_decref(line);
+    }
+    int code = ferror(file) != 0 ? error_environment("%s: cannot read it: %s", path, strerror(errno)) : ERROR_NONE;
+    free(bytes);
+    fclose(file);
+    return code;
+}
+
+void history_destroy(struct history *history)
+{
+    drop_timers(history);
+    for (int64_t i = 0; i < history->start_count; i++) {
+        free(history->starts[i].version);
+        free(history->starts[i].host);
+        free(history->starts[i].job);
+    }
+    for (int64_t i = 0; i < history->checkpoint_count; i++)
+        free(history->checkpoints[i].digest);
+    for (int64_t i = 0; i < history->note_count; i++) {
+        free(history->notes[i].event);
+        free(history->notes[i].text);
+    }
+    free(history->starts);
+    free(history->rows);
+    free(history->validations);
+    free(history->checkpoints);
+    free(history->notes);
+    free(history->timers);
+    free(history->step_seconds);
+}

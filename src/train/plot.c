@@ -1,0 +1,274 @@
+#include "train/plot.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Pixels: the picture, and the frame of the axes in it. */
+enum { PICTURE_WIDTH = 720, PICTURE_HEIGHT = 270, LEFT = 76, TOP = 30, WIDTH = 630, HEIGHT = 190 };
+enum { TICKS = 6, BARS = 40, TEXT_MARGIN = 10 };
+
+struct range {
+    double low, high;
+};
+
+/* -- Ranges and ticks -------------------------------------------------------------------------------------------- */
+
+static void range_take(struct range *range, double value)
+{
+    if (!isfinite(value))
+        return;
+    range->low = fmin(range->low, value);
+    range->high = fmax(range->high, value);
+}
+
+/* A range of no width that ticks could tell apart, or of nothing, is given one. */
+static struct range range_open(struct range range)
+{
+    if (range.low > range.high)
+        return (struct range){0, 1};
+    double size = fmax(fabs(range.low), fabs(range.high));
+    if (range.high - range.low <= 1e-9 * size) {
+        double half = size > 0 ? size / 20 : 0.5;
+        return (struct range){range.low - half, range.high + half};
+    }
+    return range;
+}
+
+static void plot_ranges(const struct plot *plot, struct range *x, struct range *y)
+{
+    *x = *y = (struct range){INFINITY, -INFINITY};
+    for (int s = 0; s < plot->series_count; s++)
+        for (int64_t i = 0; i < plot->series[s].count; i++) {
+            range_take(x, plot->series[s].x[i]);
+            range_take(y, plot->series[s].y[i]);
+        }
+    *x = range_open(*x);
+    *y = range_open(plot->low < plot->high ? (struct range){plot->low, plot->high} : *y);
+    double margin = plot->low < plot->high ? 0 : (y->high - y->low) / 20;
+    if (y->low < 0 || y->low > margin) /* what begins at zero keeps it */
+        y->low -= margin;
+    y->high += margin;
+}
+
+/* The distance of ticks, 1, 2 or 5 times a power of ten, that puts at most TICKS of them into the range. */
+static double tick_distance(struct range range)
+{
+    double least = (range.high - range.low) / TICKS, power = pow(10, floor(log10(least)));
+    return power * (least <= power ? 1 : least <= 2 * power ? 2 : least <= 5 * power ? 5 : 10);
+}
+
+static double place(struct range range, double value)
+{
+    return (value - range.low) / (range.high - range.low);
+}
+
+/* -- SVG --------------------------------------------------------------------------------------------------------- */
+
+void plot_write_escaped(FILE *file, const char *text)
+{
+    for (; *text != '\0'; text++)
+        if (*text == '<')
+            fputs("&lt;", file);
+        else if (*text == '>')
+            fputs("&gt;", file);
+        else if (*text == '&')
+            fputs("&amp;", file);
+        else if (*text == '"')
+            fputs("&quot;", file);
+        else
+            fputc((unsigned char)*text < ' ' && *text != '\n' ? ' ' : *text, file); /* XML forbids most of these */
+}
+
+static void write_label(FILE *file, double x, double y, const char *anchor, const char *class, const char *text)
+{
+    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">", x, y, anchor, class);
+    plot_write_escaped(file, text);
+    fputs("</text>\n", file);
+}
+
+static void write_segment(FILE *file, double x1, double y1, double x2, double y2, const char *color, const char *more)
+{
+    fprintf(file, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"%s/>\n", x1, y1, x2, y2, color,
+            more);
+}
+
+/* The picture's frame, title, ticks and labels; what is drawn next is clipped to the frame and counted from its upper
+ * left corner. */
+static void begin_picture(FILE *file, const char *title, const char *x_label, struct range x, struct range y)
+{
+    fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" viewBox=\"0 0 %d %d\" role=\"img\">\n",
+            PICTURE_WIDTH, PICTURE_HEIGHT);
+    write_label(file, LEFT, TOP - 12, "start", "title", title);
+    write_label(file, LEFT + WIDTH / 2, PICTURE_HEIGHT - 8, "middle", "label", x_label);
+    char text[32];
+    double distance = tick_distance(x);
+    for (double tick = ceil(x.low / distance) * distance; tick <= x.high + distance * 1e-6; tick += distance) {
+        double at = LEFT + WIDTH * place(x, tick);
+        snprintf(text, sizeof text, "%.10g", fabs(tick) < distance * 1e-6 ? 0 : tick);
+        write_segment(file, at, TOP, at, TOP + HEIGHT, "#e4e4e4", "");
+        write_label(file, at, TOP + HEIGHT + 16, "middle", "tick", text);
+    }
+    distance = tick_distance(y);
+    for (double tick = ceil(y.low / distance) * distance; tick <= y.high + distance * 1e-6; tick += distance) {
+        double at = TOP + HEIGHT * (1 - place(y, tick));
+        snprintf(text, sizeof text, "%.6g", fabs(tick) < distance * 1e-6 ? 0 : tick);
+        write_segment(file, LEFT, at, LEFT + WIDTH, at, "#e4e4e4", "");
+        write_label(file, LEFT - 6, at + 4, "end", "tick", text);
+    }
+    fprintf(file, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#888888\"/>\n", LEFT, TOP,
+            WIDTH, HEIGHT);
+    fprintf(file, "<svg x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\">\n", LEFT, TOP, WIDTH, HEIGHT);
+}
+
+static void end_picture(FILE *file)
+{
+    fputs("</svg>\n", file);
+}
+
+/* Means of the points that share a pixel column; returns how many there are. x and y hold `count` values each. */
+static int64_t thin(const struct plot_series *series, struct range range, double *x, double *y)
+{
+    int64_t kept = 0, members = 0;
+    int column = -1;
+    for (int64_t i = 0; i < series->count; i++) {
+        int own = (int)(WIDTH * place(range, series->x[i]));
+        if (kept > 0 && own == column && isfinite(series->y[i]) && isfinite(y[kept - 1])) {
+            members++;
+            x[kept - 1] += (series->x[i] - x[kept - 1]) / (double)members;
+            y[kept - 1] += (series->y[i] - y[kept - 1]) / (double)members;
+            continue;
+        }
+        x[kept] = series->x[i];
+        y[kept++] = series->y[i];
+        column = own;
+        members = 1;
+    }
+    return kept;
+}
+
+static void write_line(FILE *file, const struct plot_series *series, struct range x, struct range y)
+{
+    double *xs = memory_allocate(series->count * (int64_t)sizeof *xs);
+    double *ys = memory_allocate(series->count * (int64_t)sizeof *ys);
+    int64_t count = thin(series, x, xs, ys);
+    fprintf(file, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" stroke-opacity=\"%s\" d=\"", series->color,
+            series->style == PLOT_FAINT_LINE ? "0.35" : "1");
+    bool drawing = false;
+    for (int64_t i = 0; i < count; i++) {
+        if (isfinite(ys[i]))
+            fprintf(file, "%c%.1f %.1f", drawing ? 'L' : 'M', WIDTH * place(x, xs[i]), HEIGHT * (1 - place(y, ys[i])));
+        drawing = isfinite(ys[i]);
+    }
+    fputs("\"/>\n", file);
+    memory_free(xs);
+    memory_free(ys);
+}
+
+static void write_points(FILE *file, const struct plot_series *series, struct range x, struct range y)
+{
+    for (int64_t i = 0; i < series->count; i++)
+        if (isfinite(series->y[i]))
+            fprintf(file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", WIDTH * place(x, series->x[i]),
+                    HEIGHT * (1 - place(y, series->y[i])), series->color);
+}
+
+void plot_write_svg(FILE *file, const struct plot *plot)
+{
+    struct range x, y;
+    plot_ranges(plot, &x, &y);
+    begin_picture(file, plot->title, plot->x_label, x, y);
+    for (int64_t i = 0; i < plot->mark_count; i++) {
+        double at = WIDTH * place(x, plot->marks[i]);
+        write_segment(file, at, 0, at, HEIGHT, "#444444", " stroke-dasharray=\"4 3\"");
+    }
+    for (int s = 0; s < plot->series_count; s++)
+        if (plot->series[s].style == PLOT_POINTS)
+            write_points(file, &plot->series[s], x, y);
+        else
+            write_line(file, &plot->series[s], x, y);
+    end_picture(file);
+    double at = LEFT + WIDTH;
+    for (int s = plot->series_count - 1; s >= 0; s--)
+        if (plot->series[s].name != NULL && plot->series[s].count > 0) {
+            write_label(file, at, TOP - 12, "end", "legend", plot->series[s].name);
+            at -= 6.3 * (double)strlen(plot->series[s].name) + 6;
+            write_segment(file, at - 18, TOP - 16, at, TOP - 16, plot->series[s].color,
+                          plot->series[s].style == PLOT_FAINT_LINE ? " stroke-width=\"3\" stroke-opacity=\"0.35\""
+                                                                   : " stroke-width=\"3\"");
+            at -= 32;
+        }
+    end_picture(file);
+}
+
+void plot_write_histogram(FILE *file, const char *title, const char *x_label, const double *values, int64_t count,
+                          double low, double high)
+{
+    double bars[BARS] = {0};
+    struct range x = range_open((struct range){low, high}), y = {0, 0};
+    for (int64_t i = 0; i < count; i++) {
+        double bar = BARS * place(x, values[i]);
+        bars[bar < 0 ? 0 : bar < BARS ? (int)bar : BARS - 1]++;
+    }
+    for (int b = 0; b < BARS; b++)
+        range_take(&y, bars[b] * 1.05);
+    y = range_open(y);
+    begin_picture(file, title, x_label, x, y);
+    double width = (double)WIDTH / BARS;
+    for (int b = 0; b < BARS; b++)
+        if (bars[b] > 0)
+            fprintf(file, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"#4477aa\"/>\n",
+                    width * b + 0.5, HEIGHT * (1 - place(y, bars[b])), width - 1, HEIGHT * place(y, bars[b]));
+    end_picture(file);
+    end_picture(file);
+}
+
+/* -- Characters -------------------------------------------------------------------------------------------------- */
+
+static void put_character(char *grid, int width, int height, double x, double y, char character)
+{
+    if (x < 0 || x > 1 || y < 0 || y > 1)
+        return;
+    int column = (int)(x * (width - 1) + 0.5), row = (int)((1 - y) * (height - 1) + 0.5);
+    grid[row * width + column] = character;
+}
+
+void plot_write_text(FILE *file, const struct plot *plot, int width, int height)
+{
+    static const char characters[] = ".*o+x";
+    struct range x, y;
+    plot_ranges(plot, &x, &y);
+    char *grid = memory_allocate((int64_t)width * height);
+    memset(grid, ' ', (size_t)(width * height));
+    for (int64_t i = 0; i < plot->mark_count; i++)
+        for (int row = 0; row < height; row++)
+            put_character(grid, width, height, place(x, plot->marks[i]), (double)row / (height - 1), '|');
+    for (int s = 0; s < plot->series_count; s++)
+        for (int64_t i = 0; i < plot->series[s].count; i++)
+            if (isfinite(plot->series[s].y[i]))
+                put_character(grid, width, height, place(x, plot->series[s].x[i]), place(y, plot->series[s].y[i]),
+                              characters[s % 5]);
+    fprintf(file, "%s\n", plot->title);
+    for (int row = 0; row < height; row++) {
+        int used = width;
+        while (used > 0 && grid[row * width + used - 1] == ' ')
+            used--;
+        double value = y.high - (y.high - y.low) * row / (height - 1);
+        if (row % 4 == 0 || row == height - 1)
+            fprintf(file, "%*.4g |%.*s\n", TEXT_MARGIN, value, used, grid + row * width);
+        else
+            fprintf(file, "%*s |%.*s\n", TEXT_MARGIN, "", used, grid + row * width);
+    }
+    fprintf(file, "%*s +", TEXT_MARGIN, "");
+    for (int column = 0; column < width; column++)
+        fputc('-', file);
+    fprintf(file, "\n%*s%-*.10g%.10g (%s)\n", TEXT_MARGIN + 2, "", width - 6, x.low, x.high, plot->x_label);
+    for (int s = 0; s < plot->series_count; s++)
+        if (plot->series[s].name != NULL && plot->series[s].count > 0)
+            fprintf(file, "%*s%c %s\n", TEXT_MARGIN + 2, "", characters[s % 5], plot->series[s].name);
+    if (plot->mark_count > 0)
+        fprintf(file, "%*s| restart\n", TEXT_MARGIN + 2, "");
+    memory_free(grid);
+}

@@ -1,0 +1,38 @@
+/* Plots as SVG, to stand inside an HTML page, and as characters. Values that are not finite leave a gap. */
+#ifndef TRAIN_PLOT_H
+#define TRAIN_PLOT_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+enum plot_style { PLOT_LINE, PLOT_FAINT_LINE, PLOT_POINTS };
+
+struct plot_series {
+    const char *name; /* in the legend; NULL leaves it out */
+    const char *color;
+    enum plot_style style;
+    const double *x, *y; /* count of each, x rising; borrowed */
+    int64_t count;
+};
+
+struct plot {
+    const char *title, *x_label;
+    const struct plot_series *series;
+    int series_count;
+    const double *marks; /* upright lines at these x */
+    int64_t mark_count;
+    double low, high; /* of y; equal = the series' own */
+};
+
+/* Many points of a line are drawn as means over as many parts of the width as can be told apart. */
+void plot_write_svg(FILE *file, const struct plot *plot);
+/* How many of the values fall into each of equal parts of [low, high); values beyond count to the outer parts. */
+void plot_write_histogram(FILE *file, const char *title, const char *x_label, const double *values, int64_t count,
+                          double low, double high);
+/* `width` x `height` characters, axes not counted; series are drawn with '.', '*', 'o', ... in their order. */
+void plot_write_text(FILE *file, const struct plot *plot, int width, int height);
+
+/* Text with <, >, & and " written as HTML wants them, lines as they are, other control characters as blanks. */
+void plot_write_escaped(FILE *file, const char *text);
+
+#endif

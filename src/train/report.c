@@ -1,0 +1,393 @@
+#include "train/report.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "deck/deck.h"
+#include "io/draft.h"
+#include "train/curves.h"
+#include "train/history.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAXIMUM_FACTS = 40, TEXT_WIDTH = 72, TEXT_HEIGHT = 17 };
+
+struct fact {
+    char *name, *value; /* owned */
+};
+
+struct report {
+    const char *folder;
+    struct history history;
+    char *settings; /* deck_print_changed, or why there are none */
+    struct fact facts[MAXIMUM_FACTS];
+    int fact_count;
+    struct curves curves;
+};
+
+/* -- Facts ------------------------------------------------------------------------------------------------------- */
+
+/* value: from memory_format, taken over. */
+static void add_fact(struct report *report, const char *name, char *value)
+{
+    CHECK_BUG(report->fact_count < MAXIMUM_FACTS);
+    report->facts[report->fact_count++] = (struct fact){memory_string(name), value};
+}
+
+static char *date_text(double seconds)
+{
+    if (!isfinite(seconds))
+        return memory_string("unknown");
+    time_t whole = (time_t)seconds;
+    struct tm parts;
+    char text[64];
+    gmtime_r(&whole, &parts);
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
+    return memory_string(text);
+}
+
+static void add_program_facts(struct report *report)
+{
+    const struct history *h = &report->history;
+    if (h->start_count == 0)
+        return;
+    const struct history_start *first = &h->starts[0], *last = &h->starts[h->start_count - 1];
+    add_fact(report, "program",
+             memory_format("cistron %s, %lld ranks of %lld threads, on %s%s%s", last->version, (long long)last->ranks,
+                           (long long)last->threads, last->host, last->job[0] != '\0' ? ", job " : "", last->job));
+    add_fact(report, "parameters", memory_format("%lld", (long long)last->parameters));
+    add_fact(report, "started", date_text(first->time));
+    char *steps = memory_string(report->curves.mark_count == 0 ? "none" : "");
+    for (int64_t i = 0; i < report->curves.mark_count; i++) {
+        char *longer = memory_format("%s%s%.0f", steps, i == 0 ? "at step " : ", ", report->curves.marks[i]);
+        free(steps);
+        steps = longer;
+    }
+    add_fact(report, "restarts", steps);
+}
+
+static void add_loss_facts(struct report *report)
+{
+    const struct history *h = &report->history;
+    const struct history_row *last = &h->rows[h->row_count - 1];
+    int64_t total = h->start_count > 0 ? h->starts[h->start_count - 1].steps_total : 0;
+    add_fact(report, "steps",
+             total > 0 ? memory_format("%lld of %lld", (long long)last->step, (long long)total)
+                       : memory_format("%lld", (long long)last->step));
+    add_fact(report, "last logged", date_text(last->time));
+    add_fact(report, "training loss",
+             memory_format("%.6f nats (mean of the last row; %.6f at its last step)", last->mean_loss, last->loss));
+    if (h->validation_count == 0)
+        return;
+    const struct history_validation *newest = &h->validations[h->validation_count - 1], *best = newest;
+    for (int64_t i = 0; i < h->validation_count; i++)
+        if (h->validations[i].loss < best->loss || isnan(best->loss))
+            best = &h->validations[i];
+    add_fact(report, "validation loss",
+             memory_format("%.6f nats at step %lld (best: %.6f at step %lld)", newest->loss, (long long)newest->step,
+                           best->loss, (long long)best->step));
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of the rows since the last program began: tokens/s, waiting, utilisation. */
+static void add_speed_facts(struct report *report)
+{
+    const struct history *h = &report->history;
+    int64_t from = h->start_count > 0 ? h->starts[h->start_count - 1].step : 0;
+    double seconds = 0, tokens = 0, waited = 0, memory = 0, work[FLOPS_CONVENTIONS] = {0};
+    for (int64_t i = 0; i < h->row_count; i++) {
+        const struct history_row *row = &h->rows[i];
+        memory = fmax(memory, row->memory);
+        if (row->step <= from || !isfinite(row->seconds) || !isfinite(row->tokens_per_second))
+            continue;
+        seconds += row->seconds;
+        tokens += row->tokens_per_second * row->seconds;
+        waited += row->data_wait;
+        for (int c = 0; c < FLOPS_CONVENTIONS; c++)
+            work[c] += row->utilisation[c] * row->seconds;
+    }
+    if (seconds > 0) {
+        add_fact(report, "speed",
+                 memory_format("%.0f tokens/s (mean of the last program; %.0f in the last row)", tokens / seconds,
+                               h->rows[h->row_count - 1].tokens_per_second));
+        add_fact(report, "waiting for data",
+                 memory_format("%.1f %% of the last program's steps", 100 * waited / seconds));
+        for (int c = 0; c < FLOPS_CONVENTIONS; c++)
+            if (isfinite(work[c])) {
+                char *name = memory_format("MFU, %s", flops_name((enum flops_convention)c));
+                add_fact(report, name, memory_format("%.2f %% of the peak", 100 * work[c] / seconds));
+                free(name);
+            }
+    }
+    add_fact(report, "peak memory", memory_format("%.0f MiB on rank 0", memory / (1 << 20)));
+}
+
+/* The value that a share of the steps stays below; of sorted ones. */
+static double quantile(const double *sorted, int64_t count, double share)
+{
+    return sorted[(int64_t)(share * (double)(count - 1) + 0.5)];
+}
+
+static void add_step_time_fact(struct report *report)
+{
+    struct history *h = &report->history;
+    if (h->step_count == 0)
+        return;
+    double sum = 0;
+    for (int64_t i = 0; i < h->step_count; i++)
+        sum += h->step_seconds[i];
+    qsort(h->step_seconds, (size_t)h->step_count, sizeof *h->step_seconds, compare_numbers);
+    add_fact(report, "step time",
+             memory_format("mean %.4g s, median %.4g s, 99 %% below %.4g s, longest %.4g s",
+                           sum / (double)h->step_count, quantile(h->step_seconds, h->step_count, 0.5),
+                           quantile(h->step_seconds, h->step_count, 0.99), h->step_seconds[h->step_count - 1]));
+}
+
+static void gather_facts(struct report *report)
+{
+    const struct history *h = &report->history;
+    add_fact(report, "run", memory_string(report->folder));
+    add_program_facts(report);
+    if (h->row_count == 0)
+        add_fact(report, "steps", memory_string("none is logged yet"));
+    else {
+        add_loss_facts(report);
+        add_speed_facts(report);
+        add_step_time_fact(report);
+    }
+    if (h->checkpoint_count > 0) {
+        const struct history_checkpoint *last = &h->checkpoints[h->checkpoint_count - 1];
+        add_fact(report, "last checkpoint", memory_format("step %lld, digest %s", (long long)last->step, last->digest));
+    }
+    if (h->damaged > 0)
+        add_fact(report, "damaged lines",
+                 memory_format("%lld of log.jsonl, left out; the first is line %lld", (long long)h->damaged,
+                               (long long)h->first_damaged));
+}
+
+/* -- Page -------------------------------------------------------------------------------------------------------- */
+
+static const char style[] =
+    "body { font: 15px/1.45 sans-serif; color: #1a1a1a; background: #ffffff; max-width: 780px; margin: 2em auto; "
+    "padding: 0 1em; }\n"
+    "h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 1.8em; }\n"
+    "table { border-collapse: collapse; } td, th { padding: 0.15em 1em 0.15em 0; text-align: left; "
+    "vertical-align: top; }\n"
+    "td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }\n"
+    "tr + tr td { border-top: 1px solid #e4e4e4; } pre { background: #f6f6f6; padding: 0.8em; overflow: auto; }\n"
+    ".plot { width: 100%; height: auto; display: block; margin: 1em 0; page-break-inside: avoid; }\n"
+    ".plot text { font: 11px sans-serif; fill: #444444; } .plot .title { font-size: 14px; fill: #1a1a1a; }\n"
+    "@media print { body { margin: 0; max-width: none; font-size: 11pt; } }\n";
+
+static void write_facts(FILE *file, const struct report *report)
+{
+    fputs("<table>\n", file);
+    for (int i = 0; i < report->fact_count; i++) {
+        fputs("<tr><th>", file);
+        plot_write_escaped(file, report->facts[i].name);
+        fputs("</th><td>", file);
+        plot_write_escaped(file, report->facts[i].value);
+        fputs("</td></tr>\n", file);
+    }
+    fputs("</table>\n", file);
+}
+
+static void write_curves(FILE *file, const struct report *report)
+{
+    const struct curves *c = &report->curves;
+    const struct history *h = &report->history;
+    if (c->rows == 0)
+        return;
+    fputs("<h2>Curves</h2>\n", file);
+    if (c->mark_count > 0)
+        fputs("<p>Dashed: a program went on from a checkpoint.</p>\n", file);
+    struct plot_series series[CURVES_LOSSES];
+    struct plot loss = curves_loss_plot(c, series);
+    plot_write_svg(file, &loss);
+    const struct {
+        const char *title, *color;
+        const double *y;
+        double low, high;
+    } others[] = {
+        {"learning rate", "#228833", c->rate, 0, 0},
+        {"gradient norm, before clipping", "#aa3377", c->norm, 0, 1.05 * c->norm_high},
+        {"speed, tokens/s", "#4477aa", c->speed, 0, 1.05 * c->speed_high},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct plot_series one = {NULL, others[i].color, PLOT_LINE, c->step, others[i].y, c->rows};
+        plot_write_svg(file, &(struct plot){others[i].title, "step", &one, 1, c->marks, c->mark_count, others[i].low,
+                                            others[i].high});
+    }
+    if (h->step_count > 0) {
+        double low = quantile(h->step_seconds, h->step_count, 0.01);
+        double high = quantile(h->step_seconds, h->step_count, 0.99);
+        char *title = memory_format("time of %lld steps (outer bars: below %.4g s, above %.4g s)",
+                                    (long long)h->step_count, low, high);
+        plot_write_histogram(file, title, "seconds", h->step_seconds, h->step_count, low, high);
+        free(title);
+    }
+}
+
+/* The whole of the last program, 0 when its timers are not there. */
+static double whole_seconds(const struct history *h)
+{
+    for (int64_t i = 0; i < h->timer_count; i++)
+        if (strcmp(h->timers[i].kind, "all") == 0)
+            return h->timers[i].mean;
+    return 0;
+}
+
+static double percent(const struct history_timer *timer, double whole)
+{
+    return whole > 0 ? 100 * timer->mean / whole : 0;
+}
+
+static void write_timers(FILE *file, const struct history *h)
+{
+    if (h->timer_count == 0)
+        return;
+    fputs(
+        "<h2>Timers of the last program</h2>\n<p>Seconds over ranks; calls of rank 0; below the parts, the ops that "
+        "they are made of.</p>\n<table>\n<tr><th></th><th class=\"number\">calls</th><th class=\"number\">minimum</th>"
+        "<th class=\"number\">mean</th><th class=\"number\">maximum</th><th class=\"number\">percent</th></tr>\n",
+        file);
+    for (int64_t i = 0; i < h->timer_count; i++) {
+        const struct history_timer *t = &h->timers[i];
+        fputs("<tr><td>", file);
+        plot_write_escaped(file, t->name);
+        fprintf(file,
+                "</td><td class=\"number\">%lld</td><td class=\"number\">%.3f</td><td class=\"number\">%.3f</td>"
+                "<td class=\"number\">%.3f</td><td class=\"number\">%.1f</td></tr>\n",
+                (long long)t->calls, t->minimum, t->mean, t->maximum, percent(t, whole_seconds(h)));
+    }
+    fputs("</table>\n", file);
+}
+
+static void write_notes(FILE *file, const struct history *h)
+{
+    if (h->note_count == 0)
+        return;
+    fputs("<h2>What happened</h2>\n<table>\n<tr><th class=\"number\">step</th><th></th></tr>\n", file);
+    for (int64_t i = 0; i < h->note_count; i++) {
+        fprintf(file, "<tr><td class=\"number\">%lld</td><td>", (long long)h->notes[i].step);
+        plot_write_escaped(file, h->notes[i].text);
+        fputs("</td></tr>\n", file);
+    }
+    fputs("</table>\n", file);
+}
+
+static void write_page(FILE *file, const struct report *report)
+{
+    fputs("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
+          "<meta charset=\"utf-8\"/>\n<title>",
+          file);
+    plot_write_escaped(file, report->folder);
+    fprintf(file, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", style);
+    plot_write_escaped(file, report->folder);
+    fputs("</h1>\n", file);
+    write_facts(file, report);
+    write_curves(file, report);
+    write_timers(file, &report->history);
+    write_notes(file, &report->history);
+    fputs("<h2>Settings that are not the default</h2>\n<pre>", file);
+    plot_write_escaped(file, report->settings);
+    fputs("</pre>\n</body>\n</html>\n", file);
+}
+
+static int save_page(const struct report *report, const char *path)
+{
+    struct draft draft;
+    int code = draft_open(&draft, path);
+    if (code != ERROR_NONE)
+        return code;
+    write_page(draft.file, report);
+    return draft_close(&draft, code);
+}
+
+/* -- Text -------------------------------------------------------------------------------------------------------- */
+
+static void print_text(const struct report *report)
+{
+    const struct history *h = &report->history;
+    for (int i = 0; i < report->fact_count; i++)
+        printf("%-18s %s\n", report->facts[i].name, report->facts[i].value);
+    for (int64_t i = 0; i < h->note_count; i++)
+        printf("%-18s step %lld: %s\n", i == 0 ? "what happened" : "", (long long)h->notes[i].step, h->notes[i].text);
+    if (h->row_count > 0) {
+        struct plot_series series[CURVES_LOSSES];
+        struct plot loss = curves_loss_plot(&report->curves, series);
+        putchar('\n');
+        plot_write_text(stdout, &loss, TEXT_WIDTH, TEXT_HEIGHT);
+    }
+    if (h->timer_count > 0)
+        printf("\n%-20s %10s %10s %10s %10s %7s\n", "seconds over ranks", "calls", "minimum", "mean", "maximum",
+               "percent");
+    for (int64_t i = 0; i < h->timer_count; i++) {
+        const struct history_timer *t = &h->timers[i];
+        printf("%-20s %10lld %10.3f %10.3f %10.3f %7.1f\n", t->name, (long long)t->calls, t->minimum, t->mean,
+               t->maximum, percent(t, whole_seconds(h)));
+    }
+    printf("\nsettings that are not the default:\n%s", report->settings);
+}
+
+/* -- All of it --------------------------------------------------------------------------------------------------- */
+
+static char *read_settings(const char *folder)
+{
+    struct deck *deck = memory_allocate(sizeof *deck);
+    char *path = memory_format("%s/deck.cfg", folder), *settings;
+    if (deck_read(deck, path, NULL, 0) == ERROR_NONE)
+        settings = deck_print_changed(deck);
+    else
+        settings = memory_format("unknown: %s\n", error_message());
+    error_clear(); /* the log says enough without the deck */
+    free(path);
+    memory_free(deck);
+    return settings;
+}
+
+int report_run(const char *folder, const char *out)
+{
+    char *log = memory_format("%s/log.jsonl", folder);
+    if (access(log, F_OK) != 0) {
+        free(log);
+        return error_user("%s: holds no log.jsonl; name the output.folder of a run", folder);
+    }
+    struct report *report = memory_allocate(sizeof *report);
+    report->folder = folder;
+    int code = history_read(&report->history, log);
+    if (code == ERROR_NONE) {
+        curves_create(&report->curves, &report->history);
+        report->settings = read_settings(folder);
+        gather_facts(report);
+        if (report->history.damaged > 0)
+            log_warn("%s: %lld damaged lines are left out, the first is line %lld; was the file edited?", log,
+                     (long long)report->history.damaged, (long long)report->history.first_damaged);
+        char *page = out != NULL ? memory_string(out) : memory_format("%s/report.html", folder);
+        code = save_page(report, page);
+        if (code == ERROR_NONE) {
+            print_text(report);
+            printf("\nwritten: %s\n", page);
+        }
+        free(page);
+        curves_destroy(&report->curves);
+    }
+    for (int i = 0; i < report->fact_count; i++) {
+        free(report->facts[i].name);
+        free(report->facts[i].value);
+    }
+    free(report->settings);
+    history_destroy(&report->history);
+    memory_free(report);
+    free(log);
+    return code;
+}

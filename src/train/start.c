@@ -1,0 +1,201 @@
+#include "train/start.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/draft.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* -- The deck ---------------------------------------------------------------------------------------------------- */
+
+/* Rank 0 reads; the deck is plain data, so its bytes are the message. */
+static int read_deck(struct comm *world, struct deck *deck, const char *path, char *const overrides[], int count)
+{
+    int code = ERROR_NONE;
+    if (world->rank == 0)
+        code = deck_read(deck, path, overrides, count);
+    code = comm_agree(world, code);
+    if (code == ERROR_NONE)
+        comm_broadcast(world, deck, sizeof *deck, 0);
+    return code;
+}
+
+/* The deck that a checkpoint or run folder was trained with; the run goes on from there. */
+static int read_deck_from(struct comm *world, struct deck *deck, const char *from, char *const overrides[], int count)
+{
+    char *path;
+    int code = checkpoint_find(world, from, &path);
+    if (code == ERROR_NONE && path == NULL)
+        code = comm_agree(world, error_user("--from %s: holds no checkpoint", from));
+    if (code != ERROR_NONE)
+        return code;
+    struct checkpoint_meta meta;
+    code = checkpoint_read_meta(world, path, &meta);
+    if (code == ERROR_NONE) {
+        code = comm_agree(world, deck_read_text(deck, meta.deck_text, path, overrides, count));
+        checkpoint_meta_destroy(&meta);
+    }
+    if (code == ERROR_NONE && strlen(path) >= sizeof deck->train.resume)
+        code = comm_agree(world, error_user("--from %s: is too long a path", from));
+    if (code == ERROR_NONE)
+        strcpy(deck->train.resume, path);
+    free(path);
+    return code;
+}
+
+int start_read_deck(struct comm *world, struct deck *deck, const char *path, const char *from, char *const overrides[],
+                    int count)
+{
+    return from == NULL ? read_deck(world, deck, path, overrides, count)
+                        : read_deck_from(world, deck, from, overrides, count);
+}
+
+int start_write_deck(struct comm *world, const char *folder, const char *text)
+{
+    int code = ERROR_NONE;
+    if (world->rank == 0) {
+        struct draft draft;
+        char *path = memory_format("%s/deck.cfg", folder);
+        code = draft_open(&draft, path);
+        if (code == ERROR_NONE) {
+            fputs(text, draft.file);
+            code = draft_close(&draft, code);
+        }
+        free(path);
+    }
+    return comm_agree(world, code);
+}
+
+/* -- The folder -------------------------------------------------------------------------------------------------- */
+
+/* Rank 0. */
+static int make_folder(const char *folder)
+{
+    char *path = memory_string(folder);
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0777);
+        *slash = '/';
+    }
+    int failure = mkdir(path, 0777) == 0 ? 0 : errno;
+    struct stat status;
+    bool there = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    free(path);
+    return there ? ERROR_NONE : error_user("key output.folder = \"%s\": cannot be made: %s", folder, strerror(failure));
+}
+
+int start_make_folder(struct comm *world, const struct deck *deck)
+{
+    return comm_agree(world, world->rank == 0 ? make_folder(deck->output.folder) : ERROR_NONE);
+}
+
+static bool holds_run(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    bool found = false;
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir))
+        found = found || strncmp(entry->d_name, "step_", 5) == 0 || strcmp(entry->d_name, "log.jsonl") == 0;
+    if (dir != NULL)
+        closedir(dir);
+    return found;
+}
+
+static int refuse_old_run(struct comm *world, const struct deck *deck)
+{
+    int code = ERROR_NONE;
+    if (world->rank == 0 && strcmp(deck->train.resume, "never") == 0 && holds_run(deck->output.folder))
+        code = error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
+                          "folder or train.resume = \"auto\"",
+                          deck->output.folder);
+    return comm_agree(world, code);
+}
+
+/* -- The checkpoint ---------------------------------------------------------------------------------------------- */
+
+/* Was the checkpoint written by a run that began from the same train.resume? */
+static int began_alike(struct comm *world, const struct deck *deck, const char *path, bool *alike)
+{
+    struct checkpoint_meta meta;
+    struct deck old;
+    int code = checkpoint_read_meta(world, path, &meta);
+    if (code != ERROR_NONE)
+        return code;
+    code = comm_agree(world, deck_read_text(&old, meta.deck_text, path, NULL, 0));
+    checkpoint_meta_destroy(&meta);
+    *alike = code == ERROR_NONE && strcmp(old.train.resume, deck->train.resume) == 0;
+    return code;
+}
+
+/* The newest checkpoint of output.folder where train.resume names another file: if the run there began from that, a job
+ * that was stopped is started again with the same command, and goes on where it was. */
+static int find_own(struct comm *world, const struct deck *deck, char **path)
+{
+    bool alike = false;
+    int code = checkpoint_find(world, deck->output.folder, path);
+    if (code == ERROR_NONE && *path != NULL)
+        code = began_alike(world, deck, *path, &alike);
+    if (!alike) {
+        free(*path);
+        *path = NULL;
+    }
+    return code;
+}
+
+int start_find(struct comm *world, const struct deck *deck, char **path)
+{
+    *path = NULL;
+    if (strcmp(deck->train.resume, "never") == 0)
+        return refuse_old_run(world, deck);
+    bool automatic = strcmp(deck->train.resume, "auto") == 0;
+    int code = automatic ? ERROR_NONE : find_own(world, deck, path);
+    if (code != ERROR_NONE || *path != NULL)
+        return code;
+    code = checkpoint_find(world, automatic ? deck->output.folder : deck->train.resume, path);
+    if (code == ERROR_NONE && *path == NULL && !automatic)
+        code = comm_agree(world, error_user("key train.resume = \"%s\": holds no checkpoint", deck->train.resume));
+    return code;
+}
+
+/* Keys that may not change between the checkpoint's run and this one are named. */
+static int check_same_run(const struct session *s, const struct checkpoint_meta *meta, const char *path)
+{
+    struct deck old;
+    char *differences = NULL;
+    int code = deck_read_text(&old, meta->deck_text, path, NULL, 0);
+    if (code == ERROR_NONE && deck_compare_for_resume(&old, &s->deck, &differences) > 0)
+        code = error_user("%s cannot be resumed with this deck, these keys may not change:\n%s", path, differences);
+    if (code == ERROR_NONE && loader_checksum(s->train) != meta->store)
+        code = error_user("key data.train = \"%s\": is another store than the one that %s was trained on",
+                          s->deck.data.train, path);
+    if (code == ERROR_NONE && !loader_has_position(s->train, &meta->position))
+        code = error_user("%s: its place in the data is beyond the store's end; was it edited?", path);
+    free(differences);
+    return comm_agree(s->world, code);
+}
+
+/* Going on in a folder from a checkpoint that is not its newest would leave files of two different runs in it. */
+static int check_newest(const struct session *s, const struct checkpoint_meta *meta, const char *path)
+{
+    const char *folder = s->deck.output.folder;
+    char *newest = NULL, *own = checkpoint_path(folder, meta->step);
+    int code = ERROR_NONE;
+    if (s->world->rank == 0)
+        code = checkpoint_newest(folder, &newest);
+    if (newest != NULL && (strlen(newest) > strlen(own) || strcmp(newest, own) > 0))
+        code = error_user(
+            "%s: output.folder = \"%s\" holds a later checkpoint, %s: choose another folder, or move that away", path,
+            folder, newest);
+    free(newest);
+    free(own);
+    return comm_agree(s->world, code);
+}
+
+int start_check(const struct session *s, const struct checkpoint_meta *meta, const char *path)
+{
+    int code = check_same_run(s, meta, path);
+    return code == ERROR_NONE ? check_newest(s, meta, path) : code;
+}

@@ -1,0 +1,29 @@
+/* Where a run starts from: its deck, its folder, its checkpoint. All are collective over world; they return agreed
+ * codes and rank 0 has printed the message. */
+#ifndef TRAIN_START_H
+#define TRAIN_START_H
+
+#include "io/checkpoint.h"
+#include "train/session.h"
+
+/* The deck of the file `path` or, when `from` is not NULL, that which the checkpoint or run folder `from` was trained
+ * with, whose train.resume then names the checkpoint; with overrides[count]. Rank 0 reads. */
+int start_read_deck(struct comm *world, struct deck *deck, const char *path, const char *from, char *const overrides[],
+                    int count);
+
+/* Makes output.folder and those above it. */
+int start_make_folder(struct comm *world, const struct deck *deck);
+
+/* The verified checkpoint that train.resume asks for, NULL for a fresh start; freed with free(). A file or folder that
+ * train.resume names is where a run begins: once the run has a checkpoint of its own in output.folder, it is that one.
+ * ERROR_USER: it holds none, or "never" meets a folder with a run. */
+int start_find(struct comm *world, const struct deck *deck, char **path);
+
+/* May the session's run go on from the checkpoint `path`? ERROR_USER: keys that may not change, each named; another
+ * store; later checkpoints in output.folder. */
+int start_check(const struct session *session, const struct checkpoint_meta *meta, const char *path);
+
+/* Writes FOLDER/deck.cfg, the effective deck. */
+int start_write_deck(struct comm *world, const char *folder, const char *text);
+
+#endif

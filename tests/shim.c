@@ -1,0 +1,310 @@
+/* A library to preload (LD_PRELOAD=shim.so) that makes storage slow, full or deadly on purpose, and writes down what a
+ * program does there. It acts on calls of open, pwrite, fsync, rename, unlink, close and fcntl's locks for paths at or
+ * below SHIM_FOLDER (an absolute path, as the program spells it); an fsync of that folder itself counts as
+ * fsync_folder. SHIM_MATCH=TEXT          only paths that hold TEXT (rename: its source) SHIM_RANK=N              only
+ * the process whose OMPI_COMM_WORLD_RANK is N SHIM_DELAY=CALL:SECONDS  each such call sleeps first SHIM_KILL=CALL:N
+ * SIGKILL to the process itself in place of its Nth such call SHIM_FAIL=CALL:N:ERROR   its Nth such call and all later
+ * ones fail; ERROR is ENOSPC, EIO, ENOLCK SHIM_TRACE=FILE          appends "START END RANK CALL PATH" for each such
+ * call that was made; seconds, one clock for all processes */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DESCRIPTORS = 4096, PATH_BYTES = 1024 };
+
+enum call {
+    CALL_OPEN,
+    CALL_PWRITE,
+    CALL_FSYNC,
+    CALL_FSYNC_FOLDER,
+    CALL_RENAME,
+    CALL_UNLINK,
+    CALL_CLOSE,
+    CALL_LOCK,
+    CALLS
+};
+
+static const char *const call_names[CALLS] = {"open",   "pwrite", "fsync", "fsync_folder",
+                                              "rename", "unlink", "close", "lock"};
+
+static struct {
+    const char *folder, *match, *rank, *trace;
+    int delayed, deadly, failing; /* enum call; -1 = none */
+    double delay;                 /* seconds */
+    long deadly_count, failing_first, failing_count;
+    int error;
+} set;
+
+static long counts[CALLS];
+static char *paths[DESCRIPTORS]; /* of the folder and of files below it that are open */
+static char renamed[PATH_BYTES]; /* the source of the last rename */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Splits NAME:REST; returns the call, -1 without the variable. */
+static int read_call(const char *variable, const char **rest)
+{
+    const char *text = getenv(variable), *colon = text == NULL ? NULL : strchr(text, ':');
+    if (text == NULL)
+        return -1;
+    for (int i = 0; i < CALLS && colon != NULL; i++)
+        if (strncmp(text, call_names[i], (size_t)(colon - text)) == 0 && call_names[i][colon - text] == '\0') {
+            *rest = colon + 1;
+            return i;
+        }
+    fprintf(stderr, "shim: %s=%s: no such call\n", variable, text);
+    abort();
+}
+
+static void read_settings(void)
+{
+    const char *rest = "", *rank = getenv("OMPI_COMM_WORLD_RANK"), *only = getenv("SHIM_RANK");
+    set.folder = getenv("SHIM_FOLDER");
+    set.match = getenv("SHIM_MATCH");
+    set.trace = getenv("SHIM_TRACE");
+    set.rank = rank == NULL ? "0" : rank;
+    set.delayed = read_call("SHIM_DELAY", &rest);
+    set.delay = atof(rest);
+    set.deadly = read_call("SHIM_KILL", &rest);
+    set.deadly_count = atol(rest);
+    set.failing = read_call("SHIM_FAIL", &rest);
+    set.failing_first = atol(rest);
+    set.failing_count = LONG_MAX;
+    sscanf(rest, "%*[^:]:%*[^:]:%ld", &set.failing_count);
+    set.error = strstr(rest, "ENOSPC") != NULL ? ENOSPC : strstr(rest, "ENOLCK") != NULL ? ENOLCK : EIO;
+    if (only != NULL && strcmp(only, set.rank) != 0)
+        set.delayed = set.deadly = set.failing = -1;
+}
+
+static void *real(const char *name)
+{
+    void *function = dlsym(RTLD_NEXT, name);
+    if (function == NULL)
+        abort();
+    return function;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool is_folder(const char *path)
+{
+    pthread_once(&once, read_settings);
+    return set.folder != NULL && path != NULL && strcmp(path, set.folder) == 0;
+}
+
+static bool concerns(const char *path)
+{
+    pthread_once(&once, read_settings);
+    if (set.folder == NULL || path == NULL)
+        return false;
+    size_t length = strlen(set.folder);
+    return strncmp(path, set.folder, length) == 0 && path[length] == '/' &&
+           (set.match == NULL || strstr(path, set.match) != NULL);
+}
+
+/* Before a call that concerns us: false when it is to fail. */
+static bool before(enum call call)
+{
+    pthread_mutex_lock(&lock);
+    long count = ++counts[call];
+    pthread_mutex_unlock(&lock);
+    if ((int)call == set.delayed)
+        nanosleep(&(struct timespec){(time_t)set.delay, (long)(1e9 * (set.delay - (double)(time_t)set.delay))}, NULL);
+    if ((int)call == set.deadly && count == set.deadly_count)
+        kill(getpid(), SIGKILL);
+    if ((int)call == set.failing && count >= set.failing_first && count - set.failing_first < set.failing_count) {
+        errno = set.error;
+        return false;
+    }
+    return true;
+}
+
+static void after(enum call call, const char *path, double start)
+{
+    if (set.trace == NULL)
+        return;
+    int error = errno;
+    char line[PATH_BYTES + 128];
+    int length = snprintf(line, sizeof line, "%.6f %.6f %s %s %s\n", start, now(), set.rank, call_names[call], path);
+    int (*open_file)(const char *, int, ...), (*close_file)(int);
+    *(void **)&open_file = real("open");
+    *(void **)&close_file = real("close");
+    int descriptor = open_file(set.trace, O_WRONLY | O_APPEND | O_CREAT, 0666);
+    if (descriptor < 0 || write(descriptor, line, (size_t)length) != length)
+        abort();
+    close_file(descriptor);
+    errno = error;
+}
+
+/* The path of an open file that concerns us, or of the folder, copied; false for any other. */
+static bool path_of(int descriptor, char path[PATH_BYTES])
+{
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    if (descriptor >= 0 && descriptor < DESCRIPTORS && paths[descriptor] != NULL) {
+        snprintf(path, PATH_BYTES, "%s", paths[descriptor]);
+        found = true;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static void remember(int descriptor, const char *path)
+{
+    if (descriptor < 0 || descriptor >= DESCRIPTORS)
+        return;
+    pthread_mutex_lock(&lock);
+    free(paths[descriptor]);
+    paths[descriptor] = path == NULL ? NULL : strdup(path);
+    pthread_mutex_unlock(&lock);
+}
+
+/* -- What the program calls -------------------------------------------------------------------------------------- */
+
+static int open_with(const char *name, const char *path, int flags, mode_t mode)
+{
+    int (*function)(const char *, int, ...);
+    *(void **)&function = real(name);
+    if (!concerns(path) && !is_folder(path))
+        return function(path, flags, mode);
+    double start = now();
+    int descriptor = is_folder(path) || before(CALL_OPEN) ? function(path, flags, mode) : -1;
+    remember(descriptor, path);
+    if (!is_folder(path))
+        after(CALL_OPEN, path, start);
+    return descriptor;
+}
+
+#define OPEN(NAME)                                                                                                     \
+    int NAME(const char *path, int flags, ...)                                                                         \
+    {                                                                                                                  \
+        va_list rest;                                                                                                  \
+        va_start(rest, flags);                                                                                         \
+        mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;                                                      \
+        va_end(rest);                                                                                                  \
+        return open_with(#NAME, path, flags, mode);                                                                    \
+    }
+OPEN(open)
+OPEN(open64)
+
+static ssize_t pwrite_with(const char *name, int descriptor, const void *data, size_t bytes, off_t offset)
+{
+    ssize_t (*function)(int, const void *, size_t, off_t);
+    char path[PATH_BYTES];
+    *(void **)&function = real(name);
+    if (!path_of(descriptor, path))
+        return function(descriptor, data, bytes, offset);
+    double start = now();
+    ssize_t written = before(CALL_PWRITE) ? function(descriptor, data, bytes, offset) : -1;
+    after(CALL_PWRITE, path, start);
+    return written;
+}
+
+ssize_t pwrite(int descriptor, const void *data, size_t bytes, off_t offset)
+{
+    return pwrite_with("pwrite", descriptor, data, bytes, offset);
+}
+
+ssize_t pwrite64(int descriptor, const void *data, size_t bytes, off64_t offset)
+{
+    return pwrite_with("pwrite64", descriptor, data, bytes, offset);
+}
+
+int fsync(int descriptor)
+{
+    int (*function)(int);
+    char path[PATH_BYTES];
+    *(void **)&function = real("fsync");
+    if (!path_of(descriptor, path) || (is_folder(path) && !concerns(renamed)))
+        return function(descriptor);
+    enum call call = is_folder(path) ? CALL_FSYNC_FOLDER : CALL_FSYNC;
+    double start = now();
+    int result = before(call) ? function(descriptor) : -1;
+    after(call, path, start);
+    return result;
+}
+
+int close(int descriptor)
+{
+    int (*function)(int);
+    char path[PATH_BYTES];
+    *(void **)&function = real("close");
+    if (!path_of(descriptor, path))
+        return function(descriptor);
+    remember(descriptor, NULL);
+    if (is_folder(path))
+        return function(descriptor);
+    double start = now();
+    bool allowed = before(CALL_CLOSE);
+    int error = errno, result = function(descriptor); /* a close that fails closes too */
+    if (!allowed)
+        errno = error;
+    after(CALL_CLOSE, path, start);
+    return allowed ? result : -1;
+}
+
+int rename(const char *from, const char *to)
+{
+    int (*function)(const char *, const char *);
+    *(void **)&function = real("rename");
+    if (!concerns(from))
+        return function(from, to);
+    double start = now();
+    snprintf(renamed, sizeof renamed, "%s", from);
+    int result = before(CALL_RENAME) ? function(from, to) : -1;
+    after(CALL_RENAME, from, start);
+    return result;
+}
+
+int unlink(const char *path)
+{
+    int (*function)(const char *);
+    *(void **)&function = real("unlink");
+    if (!concerns(path))
+        return function(path);
+    double start = now();
+    int result = before(CALL_UNLINK) ? function(path) : -1;
+    after(CALL_UNLINK, path, start);
+    return result;
+}
+
+static int fcntl_with(const char *name, int descriptor, int command, void *argument)
+{
+    int (*function)(int, int, ...);
+    char path[PATH_BYTES];
+    *(void **)&function = real(name);
+    if (command != F_OFD_SETLK || !path_of(descriptor, path))
+        return function(descriptor, command, argument);
+    double start = now();
+    int result = before(CALL_LOCK) ? function(descriptor, command, argument) : -1;
+    after(CALL_LOCK, path, start);
+    return result;
+}
+
+#define FCNTL(NAME)                                                                                                    \
+    int NAME(int descriptor, int command, ...)                                                                         \
+    {                                                                                                                  \
+        va_list rest;                                                                                                  \
+        va_start(rest, command);                                                                                       \
+        void *argument = va_arg(rest, void *);                                                                         \
+        va_end(rest);                                                                                                  \
+        return fcntl_with(#NAME, descriptor, command, argument);                                                       \
+    }
+FCNTL(fcntl)
+FCNTL(fcntl64)

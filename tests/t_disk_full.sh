@@ -1,0 +1,96 @@
+#!/bin/bash
+# A disk that fills up, or fails, under a save: one clear line, exit code 1 on every rank, the checkpoint before as it
+# was and nothing half-written left; with checkpoint.on_failure = "continue" the run goes on. By tests/shim.c, and on a
+# small file system of its own where mounting is allowed.
+. "$abs_top_srcdir/tests/lib.sh"
+small_deck || exit 1
+run="$work/run"
+settings=(checkpoint.every=2 checkpoint.keep=1 validation.every=0 train.steps=6)
+RANKS_SECONDS=60
+
+ranks 2 train "$work/deck.cfg" "${settings[@]}" output.folder="$work/whole"
+check "a whole run" codes_are 0 2
+losses "$work/whole" >"$work/whole.losses"
+ranks 2 train "$work/deck.cfg" "${settings[@]}" train.steps=2
+check "its start" codes_are 0 2
+cp -r "$run" "$work/start"
+
+# shimmed SETTINGS ARGUMENTS...: train on 2 ranks under tests/shim.c
+shimmed()
+{
+    local settings=$1
+    shift
+    # shellcheck disable=SC2086
+    (export LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$run" SHIM_MATCH=step_ $settings
+        ranks 2 train "$work/deck.cfg" "$@")
+}
+
+# unharmed: the folder holds the checkpoint of step 2 as it was, and no part of another
+unharmed()
+{
+    cmp "$work/start/step_00000002.h5" "$run/step_00000002.h5" &&
+        cmp "$work/start/step_00000002.h5.xxh3" "$run/step_00000002.h5.xxh3" &&
+        [ "$(ls "$run" | grep -c '^step_')" -eq 2 ]
+}
+
+# fails TEXT WORDS SETTINGS: the next save does
+fails()
+{
+    rm -rf "$run"
+    cp -r "$work/start" "$run"
+    shimmed "$3" "${settings[@]}"
+    check "$1: exit code 1 on both ranks" codes_are 1 2
+    check "$1: is said" says "$2"
+    check "$1: in one line, once" test "$(grep -c '^cistron: ' "$work/out")" -eq 1
+    check "$1: the file is named" test "$(grep -c "^cistron: .*$run/step_00000004.h5" "$work/out")" -eq 1
+    check "$1: the old file is as it was, nothing else is left" unharmed
+}
+full="No space left on device"
+fails "full when the file is made" "$full" "SHIM_MATCH=.h5.tmp SHIM_FAIL=open:1:ENOSPC"
+fails "full at the layout" "$full" SHIM_FAIL=pwrite:1:ENOSPC
+fails "full at a tensor of rank 0" "$full" "SHIM_RANK=0 SHIM_FAIL=pwrite:9:ENOSPC"
+fails "full at a tensor of rank 1" "$full" "SHIM_RANK=1 SHIM_FAIL=pwrite:3:ENOSPC"
+fails "full at the side file" "$full" "SHIM_MATCH=.xxh3.tmp SHIM_FAIL=pwrite:1:ENOSPC"
+fails "an error that the flush tells" "Input/output error" "SHIM_RANK=1 SHIM_FAIL=fsync:1:EIO"
+fails "an error that closing tells" "Input/output error" "SHIM_RANK=1 SHIM_MATCH=.h5.tmp SHIM_FAIL=close:1:EIO"
+fails "the side file cannot be renamed" "$full" SHIM_FAIL=rename:1:ENOSPC
+fails "the file cannot be renamed" "$full" SHIM_FAIL=rename:2:ENOSPC
+
+ranks 2 train "$work/deck.cfg" "${settings[@]}"
+check "with room again it goes on to its end" codes_are 0 2
+losses "$run" >"$work/run.losses"
+check "with the losses of the whole run" cmp "$work/whole.losses" "$work/run.losses"
+
+rm -rf "$run"
+cp -r "$work/start" "$run"
+shimmed "SHIM_RANK=0 SHIM_FAIL=pwrite:3:ENOSPC:1" "${settings[@]}" checkpoint.on_failure=continue
+check "continue: the run ends with 0" codes_are 0 2
+check "continue: what happened is said" says "$full"
+check "continue: the log has it" grep -q '"event":"save_failed","step":4' "$run/log.jsonl"
+check "continue: the next save is made" test -f "$run/step_00000006.h5"
+losses "$run" >"$work/run.losses"
+check "continue: the losses are those of the whole run" cmp "$work/whole.losses" "$work/run.losses"
+shimmed SHIM_FAIL=pwrite:1:ENOSPC "${settings[@]}" checkpoint.on_failure=continue train.steps=8
+check "continue: a run that cannot save its end fails" codes_are 1 2
+
+# a file system with room for one checkpoint
+rm -rf "$run"
+mkdir "$run"
+room=$(($(stat -c %s "$work/start/step_00000002.h5") * 3 / 2 / 1024))
+if mount -t tmpfs -o size=${room}k cistron_test "$run" 2>/dev/null; then
+    trap 'umount "$run"; rm -rf "$work"' EXIT
+    cp -r "$work"/start/* "$run"
+    ranks 2 train "$work/deck.cfg" "${settings[@]}"
+    check "a full tmpfs: exit code 1 on both ranks" codes_are 1 2
+    check "a full tmpfs: is said" says "$full"
+    check "a full tmpfs: in one line, once" test "$(grep -c '^cistron: ' "$work/out")" -eq 1
+    check "a full tmpfs: the old file is as it was, nothing else is left" unharmed
+    mount -o remount,size=$((room * 4))k "$run"
+    ranks 2 train "$work/deck.cfg" "${settings[@]}"
+    check "a larger tmpfs: it goes on to its end" codes_are 0 2
+    losses "$run" >"$work/run.losses"
+    check "a larger tmpfs: the losses of the whole run" cmp "$work/whole.losses" "$work/run.losses"
+else
+    echo "a small file system: not tried, mounting is not allowed"
+fi
+finish

@@ -1,0 +1,235 @@
+/* What the program says before it runs: FLOPs, and the forecast of a deck against the engine that it becomes. */
+#include "check.h"
+
+#include "base/error.h"
+#include "cpu/cpu.h"
+#include "model/flops.h"
+#include "plan/plan.h"
+#include "ref/toy.h"
+#include "train/fit.h"
+#include "train/forecast.h"
+#include "train/session.h"
+
+#include <string.h>
+
+/* -- FLOPs ------------------------------------------------------------------------------------------------------- */
+
+static struct model_settings preset(const char *name)
+{
+    struct deck deck;
+    struct model_settings settings;
+    deck_defaults(&deck);
+    snprintf(deck.model.preset, sizeof deck.model.preset, "%s", name);
+    CHECK(model_settings_from_deck(&settings, &deck, 0) == ERROR_NONE);
+    return settings;
+}
+
+/* Figures of the recipes' specification: recipes 8, and the appendix on parallelism (four digits). */
+static void test_published_flops(void)
+{
+    struct model_settings og2 = preset("og2_7b"), llama = preset("llama3_8b");
+    CHECK_NEAR(flops_per_token(&og2, 8192, FLOPS_OPENGENOME2) * 384 * 8192, 1.6215e17, 5e-5, 0);
+    CHECK_NEAR(flops_per_token(&og2, 8192, FLOPS_CAUSAL), 4.833e10, 2e-4, 0);
+    CHECK_NEAR(flops_per_token(&llama, 8192, FLOPS_CAUSAL), 5.147e10, 2e-4, 0);
+    CHECK_NEAR(flops_per_token(&llama, 8192, FLOPS_FULL), 5.79e10, 1e-3, 0);
+    CHECK_STRING(flops_name(FLOPS_OPENGENOME2), "opengenome2");
+    struct deck deck;
+    deck_defaults(&deck);
+    deck.data.row_tokens = 16384;
+    deck.data.window = 0;
+    CHECK(flops_segment(&deck) == 16384);
+    deck.data.window = 8192;
+    CHECK(flops_segment(&deck) == 8192);
+}
+
+/* The engine's own step, op by op. Attention's backward makes the scores again: five products for forward's two. */
+static void test_step_flops(bool tied)
+{
+    enum { MICRO_BATCHES = 3 };
+    struct executor *cpu = cpu_executor_create(1), *plan = plan_executor_create(cpu);
+    struct toy_options options = toy_options(plan);
+    options.settings.tied = tied;
+    options.settings.head_dim = 16; /* heads wider than the residual stream */
+    options.max_segments = 1;
+    options.head_tokens = 20;
+    struct toy toy;
+    toy_create(&toy, &options);
+    struct batch batches[MICRO_BATCHES];
+    for (int m = 0; m < MICRO_BATCHES; m++)
+        batch_create(&batches[m], options.rows, options.row_tokens, options.max_segments);
+    struct schedule schedule = schedule_create(MICRO_BATCHES, 1, false);
+    plan_executor_clear(plan);
+    engine_step(&toy.engine, &schedule, batches, 1e-2);
+
+    const struct plan_log *log = plan_executor_log(plan);
+    double by_op[OP_COUNT] = {0}, all = 0, length = (double)options.row_tokens;
+    double tokens = (double)(MICRO_BATCHES * options.rows * options.row_tokens);
+    for (int64_t e = 0; e < log->count; e++)
+        if (log->entries[e].kind == PLAN_LAUNCH)
+            by_op[log->entries[e].op] += (double)op_flops(log->entries[e].op, plan_log_args(log, &log->entries[e]));
+    for (int op = 0; op < OP_COUNT; op++)
+        all += by_op[op];
+    double products = by_op[OP_GEMM], attention = 3 * by_op[OP_ATTENTION_FORWARD]; /* causal: counted as half of S^2 */
+    CHECK(products > 0 && attention > 0);
+    CHECK(all == (double)plan_log_cost(plan_log_all(log)).flops);
+    CHECK(2 * by_op[OP_ATTENTION_BACKWARD] == 5 * by_op[OP_ATTENTION_FORWARD]);
+    CHECK_NEAR(flops_per_token(&options.settings, options.row_tokens, FLOPS_FULL) * tokens, products + 2 * attention,
+               1e-12, 0);
+    CHECK_NEAR(flops_per_token(&options.settings, options.row_tokens, FLOPS_CAUSAL) * tokens,
+               products + attention * (length + 1) / length, 1e-12, 0);
+    for (int m = 0; m < MICRO_BATCHES; m++)
+        batch_destroy(&batches[m]);
+    schedule_destroy(&schedule);
+    toy_destroy(&toy);
+    plan->class->destroy(plan);
+    cpu->class->destroy(cpu);
+}
+
+/* -- The forecast against the engine that a deck becomes --------------------------------------------------------- */
+
+static struct deck small_deck(void)
+{
+    struct deck deck;
+    deck_defaults(&deck);
+    deck.model.layers = 3;
+    deck.model.hidden = 64;
+    deck.model.ffn = 160;
+    deck.model.heads = 4;
+    deck.model.kv_heads = 2;
+    deck.model.vocabulary = 300;
+    deck.data.row_tokens = 128;
+    deck.data.max_segments = 1;
+    deck.train.micro_batch = 4;
+    deck.train.global_batch = 22;
+    deck.memory.head_tokens = 100;
+    return deck;
+}
+
+/* Every byte of every category, on the executor that would run it; and what the ops of one step do. */
+static void test_forecast(const struct deck *deck, int ranks, int threads)
+{
+    struct executor *cpu = cpu_executor_create(threads);
+    struct forecast forecast;
+    if (!CHECK(forecast_create(&forecast, deck, ranks, threads, cpu) == ERROR_NONE)) {
+        fprintf(stderr, "    %s\n", error_message());
+        return;
+    }
+    CHECK(cpu->workspace_bytes == 0); /* nothing was asked of the real one */
+    struct model model;
+    struct engine engine;
+    struct group group = {.name = "data", .size = ranks};
+    struct engine_settings settings = session_engine_settings(deck);
+    model_create(&model, &forecast.model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
+    engine_create(&engine, cpu, &model, &group, &settings);
+    for (int c = 0; c < BUDGET_CATEGORIES; c++)
+        if (!CHECK(forecast.memory[c] == engine.budget.bytes[c]))
+            fprintf(stderr, "    %s: forecast %lld, engine %lld\n", budget_category_name((enum budget_category)c),
+                    (long long)forecast.memory[c], (long long)engine.budget.bytes[c]);
+    CHECK(forecast.need == budget_total(&engine.budget));
+    int64_t elements = 0; /* with the padding of flat buffers */
+    for (int u = 0; u < model.unit_count; u++)
+        elements += model.units[u].elements[STORAGE_MATRIX] + model.units[u].elements[STORAGE_VECTOR];
+    engine_destroy(&engine);
+    model_destroy(&model);
+
+    CHECK(forecast.micro_batches == (22 / 4 + 1 + ranks - 1) / ranks);
+    CHECK(forecast.idle_ranks == (ranks > 6 ? ranks - 6 : 0));
+    if (ranks == 1) {
+        CHECK(forecast.groups == 0);
+    } else if (CHECK(forecast.groups == 1)) { /* gradients of each buffer, and the sums of losses and labels */
+        CHECK_STRING(forecast.traffic[0].group, "data");
+        double wanted = 2.0 * (double)(elements * 4 + 16) * (ranks - 1) / ranks;
+        CHECK_NEAR((double)forecast.traffic[0].bytes, wanted, 0, (double)forecast.traffic[0].collectives);
+    }
+    /* without recomputation: the convention's products, and seven of attention for its six */
+    double tokens = (double)(forecast.micro_batches * deck->train.micro_batch * deck->data.row_tokens);
+    double causal = forecast.token_flops[FLOPS_CAUSAL] * tokens, full = forecast.token_flops[FLOPS_FULL] * tokens;
+    double length = (double)forecast.segment, attention = (full - causal) * (length + 1) / (length - 1);
+    if (deck->memory.recompute == DECK_RECOMPUTE_NONE || deck->memory.recompute == DECK_RECOMPUTE_NORMS)
+        CHECK_NEAR(forecast.rank_flops, causal + attention / 6, 1e-12, 0);
+    else
+        CHECK(forecast.rank_flops > causal + attention / 6);
+    forecast_destroy(&forecast);
+    cpu->class->destroy(cpu);
+}
+
+/* The advice is planned again: it fits, the same with its cheapest key one step back does not. */
+static void test_advice(void)
+{
+    struct deck deck = small_deck();
+    struct executor *cpu = cpu_executor_create(1);
+    struct model_settings model;
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    int64_t memory[BUDGET_CATEGORIES], own = forecast_memory(memory, &deck, &model, 1, cpu);
+    const double gibi = 1 << 30;
+    struct fit fit;
+    deck.device.memory = (double)own / gibi;
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE && fit.limit == own);
+    CHECK(fit_refuse(&fit) == ERROR_NONE && fit.advice[0] == '\0');
+    CHECK(fit_check_training(&deck, &model, 1, 1, cpu) == ERROR_NONE);
+
+    deck.device.memory = (double)(own - 1) / gibi; /* a byte short: the weakest change will do */
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE);
+    CHECK(strstr(fit.advice, "with memory.recompute = \"gate_up\" it needs") != NULL);
+    CHECK(fit_check_training(&deck, &model, 1, 1, cpu) == ERROR_USER);
+    CHECK(strstr(error_message(), "key device.memory: a rank needs") != NULL);
+    error_clear();
+
+    /* what only one row at a time reaches, and what needs two keys */
+    struct deck other = deck;
+    other.memory.recompute = DECK_RECOMPUTE_FULL;
+    int64_t full = forecast_memory(memory, &other, &model, 1, cpu);
+    other = deck;
+    other.train.micro_batch = 1;
+    int64_t row = forecast_memory(memory, &other, &model, 1, cpu);
+    CHECK(row < full && full < own);
+    deck.device.memory = (double)row / gibi;
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE);
+    CHECK(strstr(fit.advice, "with train.micro_batch = 1 it needs") != NULL);
+    deck.device.memory = (double)(row - 1) / gibi;
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE);
+    CHECK(strstr(fit.advice, "with memory.recompute = ") != NULL &&
+          strstr(fit.advice, "and train.micro_batch = 1 it") != NULL);
+
+    int64_t state = memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER];
+    deck.device.memory = (double)(state + 1) / gibi;
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE &&
+          strstr(fit.advice, "no setting fits") != NULL);
+    deck.device.memory = (double)(state - 1) / gibi;
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE &&
+          strstr(fit.advice, "no setting helps") != NULL);
+    deck.device.memory = 0;
+    CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE && !fit.of_deck && fit.limit > 0);
+    CHECK(fit_check_training(&deck, &model, 1, 1, cpu) == ERROR_NONE);
+    CHECK(fit_check_training(&deck, &model, 1, INT64_MAX, cpu) == ERROR_USER); /* nothing is left for each */
+    CHECK(strstr(error_message(), "this machine has 0.00 MiB free for each") != NULL);
+    error_clear();
+    cpu->class->destroy(cpu);
+}
+
+static void test_forecasts(void)
+{
+    struct deck deck = small_deck();
+    for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++) {
+        deck.memory.recompute = policy;
+        deck.model.tied = policy % 2 ? DECK_TIED_YES : DECK_TIED_NO;
+        deck.precision.compute = policy % 3 ? DECK_COMPUTE_BF16 : DECK_COMPUTE_FP32;
+        test_forecast(&deck, 1 + policy, 1 + policy % 2);
+    }
+    test_forecast(&deck, 8, 3);
+    deck.memory.recompute = DECK_RECOMPUTE_NORMS;
+    test_forecast(&deck, 3, 2);
+    deck.data.window = 32; /* attention spans windows */
+    deck.data.max_segments = 64;
+    test_forecast(&deck, 2, 2);
+}
+
+int main(void)
+{
+    test_forecasts();
+    test_advice();
+    test_published_flops();
+    test_step_flops(false);
+    test_step_flops(true);
+    return check_end();
+}

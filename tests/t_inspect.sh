@@ -1,0 +1,67 @@
+#!/bin/bash
+# cistron inspect: text and --json say the same of a token store, a checkpoint, a final model and a run folder.
+. "$abs_top_srcdir/tests/lib.sh"
+needs python3
+small_deck || exit 1
+ranks 2 train "$work/deck.cfg" checkpoint.every=6
+check "a run" codes_are 0 2
+
+# json FILE EXPRESSION: true of the object `o` that --json prints, in Python
+json()
+{
+    "$CISTRON" inspect --json "$1" >"$work/json" || return
+    python3 -c "
+import json, sys
+o = json.load(open(sys.argv[1]))
+if not ($2):
+    sys.exit('    not so: %s' % json.dumps(o)[:2000])" "$work/json"
+}
+
+# text_has_all FILE: every number and text of the object is in the text, behind its key
+text_has_all()
+{
+    "$CISTRON" inspect --json "$1" >"$work/json" && "$CISTRON" inspect "$1" >"$work/out" || return
+    python3 - "$work/json" "$work/out" <<'END'
+import json, sys
+o, text = json.load(open(sys.argv[1])), open(sys.argv[2]).read()
+def leaves(x):
+    return [y for v in (x.values() if isinstance(x, dict) else x) for y in leaves(v)] if isinstance(x, (dict, list)) else [x]
+lost = [k for k in o if k not in ("path", "kind") and "\n  " + k not in text]
+lost += [x for x in leaves(o) if not isinstance(x, str) and ("%.6g" % x if isinstance(x, float) else json.dumps(x)) not in text]
+lost += [line for x in leaves(o) if isinstance(x, str) for line in x.split("\n") if line not in text]
+sys.exit("    not in the text: %s" % lost if lost else 0)
+END
+}
+
+store="$work/g.train.h5"
+check "a store" json "$store" "o['kind'] == 'token store' and o['tokenizer'] == 'nucleotide' and o['vocabulary'] == 256"
+check "its sizes" json "$store" "o['token_bytes'] == 1 and o['sequences'] > 1 and o['tokens'] > 50000 and len(o['sources']) == 1"
+check "its sequences" json "$store" "sum(s['tokens'] for s in o['first_sequences']) == o['tokens'] and o['sequences'] == len(o['first_sequences'])"
+checksum=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["checksum"])' "$work/json")
+check "its checksum is hexadecimal" test "$(printf %s "$checksum" | grep -c '^[0-9a-f]\{16\}$')" -eq 1
+
+best=$(sed -n 's/.*"event":"validation","step":\([0-9]*\),"loss":\([^,]*\),.*/\2 \1/p' "$work/run/log.jsonl" | sort -g | head -n 1)
+file="$work/run/step_00000012.h5"
+check "a checkpoint" json "$file" "o['kind'] == 'checkpoint' and o['step'] == 12 and o['tokens'] == 12 * 7 * 64 and o['seed'] == 42 and o['ranks'] == 2"
+check "its store" json "$file" "o['store_checksum'] == '$checksum' and o['tokenizer'] == 'nucleotide' and o['vocabulary'] == 256"
+check "its place in the data" json "$file" "len(o['stores']) == 1 and o['stores'][0]['window'] + o['stores'][0]['epoch'] > 0 and o['offset'] >= 0"
+check "its validations" json "$file" "o['validation_step'] == 12 and o['best_step'] == ${best#* } and abs(o['best_loss'] / ${best% *} - 1) < 1e-5"
+check "its tensors" json "$file" "{'name': 'model.layers.1.mlp.down_proj.weight', 'type': 'f32', 'shape': [32, 64]} in o['tensors']"
+check "its groups" json "$file" "[g['group'] for g in o['groups']] == ['model', 'optim/m', 'optim/v'] and all(g['tensors'] == len(o['tensors']) for g in o['groups'])"
+check "its deck" json "$file" "o['deck'] == open('$work/run/deck.cfg').read()"
+check "a run folder is its newest checkpoint" json "$work/run" "o['step'] == 12 and o['path'] == '$file'"
+check "a final model" json "$work/run/final_model.h5" "o['kind'] == 'model' and len(o['groups']) == 1"
+for what in "$store" "$file" "$work/run/final_model.h5"; do
+    check "$what: the text has it all" text_has_all "$what"
+done
+
+printf '>caf\351 latin\nACGTACGT\n>g\303\251nome\nACGT\n' >"$work/names.fa"
+"$CISTRON" prepare --tokenizer nucleotide -o "$work/names.h5" "$work/names.fa" >"$work/out" 2>&1
+check "names in other encodings" json "$work/names.h5" "[s['name'] for s in o['first_sequences']] == ['caf?', 'g\u00e9nome']"
+
+printf x | dd of="$file" bs=1 seek=3000 conv=notrunc 2>/dev/null
+"$CISTRON" inspect --json "$file" >"$work/json" 2>"$work/out"
+check "a damaged file: exit code 2" test $? -eq 2
+check "a damaged file: nothing is printed" test ! -s "$work/json"
+check "a damaged file: is said" says "is damaged"
+finish

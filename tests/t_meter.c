@@ -1,0 +1,305 @@
+/* What a run leaves for its watchers: event files, byte by byte and cut at a restart; log.jsonl, written and read. */
+#include "check.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/history.h"
+#include "train/journal.h"
+#include "train/meter.h"
+#include "train/plot.h"
+#include "train/tensorboard.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/cistron-meter-XXXXXX";
+
+static unsigned char *read_whole(const char *path, int64_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    *bytes = 0;
+    if (file == NULL)
+        return NULL;
+    unsigned char *data = memory_grow(NULL, 1 << 20);
+    *bytes = (int64_t)fread(data, 1, 1 << 20, file);
+    fclose(file);
+    return data;
+}
+
+static void write_whole(const char *path, const void *data, int64_t bytes)
+{
+    FILE *file = fopen(path, "wb");
+    CHECK(file != NULL && fwrite(data, 1, (size_t)bytes, file) == (size_t)bytes && fclose(file) == 0);
+}
+
+/* -- Event files ------------------------------------------------------------------------------------------------- */
+
+static uint64_t number(const unsigned char *at, int bytes)
+{
+    uint64_t value = 0;
+    for (int i = bytes - 1; i >= 0; i--)
+        value = value << 8 | at[i];
+    return value;
+}
+
+/* The records of a file: where each ends, and its step (0 = none); -1 when the file ends within one. */
+static int read_steps(const char *path, int64_t ends[], int64_t steps[], int most)
+{
+    int64_t bytes, at = 0;
+    int count = 0;
+    unsigned char *data = read_whole(path, &bytes);
+    while (at + 16 <= bytes && count < most) {
+        int64_t length = (int64_t)number(data + at, 8);
+        const unsigned char *event = data + at + 12;
+        if (at + 16 + length > bytes)
+            break;
+        CHECK(number(data + at + 8, 4) == tensorboard_masked_crc(data + at, 8));
+        CHECK(number(event + length, 4) == tensorboard_masked_crc(event, length));
+        CHECK(event[0] == 0x09); /* the time, 8 bytes */
+        steps[count] = event[9] != 0x10 ? 0 : event[10] < 0x80 ? event[10] : (event[10] & 0x7F) + 128 * event[11];
+        at += 16 + length;
+        ends[count++] = at;
+    }
+    free(data);
+    return at == bytes ? count : -1;
+}
+
+/* The event file of a folder that stands at `index` in the order of names; freed by the caller. NULL behind the last.
+ */
+static char *event_file(const char *path, int index)
+{
+    struct dirent **names;
+    int count = scandir(path, &names, NULL, alphasort);
+    char *found = NULL;
+    for (int i = 0; i < count; i++) {
+        if (strncmp(names[i]->d_name, "events.out.tfevents.", 20) == 0 && index-- == 0)
+            found = memory_format("%s/%s", path, names[i]->d_name);
+        free(names[i]);
+    }
+    if (count >= 0)
+        free(names);
+    return found;
+}
+
+static void check_sums(void)
+{
+    /* the answers of RFC 3720, B.4, and the usual one */
+    unsigned char zeros[32] = {0}, ones[32], rising[32];
+    memset(ones, 0xFF, sizeof ones);
+    for (int i = 0; i < 32; i++)
+        rising[i] = (unsigned char)i;
+    CHECK(tensorboard_crc("123456789", 9) == 0xE3069283);
+    CHECK(tensorboard_crc(zeros, 32) == 0x8A9136AA);
+    CHECK(tensorboard_crc(ones, 32) == 0x62A8AB43);
+    CHECK(tensorboard_crc(rising, 32) == 0x46DD794E);
+    CHECK(tensorboard_masked_crc("123456789", 9) == 0xC78AB0E5);
+}
+
+static void write_steps(const char *path, int64_t begin, int64_t first, int64_t last, int64_t every)
+{
+    struct tensorboard board;
+    CHECK(tensorboard_open(&board, path, begin) == ERROR_NONE);
+    for (int64_t step = first; step <= last; step += every)
+        tensorboard_write(&board, step, (struct tensorboard_scalar[]){{"train/loss", 1.5}, {"b", NAN}}, 2);
+    tensorboard_close(&board);
+    CHECK(board.path == NULL);
+    tensorboard_write(&board, 1, &(struct tensorboard_scalar){"b", 1}, 1); /* nothing is open: nothing happens */
+}
+
+static void check_event_files(void)
+{
+    char *path = memory_format("%s/tensorboard", folder);
+    CHECK(tensorboard_cut(path, 0) == ERROR_NONE); /* not there */
+    write_steps(path, 0, 100, 300, 100);
+    char *first = event_file(path, 0);
+    int64_t bytes, ends[16], steps[16];
+    unsigned char *data = read_whole(first, &bytes);
+
+    /* the first record's head is that of every event file: 24 bytes follow */
+    CHECK(bytes > 40 && memcmp(data, "\x18\0\0\0\0\0\0\0\xa3\x7f\x4b\x22", 12) == 0);
+    CHECK(memcmp(data + 12 + 9,
+                 "\x1a\x0d"
+                 "brain.Event:2",
+                 15) == 0);
+    /* a scalar: step 100, a summary of 27 bytes: value {tag, float} twice, the second's tag of one byte */
+    CHECK(memcmp(data + 40 + 12 + 9,
+                 "\x10\x64\x2a\x1d"
+                 "\x0a\x11\x0a\x0atrain/loss\x15\0\0\xc0\x3f"
+                 "\x0a\x08\x0a\x01"
+                 "b\x15",
+                 4 + 19 + 6) == 0);
+    CHECK(read_steps(first, ends, steps, 16) == 4);
+    CHECK(steps[0] == 0 && steps[1] == 100 && steps[2] == 200 && steps[3] == 300);
+
+    /* cut at any byte, the whole records in front of it stay; one flipped bit, and those in front of its record do */
+    for (int64_t length = 0; length <= bytes; length++) {
+        int whole = 0, left;
+        while (whole < 4 && ends[whole] <= length)
+            whole++;
+        for (int flip = 0; flip < 2; flip++) {
+            data[length < bytes ? length : 0] ^= (unsigned char)(flip << length % 8);
+            write_whole(first, data, flip ? bytes : length);
+            data[length < bytes ? length : 0] ^= (unsigned char)(flip << length % 8);
+            if (flip && length == bytes)
+                continue;
+            CHECK(tensorboard_cut(path, 1000) == ERROR_NONE);
+            int64_t own_ends[16], own_steps[16];
+            left = access(first, F_OK) == 0 ? read_steps(first, own_ends, own_steps, 16) : 0;
+            CHECK(left == (whole < 2 ? 0 : whole)); /* a file that holds no step goes */
+        }
+    }
+
+    /* going on from before step 300: the third point goes, a file behind it begins with the first step to be dropped */
+    write_whole(first, data, bytes);
+    CHECK(tensorboard_cut(path, 299) == ERROR_NONE);
+    write_steps(path, 200, 300, 500, 100);
+    char *second = event_file(path, 1);
+    CHECK(second != NULL);
+    CHECK(read_steps(first, ends, steps, 16) == 3 && steps[2] == 200);
+    CHECK(read_steps(second, ends, steps, 16) == 5);
+    CHECK(steps[1] == 201 && steps[2] == 300 && steps[4] == 500);
+    /* and from 100: the second file holds nothing that stays */
+    CHECK(tensorboard_cut(path, 100) == ERROR_NONE);
+    CHECK(read_steps(first, ends, steps, 16) == 2 && access(second, F_OK) != 0);
+    free(second);
+    free(first);
+    free(data);
+    free(path);
+}
+
+/* -- log.jsonl --------------------------------------------------------------------------------------------------- */
+
+static void write_row(struct journal *journal, int64_t step, double loss, const double *seconds, int64_t count)
+{
+    journal_begin(journal, "step", step);
+    journal_real(journal, "loss", loss, 17);
+    journal_real(journal, "mean_loss", loss / 2, 17);
+    journal_real(journal, "lr", 0.1, 17);
+    journal_reals(journal, "step_seconds", seconds, count, 4);
+    journal_end(journal);
+}
+
+static void write_start(struct journal *journal, int64_t step)
+{
+    journal_begin(journal, "start", step);
+    journal_integer(journal, "steps_total", 1000);
+    journal_text(journal, "host", "a \"host\"\\\n\xff"); /* not UTF-8 */
+    journal_end(journal);
+}
+
+enum { MANY = 3000 }; /* steps of a row: a line of many kilobytes */
+
+static void check_log(void)
+{
+    char *path = memory_format("%s/log.jsonl", folder);
+    double *seconds = memory_grow(NULL, MANY * (int64_t)sizeof *seconds);
+    for (int i = 0; i < MANY; i++)
+        seconds[i] = 0.123456 + i;
+    struct journal journal;
+    CHECK(journal_open(&journal, path, 0, false) == ERROR_NONE);
+    write_start(&journal, 0);
+    write_row(&journal, MANY, 1.0 / 3, seconds, MANY);
+    write_row(&journal, MANY + 1, NAN, seconds, 1);
+    write_row(&journal, MANY + 2, 1, seconds, 0);
+    journal_close(&journal);
+
+    struct history history;
+    CHECK(history_read(&history, path) == ERROR_NONE);
+    CHECK(history.start_count == 1 && history.row_count == 3 && history.step_count == MANY + 1);
+    CHECK_STRING(history.starts[0].host, "a \"host\"\\\n?");
+    CHECK(history.rows[0].loss == 1.0 / 3 && history.rows[0].mean_loss == 1.0 / 6);
+    CHECK(isnan(history.rows[1].loss) && isnan(history.rows[0].memory));
+    CHECK(history.step_seconds[1] == 1.123 && history.damaged == 0);
+    history_destroy(&history);
+
+    /* damage: a line in the middle, and the end of the last one; the next program goes on from the row in front */
+    FILE *file = fopen(path, "a");
+    CHECK(file != NULL);
+    fputs("{\"event\":\"step\",\"st\xff\xff\n{\"event\":\"checkpoint\",\"step\":3001,\"digest\":\"00ab\"}\n{\"event\":"
+          "\"step\"",
+          file);
+    fclose(file);
+    CHECK(history_read(&history, path) == ERROR_NONE);
+    CHECK(history.damaged == 1 && history.first_damaged == 5);
+    CHECK(history.row_count == 3 && history.checkpoint_count == 1);
+    CHECK_STRING(history.checkpoints[0].digest, "00ab");
+    history_destroy(&history);
+    CHECK(journal_open(&journal, path, MANY + 1, false) == ERROR_NONE);
+    write_start(&journal, MANY + 1);
+    write_row(&journal, MANY + 2, 2, seconds, 1);
+    journal_close(&journal);
+    CHECK(history_read(&history, path) == ERROR_NONE);
+    CHECK(history.damaged == 0 && history.start_count == 2 && history.row_count == 3);
+    CHECK(history.starts[1].step == MANY + 1 && history.rows[1].step == MANY + 1 && history.rows[2].loss == 2);
+    CHECK(history.checkpoint_count == 1 && history.step_count == MANY + 2);
+    history_destroy(&history);
+
+    /* a validation of the step that a program goes on from is made again, or stays */
+    for (int again = 0; again < 2; again++) {
+        CHECK(journal_open(&journal, path, MANY + 2, again) == ERROR_NONE);
+        for (int64_t step = MANY + 1; step <= MANY + 2 && again == 0; step++) {
+            journal_begin(&journal, "validation", step);
+            journal_end(&journal);
+        }
+        journal_close(&journal);
+    }
+    CHECK(history_read(&history, path) == ERROR_NONE);
+    CHECK(history.row_count == 3 && history.validation_count == 1 && history.validations[0].step == MANY + 1);
+    history_destroy(&history);
+
+    free(seconds);
+    free(path);
+}
+
+/* -- Small things ------------------------------------------------------------------------------------------------ */
+
+static void check_durations(void)
+{
+    char text[METER_DURATION_BYTES];
+    meter_print_duration(text, 59.6);
+    CHECK_STRING(text, "0:01:00");
+    meter_print_duration(text, 86399);
+    CHECK_STRING(text, "23:59:59");
+    meter_print_duration(text, 86400 * 12 + 3600 + 120 + 3);
+    CHECK_STRING(text, "12-01:02:03");
+    meter_print_duration(text, INFINITY);
+    CHECK_STRING(text, "-");
+}
+
+/* A plot of nothing, of one point, of one value, of what is not finite: no endless loop over ticks, no fault. */
+static void check_plots(void)
+{
+    const double x[] = {1, 2, 3, 4}, level[] = {5, 5, 5, 5}, wild[] = {NAN, 1e300, -1e300, INFINITY};
+    const double near[] = {1, 1 + 1e-16, 1 + 3e-16, 1};
+    const double *const columns[] = {level, wild, near};
+    for (int c = 0; c < 3; c++)
+        for (int64_t count = 0; count <= 4; count++) {
+            char *text = NULL;
+            size_t bytes = 0;
+            FILE *file = open_memstream(&text, &bytes);
+            struct plot_series series = {"<a>", "#000000", PLOT_LINE, x, columns[c], count};
+            struct plot plot = {"a & b", "step", &series, 1, x, count, 0, 0};
+            plot_write_svg(file, &plot);
+            plot_write_text(file, &plot, 20, 5);
+            fclose(file);
+            CHECK(strstr(text, "a &amp; b") != NULL && strstr(text, "nan") == NULL && strstr(text, "inf") == NULL);
+            CHECK((strstr(text, "&lt;a&gt;") != NULL) == (count > 0));
+            free(text);
+        }
+}
+
+int main(void)
+{
+    CHECK(mkdtemp(folder) != NULL);
+    check_sums();
+    check_event_files();
+    check_log();
+    check_durations();
+    check_plots();
+    char *remove = memory_format("rm -r %s", folder);
+    CHECK(system(remove) == 0);
+    free(remove);
+    return check_end();
+}

@@ -1,0 +1,142 @@
+#!/bin/bash
+# `cistron plan` as a user meets it: its figures are those of the run that follows, it starts no MPI and leaves nothing
+# behind, a deck that does not fit is told what to change, and the change fits.
+. "$abs_top_srcdir/tests/lib.sh"
+small_deck || exit 1
+rm -f "$work"/*.windows-*
+
+# plan ARGUMENTS...: output in $work/out, exit code in $code
+plan()
+{
+    timeout 60 "$CISTRON" plan "$@" >"$work/out" 2>&1
+    code=$?
+}
+
+# value NAME: the number of the plan's line NAME.
+value()
+{
+    sed -n "s/^  $1  *\([0-9.e+]*\)\$/\1/p" "$work/plan"
+}
+
+# the plan of a deck against the run of it, 2 ranks
+categories="weights gradients optimizer activations transient batch workspace"
+for settings in "" "precision.compute=bf16 memory.recompute=full train.micro_batch=1" \
+    "model.tied=yes memory.recompute=none memory.head_tokens=20 data.train=$work/g.train.h5,$work/g.valid.h5"; do
+    # shellcheck disable=SC2086
+    plan "$work/deck.cfg" --ranks 2 $settings device.memory=1
+    check "plan $settings: exit code 0" test $code -eq 0
+    check "no file of windows is left" test -z "$(ls "$work"/*.windows-* 2>/dev/null)"
+    cp "$work/out" "$work/plan"
+    # shellcheck disable=SC2086
+    ranks 2 train "$work/deck.cfg" $settings train.steps=1 output.folder="$work/p"
+    check "train $settings" codes_are 0 2
+    for category in $categories; do
+        run=$(sed -n "s/^#   $category  *\([0-9.]*\)\$/\1/p" "$work/out")
+        check "$category: the run's $run MiB, planned $(value $category)" test "$(value $category)" = "$run" -a -n "$run"
+    done
+    check "parameters" says ", $(value parameters) parameters,"
+    check "windows and tokens of an epoch" says "# $(value 'windows an epoch') windows and $(value 'tokens an epoch') tokens an epoch"
+    check "micro-batches" says "in $(value 'micro-batches of a rank') micro-batches a rank"
+    for file in step_00000001:checkpoint final_model:"final model"; do
+        bytes=$(stat -c %s "$work/p/${file%%:*}.h5")
+        check "${file#*:}: $bytes bytes, at most 64 KiB of them for HDF5" \
+            awk -v b="$bytes" -v m="$(value "${file#*:}")" 'BEGIN { t = m * 1048576; exit !(t > 0 && b > t - 60000 && b < t + 65536) }'
+    done
+    rm -rf "$work/p" "$work"/*.windows-*
+done
+
+# checkpoints that stay, counted after the run
+for settings in "checkpoint.every=1 checkpoint.keep=3" "checkpoint.every=5 checkpoint.keep=100"; do
+    # shellcheck disable=SC2086
+    plan "$work/deck.cfg" $settings
+    cp "$work/out" "$work/plan"
+    # shellcheck disable=SC2086
+    ranks 1 train "$work/deck.cfg" $settings output.folder="$work/files"
+    check "$settings: checkpoints that stay" \
+        test "$(value 'checkpoints that stay, most')" = "$(ls "$work/files" | grep -c '^step_.*h5$')"
+    rm -r "$work/files"
+done
+
+# nothing of MPI is opened
+strace -f -e trace=openat -o "$work/trace" "$CISTRON" plan "$work/deck.cfg" >"$work/out" 2>&1
+[ -s "$work/trace" ] && check "no MPI component" test "$(grep -c 'mca_\(btl\|pml\)' "$work/trace")" -eq 0
+
+# without data: published models, each within seconds
+printf 'data = { row_tokens = 8192; };\ntrain = { global_batch = 64; micro_batch = 1; };\n' >"$work/big.cfg"
+for preset in llama32_1b og2_7b llama31_8b llama31_70b llama31_405b_8 llama31_405b; do
+    seconds=$SECONDS
+    plan "$work/big.cfg" model.preset=$preset device.memory=100000 --ranks 64
+    check "$preset: exit code 0" test $code -eq 0
+    check "$preset: what is not known" says "data.train is not set"
+    check "$preset: within 10 s" test $((SECONDS - seconds)) -le 10
+done
+plan "$abs_top_srcdir/input/og2_7b_thd_gqa.cfg" device.memory=1000 device.peak=989 --ranks 48
+check "OpenGenome2: the recipe's FLOPs of a step" says "1.6215e+17"
+check "OpenGenome2: its 1 / 48 at 989 TFLOP/s, causal" says "3.202"
+check "OpenGenome2: 4 micro-batches" grep -qE 'micro-batches of a rank +4$' "$work/out"
+check "OpenGenome2: its store" says "og2.train.h5 is not there"
+plan "$work/big.cfg" model.preset=og2_7b device.memory=1000 --ranks 100
+check "more ranks than rows: idle ones are counted" grep -qE 'ranks without any row +36$' "$work/out"
+
+# a deck that does not fit; what it says is done, and fits
+plan "$work/deck.cfg" train.micro_batch=64 device.memory=0.004
+check "too large: exit code 2" test $code -eq 2
+check "too large: the key" says "key device.memory: a rank needs"
+advice=$(sed -n 's/.*; with \(.*\) it needs .*/\1/p' "$work/out" | sed 's/ and /\n/g; s/ = /=/g; s/"//g')
+check "there is advice" test -n "$advice"
+# shellcheck disable=SC2086
+plan "$work/deck.cfg" train.micro_batch=64 device.memory=0.004 $advice
+check "as advised ($(echo $advice)): it fits" test $code -eq 0
+plan "$work/deck.cfg" device.memory=0.00001
+check "nothing helps: exit code 2" test $code -eq 2
+check "nothing helps: the floor" says "weights, gradients and moments alone are"
+ranks 2 train "$work/deck.cfg" train.micro_batch=64 device.memory=0.004 output.folder="$work/none"
+check "train refuses: exit code 2" codes_are 2 2
+check "train refuses: with the advice" says "$(echo "$advice" | head -n 1 | sed 's/=.*//')"
+check "train refuses: once" test "$(grep -c 'device.memory' "$work/out")" -eq 1
+check "train refuses: before anything is written" test ! -e "$work/none/log.jsonl"
+# shellcheck disable=SC2086
+ranks 2 train "$work/deck.cfg" train.micro_batch=64 device.memory=0.004 $advice output.folder="$work/some" train.steps=2
+check "train as advised" codes_are 0 2
+
+# mistakes
+mistake()
+{
+    local words=$1
+    shift
+    plan "$@"
+    check "plan ${*:2}: exit code 2" test $code -eq 2
+    check "plan ${*:2}: is said" says "$words"
+}
+mistake "--ranks 0" "$work/deck.cfg" --ranks 0
+mistake "--ranks two" "$work/deck.cfg" --ranks two
+mistake "no_deck.cfg" "$work/no_deck.cfg"
+mistake "model.hiden" "$work/deck.cfg" model.hiden=3
+mistake "data.row_tokens = 65" "$work/deck.cfg" data.row_tokens=65
+mistake "data.overlap" "$work/deck.cfg" data.overlap=64
+mistake "device.kind" "$work/deck.cfg" device.kind=cuda
+mistake "is not a token store" "$work/deck.cfg" data.train="$work/deck.cfg"
+mistake "none.h5 is not there" "$work/deck.cfg" data.train="$work/none.h5"
+mistake "layers" "$work/deck.cfg" model.layers=1000000000000
+mistake "parameters" "$work/deck.cfg" model.hidden=4294967296 model.heads=33554432 model.kv_heads=1
+
+# the same for programs
+if command -v python3 >/dev/null; then
+    "$CISTRON" plan "$work/deck.cfg" --ranks 2 device.peak=1 >"$work/plan"
+    "$CISTRON" plan --json "$work/deck.cfg" --ranks 2 device.peak=1 >"$work/plan.json"
+    check "JSON holds the same" python3 - "$work/plan.json" "$(value total)" "$(value parameters)" "$(value 'tokens an epoch')" <<'PYTHON'
+import json, sys
+p = json.load(open(sys.argv[1]))
+memory = dict(p["memory"])
+total = memory.pop("total")
+assert total == sum(memory.values()) == p["fit"]["need"] and "%.1f" % (total / 2**20) == sys.argv[2], p["memory"]
+assert p["model"]["parameters"] == int(sys.argv[3]) and p["files"]["checkpoint"] == 12 * int(sys.argv[3])
+assert p["data"]["tokens_an_epoch"] == int(sys.argv[4]) and p["fit"]["fits"] is True
+assert p["flops"]["causal"]["step"] == p["flops"]["causal"]["token"] * p["data"]["tokens_a_step"]
+assert abs(p["seconds_at_peak"] * 2e12 / p["flops"]["causal"]["step"] - 1) < 1e-12
+assert p["traffic"]["data"]["bytes"] >= 4 * p["model"]["parameters"] and p["ranks"] == 2
+PYTHON
+    "$CISTRON" plan --json "$work/deck.cfg" device.memory=0.00001 >"$work/plan.json" 2>/dev/null
+    check "JSON also where it does not fit" grep -q '"fits": false' "$work/plan.json"
+fi
+finish

@@ -1,0 +1,45 @@
+#!/bin/bash
+# What reads files that may be damaged, built with the address and undefined-behaviour sanitizers in a folder of its own.
+. "$abs_top_srcdir/tests/lib.sh"
+programs="tests/t_damage tests/t_data tests/t_deck"
+fuzzers="records deck side checkpoint store"
+
+CC=$(sed -n 's/^CC = //p' "$abs_top_builddir/Makefile")
+printf 'int main(void) { return 0; }\n' >"$work/try.c"
+# shellcheck disable=SC2086
+if ! $CC -fsanitize=address,undefined -o "$work/try" "$work/try.c" 2>/dev/null || ! "$work/try"; then
+    echo "skipped: $CC has no sanitizers here"
+    exit 77
+fi
+
+source=$abs_top_srcdir
+if [ -f "$source/config.status" ]; then # configure would refuse to build elsewhere what is built in place
+    cp -a "$source" "$work/source"
+    source="$work/source"
+    make -s -C "$source" distclean >/dev/null
+fi
+mkdir "$work/build"
+cd "$work/build" || exit 1
+targets="$programs $(printf 'tests/fuzz/fuzz_%s ' $fuzzers)"
+# shellcheck disable=SC2086
+if ! "$source/configure" -q --enable-sanitizer CC="$CC" CFLAGS="-O1 -g" >"$work/log" 2>&1 ||
+    ! make -j2 $targets >>"$work/log" 2>&1; then
+    tail -n 20 "$work/log"
+    exit 1
+fi
+
+# passes COMMAND...: ends with 0, and no sanitizer has spoken
+passes()
+{
+    "$@" >"$work/out" 2>&1 && ! grep -q 'runtime error\|ERROR: AddressSanitizer' "$work/out" && return
+    tail -n 40 "$work/out" >&2
+    return 1
+}
+for program in $programs; do
+    check "$program has the sanitizer in it" grep -q __asan_init "$program"
+    check "$program" passes sh "$abs_top_srcdir/tests/launch" "$program"
+done
+for fuzzer in $fuzzers; do
+    check "fuzz_$fuzzer" passes timeout 120 tests/fuzz/fuzz_$fuzzer -n 400 -s 2 -o "$work"
+done
+finish
