@@ -66,6 +66,12 @@ check "another seed, another text" test "$(cmp "$work/a" "$work/b" 2>&1)"
 check "longer than the context is allowed" test $? -eq 0
 check "and warned of" grep -q 'warning: 91 tokens' "$work/b"
 
+"$CISTRON" generate --checkpoint "$work/run" --tokens 3 >/dev/full 2>"$work/out"
+check "a full disk behind standard output: exit code 1" test $? -eq 1
+check "and said" says "standard output could not be written"
+"$CISTRON" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/half.json" >"$work/out" 2>&1
+check "half a context shorter than 200 is the overlap" grep -q '"overlap": 32' "$work/half.json"
+
 # -- mistakes ------------------------------------------------------------------------------------------------------
 # mistake TEXT SAYS ARGUMENTS...: on 2 ranks
 mistake()
@@ -97,6 +103,11 @@ scored="eval --checkpoint $work/run --overlap 16 -o $work/bad.json --fasta"
 }
 mistake "no checkpoint" "$work/none.h5" eval --checkpoint "$work/none.h5" --fasta "$work/g.fa" -o "$work/bad.json"
 mistake "output nowhere" "no_folder" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/no_folder/x.json" --overlap 16
+cp "$work/g.fa" "$work/mine.fa"
+mistake "output is the input" "mine.fa: is an input and the output" eval --checkpoint "$work/run" --fasta "$work/mine.fa" -o "$work/mine.fa"
+check "which stays" cmp "$work/g.fa" "$work/mine.fa"
+mistake "output is a folder" "no regular file" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/run"
+mistake "an empty path" "--output: its value is empty" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o ""
 mistake "a store is no checkpoint" "g.train.h5" generate --checkpoint "$work/g.train.h5"
 mistake "no tokens" "--tokens 0" generate --checkpoint "$work/run" --tokens 0
 mistake "temperature" "--temperature -1" generate --checkpoint "$work/run" --temperature -1

@@ -12,6 +12,8 @@ static int run(const struct environment *environment, char **arguments, int coun
 {
     (void)environment;
     (void)count;
+    if (orders[0] == '\0')
+        return error_user("--orders: its list is empty");
     for (const char *at = orders; *at != '\0';) {
         char *end;
         long order = strtol(at, &end, 10);

@@ -110,6 +110,8 @@ static int set_value(const struct command_option *option, const char *text)
         *(int64_t *)option->value = strtoll(text, &rest, 10);
     else
         *(double *)option->value = strtod(text, &rest);
+    if (option->kind == COMMAND_TEXT && option->required && text[0] == '\0')
+        return error_user("--%s: its value is empty; an unset variable in the command line?", option->name);
     if (*rest != '\0' || errno != 0 || (rest == text && option->kind >= COMMAND_INTEGER))
         return error_user("--%s %s: must be a %s", option->name, text,
                           option->kind == COMMAND_INTEGER ? "whole number" : "number");
@@ -156,8 +158,14 @@ static int parse(const struct command *command, int argc, char **argv)
         }
     if (code == ERROR_NONE && argc - optind < command->least)
         code = usage_error(command, "arguments are missing");
-    if (code == ERROR_NONE && command->most >= 0 && argc - optind > command->most)
-        code = usage_error(command, "too many arguments");
+    if (code == ERROR_NONE && command->most >= 0 && argc - optind > command->most) {
+        char *what = memory_format("\"%s\": one argument too many", argv[optind + command->most]);
+        code = usage_error(command, what);
+        free(what);
+    }
+    for (int a = optind; a < argc && code == ERROR_NONE; a++)
+        if (argv[a][0] == '\0')
+            code = usage_error(command, "an argument is empty; an unset variable in the command line?");
     memory_free(table);
     memory_free(given);
     return code;
@@ -175,6 +183,8 @@ static int run_command(const struct command *command, const struct environment *
         error_clear(); /* place 0 says it */
     if (code == ERROR_NONE)
         code = command->run(environment, argv + optind, argc - optind);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == ERROR_NONE)
+        code = error_environment("standard output could not be written in full; look for space where it goes");
     if (code != ERROR_NONE && error_message()[0] != '\0')
         fprintf(stderr, "cistron: %s\n", error_message());
     return code;

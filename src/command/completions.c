@@ -30,8 +30,9 @@ static int run(const struct environment *environment, char **arguments, int coun
         print_options(commands[i]);
         printf("' ;;\n");
     }
-    printf("        esac\n    elif [[ ${COMP_WORDS[1]} == @(train|plan) ]]; then\n        compopt -o nospace\n        "
-           "words='");
+    /* the first argument is a deck, so a file */
+    printf("        esac\n    elif [[ $COMP_CWORD -gt 2 && ${COMP_WORDS[1]} == @(train|plan) ]]; then\n"
+           "        compopt -o nospace\n        words='");
     deck_print_keys(stdout, "=");
     printf("'\n    fi\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\ncomplete -F _cistron cistron\n");
     return ERROR_NONE;

@@ -2,7 +2,7 @@
 #include "command/command.h"
 #include "infer/eval.h"
 
-static struct eval_settings given = {.overlap = 200};
+static struct eval_settings given = {.overlap = EVAL_OVERLAP};
 static struct executor *(*make_executor)(int threads);
 
 static int evaluate(struct comm *world, void *self)
@@ -23,7 +23,7 @@ static const struct command_option options[] = {
     {"fasta", 0, "FILE", COMMAND_TEXT, true, &given.fasta, "records to score (plain, .gz or .zst)"},
     {"output", 'o', "OUT.json", COMMAND_TEXT, true, &given.output, "the result"},
     {"overlap", 0, "N", COMMAND_INTEGER, false, &given.overlap,
-     "bases that a window takes over from the one before as context (200)"},
+     "bases that a window takes over from the one before as context (200, at most half of one)"},
     {"context", 0, "N", COMMAND_INTEGER, false, &given.context,
      "tokens of a window (as many as the model was trained on)"},
     {"batch", 0, "N", COMMAND_INTEGER, false, &given.batch, "windows computed at once (some 4096 tokens)"},

@@ -74,7 +74,8 @@ const struct launch_timer *launch_timers(void)
 void launch_dump(FILE *file)
 {
     int64_t first = launched > RECORDER_ENTRIES ? launched - RECORDER_ENTRIES : 0;
-    fprintf(file, "last launches of this process, oldest first:\n");
+    if (launched > 0)
+        fprintf(file, "last launches of this process, oldest first:\n");
     for (int64_t i = first; i < launched; i++) {
         const struct recorder_entry *e = &recorder[i % RECORDER_ENTRIES];
         fprintf(file, "  %8lld stream %d %-18s %lld x %lld%s%s\n", (long long)e->sequence, e->stream,

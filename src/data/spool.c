@@ -51,7 +51,10 @@ int spool_create(struct spool **out, const char *beside)
     for (int i = 0; i < STREAMS; i++) {
         spool->streams[i] = open_unnamed(beside);
         if (spool->streams[i] == NULL) {
-            int code = failed(spool, "create");
+            int code = errno == ENOSPC ? failed(spool, "create")
+                                       : error_user("%s: cannot create temporary files beside it: %s; name another "
+                                                    "output",
+                                                    beside, strerror(errno));
             spool_destroy(spool);
             return code;
         }

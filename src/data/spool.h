@@ -14,7 +14,8 @@ struct spool_record {
     char *name;     /* terminated; until the next call */
 };
 
-/* beside: a path in the folder to use. Environment errors: the folder cannot be written. */
+/* beside: a path in the folder to use. ERROR_USER: the folder is not there or not to be written;
+ * ERROR_ENVIRONMENT: its disk is full. */
 int spool_create(struct spool **spool, const char *beside);
 /* Adds token bytes to the present record. */
 int spool_append(struct spool *spool, const void *tokens, int64_t bytes);

@@ -160,7 +160,7 @@ static struct deck_value override_value(const struct deck_row *row, const char *
 static void read_override(struct deck *deck, struct deck_source *source, const char *text)
 {
     const char *equals = strchr(text, '=');
-    if (equals == NULL) {
+    if (equals == NULL || equals == text) {
         deck_source_report(source, DECK_COMMAND_LINE, "%s: an override reads key=value", text);
         return;
     }

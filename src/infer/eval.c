@@ -13,8 +13,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum { BATCH_TOKENS = 4096, WINDOWS_PER_CONTEXT = 64, MOST_TOKENS = 1 << 28 };
+enum { BATCH_TOKENS = 4096, WINDOWS_PER_CONTEXT = 64, MOST_TOKENS = 1 << 28, OVERLAP = 200 };
 
 /* -- The JSON ----------------------------------------------------------------------------------------------------- */
 
@@ -110,6 +111,21 @@ static json_t *describe(const struct inference *inference, const struct eval_set
 
 /* -- The file ----------------------------------------------------------------------------------------------------- */
 
+/* The output replaces what has its name: that must be an old result, not what is read. */
+static int check_output(const char *path, const char *fasta, const char *checkpoint)
+{
+    const char *const inputs[] = {fasta, checkpoint};
+    struct stat there, input;
+    if (stat(path, &there) != 0)
+        return ERROR_NONE;
+    if (!S_ISREG(there.st_mode))
+        return error_user("-o %s: exists and is no regular file; choose another output", path);
+    for (int i = 0; i < 2; i++)
+        if (stat(inputs[i], &input) == 0 && input.st_dev == there.st_dev && input.st_ino == there.st_ino)
+            return error_user("-o %s: is an input and the output; choose another output", path);
+    return ERROR_NONE;
+}
+
 /* Rank 0's, before hours of computing are spent; a signal does not leave it behind. */
 static int open_output(struct draft *output, const char *path)
 {
@@ -142,15 +158,16 @@ static int shape_of(const struct inference *inference, const struct eval_setting
     if (context < 2 || context > inference->context)
         return error_user("--context %lld: must be 2 to %lld, the tokens that this model was trained on at a time",
                           (long long)context, (long long)inference->context);
-    if (s->overlap < 1 || s->overlap >= context)
+    int64_t overlap = s->overlap != EVAL_OVERLAP ? s->overlap : OVERLAP < context / 2 ? OVERLAP : context / 2;
+    if (overlap < 1 || overlap >= context)
         return error_user("--overlap %lld: must be at least 1, or a window's first base would be scored from nothing, "
                           "and less than the context of %lld tokens",
-                          (long long)s->overlap, (long long)context);
+                          (long long)overlap, (long long)context);
     if (s->batch < 0 || s->batch > MOST_TOKENS / context)
         return error_user("--batch %lld: must be 0 (chosen for you) or a number of windows, at most %lld",
                           (long long)s->batch, (long long)(MOST_TOKENS / context));
     int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
-    *how = (struct score_settings){.windows = {s->fasta, inference->tokenizer, context, s->overlap, s->bos},
+    *how = (struct score_settings){.windows = {s->fasta, inference->tokenizer, context, overlap, s->bos},
                                    .mask = !s->no_mask && inference->tokenizer->bases,
                                    .tokens = batch * context,
                                    .windows_at_once = batch * WINDOWS_PER_CONTEXT};
@@ -191,6 +208,8 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
     struct score_settings how;
     struct score score;
     int code = comm_agree(world, shape_of(inference, s, &how));
+    if (code == ERROR_NONE)
+        code = comm_agree(world, world->rank == 0 ? check_output(s->output, s->fasta, inference->path) : ERROR_NONE);
     if (code == ERROR_NONE)
         code = comm_agree(world, world->rank == 0 ? open_output(output, s->output) : ERROR_NONE);
     if (code == ERROR_NONE)

@@ -6,9 +6,12 @@
 #include "core/launch.h"
 #include "infer/score.h"
 
+#define EVAL_OVERLAP INT64_MIN
+
 struct eval_settings {
     const char *checkpoint, *fasta, *output;
-    int64_t overlap; /* tokens of a window that the one before has scored */
+    int64_t
+        overlap; /* tokens of a window that the one before has scored; EVAL_OVERLAP = 200, or half a shorter context */
     int64_t context; /* tokens of a window; 0 = as many as the model was trained on */
     int64_t batch;   /* windows of that size computed at once; 0 = a few thousand tokens */
     bool bos, no_mask;
