@@ -114,7 +114,7 @@ an empty JSON lines file        | $prepare --field x -                      | 2 
 a JSON line of 20 MB            | $prepare -o y.h5 long_line.jsonl          | 0 | 20000000 bases
 output is the input             | $prepare -o g.fa g.fa                     | 2 | is an input and the output
 output is a folder              | $prepare -o taken.h5 g.fa                 | 2 | taken.h5: exists and is no regular file
-output where no folder is       | $prepare -o none/x.h5 g.fa                | 1 | none/x.h5: cannot create
+output where no folder is       | $prepare -o none/x.h5 g.fa                | 2 | none/x.h5: cannot create
 no such tokenizer               | prepare --tokenizer none -o x.h5 g.fa     | 2 | none
 no tokenizer                    | prepare -o x.h5 g.fa                      | 2 | --tokenizer is missing
 parts that sum to 1.1           | $prepare --split a:0.5,b:0.6 g.fa         | 2 | sum to 1.1

@@ -159,7 +159,13 @@ if [ "$(nproc)" -gt 1 ] && command -v taskset >/dev/null; then
     check "not bound: a thread for each CPU" says "1 ranks of $(nproc) threads"
     ranks 2 train "$work/deck.cfg" device.threads=0 output.folder="$work/o/shared" train.steps=2
     check "two ranks share the CPUs" says "2 ranks of $(($(nproc) / 2)) threads"
+    ranks 2 train "$work/deck.cfg" device.threads="$(nproc)" output.folder="$work/o/crowded" train.steps=2
+    check "more threads than CPUs: warned of once" test "$(grep -c "warning: $(nproc) threads of each rank share" "$work/out")" -eq 1
 fi
+ranks 2 train "$work/deck.cfg" train.micro_batch=6 train.steps=1 output.folder="$work/o/vain"
+check "rows in vain: warned of" says "a rank has 4 rows of train.global_batch = 7"
+ranks 2 train "$work/deck.cfg" train.global_batch=1 train.steps=1 output.folder="$work/o/idle"
+check "a rank without rows: warned of" says "1 of 2 ranks have no row"
 "$CISTRON" prepare --tokenizer nucleotide --seed many -o "$work/x.h5" "$work/tiny.fa" >"$work/out" 2>&1
 check "a seed that is no number: exit code 2" test $? -eq 2
 finish

@@ -118,7 +118,7 @@ mistake "device.kind" "$work/deck.cfg" device.kind=cuda
 mistake "is not a token store" "$work/deck.cfg" data.train="$work/deck.cfg"
 mistake "none.h5 is not there" "$work/deck.cfg" data.train="$work/none.h5"
 mistake "layers" "$work/deck.cfg" model.layers=1000000000000
-mistake "parameters" "$work/deck.cfg" model.hidden=4294967296 model.heads=33554432 model.kv_heads=1
+mistake "parameters" "$work/deck.cfg" model.layers=65536 model.hidden=16777216 model.ffn=16777216 model.heads=65536 model.kv_heads=65536
 
 # the same for programs
 if command -v python3 >/dev/null; then

@@ -49,6 +49,10 @@ int threads_asked(int64_t wanted)
 int threads_choose(struct comm *node, int64_t wanted)
 {
     int idle, threads = threads_for_rank(node, &idle), asked = threads_asked(wanted);
+    if (asked > threads)
+        log_warn("%d threads of each rank share %d CPUs, which is slow; leave device.threads = 0 and OMP_NUM_THREADS "
+                 "unset",
+                 asked, threads);
     if (asked > 0)
         return asked;
     if (idle > 0) /* a launcher binds alike on all nodes, so rank 0's own tells */

@@ -1,5 +1,6 @@
 #include "train/session.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/threads.h"
 #include "train/control.h"
 #include "train/fit.h"
@@ -92,6 +93,20 @@ struct engine_settings session_engine_settings(const struct deck *deck)
     };
 }
 
+/* Rows that are computed in vain change nothing but the time, so nobody would notice. */
+static void warn_of_waste(const struct deck *deck, int64_t ranks)
+{
+    int64_t rows = deck->train.global_batch, batch = deck->train.micro_batch;
+    int64_t share = (rows + ranks - 1) / ranks;
+    if (rows < ranks)
+        log_warn("%lld of %lld ranks have no row of train.global_batch = %lld and only wait; start fewer",
+                 (long long)(ranks - rows), (long long)ranks, (long long)rows);
+    else if (batch > share)
+        log_warn("train.micro_batch = %lld, but a rank has %lld rows of train.global_batch = %lld: the rest is "
+                 "padding, computed in vain; %lld is faster",
+                 (long long)batch, (long long)share, (long long)rows, (long long)share);
+}
+
 int session_create(struct session *s, const struct deck *deck, struct comm *world,
                    struct executor *(*make_executor)(int threads))
 {
@@ -117,6 +132,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     engine_create(&s->engine, s->executor, &s->model, s->data_group, &engine_settings);
     s->schedule = schedule_create((int)loader_micro_batches(s->train), 1, false);
     s->made = MADE_ENGINE;
+    warn_of_waste(deck, world->size);
     return ERROR_NONE;
 }
 
