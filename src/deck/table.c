@@ -15,7 +15,7 @@
     }
 
 #define LARGE 1099511627776.0 /* 2^40: beyond any size or count of a run */
-#define WIDTH 16777216.0      /* 2^24: far beyond any model's, and products of sizes stay exact */
+#define WIDTH 16777216.0      /* 2^24: far beyond any width or context, and products of sizes stay exact */
 #define LAYERS 65536.0
 #define INDEX 2147483647.0       /* what a 32-bit index reaches */
 #define EXACT 9007199254740992.0 /* 2^53: the largest bound a double holds exactly */
@@ -108,7 +108,7 @@ const struct deck_row deck_table[] = {
      .doc = "For each store of data.train, commas between, the share of windows that are drawn from it (any positive "
             "numbers: they are scaled to sum to 1); \"\" draws in proportion to the stores' windows."},
     {STRING(data.valid, ""), .may_change = true, .doc = "Token store to validate on; \"\" for none."},
-    {INT(data.row_tokens, 1024, 1, INDEX), .unit = "tokens",
+    {INT(data.row_tokens, 1024, 1, WIDTH), .unit = "tokens",
      .doc = "Length of a row, the unit that batches are made of; a multiple of 16."},
     {INT(data.window, 0, 0, INDEX), .unit = "tokens",
      .doc = "Longest piece of a sequence, special tokens included; 0 takes data.row_tokens."},
@@ -155,8 +155,8 @@ const struct deck_row deck_table[] = {
      .doc = "CPU threads of a rank; 0 shares the CPUs of the affinity mask out among the ranks of the node."},
     {REAL(device.memory, 0, 0, INFINITY), .unit = "GiB", .may_change = true,
      .doc =
-         "Memory that a rank may use: a deck that needs more is refused, with what to change. 0: `cistron plan` takes "
-         "this machine's free memory divided by all ranks, and training does not check."},
+         "Memory that a rank may use: a deck that needs more is refused, with what to change. 0 takes a rank's share "
+         "of the memory that is free: in training among the ranks of a node, in `cistron plan` among all ranks."},
     {REAL(device.peak, 0, 0, INFINITY), .unit = "TFLOP/s", .may_change = true,
      .doc = "Arithmetic peak of a rank's device, against which the log counts utilisation (MFU) and `cistron plan` the "
             "time of a step; 0 counts none."},
