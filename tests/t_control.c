@@ -65,6 +65,9 @@ static void test_requests(void)
     CHECK(!control_stopping(&control));
     CHECK(control_poll(&control, &why) == CONTROL_SAVE && strstr(why, "USR2") != NULL);
     CHECK(control_poll(&control, &why) == CONTROL_NONE);
+    signal_send(SIGUSR2, SIGNALS_SAVE); /* while the checkpoint is written */
+    control_saved(&control, 0);
+    CHECK(control_poll(&control, &why) == CONTROL_NONE);
     CHECK(touch("checkpoint") && touch("stop"));
     control.last_look = -1e9;
     CHECK(control_stopping(&control));
