@@ -28,14 +28,22 @@ done
 export PORT
 
 chmod 755 "$work" # munged keeps no socket where others could not reach it
-leave()
-{
-    scancel --quiet --signal=KILL --full --user="$(id -un)" 2>/dev/null
-    bash "$sandbox" stop >/dev/null 2>&1
-    rm -rf "$work"
-}
-trap leave EXIT
-if ! timeout 60 bash "$sandbox" start >"$work/sandbox" 2>&1; then
+# All is stopped and removed at the end, by a process of its own, which waits for the end of what the test writes to it:
+# so also when the test is killed.
+export work sandbox
+# shellcheck disable=SC2016
+exec {alive}> >(exec setsid bash -c '
+    cat
+    SLURM_CONF=$SB/conf/slurm.conf timeout 10 scancel --quiet --signal=KILL --full --user="$(id -un)"
+    bash "$sandbox" stop
+    for process in /proc/[0-9]*; do # what is left of daemons and jobs
+        grep -aqz -e "^SLURM_CONF=$SB/" -e "^--key-file=$SB/" "$process/environ" "$process/cmdline" &&
+            kill -KILL "${process#/proc/}"
+    done
+    rm -rf "$work"' >/dev/null 2>&1)
+watcher=$!
+trap 'exec {alive}>&-; wait $watcher 2>/dev/null' EXIT
+if ! bash "$sandbox" start >"$work/sandbox" 2>&1 {alive}>&-; then
     tail -n 5 "$work/sandbox" "$SB"/log/* "$SB"/munge/log 2>/dev/null
     skip "Slurm's daemons do not start here"
 fi
