@@ -15,7 +15,10 @@
 /* xxhash: the fastest hash that every distribution packages; a checkpoint is hashed while it is written. */
 #include <xxhash.h>
 
-enum { READ_BYTES = 4 << 20, END_LINE_BYTES = 21 }; /* "end ", 16 digits, a newline */
+enum {
+    READ_BYTES = 512 << 10, /* what was read is hashed while it is in a core's cache */
+    END_LINE_BYTES = 21     /* "end ", 16 digits, a newline */
+};
 
 void block_list_add(struct block_list *list, int64_t offset, int64_t length, uint64_t hash)
 {
