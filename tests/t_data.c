@@ -304,7 +304,7 @@ static void test_prepare(void)
     struct prepare_settings unknown = {
         .tokenizer = "words", .output = output, .field = "text", .inputs = &input, .input_count = 1};
     CHECK_USER(prepare_run(&unknown), "--tokenizer words");
-    CHECK(prepare(stores_path("absent/x.h5"), NULL, input) == ERROR_ENVIRONMENT);
+    CHECK(prepare(stores_path("absent/x.h5"), NULL, input) == ERROR_USER);
     error_clear();
     CHECK(files_in_folder() == before);
     CHECK(token_store_open(&store, output) == ERROR_NONE);
