@@ -104,10 +104,11 @@ static bool holds_run(const char *folder)
     return found;
 }
 
+/* For train.resume = "never". */
 static int refuse_old_run(struct comm *world, const struct deck *deck)
 {
     int code = ERROR_NONE;
-    if (world->rank == 0 && strcmp(deck->train.resume, "never") == 0 && holds_run(deck->output.folder))
+    if (world->rank == 0 && holds_run(deck->output.folder))
         code = error_user("key train.resume = \"never\": output.folder = \"%s\" holds a run already; choose another "
                           "folder or train.resume = \"auto\"",
                           deck->output.folder);
