@@ -304,7 +304,7 @@ static char *e4m3_gradients(struct executor *executor, bool quantised, enum deck
     options.recompute = recompute;
     struct toy toy;
     if (quantised)
-        table[1 * LINEAR_COUNT + BLOCK_GATE_UP] = PRECISION_E4M3;
+        table[1 * LINEAR_COUNT + BLOCK_UP] = PRECISION_E4M3;
     options.settings.precision = table;
     toy_create(&toy, &options);
     struct schedule schedule = schedule_create(MICRO_BATCHES, 1, false);

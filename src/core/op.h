@@ -72,7 +72,7 @@ struct gemm_args {
 /* y[t] = weight[token[t]] * scale[t]. */
 struct embedding_forward_args {
     struct tensor tokens; /* i32 [1, T], each in 0 .. V - 1 */
-    struct tensor scale;  /* optional stat [1, T]; absent: 1 */
+    struct tensor scale;  /* optional f32 [1, T]; absent: 1 */
     struct tensor weight; /* f [V, H] */
     struct tensor y;      /* f [T, H] */
 };
@@ -80,7 +80,7 @@ struct embedding_forward_args {
 /* dweight[v] = (old when accumulate, else 0) + sum over t with token[t] = v of dy[t] * scale[t], in the order of t. */
 struct embedding_backward_args {
     struct tensor tokens;  /* i32 [1, T] */
-    struct tensor scale;   /* optional stat [1, T]; absent: 1 */
+    struct tensor scale;   /* optional f32 [1, T]; absent: 1 */
     struct tensor dy;      /* f [T, H] */
     struct tensor dweight; /* stat [V, H] */
     bool accumulate;
