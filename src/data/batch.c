@@ -10,12 +10,14 @@ void batch_create(struct batch *batch, int64_t rows, int64_t row_tokens, int64_t
     batch->positions = batch->labels + tokens;
     batch->segment_start = batch->positions + tokens;
     batch->segment_length = batch->segment_start + segments;
+    batch->scale = (float *)(batch->segment_length + segments);
     batch_clear(batch, 0);
 }
 
 int64_t batch_bytes(const struct batch *batch)
 {
-    int64_t elements = batch->rows * (3 * batch->row_tokens + 2 * batch->max_segments);
+    _Static_assert(sizeof(float) == sizeof(int32_t), "one allocation of elements of one size");
+    int64_t elements = batch->rows * (4 * batch->row_tokens + 2 * batch->max_segments);
     return elements * (int64_t)sizeof(int32_t);
 }
 
@@ -25,6 +27,7 @@ void batch_clear(struct batch *batch, int32_t pad)
         batch->tokens[i] = pad;
         batch->labels[i] = BATCH_IGNORED;
         batch->positions[i] = 0;
+        batch->scale[i] = 1.0f;
     }
     for (int64_t i = 0; i < batch->rows * batch->max_segments; i++)
         batch->segment_start[i] = batch->segment_length[i] = 0;

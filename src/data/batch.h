@@ -18,11 +18,12 @@ struct batch {
     int32_t *positions;     /* [rows * row_tokens]; restart at 0 in each segment; 0 on padding */
     int32_t *segment_start; /* [rows * max_segments] */
     int32_t *segment_length;
+    float *scale;  /* [rows * row_tokens]; factor of each token's embedding; 1 unless token dropout sets it */
     int64_t valid; /* labels that are not -100 */
     int64_t real;  /* tokens inside segments */
 };
 
-/* All arrays in one allocation that begins at `tokens`; every row empty (token 0, no segment, no label). */
+/* All arrays in one allocation that begins at `tokens`; every row empty (token 0, no segment, no label, scale 1). */
 void batch_create(struct batch *batch, int64_t rows, int64_t row_tokens, int64_t max_segments);
 /* Bytes of that allocation: what one rank sends another to hand a batch over. */
 int64_t batch_bytes(const struct batch *batch);
