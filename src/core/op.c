@@ -23,15 +23,18 @@
 
 static const struct op_field gemm_fields[] = {
     FIELD(gemm, a, OP_READ),          FIELD(gemm, b, OP_READ),          OPTIONAL(gemm, c, OP_READ),
-    OPTIONAL(gemm, scale_a, OP_READ), OPTIONAL(gemm, scale_b, OP_READ), ACCUMULATED(gemm, d, false),
+    OPTIONAL(gemm, scale_a, OP_READ), OPTIONAL(gemm, scale_b, OP_READ), OPTIONAL(gemm, bias, OP_READ),
+    ACCUMULATED(gemm, d, false),      ACCUMULATED(gemm, sum_a, true),
 };
 static const struct op_field embedding_forward_fields[] = {
     FIELD(embedding_forward, tokens, OP_READ),
+    OPTIONAL(embedding_forward, scale, OP_READ),
     FIELD(embedding_forward, weight, OP_READ),
     FIELD(embedding_forward, y, OP_WRITE),
 };
 static const struct op_field embedding_backward_fields[] = {
     FIELD(embedding_backward, tokens, OP_READ),
+    OPTIONAL(embedding_backward, scale, OP_READ),
     FIELD(embedding_backward, dy, OP_READ),
     ACCUMULATED(embedding_backward, dweight, false),
 };
@@ -46,6 +49,18 @@ static const struct op_field rmsnorm_backward_fields[] = {
     FIELD(rmsnorm_backward, rstd, OP_READ),        FIELD(rmsnorm_backward, dy, OP_READ),
     OPTIONAL(rmsnorm_backward, residual, OP_READ), OPTIONAL(rmsnorm_backward, dx, OP_WRITE),
     ACCUMULATED(rmsnorm_backward, dweight, true),
+};
+static const struct op_field layernorm_forward_fields[] = {
+    FIELD(layernorm_forward, x, OP_READ),     FIELD(layernorm_forward, weight, OP_READ),
+    FIELD(layernorm_forward, bias, OP_READ),  FIELD(layernorm_forward, y, OP_WRITE),
+    FIELD(layernorm_forward, mean, OP_WRITE), FIELD(layernorm_forward, rstd, OP_WRITE),
+};
+static const struct op_field layernorm_backward_fields[] = {
+    FIELD(layernorm_backward, x, OP_READ),        FIELD(layernorm_backward, weight, OP_READ),
+    FIELD(layernorm_backward, mean, OP_READ),     FIELD(layernorm_backward, rstd, OP_READ),
+    FIELD(layernorm_backward, dy, OP_READ),       OPTIONAL(layernorm_backward, residual, OP_READ),
+    OPTIONAL(layernorm_backward, dx, OP_WRITE),   ACCUMULATED(layernorm_backward, dweight, true),
+    ACCUMULATED(layernorm_backward, dbias, true),
 };
 static const struct op_field rope_fields[] = {
     FIELD(rope, x, OP_READ_WRITE),
@@ -72,6 +87,15 @@ static const struct op_field swiglu_backward_fields[] = {
     FIELD(swiglu_backward, x, OP_READ),
     FIELD(swiglu_backward, dy, OP_READ),
     FIELD(swiglu_backward, dx, OP_WRITE),
+};
+static const struct op_field gelu_forward_fields[] = {
+    FIELD(gelu_forward, x, OP_READ),
+    FIELD(gelu_forward, y, OP_WRITE),
+};
+static const struct op_field gelu_backward_fields[] = {
+    FIELD(gelu_backward, x, OP_READ),
+    FIELD(gelu_backward, dy, OP_READ),
+    FIELD(gelu_backward, dx, OP_WRITE),
 };
 static const struct op_field xent_stat_fields[] = {
     FIELD(xent_stat, logits, OP_READ), FIELD(xent_stat, labels, OP_READ),      FIELD(xent_stat, loss, OP_WRITE),
@@ -218,6 +242,8 @@ static const char *check_gemm(const struct gemm_args *a)
     REQUIRE(is_float(&a->a) || (is_eight_bit(&a->a) && tensor_present(&a->scale_a)));
     REQUIRE(is_float(&a->b) || (is_eight_bit(&a->b) && tensor_present(&a->scale_b)));
     REQUIRE(!tensor_present(&a->c) || (same_shape(&a->c, &a->d) && !a->accumulate));
+    REQUIRE(!tensor_present(&a->bias) || (has_shape(&a->bias, 1, n) && is_float(&a->bias)));
+    REQUIRE(!tensor_present(&a->sum_a) || (has_shape(&a->sum_a, 1, m) && is_stat(&a->sum_a)));
     return NULL;
 }
 
@@ -249,8 +275,10 @@ static const char *check_attention_backward(const struct attention_backward_args
     return check_attention_forward(&forward);
 }
 
-static const char *check_embedding(const struct tensor *tokens, const struct tensor *rows, const struct tensor *weight)
+static const char *check_embedding(const struct tensor *tokens, const struct tensor *scale, const struct tensor *rows,
+                                   const struct tensor *weight)
 {
+    REQUIRE(!tensor_present(scale) || (has_shape(scale, 1, rows->rows) && scale->dtype == DTYPE_F32));
     REQUIRE(tokens->dtype == DTYPE_I32 && has_shape(tokens, 1, rows->rows));
     REQUIRE(rows->cols == weight->cols && is_float(rows) && is_float(weight));
     return NULL;
@@ -270,6 +298,27 @@ static const char *check_rmsnorm_backward(const struct rmsnorm_backward_args *a)
     REQUIRE(!tensor_present(&a->dx) || same_shape(&a->x, &a->dx));
     REQUIRE(!tensor_present(&a->residual) || same_shape(&a->x, &a->residual));
     REQUIRE(!tensor_present(&a->dweight) || (same_shape(&a->weight, &a->dweight) && is_stat(&a->dweight)));
+    return NULL;
+}
+
+static const char *check_layernorm_forward(const struct layernorm_forward_args *a)
+{
+    REQUIRE(same_shape(&a->x, &a->y) && has_shape(&a->weight, 1, a->x.cols) && same_shape(&a->weight, &a->bias));
+    REQUIRE(has_shape(&a->rstd, 1, a->x.rows) && is_stat(&a->rstd));
+    REQUIRE(same_shape(&a->mean, &a->rstd) && is_stat(&a->mean));
+    return NULL;
+}
+
+static const char *check_layernorm_backward(const struct layernorm_backward_args *a)
+{
+    REQUIRE(same_shape(&a->x, &a->dy) && has_shape(&a->weight, 1, a->x.cols));
+    REQUIRE(has_shape(&a->rstd, 1, a->x.rows) && is_stat(&a->rstd));
+    REQUIRE(same_shape(&a->mean, &a->rstd) && is_stat(&a->mean));
+    REQUIRE(!tensor_present(&a->dx) || same_shape(&a->x, &a->dx));
+    REQUIRE(!tensor_present(&a->residual) || same_shape(&a->x, &a->residual));
+    REQUIRE(tensor_present(&a->dweight) == tensor_present(&a->dbias));
+    REQUIRE(!tensor_present(&a->dweight) || (same_shape(&a->weight, &a->dweight) && is_stat(&a->dweight)));
+    REQUIRE(!tensor_present(&a->dbias) || (same_shape(&a->weight, &a->dbias) && is_stat(&a->dbias)));
     return NULL;
 }
 
@@ -305,17 +354,21 @@ static const char *check_shapes(enum op op, const void *args)
         return check_gemm(args);
     case OP_EMBEDDING_FORWARD: {
         const struct embedding_forward_args *a = args;
-        return check_embedding(&a->tokens, &a->y, &a->weight);
+        return check_embedding(&a->tokens, &a->scale, &a->y, &a->weight);
     }
     case OP_EMBEDDING_BACKWARD: {
         const struct embedding_backward_args *a = args;
         REQUIRE(is_stat(&a->dweight));
-        return check_embedding(&a->tokens, &a->dy, &a->dweight);
+        return check_embedding(&a->tokens, &a->scale, &a->dy, &a->dweight);
     }
     case OP_RMSNORM_FORWARD:
         return check_rmsnorm_forward(args);
     case OP_RMSNORM_BACKWARD:
         return check_rmsnorm_backward(args);
+    case OP_LAYERNORM_FORWARD:
+        return check_layernorm_forward(args);
+    case OP_LAYERNORM_BACKWARD:
+        return check_layernorm_backward(args);
     case OP_ROPE: {
         const struct rope_args *a = args;
         REQUIRE(a->head_dim > 0 && a->head_dim % 2 == 0 && a->x.cols % a->head_dim == 0);
@@ -335,6 +388,16 @@ static const char *check_shapes(enum op op, const void *args)
     case OP_SWIGLU_BACKWARD: {
         const struct swiglu_backward_args *a = args;
         REQUIRE(has_shape(&a->x, a->dy.rows, 2 * a->dy.cols) && same_shape(&a->x, &a->dx));
+        return NULL;
+    }
+    case OP_GELU_FORWARD: {
+        const struct gelu_forward_args *a = args;
+        REQUIRE(same_shape(&a->x, &a->y));
+        return NULL;
+    }
+    case OP_GELU_BACKWARD: {
+        const struct gelu_backward_args *a = args;
+        REQUIRE(same_shape(&a->x, &a->dy) && same_shape(&a->x, &a->dx));
         return NULL;
     }
     case OP_XENT_STAT: {

@@ -16,11 +16,15 @@ struct group;
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(RMSNORM_FORWARD, rmsnorm_forward)                                                                                \
     X(RMSNORM_BACKWARD, rmsnorm_backward)                                                                              \
+    X(LAYERNORM_FORWARD, layernorm_forward)                                                                            \
+    X(LAYERNORM_BACKWARD, layernorm_backward)                                                                          \
     X(ROPE, rope)                                                                                                      \
     X(ATTENTION_FORWARD, attention_forward)                                                                            \
     X(ATTENTION_BACKWARD, attention_backward)                                                                          \
     X(SWIGLU_FORWARD, swiglu_forward)                                                                                  \
     X(SWIGLU_BACKWARD, swiglu_backward)                                                                                \
+    X(GELU_FORWARD, gelu_forward)                                                                                      \
+    X(GELU_BACKWARD, gelu_backward)                                                                                    \
     X(XENT_STAT, xent_stat)                                                                                            \
     X(XENT_GRAD, xent_grad)                                                                                            \
     X(COPY, copy)                                                                                                      \
@@ -49,28 +53,34 @@ enum op {
         OP_COUNT
 };
 
-/* d = op(a) op(b) * scale_a * scale_b + (c, or the old d when accumulate). fp32 accumulation over k. */
+/* d = op(a) op(b) * scale_a * scale_b + bias in every row + (c, or the old d when accumulate). fp32 accumulation over
+ * k. sum_a = (old when accumulate, else 0) + scale_a * sum over k of op(a), in a fixed order: where a is the transposed
+ * output gradient of a linear layer with bias, the bias's gradient. */
 struct gemm_args {
     struct tensor a;       /* [m, k]; [k, m] when transpose_a; f, e4m3 or e5m2 */
     struct tensor b;       /* [k, n]; [n, k] when transpose_b; f, e4m3 or e5m2 */
     struct tensor c;       /* optional addend [m, n], f; may be d itself; not together with accumulate */
     struct tensor d;       /* [m, n], f */
+    struct tensor bias;    /* optional f [1, n] */
+    struct tensor sum_a;   /* optional stat [1, m] */
     struct tensor scale_a; /* stat [1, 1], required for an 8-bit a: value = element * scale */
     struct tensor scale_b; /* the same for b */
     bool transpose_a, transpose_b;
     bool accumulate;
 };
 
-/* y[t] = weight[token[t]]. */
+/* y[t] = weight[token[t]] * scale[t]. */
 struct embedding_forward_args {
     struct tensor tokens; /* i32 [1, T], each in 0 .. V - 1 */
+    struct tensor scale;  /* optional f32 [1, T]; absent: 1 */
     struct tensor weight; /* f [V, H] */
     struct tensor y;      /* f [T, H] */
 };
 
-/* dweight[v] = (old when accumulate, else 0) + sum over t with token[t] = v of dy[t], in the order of t. */
+/* dweight[v] = (old when accumulate, else 0) + sum over t with token[t] = v of dy[t] * scale[t], in the order of t. */
 struct embedding_backward_args {
     struct tensor tokens;  /* i32 [1, T] */
+    struct tensor scale;   /* optional f32 [1, T]; absent: 1 */
     struct tensor dy;      /* f [T, H] */
     struct tensor dweight; /* stat [V, H] */
     bool accumulate;
@@ -97,13 +107,41 @@ struct rmsnorm_backward_args {
     bool accumulate;        /* for dweight */
 };
 
-/* Rotary positions, half-split: for each head, (x1, x2) = the head's halves,
- * x1' = x1 cos - x2 sin, x2' = x2 cos + x1 sin; inverse: with -sin. (Su et al. 2021; Hugging Face's rotate_half.) */
+/* mean = mean(x); rstd = 1 / sqrt(mean((x - mean)^2) + eps); y = (x - mean) * rstd * weight + bias.
+ * (Ba, Kiros & Hinton 2016.) */
+struct layernorm_forward_args {
+    struct tensor x;      /* f [T, H] */
+    struct tensor weight; /* f [1, H] */
+    struct tensor bias;   /* f [1, H] */
+    struct tensor y;      /* f [T, H] */
+    struct tensor mean;   /* stat [1, T] */
+    struct tensor rstd;   /* stat [1, T] */
+    float eps;
+};
+
+/* With n = (x - mean) * rstd: dx = residual + rstd * (w dy - mean(w dy) - n * mean(w dy n));
+ * dweight (+)= sum_t dy n; dbias (+)= sum_t dy; both in a fixed order. */
+struct layernorm_backward_args {
+    struct tensor x;          /* f [T, H] */
+    struct tensor weight;     /* f [1, H] */
+    struct tensor mean, rstd; /* stat [1, T] */
+    struct tensor dy;         /* f [T, H] */
+    struct tensor residual;   /* optional f [T, H], the gradient that by-passes the norm; may be dx itself */
+    struct tensor dx;         /* f [T, H]; optional: absent when only the weight's and bias's gradients are wanted */
+    struct tensor dweight;    /* stat [1, H]; optional, with dbias: absent when only the input's gradient is wanted */
+    struct tensor dbias;      /* stat [1, H]; optional, with dweight */
+    bool accumulate;          /* for dweight and dbias */
+};
+
+/* Rotary positions, in place. Half-split (Hugging Face's rotate_half): pair i of a head is its elements i and
+ * head_dim / 2 + i; interleaved: its elements 2 i and 2 i + 1. For each pair (x1, x2):
+ * x1' = x1 cos - x2 sin, x2' = x2 cos + x1 sin; inverse: with -sin. (Su et al. 2021.) */
 struct rope_args {
     struct tensor x;         /* f [T, heads * head_dim], in place */
     struct tensor positions; /* i32 [1, T], each in 0 .. rows of the table - 1 */
     struct tensor table;     /* stat [positions, head_dim]: head_dim / 2 cosines, then head_dim / 2 sines */
     int64_t head_dim;
+    bool interleaved;
     bool inverse;
 };
 
@@ -150,6 +188,22 @@ struct swiglu_backward_args {
     struct tensor x;  /* f [T, 2 F] */
     struct tensor dy; /* f [T, F] */
     struct tensor dx; /* f [T, 2 F] */
+};
+
+/* y = x * Phi(x), Phi the normal distribution's cumulative function (erf); tanh_form: its approximation
+ * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2. (Hendrycks & Gimpel 2016.) */
+struct gelu_forward_args {
+    struct tensor x; /* f [T, F] */
+    struct tensor y; /* f [T, F] */
+    bool tanh_form;
+};
+
+/* dx = dy * dy/dx of the above at x. */
+struct gelu_backward_args {
+    struct tensor x;  /* f [T, F] */
+    struct tensor dy; /* f [T, F] */
+    struct tensor dx; /* f [T, F]; may be dy itself */
+    bool tanh_form;
 };
 
 /* For labels >= 0: loss = lse - logit[label], lse = log(sum(exp(logits))); for others both are 0.

@@ -14,6 +14,8 @@
 enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 128, DECK_MAXIMUM_THREADS = 1024 };
 
 /* Choices, in the order of their names in the table. */
+enum deck_family { DECK_FAMILY_PRESET, DECK_FAMILY_LLAMA, DECK_FAMILY_ESM2, DECK_FAMILY_AMPLIFY };
+enum deck_gelu { DECK_GELU_ERF, DECK_GELU_TANH };
 enum deck_tied { DECK_TIED_PRESET, DECK_TIED_YES, DECK_TIED_NO };
 enum deck_decay { DECK_DECAY_ALL, DECK_DECAY_MATRICES, DECK_DECAY_MATRICES_NOT_EMBEDDING };
 enum deck_schedule { DECK_SCHEDULE_COSINE, DECK_SCHEDULE_LINEAR, DECK_SCHEDULE_CONSTANT };
@@ -36,9 +38,13 @@ enum deck_recompute {
 /* Plain data without pointers: it may be copied by assignment and sent as bytes between ranks of one build. */
 struct deck {
     struct {
-        char preset[DECK_STRING];
+        char preset[DECK_STRING], initialise_from[DECK_STRING];
+        bool initialise_optimizer;
+        int family; /* enum deck_family */
         int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
         int tied; /* enum deck_tied */
+        int gelu; /* enum deck_gelu */
+        bool token_dropout;
         double rope_theta, norm_eps, init_std;
         bool scaled_init, spike_no_more;
         struct {
@@ -74,7 +80,7 @@ struct deck {
     } validation;
     struct {
         int64_t every, keep, keep_every;
-        bool keep_best;
+        bool keep_best, export_final;
         int on_failure; /* enum deck_failure */
     } checkpoint;
     struct {

@@ -24,6 +24,15 @@ const struct deck_row deck_table[] = {
     {STRING(model.preset, ""),
      .doc = "Name of a published model whose sizes are taken; \"\" for none. Keys of this section that are set replace "
             "the preset's values."},
+    {CHOICE(model.family, DECK_FAMILY_PRESET, "preset", "llama", "esm2", "amplify"),
+     .doc = "Form of the blocks and the head: \"preset\" takes the preset's, or \"llama\" without one. \"esm2\" and "
+            "\"amplify\" learn to predict masked tokens (data.mask_probability), \"llama\" the next one."},
+    {STRING(model.initialise_from, ""), .may_change = true,
+     .doc = "Checkpoint file or run folder whose weights a new run starts from, as `cistron import` makes one of a "
+            "Hugging Face folder; keys of this section that are not set take its values. \"\" starts from "
+            "train.seed."},
+    {BOOL(model.initialise_optimizer, false), .may_change = true,
+     .doc = "Take the optimizer's moments and its count of updates from model.initialise_from as well."},
     {INT(model.layers, 0, 0, LAYERS), .doc = "Transformer blocks; 0 takes the preset's."},
     {INT(model.hidden, 0, 0, WIDTH), .doc = "Width of the residual stream; 0 takes the preset's."},
     {INT(model.ffn, 0, 0, WIDTH), .doc = "Inner width of the MLP; 0 takes the preset's."},
@@ -35,13 +44,21 @@ const struct deck_row deck_table[] = {
     {INT(model.vocabulary, 0, 0, INDEX), .unit = "tokens",
      .doc = "Rows of the embedding; 0 takes the preset's, or the token store's vocabulary without one."},
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"),
-     .doc = "Whether the head shares the embedding's matrix."},
+     .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
+    {CHOICE(model.gelu, DECK_GELU_ERF, "erf", "tanh"),
+     .doc =
+         "Form of GELU in the blocks of \"esm2\": exact, or by tanh as TransformerEngine has it. The head's is exact."},
+    {BOOL(model.token_dropout, true),
+     .doc =
+         "\"esm2\": masked tokens' embeddings are 0, and each sequence's are scaled by (1 - 0.12) / (1 - its share of "
+         "masked tokens)."},
     {REAL(model.rope_theta, 0, 0, INFINITY),
      .doc = "Base of the rotary frequencies; 0 takes the preset's, or 10000 without one."},
     {REAL(model.norm_eps, 0, 0, 1),
-     .doc = "Added to the mean square inside RMSNorm; 0 takes the preset's, or 1e-5 without one."},
+     .doc = "Added to the mean square or variance inside norms; 0 takes the preset's, or 1e-5 without one."},
     {REAL(model.init_std, 0, 0, INFINITY),
-     .doc = "Standard deviation of the initial matrices; 0 takes the preset's, or 0.02 without one."},
+     .doc = "Standard deviation of the initial matrices, in \"amplify\" the bound of their uniform values; 0 takes the "
+            "preset's, or 0.02 without one."},
     {BOOL(model.scaled_init, false),
      .doc = "Divide the initial standard deviation of the attention and MLP output projections by sqrt(2 layers)."},
     {BOOL(model.spike_no_more, false),
@@ -149,6 +166,8 @@ const struct deck_row deck_table[] = {
     {CHOICE(checkpoint.on_failure, DECK_FAILURE_STOP, "stop", "continue"), .may_change = true,
      .doc = "When a checkpoint cannot be written (a full disk): end the run with exit code 1, or warn and go on to the "
             "next. The older checkpoints stand either way."},
+    {BOOL(checkpoint.export_final, false), .may_change = true,
+     .doc = "At the end of the run, leave the model as a Hugging Face folder as well: final_model in output.folder."},
 
     {STRING(output.folder, "run"), .may_change = true, .doc = "Folder of the run's log, deck and checkpoints."},
 

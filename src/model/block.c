@@ -1,14 +1,23 @@
 #include "model/block.h"
+#include "model/norm.h"
 
 #include <math.h>
 #include <stdio.h>
 
 static const struct tensor absent;
 
+static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1};
+static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2};
+
+static const struct family *family_in(const struct unit *unit)
+{
+    return family_of(unit->settings->family);
+}
+
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
     const enum precision *table = unit->settings->precision;
-    return (struct linear){(int)weight, BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
+    return (struct linear){(int)weight, BLOCK_BIASES + (int)weight, BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
                            table ? table[unit->layer * LINEAR_COUNT + (int)weight] : PRECISION_COMPUTE};
 }
 
@@ -54,14 +63,13 @@ static void attention_part(struct context *c, struct unit *unit, struct tensor i
     struct qkv part = split_qkv(unit, fused);
 
     if (context_wants(c, BLOCK_NORMED1)) {
-        LAUNCH(c->stream, RMSNORM_FORWARD, rmsnorm_forward, .x = input, .weight = unit_weight(c, unit, BLOCK_NORM1),
-               .y = normed.value, .rstd = unit_tensor(c, unit, BLOCK_RSTD1), .eps = (float)s->norm_eps);
+        norm_forward(c, unit, &norm1, input, normed.value);
         linear_prepare(c, &qkv_linear, &normed);
     }
     if (context_wants(c, BLOCK_QKV_OUT)) {
         linear_forward(c, unit, &qkv_linear, &normed, fused, absent);
         LAUNCH(c->stream, ROPE, rope, .x = part.qk, .positions = c->batch->positions, .table = c->rope_table,
-               .head_dim = s->head_dim);
+               .head_dim = s->head_dim, .interleaved = family_in(unit)->interleaved);
     }
     if (context_wants(c, BLOCK_ATTENTION)) {
         struct tensor kv = keys_and_values(c, unit, fused);
@@ -69,31 +77,47 @@ static void attention_part(struct context *c, struct unit *unit, struct tensor i
         LAUNCH(c->stream, ATTENTION_FORWARD, attention_forward, .q = part.q, .k = tensor_columns(&kv, 0, width),
                .v = tensor_columns(&kv, width, width), .o = attention.value, .lse = unit_tensor(c, unit, BLOCK_LSE),
                .segments = c->batch->segments, .heads = s->heads, .kv_heads = s->kv_heads, .head_dim = s->head_dim,
-               .scale = softmax_scale(unit), .causal = true);
+               .scale = softmax_scale(unit), .causal = family_in(unit)->causal);
         linear_prepare(c, &o_linear, &attention);
     }
     if (context_wants(c, BLOCK_MIDDLE))
         linear_forward(c, unit, &o_linear, &attention, unit_tensor(c, unit, BLOCK_MIDDLE), input);
 }
 
+static void activate(struct context *c, const struct unit *unit, struct tensor x, struct tensor y)
+{
+    if (family_in(unit)->gelu)
+        LAUNCH(c->stream, GELU_FORWARD, gelu_forward, .x = x, .y = y, .tanh_form = unit->settings->tanh_gelu);
+    else
+        LAUNCH(c->stream, SWIGLU_FORWARD, swiglu_forward, .x = x, .y = y);
+}
+
+static void activate_backward(struct context *c, const struct unit *unit, struct tensor x, struct tensor dy,
+                              struct tensor dx)
+{
+    if (family_in(unit)->gelu)
+        LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = x, .dy = dy, .dx = dx,
+               .tanh_form = unit->settings->tanh_gelu);
+    else
+        LAUNCH(c->stream, SWIGLU_BACKWARD, swiglu_backward, .x = x, .dy = dy, .dx = dx);
+}
+
 static void mlp_part(struct context *c, struct unit *unit)
 {
-    const struct model_settings *s = unit->settings;
-    struct linear up_linear = linear_of(unit, BLOCK_GATE_UP), down_linear = linear_of(unit, BLOCK_DOWN);
+    struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
     struct operand normed = linear_operand(c, unit, &up_linear, BLOCK_NORMED2);
     struct operand activated = linear_operand(c, unit, &down_linear, BLOCK_ACTIVATED);
     struct tensor middle = unit_tensor(c, unit, BLOCK_MIDDLE);
-    struct tensor gate_up = unit_tensor(c, unit, BLOCK_GATE_UP_OUT);
+    struct tensor up_out = unit_tensor(c, unit, BLOCK_UP_OUT);
 
     if (context_wants(c, BLOCK_NORMED2)) {
-        LAUNCH(c->stream, RMSNORM_FORWARD, rmsnorm_forward, .x = middle, .weight = unit_weight(c, unit, BLOCK_NORM2),
-               .y = normed.value, .rstd = unit_tensor(c, unit, BLOCK_RSTD2), .eps = (float)s->norm_eps);
+        norm_forward(c, unit, &norm2, middle, normed.value);
         linear_prepare(c, &up_linear, &normed);
     }
-    if (context_wants(c, BLOCK_GATE_UP_OUT))
-        linear_forward(c, unit, &up_linear, &normed, gate_up, absent);
+    if (context_wants(c, BLOCK_UP_OUT))
+        linear_forward(c, unit, &up_linear, &normed, up_out, absent);
     if (context_wants(c, BLOCK_ACTIVATED)) {
-        LAUNCH(c->stream, SWIGLU_FORWARD, swiglu_forward, .x = gate_up, .y = activated.value);
+        activate(c, unit, up_out, activated.value);
         linear_prepare(c, &down_linear, &activated);
     }
     if (context_wants(c, UNIT_OUTPUT))
@@ -106,32 +130,20 @@ static void block_forward(struct context *c, struct unit *unit, struct tensor in
     mlp_part(c, unit);
 }
 
-/* The backward of `y = residual + f(rmsnorm(x))` at its norm: the gradient that by-passed the norm joins here. */
-static void norm_backward(struct context *c, struct unit *unit, enum block_weight weight, struct tensor x, int rstd,
-                          struct tensor dy, struct tensor residual, struct tensor dx)
-{
-    LAUNCH(c->stream, RMSNORM_BACKWARD, rmsnorm_backward, .x = x, .weight = unit_weight(c, unit, weight),
-           .rstd = unit_tensor(c, unit, rstd), .dy = dy, .residual = c->gradients & GRADIENT_INPUT ? residual : absent,
-           .dx = c->gradients & GRADIENT_INPUT ? dx : absent,
-           .dweight = c->gradients & GRADIENT_WEIGHT ? unit_gradient(c, unit, weight) : absent,
-           .accumulate = unit_accumulates(unit, weight));
-}
-
 static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy, struct tensor d_middle)
 {
-    struct linear up_linear = linear_of(unit, BLOCK_GATE_UP), down_linear = linear_of(unit, BLOCK_DOWN);
+    struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
     struct operand normed = linear_operand(c, unit, &up_linear, BLOCK_NORMED2);
     struct operand activated = linear_operand(c, unit, &down_linear, BLOCK_ACTIVATED);
     struct tensor d_activated = unit_tensor(c, unit, BLOCK_D_ACTIVATED);
-    struct tensor d_gate_up = unit_tensor(c, unit, BLOCK_D_GATE_UP);
+    struct tensor d_up = unit_tensor(c, unit, BLOCK_D_UP);
     struct tensor d_normed = unit_tensor(c, unit, BLOCK_D_NORMED2);
 
     linear_backward(c, unit, &down_linear, &activated, dy, d_activated);
     if (c->gradients & GRADIENT_INPUT)
-        LAUNCH(c->stream, SWIGLU_BACKWARD, swiglu_backward, .x = unit_tensor(c, unit, BLOCK_GATE_UP_OUT),
-               .dy = d_activated, .dx = d_gate_up);
-    linear_backward(c, unit, &up_linear, &normed, d_gate_up, d_normed);
-    norm_backward(c, unit, BLOCK_NORM2, unit_tensor(c, unit, BLOCK_MIDDLE), BLOCK_RSTD2, d_normed, dy, d_middle);
+        activate_backward(c, unit, unit_tensor(c, unit, BLOCK_UP_OUT), d_activated, d_up);
+    linear_backward(c, unit, &up_linear, &normed, d_up, d_normed);
+    norm_backward(c, unit, &norm2, unit_tensor(c, unit, BLOCK_MIDDLE), d_normed, dy, d_middle);
 }
 
 static void attention_part_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor d_middle)
@@ -151,13 +163,13 @@ static void attention_part_backward(struct context *c, struct unit *unit, struct
         LAUNCH(c->stream, ATTENTION_BACKWARD, attention_backward, .q = part.q, .k = part.k, .v = part.v,
                .o = attention.value, .lse = unit_tensor(c, unit, BLOCK_LSE), .d_o = d_attention, .dq = d_part.q,
                .dk = d_part.k, .dv = d_part.v, .segments = c->batch->segments, .heads = s->heads,
-               .kv_heads = s->kv_heads, .head_dim = s->head_dim, .scale = softmax_scale(unit), .causal = true);
+               .kv_heads = s->kv_heads, .head_dim = s->head_dim, .scale = softmax_scale(unit),
+               .causal = family_in(unit)->causal);
         LAUNCH(c->stream, ROPE, rope, .x = d_part.qk, .positions = c->batch->positions, .table = c->rope_table,
-               .head_dim = s->head_dim, .inverse = true);
+               .head_dim = s->head_dim, .interleaved = family_in(unit)->interleaved, .inverse = true);
     }
     linear_backward(c, unit, &qkv_linear, &normed, d_fused, d_normed);
-    norm_backward(c, unit, BLOCK_NORM1, input, BLOCK_RSTD1, d_normed, d_middle,
-                  unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
+    norm_backward(c, unit, &norm1, input, d_normed, d_middle, unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
 }
 
 static void block_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor dy)
@@ -169,33 +181,60 @@ static void block_backward(struct context *c, struct unit *unit, struct tensor i
 
 static const struct unit_class block_class = {"block", block_forward, block_backward};
 
-static void declare_parameter(struct unit *unit, enum block_weight weight, const char *suffix, int64_t rows,
-                              double init_std, double init_value)
+/* What one linear layer is made of: its parameters one below the other. */
+struct part {
+    const char *name; /* NULL: not in this family */
+    int64_t rows;
+    double init_std;
+};
+
+static void declare_linear(struct unit *unit, enum block_weight id, int64_t inputs, const struct part *parts, int count)
 {
-    char name[96];
-    snprintf(name, sizeof name, "model.layers.%d.%s.weight", unit->layer, suffix);
-    unit_declare_parameter(unit, (int)weight, name, rows, init_std, init_value);
+    const struct family *family = family_in(unit);
+    int64_t rows = 0;
+    for (int i = 0; i < count; i++)
+        rows += parts[i].name != NULL ? parts[i].rows : 0;
+    unit_declare_weight(unit, (int)id, rows, inputs, STORAGE_MATRIX);
+    if (family->bias)
+        unit_declare_weight(unit, BLOCK_BIASES + (int)id, 1, rows, STORAGE_VECTOR);
+    for (int i = 0; i < count; i++) {
+        if (parts[i].name == NULL)
+            continue;
+        char layer[64];
+        snprintf(layer, sizeof layer, family->names.layer, unit->layer);
+        unit_declare_parameter(unit, (int)id, parts[i].rows, unit_random(unit, parts[i].init_std), "%s.%s.weight",
+                               layer, parts[i].name);
+        if (family->bias)
+            unit_declare_parameter(unit, BLOCK_BIASES + (int)id, parts[i].rows, unit_constant(0), "%s.%s.bias", layer,
+                                   parts[i].name);
+    }
+}
+
+static void declare_norm(struct unit *unit, const struct norm *norm, const char *name)
+{
+    char layer[64], whole[96];
+    snprintf(layer, sizeof layer, family_in(unit)->names.layer, unit->layer);
+    snprintf(whole, sizeof whole, "%s.%s", layer, name);
+    norm_declare(unit, norm, whole);
 }
 
 static void declare_weights(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;
+    const struct family *family = family_in(unit);
+    const struct family_names *names = &family->names;
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    unit_declare_weight(unit, BLOCK_QKV, q + 2 * kv, s->hidden, STORAGE_MATRIX);
-    declare_parameter(unit, BLOCK_QKV, "self_attn.q_proj", q, s->init_std, 0);
-    declare_parameter(unit, BLOCK_QKV, "self_attn.k_proj", kv, s->init_std, 0);
-    declare_parameter(unit, BLOCK_QKV, "self_attn.v_proj", kv, s->init_std, 0);
-    unit_declare_weight(unit, BLOCK_O, s->hidden, q, STORAGE_MATRIX);
-    declare_parameter(unit, BLOCK_O, "self_attn.o_proj", s->hidden, s->output_std, 0);
-    unit_declare_weight(unit, BLOCK_GATE_UP, 2 * s->ffn, s->hidden, STORAGE_MATRIX);
-    declare_parameter(unit, BLOCK_GATE_UP, "mlp.gate_proj", s->ffn, s->init_std, 0);
-    declare_parameter(unit, BLOCK_GATE_UP, "mlp.up_proj", s->ffn, s->init_std, 0);
-    unit_declare_weight(unit, BLOCK_DOWN, s->hidden, s->ffn, STORAGE_MATRIX);
-    declare_parameter(unit, BLOCK_DOWN, "mlp.down_proj", s->hidden, s->output_std, 0);
-    unit_declare_weight(unit, BLOCK_NORM1, 1, s->hidden, STORAGE_VECTOR);
-    declare_parameter(unit, BLOCK_NORM1, "input_layernorm", 1, 0, 1);
-    unit_declare_weight(unit, BLOCK_NORM2, 1, s->hidden, STORAGE_VECTOR);
-    declare_parameter(unit, BLOCK_NORM2, "post_attention_layernorm", 1, 0, 1);
+    int64_t up = !family->gelu && names->gate == NULL ? 2 * s->ffn : s->ffn;
+    const struct part qkv[] = {{names->q, q, s->init_std}, {names->k, kv, s->init_std}, {names->v, kv, s->init_std}};
+    const struct part o[] = {{names->o, s->hidden, s->output_std}};
+    const struct part gate_up[] = {{names->gate, s->ffn, s->init_std}, {names->up, up, s->init_std}};
+    const struct part down[] = {{names->down, s->hidden, s->output_std}};
+    declare_linear(unit, BLOCK_QKV, s->hidden, qkv, 3);
+    declare_linear(unit, BLOCK_O, q, o, 1);
+    declare_linear(unit, BLOCK_UP, s->hidden, gate_up, 2);
+    declare_linear(unit, BLOCK_DOWN, s->ffn, down, 1);
+    declare_norm(unit, &norm1, names->norm1);
+    declare_norm(unit, &norm2, names->norm2);
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
 }
@@ -204,6 +243,7 @@ void block_declare(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;
     int64_t q = s->heads * s->head_dim, fused = q + 2 * s->kv_heads * s->head_dim;
+    int64_t up = family_in(unit)->gelu ? s->ffn : 2 * s->ffn;
     unit->class = &block_class;
     declare_weights(unit);
     const struct {
@@ -215,17 +255,15 @@ void block_declare(struct unit *unit)
         {UNIT_OUTPUT, "output", UNIT_TOKENS, s->hidden, ROLE_VALUE},
         {UNIT_INPUT_GRADIENT, "d input", UNIT_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_NORMED1, "normed 1", UNIT_TOKENS, s->hidden, ROLE_VALUE},
-        {BLOCK_RSTD1, "rstd 1", 1, UNIT_TOKENS, ROLE_STATISTIC},
         {BLOCK_QKV_OUT, "qkv", UNIT_TOKENS, fused, ROLE_VALUE},
         {BLOCK_ATTENTION, "attention", UNIT_TOKENS, q, ROLE_VALUE},
         {BLOCK_LSE, "lse", s->heads, UNIT_TOKENS, ROLE_STATISTIC},
         {BLOCK_MIDDLE, "middle", UNIT_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_NORMED2, "normed 2", UNIT_TOKENS, s->hidden, ROLE_VALUE},
-        {BLOCK_RSTD2, "rstd 2", 1, UNIT_TOKENS, ROLE_STATISTIC},
-        {BLOCK_GATE_UP_OUT, "gate up", UNIT_TOKENS, 2 * s->ffn, ROLE_VALUE},
+        {BLOCK_UP_OUT, "up", UNIT_TOKENS, up, ROLE_VALUE},
         {BLOCK_ACTIVATED, "activated", UNIT_TOKENS, s->ffn, ROLE_VALUE},
         {BLOCK_D_ACTIVATED, "d activated", UNIT_TOKENS, s->ffn, ROLE_VALUE},
-        {BLOCK_D_GATE_UP, "d gate up", UNIT_TOKENS, 2 * s->ffn, ROLE_VALUE},
+        {BLOCK_D_UP, "d up", UNIT_TOKENS, up, ROLE_VALUE},
         {BLOCK_D_NORMED2, "d normed 2", UNIT_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_D_MIDDLE, "d middle", UNIT_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_D_ATTENTION, "d attention", UNIT_TOKENS, q, ROLE_VALUE},

@@ -1,12 +1,23 @@
-/* The pre-norm transformer block of Llama:
- *   middle = x + W_o attention(rope(W_qkv rmsnorm(x)))
- *   y      = middle + W_down swiglu(W_gate_up rmsnorm(middle)) */
+/* The pre-norm transformer block:
+ *   middle = x + W_o attention(rope(W_qkv norm(x)))
+ *   y      = middle + W_down activation(W_up norm(middle))
+ * Norm, activation, biases, the form of rope and whether attention is causal are the family's (model/family.h). */
 #ifndef MODEL_BLOCK_H
 #define MODEL_BLOCK_H
 
 #include "model/linear.h"
 
-enum block_weight { BLOCK_QKV, BLOCK_O, BLOCK_GATE_UP, BLOCK_DOWN, BLOCK_NORM1, BLOCK_NORM2 };
+enum block_weight {
+    BLOCK_QKV,
+    BLOCK_O,
+    BLOCK_UP, /* of SwiGLU the gate's rows, then up's */
+    BLOCK_DOWN,
+    BLOCK_NORM1,
+    BLOCK_NORM2,
+    BLOCK_BIASES, /* here: of the linear layers, in their order */
+    BLOCK_NORM1_BIAS = BLOCK_BIASES + BLOCK_DOWN + 1,
+    BLOCK_NORM2_BIAS
+};
 
 /* Linears are numbered like their weights: model_settings.precision has LINEAR_COUNT entries a layer. */
 enum { LINEAR_COUNT = 4 };
@@ -15,17 +26,19 @@ enum { LINEAR_COUNT = 4 };
 enum block_tensor {
     BLOCK_NORMED1 = UNIT_FIRST_OWN,
     BLOCK_RSTD1,
+    BLOCK_MEAN1,
     BLOCK_QKV_OUT,
     BLOCK_ATTENTION,
     BLOCK_LSE,
     BLOCK_MIDDLE,
     BLOCK_NORMED2,
     BLOCK_RSTD2,
-    BLOCK_GATE_UP_OUT,
+    BLOCK_MEAN2,
+    BLOCK_UP_OUT,
     BLOCK_ACTIVATED,
     BLOCK_GRADIENTS, /* here: gradients, which live inside backward alone */
     BLOCK_D_ACTIVATED = BLOCK_GRADIENTS,
-    BLOCK_D_GATE_UP,
+    BLOCK_D_UP,
     BLOCK_D_NORMED2,
     BLOCK_D_MIDDLE,
     BLOCK_D_ATTENTION,

@@ -1,4 +1,4 @@
-/* The token embedding: y[t] = W[token[t]]. First unit of every model. */
+/* The token embedding: y[t] = W[token[t]], times the token's factor under token dropout. First unit of every model. */
 #ifndef MODEL_EMBEDDING_H
 #define MODEL_EMBEDDING_H
 

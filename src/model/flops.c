@@ -11,20 +11,13 @@ int64_t flops_segment(const struct deck *deck)
     return deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
 }
 
-/* Elements of the matrices that each token is multiplied with. */
-static double matrix_elements(const struct model_settings *s)
-{
-    double q = (double)s->heads * (double)s->head_dim, kv = (double)s->kv_heads * (double)s->head_dim;
-    double hidden = (double)s->hidden, block = hidden * (q + 2 * kv) + q * hidden + 3 * hidden * (double)s->ffn;
-    return (double)s->layers * block + hidden * (double)s->vocabulary;
-}
-
 double flops_per_token(const struct model_settings *s, int64_t segment, enum flops_convention convention)
 {
     double layers = (double)s->layers, hidden = (double)s->hidden, length = (double)segment;
     if (convention == FLOPS_OPENGENOME2)
         return (24 * hidden * hidden + 4 * length * hidden) * 3 * layers + 6 * hidden * (double)s->vocabulary;
-    double keys = convention == FLOPS_CAUSAL ? (length + 1) / 2 : length;     /* that a token sees, on average */
+    bool half = convention == FLOPS_CAUSAL && family_of(s->family)->causal;
+    double keys = half ? (length + 1) / 2 : length;                           /* that a token sees, on average */
     double attention = 2 * 2 * keys * (double)s->heads * (double)s->head_dim; /* q k' and p v */
-    return 3 * (2 * matrix_elements(s) + layers * attention);
+    return 3 * (2 * model_matrix_elements(s) + layers * attention);
 }

@@ -37,19 +37,28 @@ void linear_prepare(const struct context *context, const struct linear *linear, 
                .scale = x->scale);
 }
 
+static const struct tensor absent;
+
+static bool has_bias(const struct unit *unit)
+{
+    return family_of(unit->settings->family)->bias;
+}
+
 void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend)
 {
     struct tensor w = unit_weight(context, unit, linear->weight);
+    struct tensor bias = has_bias(unit) ? unit_weight(context, unit, linear->bias) : absent;
     if (linear->precision == PRECISION_COMPUTE) {
-        LAUNCH(context->stream, GEMM, gemm, .a = x->value, .b = w, .transpose_b = true, .c = addend, .d = y);
+        LAUNCH(context->stream, GEMM, gemm, .a = x->value, .b = w, .transpose_b = true, .bias = bias, .c = addend,
+               .d = y);
         return;
     }
     struct tensor row = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT_ROW);
     struct tensor scale = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT_SCALE);
     LAUNCH(context->stream, QUANTIZE, quantize, .x = w, .row = row, .scale = scale);
     LAUNCH(context->stream, GEMM, gemm, .a = x->row, .scale_a = x->scale, .b = row, .scale_b = scale,
-           .transpose_b = true, .c = addend, .d = y);
+           .transpose_b = true, .bias = bias, .c = addend, .d = y);
 }
 
 void linear_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
@@ -57,13 +66,14 @@ void linear_backward(const struct context *context, const struct unit *unit, con
 {
     struct tensor w = unit_weight(context, unit, linear->weight);
     struct tensor dw = unit_gradient(context, unit, linear->weight);
+    struct tensor dbias = has_bias(unit) ? unit_gradient(context, unit, linear->bias) : absent;
     bool accumulate = unit_accumulates(unit, linear->weight);
     struct operand gradient = {.value = dy}, weight = {.value = w};
     if (linear->precision == PRECISION_COMPUTE) {
         if (context->gradients & GRADIENT_INPUT)
             LAUNCH(context->stream, GEMM, gemm, .a = dy, .b = w, .d = dx);
         if (context->gradients & GRADIENT_WEIGHT)
-            LAUNCH(context->stream, GEMM, gemm, .a = dy, .transpose_a = true, .b = x->value, .d = dw,
+            LAUNCH(context->stream, GEMM, gemm, .a = dy, .transpose_a = true, .b = x->value, .d = dw, .sum_a = dbias,
                    .accumulate = accumulate);
         return;
     }
@@ -80,5 +90,5 @@ void linear_backward(const struct context *context, const struct unit *unit, con
     }
     if (context->gradients & GRADIENT_WEIGHT)
         LAUNCH(context->stream, GEMM, gemm, .a = gradient.column, .scale_a = gradient.scale, .b = x->column,
-               .scale_b = x->scale, .transpose_b = true, .d = dw, .accumulate = accumulate);
+               .scale_b = x->scale, .transpose_b = true, .d = dw, .sum_a = dbias, .accumulate = accumulate);
 }

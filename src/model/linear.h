@@ -1,5 +1,5 @@
-/* Linear layers y = x W' and the operands that they read. What a linear keeps for backward, and in which format its
- * GEMMs run, is decided here and nowhere else. */
+/* Linear layers y = x W' (+ bias) and the operands that they read. What a linear keeps for backward, and in which
+ * format its GEMMs run, is decided here and nowhere else. */
 #ifndef MODEL_LINEAR_H
 #define MODEL_LINEAR_H
 
@@ -28,6 +28,7 @@ enum linear_tensor {
 
 struct linear {
     int weight; /* id of the unit's weight [out, in] */
+    int bias;   /* of its bias [1, out], where the family has them */
     int first;  /* id of the first of LINEAR_TENSORS tensors */
     enum precision precision;
 };
@@ -41,11 +42,12 @@ struct operand linear_operand(const struct context *context, const struct unit *
 /* Call once the value has been written: makes the copies that the GEMMs read. */
 void linear_prepare(const struct context *context, const struct linear *linear, const struct operand *x);
 
-/* y [T, out] = x W' (+ addend when present; addend may be y itself). */
+/* y [T, out] = x W' + bias (+ addend when present; addend may be y itself). */
 void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend);
 
-/* dx [T, in] = dy W when wanted by context->gradients, and the weight's gradient (+)= dy' x likewise. */
+/* dx [T, in] = dy W when wanted by context->gradients, and likewise the gradients of the weight (+)= dy' x and of the
+ * bias (+)= sum of dy over T. */
 void linear_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx);
 

@@ -1,30 +1,70 @@
 #include "model/lm_head.h"
 #include "model/embedding.h"
+#include "model/linear.h"
+#include "model/norm.h"
 
 static const struct tensor absent;
+static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_RSTD, LM_HEAD_MEAN};
+static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM_HEAD_RSTD2, LM_HEAD_MEAN2};
+static const struct linear dense = {.weight = LM_HEAD_DENSE, .bias = LM_HEAD_DENSE_BIAS};
 
-/* Of the input's rows, which are all of the micro-batch's or fewer. */
-static void final_norm(struct context *c, struct unit *unit, struct tensor input)
+static const struct family *family_in(const struct unit *unit)
 {
-    struct tensor normed = unit_tensor(c, unit, LM_HEAD_NORMED), rstd = unit_tensor(c, unit, LM_HEAD_RSTD);
-    LAUNCH(c->stream, RMSNORM_FORWARD, rmsnorm_forward, .x = input, .weight = unit_weight(c, unit, LM_HEAD_NORM),
-           .y = tensor_rows(&normed, 0, input.rows), .rstd = tensor_columns(&rstd, 0, input.rows),
-           .eps = (float)unit->settings->norm_eps);
+    return family_of(unit->settings->family);
+}
+
+static struct tensor first_rows(const struct context *c, const struct unit *unit, int id, int64_t rows)
+{
+    struct tensor all = unit_tensor(c, unit, id);
+    return tensor_rows(&all, 0, rows);
+}
+
+/* From here on of the input's rows, which are all of the micro-batch's or fewer. */
+static struct tensor final_norm(struct context *c, struct unit *unit, struct tensor input)
+{
+    struct tensor normed = first_rows(c, unit, LM_HEAD_NORMED, input.rows);
+    norm_forward(c, unit, &last_norm, input, normed);
+    return normed;
+}
+
+/* What the logits are products of. */
+static struct tensor make_features(struct context *c, struct unit *unit, struct tensor normed)
+{
+    if (!family_in(unit)->transform)
+        return normed;
+    struct tensor dense_out = first_rows(c, unit, LM_HEAD_DENSE_OUT, normed.rows);
+    struct tensor activated = first_rows(c, unit, LM_HEAD_ACTIVATED, normed.rows);
+    struct tensor features = first_rows(c, unit, LM_HEAD_FEATURES, normed.rows);
+    linear_forward(c, unit, &dense, &(struct operand){.value = normed}, dense_out, absent);
+    LAUNCH(c->stream, GELU_FORWARD, gelu_forward, .x = dense_out, .y = activated);
+    norm_forward(c, unit, &transform_norm, activated, features);
+    return features;
+}
+
+static void features_backward(struct context *c, struct unit *unit, struct tensor normed, struct tensor d_normed)
+{
+    struct tensor d_activated = unit_tensor(c, unit, LM_HEAD_D_ACTIVATED);
+    struct tensor d_dense_out = unit_tensor(c, unit, LM_HEAD_D_DENSE_OUT);
+    norm_backward(c, unit, &transform_norm, unit_tensor(c, unit, LM_HEAD_ACTIVATED),
+                  unit_tensor(c, unit, LM_HEAD_D_FEATURES), absent, d_activated);
+    LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = unit_tensor(c, unit, LM_HEAD_DENSE_OUT), .dy = d_activated,
+           .dx = d_dense_out);
+    linear_backward(c, unit, &dense, &(struct operand){.value = normed}, d_dense_out, d_normed);
 }
 
 /* Tokens first .. first + count - 1. */
 struct chunk {
-    struct tensor normed, logits, labels, loss, lse;
+    struct tensor features, logits, labels, loss, lse;
     int64_t first, count;
 };
 
-static struct chunk chunk_at(const struct context *c, const struct unit *unit, int64_t first)
+static struct chunk chunk_at(const struct context *c, const struct unit *unit, struct tensor features, int64_t first)
 {
-    struct tensor normed = unit_tensor(c, unit, LM_HEAD_NORMED), logits = unit_tensor(c, unit, LM_HEAD_LOGITS);
-    int64_t left = normed.rows - first, count = left < unit->head_tokens ? left : unit->head_tokens;
+    int64_t left = features.rows - first, count = left < unit->head_tokens ? left : unit->head_tokens;
+    struct tensor logits = first_rows(c, unit, LM_HEAD_LOGITS, count); /* and what pads its rows */
     struct tensor loss = unit_tensor(c, unit, LM_HEAD_LOSS), lse = unit_tensor(c, unit, LM_HEAD_LSE);
-    return (struct chunk){.normed = tensor_rows(&normed, first, count),
-                          .logits = tensor_rows(&logits, 0, count),
+    return (struct chunk){.features = tensor_rows(&features, first, count),
+                          .logits = tensor_columns(&logits, 0, unit->settings->vocabulary),
                           .labels = tensor_columns(&c->batch->labels, first, count),
                           .loss = tensor_columns(&loss, first, count),
                           .lse = tensor_columns(&lse, 0, count),
@@ -34,8 +74,8 @@ static struct chunk chunk_at(const struct context *c, const struct unit *unit, i
 
 static void chunk_logits(struct context *c, struct unit *unit, const struct chunk *chunk)
 {
-    LAUNCH(c->stream, GEMM, gemm, .a = chunk->normed, .b = unit_weight(c, unit, LM_HEAD_MATRIX), .transpose_b = true,
-           .d = chunk->logits);
+    LAUNCH(c->stream, GEMM, gemm, .a = chunk->features, .b = unit_weight(c, unit, LM_HEAD_MATRIX), .transpose_b = true,
+           .bias = family_in(unit)->decoder_bias ? unit_weight(c, unit, LM_HEAD_BIAS) : absent, .d = chunk->logits);
 }
 
 static void chunk_losses(struct context *c, const struct chunk *chunk, struct tensor total)
@@ -46,76 +86,119 @@ static void chunk_losses(struct context *c, const struct chunk *chunk, struct te
 
 static void last_logits(struct context *c, struct unit *unit, struct tensor input)
 {
-    final_norm(c, unit, tensor_rows(&input, input.rows - 1, 1));
-    struct chunk chunk = chunk_at(c, unit, 0);
-    chunk.normed = tensor_rows(&chunk.normed, 0, 1);
-    chunk.logits = tensor_rows(&chunk.logits, 0, 1);
+    struct tensor normed = final_norm(c, unit, tensor_rows(&input, input.rows - 1, 1));
+    struct chunk chunk = chunk_at(c, unit, make_features(c, unit, normed), 0);
     chunk_logits(c, unit, &chunk);
+}
+
+static void losses(struct context *c, struct unit *unit, struct tensor input)
+{
+    struct tensor features = make_features(c, unit, final_norm(c, unit, input));
+    for (int64_t first = 0; first < input.rows; first += unit->head_tokens) {
+        struct chunk chunk = chunk_at(c, unit, features, first);
+        chunk_logits(c, unit, &chunk);
+        chunk_losses(c, &chunk, c->batch->total);
+    }
 }
 
 static void lm_head_forward(struct context *c, struct unit *unit, struct tensor input)
 {
     if (c->pass == PASS_GENERATE)
         last_logits(c, unit, input);
-    if (c->pass != PASS_EVALUATE)
-        return;
-    final_norm(c, unit, input);
-    for (int64_t first = 0; first < input.rows; first += unit->head_tokens) {
-        struct chunk chunk = chunk_at(c, unit, first);
-        chunk_logits(c, unit, &chunk);
-        chunk_losses(c, &chunk, c->batch->total);
-    }
+    else if (c->pass == PASS_EMBED)
+        final_norm(c, unit, input);
+    else if (c->pass == PASS_EVALUATE)
+        losses(c, unit, input);
+}
+
+static void chunk_backward(struct context *c, struct unit *unit, const struct chunk *chunk, struct tensor d_features)
+{
+    bool bias = family_in(unit)->decoder_bias;
+    LAUNCH(c->stream, XENT_GRAD, xent_grad, .logits = chunk->logits, .labels = chunk->labels, .lse = chunk->lse);
+    LAUNCH(c->stream, GEMM, gemm, .a = chunk->logits, .b = unit_weight(c, unit, LM_HEAD_MATRIX),
+           .d = tensor_rows(&d_features, chunk->first, chunk->count));
+    if (c->gradients & GRADIENT_WEIGHT)
+        LAUNCH(c->stream, GEMM, gemm, .a = chunk->logits, .transpose_a = true, .b = chunk->features,
+               .d = unit_gradient(c, unit, LM_HEAD_MATRIX),
+               .sum_a = bias ? unit_gradient(c, unit, LM_HEAD_BIAS) : absent,
+               .accumulate = chunk->first > 0 || unit_accumulates(unit, LM_HEAD_MATRIX));
 }
 
 static void lm_head_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor output_gradient)
 {
     (void)output_gradient;
+    bool transform = family_in(unit)->transform;
     struct tensor d_normed = unit_tensor(c, unit, LM_HEAD_D_NORMED);
-    bool want_input = c->gradients & GRADIENT_INPUT, want_weight = c->gradients & GRADIENT_WEIGHT;
+    struct tensor d_features = transform ? unit_tensor(c, unit, LM_HEAD_D_FEATURES) : d_normed;
+    bool want_input = c->gradients & GRADIENT_INPUT;
     /* A backward that is split in two computes the losses in both halves but counts them once. */
     struct tensor total = want_input ? c->batch->total : c->batch->discarded;
-    final_norm(c, unit, input);
+    struct tensor normed = final_norm(c, unit, input), features = make_features(c, unit, normed);
     for (int64_t first = 0; first < input.rows; first += unit->head_tokens) {
-        struct chunk chunk = chunk_at(c, unit, first);
+        struct chunk chunk = chunk_at(c, unit, features, first);
         chunk_logits(c, unit, &chunk);
         chunk_losses(c, &chunk, total);
-        LAUNCH(c->stream, XENT_GRAD, xent_grad, .logits = chunk.logits, .labels = chunk.labels, .lse = chunk.lse);
-        LAUNCH(c->stream, GEMM, gemm, .a = chunk.logits, .b = unit_weight(c, unit, LM_HEAD_MATRIX),
-               .d = tensor_rows(&d_normed, chunk.first, chunk.count));
-        if (want_weight)
-            LAUNCH(c->stream, GEMM, gemm, .a = chunk.logits, .transpose_a = true, .b = chunk.normed,
-                   .d = unit_gradient(c, unit, LM_HEAD_MATRIX),
-                   .accumulate = first > 0 || unit_accumulates(unit, LM_HEAD_MATRIX));
+        chunk_backward(c, unit, &chunk, d_features);
     }
-    LAUNCH(c->stream, RMSNORM_BACKWARD, rmsnorm_backward, .x = input, .weight = unit_weight(c, unit, LM_HEAD_NORM),
-           .rstd = unit_tensor(c, unit, LM_HEAD_RSTD), .dy = d_normed,
-           .dx = want_input ? unit_tensor(c, unit, UNIT_INPUT_GRADIENT) : absent,
-           .dweight = want_weight ? unit_gradient(c, unit, LM_HEAD_NORM) : absent,
-           .accumulate = unit_accumulates(unit, LM_HEAD_NORM));
+    if (transform)
+        features_backward(c, unit, normed, d_normed);
+    norm_backward(c, unit, &last_norm, input, d_normed, absent, unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
 }
 
 static const struct unit_class lm_head_class = {"lm_head", lm_head_forward, lm_head_backward};
 
-void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tokens)
+static void declare_weights(struct unit *unit, struct unit *embedding)
 {
     const struct model_settings *s = unit->settings;
-    unit->class = &lm_head_class;
-    unit->head_tokens = head_tokens < unit->tokens ? head_tokens : unit->tokens;
+    const struct family *family = family_in(unit);
+    const struct family_names *names = &family->names;
     if (s->tied) {
         unit_share_weight(unit, LM_HEAD_MATRIX, embedding, EMBEDDING_TABLE);
     } else {
         unit_declare_weight(unit, LM_HEAD_MATRIX, s->vocabulary, s->hidden, STORAGE_MATRIX);
-        unit_declare_parameter(unit, LM_HEAD_MATRIX, "lm_head.weight", s->vocabulary, s->init_std, 0);
+        unit_declare_parameter(unit, LM_HEAD_MATRIX, s->vocabulary, unit_random(unit, s->init_std), "%s.weight",
+                               names->decoder);
     }
-    unit_declare_weight(unit, LM_HEAD_NORM, 1, s->hidden, STORAGE_VECTOR);
-    unit_declare_parameter(unit, LM_HEAD_NORM, "model.norm.weight", 1, 0, 1);
+    norm_declare(unit, &last_norm, names->final_norm);
+    if (family->transform) {
+        unit_declare_weight(unit, LM_HEAD_DENSE, s->hidden, s->hidden, STORAGE_MATRIX);
+        unit_declare_parameter(unit, LM_HEAD_DENSE, s->hidden, unit_random(unit, s->init_std), "%s.weight",
+                               names->dense);
+        unit_declare_weight(unit, LM_HEAD_DENSE_BIAS, 1, s->hidden, STORAGE_VECTOR);
+        unit_declare_parameter(unit, LM_HEAD_DENSE_BIAS, s->hidden, unit_constant(0), "%s.bias", names->dense);
+        norm_declare(unit, &transform_norm, names->head_norm);
+    }
+    if (family->decoder_bias) {
+        unit_declare_weight(unit, LM_HEAD_BIAS, 1, s->vocabulary, STORAGE_VECTOR);
+        unit_declare_parameter(unit, LM_HEAD_BIAS, s->vocabulary, unit_constant(0), "%s", names->decoder_bias);
+    }
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
-    unit_declare_tensor(unit, UNIT_INPUT_GRADIENT, "d input", UNIT_TOKENS, s->hidden, ROLE_VALUE);
-    unit_declare_tensor(unit, LM_HEAD_NORMED, "normed", UNIT_TOKENS, s->hidden, ROLE_VALUE);
-    unit_declare_tensor(unit, LM_HEAD_RSTD, "rstd", 1, UNIT_TOKENS, ROLE_STATISTIC);
-    unit_declare_tensor(unit, LM_HEAD_LOGITS, "logits", unit->head_tokens, s->vocabulary, ROLE_VALUE);
+}
+
+static void declare_wide(struct unit *unit, int id, const char *name)
+{
+    unit_declare_tensor(unit, id, name, UNIT_TOKENS, unit->settings->hidden, ROLE_VALUE);
+}
+
+void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tokens)
+{
+    int64_t row = (unit->settings->vocabulary + LM_HEAD_ALIGNMENT - 1) / LM_HEAD_ALIGNMENT * LM_HEAD_ALIGNMENT;
+    unit->class = &lm_head_class;
+    unit->head_tokens = head_tokens < unit->tokens ? head_tokens : unit->tokens;
+    declare_weights(unit, embedding);
+    declare_wide(unit, UNIT_INPUT_GRADIENT, "d input");
+    declare_wide(unit, LM_HEAD_NORMED, "normed");
+    declare_wide(unit, LM_HEAD_D_NORMED, "d normed");
+    if (family_in(unit)->transform) {
+        declare_wide(unit, LM_HEAD_DENSE_OUT, "dense");
+        declare_wide(unit, LM_HEAD_ACTIVATED, "activated");
+        declare_wide(unit, LM_HEAD_FEATURES, "features");
+        declare_wide(unit, LM_HEAD_D_FEATURES, "d features");
+        declare_wide(unit, LM_HEAD_D_ACTIVATED, "d activated");
+        declare_wide(unit, LM_HEAD_D_DENSE_OUT, "d dense");
+    }
+    unit_declare_tensor(unit, LM_HEAD_LOGITS, "logits", unit->head_tokens, row, ROLE_VALUE);
     unit_declare_tensor(unit, LM_HEAD_LOSS, "loss", 1, UNIT_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, LM_HEAD_LSE, "lse", 1, unit->head_tokens, ROLE_STATISTIC);
-    unit_declare_tensor(unit, LM_HEAD_D_NORMED, "d normed", UNIT_TOKENS, s->hidden, ROLE_VALUE);
 }

@@ -1,4 +1,9 @@
-/* The language-model head: final norm, logits, cross-entropy. Last unit of a causal model.
+/* The language-model head: final norm, logits, cross-entropy. Last unit of every model. In a family with a transform
+ * the normed input goes through dense, GELU and another norm before the logits:
+ *   logits = W features + bias, features = norm(gelu(W_dense normed + bias_dense)), or normed itself.
+ *
+ * The rows of logits are padded to a multiple of LM_HEAD_ALIGNMENT elements, so that products of a vocabulary of 33 run
+ * on aligned rows. What is between them is never computed, read or stored: it has no part in the softmax.
  *
  * In training all of its work is done in backward: the batch's tokens are cut into chunks, and for each chunk logits,
  * loss, gradient and both products follow each other, so only one chunk's logits are ever held and no GEMM is done
@@ -9,11 +14,31 @@
 
 #include "model/unit.h"
 
-enum lm_head_weight { LM_HEAD_MATRIX, LM_HEAD_NORM };
+enum lm_head_weight {
+    LM_HEAD_MATRIX,
+    LM_HEAD_NORM,
+    LM_HEAD_NORM_BIAS,
+    LM_HEAD_BIAS,
+    LM_HEAD_DENSE,
+    LM_HEAD_DENSE_BIAS,
+    LM_HEAD_NORM2,
+    LM_HEAD_NORM2_BIAS
+};
+
+enum { LM_HEAD_ALIGNMENT = 64 };
 
 enum lm_head_tensor {
     LM_HEAD_NORMED = UNIT_FIRST_OWN,
     LM_HEAD_RSTD,
+    LM_HEAD_MEAN,
+    LM_HEAD_DENSE_OUT, /* to LM_HEAD_D_DENSE_OUT: of the transform */
+    LM_HEAD_ACTIVATED,
+    LM_HEAD_FEATURES,
+    LM_HEAD_RSTD2,
+    LM_HEAD_MEAN2,
+    LM_HEAD_D_FEATURES,
+    LM_HEAD_D_ACTIVATED,
+    LM_HEAD_D_DENSE_OUT,
     LM_HEAD_LOGITS, /* of one chunk; row 0 in generation: the last token's */
     LM_HEAD_LOSS,   /* [1, tokens] */
     LM_HEAD_LSE,    /* of one chunk */

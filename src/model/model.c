@@ -47,10 +47,19 @@ void model_destroy(struct model *model)
 
 double parameter_initial_value(const struct parameter *parameter, uint64_t seed, int64_t index)
 {
-    if (parameter->init_std == 0)
-        return parameter->init_value;
+    const struct initial *initial = &parameter->initial;
     struct random_key key = {seed, RANDOM_INIT, random_hash_name(parameter->name)};
-    return parameter->init_std * random_normal(&key, (uint64_t)index);
+    if (index / parameter->cols == initial->zero_row)
+        return 0;
+    switch (initial->kind) {
+    case INIT_NORMAL:
+        return initial->value * random_normal(&key, (uint64_t)index);
+    case INIT_UNIFORM:
+        return initial->value * (2 * random_uniform(&key, (uint64_t)index) - 1);
+    case INIT_CONSTANT:
+        break;
+    }
+    return initial->value;
 }
 
 double rope_table_value(const struct model_settings *settings, int64_t position, int64_t column)

@@ -13,25 +13,43 @@
     {                                                                                                                  \
         500000, 32, 1, 4, 8192                                                                                         \
     }
+#define PLAIN_ROPE(theta)                                                                                              \
+    {                                                                                                                  \
+        theta, 0, 0, 0, 0                                                                                              \
+    }
 
-/* Sources: spec of the BioNeMo recipes (llama3, opengenome2 configurations), Llama 3 / 3.1 model cards, and the
- * layer-cut 405B of the NeMo benchmark recipes. */
+/* Sources: spec of the BioNeMo recipes (llama3, opengenome2, esm2, amplify configurations), Llama 3 / 3.1, ESM-2 and
+ * AMPLIFY model cards, and the layer-cut 405B of the NeMo benchmark recipes. AMPLIFY's ffn is two thirds of its
+ * intermediate size, rounded up to a multiple of 8. */
 static const struct model_preset presets[] = {
-    /* name, layers, hidden, ffn, heads, kv, head_dim, vocabulary, tied, rope, init_std, eps, parameters */
-    {"llama32_1b", 16, 2048, 8192, 32, 8, 64, 128256, true, LLAMA32_ROPE, 0.02, 1e-5, 1235814400},
-    {"llama3_sanity", 2, 384, 1536, 6, 6, 64, 128256, true, LLAMA32_ROPE, 0.02, 1e-5, 53970816},
-    {"llama3_convergence", 16, 2048, 8192, 32, 8, 64, 256, false, LLAMA32_ROPE, 0.02, 1e-5, 974194688},
-    {"lingua_1b", 25, 2048, 6144, 16, 8, 128, 128256, false, {10000, 0, 0, 0, 0}, 0.023, 1e-5, 1783732224},
-    {"llama3_8b", 32, 4096, 14336, 32, 8, 128, 128256, false, {500000, 0, 0, 0, 0}, 0.02, 1e-5, 8030261248},
-    {"llama31_8b", 32, 4096, 14336, 32, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 8030261248},
-    {"llama3_70b", 80, 8192, 28672, 64, 8, 128, 128256, false, {500000, 0, 0, 0, 0}, 0.02, 1e-5, 70553706496},
-    {"llama31_70b", 80, 8192, 28672, 64, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 70553706496},
-    {"llama31_405b", 126, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 405853388800},
-    {"llama31_405b_8", 8, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 29704339456},
-    {"llama31_405b_30", 30, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 99833823232},
-    {"llama31_405b_62", 62, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 201840345088},
-    {"og2_7b", 32, 4096, 14336, 32, 8, 128, 256, false, {500000, 1, 1, 4, 8192}, 0.02, 1e-5, 6981685248},
-    {"og2_sanity", 2, 384, 1536, 6, 6, 64, 256, true, LLAMA32_ROPE, 0.02, 1e-5, 4818816},
+    /* name, family, layers, hidden, ffn, heads, kv, head_dim, vocabulary, tied, rope, init_std, eps, parameters */
+    {"llama32_1b", FAMILY_LLAMA, 16, 2048, 8192, 32, 8, 64, 128256, true, LLAMA32_ROPE, 0.02, 1e-5, 1235814400},
+    {"llama3_sanity", FAMILY_LLAMA, 2, 384, 1536, 6, 6, 64, 128256, true, LLAMA32_ROPE, 0.02, 1e-5, 53970816},
+    {"llama3_convergence", FAMILY_LLAMA, 16, 2048, 8192, 32, 8, 64, 256, false, LLAMA32_ROPE, 0.02, 1e-5, 974194688},
+    {"lingua_1b", FAMILY_LLAMA, 25, 2048, 6144, 16, 8, 128, 128256, false, PLAIN_ROPE(10000), 0.023, 1e-5, 1783732224},
+    {"llama3_8b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 128256, false, PLAIN_ROPE(500000), 0.02, 1e-5, 8030261248},
+    {"llama31_8b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 8030261248},
+    {"llama3_70b", FAMILY_LLAMA, 80, 8192, 28672, 64, 8, 128, 128256, false, PLAIN_ROPE(500000), 0.02, 1e-5,
+     70553706496},
+    {"llama31_70b", FAMILY_LLAMA, 80, 8192, 28672, 64, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 70553706496},
+    {"llama31_405b", FAMILY_LLAMA, 126, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5,
+     405853388800},
+    {"llama31_405b_8", FAMILY_LLAMA, 8, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5,
+     29704339456},
+    {"llama31_405b_30", FAMILY_LLAMA, 30, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5,
+     99833823232},
+    {"llama31_405b_62", FAMILY_LLAMA, 62, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5,
+     201840345088},
+    {"og2_7b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 256, false, {500000, 1, 1, 4, 8192}, 0.02, 1e-5, 6981685248},
+    {"og2_sanity", FAMILY_LLAMA, 2, 384, 1536, 6, 6, 64, 256, true, LLAMA32_ROPE, 0.02, 1e-5, 4818816},
+    {"esm2_8m", FAMILY_ESM2, 6, 320, 1280, 20, 20, 16, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 7512353},
+    {"esm2_35m", FAMILY_ESM2, 12, 480, 1920, 20, 20, 24, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 33501153},
+    {"esm2_150m", FAMILY_ESM2, 30, 640, 2560, 20, 20, 32, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 148139553},
+    {"esm2_650m", FAMILY_ESM2, 33, 1280, 5120, 20, 20, 64, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 651042593},
+    {"esm2_3b", FAMILY_ESM2, 36, 2560, 10240, 40, 40, 64, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 2839004193},
+    {"esm2_15b", FAMILY_ESM2, 48, 5120, 20480, 40, 40, 128, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 15129098273},
+    {"amplify_120m", FAMILY_AMPLIFY, 24, 640, 1712, 10, 10, 64, 27, false, PLAIN_ROPE(10000), 0.02, 1e-5, 118276507},
+    {"amplify_350m", FAMILY_AMPLIFY, 32, 960, 2560, 15, 15, 64, 27, false, PLAIN_ROPE(10000), 0.02, 1e-5, 354008667},
 };
 
 enum { PRESETS = sizeof presets / sizeof presets[0] };
@@ -73,9 +91,7 @@ static int check_sizes(const struct model_settings *s)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].value <= 0)
             return error_user("key model.%s: not set, and no preset or token store gives it", sizes[i].key);
-    double block = (double)s->hidden * (2.0 * (double)(s->heads + s->kv_heads) * (double)s->head_dim) +
-                   3.0 * (double)s->hidden * (double)s->ffn;
-    double parameters = (double)s->layers * block + 2.0 * (double)s->vocabulary * (double)s->hidden;
+    double parameters = model_matrix_elements(s) + (double)s->vocabulary * (double)s->hidden;
     if (s->layers > MAX_LAYERS || parameters > MAX_PARAMETERS)
         return error_user("keys of model: %lld layers and %.3g parameters; at most %d and %g are possible",
                           (long long)s->layers, parameters, MAX_LAYERS, MAX_PARAMETERS);
@@ -93,6 +109,11 @@ static int check_sizes(const struct model_settings *s)
     return ERROR_NONE;
 }
 
+static enum model_family pick_family(int deck, enum model_family preset)
+{
+    return deck == DECK_FAMILY_PRESET ? preset : (enum model_family)(deck - DECK_FAMILY_LLAMA);
+}
+
 static int64_t pick_size(int64_t own, int64_t preset)
 {
     return own > 0 ? own : preset;
@@ -101,6 +122,12 @@ static int64_t pick_size(int64_t own, int64_t preset)
 static double pick_real(double own, double preset)
 {
     return own > 0 ? own : preset;
+}
+
+enum model_family model_family_from_deck(const struct deck *deck)
+{
+    const struct model_preset *p = find_preset(deck->model.preset);
+    return pick_family(deck->model.family, p != NULL ? p->family : FAMILY_LLAMA);
 }
 
 int model_settings_from_deck(struct model_settings *s, const struct deck *deck, int64_t store_vocabulary)
@@ -112,14 +139,19 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         if (p == NULL)
             return unknown_preset(deck->model.preset);
     }
+    enum model_family family = pick_family(deck->model.family, p->family);
+    bool tied = p == &no_preset ? family_of(family)->tied : p->tied;
     *s = (struct model_settings){
+        .family = family,
         .layers = pick_size(deck->model.layers, p->layers),
         .hidden = pick_size(deck->model.hidden, p->hidden),
         .ffn = pick_size(deck->model.ffn, p->ffn),
         .heads = pick_size(deck->model.heads, p->heads),
         .kv_heads = pick_size(deck->model.kv_heads, p->kv_heads),
         .vocabulary = pick_size(deck->model.vocabulary, pick_size(p->vocabulary, store_vocabulary)),
-        .tied = deck->model.tied == DECK_TIED_PRESET ? p->tied : deck->model.tied == DECK_TIED_YES,
+        .tied = deck->model.tied == DECK_TIED_PRESET ? tied : deck->model.tied == DECK_TIED_YES,
+        .tanh_gelu = deck->model.gelu == DECK_GELU_TANH,
+        .token_dropout = family_of(family)->token_dropout && deck->model.token_dropout,
         .rope = {.theta = pick_real(deck->model.rope_theta, p->rope.theta),
                  .factor = pick_real(deck->model.rope_scaling.factor, p->rope.factor),
                  .low = pick_real(deck->model.rope_scaling.low, p->rope.low),
@@ -154,9 +186,25 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
 
 int64_t model_parameter_count(const struct model_settings *s)
 {
+    const struct family *family = family_of(s->family);
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    int64_t block = s->hidden * (q + 2 * kv) + q * s->hidden + 3 * s->hidden * s->ffn + 2 * s->hidden;
-    return s->layers * block + s->hidden + (s->tied ? 1 : 2) * s->vocabulary * s->hidden;
+    int64_t norm = family->layer_norm ? 2 * s->hidden : s->hidden;
+    int64_t block = s->hidden * (q + 2 * kv) + q * s->hidden + (family->gelu ? 2 : 3) * s->hidden * s->ffn + 2 * norm;
+    if (family->bias)
+        block += q + 2 * kv + s->hidden + (family->gelu ? 1 : 2) * s->ffn + s->hidden;
+    int64_t head = norm + (s->tied ? 0 : s->vocabulary * s->hidden) + (family->decoder_bias ? s->vocabulary : 0);
+    if (family->transform)
+        head += s->hidden * s->hidden + s->hidden + norm;
+    return s->vocabulary * s->hidden + s->layers * block + head;
+}
+
+double model_matrix_elements(const struct model_settings *s)
+{
+    const struct family *family = family_of(s->family);
+    double q = (double)s->heads * (double)s->head_dim, kv = (double)s->kv_heads * (double)s->head_dim;
+    double hidden = (double)s->hidden, mlp = (family->gelu ? 2 : 3) * hidden * (double)s->ffn;
+    double head = hidden * (double)s->vocabulary + (family->transform ? hidden * hidden : 0);
+    return (double)s->layers * (hidden * (q + 2 * kv) + q * hidden + mlp) + head;
 }
 
 double rope_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i)

@@ -3,6 +3,7 @@
 #define MODEL_SETTINGS_H
 
 #include "deck/deck.h"
+#include "model/family.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,17 +19,23 @@ struct rope_settings {
 enum precision { PRECISION_COMPUTE, PRECISION_E4M3 };
 
 struct model_settings {
+    enum model_family family;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
-    bool tied; /* the head's matrix is the embedding's */
+    bool tied;          /* the head's matrix is the embedding's */
+    bool tanh_gelu;     /* blocks of a family with GELU use its tanh form */
+    bool token_dropout; /* of a family that has it */
     struct rope_settings rope;
     double norm_eps;
-    double init_std;                                     /* matrices */
+    double init_std;                                     /* matrices; the bound of a family with uniform ones */
     double embedding_std;                                /* the embedding */
     double output_std;                                   /* attention and MLP output projections */
     bool decay_matrices, decay_vectors, decay_embedding; /* which parameters weight decay reaches */
     /* Optional table [layers][LINEAR_COUNT of model/block.h]; NULL = all PRECISION_COMPUTE. Borrowed. */
     const enum precision *precision;
 };
+
+/* The family that the deck asks for, by itself or by its preset; Llama where the preset is unknown. */
+enum model_family model_family_from_deck(const struct deck *deck);
 
 /* From the deck: a preset, then what the deck sets itself. `store_vocabulary` is used where neither says; 0 = unknown.
  * Errors (user): unknown preset (the known ones are listed), a missing or impossible size, naming the key. */
@@ -37,9 +44,13 @@ int model_settings_from_deck(struct model_settings *settings, const struct deck 
 /* Elements of all parameters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);
 
+/* Elements of the matrices that each token is multiplied with: all but the embedding as a table. */
+double model_matrix_elements(const struct model_settings *settings);
+
 /* Presets in order; NULL after the last. */
 struct model_preset {
     const char *name;
+    enum model_family family;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
     bool tied;
     struct rope_settings rope;

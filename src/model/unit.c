@@ -1,6 +1,7 @@
 #include "model/unit.h"
 #include "base/error.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 static int64_t aligned(int64_t elements)
@@ -21,8 +22,17 @@ void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, 
         unit->weight_count = id + 1;
 }
 
-void unit_declare_parameter(struct unit *unit, int id, const char *name, int64_t rows, double init_std,
-                            double init_value)
+struct initial unit_constant(double value)
+{
+    return (struct initial){INIT_CONSTANT, value, -1};
+}
+
+struct initial unit_random(const struct unit *unit, double scale)
+{
+    return (struct initial){family_of(unit->settings->family)->uniform ? INIT_UNIFORM : INIT_NORMAL, scale, -1};
+}
+
+void unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial, const char *name, ...)
 {
     const struct weight *weight = &unit->weights[id];
     int64_t above = 0; /* elements of this weight's parameters so far */
@@ -32,13 +42,16 @@ void unit_declare_parameter(struct unit *unit, int id, const char *name, int64_t
             above += p->rows * p->cols;
     }
     struct parameter *parameter = &unit->parameters[unit->parameter_count++];
-    snprintf(parameter->name, sizeof parameter->name, "%s", name);
-    parameter->rows = rows;
-    parameter->cols = weight->cols;
+    va_list list;
+    va_start(list, name);
+    vsnprintf(parameter->name, sizeof parameter->name, name, list);
+    va_end(list);
+    bool vector = weight->storage == STORAGE_VECTOR;
+    parameter->rows = vector ? 1 : extent;
+    parameter->cols = vector ? extent : weight->cols;
     parameter->storage = weight->storage;
     parameter->offset = weight->offset + above;
-    parameter->init_std = init_std;
-    parameter->init_value = init_value;
+    parameter->initial = initial;
 }
 
 void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id)

@@ -4,10 +4,11 @@
 #ifndef MODEL_UNIT_H
 #define MODEL_UNIT_H
 
+#include "base/error.h"
 #include "core/launch.h"
 #include "model/settings.h"
 
-enum { UNIT_MAX_PARAMETERS = 12, UNIT_MAX_WEIGHTS = 8, UNIT_MAX_TENSORS = 64, UNIT_ALIGNMENT = 128 /* elements */ };
+enum { UNIT_MAX_PARAMETERS = 16, UNIT_MAX_WEIGHTS = 16, UNIT_MAX_TENSORS = 64, UNIT_ALIGNMENT = 128 /* elements */ };
 
 /* As rows or columns of a unit's tensor: the tokens of the micro-batch. Memory is planned for unit->tokens of them; a
  * batch may have fewer, and then the work is that of the tokens it has. */
@@ -16,14 +17,22 @@ enum { UNIT_TOKENS = -1 };
 /* Where a parameter lives. Each unit has one flat buffer per storage class. */
 enum storage { STORAGE_MATRIX, STORAGE_VECTOR, STORAGE_COUNT };
 
+/* What a parameter starts as. */
+enum init { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM };
+
+struct initial {
+    enum init kind;
+    double value;     /* the constant, the standard deviation, or the bound of both signs */
+    int64_t zero_row; /* this row is zeros; -1 = none */
+};
+
 /* A parameter as files know it. Several parameters may be one weight in memory (q, k and v). */
 struct parameter {
     char name[96];      /* public name, as Hugging Face spells it; the path in checkpoints */
     int64_t rows, cols; /* global shape; a vector is 1 x n */
     enum storage storage;
-    int64_t offset;  /* elements, in the unit's flat buffer */
-    double init_std; /* normal with this deviation; 0 = all init_value */
-    double init_value;
+    int64_t offset; /* elements, in the unit's flat buffer */
+    struct initial initial;
 };
 
 /* A matrix or vector as ops read it: one or more parameters one below the other. Starts at a multiple of 256 bytes. */
@@ -84,14 +93,15 @@ struct unit {
 /* The batch of one activation slot, on the device. */
 struct batch_tensors {
     struct tensor tokens, labels, positions; /* i32 [1, tokens of this micro-batch] */
+    struct tensor scale;                     /* f32, alike: factors of the tokens' embeddings */
     struct attention_segments segments;
     struct tensor total;     /* f64 [1, 2]: sum of losses and number of labels so far */
     struct tensor discarded; /* the same, for losses that must not be counted */
 };
 
-/* evaluate: losses without gradients. generate: goes on with the one sequence whose keys and values are cached, and
- * leaves the logits of its last token. */
-enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_GENERATE, PASS_COUNT };
+/* evaluate: losses without gradients. embed: the head's normed input, no losses. generate: goes on with the one
+ * sequence whose keys and values are cached, and leaves the logits of its last token. */
+enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_EMBED, PASS_GENERATE, PASS_COUNT };
 
 /* Keys (after their rotation) and values of a sequence: what PASS_GENERATE remembers of the tokens before its own. */
 struct kv_cache {
@@ -122,9 +132,13 @@ struct context {
 
 /* A new weight of `rows` x `cols`, without parameters yet; returns nothing: ids are the class's enum. */
 void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage storage);
-/* The next rows of weight `id` are the parameter `name` (a printf-like prefix is the caller's business). */
-void unit_declare_parameter(struct unit *unit, int id, const char *name, int64_t rows, double init_std,
-                            double init_value);
+/* The next `extent` rows of weight `id`, or elements where it is a vector, are the parameter of that printf-like name.
+ */
+void unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial, const char *name, ...)
+    BASE_PRINTF(5, 6);
+/* All `value`; what the family's matrices start as, with that standard deviation or bound. */
+struct initial unit_constant(double value);
+struct initial unit_random(const struct unit *unit, double scale);
 /* The weight is another unit's (tied): its buffers and gradients are used. */
 void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id);
 void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols, enum role role);

@@ -26,6 +26,8 @@ static void create_batches(struct engine *e)
         b->tokens = batch_tensor(&e->budget, tokens, DTYPE_I32);
         b->labels = batch_tensor(&e->budget, tokens, DTYPE_I32);
         b->positions = batch_tensor(&e->budget, tokens, DTYPE_I32);
+        if (e->model->settings.token_dropout)
+            b->scale = batch_tensor(&e->budget, tokens, DTYPE_F32);
         b->segments.q_start = b->segments.kv_start = batch_tensor(&e->budget, segments, DTYPE_I32);
         b->segments.q_length = b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
         if (m->use == MEMORY_GENERATE) /* more keys than queries */
@@ -159,10 +161,10 @@ void engine_initialise(struct engine *e, uint64_t seed)
 /* -- Running ----------------------------------------------------------------------------------------------------- */
 
 /* Numbers of a batch to the first elements of a tensor, which is then as long as they are. */
-static void load_numbers(struct engine *e, int32_t *from, int64_t count, struct tensor *to)
+static void load_numbers(struct engine *e, void *from, int64_t count, struct tensor *to)
 {
-    *to = tensor_vector(to->data, DTYPE_I32, count);
-    LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = tensor_vector(from, DTYPE_I32, count), .to = *to);
+    *to = tensor_vector(to->data, to->dtype, count);
+    LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = tensor_vector(from, to->dtype, count), .to = *to);
 }
 
 /* The batch may have fewer tokens and segments than planned; units see those that it has. */
@@ -176,6 +178,8 @@ static void load_batch(struct engine *e, const struct batch *batch, struct batch
     load_numbers(e, batch->tokens, tokens, &to->tokens);
     load_numbers(e, batch->labels, tokens, &to->labels);
     load_numbers(e, batch->positions, tokens, &to->positions);
+    if (e->model->settings.token_dropout)
+        load_numbers(e, batch->scale, tokens, &to->scale);
     load_numbers(e, batch->segment_start, slots, &to->segments.q_start);
     load_numbers(e, batch->segment_length, slots, &to->segments.q_length);
     to->segments.kv_start.cols = to->segments.kv_length.cols = to->segments.q_offset.cols = slots;
@@ -343,6 +347,22 @@ void engine_score(struct engine *e, const struct batch *batch, double *losses)
     load_batch(e, batch, &e->batches[0]);
     run_forward(e, PASS_EVALUATE, 0);
     read_values(e, unit_tensor(&e->context, head_of(e), LM_HEAD_LOSS), losses);
+}
+
+void engine_embed(struct engine *e, const struct batch *batch, float *vectors)
+{
+    const int64_t width = e->model->settings.hidden;
+    load_batch(e, batch, &e->batches[0]);
+    run_forward(e, PASS_EMBED, 0);
+    struct tensor normed = unit_tensor(&e->context, head_of(e), LM_HEAD_NORMED);
+    struct tensor host = normed;
+    host.data = memory_allocate(tensor_extent(&normed));
+    LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = normed, .to = host);
+    engine_synchronize(e);
+    for (int64_t t = 0; t < host.rows; t++)
+        for (int64_t i = 0; i < width; i++)
+            vectors[t * width + i] = (float)tensor_get(&host, t, i);
+    memory_free(host.data);
 }
 
 /* -- Generating -------------------------------------------------------------------------------------------------- */

@@ -65,6 +65,10 @@ struct engine_result engine_evaluate(struct engine *engine, const struct batch *
  * planned, in rows of any length. Not collective. Engines for training or evaluation. */
 void engine_score(struct engine *engine, const struct batch *batch, double *losses);
 
+/* Each token's state after the last norm: vectors[rows * row_tokens][hidden]. The batch may be smaller than planned, as
+ * above. Not collective. Engines for MEMORY_EMBED. */
+void engine_embed(struct engine *engine, const struct batch *batch, float *vectors);
+
 /* -- Generation: engines made for MEMORY_GENERATE, which hold the keys and values of one sequence ------------------ */
 
 /* The sequence goes on with tokens[count], count at most the planned tokens: logits[vocabulary] of its last token. Not

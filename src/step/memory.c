@@ -11,11 +11,17 @@
 
 /* -- What runs --------------------------------------------------------------------------------------------------- */
 
+/* Other passes find nothing kept and leave nothing. */
+static bool keeps(enum pass pass)
+{
+    return pass == PASS_FORWARD || pass == PASS_BACKWARD;
+}
+
 void *memory_address(const struct context *context, const struct unit *unit, int id)
 {
     const struct memory *memory = context->memory;
     const struct unit_memory *own = &memory->units[unit->index];
-    if (context->pass != PASS_EVALUATE && (own->kept >> id & 1) != 0)
+    if (keeps(context->pass) && (own->kept >> id & 1) != 0)
         return memory->kept_base + context->slot * memory->slot_bytes + own->kept_offset[id];
     return memory->transient_base + own->transient_offset[context->pass][id];
 }
@@ -58,7 +64,7 @@ uint64_t memory_dropped_by(enum deck_recompute policy)
     static const uint64_t steps[] = {
         [DECK_RECOMPUTE_NONE] = 0,
         [DECK_RECOMPUTE_NORMS] = ID(BLOCK_NORMED1) | ID(BLOCK_NORMED2) | ID(BLOCK_ACTIVATED),
-        [DECK_RECOMPUTE_GATE_UP] = ID(BLOCK_GATE_UP_OUT),
+        [DECK_RECOMPUTE_GATE_UP] = ID(BLOCK_UP_OUT),
         [DECK_RECOMPUTE_QKV] = ID(BLOCK_QKV_OUT),
         [DECK_RECOMPUTE_ATTENTION] = ID(BLOCK_ATTENTION) | ID(BLOCK_LSE),
         [DECK_RECOMPUTE_FULL] = ID(BLOCK_MIDDLE),
@@ -299,7 +305,7 @@ static int64_t lay_out_transient(struct planner *p, enum pass pass)
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit_memory *own = &memory->units[u];
         for (int id = 0; id < p->model->units[u].tensor_count; id++) {
-            bool kept = pass != PASS_EVALUATE && (own->kept >> id & 1) != 0;
+            bool kept = keeps(pass) && (own->kept >> id & 1) != 0;
             if (kept || p->model->units[u].tensors[id].name == NULL)
                 continue;
             offsets[count] = &own->transient_offset[pass][id];
@@ -326,9 +332,9 @@ static int64_t lay_out_transient(struct planner *p, enum pass pass)
 
 static bool is_used(enum memory_use use, enum pass pass)
 {
-    if (use == MEMORY_TRAIN)
-        return pass != PASS_GENERATE;
-    return pass == (use == MEMORY_EVALUATE ? PASS_EVALUATE : PASS_GENERATE);
+    static const enum pass of_inference[] = {
+        [MEMORY_EVALUATE] = PASS_EVALUATE, [MEMORY_EMBED] = PASS_EMBED, [MEMORY_GENERATE] = PASS_GENERATE};
+    return use == MEMORY_TRAIN ? keeps(pass) || pass == PASS_EVALUATE : pass == of_inference[use];
 }
 
 void memory_create(struct memory *memory, struct model *model, const struct memory_settings *settings,

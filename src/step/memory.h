@@ -31,8 +31,8 @@ struct memory {
  *   full: also the middle residual, so that only the block's input is kept. */
 uint64_t memory_dropped_by(enum deck_recompute policy);
 
-/* What the units are run for: training (and evaluation in between), evaluation alone, or generation alone. */
-enum memory_use { MEMORY_TRAIN, MEMORY_EVALUATE, MEMORY_GENERATE };
+/* What the units are run for: training (and evaluation in between), or one kind of inference alone. */
+enum memory_use { MEMORY_TRAIN, MEMORY_EVALUATE, MEMORY_EMBED, MEMORY_GENERATE };
 
 struct memory_settings {
     enum memory_use use;

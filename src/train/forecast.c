@@ -122,11 +122,17 @@ static void refuse_races(const struct plan_log *log)
         error_fatal("bug: the streams of a step race: %s", race_describe(&race));
 }
 
+/* By a token, on average. */
+static double keys_seen(int64_t segment, bool causal)
+{
+    return causal ? ((double)segment + 1) / 2 : (double)segment;
+}
+
 /* What a log's ops do, with segments of `segment` tokens: how long they really are is on the device, so op_flops only
  * guesses it. */
 static double launched_flops(const struct plan_log *log, int64_t segment)
 {
-    double flops = 0, keys = ((double)segment + 1) / 2;
+    double flops = 0;
     for (int64_t i = 0; i < log->count; i++) {
         const struct plan_entry *entry = &log->entries[i];
         if (entry->kind != PLAN_LAUNCH)
@@ -134,10 +140,10 @@ static double launched_flops(const struct plan_log *log, int64_t segment)
         const void *args = plan_log_args(log, entry);
         if (entry->op == OP_ATTENTION_FORWARD) { /* q k' and p v */
             const struct attention_forward_args *a = args;
-            flops += 2 * 2 * keys * (double)tensor_count(&a->q);
+            flops += 2 * 2 * keys_seen(segment, a->causal) * (double)tensor_count(&a->q);
         } else if (entry->op == OP_ATTENTION_BACKWARD) { /* the scores again, and four gradients */
             const struct attention_backward_args *a = args;
-            flops += 5 * 2 * keys * (double)tensor_count(&a->q);
+            flops += 5 * 2 * keys_seen(segment, a->causal) * (double)tensor_count(&a->q);
         } else {
             flops += (double)op_flops(entry->op, args);
         }
@@ -157,14 +163,16 @@ static void rehearse_step(struct forecast *f, const struct deck *deck, struct ex
 
     int64_t rows = deck->train.micro_batch, tokens = rows * deck->data.row_tokens;
     int64_t segments = rows * deck->data.max_segments;
-    const struct batch batch = {.rows = rows,
-                                .row_tokens = deck->data.row_tokens,
-                                .max_segments = deck->data.max_segments,
-                                .tokens = fake_integers(r.executor, tokens),
-                                .labels = fake_integers(r.executor, tokens),
-                                .positions = fake_integers(r.executor, tokens),
-                                .segment_start = fake_integers(r.executor, segments),
-                                .segment_length = fake_integers(r.executor, segments)};
+    const struct batch batch = {
+        .rows = rows,
+        .row_tokens = deck->data.row_tokens,
+        .max_segments = deck->data.max_segments,
+        .tokens = fake_integers(r.executor, tokens),
+        .labels = fake_integers(r.executor, tokens),
+        .positions = fake_integers(r.executor, tokens),
+        .segment_start = fake_integers(r.executor, segments),
+        .segment_length = fake_integers(r.executor, segments),
+        .scale = r.executor->class->allocate(r.executor, tokens * (int64_t)sizeof(float), MEMORY_HOST)};
     const struct batch batches[PLANNED] = {batch, batch};
     int planned = f->micro_batches < PLANNED ? (int)f->micro_batches : PLANNED;
     struct schedule schedule = schedule_create(planned, 1, false);

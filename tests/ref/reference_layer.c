@@ -56,9 +56,71 @@ void reference_rmsnorm_backward(const struct rmsnorm_backward_args *args)
         rmsnorm_input_gradient(args);
 }
 
+void reference_layernorm_forward(const struct layernorm_forward_args *args)
+{
+    int64_t hidden = args->x.cols;
+    for (int64_t t = 0; t < args->x.rows; t++) {
+        double mean = 0.0, variance = 0.0;
+        for (int64_t h = 0; h < hidden; h++)
+            mean += reference_load(&args->x, t, h) / (double)hidden;
+        for (int64_t h = 0; h < hidden; h++)
+            variance += pow(reference_load(&args->x, t, h) - mean, 2) / (double)hidden;
+        double rstd = 1.0 / sqrt(variance + (double)args->eps);
+        reference_store(&args->mean, 0, t, mean);
+        reference_store(&args->rstd, 0, t, rstd);
+        for (int64_t h = 0; h < hidden; h++)
+            reference_store(&args->y, t, h,
+                            (reference_load(&args->x, t, h) - mean) * rstd * reference_load(&args->weight, 0, h) +
+                                reference_load(&args->bias, 0, h));
+    }
+}
+
+static double layernorm_normalised(const struct layernorm_backward_args *args, int64_t t, int64_t h)
+{
+    return (reference_load(&args->x, t, h) - reference_load(&args->mean, 0, t)) * reference_load(&args->rstd, 0, t);
+}
+
+static void layernorm_input_gradient(const struct layernorm_backward_args *args)
+{
+    int64_t hidden = args->x.cols;
+    for (int64_t t = 0; t < args->x.rows; t++) {
+        double mean = 0.0, mean_n = 0.0; /* of weight * dy, and of that times the normalised input */
+        for (int64_t h = 0; h < hidden; h++) {
+            double d = reference_load(&args->weight, 0, h) * reference_load(&args->dy, t, h);
+            mean += d / (double)hidden;
+            mean_n += d * layernorm_normalised(args, t, h) / (double)hidden;
+        }
+        for (int64_t h = 0; h < hidden; h++) {
+            double dx = reference_load(&args->rstd, 0, t) *
+                        (reference_load(&args->weight, 0, h) * reference_load(&args->dy, t, h) - mean -
+                         layernorm_normalised(args, t, h) * mean_n);
+            if (tensor_present(&args->residual))
+                dx += reference_load(&args->residual, t, h);
+            reference_store(&args->dx, t, h, dx);
+        }
+    }
+}
+
+void reference_layernorm_backward(const struct layernorm_backward_args *args)
+{
+    for (int64_t h = 0; tensor_present(&args->dweight) && h < args->x.cols; h++) {
+        double dweight = args->accumulate ? reference_load(&args->dweight, 0, h) : 0.0;
+        double dbias = args->accumulate ? reference_load(&args->dbias, 0, h) : 0.0;
+        for (int64_t t = 0; t < args->x.rows; t++) {
+            dweight += reference_load(&args->dy, t, h) * layernorm_normalised(args, t, h);
+            dbias += reference_load(&args->dy, t, h);
+        }
+        reference_store(&args->dweight, 0, h, dweight);
+        reference_store(&args->dbias, 0, h, dbias);
+    }
+    if (tensor_present(&args->dx))
+        layernorm_input_gradient(args);
+}
+
 void reference_rope(const struct rope_args *args)
 {
     int64_t half = args->head_dim / 2;
+    int64_t step = args->interleaved ? 2 : 1, apart = args->interleaved ? 1 : half; /* of pairs; of a pair's two */
     for (int64_t t = 0; t < args->x.rows; t++) {
         int64_t position = reference_index(&args->positions, t);
         for (int64_t first = 0; first < args->x.cols; first += args->head_dim)
@@ -67,10 +129,11 @@ void reference_rope(const struct rope_args *args)
                 double sine = reference_load(&args->table, position, half + i);
                 if (args->inverse)
                     sine = -sine;
-                double x1 = reference_load(&args->x, t, first + i);
-                double x2 = reference_load(&args->x, t, first + half + i);
-                reference_store(&args->x, t, first + i, x1 * cosine - x2 * sine);
-                reference_store(&args->x, t, first + half + i, x2 * cosine + x1 * sine);
+                int64_t at = first + i * step;
+                double x1 = reference_load(&args->x, t, at);
+                double x2 = reference_load(&args->x, t, at + apart);
+                reference_store(&args->x, t, at, x1 * cosine - x2 * sine);
+                reference_store(&args->x, t, at + apart, x2 * cosine + x1 * sine);
             }
     }
 }
@@ -103,4 +166,39 @@ void reference_swiglu_backward(const struct swiglu_backward_args *args)
             reference_store(&args->dx, t, f, dy * up * s * (1.0 + gate * (1.0 - s)));
             reference_store(&args->dx, t, width + f, dy * gate * s);
         }
+}
+
+static const double pi = 3.14159265358979323846;
+
+/* What the tanh of GELU's approximation is taken of. */
+static double gelu_inner(double x)
+{
+    return sqrt(2.0 / pi) * (x + 0.044715 * x * x * x);
+}
+
+void reference_gelu_forward(const struct gelu_forward_args *args)
+{
+    for (int64_t t = 0; t < args->y.rows; t++)
+        for (int64_t f = 0; f < args->y.cols; f++) {
+            double x = reference_load(&args->x, t, f);
+            double share = args->tanh_form ? 0.5 * (1.0 + tanh(gelu_inner(x))) : 0.5 * erfc(-x / sqrt(2.0));
+            reference_store(&args->y, t, f, x * share);
+        }
+}
+
+static double gelu_slope(double x, bool tanh_form)
+{
+    if (!tanh_form)
+        return 0.5 * erfc(-x / sqrt(2.0)) + x * exp(-0.5 * x * x) / sqrt(2.0 * pi);
+    double u = tanh(gelu_inner(x)), inner_slope = sqrt(2.0 / pi) * (1.0 + 3 * 0.044715 * x * x);
+    return 0.5 * (1.0 + u) + 0.5 * x * (1.0 - u * u) * inner_slope;
+}
+
+void reference_gelu_backward(const struct gelu_backward_args *args)
+{
+    for (int64_t t = 0; t < args->dx.rows; t++)
+        for (int64_t f = 0; f < args->dx.cols; f++)
+            reference_store(&args->dx, t, f,
+                            reference_load(&args->dy, t, f) *
+                                gelu_slope(reference_load(&args->x, t, f), args->tanh_form));
 }

@@ -2,9 +2,29 @@
 #include "reference.h"
 #include "reference_ops.h"
 
+/* Element of op(a): row i, column l of k. */
+static double left_operand(const struct gemm_args *args, int64_t i, int64_t l)
+{
+    return args->transpose_a ? reference_load(&args->a, l, i) : reference_load(&args->a, i, l);
+}
+
+static void sum_left_operand(const struct gemm_args *args, int64_t k)
+{
+    double scale = tensor_present(&args->scale_a) ? reference_load(&args->scale_a, 0, 0) : 1.0;
+    for (int64_t i = 0; i < args->sum_a.cols; i++) {
+        double sum = 0.0;
+        for (int64_t l = 0; l < k; l++)
+            sum += left_operand(args, i, l);
+        double old = args->accumulate ? reference_load(&args->sum_a, 0, i) : 0.0;
+        reference_store(&args->sum_a, 0, i, old + scale * sum);
+    }
+}
+
 void reference_gemm(const struct gemm_args *args)
 {
     int64_t k = args->transpose_a ? args->a.rows : args->a.cols;
+    if (tensor_present(&args->sum_a))
+        sum_left_operand(args, k);
     double scale = 1.0;
     if (tensor_present(&args->scale_a))
         scale *= reference_load(&args->scale_a, 0, 0);
@@ -14,11 +34,12 @@ void reference_gemm(const struct gemm_args *args)
         for (int64_t j = 0; j < args->d.cols; j++) {
             double sum = 0.0;
             for (int64_t l = 0; l < k; l++) {
-                double a = args->transpose_a ? reference_load(&args->a, l, i) : reference_load(&args->a, i, l);
                 double b = args->transpose_b ? reference_load(&args->b, j, l) : reference_load(&args->b, l, j);
-                sum += a * b;
+                sum += left_operand(args, i, l) * b;
             }
             sum *= scale;
+            if (tensor_present(&args->bias))
+                sum += reference_load(&args->bias, 0, j);
             if (tensor_present(&args->c))
                 sum += reference_load(&args->c, i, j);
             if (args->accumulate)
@@ -27,11 +48,18 @@ void reference_gemm(const struct gemm_args *args)
         }
 }
 
+static double token_scale(const struct tensor *scale, int64_t t)
+{
+    return tensor_present(scale) ? reference_load(scale, 0, t) : 1.0;
+}
+
 void reference_embedding_forward(const struct embedding_forward_args *args)
 {
     for (int64_t t = 0; t < args->y.rows; t++)
         for (int64_t h = 0; h < args->y.cols; h++)
-            reference_store(&args->y, t, h, reference_load(&args->weight, reference_index(&args->tokens, t), h));
+            reference_store(&args->y, t, h,
+                            reference_load(&args->weight, reference_index(&args->tokens, t), h) *
+                                token_scale(&args->scale, t));
 }
 
 void reference_embedding_backward(const struct embedding_backward_args *args)
@@ -41,7 +69,7 @@ void reference_embedding_backward(const struct embedding_backward_args *args)
             double sum = args->accumulate ? reference_load(&args->dweight, v, h) : 0.0;
             for (int64_t t = 0; t < args->dy.rows; t++)
                 if (reference_index(&args->tokens, t) == v)
-                    sum += reference_load(&args->dy, t, h);
+                    sum += reference_load(&args->dy, t, h) * token_scale(&args->scale, t);
             reference_store(&args->dweight, v, h, sum);
         }
 }

@@ -17,9 +17,13 @@ void reference_quantize(const struct quantize_args *args);
 /* reference_layer.c */
 void reference_rmsnorm_forward(const struct rmsnorm_forward_args *args);
 void reference_rmsnorm_backward(const struct rmsnorm_backward_args *args);
+void reference_layernorm_forward(const struct layernorm_forward_args *args);
+void reference_layernorm_backward(const struct layernorm_backward_args *args);
 void reference_rope(const struct rope_args *args);
 void reference_swiglu_forward(const struct swiglu_forward_args *args);
 void reference_swiglu_backward(const struct swiglu_backward_args *args);
+void reference_gelu_forward(const struct gelu_forward_args *args);
+void reference_gelu_backward(const struct gelu_backward_args *args);
 
 /* reference_attention.c */
 

@@ -1,0 +1,61 @@
+#include "model/norm.h"
+
+#include <stdio.h>
+
+static const struct tensor absent;
+
+void norm_declare(struct unit *unit, const struct norm *norm, const char *name)
+{
+    int64_t hidden = unit->settings->hidden;
+    bool layer_norm = family_of(unit->settings->family)->layer_norm;
+    unit_declare_weight(unit, norm->weight, 1, hidden, STORAGE_VECTOR);
+    unit_declare_parameter(unit, norm->weight, hidden, unit_constant(1), "%s.weight", name);
+    unit_declare_tensor(unit, norm->rstd, "rstd", 1, UNIT_TOKENS, ROLE_STATISTIC);
+    if (!layer_norm)
+        return;
+    unit_declare_weight(unit, norm->bias, 1, hidden, STORAGE_VECTOR);
+    unit_declare_parameter(unit, norm->bias, hidden, unit_constant(0), "%s.bias", name);
+    unit_declare_tensor(unit, norm->mean, "mean", 1, UNIT_TOKENS, ROLE_STATISTIC);
+}
+
+/* Of the first tokens. */
+static struct tensor statistic(const struct context *context, const struct unit *unit, int id, int64_t tokens)
+{
+    struct tensor all = unit_tensor(context, unit, id);
+    return tensor_columns(&all, 0, tokens);
+}
+
+void norm_forward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
+                  struct tensor y)
+{
+    const float eps = (float)unit->settings->norm_eps;
+    struct tensor weight = unit_weight(context, unit, norm->weight);
+    struct tensor rstd = statistic(context, unit, norm->rstd, x.rows);
+    if (family_of(unit->settings->family)->layer_norm)
+        LAUNCH(context->stream, LAYERNORM_FORWARD, layernorm_forward, .x = x, .weight = weight,
+               .bias = unit_weight(context, unit, norm->bias), .y = y,
+               .mean = statistic(context, unit, norm->mean, x.rows), .rstd = rstd, .eps = eps);
+    else
+        LAUNCH(context->stream, RMSNORM_FORWARD, rmsnorm_forward, .x = x, .weight = weight, .y = y, .rstd = rstd,
+               .eps = eps);
+}
+
+void norm_backward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
+                   struct tensor dy, struct tensor residual, struct tensor dx)
+{
+    bool want_input = context->gradients & GRADIENT_INPUT, want_weight = context->gradients & GRADIENT_WEIGHT;
+    struct tensor weight = unit_weight(context, unit, norm->weight);
+    struct tensor rstd = statistic(context, unit, norm->rstd, x.rows);
+    struct tensor dweight = want_weight ? unit_gradient(context, unit, norm->weight) : absent;
+    bool accumulate = unit_accumulates(unit, norm->weight);
+    if (!want_input)
+        residual = dx = absent;
+    if (family_of(unit->settings->family)->layer_norm)
+        LAUNCH(context->stream, LAYERNORM_BACKWARD, layernorm_backward, .x = x, .weight = weight,
+               .mean = statistic(context, unit, norm->mean, x.rows), .rstd = rstd, .dy = dy, .residual = residual,
+               .dx = dx, .dweight = dweight, .dbias = want_weight ? unit_gradient(context, unit, norm->bias) : absent,
+               .accumulate = accumulate);
+    else
+        LAUNCH(context->stream, RMSNORM_BACKWARD, rmsnorm_backward, .x = x, .weight = weight, .rstd = rstd, .dy = dy,
+               .residual = residual, .dx = dx, .dweight = dweight, .accumulate = accumulate);
+}

@@ -1,0 +1,25 @@
+/* The norm before a part of a model: RMSNorm, or LayerNorm with bias, as the family has it. */
+#ifndef MODEL_NORM_H
+#define MODEL_NORM_H
+
+#include "model/unit.h"
+
+/* Ids of a unit; bias and mean are LayerNorm's alone. */
+struct norm {
+    int weight, bias;
+    int rstd, mean;
+};
+
+/* Declares the parameters "<name>.weight", ".bias" and the statistics; the norm's output is the unit's own business. */
+void norm_declare(struct unit *unit, const struct norm *norm, const char *name);
+
+/* y [T, hidden] of x [T, hidden]; T may be less than the micro-batch's tokens. */
+void norm_forward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
+                  struct tensor y);
+
+/* dx = residual (where present) + the gradient through the norm, when the input's gradient is wanted, and the
+ * parameters' gradients likewise. residual may be dx itself. */
+void norm_backward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
+                   struct tensor dy, struct tensor residual, struct tensor dx);
+
+#endif
