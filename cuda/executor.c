@@ -1,0 +1,247 @@
+#include "base/error.h"
+#include "base/memory.h"
+#include "cuda/cuda.h"
+#include "cuda/kernel.h"
+
+#include <cublasLt.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An event that was made for a struct event; the executor destroys them all. */
+struct native_event {
+    cudaEvent_t event;
+    struct native_event *next;
+};
+
+struct cuda {
+    struct executor executor; /* first, so that a pointer to it is a pointer to this */
+    int device;
+    struct cuda_target targets[STREAM_COUNT];
+    struct native_event *events;
+};
+
+void cuda_check(cudaError_t status, const char *what)
+{
+    if (status == cudaSuccess)
+        return;
+    error_fatal("CUDA: %s: %s (%s)", what, cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+/* -- Devices ----------------------------------------------------------------------------------------------------- */
+
+int cuda_device_count(void)
+{
+    int count = 0;
+    return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+char *cuda_device_describe(int device)
+{
+    struct cudaDeviceProp properties;
+    if (cudaGetDeviceProperties(&properties, device) != cudaSuccess)
+        return NULL;
+    return memory_format("%s, %.1f GiB", properties.name, (double)properties.totalGlobalMem / (1 << 30));
+}
+
+int64_t cuda_device_free(int device)
+{
+    size_t free_bytes = 0, total = 0;
+    CUDA_CHECK(cudaSetDevice(device));
+    CUDA_CHECK(cudaMemGetInfo(&free_bytes, &total));
+    return (int64_t)free_bytes;
+}
+
+/* -- Launches ---------------------------------------------------------------------------------------------------- */
+
+static int64_t scratch_of(const struct cuda_target *target, enum op op, const void *args)
+{
+    switch (op) {
+    case OP_GEMM:
+        return cuda_gemm_workspace(target, args);
+    case OP_EMBEDDING_BACKWARD:
+        return cuda_embedding_backward_workspace(target, args);
+    case OP_RMSNORM_BACKWARD:
+        return cuda_rmsnorm_backward_workspace(target, args);
+    case OP_LAYERNORM_BACKWARD:
+        return cuda_layernorm_backward_workspace(target, args);
+    case OP_ATTENTION_FORWARD:
+        return cuda_attention_forward_workspace(target, args);
+    case OP_ATTENTION_BACKWARD:
+        return cuda_attention_backward_workspace(target, args);
+    case OP_XENT_STAT:
+        return cuda_xent_stat_workspace(target, args);
+    case OP_QUANTIZE:
+        return cuda_quantize_workspace(target, args);
+    case OP_SUM_SQUARES:
+        return cuda_sum_squares_workspace(target, args);
+    default:
+        return 0;
+    }
+}
+
+static int64_t workspace(struct executor *executor, enum op op, const void *args)
+{
+    return scratch_of(&((struct cuda *)executor)->targets[STREAM_COMPUTE], op, args);
+}
+
+static void run(struct executor *executor, struct stream *stream, enum op op, const void *args)
+{
+    const struct cuda_target *target = &((struct cuda *)executor)->targets[stream->id];
+    int64_t scratch = scratch_of(target, op, args);
+    if (scratch > executor->workspace_bytes)
+        error_fatal("cuda executor: %s needs %lld bytes of workspace, %lld are reserved", op_info(op)->name,
+                    (long long)scratch, (long long)executor->workspace_bytes);
+    switch (op) {
+#define X(NAME, name)                                                                                                  \
+    case OP_##NAME:                                                                                                    \
+        cuda_##name(target, args);                                                                                     \
+        return;
+        OP_DEVICE_TABLE(X)
+#undef X
+#define COLLECTIVE(NAME, name)                                                                                         \
+    case OP_##NAME: {                                                                                                  \
+        struct group *group = ((const struct name##_args *)args)->group;                                               \
+        group->class->name(group, stream, args);                                                                       \
+        return;                                                                                                        \
+    }
+        OP_COLLECTIVE_TABLE(COLLECTIVE)
+#undef COLLECTIVE
+    case OP_COUNT:
+        break;
+    }
+    error_fatal("cuda executor: no op %d", (int)op);
+}
+
+/* Either side may be host memory: the driver knows which it is. From pageable memory the call returns when the source
+ * may be written again. */
+void cuda_copy(const struct cuda_target *target, const struct copy_args *args)
+{
+    const struct tensor *from = &args->from, *to = &args->to;
+    size_t element = (size_t)dtype_size(from->dtype), width = (size_t)from->cols * element;
+    if (tensor_count(from) == 0)
+        return;
+    if (tensor_contiguous(from) && tensor_contiguous(to))
+        CUDA_CHECK(cudaMemcpyAsync(to->data, from->data, width * (size_t)from->rows, cudaMemcpyDefault, target->stream));
+    else
+        CUDA_CHECK(cudaMemcpy2DAsync(to->data, (size_t)to->stride * element, from->data, (size_t)from->stride * element,
+                                     width, (size_t)from->rows, cudaMemcpyDefault, target->stream));
+}
+
+/* -- Memory ------------------------------------------------------------------------------------------------------ */
+
+static void *allocate(struct executor *executor, int64_t bytes, enum memory_kind kind)
+{
+    (void)executor;
+    void *memory = NULL;
+    if (bytes <= 0)
+        return NULL;
+    if (kind == MEMORY_HOST) {
+        CUDA_CHECK(cudaHostAlloc(&memory, (size_t)bytes, cudaHostAllocDefault));
+        memset(memory, 0, (size_t)bytes);
+        return memory;
+    }
+    cudaError_t status = cudaMalloc(&memory, (size_t)bytes);
+    if (status == cudaErrorMemoryAllocation)
+        error_fatal("out of device memory: %.2f GiB asked for, %.2f GiB free", (double)bytes / (1 << 30),
+                    (double)cuda_device_free(((struct cuda *)executor)->device) / (1 << 30));
+    cuda_check(status, "cudaMalloc");
+    CUDA_CHECK(cudaMemset(memory, 0, (size_t)bytes));
+    return memory;
+}
+
+static void release(struct executor *executor, void *memory, enum memory_kind kind)
+{
+    (void)executor;
+    if (memory != NULL && kind == MEMORY_HOST)
+        CUDA_CHECK(cudaFreeHost(memory));
+    else if (memory != NULL)
+        CUDA_CHECK(cudaFree(memory));
+}
+
+/* Streams run side by side, so each has scratch of its own; on the communication stream only collectives run, whose
+ * library has its own. */
+static void reserve(struct executor *executor, int64_t bytes)
+{
+    struct cuda_target *target = &((struct cuda *)executor)->targets[STREAM_COMPUTE];
+    if (bytes <= executor->workspace_bytes)
+        return;
+    release(executor, target->workspace, MEMORY_DEVICE);
+    target->workspace = allocate(executor, bytes, MEMORY_DEVICE);
+    executor->workspace_bytes = bytes;
+}
+
+/* -- Order ------------------------------------------------------------------------------------------------------- */
+
+static void record(struct executor *executor, struct event *event, struct stream *stream)
+{
+    struct cuda *cuda = (struct cuda *)executor;
+    if (event->native == NULL) {
+        struct native_event *own = memory_allocate(sizeof *own);
+        CUDA_CHECK(cudaEventCreateWithFlags(&own->event, cudaEventDisableTiming));
+        own->next = cuda->events;
+        cuda->events = own;
+        event->native = own->event;
+    }
+    CUDA_CHECK(cudaEventRecord(event->native, cuda->targets[stream->id].stream));
+}
+
+static void wait_for(struct executor *executor, struct event *event, struct stream *stream)
+{
+    CUDA_CHECK(cudaStreamWaitEvent(((struct cuda *)executor)->targets[stream->id].stream, event->native, 0));
+}
+
+static void synchronize(struct executor *executor, struct stream *stream)
+{
+    CUDA_CHECK(cudaStreamSynchronize(((struct cuda *)executor)->targets[stream->id].stream));
+}
+
+/* -- Making ------------------------------------------------------------------------------------------------------ */
+
+static void destroy(struct executor *executor)
+{
+    struct cuda *cuda = (struct cuda *)executor;
+    while (cuda->events != NULL) {
+        struct native_event *first = cuda->events;
+        cuda->events = first->next;
+        CUDA_CHECK(cudaEventDestroy(first->event));
+        memory_free(first);
+    }
+    cublasLtDestroy(cuda->targets[STREAM_COMPUTE].blas);
+    release(executor, cuda->targets[STREAM_COMPUTE].workspace, MEMORY_DEVICE);
+    for (int i = 0; i < STREAM_COUNT; i++)
+        CUDA_CHECK(cudaStreamDestroy(cuda->targets[i].stream));
+    memory_free(cuda);
+}
+
+struct executor *cuda_executor_create(int device, bool deterministic)
+{
+    static const struct executor_class class = {
+        .name = "cuda",
+        .launch = run,
+        .allocate = allocate,
+        .release = release,
+        .event_record = record,
+        .event_wait = wait_for,
+        .synchronize = synchronize,
+        .workspace = workspace,
+        .reserve = reserve,
+        .destroy = destroy,
+    };
+    struct cuda *cuda = memory_allocate(sizeof *cuda);
+    struct cudaDeviceProp properties;
+    CUDA_CHECK(cudaSetDevice(device));
+    CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+    cuda->executor.class = &class;
+    cuda->device = device;
+    cublasLtHandle_t blas;
+    if (cublasLtCreate(&blas) != CUBLAS_STATUS_SUCCESS)
+        error_fatal("cuBLASLt: cannot be started on device %d", device);
+    for (int i = 0; i < STREAM_COUNT; i++) {
+        struct cuda_target *target = &cuda->targets[i];
+        CUDA_CHECK(cudaStreamCreateWithFlags(&target->stream, cudaStreamNonBlocking));
+        target->multiprocessors = properties.multiProcessorCount;
+        target->deterministic = deterministic;
+        target->blas = blas;
+    }
+    return &cuda->executor;
+}

@@ -1,0 +1,55 @@
+/* What the files of the CUDA executor share. Kernels and their launchers are CUDA C++ (.cu) and know core/op.h alone;
+ * the executor, the matrix products and the collectives are C. */
+#ifndef CUDA_KERNEL_H
+#define CUDA_KERNEL_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "core/op.h"
+
+#include <cuda_runtime_api.h>
+
+/* What a launcher needs of the executor. */
+struct cuda_target {
+    cudaStream_t stream;
+    char *workspace; /* of this stream */
+    int multiprocessors;
+    bool deterministic;
+    void *blas; /* cublasLtHandle_t */
+};
+
+/* Fatal, naming what failed, unless status is success. */
+void cuda_check(cudaError_t status, const char *what);
+#define CUDA_CHECK(call) cuda_check((call), #call)
+/* After a kernel's launch. */
+#define CUDA_CHECK_LAUNCH(name) cuda_check(cudaGetLastError(), name)
+
+/* Each launches one op of core/op.h; args is its args struct, read before the call returns. */
+#define X(NAME, name) void cuda_##name(const struct cuda_target *target, const struct name##_args *args);
+OP_DEVICE_TABLE(X)
+#undef X
+
+/* Bytes of scratch of the ops that need any; they know nothing of the target but its multiprocessors. */
+int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_args *args);
+int64_t cuda_embedding_backward_workspace(const struct cuda_target *target, const struct embedding_backward_args *args);
+int64_t cuda_rmsnorm_backward_workspace(const struct cuda_target *target, const struct rmsnorm_backward_args *args);
+int64_t cuda_layernorm_backward_workspace(const struct cuda_target *target, const struct layernorm_backward_args *args);
+int64_t cuda_attention_forward_workspace(const struct cuda_target *target, const struct attention_forward_args *args);
+int64_t cuda_attention_backward_workspace(const struct cuda_target *target, const struct attention_backward_args *args);
+int64_t cuda_xent_stat_workspace(const struct cuda_target *target, const struct xent_stat_args *args);
+int64_t cuda_quantize_workspace(const struct cuda_target *target, const struct quantize_args *args);
+int64_t cuda_sum_squares_workspace(const struct cuda_target *target, const struct sum_squares_args *args);
+
+/* sum[c] = (old when accumulate, else 0) + scale * sum over rows of x, in an order that depends on the shape alone: the
+ * bias gradient beside a product. scale: NULL = 1. Scratch as cuda_column_sum_workspace says. (column_sum.cu) */
+void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,
+                     bool accumulate, char *scratch);
+int64_t cuda_column_sum_workspace(const struct cuda_target *target, int64_t rows, int64_t cols);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
