@@ -121,7 +121,8 @@ void cuda_copy(const struct cuda_target *target, const struct copy_args *args)
     if (tensor_count(from) == 0)
         return;
     if (tensor_contiguous(from) && tensor_contiguous(to))
-        CUDA_CHECK(cudaMemcpyAsync(to->data, from->data, width * (size_t)from->rows, cudaMemcpyDefault, target->stream));
+        CUDA_CHECK(
+            cudaMemcpyAsync(to->data, from->data, width * (size_t)from->rows, cudaMemcpyDefault, target->stream));
     else
         CUDA_CHECK(cudaMemcpy2DAsync(to->data, (size_t)to->stride * element, from->data, (size_t)from->stride * element,
                                      width, (size_t)from->rows, cudaMemcpyDefault, target->stream));
