@@ -128,6 +128,16 @@ void cuda_copy(const struct cuda_target *target, const struct copy_args *args)
                                      width, (size_t)from->rows, cudaMemcpyDefault, target->stream));
 }
 
+cudaStream_t cuda_executor_stream(struct executor *executor, int stream)
+{
+    return ((struct cuda *)executor)->targets[stream].stream;
+}
+
+void cuda_executor_copy(struct stream *stream, struct tensor from, struct tensor to)
+{
+    cuda_copy(&((struct cuda *)stream->executor)->targets[stream->id], &(struct copy_args){from, to});
+}
+
 /* -- Memory ------------------------------------------------------------------------------------------------------ */
 
 static void *allocate(struct executor *executor, int64_t bytes, enum memory_kind kind)

@@ -15,7 +15,7 @@ struct plan {
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, c, d; /* the library's names */
     cublasLtMatmulAlgo_t algorithm;
-    bool chosen;
+    bool suggested, final; /* algorithm is set; it will not be another */
 };
 
 static struct plan plans[PLANS];
@@ -216,7 +216,7 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
     enum { CANDIDATES = 8 };
     cublasLtMatmulHeuristicResult_t candidates[CANDIDATES];
     if (!target->deterministic && gemm_choice_find(&plan->key, &plan->algorithm)) {
-        plan->chosen = true;
+        plan->suggested = plan->final = true;
         return;
     }
     bool timed = may_time(target, args);
@@ -228,7 +228,8 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
             best = i, least = time;
     }
     plan->algorithm = candidates[best].algo;
-    plan->chosen = timed || target->deterministic; /* else another call of this kind may still be timed */
+    plan->suggested = true;
+    plan->final = timed || target->deterministic; /* else another call of this kind may still be timed */
     if (timed)
         gemm_choice_keep(&plan->key, &plan->algorithm);
 }
@@ -263,7 +264,7 @@ void cuda_gemm(const struct cuda_target *target, const struct gemm_args *args)
     }
     struct plan *plan = plan_for(args);
     set_addresses(plan, args);
-    if (!plan->chosen)
+    if (!plan->final && (!plan->suggested || may_time(target, args)))
         choose(target, plan, args);
     CHECK_BLAS(multiply(target, plan, args, &plan->algorithm));
 }

@@ -50,6 +50,12 @@ int64_t cuda_column_sum_workspace(const struct cuda_target *target, int64_t rows
 
 #ifdef __cplusplus
 }
+#else
+#include "core/launch.h"
+
+/* For collectives: the native stream, and a copy on it. */
+cudaStream_t cuda_executor_stream(struct executor *executor, int stream);
+void cuda_executor_copy(struct stream *stream, struct tensor from, struct tensor to);
 #endif
 
 #endif
