@@ -106,7 +106,7 @@ class FeedForward(torch.nn.Module):
 
 
 def rotate(x, positions, theta, mutation):
-    """x [rows, tokens, heads, head_dim]: each pair of neighbours is a complex number and is turned by its position times
+    """x [rows, tokens, heads, head_dim]: each pair of neighbours is a complex number, turned by its position times
     theta^(-2i / head_dim), i the number of the pair."""
     if not mutation.rope:
         return x
