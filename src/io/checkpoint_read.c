@@ -86,7 +86,7 @@ static void check_members(hid_t file, const struct model *model, struct faults *
     H5Gclose(group);
 }
 
-static int check_tensors(hid_t file, const char *path, const struct model *model, int kinds)
+int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds)
 {
     struct faults faults = {0, NULL};
     if (H5Lexists(file, "model", H5P_DEFAULT) <= 0)
@@ -134,27 +134,38 @@ static bool read_rectangle(hid_t dataset, hid_t space, hid_t type, const struct 
     return good;
 }
 
+bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *parameter, struct slab slab, void *out)
+{
+    struct rectangle rectangles[SLAB_RECTANGLES];
+    hid_t space = H5Dget_space(dataset);
+    char *to = out;
+    bool good = true;
+    int count = slab_rectangles(slab, parameter->cols, rectangles);
+    for (int i = 0; i < count && good; i++) {
+        good = read_rectangle(dataset, space, type, &rectangles[i], parameter->storage == STORAGE_VECTOR, to);
+        to += rectangles[i].rows * rectangles[i].cols * (int64_t)H5Tget_size(type);
+    }
+    H5Sclose(space);
+    return good;
+}
+
+int checkpoint_refuse_tensor(const char *path, const char *name)
+{
+    return error_user("%s: HDF5 cannot read /%s: it is damaged, or compressed by a filter that is not installed", path,
+                      name);
+}
+
 static int read_piece(void *self, const struct piece *piece)
 {
     struct reader *reader = self;
-    const struct parameter *p = piece->parameter;
-    struct rectangle rectangles[SLAB_RECTANGLES];
     char name[CHECKPOINT_DATASET_BYTES];
-    checkpoint_dataset_name(name, piece->kind, p);
-    hid_t dataset = H5Dopen2(reader->file, name, H5P_DEFAULT), space = H5Dget_space(dataset);
-    char *out = reader->staging;
-    bool good = dataset >= 0;
-    int count = slab_rectangles(piece->slab, p->cols, rectangles);
-    for (int i = 0; i < count && good; i++) {
-        good = read_rectangle(dataset, space, checkpoint_type(reader->engine), &rectangles[i],
-                              p->storage == STORAGE_VECTOR, out);
-        out += rectangles[i].rows * rectangles[i].cols * dtype_size(piece->device.dtype);
-    }
-    H5Sclose(space);
+    checkpoint_dataset_name(name, piece->kind, piece->parameter);
+    hid_t dataset = H5Dopen2(reader->file, name, H5P_DEFAULT);
+    bool good = dataset >= 0 && checkpoint_read_slab(dataset, checkpoint_type(piece->device.dtype), piece->parameter,
+                                                     piece->slab, reader->staging);
     H5Dclose(dataset);
     if (!good)
-        return error_user("%s: HDF5 cannot read /%s: it is damaged, or compressed by a filter that is not installed",
-                          reader->path, name);
+        return checkpoint_refuse_tensor(reader->path, name);
     piece_put(reader->engine, piece, reader->staging);
     return ERROR_NONE;
 }
@@ -180,7 +191,7 @@ static int check_file(struct engine *engine, const char *path, int kinds)
     int code = checkpoint_open(&file, path);
     if (code != ERROR_NONE)
         return code;
-    code = check_tensors(file, path, engine->model, kinds);
+    code = checkpoint_check_tensors(file, path, engine->model, kinds);
     H5Fclose(file);
     return code;
 }
