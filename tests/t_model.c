@@ -29,7 +29,7 @@ static void test_presets(void)
         CHECK(declared == p->parameters);
         model_destroy(&model);
     }
-    CHECK(presets >= 12);
+    CHECK(presets >= 22);
 }
 
 /* A preset with what the deck changes, and mistakes. */
