@@ -8,6 +8,7 @@
  *                    the training stores (data/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
+ *   /carried/<name>  what the run's first weights came with and training leaves alone (io/carried.h)
  * and beside it a side file "<path>.xxh3" with hashes over all of it (io/block.h).
  *
  * Protocol of a write. Rank 0 lays out <path>.tmp with HDF5; every rank writes its slabs at the offsets
@@ -24,6 +25,7 @@
 #include "comm/comm.h"
 #include "data/loader.h"
 
+struct carried;
 struct engine;
 
 enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_VERSION_BYTES = 64, CHECKPOINT_TOKENIZER_BYTES = 64 };
@@ -42,6 +44,8 @@ struct checkpoint_meta {
     int64_t validation_step; /* of the last validation; 0 = none */
     int64_t best_step;       /* of the lowest validation loss so far, best_loss; 0 = none */
     double best_loss;        /* nats per label */
+    /* To be written too; NULL = none. Borrowed, and rank 0's alone. Reading leaves it NULL: carried_read has them. */
+    const struct carried *carried;
 };
 
 /* Frees what checkpoint_read_meta allocated. */

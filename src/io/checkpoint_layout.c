@@ -1,6 +1,7 @@
 /* The layout of a checkpoint: groups, attributes, datasets. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/carried.h"
 #include "io/checkpoint_private.h"
 #include "io/file.h"
 #include "model/model.h"
@@ -123,6 +124,8 @@ static int64_t most_bytes(const struct checkpoint_layout *layout, const struct c
 {
     enum { FIXED = 1 << 16, PER_DATASET = 4096 };
     int64_t bytes = FIXED + (int64_t)strlen(meta->deck_text);
+    if (meta->carried != NULL)
+        bytes += carried_bytes(meta->carried) + (int64_t)meta->carried->count * PER_DATASET;
     for (int u = 0; u < layout->model->unit_count; u++) {
         const struct unit *unit = &layout->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++)
@@ -169,7 +172,8 @@ static int lay_out_in_memory(const struct checkpoint_layout *layout, const struc
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
     unlink(path); /* at once, so that a kill leaves nothing */
-    bool good = file >= 0 && write_meta(file, meta) && write_datasets(file, layout);
+    bool good = file >= 0 && write_meta(file, meta) && write_datasets(file, layout) &&
+                (meta->carried == NULL || carried_write(file, meta->carried));
     if (file >= 0)
         good = H5Fclose(file) >= 0 && good;
     H5Pclose(access);
