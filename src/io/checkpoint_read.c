@@ -1,6 +1,7 @@
 /* Reading a checkpoint into an engine. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/faults.h"
 #include "io/checkpoint_private.h"
 #include "step/engine.h"
 
@@ -10,23 +11,7 @@
 
 /* -- Rank 0: does the file fit the model? ------------------------------------------------------------------------ */
 
-enum { LISTED_FAULTS = 12, SHAPE_BYTES = 64 };
-
-/* One line for each fault; the first few are listed, all are counted. */
-struct faults {
-    int count;
-    char *text; /* NULL without any */
-};
-
-static void add_fault(struct faults *faults, char *line)
-{
-    if (faults->count++ < LISTED_FAULTS) {
-        char *longer = memory_format("%s\n  %s", faults->text == NULL ? "" : faults->text, line);
-        free(faults->text);
-        faults->text = longer;
-    }
-    free(line);
-}
+enum { SHAPE_BYTES = 64 };
 
 static void print_shape(char out[SHAPE_BYTES], const hsize_t *dims, int ndims)
 {
@@ -46,7 +31,7 @@ static void check_dataset(hid_t file, enum piece_kind kind, const struct paramet
     print_shape(wanted, model_dims, model_ndims);
     hid_t dataset = H5Lexists(file, name, H5P_DEFAULT) > 0 ? H5Dopen2(file, name, H5P_DEFAULT) : -1;
     if (dataset < 0) {
-        add_fault(faults, memory_format("/%s: is missing; the model has it as %s", name, wanted));
+        faults_add(faults, "/%s: is missing; the model has it as %s", name, wanted);
         return;
     }
     hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
@@ -56,9 +41,9 @@ static void check_dataset(hid_t file, enum piece_kind kind, const struct paramet
         print_shape(found, dims, ndims);
     }
     if (strcmp(found, wanted) != 0)
-        add_fault(faults, memory_format("/%s: is %s in the file, %s in the model", name, found, wanted));
+        faults_add(faults, "/%s: is %s in the file, %s in the model", name, found, wanted);
     else if (H5Tget_class(type) != H5T_FLOAT)
-        add_fault(faults, memory_format("/%s: holds no floating-point numbers", name));
+        faults_add(faults, "/%s: holds no floating-point numbers", name);
     H5Tclose(type);
     H5Sclose(space);
     H5Dclose(dataset);
@@ -81,14 +66,14 @@ static void check_members(hid_t file, const struct model *model, struct faults *
     char **names = hdf5_list(group, &count);
     for (int64_t i = 0; i < count; i++)
         if (!model_has(model, names[i]))
-            add_fault(faults, memory_format("/%s/%s: is not in the model", checkpoint_groups[PIECE_WEIGHT], names[i]));
+            faults_add(faults, "/%s/%s: is not in the model", checkpoint_groups[PIECE_WEIGHT], names[i]);
     hdf5_strings_free(names, count);
     H5Gclose(group);
 }
 
 int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds)
 {
-    struct faults faults = {0, NULL};
+    struct faults faults = {0};
     if (H5Lexists(file, "model", H5P_DEFAULT) <= 0)
         return error_user("%s: has no group /model", path);
     if (kinds > PIECE_M && H5Lexists(file, "optim", H5P_DEFAULT) <= 0)
@@ -104,14 +89,7 @@ int checkpoint_check_tensors(hid_t file, const char *path, const struct model *m
             for (int i = 0; i < model->units[u].parameter_count; i++)
                 check_dataset(file, (enum piece_kind)kind, &model->units[u].parameters[i], &faults);
     check_members(file, model, &faults);
-    if (faults.count == 0)
-        return ERROR_NONE;
-    char more[48] = "";
-    if (faults.count > LISTED_FAULTS)
-        snprintf(more, sizeof more, "\n  and %d more", faults.count - LISTED_FAULTS);
-    int code = error_user("%s: does not fit the model of this run:%s%s", path, faults.text, more);
-    free(faults.text);
-    return code;
+    return faults_verdict(&faults, "%s: does not fit the model of this run", path);
 }
 
 /* -- Every rank: its shards -------------------------------------------------------------------------------------- */
