@@ -442,8 +442,8 @@ static void check_walk(const struct windows *windows, const struct windows_layou
         wrong += first && window.start != begin;
         wrong += first && end != (sequence < 0 ? 0 : token_store_offset(windows->store, sequence + 1));
         wrong += !first && window.start != end - layout->overlap && layout->overlap <= window.length;
-        wrong += window.has_bos != (first || !layout->per_sequence);
-        wrong += !layout->per_sequence && !window.has_eos;
+        wrong += window.has_bos != (first || layout->cut != WINDOWS_ENDS);
+        wrong += layout->cut != WINDOWS_ENDS && !window.has_eos;
         wrong += !last && window_length(&window) != layout->window;
         sequence = window.sequence;
         end = window.start + window.length;
@@ -506,7 +506,7 @@ static void test_windows(void)
     static const int64_t shapes[][2] = {{4, 0}, {4, 1}, {7, 4}, {16, 0}, {61, 13}, {1202, 0}, {6000, 5000}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int per_sequence = 0; per_sequence < 2; per_sequence++) {
-            layout = (struct windows_layout){shapes[i][0], shapes[i][1], per_sequence != 0};
+            layout = (struct windows_layout){shapes[i][0], shapes[i][1], per_sequence ? WINDOWS_ENDS : WINDOWS_EACH};
             CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
             check_walk(windows, &layout);
             windows_close(windows);

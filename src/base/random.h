@@ -8,7 +8,14 @@
 
 /* Each use of random numbers has a purpose of its own, so no two uses share numbers. Values are part of the
  * checkpoint contract: never renumber, only add. */
-enum random_purpose { RANDOM_INIT = 1, RANDOM_SHUFFLE = 2, RANDOM_SPLIT = 3, RANDOM_TEST = 4, RANDOM_SAMPLE = 5 };
+enum random_purpose {
+    RANDOM_INIT = 1,
+    RANDOM_SHUFFLE = 2,
+    RANDOM_SPLIT = 3,
+    RANDOM_TEST = 4,
+    RANDOM_SAMPLE = 5,
+    RANDOM_MASK = 6
+};
 
 struct random_key {
     uint64_t seed;

@@ -15,10 +15,12 @@ static int run(const struct environment *environment, char **arguments, int coun
 }
 
 static const struct command_option options[] = {
-    {"tokenizer", 0, "NAME", COMMAND_TEXT, true, &given.tokenizer, "how text becomes tokens: nucleotide"},
+    {"tokenizer", 0, "NAME", COMMAND_TEXT, true, &given.tokenizer,
+     "how text becomes tokens: nucleotide, esm2 or amplify"},
     {"split", 0, "PARTS", COMMAND_TEXT, false, &given.split, "such as train:0.95,valid:0.05: a store for each part"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "of the split (42)"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field, "JSON lines: what holds a record's sequence (text)"},
+    {"uppercase", 0, NULL, COMMAND_FLAG, false, &given.uppercase, "take lower-case letters as upper case"},
     {"output", 'o', "OUT.h5", COMMAND_TEXT, true, &given.output, "the store, or OUT.<part>.h5 for each part"},
     {0}};
 
@@ -29,7 +31,8 @@ const struct command command_prepare = {
     .help =
         "Reads FASTA files and JSON lines (plain, .gz or .zst; - is standard input) and writes a token store. A file\n"
         "named *.jsonl or beginning with { holds JSON lines. --split writes OUT.train.h5, OUT.valid.h5, ... cut by\n"
-        "position.",
+        "position. Proteins (esm2, amplify): one stop symbol * at the end of a record is dropped; lower-case letters\n"
+        "and other characters that are no token become <unk> and are counted.",
     .options = options,
     .least = 1,
     .most = -1,

@@ -10,12 +10,13 @@
 enum { BATCH_IGNORED = -100 }; /* a label without a target */
 
 struct batch {
-    int64_t rows;           /* rows of this micro-batch */
-    int64_t row_tokens;     /* tokens per row */
-    int64_t max_segments;   /* segment slots per row */
-    int32_t *tokens;        /* [rows * row_tokens]; padding holds the tokenizer's pad id */
-    int32_t *labels;        /* [rows * row_tokens]; already shifted: what follows the token, or -100 */
-    int32_t *positions;     /* [rows * row_tokens]; restart at 0 in each segment; 0 on padding */
+    int64_t rows;         /* rows of this micro-batch */
+    int64_t row_tokens;   /* tokens per row */
+    int64_t max_segments; /* segment slots per row */
+    int32_t *tokens;      /* [rows * row_tokens]; padding holds the tokenizer's pad id */
+    int32_t *labels;      /* [rows * row_tokens]; what is to be predicted at the token: the one that follows it, or the
+                             token itself where it was masked; or -100 */
+    int32_t *positions;   /* [rows * row_tokens]; restart at 0 in each segment; 0 on padding */
     int32_t *segment_start; /* [rows * max_segments] */
     int32_t *segment_length;
     float *scale;  /* [rows * row_tokens]; factor of each token's embedding; 1 unless token dropout sets it */

@@ -3,12 +3,17 @@
 
 enum { EPOCH_BITS = 48 };
 
+uint64_t blend_epoch(int store, int64_t epoch)
+{
+    return (uint64_t)store << EPOCH_BITS | (uint64_t)epoch;
+}
+
 /* Of `store` in its present epoch; stores of equal size have other orders. */
 static void set_order(struct blend *blend, int store)
 {
-    int64_t key = (int64_t)store << EPOCH_BITS | blend->position.epoch[store];
     struct blend_store *s = &blend->store[store];
-    s->order = shuffle_create(s->windows->header.windows, blend->settings.seed, key);
+    uint64_t epoch = blend_epoch(store, blend->position.epoch[store]);
+    s->order = shuffle_create(s->windows->header.windows, blend->settings.seed, (int64_t)epoch);
 }
 
 struct blend blend_create(const struct blend_settings *settings, const struct windows *const *windows,

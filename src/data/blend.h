@@ -50,6 +50,9 @@ struct blend blend_create(const struct blend_settings *settings, const struct wi
 /* Goes to a position that this or an equal stream was at. */
 void blend_seek(struct blend *blend, const struct blend_position *position);
 
+/* A number for an epoch of a store, another one for each of both, for keys of random numbers. */
+uint64_t blend_epoch(int store, int64_t epoch);
+
 /* Behind the last window of a `once` stream. */
 bool blend_ended(const struct blend *blend);
 /* The next window, without taking it, and its store; not behind the end. */

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/masking.h"
 #include "data/packer.h"
 #include "data/store_set.h"
 
@@ -46,7 +47,8 @@ struct loader {
 
 struct windows_layout loader_layout(const struct loader_settings *settings)
 {
-    return (struct windows_layout){settings->window, settings->overlap, settings->special == LOADER_SPECIAL_SEQUENCE};
+    enum windows_cut cut = settings->special == LOADER_SPECIAL_SEQUENCE ? WINDOWS_ENDS : WINDOWS_EACH;
+    return (struct windows_layout){settings->window, settings->overlap, settings->truncate ? WINDOWS_FIRST : cut};
 }
 
 int loader_check_settings(const struct loader_settings *settings)
@@ -66,6 +68,8 @@ int loader_check_settings(const struct loader_settings *settings)
     if (settings->micro_rows > INT32_MAX / settings->row_tokens)
         return error_user("key train.micro_batch = %lld: times data.row_tokens = %lld must stay below 2^31 tokens",
                           (long long)settings->micro_rows, (long long)settings->row_tokens);
+    if (settings->truncate && settings->special == LOADER_SPECIAL_SEQUENCE)
+        return error_user("key data.truncate = true: needs data.special_tokens = \"window\"");
     struct windows_layout layout = loader_layout(settings);
     return windows_check_layout(&layout);
 }
@@ -74,10 +78,13 @@ int loader_check_settings(const struct loader_settings *settings)
 static int check_stores(const struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
-    if (!loader->tokenizer->bases && (settings->mask_degenerate || settings->uppercase_labels))
-        return error_user(
-            "key data.mask_degenerate and data.uppercase_labels: only for nucleotides, but %s has %s tokens",
-            settings->stores, loader->tokenizer->name);
+    if (!loader->tokenizer->bases && settings->uppercase_labels)
+        return error_user("key data.uppercase_labels = true: only for nucleotides, but %s has %s tokens",
+                          settings->stores, loader->tokenizer->name);
+    if (loader->tokenizer->mask < 0 && (settings->mask_probability > 0 || settings->token_dropout))
+        return error_user("key data.train: %s has %s tokens, none of which is a mask, but the model learns from masked "
+                          "tokens; prepare it with --tokenizer esm2 or amplify",
+                          settings->stores, loader->tokenizer->name);
     return ERROR_NONE;
 }
 
@@ -89,7 +96,7 @@ static void make_label_table(struct loader *loader)
         int32_t label = id;
         if (loader->settings.uppercase_labels && id >= 'a' && id <= 'z')
             label = id - 'a' + 'A';
-        if (loader->settings.mask_degenerate && tokenizer_base(label) < 0)
+        if (loader->tokenizer->bases && loader->settings.mask_degenerate && tokenizer_base(label) < 0)
             label = BATCH_IGNORED;
         loader->label_of[id] = label;
     }
@@ -155,24 +162,40 @@ static void read_window(const struct token_store *store, const struct window *wi
         out[plain] = store->tokenizer->eos;
 }
 
+/* Labels of a segment whose tokens and the one behind them are tokens[length + 1]: each token's is the next one. A
+ * window's last token has nothing to predict; one before a cut has, the first token of the rest. */
+static void label_next(const struct loader *loader, const struct packer_segment *segment, bool cut,
+                       const int32_t *tokens, struct batch *batch, int64_t at)
+{
+    for (int64_t i = 0; i < segment->length; i++) {
+        bool last = i == segment->length - 1 && !cut;
+        int32_t label = last ? BATCH_IGNORED : loader->label_of[tokens[i + 1]];
+        batch->labels[at + i] = label;
+        batch->valid += label != BATCH_IGNORED;
+    }
+}
+
 /* Writes the packed segments into row `row` of a batch. */
 static void fill_row(struct loader *loader, struct batch *batch, int64_t row, int64_t count)
 {
+    const struct masking masking = {loader->tokenizer, loader->settings.seed, loader->settings.mask_probability};
     int64_t at = row * batch->row_tokens;
     for (int64_t s = 0; s < count; s++) {
         const struct packer_segment *segment = &loader->segments[s];
-        /* A window's last token has nothing to predict; a cut one has, the first token of the rest. */
         bool cut = segment->offset + segment->length < window_length(&segment->window);
         int32_t *tokens = loader->window_tokens;
         read_window(loader->set.stores[segment->store], &segment->window, segment->offset, segment->length + cut,
                     tokens);
+        if (masking.probability > 0)
+            batch->valid += masking_apply(&masking, blend_epoch(segment->store, segment->epoch), segment->window.number,
+                                          segment->offset, segment->length, tokens, batch->labels + at);
+        else
+            label_next(loader, segment, cut, tokens, batch, at);
+        if (loader->settings.token_dropout)
+            masking_scale(loader->tokenizer, tokens, segment->length, batch->scale + at);
         for (int64_t i = 0; i < segment->length; i++) {
-            bool last = i == segment->length - 1 && !cut;
-            int32_t label = last ? BATCH_IGNORED : loader->label_of[tokens[i + 1]];
             batch->tokens[at + i] = tokens[i];
-            batch->labels[at + i] = label;
             batch->positions[at + i] = (int32_t)i;
-            batch->valid += label != BATCH_IGNORED;
         }
         batch->segment_start[row * batch->max_segments + s] = (int32_t)at;
         batch->segment_length[row * batch->max_segments + s] = (int32_t)segment->length;
@@ -181,12 +204,20 @@ static void fill_row(struct loader *loader, struct batch *batch, int64_t row, in
     }
 }
 
+/* Back to empty rows. */
+static void clear_batch(const struct loader *loader, struct batch *batch)
+{
+    batch_clear(batch, loader->tokenizer->pad);
+    for (int64_t i = 0; loader->settings.token_dropout && i < batch->rows * batch->row_tokens; i++)
+        batch->scale[i] = 0.0f;
+}
+
 /* Makes the next step: follows every row of the global batch, fills this rank's. */
 static void make_step(struct loader *loader, struct slot *slot)
 {
     const struct loader_settings *settings = &loader->settings;
     for (int64_t m = 0; m < loader->micro_batches; m++)
-        batch_clear(&slot->batches[m], loader->tokenizer->pad);
+        clear_batch(loader, &slot->batches[m]);
     for (int64_t row = 0; row < settings->global_rows; row++) {
         int64_t count = packer_next(&loader->rows, &loader->blend, loader->segments);
         int64_t group = row / settings->micro_rows; /* m * data_ranks + r of the header's rule */

@@ -32,8 +32,11 @@ struct loader_settings {
     int64_t micro_rows;   /* B */
     enum loader_format format;
     enum loader_special special;
-    bool split;           /* packed rows: cut a window that does not fit and carry its rest on */
-    bool mask_degenerate; /* labels other than ACGTacgt are ignored */
+    bool truncate;           /* each sequence's first window alone */
+    bool split;              /* packed rows: cut a window that does not fit and carry its rest on */
+    double mask_probability; /* of data/masking.h, below 1: what is predicted are masked tokens; 0: the next token */
+    bool token_dropout;      /* the batches' scale is that of token dropout (data/masking.h), 0 on padding */
+    bool mask_degenerate;    /* labels other than ACGTacgt are ignored; nucleotides alone */
     bool uppercase_labels;
     bool shuffle; /* false: store order (validation) */
     bool once;    /* one pass over one store: behind the last window rows stay empty (validation) */

@@ -6,6 +6,7 @@ int64_t packer_next(const struct packer_settings *settings, struct blend *blend,
     while (count < settings->max_segments && used < settings->row_tokens && !blend_ended(blend)) {
         struct packer_segment *segment = &segments[count];
         segment->window = blend_window(blend, &segment->store);
+        segment->epoch = blend->position.epoch[segment->store];
         segment->offset = blend->position.offset;
         int64_t rest = window_length(&segment->window) - segment->offset, room = settings->row_tokens - used;
         if (rest > room && !settings->split)

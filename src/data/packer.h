@@ -19,7 +19,8 @@ struct packer_settings {
 };
 
 struct packer_segment {
-    int store; /* that the window is of */
+    int store;     /* that the window is of */
+    int64_t epoch; /* of that store, from 0 */
     struct window window;
     int64_t offset; /* first token, counted in the window with its specials */
     int64_t length; /* tokens */

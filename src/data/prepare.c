@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "data/census.h"
 #include "data/record_reader.h"
 #include "data/source.h"
 #include "data/split.h"
@@ -11,6 +12,7 @@
 #include "data/token_store_writer.h"
 #include "data/temporary.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -47,6 +49,8 @@ struct prepare {
     uint8_t *ids; /* [COPY_BYTES] */
     char *name;   /* of the record being read; NULL before the first */
     int64_t length;
+    bool stop; /* a protein's '*' has come, and nothing of the record behind it yet */
+    struct census census;
     struct output outputs[SPLIT_PARTS];
 };
 
@@ -125,6 +129,8 @@ static int end_record(struct prepare *prepare)
     free(prepare->name);
     prepare->name = NULL;
     prepare->length = 0;
+    prepare->census.stops += prepare->stop;
+    prepare->stop = false;
     return code;
 }
 
@@ -134,12 +140,25 @@ static int append(struct prepare *prepare, const char *text, int64_t length)
     prepare->length += length;
     while (length > 0 && code == ERROR_NONE) {
         int64_t part = length < COPY_BYTES ? length : COPY_BYTES;
-        prepare->tokenizer->encode(text, part, prepare->ids);
+        memcpy(prepare->ids, text, (size_t)part);
+        for (int64_t i = 0; prepare->settings->uppercase && i < part; i++)
+            prepare->ids[i] = (uint8_t)toupper(prepare->ids[i]);
+        census_add(&prepare->census, (const char *)prepare->ids, part);
+        prepare->tokenizer->encode((const char *)prepare->ids, part, prepare->ids);
         code = spool_append(prepare->spool, prepare->ids, part);
         text += part;
         length -= part;
     }
     return code;
+}
+
+/* Many protein files end a record with the stop codon's '*', which is no residue. One that residues follow is a
+ * character like any other, so the last one waits until it is clear which it is. */
+static int append_residues(struct prepare *prepare, const char *text, int64_t length)
+{
+    int code = prepare->stop ? append(prepare, "*", 1) : ERROR_NONE;
+    prepare->stop = text[length - 1] == '*';
+    return code == ERROR_NONE ? append(prepare, text, length - prepare->stop) : code;
 }
 
 static int read_records(struct prepare *prepare, struct source *source)
@@ -152,7 +171,8 @@ static int read_records(struct prepare *prepare, struct source *source)
         if (code != ERROR_NONE)
             break;
         if (piece.kind == RECORD_SEQUENCE) {
-            code = append(prepare, piece.text, piece.length);
+            code = prepare->tokenizer->bases ? append(prepare, piece.text, piece.length)
+                                             : append_residues(prepare, piece.text, piece.length);
             continue;
         }
         code = end_record(prepare);
@@ -253,12 +273,13 @@ static void report(const struct prepare *prepare)
     int64_t total = spool_bytes(prepare->spool);
     for (int i = 0; i < prepare->split.parts; i++) {
         const struct output *output = &prepare->outputs[i];
-        log_info("%s: %lld bases (%.2f %%) in %lld sequences, checksum %016" PRIx64, output->path,
-                 (long long)output->tokens, 100.0 * (double)output->tokens / (double)total,
-                 (long long)output->sequences, output->checksum);
+        log_info("%s: %lld %s (%.2f %%) in %lld sequences, checksum %016" PRIx64, output->path,
+                 (long long)output->tokens, tokenizer_unit(prepare->tokenizer),
+                 100.0 * (double)output->tokens / (double)total, (long long)output->sequences, output->checksum);
     }
     if (prepare->empty_records > 0)
         log_info("%lld empty records skipped", (long long)prepare->empty_records);
+    census_report(&prepare->census, prepare->tokenizer);
     double seconds = clock_seconds() - prepare->progress.start;
     log_info("%lld files, %.1f MB read in %.2f s (%.0f MB/s)", (long long)prepare->source_count,
              (double)prepare->progress.before * 1e-6, seconds,

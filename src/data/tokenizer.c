@@ -13,6 +13,41 @@ static void encode_nucleotides(const char *text, int64_t bytes, uint8_t *ids)
     }
 }
 
+/* The order of the published vocabularies (recipes 3). ESM-2's <cls> is its beginning of sequence. AMPLIFY's '|' parts
+ * the chains of one record: text like any residue, so it is masked and predicted too. */
+static const char *const esm2_texts[] = {
+    "<cls>", "<pad>", "<eos>", "<unk>", "L", "A", "G", "V", "S", "E", "R", "T", "I", "D", "P",        "K",     "Q",
+    "N",     "F",     "Y",     "M",     "H", "W", "C", "X", "B", "U", "Z", "O", ".", "-", "<null_1>", "<mask>"};
+static const char *const amplify_texts[] = {"<pad>", "<unk>", "<mask>", "<bos>", "<eos>", "|", "L", "A", "G",
+                                            "V",     "S",     "E",      "R",     "T",     "I", "D", "P", "K",
+                                            "Q",     "N",     "F",      "Y",     "M",     "H", "W", "C", "B"};
+enum { ESM2_IDS = sizeof esm2_texts / sizeof *esm2_texts, AMPLIFY_IDS = sizeof amplify_texts / sizeof *amplify_texts };
+enum { ESM2_CLS, ESM2_PAD, ESM2_EOS, ESM2_UNK, ESM2_MASK = ESM2_IDS - 1 };
+enum { AMPLIFY_PAD, AMPLIFY_UNK, AMPLIFY_MASK, AMPLIFY_BOS, AMPLIFY_EOS };
+
+/* The table is made anew for each stretch of text, which costs less than a line of FASTA. */
+static void encode_by_texts(const char *const *texts, int count, int32_t unk, const char *text, int64_t bytes,
+                            uint8_t *ids)
+{
+    uint8_t id_of[256];
+    memset(id_of, unk, sizeof id_of);
+    for (int id = 0; id < count; id++)
+        if (texts[id][1] == '\0')
+            id_of[(uint8_t)texts[id][0]] = (uint8_t)id;
+    for (int64_t i = 0; i < bytes; i++)
+        ids[i] = id_of[(uint8_t)text[i]];
+}
+
+static void encode_esm2(const char *text, int64_t bytes, uint8_t *ids)
+{
+    encode_by_texts(esm2_texts, ESM2_IDS, ESM2_UNK, text, bytes, ids);
+}
+
+static void encode_amplify(const char *text, int64_t bytes, uint8_t *ids)
+{
+    encode_by_texts(amplify_texts, AMPLIFY_IDS, AMPLIFY_UNK, text, bytes, ids);
+}
+
 static const struct tokenizer tokenizers[] = {
     {.name = "nucleotide",
      .vocabulary = 256,
@@ -20,8 +55,27 @@ static const struct tokenizer tokenizers[] = {
      .pad = NUCLEOTIDE_PAD,
      .bos = NUCLEOTIDE_BOS,
      .unk = NUCLEOTIDE_UNK,
+     .mask = -1,
      .bases = true,
      .encode = encode_nucleotides},
+    {.name = "esm2",
+     .vocabulary = ESM2_IDS,
+     .eos = ESM2_EOS,
+     .pad = ESM2_PAD,
+     .bos = ESM2_CLS,
+     .unk = ESM2_UNK,
+     .mask = ESM2_MASK,
+     .texts = esm2_texts,
+     .encode = encode_esm2},
+    {.name = "amplify",
+     .vocabulary = AMPLIFY_IDS,
+     .eos = AMPLIFY_EOS,
+     .pad = AMPLIFY_PAD,
+     .bos = AMPLIFY_BOS,
+     .unk = AMPLIFY_UNK,
+     .mask = AMPLIFY_MASK,
+     .texts = amplify_texts,
+     .encode = encode_amplify},
 };
 
 const struct tokenizer *tokenizer_find(const char *name)
@@ -34,7 +88,36 @@ const struct tokenizer *tokenizer_find(const char *name)
 
 const char *tokenizer_names(void)
 {
-    return "nucleotide";
+    return "nucleotide, esm2, amplify";
+}
+
+bool tokenizer_is_special(const struct tokenizer *tokenizer, int32_t id)
+{
+    return id == tokenizer->eos || id == tokenizer->pad || id == tokenizer->bos || id == tokenizer->unk ||
+           id == tokenizer->mask;
+}
+
+const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id, char buffer[TOKENIZER_TEXT])
+{
+    static const char *const nucleotide_specials[] = {"<EOS>", "<PAD>", "<BOS>", "<UNK>"};
+    if (tokenizer->texts != NULL)
+        return tokenizer->texts[id];
+    if (id < NUCLEOTIDE_SPECIALS)
+        return nucleotide_specials[id];
+    if (id < 0x80) {
+        buffer[0] = (char)id;
+        buffer[1] = '\0';
+    } else { /* a code point of Latin-1 */
+        buffer[0] = (char)(0xc0 | id >> 6);
+        buffer[1] = (char)(0x80 | (id & 0x3f));
+        buffer[2] = '\0';
+    }
+    return buffer;
+}
+
+const char *tokenizer_unit(const struct tokenizer *tokenizer)
+{
+    return tokenizer->bases ? "bases" : "residues";
 }
 
 int tokenizer_base(int32_t id)

@@ -17,20 +17,22 @@ enum { BUFFER_ENTRIES = 1 << 16 };
 
 static const char magic[8] = "CISTWIN1";
 
-/* Tokens that one window takes of what is cut, and of what is cut how much a sequence has beyond its own tokens. */
+/* Tokens that one window takes of what is cut, and how many tokens of a sequence there are to cut. */
 static int64_t capacity(const struct windows_layout *layout)
 {
-    return layout->per_sequence ? layout->window : layout->window - 2;
+    return layout->cut == WINDOWS_ENDS ? layout->window : layout->window - 2;
 }
 
-static int64_t extended(const struct windows_layout *layout, int64_t length)
+static int64_t cuttable(const struct windows_layout *layout, int64_t length)
 {
-    return layout->per_sequence ? length + 2 : length;
+    if (layout->cut == WINDOWS_FIRST)
+        return length < capacity(layout) ? length : capacity(layout);
+    return layout->cut == WINDOWS_ENDS ? length + 2 : length;
 }
 
 int64_t windows_count(const struct windows_layout *layout, int64_t length)
 {
-    int64_t room = capacity(layout), step = room - layout->overlap, rest = extended(layout, length) - room;
+    int64_t room = capacity(layout), step = room - layout->overlap, rest = cuttable(layout, length) - room;
     if (length == 0)
         return 0;
     return rest <= 0 ? 1 : (rest + step - 1) / step + 1;
@@ -42,7 +44,7 @@ int64_t windows_tokens(const struct windows_layout *layout, int64_t length)
     if (count == 0)
         return 0;
     int64_t shared = (count - 1) * layout->overlap;
-    return extended(layout, length) + shared + (layout->per_sequence ? 0 : 2 * count);
+    return cuttable(layout, length) + shared + (layout->cut == WINDOWS_ENDS ? 0 : 2 * count);
 }
 
 int windows_check_layout(const struct windows_layout *layout)
@@ -52,6 +54,9 @@ int windows_check_layout(const struct windows_layout *layout)
     if (layout->overlap < 0 || layout->overlap >= capacity(layout))
         return error_user("key data.overlap = %lld: must be between 0 and %lld for data.window = %lld",
                           (long long)layout->overlap, (long long)capacity(layout) - 1, (long long)layout->window);
+    if (layout->cut == WINDOWS_FIRST && layout->overlap > 0)
+        return error_user("key data.overlap = %lld: must be 0 with data.truncate, which leaves one window a sequence",
+                          (long long)layout->overlap);
     return ERROR_NONE;
 }
 
@@ -60,7 +65,7 @@ static struct windows_header header_of(const struct token_store *store, const st
     struct windows_header header = {.checksum = store->checksum,
                                     .window = layout->window,
                                     .overlap = layout->overlap,
-                                    .per_sequence = layout->per_sequence,
+                                    .cut = layout->cut,
                                     .sequences = store->sequences};
     memcpy(header.magic, magic, sizeof magic);
     return header;
@@ -141,8 +146,9 @@ int windows_measure(const struct token_store *store, const struct windows_layout
 
 static char *side_path(const struct token_store *store, const struct windows_layout *layout)
 {
+    static const char *const cuts[] = {[WINDOWS_EACH] = "each", [WINDOWS_ENDS] = "ends", [WINDOWS_FIRST] = "first"};
     return memory_format("%s.windows-%lld-%lld-%s", store->path, (long long)layout->window, (long long)layout->overlap,
-                         layout->per_sequence ? "ends" : "each");
+                         cuts[layout->cut]);
 }
 
 /* Makes the side file: whole under a temporary name, then renamed. *made is false where the folder cannot be
@@ -276,15 +282,16 @@ static int64_t find_sequence(const struct windows *windows, uint64_t w, int64_t 
 
 struct window windows_locate(const struct windows *windows, int64_t w, int64_t *hint)
 {
-    struct windows_layout layout = {windows->header.window, windows->header.overlap, windows->header.per_sequence != 0};
+    struct windows_layout layout = {windows->header.window, windows->header.overlap,
+                                    (enum windows_cut)windows->header.cut};
     int64_t i = *hint = find_sequence(windows, (uint64_t)w, *hint);
     int64_t begin = token_store_offset(windows->store, i), length = token_store_offset(windows->store, i + 1) - begin;
     int64_t from = (w - (int64_t)windows->first[i]) * (capacity(&layout) - layout.overlap);
     int64_t to = from + capacity(&layout);
-    if (to > extended(&layout, length))
-        to = extended(&layout, length);
-    struct window window = {.sequence = i, .has_bos = true, .has_eos = true};
-    if (layout.per_sequence) { /* from and to count BOS as token 0 and EOS as token length + 1 */
+    if (to > cuttable(&layout, length))
+        to = cuttable(&layout, length);
+    struct window window = {.number = w, .sequence = i, .has_bos = true, .has_eos = true};
+    if (layout.cut == WINDOWS_ENDS) { /* from and to count BOS as token 0 and EOS as token length + 1 */
         window.has_bos = from == 0;
         window.has_eos = to == length + 2;
         from = from == 0 ? 0 : from - 1;

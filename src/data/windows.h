@@ -2,9 +2,10 @@
  * With specials in every window (the recipe), a sequence of L tokens is cut into stretches of up to M = window - 2
  * tokens that begin every M - overlap tokens and end with the first one that reaches the sequence's end; each gets BOS
  * and EOS. With specials per sequence (Megatron's), BOS + sequence + EOS is cut the same way with M = window.
- * A sequence without tokens has no window.
+ * Or only the first window with specials is taken, and what a sequence has beyond it is left out (the ESM-2 recipe's
+ * truncation). A sequence without tokens has no window.
  *
- * The counts lie cumulated in a side file STORE.windows-<window>-<overlap>-<each|ends>: a header (struct
+ * The counts lie cumulated in a side file STORE.windows-<window>-<overlap>-<each|ends|first>: a header (struct
  * windows_header) and u64 first[sequences + 1], first[i] being the number of sequence i's first window. It is made
  * once, checked against the store's checksum, and mapped: one copy a node, no start-up scan, flat private memory. */
 #ifndef DATA_WINDOWS_H
@@ -16,16 +17,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum windows_cut {
+    WINDOWS_EACH, /* BOS and EOS around every window */
+    WINDOWS_ENDS, /* BOS and EOS at the sequence's ends only */
+    WINDOWS_FIRST /* the first of WINDOWS_EACH alone */
+};
+
 struct windows_layout {
-    int64_t window;    /* tokens of a window, specials included */
-    int64_t overlap;   /* tokens that neighbours share */
-    bool per_sequence; /* BOS and EOS at the sequence's ends only */
+    int64_t window;  /* tokens of a window, specials included */
+    int64_t overlap; /* tokens that neighbours share */
+    enum windows_cut cut;
 };
 
 struct windows_header {
     char magic[8];
-    uint64_t checksum; /* of the store */
-    int64_t window, overlap, per_sequence;
+    uint64_t checksum;            /* of the store */
+    int64_t window, overlap, cut; /* the layout */
     int64_t sequences;
     int64_t windows, tokens; /* totals; tokens with specials */
 };
@@ -40,6 +47,7 @@ struct windows {
 };
 
 struct window {
+    int64_t number; /* in the store's order */
     int64_t sequence;
     int64_t start;  /* first token, counted in the whole store */
     int64_t length; /* tokens of the store; may be 0 where only EOS is left */
@@ -50,7 +58,8 @@ struct window {
 int64_t windows_count(const struct windows_layout *layout, int64_t length);
 int64_t windows_tokens(const struct windows_layout *layout, int64_t length);
 
-/* ERROR_USER: a window too small (data.window), an overlap that leaves no progress (data.overlap). */
+/* ERROR_USER: a window too small (data.window), an overlap that leaves no progress or has no neighbour
+ * (data.overlap). */
 int windows_check_layout(const struct windows_layout *layout);
 
 /* Windows and tokens of a whole store, by reading its offsets; no side file is made. Local. Errors as windows_open. */

@@ -130,6 +130,9 @@ const struct deck_row deck_table[] = {
     {INT(data.window, 0, 0, INDEX), .unit = "tokens",
      .doc = "Longest piece of a sequence, special tokens included; 0 takes data.row_tokens."},
     {INT(data.overlap, 0, 0, INDEX), .unit = "tokens", .doc = "Tokens that neighbouring windows of a sequence share."},
+    {BOOL(data.truncate, false),
+     .doc = "Each sequence gives its first window alone, and what it has beyond is left out; needs special tokens "
+            "around every window and no overlap."},
     {INT(data.max_segments, 64, 1, INDEX), .doc = "Most pieces in one row; the row is closed when it holds so many."},
     {CHOICE(data.format, DECK_FORMAT_PACKED, "packed", "padded"),
      .doc = "\"packed\" rows hold windows end to end, \"padded\" rows one window each and padding."},
@@ -137,8 +140,13 @@ const struct deck_row deck_table[] = {
      .doc = "Packed rows: cut a window that does not fit and carry its rest to the next row, instead of padding."},
     {CHOICE(data.special_tokens, DECK_SPECIAL_WINDOW, "window", "sequence"),
      .doc = "Begin and end tokens stand around every window, or only at the ends of whole sequences."},
-    {BOOL(data.mask_degenerate, true), .doc = "Do not learn to predict anything but A, C, G, T, a, c, g, t."},
-    {BOOL(data.uppercase_labels, false), .doc = "Predict upper case for lower-case letters; inputs stay as they are."},
+    {BOOL(data.mask_degenerate, true),
+     .doc = "Nucleotides: do not learn to predict anything but A, C, G, T, a, c, g, t. No other tokens are touched."},
+    {BOOL(data.uppercase_labels, false),
+     .doc = "Nucleotides: predict upper case for lower-case letters; inputs stay as they are."},
+    {REAL(data.mask_probability, 0.15, 0, 1), .above_minimum = true, .below_maximum = true,
+     .doc = "Masked models: probability that a token is selected, to be predicted from the others; of these 80 % are "
+            "replaced by the mask token, 10 % by a random one, and 10 % stay. Special tokens are never selected."},
     {BOOL(data.shuffle, true), .doc = "Draw windows in a random order, another one each epoch; false keeps the "
                                       "store's order."},
 

@@ -22,6 +22,7 @@ struct loader_settings session_loader_settings(const struct deck *deck)
         .micro_rows = deck->train.micro_batch,
         .format = deck->data.format == DECK_FORMAT_PADDED ? LOADER_PADDED : LOADER_PACKED,
         .special = deck->data.special_tokens == DECK_SPECIAL_SEQUENCE ? LOADER_SPECIAL_SEQUENCE : LOADER_SPECIAL_WINDOW,
+        .truncate = deck->data.truncate,
         .split = deck->data.split,
         .mask_degenerate = deck->data.mask_degenerate,
         .uppercase_labels = deck->data.uppercase_labels,

@@ -1,0 +1,41 @@
+#include "data/masking.h"
+#include "base/random.h"
+#include "data/batch.h"
+
+static const double masked_share = 0.8, random_share = 0.1; /* of the selected tokens */
+static const double dropout_share = 0.15 * 0.8;             /* of mask tokens, that scale 1 stands for */
+
+int64_t masking_apply(const struct masking *masking, uint64_t epoch, int64_t window, int64_t offset, int64_t count,
+                      int32_t *tokens, int32_t *labels)
+{
+    const struct tokenizer *tokenizer = masking->tokenizer;
+    const struct random_key windows = {masking->seed, RANDOM_MASK, epoch};
+    const struct random_key places = {masking->seed, RANDOM_MASK, random_bits(&windows, (uint64_t)window)};
+    int64_t selected = 0;
+    for (int64_t i = 0; i < count; i++) {
+        labels[i] = BATCH_IGNORED;
+        if (tokenizer_is_special(tokenizer, tokens[i]))
+            continue;
+        double draw = random_uniform(&places, (uint64_t)(offset + i));
+        if (draw >= masking->probability)
+            continue;
+        labels[i] = tokens[i];
+        selected++;
+        draw /= masking->probability; /* given that it is selected, uniform again: one draw does for everything */
+        if (draw < masked_share)
+            tokens[i] = tokenizer->mask;
+        else if (draw < masked_share + random_share)
+            tokens[i] = (int32_t)((draw - masked_share) / random_share * (double)tokenizer->vocabulary);
+    }
+    return selected;
+}
+
+void masking_scale(const struct tokenizer *tokenizer, const int32_t *tokens, int64_t count, float *scale)
+{
+    int64_t masked = 0;
+    for (int64_t i = 0; i < count; i++)
+        masked += tokens[i] == tokenizer->mask;
+    double factor = (1 - dropout_share) * (double)count / (double)(count - masked);
+    for (int64_t i = 0; i < count; i++)
+        scale[i] = tokens[i] == tokenizer->mask ? 0.0f : (float)factor;
+}
