@@ -1,6 +1,25 @@
 /* embedding. */
 #include "cpu/convert.h"
 
+CPU_CLONES static void multiply(const float *x, float scale, float *restrict y, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        y[i] = x[i] * scale;
+}
+
+/* y[t] = row v of the weight, times scale. */
+static void scaled_row(const struct embedding_forward_args *args, int64_t t, int64_t v, float scale)
+{
+    const struct tensor *y = &args->y;
+    float buffer[CPU_SPAN], y_buffer[CPU_SPAN];
+    for (int64_t col = 0; col < y->cols; col += CPU_SPAN) {
+        int64_t count = cpu_min(CPU_SPAN, y->cols - col);
+        multiply(cpu_read(&args->weight, v, col, count, buffer), scale, cpu_target(y, t, col, y_buffer), count);
+        cpu_write(y, t, col, count, y_buffer);
+    }
+}
+
 void cpu_embedding_forward(struct cpu *cpu, const struct embedding_forward_args *args)
 {
     const struct tensor *y = &args->y;
@@ -9,7 +28,9 @@ void cpu_embedding_forward(struct cpu *cpu, const struct embedding_forward_args 
     for (int64_t t = 0; t < y->rows; t++) {
         const void *from = tensor_at(&args->weight, tokens[t], 0);
         void *to = tensor_at(y, t, 0);
-        if (args->weight.dtype == y->dtype) {
+        if (tensor_present(&args->scale)) {
+            scaled_row(args, t, tokens[t], ((const float *)args->scale.data)[t]);
+        } else if (args->weight.dtype == y->dtype) {
             memcpy(to, from, (size_t)(y->cols * dtype_size(y->dtype)));
         } else if (y->dtype == DTYPE_F32) {
             cpu_widen(from, args->weight.dtype, to, y->cols);
@@ -19,10 +40,18 @@ void cpu_embedding_forward(struct cpu *cpu, const struct embedding_forward_args 
     }
 }
 
+CPU_CLONES static void add_scaled(const float *from, float scale, float *restrict to, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        to[i] += from[i] * scale;
+}
+
 /* Columns first .. end - 1 of all vocabulary rows: one thread sees every token, in order. */
 static void backward_columns(const struct embedding_backward_args *args, int64_t first, int64_t end)
 {
     const int32_t *tokens = args->tokens.data;
+    const float *scale = tensor_present(&args->scale) ? args->scale.data : NULL;
     const struct tensor *dy = &args->dy, *dweight = &args->dweight;
     if (!args->accumulate)
         for (int64_t v = 0; v < dweight->rows; v++)
@@ -31,7 +60,11 @@ static void backward_columns(const struct embedding_backward_args *args, int64_t
         for (int64_t col = first; col < end; col += CPU_SPAN) {
             int64_t count = cpu_min(CPU_SPAN, end - col);
             float buffer[CPU_SPAN];
-            cpu_add(cpu_read(dy, t, col, count, buffer), tensor_at(dweight, tokens[t], col), count);
+            const float *from = cpu_read(dy, t, col, count, buffer);
+            if (scale != NULL)
+                add_scaled(from, scale[t], tensor_at(dweight, tokens[t], col), count);
+            else
+                cpu_add(from, tensor_at(dweight, tokens[t], col), count);
         }
 }
 

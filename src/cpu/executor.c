@@ -15,6 +15,8 @@ static int64_t workspace(struct executor *executor, enum op op, const void *args
         return cpu_gemm_workspace(cpu, args);
     case OP_RMSNORM_BACKWARD:
         return cpu_rmsnorm_backward_workspace(cpu, args);
+    case OP_LAYERNORM_BACKWARD:
+        return cpu_layernorm_backward_workspace(cpu, args);
     case OP_ATTENTION_FORWARD:
         return cpu_attention_forward_workspace(cpu, args);
     case OP_ATTENTION_BACKWARD:

@@ -40,6 +40,104 @@ static float scale_of(const struct tensor *scale)
     return tensor_present(scale) ? *(const float *)scale->data : 1.0f;
 }
 
+/* -- Sums of the left operand -------------------------------------------------------------------------------------- */
+
+CPU_CLONES static void set_sums(const float *sums, float scale, bool accumulate, float *restrict to, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        to[i] = (accumulate ? to[i] : 0.0f) + scale * sums[i];
+}
+
+/* Columns first .. first + count - 1, at most CPU_SPAN: over blocks of rows, then over the blocks. */
+static void sum_columns(const struct tensor *a, int64_t first, int64_t count, float *sums)
+{
+    enum { BLOCK_ROWS = 64 };
+    memset(sums, 0, (size_t)count * sizeof *sums);
+    for (int64_t block = 0; block < a->rows; block += BLOCK_ROWS) {
+        float partial[CPU_SPAN] = {0.0f};
+        for (int64_t row = block; row < cpu_min(a->rows, block + BLOCK_ROWS); row++)
+            cpu_add(tensor_at(a, row, first), partial, count);
+        cpu_add(partial, sums, count);
+    }
+}
+
+CPU_CLONES static float sum_of(const float *x, int64_t count)
+{
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; i++)
+        sum += x[i];
+    return sum;
+}
+
+static void sum_rows(const struct tensor *a, int64_t first, int64_t count, float *sums)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double sum = 0.0;
+        for (int64_t col = 0; col < a->cols; col += CPU_SPAN)
+            sum += (double)sum_of(tensor_at(a, first + i, col), cpu_min(CPU_SPAN, a->cols - col));
+        sums[i] = (float)sum;
+    }
+}
+
+/* Threads share the sums, never one sum, so that its order depends on the shape alone. */
+static void sum_operand(struct cpu *cpu, const struct tensor *a, float scale, const struct gemm_args *args)
+{
+    int64_t m = args->sum_a.cols;
+    int parts = cpu_threads(cpu, tensor_count(a));
+#pragma omp parallel for num_threads(parts) schedule(static)
+    for (int i = 0; i < parts; i++) {
+        int64_t end = cpu_part(m, parts, i + 1, CPU_LINE / sizeof(float)), count;
+        for (int64_t first = cpu_part(m, parts, i, CPU_LINE / sizeof(float)); first < end; first += count) {
+            float sums[CPU_SPAN];
+            count = cpu_min(CPU_SPAN, end - first);
+            if (args->transpose_a)
+                sum_columns(a, first, count, sums);
+            else
+                sum_rows(a, first, count, sums);
+            set_sums(sums, scale, args->accumulate, tensor_at(&args->sum_a, 0, first), count);
+        }
+    }
+}
+
+/* -- The product --------------------------------------------------------------------------------------------------- */
+
+CPU_CLONES static void add_bias(const float *addend, const float *bias, float *d, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        d[i] = addend[i] + bias[i];
+}
+
+/* d = bias in every row + the addend, if any, which may lie in d. */
+static void start_from_bias(struct cpu *cpu, const struct tensor *bias, const struct tensor *addend,
+                            const struct tensor *d)
+{
+    struct cpu_spans spans = cpu_spans(d->rows, d->cols);
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(d))) schedule(static)
+    for (int64_t i = 0; i < spans.count; i++) {
+        struct cpu_span s = cpu_span(&spans, i);
+        float bias_buffer[CPU_SPAN], addend_buffer[CPU_SPAN], *target = tensor_at(d, s.row, s.col);
+        if (addend == NULL)
+            cpu_widen(tensor_at(bias, 0, s.col), bias->dtype, target, s.count);
+        else
+            add_bias(cpu_read(addend, s.row, s.col, s.count, addend_buffer),
+                     cpu_read(bias, 0, s.col, s.count, bias_buffer), target, s.count);
+    }
+}
+
+/* What is added to the product goes to d first. Returns false when that is nothing. */
+static bool start(struct cpu *cpu, const struct gemm_args *args, const struct tensor *d)
+{
+    const struct tensor *addend = args->accumulate ? &args->d : tensor_present(&args->c) ? &args->c : NULL;
+    if (tensor_present(&args->bias))
+        start_from_bias(cpu, &args->bias, addend, d);
+    else if (addend != NULL && addend->data != d->data)
+        cpu_cast(cpu, &(struct cast_args){.from = *addend, .to = *d});
+    return addend != NULL || tensor_present(&args->bias);
+}
+
 void cpu_gemm(struct cpu *cpu, const struct gemm_args *args)
 {
     struct scratch scratch;
@@ -49,11 +147,10 @@ void cpu_gemm(struct cpu *cpu, const struct gemm_args *args)
         d = tensor_matrix(scratch.d, DTYPE_F32, d.rows, d.cols);
     int64_t k = args->transpose_a ? a.rows : a.cols;
 
-    /* what is added to the product goes to d first */
-    const struct tensor *addend = args->accumulate ? &args->d : tensor_present(&args->c) ? &args->c : NULL;
-    if (addend != NULL && addend->data != d.data)
-        cpu_cast(cpu, &(struct cast_args){.from = *addend, .to = d});
-    else if (addend == NULL && k == 0)
+    if (tensor_present(&args->sum_a))
+        sum_operand(cpu, &a, scale_of(&args->scale_a), args);
+    bool add = start(cpu, args, &d);
+    if (!add && k == 0)
         cpu_fill(cpu, &(struct fill_args){.x = d, .value = 0.0});
 
     enum { SMALL = 1 << 20 }; /* multiply-adds: some ten microseconds, as long as it takes to wake threads */
@@ -61,8 +158,7 @@ void cpu_gemm(struct cpu *cpu, const struct gemm_args *args)
         sgemm(tensor_count(&d) * k < SMALL ? 1 : cpu->threads, d.rows, d.cols, k,
               scale_of(&args->scale_a) * scale_of(&args->scale_b),
               (struct sgemm_matrix){a.data, a.stride, args->transpose_a},
-              (struct sgemm_matrix){b.data, b.stride, args->transpose_b}, addend != NULL ? 1.0f : 0.0f, d.data,
-              d.stride);
+              (struct sgemm_matrix){b.data, b.stride, args->transpose_b}, add ? 1.0f : 0.0f, d.data, d.stride);
     if (args->d.dtype != DTYPE_F32)
         cpu_cast(cpu, &(struct cast_args){.from = d, .to = args->d});
 }

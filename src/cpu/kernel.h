@@ -45,6 +45,7 @@ OP_DEVICE_TABLE(X)
 /* Bytes of scratch of the ops that need any. */
 int64_t cpu_gemm_workspace(const struct cpu *cpu, const struct gemm_args *args);
 int64_t cpu_rmsnorm_backward_workspace(const struct cpu *cpu, const struct rmsnorm_backward_args *args);
+int64_t cpu_layernorm_backward_workspace(const struct cpu *cpu, const struct layernorm_backward_args *args);
 int64_t cpu_attention_forward_workspace(const struct cpu *cpu, const struct attention_forward_args *args);
 int64_t cpu_attention_backward_workspace(const struct cpu *cpu, const struct attention_backward_args *args);
 int64_t cpu_sum_squares_workspace(const struct cpu *cpu, const struct sum_squares_args *args);

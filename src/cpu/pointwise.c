@@ -18,6 +18,19 @@ CPU_CLONES static void rotate(float *restrict x, int64_t heads, int64_t half, co
         }
 }
 
+/* The same where a pair's two are neighbours. */
+CPU_CLONES static void rotate_interleaved(float *restrict x, int64_t heads, int64_t half, const float *cosine,
+                                          const float *sine, float sign)
+{
+    for (int64_t h = 0; h < heads; h++, x += 2 * half)
+#pragma omp simd
+        for (int64_t i = 0; i < half; i++) {
+            float first = x[2 * i], second = x[2 * i + 1], s = sign * sine[i];
+            x[2 * i] = first * cosine[i] - second * s;
+            x[2 * i + 1] = second * cosine[i] + first * s;
+        }
+}
+
 void cpu_rope(struct cpu *cpu, const struct rope_args *args)
 {
     const struct tensor *x = &args->x;
@@ -26,6 +39,7 @@ void cpu_rope(struct cpu *cpu, const struct rope_args *args)
     if (dim > CPU_SPAN)
         error_fatal("cpu executor: rope takes heads of up to %d elements, not %lld", CPU_SPAN, (long long)dim);
     int64_t together = CPU_SPAN / dim; /* heads that fit the buffer */
+    float sign = args->inverse ? -1.0f : 1.0f;
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(x))) schedule(static)
     for (int64_t t = 0; t < x->rows; t++) {
         const float *angles = tensor_at(&args->table, positions[t], 0);
@@ -34,7 +48,10 @@ void cpu_rope(struct cpu *cpu, const struct rope_args *args)
             float buffer[CPU_SPAN];
             float *target = cpu_target(x, t, h * dim, buffer);
             cpu_read(x, t, h * dim, some * dim, buffer);
-            rotate(target, some, half, angles, angles + half, args->inverse ? -1.0f : 1.0f);
+            if (args->interleaved)
+                rotate_interleaved(target, some, half, angles, angles + half, sign);
+            else
+                rotate(target, some, half, angles, angles + half, sign);
             cpu_write(x, t, h * dim, some * dim, buffer);
         }
     }
