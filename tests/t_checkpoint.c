@@ -365,7 +365,7 @@ static void test_shapes(struct training *saved, const char *path)
         training_destroy(&t);
     }
     struct training tied;
-    struct model_settings with_tied_head = toy_settings(!saved->toy.model.settings.tied);
+    struct model_settings with_tied_head = toy_settings(saved->toy.model.settings.tied ? TOY_LLAMA : TOY_LLAMA_TIED);
     training_create(&tied, world, &with_tied_head, DTYPE_F32);
     CHECK(checkpoint_read(world, &tied.toy.engine, path, false) == ERROR_USER);
     training_destroy(&tied);
@@ -536,7 +536,7 @@ static void test_python(struct training *saved, const char *path, uint64_t diges
 /* Tensors beyond a staging buffer, whose pieces end inside rows. */
 static void test_large(void)
 {
-    struct model_settings settings = toy_settings(true);
+    struct model_settings settings = toy_settings(TOY_LLAMA_TIED);
     struct training t, back;
     char *path = in_folder("large.h5");
     settings.layers = 1;
@@ -599,7 +599,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);
     make_folder();
 
-    struct model_settings settings = toy_settings(false);
+    struct model_settings settings = toy_settings(TOY_LLAMA);
     struct training saved;
     training_create(&saved, world, &settings, DTYPE_F32);
     engine_initialise(&saved.toy.engine, 5);

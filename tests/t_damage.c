@@ -162,7 +162,7 @@ int main(void)
     if (mkdtemp(folder) == NULL)
         error_fatal("cannot make the folder %s", folder);
     self = comm_self();
-    struct model_settings settings = toy_settings(false);
+    struct model_settings settings = toy_settings(TOY_LLAMA);
     struct training t, reader;
     struct files files;
     training_create(&t, self, &settings, DTYPE_F32);

@@ -71,7 +71,7 @@ static void pair_create(struct pair *p, struct executor *executor, enum dtype co
                         enum fault fault)
 {
     static struct model_settings settings;
-    settings = toy_settings(tied);
+    settings = toy_settings(tied ? TOY_LLAMA_TIED : TOY_LLAMA);
     p->planter = (struct planter){fault, 0};
     wrapper_create(&p->wrapper, executor, plant, &p->planter);
     p->self = comm_self();

@@ -35,6 +35,7 @@ static void copy_row(struct batch *batch, int64_t to, const struct batch *global
         batch->tokens[to * ROW_TOKENS + t] = global->tokens[from * ROW_TOKENS + t];
         batch->labels[to * ROW_TOKENS + t] = global->labels[from * ROW_TOKENS + t];
         batch->positions[to * ROW_TOKENS + t] = global->positions[from * ROW_TOKENS + t];
+        batch->scale[to * ROW_TOKENS + t] = global->scale[from * ROW_TOKENS + t];
         batch->valid += global->labels[from * ROW_TOKENS + t] >= 0;
     }
     for (int64_t s = 0; s < MAX_SEGMENTS; s++) {
@@ -76,7 +77,7 @@ struct layout {
     int64_t micro_rows;
     enum dtype compute;
     enum fault fault;
-    bool tied;
+    enum toy_kind kind;
 };
 
 static void run_layout(struct comm *comm, struct executor *cpu, struct layout layout, double *losses)
@@ -88,7 +89,7 @@ static void run_layout(struct comm *comm, struct executor *cpu, struct layout la
     wrapper_create(&planter, cpu, misnormalise, &scale);
     struct group *group = comm_group_create(comm, "data");
     struct toy_options options = toy_options(&planter.executor);
-    options.settings = toy_settings(layout.tied);
+    options.settings = toy_settings(layout.kind);
     /* the recipes' scale of weights: larger ones amplify rounding from step to step */
     options.settings.init_std = options.settings.embedding_std = options.settings.output_std = 0.02;
     options.group = group;
@@ -149,9 +150,9 @@ int main(int argc, char **argv)
     struct comm *world = comm_open_mpi(), *self = comm_self();
     struct executor *cpu = cpu_executor_create(1);
     static double expected[STEPS], again[STEPS], losses[STEPS];
-    for (int tied = 0; tied <= 1; tied++) {
-        run_layout(self, cpu, (struct layout){GLOBAL_ROWS, DTYPE_F32, FAULT_NONE, tied}, expected);
-        run_layout(self, cpu, (struct layout){GLOBAL_ROWS, DTYPE_F32, FAULT_NONE, tied}, again);
+    for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
+        run_layout(self, cpu, (struct layout){GLOBAL_ROWS, DTYPE_F32, FAULT_NONE, kind}, expected);
+        run_layout(self, cpu, (struct layout){GLOBAL_ROWS, DTYPE_F32, FAULT_NONE, kind}, again);
         CHECK(memcmp(expected, again, sizeof expected) == 0);
         CHECK(expected[STEPS - 1] < 0.9 * expected[0]); /* it learns, so later losses depend on all gradients */
         for (int size = 1; size <= world->size; size++) {
@@ -160,17 +161,17 @@ int main(int argc, char **argv)
                 /* 7 rows by 7, 4, 3, 2, 1 rows a micro-batch: accumulation 1, 2, 3, 4, 7 on one rank; the last
                  * micro-batches have empty rows */
                 for (int64_t rows = 1; rows <= 4; rows++) {
-                    run_layout(part, cpu, (struct layout){rows, DTYPE_F32, FAULT_NONE, tied}, losses);
+                    run_layout(part, cpu, (struct layout){rows, DTYPE_F32, FAULT_NONE, kind}, losses);
                     double distance = worst(losses, expected);
                     if (part->rank == 0)
-                        printf("%d ranks, %lld rows: %.2e\n", size, (long long)rows, distance);
+                        printf("model %d, %d ranks, %lld rows: %.2e\n", (int)kind, size, (long long)rows, distance);
                     CHECK(distance <= 1e-6);
                 }
                 if (size > 1) {
-                    run_layout(part, cpu, (struct layout){2, DTYPE_F32, FAULT_PER_RANK, tied}, losses);
+                    run_layout(part, cpu, (struct layout){2, DTYPE_F32, FAULT_PER_RANK, kind}, losses);
                     CHECK(worst(losses, expected) > 1e-5);
                 }
-                run_layout(part, cpu, (struct layout){1, DTYPE_F32, FAULT_PER_MICRO_BATCH, tied}, losses);
+                run_layout(part, cpu, (struct layout){1, DTYPE_F32, FAULT_PER_MICRO_BATCH, kind}, losses);
                 CHECK(worst(losses, expected) > 1e-5);
             }
             comm_destroy(part);

@@ -170,10 +170,10 @@ static void nan_destroy(struct store *store)
 static const struct store_class nan_class = {"nan",     nan_prefetch, nan_acquire, nan_release, nan_open,
                                              nan_close, nan_step_end, nan_shard,   nan_destroy};
 
-static void test_store(struct executor *executor, bool tied, enum dtype compute)
+static void test_store(struct executor *executor, enum toy_kind kind, enum dtype compute)
 {
     struct toy_options options = toy_options(executor);
-    options.settings = toy_settings(tied);
+    options.settings = toy_settings(kind);
     options.compute = compute;
     int64_t plain_bytes, bytes;
     char *plain = plain_state(executor, options, &plain_bytes);
@@ -203,10 +203,10 @@ static void test_store(struct executor *executor, bool tied, enum dtype compute)
 /* -- Schedules: two slots, backward in two halves -------------------------------------------------------------------
  */
 
-static void test_schedules(struct executor *executor, bool tied, enum deck_recompute recompute)
+static void test_schedules(struct executor *executor, enum toy_kind kind, enum deck_recompute recompute)
 {
     struct toy_options options = toy_options(executor);
-    options.settings = toy_settings(tied);
+    options.settings = toy_settings(kind);
     options.recompute = recompute;
     int64_t plain_bytes, bytes;
     char *plain = plain_state(executor, options, &plain_bytes);
@@ -241,12 +241,12 @@ static void twin_all_reduce(struct group *group, struct stream *stream, const st
 
 static const struct group_class twin_class = {"twin", twin_all_reduce, NULL, NULL, NULL};
 
-static void test_record(struct executor *executor, bool tied)
+static void test_record(struct executor *executor, enum toy_kind kind)
 {
     struct group twin = {"data", 0, 2, &twin_class, NULL};
     struct executor *record = record_executor_create(executor);
     struct toy_options options = toy_options(record);
-    options.settings = toy_settings(tied);
+    options.settings = toy_settings(kind);
     options.group = &twin;
     options.slots = 2;
     options.recompute = DECK_RECOMPUTE_NORMS;
@@ -295,12 +295,14 @@ static void test_record(struct executor *executor, bool tied)
 
 /* -- Operands: one linear in emulated e4m3 through the unchanged unit code ---------------------------------------- */
 
-static char *e4m3_gradients(struct executor *executor, bool quantised, enum deck_recompute recompute, int64_t *bytes)
+static char *e4m3_gradients(struct executor *executor, enum toy_kind kind, bool quantised,
+                            enum deck_recompute recompute, int64_t *bytes)
 {
     static enum precision table[3 * LINEAR_COUNT];
     for (int i = 0; i < 3 * LINEAR_COUNT; i++)
         table[i] = PRECISION_COMPUTE;
     struct toy_options options = toy_options(executor);
+    options.settings = toy_settings(kind);
     options.recompute = recompute;
     struct toy toy;
     if (quantised)
@@ -326,13 +328,13 @@ static double float_distance(const char *a, const char *b, int64_t bytes)
     return sqrt(difference / norm);
 }
 
-static void test_operands(struct executor *cpu, struct executor *reference)
+static void test_operands(struct executor *cpu, struct executor *reference, enum toy_kind kind)
 {
     int64_t bytes, others;
-    char *plain = e4m3_gradients(cpu, false, DECK_RECOMPUTE_NONE, &bytes);
-    char *own = e4m3_gradients(cpu, true, DECK_RECOMPUTE_NONE, &others);
-    char *dropped = e4m3_gradients(cpu, true, DECK_RECOMPUTE_GATE_UP, &others);
-    char *oracle = e4m3_gradients(reference, true, DECK_RECOMPUTE_NONE, &others);
+    char *plain = e4m3_gradients(cpu, kind, false, DECK_RECOMPUTE_NONE, &bytes);
+    char *own = e4m3_gradients(cpu, kind, true, DECK_RECOMPUTE_NONE, &others);
+    char *dropped = e4m3_gradients(cpu, kind, true, DECK_RECOMPUTE_GATE_UP, &others);
+    char *oracle = e4m3_gradients(reference, kind, true, DECK_RECOMPUTE_NONE, &others);
     double to_oracle = float_distance(own, oracle, bytes), to_plain = float_distance(own, plain, bytes);
     printf("operands: e4m3 against its oracle %.2e, against fp32 %.2e\n", to_oracle, to_plain);
     /* An element that lies within fp32's rounding (2^-23 relative) of the middle between two e4m3 values may round the
@@ -421,19 +423,20 @@ int main(void)
     for (int m = 0; m < MICRO_BATCHES; m++)
         toy_batch(&batches[m], 2, 48, (uint64_t)m);
     struct executor *cpu = cpu_executor_create(2), *reference = reference_executor_create();
-    for (int tied = 0; tied <= 1; tied++) {
-        test_store(cpu, tied, DTYPE_F32);
-        test_store(cpu, tied, DTYPE_BF16);
-        test_schedules(cpu, tied, DECK_RECOMPUTE_NONE);
-        test_schedules(cpu, tied, DECK_RECOMPUTE_FULL);
-        test_record(cpu, tied);
+    for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
+        test_store(cpu, kind, DTYPE_F32);
+        test_store(cpu, kind, DTYPE_BF16);
+        test_schedules(cpu, kind, DECK_RECOMPUTE_NONE);
+        test_schedules(cpu, kind, DECK_RECOMPUTE_FULL);
+        test_record(cpu, kind);
     }
-    test_operands(cpu, reference);
+    test_operands(cpu, reference, TOY_LLAMA);
+    test_operands(cpu, reference, TOY_ESM2);
     for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++) {
         struct toy_options options = toy_options(NULL);
         options.recompute = (enum deck_recompute)policy;
         options.slots = 1 + policy % 3;
-        options.settings.tied = policy % 2;
+        options.settings = toy_settings((enum toy_kind)(policy % TOY_KINDS));
         options.compute = policy % 2 ? DTYPE_BF16 : DTYPE_F32;
         options.head_tokens = 20;
         test_plan(cpu, options);

@@ -5,16 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct model_settings toy_settings(bool tied)
+struct model_settings toy_settings(enum toy_kind kind)
 {
-    return (struct model_settings){.layers = 3,
+    enum model_family family = kind == TOY_ESM2 ? FAMILY_ESM2 : kind == TOY_AMPLIFY ? FAMILY_AMPLIFY : FAMILY_LLAMA;
+    return (struct model_settings){.family = family,
+                                   .layers = 3,
                                    .hidden = 32,
                                    .ffn = 48,
                                    .heads = 4,
-                                   .kv_heads = 2,
+                                   .kv_heads = family == FAMILY_LLAMA ? 2 : 4,
                                    .head_dim = 8,
                                    .vocabulary = 40,
-                                   .tied = tied,
+                                   .tied = kind == TOY_LLAMA_TIED || kind == TOY_ESM2,
+                                   .token_dropout = kind == TOY_ESM2,
                                    .rope = {.theta = 10000},
                                    .norm_eps = 1e-5,
                                    .init_std = 0.2,
@@ -26,10 +29,14 @@ struct model_settings toy_settings(bool tied)
 
 void toy_batch(struct batch *batch, int64_t rows, int64_t row_tokens, uint64_t key)
 {
-    struct random_key random = {key, RANDOM_TEST, 0};
+    struct random_key random = {key, RANDOM_TEST, 0}, factors = {key, RANDOM_TEST, 1};
     uint64_t draw = 0;
     batch_create(batch, rows, row_tokens, 4);
     batch_clear(batch, 1);
+    for (int64_t t = 0; t < rows * row_tokens; t++) {
+        double u = random_uniform(&factors, (uint64_t)t);
+        batch->scale[t] = u < 0.2 ? 0 : (float)(0.25 + 1.25 * u);
+    }
     for (int64_t r = 0; r < rows; r++) {
         int64_t segments = 1 + r % 3, at = r * row_tokens, room = row_tokens / segments;
         for (int64_t s = 0; s < segments; s++) {
@@ -50,7 +57,7 @@ void toy_batch(struct batch *batch, int64_t rows, int64_t row_tokens, uint64_t k
 
 struct toy_options toy_options(struct executor *executor)
 {
-    return (struct toy_options){.settings = toy_settings(false),
+    return (struct toy_options){.settings = toy_settings(TOY_LLAMA),
                                 .executor = executor,
                                 .compute = DTYPE_F32,
                                 .slots = 1,

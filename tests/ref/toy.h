@@ -5,11 +5,13 @@
 #include "comm/comm.h"
 #include "step/engine.h"
 
-/* A Llama of 3 layers with grouped-query attention, hidden 32, vocabulary 40. */
-struct model_settings toy_settings(bool tied);
+/* Models of 3 layers, hidden 32, vocabulary 40; the Llamas have grouped-query attention. */
+enum toy_kind { TOY_LLAMA, TOY_LLAMA_TIED, TOY_ESM2, TOY_AMPLIFY, TOY_KINDS };
+struct model_settings toy_settings(enum toy_kind kind);
 
 /* Random tokens in `rows` rows; row r holds 1 + r % 3 segments of random lengths with padding behind them; about one
- * label in five is ignored. key chooses the content. */
+ * label in five is ignored, and about one token in five has the factor 0, others 0.5 to 1.5. key chooses the content.
+ */
 void toy_batch(struct batch *batch, int64_t rows, int64_t row_tokens, uint64_t key);
 
 struct toy {
@@ -31,7 +33,7 @@ struct toy_options {
     int64_t head_tokens;                    /* 0 = all */
 };
 
-/* Defaults: toy_settings(false), fp32, one slot, 2 rows of 48 tokens, 4 segments, keep all. */
+/* Defaults: toy_settings(TOY_LLAMA), fp32, one slot, 2 rows of 48 tokens, 4 segments, keep all. */
 struct toy_options toy_options(struct executor *executor);
 /* Initialised with seed 7. */
 void toy_create(struct toy *toy, const struct toy_options *options);

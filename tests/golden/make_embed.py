@@ -1,0 +1,91 @@
+"""Makes the golden files of `cistron embed`, tests/golden/embed_esm2.{fa,h5}, from Hugging Face transformers.
+
+    /tmp/venv/bin/python tests/golden/make_embed.py [folder]
+
+in the environment of make_llama.py, after make_bridge.py: the model is esm2_tiny as it lies in the folder. For each
+record of embed_esm2.fa, embed_esm2.h5 holds /NAME/tokens (int32, what transformers' tokenizer makes of the sequence,
+<cls> and <eos> included), /NAME/states (float64 [tokens, hidden], the output of the last LayerNorm) and /NAME/mean
+(float64 [hidden], over the residues alone). Computed in float64 with each record by itself, and compared here with
+transformers' own EsmModel in float32.
+"""
+
+import dataclasses
+import pathlib
+import sys
+
+import h5py
+import numpy
+import torch
+import transformers
+
+import make_bridge
+import make_esm2
+import masked
+from make_llama import relative
+
+RECORDS = {
+    # UniProt P42212, the green fluorescent protein of Aequorea victoria
+    "P42212": "MSKGEELFTGVVPILVELDGDVNGHKFSVSGEGEGDATYGKLTLKFICTTGKLPVPWPTLVTTFSYGVQCFSRYPDHMKQHDFFKSAMPEGYVQERTIFFKDDG"
+    "NYKTRAEVKFEGDTLVNRIELKGIDFKEDGNILGHKLEYNYNSHNVYIMADKQKNGIKVNFKIRHNIEDGSVQLADHYQQNTPIGDGPVLLPDNHYLSTQSALSKDPNEKRDHMVL"
+    "LEFVTAAGITHGMDELYK",
+    "insulin_B": "FVNQHLCGSHLVEALYLVCGERGFFYTPKT",
+    "rare": "MXUBZO",
+    "one": "W",
+}
+LINE = 60
+
+
+class Batch(masked.Batch):
+    """One record alone, nothing selected."""
+
+    def __init__(self, tokens):
+        self.given = numpy.array(tokens, numpy.int32)
+        case = dataclasses.replace(
+            make_bridge.ESM2, row_tokens=len(tokens), segments=[[(len(tokens), 0.0)]]
+        )
+        super().__init__(case, None)
+
+    def sequence(self, length, share, random):
+        return self.given, numpy.full(length, masked.IGNORED, numpy.int32)
+
+
+def states(weights, tokens):
+    """What the last LayerNorm gives, [tokens, hidden] in float64."""
+    batch = Batch(tokens)
+    run = make_esm2.Run(batch.case, weights, batch, torch.float64, make_esm2.FAITHFUL)
+    seen = []
+    run.model.esm.encoder.emb_layer_norm_after.register_forward_hook(lambda module, x, y: seen.append(y))
+    with torch.no_grad():
+        run.own_logits()
+    return seen[0][0].numpy()
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
+    torch.set_num_threads(1)
+    model, report = transformers.EsmForMaskedLM.from_pretrained(folder / "esm2_tiny", output_loading_info=True)
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "esm2_tiny")
+    weights = {n: p.detach().numpy() for n, p in model.named_parameters() if "contact_head" not in n}
+    assert len(RECORDS["P42212"]) == 238
+    with h5py.File(folder / "embed_esm2.h5", "w") as file, open(folder / "embed_esm2.fa", "w") as fasta:
+        for name, sequence in RECORDS.items():
+            fasta.write(f">{name}\n")
+            for at in range(0, len(sequence), LINE):
+                fasta.write(sequence[at : at + LINE] + "\n")
+            inputs = tokenizer(sequence, return_tensors="pt")
+            tokens = inputs["input_ids"][0].tolist()
+            assert len(tokens) == len(sequence) + 2
+            vectors = states(weights, tokens)
+            with torch.no_grad():
+                own = model.esm(**inputs).last_hidden_state[0].numpy()
+            print(f"{name}: {len(sequence)} residues, transformers in float32 deviates by {relative(own, vectors):.1e}")
+            assert relative(own, vectors) < 1e-5
+            group = file.create_group(name)
+            group.create_dataset("tokens", data=numpy.array(tokens, numpy.int32), track_times=False)
+            group.create_dataset("states", data=vectors, track_times=False)
+            group.create_dataset("mean", data=vectors[1:-1].mean(0), track_times=False)
+
+
+if __name__ == "__main__":
+    main()
