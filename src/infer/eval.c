@@ -3,9 +3,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "data/temporary.h"
 #include "infer/inference.h"
-#include "io/draft.h"
+#include "infer/output.h"
 #include "io/jsontext.h"
 
 #include <errno.h>
@@ -13,7 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { BATCH_TOKENS = 4096, WINDOWS_PER_CONTEXT = 64, MOST_TOKENS = 1 << 28, OVERLAP = 200 };
 
@@ -109,47 +107,6 @@ static json_t *describe(const struct inference *inference, const struct eval_set
     return object;
 }
 
-/* -- The file ----------------------------------------------------------------------------------------------------- */
-
-/* The output replaces what has its name: that must be an old result, not what is read. */
-static int check_output(const char *path, const char *fasta, const char *checkpoint)
-{
-    const char *const inputs[] = {fasta, checkpoint};
-    struct stat there, input;
-    if (stat(path, &there) != 0)
-        return ERROR_NONE;
-    if (!S_ISREG(there.st_mode))
-        return error_user("-o %s: exists and is no regular file; choose another output", path);
-    for (int i = 0; i < 2; i++)
-        if (stat(inputs[i], &input) == 0 && input.st_dev == there.st_dev && input.st_ino == there.st_ino)
-            return error_user("-o %s: is an input and the output; choose another output", path);
-    return ERROR_NONE;
-}
-
-/* Rank 0's, before hours of computing are spent; a signal does not leave it behind. */
-static int open_output(struct draft *output, const char *path)
-{
-    int code = draft_open(output, path);
-    if (code == ERROR_NONE) {
-        temporary_register(output->temporary);
-        temporary_catch_signals();
-    }
-    return code;
-}
-
-/* As draft_close. */
-static int close_output(struct draft *output, int code)
-{
-    if (output->file == NULL)
-        return code;
-    char *temporary = memory_string(output->temporary);
-    code = draft_close(output, code);
-    temporary_forget(temporary);
-    temporary_release_signals();
-    free(temporary);
-    return code;
-}
-
 /* -- All of it ---------------------------------------------------------------------------------------------------- */
 
 static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how)
@@ -180,7 +137,7 @@ static int write_output(struct draft *output, json_t *object)
     if (json_dumpf(object, output->file, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0)
         code = error_environment("%s: cannot write it: %s", output->temporary, strerror(errno));
     fputc('\n', output->file);
-    return close_output(output, code);
+    return output_close(output, code);
 }
 
 static int report(struct inference *inference, const struct eval_settings *s, const struct score_settings *how,
@@ -209,9 +166,9 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
     struct score score;
     int code = comm_agree(world, shape_of(inference, s, &how));
     if (code == ERROR_NONE)
-        code = comm_agree(world, world->rank == 0 ? check_output(s->output, s->fasta, inference->path) : ERROR_NONE);
+        code = comm_agree(world, world->rank == 0 ? output_check(s->output, s->fasta, inference->path) : ERROR_NONE);
     if (code == ERROR_NONE)
-        code = comm_agree(world, world->rank == 0 ? open_output(output, s->output) : ERROR_NONE);
+        code = comm_agree(world, world->rank == 0 ? output_open(output, s->output) : ERROR_NONE);
     if (code == ERROR_NONE)
         code =
             inference_start(inference, &(struct inference_shape){MEMORY_EVALUATE, how.tokens, how.windows_at_once, 0});
@@ -233,7 +190,7 @@ int eval_run(struct comm *world, const struct eval_settings *settings, struct ex
     int code = inference_open(inference, world, settings->checkpoint, make_executor);
     if (code == ERROR_NONE)
         code = evaluate(inference, settings, &output);
-    code = close_output(&output, code); /* open after a failure alone */
+    code = output_close(&output, code); /* open after a failure alone */
     inference_close(inference);
     memory_free(inference);
     return code;
