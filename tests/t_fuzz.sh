@@ -20,6 +20,7 @@ check "decks" survives deck 6000
 check "side files" survives side 10000
 check "checkpoints" survives checkpoint 3000
 check "token stores" survives store 3000
+check "safetensors" survives safetensors 100000
 
 fuzz planted 3000
 check "a planted fault is found" test $? -eq 1

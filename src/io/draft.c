@@ -28,18 +28,26 @@ int draft_open(struct draft *draft, const char *path)
     return code;
 }
 
+static int cannot_write(const struct draft *draft, int failure)
+{
+    return error_environment("%s: cannot write it: %s", draft->temporary, strerror(failure));
+}
+
+int draft_flush(struct draft *draft)
+{
+    bool good = fflush(draft->file) == 0 && ferror(draft->file) == 0 && fsync(fileno(draft->file)) == 0;
+    return good ? ERROR_NONE : cannot_write(draft, errno);
+}
+
 int draft_close(struct draft *draft, int code)
 {
     if (draft->file == NULL)
         return code;
-    bool good = fflush(draft->file) == 0 && ferror(draft->file) == 0 && fsync(fileno(draft->file)) == 0;
-    int failure = errno;
-    if (fclose(draft->file) != 0 && good) { /* some network file systems report a failed write no sooner than here */
-        good = false;
-        failure = errno;
-    }
-    if (code == ERROR_NONE && !good)
-        code = error_environment("%s: cannot write it: %s", draft->temporary, strerror(failure));
+    if (code == ERROR_NONE)
+        code = draft_flush(draft);
+    /* some network file systems report a failed write no sooner than here */
+    if (fclose(draft->file) != 0 && code == ERROR_NONE)
+        code = cannot_write(draft, errno);
     if (code == ERROR_NONE)
         code = file_move(draft->temporary, draft->path);
     if (code != ERROR_NONE)

@@ -12,6 +12,8 @@ struct draft {
 
 /* Begins a draft of `path`. Local. ERROR_USER: the folder cannot be written; then there is nothing to close. */
 int draft_open(struct draft *draft, const char *path);
+/* Brings what was written to the disk, under the temporary name still. ERROR_ENVIRONMENT. */
+int draft_flush(struct draft *draft);
 /* Flushes it to the disk and gives it its name; after a failure (`code`, which is then returned) or when something
  * could not be written, removes it. Does nothing without an open draft. ERROR_ENVIRONMENT. */
 int draft_close(struct draft *draft, int code);

@@ -124,6 +124,12 @@ static double pick_real(double own, double preset)
     return own > 0 ? own : preset;
 }
 
+enum model_family model_family_from_deck(const struct deck *deck)
+{
+    const struct model_preset *p = find_preset(deck->model.preset);
+    return pick_family(deck->model.family, p != NULL ? p->family : FAMILY_LLAMA);
+}
+
 int model_settings_from_deck(struct model_settings *s, const struct deck *deck, int64_t store_vocabulary)
 {
     static const struct model_preset no_preset = {.rope = {10000, 0, 0, 0, 0}, .init_std = 0.02, .norm_eps = 1e-5};

@@ -34,6 +34,9 @@ struct model_settings {
     const enum precision *precision;
 };
 
+/* The family that the deck asks for, by itself or by its preset; Llama where the preset is unknown. */
+enum model_family model_family_from_deck(const struct deck *deck);
+
 /* From the deck: a preset, then what the deck sets itself. `store_vocabulary` is used where neither says; 0 = unknown.
  * Errors (user): unknown preset (the known ones are listed), a missing or impossible size, naming the key. */
 int model_settings_from_deck(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary);

@@ -9,6 +9,7 @@ enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
 
 struct loader_settings session_loader_settings(const struct deck *deck)
 {
+    const struct family *family = family_of(model_family_from_deck(deck));
     const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
     return (struct loader_settings){
         .stores = deck->data.train,
@@ -26,6 +27,8 @@ struct loader_settings session_loader_settings(const struct deck *deck)
         .split = deck->data.split,
         .mask_degenerate = deck->data.mask_degenerate,
         .uppercase_labels = deck->data.uppercase_labels,
+        .mask_probability = family->causal ? 0 : deck->data.mask_probability,
+        .token_dropout = family->token_dropout && deck->model.token_dropout,
         .shuffle = deck->data.shuffle,
     };
 }

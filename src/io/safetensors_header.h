@@ -1,0 +1,29 @@
+/* The header of one safetensors file (io/safetensors.h). */
+#ifndef IO_SAFETENSORS_HEADER_H
+#define IO_SAFETENSORS_HEADER_H
+
+#include "io/safetensors.h"
+
+#include <jansson.h>
+
+struct safetensors_header {
+    struct safetensors_entry *entries; /* [count], freed with safetensors_header_free; file = 0 */
+    int64_t count;
+    json_t *metadata; /* of strings; NULL: none */
+};
+
+/* Reads and checks the header of an open file of file_bytes bytes. ERROR_USER, ERROR_ENVIRONMENT; then nothing is left
+ * to free. */
+int safetensors_header_read(struct safetensors_header *header, int descriptor, const char *path, int64_t file_bytes);
+void safetensors_header_free(struct safetensors_header *header);
+
+/* Reads `bytes` bytes of a file from `offset` on as one JSON object without duplicate keys. The caller owns *object.
+ * ERROR_USER, ERROR_ENVIRONMENT. */
+int safetensors_header_object(json_t **object, int descriptor, const char *path, int64_t offset, int64_t bytes);
+
+enum { SAFETENSORS_PLAIN_BYTES = 256 };
+
+/* Text from a file for a message: cut, with '?' for control characters. Returns out. */
+const char *safetensors_header_plain(char out[SAFETENSORS_PLAIN_BYTES], const char *text);
+
+#endif
