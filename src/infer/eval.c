@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { BATCH_TOKENS = 4096, WINDOWS_PER_CONTEXT = 64, MOST_TOKENS = 1 << 28, OVERLAP = 200 };
+enum { LEAST_CAUSAL = 2, LEAST_MASKED = 3 }; /* tokens of a window of which one can be scored */
 
 /* -- The JSON ----------------------------------------------------------------------------------------------------- */
 
@@ -82,6 +83,11 @@ static json_t *describe_totals(const struct score *score)
     return object;
 }
 
+static int64_t seed_of(const struct inference *inference, const struct eval_settings *s)
+{
+    return s->seed == EVAL_SEED ? inference->seed : s->seed;
+}
+
 /* The recipe's fields in its order, then what this program adds. */
 static json_t *describe(const struct inference *inference, const struct eval_settings *s,
                         const struct score_settings *how, const struct score *score)
@@ -90,7 +96,7 @@ static json_t *describe(const struct inference *inference, const struct eval_set
     json_object_set_new(object, "checkpoint", text(inference->path));
     json_object_set_new(object, "checkpoint_type", json_string("cistron"));
     json_object_set_new(object, "fasta", text(s->fasta));
-    json_object_set_new(object, "seed", json_integer(inference->seed));
+    json_object_set_new(object, "seed", json_integer(seed_of(inference, s)));
     json_object_set_new(object, "max_seq_length", json_integer(how->windows.context));
     json_object_set_new(object, "mask_degenerate_bases", json_boolean(how->mask));
     json_object_set_new(object, "world_size", json_integer(inference->world->size));
@@ -100,6 +106,9 @@ static json_t *describe(const struct inference *inference, const struct eval_set
     json_object_set_new(object, "per_sequence", records);
     json_object_set_new(own, "version", json_string(PACKAGE_VERSION));
     json_object_set_new(own, "step", json_integer(inference->step));
+    json_object_set_new(own, "objective", json_string(how->masking != NULL ? "masked" : "causal"));
+    if (how->masking != NULL)
+        json_object_set_new(own, "mask_probability", real(how->masking->probability));
     json_object_set_new(own, "overlap", json_integer(how->windows.overlap));
     json_object_set_new(own, "bos", json_boolean(how->windows.bos));
     json_object_set_new(own, "windows", json_integer(score->windows));
@@ -109,23 +118,74 @@ static json_t *describe(const struct inference *inference, const struct eval_set
 
 /* -- All of it ---------------------------------------------------------------------------------------------------- */
 
-static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how)
+static int choose_context(const struct inference *inference, const struct eval_settings *s, int64_t least,
+                          int64_t *context)
 {
-    int64_t context = s->context == 0 ? inference->context : s->context;
-    if (context < 2 || context > inference->context)
-        return error_user("--context %lld: must be 2 to %lld, the tokens that this model was trained on at a time",
-                          (long long)context, (long long)inference->context);
-    int64_t overlap = s->overlap != EVAL_OVERLAP ? s->overlap : OVERLAP < context / 2 ? OVERLAP : context / 2;
-    if (overlap < 1 || overlap >= context)
+    *context = s->context == 0 ? inference->context : s->context;
+    if (*context < least || *context > inference->context)
+        return error_user("--context %lld: must be %lld to %lld, the tokens that this model was trained on at a time",
+                          (long long)*context, (long long)least, (long long)inference->context);
+    if (s->batch < 0 || s->batch > MOST_TOKENS / *context)
+        return error_user("--batch %lld: must be 0 (chosen for you) or a number of windows, at most %lld",
+                          (long long)s->batch, (long long)(MOST_TOKENS / *context));
+    return ERROR_NONE;
+}
+
+static int choose_overlap(const struct eval_settings *s, int64_t context, int64_t *overlap)
+{
+    *overlap = s->overlap != EVAL_OVERLAP ? s->overlap : OVERLAP < context / 2 ? OVERLAP : context / 2;
+    if (*overlap < 1 || *overlap >= context)
         return error_user("--overlap %lld: must be at least 1, or a window's first base would be scored from nothing, "
                           "and less than the context of %lld tokens",
-                          (long long)overlap, (long long)context);
-    if (s->batch < 0 || s->batch > MOST_TOKENS / context)
-        return error_user("--batch %lld: must be 0 (chosen for you) or a number of windows, at most %lld",
-                          (long long)s->batch, (long long)(MOST_TOKENS / context));
+                          (long long)*overlap, (long long)context);
+    return ERROR_NONE;
+}
+
+/* Options that have a meaning for the other kind of model alone. */
+static int check_objective(const struct inference *inference, const struct eval_settings *s, bool masked)
+{
+    const char *family = family_of(inference->settings.family)->name;
+    const char *option = s->overlap != EVAL_OVERLAP ? "--overlap" : s->bos ? "--bos" : "--no-mask";
+    if (masked && (s->overlap != EVAL_OVERLAP || s->bos || s->no_mask))
+        return error_user(
+            "%s: not for a masked model (%s), whose windows share nothing, have their special tokens, and "
+            "are scored at the tokens that are masked",
+            option, family);
+    if (!masked && s->seed != EVAL_SEED)
+        return error_user("--seed: only for a masked model, of which it chooses the tokens that are masked; %s is none",
+                          family);
+    if (masked && inference->tokenizer->mask < 0)
+        return error_user("%s: a masked model (%s) with tokenizer %s, which has no mask token", inference->path, family,
+                          inference->tokenizer->name);
+    return ERROR_NONE;
+}
+
+/* masking: filled in and pointed to for a masked model. */
+static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how,
+                    struct masking *masking)
+{
+    const bool masked = !family_of(inference->settings.family)->causal;
+    int64_t context, overlap = 0;
+    int code = check_objective(inference, s, masked);
+    if (code == ERROR_NONE)
+        code = choose_context(inference, s, masked ? LEAST_MASKED : LEAST_CAUSAL, &context);
+    if (code == ERROR_NONE && !masked)
+        code = choose_overlap(s, context, &overlap);
+    if (code != ERROR_NONE)
+        return code;
+    *masking =
+        (struct masking){inference->tokenizer, (uint64_t)seed_of(inference, s), inference->deck.data.mask_probability};
     int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
-    *how = (struct score_settings){.windows = {s->fasta, inference->tokenizer, context, overlap, s->bos},
+    *how = (struct score_settings){.windows = {.fasta = s->fasta,
+                                               .tokenizer = inference->tokenizer,
+                                               .context = context,
+                                               .overlap = overlap,
+                                               .ends = masked,
+                                               .bos = s->bos,
+                                               .uppercase = s->uppercase},
                                    .mask = !s->no_mask && inference->tokenizer->bases,
+                                   .masking = masked ? masking : NULL,
+                                   .token_dropout = inference->settings.token_dropout,
                                    .tokens = batch * context,
                                    .windows_at_once = batch * WINDOWS_PER_CONTEXT};
     return ERROR_NONE;
@@ -146,8 +206,9 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     if (inference->world->rank != 0)
         return ERROR_NONE;
     struct totals t = totals_of(score);
+    census_report(&score->census, inference->tokenizer, score->stops);
     if (t.tokens == 0)
-        log_warn("%s: no base could be scored", s->fasta);
+        log_warn("%s: none of the %s could be scored", s->fasta, tokenizer_unit(inference->tokenizer));
     json_t *object = describe(inference, s, how, score);
     int code = write_output(output, object);
     json_decref(object);
@@ -163,8 +224,9 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
 {
     struct comm *world = inference->world;
     struct score_settings how;
+    struct masking masking;
     struct score score;
-    int code = comm_agree(world, shape_of(inference, s, &how));
+    int code = comm_agree(world, shape_of(inference, s, &how, &masking));
     if (code == ERROR_NONE)
         code = comm_agree(world, world->rank == 0 ? output_check(s->output, s->fasta, inference->path) : ERROR_NONE);
     if (code == ERROR_NONE)
