@@ -190,8 +190,18 @@ static void nccl_broadcast(struct group *group, struct stream *stream, const str
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
-static const struct group_class nccl_class = {"nccl", nccl_all_reduce, nccl_reduce_scatter, nccl_all_gather,
-                                              nccl_broadcast};
+static void nccl_destroy(struct group *group)
+{
+    struct nccl_group *own = group->self;
+    if (own->watched) {
+        stop_watchdog(own);
+        CHECK_NCCL(ncclCommDestroy(own->nccl));
+    }
+    memory_free(own);
+}
+
+static const struct group_class nccl_class = {"nccl",          nccl_all_reduce, nccl_reduce_scatter,
+                                              nccl_all_gather, nccl_broadcast,  nccl_destroy};
 
 struct group *nccl_group_create(struct comm *comm, struct executor *executor, const char *name, double timeout)
 {
@@ -212,12 +222,9 @@ struct group *nccl_group_create(struct comm *comm, struct executor *executor, co
     return &own->group;
 }
 
-void nccl_group_destroy(struct group *group)
+int nccl_group_version(void)
 {
-    struct nccl_group *own = group->self;
-    if (own->watched) {
-        stop_watchdog(own);
-        CHECK_NCCL(ncclCommDestroy(own->nccl));
-    }
-    memory_free(own);
+    int version = 0;
+    CHECK_NCCL(ncclGetVersion(&version));
+    return version;
 }

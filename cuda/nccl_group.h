@@ -5,10 +5,12 @@
 #include "comm/comm.h"
 #include "core/launch.h"
 
-/* Collective over comm; every rank's current device must be its own. The group borrows comm; free it with
- * nccl_group_destroy, which is collective too. Failures are fatal. timeout: seconds after which a collective that has
- * not finished ends the run, with its name, sequence number and the last launches; 0 waits for ever. */
+/* Collective over comm; every rank's current device must be its own. The group borrows comm. Failures are fatal.
+ * timeout: seconds after which a collective that has not finished ends the run, with its name, sequence number and the
+ * last launches; 0 waits for ever. */
 struct group *nccl_group_create(struct comm *comm, struct executor *executor, const char *name, double timeout);
-void nccl_group_destroy(struct group *group);
+
+/* As NCCL numbers itself: 22809 is 2.28.9. */
+int nccl_group_version(void);
 
 #endif

@@ -75,7 +75,7 @@ static void write_checkpoint(struct comm *self, const char *path)
     struct model model;
     struct engine *engine = memory_allocate(sizeof *engine);
     struct executor *executor = cpu_executor_create(1);
-    struct group *group = comm_group_create(self, "data");
+    struct group *group = comm_group_create(self, NULL, "data");
     CHECK(deck_read_text(&deck, deck_text, "deck", NULL, 0) == ERROR_NONE);
     CHECK(model_settings_from_deck(&settings, &deck, 33) == ERROR_NONE);
     model_create(&model, &settings, 16, 16);
@@ -168,7 +168,7 @@ static void read_all(hid_t file, const char *name, hid_t type, int64_t room, voi
     H5Dclose(dataset);
 }
 
-static void run(struct comm *self, struct embed_settings settings, struct executor *(*make_executor)(int threads),
+static void run(struct comm *self, struct embed_settings settings, device_make *make_executor,
                 struct result *result)
 {
     CHECK(embed_run(self, &settings, make_executor) == ERROR_NONE);

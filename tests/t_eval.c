@@ -58,7 +58,7 @@ static struct outcome compare(const struct score *score, const json_t *expected)
     return o;
 }
 
-static struct outcome run(struct comm *self, struct executor *(*make_executor)(int threads), const json_t *golden,
+static struct outcome run(struct comm *self, device_make *make_executor, const json_t *golden,
                           const struct way *way)
 {
     char *checkpoint = golden_path("h5"), *fasta = golden_path("fa");
@@ -88,7 +88,7 @@ static struct outcome run(struct comm *self, struct executor *(*make_executor)(i
     return o;
 }
 
-static void agree(struct comm *self, struct executor *(*make_executor)(int threads), const json_t *golden,
+static void agree(struct comm *self, device_make *make_executor, const json_t *golden,
                   struct way way)
 {
     struct outcome o = run(self, make_executor, golden, &way);

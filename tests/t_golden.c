@@ -210,7 +210,7 @@ static struct outcome run_case(const struct golden *g, struct executor *inner, e
     struct model model;
     model_create(&model, &settings, tokens, head_tokens > 0 ? head_tokens : tokens);
     struct comm *self = comm_self();
-    struct group *group = comm_group_create(self, "data");
+    struct group *group = comm_group_create(self, NULL, "data");
     struct engine engine;
     struct engine_settings engine_settings = {.memory = {.compute = dtype,
                                                          .statistic = dtype,

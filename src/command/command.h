@@ -5,12 +5,11 @@
 #define COMMAND_COMMAND_H
 
 #include "comm/comm.h"
-#include "core/launch.h"
+#include "core/device.h"
 
 /* What main supplies. */
 struct environment {
-    /* An executor that uses so many CPU threads. */
-    struct executor *(*make_executor)(int threads);
+    device_make *make_executor; /* core/device.h */
     /* Starts MPI, runs body on every rank of the world, ends MPI; returns what body returned, which is agreed and whose
      * message is printed. */
     int (*with_ranks)(int (*body)(struct comm *world, void *self), void *self);

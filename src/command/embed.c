@@ -3,7 +3,7 @@
 #include "command/command.h"
 
 static struct embed_settings given = {.pool = "mean"};
-static struct executor *(*make_executor)(int threads);
+static device_make *make_executor;
 
 static int embed(struct comm *world, void *self)
 {

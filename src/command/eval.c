@@ -3,7 +3,7 @@
 #include "infer/eval.h"
 
 static struct eval_settings given = {.overlap = EVAL_OVERLAP, .seed = EVAL_SEED};
-static struct executor *(*make_executor)(int threads);
+static device_make *make_executor;
 
 static int evaluate(struct comm *world, void *self)
 {

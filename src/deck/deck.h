@@ -94,7 +94,11 @@ struct deck {
         int kind; /* enum deck_device */
         int64_t threads;
         double memory, peak;
+        bool deterministic, share;
     } device;
+    struct {
+        double timeout;
+    } comm;
     struct {
         int compute; /* enum deck_compute */
     } precision;

@@ -196,6 +196,13 @@ const struct deck_row deck_table[] = {
     {REAL(device.peak, 0, 0, INFINITY), .unit = "TFLOP/s", .may_change = true,
      .doc = "Arithmetic peak of a rank's device, against which the log counts utilisation (MFU) and `cistron plan` the "
             "time of a step; 0 counts none."},
+    {BOOL(device.deterministic, false), .may_change = true,
+     .doc = "On CUDA: two runs give the same numbers to the bit, whatever is faster; CPUs always do."},
+    {BOOL(device.share, false), .may_change = true,
+     .doc = "On CUDA: several ranks may use one GPU; else there must be a GPU for each rank of a node."},
+
+    {REAL(comm.timeout, 600, 0, INFINITY), .unit = "s", .may_change = true,
+     .doc = "On CUDA: a collective that takes longer ends the run and is named; 0 waits for ever."},
 
     {CHOICE(precision.compute, DECK_COMPUTE_FP32, "fp32", "bf16"), .may_change = true,
      .doc = "Storage of activations and of the weights that matrix products read; master weights and sums are fp32."},

@@ -426,7 +426,7 @@ static int embed(struct embedder *e)
     return code;
 }
 
-int embed_run(struct comm *world, const struct embed_settings *settings, struct executor *(*make_executor)(int threads))
+int embed_run(struct comm *world, const struct embed_settings *settings, device_make *make_executor)
 {
     struct inference *inference = memory_allocate(sizeof *inference);
     struct embedder *e = memory_allocate(sizeof *e);

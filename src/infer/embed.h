@@ -3,7 +3,7 @@
 #define INFER_EMBED_H
 
 #include "comm/comm.h"
-#include "core/launch.h"
+#include "core/device.h"
 
 #include <stdbool.h>
 
@@ -21,7 +21,6 @@ struct embed_settings {
  * of other numbers of threads. Collective; an agreed code, its message printed. The output appears under its name when
  * it is whole. ERROR_USER: settings out of range, no such file, no FASTA, a record that needs more memory than there
  * is; inference_open's; ERROR_ENVIRONMENT: it cannot be written. */
-int embed_run(struct comm *world, const struct embed_settings *settings,
-              struct executor *(*make_executor)(int threads));
+int embed_run(struct comm *world, const struct embed_settings *settings, device_make *make_executor);
 
 #endif

@@ -245,7 +245,7 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
     return code;
 }
 
-int eval_run(struct comm *world, const struct eval_settings *settings, struct executor *(*make_executor)(int threads))
+int eval_run(struct comm *world, const struct eval_settings *settings, device_make *make_executor)
 {
     struct inference *inference = memory_allocate(sizeof *inference);
     struct draft output = {NULL};

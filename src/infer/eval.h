@@ -3,7 +3,7 @@
 #ifndef INFER_EVAL_H
 #define INFER_EVAL_H
 
-#include "core/launch.h"
+#include "core/device.h"
 #include "infer/score.h"
 
 #define EVAL_OVERLAP INT64_MIN
@@ -24,6 +24,6 @@ struct eval_settings {
  * was trained on, BOS and EOS around each: overlap, bos and no_mask are then the user's mistakes.
  * Collective; an agreed code, its message printed. The output appears under its name when it is whole. ERROR_USER:
  * settings out of range, no such file, no FASTA; inference_open's; ERROR_ENVIRONMENT: it cannot be written. */
-int eval_run(struct comm *world, const struct eval_settings *settings, struct executor *(*make_executor)(int threads));
+int eval_run(struct comm *world, const struct eval_settings *settings, device_make *make_executor);
 
 #endif

@@ -127,8 +127,7 @@ static int start_and_generate(struct inference *inference, const struct generate
     return code;
 }
 
-int generate_run(struct comm *world, const struct generate_settings *settings,
-                 struct executor *(*make_executor)(int threads))
+int generate_run(struct comm *world, const struct generate_settings *settings, device_make *make_executor)
 {
     int code = comm_agree(world, check_settings(settings));
     if (code != ERROR_NONE)

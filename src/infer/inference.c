@@ -30,8 +30,7 @@ static int read_meta(struct inference *inference)
     return comm_agree(inference->world, code);
 }
 
-int inference_open(struct inference *inference, struct comm *world, const char *where,
-                   struct executor *(*make_executor)(int threads))
+int inference_open(struct inference *inference, struct comm *world, const char *where, device_make *make_executor)
 {
     *inference = (struct inference){.world = world};
     int code = checkpoint_find_model(world, where, &inference->path);
@@ -40,9 +39,13 @@ int inference_open(struct inference *inference, struct comm *world, const char *
     if (code != ERROR_NONE)
         return code;
     struct comm *node = comm_split_node(world);
-    inference->executor = make_executor(threads_choose(node, 0));
+    const struct device_request request = {
+        .kind = DECK_DEVICE_AUTO, .threads = threads_choose(node, 0), .world = world, .node = node};
+    code = make_executor(&inference->executor, &request);
     comm_destroy(node);
-    inference->group = comm_group_create(world, "data");
+    if (code != ERROR_NONE)
+        return code;
+    inference->group = comm_group_create(world, inference->executor, "data");
     inference->made = MADE_EXECUTOR;
     return ERROR_NONE;
 }

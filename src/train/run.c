@@ -335,7 +335,7 @@ static int open_meter(struct run *run)
 }
 
 static int train_with(struct run *run, const struct deck *deck, struct comm *world, const struct start *start,
-                      struct executor *(*make_executor)(int threads))
+                      device_make *make_executor)
 {
     double walltime;
     int code = session_create(&run->session, deck, world, make_executor);
@@ -379,7 +379,7 @@ static int find_start(struct comm *world, struct deck *deck, struct start *start
 }
 
 int run_train(struct comm *world, const char *deck_path, const char *from, char *const overrides[], int override_count,
-              struct executor *(*make_executor)(int threads))
+              device_make *make_executor)
 {
     struct deck deck;
     int code = start_read_deck(world, &deck, deck_path, from, overrides, override_count);
