@@ -39,8 +39,8 @@ static inline const char *stores_path(const char *name)
     return path;
 }
 
-/* Writes sequences s0, s1, ... as a nucleotide store. */
-static inline void stores_write(const char *path, char *const *sequences, int64_t count)
+/* Writes sequences s0, s1, ... as a store of that tokenizer. */
+static inline void stores_write_as(const char *tokenizer, const char *path, char *const *sequences, int64_t count)
 {
     int64_t tokens = 0, names = 0;
     char name[32];
@@ -50,10 +50,13 @@ static inline void stores_write(const char *path, char *const *sequences, int64_
     }
     struct token_store_writer *writer;
     uint64_t checksum;
-    int code = token_store_writer_create(&writer, path, tokenizer_find("nucleotide"), count, tokens, names);
+    int code = token_store_writer_create(&writer, path, tokenizer_find(tokenizer), count, tokens, names);
     for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
         snprintf(name, sizeof name, "s%lld", (long long)i);
-        code = token_store_writer_append(writer, sequences[i], (int64_t)strlen(sequences[i]));
+        uint8_t *ids = memory_allocate((int64_t)strlen(sequences[i]) + 1);
+        tokenizer_find(tokenizer)->encode(sequences[i], (int64_t)strlen(sequences[i]), ids);
+        code = token_store_writer_append(writer, ids, (int64_t)strlen(sequences[i]));
+        memory_free(ids);
         if (code == ERROR_NONE)
             code = token_store_writer_end(writer, name);
     }
@@ -64,6 +67,11 @@ static inline void stores_write(const char *path, char *const *sequences, int64_
     if (code != ERROR_NONE)
         error_fatal("%s", error_message());
     token_store_writer_destroy(writer);
+}
+
+static inline void stores_write(const char *path, char *const *sequences, int64_t count)
+{
+    stores_write_as("nucleotide", path, sequences, count);
 }
 
 enum { STORES_PERIODIC = 5 };

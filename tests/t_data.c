@@ -80,7 +80,59 @@ static void test_tokenizer(void)
     for (int id = 0; id < 256; id++) {
         const char *at = id == 0 ? NULL : strchr(bases, id);
         CHECK(tokenizer_base(id) == (at == NULL ? -1 : (int)(at - bases) % 4));
+        CHECK(tokenizer_is_special(tokenizer, id) == (id < 4));
     }
+    char buffer[TOKENIZER_TEXT];
+    CHECK_STRING(tokenizer_token(tokenizer, 2, buffer), "<BOS>");
+    CHECK_STRING(tokenizer_token(tokenizer, 'N', buffer), "N");
+    CHECK_STRING(tokenizer_token(tokenizer, 0xe9, buffer), "\xc3\xa9");
+}
+
+/* The published vocabularies: a token of one character is that character's id, and every other character is unk.
+ * tests/interop/esm2_tokens.py holds what prepare writes against transformers. */
+static void test_protein_tokenizer(const char *name, const char *const *texts, int count, int32_t unk, int32_t bos,
+                                   int32_t eos, int32_t pad, int32_t mask)
+{
+    const struct tokenizer *tokenizer = tokenizer_find(name);
+    CHECK(tokenizer != NULL && tokenizer->vocabulary == count && !tokenizer->bases);
+    CHECK(tokenizer->unk == unk && tokenizer->bos == bos && tokenizer->eos == eos);
+    CHECK(tokenizer->pad == pad && tokenizer->mask == mask);
+    char all[256], buffer[TOKENIZER_TEXT];
+    uint8_t ids[256];
+    int wrong = 0, specials = 0;
+    for (int c = 0; c < 256; c++)
+        all[c] = (char)c;
+    tokenizer->encode(all, 256, ids);
+    for (int c = 0; c < 256; c++) {
+        int32_t wanted = unk;
+        for (int id = 0; id < count; id++)
+            if (texts[id][0] == (char)c && texts[id][1] == '\0')
+                wanted = id;
+        wrong += ids[c] != wanted;
+    }
+    CHECK(wrong == 0);
+    for (int id = 0; id < count; id++) {
+        CHECK_STRING(tokenizer_token(tokenizer, id, buffer), texts[id]);
+        specials += tokenizer_is_special(tokenizer, id);
+    }
+    CHECK(specials == 5);
+}
+
+static void test_protein_tokenizers(void)
+{
+    static const char *const esm2[33] = {
+        "<cls>", "<pad>", "<eos>", "<unk>", "L", "A", "G", "V", "S", "E", "R", "T", "I", "D", "P",        "K",     "Q",
+        "N",     "F",     "Y",     "M",     "H", "W", "C", "X", "B", "U", "Z", "O", ".", "-", "<null_1>", "<mask>"};
+    static const char *const amplify[27] = {"<pad>", "<unk>", "<mask>", "<bos>", "<eos>", "|", "L", "A", "G",
+                                            "V",     "S",     "E",      "R",     "T",     "I", "D", "P", "K",
+                                            "Q",     "N",     "F",      "Y",     "M",     "H", "W", "C", "B"};
+    test_protein_tokenizer("esm2", esm2, 33, 3, 0, 2, 1, 32);
+    test_protein_tokenizer("amplify", amplify, 27, 1, 3, 4, 0, 2);
+    /* transformers' EsmTokenizer, character by character */
+    static const uint8_t golden[] = {20, 15, 4, 7, 27, 28, 3, 24, 25, 26, 3, 29, 30, 3};
+    uint8_t ids[sizeof golden];
+    tokenizer_find("esm2")->encode("MKLVZOJXBU*.-a", sizeof golden, ids);
+    CHECK(memcmp(ids, golden, sizeof golden) == 0);
 }
 
 /* All names ('>' in front) and sequences of a file of records in one string. */
@@ -458,10 +510,18 @@ static void test_windows(void)
                                         {50000, 8192, 200, 7}, {8, 7, 4, 4},           {400, 1000, 200, 1},
                                         {0, 1000, 200, 0}};
     for (size_t i = 0; i < sizeof golden / sizeof *golden; i++) {
-        struct windows_layout layout = {golden[i][1], golden[i][2], false};
+        struct windows_layout layout = {golden[i][1], golden[i][2], WINDOWS_EACH};
         CHECK(windows_count(&layout, golden[i][0]) == golden[i][3]);
     }
-    CHECK(windows_tokens(&(struct windows_layout){1000, 200, false}, 400) == 402);
+    CHECK(windows_tokens(&(struct windows_layout){1000, 200, WINDOWS_EACH}, 400) == 402);
+    /* truncation: one window, of at most 1022 residues */
+    static const int64_t lengths[][2] = {{0, 0}, {1, 3}, {1021, 1023}, {1022, 1024}, {1023, 1024}, {50000, 1024}};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct windows_layout first = {1024, 0, WINDOWS_FIRST};
+        CHECK(windows_count(&first, lengths[i][0]) == (lengths[i][0] > 0));
+        CHECK(windows_tokens(&first, lengths[i][0]) == lengths[i][1]);
+    }
+    CHECK_USER(windows_check_layout(&(struct windows_layout){1024, 1, WINDOWS_FIRST}), "data.truncate");
 
     struct comm *world = comm_self();
     const char *path = stores_path("periodic.h5");
@@ -471,14 +531,14 @@ static void test_windows(void)
     struct token_store *store;
     struct windows *windows;
     CHECK(token_store_open(&store, path) == ERROR_NONE);
-    struct windows_layout layout = {256, 200, false};
+    struct windows_layout layout = {256, 200, WINDOWS_EACH};
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
     static const int64_t each[STORES_PERIODIC] = {19, 30, 41, 52, 89};
     for (int i = 0; i < STORES_PERIODIC; i++)
         CHECK((int64_t)(windows->first[i + 1] - windows->first[i]) == each[i]);
     CHECK(windows->header.windows == 231 && windows->header.tokens == 59062);
     windows_close(windows);
-    layout = (struct windows_layout){1024, 200, false};
+    layout = (struct windows_layout){1024, 200, WINDOWS_EACH};
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
     CHECK(windows->header.windows == 17 && windows->header.tokens == 15834 && windows->map != NULL);
     windows_close(windows);
@@ -512,7 +572,7 @@ static void test_windows(void)
             windows_close(windows);
         }
     /* where the side file cannot be had, here because a folder has its name, a table in memory serves */
-    layout = (struct windows_layout){1000, 300, false};
+    layout = (struct windows_layout){1000, 300, WINDOWS_EACH};
     CHECK(mkdir(stores_path("periodic.h5.windows-1000-300-each"), 0700) == 0);
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->table != NULL);
     check_walk(windows, &layout);
@@ -569,54 +629,126 @@ static void test_shuffle(void)
     CHECK(chi_pairs < 165);
 }
 
-/* The count model in its plainest form: for each base, count its context in the training text by search. */
-static double naive(char *const *train, int trains, char *const *valid, int valids, int order, int64_t *bases)
+/* What a count model counts, by the characters themselves. */
+static const char *residues = "LAGVSERTIDPKQNFYMHWCXBUZO.-"; /* and <null_1>, which no text has */
+
+static int symbol(bool protein, char c)
 {
+    if (!protein)
+        return tokenizer_base((unsigned char)c);
+    const char *at = strchr(residues, c);
+    return at == NULL ? -1 : (int)(at - residues);
+}
+
+/* The count model in its plainest form: for each symbol, count its context in the training text by search. */
+static double naive(bool protein, char *const *train, int trains, char *const *valid, int valids, int order,
+                    int64_t *symbols)
+{
+    const int all = protein ? 28 : 4;
     double nats = 0;
-    *bases = 0;
+    *symbols = 0;
     for (int v = 0; v < valids; v++)
         for (int64_t at = 0; valid[v][at] != '\0'; at++) {
-            if (tokenizer_base(valid[v][at]) < 0)
+            if (symbol(protein, valid[v][at]) < 0)
                 continue;
             int k = 0;
-            while (k < order && at - k - 1 >= 0 && tokenizer_base(valid[v][at - k - 1]) >= 0)
+            while (k < order && at - k - 1 >= 0 && symbol(protein, valid[v][at - k - 1]) >= 0)
                 k++;
-            double n[4] = {1, 1, 1, 1};
+            double hits = 1, sum = all;
             for (int s = 0; s < trains; s++)
                 for (int64_t t = k; t < (int64_t)strlen(train[s]); t++) {
-                    bool equal = tokenizer_base(train[s][t]) >= 0;
+                    bool equal = symbol(protein, train[s][t]) >= 0;
                     for (int j = 1; j <= k && equal; j++)
-                        equal = tokenizer_base(train[s][t - j]) == tokenizer_base(valid[v][at - j]);
-                    if (equal)
-                        n[tokenizer_base(train[s][t])]++;
+                        equal = symbol(protein, train[s][t - j]) == symbol(protein, valid[v][at - j]);
+                    sum += equal;
+                    hits += equal && symbol(protein, train[s][t]) == symbol(protein, valid[v][at]);
                 }
-            nats -= log(n[tokenizer_base(valid[v][at])] / (n[0] + n[1] + n[2] + n[3]));
-            ++*bases;
+            nats -= log(hits / sum);
+            ++*symbols;
         }
-    return nats / (double)*bases;
+    return nats / (double)*symbols;
+}
+
+/* Composition, symbol by symbol: what else its sequence holds, and 100 times the share in the training text. */
+static double naive_composition(bool protein, char *const *train, int trains, char *const *valid, int valids)
+{
+    double nats = 0, symbols = 0;
+    for (int v = 0; v < valids; v++)
+        for (int64_t at = 0; valid[v][at] != '\0'; at++) {
+            int wanted = symbol(protein, valid[v][at]);
+            if (wanted < 0)
+                continue;
+            double hits = 1, sum = protein ? 28 : 4, same = 0, others = 0;
+            for (int s = 0; s < trains; s++)
+                for (const char *c = train[s]; *c != '\0'; c++) {
+                    sum += symbol(protein, *c) >= 0;
+                    hits += symbol(protein, *c) == wanted;
+                }
+            for (int64_t t = 0; valid[v][t] != '\0'; t++) {
+                others += t != at && symbol(protein, valid[v][t]) >= 0;
+                same += t != at && symbol(protein, valid[v][t]) == wanted;
+            }
+            nats -= log((same + 100 * hits / sum) / (others + 100));
+            symbols++;
+        }
+    return nats / symbols;
+}
+
+/* Both count models on two texts, against their definitions. Orders up to `most`. */
+static void check_baseline(const char *tokenizer, char *const *train, int trains, char *const *valid, int valids,
+                           int most)
+{
+    const char *fit = stores_path("fit.h5"), *held = stores_path("held.h5");
+    const bool protein = strcmp(tokenizer, "nucleotide") != 0;
+    struct token_store *fitted, *held_out;
+    double nats;
+    int64_t symbols, wanted_symbols;
+    stores_write_as(tokenizer, fit, train, trains);
+    stores_write_as(tokenizer, held, valid, valids);
+    CHECK(token_store_open(&fitted, fit) == ERROR_NONE && token_store_open(&held_out, held) == ERROR_NONE);
+    for (int order = 0; order <= most; order++) {
+        double wanted = naive(protein, train, trains, valid, valids, order, &wanted_symbols);
+        CHECK(baseline_evaluate(fitted, held_out, order, &nats, &symbols) == ERROR_NONE);
+        CHECK_NEAR(nats, wanted, 1e-12, 0);
+        CHECK(symbols == wanted_symbols);
+    }
+    CHECK(baseline_composition(fitted, held_out, &nats, &symbols) == ERROR_NONE);
+    CHECK_NEAR(nats, naive_composition(protein, train, trains, valid, valids), 1e-12, 0);
+    CHECK(symbols == wanted_symbols);
+    CHECK(baseline_max_order(fitted->tokenizer) == (protein ? 4 : 12));
+    CHECK_USER(baseline_evaluate(fitted, held_out, protein ? 5 : 13, &nats, &symbols), "order");
+    CHECK_USER(baseline_evaluate(fitted, held_out, -1, &nats, &symbols), "order");
+    token_store_close(fitted);
+    token_store_close(held_out);
 }
 
 static void test_baseline(void)
 {
     char *train[] = {memory_string("ACGTNacgtAAACCCGGGTTTACGATCGAT"), memory_string("TTTTACGT"), memory_string("A")};
     char *valid[] = {memory_string("ACGATNNTGCaaac"), memory_string("GG")};
-    const char *fit = stores_path("fit.h5"), *held = stores_path("held.h5");
-    stores_write(fit, train, 3);
-    stores_write(held, valid, 2);
-    for (int order = 0; order <= 4; order++) {
-        double nats;
-        int64_t bases, wanted_bases;
-        double wanted = naive(train, 3, valid, 2, order, &wanted_bases);
-        CHECK(baseline_evaluate(fit, held, order, &nats, &bases) == ERROR_NONE);
-        CHECK_NEAR(nats, wanted, 1e-12, 0);
-        CHECK(bases == wanted_bases);
-    }
+    char *proteins[] = {memory_string("MKLVVKLVaXUZ*MKKL"), memory_string("LLMK"), memory_string("W")};
+    check_baseline("nucleotide", train, 3, valid, 2, 4);
+    check_baseline("esm2", proteins, 2, proteins + 1, 2, 3);
+
+    const char *fit = stores_path("fit.h5"), *held = stores_path("held.h5"), *none = stores_path("none.h5");
+    struct token_store *fitted, *other, *empty;
     double nats;
-    int64_t bases;
-    CHECK_USER(baseline_evaluate(fit, held, 13, &nats, &bases), "order");
-    CHECK_USER(baseline_evaluate(fit, stores_path("absent.h5"), 3, &nats, &bases), "cannot open");
+    int64_t symbols;
+    stores_write(fit, train, 3);
+    stores_write_as("esm2", held, proteins, 3);
+    memset(train[2], 'N', 1);
+    stores_write(none, train + 2, 1);
+    CHECK(token_store_open(&fitted, fit) == ERROR_NONE && token_store_open(&other, held) == ERROR_NONE);
+    CHECK(token_store_open(&empty, none) == ERROR_NONE);
+    CHECK_USER(baseline_evaluate(fitted, other, 1, &nats, &symbols), "has nucleotide tokens");
+    CHECK_USER(baseline_composition(fitted, other, &nats, &symbols), "has nucleotide tokens");
+    CHECK_USER(baseline_evaluate(fitted, empty, 1, &nats, &symbols), "holds no bases");
+    token_store_close(fitted);
+    token_store_close(other);
+    token_store_close(empty);
     stores_free(train, 3);
     stores_free(valid, 2);
+    stores_free(proteins, 3);
 }
 
 /* Files of ../shared/data, where it is at hand. */
@@ -668,7 +800,7 @@ static void test_signals(void)
     struct comm *self = comm_self();
     struct token_store *store;
     struct windows *windows;
-    const struct windows_layout layouts[] = {{64, 0, false}, {64, 1, false}};
+    const struct windows_layout layouts[] = {{64, 0, WINDOWS_EACH}, {64, 1, WINDOWS_EACH}};
     CHECK(token_store_open(&store, path) == ERROR_NONE);
     signal_send(SIGUSR2, SIGNALS_SAVE);
     CHECK(windows_open(&windows, store, &layouts[0], self) == ERROR_NONE);
@@ -688,6 +820,7 @@ int main(void)
 {
     stores_begin();
     test_tokenizer();
+    test_protein_tokenizers();
     test_fasta();
     test_jsonl();
     test_long_lines();

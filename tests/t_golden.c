@@ -1,20 +1,29 @@
-/* The model against Hugging Face transformers (tests/golden): logits, loss, every gradient, 20 AdamW steps; on the
- * oracle in double, and on the CPU executor in fp32 with every keep table. Then mutations, planted at the door by an
- * executor that alters arguments: each must break a bound, which shows that the bounds can fail. */
+/* The model against other implementations (tests/golden: Hugging Face transformers; a reference of AMPLIFY): logits,
+ * loss, every gradient, 20 AdamW steps; on the oracle in double, and on the CPU executor in fp32 with every keep table.
+ * Then mutations, planted at the door by an executor that alters arguments, or in the batch: each must break a bound,
+ * which shows that the bounds can fail. */
 #include "check.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/comm.h"
 #include "cpu/cpu.h"
+#include "data/masking.h"
 #include "ref/golden.h"
 #include "ref/reference.h"
 #include "ref/wrapper.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-static const char *const cases[] = {"llama_gqa_padded", "llama_tied_scaled_padded", "llama_gqa_scaled_packed",
-                                    "llama_mha_packed"};
+static const char *const cases[] = {"llama_gqa_padded",
+                                    "llama_tied_scaled_padded",
+                                    "llama_gqa_scaled_packed",
+                                    "llama_mha_packed",
+                                    "esm2_padded",
+                                    "esm2_packed",
+                                    "esm2_tanh",
+                                    "amplify_packed"};
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 struct bounds {
@@ -26,39 +35,138 @@ static const struct bounds double_bounds = {1e-6, 1e-6, 1e-6};
 
 /* -- An executor that spoils arguments ---------------------------------------------------------------------------- */
 
-enum mutation { NONE, NO_ROPE, NO_SCALING, SOFTMAX_SCALE, KV_MAP, MASK_EDGE, NORM_EPS, MUTATIONS };
+enum mutation {
+    NONE,
+    NO_ROPE,
+    ROPE_FORM,
+    NO_SCALING,
+    SOFTMAX_SCALE,
+    KV_MAP,
+    MASK_EDGE,
+    DIRECTION,
+    NORM_EPS,
+    NO_NORM_BIAS,
+    NO_BIAS,
+    NO_BIAS_GRADIENT,
+    NO_DECODER_BIAS,
+    GELU_FORM,
+    HEAD_GELU_FORM,
+    NO_TOKEN_DROPOUT,
+    PADDED_RATIO,
+    ROW_RATIO,
+    MUTATIONS
+};
 static const char *const mutation_names[MUTATIONS] = {"none",
                                                       "RoPE left out",
+                                                      "RoPE's other form",
                                                       "RoPE scaling left out",
                                                       "softmax scale x 1.01",
                                                       "kv-head map shifted",
                                                       "mask edge off by one",
-                                                      "norm eps doubled"};
+                                                      "causal or not",
+                                                      "norm eps doubled",
+                                                      "norm bias left out",
+                                                      "bias left out",
+                                                      "bias gradient left out",
+                                                      "decoder bias left out",
+                                                      "GELU's other form",
+                                                      "GELU in the head",
+                                                      "token dropout left out",
+                                                      "ratio of padded row",
+                                                      "ratio of packed row"};
+
+struct planted {
+    enum mutation mutation;
+    const struct model_settings *settings;
+};
+
+static void mutate_attention(struct attention_forward_args *a, enum mutation mutation)
+{
+    static int32_t numbers[64];
+    if (mutation == SOFTMAX_SCALE)
+        a->scale *= 1.01f;
+    if (mutation == DIRECTION)
+        a->causal = !a->causal;
+    if (mutation == KV_MAP) /* every key head is its right neighbour, the last one the first value head */
+        a->k.data = tensor_at(&a->k, 0, a->head_dim);
+    if (mutation == MASK_EDGE) { /* one key too many where attention is causal, elsewhere one too few */
+        struct tensor *edge = a->causal ? &a->segments.q_offset : &a->segments.kv_length;
+        for (int64_t i = 0; i < edge->cols; i++) {
+            int32_t length = ((const int32_t *)edge->data)[i];
+            numbers[i] = a->causal ? 1 : length - (length > 0);
+        }
+        edge->data = numbers;
+    }
+}
+
+static void mutate_gemm(struct gemm_args *a, const struct planted *planted)
+{
+    bool decoder = a->bias.cols == planted->settings->vocabulary;
+    if (planted->mutation == (decoder ? NO_DECODER_BIAS : NO_BIAS))
+        a->bias = (struct tensor){0};
+    if (planted->mutation == NO_BIAS_GRADIENT)
+        a->sum_a = (struct tensor){0};
+}
 
 static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
-    enum mutation mutation = *(const enum mutation *)wrapper->self;
+    const struct planted *planted = wrapper->self;
+    enum mutation mutation = planted->mutation;
+    union {
+        struct gemm_args gemm;
+        struct embedding_forward_args embedding;
+        struct rope_args rope;
+        struct rmsnorm_forward_args rmsnorm;
+        struct layernorm_forward_args layernorm;
+        struct attention_forward_args attention;
+        struct gelu_forward_args gelu;
+        struct gelu_backward_args gelu_backward;
+    } a;
+    static const float zeros[256];
+    if (op_info(op)->args_bytes > sizeof a) {
+        wrapper_pass(wrapper, stream, op, args);
+        return;
+    }
+    memcpy(&a, args, op_info(op)->args_bytes);
     if (op == OP_ROPE && mutation == NO_ROPE)
         return;
-    if (op == OP_RMSNORM_FORWARD && mutation == NORM_EPS) {
-        struct rmsnorm_forward_args a = *(const struct rmsnorm_forward_args *)args;
-        a.eps *= 2;
-        wrapper_pass(wrapper, stream, op, &a);
-    } else if (op == OP_ATTENTION_FORWARD) {
-        struct attention_forward_args a = *(const struct attention_forward_args *)args;
-        static int32_t offsets[64];
-        if (mutation == SOFTMAX_SCALE)
-            a.scale *= 1.01f;
-        if (mutation == KV_MAP) /* every key head is its right neighbour, the last one the first value head */
-            a.k.data = tensor_at(&a.k, 0, a.head_dim);
-        if (mutation == MASK_EDGE) {
-            for (int64_t i = 0; i < a.segments.q_offset.cols; i++)
-                offsets[i] = 1;
-            a.segments.q_offset.data = offsets;
-        }
-        wrapper_pass(wrapper, stream, op, &a);
-    } else {
-        wrapper_pass(wrapper, stream, op, args);
+    if (op == OP_ROPE && mutation == ROPE_FORM)
+        a.rope.interleaved = !a.rope.interleaved;
+    if (op == OP_RMSNORM_FORWARD && mutation == NORM_EPS)
+        a.rmsnorm.eps *= 2;
+    if (op == OP_LAYERNORM_FORWARD && mutation == NORM_EPS)
+        a.layernorm.eps *= 2;
+    if (op == OP_LAYERNORM_FORWARD && mutation == NO_NORM_BIAS)
+        a.layernorm.bias.data = (void *)zeros;
+    if (op == OP_ATTENTION_FORWARD)
+        mutate_attention(&a.attention, mutation);
+    if (op == OP_GEMM)
+        mutate_gemm(&a.gemm, planted);
+    if (op == OP_GELU_FORWARD || op == OP_GELU_BACKWARD) {
+        bool *form = op == OP_GELU_FORWARD ? &a.gelu.tanh_form : &a.gelu_backward.tanh_form;
+        bool head = (op == OP_GELU_FORWARD ? a.gelu.x.cols : a.gelu_backward.x.cols) == planted->settings->hidden;
+        *form ^= mutation == (head ? HEAD_GELU_FORM : GELU_FORM);
+    }
+    if (op == OP_EMBEDDING_FORWARD && mutation == NO_TOKEN_DROPOUT)
+        a.embedding.scale = (struct tensor){0};
+    wrapper_pass(wrapper, stream, op, &a);
+}
+
+static const struct tokenizer *golden_tokenizer(const struct golden *g)
+{
+    return tokenizer_find(family_of(g->settings.family)->tokenizer);
+}
+
+/* The token dropout of a batch with the wrong share of masks: of the whole row, padding included or not. */
+static void mutate_scale(struct batch *batch, const struct tokenizer *tokenizer, enum mutation mutation)
+{
+    for (int64_t row = 0; row < batch->rows; row++) {
+        int64_t at = row * batch->row_tokens, length = 0;
+        for (int64_t s = 0; s < batch->max_segments; s++)
+            length += batch->segment_length[row * batch->max_segments + s];
+        if (mutation == PADDED_RATIO)
+            length = batch->row_tokens;
+        masking_scale(tokenizer, batch->tokens + at, length, batch->scale + at);
     }
 }
 
@@ -88,10 +196,16 @@ static struct outcome run_case(const struct golden *g, struct executor *inner, e
 {
     struct outcome o = {0};
     struct wrapper mutant;
-    wrapper_create(&mutant, inner, mutate, &mutation);
     struct model_settings settings = g->settings;
+    struct planted planted = {mutation, &settings};
+    wrapper_create(&mutant, inner, mutate, &planted);
     if (mutation == NO_SCALING)
         settings.rope.factor = 0;
+    struct batch batch = g->batch;
+    if (mutation == PADDED_RATIO || mutation == ROW_RATIO) {
+        batch.scale = memory_allocate(batch.rows * batch.row_tokens * (int64_t)sizeof *batch.scale);
+        mutate_scale(&batch, golden_tokenizer(g), mutation);
+    }
     int64_t tokens = g->batch.rows * g->batch.row_tokens;
     struct model model;
     model_create(&model, &settings, tokens, head_tokens > 0 ? head_tokens : tokens);
@@ -110,18 +224,18 @@ static struct outcome run_case(const struct golden *g, struct executor *inner, e
     golden_load(g, &engine);
     struct schedule schedule = schedule_create(1, 1, false);
 
-    struct engine_result result = engine_evaluate(&engine, &g->batch, 1);
+    struct engine_result result = engine_evaluate(&engine, &batch, 1);
     CHECK(result.labels == (double)g->batch.valid);
     if (head_tokens == 0) {
         double *logits = golden_engine_logits(g, &engine);
         o.logits = golden_distance(logits, g->logits, tokens * settings.vocabulary);
         free(logits);
     }
-    result = engine_gradients(&engine, &schedule, &g->batch);
+    result = engine_gradients(&engine, &schedule, &batch);
     o.gradients = golden_gradient_distance(g, &engine, result.labels, o.worst);
     collect_gradients(&engine, &o);
     for (int step = 0; step < steps; step++) {
-        result = engine_step(&engine, &schedule, &g->batch, g->lr);
+        result = engine_step(&engine, &schedule, &batch, g->lr);
         double distance = fabs(result.loss_sum / result.labels / g->losses[step] - 1);
         if (!(distance <= o.losses))
             o.losses = distance;
@@ -131,6 +245,8 @@ static struct outcome run_case(const struct golden *g, struct executor *inner, e
     char worst[128];
     if (steps == GOLDEN_LOSSES)
         o.final = golden_final_distance(g, &engine, worst);
+    if (batch.scale != g->batch.scale)
+        memory_free(batch.scale);
     schedule_destroy(&schedule);
     engine_destroy(&engine);
     model_destroy(&model);
@@ -169,11 +285,46 @@ static void compare(const struct golden *g, const char *executor_name, struct ex
 
 static bool applies(const struct golden *g, enum mutation mutation)
 {
-    if (mutation == NO_SCALING)
+    const struct family *family = family_of(g->settings.family);
+    switch (mutation) {
+    case NO_SCALING:
         return g->settings.rope.factor > 1;
-    if (mutation == KV_MAP)
+    case KV_MAP:
         return g->settings.kv_heads < g->settings.heads;
-    return true;
+    case NO_NORM_BIAS:
+        return family->layer_norm;
+    case NO_BIAS:
+    case NO_BIAS_GRADIENT:
+        return family->bias;
+    case NO_DECODER_BIAS:
+        return family->decoder_bias;
+    case GELU_FORM:
+        return family->gelu;
+    case HEAD_GELU_FORM:
+        return family->transform;
+    case NO_TOKEN_DROPOUT:
+    case PADDED_RATIO:
+        return g->settings.token_dropout;
+    case ROW_RATIO:
+        return g->settings.token_dropout && g->batch.max_segments > 1;
+    default:
+        return true;
+    }
+}
+
+/* The factors that the loader makes are those that transformers has. */
+static void test_scale(const struct golden *g)
+{
+    const struct batch *b = &g->batch;
+    float *scale = memory_allocate(b->row_tokens * (int64_t)sizeof *scale);
+    for (int64_t s = 0; s < b->rows * b->max_segments; s++) {
+        int64_t start = b->segment_start[s], length = b->segment_length[s], different = 0;
+        masking_scale(golden_tokenizer(g), b->tokens + start, length, scale);
+        for (int64_t t = 0; t < length; t++)
+            different += !(fabsf(scale[t] - b->scale[start + t]) <= 1e-6f * b->scale[start + t]);
+        CHECK(different == 0);
+    }
+    memory_free(scale);
 }
 
 int main(void)
@@ -183,6 +334,8 @@ int main(void)
     for (int c = 0; c < CASES; c++) {
         struct golden g;
         golden_open(&g, cases[c]);
+        if (g.settings.token_dropout)
+            test_scale(&g);
         struct outcome o = run_case(&g, reference, DTYPE_F64, DECK_RECOMPUTE_NORMS, NONE, 0, 3);
         printf("%s: oracle f64: logits %.2e, gradients %.2e (%s), losses %.2e\n", g.path, o.logits, o.gradients,
                o.worst, o.losses);

@@ -454,7 +454,7 @@ static void test_blend(void)
     struct token_store *stores[STORES];
     struct windows *opened[STORES];
     const struct windows *windows[BLEND_STORES];
-    const struct windows_layout layout = {64, 0, false};
+    const struct windows_layout layout = {64, 0, WINDOWS_EACH};
     for (int d = 0; d < STORES; d++) {
         char name[32];
         snprintf(name, sizeof name, "blend%d.h5", d);
@@ -767,7 +767,7 @@ static void test_large(void)
     struct token_store *store;
     struct windows *windows;
     CHECK(token_store_open(&store, path) == ERROR_NONE);
-    struct windows_layout layout = {settings.window, settings.overlap, false};
+    struct windows_layout layout = {settings.window, settings.overlap, WINDOWS_EACH};
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
     int64_t hint = 0;
     struct window last = windows_locate(windows, records - 1, &hint);

@@ -137,6 +137,59 @@ static void test_init(void)
     }
 }
 
+/* Initial values of a protein model's parameters, each by itself: matrices are normal (ESM-2) or uniform (AMPLIFY), the
+ * <pad> row of ESM-2 is zeros, norms start at 1 and biases at 0. */
+static void check_protein_init(const struct parameter *p, enum model_family family)
+{
+    double sum = 0, squares = 0, largest = 0, count = 0, pad = 0;
+    for (int64_t e = 0; e < p->rows * p->cols; e++) {
+        double value = parameter_initial_value(p, 42, e);
+        if (strstr(p->name, "word_embeddings") != NULL && e / p->cols == 1) {
+            pad += fabs(value);
+            continue;
+        }
+        sum += value;
+        squares += value * value;
+        largest = fmax(largest, fabs(value));
+        count++;
+    }
+    double mean = sum / count, variance = squares / count - mean * mean, bound = 0.02;
+    if (p->rows > 1 && family == FAMILY_AMPLIFY) {
+        CHECK(largest <= bound && largest > 0.995 * bound);
+        CHECK_NEAR(variance, bound * bound / 3, 5 * sqrt(0.8 / count),
+                   0); /* 5 sigma: x^2 has deviation 0.89 of its mean */
+        CHECK_NEAR(mean, 0, 0, 5 * bound / sqrt(3 * count));
+    } else if (p->rows > 1) {
+        CHECK(largest > 3 * bound);
+        CHECK_NEAR(variance, bound * bound, 5 * sqrt(2 / count), 0);
+        CHECK_NEAR(mean, 0, 0, 5 * bound / sqrt(count));
+        CHECK(pad == 0);
+    } else {
+        size_t length = strlen(p->name);
+        bool bias = length > 4 && strcmp(p->name + length - 4, "bias") == 0;
+        CHECK(largest == (bias ? 0 : 1) && sum == largest * count);
+    }
+}
+
+static void test_protein_init(void)
+{
+    const char *const presets[] = {"esm2_8m", "amplify_120m"};
+    for (int i = 0; i < 2; i++) {
+        struct deck deck;
+        struct model_settings s;
+        deck_defaults(&deck);
+        strcpy(deck.model.preset, presets[i]);
+        deck.model.layers = 1;
+        CHECK(model_settings_from_deck(&s, &deck, 0) == ERROR_NONE);
+        struct model model;
+        model_create(&model, &s, 16, 16);
+        for (int u = 0; u < model.unit_count; u++)
+            for (int k = 0; k < model.units[u].parameter_count; k++)
+                check_protein_init(&model.units[u].parameters[k], s.family);
+        model_destroy(&model);
+    }
+}
+
 /* Frequencies of Llama 3.2 1B (specification of the recipes, 1.1). */
 static void test_rope(void)
 {
@@ -227,6 +280,7 @@ int main(void)
     test_presets();
     test_settings();
     test_init();
+    test_protein_init();
     test_rope();
     test_learning_rate();
     return check_end();

@@ -6,39 +6,71 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *orders = "3,6";
+static const char *orders = NULL;
 
-static int run(const struct environment *environment, char **arguments, int count)
+static void print(const char *name, double nats, int64_t symbols, const struct token_store *store)
 {
-    (void)environment;
-    (void)count;
+    const char *each = store->tokenizer->bases ? "base" : "residue";
+    printf("%s %.4f nats per %s over %lld %s\n", name, nats, each, (long long)symbols,
+           tokenizer_unit(store->tokenizer));
+}
+
+static int print_orders(const struct token_store *train, const struct token_store *valid)
+{
+    if (orders == NULL)
+        orders = train->tokenizer->bases ? "3,6" : "0,1";
     if (orders[0] == '\0')
         return error_user("--orders: its list is empty");
     for (const char *at = orders; *at != '\0';) {
-        char *end;
+        char *end, name[32];
         long order = strtol(at, &end, 10);
         if (end == at || (*end != ',' && *end != '\0'))
             return error_user("--orders %s: must be numbers with commas between", orders);
         double nats;
-        int64_t bases;
-        int code = baseline_evaluate(arguments[0], arguments[1], (int)order, &nats, &bases);
+        int64_t symbols;
+        int code = baseline_evaluate(train, valid, order, &nats, &symbols);
         if (code != ERROR_NONE)
             return code;
-        printf("order-%ld %.4f nats per base over %lld bases\n", order, nats, (long long)bases);
+        snprintf(name, sizeof name, "order-%ld", order);
+        print(name, nats, symbols, valid);
         at = *end == ',' ? end + 1 : end;
     }
     return ERROR_NONE;
 }
 
+static int run(const struct environment *environment, char **arguments, int count)
+{
+    (void)environment;
+    (void)count;
+    struct token_store *train = NULL, *valid = NULL;
+    double nats;
+    int64_t symbols;
+    int code = token_store_open(&train, arguments[0]);
+    if (code == ERROR_NONE)
+        code = token_store_open(&valid, arguments[1]);
+    if (code == ERROR_NONE)
+        code = print_orders(train, valid);
+    if (code == ERROR_NONE)
+        code = baseline_composition(train, valid, &nats, &symbols);
+    if (code == ERROR_NONE)
+        print("composition", nats, symbols, valid);
+    token_store_close(train);
+    token_store_close(valid);
+    return code;
+}
+
 static const struct command_option options[] = {
-    {"orders", 0, "LIST", COMMAND_TEXT, false, &orders, "bases that a prediction looks back on (3,6)"}, {0}};
+    {"orders", 0, "LIST", COMMAND_TEXT, false, &orders,
+     "bases or residues that a prediction looks back on (3,6 of bases; 0,1 of residues)"},
+    {0}};
 
 const struct command command_baseline = {
     .name = "baseline",
     .arguments = "TRAIN.h5 VALID.h5",
-    .summary = "nats per base of count models of a genome",
-    .help = "Fits models of fixed order on the bases of TRAIN.h5 and prints their loss on those of VALID.h5: what a\n"
-            "model must beat.",
+    .summary = "nats per base or residue of count models",
+    .help = "Fits models of fixed order on TRAIN.h5 and prints their loss on VALID.h5, and that of a model that knows\n"
+            "which bases or residues a sequence has elsewhere, but not in which order (composition): what a model\n"
+            "must beat.",
     .options = options,
     .least = 2,
     .most = 2,

@@ -1,25 +1,63 @@
 #include "data/baseline.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/token_store.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { CHUNK = 1 << 16 };
+enum { CHUNK = 1 << 16, IDS = 256, MAX_ORDER = 12, CELL_BITS = 2 * (MAX_ORDER + 1) };
 
-/* Counts of all orders 0 .. order: n(context, base) of order k is counts[k][context * 4 + base]. */
-struct model {
-    int order;
-    int64_t *counts[BASELINE_MAX_ORDER + 1];
+/* The symbols of a tokenizer. */
+struct alphabet {
+    int symbols;
+    int bits;        /* that hold a symbol's number */
+    int number[IDS]; /* of each id; -1 for one that is no symbol */
 };
 
-/* What is done with a base: `run` bases stand before it (at most order), whose numbers are `context`. */
-typedef void (*visitor)(const struct model *model, int run, int64_t context, int base, void *self);
+static struct alphabet alphabet_of(const struct tokenizer *tokenizer)
+{
+    struct alphabet alphabet = {.symbols = tokenizer->bases ? 4 : 0};
+    for (int id = 0; id < IDS; id++) {
+        if (tokenizer->bases)
+            alphabet.number[id] = tokenizer_base(id);
+        else if (id < tokenizer->vocabulary && !tokenizer_is_special(tokenizer, id))
+            alphabet.number[id] = alphabet.symbols++;
+        else
+            alphabet.number[id] = -1;
+    }
+    while (1 << alphabet.bits < alphabet.symbols)
+        alphabet.bits++;
+    return alphabet;
+}
 
-static void walk(const struct token_store *store, const struct model *model, visitor visit, void *self)
+int baseline_max_order(const struct tokenizer *tokenizer)
+{
+    return CELL_BITS / alphabet_of(tokenizer).bits - 1;
+}
+
+/* Counts of all orders 0 .. order: n(context, symbol) of order k is counts[k][context << bits | symbol]. */
+struct model {
+    struct alphabet alphabet;
+    int order;
+    int64_t *counts[MAX_ORDER + 1];
+};
+
+static int64_t cells(const struct model *model, int order)
+{
+    return (int64_t)1 << model->alphabet.bits * (order + 1);
+}
+
+/* What is done with a symbol: `run` symbols stand before it (at most order), whose numbers are `context`. */
+typedef void (*visitor)(const struct model *model, int run, int64_t context, int symbol, void *self);
+/* What is done behind each sequence. */
+typedef void (*ender)(const struct model *model, void *self);
+
+static void walk(const struct token_store *store, const struct model *model, visitor visit, ender end_sequence,
+                 void *self)
 {
     int32_t *tokens = memory_allocate(CHUNK * (int64_t)sizeof *tokens);
-    int64_t mask = ((int64_t)1 << 2 * model->order) - 1;
+    const int bits = model->alphabet.bits;
+    const int64_t mask = ((int64_t)1 << bits * model->order) - 1;
     for (int64_t i = 0; i < store->sequences; i++) {
         int64_t end = token_store_offset(store, i + 1), context = 0;
         int run = 0;
@@ -27,86 +65,151 @@ static void walk(const struct token_store *store, const struct model *model, vis
             int64_t count = end - at < CHUNK ? end - at : CHUNK;
             token_store_read(store, at, count, tokens);
             for (int64_t t = 0; t < count; t++) {
-                int base = tokenizer_base(tokens[t]);
-                if (base < 0) {
+                int symbol = model->alphabet.number[tokens[t]];
+                if (symbol < 0) {
                     run = 0;
                     context = 0;
                     continue;
                 }
-                visit(model, run, context, base, self);
-                context = (context << 2 | base) & mask;
+                visit(model, run, context, symbol, self);
+                context = (context << bits | symbol) & mask;
                 run += run < model->order;
             }
         }
+        end_sequence(model, self);
     }
     memory_free(tokens);
 }
 
-static void count_base(const struct model *model, int run, int64_t context, int base, void *self)
+static void end_nothing(const struct model *model, void *self)
 {
-    (void)self;
-    model->counts[run][context * 4 + base]++;
+    (void)model, (void)self;
 }
 
-/* Each base was counted in the longest order it has; an order's counts are its own and those of the next one, summed
- * over the context's oldest base. */
+static void count_symbol(const struct model *model, int run, int64_t context, int symbol, void *self)
+{
+    (void)self;
+    model->counts[run][context << model->alphabet.bits | symbol]++;
+}
+
+/* Each symbol was counted in the longest order it has; an order's counts are its own and those of the next one, summed
+ * over the context's oldest symbol. */
 static void fold(struct model *model)
 {
-    for (int k = model->order - 1; k >= 0; k--) {
-        int64_t cells = (int64_t)4 << 2 * k;
-        for (int64_t oldest = 0; oldest < 4; oldest++)
-            for (int64_t i = 0; i < cells; i++)
-                model->counts[k][i] += model->counts[k + 1][oldest * cells + i];
-    }
+    for (int k = model->order - 1; k >= 0; k--)
+        for (int64_t i = 0; i < cells(model, k + 1); i++)
+            model->counts[k][i & (cells(model, k) - 1)] += model->counts[k + 1][i];
+}
+
+/* Counted on the store. */
+static struct model model_create(const struct token_store *train, int order)
+{
+    struct model model = {.alphabet = alphabet_of(train->tokenizer), .order = order};
+    for (int k = 0; k <= order; k++)
+        model.counts[k] = memory_allocate(cells(&model, k) * (int64_t)sizeof(int64_t));
+    walk(train, &model, count_symbol, end_nothing, NULL);
+    fold(&model);
+    return model;
+}
+
+static void model_destroy(struct model *model)
+{
+    for (int k = 0; k <= model->order; k++)
+        memory_free(model->counts[k]);
+}
+
+/* p(symbol | context) of order k. */
+static double probability(const struct model *model, int k, int64_t context, int symbol)
+{
+    const int64_t *n = model->counts[k] + (context << model->alphabet.bits);
+    int64_t all = 0;
+    for (int i = 0; i < model->alphabet.symbols; i++)
+        all += n[i];
+    return (double)(n[symbol] + 1) / (double)(all + model->alphabet.symbols);
 }
 
 struct sum {
     double nats;
-    int64_t bases;
+    int64_t symbols;
 };
 
-static void score_base(const struct model *model, int run, int64_t context, int base, void *self)
+static void score_symbol(const struct model *model, int run, int64_t context, int symbol, void *self)
 {
     struct sum *sum = self;
-    const int64_t *n = model->counts[run] + context * 4;
-    sum->nats -= log((double)(n[base] + 1) / (double)(n[0] + n[1] + n[2] + n[3] + 4));
-    sum->bases++;
+    sum->nats -= log(probability(model, run, context, symbol));
+    sum->symbols++;
 }
 
-static int open_nucleotides(struct token_store **store, const char *path)
+struct composition {
+    struct sum sum;
+    int64_t count[IDS]; /* of each symbol in the present sequence */
+};
+
+static void compose_symbol(const struct model *model, int run, int64_t context, int symbol, void *self)
 {
-    int code = token_store_open(store, path);
-    if (code == ERROR_NONE && !(*store)->tokenizer->bases) {
-        code = error_user("%s: count models need nucleotides, but the store has %s tokens", path,
-                          (*store)->tokenizer->name);
-    }
-    return code;
+    (void)model, (void)run, (void)context;
+    struct composition *composition = self;
+    composition->count[symbol]++;
 }
 
-int baseline_evaluate(const char *train, const char *valid, int order, double *nats, int64_t *bases)
+static void compose_end(const struct model *model, void *self)
 {
-    if (order < 0 || order > BASELINE_MAX_ORDER)
-        return error_user("a count model's order must be between 0 and %d, not %d", BASELINE_MAX_ORDER, order);
-    struct token_store *fitted = NULL, *held_out = NULL;
-    int code = open_nucleotides(&fitted, train);
-    if (code == ERROR_NONE)
-        code = open_nucleotides(&held_out, valid);
-    if (code == ERROR_NONE) {
-        struct model model = {.order = order};
-        struct sum sum = {0};
-        for (int k = 0; k <= order; k++)
-            model.counts[k] = memory_allocate(((int64_t)4 << 2 * k) * (int64_t)sizeof(int64_t));
-        walk(fitted, &model, count_base, NULL);
-        fold(&model);
-        walk(held_out, &model, score_base, &sum);
-        if (sum.bases == 0)
-            code = error_user("%s: holds no base to evaluate", valid);
-        *nats = sum.nats / (double)sum.bases;
-        *bases = sum.bases;
-        for (int k = 0; k <= order; k++)
-            memory_free(model.counts[k]);
+    struct composition *composition = self;
+    int64_t length = 0;
+    for (int s = 0; s < model->alphabet.symbols; s++)
+        length += composition->count[s];
+    for (int s = 0; s < model->alphabet.symbols; s++) {
+        double n = (double)composition->count[s], prior = BASELINE_PRIOR * probability(model, 0, 0, s);
+        if (n > 0)
+            composition->sum.nats -= n * log((n - 1 + prior) / ((double)length - 1 + BASELINE_PRIOR));
     }
-    token_store_close(fitted);
-    token_store_close(held_out);
-    return code;
+    composition->sum.symbols += length;
+    memset(composition->count, 0, sizeof composition->count);
+}
+
+static int check_stores(const struct token_store *train, const struct token_store *valid)
+{
+    if (train->tokenizer == valid->tokenizer)
+        return ERROR_NONE;
+    return error_user("%s has %s tokens, but %s has %s tokens; prepare both with one tokenizer", train->path,
+                      train->tokenizer->name, valid->path, valid->tokenizer->name);
+}
+
+static int settle(const struct token_store *valid, const struct sum *sum, double *nats, int64_t *symbols)
+{
+    if (sum->symbols == 0)
+        return error_user("%s: holds no %s to evaluate", valid->path, tokenizer_unit(valid->tokenizer));
+    *nats = sum->nats / (double)sum->symbols;
+    *symbols = sum->symbols;
+    return ERROR_NONE;
+}
+
+int baseline_evaluate(const struct token_store *train, const struct token_store *valid, int64_t order, double *nats,
+                      int64_t *symbols)
+{
+    const int most = baseline_max_order(train->tokenizer);
+    if (order < 0 || order > most)
+        return error_user("a count model's order must be between 0 and %d for %s tokens, not %lld", most,
+                          train->tokenizer->name, (long long)order);
+    int code = check_stores(train, valid);
+    if (code != ERROR_NONE)
+        return code;
+    struct model model = model_create(train, (int)order);
+    struct sum sum = {0};
+    walk(valid, &model, score_symbol, end_nothing, &sum);
+    model_destroy(&model);
+    return settle(valid, &sum, nats, symbols);
+}
+
+int baseline_composition(const struct token_store *train, const struct token_store *valid, double *nats,
+                         int64_t *symbols)
+{
+    int code = check_stores(train, valid);
+    if (code != ERROR_NONE)
+        return code;
+    struct model model = model_create(train, 0);
+    struct composition composition = {0};
+    walk(valid, &model, compose_symbol, compose_end, &composition);
+    model_destroy(&model);
+    return settle(valid, &composition.sum, nats, symbols);
 }

@@ -1,17 +1,26 @@
-/* What a loss is worth: count models of fixed order, the references of the validation loss.
- * p(base | k bases before it) = (n(context, base) + 1) / (n(context) + 4): add-one (Laplace) smoothing over A C G T,
- * counts from the training store. Case is ignored; anything but a base ends the context, as a sequence's end does. A
- * base with fewer than k bases before it uses the order it has. */
+/* What a loss is worth: count models, the references of the validation loss. Their symbols are the bases A C G T, or,
+ * of tokenizers without bases, all ids that are not special; anything else ends a context, as a sequence's end does. */
 #ifndef DATA_BASELINE_H
 #define DATA_BASELINE_H
 
-#include <stdint.h>
+#include "data/token_store.h"
 
-enum { BASELINE_MAX_ORDER = 12 };
+/* The highest order for stores of that tokenizer: what takes about half a gigabyte. */
+int baseline_max_order(const struct tokenizer *tokenizer);
 
-/* Fits on store `train` and evaluates every base of store `valid` once: mean negative log likelihood in nats per base,
- * and the number of bases. Not collective. 4^(order + 1) * 32 / 3 bytes of memory. User errors: those of
- * token_store_open, stores that do not hold nucleotides, an order out of 0 .. BASELINE_MAX_ORDER, no base at all. */
-int baseline_evaluate(const char *train, const char *valid, int order, double *nats, int64_t *bases);
+/* A count model of fixed order, p(symbol | k symbols before it) = (n(context, symbol) + 1) / (n(context) + S): add-one
+ * (Laplace) smoothing over the S symbols, counts from store `train`. A symbol with fewer than k symbols before it uses
+ * the order it has. The case of bases is ignored. Evaluates every symbol of store `valid` once: mean negative log
+ * likelihood in nats per symbol, and the number of symbols. Not collective. User errors: stores of different
+ * tokenizers, an order out of 0 .. baseline_max_order, no symbol at all. */
+int baseline_evaluate(const struct token_store *train, const struct token_store *valid, int64_t order, double *nats,
+                      int64_t *symbols);
+
+/* The same of a model that knows what else is in the sequence, but not where: p(symbol) = (n + A q) / (N + A), n among
+ * the N other symbols of its sequence and q in `train`, as the model of order 0 has it, A = BASELINE_PRIOR. It is what
+ * a masked model reaches that looks at a protein's composition alone. */
+enum { BASELINE_PRIOR = 100 };
+int baseline_composition(const struct token_store *train, const struct token_store *valid, double *nats,
+                         int64_t *symbols);
 
 #endif

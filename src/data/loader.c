@@ -158,6 +158,11 @@ static void read_window(const struct token_store *store, const struct window *wi
     int64_t from = offset - window->has_bos; /* in the window's own tokens */
     int64_t plain = count < window->length - from ? count : window->length - from;
     token_store_read(store, window->start + from, plain, out);
+    for (int64_t i = 0; i < plain; i++)
+        if (out[i] >= store->vocabulary)
+            error_fatal("%s: damaged: token %lld is %d, but %s has %lld tokens; prepare it anew", store->path,
+                        (long long)(window->start + from + i), (int)out[i], store->tokenizer->name,
+                        (long long)store->vocabulary);
     if (plain < count)
         out[plain] = store->tokenizer->eos;
 }

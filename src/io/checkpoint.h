@@ -1,7 +1,7 @@
 /* Checkpoints: one HDF5 file with every tensor in its global, unpadded shape, so that it can be read on any number of
  * ranks and by any HDF5 program.
  *   /                attribute cistron_checkpoint: version of this format
- *   /meta            attributes deck, version, tokenizer (texts), step, tokens, seed, ranks, vocabulary,
+ *   /meta            attributes deck, version, tokenizer (texts), step, updates, tokens, seed, ranks, vocabulary,
  *                    validation_step, best_step, best_loss
  *   /data            attributes epoch, window, offset: where the data stands (data/blend.h), epoch and window being
  *                    numbers for one store, arrays with an entry for each store for several; store: the checksum of
@@ -34,7 +34,10 @@ struct checkpoint_meta {
     char *deck_text;                        /* the effective deck */
     char version[CHECKPOINT_VERSION_BYTES]; /* of the program that wrote it, by its caller */
     int64_t step;                           /* updates done */
-    int64_t tokens;                         /* seen in training so far */
+    int64_t updates; /* that the moments saw: step, and those of a run whose moments this one began with (bias
+                        correction); checkpoint_write sets it; files of version 0.1 have none: step */
+    bool moments;    /* the file has them; reading sets it */
+    int64_t tokens;  /* seen in training so far */
     int64_t seed;
     int64_t ranks; /* that wrote it, for information; checkpoint_write sets it */
     struct blend_position position;
@@ -67,7 +70,7 @@ int checkpoint_verify(struct comm *world, const char *path);
 int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint_meta *meta);
 
 /* Reads weights into the engine from a verified file, of any float type and layout; with_optimizer: moments too, and
- * engine->updates becomes the file's step; without, both stay as they are. Collective. ERROR_USER: tensors that are
+ * engine->updates becomes the file's; without, both stay as they are. Collective. ERROR_USER: tensors that are
  * missing, unknown or of another shape, each named; a final model where moments are wanted. */
 int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer);
 

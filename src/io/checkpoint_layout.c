@@ -65,10 +65,14 @@ static bool write_position(hid_t file, const struct checkpoint_meta *meta)
 
 static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
 {
-    const struct attribute numbers[] = {
-        {"step", meta->step},          {"tokens", meta->tokens},         {"seed", meta->seed},
-        {"ranks", meta->ranks},        {"vocabulary", meta->vocabulary}, {"validation_step", meta->validation_step},
-        {"best_step", meta->best_step}};
+    const struct attribute numbers[] = {{"step", meta->step},
+                                        {"updates", meta->updates},
+                                        {"tokens", meta->tokens},
+                                        {"seed", meta->seed},
+                                        {"ranks", meta->ranks},
+                                        {"vocabulary", meta->vocabulary},
+                                        {"validation_step", meta->validation_step},
+                                        {"best_step", meta->best_step}};
     bool good = hdf5_write_integer(file, "cistron_checkpoint", CHECKPOINT_FORMAT) &&
                 write_group(file, "meta", numbers, sizeof numbers / sizeof numbers[0]) && write_position(file, meta);
     hid_t group = good ? H5Gopen2(file, "meta", H5P_DEFAULT) : -1;
@@ -240,6 +244,8 @@ static void read_later_meta(hid_t group, struct checkpoint_meta *meta)
     char *tokenizer = hdf5_read_text(group, "tokenizer");
     snprintf(meta->tokenizer, sizeof meta->tokenizer, "%s", tokenizer != NULL ? tokenizer : "nucleotide");
     free(tokenizer);
+    meta->updates = meta->step;
+    hdf5_read_integer(group, "updates", &meta->updates);
     hdf5_read_integer(group, "vocabulary", &meta->vocabulary);
     hdf5_read_integer(group, "validation_step", &meta->validation_step);
     hdf5_read_integer(group, "best_step", &meta->best_step);
@@ -276,7 +282,8 @@ static bool read_meta(hid_t file, struct checkpoint_meta *meta)
     meta->deck_text = hdf5_read_text(group, "deck");
     read_later_meta(group, meta);
     H5Gclose(group);
-    bool good = version != NULL && meta->deck_text != NULL;
+    meta->moments = H5Lexists(file, "optim", H5P_DEFAULT) > 0;
+    bool good = version != NULL && meta->deck_text != NULL && meta->updates >= 0;
     if (good)
         snprintf(meta->version, sizeof meta->version, "%s", version);
     free(version);

@@ -3,157 +3,79 @@
 
 #include "base/memory.h"
 
-static double absolute(const struct tensor *x, int64_t row, int64_t col)
+static double left_operand(const struct gemm_args *args, int64_t i, int64_t l)
 {
-    return fabs(reference_load(x, row, col));
+    return args->transpose_a ? bounds_absolute(&args->a, l, i) : bounds_absolute(&args->a, i, l);
 }
 
-/* k products and additions, four scalings and the addend: gamma(k + 5) of the magnitudes' product. */
+static void gemm_sum(struct trial *trial, const struct gemm_args *args, int64_t k)
+{
+    struct tensor bound = trial_bound(trial, OP_GEMM, args, "sum_a");
+    double scale = tensor_present(&args->scale_a) ? bounds_absolute(&args->scale_a, 0, 0) : 1.0;
+    for (int64_t i = 0; i < bound.cols; i++) {
+        double sum = 0.0, old = args->accumulate ? bounds_absolute(&args->sum_a, 0, i) : 0.0;
+        for (int64_t l = 0; l < k; l++)
+            sum += left_operand(args, i, l);
+        reference_store(&bound, 0, i, bounds_gamma((double)k + 2.0) * (scale * sum + old));
+    }
+}
+
+/* k products and additions, four scalings and the addend, and the bias: gamma(k + 5) of the magnitudes' product, with a
+ * bias gamma(k + 6). sum_a: k additions and a scaling. */
 static void gemm(struct trial *trial, const struct gemm_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_GEMM, args, "d");
     int64_t k = args->transpose_a ? args->a.rows : args->a.cols;
-    double scale = 1.0;
+    double scale = 1.0, additions = tensor_present(&args->bias) ? 6.0 : 5.0;
     if (tensor_present(&args->scale_a))
-        scale *= absolute(&args->scale_a, 0, 0);
+        scale *= bounds_absolute(&args->scale_a, 0, 0);
     if (tensor_present(&args->scale_b))
-        scale *= absolute(&args->scale_b, 0, 0);
+        scale *= bounds_absolute(&args->scale_b, 0, 0);
     for (int64_t i = 0; i < bound.rows; i++)
         for (int64_t j = 0; j < bound.cols; j++) {
             double sum = 0.0;
             for (int64_t l = 0; l < k; l++)
-                sum += (args->transpose_a ? absolute(&args->a, l, i) : absolute(&args->a, i, l)) *
-                       (args->transpose_b ? absolute(&args->b, j, l) : absolute(&args->b, l, j));
+                sum += left_operand(args, i, l) *
+                       (args->transpose_b ? bounds_absolute(&args->b, j, l) : bounds_absolute(&args->b, l, j));
             sum *= scale;
+            if (tensor_present(&args->bias))
+                sum += bounds_absolute(&args->bias, 0, j);
             if (tensor_present(&args->c))
-                sum += absolute(&args->c, i, j);
+                sum += bounds_absolute(&args->c, i, j);
             if (args->accumulate)
-                sum += absolute(&args->d, i, j);
-            reference_store(&bound, i, j, bounds_gamma((double)k + 5.0) * sum);
+                sum += bounds_absolute(&args->d, i, j);
+            reference_store(&bound, i, j, bounds_gamma((double)k + additions) * sum);
         }
+    if (tensor_present(&args->sum_a))
+        gemm_sum(trial, args, k);
 }
 
-/* A sum of as many rows as hold the token, and the old value. */
+/* One product, where there is a scale. */
+static void embedding_forward(struct trial *trial, const struct embedding_forward_args *args)
+{
+    struct tensor bound = trial_bound(trial, OP_EMBEDDING_FORWARD, args, "y");
+    for (int64_t t = 0; tensor_present(&args->scale) && t < bound.rows; t++)
+        for (int64_t h = 0; h < bound.cols; h++)
+            reference_store(&bound, t, h,
+                            BOUNDS_U * bounds_absolute(&args->scale, 0, t) *
+                                bounds_absolute(&args->weight, reference_index(&args->tokens, t), h));
+}
+
+/* A sum of as many rows as hold the token, each perhaps scaled, and the old value. */
 static void embedding_backward(struct trial *trial, const struct embedding_backward_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_EMBEDDING_BACKWARD, args, "dweight");
     for (int64_t v = 0; v < bound.rows; v++)
         for (int64_t h = 0; h < bound.cols; h++) {
-            double sum = args->accumulate ? absolute(&args->dweight, v, h) : 0.0, terms = 1.0;
+            double sum = args->accumulate ? bounds_absolute(&args->dweight, v, h) : 0.0;
+            double roundings = tensor_present(&args->scale) ? 2.0 : 1.0;
             for (int64_t t = 0; t < args->dy.rows; t++)
-                if (reference_index(&args->tokens, t) == v)
-                    sum += absolute(&args->dy, t, h), terms += 1.0;
-            reference_store(&bound, v, h, bounds_gamma(terms) * sum);
-        }
-}
-
-/* The sum of squares has no cancellation: relative gamma(H + 2) with the mean and eps, halved by the root; then the
- * root and the reciprocal; then two products for y. */
-static void rmsnorm_forward(struct trial *trial, const struct rmsnorm_forward_args *args)
-{
-    struct tensor y = trial_bound(trial, OP_RMSNORM_FORWARD, args, "y");
-    struct tensor rstd = trial_bound(trial, OP_RMSNORM_FORWARD, args, "rstd");
-    double hidden = (double)args->x.cols, relative = 0.5 * bounds_gamma(hidden + 2.0) + 2.0 * BOUNDS_FUNCTION;
-    for (int64_t t = 0; t < y.rows; t++) {
-        double squares = 0.0;
-        for (int64_t h = 0; h < y.cols; h++)
-            squares += absolute(&args->x, t, h) * absolute(&args->x, t, h);
-        double value = 1.0 / sqrt(squares / hidden + (double)args->eps);
-        reference_store(&rstd, 0, t, relative * value);
-        for (int64_t h = 0; h < y.cols; h++)
-            reference_store(&y, t, h,
-                            (relative + 3.0 * BOUNDS_U) * value * absolute(&args->x, t, h) *
-                                absolute(&args->weight, 0, h));
-    }
-}
-
-/* Sums of H terms of three factors for dx, of T terms of three factors for dweight; at most eight more roundings. */
-static void rmsnorm_backward(struct trial *trial, const struct rmsnorm_backward_args *args)
-{
-    int64_t tokens = args->x.rows, hidden = args->x.cols;
-    if (tensor_present(&args->dx)) {
-        struct tensor dx = trial_bound(trial, OP_RMSNORM_BACKWARD, args, "dx");
-        for (int64_t t = 0; t < tokens; t++) {
-            double mean = 0.0, rstd = absolute(&args->rstd, 0, t);
-            for (int64_t h = 0; h < hidden; h++)
-                mean += absolute(&args->weight, 0, h) * absolute(&args->dy, t, h) * absolute(&args->x, t, h) /
-                        (double)hidden;
-            for (int64_t h = 0; h < hidden; h++) {
-                double magnitude = rstd * (absolute(&args->weight, 0, h) * absolute(&args->dy, t, h) +
-                                           absolute(&args->x, t, h) * rstd * rstd * mean);
-                if (tensor_present(&args->residual))
-                    magnitude += absolute(&args->residual, t, h);
-                reference_store(&dx, t, h, bounds_gamma((double)hidden + 10.0) * magnitude);
-            }
-        }
-    }
-    if (tensor_present(&args->dweight)) {
-        struct tensor dweight = trial_bound(trial, OP_RMSNORM_BACKWARD, args, "dweight");
-        for (int64_t h = 0; h < hidden; h++) {
-            double sum = args->accumulate ? absolute(&args->dweight, 0, h) : 0.0;
-            for (int64_t t = 0; t < tokens; t++)
-                sum += absolute(&args->dy, t, h) * absolute(&args->x, t, h) * absolute(&args->rstd, 0, t);
-            reference_store(&dweight, 0, h, bounds_gamma((double)tokens + 3.0) * sum);
-        }
-    }
-}
-
-/* Two products and an addition. */
-static void rope(struct trial *trial, const struct rope_args *args)
-{
-    struct tensor bound = trial_bound(trial, OP_ROPE, args, "x");
-    int64_t half = args->head_dim / 2;
-    for (int64_t t = 0; t < bound.rows; t++)
-        for (int64_t c = 0; c < bound.cols; c++) {
-            int64_t position = reference_index(&args->positions, t), i = c % args->head_dim;
-            int64_t other = i < half ? c + half : c - half;
-            double magnitude = absolute(&args->x, t, c) * absolute(&args->table, position, i % half) +
-                               absolute(&args->x, t, other) * absolute(&args->table, position, half + i % half);
-            reference_store(&bound, t, c, bounds_gamma(2.0) * magnitude);
-        }
-}
-
-/* Where exp is smaller than this, an executor that keeps the argument within fp32's range (+-88) may give up to this.
- */
-static const double exp_floor = 0x1p-120;
-
-static double sigmoid(double gate)
-{
-    return 1.0 / (1.0 + exp(-gate));
-}
-
-/* sigmoid(g) = 1 / (1 + e) with e = exp(-g): e is off by |g| u (its argument's change of base) and exp itself, which
- * weighs e / (1 + e) = 1 - sigmoid(g); then an addition and a reciprocal. */
-static double sigmoid_error(double gate)
-{
-    return (1.0 - sigmoid(gate)) * (fabs(gate) * BOUNDS_U + BOUNDS_FUNCTION) + BOUNDS_FUNCTION + BOUNDS_U;
-}
-
-static void swiglu_forward(struct trial *trial, const struct swiglu_forward_args *args)
-{
-    struct tensor y = trial_bound(trial, OP_SWIGLU_FORWARD, args, "y");
-    for (int64_t t = 0; t < y.rows; t++)
-        for (int64_t f = 0; f < y.cols; f++) {
-            double gate = reference_load(&args->x, t, f);
-            double magnitude = fabs(gate) * absolute(&args->x, t, y.cols + f);
-            double relative = sigmoid_error(gate) + 3.0 * BOUNDS_U;
-            reference_store(&y, t, f, magnitude * (sigmoid(gate) * relative + exp_floor));
-        }
-}
-
-/* d gate = dy up s (1 + g (1 - s)) with s off by r s: the bracket is off by |g| (r s + u) from 1 - s and by four
- * roundings of its magnitude; three more products. d up = dy g s. */
-static void swiglu_backward(struct trial *trial, const struct swiglu_backward_args *args)
-{
-    struct tensor dx = trial_bound(trial, OP_SWIGLU_BACKWARD, args, "dx");
-    int64_t width = args->dy.cols;
-    for (int64_t t = 0; t < dx.rows; t++)
-        for (int64_t f = 0; f < width; f++) {
-            double gate = reference_load(&args->x, t, f), s = sigmoid(gate), r = sigmoid_error(gate);
-            double dy = absolute(&args->dy, t, f), bracket = 1.0 + fabs(gate) * (1.0 - s);
-            double error = bracket * (r + 8.0 * BOUNDS_U) + fabs(gate) * (r * s + BOUNDS_U);
-            reference_store(&dx, t, f, dy * absolute(&args->x, t, width + f) * (s * error + bracket * exp_floor));
-            reference_store(&dx, t, width + f, dy * fabs(gate) * (s * (r + 3.0 * BOUNDS_U) + exp_floor));
+                if (reference_index(&args->tokens, t) == v) {
+                    double scale = tensor_present(&args->scale) ? bounds_absolute(&args->scale, 0, t) : 1.0;
+                    sum += bounds_absolute(&args->dy, t, h) * scale;
+                    roundings += 1.0;
+                }
+            reference_store(&bound, v, h, bounds_gamma(roundings) * sum);
         }
 }
 
@@ -165,7 +87,7 @@ static void xent_stat(struct trial *trial, const struct xent_stat_args *args)
     struct tensor loss = trial_bound(trial, OP_XENT_STAT, args, "loss");
     struct tensor lse = trial_bound(trial, OP_XENT_STAT, args, "lse");
     struct tensor total = trial_bound(trial, OP_XENT_STAT, args, "total");
-    double sum_of_errors = 0.0, magnitude = absolute(&args->total, 0, 0);
+    double sum_of_errors = 0.0, magnitude = bounds_absolute(&args->total, 0, 0);
     for (int64_t t = 0; t < args->logits.rows; t++) {
         int64_t label = reference_index(&args->labels, t);
         if (label < 0)
@@ -200,7 +122,7 @@ static void xent_grad(struct trial *trial, const struct xent_grad_args *args)
             double x = reference_load(&args->logits, t, j), lse = reference_load(&args->lse, 0, t);
             double p = exp(x - lse), result = p - (reference_index(&args->labels, t) == j ? 1.0 : 0.0);
             double relative = 2.0 * BOUNDS_U * (fabs(x) + fabs(lse)) + BOUNDS_FUNCTION;
-            reference_store(&bound, t, j, p * relative + BOUNDS_U * fabs(result) + exp_floor);
+            reference_store(&bound, t, j, p * relative + BOUNDS_U * fabs(result) + BOUNDS_EXP_FLOOR);
         }
 }
 
@@ -216,12 +138,12 @@ static void quantize(struct trial *trial, const struct quantize_args *args)
     double amax = 0.0;
     for (int64_t i = 0; i < args->x.rows; i++)
         for (int64_t j = 0; j < args->x.cols; j++)
-            amax = fmax(amax, absolute(&args->x, i, j));
+            amax = fmax(amax, bounds_absolute(&args->x, i, j));
     double value = amax > 0.0 ? amax / 448.0 : 1.0;
     reference_store(&scale, 0, 0, 2.0 * BOUNDS_U * value);
     for (int64_t i = 0; i < args->x.rows; i++)
         for (int64_t j = 0; j < args->x.cols; j++) {
-            double error = 6.0 * BOUNDS_U * absolute(&args->x, i, j) / value;
+            double error = 6.0 * BOUNDS_U * bounds_absolute(&args->x, i, j) / value;
             if (tensor_present(&row))
                 reference_store(&row, i, j, error);
             if (tensor_present(&column))
@@ -236,7 +158,7 @@ static void sum_squares(struct trial *trial, const struct sum_squares_args *args
     double sum = 0.0;
     for (int64_t i = 0; i < args->x.rows; i++)
         for (int64_t j = 0; j < args->x.cols; j++)
-            sum += absolute(&args->x, i, j) * absolute(&args->x, i, j);
+            sum += bounds_absolute(&args->x, i, j) * bounds_absolute(&args->x, i, j);
     reference_store(&bound, 0, 0, (double)tensor_count(&args->x) * 0x1p-53 * sum);
 }
 
@@ -267,9 +189,10 @@ static void adamw(struct trial *trial, const struct adamw_args *args)
     double correction_2 = reference_load(&args->step, 0, ADAMW_CORRECTION_2);
     double b1 = args->beta1, b2 = args->beta2;
     for (int64_t i = 0; i < weight.cols; i++) {
-        double g = absolute(&args->gradient, 0, i) * absolute(&args->scale, 0, 0), w = absolute(&args->weight, 0, i);
-        double m_size = b1 * absolute(&args->m, 0, i) + (1.0 - b1) * g, m_error = bounds_gamma(5.0) * m_size;
-        double v_size = b2 * absolute(&args->v, 0, i) + (1.0 - b2) * g * g, v_error = bounds_gamma(6.0) * v_size;
+        double g = bounds_absolute(&args->gradient, 0, i) * bounds_absolute(&args->scale, 0, 0),
+               w = bounds_absolute(&args->weight, 0, i);
+        double m_size = b1 * bounds_absolute(&args->m, 0, i) + (1.0 - b1) * g, m_error = bounds_gamma(5.0) * m_size;
+        double v_size = b2 * bounds_absolute(&args->v, 0, i) + (1.0 - b2) * g * g, v_error = bounds_gamma(6.0) * v_size;
         double quotient = lr * m_size / correction_1 / (sqrt(v_size / correction_2) + (double)args->eps);
         double w_error = bounds_gamma(4.0) * w + bounds_gamma(5.0) * quotient +
                          (bounds_gamma(6.0) + 3.0 * BOUNDS_FUNCTION + bounds_gamma(6.0)) * quotient;
@@ -293,14 +216,19 @@ void bounds_set(struct trial *trial, enum op op, const void *args)
         name(trial, args);                                                                                             \
         return;
         CASE(GEMM, gemm)
+        CASE(EMBEDDING_FORWARD, embedding_forward)
         CASE(EMBEDDING_BACKWARD, embedding_backward)
-        CASE(RMSNORM_FORWARD, rmsnorm_forward)
-        CASE(RMSNORM_BACKWARD, rmsnorm_backward)
-        CASE(ROPE, rope)
+        CASE(RMSNORM_FORWARD, bounds_rmsnorm_forward)
+        CASE(RMSNORM_BACKWARD, bounds_rmsnorm_backward)
+        CASE(LAYERNORM_FORWARD, bounds_layernorm_forward)
+        CASE(LAYERNORM_BACKWARD, bounds_layernorm_backward)
+        CASE(ROPE, bounds_rope)
         CASE(ATTENTION_FORWARD, bounds_attention_forward)
         CASE(ATTENTION_BACKWARD, bounds_attention_backward)
-        CASE(SWIGLU_FORWARD, swiglu_forward)
-        CASE(SWIGLU_BACKWARD, swiglu_backward)
+        CASE(SWIGLU_FORWARD, bounds_swiglu_forward)
+        CASE(SWIGLU_BACKWARD, bounds_swiglu_backward)
+        CASE(GELU_FORWARD, bounds_gelu_forward)
+        CASE(GELU_BACKWARD, bounds_gelu_backward)
         CASE(XENT_STAT, xent_stat)
         CASE(XENT_GRAD, xent_grad)
         CASE(QUANTIZE, quantize)

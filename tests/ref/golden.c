@@ -19,6 +19,20 @@ static double attribute(hid_t file, const char *name)
     return value;
 }
 
+static bool attribute_is(hid_t file, const char *name, const char *text)
+{
+    char value[32] = "";
+    if (H5Aexists(file, name) <= 0)
+        return false;
+    hid_t id = H5Aopen(file, name, H5P_DEFAULT), type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, sizeof value);
+    if (H5Aread(id, type, value) < 0)
+        error_fatal("golden file: attribute %s is no text", name);
+    H5Tclose(type);
+    H5Aclose(id);
+    return strcmp(value, text) == 0;
+}
+
 static void read_dataset(hid_t file, const char *name, hid_t type, int64_t count, void *out)
 {
     hid_t id = H5Dopen2(file, name, H5P_DEFAULT);
@@ -50,6 +64,8 @@ static void open_batch(struct golden *g, hid_t file)
     read_dataset(file, "/positions", H5T_NATIVE_INT32, tokens, b->positions);
     read_dataset(file, "/segment_start", H5T_NATIVE_INT32, slots, b->segment_start);
     read_dataset(file, "/segment_length", H5T_NATIVE_INT32, slots, b->segment_length);
+    if (H5Lexists(file, "/inputs_scale", H5P_DEFAULT) > 0)
+        read_dataset(file, "/inputs_scale", H5T_NATIVE_FLOAT, tokens, b->scale);
     for (int64_t t = 0; t < tokens; t++)
         b->valid += b->labels[t] >= 0;
 }
@@ -78,6 +94,12 @@ void golden_open(struct golden *g, const char *name)
         .decay_matrices = true,
         .decay_embedding = true,
     };
+    for (int family = 0; family < FAMILY_COUNT; family++)
+        if (attribute_is(file, "family", family_of((enum model_family)family)->name))
+            g->settings.family = (enum model_family)family;
+    if (g->settings.family != FAMILY_LLAMA)
+        g->settings.token_dropout = attribute(file, "token_dropout") != 0;
+    g->settings.tanh_gelu = attribute_is(file, "gelu", "tanh");
     g->optimizer =
         (struct optimizer_settings){attribute(file, "beta1"), attribute(file, "beta2"), attribute(file, "adam_eps"),
                                     attribute(file, "weight_decay"), attribute(file, "clip")};

@@ -170,10 +170,19 @@ void reference_swiglu_backward(const struct swiglu_backward_args *args)
 
 static const double pi = 3.14159265358979323846;
 
-/* What the tanh of GELU's approximation is taken of. */
-static double gelu_inner(double x)
+/* The share of x that GELU lets through, and the share's slope: dy/dx = share + x slope. The tanh form is a sigmoid,
+ * (1 + tanh(u)) / 2 = sigmoid(2 u), written so that nothing cancels where the share is next to 0 or 1. */
+struct gelu {
+    double share, slope;
+};
+
+static struct gelu gelu_at(double x, bool tanh_form)
 {
-    return sqrt(2.0 / pi) * (x + 0.044715 * x * x * x);
+    if (!tanh_form)
+        return (struct gelu){0.5 * erfc(-x / sqrt(2.0)), exp(-0.5 * x * x) / sqrt(2.0 * pi)};
+    double inner = sqrt(2.0 / pi) * (x + 0.044715 * x * x * x);
+    double inner_slope = sqrt(2.0 / pi) * (1.0 + 3.0 * 0.044715 * x * x);
+    return (struct gelu){sigmoid(2.0 * inner), sigmoid(2.0 * inner) * sigmoid(-2.0 * inner) * 2.0 * inner_slope};
 }
 
 void reference_gelu_forward(const struct gelu_forward_args *args)
@@ -181,24 +190,16 @@ void reference_gelu_forward(const struct gelu_forward_args *args)
     for (int64_t t = 0; t < args->y.rows; t++)
         for (int64_t f = 0; f < args->y.cols; f++) {
             double x = reference_load(&args->x, t, f);
-            double share = args->tanh_form ? 0.5 * (1.0 + tanh(gelu_inner(x))) : 0.5 * erfc(-x / sqrt(2.0));
-            reference_store(&args->y, t, f, x * share);
+            reference_store(&args->y, t, f, x * gelu_at(x, args->tanh_form).share);
         }
-}
-
-static double gelu_slope(double x, bool tanh_form)
-{
-    if (!tanh_form)
-        return 0.5 * erfc(-x / sqrt(2.0)) + x * exp(-0.5 * x * x) / sqrt(2.0 * pi);
-    double u = tanh(gelu_inner(x)), inner_slope = sqrt(2.0 / pi) * (1.0 + 3 * 0.044715 * x * x);
-    return 0.5 * (1.0 + u) + 0.5 * x * (1.0 - u * u) * inner_slope;
 }
 
 void reference_gelu_backward(const struct gelu_backward_args *args)
 {
     for (int64_t t = 0; t < args->dx.rows; t++)
-        for (int64_t f = 0; f < args->dx.cols; f++)
-            reference_store(&args->dx, t, f,
-                            reference_load(&args->dy, t, f) *
-                                gelu_slope(reference_load(&args->x, t, f), args->tanh_form));
+        for (int64_t f = 0; f < args->dx.cols; f++) {
+            double x = reference_load(&args->x, t, f);
+            struct gelu gelu = gelu_at(x, args->tanh_form);
+            reference_store(&args->dx, t, f, reference_load(&args->dy, t, f) * (gelu.share + x * gelu.slope));
+        }
 }

@@ -1,0 +1,274 @@
+/* Error bounds of norms, rotary positions and activations. */
+#include "bounds_internal.h"
+
+/* The sum of squares has no cancellation: relative gamma(H + 2) with the mean and eps, halved by the root; then the
+ * root and the reciprocal; then two products for y. */
+void bounds_rmsnorm_forward(struct trial *trial, const struct rmsnorm_forward_args *args)
+{
+    struct tensor y = trial_bound(trial, OP_RMSNORM_FORWARD, args, "y");
+    struct tensor rstd = trial_bound(trial, OP_RMSNORM_FORWARD, args, "rstd");
+    double hidden = (double)args->x.cols, relative = 0.5 * bounds_gamma(hidden + 2.0) + 2.0 * BOUNDS_FUNCTION;
+    for (int64_t t = 0; t < y.rows; t++) {
+        double squares = 0.0;
+        for (int64_t h = 0; h < y.cols; h++)
+            squares += bounds_absolute(&args->x, t, h) * bounds_absolute(&args->x, t, h);
+        double value = 1.0 / sqrt(squares / hidden + (double)args->eps);
+        reference_store(&rstd, 0, t, relative * value);
+        for (int64_t h = 0; h < y.cols; h++)
+            reference_store(&y, t, h,
+                            (relative + 3.0 * BOUNDS_U) * value * bounds_absolute(&args->x, t, h) *
+                                bounds_absolute(&args->weight, 0, h));
+    }
+}
+
+/* Sums of H terms of three factors for dx, of T terms of three factors for dweight; at most eight more roundings. */
+void bounds_rmsnorm_backward(struct trial *trial, const struct rmsnorm_backward_args *args)
+{
+    int64_t tokens = args->x.rows, hidden = args->x.cols;
+    if (tensor_present(&args->dx)) {
+        struct tensor dx = trial_bound(trial, OP_RMSNORM_BACKWARD, args, "dx");
+        for (int64_t t = 0; t < tokens; t++) {
+            double mean = 0.0, rstd = bounds_absolute(&args->rstd, 0, t);
+            for (int64_t h = 0; h < hidden; h++)
+                mean += bounds_absolute(&args->weight, 0, h) * bounds_absolute(&args->dy, t, h) *
+                        bounds_absolute(&args->x, t, h) / (double)hidden;
+            for (int64_t h = 0; h < hidden; h++) {
+                double magnitude = rstd * (bounds_absolute(&args->weight, 0, h) * bounds_absolute(&args->dy, t, h) +
+                                           bounds_absolute(&args->x, t, h) * rstd * rstd * mean);
+                if (tensor_present(&args->residual))
+                    magnitude += bounds_absolute(&args->residual, t, h);
+                reference_store(&dx, t, h, bounds_gamma((double)hidden + 10.0) * magnitude);
+            }
+        }
+    }
+    if (tensor_present(&args->dweight)) {
+        struct tensor dweight = trial_bound(trial, OP_RMSNORM_BACKWARD, args, "dweight");
+        for (int64_t h = 0; h < hidden; h++) {
+            double sum = args->accumulate ? bounds_absolute(&args->dweight, 0, h) : 0.0;
+            for (int64_t t = 0; t < tokens; t++)
+                sum += bounds_absolute(&args->dy, t, h) * bounds_absolute(&args->x, t, h) *
+                       bounds_absolute(&args->rstd, 0, t);
+            reference_store(&dweight, 0, h, bounds_gamma((double)tokens + 3.0) * sum);
+        }
+    }
+}
+
+/* What a row's mean may be off by: its rounding and a constant's, and, as it may be mended by the mean of what
+ * subtracting a first mean leaves, the error of that sum; the first sum's own error, mended, is of second order. That
+ * of a plain fp32 sum is not allowed: where the mean is far larger than the deviation it would be all that is left. */
+struct moments {
+    double mean, mean_error, deviation, variance; /* deviation: mean(|x - mean|) */
+};
+
+static struct moments moments_of(const struct tensor *x, int64_t t)
+{
+    struct moments m = {0.0, 0.0, 0.0, 0.0};
+    double hidden = (double)x->cols, magnitude = 0.0;
+    for (int64_t h = 0; h < x->cols; h++) {
+        m.mean += reference_load(x, t, h) / hidden;
+        magnitude += bounds_absolute(x, t, h) / hidden;
+    }
+    for (int64_t h = 0; h < x->cols; h++) {
+        m.deviation += fabs(reference_load(x, t, h) - m.mean) / hidden;
+        m.variance += pow(reference_load(x, t, h) - m.mean, 2) / hidden;
+    }
+    double sum = bounds_gamma(hidden + 2.0);
+    m.mean_error = 2.0 * BOUNDS_U * fabs(m.mean) + sum * (m.deviation + sum * magnitude);
+    return m;
+}
+
+/* With the mean off by e, the mean square of x - mean is off by e^2, and by gamma(H + 5) for the subtraction, squares,
+ * sum, mean and eps; the root halves that relative error. Then the root and the reciprocal. y: e and a rounding in
+ * x - mean; two products and the bias. */
+void bounds_layernorm_forward(struct trial *trial, const struct layernorm_forward_args *args)
+{
+    struct tensor y = trial_bound(trial, OP_LAYERNORM_FORWARD, args, "y");
+    struct tensor mean = trial_bound(trial, OP_LAYERNORM_FORWARD, args, "mean");
+    struct tensor rstd = trial_bound(trial, OP_LAYERNORM_FORWARD, args, "rstd");
+    for (int64_t t = 0; t < y.rows; t++) {
+        struct moments m = moments_of(&args->x, t);
+        double square = m.variance + (double)args->eps, value = 1.0 / sqrt(square), shifted = pow(m.mean_error, 2);
+        double relative =
+            0.5 * (bounds_gamma((double)y.cols + 5.0) * (square + shifted) + shifted) / square + 2.0 * BOUNDS_FUNCTION;
+        reference_store(&mean, 0, t, m.mean_error);
+        reference_store(&rstd, 0, t, relative * value);
+        for (int64_t h = 0; h < y.cols; h++) {
+            double centred = fabs(reference_load(&args->x, t, h) - m.mean) + m.mean_error;
+            double weight = bounds_absolute(&args->weight, 0, h), product = centred * value * weight;
+            reference_store(&y, t, h,
+                            m.mean_error * value * weight + (relative + 4.0 * BOUNDS_U) * product +
+                                BOUNDS_U * bounds_absolute(&args->bias, 0, h));
+        }
+    }
+}
+
+static double normalised(const struct layernorm_backward_args *args, int64_t t, int64_t h)
+{
+    return fabs(reference_load(&args->x, t, h) - reference_load(&args->mean, 0, t)) *
+           bounds_absolute(&args->rstd, 0, t);
+}
+
+/* One row of dx: sums of H terms of at most four factors, one of them a difference; at most eight more roundings. */
+static void layernorm_input_gradient(const struct layernorm_backward_args *args, int64_t t, const struct tensor *dx)
+{
+    double mean = 0.0, mean_n = 0.0, hidden = (double)args->x.cols;
+    for (int64_t h = 0; h < args->x.cols; h++) {
+        double d = bounds_absolute(&args->weight, 0, h) * bounds_absolute(&args->dy, t, h);
+        mean += d / hidden;
+        mean_n += d * normalised(args, t, h) / hidden;
+    }
+    for (int64_t h = 0; h < args->x.cols; h++) {
+        double d = bounds_absolute(&args->weight, 0, h) * bounds_absolute(&args->dy, t, h);
+        double magnitude = bounds_absolute(&args->rstd, 0, t) * (d + mean + normalised(args, t, h) * mean_n);
+        if (tensor_present(&args->residual))
+            magnitude += bounds_absolute(&args->residual, t, h);
+        reference_store(dx, t, h, bounds_gamma(hidden + 12.0) * magnitude);
+    }
+}
+
+/* dweight: sums of T terms, each a difference and two products; dbias: of T terms; both with the old value. */
+void bounds_layernorm_backward(struct trial *trial, const struct layernorm_backward_args *args)
+{
+    int64_t tokens = args->x.rows;
+    if (tensor_present(&args->dx)) {
+        struct tensor dx = trial_bound(trial, OP_LAYERNORM_BACKWARD, args, "dx");
+        for (int64_t t = 0; t < tokens; t++)
+            layernorm_input_gradient(args, t, &dx);
+    }
+    if (!tensor_present(&args->dweight))
+        return;
+    struct tensor dweight = trial_bound(trial, OP_LAYERNORM_BACKWARD, args, "dweight");
+    struct tensor dbias = trial_bound(trial, OP_LAYERNORM_BACKWARD, args, "dbias");
+    for (int64_t h = 0; h < args->x.cols; h++) {
+        double weight_sum = args->accumulate ? bounds_absolute(&args->dweight, 0, h) : 0.0;
+        double bias_sum = args->accumulate ? bounds_absolute(&args->dbias, 0, h) : 0.0;
+        for (int64_t t = 0; t < tokens; t++) {
+            weight_sum += bounds_absolute(&args->dy, t, h) * normalised(args, t, h);
+            bias_sum += bounds_absolute(&args->dy, t, h);
+        }
+        reference_store(&dweight, 0, h, bounds_gamma((double)tokens + 4.0) * weight_sum);
+        reference_store(&dbias, 0, h, bounds_gamma((double)tokens + 1.0) * bias_sum);
+    }
+}
+
+/* Two products and an addition. */
+void bounds_rope(struct trial *trial, const struct rope_args *args)
+{
+    struct tensor bound = trial_bound(trial, OP_ROPE, args, "x");
+    int64_t half = args->head_dim / 2;
+    for (int64_t t = 0; t < bound.rows; t++)
+        for (int64_t c = 0; c < bound.cols; c++) {
+            int64_t position = reference_index(&args->positions, t), i = c % args->head_dim;
+            int64_t pair = args->interleaved ? i / 2 : i % half, apart = args->interleaved ? 1 : half;
+            int64_t other = i == (args->interleaved ? 2 * pair : pair) ? c + apart : c - apart;
+            double magnitude =
+                bounds_absolute(&args->x, t, c) * bounds_absolute(&args->table, position, pair) +
+                bounds_absolute(&args->x, t, other) * bounds_absolute(&args->table, position, half + pair);
+            reference_store(&bound, t, c, bounds_gamma(2.0) * magnitude);
+        }
+}
+
+static double sigmoid(double gate)
+{
+    return 1.0 / (1.0 + exp(-gate));
+}
+
+/* sigmoid(g) = 1 / (1 + e) with e = exp(-g): e is off by |g| u (its argument's change of base) and exp itself, which
+ * weighs e / (1 + e) = 1 - sigmoid(g); then an addition and a reciprocal. */
+static double sigmoid_error(double gate)
+{
+    return (1.0 - sigmoid(gate)) * (fabs(gate) * BOUNDS_U + BOUNDS_FUNCTION) + BOUNDS_FUNCTION + BOUNDS_U;
+}
+
+void bounds_swiglu_forward(struct trial *trial, const struct swiglu_forward_args *args)
+{
+    struct tensor y = trial_bound(trial, OP_SWIGLU_FORWARD, args, "y");
+    for (int64_t t = 0; t < y.rows; t++)
+        for (int64_t f = 0; f < y.cols; f++) {
+            double gate = reference_load(&args->x, t, f);
+            double magnitude = fabs(gate) * bounds_absolute(&args->x, t, y.cols + f);
+            double relative = sigmoid_error(gate) + 3.0 * BOUNDS_U;
+            reference_store(&y, t, f, magnitude * (sigmoid(gate) * relative + BOUNDS_EXP_FLOOR));
+        }
+}
+
+/* d gate = dy up s (1 + g (1 - s)) with s off by r s: the bracket is off by |g| (r s + u) from 1 - s and by four
+ * roundings of its magnitude; three more products. d up = dy g s. */
+void bounds_swiglu_backward(struct trial *trial, const struct swiglu_backward_args *args)
+{
+    struct tensor dx = trial_bound(trial, OP_SWIGLU_BACKWARD, args, "dx");
+    int64_t width = args->dy.cols;
+    for (int64_t t = 0; t < dx.rows; t++)
+        for (int64_t f = 0; f < width; f++) {
+            double gate = reference_load(&args->x, t, f), s = sigmoid(gate), r = sigmoid_error(gate);
+            double dy = bounds_absolute(&args->dy, t, f), bracket = 1.0 + fabs(gate) * (1.0 - s);
+            double error = bracket * (r + 8.0 * BOUNDS_U) + fabs(gate) * (r * s + BOUNDS_U);
+            reference_store(&dx, t, f,
+                            dy * bounds_absolute(&args->x, t, width + f) * (s * error + bracket * BOUNDS_EXP_FLOOR));
+            reference_store(&dx, t, width + f, dy * fabs(gate) * (s * (r + 3.0 * BOUNDS_U) + BOUNDS_EXP_FLOOR));
+        }
+}
+
+/* -- GELU: y = x share, dy/dx = share + x slope, with errors of share and slope ------------------------------------ */
+
+struct gelu {
+    double share, share_error, slope, slope_error;
+};
+
+/* Phi and its density. Phi, in both tails, is one function of its argument or exp times another; the argument, x times
+ * a constant or its square, is off by two roundings, and exp's by half of one (change of base): of |x| density.
+ * The density: exp of x^2 / 2, whose argument is off by two roundings; a constant. */
+static struct gelu gelu_erf(double x)
+{
+    double cumulative = 0.5 * erfc(-x / sqrt(2.0)), density = exp(-0.5 * x * x) / sqrt(2.0 * acos(-1.0));
+    return (struct gelu){cumulative,
+                         3.0 * BOUNDS_U * fabs(x) * density + (2.0 * BOUNDS_FUNCTION + 2.0 * BOUNDS_U) * cumulative,
+                         density, density * (BOUNDS_U * x * x + BOUNDS_FUNCTION + 2.0 * BOUNDS_U)};
+}
+
+/* s = sigmoid(v), v = x (k + l x^2) with terms of one sign, off by gamma(7): two constants, square, two products, sum
+ * and product. ds/dx = s (1 - s) v', v' = k + 3 l x^2 off by gamma(7) as well; two products. */
+static struct gelu gelu_tanh(double x)
+{
+    double k = 2.0 * sqrt(2.0 / acos(-1.0)), v = k * (x + 0.044715 * x * x * x), s = sigmoid(v), c = sigmoid(-v);
+    double slope = s * c * k * (1.0 + 3.0 * 0.044715 * x * x), argument = bounds_gamma(7.0) * fabs(v);
+    double s_relative = sigmoid_error(v) + c * argument, c_relative = sigmoid_error(-v) + s * argument;
+    return (struct gelu){s, s * s_relative, slope, slope * (s_relative + c_relative + bounds_gamma(9.0))};
+}
+
+static struct gelu gelu_at(double x, bool tanh_form)
+{
+    return tanh_form ? gelu_tanh(x) : gelu_erf(x);
+}
+
+/* From 16 on share and slope are 0 or 1 to fp32's last denormal, so the floor of exp is no excuse there. */
+static double gelu_floor(double x, double power)
+{
+    return BOUNDS_EXP_FLOOR * (1.0 + pow(fmin(fabs(x), 16.0), power));
+}
+
+/* Off by share's error times x; a product. */
+void bounds_gelu_forward(struct trial *trial, const struct gelu_forward_args *args)
+{
+    struct tensor y = trial_bound(trial, OP_GELU_FORWARD, args, "y");
+    for (int64_t t = 0; t < y.rows; t++)
+        for (int64_t f = 0; f < y.cols; f++) {
+            double x = reference_load(&args->x, t, f);
+            struct gelu gelu = gelu_at(x, args->tanh_form);
+            reference_store(&y, t, f, fabs(x) * (gelu.share_error + BOUNDS_U * gelu.share) + gelu_floor(x, 1.0));
+        }
+}
+
+/* A product, a sum, a product. The slope's factor v' is of degree two, times x: the floor's power. */
+void bounds_gelu_backward(struct trial *trial, const struct gelu_backward_args *args)
+{
+    struct tensor dx = trial_bound(trial, OP_GELU_BACKWARD, args, "dx");
+    for (int64_t t = 0; t < dx.rows; t++)
+        for (int64_t f = 0; f < dx.cols; f++) {
+            double x = reference_load(&args->x, t, f);
+            struct gelu gelu = gelu_at(x, args->tanh_form);
+            double error = gelu.share_error + fabs(x) * gelu.slope_error +
+                           bounds_gamma(3.0) * (gelu.share + fabs(x) * gelu.slope) + gelu_floor(x, 3.0);
+            reference_store(&dx, t, f, bounds_absolute(&args->dy, t, f) * error);
+        }
+}

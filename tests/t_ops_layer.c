@@ -1,0 +1,266 @@
+/* Norms, rotary positions and activations of the CPU executor against the oracle. */
+#include "ops.h"
+
+enum residual { RESIDUAL_NONE, RESIDUAL_SEPARATE, RESIDUAL_IN_PLACE };
+
+static void test_rmsnorm_case(enum dtype dtype, int64_t tokens, int64_t hidden, int variant)
+{
+    enum residual residual = variant % 3;
+    struct trial *trial = trial_create("%s T %d H %d", dtype_name(dtype), (int)tokens, (int)hidden);
+    struct rmsnorm_forward_args forward = {.x = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
+                                           .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
+                                           .y = trial_empty(trial, dtype, tokens, hidden),
+                                           .rstd = trial_empty(trial, DTYPE_F32, 1, tokens),
+                                           .eps = 1e-2f};
+    struct rmsnorm_forward_args mistaken = forward;
+    mistaken.eps *= 2.0f;
+    if (dtype == DTYPE_F32)
+        check_noticed(trial, OP_RMSNORM_FORWARD, &forward, &mistaken);
+    check_op(trial, OP_RMSNORM_FORWARD, &forward);
+
+    trial = trial_create("%s T %d H %d, residual %d, accumulate %d", dtype_name(dtype), (int)tokens, (int)hidden,
+                         (int)residual, variant % 2);
+    struct rmsnorm_backward_args backward = {.x = trial_normal(trial, dtype, tokens, hidden, 1.0),
+                                             .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
+                                             .rstd = trial_empty(trial, DTYPE_F32, 1, tokens),
+                                             .dy = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
+                                             .accumulate = variant % 2};
+    for (int64_t t = 0; t < tokens; t++)
+        reference_store(&backward.rstd, 0, t, 0.5 + (double)t / (double)tokens);
+    if (variant % 4 != 2)
+        backward.dx = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0);
+    if (variant % 4 != 3)
+        backward.dweight = trial_normal(trial, DTYPE_F32, 1, hidden, 1.0);
+    if (tensor_present(&backward.dx) && residual == RESIDUAL_SEPARATE)
+        backward.residual = trial_matrix(trial, dtype, tokens, hidden, true, 1.0);
+    if (tensor_present(&backward.dx) && residual == RESIDUAL_IN_PLACE)
+        backward.residual = backward.dx;
+    check_op(trial, OP_RMSNORM_BACKWARD, &backward);
+}
+
+static void test_rmsnorm(void)
+{
+    static const int64_t widths[5] = {8, 20, 64, 129, 512};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t t = 0; t < COUNT(lengths); t++)
+            for (int64_t w = 0; w < COUNT(widths); w++)
+                for (int variant = 0; variant < 12; variant += 1 + (int)(w > 1))
+                    test_rmsnorm_case(storage[d], lengths[t], widths[w], variant);
+}
+
+/* Large means and small deviations, which a norm that squares before it subtracts would lose. */
+static void shift(const struct tensor *x, double mean)
+{
+    for (int64_t t = 0; t < x->rows; t++)
+        for (int64_t h = 0; h < x->cols; h++)
+            reference_store(x, t, h, reference_load(x, t, h) + mean * (double)(t % 3 - 1));
+}
+
+static void test_layernorm_case(enum dtype dtype, int64_t tokens, int64_t hidden, int variant)
+{
+    enum residual residual = variant % 3;
+    double mean = variant % 4 < 2 || hidden == 1 ? 0.5 : dtype == DTYPE_F32 ? 1000.0 : 30.0;
+    struct trial *trial = trial_create("%s T %d H %d mean %g", dtype_name(dtype), (int)tokens, (int)hidden, mean);
+    struct layernorm_forward_args forward = {.x = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
+                                             .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
+                                             .bias = trial_normal(trial, dtype, 1, hidden, 1.0),
+                                             .y = trial_strided(trial, dtype, tokens, hidden, hidden + variant % 2),
+                                             .mean = trial_empty(trial, DTYPE_F32, 1, tokens),
+                                             .rstd = trial_empty(trial, DTYPE_F32, 1, tokens),
+                                             .eps = 1e-2f};
+    shift(&forward.x, mean);
+    struct layernorm_forward_args mistaken = forward;
+    mistaken.eps *= 2.0f;
+    check_noticed(trial, OP_LAYERNORM_FORWARD, &forward, &mistaken);
+    check_op(trial, OP_LAYERNORM_FORWARD, &forward);
+
+    trial = trial_create("%s T %d H %d mean %g, residual %d, accumulate %d", dtype_name(dtype), (int)tokens,
+                         (int)hidden, mean, (int)residual, variant % 2);
+    struct layernorm_backward_args backward = {.x = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
+                                               .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
+                                               .mean = trial_normal(trial, DTYPE_F32, 1, tokens, 0.5),
+                                               .rstd = trial_empty(trial, DTYPE_F32, 1, tokens),
+                                               .dy = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
+                                               .accumulate = variant % 2};
+    shift(&backward.x, mean);
+    for (int64_t t = 0; t < tokens; t++) {
+        reference_store(&backward.mean, 0, t, reference_load(&backward.mean, 0, t) + mean * (double)(t % 3 - 1));
+        reference_store(&backward.rstd, 0, t, 0.5 + (double)t / (double)tokens);
+    }
+    if (variant % 4 != 2)
+        backward.dx = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0);
+    if (variant % 4 != 3) {
+        backward.dweight = trial_normal(trial, DTYPE_F32, 1, hidden, 1.0);
+        backward.dbias = trial_normal(trial, DTYPE_F32, 1, hidden, 1.0);
+    }
+    if (tensor_present(&backward.dx) && residual == RESIDUAL_SEPARATE)
+        backward.residual = trial_matrix(trial, dtype, tokens, hidden, true, 1.0);
+    if (tensor_present(&backward.dx) && residual == RESIDUAL_IN_PLACE)
+        backward.residual = backward.dx;
+    check_op(trial, OP_LAYERNORM_BACKWARD, &backward);
+}
+
+static void test_layernorm(void)
+{
+    static const int64_t widths[6] = {1, 3, 17, 64, 320, 1000}, rows[5] = {1, 7, 64, 129, 300};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t t = 0; t < COUNT(rows); t++)
+            for (int64_t w = rows[t] > 7; w < COUNT(widths); w++) /* a single column's gradient may cancel */
+                for (int variant = (int)(t + w) % 2; variant<12; variant += widths[w] * rows[t]> 10000 ? 5 : 2)
+                    test_layernorm_case(storage[d], rows[t], widths[w], variant);
+}
+
+static const int64_t head_dims[7] = {8, 16, 20, 24, 32, 64, 128};
+
+static void test_rope(void)
+{
+    enum { POSITIONS = 150 };
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t t = 0; t < COUNT(lengths); t++)
+            for (int64_t h = 0; h < COUNT(head_dims); h++)
+                for (int form = 0; form < 4; form++) { /* inverse, interleaved */
+                    int64_t head_dim = head_dims[h], heads = 1 + h % 3;
+                    struct trial *trial = trial_create("%s T %d heads %d of %d, form %d", dtype_name(storage[d]),
+                                                       (int)lengths[t], (int)heads, (int)head_dim, form);
+                    struct rope_args args = {
+                        .x = trial_matrix(trial, storage[d], lengths[t], heads * head_dim, (t + h) % 2, 1.0),
+                        .positions = trial_draw_integers(trial, lengths[t], POSITIONS),
+                        .table = trial_empty(trial, DTYPE_F32, POSITIONS, head_dim),
+                        .head_dim = head_dim,
+                        .inverse = form & 1,
+                        .interleaved = form & 2};
+                    for (int64_t p = 0; p < POSITIONS; p++)
+                        for (int64_t i = 0; i < head_dim / 2; i++) {
+                            double angle = (double)p * pow(500.0, -2.0 * (double)i / (double)head_dim);
+                            reference_store(&args.table, p, i, cos(angle));
+                            reference_store(&args.table, p, head_dim / 2 + i, sin(angle));
+                        }
+                    struct rope_args mistaken = args;
+                    mistaken.inverse = !args.inverse;
+                    if (lengths[t] > 1)
+                        check_noticed(trial, OP_ROPE, &args, &mistaken);
+                    mistaken = args;
+                    mistaken.interleaved = !args.interleaved;
+                    if (lengths[t] > 1)
+                        check_noticed(trial, OP_ROPE, &args, &mistaken);
+                    check_op(trial, OP_ROPE, &args);
+                }
+}
+
+static void test_swiglu(void)
+{
+    static const int64_t widths[5] = {1, 5, 16, 33, 172};
+    static const double deviations[3] = {1.0, 6.0, 100.0};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t t = 0; t < COUNT(lengths); t++)
+            for (int64_t w = 0; w < COUNT(widths); w++) {
+                int64_t tokens = lengths[t], width = widths[w];
+                double deviation = deviations[(t + w) % 3];
+                struct trial *trial = trial_create("%s T %d F %d deviation %g", dtype_name(storage[d]), (int)tokens,
+                                                   (int)width, deviation);
+                struct swiglu_forward_args forward = {
+                    .x = trial_matrix(trial, storage[d], tokens, 2 * width, w % 2, deviation),
+                    .y = trial_strided(trial, storage[d], tokens, width, width + t)};
+                check_op(trial, OP_SWIGLU_FORWARD, &forward);
+
+                trial = trial_create("%s T %d F %d deviation %g", dtype_name(storage[d]), (int)tokens, (int)width,
+                                     deviation);
+                struct swiglu_backward_args backward = {
+                    .x = trial_matrix(trial, storage[d], tokens, 2 * width, w % 2, deviation),
+                    .dy = trial_matrix(trial, storage[d], tokens, width, t % 2, 1.0),
+                    .dx = trial_strided(trial, storage[d], tokens, 2 * width, 2 * width + t)};
+                check_op(trial, OP_SWIGLU_BACKWARD, &backward);
+            }
+}
+
+/* Values where an activation goes wrong first, among normal numbers. */
+static void place_extremes(const struct tensor *x)
+{
+    static const double extremes[20] = {0.0, -0.0, 1e-40, -1e-40, 1e-30, -1e-30, 0.7518, -0.7518, 3.0,  -3.0,
+                                        5.5, -5.5, 9.0,   -9.0,   12.5,  -12.5,  16.5,   -16.5,   1e30, -1e30};
+    for (int64_t i = 0; i < COUNT(extremes) && COUNT(extremes) < x->rows * x->cols; i++)
+        reference_store(x, i / x->cols, i % x->cols, extremes[i]);
+}
+
+static void test_gelu_case(enum dtype dtype, bool tanh_form, int64_t tokens, int64_t width, double deviation,
+                           int variant)
+{
+    struct trial *trial = trial_create("%s T %d F %d deviation %g, %s", dtype_name(dtype), (int)tokens, (int)width,
+                                       deviation, tanh_form ? "tanh" : "erf");
+    struct gelu_forward_args forward = {.x = trial_matrix(trial, dtype, tokens, width, variant % 2, deviation),
+                                        .y = trial_strided(trial, dtype, tokens, width, width + variant % 3),
+                                        .tanh_form = tanh_form};
+    if (variant % 3 == 2)
+        place_extremes(&forward.x);
+    struct gelu_forward_args mistaken = forward;
+    mistaken.tanh_form = !tanh_form;
+    if (tokens * width >= 1000 && deviation < 10.0)
+        check_noticed(trial, OP_GELU_FORWARD, &forward, &mistaken);
+    check_op(trial, OP_GELU_FORWARD, &forward);
+
+    trial = trial_create("%s T %d F %d deviation %g, %s, dx %s", dtype_name(dtype), (int)tokens, (int)width, deviation,
+                         tanh_form ? "tanh" : "erf", variant % 2 ? "is dy" : "apart");
+    struct gelu_backward_args backward = {.x = trial_matrix(trial, dtype, tokens, width, variant % 3 == 1, deviation),
+                                          .dy = trial_matrix(trial, dtype, tokens, width, variant % 2, 1.0),
+                                          .tanh_form = tanh_form};
+    backward.dx = variant % 2 ? backward.dy : trial_strided(trial, dtype, tokens, width, width + variant % 3);
+    if (variant % 3 == 2)
+        place_extremes(&backward.x);
+    struct gelu_backward_args mistaken_backward = backward;
+    mistaken_backward.tanh_form = !tanh_form;
+    if (tokens * width >= 1000 && deviation < 10.0)
+        check_noticed(trial, OP_GELU_BACKWARD, &backward, &mistaken_backward);
+    check_op(trial, OP_GELU_BACKWARD, &backward);
+}
+
+static void test_gelu(void)
+{
+    static const int64_t widths[5] = {1, 3, 17, 320, 1000};
+    static const double deviations[3] = {1.0, 4.0, 100.0};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t t = 0; t < COUNT(lengths); t++)
+            for (int64_t w = 0; w < COUNT(widths); w++)
+                for (int variant = 0; variant < 3; variant++)
+                    for (int form = 0; form < 2; form++) {
+                        bool few = lengths[t] * widths[w] < 8; /* perhaps all far below 0, where nothing is left */
+                        test_gelu_case(storage[d], form != 0, lengths[t], widths[w],
+                                       few ? 1.0 : deviations[(t + w + variant) % 3], variant);
+                    }
+}
+
+/* From -14 to 14 in small steps: GELU's value and slope are within their relative bounds in
+ * both tails, which (1 + erf) / 2 and (1 + tanh) / 2 as they stand would not be. */
+static void test_gelu_tails(void)
+{
+    enum { ROWS = 64, COLS = 1000 };
+    for (int form = 0; form < 2; form++) {
+        struct trial *trial = trial_create("tails, %s", form ? "tanh" : "erf");
+        struct gelu_forward_args forward = {.x = trial_empty(trial, DTYPE_F32, ROWS, COLS),
+                                            .y = trial_empty(trial, DTYPE_F32, ROWS, COLS),
+                                            .tanh_form = form != 0};
+        for (int64_t i = 0; i < ROWS * COLS; i++)
+            reference_store(&forward.x, i / COLS, i % COLS, -14.0 + 28.0 * (double)i / (ROWS * COLS));
+        compare_op(trial, OP_GELU_FORWARD, &forward);
+
+        struct gelu_backward_args backward = {.x = forward.x,
+                                              .dy = trial_empty(trial, DTYPE_F32, ROWS, COLS),
+                                              .dx = trial_empty(trial, DTYPE_F32, ROWS, COLS),
+                                              .tanh_form = form != 0};
+        for (int64_t i = 0; i < ROWS * COLS; i++)
+            reference_store(&backward.dy, i / COLS, i % COLS, 1.0);
+        check_op(trial, OP_GELU_BACKWARD, &backward);
+    }
+}
+
+int main(int count, char **arguments)
+{
+    executors_open(count, arguments);
+    test_rmsnorm();
+    test_layernorm();
+    test_rope();
+    test_swiglu();
+    test_gelu();
+    test_gelu_tails();
+    executors_close();
+    return check_end();
+}

@@ -1,0 +1,110 @@
+#!/bin/bash
+# Proteins as a user meets them: what prepare says about characters that are no residues, stop symbols, empty records
+# and files of the wrong kind; the count models of real proteins.
+# shellcheck source=tests/lib.sh
+. "${srcdir:-.}/tests/lib.sh"
+
+# prepare NAME ARGUMENTS...: a store $work/NAME.h5; all output in $work/out.
+prepare()
+{
+    local name=$1
+    shift
+    "$CISTRON" prepare -o "$work/$name.h5" "$@" >"$work/out" 2>&1
+}
+
+# checksum NAME: of its store, as the last prepare said.
+checksum()
+{
+    sed -n "s/.*$1.h5: .*checksum //p" "$work/out"
+}
+
+# same_store TEXT FILE ARGUMENTS...: FILE gives the store that $work/plain.fa gives.
+same_store()
+{
+    local text=$1
+    shift
+    prepare other --tokenizer esm2 "$@"
+    check "$text" test "$(checksum other)" = "$plain"
+}
+
+quiet()
+{
+    ! grep -q 'warning:' "$work/out"
+}
+
+printf '>a one\nMKTAYIAKQR\nQISFVKSHFS\n>b\nGAVLMFWPSTCYNQDEKRH\n>c\nXBZUO\n' >"$work/plain.fa"
+prepare plain --tokenizer esm2 "$work/plain.fa"
+plain=$(checksum plain)
+check "a sum is printed" test -n "$plain"
+check "residues are counted" says "44 residues (100.00 %) in 3 sequences"
+check "nothing to complain about" quiet
+
+gzip -c "$work/plain.fa" >"$work/plain.fa.gz"
+same_store "gzip" "$work/plain.fa.gz"
+printf '{"record":"a","seq":"MKTAYIAKQRQISFVKSHFS"}\n{"record":"b","seq":"GAVLMFWPSTCYNQDEKRH"}\n{"record":"c","seq":"XBZUO"}\n' \
+    >"$work/plain.jsonl"
+same_store "JSON lines" --field seq "$work/plain.jsonl"
+printf '>a\nMKTAYIAKQR\nQISFVKSHFS*\n>b\nGAVLMFWPSTCYNQDEKRH\n*\n>none\n*\n>c\nXBZUO\n>empty\n' >"$work/stops.fa"
+same_store "stop symbols at ends are dropped" "$work/stops.fa"
+check "dropped stops are counted" says "3 stop symbols '*' at ends of records dropped"
+check "records without residues are counted" says "2 empty records skipped"
+check "a dropped stop is no unknown character" quiet
+tr 'A-Z' 'a-z' <"$work/plain.fa" >"$work/lower.fa"
+same_store "--uppercase" --uppercase "$work/lower.fa"
+check "--uppercase leaves nothing unknown" quiet
+
+prepare lower --tokenizer esm2 "$work/lower.fa"
+check "lower case is no token" says "44 of 44 characters are no token of esm2 and became <unk>: 44 lower-case letters (--uppercase"
+printf '>a\nMK*LV1J\nmk\n>b\nAV*\nJ\n' >"$work/odd.fa"
+prepare odd --tokenizer esm2 "$work/odd.fa"
+check "each unknown character is named" says \
+    "7 of 13 characters are no token of esm2 and became <unk>: 2 '*', 1 '1', 2 'J', 2 lower-case letters (--uppercase"
+odd=$(checksum odd)
+sed 's/[*1mk]/J/g' "$work/odd.fa" >"$work/unknown.fa"
+prepare unknown --tokenizer esm2 "$work/unknown.fa"
+check "all of them are one token" test "$(checksum unknown)" = "$odd"
+prepare amplify --tokenizer amplify "$work/plain.fa"
+check "AMPLIFY has no X, Z, U, O" says "4 of 44 characters are no token of amplify and became <unk>: 1 'O', 1 'U', 1 'X', 1 'Z'"
+printf '>a\n*\n>b\n\n' >"$work/nothing.fa"
+prepare nothing --tokenizer esm2 "$work/nothing.fa"
+check "a file of stops alone is refused" test $? -eq 2
+check "it says why" says "no record has a sequence"
+
+genome 1 3000 50 >"$work/genome.fa"
+prepare genome --tokenizer esm2 "$work/genome.fa"
+check "a genome is no protein" says "100.0 % of the residues are A, C, G, T, U or N"
+prepare genome --tokenizer nucleotide "$work/genome.fa"
+check "it is one for nucleotide" quiet
+tr 'ACGT' 'acgt' <"$work/genome.fa" >"$work/masked.fa"
+prepare masked --tokenizer nucleotide "$work/masked.fa"
+check "lower case means nothing there" quiet
+prepare proteins --tokenizer nucleotide "$work/plain.fa"
+check "proteins are no genome" says "of the bases have letters that mean no nucleotide"
+check "and neither has the other's words" says "44 bases"
+
+"$CISTRON" baseline "$work/plain.h5" "$work/genome.h5" >"$work/out" 2>&1
+check "a baseline of two kinds is refused" test $? -eq 2
+check "both are named" says "plain.h5 has esm2 tokens, but $work/genome.h5 has nucleotide tokens"
+"$CISTRON" baseline --orders 5 "$work/plain.h5" "$work/plain.h5" >"$work/out" 2>&1
+check "too high an order is refused" test $? -eq 2
+check "the highest is named" says "between 0 and 4 for esm2 tokens, not 5"
+"$CISTRON" baseline "$work/genome.h5" "$work/genome.h5" >"$work/out" 2>&1
+check "orders of a genome" test "$(sed 's/ .*//' "$work/out" | tr '\n' ' ')" = "order-3 order-6 composition "
+check "bases are called bases" says "nats per base over 3050 bases"
+
+# Ten thousand proteins, the first 500 held out. The figures were computed apart, from the letters, in Python.
+uniref=${CISTRON_SHARED:-../shared}/data/uniref_train.fasta.gz
+if [ -r "$uniref" ]; then
+    zcat "$uniref" | awk -v work="$work" '/^>/ { n++ } { print > (work (n <= 500 ? "/valid.fa" : "/train.fa")) }'
+    prepare valid --tokenizer esm2 "$work/valid.fa"
+    check "the held-out proteins" says "169751 residues (100.00 %) in 500 sequences"
+    check "real proteins hold nothing odd" quiet
+    prepare train --tokenizer esm2 "$work/train.fa"
+    "$CISTRON" baseline "$work/train.h5" "$work/valid.h5" >"$work/out" 2>&1
+    check "unigrams" says "order-0 2.8691 nats per residue over 169751 residues"
+    check "bigrams" says "order-1 2.8631 nats per residue over 169751 residues"
+    check "composition" says "composition 2.8208 nats per residue over 169751 residues"
+else
+    echo "$uniref is not at hand: its part is skipped"
+fi
+finish
