@@ -70,13 +70,20 @@ LLAMA3 = dict(
 )
 
 
+def cast(model, dtype):
+    """The parameters; buffers stay as they are, as in a model that is loaded with a dtype."""
+    for p in model.parameters():
+        p.data = p.data.to(dtype)
+    return model
+
+
 def llama(dtype=torch.float32, **changes):
     settings = dict(
         vocab_size=256, hidden_size=64, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=256, rms_norm_eps=1e-5, bos_token_id=2, eos_token_id=0,
         pad_token_id=1,
     )  # fmt: skip
-    return fill(transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings | changes)), 1).to(dtype)
+    return cast(fill(transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings | changes)), 1), dtype)
 
 
 def esm2(dtype=torch.float32, **changes):
@@ -86,7 +93,7 @@ def esm2(dtype=torch.float32, **changes):
         pad_token_id=1, layer_norm_eps=1e-5, emb_layer_norm_before=False, hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )  # fmt: skip
-    return fill(transformers.EsmForMaskedLM(transformers.EsmConfig(**settings | changes)), 2).to(dtype)
+    return cast(fill(transformers.EsmForMaskedLM(transformers.EsmConfig(**settings | changes)), 2), dtype)
 
 
 def loader(family):
@@ -193,7 +200,7 @@ def expected_ids(tokenizer, text, folder):
 
 def check_tokenizer(name, folder):
     texts, kind = TEXTS[name]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     check(f"{name}: AutoTokenizer gives {type(tokenizer).__name__}", kind is None or isinstance(tokenizer, kind))
     for text in texts:
         ids, wanted = tokenizer(text)["input_ids"], expected_ids(name, text, folder)
@@ -237,6 +244,35 @@ def amplify_logits(model, tokens):
     return model(tokens, torch.arange(count)[None], sees)[0]
 
 
+DECK = """
+model = {{ family = "{family}"; layers = 2; hidden = 32; ffn = 64; heads = 4; }};
+data = {{ train = "{store}"; row_tokens = 64; }};
+train = {{ steps = 2; global_batch = 4; }};
+device = {{ threads = 1; }};
+output = {{ folder = "{run}"; }};
+"""
+
+
+def trained_here(family, tokenizer, load, programs, folder):
+    """A model that no transformers has seen: from FASTA, by two steps of training."""
+    cistron, logits = programs
+    case = Case(f"{family}, trained here", None, load, range(65, 68) if tokenizer == "nucleotide" else range(4, 24))
+    letters = "ACGT" if tokenizer == "nucleotide" else "LAGVSERTIDPKQNFYMHWC"
+    random = numpy.random.Generator(numpy.random.PCG64(8))
+    (folder / "a.fa").write_text(">a\n" + "".join(random.choice(list(letters), 600)) + "\n")
+    (folder / "a.cfg").write_text(DECK.format(family=family, store=folder / "a.h5", run=folder / "run"))
+    run(cistron, "prepare", "--tokenizer", tokenizer, "-o", folder / "a.h5", folder / "a.fa")
+    run(cistron, "train", folder / "a.cfg")
+    run(cistron, "export", "--checkpoint", folder / "run", "-o", folder / "out")
+    model, info = load(folder / "out")
+    check_loading(case.name, info)
+    sequences = draw_sequences(case)
+    ours = own_logits(logits, folder / "run" / "final_model.h5", sequences, folder)
+    apart = distance(ours, their_logits(model, sequences))
+    check(f"{case.name}: logits of Cistron {apart:.1e} from transformers'", apart <= BOUND)
+    print(f"{case.name:24} {len(model.state_dict()):3} tensors, logits {apart:.1e}")
+
+
 CASES = [
     Case("llama", lambda: llama(rope_theta=500000.0), loader(transformers.LlamaForCausalLM), range(4, 256),
          "nucleotide"),
@@ -264,6 +300,12 @@ def main():
             round_trip(case, programs, folder / str(i))
         (folder / "amplify").mkdir()
         round_trip_amplify(programs, folder / "amplify")
+        for family, tokenizer, kind in (
+            ("llama", "nucleotide", transformers.LlamaForCausalLM),
+            ("esm2", "esm2", transformers.EsmForMaskedLM),
+        ):
+            (folder / family).mkdir()
+            trained_here(family, tokenizer, loader(kind), programs, folder / family)
         check_tokenizer("nucleotide", folder / "0" / "out")
         check_tokenizer("esm2", folder / "3" / "out")
         check_tokenizer("amplify", folder / "amplify" / "out")
