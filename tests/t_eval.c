@@ -68,8 +68,14 @@ static struct outcome run(struct comm *self, struct executor *(*make_executor)(i
     int64_t tokens = way->windows * way->context, at_once = 4 * way->windows;
     if (code == ERROR_NONE)
         code = inference_start(inference, &(struct inference_shape){MEMORY_EVALUATE, tokens, at_once, 0});
-    const struct score_settings settings = {
-        {fasta, inference->tokenizer, way->context, way->overlap, way->bos}, way->mask, tokens, at_once};
+    const struct score_settings settings = {.windows = {.fasta = fasta,
+                                                        .tokenizer = inference->tokenizer,
+                                                        .context = way->context,
+                                                        .overlap = way->overlap,
+                                                        .bos = way->bos},
+                                            .mask = way->mask,
+                                            .tokens = tokens,
+                                            .windows_at_once = at_once};
     if (code == ERROR_NONE)
         code = score_run(&score, self, &inference->engine, &settings);
     CHECK(code == ERROR_NONE);

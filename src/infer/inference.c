@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "comm/threads.h"
 #include "io/checkpoint.h"
+#include "plan/plan.h"
 
 #include <stdlib.h>
 
@@ -46,7 +47,9 @@ int inference_open(struct inference *inference, struct comm *world, const char *
     return ERROR_NONE;
 }
 
-int inference_start(struct inference *inference, const struct inference_shape *shape)
+/* On that executor: the inference's own, or one that plans. */
+static void make_engine(const struct inference *inference, const struct inference_shape *shape,
+                        struct executor *executor, struct model *model, struct engine *engine)
 {
     const struct deck *deck = &inference->deck;
     struct engine_settings settings = {
@@ -60,8 +63,27 @@ int inference_start(struct inference *inference, const struct inference_shape *s
         .positions = shape->positions,
     };
     int64_t head_tokens = shape->use == MEMORY_GENERATE ? 1 : deck->memory.head_tokens;
-    model_create(&inference->model, &inference->settings, shape->tokens, head_tokens);
-    engine_create(&inference->engine, inference->executor, &inference->model, inference->group, &settings);
+    model_create(model, &inference->settings, shape->tokens, head_tokens);
+    engine_create(engine, executor, model, inference->group, &settings);
+}
+
+int64_t inference_need(const struct inference *inference, const struct inference_shape *shape)
+{
+    struct executor *plan = plan_executor_create(inference->executor);
+    struct model model;
+    struct engine *engine = memory_allocate(sizeof *engine);
+    make_engine(inference, shape, plan, &model, engine);
+    int64_t need = budget_total(&engine->budget);
+    engine_destroy(engine);
+    model_destroy(&model);
+    memory_free(engine);
+    plan->class->destroy(plan);
+    return need;
+}
+
+int inference_start(struct inference *inference, const struct inference_shape *shape)
+{
+    make_engine(inference, shape, inference->executor, &inference->model, &inference->engine);
     inference->made = MADE_ENGINE;
     return checkpoint_read(inference->world, &inference->engine, inference->path, false);
 }

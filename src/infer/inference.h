@@ -37,6 +37,9 @@ struct inference_shape {
 int inference_open(struct inference *inference, struct comm *world, const char *where,
                    struct executor *(*make_executor)(int threads));
 
+/* Bytes that inference_start would take for that shape. Local. */
+int64_t inference_need(const struct inference *inference, const struct inference_shape *shape);
+
 /* Makes the model and an engine of that shape, and reads the weights; they are stored as the checkpoint's deck says
  * (precision.compute). Collective; an agreed code. ERROR_USER: the tensors do not fit the deck. */
 int inference_start(struct inference *inference, const struct inference_shape *shape);

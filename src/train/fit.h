@@ -31,6 +31,9 @@ int fit_refuse(const struct fit *fit);
 int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
                        struct executor *target);
 
+/* Bytes that this machine can still hand out; 0 when it does not say (proc(5), MemAvailable). */
+int64_t fit_available(void);
+
 /* "3.1 GiB" or "17.2 MiB" in out[FIT_SIZE]; returns out. */
 enum { FIT_SIZE = 32 };
 char *fit_size(char *out, double bytes);
