@@ -4,7 +4,7 @@
 #include "io/carried.h"
 #include "io/checkpoint_private.h"
 #include "io/file.h"
-#include "step/engine.h"
+#include "model/model.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +19,9 @@ void checkpoint_dataset_name(char out[CHECKPOINT_DATASET_BYTES], enum piece_kind
     snprintf(out, CHECKPOINT_DATASET_BYTES, "%s/%s", checkpoint_groups[kind], p->name);
 }
 
-hid_t checkpoint_type(const struct engine *engine)
+hid_t checkpoint_type(enum dtype dtype)
 {
-    return piece_dtype(engine) == DTYPE_F64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+    return dtype == DTYPE_F64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
 }
 
 int checkpoint_dimensions(const struct parameter *parameter, hsize_t dims[2])
@@ -100,22 +100,23 @@ static bool write_dataset(hid_t file, hid_t plan, hid_t type, enum piece_kind ki
     return H5Dclose(dataset) >= 0 && where != HADDR_UNDEF;
 }
 
-static bool write_datasets(hid_t file, const struct engine *engine, int kinds, int64_t *offsets)
+static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
 {
     hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_layout(plan, H5D_CONTIGUOUS);
     H5Pset_alloc_time(plan, H5D_ALLOC_TIME_EARLY);
     H5Pset_fill_time(plan, H5D_FILL_TIME_NEVER);
     bool good = true;
-    if (kinds > PIECE_M)
+    int64_t *offset = layout->offsets;
+    if (layout->kinds > PIECE_M)
         good = write_group(file, "optim", NULL, 0);
-    for (int kind = 0; kind < kinds && good; kind++) {
+    for (int kind = 0; kind < layout->kinds && good; kind++) {
         good = write_group(file, checkpoint_groups[kind], NULL, 0);
-        for (int u = 0; u < engine->model->unit_count && good; u++) {
-            const struct unit *unit = &engine->model->units[u];
+        for (int u = 0; u < layout->model->unit_count && good; u++) {
+            const struct unit *unit = &layout->model->units[u];
             for (int i = 0; i < unit->parameter_count && good; i++)
-                good = write_dataset(file, plan, checkpoint_type(engine), (enum piece_kind)kind, &unit->parameters[i],
-                                     offsets++);
+                good = write_dataset(file, plan, checkpoint_type(layout->dtype), (enum piece_kind)kind,
+                                     &unit->parameters[i], offset++);
         }
     }
     H5Pclose(plan);
@@ -123,17 +124,17 @@ static bool write_datasets(hid_t file, const struct engine *engine, int kinds, i
 }
 
 /* Room enough for the file: tensors, and a generous guess at what HDF5 adds. */
-static int64_t most_bytes(const struct engine *engine, const struct checkpoint_meta *meta, int kinds)
+static int64_t most_bytes(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta)
 {
     enum { FIXED = 1 << 16, PER_DATASET = 4096 };
     int64_t bytes = FIXED + (int64_t)strlen(meta->deck_text);
     if (meta->carried != NULL)
         bytes += carried_bytes(meta->carried) + (int64_t)meta->carried->count * PER_DATASET;
-    for (int u = 0; u < engine->model->unit_count; u++) {
-        const struct unit *unit = &engine->model->units[u];
+    for (int u = 0; u < layout->model->unit_count; u++) {
+        const struct unit *unit = &layout->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++)
-            bytes += kinds * (PER_DATASET +
-                              unit->parameters[i].rows * unit->parameters[i].cols * dtype_size(piece_dtype(engine)));
+            bytes += layout->kinds *
+                     (PER_DATASET + unit->parameters[i].rows * unit->parameters[i].cols * dtype_size(layout->dtype));
     }
     return bytes;
 }
@@ -162,8 +163,7 @@ static int copy_sparse(int from, int to, const char *path)
 }
 
 /* The layout as a sparse file in memory, that has no name any more; its descriptor, or -1. */
-static int lay_out_in_memory(const struct engine *engine, const struct checkpoint_meta *meta, int kinds,
-                             int64_t *offsets)
+static int lay_out_in_memory(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta)
 {
     char path[] = "/dev/shm/cistron-XXXXXX";
     int descriptor = mkstemp(path);
@@ -176,7 +176,7 @@ static int lay_out_in_memory(const struct engine *engine, const struct checkpoin
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
     unlink(path); /* at once, so that a kill leaves nothing */
-    bool good = file >= 0 && write_meta(file, meta) && write_datasets(file, engine, kinds, offsets) &&
+    bool good = file >= 0 && write_meta(file, meta) && write_datasets(file, layout) &&
                 (meta->carried == NULL || carried_write(file, meta->carried));
     if (file >= 0)
         good = H5Fclose(file) >= 0 && good;
@@ -189,22 +189,21 @@ static int lay_out_in_memory(const struct engine *engine, const struct checkpoin
 
 /* HDF5 does not survive a disk that fills up under it (1.10 crashes at exit), so it never sees the disk: it works in
  * memory, where tensors are holes, and what it wrote is copied. */
-int checkpoint_lay_out(const struct engine *engine, const struct checkpoint_meta *meta, const char *path, int kinds,
-                       int64_t *offsets)
+int checkpoint_lay_out(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta, const char *path)
 {
     int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (descriptor < 0)
         return error_environment("%s: cannot create it: %s", path, strerror(errno));
     /* a limit on the size of files would hold in memory too, so it must show before */
-    const int64_t most = most_bytes(engine, meta, kinds);
-    int code = ERROR_NONE, layout;
+    const int64_t most = most_bytes(layout, meta);
+    int code = ERROR_NONE, sparse;
     if (ftruncate(descriptor, most) != 0)
         code = error_environment("%s: cannot have %lld bytes: %s", path, (long long)most, strerror(errno));
-    else if ((layout = lay_out_in_memory(engine, meta, kinds, offsets)) < 0)
+    else if ((sparse = lay_out_in_memory(layout, meta)) < 0)
         code = error_environment("%s: HDF5 cannot lay the checkpoint out in memory (/dev/shm)", path);
     else {
-        code = copy_sparse(layout, descriptor, path);
-        close(layout);
+        code = copy_sparse(sparse, descriptor, path);
+        close(sparse);
     }
     return file_finish(descriptor, path, code);
 }
