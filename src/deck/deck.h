@@ -123,6 +123,9 @@ int deck_read_text(struct deck *deck, const char *text, const char *origin, char
  * unknown key is a bug of the caller and ends the program. */
 bool deck_given(const struct deck *deck, const char *key);
 
+/* Each key of a section ("model") and of those inside it that `deck` does not give takes its value from `from`. */
+void deck_inherit(struct deck *deck, const struct deck *from, const char *section);
+
 /* A deck text with every key at its value in `deck`, that deck_read_text turns back into the same values bit for bit.
  * The caller frees it with free(). */
 char *deck_print_effective(const struct deck *deck);

@@ -1,6 +1,7 @@
 /* The layout of a checkpoint: groups, attributes, datasets. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/carried.h"
 #include "io/checkpoint_private.h"
 #include "io/file.h"
 #include "step/engine.h"
@@ -64,10 +65,14 @@ static bool write_position(hid_t file, const struct checkpoint_meta *meta)
 
 static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
 {
-    const struct attribute numbers[] = {
-        {"step", meta->step},          {"tokens", meta->tokens},         {"seed", meta->seed},
-        {"ranks", meta->ranks},        {"vocabulary", meta->vocabulary}, {"validation_step", meta->validation_step},
-        {"best_step", meta->best_step}};
+    const struct attribute numbers[] = {{"step", meta->step},
+                                        {"updates", meta->updates},
+                                        {"tokens", meta->tokens},
+                                        {"seed", meta->seed},
+                                        {"ranks", meta->ranks},
+                                        {"vocabulary", meta->vocabulary},
+                                        {"validation_step", meta->validation_step},
+                                        {"best_step", meta->best_step}};
     bool good = hdf5_write_integer(file, "cistron_checkpoint", CHECKPOINT_FORMAT) &&
                 write_group(file, "meta", numbers, sizeof numbers / sizeof numbers[0]) && write_position(file, meta);
     hid_t group = good ? H5Gopen2(file, "meta", H5P_DEFAULT) : -1;
@@ -122,6 +127,8 @@ static int64_t most_bytes(const struct engine *engine, const struct checkpoint_m
 {
     enum { FIXED = 1 << 16, PER_DATASET = 4096 };
     int64_t bytes = FIXED + (int64_t)strlen(meta->deck_text);
+    if (meta->carried != NULL)
+        bytes += carried_bytes(meta->carried) + (int64_t)meta->carried->count * PER_DATASET;
     for (int u = 0; u < engine->model->unit_count; u++) {
         const struct unit *unit = &engine->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++)
@@ -169,7 +176,8 @@ static int lay_out_in_memory(const struct engine *engine, const struct checkpoin
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
     unlink(path); /* at once, so that a kill leaves nothing */
-    bool good = file >= 0 && write_meta(file, meta) && write_datasets(file, engine, kinds, offsets);
+    bool good = file >= 0 && write_meta(file, meta) && write_datasets(file, engine, kinds, offsets) &&
+                (meta->carried == NULL || carried_write(file, meta->carried));
     if (file >= 0)
         good = H5Fclose(file) >= 0 && good;
     H5Pclose(access);
@@ -237,6 +245,8 @@ static void read_later_meta(hid_t group, struct checkpoint_meta *meta)
     char *tokenizer = hdf5_read_text(group, "tokenizer");
     snprintf(meta->tokenizer, sizeof meta->tokenizer, "%s", tokenizer != NULL ? tokenizer : "nucleotide");
     free(tokenizer);
+    meta->updates = meta->step;
+    hdf5_read_integer(group, "updates", &meta->updates);
     hdf5_read_integer(group, "vocabulary", &meta->vocabulary);
     hdf5_read_integer(group, "validation_step", &meta->validation_step);
     hdf5_read_integer(group, "best_step", &meta->best_step);
@@ -273,7 +283,8 @@ static bool read_meta(hid_t file, struct checkpoint_meta *meta)
     meta->deck_text = hdf5_read_text(group, "deck");
     read_later_meta(group, meta);
     H5Gclose(group);
-    bool good = version != NULL && meta->deck_text != NULL;
+    meta->moments = H5Lexists(file, "optim", H5P_DEFAULT) > 0;
+    bool good = version != NULL && meta->deck_text != NULL && meta->updates >= 0;
     if (good)
         snprintf(meta->version, sizeof meta->version, "%s", version);
     free(version);

@@ -202,7 +202,7 @@ int checkpoint_read(struct comm *world, struct engine *engine, const char *path,
         store_refresh(engine->store, engine->model, &engine->streams[STREAM_COMPUTE]);
         engine_synchronize(engine);
         if (with_optimizer)
-            engine->updates = meta.step;
+            engine->updates = meta.updates;
     }
     checkpoint_meta_destroy(&meta);
     return code;

@@ -115,6 +115,7 @@ int checkpoint_write(struct comm *world, struct comm *data, struct engine *engin
     const int64_t table_bytes = (int64_t)sizeof(int64_t) * kinds * parameters;
     struct checkpoint_meta complete = *meta;
     complete.ranks = world->size;
+    complete.updates = engine->updates;
     char *side = block_side_path(path);
     char *temporary = memory_format("%s.tmp", path), *side_temporary = memory_format("%s.tmp", side);
     int64_t *offsets = memory_allocate(table_bytes);

@@ -108,6 +108,7 @@ static void describe_family(json_t *out, const struct checkpoint_meta *meta, con
 static void describe_meta(json_t *out, const struct checkpoint_meta *meta)
 {
     put_integer(out, "step", meta->step);
+    put_integer(out, "updates", meta->updates);
     put_integer(out, "tokens", meta->tokens);
     put_integer(out, "seed", meta->seed);
     put_text(out, "version", meta->version);
@@ -175,13 +176,13 @@ static int describe_checkpoint(json_t *out, hid_t file, const char *path)
     int code = checkpoint_load_meta(path, &meta);
     if (code != ERROR_NONE)
         return code;
-    bool has_moments = H5Lexists(file, "optim", H5P_DEFAULT) > 0;
-    put_text(out, "kind", has_moments ? "checkpoint" : "model");
+    put_text(out, "kind", meta.moments ? "checkpoint" : "model");
     describe_family(out, &meta, path);
     describe_meta(out, &meta);
     json_t *groups = put_array(out, "groups"), *tensors = put_array(out, "tensors");
-    for (int kind = 0; kind < (has_moments ? PIECE_KINDS : PIECE_M); kind++) /* moments have the same shapes */
+    for (int kind = 0; kind < (meta.moments ? PIECE_KINDS : PIECE_M); kind++) /* moments have the same shapes */
         describe_group(groups, kind == PIECE_WEIGHT ? tensors : NULL, file, checkpoint_groups[kind]);
+    describe_group(groups, NULL, file, "carried"); /* its elements are bytes */
     put_text(out, "deck", meta.deck_text);
     checkpoint_meta_destroy(&meta);
     return ERROR_NONE;

@@ -7,6 +7,7 @@
 #include "step/learning_rate.h"
 #include "train/control.h"
 #include "train/meter.h"
+#include "train/origin.h"
 #include "train/session.h"
 #include "train/start.h"
 
@@ -23,6 +24,7 @@ struct run {
     struct session session;
     struct meter meter;
     struct control control;
+    struct carried carried; /* what every checkpoint holds besides the model; rank 0 */
     char *deck_text;
     int64_t step, tokens;   /* done */
     int64_t first_step;     /* where this program began */
@@ -35,14 +37,15 @@ struct run {
 
 /* -- Start weights ----------------------------------------------------------------------------------------------- */
 
-static int start_weights(struct run *run, const char *path)
+/* Where a run starts from; NULL for what it does not start from. */
+struct start {
+    char *resumed; /* the checkpoint that it goes on from */
+    char *origin;  /* that of model.initialise_from, when it is new */
+};
+
+static int resume(struct run *run, const char *path)
 {
     struct session *s = &run->session;
-    run->saved_step = -1;
-    if (path == NULL) {
-        engine_initialise(&s->engine, (uint64_t)s->deck.train.seed);
-        return ERROR_NONE;
-    }
     struct checkpoint_meta meta;
     int code = checkpoint_read_meta(s->world, path, &meta);
     if (code != ERROR_NONE)
@@ -66,6 +69,19 @@ static int start_weights(struct run *run, const char *path)
     return code;
 }
 
+static int start_weights(struct run *run, const struct start *start)
+{
+    struct session *s = &run->session;
+    const char *path = start->resumed != NULL ? start->resumed : start->origin;
+    run->saved_step = -1;
+    if (path == NULL) {
+        engine_initialise(&s->engine, (uint64_t)s->deck.train.seed);
+        return ERROR_NONE;
+    }
+    int code = start->resumed != NULL ? resume(run, path) : origin_read_weights(s, path);
+    return code == ERROR_NONE ? origin_read_carried(s->world, path, &run->carried) : code;
+}
+
 /* -- Checkpoints ------------------------------------------------------------------------------------------------- */
 
 static int write_checkpoint(struct run *run, const char *path, bool with_optimizer)
@@ -82,7 +98,8 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
                                    .vocabulary = s->model.settings.vocabulary,
                                    .validation_step = run->validated_step,
                                    .best_step = run->best_step,
-                                   .best_loss = run->best_loss};
+                                   .best_loss = run->best_loss,
+                                   .carried = &run->carried};
     snprintf(meta.tokenizer, sizeof meta.tokenizer, "%s", loader_tokenizer(s->train));
     int code = checkpoint_write(s->world, s->grid.data, &s->engine, &meta, path, with_optimizer);
     if (code != ERROR_NONE)
@@ -317,7 +334,7 @@ static int open_meter(struct run *run)
     return meter_open(&run->meter, s->world, &settings);
 }
 
-static int train_with(struct run *run, const struct deck *deck, struct comm *world, const char *start,
+static int train_with(struct run *run, const struct deck *deck, struct comm *world, const struct start *start,
                       struct executor *(*make_executor)(int threads))
 {
     double walltime;
@@ -346,6 +363,21 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     return code;
 }
 
+/* Finds what the run starts from, and completes the deck from it where it names an origin. */
+static int find_start(struct comm *world, struct deck *deck, struct start *start)
+{
+    int code = start_find(world, deck, &start->resumed);
+    if (code != ERROR_NONE || deck->model.initialise_from[0] == '\0')
+        return code;
+    if (start->resumed != NULL)
+        return origin_inherit(world, deck, start->resumed);
+    const struct deck given = *deck;
+    code = origin_find(world, deck, &start->origin);
+    if (code == ERROR_NONE)
+        code = origin_inherit(world, deck, start->origin);
+    return code == ERROR_NONE ? origin_check(world, &given, deck, start->origin) : code;
+}
+
 int run_train(struct comm *world, const char *deck_path, const char *from, char *const overrides[], int override_count,
               struct executor *(*make_executor)(int threads))
 {
@@ -358,18 +390,20 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
     struct lock lock = {0};
     if (code == ERROR_NONE)
         code = lock_acquire(&lock, world, deck.output.folder);
-    char *start = NULL;
+    struct start start = {NULL, NULL};
     if (code == ERROR_NONE)
-        code = start_find(world, &deck, &start);
+        code = find_start(world, &deck, &start);
     if (code == ERROR_NONE) {
         struct run *run = memory_allocate(sizeof *run);
         run->deck_text = deck_print_effective(&deck);
-        code = train_with(run, &deck, world, start, make_executor);
+        code = train_with(run, &deck, world, &start, make_executor);
         session_destroy(&run->session);
+        carried_destroy(&run->carried);
         free(run->deck_text);
         memory_free(run);
     }
-    free(start);
+    free(start.resumed);
+    free(start.origin);
     lock_release(&lock);
     return code;
 }

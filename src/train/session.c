@@ -2,8 +2,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/threads.h"
+#include "data/tokenizer.h"
 #include "train/control.h"
 #include "train/fit.h"
+
+#include <string.h>
 
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
 
@@ -82,6 +85,23 @@ static int create_loaders(struct session *s)
     return ERROR_NONE;
 }
 
+/* Are the stores' tokens those that the model's family is made for? */
+static int check_tokens(const struct session *s)
+{
+    const struct family *family = family_of(model_family_from_deck(&s->deck));
+    const char *tokens = loader_tokenizer(s->train);
+    /* what predicts the next token has no use for a mask */
+    bool fits = family->tokenizer != NULL ? strcmp(tokens, family->tokenizer) == 0 : tokenizer_find(tokens)->mask < 0;
+    if (!fits)
+        return error_user("key data.train = \"%s\": has %s tokens, but model.family \"%s\" learns from %s tokens",
+                          s->deck.data.train, tokens, family->name,
+                          family->tokenizer != NULL ? family->tokenizer : "nucleotide");
+    if (s->valid != NULL && strcmp(loader_tokenizer(s->valid), tokens) != 0)
+        return error_user("key data.valid = \"%s\": has %s tokens, but data.train has %s tokens", s->deck.data.valid,
+                          loader_tokenizer(s->valid), tokens);
+    return ERROR_NONE;
+}
+
 struct engine_settings session_engine_settings(const struct deck *deck)
 {
     return (struct engine_settings){
@@ -122,6 +142,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     s->data_group = comm_group_create(s->grid.data, "data");
     create_executor(s, make_executor);
     code = create_loaders(s);
+    if (code == ERROR_NONE)
+        code = comm_agree(s->world, check_tokens(s));
     if (code != ERROR_NONE)
         return code;
     struct model_settings settings;
