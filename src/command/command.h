@@ -44,7 +44,8 @@ struct command {
 extern const struct command *const commands[];
 
 extern const struct command command_train, command_plan, command_report, command_prepare, command_baseline,
-    command_eval, command_embed, command_generate, command_inspect, command_deck, command_completions;
+    command_eval, command_embed, command_generate, command_import, command_export, command_inspect, command_deck,
+    command_completions;
 
 /* Parses and runs commands[...] as argv says (argv[1] is its name) and prints what is recorded; an enum error_code. */
 int command_main(const struct environment *environment, int argc, char **argv);

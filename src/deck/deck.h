@@ -41,7 +41,7 @@ struct deck {
         char preset[DECK_STRING], initialise_from[DECK_STRING];
         bool initialise_optimizer;
         int family; /* enum deck_family */
-        int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
+        int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, positions;
         int tied; /* enum deck_tied */
         int gelu; /* enum deck_gelu */
         bool token_dropout;

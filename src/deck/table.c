@@ -46,6 +46,10 @@ const struct deck_row deck_table[] = {
      .doc = "Width of a head; 0 takes the preset's, or model.hidden / model.heads without one."},
     {INT(model.vocabulary, 0, 0, INDEX), .unit = "tokens",
      .doc = "Rows of the embedding; 0 takes the preset's, or the token store's vocabulary without one."},
+    {INT(model.positions, 0, 0, LARGE), .unit = "tokens", .may_change = true,
+     .doc =
+         "Longest sequence that an export claims for the model (max_position_embeddings of its config.json); nothing "
+         "is computed from it. 0 takes the longest window."},
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"),
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
     {CHOICE(model.gelu, DECK_GELU_ERF, "erf", "tanh"),

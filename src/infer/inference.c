@@ -6,23 +6,8 @@
 #include "plan/plan.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 
 enum { MADE_EXECUTOR = 1, MADE_ENGINE };
-
-/* checkpoint_find, and for a finished run its final model. */
-static int find(struct comm *world, const char *where, char **path)
-{
-    char *model = memory_format("%s/final_model.h5", where);
-    struct stat status;
-    int64_t finished = stat(model, &status) == 0 && S_ISREG(status.st_mode);
-    comm_broadcast(world, &finished, sizeof finished, 0);
-    int code = checkpoint_find(world, finished ? model : where, path);
-    if (code == ERROR_NONE && *path == NULL)
-        code = comm_agree(world, error_user("--checkpoint %s: holds no checkpoint", where));
-    free(model);
-    return code;
-}
 
 static int read_meta(struct inference *inference)
 {
@@ -49,7 +34,7 @@ int inference_open(struct inference *inference, struct comm *world, const char *
                    struct executor *(*make_executor)(int threads))
 {
     *inference = (struct inference){.world = world};
-    int code = find(world, where, &inference->path);
+    int code = checkpoint_find_model(world, where, &inference->path);
     if (code == ERROR_NONE)
         code = read_meta(inference);
     if (code != ERROR_NONE)

@@ -84,6 +84,10 @@ char *checkpoint_path(const char *folder, int64_t step);
  * no reason to set it aside. */
 int checkpoint_find(struct comm *world, const char *where, char **path);
 
+/* checkpoint_find for what needs weights alone: of a finished run's folder it takes final_model.h5. *path is never NULL
+ * on success; ERROR_USER besides: the folder --checkpoint names holds none. Collective. */
+int checkpoint_find_model(struct comm *world, const char *where, char **path);
+
 /* The path of the newest checkpoint of a run folder, not verified, NULL if there is none. Local.
  * ERROR_ENVIRONMENT: the folder cannot be read. */
 int checkpoint_newest(const char *folder, char **path);

@@ -5,7 +5,7 @@
 #include "io/checkpoint_private.h"
 #include "io/file.h"
 #include "io/hdf5_layout.h"
-#include "step/engine.h"
+#include "model/model.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +20,9 @@ void checkpoint_dataset_name(char out[CHECKPOINT_DATASET_BYTES], enum piece_kind
     snprintf(out, CHECKPOINT_DATASET_BYTES, "%s/%s", checkpoint_groups[kind], p->name);
 }
 
-hid_t checkpoint_type(const struct engine *engine)
+hid_t checkpoint_type(enum dtype dtype)
 {
-    return piece_dtype(engine) == DTYPE_F64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+    return dtype == DTYPE_F64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
 }
 
 int checkpoint_dimensions(const struct parameter *parameter, hsize_t dims[2])
@@ -92,60 +92,59 @@ static bool write_dataset(hid_t file, hid_t type, enum piece_kind kind, const st
     return hdf5_layout_dataset(file, name, type, checkpoint_dimensions(p, dims), dims, offset);
 }
 
-static bool write_datasets(hid_t file, const struct engine *engine, int kinds, int64_t *offsets)
+static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
 {
     bool good = true;
-    if (kinds > PIECE_M)
+    int64_t *offset = layout->offsets;
+    if (layout->kinds > PIECE_M)
         good = write_group(file, "optim", NULL, 0);
-    for (int kind = 0; kind < kinds && good; kind++) {
+    for (int kind = 0; kind < layout->kinds && good; kind++) {
         good = write_group(file, checkpoint_groups[kind], NULL, 0);
-        for (int u = 0; u < engine->model->unit_count && good; u++) {
-            const struct unit *unit = &engine->model->units[u];
+        for (int u = 0; u < layout->model->unit_count && good; u++) {
+            const struct unit *unit = &layout->model->units[u];
             for (int i = 0; i < unit->parameter_count && good; i++)
-                good = write_dataset(file, checkpoint_type(engine), (enum piece_kind)kind, &unit->parameters[i],
-                                     offsets++);
+                good = write_dataset(file, checkpoint_type(layout->dtype), (enum piece_kind)kind, &unit->parameters[i],
+                                     offset++);
         }
     }
     return good;
 }
 
 /* Room enough for the file: tensors, and a generous guess at what HDF5 adds. */
-static int64_t most_bytes(const struct engine *engine, const struct checkpoint_meta *meta, int kinds)
+static int64_t most_bytes(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta)
 {
     int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text);
     if (meta->carried != NULL)
         bytes += carried_bytes(meta->carried) + (int64_t)meta->carried->count * HDF5_LAYOUT_DATASET;
-    for (int u = 0; u < engine->model->unit_count; u++) {
-        const struct unit *unit = &engine->model->units[u];
+    for (int u = 0; u < layout->model->unit_count; u++) {
+        const struct unit *unit = &layout->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++)
-            bytes += kinds * (HDF5_LAYOUT_DATASET +
-                              unit->parameters[i].rows * unit->parameters[i].cols * dtype_size(piece_dtype(engine)));
+            bytes += layout->kinds * (HDF5_LAYOUT_DATASET +
+                                      unit->parameters[i].rows * unit->parameters[i].cols * dtype_size(layout->dtype));
     }
     return bytes;
 }
 
-struct layout {
-    const struct engine *engine;
+struct file_content {
+    const struct checkpoint_layout *layout;
     const struct checkpoint_meta *meta;
-    int kinds;
-    int64_t *offsets;
 };
 
 static bool create(hid_t file, void *self)
 {
-    const struct layout *layout = self;
-    return write_meta(file, layout->meta) && write_datasets(file, layout->engine, layout->kinds, layout->offsets) &&
-           (layout->meta->carried == NULL || carried_write(file, layout->meta->carried));
+    const struct file_content *content = self;
+    const struct checkpoint_meta *meta = content->meta;
+    return write_meta(file, meta) && write_datasets(file, content->layout) &&
+           (meta->carried == NULL || carried_write(file, meta->carried));
 }
 
-int checkpoint_lay_out(const struct engine *engine, const struct checkpoint_meta *meta, const char *path, int kinds,
-                       int64_t *offsets)
+int checkpoint_lay_out(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta, const char *path)
 {
     int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (descriptor < 0)
         return error_environment("%s: cannot create it: %s", path, strerror(errno));
-    struct layout layout = {engine, meta, kinds, offsets};
-    int code = hdf5_layout_write(descriptor, path, most_bytes(engine, meta, kinds), create, &layout);
+    struct file_content content = {layout, meta};
+    int code = hdf5_layout_write(descriptor, path, most_bytes(layout, meta), create, &content);
     return file_finish(descriptor, path, code);
 }
 
