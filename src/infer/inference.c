@@ -20,8 +20,8 @@ static int read_meta(struct inference *inference)
     inference->tokenizer = tokenizer_find(meta.tokenizer);
     code = deck_read_text(&inference->deck, meta.deck_text, inference->path, NULL, 0);
     if (code == ERROR_NONE && inference->tokenizer == NULL)
-        code = error_user("%s: was trained with tokenizer %s, which this program does not have; it has %s",
-                          inference->path, meta.tokenizer, tokenizer_names());
+        code = error_user("%s: its tokenizer is %s; this program has %s", inference->path,
+                          meta.tokenizer[0] == '\0' ? "unknown" : meta.tokenizer, tokenizer_names());
     checkpoint_meta_destroy(&meta);
     const struct deck *deck = &inference->deck;
     if (code == ERROR_NONE)
