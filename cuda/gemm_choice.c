@@ -34,7 +34,7 @@ static void name_device(char name[NAME_BYTES])
     memset(name, 0, NAME_BYTES);
     CUDA_CHECK(cudaGetDevice(&device));
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-    strncpy(name, properties.name, NAME_BYTES - 1);
+    memcpy(name, properties.name, strnlen(properties.name, NAME_BYTES - 1));
 }
 
 bool gemm_choice_find(const struct gemm_key *key, cublasLtMatmulAlgo_t *algorithm)

@@ -139,17 +139,19 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
     }
 }
 
-static struct executor *make_planted(int threads)
+static int make_planted(struct executor **executor, const struct device_request *request)
 {
-    planted.cpu = cpu_executor_create(threads);
+    planted.cpu = cpu_executor_create(request->threads);
     wrapper_create(&planted.wrapper, planted.cpu, plant, NULL);
-    return &planted.wrapper.executor;
+    *executor = &planted.wrapper.executor;
+    return ERROR_NONE;
 }
 
-static struct executor *make_oracle(int threads)
+static int make_oracle(struct executor **executor, const struct device_request *request)
 {
-    (void)threads;
-    return reference_executor_create();
+    (void)request;
+    *executor = reference_executor_create();
+    return ERROR_NONE;
 }
 
 /* -- Comparing ---------------------------------------------------------------------------------------------------- */
@@ -168,8 +170,7 @@ static void read_all(hid_t file, const char *name, hid_t type, int64_t room, voi
     H5Dclose(dataset);
 }
 
-static void run(struct comm *self, struct embed_settings settings, device_make *make_executor,
-                struct result *result)
+static void run(struct comm *self, struct embed_settings settings, device_make *make_executor, struct result *result)
 {
     CHECK(embed_run(self, &settings, make_executor) == ERROR_NONE);
     hid_t file = H5Fopen(settings.output, H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -250,7 +251,7 @@ static void check_company(struct comm *self, struct embed_settings settings, con
         FILE *file = fopen(path, "w");
         fprintf(file, ">%s\n%s\n", names[r], sequences[r - 2]);
         fclose(file);
-        run(self, settings, cpu_executor_create, alone);
+        run(self, settings, cpu_executor_make, alone);
         double *expected = memory_allocate((int64_t)sizeof *expected * count);
         for (int64_t i = 0; i < count; i++)
             expected[i] = own[i];
@@ -280,7 +281,7 @@ int main(void)
     struct embed_settings settings = {.checkpoint = checkpoint, .fasta = fasta, .output = output};
     for (int p = 0; p < 3; p++) {
         settings.pool = pools[p];
-        run(self, settings, cpu_executor_create, result);
+        run(self, settings, cpu_executor_make, result);
         double cpu = compare(golden, result, pools[p]);
         run(self, settings, make_oracle, result);
         double oracle = compare(golden, result, pools[p]);
@@ -290,7 +291,7 @@ int main(void)
     double with_specials = mean_of_all(golden, result);
     printf("    %-32s %.1e\n", "special tokens in the mean", with_specials);
     CHECK(!(with_specials <= bound));
-    run(self, settings, cpu_executor_create, result);
+    run(self, settings, cpu_executor_make, result);
     check_company(self, settings, result);
     settings.pool = "mean";
     for (int fault = NO_FAULT; fault < FAULTS; fault++) {

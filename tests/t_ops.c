@@ -195,7 +195,11 @@ static void see_broadcast(struct group *group, struct stream *stream, const stru
 
 static void test_collectives(struct executor *executor)
 {
-    static const struct group_class class = {"seen", see_all_reduce, see_reduce_scatter, see_all_gather, see_broadcast};
+    static const struct group_class class = {.name = "seen",
+                                             .all_reduce = see_all_reduce,
+                                             .reduce_scatter = see_reduce_scatter,
+                                             .all_gather = see_all_gather,
+                                             .broadcast = see_broadcast};
     struct group group = {.name = "test", .rank = 0, .size = 2, .class = &class};
     float data[8] = {0};
     struct tensor one = tensor_vector(data, DTYPE_F32, 4), two = tensor_matrix(data, DTYPE_F32, 2, 4);
