@@ -216,8 +216,8 @@ static char *run_copy(const struct trial *trial, struct executor *executor, enum
 {
     _Alignas(16) char moved[ARGS_BYTES];
     char *copy = copy_create(trial), *device = device_memory(executor, trial->used);
-    struct tensor host = tensor_vector(copy, DTYPE_E4M3, trial->used); /* bytes */
-    struct tensor on_device = tensor_vector(device, DTYPE_E4M3, trial->used);
+    const int64_t words = trial->used / (int64_t)sizeof(int32_t); /* which no executor changes on the way */
+    struct tensor host = tensor_vector(copy, DTYPE_I32, words), on_device = tensor_vector(device, DTYPE_I32, words);
     for (int64_t b = 0; b < trial->used; b++)
         if (map[b] == OP_WRITE)
             copy[b] = (char)0xff;
