@@ -67,13 +67,18 @@ template <typename T, int N> __device__ __forceinline__ void store(T *to, const 
     *reinterpret_cast<pack<T, N> *>(to) = p;
 }
 
-/* exp(x), off by |x| and 4 roundings relatively (the product with log2(e) rounds once: its constant is in two parts);
- * below fp32's normal numbers 0. */
-__device__ __forceinline__ float exponential(float x)
+/* 2^x, off by 4 roundings relatively; below fp32's normal numbers 0. */
+__device__ __forceinline__ float power_of_2(float x)
 {
     float result;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(x, 0x1.715476p0f, x * 0x1.4ae0cp-26f)));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
     return result;
+}
+
+/* exp(x), off by |x| and 4 roundings relatively: log2(e) is in two parts, so that only the product rounds. */
+__device__ __forceinline__ float exponential(float x)
+{
+    return power_of_2(fmaf(x, 0x1.715476p0f, x * 0x1.4ae0cp-26f));
 }
 
 /* 1 / x, off by 2 roundings, for x whose reciprocal is a normal number. */
@@ -149,12 +154,17 @@ template <typename T> inline view<T> view_of(const struct tensor &t)
     return {static_cast<T *>(t.data), t.rows, t.cols, t.stride};
 }
 
-/* Can rows of it be moved by n-element packs? */
-inline bool packs_fit(const struct tensor &t, int n)
+/* Do all rows of it start where an n-element pack may? */
+inline bool rows_fit(const struct tensor &t, int n)
 {
     int64_t bytes = dtype_size(t.dtype) * n;
-    return t.cols % n == 0 && (t.rows <= 1 || t.stride % n == 0) &&
-           reinterpret_cast<uintptr_t>(t.data) % (bytes < 16 ? bytes : 16) == 0;
+    return (t.rows <= 1 || t.stride % n == 0) && reinterpret_cast<uintptr_t>(t.data) % (bytes < 16 ? bytes : 16) == 0;
+}
+
+/* And consist of such packs? */
+inline bool packs_fit(const struct tensor &t, int n)
+{
+    return t.cols % n == 0 && rows_fit(t, n);
 }
 
 /* Calls f with a value of the element type that `dtype` says, f32 or bf16: visit(t.dtype, [&](auto zero) { using T =
