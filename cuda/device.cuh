@@ -5,7 +5,9 @@
 #include "cuda/kernel.h"
 
 #include <cuda_bf16.h>
+#include <initializer_list>
 #include <stdint.h>
+#include <type_traits>
 
 enum { WARP = 32 };
 
@@ -32,19 +34,28 @@ template <> __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(f
     return __float2bfloat16_rn(x);
 }
 
-/* N neighbouring elements, moved by one access where they are 16 bytes. */
-template <typename T, int N> struct alignas(sizeof(T) * N) pack {
+/* N neighbouring elements, moved by one access where they are at most 16 bytes. */
+template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack {
     T at[N];
 };
 
 template <typename T> constexpr int pack_width = 16 / sizeof(T);
 
-template <typename T, int N> __device__ __forceinline__ void load(const T *from, float (&to)[N])
+template <int N, typename T> __device__ __forceinline__ pack<T, N> load_pack(const T *from)
 {
-    pack<T, N> p = *reinterpret_cast<const pack<T, N> *>(from);
+    return *reinterpret_cast<const pack<T, N> *>(from);
+}
+
+template <typename T, int N> __device__ __forceinline__ void unpack(const pack<T, N> &from, float (&to)[N])
+{
 #pragma unroll
     for (int i = 0; i < N; i++)
-        to[i] = to_float(p.at[i]);
+        to[i] = to_float(from.at[i]);
+}
+
+template <typename T, int N> __device__ __forceinline__ void load(const T *from, float (&to)[N])
+{
+    unpack(load_pack<N>(from), to);
 }
 
 template <typename T, int N> __device__ __forceinline__ void store(T *to, const float (&from)[N])
@@ -54,6 +65,39 @@ template <typename T, int N> __device__ __forceinline__ void store(T *to, const 
     for (int i = 0; i < N; i++)
         p.at[i] = from_float<T>(from[i]);
     *reinterpret_cast<pack<T, N> *>(to) = p;
+}
+
+/* 2^x, off by 4 roundings relatively; below fp32's normal numbers 0. */
+__device__ __forceinline__ float power_of_2(float x)
+{
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+
+/* exp(x), off by |x| and 4 roundings relatively: log2(e) is in two parts, so that only the product rounds. */
+__device__ __forceinline__ float exponential(float x)
+{
+    return power_of_2(fmaf(x, 0x1.715476p0f, x * 0x1.4ae0cp-26f));
+}
+
+/* 1 / x, off by 2 roundings, for x whose reciprocal is a normal number. */
+__device__ __forceinline__ float reciprocal(float x)
+{
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+
+/* 1 / (1 + exp(-x)) and its complement, both accurate relatively. */
+struct sigmoid {
+    float value, complement;
+};
+
+__device__ __forceinline__ struct sigmoid sigmoid_of(float x)
+{
+    float e = exponential(-fabsf(x)), large = reciprocal(1.0f + e), small = e * large;
+    return {x < 0.0f ? small : large, x < 0.0f ? large : small};
 }
 
 /* Every lane gets the sum. The order is fixed. */
@@ -110,11 +154,17 @@ template <typename T> inline view<T> view_of(const struct tensor &t)
     return {static_cast<T *>(t.data), t.rows, t.cols, t.stride};
 }
 
-/* Can rows of these be moved by N-element packs? */
-inline bool packs_fit(const struct tensor &t, int n)
+/* Do all rows of it start where an n-element pack may? */
+inline bool rows_fit(const struct tensor &t, int n)
 {
     int64_t bytes = dtype_size(t.dtype) * n;
-    return t.cols % n == 0 && (t.rows <= 1 || t.stride % n == 0) && reinterpret_cast<uintptr_t>(t.data) % bytes == 0;
+    return (t.rows <= 1 || t.stride % n == 0) && reinterpret_cast<uintptr_t>(t.data) % (bytes < 16 ? bytes : 16) == 0;
+}
+
+/* And consist of such packs? */
+inline bool packs_fit(const struct tensor &t, int n)
+{
+    return t.cols % n == 0 && rows_fit(t, n);
 }
 
 /* Calls f with a value of the element type that `dtype` says, f32 or bf16: visit(t.dtype, [&](auto zero) { using T =
@@ -125,6 +175,22 @@ template <typename F> inline void visit(enum dtype dtype, F f)
         f(__nv_bfloat16());
     else
         f(float());
+}
+
+/* The same with the width of packs that fits all of the tensors, which are of the first's type or absent: 16 bytes or
+ * one element: visit_packs({x, y}, [&](auto zero, auto width) { constexpr int N = decltype(width)::value; ... }). */
+template <typename F> inline void visit_packs(std::initializer_list<struct tensor> tensors, F f)
+{
+    visit(tensors.begin()->dtype, [&](auto zero) {
+        constexpr int widest = pack_width<decltype(zero)>;
+        bool fit = true;
+        for (const struct tensor &t : tensors)
+            fit = fit && (!tensor_present(&t) || packs_fit(t, widest));
+        if (fit)
+            f(zero, std::integral_constant<int, widest>());
+        else
+            f(zero, std::integral_constant<int, 1>());
+    });
 }
 
 inline int64_t ceil_div(int64_t a, int64_t b)

@@ -48,6 +48,10 @@ void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct t
                      bool accumulate, char *scratch);
 int64_t cuda_column_sum_workspace(const struct cuda_target *target, int64_t rows, int64_t cols);
 
+/* The same over columns: sum[r] is that of row r of x. */
+void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,
+                  bool accumulate);
+
 #ifdef __cplusplus
 }
 #else

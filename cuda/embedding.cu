@@ -1,0 +1,214 @@
+#include "cuda/token_order.cuh"
+#include "cuda/walk.cuh"
+
+/* scale may be NULL: 1. */
+template <typename T, int N>
+__global__ WALK_BOUNDS void embedding_forward(struct walk walk, view<const T> weight, const int32_t *tokens,
+                                              const float *scale, view<T> y)
+{
+    walk_packs<4>(
+        walk, [&](uint32_t row, uint32_t p) { return load_pack<N>(weight.row(tokens[row]) + (int64_t)p * N); },
+        [&](uint32_t row, uint32_t p, const pack<T, N> &in) {
+            T *to = pack_at<N>(y, row, p);
+            if (scale == NULL) {
+                *reinterpret_cast<pack<T, N> *>(to) = in;
+                return;
+            }
+            float v[N], factor = scale[row];
+            unpack(in, v);
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                v[i] *= factor;
+            store(to, v);
+        });
+}
+
+void cuda_embedding_forward(const struct cuda_target *target, const struct embedding_forward_args *args)
+{
+    visit_packs({args->y, args->weight}, [&](auto zero, auto width) {
+        using T = decltype(zero);
+        constexpr int N = decltype(width)::value;
+        walk_launch(target, "embedding_forward", embedding_forward<T, N>, args->y.rows, args->y.cols / N,
+                    view_of<const T>(args->weight), static_cast<const int32_t *>(args->tokens.data),
+                    static_cast<const float *>(args->scale.data), view_of<T>(args->y));
+    });
+}
+
+/* -- Backward ------------------------------------------------------------------------------------------------------
+ * The tokens in the order of the vocabulary are cut into pieces of one length, whatever tokens they hold, so that work
+ * is even for any vocabulary. A run of equal tokens inside a piece is summed and added to its row of the gradient. Of a
+ * run that several pieces share each piece leaves a sum, and the first piece's are added up in the order of pieces. */
+
+enum { PIECE = 64, PIECE_THREADS = 128, PIECE_AHEAD = 4 };
+
+/* What pieces leave. */
+struct piece_sums {
+    float *from_before, *to_next; /* [pieces, cols]: of the run that began before the piece; of one that begins in it
+                                   * and goes on after it */
+    int32_t *first;               /* [pieces]: the first token */
+    int32_t *begins;              /* [pieces]: is there a sum in to_next? */
+};
+
+struct sorted_tokens {
+    const int32_t *tokens, *order;
+    int64_t count;
+    __device__ __forceinline__ int32_t at(int64_t i) const
+    {
+        return tokens[order[i]];
+    }
+};
+
+/* to += from. */
+template <int N> __device__ __forceinline__ void add_to(float *to, const float (&from)[N])
+{
+    float sum[N];
+    load(to, sum);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        sum[i] += from[i];
+    store(to, sum);
+}
+
+/* scale may be NULL: 1. dweight is added to. */
+template <typename T, int N>
+__global__ void __launch_bounds__(PIECE_THREADS)
+    sum_pieces(struct sorted_tokens sorted, const float *scale, view<const T> dy, view<float> dweight,
+               struct piece_sums sums)
+{
+    __shared__ int32_t rows[PIECE], tokens[PIECE];
+    __shared__ float factors[PIECE];
+    int64_t piece = blockIdx.x, first = piece * PIECE, left = sorted.count - first;
+    int length = (int)min((int64_t)PIECE, left);
+    if (threadIdx.x < length) {
+        int32_t row = sorted.order[first + threadIdx.x];
+        rows[threadIdx.x] = row;
+        tokens[threadIdx.x] = sorted.tokens[row];
+        factors[threadIdx.x] = scale != NULL ? scale[row] : 1.0f;
+    }
+    int32_t before = first > 0 ? sorted.at(first - 1) : -1, after = left > length ? sorted.at(first + length) : -1;
+    __syncthreads();
+    int32_t first_token = tokens[0], last_token = tokens[length - 1];
+    if (blockIdx.y == 0 && threadIdx.x == 0) {
+        sums.first[piece] = first_token;
+        sums.begins[piece] = after == last_token && !(before == first_token && first_token == last_token);
+    }
+    int64_t col = ((int64_t)blockIdx.y * PIECE_THREADS + threadIdx.x) * N;
+    if (col >= dy.cols)
+        return;
+    float sum[N] = {};
+    for (int i = 0; i < length; i += PIECE_AHEAD) {
+        pack<T, N> in[PIECE_AHEAD];
+#pragma unroll
+        for (int a = 0; a < PIECE_AHEAD; a++)
+            if (i + a < length)
+                in[a] = load_pack<N>(dy.row(rows[i + a]) + col);
+#pragma unroll
+        for (int a = 0; a < PIECE_AHEAD; a++) {
+            if (i + a >= length)
+                break;
+            int32_t token = tokens[i + a];
+            bool last = i + a + 1 == length;
+            float v[N];
+            unpack(in[a], v);
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                sum[j] += v[j] * factors[i + a];
+            if (!last && tokens[i + a + 1] == token)
+                continue;
+            if (token == before)
+                store(sums.from_before + piece * dy.cols + col, sum);
+            else if (last && token == after)
+                store(sums.to_next + piece * dy.cols + col, sum);
+            else
+                add_to(dweight.row(token) + col, sum);
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                sum[j] = 0.0f;
+        }
+    }
+}
+
+/* Threads of a block: columns, in packs, and lanes that take turns at the pieces of a run. */
+enum { RUN_COLUMNS = 64, RUN_LANES = 4 };
+
+template <int N>
+__global__ void __launch_bounds__(RUN_COLUMNS *RUN_LANES)
+    sum_runs(struct piece_sums sums, int64_t pieces, view<float> dweight)
+{
+    __shared__ float lanes[RUN_LANES][N][RUN_COLUMNS];
+    int64_t piece = blockIdx.x, col = ((int64_t)blockIdx.y * RUN_COLUMNS + threadIdx.x) * N, cols = dweight.cols;
+    if (!sums.begins[piece])
+        return;
+    int32_t token = sums.first[piece + 1];
+    float sum[N] = {};
+    for (int64_t p = piece + 1 + threadIdx.y; col < cols && p < pieces && sums.first[p] == token; p += RUN_LANES) {
+        float v[N];
+        load(sums.from_before + p * cols + col, v);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            sum[i] += v[i];
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        lanes[threadIdx.y][i][threadIdx.x] = sum[i];
+    __syncthreads();
+    if (threadIdx.y > 0 || col >= cols)
+        return;
+    load(sums.to_next + piece * cols + col, sum);
+#pragma unroll
+    for (int lane = 0; lane < RUN_LANES; lane++)
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            sum[i] += lanes[lane][i][threadIdx.x];
+    add_to(dweight.row(token) + col, sum);
+}
+
+static struct piece_sums place_sums(char *scratch, int64_t pieces, int64_t cols)
+{
+    float *sums = reinterpret_cast<float *>(scratch);
+    int32_t *numbers = reinterpret_cast<int32_t *>(sums + 2 * pieces * cols);
+    return {sums, sums + pieces * cols, numbers, numbers + pieces};
+}
+
+int64_t cuda_embedding_backward_workspace(const struct cuda_target *, const struct embedding_backward_args *args)
+{
+    int64_t pieces = ceil_div(args->dy.rows, PIECE);
+    return pieces * (2 * args->dy.cols + 2) * (int64_t)sizeof(float) + token_order_workspace(args->dy.rows);
+}
+
+static void clear(const struct cuda_target *target, const struct tensor &x)
+{
+    struct fill_args zero = {x, 0.0};
+    cuda_fill(target, &zero);
+}
+
+void cuda_embedding_backward(const struct cuda_target *target, const struct embedding_backward_args *args)
+{
+    const struct tensor &dy = args->dy;
+    int64_t pieces = ceil_div(dy.rows, PIECE);
+    struct piece_sums sums = place_sums(target->workspace, pieces, dy.cols);
+    if (!args->accumulate)
+        clear(target, args->dweight);
+    if (tensor_count(&dy) == 0)
+        return;
+    const int32_t *tokens = static_cast<const int32_t *>(args->tokens.data);
+    const int32_t *order =
+        token_order(target, tokens, dy.rows, args->dweight.rows, reinterpret_cast<char *>(sums.begins + pieces));
+    struct sorted_tokens sorted = {tokens, order, dy.rows};
+    visit(dy.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        constexpr int N = pack_width<T>;
+        bool wide = packs_fit(dy, N) && packs_fit(args->dweight, N);
+        auto kernel = wide ? sum_pieces<T, N> : sum_pieces<T, 1>;
+        dim3 grid((unsigned)pieces, (unsigned)ceil_div(dy.cols, PIECE_THREADS * (wide ? N : 1)));
+        kernel<<<grid, PIECE_THREADS, 0, target->stream>>>(sorted, static_cast<const float *>(args->scale.data),
+                                                           view_of<const T>(dy), view_of<float>(args->dweight), sums);
+        CUDA_CHECK_LAUNCH("embedding_backward");
+    });
+    constexpr int N = pack_width<float>;
+    bool wide = packs_fit(args->dweight, N);
+    auto kernel = wide ? sum_runs<N> : sum_runs<1>;
+    dim3 grid((unsigned)pieces, (unsigned)ceil_div(dy.cols, RUN_COLUMNS * (wide ? N : 1)));
+    kernel<<<grid, dim3(RUN_COLUMNS, RUN_LANES), 0, target->stream>>>(sums, pieces, view_of<float>(args->dweight));
+    CUDA_CHECK_LAUNCH("embedding_backward");
+}

@@ -1,0 +1,19 @@
+#include "cuda/norm.cuh"
+
+void cuda_layernorm_forward(const struct cuda_target *target, const struct layernorm_forward_args *args)
+{
+    norm_forward_launch<true>(target, "layernorm_forward", args->x, args->weight, args->bias, args->y, args->mean,
+                              args->rstd, args->eps);
+}
+
+int64_t cuda_layernorm_backward_workspace(const struct cuda_target *, const struct layernorm_backward_args *args)
+{
+    return norm_backward_workspace(args->x, tensor_present(&args->dweight) ? 2 : 0);
+}
+
+void cuda_layernorm_backward(const struct cuda_target *target, const struct layernorm_backward_args *args)
+{
+    norm_backward_launch<true>(target, "layernorm_backward",
+                               {args->x, args->weight, args->mean, args->rstd, args->dy, args->residual, args->dx,
+                                args->dweight, args->dbias, args->accumulate});
+}

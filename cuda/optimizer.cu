@@ -1,0 +1,197 @@
+/* sum_squares, gradient_scale, adamw. */
+#include "cuda/team.cuh"
+#include "cuda/walk.cuh"
+
+#include <math_constants.h>
+
+/* -- Sum of squares ----------------------------------------------------------------------------------------------- */
+
+/* As many as the usual GPU holds, whatever the target: the order of the sum depends on the shape alone. */
+static int64_t square_blocks(const struct tensor &x)
+{
+    int64_t needed = ceil_div(tensor_count(&x), WALK_THREADS), most = USUAL_MULTIPROCESSORS * WALK_RESIDENT;
+    return needed < most ? needed : most;
+}
+
+template <int N> __global__ WALK_BOUNDS void sum_squares(struct walk walk, view<const float> x, double *partial)
+{
+    __shared__ double shared[WARP];
+    double sum = 0.0;
+    walk_packs<4>(
+        walk, [&](uint32_t row, uint32_t p) { return load_pack<N>(pack_at<N>(x, row, p)); },
+        [&](uint32_t, uint32_t, const pack<float, N> &in) {
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                sum += (double)in.at[i] * (double)in.at[i];
+        });
+    sum = block_sum(sum, shared);
+    if (threadIdx.x == 0)
+        partial[blockIdx.x] = sum;
+}
+
+static __global__ WALK_BOUNDS void sum_partial(const double *partial, int blocks, double *sum)
+{
+    __shared__ double shared[WARP];
+    double total = 0.0;
+    for (int i = threadIdx.x; i < blocks; i += WALK_THREADS)
+        total += partial[i];
+    total = block_sum(total, shared);
+    if (threadIdx.x == 0)
+        *sum = total;
+}
+
+int64_t cuda_sum_squares_workspace(const struct cuda_target *, const struct sum_squares_args *args)
+{
+    return square_blocks(args->x) * (int64_t)sizeof(double);
+}
+
+void cuda_sum_squares(const struct cuda_target *target, const struct sum_squares_args *args)
+{
+    double *partial = reinterpret_cast<double *>(target->workspace);
+    struct tensor x = args->x;
+    unsigned blocks = (unsigned)square_blocks(x);
+    flatten({&x});
+    if (blocks > 0) {
+        bool wide = packs_fit(x, pack_width<float>);
+        int64_t packs = wide ? x.cols / pack_width<float> : x.cols;
+        auto kernel = wide ? sum_squares<pack_width<float>> : sum_squares<1>;
+        kernel<<<blocks, WALK_THREADS, 0, target->stream>>>(walk_of(blocks, x.rows, packs), view_of<const float>(x),
+                                                            partial);
+        CUDA_CHECK_LAUNCH("sum_squares");
+    }
+    sum_partial<<<1, WALK_THREADS, 0, target->stream>>>(partial, (int)blocks, static_cast<double *>(args->sum.data));
+    CUDA_CHECK_LAUNCH("sum_squares");
+}
+
+/* -- Gradient scale ----------------------------------------------------------------------------------------------- */
+
+enum { SCALE_THREADS = 256 };
+
+/* One thread adds, in order; the others fetch for it. */
+static __global__ void __launch_bounds__(SCALE_THREADS)
+    gradient_scale(const double *squares, int64_t n, const double *total, float max_norm, float *scale, float *norm)
+{
+    __shared__ double fetched[SCALE_THREADS];
+    double sum = 0.0;
+    for (int64_t first = 0; first < n; first += SCALE_THREADS) {
+        int64_t left = n - first;
+        if (threadIdx.x < left)
+            fetched[threadIdx.x] = squares[first + threadIdx.x];
+        __syncthreads();
+        for (int i = 0; threadIdx.x == 0 && i < SCALE_THREADS && i < left; i++)
+            sum += fetched[i];
+        __syncthreads();
+    }
+    if (threadIdx.x > 0)
+        return;
+    double count = total[1], norm_value = 0.0, scale_value = 0.0;
+    if (count > 0.0) {
+        norm_value = sqrt(sum) / count;
+        double clip = max_norm > 0.0f ? (double)max_norm / (norm_value + 1e-6) : 1.0;
+        scale_value = (clip > 1.0 ? 1.0 : clip) / count;
+    }
+    *norm = (float)norm_value;
+    *scale = isfinite((float)norm_value) && isfinite(total[0]) ? (float)scale_value : CUDART_NAN_F;
+}
+
+void cuda_gradient_scale(const struct cuda_target *target, const struct gradient_scale_args *args)
+{
+    gradient_scale<<<1, SCALE_THREADS, 0, target->stream>>>(
+        static_cast<const double *>(args->squares.data), args->squares.cols,
+        static_cast<const double *>(args->total.data), args->max_norm, static_cast<float *>(args->scale.data),
+        static_cast<float *>(args->norm.data));
+    CUDA_CHECK_LAUNCH("gradient_scale");
+}
+
+/* -- AdamW -------------------------------------------------------------------------------------------------------- */
+
+/* Buffers of one row; copy may be NULL. */
+struct adamw_buffers {
+    float *weight;
+    const float *gradient;
+    float *m, *v;
+    __nv_bfloat16 *copy;
+    const float *step, *scale;
+    double beta1, beta2, eps, weight_decay, lr_factor;
+};
+
+/* The constants of one step, each rounded to f32 once. */
+struct adamw_constants {
+    float scale, decay, beta1, rest1, beta2, rest2, step, root, eps;
+};
+
+__device__ __forceinline__ struct adamw_constants constants_of(const struct adamw_buffers &b)
+{
+    double lr = (double)b.step[ADAMW_LR] * b.lr_factor;
+    return {*b.scale,
+            (float)(1.0 - lr * b.weight_decay),
+            (float)b.beta1,
+            (float)(1.0 - b.beta1),
+            (float)b.beta2,
+            (float)(1.0 - b.beta2),
+            (float)(lr / (double)b.step[ADAMW_CORRECTION_1]),
+            (float)(1.0 / sqrt((double)b.step[ADAMW_CORRECTION_2])),
+            (float)b.eps};
+}
+
+/* The operations and roundings of src/cpu/optimizer.c, none of them fused. */
+template <int N> __global__ WALK_BOUNDS void adamw(struct walk walk, struct adamw_buffers b)
+{
+    if (isnan(*b.scale))
+        return;
+    __shared__ struct adamw_constants c;
+    if (threadIdx.x == 0)
+        c = constants_of(b);
+    __syncthreads();
+    struct loaded {
+        pack<float, N> weight, gradient, m, v;
+    };
+    walk_packs<2>(
+        walk,
+        [&](uint32_t, uint32_t p) {
+            int64_t at = (int64_t)p * N;
+            return loaded{load_pack<N>(b.weight + at), load_pack<N>(b.gradient + at), load_pack<N>(b.m + at),
+                          load_pack<N>(b.v + at)};
+        },
+        [&](uint32_t, uint32_t p, const loaded &in) {
+            int64_t at = (int64_t)p * N;
+            float weight[N], m[N], v[N];
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                float g = __fmul_rn(in.gradient.at[i], c.scale);
+                m[i] = __fadd_rn(__fmul_rn(c.beta1, in.m.at[i]), __fmul_rn(c.rest1, g));
+                v[i] = __fadd_rn(__fmul_rn(c.beta2, in.v.at[i]), __fmul_rn(c.rest2, __fmul_rn(g, g)));
+                float divisor = __fadd_rn(__fmul_rn(__fsqrt_rn(v[i]), c.root), c.eps);
+                weight[i] = __fsub_rn(__fmul_rn(in.weight.at[i], c.decay), __fdiv_rn(__fmul_rn(c.step, m[i]), divisor));
+            }
+            store(b.weight + at, weight);
+            store(b.m + at, m);
+            store(b.v + at, v);
+            if (b.copy != NULL)
+                store(b.copy + at, weight);
+        });
+}
+
+void cuda_adamw(const struct cuda_target *target, const struct adamw_args *args)
+{
+    struct adamw_buffers b = {static_cast<float *>(args->weight.data),
+                              static_cast<const float *>(args->gradient.data),
+                              static_cast<float *>(args->m.data),
+                              static_cast<float *>(args->v.data),
+                              static_cast<__nv_bfloat16 *>(args->copy.data),
+                              static_cast<const float *>(args->step.data),
+                              static_cast<const float *>(args->scale.data),
+                              args->beta1,
+                              args->beta2,
+                              args->eps,
+                              args->weight_decay,
+                              args->lr_factor};
+    constexpr int N = pack_width<float>;
+    bool wide = !tensor_present(&args->copy) || packs_fit(args->copy, N);
+    for (const struct tensor *t : {&args->weight, &args->gradient, &args->m, &args->v})
+        wide = wide && packs_fit(*t, N);
+    if (wide)
+        walk_launch(target, "adamw", adamw<N>, 1, args->weight.cols / N, b);
+    else
+        walk_launch(target, "adamw", adamw<1>, 1, args->weight.cols, b);
+}

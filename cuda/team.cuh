@@ -1,0 +1,81 @@
+/* The shape of kernels that work by rows: a team of blockDim.x threads takes a row. A block has one team of several
+ * warps, or blockDim.y teams of one warp each, which need not wait for each other. */
+#ifndef CUDA_TEAM_CUH
+#define CUDA_TEAM_CUH
+
+#include "cuda/device.cuh"
+
+#include <math_constants.h>
+
+/* The multiprocessors of the GPU that these kernels were cut for. Where sums depend on how many blocks there are it
+ * stands for the target's, so that they depend on the shape alone. */
+enum { USUAL_MULTIPROCESSORS = 132 };
+
+enum { TEAM_WARPS = 16 }; /* at most */
+
+/* Teams of as many threads as give each about `each` packs of a row, at most `most`; small teams share a block. */
+inline dim3 team_block(int64_t packs, int each, int64_t most)
+{
+    enum { SMALL_TEAMS = 8 };
+    int64_t team = ceil_div(ceil_div(packs, each), WARP) * WARP;
+    return team <= WARP ? dim3(WARP, SMALL_TEAMS) : dim3((unsigned)(team < most ? team : most));
+}
+
+/* Blocks for a row a team, at most `most`. */
+inline unsigned team_blocks(int64_t rows, dim3 block, int64_t most)
+{
+    int64_t needed = ceil_div(rows, block.y);
+    return (unsigned)(needed < most ? needed : most);
+}
+
+/* Memory through which the warps of a team exchange M values each. */
+template <int M> struct team_memory {
+    float of[M][TEAM_WARPS];
+};
+
+/* Lane i gets warp i's values; lanes without a warp get `other`. */
+template <int M> __device__ __forceinline__ void team_exchange(float (&x)[M], team_memory<M> &memory, float other)
+{
+    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+#pragma unroll
+    for (int m = 0; m < M; m++)
+        if (lane == 0)
+            memory.of[m][warp] = x[m];
+    __syncthreads();
+#pragma unroll
+    for (int m = 0; m < M; m++)
+        x[m] = lane < warps ? memory.of[m][lane] : other;
+    __syncthreads();
+}
+
+/* Every thread of the team gets the sums over the team, in a fixed order. */
+template <int M> __device__ __forceinline__ void team_sum(float (&x)[M], team_memory<M> &memory)
+{
+#pragma unroll
+    for (int m = 0; m < M; m++)
+        x[m] = warp_sum(x[m]);
+    if (blockDim.x == WARP)
+        return;
+    team_exchange(x, memory, 0.0f);
+#pragma unroll
+    for (int m = 0; m < M; m++)
+        x[m] = warp_sum(x[m]);
+}
+
+__device__ __forceinline__ float team_sum(float x, team_memory<1> &memory)
+{
+    float one[1] = {x};
+    team_sum(one, memory);
+    return one[0];
+}
+
+__device__ __forceinline__ float team_max(float x, team_memory<1> &memory)
+{
+    float one[1] = {warp_max(x)};
+    if (blockDim.x == WARP)
+        return one[0];
+    team_exchange(one, memory, -CUDART_INF_F);
+    return warp_max(one[0]);
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* The shape of element-wise kernels: all threads of the grid walk over a matrix, a pack at a time. */
+#ifndef CUDA_WALK_CUH
+#define CUDA_WALK_CUH
+
+#include "cuda/device.cuh"
+
+/* Registers for several loads on their way, and enough threads still. */
+enum { WALK_THREADS = 256, WALK_RESIDENT = 3 };
+#define WALK_BOUNDS __launch_bounds__(WALK_THREADS, WALK_RESIDENT)
+
+/* Rows of `packs` packs each; from one of a thread's packs to its next it is step_rows rows and step_packs packs. 32
+ * bits each: registers limit how many loads a thread can have on their way. */
+struct walk {
+    uint32_t rows, packs, step_rows, step_packs;
+};
+
+inline struct walk walk_of(int64_t blocks, int64_t rows, int64_t packs)
+{
+    int64_t step = blocks * WALK_THREADS;
+    return {(uint32_t)rows, (uint32_t)packs, (uint32_t)(step / packs), (uint32_t)(step % packs)};
+}
+
+/* Launches kernel(walk, arguments...) unless the matrix is empty: as many blocks as are resident at once, so that there
+ * is no last wave of a few. At most 2^31 rows, and as many packs in a row. */
+template <typename... Parameters, typename... Arguments>
+inline void walk_launch(const struct cuda_target *target, const char *name, void (*kernel)(struct walk, Parameters...),
+                        int64_t rows, int64_t packs, Arguments... arguments)
+{
+    int resident = 0;
+    if (rows * packs == 0)
+        return;
+    CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, WALK_THREADS, 0));
+    int64_t most = (int64_t)target->multiprocessors * resident, needed = ceil_div(rows * packs, WALK_THREADS);
+    int64_t blocks = needed < most ? needed : most;
+    kernel<<<(unsigned)blocks, WALK_THREADS, 0, target->stream>>>(walk_of(blocks, rows, packs), arguments...);
+    CUDA_CHECK_LAUNCH(name);
+}
+
+template <int N, typename T> __device__ __forceinline__ T *pack_at(const struct view<T> &x, uint32_t row, uint32_t pack)
+{
+    return x.row(row) + (int64_t)pack * N;
+}
+
+/* For each of this thread's packs: use(row, pack, load(row, pack)), with AHEAD loads on their way before the first is
+ * used. */
+template <int AHEAD, typename Load, typename Use>
+__device__ __forceinline__ void walk_packs(const struct walk &walk, Load load, Use use)
+{
+    uint32_t first = blockIdx.x * WALK_THREADS + threadIdx.x;
+    uint32_t row = first / walk.packs, pack = first % walk.packs;
+    while (row < walk.rows) {
+        decltype(load(row, pack)) loaded[AHEAD];
+        uint32_t rows[AHEAD], packs[AHEAD];
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            rows[i] = row;
+            packs[i] = pack;
+            if (row < walk.rows)
+                loaded[i] = load(row, pack);
+            row += walk.step_rows;
+            pack += walk.step_packs;
+            if (pack >= walk.packs) {
+                pack -= walk.packs;
+                row++;
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            if (rows[i] < walk.rows)
+                use(rows[i], packs[i], loaded[i]);
+    }
+}
+
+/* Makes vectors of tensors of one shape when all are contiguous: longer rows, and packs fit more widths. */
+inline void flatten(std::initializer_list<struct tensor *> tensors)
+{
+    for (const struct tensor *t : tensors)
+        if (!tensor_contiguous(t) || tensor_count(t) > INT32_MAX)
+            return;
+    for (struct tensor *t : tensors)
+        *t = tensor_vector(t->data, t->dtype, tensor_count(t));
+}
+
+#endif
