@@ -103,6 +103,18 @@ __device__ __forceinline__ bool take_item(const struct work_list &list, int head
     return shared->head >= 0;
 }
 
+/* A warp's rows of an item. */
+struct warp_rows {
+    int first, count; /* first: counted in the segment */
+};
+
+/* Asked again where it is needed again, for work is in shared memory. */
+__device__ __forceinline__ struct warp_rows rows_of_warp(const struct work &work, int length, int per_warp)
+{
+    int first = work.first + static_cast<int>(threadIdx.x) / WARP * per_warp;
+    return {first, max(0, min(per_warp, length - first))};
+}
+
 /* Scores of what a row does not see become -infinity. The warp's rows begin at `first`, the columns at `col`, both
  * counted in the segment. */
 template <int BLOCKS, int TILES>

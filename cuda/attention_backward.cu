@@ -11,7 +11,8 @@ template <typename T, int DIM, bool KEYS> struct backward_cut {
     static constexpr int threads = warps * WARP, warp_rows = 16 * blocks, rows = warp_rows * warps;
     static constexpr int resident = !narrow ? 1 : full ? 1 : KEYS || DIM > 64 ? 2 : 3; /* blocks of a multiprocessor */
     static constexpr int tile_elements = 2 * (rows + 2 * others) * DIM;
-    static constexpr int shared = tile_elements * (int)sizeof(T) + 2 * others * (int)sizeof(float2) + (int)sizeof(struct item);
+    static constexpr int shared =
+        tile_elements * (int)sizeof(T) + 2 * others * (int)sizeof(float2) + (int)sizeof(struct item);
 };
 
 /* x and y: q and d_o, or k and v. */
@@ -67,8 +68,8 @@ __global__ static void __launch_bounds__(256) delta(const struct delta_job<T> jo
 }
 
 template <typename T, int DIM, bool KEYS, bool VECTOR>
-__device__ __forceinline__ void backward_item(const struct backward_job<T> &job, const struct work &work, const int &head,
-                                              T *shared)
+__device__ __forceinline__ void backward_item(const struct backward_job<T> &job, const struct work &work,
+                                              const int &head, T *shared)
 {
     using cut = backward_cut<T, DIM, KEYS>;
     const struct segment &segment = work.segment;

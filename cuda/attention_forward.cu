@@ -67,11 +67,10 @@ __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, c
     int rows = min(cut::rows, segment.q_length - work.first), column = head / job.share * job.dim;
     int keys = visible(segment, false, work.first + rows - 1, job.causal).end;
 
-    int warp_row = static_cast<int>(threadIdx.x) / WARP * cut::warp_rows;
-    int warp_rows = max(0, min(cut::warp_rows, rows - warp_row)), first = work.first + warp_row;
-    int warp_keys = warp_rows > 0 ? visible(segment, false, first + warp_rows - 1, job.causal).end : 0;
-    int open_keys = visible(segment, false, first, job.causal).end; /* seen by all rows */
-    T *own = q_tile + warp_row * DIM;
+    struct warp_rows warp = rows_of_warp(work, segment.q_length, cut::warp_rows);
+    int warp_keys = warp.count > 0 ? visible(segment, false, warp.first + warp.count - 1, job.causal).end : 0;
+    int open_keys = visible(segment, false, warp.first, job.causal).end; /* seen by all rows */
+    T *own = q_tile + threadIdx.x / WARP * cut::warp_rows * DIM;
 
     auto load_keys = [&](int key) {
         int stage = key / cut::keys % 2 * cut::keys * DIM, left = segment.kv_length - key;
@@ -107,13 +106,14 @@ __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, c
         float s[cut::blocks][cut::keys / 8][4] = {};
         add_product<DIM>(s, own, k_tiles + stage);
         if (key + cut::keys > open_keys)
-            hide(s, segment, false, first, key, job.causal);
+            hide(s, segment, false, rows_of_warp(work, segment.q_length, cut::warp_rows).first, key, job.causal);
         update(s, scale_log2, largest, sum, o);
         add_weighted<DIM>(o, s, v_tiles + stage);
     }
 
     float factor[cut::blocks][2];
-    int64_t row = static_cast<int64_t>(segment.q_start) + first;
+    warp = rows_of_warp(work, segment.q_length, cut::warp_rows);
+    int64_t row = static_cast<int64_t>(segment.q_start) + warp.first;
 #pragma unroll
     for (int i = 0; i < cut::blocks; i++)
 #pragma unroll
@@ -123,10 +123,10 @@ __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, c
             all += __shfl_xor_sync(0xffffffffu, all, 2);
             factor[i][half] = all == 0.0f ? 0.0f : 1.0f / all;
             int r = 16 * i + 8 * half + fragment_row();
-            if (r < warp_rows && fragment_col() == 0)
+            if (r < warp.count && fragment_col() == 0)
                 job.lse.row(head)[row + r] = all == 0.0f ? 0.0f : largest[i][half] * job.scale + logf(all);
         }
-    store_rows<cut::blocks, DIM, VECTOR>(o, factor, own, job.o.row(row) + head * job.dim, job.o.stride, warp_rows,
+    store_rows<cut::blocks, DIM, VECTOR>(o, factor, own, job.o.row(row) + head * job.dim, job.o.stride, warp.count,
                                          job.dim);
 }
 
