@@ -86,18 +86,21 @@ __device__ __forceinline__ struct range visible(const struct segment &s, bool ke
 /* What a block works on, in its shared memory: registers are what kernels are short of. */
 struct item {
     struct work work;
-    int head; /* -1: there is no more */
+    int head;  /* -1: there is no more */
+    int other; /* head / share, where that is the other side's */
 };
 
 /* Takes the next ticket of a list; false at its end. Nobody reads the block's shared memory any more then. */
-__device__ __forceinline__ bool take_item(const struct work_list &list, int heads, struct item *shared)
+__device__ __forceinline__ bool take_item(const struct work_list &list, int heads, int share, struct item *shared)
 {
     __syncthreads();
     if (threadIdx.x == 0) {
         int ticket = atomicAdd(list.ticket, 1);
         shared->head = ticket < *list.count * heads ? ticket % heads : -1;
-        if (shared->head >= 0)
+        if (shared->head >= 0) {
+            shared->other = shared->head / share;
             shared->work = list.items[ticket / heads];
+        }
     }
     __syncthreads();
     return shared->head >= 0;

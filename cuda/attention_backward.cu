@@ -68,20 +68,20 @@ __global__ static void __launch_bounds__(256) delta(const struct delta_job<T> jo
 }
 
 template <typename T, int DIM, bool KEYS, bool VECTOR>
-__device__ __forceinline__ void backward_item(const struct backward_job<T> &job, const struct work &work,
-                                              const int &head, T *shared)
+__device__ __forceinline__ void backward_item(const struct backward_job<T> &job, const struct item &item,
+                                              T *shared)
 {
     using cut = backward_cut<T, DIM, KEYS>;
-    const struct segment &segment = work.segment;
+    const struct segment &segment = item.work.segment;
     T *x_tile = shared, *y_tile = x_tile + cut::rows * DIM;
     T *other_x = y_tile + cut::rows * DIM, *other_y = other_x + 2 * cut::others * DIM;
     float2 *statistics = reinterpret_cast<float2 *>(shared + cut::tile_elements); /* of the queries, for keys */
 
     int start = KEYS ? segment.kv_start : segment.q_start, length = KEYS ? segment.kv_length : segment.q_length;
-    int rows = min(cut::rows, length - work.first);
-    struct range seen = visible(segment, KEYS, work.first, work.first + rows - 1, job.causal);
+    int rows = min(cut::rows, length - item.work.first);
+    struct range seen = visible(segment, KEYS, item.work.first, item.work.first + rows - 1, job.causal);
     int warp_row = static_cast<int>(threadIdx.x) / WARP * cut::warp_rows;
-    int warp_rows = max(0, min(cut::warp_rows, rows - warp_row)), first = work.first + warp_row;
+    int warp_rows = max(0, min(cut::warp_rows, rows - warp_row)), first = item.work.first + warp_row;
     struct range warp_seen = {0, 0};
     if (warp_rows > 0)
         warp_seen = visible(segment, KEYS, first, first + warp_rows - 1, job.causal);
@@ -89,7 +89,7 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
                          visible(segment, KEYS, first, job.causal).end}; /* seen by all rows */
     const T *own_x = x_tile + warp_row * DIM, *own_y = y_tile + warp_row * DIM;
 
-    int first_head = KEYS ? head * job.share : head / job.share, end_head = first_head + (KEYS ? job.share : 1);
+    int first_head = KEYS ? item.head * job.share : item.other, end_head = first_head + (KEYS ? job.share : 1);
     auto load_others = [&](int other_head, int at, int stage) {
         int left = (KEYS ? segment.q_length : segment.kv_length) - at, column = other_head * job.dim;
         int64_t row = static_cast<int64_t>(KEYS ? segment.q_start : segment.kv_start) + at;
@@ -111,17 +111,17 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
             int r = 16 * i + 8 * half + fragment_row();
             own_statistics[i][half] = make_float2(0.0f, 0.0f);
             if (!KEYS && r < warp_rows)
-                own_statistics[i][half] = job.statistics.row(head)[static_cast<int64_t>(start) + first + r];
+                own_statistics[i][half] = job.statistics.row(item.head)[static_cast<int64_t>(start) + first + r];
         }
 
     float dx[cut::blocks][DIM / 8][4] = {}, dy[KEYS ? cut::blocks : 1][DIM / 8][4] = {};
     float scale_log2 = job.scale * static_cast<float>(M_LOG2E);
     if (seen.begin < seen.end) {
-        int64_t row = static_cast<int64_t>(start) + work.first;
-        load_tile<cut::rows, DIM, cut::threads, VECTOR>(x_tile, job.x.row(row) + head * job.dim, job.x.stride, rows,
-                                                        job.dim);
-        load_tile<cut::rows, DIM, cut::threads, VECTOR>(y_tile, job.y.row(row) + head * job.dim, job.y.stride, rows,
-                                                        job.dim);
+        int64_t row = static_cast<int64_t>(start) + item.work.first;
+        load_tile<cut::rows, DIM, cut::threads, VECTOR>(x_tile, job.x.row(row) + item.head * job.dim, job.x.stride,
+                                                        rows, job.dim);
+        load_tile<cut::rows, DIM, cut::threads, VECTOR>(y_tile, job.y.row(row) + item.head * job.dim, job.y.stride,
+                                                        rows, job.dim);
         load_others(first_head, seen.begin, 0);
     }
     int stage = 0;
@@ -163,10 +163,10 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
     for (int i = 0; i < cut::blocks; i++)
         factor[i][0] = factor[i][1] = job.scale, one[i][0] = one[i][1] = 1.0f;
     int64_t row = static_cast<int64_t>(start) + first;
-    store_rows<cut::blocks, DIM, VECTOR>(dx, factor, x_tile + warp_row * DIM, job.dx.row(row) + head * job.dim,
+    store_rows<cut::blocks, DIM, VECTOR>(dx, factor, x_tile + warp_row * DIM, job.dx.row(row) + item.head * job.dim,
                                          job.dx.stride, warp_rows, job.dim);
     if constexpr (KEYS)
-        store_rows<cut::blocks, DIM, VECTOR>(dy, one, y_tile + warp_row * DIM, job.dy.row(row) + head * job.dim,
+        store_rows<cut::blocks, DIM, VECTOR>(dy, one, y_tile + warp_row * DIM, job.dy.row(row) + item.head * job.dim,
                                              job.dy.stride, warp_rows, job.dim);
 }
 
@@ -176,8 +176,8 @@ __global__ static void __launch_bounds__(backward_cut<T, DIM, KEYS>::threads, ba
 {
     extern __shared__ __align__(1024) char shared[];
     struct item *item = reinterpret_cast<struct item *>(shared + backward_cut<T, DIM, KEYS>::shared) - 1;
-    while (take_item(job.list, job.heads, item))
-        backward_item<T, DIM, KEYS, VECTOR>(job, item->work, item->head, reinterpret_cast<T *>(shared));
+    while (take_item(job.list, job.heads, job.share, item))
+        backward_item<T, DIM, KEYS, VECTOR>(job, *item, reinterpret_cast<T *>(shared));
 }
 
 /* Rows of a tile by dtype, the same for every head size and side. */

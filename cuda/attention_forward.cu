@@ -58,27 +58,23 @@ __device__ __forceinline__ void update(float (&s)[BLOCKS][TILES][4], float scale
 }
 
 template <typename T, int DIM, bool VECTOR>
-__device__ __forceinline__ void forward_item(const struct forward_job<T> &job, const struct work &work, const int &head,
-                                             T *shared)
+__device__ __forceinline__ void forward_item(const struct forward_job<T> &job, const struct item &item, T *shared)
 {
     using cut = forward_cut<T, DIM>;
-    const struct segment &segment = work.segment;
+    const struct segment &segment = item.work.segment;
     T *q_tile = shared, *k_tiles = q_tile + cut::rows * DIM, *v_tiles = k_tiles + 2 * cut::keys * DIM;
-    int rows = min(cut::rows, segment.q_length - work.first), column = head / job.share * job.dim;
-    int keys = visible(segment, false, work.first + rows - 1, job.causal).end;
-
-    struct warp_rows warp = rows_of_warp(work, segment.q_length, cut::warp_rows);
-    int warp_keys = warp.count > 0 ? visible(segment, false, warp.first + warp.count - 1, job.causal).end : 0;
-    int open_keys = visible(segment, false, warp.first, job.causal).end; /* seen by all rows */
-    T *own = q_tile + threadIdx.x / WARP * cut::warp_rows * DIM;
+    /* What follows from the item is worked out again where it is used: it would take registers through the loop. */
+    auto rows = [&] { return min(cut::rows, segment.q_length - item.work.first); };
+    auto keys = [&] { return visible(segment, false, item.work.first + rows() - 1, job.causal).end; };
+    auto warp = [&] { return rows_of_warp(item.work, segment.q_length, cut::warp_rows); };
 
     auto load_keys = [&](int key) {
         int stage = key / cut::keys % 2 * cut::keys * DIM, left = segment.kv_length - key;
         int64_t row = static_cast<int64_t>(segment.kv_start) + key;
-        load_tile<cut::keys, DIM, cut::threads, VECTOR>(k_tiles + stage, job.k.row(row) + column, job.k.stride, left,
-                                                        job.dim);
-        load_tile<cut::keys, DIM, cut::threads, VECTOR>(v_tiles + stage, job.v.row(row) + column, job.v.stride, left,
-                                                        job.dim);
+        load_tile<cut::keys, DIM, cut::threads, VECTOR>(k_tiles + stage, job.k.row(row) + item.other * job.dim,
+                                                        job.k.stride, left, job.dim);
+        load_tile<cut::keys, DIM, cut::threads, VECTOR>(v_tiles + stage, job.v.row(row) + item.other * job.dim,
+                                                        job.v.stride, left, job.dim);
     };
 
     float o[cut::blocks][DIM / 8][4] = {}, largest[cut::blocks][2], sum[cut::blocks][2];
@@ -89,31 +85,32 @@ __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, c
             largest[i][half] = -INFINITY, sum[i][half] = 0.0f;
 
     float scale_log2 = job.scale * static_cast<float>(M_LOG2E);
-    if (keys > 0) {
+    if (keys() > 0) {
         load_tile<cut::rows, DIM, cut::threads, VECTOR>(
-            q_tile, job.q.row(static_cast<int64_t>(segment.q_start) + work.first) + head * job.dim, job.q.stride, rows,
-            job.dim);
+            q_tile, job.q.row(static_cast<int64_t>(segment.q_start) + item.work.first) + item.head * job.dim,
+            job.q.stride, rows(), job.dim);
         load_keys(0);
     }
-    for (int key = 0; key < keys; key += cut::keys) {
+    for (int key = 0; key < keys(); key += cut::keys) {
         copy_async_wait();
         __syncthreads(); /* these keys are there, and nobody reads the last ones any more */
-        if (key + cut::keys < keys)
+        if (key + cut::keys < keys())
             load_keys(key + cut::keys);
-        if (key >= warp_keys)
+        struct warp_rows own = warp();
+        if (own.count == 0 || key >= visible(segment, false, own.first + own.count - 1, job.causal).end)
             continue;
         int stage = key / cut::keys % 2 * cut::keys * DIM;
         float s[cut::blocks][cut::keys / 8][4] = {};
-        add_product<DIM>(s, own, k_tiles + stage);
-        if (key + cut::keys > open_keys)
-            hide(s, segment, false, rows_of_warp(work, segment.q_length, cut::warp_rows).first, key, job.causal);
+        add_product<DIM>(s, q_tile + threadIdx.x / WARP * cut::warp_rows * DIM, k_tiles + stage);
+        if (key + cut::keys > visible(segment, false, warp().first, job.causal).end)
+            hide(s, segment, false, warp().first, key, job.causal);
         update(s, scale_log2, largest, sum, o);
         add_weighted<DIM>(o, s, v_tiles + stage);
     }
 
     float factor[cut::blocks][2];
-    warp = rows_of_warp(work, segment.q_length, cut::warp_rows);
-    int64_t row = static_cast<int64_t>(segment.q_start) + warp.first;
+    struct warp_rows own = warp();
+    int64_t row = static_cast<int64_t>(segment.q_start) + own.first;
 #pragma unroll
     for (int i = 0; i < cut::blocks; i++)
 #pragma unroll
@@ -123,11 +120,11 @@ __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, c
             all += __shfl_xor_sync(0xffffffffu, all, 2);
             factor[i][half] = all == 0.0f ? 0.0f : 1.0f / all;
             int r = 16 * i + 8 * half + fragment_row();
-            if (r < warp.count && fragment_col() == 0)
-                job.lse.row(head)[row + r] = all == 0.0f ? 0.0f : largest[i][half] * job.scale + logf(all);
+            if (r < own.count && fragment_col() == 0)
+                job.lse.row(item.head)[row + r] = all == 0.0f ? 0.0f : largest[i][half] * job.scale + logf(all);
         }
-    store_rows<cut::blocks, DIM, VECTOR>(o, factor, own, job.o.row(row) + head * job.dim, job.o.stride, warp.count,
-                                         job.dim);
+    store_rows<cut::blocks, DIM, VECTOR>(o, factor, q_tile + threadIdx.x / WARP * cut::warp_rows * DIM,
+                                         job.o.row(row) + item.head * job.dim, job.o.stride, own.count, job.dim);
 }
 
 template <typename T, int DIM, bool VECTOR>
@@ -136,8 +133,8 @@ __global__ static void __launch_bounds__(forward_cut<T, DIM>::threads, forward_c
 {
     extern __shared__ __align__(1024) char shared[];
     struct item *item = reinterpret_cast<struct item *>(shared + forward_cut<T, DIM>::shared) - 1;
-    while (take_item(job.list, job.heads, item))
-        forward_item<T, DIM, VECTOR>(job, item->work, item->head, reinterpret_cast<T *>(shared));
+    while (take_item(job.list, job.heads, job.share, item))
+        forward_item<T, DIM, VECTOR>(job, *item, reinterpret_cast<T *>(shared));
 }
 
 /* Rows of a tile by dtype, the same for every head size. */

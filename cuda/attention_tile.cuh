@@ -121,8 +121,8 @@ __device__ __forceinline__ void add_product(float (&sum)[BLOCKS][TILES][4], cons
                                             const __nv_bfloat16 *b)
 {
     constexpr int sixteen_rows = 16 * DIM * sizeof(__nv_bfloat16);
-    int lane = lane_of_thread();
-    uint32_t a_at = recomputed(matrices_at<DIM>(a, lane % 16, lane / 16));
+    int lane = recomputed(threadIdx.x) % WARP;
+    uint32_t a_at = matrices_at<DIM>(a, lane % 16, lane / 16);
     uint32_t b_at = matrices_at<DIM>(b, lane / 16 * 8 + lane % 8, lane / 8 % 2);
 #pragma unroll
     for (int k = 0; k < DIM / 16; k++) {
@@ -156,7 +156,7 @@ __device__ __forceinline__ void add_weighted(float (&sum)[BLOCKS][DIM / 8][4], c
                                              const __nv_bfloat16 *b)
 {
     constexpr int sixteen_rows = 16 * DIM * sizeof(__nv_bfloat16);
-    int lane = lane_of_thread();
+    int lane = recomputed(threadIdx.x) % WARP;
     uint32_t b_at = matrices_at<DIM>(b, lane % 16, lane / 16);
 #pragma unroll
     for (int k = 0; k < TILES / 2; k++) {
