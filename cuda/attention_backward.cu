@@ -68,8 +68,7 @@ __global__ static void __launch_bounds__(256) delta(const struct delta_job<T> jo
 }
 
 template <typename T, int DIM, bool KEYS, bool VECTOR>
-__device__ __forceinline__ void backward_item(const struct backward_job<T> &job, const struct item &item,
-                                              T *shared)
+__device__ __forceinline__ void backward_item(const struct backward_job<T> &job, const struct item &item, T *shared)
 {
     using cut = backward_cut<T, DIM, KEYS>;
     const struct segment &segment = item.work.segment;
@@ -80,14 +79,9 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
     int start = KEYS ? segment.kv_start : segment.q_start, length = KEYS ? segment.kv_length : segment.q_length;
     int rows = min(cut::rows, length - item.work.first);
     struct range seen = visible(segment, KEYS, item.work.first, item.work.first + rows - 1, job.causal);
-    int warp_row = static_cast<int>(threadIdx.x) / WARP * cut::warp_rows;
-    int warp_rows = max(0, min(cut::warp_rows, rows - warp_row)), first = item.work.first + warp_row;
-    struct range warp_seen = {0, 0};
-    if (warp_rows > 0)
-        warp_seen = visible(segment, KEYS, first, first + warp_rows - 1, job.causal);
-    struct range open = {visible(segment, KEYS, first + cut::warp_rows - 1, job.causal).begin,
-                         visible(segment, KEYS, first, job.causal).end}; /* seen by all rows */
-    const T *own_x = x_tile + warp_row * DIM, *own_y = y_tile + warp_row * DIM;
+    /* What follows from the item is worked out again where it is used: it would take registers through the loop. */
+    auto warp = [&] { return rows_of_warp(item.work, KEYS ? segment.kv_length : segment.q_length, cut::warp_rows); };
+    int own = threadIdx.x / WARP * cut::warp_rows * DIM;
 
     int first_head = KEYS ? item.head * job.share : item.other, end_head = first_head + (KEYS ? job.share : 1);
     auto load_others = [&](int other_head, int at, int stage) {
@@ -110,8 +104,8 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
         for (int half = 0; half < 2; half++) {
             int r = 16 * i + 8 * half + fragment_row();
             own_statistics[i][half] = make_float2(0.0f, 0.0f);
-            if (!KEYS && r < warp_rows)
-                own_statistics[i][half] = job.statistics.row(item.head)[static_cast<int64_t>(start) + first + r];
+            if (!KEYS && r < warp().count)
+                own_statistics[i][half] = job.statistics.row(item.head)[static_cast<int64_t>(start) + warp().first + r];
         }
 
     float dx[cut::blocks][DIM / 8][4] = {}, dy[KEYS ? cut::blocks : 1][DIM / 8][4] = {};
@@ -133,14 +127,18 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
                 load_others(other_head, at + cut::others, stage ^ 1);
             else if (other_head + 1 < end_head)
                 load_others(other_head + 1, seen.begin, stage ^ 1);
-            if (at >= warp_seen.end || at + cut::others <= warp_seen.begin)
+            struct warp_rows warp_now = warp();
+            struct range warp_seen =
+                visible(segment, KEYS, warp_now.first, warp_now.first + warp_now.count - 1, job.causal);
+            if (warp_now.count == 0 || at >= warp_seen.end || at + cut::others <= warp_seen.begin)
                 continue;
             const T *these_x = other_x + stage * cut::others * DIM, *these_y = other_y + stage * cut::others * DIM;
             float p[cut::blocks][cut::others / 8][4] = {}, ds[cut::blocks][cut::others / 8][4] = {};
-            add_product<DIM>(p, own_x, these_x);
-            add_product<DIM>(ds, own_y, these_y);
-            if (at < open.begin || at + cut::others > open.end)
-                hide(p, segment, KEYS, first, at, job.causal);
+            add_product<DIM>(p, x_tile + own, these_x);
+            add_product<DIM>(ds, y_tile + own, these_y);
+            if (at < visible(segment, KEYS, warp().first + cut::warp_rows - 1, job.causal).begin ||
+                at + cut::others > visible(segment, KEYS, warp().first, job.causal).end)
+                hide(p, segment, KEYS, warp().first, at, job.causal);
 #pragma unroll
             for (int j = 0; j < cut::others / 8; j++)
 #pragma unroll
@@ -162,12 +160,13 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
 #pragma unroll
     for (int i = 0; i < cut::blocks; i++)
         factor[i][0] = factor[i][1] = job.scale, one[i][0] = one[i][1] = 1.0f;
-    int64_t row = static_cast<int64_t>(start) + first;
-    store_rows<cut::blocks, DIM, VECTOR>(dx, factor, x_tile + warp_row * DIM, job.dx.row(row) + item.head * job.dim,
-                                         job.dx.stride, warp_rows, job.dim);
+    struct warp_rows rest = warp();
+    int64_t row = static_cast<int64_t>(start) + rest.first;
+    store_rows<cut::blocks, DIM, VECTOR>(dx, factor, x_tile + own, job.dx.row(row) + item.head * job.dim, job.dx.stride,
+                                         rest.count, job.dim);
     if constexpr (KEYS)
-        store_rows<cut::blocks, DIM, VECTOR>(dy, one, y_tile + warp_row * DIM, job.dy.row(row) + item.head * job.dim,
-                                             job.dy.stride, warp_rows, job.dim);
+        store_rows<cut::blocks, DIM, VECTOR>(dy, one, y_tile + own, job.dy.row(row) + item.head * job.dim,
+                                             job.dy.stride, rest.count, job.dim);
 }
 
 template <typename T, int DIM, bool KEYS, bool VECTOR>

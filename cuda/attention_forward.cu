@@ -38,8 +38,8 @@ __device__ __forceinline__ void update(float (&s)[BLOCKS][TILES][4], float scale
                 most = fmaxf(most, fmaxf(s[i][j][2 * half], s[i][j][2 * half + 1]));
             most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
             most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-            float base = most == -INFINITY ? 0.0f : most * scale_log2;
-            float factor = exp2_fast(largest[i][half] * scale_log2 - base);
+            float base = most == -INFINITY ? 0.0f : __fmul_rn(most, scale_log2);
+            float factor = exp2_fast(__fmul_rn(largest[i][half], scale_log2) - base); /* exactly 1 for the same base */
             largest[i][half] = most;
             sum[i][half] *= factor;
 #pragma unroll
@@ -49,10 +49,12 @@ __device__ __forceinline__ void update(float (&s)[BLOCKS][TILES][4], float scale
                     s[i][j][e] = exp2_fast(s[i][j][e] * scale_log2 - base);
                     sum[i][half] += s[i][j][e];
                 }
+            if (__any_sync(0xffffffffu, factor != 1.0f)) { /* seldom after the first keys */
 #pragma unroll
-            for (int j = 0; j < COLS; j++) {
-                o[i][j][2 * half] *= factor;
-                o[i][j][2 * half + 1] *= factor;
+                for (int j = 0; j < COLS; j++) {
+                    o[i][j][2 * half] *= factor;
+                    o[i][j][2 * half + 1] *= factor;
+                }
             }
         }
 }
