@@ -1,4 +1,5 @@
 #include "ref/golden.h"
+#include "ref/fetch.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/lm_head.h"
