@@ -109,7 +109,7 @@ static struct tensor part_of(const struct shard *shard, int part)
 }
 
 /* Copies the store's tensors, the first `parts` of each shard, to or from `state`; counts bytes when it is NULL. */
-static int64_t walk(struct toy *toy, char *state, int parts, bool restore)
+static int64_t walk(const struct toy *toy, char *state, int parts, bool restore)
 {
     int64_t bytes = 0;
     struct store *store = toy->engine.store;
@@ -121,9 +121,8 @@ static int64_t walk(struct toy *toy, char *state, int parts, bool restore)
                 if (!tensor_present(&t))
                     continue;
                 int64_t size = tensor_extent(&t);
-                struct tensor host = tensor_vector(state + bytes, t.dtype, t.cols);
                 if (state != NULL)
-                    LAUNCH(&toy->engine.streams[0], COPY, copy, .from = restore ? host : t, .to = restore ? t : host);
+                    memcpy(restore ? t.data : state + bytes, restore ? state + bytes : t.data, (size_t)size);
                 bytes += size;
             }
         }
@@ -131,21 +130,20 @@ static int64_t walk(struct toy *toy, char *state, int parts, bool restore)
     return bytes;
 }
 
-static char *collect(struct toy *toy, int parts, int64_t *bytes)
+static char *collect(const struct toy *toy, int parts, int64_t *bytes)
 {
     *bytes = walk(toy, NULL, parts, false);
     char *state = memory_grow(NULL, *bytes);
     walk(toy, state, parts, false);
-    engine_synchronize(&toy->engine);
     return state;
 }
 
-char *toy_state(struct toy *toy, int64_t *bytes)
+char *toy_state(const struct toy *toy, int64_t *bytes)
 {
     return collect(toy, PARTS, bytes);
 }
 
-char *toy_gradients(struct toy *toy, int64_t *bytes)
+char *toy_gradients(const struct toy *toy, int64_t *bytes)
 {
     return collect(toy, 1, bytes);
 }
@@ -153,5 +151,4 @@ char *toy_gradients(struct toy *toy, int64_t *bytes)
 void toy_restore(struct toy *toy, const char *state)
 {
     walk(toy, (char *)state, PARTS, true);
-    engine_synchronize(&toy->engine);
 }

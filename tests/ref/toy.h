@@ -40,9 +40,9 @@ void toy_create(struct toy *toy, const struct toy_options *options);
 void toy_destroy(struct toy *toy);
 
 /* All state of the engine's store: weights, copies, gradients, m, v, as bytes in a fixed order. Freed with free(). */
-char *toy_state(struct toy *toy, int64_t *bytes);
+char *toy_state(const struct toy *toy, int64_t *bytes);
 /* Only the gradients. */
-char *toy_gradients(struct toy *toy, int64_t *bytes);
+char *toy_gradients(const struct toy *toy, int64_t *bytes);
 void toy_restore(struct toy *toy, const char *state);
 
 #endif
