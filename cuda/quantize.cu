@@ -85,8 +85,8 @@ __device__ __forceinline__ void write_columns(const uint8_t (&tile)[TILE][TILE_P
     }
 }
 
-/* Division by one number: a product with its reciprocal, mended by the remainder, is the quotient rounded once. Both
- * sides are enlarged where the reciprocal would overflow. */
+/* Division by one positive number: a product with its reciprocal, mended by the remainder, is the quotient rounded
+ * once. Both sides are enlarged where the reciprocal would overflow. */
 struct divisor {
     float factor, value, reciprocal;
 };
@@ -100,7 +100,7 @@ __device__ __forceinline__ struct divisor divisor_of(float x)
 __device__ __forceinline__ float divide(float x, const struct divisor &by)
 {
     float enlarged = x * by.factor, quotient = enlarged * by.reciprocal;
-    return fmaf(fmaf(-quotient, by.value, enlarged), by.reciprocal, quotient);
+    return copysignf(fmaf(fmaf(-quotient, by.value, enlarged), by.reciprocal, quotient), x); /* -0 stays -0 */
 }
 
 template <int N> __device__ __forceinline__ pack<uint8_t, N> to_e4m3(const float (&v)[N])
