@@ -151,8 +151,9 @@ inline void run_items(const struct cuda_target *target, void (*kernel)(const J),
     kernel<<<static_cast<unsigned>(most < held ? most : held), threads, shared, target->stream>>>(job);
 }
 
-/* Fatal unless the tensors are of one dtype, and heads and scale of a kind that the kernels know. */
-void attention_check(const struct tensor *const *tensors, int count, int64_t head_dim, float scale);
+/* Fatal unless dtypes, heads and scale are of a kind that the kernels know. */
+void attention_check(const struct tensor *const *tensors, int count, const struct tensor *lse, int64_t head_dim,
+                     float scale);
 
 /* Can rows of heads be moved by 16-byte packs? */
 inline bool head_packs_fit(const struct tensor *const *tensors, int count, int64_t head_dim)

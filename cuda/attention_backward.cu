@@ -93,8 +93,7 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
             other_y + stage * cut::others * DIM, job.other_y.row(row) + column, job.other_y.stride, left, job.dim);
         int i = threadIdx.x;
         if (KEYS && i < cut::others)
-            copy_async<8>(statistics + stage * cut::others + i,
-                          i < left ? job.statistics.row(other_head) + row + i : job.statistics.data, i < left);
+            copy_async<8>(statistics + stage * cut::others + i, job.statistics.row(other_head) + row + i, i < left);
     };
 
     float2 own_statistics[cut::blocks][2];
@@ -127,10 +126,9 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
                 load_others(other_head, at + cut::others, stage ^ 1);
             else if (other_head + 1 < end_head)
                 load_others(other_head + 1, seen.begin, stage ^ 1);
-            struct warp_rows warp_now = warp();
-            struct range warp_seen =
-                visible(segment, KEYS, warp_now.first, warp_now.first + warp_now.count - 1, job.causal);
-            if (warp_now.count == 0 || at >= warp_seen.end || at + cut::others <= warp_seen.begin)
+            struct warp_rows mine = warp();
+            struct range seen_by_warp = visible(segment, KEYS, mine.first, mine.first + mine.count - 1, job.causal);
+            if (mine.count == 0 || at >= seen_by_warp.end || at + cut::others <= seen_by_warp.begin)
                 continue;
             const T *these_x = other_x + stage * cut::others * DIM, *these_y = other_y + stage * cut::others * DIM;
             float p[cut::blocks][cut::others / 8][4] = {}, ds[cut::blocks][cut::others / 8][4] = {};
@@ -143,10 +141,12 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
             for (int j = 0; j < cut::others / 8; j++)
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
-                    float2 other = statistics[stage * cut::others + 8 * j + fragment_col() + e % 2];
+                    float2 of_column = {};
+                    if (KEYS)
+                        of_column = statistics[stage * cut::others + 8 * j + fragment_col() + e % 2];
 #pragma unroll
                     for (int i = 0; i < cut::blocks; i++) {
-                        float2 query = KEYS ? other : own_statistics[i][e / 2];
+                        float2 query = KEYS ? of_column : own_statistics[i][e / 2];
                         p[i][j][e] = exp2_fast(p[i][j][e] * scale_log2 - query.x);
                         ds[i][j][e] = p[i][j][e] * (ds[i][j][e] - query.y);
                     }
@@ -249,7 +249,7 @@ void cuda_attention_backward(const struct cuda_target *target, const struct atte
     const struct tensor *tensors[] = {&args->q,   &args->k,  &args->v,  &args->o,
                                       &args->d_o, &args->dq, &args->dk, &args->dv};
     int count = sizeof tensors / sizeof *tensors, tile = tile_rows(args->q.dtype);
-    attention_check(tensors, count, args->head_dim, args->scale);
+    attention_check(tensors, count, &args->lse, args->head_dim, args->scale);
     struct layout layout;
     lay_out(args, target->workspace, &layout);
     struct attention_side sides[] = {{false, tile, args->q.rows, layout.queries, {args->dq, {}}, {}},

@@ -162,7 +162,7 @@ void cuda_attention_forward(const struct cuda_target *target, const struct atten
 {
     const struct tensor *tensors[] = {&args->q, &args->k, &args->v, &args->o};
     int count = sizeof tensors / sizeof *tensors;
-    attention_check(tensors, count, args->head_dim, args->scale);
+    attention_check(tensors, count, &args->lse, args->head_dim, args->scale);
     if (args->q.rows == 0)
         return;
     struct work_list list;

@@ -36,16 +36,32 @@ __device__ static struct segment segment_of(const struct segment_tables &tables,
             tables.offset[slot]};
 }
 
-/* Calls f with each tile's item and bucket; a warp for each slot. */
+/* The same of another lane. */
+__device__ static struct segment segment_of_lane(const struct segment &s, int lane)
+{
+    auto from = [&](int x) { return __shfl_sync(0xffffffffu, x, lane); };
+    return {from(s.q_start), from(s.q_length), from(s.kv_start), from(s.kv_length), from(s.offset)};
+}
+
+/* Calls f with each tile's item and bucket. A warp's lanes read as many slots at once and then share out the tiles of
+ * each. */
 template <typename F>
 __device__ static void for_each_tile(const struct segment_tables &tables, const struct side &side, bool causal, F f)
 {
-    for (int slot = threadIdx.x / WARP; slot < tables.slots; slot += THREADS / WARP) {
-        struct segment s = segment_of(tables, slot);
-        int length = side.keys ? s.kv_length : s.q_length;
-        for (int first = threadIdx.x % WARP * side.tile; first < length; first += WARP * side.tile) {
-            struct range seen = visible(s, side.keys, first, min(first + side.tile, length) - 1, causal);
-            f(work{s, first}, min(max(seen.end - seen.begin, 0) / BUCKET_ROWS, BUCKETS - 1));
+    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    for (int first_slot = 0; first_slot < tables.slots; first_slot += THREADS) {
+        int slot = first_slot + lane * (THREADS / WARP) + warp;
+        struct segment mine = {};
+        if (slot < tables.slots)
+            mine = segment_of(tables, slot);
+        unsigned left = __ballot_sync(0xffffffffu, (side.keys ? mine.kv_length : mine.q_length) > 0);
+        for (; left != 0; left &= left - 1) {
+            struct segment s = segment_of_lane(mine, __ffs(static_cast<int>(left)) - 1);
+            int length = side.keys ? s.kv_length : s.q_length;
+            for (int first = lane * side.tile; first < length; first += WARP * side.tile) {
+                struct range seen = visible(s, side.keys, first, min(first + side.tile, length) - 1, causal);
+                f(work{s, first}, min(max(seen.end - seen.begin, 0) / BUCKET_ROWS, BUCKETS - 1));
+            }
         }
     }
 }
@@ -161,12 +177,15 @@ void attention_prepare(const struct cuda_target *target, const struct attention_
     CUDA_CHECK_LAUNCH("attention_prepare");
 }
 
-void attention_check(const struct tensor *const *tensors, int count, int64_t head_dim, float scale)
+void attention_check(const struct tensor *const *tensors, int count, const struct tensor *lse, int64_t head_dim,
+                     float scale)
 {
     enum dtype dtype = tensors[0]->dtype;
     for (int i = 0; i < count; i++)
         if (tensors[i]->dtype != dtype || (dtype != DTYPE_F32 && dtype != DTYPE_BF16))
             error_fatal("cuda executor: attention takes tensors of one dtype, f32 or bf16");
+    if (lse->dtype != DTYPE_F32)
+        error_fatal("cuda executor: attention takes lse in f32");
     if (head_dim > 128)
         error_fatal("cuda executor: attention with heads of %lld: at most 128", (long long)head_dim);
     if (!(scale > 0.0f))
