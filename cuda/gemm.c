@@ -246,8 +246,9 @@ int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_
 static void sum_left_operand(const struct cuda_target *target, const struct gemm_args *args)
 {
     if (!args->transpose_a)
-        error_fatal("cuda executor: gemm's sum_a is made of a transposed operand alone");
-    cuda_column_sum(target, args->a, args->sum_a, args->scale_a.data, args->accumulate, target->workspace);
+        cuda_row_sum(target, args->a, args->sum_a, args->scale_a.data, args->accumulate);
+    else
+        cuda_column_sum(target, args->a, args->sum_a, args->scale_a.data, args->accumulate, target->workspace);
 }
 
 void cuda_gemm(const struct cuda_target *target, const struct gemm_args *args)

@@ -16,6 +16,7 @@
 enum { EXECUTORS = 4 };
 static struct executor *executors[EXECUTORS];
 static int executor_count;
+static bool on_device; /* the executors' memory is not the host's */
 
 static const enum dtype storage[2] = {DTYPE_F32, DTYPE_BF16};
 static const int64_t lengths[4] = {1, 7, 64, 129};
@@ -26,6 +27,9 @@ static inline void executors_open(int count, char **arguments)
 {
     for (int i = 1; i < count && executor_count < EXECUTORS; i++)
         executors[executor_count++] = executor_named(arguments[i]);
+    on_device = executor_count > 0 && executors[0]->class->available != NULL;
+    if (on_device)
+        bounds_round_scores();
     for (int threads = 1; count == 1 && threads <= 2; threads++)
         executors[executor_count++] = cpu_executor_create(threads);
 }
