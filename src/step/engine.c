@@ -133,7 +133,7 @@ void engine_synchronize(struct engine *e)
 
 void engine_initialise(struct engine *e, uint64_t seed)
 {
-    enum { PIECE = 1 << 16 };
+    enum { PIECE = 1 << 20 };
     enum dtype dtype = e->settings.memory.statistic;
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     char *buffer = memory_allocate(PIECE * dtype_size(dtype));
@@ -146,6 +146,7 @@ void engine_initialise(struct engine *e, uint64_t seed)
             for (int64_t first = 0; first < count; first += PIECE) {
                 int64_t piece = count - first < PIECE ? count - first : PIECE;
                 struct tensor host = tensor_vector(buffer, dtype, piece);
+#pragma omp parallel for schedule(static) if (piece > 4096) /* each value depends on its place alone */
                 for (int64_t k = 0; k < piece; k++)
                     tensor_put(&host, 0, k, parameter_initial_value(p, seed, first + k));
                 LAUNCH(stream, COPY, copy, .from = host,
