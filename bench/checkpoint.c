@@ -162,7 +162,7 @@ int main(int count, char **arguments)
     if (count > 2 && atoi(arguments[2]) > 0)
         turns = atoi(arguments[2]) < MOST_TURNS ? atoi(arguments[2]) : MOST_TURNS;
     struct executor *executor = cpu_executor_create(1);
-    struct group *group = comm_group_create(world, "data");
+    struct group *group = comm_group_create(world, NULL, "data");
     struct model model;
     struct engine engine;
     model_create(&model, &settings, TOKENS, TOKENS);

@@ -1,4 +1,4 @@
-/* Rates of the CPU executor's ops at the sizes of small Llamas: GFLOP/s of products and attention, GB/s (bytes read and
+/* Rates of the CPU executor's ops at the sizes of small models: GFLOP/s of products and attention, GB/s (bytes read and
  * written once) of the others. Best of several runs, and the first beside it, which pays for what libraries compile.
  *   bench/cpu_ops [THREADS [f32|bf16 [PART]]]      only ops that have PART in their name */
 #include "base/clock.h"
@@ -84,6 +84,10 @@ static void measure_gemm(const char *name, int64_t tokens, int64_t in, int64_t o
     MEASURE(label, GEMM, gemm, flops, .a = x, .b = w, .d = y, .transpose_b = true);
     MEASURE("  input gradient", GEMM, gemm, flops, .a = y, .b = w, .d = x);
     MEASURE("  weight gradient", GEMM, gemm, flops, .a = y, .b = x, .d = dw, .transpose_a = true, .accumulate = true);
+    MEASURE("  product, bias", GEMM, gemm, flops, .a = x, .b = w, .d = y, .bias = matrix(storage, 1, out),
+            .transpose_b = true);
+    MEASURE("  gradient, bias's too", GEMM, gemm, flops, .a = y, .b = x, .d = dw, .sum_a = matrix(DTYPE_F32, 1, out),
+            .transpose_a = true, .accumulate = true);
 }
 
 static void measure_attention(const struct model *m)
@@ -112,6 +116,8 @@ static void measure_attention(const struct model *m)
             .head_dim = dim, .scale = 0.2f, .causal = true);
     MEASURE("", ROPE, rope, 0.0, .x = q, .positions = integers(m->tokens, m->segment),
             .table = matrix(DTYPE_F32, m->segment, dim), .head_dim = dim);
+    MEASURE("interleaved", ROPE, rope, 0.0, .x = q, .positions = integers(m->tokens, m->segment),
+            .table = matrix(DTYPE_F32, m->segment, dim), .head_dim = dim, .interleaved = true);
 }
 
 static void measure_model(const struct model *m)
@@ -131,14 +137,28 @@ static void measure_model(const struct model *m)
     MEASURE("", RMSNORM_FORWARD, rmsnorm_forward, 0.0, .x = x, .weight = weight, .y = y, .rstd = rstd, .eps = 1e-5f);
     MEASURE("", RMSNORM_BACKWARD, rmsnorm_backward, 0.0, .x = x, .weight = weight, .rstd = rstd, .dy = y,
             .residual = dx, .dx = dx, .dweight = dweight, .accumulate = true);
+    struct tensor bias = matrix(storage, 1, m->hidden), mean = matrix(DTYPE_F32, 1, m->tokens);
+    MEASURE("", LAYERNORM_FORWARD, layernorm_forward, 0.0, .x = x, .weight = weight, .bias = bias, .y = y, .mean = mean,
+            .rstd = rstd, .eps = 1e-5f);
+    MEASURE("", LAYERNORM_BACKWARD, layernorm_backward, 0.0, .x = x, .weight = weight, .mean = mean, .rstd = rstd,
+            .dy = y, .residual = dx, .dx = dx, .dweight = dweight, .dbias = matrix(DTYPE_F32, 1, m->hidden),
+            .accumulate = true);
 
     struct tensor gate_up = matrix(storage, m->tokens, 2 * m->ffn), act = matrix(storage, m->tokens, m->ffn);
     MEASURE("", SWIGLU_FORWARD, swiglu_forward, 0.0, .x = gate_up, .y = act);
     MEASURE("", SWIGLU_BACKWARD, swiglu_backward, 0.0, .x = gate_up, .dy = act,
             .dx = matrix(storage, m->tokens, 2 * m->ffn));
+    struct tensor wide = matrix(storage, m->tokens, m->ffn), d_wide = matrix(storage, m->tokens, m->ffn);
+    for (int form = 0; form < 2; form++) {
+        const char *label = form == 0 ? "erf" : "tanh";
+        MEASURE(label, GELU_FORWARD, gelu_forward, 0.0, .x = wide, .y = act, .tanh_form = form != 0);
+        MEASURE(label, GELU_BACKWARD, gelu_backward, 0.0, .x = wide, .dy = act, .dx = d_wide, .tanh_form = form != 0);
+    }
 
     struct tensor tokens = integers(m->tokens, m->vocab), table = matrix(storage, m->vocab, m->hidden);
     MEASURE("", EMBEDDING_FORWARD, embedding_forward, 0.0, .tokens = tokens, .weight = table, .y = y);
+    MEASURE("scaled", EMBEDDING_FORWARD, embedding_forward, 0.0, .tokens = tokens,
+            .scale = matrix(DTYPE_F32, 1, m->tokens), .weight = table, .y = y);
     MEASURE("", EMBEDDING_BACKWARD, embedding_backward, 0.0, .tokens = tokens, .dy = y,
             .dweight = matrix(DTYPE_F32, m->vocab, m->hidden), .accumulate = true);
 

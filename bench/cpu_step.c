@@ -16,10 +16,11 @@ enum { WARM_UP = 3, RUNS = 7 };
 
 static struct executor *cpu; /* behind the executor that records */
 
-static struct executor *make_executor(int threads)
+static int make_executor(struct executor **executor, const struct device_request *request)
 {
-    cpu = cpu_executor_create(threads);
-    return record_executor_create(cpu);
+    cpu = cpu_executor_create(request->threads);
+    *executor = record_executor_create(cpu);
+    return ERROR_NONE;
 }
 
 /* -- What the machine can do ------------------------------------------------------------------------------------- */

@@ -2,8 +2,10 @@
 #include "base/memory.h"
 #include "cuda/cuda.h"
 #include "cuda/kernel.h"
+#include "cuda/nccl_group.h"
 
 #include <cublasLt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +17,8 @@ struct native_event {
 
 struct cuda {
     struct executor executor; /* first, so that a pointer to it is a pointer to this */
-    int device;
     struct cuda_target targets[STREAM_COUNT];
+    double timeout;
     struct native_event *events;
 };
 
@@ -35,20 +37,26 @@ int cuda_device_count(void)
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
-char *cuda_device_describe(int device)
+const char *cuda_versions(void)
 {
-    struct cudaDeviceProp properties;
-    if (cudaGetDeviceProperties(&properties, device) != cudaSuccess)
-        return NULL;
-    return memory_format("%s, %.1f GiB", properties.name, (double)properties.totalGlobalMem / (1 << 30));
+    static char text[64];
+    int runtime = 0;
+    cudaRuntimeGetVersion(&runtime);
+    snprintf(text, sizeof text, "CUDA %d.%d", runtime / 1000, runtime % 1000 / 10);
+#ifdef CISTRON_NCCL
+    size_t used = strlen(text);
+    int nccl = nccl_group_version();
+    snprintf(text + used, sizeof text - used, ", NCCL %d.%d.%d", nccl / 10000, nccl % 10000 / 100, nccl % 100);
+#endif
+    return text;
 }
 
-int64_t cuda_device_free(int device)
+static int64_t available(struct executor *executor)
 {
-    size_t free_bytes = 0, total = 0;
-    CUDA_CHECK(cudaSetDevice(device));
-    CUDA_CHECK(cudaMemGetInfo(&free_bytes, &total));
-    return (int64_t)free_bytes;
+    (void)executor;
+    size_t unused = 0, total = 0;
+    CUDA_CHECK(cudaMemGetInfo(&unused, &total));
+    return (int64_t)unused;
 }
 
 /* -- Launches ---------------------------------------------------------------------------------------------------- */
@@ -121,10 +129,21 @@ void cuda_copy(const struct cuda_target *target, const struct copy_args *args)
     if (tensor_count(from) == 0)
         return;
     if (tensor_contiguous(from) && tensor_contiguous(to))
-        CUDA_CHECK(cudaMemcpyAsync(to->data, from->data, width * (size_t)from->rows, cudaMemcpyDefault, target->stream));
+        CUDA_CHECK(
+            cudaMemcpyAsync(to->data, from->data, width * (size_t)from->rows, cudaMemcpyDefault, target->stream));
     else
         CUDA_CHECK(cudaMemcpy2DAsync(to->data, (size_t)to->stride * element, from->data, (size_t)from->stride * element,
                                      width, (size_t)from->rows, cudaMemcpyDefault, target->stream));
+}
+
+cudaStream_t cuda_executor_stream(struct executor *executor, int stream)
+{
+    return ((struct cuda *)executor)->targets[stream].stream;
+}
+
+void cuda_executor_copy(struct stream *stream, struct tensor from, struct tensor to)
+{
+    cuda_copy(&((struct cuda *)stream->executor)->targets[stream->id], &(struct copy_args){from, to});
 }
 
 /* -- Memory ------------------------------------------------------------------------------------------------------ */
@@ -143,7 +162,7 @@ static void *allocate(struct executor *executor, int64_t bytes, enum memory_kind
     cudaError_t status = cudaMalloc(&memory, (size_t)bytes);
     if (status == cudaErrorMemoryAllocation)
         error_fatal("out of device memory: %.2f GiB asked for, %.2f GiB free", (double)bytes / (1 << 30),
-                    (double)cuda_device_free(((struct cuda *)executor)->device) / (1 << 30));
+                    (double)available(executor) / (1 << 30));
     cuda_check(status, "cudaMalloc");
     CUDA_CHECK(cudaMemset(memory, 0, (size_t)bytes));
     return memory;
@@ -213,7 +232,17 @@ static void destroy(struct executor *executor)
     memory_free(cuda);
 }
 
-struct executor *cuda_executor_create(int device, bool deterministic)
+static struct group *make_group(struct executor *executor, struct comm *comm, const char *name)
+{
+#ifdef CISTRON_NCCL
+    return nccl_group_create(comm, executor, name, ((struct cuda *)executor)->timeout);
+#else
+    (void)executor, (void)comm, (void)name;
+    error_fatal("this build has no NCCL: it runs on one GPU alone");
+#endif
+}
+
+struct executor *cuda_executor_create(int device, const struct device_request *request)
 {
     static const struct executor_class class = {
         .name = "cuda",
@@ -225,6 +254,8 @@ struct executor *cuda_executor_create(int device, bool deterministic)
         .synchronize = synchronize,
         .workspace = workspace,
         .reserve = reserve,
+        .make_group = make_group,
+        .available = available,
         .destroy = destroy,
     };
     struct cuda *cuda = memory_allocate(sizeof *cuda);
@@ -232,7 +263,7 @@ struct executor *cuda_executor_create(int device, bool deterministic)
     CUDA_CHECK(cudaSetDevice(device));
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
     cuda->executor.class = &class;
-    cuda->device = device;
+    cuda->timeout = request->timeout;
     cublasLtHandle_t blas;
     if (cublasLtCreate(&blas) != CUBLAS_STATUS_SUCCESS)
         error_fatal("cuBLASLt: cannot be started on device %d", device);
@@ -240,7 +271,7 @@ struct executor *cuda_executor_create(int device, bool deterministic)
         struct cuda_target *target = &cuda->targets[i];
         CUDA_CHECK(cudaStreamCreateWithFlags(&target->stream, cudaStreamNonBlocking));
         target->multiprocessors = properties.multiProcessorCount;
-        target->deterministic = deterministic;
+        target->deterministic = request->deterministic;
         target->blas = blas;
     }
     return &cuda->executor;

@@ -54,6 +54,12 @@ void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tens
 
 #ifdef __cplusplus
 }
+#else
+#include "core/launch.h"
+
+/* For collectives: the native stream, and a copy on it. */
+cudaStream_t cuda_executor_stream(struct executor *executor, int stream);
+void cuda_executor_copy(struct stream *stream, struct tensor from, struct tensor to);
 #endif
 
 #endif

@@ -5,6 +5,10 @@
 #include "comm/launcher.h"
 #include "command/command.h"
 #include "cpu/cpu.h"
+#include "deck/deck.h"
+#ifdef CISTRON_CUDA
+#include "cuda/cuda.h"
+#endif
 
 #include <mpi.h>
 #include <stdio.h>
@@ -38,9 +42,30 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
     return code;
 }
 
+static int refuse_cuda(const struct device_request *request, const char *why)
+{
+    return comm_agree(request->world, error_user("key device.kind = \"cuda\": %s; use \"cpu\" or \"auto\"", why));
+}
+
+/* "auto" computes on GPUs where every rank has some. */
+static int make_executor(struct executor **executor, const struct device_request *request)
+{
+#ifdef CISTRON_CUDA
+    int64_t without = comm_sum_i64(request->world, cuda_device_count() == 0);
+    if (request->kind != DECK_DEVICE_CPU && without == 0)
+        return cuda_executor_make(executor, request);
+    const char *why = "a rank finds no GPU";
+#else
+    const char *why = "this build has no CUDA executor";
+#endif
+    if (request->kind == DECK_DEVICE_CUDA)
+        return refuse_cuda(request, why);
+    return cpu_executor_make(executor, request);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct environment environment = {cpu_executor_create, with_ranks};
+    static const struct environment environment = {make_executor, with_ranks};
     clock_seconds();
     return command_main(&environment, argc, argv);
 }

@@ -1,5 +1,6 @@
-/* For test programs that compare the CPU executor's ops with the oracle, on as many threads as the program's arguments
- * say (default: 1 and 2). Bounds are derived in ref/bounds*.c; what else a comparison checks is in ref/trial.h. */
+/* For test programs that compare an executor's ops with the oracle: the CPU's on as many threads as the program's
+ * arguments say (default: 1 and 2), or "cuda". Bounds are derived in ref/bounds*.c; what else a comparison checks is in
+ * ref/trial.h. */
 #ifndef TESTS_OPS_H
 #define TESTS_OPS_H
 
@@ -8,13 +9,14 @@
 #include "ref/reference.h"
 #include "ref/reference_ops.h"
 
-#include "cpu/cpu.h"
+#include "executors.h"
 
 #include <stdlib.h>
 
 enum { EXECUTORS = 4 };
 static struct executor *executors[EXECUTORS];
 static int executor_count;
+static bool on_device; /* the executors' memory is not the host's */
 
 static const enum dtype storage[2] = {DTYPE_F32, DTYPE_BF16};
 static const int64_t lengths[4] = {1, 7, 64, 129};
@@ -24,7 +26,10 @@ static const int64_t lengths[4] = {1, 7, 64, 129};
 static inline void executors_open(int count, char **arguments)
 {
     for (int i = 1; i < count && executor_count < EXECUTORS; i++)
-        executors[executor_count++] = cpu_executor_create(atoi(arguments[i]));
+        executors[executor_count++] = executor_named(arguments[i]);
+    on_device = executor_count > 0 && executors[0]->class->available != NULL;
+    if (on_device)
+        bounds_round_scores();
     for (int threads = 1; count == 1 && threads <= 2; threads++)
         executors[executor_count++] = cpu_executor_create(threads);
 }

@@ -26,12 +26,13 @@ static void spoil(struct wrapper *wrapper, struct stream *stream, enum op op, co
     wrapper_pass(wrapper, stream, op, args);
 }
 
-static struct executor *make_executor(int threads)
+static int make_executor(struct executor **executor, const struct device_request *request)
 {
-    fault.cpu = cpu_executor_create(threads);
+    fault.cpu = cpu_executor_create(request->threads);
     fault.updates = 0;
     wrapper_create(&fault.wrapper, fault.cpu, spoil, NULL);
-    return &fault.wrapper.executor;
+    *executor = &fault.wrapper.executor;
+    return ERROR_NONE;
 }
 
 /* A run of 14 steps with a checkpoint at each, whose updates first .. last are spoilt. */

@@ -30,10 +30,11 @@ struct outcome {
     bool counts, names; /* are those of the golden file */
 };
 
-static struct executor *make_oracle(int threads)
+static int make_oracle(struct executor **executor, const struct device_request *request)
 {
-    (void)threads;
-    return reference_executor_create();
+    (void)request;
+    *executor = reference_executor_create();
+    return ERROR_NONE;
 }
 
 static struct outcome compare(const struct score *score, const json_t *expected)
@@ -58,8 +59,7 @@ static struct outcome compare(const struct score *score, const json_t *expected)
     return o;
 }
 
-static struct outcome run(struct comm *self, struct executor *(*make_executor)(int threads), const json_t *golden,
-                          const struct way *way)
+static struct outcome run(struct comm *self, device_make *make_executor, const json_t *golden, const struct way *way)
 {
     char *checkpoint = golden_path("h5"), *fasta = golden_path("fa");
     struct inference *inference = memory_allocate(sizeof *inference);
@@ -68,8 +68,14 @@ static struct outcome run(struct comm *self, struct executor *(*make_executor)(i
     int64_t tokens = way->windows * way->context, at_once = 4 * way->windows;
     if (code == ERROR_NONE)
         code = inference_start(inference, &(struct inference_shape){MEMORY_EVALUATE, tokens, at_once, 0});
-    const struct score_settings settings = {
-        {fasta, inference->tokenizer, way->context, way->overlap, way->bos}, way->mask, tokens, at_once};
+    const struct score_settings settings = {.windows = {.fasta = fasta,
+                                                        .tokenizer = inference->tokenizer,
+                                                        .context = way->context,
+                                                        .overlap = way->overlap,
+                                                        .bos = way->bos},
+                                            .mask = way->mask,
+                                            .tokens = tokens,
+                                            .windows_at_once = at_once};
     if (code == ERROR_NONE)
         code = score_run(&score, self, &inference->engine, &settings);
     CHECK(code == ERROR_NONE);
@@ -82,8 +88,7 @@ static struct outcome run(struct comm *self, struct executor *(*make_executor)(i
     return o;
 }
 
-static void agree(struct comm *self, struct executor *(*make_executor)(int threads), const json_t *golden,
-                  struct way way)
+static void agree(struct comm *self, device_make *make_executor, const json_t *golden, struct way way)
 {
     struct outcome o = run(self, make_executor, golden, &way);
     printf("%s, %lld windows at once: %.2e\n", way.expected, (long long)way.windows, o.worst);
@@ -92,7 +97,7 @@ static void agree(struct comm *self, struct executor *(*make_executor)(int threa
 
 static void notice(struct comm *self, const json_t *golden, const char *fault, struct way way)
 {
-    struct outcome o = run(self, cpu_executor_create, golden, &way);
+    struct outcome o = run(self, cpu_executor_make, golden, &way);
     printf("    %-28s %.2e%s\n", fault, o.worst, o.counts ? "" : ", other counts");
     CHECK(o.names && !(o.worst <= 1e-5));
 }
@@ -104,9 +109,9 @@ int main(void)
     CHECK(golden != NULL);
     struct comm *self = comm_self();
     for (int64_t windows = 1; windows <= 9; windows += 4) {
-        agree(self, cpu_executor_create, golden, (struct way){512, 200, windows, false, true, "plain"});
-        agree(self, cpu_executor_create, golden, (struct way){512, 200, windows, true, true, "bos"});
-        agree(self, cpu_executor_create, golden, (struct way){512, 200, windows, false, false, "no_mask"});
+        agree(self, cpu_executor_make, golden, (struct way){512, 200, windows, false, true, "plain"});
+        agree(self, cpu_executor_make, golden, (struct way){512, 200, windows, true, true, "bos"});
+        agree(self, cpu_executor_make, golden, (struct way){512, 200, windows, false, false, "no_mask"});
     }
     agree(self, make_oracle, golden, (struct way){512, 200, 2, false, true, "plain"});
     notice(self, golden, "overlap one smaller", (struct way){512, 199, 3, false, true, "plain"});

@@ -75,7 +75,7 @@ static void pair_create(struct pair *p, struct executor *executor, enum dtype co
     p->planter = (struct planter){fault, 0};
     wrapper_create(&p->wrapper, executor, plant, &p->planter);
     p->self = comm_self();
-    p->group = comm_group_create(p->self, "data");
+    p->group = comm_group_create(p->self, NULL, "data");
     struct engine_settings of = {.memory = {.use = MEMORY_EVALUATE,
                                             .compute = compute,
                                             .statistic = DTYPE_F32,

@@ -189,8 +189,8 @@ int main(int argc, char **argv)
             model_members[r] = world->rank / model * model + r;
         for (int r = 0; r < 6 / model; r++)
             data_members[r] = r * model + world->rank % model;
-        struct group *model_group = comm_group_create(grid.model, "model");
-        struct group *data_group = comm_group_create(grid.data, "data");
+        struct group *model_group = comm_group_create(grid.model, NULL, "model");
+        struct group *data_group = comm_group_create(grid.data, NULL, "data");
         /* the last count needs several turns of a reduction */
         for (int64_t count = 1; count <= 3000000; count = count * 1700 + 1) {
             test_collectives(&stream, model_group, model_members, count);

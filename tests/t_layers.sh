@@ -1,6 +1,6 @@
 #!/bin/bash
 # The order of src's folders, on the include graph: a folder includes only folders before it, executors (cpu, plan) know
-# base and core alone, only main picks the cpu executor, and only comm/mpi.c and main.c see <mpi.h>. Every source is in
+# base and core alone, only main picks the cpu and the cuda executor, and only comm/mpi.c and main.c see <mpi.h>. Every source is in
 # the makefile's list, so that a release holds it.
 set -u
 root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -11,7 +11,7 @@ check_tree()
     (cd "$1" && find . -name '*.[ch]' | sed 's|^\./||' | sort | xargs grep -nE '^[[:space:]]*#[[:space:]]*include' /dev/null) |
         awk '
         BEGIN {
-            count = split("base deck core cpu plan comm data model step io train infer command main", names, " ")
+            count = split("base deck core cpu plan comm data model step io bridge train infer command main", names, " ")
             for (i = 1; i <= count; i++)
                 order[names[i]] = i
         }
@@ -33,7 +33,10 @@ check_tree()
             to = folder(path)
             if (path ~ /\.\./ || path !~ /\// && from != "main")
                 print where "\"" path "\" is not relative to src"
-            else if (!(to in order))
+            else if (to == "cuda") { # beside src, behind a condition of configure
+                if (from != "main")
+                    print where "only main picks the cuda executor"
+            } else if (!(to in order))
                 print where "\"" path "\" is in no folder of src"
             else if (order[to] > order[from])
                 print where from " comes before " to
@@ -55,10 +58,11 @@ echo '#  include <mpi.h>' >"$planted/comm/comm.c"
 echo '#include "../core/op.h"' >"$planted/model/b.h"
 echo '#include "op.h"' >"$planted/core/b.c"
 echo '#include "base/log.h"' >"$planted/odd/a.c"
-printf '%s\n' '#include <mpi.h>' '#include "cpu/cpu.h"' '#include "model/b.h"' >"$planted/main.c"
+echo '#include "cuda/cuda.h"' >"$planted/comm/b.c"
+printf '%s\n' '#include <mpi.h>' '#include "cpu/cpu.h"' '#include "cuda/cuda.h"' '#include "model/b.h"' >"$planted/main.c"
 echo '#include <mpi.h>' >"$planted/comm/mpi.c"
 found=$(check_tree "$planted" | wc -l)
-if [ "$found" -ne 7 ]; then
+if [ "$found" -ne 8 ]; then
     echo "7 planted faults, $found found:"
     check_tree "$planted"
     exit 1

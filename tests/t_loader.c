@@ -27,12 +27,12 @@ static struct loader *create(const struct loader_settings *settings, int data_ra
 }
 
 /* A stream of (token, label) pairs. */
-struct stream {
+struct read_stream {
     int32_t *pairs; /* [2 * count] */
     int64_t count, room;
 };
 
-static void push(struct stream *stream, int32_t token, int32_t label)
+static void push(struct read_stream *stream, int32_t token, int32_t label)
 {
     if (stream->count == stream->room) {
         stream->room = 2 * stream->room + 4096;
@@ -53,7 +53,7 @@ static int32_t as_label(const struct loader_settings *settings, int32_t token)
 }
 
 /* One epoch by the definition of windows, straight from the texts; `epoch` also tells stores of a blend apart. */
-static void push_epoch(struct stream *stream, const struct loader_settings *settings, char *const *sequences,
+static void push_epoch(struct read_stream *stream, const struct loader_settings *settings, char *const *sequences,
                        int64_t count, int64_t epoch)
 {
     struct list {
@@ -97,7 +97,7 @@ static void push_epoch(struct stream *stream, const struct loader_settings *sett
 }
 
 /* Checks a step's tables and padding; appends its real tokens in the order of rows. */
-static void push_step(struct stream *stream, const struct batch *batches, int64_t micro_batches,
+static void push_step(struct read_stream *stream, const struct batch *batches, int64_t micro_batches,
                       const struct loader_settings *settings)
 {
     int64_t wrong = 0;
@@ -174,7 +174,7 @@ static void test_stream(const char *store, char *const *texts)
         settings.uppercase_labels = variant & 16;
         settings.format = variant & 32 ? LOADER_PADDED : LOADER_PACKED;
         settings.max_segments = 1 + variant % 7;
-        struct stream wanted = {0}, got = {0};
+        struct read_stream wanted = {0}, got = {0};
         for (int64_t epoch = 0; epoch < 4; epoch++)
             push_epoch(&wanted, &settings, texts, TEXTS, epoch);
         struct loader *loader = create(&settings, 0, 1);
@@ -281,7 +281,7 @@ static void test_golden(void)
 }
 
 /* A global batch, put together from all ranks, as text that equals another's exactly when the batches do. */
-static void push_global(struct stream *stream, struct loader *const *loaders, int ranks,
+static void push_global(struct read_stream *stream, struct loader *const *loaders, int ranks,
                         const struct loader_settings *settings)
 {
     const struct batch *steps[4];
@@ -306,7 +306,7 @@ static void push_global(struct stream *stream, struct loader *const *loaders, in
 }
 
 /* Where no segment is, the start means nothing. */
-static void forget_starts(struct stream *stream)
+static void forget_starts(struct read_stream *stream)
 {
     for (int64_t i = 0; i < stream->count; i++)
         if (stream->pairs[2 * i + 1] == 0)
@@ -316,14 +316,14 @@ static void forget_starts(struct stream *stream)
 static void test_ranks(const char *stores, const char *weights)
 {
     enum { STEPS = 12 };
-    struct stream reference = {0};
+    struct read_stream reference = {0};
     for (int ranks = 1; ranks <= 4; ranks++)
         for (int64_t micro = 1; micro <= 3; micro++) {
             struct loader_settings settings = small_settings(stores);
             settings.weights = weights;
             settings.micro_rows = micro;
             struct loader *loaders[4];
-            struct stream got = {0};
+            struct read_stream got = {0};
             for (int r = 0; r < ranks; r++)
                 loaders[r] = create(&settings, r, ranks);
             for (int step = 0; step < STEPS; step++)
@@ -348,7 +348,7 @@ static void test_ranks(const char *stores, const char *weights)
     for (int step = 0; step < STEPS; step++) {
         struct blend_position position = loader_position(whole);
         struct loader *loaders[2] = {create(&settings, 0, 2), create(&settings, 1, 2)};
-        struct stream got = {0}, plain = {0};
+        struct read_stream got = {0}, plain = {0};
         for (int r = 0; r < 2; r++)
             loader_seek(loaders[r], &position);
         push_global(&got, loaders, 2, &settings);
@@ -365,7 +365,7 @@ static void test_ranks(const char *stores, const char *weights)
         free(got.pairs);
         free(plain.pairs);
     }
-    struct stream again = {0};
+    struct read_stream again = {0};
     loader_seek(whole, &start);
     push_global(&again, &whole, 1, &settings);
     forget_starts(&again);
@@ -491,7 +491,7 @@ static void test_blend(void)
 }
 
 /* The position in a stream of windows, each of which begins with BOS, behind the window that begins at `at`. */
-static int64_t window_end(const struct stream *stream, int64_t at)
+static int64_t window_end(const struct read_stream *stream, int64_t at)
 {
     do
         at++;
@@ -504,7 +504,7 @@ static void test_two_stores(const char *both, const char *weights, double first_
 {
     struct loader_settings settings = small_settings(both);
     settings.weights = weights;
-    struct stream parts[2] = {{0}}, wanted = {0}, got = {0};
+    struct read_stream parts[2] = {{0}}, wanted = {0}, got = {0};
     for (int64_t epoch = 0; epoch < 6; epoch++) {
         push_epoch(&parts[0], &settings, texts, TEXTS, epoch);
         push_epoch(&parts[1], &settings, texts + SECOND, TEXTS - SECOND, (int64_t)1 << 48 | epoch);
@@ -584,11 +584,11 @@ static void test_once(const char *store, char *const *texts)
         settings.once = true;
         settings.shuffle = variant & 1;
         settings.format = variant & 2 ? LOADER_PADDED : LOADER_PACKED;
-        struct stream wanted = {0};
+        struct read_stream wanted = {0};
         push_epoch(&wanted, &settings, texts, TEXTS, 0);
         struct loader *loader = create(&settings, 0, 1);
         for (int pass = 0; pass < 2; pass++) {
-            struct stream got = {0};
+            struct read_stream got = {0};
             loader_seek(loader, &(struct blend_position){0});
             for (int64_t step = 0; step < loader_steps_once(loader); step++) {
                 CHECK(got.count < wanted.count);

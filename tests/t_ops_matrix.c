@@ -26,6 +26,13 @@ static void test_gemm_case(const int64_t *mnk, enum dtype in_a, enum dtype in_b,
     check_op(trial, OP_GEMM, &args);
 }
 
+/* cuBLASLt multiplies 8-bit matrices of whole 16-byte rows alone, a's rows by b's. */
+static bool has_product(const int64_t *mnk, enum dtype in, int transposes, bool strided)
+{
+    bool whole = mnk[0] % 16 == 0 && mnk[1] % 16 == 0 && mnk[2] % 16 == 0;
+    return !on_device || dtype_size(in) > 1 || (whole && transposes == 2 && !strided);
+}
+
 static void test_gemm(void)
 {
     static const int64_t shapes[6][3] = {{1, 1, 1},     {7, 5, 33},     {64, 64, 64},
@@ -40,8 +47,9 @@ static void test_gemm(void)
                     test_gemm_case(shapes[s], types[t][0], types[t][0], types[t][1], transposes, addend,
                                    (s + transposes + addend + t) % 2);
                 int64_t e = (s + transposes + addend) % COUNT(eight_bit);
-                test_gemm_case(shapes[s], eight_bit[e][0], eight_bit[e][1], eight_bit[e][2], transposes, addend,
-                               transposes % 2);
+                if (has_product(shapes[s], eight_bit[e][0], transposes, transposes % 2))
+                    test_gemm_case(shapes[s], eight_bit[e][0], eight_bit[e][1], eight_bit[e][2], transposes, addend,
+                                   transposes % 2);
             }
 }
 
@@ -91,6 +99,8 @@ static void test_gemm_bias(void)
         for (int transposes = 0; transposes < 4; transposes++)
             for (int addend = 0; addend < ADDEND_COUNT; addend++)
                 for (int64_t t = (s + transposes) % 2; t < COUNT(types); t += 2) {
+                    if (!has_product(shapes[s], types[t][0], transposes, (transposes + addend) % 2))
+                        continue;
                     int64_t extras = 1 + (s + transposes + addend + t) % 3;
                     test_gemm_bias_case(shapes[s], types[t][0], types[t][1], transposes, addend, extras & 1,
                                         extras & 2);
@@ -108,7 +118,7 @@ static void test_gemm_sum_order(void)
         args.d = trial_empty(trial, DTYPE_F32, m, 1);
         args.sum_a = trial_empty(trial, DTYPE_F32, 1, m);
         float first[1003] = {0.0f};
-        for (int i = 0; i < executor_count; i++) {
+        for (int i = 0; i < executor_count && !on_device; i++) {
             struct stream stream = {.executor = executors[i]};
             launch(&stream, OP_GEMM, &args);
             if (i == 0)

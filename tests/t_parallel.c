@@ -87,7 +87,7 @@ static void run_layout(struct comm *comm, struct executor *cpu, struct layout la
     struct fault_scale scale = {0, 0};
     struct wrapper planter;
     wrapper_create(&planter, cpu, misnormalise, &scale);
-    struct group *group = comm_group_create(comm, "data");
+    struct group *group = comm_group_create(comm, NULL, "data");
     struct toy_options options = toy_options(&planter.executor);
     options.settings = toy_settings(layout.kind);
     /* the recipes' scale of weights: larger ones amplify rounding from step to step */

@@ -125,7 +125,8 @@ static void test_damage(void)
                                   {1, 0xe1, 0xf5, 5, 0, 0, 0, 0}, /* 100,000,001 */
                                   {2, 0, 0, 0, 0, 0, 0, 0x80},
                                   {255, 255, 255, 255, 255, 255, 255, 255}};
-    const char *const said[] = {"header has 0 bytes", "is truncated", "100000001 bytes", "9223372036854775810 bytes",
+    const char *const said[] = {"header has 0 bytes", "is truncated: its header has 5 bytes",
+                                "100000001 bytes, 1 to 100000000 are allowed", "9223372036854775810 bytes",
                                 "18446744073709551615 bytes"};
     for (int i = 0; i < 5; i++) {
         char all[12] = "........{}  ";

@@ -130,16 +130,20 @@ static void test_round_trip(void)
     /* one model takes another's place, and what is not of a model stays */
     write_file(in_folder(folder, "model-1-of-2.txt"), "", 0);
     write_file(in_folder(folder, "model-00001-of-00007.safetensors"), "", 0);
+    write_file(in_folder(folder, "model-00001-of-00007.safetensors.old"), "", 0);
     write_written(folder, IN_THREE);
     check_written(folder, 3);
-    CHECK_STRING(names_in(folder), "config.json " SHARDS3 "model-1-of-2.txt model.safetensors.index.json ");
+    CHECK_STRING(names_in(folder), "config.json model-00001-of-00003.safetensors model-00001-of-00007.safetensors.old "
+                                   "model-00002-of-00003.safetensors model-00003-of-00003.safetensors model-1-of-2.txt "
+                                   "model.safetensors.index.json ");
     write_written(folder, IN_THREE);
     check_written(folder, 3);
     write_written(folder, 1); /* a tensor of its own for each file that has bytes */
     check_written(folder, 7);
     write_written(folder, IN_ONE);
     check_written(folder, 1);
-    CHECK_STRING(names_in(folder), "config.json model-1-of-2.txt model.safetensors ");
+    CHECK_STRING(names_in(folder),
+                 "config.json model-00001-of-00007.safetensors.old model-1-of-2.txt model.safetensors ");
 
     struct safetensors_writer *writer;
     CHECK(safetensors_writer_create(&writer, folder, NULL, 0, IN_ONE) == ERROR_NONE);

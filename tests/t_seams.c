@@ -239,7 +239,7 @@ static void twin_all_reduce(struct group *group, struct stream *stream, const st
     }
 }
 
-static const struct group_class twin_class = {"twin", twin_all_reduce, NULL, NULL, NULL};
+static const struct group_class twin_class = {.name = "twin", .all_reduce = twin_all_reduce};
 
 static void test_record(struct executor *executor, enum toy_kind kind)
 {

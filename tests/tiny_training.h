@@ -17,7 +17,7 @@ static inline void training_create(struct training *t, struct comm *comm, const 
                                    enum dtype compute)
 {
     t->executor = reference_executor_create();
-    t->group = comm_group_create(comm, "data");
+    t->group = comm_group_create(comm, NULL, "data");
     struct toy_options options = toy_options(t->executor);
     options.settings = *settings;
     options.group = t->group;

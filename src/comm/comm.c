@@ -199,11 +199,21 @@ static void host_broadcast(struct group *group, struct stream *stream, const str
     comm_broadcast(host->comm, args->x.data, tensor_extent(&args->x), args->root);
 }
 
-static const struct group_class host_class = {"host", host_all_reduce, host_reduce_scatter, host_all_gather,
-                                              host_broadcast};
-
-struct group *comm_group_create(struct comm *comm, const char *name)
+static void host_destroy(struct group *group)
 {
+    struct host_group *host = group->self;
+    memory_free(host->sent);
+    memory_free(host->received);
+    memory_free(host);
+}
+
+static const struct group_class host_class = {"host",          host_all_reduce, host_reduce_scatter,
+                                              host_all_gather, host_broadcast,  host_destroy};
+
+struct group *comm_group_create(struct comm *comm, struct executor *executor, const char *name)
+{
+    if (executor != NULL && executor->class->make_group != NULL)
+        return executor->class->make_group(executor, comm, name);
     struct host_group *host = memory_allocate(sizeof *host);
     host->comm = comm;
     host->sent = memory_allocate(CHUNK_BYTES);
@@ -214,8 +224,5 @@ struct group *comm_group_create(struct comm *comm, const char *name)
 
 void comm_group_destroy(struct group *group)
 {
-    struct host_group *host = group->self;
-    memory_free(host->sent);
-    memory_free(host->received);
-    memory_free(host);
+    group->class->destroy(group);
 }

@@ -3,7 +3,7 @@
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
 
-#include "core/group.h"
+#include "core/launch.h"
 
 #include <stdint.h>
 
@@ -57,9 +57,9 @@ struct comm_spread {
 };
 struct comm_spread comm_spread(struct comm *comm, double value);
 
-/* A group of collectives on host buffers (core/group.h) over this comm. Sums are taken in rank order. The group
- * borrows the comm; free it with comm_group_destroy. */
-struct group *comm_group_create(struct comm *comm, const char *name);
+/* A group of collectives (core/group.h) over this comm, on the executor's memory. On the host's, sums are taken in rank
+ * order. The group borrows the comm; free it with comm_group_destroy. Both are collective. executor NULL: the host. */
+struct group *comm_group_create(struct comm *comm, struct executor *executor, const char *name);
 void comm_group_destroy(struct group *group);
 
 #endif

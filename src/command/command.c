@@ -15,17 +15,13 @@ static const char features[] = "executor cpu with oneDNN";
 static const char features[] = "executor cpu with CBLAS";
 #endif
 
-const struct command *const commands[] = {&command_train,
-                                          &command_plan,
-                                          &command_report,
-                                          &command_prepare,
-                                          &command_baseline,
-                                          &command_eval,
-                                          &command_generate,
-                                          &command_inspect,
-                                          &command_deck,
-                                          &command_completions,
-                                          NULL};
+const struct command *const commands[] = {&command_train,       &command_plan,
+                                          &command_report,      &command_prepare,
+                                          &command_baseline,    &command_eval,
+                                          &command_embed,       &command_generate,
+                                          &command_import,      &command_export,
+                                          &command_inspect,     &command_deck,
+                                          &command_completions, NULL};
 
 /* -- Help -------------------------------------------------------------------------------------------------------- */
 

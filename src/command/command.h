@@ -5,12 +5,11 @@
 #define COMMAND_COMMAND_H
 
 #include "comm/comm.h"
-#include "core/launch.h"
+#include "core/device.h"
 
 /* What main supplies. */
 struct environment {
-    /* An executor that uses so many CPU threads. */
-    struct executor *(*make_executor)(int threads);
+    device_make *make_executor; /* core/device.h */
     /* Starts MPI, runs body on every rank of the world, ends MPI; returns what body returned, which is agreed and whose
      * message is printed. */
     int (*with_ranks)(int (*body)(struct comm *world, void *self), void *self);
@@ -44,7 +43,8 @@ struct command {
 extern const struct command *const commands[];
 
 extern const struct command command_train, command_plan, command_report, command_prepare, command_baseline,
-    command_eval, command_generate, command_inspect, command_deck, command_completions;
+    command_eval, command_embed, command_generate, command_import, command_export, command_inspect, command_deck,
+    command_completions;
 
 /* Parses and runs commands[...] as argv says (argv[1] is its name) and prints what is recorded; an enum error_code. */
 int command_main(const struct environment *environment, int argc, char **argv);

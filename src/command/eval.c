@@ -2,8 +2,8 @@
 #include "command/command.h"
 #include "infer/eval.h"
 
-static struct eval_settings given = {.overlap = EVAL_OVERLAP};
-static struct executor *(*make_executor)(int threads);
+static struct eval_settings given = {.overlap = EVAL_OVERLAP, .seed = EVAL_SEED};
+static device_make *make_executor;
 
 static int evaluate(struct comm *world, void *self)
 {
@@ -30,6 +30,8 @@ static const struct command_option options[] = {
     {"bos", 0, NULL, COMMAND_FLAG, false, &given.bos,
      "put the beginning-of-sequence token before each record, and score its first base too"},
     {"no-mask", 0, NULL, COMMAND_FLAG, false, &given.no_mask, "score N and other letters too, not A C G T alone"},
+    {"seed", 0, "N", COMMAND_INTEGER, false, &given.seed, "masked models: of the masks (the training's)"},
+    {"uppercase", 0, NULL, COMMAND_FLAG, false, &given.uppercase, "take lower-case letters as upper case"},
     {0}};
 
 const struct command command_eval = {
@@ -38,7 +40,10 @@ const struct command command_eval = {
     .summary = "the loss of a model on FASTA records",
     .help = "Scores each base of each record but the first by what stands before it, and writes mean log-probability,\n"
             "cross-entropy and perplexity of each record and of all to OUT.json. Records longer than the context are\n"
-            "scored in windows; each base counts once. Under mpirun or srun the windows are shared among the ranks.\n"
+            "scored in windows; each base counts once. Masked models (ESM-2, AMPLIFY) are scored as they are trained: "
+            "windows\n"
+            "with begin and end token, and the loss over the residues that are masked. Under mpirun or srun the "
+            "windows are shared among the ranks.\n"
             "A run folder means its final_model.h5 or, before that is there, its newest checkpoint.",
     .options = options,
     .least = 0,

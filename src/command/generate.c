@@ -4,7 +4,7 @@
 
 static struct generate_settings given = {.prompt = "", .tokens = 100, .sampling = {.temperature = 1, .top_p = 1}};
 static int64_t seed = 42;
-static struct executor *(*make_executor)(int threads);
+static device_make *make_executor;
 
 static int generate(struct comm *world, void *self)
 {

@@ -34,9 +34,15 @@ static int run(const struct environment *environment, char **arguments, int coun
     if (code != ERROR_NONE)
         return code;
     int threads = forecast_threads(&deck, ranks);
-    struct executor *executor = environment->make_executor(threads);
-    code = plan(&deck, threads, executor);
-    executor->class->destroy(executor);
+    struct comm *self = comm_self();
+    const struct device_request request = {.kind = deck.device.kind, .threads = threads, .world = self, .node = self};
+    struct executor *executor;
+    code = environment->make_executor(&executor, &request);
+    if (code == ERROR_NONE) {
+        code = plan(&deck, threads, executor);
+        executor->class->destroy(executor);
+    }
+    comm_destroy(self);
     return code;
 }
 

@@ -11,7 +11,7 @@ static struct train_arguments {
     const char *deck;
     char **overrides;
     int override_count;
-    struct executor *(*make_executor)(int threads);
+    device_make *make_executor;
 } given;
 
 static int train(struct comm *world, void *self)

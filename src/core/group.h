@@ -21,6 +21,7 @@ struct group_class {
     void (*reduce_scatter)(struct group *group, struct stream *stream, const struct reduce_scatter_args *args);
     void (*all_gather)(struct group *group, struct stream *stream, const struct all_gather_args *args);
     void (*broadcast)(struct group *group, struct stream *stream, const struct broadcast_args *args);
+    void (*destroy)(struct group *group); /* collective */
 };
 
 #endif

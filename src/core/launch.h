@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+struct comm;
+
 enum memory_kind { MEMORY_DEVICE, MEMORY_HOST };
 
 struct executor {
@@ -44,6 +46,11 @@ struct executor_class {
     int64_t (*workspace)(struct executor *executor, enum op op, const void *args);
     /* Provides scratch for ops that need up to `bytes`; grows only. A launch that needs more is fatal. */
     void (*reserve)(struct executor *executor, int64_t bytes);
+    /* A group of collectives on this executor's memory over the ranks of comm, which it borrows; collective. NULL: the
+     * memory is the host's (comm/comm.h). */
+    struct group *(*make_group)(struct executor *executor, struct comm *comm, const char *name);
+    /* Bytes that may still be allocated; NULL: as many as the host has. */
+    int64_t (*available)(struct executor *executor);
     void (*destroy)(struct executor *executor);
     bool dry; /* runs nothing and backs no memory: what would be copied there need not be made */
 };

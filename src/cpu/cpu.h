@@ -4,9 +4,12 @@
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
 
-#include "core/launch.h"
+#include "core/device.h"
 
 /* Ops use up to `threads` (>= 1) OpenMP threads. Free with class->destroy. */
 struct executor *cpu_executor_create(int threads);
+
+/* The same, as core/device.h asks for it: never fails. */
+int cpu_executor_make(struct executor **executor, const struct device_request *request);
 
 #endif

@@ -147,3 +147,9 @@ struct executor *cpu_executor_create(int threads)
     cpu->threads = threads;
     return &cpu->executor;
 }
+
+int cpu_executor_make(struct executor **executor, const struct device_request *request)
+{
+    *executor = cpu_executor_create(request->threads);
+    return ERROR_NONE;
+}

@@ -34,6 +34,29 @@ void batch_clear(struct batch *batch, int32_t pad)
     batch->valid = batch->real = 0;
 }
 
+void batch_restart(struct batch *batch)
+{
+    batch->row_tokens = batch->max_segments = 0;
+    batch->valid = batch->real = 0;
+}
+
+int64_t batch_append(struct batch *batch, const int32_t *tokens, int64_t count)
+{
+    int64_t first = batch->row_tokens, slot = batch->max_segments;
+    for (int64_t i = 0; i < count; i++) {
+        batch->tokens[first + i] = tokens[i];
+        batch->labels[first + i] = BATCH_IGNORED;
+        batch->positions[first + i] = (int32_t)i;
+        batch->scale[first + i] = 1.0f;
+    }
+    batch->segment_start[slot] = (int32_t)first;
+    batch->segment_length[slot] = (int32_t)count;
+    batch->row_tokens = first + count;
+    batch->max_segments = slot + 1;
+    batch->real += count;
+    return first;
+}
+
 void batch_destroy(struct batch *batch)
 {
     memory_free(batch->tokens);

@@ -30,6 +30,11 @@ void batch_create(struct batch *batch, int64_t rows, int64_t row_tokens, int64_t
 int64_t batch_bytes(const struct batch *batch);
 /* Back to empty rows; pad is the token id of padding. */
 void batch_clear(struct batch *batch, int32_t pad);
+/* For a batch of one row that is filled from its front, with no more tokens and segments than it needs: restart makes
+ * row_tokens and max_segments 0, append adds a segment of `count` tokens without labels and returns the place of its
+ * first. The room of batch_create must not be exceeded. */
+void batch_restart(struct batch *batch);
+int64_t batch_append(struct batch *batch, const int32_t *tokens, int64_t count);
 void batch_destroy(struct batch *batch);
 
 #endif

@@ -10,10 +10,15 @@
  * A C G T N, and 35 % have a letter that is no nucleotide's. */
 static const double nucleotides_from = 0.95, others_from = 0.05;
 
-void census_add(struct census *census, const char *text, int64_t length)
+void census_encode(struct census *census, const struct tokenizer *tokenizer, bool uppercase, const char *text,
+                   int64_t count, uint8_t *ids)
 {
-    for (int64_t i = 0; i < length; i++)
-        census->count[(uint8_t)text[i]]++;
+    memcpy(ids, text, (size_t)count);
+    for (int64_t i = 0; uppercase && i < count; i++)
+        ids[i] = (uint8_t)toupper(ids[i]);
+    for (int64_t i = 0; i < count; i++)
+        census->count[ids[i]]++;
+    tokenizer->encode((const char *)ids, count, ids);
 }
 
 /* Characters of the set, in either case. */
@@ -60,22 +65,23 @@ static void report_kind(const struct census *census, const struct tokenizer *tok
     double bases = (double)count_letters(census, "ACGTUN") / (double)all;
     double others = (double)count_letters(census, "EFIJLOPQXZ") / (double)all; /* no IUPAC code of a nucleotide */
     if (!tokenizer->bases && bases > nucleotides_from)
-        log_warn("%.1f %% of the residues are A, C, G, T, U or N: do they mean nucleotides? There is --tokenizer "
-                 "nucleotide for these",
-                 100 * bases);
+        log_warn(
+            "%.1f %% of the residues are A, C, G, T, U or N: do they mean nucleotides? For these there is tokenizer "
+            "nucleotide; %s takes them for amino acids",
+            100 * bases, tokenizer->name);
     if (tokenizer->bases && others > others_from)
         log_warn("%.1f %% of the bases have letters that mean no nucleotide, such as E, F, I, L, P: are these "
-                 "proteins? There are --tokenizer esm2 and amplify for these",
+                 "proteins? For these there are tokenizers esm2 and amplify",
                  100 * others);
 }
 
-void census_report(const struct census *census, const struct tokenizer *tokenizer)
+void census_report(const struct census *census, const struct tokenizer *tokenizer, int64_t stops)
 {
     int64_t all = 0;
     for (int c = 0; c < 256; c++)
         all += census->count[c];
-    if (census->stops > 0)
-        log_info("%lld stop symbols '*' at ends of records dropped", (long long)census->stops);
+    if (stops > 0)
+        log_info("%lld stop symbols '*' at ends of records dropped", (long long)stops);
     report_unknown(census, tokenizer, all);
     report_kind(census, tokenizer, all);
 }

@@ -12,7 +12,6 @@
 #include "data/token_store_writer.h"
 #include "data/temporary.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -49,7 +48,7 @@ struct prepare {
     uint8_t *ids; /* [COPY_BYTES] */
     char *name;   /* of the record being read; NULL before the first */
     int64_t length;
-    bool stop; /* a protein's '*' has come, and nothing of the record behind it yet */
+    struct record_stops stops; /* of proteins */
     struct census census;
     struct output outputs[SPLIT_PARTS];
 };
@@ -129,8 +128,7 @@ static int end_record(struct prepare *prepare)
     free(prepare->name);
     prepare->name = NULL;
     prepare->length = 0;
-    prepare->census.stops += prepare->stop;
-    prepare->stop = false;
+    record_stops_end(&prepare->stops);
     return code;
 }
 
@@ -140,11 +138,7 @@ static int append(struct prepare *prepare, const char *text, int64_t length)
     prepare->length += length;
     while (length > 0 && code == ERROR_NONE) {
         int64_t part = length < COPY_BYTES ? length : COPY_BYTES;
-        memcpy(prepare->ids, text, (size_t)part);
-        for (int64_t i = 0; prepare->settings->uppercase && i < part; i++)
-            prepare->ids[i] = (uint8_t)toupper(prepare->ids[i]);
-        census_add(&prepare->census, (const char *)prepare->ids, part);
-        prepare->tokenizer->encode((const char *)prepare->ids, part, prepare->ids);
+        census_encode(&prepare->census, prepare->tokenizer, prepare->settings->uppercase, text, part, prepare->ids);
         code = spool_append(prepare->spool, prepare->ids, part);
         text += part;
         length -= part;
@@ -152,13 +146,10 @@ static int append(struct prepare *prepare, const char *text, int64_t length)
     return code;
 }
 
-/* Many protein files end a record with the stop codon's '*', which is no residue. One that residues follow is a
- * character like any other, so the last one waits until it is clear which it is. */
-static int append_residues(struct prepare *prepare, const char *text, int64_t length)
+static int append_residues(struct prepare *prepare, struct record_piece *piece)
 {
-    int code = prepare->stop ? append(prepare, "*", 1) : ERROR_NONE;
-    prepare->stop = text[length - 1] == '*';
-    return code == ERROR_NONE ? append(prepare, text, length - prepare->stop) : code;
+    int code = record_stops_take(&prepare->stops, piece) ? append(prepare, "*", 1) : ERROR_NONE;
+    return code == ERROR_NONE ? append(prepare, piece->text, piece->length) : code;
 }
 
 static int read_records(struct prepare *prepare, struct source *source)
@@ -172,7 +163,7 @@ static int read_records(struct prepare *prepare, struct source *source)
             break;
         if (piece.kind == RECORD_SEQUENCE) {
             code = prepare->tokenizer->bases ? append(prepare, piece.text, piece.length)
-                                             : append_residues(prepare, piece.text, piece.length);
+                                             : append_residues(prepare, &piece);
             continue;
         }
         code = end_record(prepare);
@@ -279,7 +270,7 @@ static void report(const struct prepare *prepare)
     }
     if (prepare->empty_records > 0)
         log_info("%lld empty records skipped", (long long)prepare->empty_records);
-    census_report(&prepare->census, prepare->tokenizer);
+    census_report(&prepare->census, prepare->tokenizer, prepare->stops.dropped);
     double seconds = clock_seconds() - prepare->progress.start;
     log_info("%lld files, %.1f MB read in %.2f s (%.0f MB/s)", (long long)prepare->source_count,
              (double)prepare->progress.before * 1e-6, seconds,

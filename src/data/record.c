@@ -30,3 +30,17 @@ bool record_clean(char *text, int64_t *length, unsigned char *wrong)
     *length = kept;
     return true;
 }
+
+bool record_stops_take(struct record_stops *stops, struct record_piece *piece)
+{
+    bool before = stops->waits;
+    stops->waits = piece->text[piece->length - 1] == '*';
+    piece->length -= stops->waits;
+    return before;
+}
+
+void record_stops_end(struct record_stops *stops)
+{
+    stops->dropped += stops->waits;
+    stops->waits = false;
+}

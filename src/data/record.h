@@ -17,4 +17,17 @@ struct record_piece {
  * stay as they are (case, IUPAC codes): false, and *wrong is the first that is not. */
 bool record_clean(char *text, int64_t *length, unsigned char *wrong);
 
+/* Many protein files end a record with the stop codon's '*', which is no residue. One that residues follow is a
+ * character like any other, so the last one waits until it is clear which it is. */
+struct record_stops {
+    bool waits;
+    int64_t dropped; /* at ends of records, so far */
+};
+
+/* Takes a '*' off the end of a piece of sequence, which may then be empty. True: the '*' that waited is a character of
+ * the record and stands before this piece. */
+bool record_stops_take(struct record_stops *stops, struct record_piece *piece);
+/* The record is at its end: what waits is dropped. */
+void record_stops_end(struct record_stops *stops);
+
 #endif

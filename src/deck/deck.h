@@ -41,7 +41,7 @@ struct deck {
         char preset[DECK_STRING], initialise_from[DECK_STRING];
         bool initialise_optimizer;
         int family; /* enum deck_family */
-        int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
+        int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary, positions;
         int tied; /* enum deck_tied */
         int gelu; /* enum deck_gelu */
         bool token_dropout;
@@ -94,7 +94,11 @@ struct deck {
         int kind; /* enum deck_device */
         int64_t threads;
         double memory, peak;
+        bool deterministic, share;
     } device;
+    struct {
+        double timeout;
+    } comm;
     struct {
         int compute; /* enum deck_compute */
     } precision;
@@ -122,6 +126,9 @@ int deck_read_text(struct deck *deck, const char *text, const char *origin, char
 /* Was the key ("model.hidden") set by the file or an override? After reading an effective deck every key was. An
  * unknown key is a bug of the caller and ends the program. */
 bool deck_given(const struct deck *deck, const char *key);
+
+/* Each key of a section ("model") and of those inside it that `deck` does not give takes its value from `from`. */
+void deck_inherit(struct deck *deck, const struct deck *from, const char *section);
 
 /* A deck text with every key at its value in `deck`, that deck_read_text turns back into the same values bit for bit.
  * The caller frees it with free(). */

@@ -28,11 +28,14 @@ const struct deck_row deck_table[] = {
      .doc = "Form of the blocks and the head: \"preset\" takes the preset's, or \"llama\" without one. \"esm2\" and "
             "\"amplify\" learn to predict masked tokens (data.mask_probability), \"llama\" the next one."},
     {STRING(model.initialise_from, ""), .may_change = true,
-     .doc = "Checkpoint file or run folder whose weights a new run starts from, as `cistron import` makes one of a "
-            "Hugging Face folder; keys of this section that are not set take its values. \"\" starts from "
-            "train.seed."},
+     .doc = "Checkpoint file or run folder whose weights a new run starts from, such as `cistron import` makes of a "
+            "Hugging Face folder; \"\" starts from train.seed. Keys of this section that are not set take its values, "
+            "and sizes that are set must be its own. Step, data and learning rate start at their beginning, where "
+            "train.resume goes on with them; a run that has a checkpoint of its own goes on from that and needs the "
+            "file no more."},
     {BOOL(model.initialise_optimizer, false), .may_change = true,
-     .doc = "Take the optimizer's moments and its count of updates from model.initialise_from as well."},
+     .doc = "Take the optimizer's moments and its count of updates from model.initialise_from as well, which must "
+            "then be a step's checkpoint; else the moments start at 0."},
     {INT(model.layers, 0, 0, LAYERS), .doc = "Transformer blocks; 0 takes the preset's."},
     {INT(model.hidden, 0, 0, WIDTH), .doc = "Width of the residual stream; 0 takes the preset's."},
     {INT(model.ffn, 0, 0, WIDTH), .doc = "Inner width of the MLP; 0 takes the preset's."},
@@ -43,6 +46,10 @@ const struct deck_row deck_table[] = {
      .doc = "Width of a head; 0 takes the preset's, or model.hidden / model.heads without one."},
     {INT(model.vocabulary, 0, 0, INDEX), .unit = "tokens",
      .doc = "Rows of the embedding; 0 takes the preset's, or the token store's vocabulary without one."},
+    {INT(model.positions, 0, 0, LARGE), .unit = "tokens", .may_change = true,
+     .doc =
+         "Longest sequence that an export claims for the model (max_position_embeddings of its config.json); nothing "
+         "is computed from it. 0 takes the longest window."},
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"),
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
     {CHOICE(model.gelu, DECK_GELU_ERF, "erf", "tanh"),
@@ -81,9 +88,11 @@ const struct deck_row deck_table[] = {
      .doc = "Rows that one rank works on at a time; gradients accumulate until the global batch is through."},
     {INT(train.seed, 42, 0, EXACT), .doc = "Seed of the initial weights and of the data's order."},
     {STRING(train.resume, "auto"), .may_change = true,
-     .doc = "\"auto\" goes on from the newest good checkpoint of output.folder or starts afresh; \"never\" starts "
-            "afresh and refuses a folder that holds a run; else the checkpoint file or run folder to begin from: a run "
-            "that has begun so, started again, goes on from the newest of its own."},
+     .doc =
+         "\"auto\" goes on from the newest good checkpoint of output.folder or starts afresh; \"never\" starts "
+         "afresh and refuses a folder that holds a run; else the checkpoint file or run folder to go on from, with "
+         "its step, data and optimizer (model.initialise_from takes weights alone): a run that has begun so, started "
+         "again, goes on from the newest of its own."},
     {STRING(train.walltime, ""), .may_change = true,
      .doc = "Time that the program may take from its start, as Slurm writes it (\"90\" minutes, \"04:00:00\", "
             "\"1-12:00:00\"): it stops in time, after a checkpoint, with exit code 85; \"\" for no limit."},
@@ -187,6 +196,13 @@ const struct deck_row deck_table[] = {
     {REAL(device.peak, 0, 0, INFINITY), .unit = "TFLOP/s", .may_change = true,
      .doc = "Arithmetic peak of a rank's device, against which the log counts utilisation (MFU) and `cistron plan` the "
             "time of a step; 0 counts none."},
+    {BOOL(device.deterministic, false), .may_change = true,
+     .doc = "On CUDA: two runs give the same numbers to the bit, whatever is faster; CPUs always do."},
+    {BOOL(device.share, false), .may_change = true,
+     .doc = "On CUDA: several ranks may use one GPU; else there must be a GPU for each rank of a node."},
+
+    {REAL(comm.timeout, 600, 0, INFINITY), .unit = "s", .may_change = true,
+     .doc = "On CUDA: a collective that takes longer ends the run and is named; 0 waits for ever."},
 
     {CHOICE(precision.compute, DECK_COMPUTE_FP32, "fp32", "bf16"), .may_change = true,
      .doc = "Storage of activations and of the weights that matrix products read; master weights and sums are fp32."},

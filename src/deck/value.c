@@ -158,6 +158,26 @@ void deck_defaults(struct deck *deck)
     }
 }
 
+static size_t field_bytes(enum deck_type type)
+{
+    static const size_t bytes[] = {[DECK_TYPE_BOOL] = sizeof(bool),
+                                   [DECK_TYPE_INT] = sizeof(int64_t),
+                                   [DECK_TYPE_REAL] = sizeof(double),
+                                   [DECK_TYPE_STRING] = DECK_STRING,
+                                   [DECK_TYPE_CHOICE] = sizeof(int)};
+    return bytes[type];
+}
+
+void deck_inherit(struct deck *deck, const struct deck *from, const char *section)
+{
+    size_t length = strlen(section);
+    for (int i = 0; i < deck_table_rows; i++) {
+        const struct deck_row *row = &deck_table[i];
+        if (strncmp(row->key, section, length) == 0 && row->key[length] == '.' && !deck->given[i])
+            memcpy((char *)deck + row->offset, (const char *)from + row->offset, field_bytes(row->type));
+    }
+}
+
 static const struct deck_row *row_of(const char *key)
 {
     const struct deck_row *row = deck_find(key);

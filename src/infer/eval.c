@@ -3,9 +3,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "data/temporary.h"
 #include "infer/inference.h"
-#include "io/draft.h"
+#include "infer/output.h"
 #include "io/jsontext.h"
 
 #include <errno.h>
@@ -13,9 +12,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { BATCH_TOKENS = 4096, WINDOWS_PER_CONTEXT = 64, MOST_TOKENS = 1 << 28, OVERLAP = 200 };
+enum { LEAST_CAUSAL = 2, LEAST_MASKED = 3 }; /* tokens of a window of which one can be scored */
 
 /* -- The JSON ----------------------------------------------------------------------------------------------------- */
 
@@ -84,6 +83,11 @@ static json_t *describe_totals(const struct score *score)
     return object;
 }
 
+static int64_t seed_of(const struct inference *inference, const struct eval_settings *s)
+{
+    return s->seed == EVAL_SEED ? inference->seed : s->seed;
+}
+
 /* The recipe's fields in its order, then what this program adds. */
 static json_t *describe(const struct inference *inference, const struct eval_settings *s,
                         const struct score_settings *how, const struct score *score)
@@ -92,7 +96,7 @@ static json_t *describe(const struct inference *inference, const struct eval_set
     json_object_set_new(object, "checkpoint", text(inference->path));
     json_object_set_new(object, "checkpoint_type", json_string("cistron"));
     json_object_set_new(object, "fasta", text(s->fasta));
-    json_object_set_new(object, "seed", json_integer(inference->seed));
+    json_object_set_new(object, "seed", json_integer(seed_of(inference, s)));
     json_object_set_new(object, "max_seq_length", json_integer(how->windows.context));
     json_object_set_new(object, "mask_degenerate_bases", json_boolean(how->mask));
     json_object_set_new(object, "world_size", json_integer(inference->world->size));
@@ -102,6 +106,9 @@ static json_t *describe(const struct inference *inference, const struct eval_set
     json_object_set_new(object, "per_sequence", records);
     json_object_set_new(own, "version", json_string(PACKAGE_VERSION));
     json_object_set_new(own, "step", json_integer(inference->step));
+    json_object_set_new(own, "objective", json_string(how->masking != NULL ? "masked" : "causal"));
+    if (how->masking != NULL)
+        json_object_set_new(own, "mask_probability", real(how->masking->probability));
     json_object_set_new(own, "overlap", json_integer(how->windows.overlap));
     json_object_set_new(own, "bos", json_boolean(how->windows.bos));
     json_object_set_new(own, "windows", json_integer(score->windows));
@@ -109,66 +116,76 @@ static json_t *describe(const struct inference *inference, const struct eval_set
     return object;
 }
 
-/* -- The file ----------------------------------------------------------------------------------------------------- */
+/* -- All of it ---------------------------------------------------------------------------------------------------- */
 
-/* The output replaces what has its name: that must be an old result, not what is read. */
-static int check_output(const char *path, const char *fasta, const char *checkpoint)
+static int choose_context(const struct inference *inference, const struct eval_settings *s, int64_t least,
+                          int64_t *context)
 {
-    const char *const inputs[] = {fasta, checkpoint};
-    struct stat there, input;
-    if (stat(path, &there) != 0)
-        return ERROR_NONE;
-    if (!S_ISREG(there.st_mode))
-        return error_user("-o %s: exists and is no regular file; choose another output", path);
-    for (int i = 0; i < 2; i++)
-        if (stat(inputs[i], &input) == 0 && input.st_dev == there.st_dev && input.st_ino == there.st_ino)
-            return error_user("-o %s: is an input and the output; choose another output", path);
+    *context = s->context == 0 ? inference->context : s->context;
+    if (*context < least || *context > inference->context)
+        return error_user("--context %lld: must be %lld to %lld, the tokens that this model was trained on at a time",
+                          (long long)*context, (long long)least, (long long)inference->context);
+    if (s->batch < 0 || s->batch > MOST_TOKENS / *context)
+        return error_user("--batch %lld: must be 0 (chosen for you) or a number of windows, at most %lld",
+                          (long long)s->batch, (long long)(MOST_TOKENS / *context));
     return ERROR_NONE;
 }
 
-/* Rank 0's, before hours of computing are spent; a signal does not leave it behind. */
-static int open_output(struct draft *output, const char *path)
+static int choose_overlap(const struct eval_settings *s, int64_t context, int64_t *overlap)
 {
-    int code = draft_open(output, path);
-    if (code == ERROR_NONE) {
-        temporary_register(output->temporary);
-        temporary_catch_signals();
-    }
-    return code;
-}
-
-/* As draft_close. */
-static int close_output(struct draft *output, int code)
-{
-    if (output->file == NULL)
-        return code;
-    char *temporary = memory_string(output->temporary);
-    code = draft_close(output, code);
-    temporary_forget(temporary);
-    temporary_release_signals();
-    free(temporary);
-    return code;
-}
-
-/* -- All of it ---------------------------------------------------------------------------------------------------- */
-
-static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how)
-{
-    int64_t context = s->context == 0 ? inference->context : s->context;
-    if (context < 2 || context > inference->context)
-        return error_user("--context %lld: must be 2 to %lld, the tokens that this model was trained on at a time",
-                          (long long)context, (long long)inference->context);
-    int64_t overlap = s->overlap != EVAL_OVERLAP ? s->overlap : OVERLAP < context / 2 ? OVERLAP : context / 2;
-    if (overlap < 1 || overlap >= context)
+    *overlap = s->overlap != EVAL_OVERLAP ? s->overlap : OVERLAP < context / 2 ? OVERLAP : context / 2;
+    if (*overlap < 1 || *overlap >= context)
         return error_user("--overlap %lld: must be at least 1, or a window's first base would be scored from nothing, "
                           "and less than the context of %lld tokens",
-                          (long long)overlap, (long long)context);
-    if (s->batch < 0 || s->batch > MOST_TOKENS / context)
-        return error_user("--batch %lld: must be 0 (chosen for you) or a number of windows, at most %lld",
-                          (long long)s->batch, (long long)(MOST_TOKENS / context));
+                          (long long)*overlap, (long long)context);
+    return ERROR_NONE;
+}
+
+/* Options that have a meaning for the other kind of model alone. */
+static int check_objective(const struct inference *inference, const struct eval_settings *s, bool masked)
+{
+    const char *family = family_of(inference->settings.family)->name;
+    const char *option = s->overlap != EVAL_OVERLAP ? "--overlap" : s->bos ? "--bos" : "--no-mask";
+    if (masked && (s->overlap != EVAL_OVERLAP || s->bos || s->no_mask))
+        return error_user(
+            "%s: not for a masked model (%s), whose windows share nothing, have their special tokens, and "
+            "are scored at the tokens that are masked",
+            option, family);
+    if (!masked && s->seed != EVAL_SEED)
+        return error_user("--seed: only for a masked model, of which it chooses the tokens that are masked; %s is none",
+                          family);
+    if (masked && inference->tokenizer->mask < 0)
+        return error_user("%s: a masked model (%s) with tokenizer %s, which has no mask token", inference->path, family,
+                          inference->tokenizer->name);
+    return ERROR_NONE;
+}
+
+/* masking: filled in and pointed to for a masked model. */
+static int shape_of(const struct inference *inference, const struct eval_settings *s, struct score_settings *how,
+                    struct masking *masking)
+{
+    const bool masked = !family_of(inference->settings.family)->causal;
+    int64_t context, overlap = 0;
+    int code = check_objective(inference, s, masked);
+    if (code == ERROR_NONE)
+        code = choose_context(inference, s, masked ? LEAST_MASKED : LEAST_CAUSAL, &context);
+    if (code == ERROR_NONE && !masked)
+        code = choose_overlap(s, context, &overlap);
+    if (code != ERROR_NONE)
+        return code;
+    *masking =
+        (struct masking){inference->tokenizer, (uint64_t)seed_of(inference, s), inference->deck.data.mask_probability};
     int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
-    *how = (struct score_settings){.windows = {s->fasta, inference->tokenizer, context, overlap, s->bos},
+    *how = (struct score_settings){.windows = {.fasta = s->fasta,
+                                               .tokenizer = inference->tokenizer,
+                                               .context = context,
+                                               .overlap = overlap,
+                                               .ends = masked,
+                                               .bos = s->bos,
+                                               .uppercase = s->uppercase},
                                    .mask = !s->no_mask && inference->tokenizer->bases,
+                                   .masking = masked ? masking : NULL,
+                                   .token_dropout = inference->settings.token_dropout,
                                    .tokens = batch * context,
                                    .windows_at_once = batch * WINDOWS_PER_CONTEXT};
     return ERROR_NONE;
@@ -180,7 +197,7 @@ static int write_output(struct draft *output, json_t *object)
     if (json_dumpf(object, output->file, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0)
         code = error_environment("%s: cannot write it: %s", output->temporary, strerror(errno));
     fputc('\n', output->file);
-    return close_output(output, code);
+    return output_close(output, code);
 }
 
 static int report(struct inference *inference, const struct eval_settings *s, const struct score_settings *how,
@@ -189,8 +206,9 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     if (inference->world->rank != 0)
         return ERROR_NONE;
     struct totals t = totals_of(score);
+    census_report(&score->census, inference->tokenizer, score->stops);
     if (t.tokens == 0)
-        log_warn("%s: no base could be scored", s->fasta);
+        log_warn("%s: none of the %s could be scored", s->fasta, tokenizer_unit(inference->tokenizer));
     json_t *object = describe(inference, s, how, score);
     int code = write_output(output, object);
     json_decref(object);
@@ -206,12 +224,13 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
 {
     struct comm *world = inference->world;
     struct score_settings how;
+    struct masking masking;
     struct score score;
-    int code = comm_agree(world, shape_of(inference, s, &how));
+    int code = comm_agree(world, shape_of(inference, s, &how, &masking));
     if (code == ERROR_NONE)
-        code = comm_agree(world, world->rank == 0 ? check_output(s->output, s->fasta, inference->path) : ERROR_NONE);
+        code = comm_agree(world, world->rank == 0 ? output_check(s->output, s->fasta, inference->path) : ERROR_NONE);
     if (code == ERROR_NONE)
-        code = comm_agree(world, world->rank == 0 ? open_output(output, s->output) : ERROR_NONE);
+        code = comm_agree(world, world->rank == 0 ? output_open(output, s->output) : ERROR_NONE);
     if (code == ERROR_NONE)
         code =
             inference_start(inference, &(struct inference_shape){MEMORY_EVALUATE, how.tokens, how.windows_at_once, 0});
@@ -226,14 +245,14 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
     return code;
 }
 
-int eval_run(struct comm *world, const struct eval_settings *settings, struct executor *(*make_executor)(int threads))
+int eval_run(struct comm *world, const struct eval_settings *settings, device_make *make_executor)
 {
     struct inference *inference = memory_allocate(sizeof *inference);
     struct draft output = {NULL};
     int code = inference_open(inference, world, settings->checkpoint, make_executor);
     if (code == ERROR_NONE)
         code = evaluate(inference, settings, &output);
-    code = close_output(&output, code); /* open after a failure alone */
+    code = output_close(&output, code); /* open after a failure alone */
     inference_close(inference);
     memory_free(inference);
     return code;

@@ -98,6 +98,16 @@ static int generate(struct inference *inference, const struct generate_settings 
     return code;
 }
 
+static int check_family(const struct inference *inference)
+{
+    const struct family *family = family_of(inference->settings.family);
+    if (family->causal)
+        return ERROR_NONE;
+    return error_user("%s: a masked model (%s) predicts residues from both sides and cannot go on with a text; cistron "
+                      "eval gives its loss, cistron embed its vectors",
+                      inference->path, family->name);
+}
+
 static int start_and_generate(struct inference *inference, const struct generate_settings *s)
 {
     int64_t count;
@@ -117,14 +127,15 @@ static int start_and_generate(struct inference *inference, const struct generate
     return code;
 }
 
-int generate_run(struct comm *world, const struct generate_settings *settings,
-                 struct executor *(*make_executor)(int threads))
+int generate_run(struct comm *world, const struct generate_settings *settings, device_make *make_executor)
 {
     int code = comm_agree(world, check_settings(settings));
     if (code != ERROR_NONE)
         return code;
     struct inference *inference = memory_allocate(sizeof *inference);
     code = inference_open(inference, world, settings->checkpoint, make_executor);
+    if (code == ERROR_NONE)
+        code = comm_agree(world, check_family(inference));
     if (code == ERROR_NONE)
         code = start_and_generate(inference, settings);
     inference_close(inference);

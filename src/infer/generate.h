@@ -3,7 +3,7 @@
 #define INFER_GENERATE_H
 
 #include "comm/comm.h"
-#include "core/launch.h"
+#include "core/device.h"
 #include "infer/sample.h"
 
 struct generate_settings {
@@ -16,7 +16,6 @@ struct generate_settings {
  * sequence that the model gives; what was loaded and the rates go to standard error. BOS stands before the prompt,
  * nothing behind it. Characters that cannot be printed are shown as '?'. Every rank computes the same, and rank 0
  * prints. Collective; an agreed code, its message printed. ERROR_USER: settings out of range; inference_open's. */
-int generate_run(struct comm *world, const struct generate_settings *settings,
-                 struct executor *(*make_executor)(int threads));
+int generate_run(struct comm *world, const struct generate_settings *settings, device_make *make_executor);
 
 #endif

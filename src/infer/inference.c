@@ -3,25 +3,11 @@
 #include "base/memory.h"
 #include "comm/threads.h"
 #include "io/checkpoint.h"
+#include "plan/plan.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 
 enum { MADE_EXECUTOR = 1, MADE_ENGINE };
-
-/* checkpoint_find, and for a finished run its final model. */
-static int find(struct comm *world, const char *where, char **path)
-{
-    char *model = memory_format("%s/final_model.h5", where);
-    struct stat status;
-    int64_t finished = stat(model, &status) == 0 && S_ISREG(status.st_mode);
-    comm_broadcast(world, &finished, sizeof finished, 0);
-    int code = checkpoint_find(world, finished ? model : where, path);
-    if (code == ERROR_NONE && *path == NULL)
-        code = comm_agree(world, error_user("--checkpoint %s: holds no checkpoint", where));
-    free(model);
-    return code;
-}
 
 static int read_meta(struct inference *inference)
 {
@@ -34,8 +20,8 @@ static int read_meta(struct inference *inference)
     inference->tokenizer = tokenizer_find(meta.tokenizer);
     code = deck_read_text(&inference->deck, meta.deck_text, inference->path, NULL, 0);
     if (code == ERROR_NONE && inference->tokenizer == NULL)
-        code = error_user("%s: was trained with tokenizer %s, which this program does not have; it has %s",
-                          inference->path, meta.tokenizer, tokenizer_names());
+        code = error_user("%s: its tokenizer is %s; this program has %s", inference->path,
+                          meta.tokenizer[0] == '\0' ? "unknown" : meta.tokenizer, tokenizer_names());
     checkpoint_meta_destroy(&meta);
     const struct deck *deck = &inference->deck;
     if (code == ERROR_NONE)
@@ -44,24 +30,29 @@ static int read_meta(struct inference *inference)
     return comm_agree(inference->world, code);
 }
 
-int inference_open(struct inference *inference, struct comm *world, const char *where,
-                   struct executor *(*make_executor)(int threads))
+int inference_open(struct inference *inference, struct comm *world, const char *where, device_make *make_executor)
 {
     *inference = (struct inference){.world = world};
-    int code = find(world, where, &inference->path);
+    int code = checkpoint_find_model(world, where, &inference->path);
     if (code == ERROR_NONE)
         code = read_meta(inference);
     if (code != ERROR_NONE)
         return code;
     struct comm *node = comm_split_node(world);
-    inference->executor = make_executor(threads_choose(node, 0));
+    const struct device_request request = {
+        .kind = DECK_DEVICE_AUTO, .threads = threads_choose(node, 0), .world = world, .node = node};
+    code = make_executor(&inference->executor, &request);
     comm_destroy(node);
-    inference->group = comm_group_create(world, "data");
+    if (code != ERROR_NONE)
+        return code;
+    inference->group = comm_group_create(world, inference->executor, "data");
     inference->made = MADE_EXECUTOR;
     return ERROR_NONE;
 }
 
-int inference_start(struct inference *inference, const struct inference_shape *shape)
+/* On that executor: the inference's own, or one that plans. */
+static void make_engine(const struct inference *inference, const struct inference_shape *shape,
+                        struct executor *executor, struct model *model, struct engine *engine)
 {
     const struct deck *deck = &inference->deck;
     struct engine_settings settings = {
@@ -75,8 +66,27 @@ int inference_start(struct inference *inference, const struct inference_shape *s
         .positions = shape->positions,
     };
     int64_t head_tokens = shape->use == MEMORY_GENERATE ? 1 : deck->memory.head_tokens;
-    model_create(&inference->model, &inference->settings, shape->tokens, head_tokens);
-    engine_create(&inference->engine, inference->executor, &inference->model, inference->group, &settings);
+    model_create(model, &inference->settings, shape->tokens, head_tokens);
+    engine_create(engine, executor, model, inference->group, &settings);
+}
+
+int64_t inference_need(const struct inference *inference, const struct inference_shape *shape)
+{
+    struct executor *plan = plan_executor_create(inference->executor);
+    struct model model;
+    struct engine *engine = memory_allocate(sizeof *engine);
+    make_engine(inference, shape, plan, &model, engine);
+    int64_t need = budget_total(&engine->budget);
+    engine_destroy(engine);
+    model_destroy(&model);
+    memory_free(engine);
+    plan->class->destroy(plan);
+    return need;
+}
+
+int inference_start(struct inference *inference, const struct inference_shape *shape)
+{
+    make_engine(inference, shape, inference->executor, &inference->model, &inference->engine);
     inference->made = MADE_ENGINE;
     return checkpoint_read(inference->world, &inference->engine, inference->path, false);
 }

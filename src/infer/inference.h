@@ -4,6 +4,7 @@
 #define INFER_INFERENCE_H
 
 #include "comm/comm.h"
+#include "core/device.h"
 #include "data/tokenizer.h"
 #include "deck/deck.h"
 #include "step/engine.h"
@@ -34,8 +35,10 @@ struct inference_shape {
  * checkpoint. Reads what it says of itself and makes an executor on this rank's share of the CPUs. Collective; an
  * agreed code; inference_close in any case. ERROR_USER: there is none, it is damaged, its deck or tokenizer is none of
  * this program's. */
-int inference_open(struct inference *inference, struct comm *world, const char *where,
-                   struct executor *(*make_executor)(int threads));
+int inference_open(struct inference *inference, struct comm *world, const char *where, device_make *make_executor);
+
+/* Bytes that inference_start would take for that shape. Local. */
+int64_t inference_need(const struct inference *inference, const struct inference_shape *shape);
 
 /* Makes the model and an engine of that shape, and reads the weights; they are stored as the checkpoint's deck says
  * (precision.compute). Collective; an agreed code. ERROR_USER: the tensors do not fit the deck. */

@@ -4,6 +4,7 @@
 #include "data/batch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A window in its batch. */
 struct place {
@@ -23,6 +24,7 @@ struct scorer {
     struct engine *engine;
     struct sliding *windows;
     struct sliding_window waiting; /* read, but in no batch yet */
+    int32_t *tokens, *labels;      /* [context] of one window */
     struct batch batch;            /* this rank's */
     struct list *lists;            /* [ranks]: the batches of one round */
     double *losses;                /* [tokens] */
@@ -39,27 +41,34 @@ static bool counts(const struct scorer *s, const struct sliding_window *window, 
     return t >= window->scored && (!s->settings->mask || tokenizer_base(window->tokens[t]) >= 0);
 }
 
+/* Labels of the tokens in s->tokens: each is the next token where that counts; how many. */
+static int64_t label_next(struct scorer *s, const struct sliding_window *window)
+{
+    int64_t scored = 0;
+    for (int64_t t = 0; t < window->count; t++) {
+        bool label = t + 1 < window->count && counts(s, window, t + 1);
+        s->labels[t] = label ? window->tokens[t + 1] : BATCH_IGNORED;
+        scored += label;
+    }
+    return scored;
+}
+
 static void put_window(struct scorer *s, const struct sliding_window *window, struct list *list, int64_t first,
                        bool own)
 {
-    struct place *place = &list->places[list->count];
-    *place = (struct place){window->record, first, window->count, 0};
-    for (int64_t t = 1; t < window->count; t++)
-        place->scored += counts(s, window, t);
-    if (own) {
-        struct batch *b = &s->batch;
-        for (int64_t t = 0; t < window->count; t++) {
-            b->tokens[first + t] = window->tokens[t];
-            b->positions[first + t] = (int32_t)t;
-            bool label = t + 1 < window->count && counts(s, window, t + 1);
-            b->labels[first + t] = label ? window->tokens[t + 1] : BATCH_IGNORED;
-        }
-        b->segment_start[list->count] = (int32_t)first;
-        b->segment_length[list->count] = (int32_t)window->count;
-        b->row_tokens = first + window->count;
-        b->max_segments = list->count + 1;
-    }
-    list->count++;
+    const struct score_settings *settings = s->settings;
+    const int64_t count = window->count;
+    memcpy(s->tokens, window->tokens, (size_t)count * sizeof *s->tokens);
+    int64_t scored = settings->masking != NULL ? masking_apply(settings->masking, 0, window->record, window->before,
+                                                               count, s->tokens, s->labels)
+                                               : label_next(s, window);
+    list->places[list->count++] = (struct place){window->record, first, count, scored};
+    if (!own)
+        return;
+    batch_append(&s->batch, s->tokens, count);
+    memcpy(s->batch.labels + first, s->labels, (size_t)count * sizeof *s->labels);
+    if (settings->token_dropout)
+        masking_scale(settings->windows.tokenizer, s->tokens, count, s->batch.scale + first);
 }
 
 /* Whole windows one behind the other until the next one does not fit. */
@@ -67,6 +76,8 @@ static int fill_batch(struct scorer *s, struct list *list, bool own)
 {
     int64_t used = 0;
     list->count = 0;
+    if (own)
+        batch_restart(&s->batch);
     for (;;) {
         int code = ERROR_NONE;
         if (s->waiting.count == 0)
@@ -133,7 +144,10 @@ static int run_round(struct scorer *s, bool *more)
 static void allocate(struct scorer *s)
 {
     const int64_t most = s->settings->windows_at_once, ranks = s->world->size;
+    const int64_t context = s->settings->windows.context;
     batch_create(&s->batch, 1, s->settings->tokens, most);
+    s->tokens = memory_allocate((int64_t)sizeof *s->tokens * context);
+    s->labels = memory_allocate((int64_t)sizeof *s->labels * context);
     s->lists = memory_allocate((int64_t)sizeof *s->lists * ranks);
     for (int64_t r = 0; r < ranks; r++)
         s->lists[r].places = memory_allocate((int64_t)sizeof(struct place) * most);
@@ -145,6 +159,8 @@ static void allocate(struct scorer *s)
 static void release(struct scorer *s)
 {
     batch_destroy(&s->batch);
+    memory_free(s->tokens);
+    memory_free(s->labels);
     for (int r = 0; r < s->world->size; r++)
         memory_free(s->lists[r].places);
     memory_free(s->lists);
@@ -159,7 +175,11 @@ static void release(struct scorer *s)
 static void collect(struct scorer *s, struct score *score)
 {
     extend_totals(s); /* records at the end may have no window */
-    *score = (struct score){memory_allocate((int64_t)sizeof *score->records * s->records), s->records, s->computed};
+    *score = (struct score){.records = memory_allocate((int64_t)sizeof *score->records * s->records),
+                            .count = s->records,
+                            .windows = s->computed,
+                            .census = *sliding_census(s->windows),
+                            .stops = sliding_stops(s->windows)};
     for (int64_t r = 0; r < s->records; r++)
         score->records[r] = (struct score_record){memory_string(sliding_name(s->windows, r)),
                                                   sliding_length(s->windows, r), s->scored[r], s->totals[r]};

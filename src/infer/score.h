@@ -3,12 +3,17 @@
 #define INFER_SCORE_H
 
 #include "comm/comm.h"
+#include "data/masking.h"
 #include "infer/sliding.h"
 #include "step/engine.h"
 
 struct score_settings {
     struct sliding_settings windows;
-    bool mask;               /* score A C G T a c g t alone; else every token */
+    bool mask; /* causal models: score A C G T a c g t alone; else every token */
+    /* Masked models, else NULL: tokens are selected and replaced by its rule, with epoch 0 and a record's number, from
+     * 0, as its window; these are scored. */
+    const struct masking *masking;
+    bool token_dropout;      /* of the model */
     int64_t tokens;          /* of a batch: at least the context, at most what the engine was planned for */
     int64_t windows_at_once; /* of a batch, likewise */
 };
@@ -22,8 +27,10 @@ struct score_record {
 
 struct score {
     struct score_record *records;
-    int64_t count;   /* of records */
-    int64_t windows; /* that were computed */
+    int64_t count;        /* of records */
+    int64_t windows;      /* that were computed */
+    struct census census; /* what the records are made of */
+    int64_t stops;        /* symbols '*' dropped at their ends */
 };
 
 /* Scores the file. Windows are put into batches in the order of the file, whatever the ranks; rank r computes batches

@@ -20,10 +20,15 @@ struct sliding {
     int64_t count, capacity;
     struct record_piece piece; /* what of it is not used yet */
     bool has_piece;
+    struct record_piece next; /* waits for a '*' that stands before it */
+    bool has_next;
+    struct record_stops stops; /* of proteins */
+    struct census census;
     int32_t *tokens; /* [context]: the window that is being filled */
     uint8_t *ids;    /* [context] */
     int64_t filled;
     int64_t scored; /* tokens[scored ..] have not been in a window yet */
+    int64_t before; /* tokens of the record's windows before this one */
 };
 
 int sliding_open(struct sliding **sliding, const struct sliding_settings *settings)
@@ -64,25 +69,37 @@ static void start_record(struct sliding *w)
     }
     struct record *record = &w->records[w->count++];
     *record = (struct record){memory_format("%.*s", (int)w->piece.length, w->piece.text), 0};
-    w->filled = w->scored = 0;
-    if (w->settings.bos) {
+    w->filled = w->scored = w->before = 0;
+    if (w->settings.bos || w->settings.ends) {
         w->tokens[w->filled++] = w->settings.tokenizer->bos;
-        record->length = w->scored = 1;
+        w->scored = 1;
+    }
+    record->length = w->settings.bos;
+}
+
+/* The next window of the same record: it begins with the end of the full one that was handed out, or with BOS. */
+static void continue_record(struct sliding *w)
+{
+    int64_t overlap = w->settings.overlap;
+    w->before += w->filled;
+    memmove(w->tokens, w->tokens + w->filled - overlap, (size_t)overlap * sizeof *w->tokens);
+    w->filled = w->scored = overlap;
+    if (w->settings.ends) {
+        w->tokens[0] = w->settings.tokenizer->bos;
+        w->filled = w->scored = 1;
     }
 }
 
-/* The next window of the same record begins with the end of the full one that was handed out. */
-static void keep_overlap(struct sliding *w)
+static bool is_full(const struct sliding *w)
 {
-    int64_t overlap = w->settings.overlap;
-    memmove(w->tokens, w->tokens + w->filled - overlap, (size_t)overlap * sizeof *w->tokens);
-    w->filled = w->scored = overlap;
+    return w->filled == w->settings.context - w->settings.ends;
 }
 
 static void take_sequence(struct sliding *w)
 {
-    int64_t room = w->settings.context - w->filled, count = w->piece.length < room ? w->piece.length : room;
-    w->settings.tokenizer->encode(w->piece.text, count, w->ids);
+    int64_t room = w->settings.context - w->settings.ends - w->filled;
+    int64_t count = w->piece.length < room ? w->piece.length : room;
+    census_encode(&w->census, w->settings.tokenizer, w->settings.uppercase, w->piece.text, count, w->ids);
     for (int64_t i = 0; i < count; i++)
         w->tokens[w->filled++] = w->ids[i];
     w->records[w->count - 1].length += count;
@@ -94,8 +111,30 @@ static void take_sequence(struct sliding *w)
 static void hand_out(struct sliding *w, struct sliding_window *window)
 {
     int64_t scored = w->scored > 0 ? w->scored : 1; /* nothing tells of a record's first token */
-    *window = (struct sliding_window){w->count - 1, w->tokens, w->filled, scored};
+    if (w->settings.ends)
+        w->tokens[w->filled++] = w->settings.tokenizer->eos;
+    *window = (struct sliding_window){w->count - 1, w->tokens, w->filled, scored, w->before};
     w->scored = w->filled;
+}
+
+static int read_piece(struct sliding *w)
+{
+    if (w->has_next) {
+        w->piece = w->next;
+        w->has_next = false;
+        return ERROR_NONE;
+    }
+    int code = fasta_next(w->fasta, &w->piece);
+    if (code != ERROR_NONE || w->settings.tokenizer->bases)
+        return code;
+    if (w->piece.kind != RECORD_SEQUENCE) {
+        record_stops_end(&w->stops);
+    } else if (record_stops_take(&w->stops, &w->piece)) {
+        w->next = w->piece;
+        w->has_next = true;
+        w->piece = (struct record_piece){RECORD_SEQUENCE, "*", 1};
+    }
+    return ERROR_NONE;
 }
 
 int sliding_next(struct sliding *w, struct sliding_window *window)
@@ -103,7 +142,7 @@ int sliding_next(struct sliding *w, struct sliding_window *window)
     *window = (struct sliding_window){0};
     for (;;) {
         if (!w->has_piece) {
-            int code = fasta_next(w->fasta, &w->piece);
+            int code = read_piece(w);
             if (code != ERROR_NONE)
                 return code;
             w->has_piece = true;
@@ -120,10 +159,10 @@ int sliding_next(struct sliding *w, struct sliding_window *window)
             w->has_piece = false;
             continue;
         }
-        if (w->filled == w->settings.context)
-            keep_overlap(w);
+        if (w->filled == w->settings.context) /* it was handed out */
+            continue_record(w);
         take_sequence(w);
-        if (w->filled == w->settings.context) {
+        if (is_full(w)) {
             hand_out(w, window);
             return ERROR_NONE;
         }
@@ -143,4 +182,14 @@ const char *sliding_name(const struct sliding *w, int64_t record)
 int64_t sliding_length(const struct sliding *w, int64_t record)
 {
     return w->records[record].length;
+}
+
+const struct census *sliding_census(const struct sliding *w)
+{
+    return &w->census;
+}
+
+int64_t sliding_stops(const struct sliding *w)
+{
+    return w->stops.dropped;
 }

@@ -1,17 +1,21 @@
-/* The windows in which the records of a FASTA file are scored. A record's tokens are cut into windows of at most
- * `context`; each window but a record's first begins with the last `overlap` tokens of the one before, which are its
- * context and are not scored again. So every token but the record's first is scored once, each by the window that
- * brings it. */
+/* The windows in which the records of a FASTA file are scored. For causal models a record's tokens are cut into windows
+ * of at most `context`; each window but a record's first begins with the last `overlap` tokens of the one before, which
+ * are its context and are not scored again. So every token but the record's first is scored once, each by the window
+ * that brings it. For masked models a record is cut into stretches that share nothing, each with BOS and EOS around
+ * it, as in training. */
 #ifndef INFER_SLIDING_H
 #define INFER_SLIDING_H
 
-#include "data/tokenizer.h"
+#include "data/census.h"
 
 struct sliding_settings {
     const char *fasta; /* path, as source_open takes it */
     const struct tokenizer *tokenizer;
-    int64_t context, overlap; /* tokens; 1 <= overlap < context */
-    bool bos;                 /* a BOS in front of each record, which is a token like others; no EOS in any case */
+    int64_t context; /* tokens of a window, special tokens included; at least 2, with `ends` 3 */
+    int64_t overlap; /* tokens; 1 <= overlap < context; with `ends` 0 */
+    bool ends;       /* BOS and EOS around each window */
+    bool bos;        /* without `ends`: a BOS in front of each record, which is a token like others; no EOS */
+    bool uppercase;  /* a b c mean A B C */
 };
 
 struct sliding_window {
@@ -19,6 +23,7 @@ struct sliding_window {
     const int32_t *tokens; /* [count], until the next call */
     int64_t count;         /* 0 = there are no more */
     int64_t scored;        /* the first token of this window to be scored, at least 1 */
+    int64_t before;        /* tokens of the windows of the same record before this one */
 };
 
 struct sliding;
@@ -29,9 +34,12 @@ int sliding_open(struct sliding **sliding, const struct sliding_settings *settin
 int sliding_next(struct sliding *sliding, struct sliding_window *window);
 /* Records that have been met so far; a record without tokens has no window. */
 int64_t sliding_records(const struct sliding *sliding);
-/* The first word of a record's header, and its tokens so far. */
+/* The first word of a record's header, and its tokens so far; those that `ends` adds are not counted. */
 const char *sliding_name(const struct sliding *sliding, int64_t record);
 int64_t sliding_length(const struct sliding *sliding, int64_t record);
+/* What has been read is made of, and the stop symbols '*' that were dropped at ends of protein records. */
+const struct census *sliding_census(const struct sliding *sliding);
+int64_t sliding_stops(const struct sliding *sliding);
 /* NULL is fine. */
 void sliding_close(struct sliding *sliding);
 

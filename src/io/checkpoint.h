@@ -1,13 +1,14 @@
 /* Checkpoints: one HDF5 file with every tensor in its global, unpadded shape, so that it can be read on any number of
  * ranks and by any HDF5 program.
  *   /                attribute cistron_checkpoint: version of this format
- *   /meta            attributes deck, version, tokenizer (texts), step, tokens, seed, ranks, vocabulary,
+ *   /meta            attributes deck, version, tokenizer (texts), step, updates, tokens, seed, ranks, vocabulary,
  *                    validation_step, best_step, best_loss
  *   /data            attributes epoch, window, offset: where the data stands (data/blend.h), epoch and window being
  *                    numbers for one store, arrays with an entry for each store for several; store: the checksum of
  *                    the training stores (data/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
+ *   /carried/<name>  what the run's first weights came with and training leaves alone (io/carried.h)
  * and beside it a side file "<path>.xxh3" with hashes over all of it (io/block.h).
  *
  * Protocol of a write. Rank 0 lays out <path>.tmp with HDF5; every rank writes its slabs at the offsets
@@ -24,6 +25,7 @@
 #include "comm/comm.h"
 #include "data/loader.h"
 
+struct carried;
 struct engine;
 
 enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_VERSION_BYTES = 64, CHECKPOINT_TOKENIZER_BYTES = 64 };
@@ -32,7 +34,10 @@ struct checkpoint_meta {
     char *deck_text;                        /* the effective deck */
     char version[CHECKPOINT_VERSION_BYTES]; /* of the program that wrote it, by its caller */
     int64_t step;                           /* updates done */
-    int64_t tokens;                         /* seen in training so far */
+    int64_t updates; /* that the moments saw: step, and those of a run whose moments this one began with (bias
+                        correction); checkpoint_write sets it; files of version 0.1 have none: step */
+    bool moments;    /* the file has them; reading sets it */
+    int64_t tokens;  /* seen in training so far */
     int64_t seed;
     int64_t ranks; /* that wrote it, for information; checkpoint_write sets it */
     struct blend_position position;
@@ -42,6 +47,8 @@ struct checkpoint_meta {
     int64_t validation_step; /* of the last validation; 0 = none */
     int64_t best_step;       /* of the lowest validation loss so far, best_loss; 0 = none */
     double best_loss;        /* nats per label */
+    /* To be written too; NULL = none. Borrowed, and rank 0's alone. Reading leaves it NULL: carried_read has them. */
+    const struct carried *carried;
 };
 
 /* Frees what checkpoint_read_meta allocated. */
@@ -63,7 +70,7 @@ int checkpoint_verify(struct comm *world, const char *path);
 int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint_meta *meta);
 
 /* Reads weights into the engine from a verified file, of any float type and layout; with_optimizer: moments too, and
- * engine->updates becomes the file's step; without, both stay as they are. Collective. ERROR_USER: tensors that are
+ * engine->updates becomes the file's; without, both stay as they are. Collective. ERROR_USER: tensors that are
  * missing, unknown or of another shape, each named; a final model where moments are wanted. */
 int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer);
 
@@ -76,6 +83,10 @@ char *checkpoint_path(const char *folder, int64_t step);
  * file is bad, or a newer program's; a folder has bad ones alone. ERROR_ENVIRONMENT: a file could not be read, which is
  * no reason to set it aside. */
 int checkpoint_find(struct comm *world, const char *where, char **path);
+
+/* checkpoint_find for what needs weights alone: of a finished run's folder it takes final_model.h5. *path is never NULL
+ * on success; ERROR_USER besides: the folder --checkpoint names holds none. Collective. */
+int checkpoint_find_model(struct comm *world, const char *where, char **path);
 
 /* The path of the newest checkpoint of a run folder, not verified, NULL if there is none. Local.
  * ERROR_ENVIRONMENT: the folder cannot be read. */

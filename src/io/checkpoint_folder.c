@@ -188,6 +188,19 @@ int checkpoint_find(struct comm *world, const char *where, char **path)
     return code;
 }
 
+int checkpoint_find_model(struct comm *world, const char *where, char **path)
+{
+    char *model = memory_format("%s/final_model.h5", where);
+    struct stat status;
+    int64_t finished = stat(model, &status) == 0 && S_ISREG(status.st_mode);
+    comm_broadcast(world, &finished, sizeof finished, 0);
+    int code = checkpoint_find(world, finished ? model : where, path);
+    if (code == ERROR_NONE && *path == NULL)
+        code = comm_agree(world, error_user("--checkpoint %s: holds no checkpoint", where));
+    free(model);
+    return code;
+}
+
 /* -- Pruning ----------------------------------------------------------------------------------------------------- */
 
 /* First the checkpoint, then its side file: killed in between, no checkpoint stands without one. */

@@ -1,9 +1,11 @@
 /* The layout of a checkpoint: groups, attributes, datasets. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/carried.h"
 #include "io/checkpoint_private.h"
 #include "io/file.h"
-#include "step/engine.h"
+#include "io/hdf5_layout.h"
+#include "model/model.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +20,9 @@ void checkpoint_dataset_name(char out[CHECKPOINT_DATASET_BYTES], enum piece_kind
     snprintf(out, CHECKPOINT_DATASET_BYTES, "%s/%s", checkpoint_groups[kind], p->name);
 }
 
-hid_t checkpoint_type(const struct engine *engine)
+hid_t checkpoint_type(enum dtype dtype)
 {
-    return piece_dtype(engine) == DTYPE_F64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+    return dtype == DTYPE_F64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
 }
 
 int checkpoint_dimensions(const struct parameter *parameter, hsize_t dims[2])
@@ -64,10 +66,14 @@ static bool write_position(hid_t file, const struct checkpoint_meta *meta)
 
 static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
 {
-    const struct attribute numbers[] = {
-        {"step", meta->step},          {"tokens", meta->tokens},         {"seed", meta->seed},
-        {"ranks", meta->ranks},        {"vocabulary", meta->vocabulary}, {"validation_step", meta->validation_step},
-        {"best_step", meta->best_step}};
+    const struct attribute numbers[] = {{"step", meta->step},
+                                        {"updates", meta->updates},
+                                        {"tokens", meta->tokens},
+                                        {"seed", meta->seed},
+                                        {"ranks", meta->ranks},
+                                        {"vocabulary", meta->vocabulary},
+                                        {"validation_step", meta->validation_step},
+                                        {"best_step", meta->best_step}};
     bool good = hdf5_write_integer(file, "cistron_checkpoint", CHECKPOINT_FORMAT) &&
                 write_group(file, "meta", numbers, sizeof numbers / sizeof numbers[0]) && write_position(file, meta);
     hid_t group = good ? H5Gopen2(file, "meta", H5P_DEFAULT) : -1;
@@ -78,126 +84,67 @@ static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
     return H5Gclose(group) >= 0 && good;
 }
 
-/* Contiguous, with its place in the file taken now and nothing written there. */
-static bool write_dataset(hid_t file, hid_t plan, hid_t type, enum piece_kind kind, const struct parameter *p,
-                          int64_t *offset)
+static bool write_dataset(hid_t file, hid_t type, enum piece_kind kind, const struct parameter *p, int64_t *offset)
 {
     char name[CHECKPOINT_DATASET_BYTES];
     hsize_t dims[2];
     checkpoint_dataset_name(name, kind, p);
-    hid_t space = H5Screate_simple(checkpoint_dimensions(p, dims), dims, NULL);
-    hid_t dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
-    H5Sclose(space);
-    if (dataset < 0)
-        return false;
-    haddr_t where = H5Dget_offset(dataset);
-    *offset = (int64_t)where;
-    return H5Dclose(dataset) >= 0 && where != HADDR_UNDEF;
+    return hdf5_layout_dataset(file, name, type, checkpoint_dimensions(p, dims), dims, offset);
 }
 
-static bool write_datasets(hid_t file, const struct engine *engine, int kinds, int64_t *offsets)
+static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
 {
-    hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_layout(plan, H5D_CONTIGUOUS);
-    H5Pset_alloc_time(plan, H5D_ALLOC_TIME_EARLY);
-    H5Pset_fill_time(plan, H5D_FILL_TIME_NEVER);
     bool good = true;
-    if (kinds > PIECE_M)
+    int64_t *offset = layout->offsets;
+    if (layout->kinds > PIECE_M)
         good = write_group(file, "optim", NULL, 0);
-    for (int kind = 0; kind < kinds && good; kind++) {
+    for (int kind = 0; kind < layout->kinds && good; kind++) {
         good = write_group(file, checkpoint_groups[kind], NULL, 0);
-        for (int u = 0; u < engine->model->unit_count && good; u++) {
-            const struct unit *unit = &engine->model->units[u];
+        for (int u = 0; u < layout->model->unit_count && good; u++) {
+            const struct unit *unit = &layout->model->units[u];
             for (int i = 0; i < unit->parameter_count && good; i++)
-                good = write_dataset(file, plan, checkpoint_type(engine), (enum piece_kind)kind, &unit->parameters[i],
-                                     offsets++);
+                good = write_dataset(file, checkpoint_type(layout->dtype), (enum piece_kind)kind, &unit->parameters[i],
+                                     offset++);
         }
     }
-    H5Pclose(plan);
     return good;
 }
 
 /* Room enough for the file: tensors, and a generous guess at what HDF5 adds. */
-static int64_t most_bytes(const struct engine *engine, const struct checkpoint_meta *meta, int kinds)
+static int64_t most_bytes(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta)
 {
-    enum { FIXED = 1 << 16, PER_DATASET = 4096 };
-    int64_t bytes = FIXED + (int64_t)strlen(meta->deck_text);
-    for (int u = 0; u < engine->model->unit_count; u++) {
-        const struct unit *unit = &engine->model->units[u];
+    int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text);
+    if (meta->carried != NULL)
+        bytes += carried_bytes(meta->carried) + (int64_t)meta->carried->count * HDF5_LAYOUT_DATASET;
+    for (int u = 0; u < layout->model->unit_count; u++) {
+        const struct unit *unit = &layout->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++)
-            bytes += kinds * (PER_DATASET +
-                              unit->parameters[i].rows * unit->parameters[i].cols * dtype_size(piece_dtype(engine)));
+            bytes += layout->kinds * (HDF5_LAYOUT_DATASET +
+                                      unit->parameters[i].rows * unit->parameters[i].cols * dtype_size(layout->dtype));
     }
     return bytes;
 }
 
-/* Copies what was written of a sparse file, holes left out, and gives the copy its size. */
-static int copy_sparse(int from, int to, const char *path)
+struct file_content {
+    const struct checkpoint_layout *layout;
+    const struct checkpoint_meta *meta;
+};
+
+static bool create(hid_t file, void *self)
 {
-    enum { COPY_BYTES = 1 << 20 };
-    char *buffer = memory_allocate(COPY_BYTES);
-    int code = ERROR_NONE;
-    if (ftruncate(to, lseek(from, 0, SEEK_END)) != 0)
-        code = error_environment("%s: cannot set its size: %s", path, strerror(errno));
-    off_t end = 0, at;
-    while (code == ERROR_NONE && (at = lseek(from, end, SEEK_DATA)) >= 0) {
-        end = lseek(from, at, SEEK_HOLE);
-        while (code == ERROR_NONE && at < end) {
-            int64_t bytes = end - at < COPY_BYTES ? end - at : COPY_BYTES;
-            code = file_read(from, "the checkpoint's layout", buffer, bytes, at);
-            if (code == ERROR_NONE)
-                code = file_write(to, path, buffer, bytes, at);
-            at += bytes;
-        }
-    }
-    memory_free(buffer);
-    return code;
+    const struct file_content *content = self;
+    const struct checkpoint_meta *meta = content->meta;
+    return write_meta(file, meta) && write_datasets(file, content->layout) &&
+           (meta->carried == NULL || carried_write(file, meta->carried));
 }
 
-/* The layout as a sparse file in memory, that has no name any more; its descriptor, or -1. */
-static int lay_out_in_memory(const struct engine *engine, const struct checkpoint_meta *meta, int kinds,
-                             int64_t *offsets)
-{
-    char path[] = "/dev/shm/cistron-XXXXXX";
-    int descriptor = mkstemp(path);
-    if (descriptor < 0)
-        return -1;
-    struct hdf5_silence silence;
-    hdf5_silence_begin(&silence);
-    /* since version 1.8 HDF5's own structures carry checksums, and attributes may exceed 64 KiB */
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
-    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
-    unlink(path); /* at once, so that a kill leaves nothing */
-    bool good = file >= 0 && write_meta(file, meta) && write_datasets(file, engine, kinds, offsets);
-    if (file >= 0)
-        good = H5Fclose(file) >= 0 && good;
-    H5Pclose(access);
-    hdf5_silence_end(&silence);
-    if (!good)
-        close(descriptor);
-    return good ? descriptor : -1;
-}
-
-/* HDF5 does not survive a disk that fills up under it (1.10 crashes at exit), so it never sees the disk: it works in
- * memory, where tensors are holes, and what it wrote is copied. */
-int checkpoint_lay_out(const struct engine *engine, const struct checkpoint_meta *meta, const char *path, int kinds,
-                       int64_t *offsets)
+int checkpoint_lay_out(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta, const char *path)
 {
     int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (descriptor < 0)
         return error_environment("%s: cannot create it: %s", path, strerror(errno));
-    /* a limit on the size of files would hold in memory too, so it must show before */
-    const int64_t most = most_bytes(engine, meta, kinds);
-    int code = ERROR_NONE, layout;
-    if (ftruncate(descriptor, most) != 0)
-        code = error_environment("%s: cannot have %lld bytes: %s", path, (long long)most, strerror(errno));
-    else if ((layout = lay_out_in_memory(engine, meta, kinds, offsets)) < 0)
-        code = error_environment("%s: HDF5 cannot lay the checkpoint out in memory (/dev/shm)", path);
-    else {
-        code = copy_sparse(layout, descriptor, path);
-        close(layout);
-    }
+    struct file_content content = {layout, meta};
+    int code = hdf5_layout_write(descriptor, path, most_bytes(layout, meta), create, &content);
     return file_finish(descriptor, path, code);
 }
 
@@ -237,6 +184,8 @@ static void read_later_meta(hid_t group, struct checkpoint_meta *meta)
     char *tokenizer = hdf5_read_text(group, "tokenizer");
     snprintf(meta->tokenizer, sizeof meta->tokenizer, "%s", tokenizer != NULL ? tokenizer : "nucleotide");
     free(tokenizer);
+    meta->updates = meta->step;
+    hdf5_read_integer(group, "updates", &meta->updates);
     hdf5_read_integer(group, "vocabulary", &meta->vocabulary);
     hdf5_read_integer(group, "validation_step", &meta->validation_step);
     hdf5_read_integer(group, "best_step", &meta->best_step);
@@ -273,7 +222,8 @@ static bool read_meta(hid_t file, struct checkpoint_meta *meta)
     meta->deck_text = hdf5_read_text(group, "deck");
     read_later_meta(group, meta);
     H5Gclose(group);
-    bool good = version != NULL && meta->deck_text != NULL;
+    meta->moments = H5Lexists(file, "optim", H5P_DEFAULT) > 0;
+    bool good = version != NULL && meta->deck_text != NULL && meta->updates >= 0;
     if (good)
         snprintf(meta->version, sizeof meta->version, "%s", version);
     free(version);

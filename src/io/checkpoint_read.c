@@ -1,6 +1,7 @@
 /* Reading a checkpoint into an engine. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/faults.h"
 #include "io/checkpoint_private.h"
 #include "step/engine.h"
 
@@ -10,23 +11,7 @@
 
 /* -- Rank 0: does the file fit the model? ------------------------------------------------------------------------ */
 
-enum { LISTED_FAULTS = 12, SHAPE_BYTES = 64 };
-
-/* One line for each fault; the first few are listed, all are counted. */
-struct faults {
-    int count;
-    char *text; /* NULL without any */
-};
-
-static void add_fault(struct faults *faults, char *line)
-{
-    if (faults->count++ < LISTED_FAULTS) {
-        char *longer = memory_format("%s\n  %s", faults->text == NULL ? "" : faults->text, line);
-        free(faults->text);
-        faults->text = longer;
-    }
-    free(line);
-}
+enum { SHAPE_BYTES = 64 };
 
 static void print_shape(char out[SHAPE_BYTES], const hsize_t *dims, int ndims)
 {
@@ -46,7 +31,7 @@ static void check_dataset(hid_t file, enum piece_kind kind, const struct paramet
     print_shape(wanted, model_dims, model_ndims);
     hid_t dataset = H5Lexists(file, name, H5P_DEFAULT) > 0 ? H5Dopen2(file, name, H5P_DEFAULT) : -1;
     if (dataset < 0) {
-        add_fault(faults, memory_format("/%s: is missing; the model has it as %s", name, wanted));
+        faults_add(faults, "/%s: is missing; the model has it as %s", name, wanted);
         return;
     }
     hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
@@ -56,9 +41,9 @@ static void check_dataset(hid_t file, enum piece_kind kind, const struct paramet
         print_shape(found, dims, ndims);
     }
     if (strcmp(found, wanted) != 0)
-        add_fault(faults, memory_format("/%s: is %s in the file, %s in the model", name, found, wanted));
+        faults_add(faults, "/%s: is %s in the file, %s in the model", name, found, wanted);
     else if (H5Tget_class(type) != H5T_FLOAT)
-        add_fault(faults, memory_format("/%s: holds no floating-point numbers", name));
+        faults_add(faults, "/%s: holds no floating-point numbers", name);
     H5Tclose(type);
     H5Sclose(space);
     H5Dclose(dataset);
@@ -81,14 +66,14 @@ static void check_members(hid_t file, const struct model *model, struct faults *
     char **names = hdf5_list(group, &count);
     for (int64_t i = 0; i < count; i++)
         if (!model_has(model, names[i]))
-            add_fault(faults, memory_format("/%s/%s: is not in the model", checkpoint_groups[PIECE_WEIGHT], names[i]));
+            faults_add(faults, "/%s/%s: is not in the model", checkpoint_groups[PIECE_WEIGHT], names[i]);
     hdf5_strings_free(names, count);
     H5Gclose(group);
 }
 
-static int check_tensors(hid_t file, const char *path, const struct model *model, int kinds)
+int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds)
 {
-    struct faults faults = {0, NULL};
+    struct faults faults = {0};
     if (H5Lexists(file, "model", H5P_DEFAULT) <= 0)
         return error_user("%s: has no group /model", path);
     if (kinds > PIECE_M && H5Lexists(file, "optim", H5P_DEFAULT) <= 0)
@@ -104,14 +89,7 @@ static int check_tensors(hid_t file, const char *path, const struct model *model
             for (int i = 0; i < model->units[u].parameter_count; i++)
                 check_dataset(file, (enum piece_kind)kind, &model->units[u].parameters[i], &faults);
     check_members(file, model, &faults);
-    if (faults.count == 0)
-        return ERROR_NONE;
-    char more[48] = "";
-    if (faults.count > LISTED_FAULTS)
-        snprintf(more, sizeof more, "\n  and %d more", faults.count - LISTED_FAULTS);
-    int code = error_user("%s: does not fit the model of this run:%s%s", path, faults.text, more);
-    free(faults.text);
-    return code;
+    return faults_verdict(&faults, "%s: does not fit the model of this run", path);
 }
 
 /* -- Every rank: its shards -------------------------------------------------------------------------------------- */
@@ -134,27 +112,38 @@ static bool read_rectangle(hid_t dataset, hid_t space, hid_t type, const struct 
     return good;
 }
 
+bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *parameter, struct slab slab, void *out)
+{
+    struct rectangle rectangles[SLAB_RECTANGLES];
+    hid_t space = H5Dget_space(dataset);
+    char *to = out;
+    bool good = true;
+    int count = slab_rectangles(slab, parameter->cols, rectangles);
+    for (int i = 0; i < count && good; i++) {
+        good = read_rectangle(dataset, space, type, &rectangles[i], parameter->storage == STORAGE_VECTOR, to);
+        to += rectangles[i].rows * rectangles[i].cols * (int64_t)H5Tget_size(type);
+    }
+    H5Sclose(space);
+    return good;
+}
+
+int checkpoint_refuse_tensor(const char *path, const char *name)
+{
+    return error_user("%s: HDF5 cannot read /%s: it is damaged, or compressed by a filter that is not installed", path,
+                      name);
+}
+
 static int read_piece(void *self, const struct piece *piece)
 {
     struct reader *reader = self;
-    const struct parameter *p = piece->parameter;
-    struct rectangle rectangles[SLAB_RECTANGLES];
     char name[CHECKPOINT_DATASET_BYTES];
-    checkpoint_dataset_name(name, piece->kind, p);
-    hid_t dataset = H5Dopen2(reader->file, name, H5P_DEFAULT), space = H5Dget_space(dataset);
-    char *out = reader->staging;
-    bool good = dataset >= 0;
-    int count = slab_rectangles(piece->slab, p->cols, rectangles);
-    for (int i = 0; i < count && good; i++) {
-        good = read_rectangle(dataset, space, checkpoint_type(reader->engine), &rectangles[i],
-                              p->storage == STORAGE_VECTOR, out);
-        out += rectangles[i].rows * rectangles[i].cols * dtype_size(piece->device.dtype);
-    }
-    H5Sclose(space);
+    checkpoint_dataset_name(name, piece->kind, piece->parameter);
+    hid_t dataset = H5Dopen2(reader->file, name, H5P_DEFAULT);
+    bool good = dataset >= 0 && checkpoint_read_slab(dataset, checkpoint_type(piece->device.dtype), piece->parameter,
+                                                     piece->slab, reader->staging);
     H5Dclose(dataset);
     if (!good)
-        return error_user("%s: HDF5 cannot read /%s: it is damaged, or compressed by a filter that is not installed",
-                          reader->path, name);
+        return checkpoint_refuse_tensor(reader->path, name);
     piece_put(reader->engine, piece, reader->staging);
     return ERROR_NONE;
 }
@@ -180,7 +169,7 @@ static int check_file(struct engine *engine, const char *path, int kinds)
     int code = checkpoint_open(&file, path);
     if (code != ERROR_NONE)
         return code;
-    code = check_tensors(file, path, engine->model, kinds);
+    code = checkpoint_check_tensors(file, path, engine->model, kinds);
     H5Fclose(file);
     return code;
 }
@@ -202,7 +191,7 @@ int checkpoint_read(struct comm *world, struct engine *engine, const char *path,
         store_refresh(engine->store, engine->model, &engine->streams[STREAM_COMPUTE]);
         engine_synchronize(engine);
         if (with_optimizer)
-            engine->updates = meta.step;
+            engine->updates = meta.updates;
     }
     checkpoint_meta_destroy(&meta);
     return code;

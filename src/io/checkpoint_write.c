@@ -17,6 +17,23 @@
 /* xxhash: see io/block.c */
 #include <xxhash.h>
 
+/* -- Names ------------------------------------------------------------------------------------------------------- */
+
+void checkpoint_names_create(struct checkpoint_names *names, const char *path)
+{
+    char *side = block_side_path(path);
+    *names = (struct checkpoint_names){memory_string(path), side, memory_format("%s.tmp", path),
+                                       memory_format("%s.tmp", side)};
+}
+
+void checkpoint_names_destroy(struct checkpoint_names *names)
+{
+    free(names->path);
+    free(names->side);
+    free(names->temporary);
+    free(names->side_temporary);
+}
+
 /* -- Every rank: its slabs --------------------------------------------------------------------------------------- */
 
 struct writer {
@@ -29,16 +46,22 @@ struct writer {
     struct block_list blocks;
 };
 
+int checkpoint_write_slab(struct block_list *blocks, int descriptor, const char *path, const void *data, int64_t bytes,
+                          int64_t offset)
+{
+    block_list_add(blocks, offset, bytes, XXH3_64bits(data, (size_t)bytes));
+    int code = file_write(descriptor, path, data, bytes, offset);
+    file_start_flush(descriptor, offset, bytes); /* so the disk works while the next piece is copied and hashed */
+    return code;
+}
+
 static int write_piece(void *self, const struct piece *piece)
 {
     struct writer *w = self;
-    int64_t width = dtype_size(piece->device.dtype), bytes = piece->slab.count * width;
+    int64_t width = dtype_size(piece->device.dtype);
     int64_t offset = w->offsets[(int)piece->kind * w->parameters + piece->number] + piece->slab.first * width;
     piece_fetch(w->engine, piece, w->staging);
-    block_list_add(&w->blocks, offset, bytes, XXH3_64bits(w->staging, (size_t)bytes));
-    int code = file_write(w->descriptor, w->path, w->staging, bytes, offset);
-    file_start_flush(w->descriptor, offset, bytes); /* so the disk works while the next piece is copied and hashed */
-    return code;
+    return checkpoint_write_slab(&w->blocks, w->descriptor, w->path, w->staging, piece->slab.count * width, offset);
 }
 
 static int write_slabs(struct writer *w, const struct comm *data, int kinds)
@@ -85,65 +108,65 @@ static int write_side_file(struct block_list *list, const char *path, const char
 }
 
 /* The order that the head of io/checkpoint.h explains. */
-static int rename_both(const char *temporary, const char *path, const char *side_temporary, const char *side)
+static int rename_both(const struct checkpoint_names *names)
 {
     int code;
-    if (access(path, F_OK) == 0) {
-        code = file_remove(side);
+    if (access(names->path, F_OK) == 0) {
+        code = file_remove(names->side);
         if (code == ERROR_NONE)
-            code = file_move(temporary, path);
-        return code == ERROR_NONE ? file_move(side_temporary, side) : code;
+            code = file_move(names->temporary, names->path);
+        return code == ERROR_NONE ? file_move(names->side_temporary, names->side) : code;
     }
-    code = file_move(side_temporary, side);
-    return code == ERROR_NONE ? file_move(temporary, path) : code;
+    code = file_move(names->side_temporary, names->side);
+    return code == ERROR_NONE ? file_move(names->temporary, names->path) : code;
 }
 
-/* After a failure, as far as that goes: the reason was told already. */
-static void remove_leavings(const char *temporary, const char *path, const char *side_temporary, const char *side)
+int checkpoint_publish(struct block_list *blocks, const struct checkpoint_names *names)
 {
-    unlink(temporary);
-    unlink(side_temporary);
-    if (access(path, F_OK) != 0)
-        unlink(side);
+    int code = write_side_file(blocks, names->temporary, names->side_temporary);
+    return code == ERROR_NONE ? rename_both(names) : code;
+}
+
+void checkpoint_abandon(const struct checkpoint_names *names)
+{
+    unlink(names->temporary);
+    unlink(names->side_temporary);
+    if (access(names->path, F_OK) != 0)
+        unlink(names->side);
 }
 
 int checkpoint_write(struct comm *world, struct comm *data, struct engine *engine, const struct checkpoint_meta *meta,
                      const char *path, bool with_optimizer)
 {
     const bool first = world->rank == 0;
-    const int kinds = with_optimizer ? PIECE_KINDS : PIECE_WEIGHT + 1, parameters = piece_parameters(engine);
+    const int kinds = with_optimizer ? PIECE_KINDS : PIECE_WEIGHT + 1, parameters = model_parameters(engine->model);
     const int64_t table_bytes = (int64_t)sizeof(int64_t) * kinds * parameters;
     struct checkpoint_meta complete = *meta;
     complete.ranks = world->size;
-    char *side = block_side_path(path);
-    char *temporary = memory_format("%s.tmp", path), *side_temporary = memory_format("%s.tmp", side);
-    int64_t *offsets = memory_allocate(table_bytes);
-    struct writer writer = {.engine = engine, .path = temporary, .parameters = parameters, .offsets = offsets};
+    complete.updates = engine->updates;
+    struct checkpoint_names names;
+    checkpoint_names_create(&names, path);
+    const struct checkpoint_layout layout = {engine->model, piece_dtype(engine), kinds, memory_allocate(table_bytes)};
+    struct writer writer = {
+        .engine = engine, .path = names.temporary, .parameters = parameters, .offsets = layout.offsets};
 
-    int code = comm_agree(world, first ? checkpoint_lay_out(engine, &complete, temporary, kinds, offsets) : ERROR_NONE);
+    int code = comm_agree(world, first ? checkpoint_lay_out(&layout, &complete, names.temporary) : ERROR_NONE);
     if (code == ERROR_NONE) {
-        comm_broadcast(world, offsets, table_bytes, 0);
+        comm_broadcast(world, layout.offsets, table_bytes, 0);
         code = comm_agree(world, write_slabs(&writer, data, kinds));
     }
     if (code == ERROR_NONE) {
         gather_blocks(world, &writer.blocks);
-        if (first) {
-            code = write_side_file(&writer.blocks, temporary, side_temporary);
-            if (code == ERROR_NONE)
-                code = rename_both(temporary, path, side_temporary, side);
-        }
-        code = comm_agree(world, code);
+        code = comm_agree(world, first ? checkpoint_publish(&writer.blocks, &names) : ERROR_NONE);
     }
     if (code != ERROR_NONE) {
         if (first)
-            remove_leavings(temporary, path, side_temporary, side);
+            checkpoint_abandon(&names);
         comm_barrier(world); /* on return nothing is left, whoever looks */
     }
     block_list_destroy(&writer.blocks);
-    memory_free(offsets);
-    free(temporary);
-    free(side_temporary);
-    free(side);
+    memory_free(layout.offsets);
+    checkpoint_names_destroy(&names);
     return code;
 }
 

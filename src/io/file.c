@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int file_write(int descriptor, const char *path, const void *data, int64_t bytes, int64_t offset)
@@ -54,13 +55,34 @@ int file_finish(int descriptor, const char *path, int code)
     return code;
 }
 
+/* The folder that a path lies in; freed with free(). */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL   ? memory_string(".")
+           : slash == path ? memory_string("/")
+                           : memory_format("%.*s", (int)(slash - path), path);
+}
+
+int file_check_place(const char *path)
+{
+    struct stat status;
+    char *folder = folder_of(path);
+    int code = ERROR_NONE;
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+        code = error_user("%s: cannot be written: %s", path, strerror(EISDIR));
+    else if (stat(folder, &status) != 0 || access(folder, W_OK | X_OK) != 0)
+        code = error_user("%s: cannot be written: %s", path, strerror(errno));
+    else if (!S_ISDIR(status.st_mode))
+        code = error_user("%s: cannot be written: %s", path, strerror(ENOTDIR));
+    free(folder);
+    return code;
+}
+
 /* A new name is on the disk once its folder is. */
 static int sync_folder(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash == NULL   ? memory_string(".")
-                   : slash == path ? memory_string("/")
-                                   : memory_format("%.*s", (int)(slash - path), path);
+    char *folder = folder_of(path);
     int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int code = ERROR_NONE;
     if (descriptor < 0)

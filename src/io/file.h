@@ -13,6 +13,8 @@ void file_start_flush(int descriptor, int64_t offset, int64_t bytes);
 int file_read(int descriptor, const char *path, void *data, int64_t bytes, int64_t offset);
 /* Flushes and closes what was written, also after a failure (`code`), which is then returned. */
 int file_finish(int descriptor, const char *path, int code);
+/* Can a new file get this path? ERROR_USER: its folder is not there or not to be written in, or it is a folder. */
+int file_check_place(const char *path);
 /* Renames inside a folder and makes the new name last. ERROR_ENVIRONMENT. */
 int file_move(const char *from, const char *to);
 /* Unlinks; a file that is not there is fine. ERROR_ENVIRONMENT. */

@@ -94,9 +94,21 @@ static int describe_store(json_t *out, hid_t file, const char *path)
 
 /* -- Checkpoints ------------------------------------------------------------------------------------------------- */
 
+/* As the training's deck says; a deck of another version may say nothing that this one reads. */
+static void describe_family(json_t *out, const struct checkpoint_meta *meta, const char *path)
+{
+    struct deck deck;
+    struct model_settings settings;
+    if (deck_read_text(&deck, meta->deck_text, path, NULL, 0) == ERROR_NONE &&
+        model_settings_from_deck(&settings, &deck, meta->vocabulary) == ERROR_NONE)
+        put_text(out, "family", family_of(settings.family)->name);
+    error_clear();
+}
+
 static void describe_meta(json_t *out, const struct checkpoint_meta *meta)
 {
     put_integer(out, "step", meta->step);
+    put_integer(out, "updates", meta->updates);
     put_integer(out, "tokens", meta->tokens);
     put_integer(out, "seed", meta->seed);
     put_text(out, "version", meta->version);
@@ -164,15 +176,45 @@ static int describe_checkpoint(json_t *out, hid_t file, const char *path)
     int code = checkpoint_load_meta(path, &meta);
     if (code != ERROR_NONE)
         return code;
-    bool has_moments = H5Lexists(file, "optim", H5P_DEFAULT) > 0;
-    put_text(out, "kind", has_moments ? "checkpoint" : "model");
+    put_text(out, "kind", meta.moments ? "checkpoint" : "model");
+    describe_family(out, &meta, path);
     describe_meta(out, &meta);
     json_t *groups = put_array(out, "groups"), *tensors = put_array(out, "tensors");
-    for (int kind = 0; kind < (has_moments ? PIECE_KINDS : PIECE_M); kind++) /* moments have the same shapes */
+    for (int kind = 0; kind < (meta.moments ? PIECE_KINDS : PIECE_M); kind++) /* moments have the same shapes */
         describe_group(groups, kind == PIECE_WEIGHT ? tensors : NULL, file, checkpoint_groups[kind]);
+    describe_group(groups, NULL, file, "carried"); /* its elements are bytes */
     put_text(out, "deck", meta.deck_text);
     checkpoint_meta_destroy(&meta);
     return ERROR_NONE;
+}
+
+/* -- Embeddings --------------------------------------------------------------------------------------------------- */
+
+static void describe_embeddings(json_t *out, hid_t file)
+{
+    static const char *const texts[] = {"checkpoint", "family", "tokenizer", "pool", "version"};
+    static const char *const integers[] = {"step", "hidden", "begin_tokens", "end_tokens", "max_length", "truncated"};
+    static const char *const datasets[] = {"names", "lengths", "vectors", "offsets"};
+    put_text(out, "kind", "embeddings");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char *text = hdf5_read_text(file, texts[i]);
+        if (text != NULL)
+            put_text(out, texts[i], text);
+        free(text);
+    }
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+        int64_t value;
+        if (hdf5_read_integer(file, integers[i], &value))
+            put_integer(out, integers[i], value);
+    }
+    json_t *tensors = put_array(out, "tensors");
+    for (size_t i = 0; i < sizeof datasets / sizeof *datasets; i++) {
+        hid_t dataset = H5Lexists(file, datasets[i], H5P_DEFAULT) > 0 ? H5Dopen2(file, datasets[i], H5P_DEFAULT) : -1;
+        if (dataset >= 0) {
+            describe_tensor(tensors, dataset, datasets[i]);
+            H5Dclose(dataset);
+        }
+    }
 }
 
 /* -- Text -------------------------------------------------------------------------------------------------------- */
@@ -265,8 +307,12 @@ static int describe(json_t *out, const char *path)
             code = describe_checkpoint(out, file, path);
         else if (H5Aexists(file, "cistron_store") > 0)
             code = describe_store(out, file, path);
+        else if (H5Aexists(file, "cistron_embeddings") > 0)
+            describe_embeddings(out, file);
         else
-            code = error_user("%s: is an HDF5 file, but neither a token store nor a checkpoint of this program", path);
+            code = error_user("%s: is an HDF5 file, but neither a token store, a checkpoint nor embeddings of this "
+                              "program",
+                              path);
         H5Fclose(file);
     }
     hdf5_silence_end(&silence);

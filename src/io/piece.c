@@ -3,14 +3,6 @@
 #include "comm/comm.h"
 #include "step/engine.h"
 
-int piece_parameters(const struct engine *engine)
-{
-    int count = 0;
-    for (int u = 0; u < engine->model->unit_count; u++)
-        count += engine->model->units[u].parameter_count;
-    return count;
-}
-
 enum dtype piece_dtype(const struct engine *engine)
 {
     return engine->settings.memory.statistic;

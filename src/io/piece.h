@@ -16,13 +16,11 @@ enum piece_kind { PIECE_WEIGHT, PIECE_M, PIECE_V, PIECE_KINDS };
 struct piece {
     enum piece_kind kind;
     const struct parameter *parameter;
-    int number; /* of the parameter, in the order of units and of their parameters */
+    int number; /* of the parameter, as model_parameters counts */
     struct slab slab;
     struct tensor device; /* [1, slab.count] on the executor's device: the master */
 };
 
-/* Parameters of all units of the engine's model, as piece.number counts. */
-int piece_parameters(const struct engine *engine);
 /* Element type of the masters and moments. */
 enum dtype piece_dtype(const struct engine *engine);
 

@@ -45,6 +45,14 @@ void model_destroy(struct model *model)
     model->units = NULL;
 }
 
+int model_parameters(const struct model *model)
+{
+    int count = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        count += model->units[u].parameter_count;
+    return count;
+}
+
 double parameter_initial_value(const struct parameter *parameter, uint64_t seed, int64_t index)
 {
     const struct initial *initial = &parameter->initial;

@@ -15,6 +15,9 @@ struct model {
 void model_create(struct model *model, const struct model_settings *settings, int64_t tokens, int64_t head_tokens);
 void model_destroy(struct model *model);
 
+/* How many parameters all units have; they are numbered in the order of units, and of parameters in a unit. */
+int model_parameters(const struct model *model);
+
 /* Initial value of one element of a parameter: keyed by (seed, name, element), so it is the same on every layout.
  * index: element in the parameter's row-major global tensor. */
 double parameter_initial_value(const struct parameter *parameter, uint64_t seed, int64_t index);

@@ -184,6 +184,28 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     return check_sizes(s);
 }
 
+void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
+{
+    deck->model.family = (int)s->family + DECK_FAMILY_LLAMA;
+    deck->model.layers = s->layers;
+    deck->model.hidden = s->hidden;
+    deck->model.ffn = s->ffn;
+    deck->model.heads = s->heads;
+    deck->model.kv_heads = s->kv_heads;
+    deck->model.head_dim = s->head_dim;
+    deck->model.vocabulary = s->vocabulary;
+    deck->model.tied = s->tied ? DECK_TIED_YES : DECK_TIED_NO;
+    deck->model.gelu = s->tanh_gelu ? DECK_GELU_TANH : DECK_GELU_ERF;
+    deck->model.token_dropout = s->token_dropout;
+    deck->model.rope_theta = s->rope.theta;
+    deck->model.norm_eps = s->norm_eps;
+    deck->model.init_std = s->init_std;
+    deck->model.rope_scaling.factor = s->rope.factor > 1 ? s->rope.factor : 1; /* 0 would take a preset's */
+    deck->model.rope_scaling.low = s->rope.low;
+    deck->model.rope_scaling.high = s->rope.high;
+    deck->model.rope_scaling.original = s->rope.original;
+}
+
 int64_t model_parameter_count(const struct model_settings *s)
 {
     const struct family *family = family_of(s->family);

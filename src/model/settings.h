@@ -41,6 +41,11 @@ enum model_family model_family_from_deck(const struct deck *deck);
  * Errors (user): unknown preset (the known ones are listed), a missing or impossible size, naming the key. */
 int model_settings_from_deck(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary);
 
+/* Writes settings into the section `model` of a deck, each key by itself whatever the preset, so that
+ * model_settings_from_deck makes the same again. Keys that say how to begin or to decay (scaled_init, spike_no_more)
+ * and the preset's name stay as they are. */
+void model_settings_to_deck(const struct model_settings *settings, struct deck *deck);
+
 /* Elements of all parameters, a tied head counted once. */
 int64_t model_parameter_count(const struct model_settings *settings);
 

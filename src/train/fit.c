@@ -195,8 +195,7 @@ static void advise(struct fit *fit, struct search *s)
 
 /* -- Limits ------------------------------------------------------------------------------------------------------ */
 
-/* Bytes that this machine can still hand out; 0 when it does not say (proc(5), MemAvailable). */
-static int64_t available_memory(void)
+int64_t fit_available(void)
 {
     FILE *file = fopen("/proc/meminfo", "r");
     char line[128];
@@ -214,10 +213,14 @@ int fit_check(struct fit *fit, const struct deck *deck, const struct model_setti
 {
     *fit = (struct fit){.need = need, .of_deck = deck->device.memory > 0};
     double bytes = deck->device.memory * (1 << 30);
-    int64_t available = fit->of_deck ? 0 : available_memory();
-    if (available == 0 && !fit->of_deck)
+    if (fit->of_deck)
+        fit->limit = bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
+    else if (target->class->available != NULL)
+        fit->limit = target->class->available(target);
+    else
+        fit->limit = fit_available() / sharing;
+    if (fit->limit == 0)
         return error_environment("/proc/meminfo does not say MemAvailable; set device.memory");
-    fit->limit = !fit->of_deck ? available / sharing : bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
     struct search search = {.deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck)};
     if (fit->need > fit->limit)
         advise(fit, &search);

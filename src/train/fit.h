@@ -16,10 +16,10 @@ struct fit {
 };
 
 /* Compares. need: budget_total of the deck's forecast; memory: device.memory, or, where that is 0, this machine's
- * MemAvailable divided by the `sharing` ranks that run on it. Advice is found by planning weaker needs: first one key,
- * then two and more, of memory.recompute, train.micro_batch, memory.head_tokens, precision.compute, in this order; the
- * first that fits is named, as little changed as possible. target: as for forecast_create. Local. ERROR_ENVIRONMENT:
- * this machine does not say what is free. */
+ * MemAvailable divided by the `sharing` ranks that run on it, or what target's device has left. Advice is found by
+ * planning weaker needs: first one key, then two and more, of memory.recompute, train.micro_batch, memory.head_tokens,
+ * precision.compute, in this order; the first that fits is named, as little changed as possible. target: as for
+ * forecast_create. Local. ERROR_ENVIRONMENT: this machine does not say what is free. */
 int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
               int64_t sharing, struct executor *target);
 
@@ -30,6 +30,9 @@ int fit_refuse(const struct fit *fit);
  * node must all have asked before one of them allocates. */
 int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
                        struct executor *target);
+
+/* Bytes that this machine can still hand out; 0 when it does not say (proc(5), MemAvailable). */
+int64_t fit_available(void);
 
 /* "3.1 GiB" or "17.2 MiB" in out[FIT_SIZE]; returns out. */
 enum { FIT_SIZE = 32 };

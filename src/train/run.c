@@ -3,16 +3,20 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "bridge/config.h"
+#include "bridge/export.h"
 #include "io/lock.h"
 #include "step/learning_rate.h"
 #include "train/control.h"
 #include "train/meter.h"
+#include "train/origin.h"
 #include "train/session.h"
 #include "train/start.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* -- The run ----------------------------------------------------------------------------------------------------- */
@@ -23,6 +27,7 @@ struct run {
     struct session session;
     struct meter meter;
     struct control control;
+    struct carried carried; /* what every checkpoint holds besides the model; rank 0 */
     char *deck_text;
     int64_t step, tokens;   /* done */
     int64_t first_step;     /* where this program began */
@@ -35,14 +40,15 @@ struct run {
 
 /* -- Start weights ----------------------------------------------------------------------------------------------- */
 
-static int start_weights(struct run *run, const char *path)
+/* Where a run starts from; NULL for what it does not start from. */
+struct start {
+    char *resumed; /* the checkpoint that it goes on from */
+    char *origin;  /* that of model.initialise_from, when it is new */
+};
+
+static int resume(struct run *run, const char *path)
 {
     struct session *s = &run->session;
-    run->saved_step = -1;
-    if (path == NULL) {
-        engine_initialise(&s->engine, (uint64_t)s->deck.train.seed);
-        return ERROR_NONE;
-    }
     struct checkpoint_meta meta;
     int code = checkpoint_read_meta(s->world, path, &meta);
     if (code != ERROR_NONE)
@@ -66,6 +72,19 @@ static int start_weights(struct run *run, const char *path)
     return code;
 }
 
+static int start_weights(struct run *run, const struct start *start)
+{
+    struct session *s = &run->session;
+    const char *path = start->resumed != NULL ? start->resumed : start->origin;
+    run->saved_step = -1;
+    if (path == NULL) {
+        engine_initialise(&s->engine, (uint64_t)s->deck.train.seed);
+        return ERROR_NONE;
+    }
+    int code = start->resumed != NULL ? resume(run, path) : origin_read_weights(s, path);
+    return code == ERROR_NONE ? origin_read_carried(s->world, path, &run->carried) : code;
+}
+
 /* -- Checkpoints ------------------------------------------------------------------------------------------------- */
 
 static int write_checkpoint(struct run *run, const char *path, bool with_optimizer)
@@ -82,7 +101,8 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
                                    .vocabulary = s->model.settings.vocabulary,
                                    .validation_step = run->validated_step,
                                    .best_step = run->best_step,
-                                   .best_loss = run->best_loss};
+                                   .best_loss = run->best_loss,
+                                   .carried = &run->carried};
     snprintf(meta.tokenizer, sizeof meta.tokenizer, "%s", loader_tokenizer(s->train));
     int code = checkpoint_write(s->world, s->grid.data, &s->engine, &meta, path, with_optimizer);
     if (code != ERROR_NONE)
@@ -268,6 +288,36 @@ static int loop(struct run *run)
     return code;
 }
 
+/* Is the folder older than the file, or not there? */
+static bool is_stale(const char *folder, const char *file)
+{
+    struct stat made, wanted;
+    if (stat(folder, &made) != 0 || stat(file, &wanted) != 0)
+        return true;
+    const struct timespec a = made.st_mtim, b = wanted.st_mtim;
+    return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
+}
+
+/* The Hugging Face folder of checkpoint.export_final, unless this final model's is there. Could the model not be said
+ * in one, the run would not have begun: a failure is the environment's. */
+static int export_final(struct run *run, const char *model)
+{
+    const struct session *s = &run->session;
+    char *folder = memory_format("%s/final_model", s->deck.output.folder);
+    int code = ERROR_NONE;
+    if (s->world->rank == 0 && is_stale(folder, model)) {
+        const struct export_settings settings = {
+            .checkpoint = model, .folder = folder, .shard_bytes = EXPORT_SHARD_BYTES, .replace = true};
+        code = export_run(&settings);
+        if (code == ERROR_NONE)
+            log_info("# exported to %s", folder);
+        else
+            code = stopping(run) ? ERROR_REQUEUE : ERROR_ENVIRONMENT;
+    }
+    free(folder);
+    return comm_agree(s->world, code);
+}
+
 /* Writes the final model, if a run that was killed at its very end has not done so already. */
 static int finish(struct run *run)
 {
@@ -277,6 +327,8 @@ static int finish(struct run *run)
     int64_t missing = trained || access(path, F_OK) != 0;
     comm_broadcast(s->world, &missing, sizeof missing, 0);
     int code = missing ? write_checkpoint(run, path, false) : ERROR_NONE;
+    if (code == ERROR_NONE && s->deck.checkpoint.export_final)
+        code = export_final(run, path);
     free(path);
     return code;
 }
@@ -317,11 +369,26 @@ static int open_meter(struct run *run)
     return meter_open(&run->meter, s->world, &settings);
 }
 
-static int train_with(struct run *run, const struct deck *deck, struct comm *world, const char *start,
-                      struct executor *(*make_executor)(int threads))
+/* A run that could not be exported at its end is refused at its start. */
+static int check_export(const struct model_settings *settings)
+{
+    int code = config_check(settings);
+    if (code == ERROR_NONE)
+        return code;
+    char *what = memory_format("key checkpoint.export_final = true: not for this model: %s", error_message());
+    error_clear();
+    code = error_restate(code, what);
+    free(what);
+    return code;
+}
+
+static int train_with(struct run *run, const struct deck *deck, struct comm *world, const struct start *start,
+                      device_make *make_executor)
 {
     double walltime;
     int code = session_create(&run->session, deck, world, make_executor);
+    if (code == ERROR_NONE && deck->checkpoint.export_final)
+        code = comm_agree(world, check_export(&run->session.model.settings));
     if (code == ERROR_NONE)
         code = start_weights(run, start);
     if (code == ERROR_NONE)
@@ -346,8 +413,23 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     return code;
 }
 
+/* Finds what the run starts from, and completes the deck from it where it names an origin. */
+static int find_start(struct comm *world, struct deck *deck, struct start *start)
+{
+    int code = start_find(world, deck, &start->resumed);
+    if (code != ERROR_NONE || deck->model.initialise_from[0] == '\0')
+        return code;
+    if (start->resumed != NULL)
+        return origin_inherit(world, deck, start->resumed);
+    const struct deck given = *deck;
+    code = origin_find(world, deck, &start->origin);
+    if (code == ERROR_NONE)
+        code = origin_inherit(world, deck, start->origin);
+    return code == ERROR_NONE ? origin_check(world, &given, deck, start->origin) : code;
+}
+
 int run_train(struct comm *world, const char *deck_path, const char *from, char *const overrides[], int override_count,
-              struct executor *(*make_executor)(int threads))
+              device_make *make_executor)
 {
     struct deck deck;
     int code = start_read_deck(world, &deck, deck_path, from, overrides, override_count);
@@ -358,18 +440,20 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
     struct lock lock = {0};
     if (code == ERROR_NONE)
         code = lock_acquire(&lock, world, deck.output.folder);
-    char *start = NULL;
+    struct start start = {NULL, NULL};
     if (code == ERROR_NONE)
-        code = start_find(world, &deck, &start);
+        code = find_start(world, &deck, &start);
     if (code == ERROR_NONE) {
         struct run *run = memory_allocate(sizeof *run);
         run->deck_text = deck_print_effective(&deck);
-        code = train_with(run, &deck, world, start, make_executor);
+        code = train_with(run, &deck, world, &start, make_executor);
         session_destroy(&run->session);
+        carried_destroy(&run->carried);
         free(run->deck_text);
         memory_free(run);
     }
-    free(start);
+    free(start.resumed);
+    free(start.origin);
     lock_release(&lock);
     return code;
 }

@@ -2,8 +2,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/threads.h"
+#include "data/tokenizer.h"
 #include "train/control.h"
 #include "train/fit.h"
+
+#include <string.h>
 
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
 
@@ -33,17 +36,26 @@ struct loader_settings session_loader_settings(const struct deck *deck)
     };
 }
 
-static void create_executor(struct session *s, struct executor *(*make_executor)(int threads))
+static int create_executor(struct session *s, device_make *make_executor)
 {
     s->threads = threads_choose(s->grid.node, s->deck.device.threads);
-    s->executor = make_executor(s->threads);
+    const struct device_request request = {.kind = s->deck.device.kind,
+                                           .threads = s->threads,
+                                           .world = s->world,
+                                           .node = s->grid.node,
+                                           .deterministic = s->deck.device.deterministic,
+                                           .share = s->deck.device.share,
+                                           .timeout = s->deck.comm.timeout};
+    int code = make_executor(&s->executor, &request);
+    if (code != ERROR_NONE)
+        return code;
+    s->data_group = comm_group_create(s->grid.data, s->executor, "data");
     s->made = MADE_EXECUTOR;
+    return ERROR_NONE;
 }
 
 int session_check_sizes(const struct deck *deck)
 {
-    if (deck->device.kind == DECK_DEVICE_CUDA)
-        return error_user("key device.kind = \"cuda\": this build has no CUDA executor; use \"cpu\" or \"auto\"");
     struct loader_settings settings = session_loader_settings(deck);
     return loader_check_settings(&settings);
 }
@@ -82,6 +94,23 @@ static int create_loaders(struct session *s)
     return ERROR_NONE;
 }
 
+/* Are the stores' tokens those that the model's family is made for? */
+static int check_tokens(const struct session *s)
+{
+    const struct family *family = family_of(model_family_from_deck(&s->deck));
+    const char *tokens = loader_tokenizer(s->train);
+    /* what predicts the next token has no use for a mask */
+    bool fits = family->tokenizer != NULL ? strcmp(tokens, family->tokenizer) == 0 : tokenizer_find(tokens)->mask < 0;
+    if (!fits)
+        return error_user("key data.train = \"%s\": has %s tokens, but model.family \"%s\" learns from %s tokens",
+                          s->deck.data.train, tokens, family->name,
+                          family->tokenizer != NULL ? family->tokenizer : "nucleotide");
+    if (s->valid != NULL && strcmp(loader_tokenizer(s->valid), tokens) != 0)
+        return error_user("key data.valid = \"%s\": has %s tokens, but data.train has %s tokens", s->deck.data.valid,
+                          loader_tokenizer(s->valid), tokens);
+    return ERROR_NONE;
+}
+
 struct engine_settings session_engine_settings(const struct deck *deck)
 {
     return (struct engine_settings){
@@ -111,17 +140,18 @@ static void warn_of_waste(const struct deck *deck, int64_t ranks)
                  (long long)batch, (long long)share, (long long)rows, (long long)share);
 }
 
-int session_create(struct session *s, const struct deck *deck, struct comm *world,
-                   struct executor *(*make_executor)(int threads))
+int session_create(struct session *s, const struct deck *deck, struct comm *world, device_make *make_executor)
 {
     *s = (struct session){.deck = *deck, .world = world};
     int code = comm_agree(world, grid_create(&s->grid, world, 1));
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_GRID;
-    s->data_group = comm_group_create(s->grid.data, "data");
-    create_executor(s, make_executor);
-    code = create_loaders(s);
+    code = create_executor(s, make_executor);
+    if (code == ERROR_NONE)
+        code = create_loaders(s);
+    if (code == ERROR_NONE)
+        code = comm_agree(s->world, check_tokens(s));
     if (code != ERROR_NONE)
         return code;
     struct model_settings settings;
@@ -151,12 +181,12 @@ void session_destroy(struct session *s)
         loader_destroy(s->valid);
     if (s->train != NULL)
         loader_destroy(s->train);
-    if (s->made >= MADE_EXECUTOR)
-        s->executor->class->destroy(s->executor);
-    if (s->made >= MADE_GRID) {
+    if (s->made >= MADE_EXECUTOR) {
         comm_group_destroy(s->data_group);
-        grid_destroy(&s->grid);
+        s->executor->class->destroy(s->executor);
     }
+    if (s->made >= MADE_GRID)
+        grid_destroy(&s->grid);
     s->made = 0;
 }
 

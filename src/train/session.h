@@ -3,6 +3,7 @@
 #define TRAIN_SESSION_H
 
 #include "comm/grid.h"
+#include "core/device.h"
 #include "data/loader.h"
 #include "deck/deck.h"
 #include "step/engine.h"
@@ -33,9 +34,8 @@ struct loader_settings session_loader_settings(const struct deck *deck);
 struct engine_settings session_engine_settings(const struct deck *deck);
 
 /* Collective over world. Makes all of it; weights are zero. Returns an agreed code; destroy the session in any case.
- * make_executor: makes an executor that uses so many CPU threads; only main knows which kinds there are. */
-int session_create(struct session *session, const struct deck *deck, struct comm *world,
-                   struct executor *(*make_executor)(int threads));
+ * make_executor: as core/device.h has it. */
+int session_create(struct session *session, const struct deck *deck, struct comm *world, device_make *make_executor);
 void session_destroy(struct session *session);
 
 struct session_validation {

@@ -168,7 +168,7 @@ static const char *write_shards(void)
     const char *folder = fuzz_path("shards");
     if (mkdir(folder, 0777) == 0)
         for (int i = 0; i < 4; i++) {
-            char name[16];
+            char name[32];
             snprintf(name, sizeof name, "shards/%d", i + 1);
             fuzz_write(fuzz_path(name), out, make_file(out, strlen(texts[i]), texts[i], strlen(texts[i]), DATA));
         }

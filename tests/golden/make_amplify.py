@@ -2,9 +2,10 @@
 
     /tmp/venv/bin/python tests/golden/make_amplify.py [folder]
 
-in the environment of make_llama.py (transformers has no AMPLIFY). The reference below was written from the published
-description of the model (Fournier et al. 2024, "Protein language models: is scaling necessary?", and the options of its
-configuration) by someone who had not looked at Cistron's own model. tests/golden/README.md describes the layout.
+in the environment of make_llama.py (transformers has no AMPLIFY). The reference below was written from the description
+of the model in the specification of the recipes (1.3, 2.3) by someone who had not looked at Cistron's own model; after
+it was committed, its facts were compared with the published code (chandar-lab/AMPLIFY: rotary pairs as complex numbers,
+SwiGLU's width, initial values, order of the norms) and stood. tests/golden/README.md describes the layout.
 """
 
 import dataclasses
@@ -106,7 +107,7 @@ class FeedForward(torch.nn.Module):
 
 
 def rotate(x, positions, theta, mutation):
-    """x [rows, tokens, heads, head_dim]: each pair of neighbours is a complex number and is turned by its position times
+    """x [rows, tokens, heads, head_dim]: each pair of neighbours is a complex number, turned by its position times
     theta^(-2i / head_dim), i the number of the pair."""
     if not mutation.rope:
         return x

@@ -54,7 +54,7 @@ tensors = {
     "narrow.bf16": brain, "wide.bf16": brain.float(),
     "random.f32": random, "rounded.bf16": random.to(torch.bfloat16),
 }
-save_file(tensors, os.path.join(folder, "safetensors.safetensors"), metadata={"format": "pt", "made by": "make_safetensors"})
+save_file(tensors, os.path.join(folder, "safetensors.safetensors"), metadata={"made by": "make_safetensors"})
 
 shards = os.path.join(folder, "safetensors_shards")
 os.makedirs(shards, exist_ok=True)

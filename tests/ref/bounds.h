@@ -9,4 +9,8 @@
 /* Sets trial->bounds for an op with these args, from the values in the trial's memory. */
 void bounds_set(struct trial *trial, enum op op, const void *args);
 
+/* From now on, for executors whose matrix units read bf16 alone: in bf16 attention the probabilities, and the scores'
+ * gradients, may be rounded to bf16 before they are multiplied with v, d_o, k and q. */
+void bounds_round_scores(void);
+
 #endif

@@ -1,4 +1,5 @@
 #include "ref/golden.h"
+#include "ref/fetch.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/lm_head.h"
@@ -141,10 +142,11 @@ void golden_load(const struct golden *g, struct engine *engine)
         for (int i = 0; i < unit->parameter_count; i++) {
             const struct parameter *p = &unit->parameters[i];
             struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
-            struct tensor view = parameter_view(&shard.weight, p);
+            struct tensor view = parameter_view(&shard.weight, p), host = fetch(&engine->streams[0], &view);
             double *values = golden_read(g, "weights", p->name, view.cols);
             for (int64_t k = 0; k < view.cols; k++)
-                reference_store(&view, 0, k, values[k]);
+                reference_store(&host, 0, k, values[k]);
+            fetch_return(&engine->streams[0], host, &view);
             free(values);
         }
     }
@@ -161,10 +163,12 @@ static double worst_distance(const struct golden *g, struct engine *engine, cons
             const struct parameter *p = &unit->parameters[i];
             struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
             struct tensor view = parameter_view(gradient ? &shard.gradient : &shard.weight, p);
+            struct tensor host = fetch(&engine->streams[0], &view);
             double *expected = golden_read(g, group, p->name, view.cols);
             double *own = memory_grow(NULL, (int64_t)sizeof *own * view.cols);
             for (int64_t k = 0; k < view.cols; k++)
-                own[k] = reference_load(&view, 0, k) / divisor;
+                own[k] = reference_load(&host, 0, k) / divisor;
+            memory_free(host.data);
             double distance = golden_distance(own, expected, view.cols);
             if (!(distance <= largest)) { /* NaN too */
                 largest = distance;
@@ -191,13 +195,15 @@ double *golden_engine_logits(const struct golden *g, struct engine *engine)
 {
     int64_t tokens = g->batch.rows * g->batch.row_tokens, vocabulary = g->settings.vocabulary;
     const struct unit *head = &engine->model->units[engine->model->unit_count - 1];
-    struct tensor logits = unit_tensor(&engine->context, head, LM_HEAD_LOGITS);
+    struct tensor there = unit_tensor(&engine->context, head, LM_HEAD_LOGITS);
+    struct tensor logits = fetch(&engine->streams[0], &there);
     double *values = memory_allocate((int64_t)sizeof *values * tokens * vocabulary);
     double *out = memory_grow(NULL, (int64_t)sizeof *out * tokens * vocabulary);
     for (int64_t s = 0; s < g->batch.rows * g->batch.max_segments; s++)
         for (int64_t t = g->batch.segment_start[s]; t < g->batch.segment_start[s] + g->batch.segment_length[s]; t++)
             for (int64_t v = 0; v < vocabulary; v++)
                 values[t * vocabulary + v] = reference_load(&logits, t, v);
+    memory_free(logits.data);
     memcpy(out, values, sizeof *out * (size_t)(tokens * vocabulary));
     memory_free(values);
     return out;

@@ -75,7 +75,7 @@ void toy_create(struct toy *toy, const struct toy_options *o)
     struct group *group = o->group;
     if (group == NULL) {
         toy->self = comm_self();
-        group = toy->own_group = comm_group_create(toy->self, "data");
+        group = toy->own_group = comm_group_create(toy->self, NULL, "data");
     }
     struct engine_settings settings = {.memory = {.compute = o->compute,
                                                   .statistic = DTYPE_F32,

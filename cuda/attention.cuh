@@ -1,0 +1,195 @@
+/* What attention's two directions share beside tiles: segments on the device, and the list of work that is made of them
+ * there. Lengths change by step and the host does not know them, so grids depend on shapes alone: blocks take tickets
+ * until the list is used up. */
+#ifndef CUDA_ATTENTION_CUH
+#define CUDA_ATTENTION_CUH
+
+#include "cuda/attention_tile.cuh"
+
+/* The tables of struct attention_segments. */
+struct segment_tables {
+    const int *q_start, *q_length, *kv_start, *kv_length, *offset;
+    int slots;
+};
+
+struct segment {
+    int q_start, q_length, kv_start, kv_length, offset;
+};
+
+/* One tile of one segment, for every head. */
+struct work {
+    struct segment segment;
+    int first; /* row, counted in the segment */
+};
+
+struct work_list {
+    int *count;  /* of items */
+    int *ticket; /* the next: one for each item and head, heads first */
+    struct work *items;
+    int64_t most; /* items: by shapes */
+};
+
+/* Queries or keys, in one direction. */
+struct attention_side {
+    bool keys;
+    int tile;               /* rows of an item */
+    int64_t rows;           /* of the tensors */
+    struct work_list list;  /* to be made; `most` 0: not wanted */
+    struct tensor clear[2]; /* rows of these that no segment covers become 0; may be absent */
+    struct tensor lse;      /* and columns of this */
+};
+
+enum { ATTENTION_SIDES = 2 };
+
+/* Places `bytes` behind the *used bytes of scratch that begins at `base`. */
+inline char *take(char *base, int64_t *used, int64_t bytes)
+{
+    char *at = base + *used;
+    *used += ceil_div(bytes, 256) * 256;
+    return at;
+}
+
+/* A list for tiles of `tile` rows, as segments that do not overlap need it at most. */
+inline struct work_list take_work_list(char *base, int64_t *used, int64_t rows, int64_t slots, int tile)
+{
+    struct work_list list = {};
+    list.most = rows > 0 ? rows / tile + slots : 0;
+    list.count = reinterpret_cast<int *>(take(base, used, 2 * sizeof(int)));
+    list.ticket = list.count + 1;
+    list.items = reinterpret_cast<struct work *>(take(base, used, list.most * (int64_t)sizeof(struct work)));
+    return list;
+}
+
+/* Fills the sides' lists, longest first, and clears what no segment covers. (attention_work.cu) */
+void attention_prepare(const struct cuda_target *target, const struct attention_segments *segments, bool causal,
+                       const struct attention_side *sides, int count);
+
+/* Rows of the other side. */
+struct range {
+    int begin, end;
+};
+
+/* The keys that query i of a segment sees, or the queries that see key i. Both ends grow with i. */
+__device__ __forceinline__ struct range visible(const struct segment &s, bool keys, int i, bool causal)
+{
+    if (keys)
+        return {causal ? min(max(i - s.offset, 0), s.q_length) : 0, s.q_length};
+    return {0, causal ? max(0, min(s.kv_length, i + s.offset + 1)) : s.kv_length};
+}
+
+/* What rows first .. last see together. */
+__device__ __forceinline__ struct range visible(const struct segment &s, bool keys, int first, int last, bool causal)
+{
+    return {visible(s, keys, first, causal).begin, visible(s, keys, last, causal).end};
+}
+
+/* What a block works on, in its shared memory: registers are what kernels are short of. */
+struct item {
+    struct work work;
+    int head;  /* -1: there is no more */
+    int other; /* head / share, where that is the other side's */
+};
+
+/* Takes the next ticket of a list; false at its end. Nobody reads the block's shared memory any more then. */
+__device__ __forceinline__ bool take_item(const struct work_list &list, int heads, int share, struct item *shared)
+{
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        int ticket = atomicAdd(list.ticket, 1);
+        shared->head = ticket < *list.count * heads ? ticket % heads : -1;
+        if (shared->head >= 0) {
+            shared->other = shared->head / share;
+            shared->work = list.items[ticket / heads];
+        }
+    }
+    __syncthreads();
+    return shared->head >= 0;
+}
+
+/* A warp's rows of an item. */
+struct warp_rows {
+    int first, count; /* first: counted in the segment */
+};
+
+/* Asked again where it is needed again, for work is in shared memory. */
+__device__ __forceinline__ struct warp_rows rows_of_warp(const struct work &work, int length, int per_warp)
+{
+    int first = work.first + static_cast<int>(threadIdx.x) / WARP * per_warp;
+    return {first, max(0, min(per_warp, length - first))};
+}
+
+/* Scores of what a row does not see become -infinity. The warp's rows begin at `first`, the columns at `col`, both
+ * counted in the segment. */
+template <int BLOCKS, int TILES>
+__device__ __forceinline__ void hide(float (&s)[BLOCKS][TILES][4], const struct segment &segment, bool keys, int first,
+                                     int col, bool causal)
+{
+#pragma unroll
+    for (int i = 0; i < BLOCKS; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            struct range seen = visible(segment, keys, first + 16 * i + 8 * half + fragment_row(), causal);
+            int begin = seen.begin - col - fragment_col(), end = seen.end - col - fragment_col();
+#pragma unroll
+            for (int j = 0; j < TILES; j++)
+#pragma unroll
+                for (int e = 0; e < 2; e++)
+                    if (8 * j + e < begin || 8 * j + e >= end)
+                        s[i][j][2 * half + e] = -INFINITY;
+        }
+}
+
+/* Runs a kernel over job.list: at most as many blocks as the device holds at a time. */
+template <typename J>
+inline void run_items(const struct cuda_target *target, void (*kernel)(const J), const J &job, int threads,
+                      int resident, int shared)
+{
+    int64_t most = job.list.most * job.heads, held = static_cast<int64_t>(target->multiprocessors) * resident;
+    if (most == 0)
+        return;
+    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    kernel<<<static_cast<unsigned>(most < held ? most : held), threads, shared, target->stream>>>(job);
+}
+
+/* Fatal unless dtypes, heads and scale are of a kind that the kernels know. */
+void attention_check(const struct tensor *const *tensors, int count, const struct tensor *lse, int64_t head_dim,
+                     float scale);
+
+/* Can rows of heads be moved by 16-byte packs? */
+inline bool head_packs_fit(const struct tensor *const *tensors, int count, int64_t head_dim)
+{
+    for (int i = 0; i < count; i++) {
+        int n = 16 / static_cast<int>(dtype_size(tensors[i]->dtype));
+        if (head_dim % n != 0 || !packs_fit(*tensors[i], n))
+            return false;
+    }
+    return true;
+}
+
+/* A number as a type. */
+template <auto N> struct constant {
+    static constexpr auto value = N;
+};
+
+/* Calls f with the kernel to run: a value of the element type, the head size that heads are padded to, a constant<N>,
+ * and whether rows are moved by 16 bytes, a constant<bool>. In f32 they are not: less to compile. */
+template <typename F> inline void visit_attention(const struct tensor *const *tensors, int count, int64_t head_dim, F f)
+{
+    bool vector = head_packs_fit(tensors, count, head_dim);
+    auto sized = [&](auto zero, auto by_packs) {
+        if (head_dim <= 32)
+            f(zero, constant<32>(), by_packs);
+        else if (head_dim <= 64)
+            f(zero, constant<64>(), by_packs);
+        else
+            f(zero, constant<128>(), by_packs);
+    };
+    if (tensors[0]->dtype == DTYPE_F32)
+        sized(float(), constant<false>());
+    else if (vector)
+        sized(__nv_bfloat16(), constant<true>());
+    else
+        sized(__nv_bfloat16(), constant<false>());
+}
+
+#endif

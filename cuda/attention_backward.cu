@@ -1,0 +1,263 @@
+/* Attention backward: probabilities recomputed from lse; with delta = d_o o', ds = p (d_o v' - delta), the gradients
+ * are dq = scale ds k, dk = scale ds' q, dv = p' d_o. One kernel for queries and one for keys, which both hold a tile
+ * of their own side and pass over the other side's, so that every sum has one order and no two blocks share one. */
+#include "cuda/attention.cuh"
+
+/* How the work is cut: each warp has `blocks` x 16 rows of its own side. Keys sum two gradients, in f32 registers. */
+template <typename T, int DIM, bool KEYS> struct backward_cut {
+    static constexpr bool narrow = sizeof(T) == 2, full = KEYS && DIM > 64;
+    static constexpr int blocks = narrow && !full ? 2 : 1, warps = narrow ? (full ? 8 : 4) : 2;
+    static constexpr int others = narrow ? 32 : 16;
+    static constexpr int threads = warps * WARP, warp_rows = 16 * blocks, rows = warp_rows * warps;
+    static constexpr int resident = !narrow ? 1 : full ? 1 : KEYS || DIM > 64 ? 2 : 3; /* blocks of a multiprocessor */
+    static constexpr int tile_elements = 2 * (rows + 2 * others) * DIM;
+    static constexpr int shared =
+        tile_elements * (int)sizeof(T) + 2 * others * (int)sizeof(float2) + (int)sizeof(struct item);
+};
+
+/* x and y: q and d_o, or k and v. */
+template <typename T> struct backward_job {
+    struct view<const T> x, y, other_x, other_y;
+    struct view<T> dx, dy;          /* dy: of keys */
+    struct view<float2> statistics; /* lse log2(e), delta [heads, queries] */
+    struct work_list list;
+    int heads, share, dim; /* heads of x; query heads of a kv head */
+    float scale;
+    bool causal;
+};
+
+template <typename T> struct delta_job {
+    struct view<const T> o, d_o;
+    struct view<const float> lse;
+    struct view<float2> statistics;
+    int heads, dim;
+};
+
+/* delta, and lse log2(e) beside it. A warp for each row; as many lanes for each head as its packs need when padded. */
+template <typename T, int DIM, bool VECTOR>
+__global__ static void __launch_bounds__(256) delta(const struct delta_job<T> job)
+{
+    constexpr int width = pack_width<T>, lanes = DIM / width;
+    int lane = lane_of_thread(), warps = blockDim.x / WARP, col = lane % lanes * width;
+    for (int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / WARP; row < job.o.rows;
+         row += static_cast<int64_t>(gridDim.x) * warps) {
+#pragma unroll(VECTOR ? 4 : 1)
+        for (int first = 0; first < job.heads; first += WARP / lanes) {
+            int head = first + lane / lanes;
+            const T *o = job.o.row(row) + head * job.dim + col, *d_o = job.d_o.row(row) + head * job.dim + col;
+            float x[width] = {}, y[width] = {}, sum = 0.0f;
+            if constexpr (VECTOR) {
+                if (head < job.heads && col < job.dim)
+                    load(o, x), load(d_o, y);
+            } else {
+#pragma unroll
+                for (int e = 0; e < width; e++)
+                    if (head < job.heads && col + e < job.dim)
+                        x[e] = to_float(o[e]), y[e] = to_float(d_o[e]);
+            }
+#pragma unroll
+            for (int e = 0; e < width; e++)
+                sum += x[e] * y[e];
+#pragma unroll
+            for (int offset = lanes / 2; offset > 0; offset /= 2)
+                sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+            if (head < job.heads && lane % lanes == 0)
+                job.statistics.row(head)[row] = make_float2(job.lse.row(head)[row] * static_cast<float>(M_LOG2E), sum);
+        }
+    }
+}
+
+template <typename T, int DIM, bool KEYS, bool VECTOR>
+__device__ __forceinline__ void backward_item(const struct backward_job<T> &job, const struct item &item, T *shared)
+{
+    using cut = backward_cut<T, DIM, KEYS>;
+    const struct segment &segment = item.work.segment;
+    T *x_tile = shared, *y_tile = x_tile + cut::rows * DIM;
+    T *other_x = y_tile + cut::rows * DIM, *other_y = other_x + 2 * cut::others * DIM;
+    float2 *statistics = reinterpret_cast<float2 *>(shared + cut::tile_elements); /* of the queries, for keys */
+
+    int start = KEYS ? segment.kv_start : segment.q_start, length = KEYS ? segment.kv_length : segment.q_length;
+    int rows = min(cut::rows, length - item.work.first);
+    struct range seen = visible(segment, KEYS, item.work.first, item.work.first + rows - 1, job.causal);
+    /* What follows from the item is worked out again where it is used: it would take registers through the loop. */
+    auto warp = [&] { return rows_of_warp(item.work, KEYS ? segment.kv_length : segment.q_length, cut::warp_rows); };
+    int own = threadIdx.x / WARP * cut::warp_rows * DIM;
+
+    int first_head = KEYS ? item.head * job.share : item.other, end_head = first_head + (KEYS ? job.share : 1);
+    auto load_others = [&](int other_head, int at, int stage) {
+        int left = (KEYS ? segment.q_length : segment.kv_length) - at, column = other_head * job.dim;
+        int64_t row = static_cast<int64_t>(KEYS ? segment.q_start : segment.kv_start) + at;
+        load_tile<cut::others, DIM, cut::threads, VECTOR>(
+            other_x + stage * cut::others * DIM, job.other_x.row(row) + column, job.other_x.stride, left, job.dim);
+        load_tile<cut::others, DIM, cut::threads, VECTOR>(
+            other_y + stage * cut::others * DIM, job.other_y.row(row) + column, job.other_y.stride, left, job.dim);
+        int i = threadIdx.x;
+        if (KEYS && i < cut::others)
+            copy_async<8>(statistics + stage * cut::others + i, job.statistics.row(other_head) + row + i, i < left);
+    };
+
+    float2 own_statistics[cut::blocks][2];
+#pragma unroll
+    for (int i = 0; i < cut::blocks; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            int r = 16 * i + 8 * half + fragment_row();
+            own_statistics[i][half] = make_float2(0.0f, 0.0f);
+            if (!KEYS && r < warp().count)
+                own_statistics[i][half] = job.statistics.row(item.head)[static_cast<int64_t>(start) + warp().first + r];
+        }
+
+    float dx[cut::blocks][DIM / 8][4] = {}, dy[KEYS ? cut::blocks : 1][DIM / 8][4] = {};
+    float scale_log2 = job.scale * static_cast<float>(M_LOG2E);
+    if (seen.begin < seen.end) {
+        int64_t row = static_cast<int64_t>(start) + item.work.first;
+        load_tile<cut::rows, DIM, cut::threads, VECTOR>(x_tile, job.x.row(row) + item.head * job.dim, job.x.stride,
+                                                        rows, job.dim);
+        load_tile<cut::rows, DIM, cut::threads, VECTOR>(y_tile, job.y.row(row) + item.head * job.dim, job.y.stride,
+                                                        rows, job.dim);
+        load_others(first_head, seen.begin, 0);
+    }
+    int stage = 0;
+    for (int other_head = first_head; other_head < end_head; other_head++)
+        for (int at = seen.begin; at < seen.end; at += cut::others, stage ^= 1) {
+            copy_async_wait();
+            __syncthreads(); /* these rows are there, and nobody reads the last ones any more */
+            if (at + cut::others < seen.end)
+                load_others(other_head, at + cut::others, stage ^ 1);
+            else if (other_head + 1 < end_head)
+                load_others(other_head + 1, seen.begin, stage ^ 1);
+            struct warp_rows mine = warp();
+            struct range seen_by_warp = visible(segment, KEYS, mine.first, mine.first + mine.count - 1, job.causal);
+            if (mine.count == 0 || at >= seen_by_warp.end || at + cut::others <= seen_by_warp.begin)
+                continue;
+            const T *these_x = other_x + stage * cut::others * DIM, *these_y = other_y + stage * cut::others * DIM;
+            float p[cut::blocks][cut::others / 8][4] = {}, ds[cut::blocks][cut::others / 8][4] = {};
+            add_product<DIM>(p, x_tile + own, these_x);
+            add_product<DIM>(ds, y_tile + own, these_y);
+            if (at < visible(segment, KEYS, warp().first + cut::warp_rows - 1, job.causal).begin ||
+                at + cut::others > visible(segment, KEYS, warp().first, job.causal).end)
+                hide(p, segment, KEYS, warp().first, at, job.causal);
+#pragma unroll
+            for (int j = 0; j < cut::others / 8; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    float2 of_column = {};
+                    if (KEYS)
+                        of_column = statistics[stage * cut::others + 8 * j + fragment_col() + e % 2];
+#pragma unroll
+                    for (int i = 0; i < cut::blocks; i++) {
+                        float2 query = KEYS ? of_column : own_statistics[i][e / 2];
+                        p[i][j][e] = exp2_fast(p[i][j][e] * scale_log2 - query.x);
+                        ds[i][j][e] = p[i][j][e] * (ds[i][j][e] - query.y);
+                    }
+                }
+            if constexpr (KEYS)
+                add_weighted<DIM>(dy, p, these_y);
+            add_weighted<DIM>(dx, ds, these_x);
+        }
+
+    float factor[cut::blocks][2], one[cut::blocks][2];
+#pragma unroll
+    for (int i = 0; i < cut::blocks; i++)
+        factor[i][0] = factor[i][1] = job.scale, one[i][0] = one[i][1] = 1.0f;
+    struct warp_rows rest = warp();
+    int64_t row = static_cast<int64_t>(start) + rest.first;
+    store_rows<cut::blocks, DIM, VECTOR>(dx, factor, x_tile + own, job.dx.row(row) + item.head * job.dim, job.dx.stride,
+                                         rest.count, job.dim);
+    if constexpr (KEYS)
+        store_rows<cut::blocks, DIM, VECTOR>(dy, one, y_tile + own, job.dy.row(row) + item.head * job.dim,
+                                             job.dy.stride, rest.count, job.dim);
+}
+
+template <typename T, int DIM, bool KEYS, bool VECTOR>
+__global__ static void __launch_bounds__(backward_cut<T, DIM, KEYS>::threads, backward_cut<T, DIM, KEYS>::resident)
+    backward(const struct backward_job<T> job)
+{
+    extern __shared__ __align__(1024) char shared[];
+    struct item *item = reinterpret_cast<struct item *>(shared + backward_cut<T, DIM, KEYS>::shared) - 1;
+    while (take_item(job.list, job.heads, job.share, item))
+        backward_item<T, DIM, KEYS, VECTOR>(job, *item, reinterpret_cast<T *>(shared));
+}
+
+/* Rows of a tile by dtype, the same for every head size and side. */
+static int tile_rows(enum dtype dtype)
+{
+    return dtype == DTYPE_F32 ? backward_cut<float, 32, true>::rows : backward_cut<__nv_bfloat16, 32, true>::rows;
+}
+
+struct layout {
+    struct work_list queries, keys;
+    float2 *statistics;
+};
+
+static int64_t lay_out(const struct attention_backward_args *args, char *base, struct layout *layout)
+{
+    int64_t used = 0, slots = args->segments.q_start.cols;
+    int tile = tile_rows(args->q.dtype);
+    layout->queries = take_work_list(base, &used, args->q.rows, slots, tile);
+    layout->keys = take_work_list(base, &used, args->k.rows, slots, tile);
+    layout->statistics =
+        reinterpret_cast<float2 *>(take(base, &used, args->heads * args->q.rows * (int64_t)sizeof(float2)));
+    return used;
+}
+
+int64_t cuda_attention_backward_workspace(const struct cuda_target *, const struct attention_backward_args *args)
+{
+    struct layout layout;
+    return lay_out(args, nullptr, &layout);
+}
+
+template <typename T, int DIM, bool VECTOR>
+static void run(const struct cuda_target *target, const struct attention_backward_args *args,
+                const struct layout &layout)
+{
+    struct view<const T> q = view_of<const T>(args->q), k = view_of<const T>(args->k), v = view_of<const T>(args->v);
+    struct view<const T> d_o = view_of<const T>(args->d_o);
+    struct view<float2> statistics = {
+        layout.statistics, args->heads, args->q.rows, args->q.rows
+    };
+    int heads = static_cast<int>(args->heads), kv_heads = static_cast<int>(args->kv_heads), share = heads / kv_heads;
+    int dim = static_cast<int>(args->head_dim);
+
+    struct delta_job<T> delta_job = {
+        view_of<const T>(args->o), d_o, view_of<const float>(args->lse), statistics, heads, dim
+    };
+    int64_t blocks = ceil_div(args->q.rows, 256 / WARP), most = static_cast<int64_t>(target->multiprocessors) * 8;
+    delta<T, DIM, VECTOR><<<static_cast<unsigned>(blocks < most ? blocks : most), 256, 0, target->stream>>>(delta_job);
+    CUDA_CHECK_LAUNCH("attention_delta");
+
+    using keys_cut = backward_cut<T, DIM, true>;
+    using queries_cut = backward_cut<T, DIM, false>;
+    static_assert(keys_cut::rows == backward_cut<T, 32, true>::rows && queries_cut::rows == keys_cut::rows,
+                  "tile_rows() knows the rows of a tile by dtype");
+    struct backward_job<T> keys = {
+        k, v, q, d_o, view_of<T>(args->dk), view_of<T>(args->dv),
+            statistics, layout.keys, kv_heads, share, dim, args->scale, args->causal
+    };
+    run_items(target, backward<T, DIM, true, VECTOR>, keys, keys_cut::threads, keys_cut::resident, keys_cut::shared);
+    CUDA_CHECK_LAUNCH("attention_backward of keys");
+    struct backward_job<T> queries = {
+        q, d_o, k, v, view_of<T>(args->dq), {}, statistics, layout.queries, heads, share, dim, args->scale, args->causal
+    };
+    run_items(target, backward<T, DIM, false, VECTOR>, queries, queries_cut::threads, queries_cut::resident,
+              queries_cut::shared);
+    CUDA_CHECK_LAUNCH("attention_backward of queries");
+}
+
+void cuda_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args)
+{
+    const struct tensor *tensors[] = {&args->q,   &args->k,  &args->v,  &args->o,
+                                      &args->d_o, &args->dq, &args->dk, &args->dv};
+    int count = sizeof tensors / sizeof *tensors, tile = tile_rows(args->q.dtype);
+    attention_check(tensors, count, &args->lse, args->head_dim, args->scale);
+    struct layout layout;
+    lay_out(args, target->workspace, &layout);
+    struct attention_side sides[] = {{false, tile, args->q.rows, layout.queries, {args->dq, {}}, {}},
+                                     {true, tile, args->k.rows, layout.keys, {args->dk, args->dv}, {}}};
+    attention_prepare(target, &args->segments, args->causal, sides, 2);
+    if (args->q.rows == 0)
+        return;
+    visit_attention(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
+        run<decltype(zero), dim.value, vector.value>(target, args, layout);
+    });
+}

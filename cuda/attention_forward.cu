@@ -1,0 +1,184 @@
+/* Attention forward: one work item for each tile of queries and head, a running maximum and sum over tiles of keys
+ * (Dao, FlashAttention-2, 2023). While a tile of keys is worked on, the next is on its way. */
+#include "cuda/attention.cuh"
+#include "cuda/attention_tile.cuh"
+
+/* How the work is cut: each warp has `blocks` x 16 queries. f32 is there to be right, with little shared memory. */
+template <typename T, int DIM> struct forward_cut {
+    static constexpr bool narrow = sizeof(T) == 2;
+    static constexpr int blocks = narrow ? 2 : 1, warps = narrow ? 4 : 2, keys = narrow ? 64 : 32;
+    static constexpr int threads = warps * WARP, warp_rows = 16 * blocks, rows = warp_rows * warps;
+    static constexpr int resident = narrow && DIM <= 64 ? 3 : 2; /* blocks of a multiprocessor: 170 or 255 registers */
+    static constexpr int shared = (rows + 4 * keys) * DIM * (int)sizeof(T) + (int)sizeof(struct item);
+};
+
+template <typename T> struct forward_job {
+    struct view<const T> q, k, v;
+    struct view<T> o;
+    struct view<float> lse;
+    struct work_list list;
+    int heads, share, dim; /* share: heads of a kv head */
+    float scale;
+    bool causal;
+};
+
+/* Takes scores into each row's running maximum and sum: they become exp(scale (score - largest)), and what has been
+ * summed before is rescaled. A row that sees nothing yet stays at 0. */
+template <int BLOCKS, int TILES, int COLS>
+__device__ __forceinline__ void update(float (&s)[BLOCKS][TILES][4], float scale_log2, float (&largest)[BLOCKS][2],
+                                       float (&sum)[BLOCKS][2], float (&o)[BLOCKS][COLS][4])
+{
+#pragma unroll
+    for (int i = 0; i < BLOCKS; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float most = largest[i][half];
+#pragma unroll
+            for (int j = 0; j < TILES; j++)
+                most = fmaxf(most, fmaxf(s[i][j][2 * half], s[i][j][2 * half + 1]));
+            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+            float base = most == -INFINITY ? 0.0f : __fmul_rn(most, scale_log2);
+            float factor = exp2_fast(__fmul_rn(largest[i][half], scale_log2) - base); /* exactly 1 for the same base */
+            largest[i][half] = most;
+            sum[i][half] *= factor;
+#pragma unroll
+            for (int j = 0; j < TILES; j++)
+#pragma unroll
+                for (int e = 2 * half; e < 2 * half + 2; e++) {
+                    s[i][j][e] = exp2_fast(s[i][j][e] * scale_log2 - base);
+                    sum[i][half] += s[i][j][e];
+                }
+            if (__any_sync(0xffffffffu, factor != 1.0f)) { /* seldom after the first keys */
+#pragma unroll
+                for (int j = 0; j < COLS; j++) {
+                    o[i][j][2 * half] *= factor;
+                    o[i][j][2 * half + 1] *= factor;
+                }
+            }
+        }
+}
+
+template <typename T, int DIM, bool VECTOR>
+__device__ __forceinline__ void forward_item(const struct forward_job<T> &job, const struct item &item, T *shared)
+{
+    using cut = forward_cut<T, DIM>;
+    const struct segment &segment = item.work.segment;
+    T *q_tile = shared, *k_tiles = q_tile + cut::rows * DIM, *v_tiles = k_tiles + 2 * cut::keys * DIM;
+    /* What follows from the item is worked out again where it is used: it would take registers through the loop. */
+    auto rows = [&] { return min(cut::rows, segment.q_length - item.work.first); };
+    auto keys = [&] { return visible(segment, false, item.work.first + rows() - 1, job.causal).end; };
+    auto warp = [&] { return rows_of_warp(item.work, segment.q_length, cut::warp_rows); };
+
+    auto load_keys = [&](int key) {
+        int stage = key / cut::keys % 2 * cut::keys * DIM, left = segment.kv_length - key;
+        int64_t row = static_cast<int64_t>(segment.kv_start) + key;
+        load_tile<cut::keys, DIM, cut::threads, VECTOR>(k_tiles + stage, job.k.row(row) + item.other * job.dim,
+                                                        job.k.stride, left, job.dim);
+        load_tile<cut::keys, DIM, cut::threads, VECTOR>(v_tiles + stage, job.v.row(row) + item.other * job.dim,
+                                                        job.v.stride, left, job.dim);
+    };
+
+    float o[cut::blocks][DIM / 8][4] = {}, largest[cut::blocks][2], sum[cut::blocks][2];
+#pragma unroll
+    for (int i = 0; i < cut::blocks; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+            largest[i][half] = -INFINITY, sum[i][half] = 0.0f;
+
+    float scale_log2 = job.scale * static_cast<float>(M_LOG2E);
+    if (keys() > 0) {
+        load_tile<cut::rows, DIM, cut::threads, VECTOR>(
+            q_tile, job.q.row(static_cast<int64_t>(segment.q_start) + item.work.first) + item.head * job.dim,
+            job.q.stride, rows(), job.dim);
+        load_keys(0);
+    }
+    for (int key = 0; key < keys(); key += cut::keys) {
+        copy_async_wait();
+        __syncthreads(); /* these keys are there, and nobody reads the last ones any more */
+        if (key + cut::keys < keys())
+            load_keys(key + cut::keys);
+        struct warp_rows own = warp();
+        if (own.count == 0 || key >= visible(segment, false, own.first + own.count - 1, job.causal).end)
+            continue;
+        int stage = key / cut::keys % 2 * cut::keys * DIM;
+        float s[cut::blocks][cut::keys / 8][4] = {};
+        add_product<DIM>(s, q_tile + threadIdx.x / WARP * cut::warp_rows * DIM, k_tiles + stage);
+        if (key + cut::keys > visible(segment, false, warp().first, job.causal).end)
+            hide(s, segment, false, warp().first, key, job.causal);
+        update(s, scale_log2, largest, sum, o);
+        add_weighted<DIM>(o, s, v_tiles + stage);
+    }
+
+    float factor[cut::blocks][2];
+    struct warp_rows own = warp();
+    int64_t row = static_cast<int64_t>(segment.q_start) + own.first;
+#pragma unroll
+    for (int i = 0; i < cut::blocks; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float all = sum[i][half];
+            all += __shfl_xor_sync(0xffffffffu, all, 1);
+            all += __shfl_xor_sync(0xffffffffu, all, 2);
+            factor[i][half] = all == 0.0f ? 0.0f : 1.0f / all;
+            int r = 16 * i + 8 * half + fragment_row();
+            if (r < own.count && fragment_col() == 0)
+                job.lse.row(item.head)[row + r] = all == 0.0f ? 0.0f : largest[i][half] * job.scale + logf(all);
+        }
+    store_rows<cut::blocks, DIM, VECTOR>(o, factor, q_tile + threadIdx.x / WARP * cut::warp_rows * DIM,
+                                         job.o.row(row) + item.head * job.dim, job.o.stride, own.count, job.dim);
+}
+
+template <typename T, int DIM, bool VECTOR>
+__global__ static void __launch_bounds__(forward_cut<T, DIM>::threads, forward_cut<T, DIM>::resident)
+    forward(const struct forward_job<T> job)
+{
+    extern __shared__ __align__(1024) char shared[];
+    struct item *item = reinterpret_cast<struct item *>(shared + forward_cut<T, DIM>::shared) - 1;
+    while (take_item(job.list, job.heads, job.share, item))
+        forward_item<T, DIM, VECTOR>(job, *item, reinterpret_cast<T *>(shared));
+}
+
+/* Rows of a tile by dtype, the same for every head size. */
+static int tile_rows(enum dtype dtype)
+{
+    return dtype == DTYPE_F32 ? forward_cut<float, 32>::rows : forward_cut<__nv_bfloat16, 32>::rows;
+}
+
+static int64_t lay_out(const struct attention_forward_args *args, char *base, struct work_list *list)
+{
+    int64_t used = 0;
+    *list = take_work_list(base, &used, args->q.rows, args->segments.q_start.cols, tile_rows(args->q.dtype));
+    return used;
+}
+
+int64_t cuda_attention_forward_workspace(const struct cuda_target *, const struct attention_forward_args *args)
+{
+    struct work_list list;
+    return lay_out(args, nullptr, &list);
+}
+
+void cuda_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args)
+{
+    const struct tensor *tensors[] = {&args->q, &args->k, &args->v, &args->o};
+    int count = sizeof tensors / sizeof *tensors;
+    attention_check(tensors, count, &args->lse, args->head_dim, args->scale);
+    if (args->q.rows == 0)
+        return;
+    struct work_list list;
+    lay_out(args, target->workspace, &list);
+    struct attention_side side = {false, tile_rows(args->q.dtype), args->q.rows, list, {args->o, {}}, args->lse};
+    attention_prepare(target, &args->segments, args->causal, &side, 1);
+    visit_attention(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
+        using T = decltype(zero);
+        using cut = forward_cut<T, dim.value>;
+        struct forward_job<T> job = {
+            view_of<const T>(args->q), view_of<const T>(args->k), view_of<const T>(args->v), view_of<T>(args->o),
+                view_of<float>(args->lse), list, static_cast<int>(args->heads),
+                static_cast<int>(args->heads / args->kv_heads),
+                static_cast<int>(args->head_dim), args->scale, args->causal
+        };
+        run_items(target, forward<T, dim.value, vector.value>, job, cut::threads, cut::resident, cut::shared);
+        CUDA_CHECK_LAUNCH("attention_forward");
+    });
+}

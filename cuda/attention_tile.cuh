@@ -1,0 +1,222 @@
+/* Tiles of attention in shared memory and products of them, on the tensor cores for bf16, by plain arithmetic for f32.
+ *
+ * A tile has DIM columns; heads narrower than that are padded with zeros. Its rows are cut into chunks of 16 bytes,
+ * which are permuted within the row so that eight rows' accesses to one column of chunks fall in different banks.
+ *
+ * Each warp owns BLOCKS x 16 rows of a product. An accumulator [BLOCKS][COLUMNS / 8][4] holds in [i][j] the elements
+ * (16 i + r, 8 j + c), (.., + 1), (16 i + r + 8, 8 j + c), (.., + 1) with r = lane / 4 and c = 2 (lane % 4). */
+#ifndef CUDA_ATTENTION_TILE_CUH
+#define CUDA_ATTENTION_TILE_CUH
+
+#include "cuda/device.cuh"
+#include "cuda/mma.cuh"
+
+__device__ __forceinline__ int lane_of_thread()
+{
+    return threadIdx.x % WARP;
+}
+
+/* This lane's first row and column of an accumulator. */
+__device__ __forceinline__ int fragment_row()
+{
+    return lane_of_thread() / 4;
+}
+
+__device__ __forceinline__ int fragment_col()
+{
+    return lane_of_thread() % 4 * 2;
+}
+
+/* What a row's chunk numbers are combined with by exclusive or: rows of less than 128 bytes share a line of banks. */
+template <typename T, int DIM> __device__ __forceinline__ int permutation(int row)
+{
+    constexpr int bytes = DIM * sizeof(T), per_line = bytes < 128 ? 128 / bytes : 1;
+    return row / per_line % (8 / per_line);
+}
+
+template <typename T, int DIM> __device__ __forceinline__ int tile_index(int row, int chunk)
+{
+    return row * DIM + (chunk ^ permutation<T, DIM>(row)) * pack_width<T>;
+}
+
+/* The same for an element. */
+template <typename T, int DIM> __device__ __forceinline__ int tile_element(int row, int col)
+{
+    return tile_index<T, DIM>(row, col / pack_width<T>) + col % pack_width<T>;
+}
+
+/* Rows 0 .. rows - 1 and columns 0 .. dim - 1 at `from` into a tile of ROWS rows, zeros elsewhere; for all THREADS of
+ * the block. Arrives with copy_async_wait and a barrier. VECTOR: 16 bytes at a time, else by elements. */
+template <int ROWS, int DIM, int THREADS, bool VECTOR, typename T>
+__device__ __forceinline__ void load_tile(T *tile, const T *from, int64_t stride, int rows, int dim)
+{
+    constexpr int width = pack_width<T>, chunks = DIM / width, step = THREADS / chunks;
+    static_assert(THREADS % chunks == 0 && ROWS % step == 0, "every thread moves as much");
+    int thread = recomputed(threadIdx.x), chunk = thread % chunks, row = thread / chunks;
+    from += row * stride + chunk * width;
+#pragma unroll
+    for (int i = 0; i < ROWS / step; i++, row += step, from += step * stride) {
+        T *to = tile + tile_index<T, DIM>(row, chunk);
+        if constexpr (VECTOR) {
+            copy_async<16>(to, from, row < rows && chunk * width < dim);
+        } else {
+            pack<T, width> values;
+#pragma unroll
+            for (int e = 0; e < width; e++)
+                values.at[e] = row < rows && chunk * width + e < dim ? from[e] : from_float<T>(0.0f);
+            *reinterpret_cast<pack<T, width> *>(to) = values;
+        }
+    }
+}
+
+/* An accumulator, each row times its factor [i][half], to rows 0 .. rows - 1 and columns 0 .. dim - 1 at `to`. `tile`:
+ * this warp's rows of a tile that it alone still uses. */
+template <int BLOCKS, int DIM, bool VECTOR, typename T>
+__device__ __forceinline__ void store_rows(const float (&sum)[BLOCKS][DIM / 8][4], const float (&factor)[BLOCKS][2],
+                                           T *tile, T *to, int64_t stride, int rows, int dim)
+{
+    constexpr int width = pack_width<T>, chunks = DIM / width;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < BLOCKS; i++)
+#pragma unroll
+        for (int j = 0; j < DIM / 8; j++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                int row = 16 * i + 8 * half + fragment_row();
+                float pair[2] = {sum[i][j][2 * half] * factor[i][half], sum[i][j][2 * half + 1] * factor[i][half]};
+                store(tile + tile_element<T, DIM>(row, 8 * j + fragment_col()), pair);
+            }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < BLOCKS * 16 * chunks / WARP; i++) {
+        int n = i * WARP + lane_of_thread(), row = n / chunks, chunk = n % chunks;
+        if (row >= rows || chunk * width >= dim)
+            continue;
+        T *at = to + row * stride + chunk * width;
+        pack<T, width> values = *reinterpret_cast<pack<T, width> *>(tile + tile_index<T, DIM>(row, chunk));
+        if constexpr (VECTOR) {
+            *reinterpret_cast<pack<T, width> *>(at) = values;
+        } else {
+#pragma unroll
+            for (int e = 0; e < width; e++)
+                if (chunk * width + e < dim)
+                    at[e] = values.at[e];
+        }
+    }
+}
+
+/* -- Products ---------------------------------------------------------------------------------------------------- */
+
+/* Where this lane reads 8 x 8 matrices from `row` and chunk `half` on; 16 columns further: exclusive or with 32 bytes
+ * times the number of steps, for tiles begin at multiples of their rows' permutation; 16 rows further: plus them. */
+template <int DIM> __device__ __forceinline__ uint32_t matrices_at(const __nv_bfloat16 *tile, int row, int half)
+{
+    return shared_address(tile + tile_index<__nv_bfloat16, DIM>(row, half));
+}
+
+/* sum += a b': rows of a belong to this warp, b has COLUMNS rows. */
+template <int DIM, int BLOCKS, int TILES>
+__device__ __forceinline__ void add_product(float (&sum)[BLOCKS][TILES][4], const __nv_bfloat16 *a,
+                                            const __nv_bfloat16 *b)
+{
+    constexpr int sixteen_rows = 16 * DIM * sizeof(__nv_bfloat16);
+    int lane = recomputed(threadIdx.x) % WARP;
+    uint32_t a_at = matrices_at<DIM>(a, lane % 16, lane / 16);
+    uint32_t b_at = matrices_at<DIM>(b, lane / 16 * 8 + lane % 8, lane / 8 % 2);
+#pragma unroll
+    for (int k = 0; k < DIM / 16; k++) {
+        uint32_t left[BLOCKS][4];
+#pragma unroll
+        for (int i = 0; i < BLOCKS; i++)
+            load_matrices(left[i], (a_at ^ (32 * k)) + i * sixteen_rows);
+#pragma unroll
+        for (int j = 0; j < TILES / 2; j++) {
+            uint32_t right[4];
+            load_matrices(right, (b_at ^ (32 * k)) + j * sixteen_rows);
+#pragma unroll
+            for (int i = 0; i < BLOCKS; i++) {
+                multiply_16_8_16(sum[i][2 * j], left[i], right[0], right[1]);
+                multiply_16_8_16(sum[i][2 * j + 1], left[i], right[2], right[3]);
+            }
+        }
+    }
+}
+
+__device__ __forceinline__ uint32_t pair_of(float first, float second)
+{
+    __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+    return *reinterpret_cast<uint32_t *>(&pair);
+}
+
+/* sum += p b: p [rows, 8 TILES] is an accumulator, b has 8 TILES rows. An accumulator's elements are where the left
+ * side of the next product wants them. */
+template <int DIM, int BLOCKS, int TILES>
+__device__ __forceinline__ void add_weighted(float (&sum)[BLOCKS][DIM / 8][4], const float (&p)[BLOCKS][TILES][4],
+                                             const __nv_bfloat16 *b)
+{
+    constexpr int sixteen_rows = 16 * DIM * sizeof(__nv_bfloat16);
+    int lane = recomputed(threadIdx.x) % WARP;
+    uint32_t b_at = matrices_at<DIM>(b, lane % 16, lane / 16);
+#pragma unroll
+    for (int k = 0; k < TILES / 2; k++) {
+        uint32_t left[BLOCKS][4];
+#pragma unroll
+        for (int i = 0; i < BLOCKS; i++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                left[i][e] = pair_of(p[i][2 * k + e / 2][e % 2 * 2], p[i][2 * k + e / 2][e % 2 * 2 + 1]);
+#pragma unroll
+        for (int j = 0; j < DIM / 16; j++) {
+            uint32_t right[4];
+            load_matrices_transposed(right, (b_at ^ (32 * j)) + k * sixteen_rows);
+#pragma unroll
+            for (int i = 0; i < BLOCKS; i++) {
+                multiply_16_8_16(sum[i][2 * j], left[i], right[0], right[1]);
+                multiply_16_8_16(sum[i][2 * j + 1], left[i], right[2], right[3]);
+            }
+        }
+    }
+}
+
+/* The same in f32, of which only correctness is asked. */
+template <int DIM, int BLOCKS, int TILES>
+__device__ __forceinline__ void add_product(float (&sum)[BLOCKS][TILES][4], const float *a, const float *b)
+{
+#pragma unroll 1
+    for (int k = 0; k < DIM; k++)
+#pragma unroll
+        for (int i = 0; i < BLOCKS; i++)
+#pragma unroll
+            for (int j = 0; j < TILES; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    sum[i][j][e] += a[tile_element<float, DIM>(16 * i + 8 * (e / 2) + fragment_row(), k)] *
+                                    b[tile_element<float, DIM>(8 * j + fragment_col() + e % 2, k)];
+}
+
+/* Lanes of a row exchange their elements of p. */
+template <int DIM, int BLOCKS, int TILES>
+__device__ __forceinline__ void add_weighted(float (&sum)[BLOCKS][DIM / 8][4], const float (&p)[BLOCKS][TILES][4],
+                                             const float *b)
+{
+#pragma unroll
+    for (int i = 0; i < BLOCKS; i++)
+#pragma unroll
+        for (int k = 0; k < TILES; k++)
+#pragma unroll 1
+            for (int owner = 0; owner < 4; owner++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    float weight = __shfl_sync(0xffffffffu, p[i][k][e], owner, 4);
+                    int row = 8 * k + 2 * owner + e % 2;
+#pragma unroll
+                    for (int j = 0; j < DIM / 8; j++)
+#pragma unroll
+                        for (int c = 0; c < 2; c++)
+                            sum[i][j][e / 2 * 2 + c] +=
+                                weight * b[tile_element<float, DIM>(row, 8 * j + fragment_col() + c)];
+                }
+}
+
+#endif

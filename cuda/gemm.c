@@ -1,0 +1,271 @@
+/* Matrix products by cuBLASLt. Its matrices are column-major, so a row-major d = op(a) op(b) is asked for as
+ * d' = op(b)' op(a)': our b is its A, our a its B, and a row's bias is its column's. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "cuda/gemm_choice.h"
+#include "cuda/kernel.h"
+
+#include <string.h>
+
+enum { PLANS = 512 };
+
+/* What makes two products the same to the library. All of it is compared as bytes: no padding. */
+struct plan {
+    struct gemm_key key;
+    cublasLtMatmulDesc_t operation;
+    cublasLtMatrixLayout_t a, b, c, d; /* the library's names */
+    cublasLtMatmulAlgo_t algorithm;
+    bool suggested, final; /* algorithm is set; it will not be another */
+};
+
+static struct plan plans[PLANS];
+static int plan_count;
+
+static void check(cublasStatus_t status, const char *what)
+{
+    if (status != CUBLAS_STATUS_SUCCESS)
+        error_fatal("cuBLASLt: %s: %s", what, cublasLtGetStatusString(status));
+}
+#define CHECK_BLAS(call) check((call), #call)
+
+static cudaDataType_t type_of(enum dtype dtype)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        return CUDA_R_32F;
+    case DTYPE_BF16:
+        return CUDA_R_16BF;
+    case DTYPE_E4M3:
+        return CUDA_R_8F_E4M3;
+    case DTYPE_E5M2:
+        return CUDA_R_8F_E5M2;
+    default:
+        error_fatal("cuda executor: no products of %s", dtype_name(dtype));
+    }
+}
+
+/* The largest power of two up to 256 that divides the address and the distance between rows. */
+static int32_t alignment_of(const struct tensor *t)
+{
+    uintptr_t bits = (uintptr_t)t->data | (uintptr_t)(t->stride * dtype_size(t->dtype)) | 256;
+    return (int32_t)(bits & -bits);
+}
+
+static struct gemm_key key_of(const struct gemm_args *args)
+{
+    bool added = tensor_present(&args->c);
+    struct gemm_key key;
+    memset(&key, 0, sizeof key);
+    key.m = args->d.rows;
+    key.n = args->d.cols;
+    key.k = args->transpose_a ? args->a.rows : args->a.cols;
+    key.stride_a = args->a.stride;
+    key.stride_b = args->b.stride;
+    key.stride_c = added ? args->c.stride : args->d.stride;
+    key.stride_d = args->d.stride;
+    key.type_a = (int32_t)args->a.dtype;
+    key.type_b = (int32_t)args->b.dtype;
+    key.type_c = (int32_t)(added ? args->c.dtype : args->d.dtype);
+    key.type_d = (int32_t)args->d.dtype;
+    key.transpose = args->transpose_a + 2 * args->transpose_b;
+    key.bias = tensor_present(&args->bias) ? 1 + (int32_t)args->bias.dtype : 0;
+    key.align_a = alignment_of(&args->a);
+    key.align_b = alignment_of(&args->b);
+    key.align_c = added ? alignment_of(&args->c) : alignment_of(&args->d);
+    key.align_d = alignment_of(&args->d);
+    return key;
+}
+
+/* A row-major [rows, cols] matrix, for the library [cols, rows]. */
+static cublasLtMatrixLayout_t layout_of(const struct tensor *t)
+{
+    cublasLtMatrixLayout_t layout;
+    /* a row alone may have any distance to the next, which there is not */
+    int64_t stride = t->rows > 1 || t->stride > t->cols ? t->stride : t->cols;
+    CHECK_BLAS(cublasLtMatrixLayoutCreate(&layout, type_of(t->dtype), (uint64_t)t->cols, (uint64_t)t->rows, stride));
+    return layout;
+}
+
+#define SET(operation, NAME, value)                                                                                    \
+    CHECK_BLAS(cublasLtMatmulDescSetAttribute((operation), CUBLASLT_MATMUL_DESC_##NAME, &(value), sizeof(value)))
+
+static void describe(struct plan *plan, const struct gemm_args *args)
+{
+    const cublasOperation_t swap = CUBLAS_OP_T;
+    CHECK_BLAS(cublasLtMatmulDescCreate(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    if (args->transpose_b)
+        SET(plan->operation, TRANSA, swap);
+    if (args->transpose_a)
+        SET(plan->operation, TRANSB, swap);
+    if (plan->key.bias != 0) {
+        cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+        cudaDataType_t type = type_of(args->bias.dtype);
+        SET(plan->operation, EPILOGUE, epilogue);
+        SET(plan->operation, BIAS_DATA_TYPE, type);
+    }
+    plan->a = layout_of(&args->b);
+    plan->b = layout_of(&args->a);
+    plan->c = layout_of(tensor_present(&args->c) ? &args->c : &args->d);
+    plan->d = layout_of(&args->d);
+}
+
+static struct plan *plan_for(const struct gemm_args *args)
+{
+    struct gemm_key key = key_of(args);
+    for (int i = 0; i < plan_count; i++)
+        if (memcmp(&plans[i].key, &key, sizeof key) == 0)
+            return &plans[i];
+    if (plan_count == PLANS)
+        error_fatal("cuda executor: more than %d kinds of matrix products", PLANS);
+    struct plan *plan = &plans[plan_count++];
+    plan->key = key;
+    describe(plan, args);
+    return plan;
+}
+
+/* Addresses differ from call to call; the descriptor holds them. */
+static void set_addresses(const struct plan *plan, const struct gemm_args *args)
+{
+    const void *address = args->bias.data;
+    if (plan->key.bias != 0)
+        SET(plan->operation, BIAS_POINTER, address);
+    address = args->scale_b.data;
+    if (address != NULL)
+        SET(plan->operation, A_SCALE_POINTER, address);
+    address = args->scale_a.data;
+    if (address != NULL)
+        SET(plan->operation, B_SCALE_POINTER, address);
+}
+
+static cublasStatus_t multiply(const struct cuda_target *target, const struct plan *plan, const struct gemm_args *args,
+                               const cublasLtMatmulAlgo_t *algorithm)
+{
+    const float alpha = 1, beta = args->accumulate || tensor_present(&args->c) ? 1 : 0;
+    const void *c = tensor_present(&args->c) ? args->c.data : args->d.data;
+    return cublasLtMatmul(target->blas, plan->operation, &alpha, args->b.data, plan->a, args->a.data, plan->b, &beta, c,
+                          plan->c, args->d.data, plan->d, algorithm, target->workspace, GEMM_WORKSPACE, target->stream);
+}
+
+/* The library's suggestions, best first; their number. */
+static int suggestions(const struct cuda_target *target, const struct plan *plan, cublasLtMatmulHeuristicResult_t *out,
+                       int most)
+{
+    const struct gemm_key *key = &plan->key;
+    cublasLtMatmulPreference_t preference;
+    int found = 0;
+    /* in-place sums of split products would depend on the order of blocks */
+    const uint32_t reductions =
+        CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    const uint64_t workspace = GEMM_WORKSPACE;
+    const uint32_t alignment[4] = {(uint32_t)key->align_b, (uint32_t)key->align_a, (uint32_t)key->align_c,
+                                   (uint32_t)key->align_d};
+    static const cublasLtMatmulPreferenceAttributes_t attributes[4] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    CHECK_BLAS(cublasLtMatmulPreferenceCreate(&preference));
+    CHECK_BLAS(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                                    sizeof workspace));
+    CHECK_BLAS(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
+                                                    sizeof reductions));
+    for (int i = 0; i < 4; i++)
+        CHECK_BLAS(cublasLtMatmulPreferenceSetAttribute(preference, attributes[i], &alignment[i], sizeof alignment[i]));
+    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(target->blas, plan->operation, plan->a, plan->b, plan->c,
+                                                           plan->d, preference, most, out, &found);
+    cublasLtMatmulPreferenceDestroy(preference);
+    if (status != CUBLAS_STATUS_SUCCESS || found == 0)
+        error_fatal("cuBLASLt has no product of %s and %s to %s, m %lld, n %lld, k %lld, transposes %d: %s",
+                    dtype_name((enum dtype)key->type_a), dtype_name((enum dtype)key->type_b),
+                    dtype_name((enum dtype)key->type_d), (long long)key->m, (long long)key->n, (long long)key->k,
+                    (int)key->transpose, cublasLtGetStatusString(status));
+    return found;
+}
+
+/* Milliseconds of one product, the least of a few. */
+static float time_of(const struct cuda_target *target, const struct plan *plan, const struct gemm_args *args,
+                     const cublasLtMatmulAlgo_t *algorithm)
+{
+    enum { ROUNDS = 5 };
+    cudaEvent_t start, end;
+    float best = 1e30f;
+    CUDA_CHECK(cudaEventCreate(&start));
+    CUDA_CHECK(cudaEventCreate(&end));
+    for (int i = 0; i < ROUNDS; i++) {
+        float time = 0;
+        CUDA_CHECK(cudaEventRecord(start, target->stream));
+        if (multiply(target, plan, args, algorithm) != CUBLAS_STATUS_SUCCESS)
+            break;
+        CUDA_CHECK(cudaEventRecord(end, target->stream));
+        CUDA_CHECK(cudaEventSynchronize(end));
+        CUDA_CHECK(cudaEventElapsedTime(&time, start, end));
+        if (time < best)
+            best = time;
+    }
+    CUDA_CHECK(cudaEventDestroy(start));
+    CUDA_CHECK(cudaEventDestroy(end));
+    return best;
+}
+
+/* Timing writes d again and again, which only a product that does not read d stands. */
+static bool may_time(const struct cuda_target *target, const struct gemm_args *args)
+{
+    return !target->deterministic && !args->accumulate && args->c.data != args->d.data;
+}
+
+static void choose(const struct cuda_target *target, struct plan *plan, const struct gemm_args *args)
+{
+    enum { CANDIDATES = 8 };
+    cublasLtMatmulHeuristicResult_t candidates[CANDIDATES];
+    if (!target->deterministic && gemm_choice_find(&plan->key, &plan->algorithm)) {
+        plan->suggested = plan->final = true;
+        return;
+    }
+    bool timed = may_time(target, args);
+    int found = suggestions(target, plan, candidates, timed ? CANDIDATES : 1), best = 0;
+    float least = 1e30f;
+    for (int i = 0; timed && i < found; i++) {
+        float time = time_of(target, plan, args, &candidates[i].algo);
+        if (time < least)
+            best = i, least = time;
+    }
+    plan->algorithm = candidates[best].algo;
+    plan->suggested = true;
+    plan->final = timed || target->deterministic; /* else another call of this kind may still be timed */
+    if (timed)
+        gemm_choice_keep(&plan->key, &plan->algorithm);
+}
+
+int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_args *args)
+{
+    (void)target;
+    int64_t k = args->transpose_a ? args->a.rows : args->a.cols;
+    int64_t sum = tensor_present(&args->sum_a) ? cuda_column_sum_workspace(target, k, args->d.rows) : 0;
+    return sum > GEMM_WORKSPACE ? sum : GEMM_WORKSPACE;
+}
+
+/* Sums over k of op(a). */
+static void sum_left_operand(const struct cuda_target *target, const struct gemm_args *args)
+{
+    if (!args->transpose_a)
+        cuda_row_sum(target, args->a, args->sum_a, args->scale_a.data, args->accumulate);
+    else
+        cuda_column_sum(target, args->a, args->sum_a, args->scale_a.data, args->accumulate, target->workspace);
+}
+
+void cuda_gemm(const struct cuda_target *target, const struct gemm_args *args)
+{
+    int64_t k = args->transpose_a ? args->a.rows : args->a.cols;
+    if (tensor_present(&args->sum_a))
+        sum_left_operand(target, args);
+    if (tensor_count(&args->d) == 0)
+        return;
+    if (k == 0) {
+        if (!args->accumulate)
+            cuda_fill(target, &(struct fill_args){.x = args->d, .value = 0});
+        return;
+    }
+    struct plan *plan = plan_for(args);
+    set_addresses(plan, args);
+    if (!plan->final && (!plan->suggested || may_time(target, args)))
+        choose(target, plan, args);
+    CHECK_BLAS(multiply(target, plan, args, &plan->algorithm));
+}

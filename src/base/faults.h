@@ -1,0 +1,21 @@
+/* A list of all that is wrong with one thing, so that the user need not find one fault after the other. */
+#ifndef BASE_FAULTS_H
+#define BASE_FAULTS_H
+
+#include "base/error.h"
+
+enum { FAULTS_LISTED = 12 /* more are only counted */ };
+
+/* {0} has none. */
+struct faults {
+    int count;
+    char *text; /* owned */
+};
+
+/* Adds one line. */
+void faults_add(struct faults *faults, const char *format, ...) BASE_PRINTF(2, 3);
+
+/* Ends the list: ERROR_NONE when it is empty, else ERROR_USER with "<format>:" and a line for each fault. */
+int faults_verdict(struct faults *faults, const char *format, ...) BASE_PRINTF(2, 3);
+
+#endif

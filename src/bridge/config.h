@@ -1,0 +1,31 @@
+/* config.json of a Hugging Face folder, to and from the model section of a deck. Llama and ESM-2 as transformers
+ * writes it (4 and 5: rope_theta with rope_scaling, or rope_parameters), AMPLIFY as published with its checkpoints
+ * (huggingface.co/chandar-lab). A key that is absent or null has transformers' default. What these programs can say
+ * and this one cannot do is refused by name; keys that change no output of a trained model are passed over. */
+#ifndef BRIDGE_CONFIG_H
+#define BRIDGE_CONFIG_H
+
+#include "deck/deck.h"
+#include "model/settings.h"
+
+struct tokenizer;
+
+/* Fills deck->model from <folder>/config.json, all keys explicit, and data.window and data.row_tokens from the longest
+ * sequence it claims (at most 8192 tokens). The rest of the deck stays. Local. ERROR_USER: a missing or damaged file;
+ * a key whose value is not supported or of the wrong type, with what is allowed; sizes that no model can have. */
+int config_read(struct deck *deck, const char *folder);
+
+/* Can a config.json say it? ERROR_USER: a setting of the model that the family's classes there do not have, named as a
+ * deck's key. Local. */
+int config_check(const struct model_settings *settings);
+
+/* Writes <folder>/config.json for a model that config_check accepts, and for Llama with a known tokenizer
+ * generation_config.json. positions: the longest sequence claimed; dtype: "float32" or "bfloat16"; tokenizer: for the
+ * special ids; NULL = unknown. Local. Errors of draft_open and draft_close. */
+int config_write(const struct model_settings *settings, int64_t positions, const struct tokenizer *tokenizer,
+                 const char *dtype, const char *folder);
+
+/* Tokens beside those of the longest sequence that the family counts in its positions: ESM-2's count starts at 2. */
+int64_t config_extra_positions(enum model_family family);
+
+#endif

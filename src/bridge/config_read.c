@@ -1,0 +1,305 @@
+#include "base/error.h"
+#include "base/memory.h"
+#include "bridge/config.h"
+#include "bridge/config_table.h"
+#include "bridge/json_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct source {
+    const char *path;
+    const json_t *root;
+    const struct config_family *family;
+};
+
+/* NULL where it is absent or null, which mean the same. */
+static const json_t *value_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+/* section: "" or "rope_scaling." and the like. */
+static int refuse(const struct source *s, const char *section, const char *key, const json_t *value, const char *what)
+{
+    enum { SHOWN_BYTES = 200 };
+    char *text = value == NULL ? memory_string("null") : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    int code = error_user("%s: key %s%s = %.*s: %s", s->path, section, key, SHOWN_BYTES, text, what);
+    free(text);
+    return code;
+}
+
+static int not_supported(const struct source *s, const char *section, const char *key, const json_t *value,
+                         const char *allowed)
+{
+    char *what = memory_format("not supported; allowed is %s", allowed);
+    int code = refuse(s, section, key, value, what);
+    free(what);
+    return code;
+}
+
+static int read_bool(const struct source *s, const char *key, bool missing, bool *out)
+{
+    const json_t *value = value_of(s->root, key);
+    if (value != NULL && !json_is_boolean(value))
+        return refuse(s, "", key, value, "must be true or false");
+    *out = value == NULL ? missing : json_is_true(value);
+    return ERROR_NONE;
+}
+
+static int read_real(const struct source *s, const char *section, const char *key, const json_t *value, double *out)
+{
+    double number = json_number_value(value);
+    if (!json_is_number(value) || !(number > 0))
+        return refuse(s, section, key, value, "must be a positive number");
+    *out = number;
+    return ERROR_NONE;
+}
+
+static int read_size(const struct source *s, const char *section, const char *key, const json_t *value, int64_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) <= 0)
+        return refuse(s, section, key, value, "must be a positive whole number");
+    *out = json_integer_value(value);
+    return ERROR_NONE;
+}
+
+/* -- The family --------------------------------------------------------------------------------------------------- */
+
+static bool lists(const json_t *array, const char *text)
+{
+    size_t i;
+    const json_t *member;
+    json_array_foreach((json_t *)array, i, member)
+    {
+        if (json_is_string(member) && strcmp(json_string_value(member), text) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int read_family(struct source *s, enum model_family *family)
+{
+    const json_t *type = value_of(s->root, "model_type"), *architectures = value_of(s->root, "architectures");
+    for (int f = 0; f < FAMILY_COUNT; f++)
+        if (json_is_string(type) && strcmp(json_string_value(type), config_families[f].model_type) == 0) {
+            s->family = &config_families[f];
+            *family = (enum model_family)f;
+        }
+    if (s->family == NULL)
+        return not_supported(s, "", "model_type", type, "\"llama\", \"esm\" or \"AMPLIFY\"");
+    if (architectures != NULL && !lists(architectures, s->family->architecture)) {
+        char *allowed = memory_format("[\"%s\"]", s->family->architecture);
+        int code = not_supported(s, "", "architectures", architectures, allowed);
+        free(allowed);
+        return code;
+    }
+    return ERROR_NONE;
+}
+
+/* -- What every family has ---------------------------------------------------------------------------------------- */
+
+static int check_fixed(const struct source *s)
+{
+    int code = ERROR_NONE;
+    for (const struct config_fixed *row = s->family->fixed; row->key != NULL && code == ERROR_NONE; row++) {
+        json_t *allowed = json_loads(row->allowed, JSON_DECODE_ANY, NULL);
+        json_t *missing = json_loads(row->missing, JSON_DECODE_ANY, NULL);
+        const json_t *value = value_of(s->root, row->key);
+        if (!json_equal(value == NULL ? missing : value, allowed))
+            code = not_supported(s, "", row->key, value, row->allowed);
+        json_decref(allowed);
+        json_decref(missing);
+    }
+    if (code == ERROR_NONE && value_of(s->root, "quantization_config") != NULL)
+        code = not_supported(s, "", "quantization_config", value_of(s->root, "quantization_config"), "null");
+    return code;
+}
+
+static int read_numbers(const struct source *s, struct deck *deck)
+{
+    int code = ERROR_NONE;
+    for (const struct config_number *row = s->family->sizes; row->key != NULL && code == ERROR_NONE; row++) {
+        const json_t *value = value_of(s->root, row->key);
+        int64_t *to = (int64_t *)((char *)deck + row->offset);
+        *to = (int64_t)row->missing;
+        if (value != NULL)
+            code = read_size(s, "", row->key, value, to);
+    }
+    for (const struct config_number *row = s->family->reals; row->key != NULL && code == ERROR_NONE; row++) {
+        const json_t *value = value_of(s->root, row->key);
+        double *to = (double *)((char *)deck + row->offset);
+        *to = row->missing;
+        if (value != NULL)
+            code = read_real(s, "", row->key, value, to);
+    }
+    return code;
+}
+
+/* -- What one has ------------------------------------------------------------------------------------------------- */
+
+static bool is_one(const json_t *value)
+{
+    return json_is_number(value) && json_number_value(value) == 1;
+}
+
+/* The members of an object for Llama 3's scaling, or, but for rope_theta, for none. */
+static int read_rope_object(const struct source *s, const char *section, const json_t *object, struct deck *deck)
+{
+    static const char type_key[] = "rope_type", old_type_key[] = "type",
+                      original_key[] = "original_max_position_embeddings";
+    const struct config_number reals[] = {
+        {"rope_theta", offsetof(struct deck, model.rope_theta), 0},
+        {"factor", offsetof(struct deck, model.rope_scaling.factor), 0},
+        {"low_freq_factor", offsetof(struct deck, model.rope_scaling.low), 0},
+        {"high_freq_factor", offsetof(struct deck, model.rope_scaling.high), 0},
+    };
+    const json_t *type = value_of(object, type_key);
+    if (type == NULL)
+        type = value_of(object, old_type_key);
+    const char *name = type == NULL ? "default" : json_is_string(type) ? json_string_value(type) : "";
+    const bool llama3 = strcmp(name, "llama3") == 0;
+    if (!llama3 && strcmp(name, "default") != 0)
+        return not_supported(s, section, type_key, type, "\"default\" or \"llama3\"");
+    int code = ERROR_NONE;
+    size_t known = value_of(object, type_key) != NULL;
+    known += value_of(object, old_type_key) != NULL;
+    if (value_of(object, "partial_rotary_factor") != NULL) {
+        known++;
+        if (!is_one(value_of(object, "partial_rotary_factor")))
+            return not_supported(s, section, "partial_rotary_factor", value_of(object, "partial_rotary_factor"), "1");
+    }
+    for (size_t i = 0; i < sizeof reals / sizeof *reals && code == ERROR_NONE; i++) {
+        const json_t *value = value_of(object, reals[i].key);
+        known += value != NULL;
+        if (value != NULL || (llama3 && i > 0))
+            code = read_real(s, section, reals[i].key, value, (double *)((char *)deck + reals[i].offset));
+    }
+    const json_t *original = value_of(object, original_key);
+    known += original != NULL;
+    if (code == ERROR_NONE && (original != NULL || llama3))
+        code = read_size(s, section, original_key, original, &deck->model.rope_scaling.original);
+    if (code == ERROR_NONE && !llama3) /* without a type its factors say nothing */
+        memset(&deck->model.rope_scaling, 0, sizeof deck->model.rope_scaling);
+    if (code != ERROR_NONE)
+        return code;
+    const char *key;
+    json_t *value;
+    size_t members = 0;
+    json_object_foreach((json_t *)object, key, value) members += !json_is_null(value);
+    if (members != known)
+        return not_supported(s, section, "*", object, "a type, rope_theta and Llama 3's four factors");
+    return ERROR_NONE;
+}
+
+/* transformers takes rope_scaling before rope_parameters, and rope_theta from inside before the one beside it. */
+static int read_rope(const struct source *s, struct deck *deck)
+{
+    const json_t *theta = value_of(s->root, "rope_theta"), *partial = value_of(s->root, "partial_rotary_factor");
+    const char *key = value_of(s->root, "rope_scaling") != NULL ? "rope_scaling" : "rope_parameters";
+    const json_t *object = value_of(s->root, key);
+    deck->model.rope_theta = 10000;
+    int code = theta == NULL ? ERROR_NONE : read_real(s, "", "rope_theta", theta, &deck->model.rope_theta);
+    if (code == ERROR_NONE && partial != NULL && !is_one(partial))
+        code = not_supported(s, "", "partial_rotary_factor", partial, "1");
+    if (code != ERROR_NONE || object == NULL)
+        return code;
+    if (!json_is_object(object))
+        return refuse(s, "", key, object, "must be an object");
+    char *section = memory_format("%s.", key);
+    code = read_rope_object(s, section, object, deck);
+    free(section);
+    return code;
+}
+
+/* ESM-2's own classes compute GELU by erf whatever hidden_act says, save that this program's exports say tanh. */
+static int read_gelu(const struct source *s, struct deck *deck)
+{
+    const json_t *value = value_of(s->root, "hidden_act");
+    const char *name = value == NULL ? "gelu" : json_is_string(value) ? json_string_value(value) : "";
+    const bool tanh = strcmp(name, "gelu_pytorch_tanh") == 0;
+    if (!tanh && strcmp(name, "gelu") != 0)
+        return not_supported(s, "", "hidden_act", value, "\"gelu\" or \"gelu_pytorch_tanh\"");
+    deck->model.gelu = tanh ? DECK_GELU_TANH : DECK_GELU_ERF;
+    return ERROR_NONE;
+}
+
+static int read_own(const struct source *s, enum model_family family, struct deck *deck)
+{
+    bool tied = false;
+    int code = ERROR_NONE;
+    if (family == FAMILY_AMPLIFY)
+        deck->model.ffn = config_amplify_ffn(deck->model.ffn);
+    else
+        code = read_bool(s, "tie_word_embeddings", family_of(family)->tied, &tied);
+    deck->model.tied = tied ? DECK_TIED_YES : DECK_TIED_NO;
+    if (code == ERROR_NONE && family == FAMILY_LLAMA)
+        code = read_rope(s, deck);
+    if (code == ERROR_NONE && family == FAMILY_ESM2)
+        code = read_bool(s, "token_dropout", false, &deck->model.token_dropout);
+    if (code == ERROR_NONE && family == FAMILY_ESM2)
+        code = read_gelu(s, deck);
+    return code;
+}
+
+/* -- The deck ----------------------------------------------------------------------------------------------------- */
+
+static void set_window(enum model_family family, struct deck *deck)
+{
+    enum { LONGEST = 8192, MULTIPLE = 16 /* of a row */ };
+    int64_t tokens = deck->model.positions - config_extra_positions(family);
+    tokens = tokens > LONGEST ? LONGEST : tokens / MULTIPLE * MULTIPLE;
+    deck->data.row_tokens = deck->data.window = tokens < MULTIPLE ? MULTIPLE : tokens;
+}
+
+/* A deck as it will be read again, and a model that can be: the deck's own rules find what is left. */
+static int check_deck(const char *path, const struct deck *deck)
+{
+    struct deck again;
+    struct model_settings settings;
+    char *text = deck_print_effective(deck);
+    int code = deck_read_text(&again, text, "its deck", NULL, 0);
+    free(text);
+    if (code == ERROR_NONE)
+        code = model_settings_from_deck(&settings, &again, 0);
+    if (code == ERROR_NONE)
+        code = config_check(&settings);
+    if (code != ERROR_NONE) {
+        char *message = memory_string(error_message());
+        error_clear();
+        code = error_user("%s: %s", path, message);
+        free(message);
+    }
+    return code;
+}
+
+static int read_object(struct deck *deck, const char *path, const json_t *root)
+{
+    struct source source = {.path = path, .root = root};
+    enum model_family family = FAMILY_LLAMA;
+    int code = read_family(&source, &family);
+    if (code == ERROR_NONE)
+        code = check_fixed(&source);
+    if (code == ERROR_NONE)
+        code = read_numbers(&source, deck);
+    if (code == ERROR_NONE)
+        code = read_own(&source, family, deck);
+    if (code != ERROR_NONE)
+        return code;
+    deck->model.family = DECK_FAMILY_LLAMA + (int)family;
+    set_window(family, deck);
+    return check_deck(path, deck);
+}
+
+int config_read(struct deck *deck, const char *folder)
+{
+    char *path = memory_format("%s/config.json", folder);
+    json_t *root;
+    int code = json_file_read(&root, path);
+    if (code == ERROR_NONE)
+        code = read_object(deck, path, root);
+    json_decref(root);
+    free(path);
+    return code;
+}

@@ -1,0 +1,255 @@
+#include "bridge/export.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/signals.h"
+#include "bridge/config.h"
+#include "bridge/folder.h"
+#include "bridge/tokenizer_files.h"
+#include "comm/comm.h"
+#include "data/tokenizer.h"
+#include "io/carried.h"
+#include "io/checkpoint_stream.h"
+#include "io/safetensors_writer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct export
+{
+    const struct export_settings *given;
+    char *path; /* of the checkpoint */
+    const struct tokenizer *tokenizer;
+    struct model_settings settings;
+    int64_t positions;
+    struct model model;
+    struct carried carried;            /* and what is made up beside it */
+    struct safetensors_entry *entries; /* [count]: the parameters, as numbered, then what is carried */
+    int64_t count;
+    struct safetensors_writer *writer;
+    uint8_t *rounded; /* [ROUNDED_ELEMENTS] bf16 */
+};
+
+/* -- What the checkpoint is ---------------------------------------------------------------------------------------- */
+
+static int read_deck(struct export *export, const struct checkpoint_meta *meta)
+{
+    struct deck deck;
+    int code = deck_read_text(&deck, meta->deck_text, export->path, NULL, 0);
+    if (code == ERROR_NONE)
+        code = model_settings_from_deck(&export->settings, &deck, meta->vocabulary);
+    if (code != ERROR_NONE)
+        return code;
+    int64_t window = deck.data.window > 0 ? deck.data.window : deck.data.row_tokens;
+    export->positions =
+        deck.model.positions > 0 ? deck.model.positions : window + config_extra_positions(export->settings.family);
+    export->tokenizer = tokenizer_find(meta->tokenizer);
+    return config_check(&export->settings);
+}
+
+static int read_checkpoint(struct export *export)
+{
+    struct comm *self = comm_self();
+    struct checkpoint_meta meta;
+    int code = checkpoint_find_model(self, export->given->checkpoint, &export->path);
+    if (code == ERROR_NONE)
+        code = checkpoint_read_meta(self, export->path, &meta);
+    comm_destroy(self);
+    if (code != ERROR_NONE)
+        return code;
+    code = read_deck(export, &meta);
+    checkpoint_meta_destroy(&meta);
+    if (code == ERROR_NONE)
+        code = carried_read(export->path, &export->carried);
+    return code;
+}
+
+/* -- What transformers wants beside the parameters ----------------------------------------------------------------- */
+
+static bool carries(const struct carried *carried, const char *part)
+{
+    for (int i = 0; i < carried->count; i++)
+        if (strstr(carried->tensors[i].name, part) != NULL)
+            return true;
+    return false;
+}
+
+/* f32 [cols], or [rows, cols]. Returns its zeros, NULL on failure. */
+static float *add_floats(struct export *export, const char *name, int64_t rows, int64_t cols)
+{
+    struct carried_tensor like = {.name = (char *)name, .dtype = "F32", .bytes = cols * (int64_t)sizeof(float)};
+    if (rows > 0)
+        like.shape[like.dims++] = rows;
+    like.shape[like.dims++] = cols;
+    like.bytes *= rows > 0 ? rows : 1;
+    if (carried_add(&export->carried, export->path, &like) != ERROR_NONE)
+        return NULL;
+    return export->carried.tensors[export->carried.count - 1].data;
+}
+
+/* EsmForMaskedLM always has a contact head, a logistic regression on all heads of all layers, and a table of rotary
+ * frequencies, whose place moved between versions 4 and 5; both read that of version 4. */
+static bool complete_esm2(struct export *export)
+{
+    const struct model_settings *s = &export->settings;
+    bool good = true;
+    if (!carries(&export->carried, "contact_head."))
+        good = add_floats(export, "esm.contact_head.regression.weight", 1, s->layers * s->heads) != NULL &&
+               add_floats(export, "esm.contact_head.regression.bias", 0, 1) != NULL;
+    const bool has_table = carries(&export->carried, "inv_freq");
+    for (int64_t layer = 0; layer < s->layers && good && !has_table; layer++) {
+        char *name =
+            memory_format("esm.encoder.layer.%lld.attention.self.rotary_embeddings.inv_freq", (long long)layer);
+        float *table = add_floats(export, name, 0, s->head_dim / 2);
+        for (int64_t i = 0; i < s->head_dim / 2 && table != NULL; i++)
+            table[i] = (float)rope_frequency(&s->rope, s->head_dim, i);
+        good = table != NULL;
+        free(name);
+    }
+    return good;
+}
+
+/* -- Tensors ------------------------------------------------------------------------------------------------------- */
+
+static void list_parameter(struct export *export, const struct parameter *p)
+{
+    struct safetensors_entry *entry = &export->entries[export->count++];
+    entry->name = (char *)p->name;
+    entry->dtype = export->given->bf16 ? SAFETENSORS_BF16 : SAFETENSORS_F32;
+    if (p->storage == STORAGE_MATRIX)
+        entry->shape[entry->dims++] = p->rows;
+    entry->shape[entry->dims++] = p->cols;
+}
+
+static int list_carried(struct export *export, const struct carried_tensor *t)
+{
+    struct safetensors_entry *entry = &export->entries[export->count++];
+    entry->name = t->name;
+    entry->dims = t->dims;
+    memcpy(entry->shape, t->shape, sizeof entry->shape);
+    for (int d = 0; d < SAFETENSORS_DTYPES; d++)
+        if (strcmp(safetensors_dtype_name((enum safetensors_dtype)d), t->dtype) == 0) {
+            entry->dtype = (enum safetensors_dtype)d;
+            return ERROR_NONE;
+        }
+    return error_user("%s: /carried/%s: its element type %s is unknown", export->path, t->name, t->dtype);
+}
+
+static int list_tensors(struct export *export)
+{
+    const int64_t most = model_parameters(&export->model) + export->carried.count;
+    export->entries = memory_allocate(most * (int64_t)sizeof *export->entries);
+    for (int u = 0; u < export->model.unit_count; u++)
+        for (int i = 0; i < export->model.units[u].parameter_count; i++)
+            list_parameter(export, &export->model.units[u].parameters[i]);
+    int code = ERROR_NONE;
+    for (int i = 0; i < export->carried.count && code == ERROR_NONE; i++)
+        code = list_carried(export, &export->carried.tensors[i]);
+    return code;
+}
+
+enum { ROUNDED_ELEMENTS = 1 << 20, BF16_BYTES = 2 };
+
+static int write_rounded(struct export *export, const struct checkpoint_piece *piece)
+{
+    int code = ERROR_NONE;
+    for (int64_t done = 0; done < piece->slab.count && code == ERROR_NONE; done += ROUNDED_ELEMENTS) {
+        int64_t rest = piece->slab.count - done, n = rest < ROUNDED_ELEMENTS ? rest : ROUNDED_ELEMENTS;
+        safetensors_from_float(SAFETENSORS_BF16, piece->staging + done, n, export->rounded);
+        code = safetensors_writer_write(export->writer, piece->number, (piece->slab.first + done) * BF16_BYTES,
+                                        n * BF16_BYTES, export->rounded);
+    }
+    return code;
+}
+
+static int take(void *self, const struct checkpoint_piece *piece)
+{
+    struct export *export = self;
+    const int64_t width = (int64_t)sizeof(float);
+    if (signals_stopping())
+        return error_environment("%s: stopped by a signal", export->given->folder);
+    if (export->given->bf16)
+        return write_rounded(export, piece);
+    return safetensors_writer_write(export->writer, piece->number, piece->slab.first * width, piece->slab.count * width,
+                                    piece->staging);
+}
+
+static int write_tensors(struct export *export, const char *folder)
+{
+    const int parameters = model_parameters(&export->model);
+    int code =
+        safetensors_writer_create(&export->writer, folder, export->entries, export->count, export->given->shard_bytes);
+    if (code != ERROR_NONE)
+        return code;
+    export->rounded = memory_allocate(ROUNDED_ELEMENTS * BF16_BYTES);
+    code = checkpoint_stream_read(&export->model, export->path, take, export);
+    for (int i = 0; i < export->carried.count && code == ERROR_NONE; i++) {
+        const struct carried_tensor *t = &export->carried.tensors[i];
+        code = safetensors_writer_write(export->writer, parameters + i, 0, t->bytes, t->data);
+    }
+    if (code == ERROR_NONE)
+        code = safetensors_writer_commit(export->writer);
+    safetensors_writer_destroy(export->writer);
+    memory_free(export->rounded);
+    return code;
+}
+
+/* -- The folder ---------------------------------------------------------------------------------------------------- */
+
+static int write_files(struct export *export, const char *folder)
+{
+    int code = config_write(&export->settings, export->positions, export->tokenizer,
+                            export->given->bf16 ? "bfloat16" : "float32", folder);
+    if (code == ERROR_NONE && export->tokenizer != NULL)
+        code = tokenizer_files_write(export->tokenizer,
+                                     export->positions - config_extra_positions(export->settings.family), folder);
+    return code == ERROR_NONE ? write_tensors(export, folder) : code;
+}
+
+static int write_folder(struct export *export)
+{
+    struct folder_draft draft;
+    int code = folder_draft_open(&draft, export->given->folder);
+    if (code != ERROR_NONE)
+        return code;
+    return folder_draft_close(&draft, write_files(export, draft.temporary));
+}
+
+static void tell(const struct export *export)
+{
+    if (export->tokenizer == NULL)
+        log_warn(
+            "%s: has no tokenizer files, since %s was trained with none of this program's tokenizers; copy those of "
+            "the model that it came from, and its generation_config.json",
+            export->given->folder, export->path);
+    if (export->settings.tanh_gelu)
+        log_warn("%s: the model has model.gelu = \"tanh\"; transformers' ESM-2 computes GELU by erf, so its results "
+                 "will differ a little",
+                 export->given->folder);
+}
+
+int export_run(const struct export_settings *settings)
+{
+    struct export *export = memory_allocate(sizeof *export);
+    export->given = settings;
+    int code = settings->replace ? ERROR_NONE : folder_check_free(settings->folder);
+    if (code == ERROR_NONE)
+        code = read_checkpoint(export);
+    if (code == ERROR_NONE && export->settings.family == FAMILY_ESM2 && !complete_esm2(export))
+        code = ERROR_USER;
+    if (code == ERROR_NONE) {
+        model_create(&export->model, &export->settings, 1, 1);
+        code = list_tensors(export);
+        if (code == ERROR_NONE)
+            code = write_folder(export);
+        if (code == ERROR_NONE)
+            tell(export);
+        model_destroy(&export->model);
+    }
+    memory_free(export->entries);
+    carried_destroy(&export->carried);
+    free(export->path);
+    memory_free(export);
+    return code;
+}

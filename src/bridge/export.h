@@ -1,0 +1,27 @@
+/* A checkpoint's model as a Hugging Face folder: config.json, generation_config.json, safetensors and tokenizer files,
+ * as transformers loads them. */
+#ifndef BRIDGE_EXPORT_H
+#define BRIDGE_EXPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct export_settings {
+    const char *checkpoint; /* a file, or a run folder: its final_model.h5 or else its newest good checkpoint */
+    const char *folder;     /* to be made; an empty one may be there */
+    bool bf16;              /* weights are rounded to bf16, else f32 */
+    int64_t shard_bytes;    /* of tensors in one file; EXPORT_SHARD_BYTES */
+    bool replace;           /* what stands at `folder` is replaced */
+};
+
+#define EXPORT_SHARD_BYTES 5000000000 /* transformers' size for a long time */
+
+/* Verifies the checkpoint and writes the folder: under a name beside it first, which it gets when all is on the disk.
+ * Carried tensors go out as they came in; where transformers' ESM-2 has a contact head and the checkpoint has none, it
+ * gets one of zeros, and inv_freq likewise its values. Files of tokenizers that this program does not have are not
+ * written. Needs memory for one piece of a tensor and for what is carried. Local: in a run of many ranks one calls it.
+ * ERROR_USER: no checkpoint there, a model that no config.json can say, a folder that is not empty. ERROR_ENVIRONMENT;
+ * then nothing new is left, and what was to be replaced stands. */
+int export_run(const struct export_settings *settings);
+
+#endif

@@ -1,0 +1,88 @@
+#include "bridge/folder.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_entry(const char *name)
+{
+    return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+int folder_check_free(const char *path)
+{
+    bool filled = false;
+    DIR *listing = opendir(path);
+    if (listing == NULL && errno == ENOENT)
+        return file_check_place(path);
+    if (listing == NULL)
+        return error_user("%s: cannot be written: %s", path, strerror(errno));
+    for (const struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing))
+        filled = filled || is_entry(entry->d_name);
+    closedir(listing);
+    return filled ? error_user("%s: is there and not empty; name a new folder", path) : ERROR_NONE;
+}
+
+/* With the files in it, as far as that goes; a folder inside it stays, and it too. */
+static void remove_folder(const char *path)
+{
+    DIR *listing = opendir(path);
+    if (listing == NULL)
+        return;
+    for (const struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing))
+        if (is_entry(entry->d_name))
+            unlinkat(dirfd(listing), entry->d_name, 0);
+    closedir(listing);
+    rmdir(path);
+}
+
+int folder_draft_open(struct folder_draft *draft, const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    draft->path = memory_format("%.*s", (int)length, path);
+    draft->temporary = memory_format("%s.tmp-%ld", draft->path, (long)getpid());
+    if (mkdir(draft->temporary, 0777) == 0)
+        return ERROR_NONE;
+    int code = error_user("%s: cannot be made: %s", draft->temporary, strerror(errno));
+    free(draft->path);
+    free(draft->temporary);
+    return code;
+}
+
+/* rename(2) itself replaces an empty folder alone. */
+static int place(const struct folder_draft *draft)
+{
+    struct stat status;
+    char *old = NULL;
+    int code = ERROR_NONE;
+    if (rmdir(draft->path) != 0 && stat(draft->path, &status) == 0) {
+        old = memory_format("%s.old-%ld", draft->path, (long)getpid());
+        code = file_move(draft->path, old);
+    }
+    if (code == ERROR_NONE)
+        code = file_move(draft->temporary, draft->path);
+    if (code == ERROR_NONE && old != NULL)
+        remove_folder(old);
+    free(old);
+    return code;
+}
+
+int folder_draft_close(struct folder_draft *draft, int code)
+{
+    if (code == ERROR_NONE)
+        code = place(draft);
+    if (code != ERROR_NONE)
+        remove_folder(draft->temporary);
+    free(draft->path);
+    free(draft->temporary);
+    return code;
+}

@@ -1,0 +1,331 @@
+#include "bridge/import.h"
+#include "base/error.h"
+#include "base/faults.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/signals.h"
+#include "bridge/config.h"
+#include "bridge/tokenizer_files.h"
+#include "data/tokenizer.h"
+#include "io/carried.h"
+#include "io/checkpoint_stream.h"
+#include "io/file.h"
+#include "io/safetensors.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE_ELEMENTS = 1 << 20 };
+
+struct import {
+    const struct import_settings *given;
+    const struct tokenizer *tokenizer; /* NULL: unknown */
+    struct deck deck;
+    struct model_settings settings;
+    struct model model;
+    struct safetensors *st;
+    const struct safetensors_entry **of; /* [model_parameters] where each parameter's elements are */
+    bool *used;                          /* [st->count] */
+    struct carried carried;
+    uint8_t *raw; /* [PIECE_ELEMENTS] of the widest type */
+};
+
+/* -- Which tensor is what ----------------------------------------------------------------------------------------- */
+
+/* What transformers' classes keep beside the parameters: not trained, and no output of the model depends on it. */
+static const char *const carried_names[FAMILY_COUNT][8] = {
+    [FAMILY_LLAMA] = {"model.rotary_emb.inv_freq", "model.layers.*.self_attn.rotary_emb.inv_freq"},
+    [FAMILY_ESM2] = {"esm.contact_head.*", "esm.pooler.*", "esm.embeddings.position_ids",
+                     "esm.embeddings.position_embeddings.weight", "esm.rotary_embeddings.inv_freq",
+                     "esm.encoder.layer.*.attention.self.rotary_embeddings.inv_freq"},
+    [FAMILY_AMPLIFY] = {"freqs_cis"},
+};
+
+static bool is_carried(enum model_family family, const char *name)
+{
+    for (const char *const *pattern = carried_names[family]; *pattern != NULL; pattern++)
+        if (fnmatch(*pattern, name, 0) == 0)
+            return true;
+    return false;
+}
+
+/* The entry of a parameter's name, or of its older spelling: gamma and beta of a norm. */
+static const struct safetensors_entry *find_parameter(const struct safetensors *st, const char *name)
+{
+    static const char *const endings[][2] = {{".weight", ".gamma"}, {".bias", ".beta"}};
+    const struct safetensors_entry *entry = safetensors_find(st, name);
+    for (int i = 0; i < 2 && entry == NULL; i++) {
+        size_t length = strlen(name), ending = strlen(endings[i][0]);
+        if (length > ending && strcmp(name + length - ending, endings[i][0]) == 0) {
+            char *old = memory_format("%.*s%s", (int)(length - ending), name, endings[i][1]);
+            entry = safetensors_find(st, old);
+            free(old);
+        }
+    }
+    return entry;
+}
+
+enum { SHAPE_BYTES = 256 };
+
+static const char *print_shape(char out[SHAPE_BYTES], const int64_t *shape, int dims)
+{
+    int used = snprintf(out, SHAPE_BYTES, "[");
+    for (int i = 0; i < dims; i++)
+        used += snprintf(out + used, (size_t)(SHAPE_BYTES - used), "%s%lld", i ? ", " : "", (long long)shape[i]);
+    snprintf(out + used, (size_t)(SHAPE_BYTES - used), "]");
+    return out;
+}
+
+static void match_parameter(struct import *import, const struct parameter *p, int number, struct faults *faults)
+{
+    const int64_t wanted[2] = {p->rows, p->cols}, *shape = p->storage == STORAGE_MATRIX ? wanted : wanted + 1;
+    const int dims = p->storage == STORAGE_MATRIX ? 2 : 1;
+    char a[SHAPE_BYTES], b[SHAPE_BYTES];
+    const struct safetensors_entry *entry = find_parameter(import->st, p->name);
+    import->of[number] = entry;
+    if (entry == NULL) {
+        faults_add(faults, "%s: is missing; the model has it as %s", p->name, print_shape(a, shape, dims));
+        return;
+    }
+    import->used[entry - import->st->entries] = true;
+    if (entry->dims != dims || memcmp(entry->shape, shape, (size_t)dims * sizeof *shape) != 0)
+        faults_add(faults, "%s: is %s in %s, by config.json %s", entry->name, print_shape(a, entry->shape, entry->dims),
+                   safetensors_path(import->st, entry), print_shape(b, shape, dims));
+    else if (entry->dtype != SAFETENSORS_F32 && entry->dtype != SAFETENSORS_BF16 && entry->dtype != SAFETENSORS_F16)
+        faults_add(faults, "%s: has elements %s; F32, BF16 and F16 can be read", entry->name,
+                   safetensors_dtype_name(entry->dtype));
+}
+
+/* -- The same twice ------------------------------------------------------------------------------------------------ */
+
+static int read_floats(struct import *import, const struct safetensors_entry *entry, int64_t first, int64_t count,
+                       float *out)
+{
+    const int64_t width = safetensors_dtype_size(entry->dtype);
+    int code = ERROR_NONE;
+    for (int64_t done = 0; done < count && code == ERROR_NONE; done += PIECE_ELEMENTS) {
+        int64_t n = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
+        code = safetensors_read(import->st, entry, (first + done) * width, n * width, import->raw);
+        if (code == ERROR_NONE)
+            safetensors_to_float(entry->dtype, import->raw, n, out + done);
+    }
+    return code;
+}
+
+static int compare(struct import *import, const struct safetensors_entry *a, const struct safetensors_entry *b,
+                   bool *equal)
+{
+    const int64_t elements = a->bytes / safetensors_dtype_size(a->dtype);
+    float *x = memory_allocate(PIECE_ELEMENTS * (int64_t)sizeof *x);
+    float *y = memory_allocate(PIECE_ELEMENTS * (int64_t)sizeof *y);
+    int code = ERROR_NONE;
+    *equal = a->dtype == b->dtype && a->bytes == b->bytes;
+    for (int64_t first = 0; first < elements && *equal && code == ERROR_NONE; first += PIECE_ELEMENTS) {
+        int64_t n = elements - first < PIECE_ELEMENTS ? elements - first : PIECE_ELEMENTS;
+        code = read_floats(import, a, first, n, x);
+        if (code == ERROR_NONE)
+            code = read_floats(import, b, first, n, y);
+        *equal = memcmp(x, y, (size_t)n * sizeof *x) == 0;
+    }
+    memory_free(x);
+    memory_free(y);
+    return code;
+}
+
+/* Some files hold a tied matrix, or a bias that two modules share, under both names: `name` must then be what `first`
+ * is, and is passed over. */
+static int drop_twin(struct import *import, const char *name, const char *first)
+{
+    const struct safetensors_entry *entry = safetensors_find(import->st, name), *twin;
+    if (entry == NULL || import->used[entry - import->st->entries])
+        return ERROR_NONE;
+    twin = safetensors_find(import->st, first);
+    bool equal = false;
+    import->used[entry - import->st->entries] = true;
+    if (twin == NULL) /* told already */
+        return ERROR_NONE;
+    int code = compare(import, entry, twin, &equal);
+    if (code == ERROR_NONE && !equal)
+        code = error_user("%s: %s is not the same as %s, which the model uses in its place; with tie_word_embeddings = "
+                          "false in config.json a head's matrix of its own is read",
+                          import->given->folder, name, first);
+    return code;
+}
+
+static int drop_twins(struct import *import)
+{
+    const struct family_names *names = &family_of(import->settings.family)->names;
+    char *decoder = memory_format("%s.weight", names->decoder), *bias = memory_format("%s.bias", names->decoder);
+    char *embedding = memory_format("%s.weight", names->embedding);
+    int code = import->settings.tied ? drop_twin(import, decoder, embedding) : ERROR_NONE;
+    if (code == ERROR_NONE && names->decoder_bias != NULL)
+        code = drop_twin(import, bias, names->decoder_bias);
+    free(decoder);
+    free(bias);
+    free(embedding);
+    return code;
+}
+
+/* -- What is carried ----------------------------------------------------------------------------------------------- */
+
+/* The largest relative difference from the frequencies that this program computes. */
+static double frequency_error(const struct model_settings *s, const struct safetensors_entry *entry, const void *data)
+{
+    const int64_t count = entry->bytes / safetensors_dtype_size(entry->dtype);
+    float *table = memory_allocate(count * (int64_t)sizeof *table);
+    double worst = 0;
+    if (count == s->head_dim / 2 && safetensors_to_float(entry->dtype, data, count, table))
+        for (int64_t i = 0; i < count; i++)
+            worst = fmax(worst, fabs((double)table[i] / rope_frequency(&s->rope, s->head_dim, i) - 1));
+    memory_free(table);
+    return worst;
+}
+
+static int carry(struct import *import, const struct safetensors_entry *entry)
+{
+    static const double rounding = 1e-5; /* of f32, in a power */
+    struct carried_tensor like = {.name = entry->name, .dims = entry->dims, .bytes = entry->bytes};
+    snprintf(like.dtype, sizeof like.dtype, "%s", safetensors_dtype_name(entry->dtype));
+    memcpy(like.shape, entry->shape, (size_t)entry->dims * sizeof *like.shape);
+    int code = carried_add(&import->carried, import->given->folder, &like);
+    if (code != ERROR_NONE)
+        return code;
+    void *data = import->carried.tensors[import->carried.count - 1].data;
+    code = safetensors_read(import->st, entry, 0, entry->bytes, data);
+    double error = code == ERROR_NONE && fnmatch("*inv_freq", entry->name, 0) == 0
+                       ? frequency_error(&import->settings, entry, data)
+                       : 0;
+    if (error > rounding)
+        log_warn("%s: %s differs from the frequencies of its config.json by up to %.1e of each, as from rounding to 16 "
+                 "bits; this program computes with the latter and exports the former",
+                 import->given->folder, entry->name, error);
+    return code;
+}
+
+/* -- Reading the folder -------------------------------------------------------------------------------------------- */
+
+static int match_tensors(struct import *import)
+{
+    struct faults faults = {0};
+    int number = 0;
+    for (int u = 0; u < import->model.unit_count; u++)
+        for (int i = 0; i < import->model.units[u].parameter_count; i++)
+            match_parameter(import, &import->model.units[u].parameters[i], number++, &faults);
+    int code = drop_twins(import);
+    for (int64_t i = 0; i < import->st->count && code == ERROR_NONE; i++) {
+        const struct safetensors_entry *entry = &import->st->entries[i];
+        if (import->used[i])
+            continue;
+        if (is_carried(import->settings.family, entry->name))
+            code = carry(import, entry);
+        else
+            faults_add(&faults, "%s: is not in the model that config.json describes", entry->name);
+    }
+    int verdict = faults_verdict(&faults, "%s: its tensors are not those of config.json", import->given->folder);
+    return code != ERROR_NONE ? code : verdict;
+}
+
+static int choose_tokenizer(struct import *import)
+{
+    const struct family *family = family_of(import->settings.family);
+    const struct tokenizer *nucleotide = tokenizer_find("nucleotide");
+    if (family->tokenizer != NULL)
+        import->tokenizer = tokenizer_find(family->tokenizer);
+    else if (tokenizer_files_match(nucleotide, import->given->folder))
+        import->tokenizer = nucleotide;
+    const char *name = import->given->tokenizer;
+    if (name == NULL)
+        return ERROR_NONE;
+    const struct tokenizer *wanted = tokenizer_find(name);
+    if (wanted == NULL)
+        return error_user("--tokenizer %s: unknown; this program has %s", name, tokenizer_names());
+    if (import->tokenizer != NULL && import->tokenizer != wanted)
+        return error_user("--tokenizer %s: the model in %s has %s", name, import->given->folder,
+                          import->tokenizer->name);
+    if (wanted->vocabulary > import->settings.vocabulary)
+        return error_user("--tokenizer %s: has ids up to %lld, the model in %s up to %lld", name,
+                          (long long)wanted->vocabulary - 1, import->given->folder,
+                          (long long)import->settings.vocabulary - 1);
+    import->tokenizer = wanted;
+    return ERROR_NONE;
+}
+
+static int open_folder(struct import *import)
+{
+    deck_defaults(&import->deck);
+    int code = config_read(&import->deck, import->given->folder);
+    if (code == ERROR_NONE)
+        code = model_settings_from_deck(&import->settings, &import->deck, 0);
+    if (code == ERROR_NONE)
+        code = choose_tokenizer(import);
+    if (code == ERROR_NONE)
+        code = safetensors_open(&import->st, import->given->folder);
+    return code;
+}
+
+/* -- Writing the checkpoint ---------------------------------------------------------------------------------------- */
+
+static int fill(void *self, const struct checkpoint_piece *piece)
+{
+    struct import *import = self;
+    if (signals_stopping())
+        return error_environment("%s: stopped by a signal", import->given->output);
+    return read_floats(import, import->of[piece->number], piece->slab.first, piece->slab.count, piece->staging);
+}
+
+static int write_output(struct import *import)
+{
+    char *text = deck_print_effective(&import->deck);
+    struct checkpoint_meta meta = {.deck_text = text,
+                                   .seed = import->deck.train.seed,
+                                   .ranks = 1,
+                                   .position = {.stores = 1},
+                                   .vocabulary = import->settings.vocabulary,
+                                   .carried = &import->carried};
+    snprintf(meta.version, sizeof meta.version, "%s", import->given->version);
+    snprintf(meta.tokenizer, sizeof meta.tokenizer, "%s", import->tokenizer == NULL ? "" : import->tokenizer->name);
+    int code = checkpoint_stream_write(&import->model, &meta, import->given->output, fill, import);
+    free(text);
+    return code;
+}
+
+static int import_tensors(struct import *import)
+{
+    const int parameters = model_parameters(&import->model);
+    import->of = memory_allocate(parameters * (int64_t)sizeof *import->of);
+    import->used = memory_allocate((import->st->count + 1) * (int64_t)sizeof *import->used);
+    import->raw = memory_allocate(PIECE_ELEMENTS * (int64_t)sizeof(float));
+    int code = match_tensors(import);
+    if (code == ERROR_NONE)
+        code = write_output(import);
+    if (code == ERROR_NONE)
+        log_info("%s: %s, %lld parameters, tokenizer %s, %d tensors carried along", import->given->output,
+                 family_of(import->settings.family)->name, (long long)model_parameter_count(&import->settings),
+                 import->tokenizer == NULL ? "unknown" : import->tokenizer->name, import->carried.count);
+    memory_free(import->of);
+    memory_free(import->used);
+    memory_free(import->raw);
+    carried_destroy(&import->carried);
+    return code;
+}
+
+int import_run(const struct import_settings *settings)
+{
+    struct import *import = memory_allocate(sizeof *import);
+    import->given = settings;
+    int code = file_check_place(settings->output);
+    if (code == ERROR_NONE)
+        code = open_folder(import);
+    if (code == ERROR_NONE) {
+        model_create(&import->model, &import->settings, 1, 1);
+        code = import_tensors(import);
+        model_destroy(&import->model);
+    }
+    if (import->st != NULL)
+        safetensors_close(import->st);
+    memory_free(import);
+    return code;
+}

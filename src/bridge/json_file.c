@@ -1,0 +1,60 @@
+#include "bridge/json_file.h"
+#include "base/error.h"
+#include "io/draft.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int json_file_read(json_t **object, const char *path)
+{
+    json_error_t error;
+    *object = NULL;
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return error_user("%s: cannot open it: %s", path, strerror(errno));
+    *object = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+    fclose(file);
+    if (*object == NULL)
+        return error_user("%s:%d: is no JSON: %s", path, error.line, error.text);
+    if (json_is_object(*object))
+        return ERROR_NONE;
+    json_decref(*object);
+    *object = NULL;
+    return error_user("%s: is JSON, but no object", path);
+}
+
+/* The shortest text that is read back as the same numbers. */
+static char *dump(const json_t *object)
+{
+    enum { FEWEST = 15, MOST = 17 };
+    char *text = NULL;
+    for (size_t digits = FEWEST; digits <= MOST; digits++) {
+        free(text);
+        text = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(digits));
+        json_t *back = text == NULL ? NULL : json_loads(text, 0, NULL);
+        bool same = back != NULL && json_equal(back, object);
+        json_decref(back);
+        if (same)
+            break;
+    }
+    if (text == NULL)
+        error_fatal("out of memory for JSON");
+    return text;
+}
+
+int json_file_write(json_t *object, const char *path)
+{
+    struct draft draft;
+    char *text = dump(object);
+    int code = draft_open(&draft, path);
+    if (code == ERROR_NONE) {
+        fprintf(draft.file, "%s\n", text);
+        code = draft_close(&draft, code);
+    }
+    free(text);
+    json_decref(object);
+    return code;
+}

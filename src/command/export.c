@@ -1,0 +1,47 @@
+/* cistron export */
+#include "bridge/export.h"
+#include "base/error.h"
+#include "base/signals.h"
+#include "command/command.h"
+
+#include <string.h>
+
+static struct export_settings given;
+static const char *dtype = "fp32";
+static double shard_size = EXPORT_SHARD_BYTES / 1e9;
+
+static int run(const struct environment *environment, char **arguments, int count)
+{
+    (void)environment;
+    (void)arguments;
+    (void)count;
+    given.bf16 = strcmp(dtype, "bf16") == 0;
+    if (!given.bf16 && strcmp(dtype, "fp32") != 0)
+        return error_user("--dtype %s: must be fp32 or bf16", dtype);
+    if (!(shard_size > 0 && shard_size < 1e9))
+        return error_user("--shard-size %g: must be above 0 and below 1e9", shard_size);
+    given.shard_bytes = (int64_t)(shard_size * 1e9);
+    signals_catch();
+    return export_run(&given);
+}
+
+static const struct command_option options[] = {
+    {"checkpoint", 0, "FILE", COMMAND_TEXT, true, &given.checkpoint, "a checkpoint, or a run folder"},
+    {"output", 'o', "FOLDER", COMMAND_TEXT, true, &given.folder, "to be made; an empty one may be there"},
+    {"dtype", 0, "TYPE", COMMAND_TEXT, false, &dtype, "of the weights: fp32 or bf16 (fp32)"},
+    {"shard-size", 0, "GB", COMMAND_REAL, false, &shard_size, "most of one file, in 10^9 bytes (5)"},
+    {0}};
+
+const struct command command_export = {
+    .name = "export",
+    .arguments = "",
+    .summary = "make a Hugging Face folder of a checkpoint",
+    .help = "Writes config.json, safetensors and the files of its tokenizer, as transformers and vLLM load them; of a\n"
+            "model that was imported with a tokenizer that this program does not have, its own files must be copied.\n"
+            "The folder appears when it is whole. A run folder means its final_model.h5 or, before that is there, its\n"
+            "newest checkpoint.",
+    .options = options,
+    .least = 0,
+    .most = 0,
+    .run = run,
+};

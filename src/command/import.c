@@ -1,0 +1,37 @@
+/* cistron import */
+#include "bridge/import.h"
+#include "base/signals.h"
+#include "command/command.h"
+
+static struct import_settings given = {.version = PACKAGE_VERSION};
+
+static int run(const struct environment *environment, char **arguments, int count)
+{
+    (void)environment;
+    (void)count;
+    signals_catch();
+    given.folder = arguments[0];
+    return import_run(&given);
+}
+
+static const struct command_option options[] = {
+    {"output", 'o', "F.h5", COMMAND_TEXT, true, &given.output, "the checkpoint"},
+    {"tokenizer", 0, "NAME", COMMAND_TEXT, false, &given.tokenizer,
+     "of a Llama: what its ids stand for (nucleotide, if the folder has that tokenizer)"},
+    {0}};
+
+const struct command command_import = {
+    .name = "import",
+    .arguments = "FOLDER",
+    .summary = "make a checkpoint of a Hugging Face folder",
+    .help =
+        "Reads config.json and model.safetensors, or shards with their index, of a Llama, an ESM-2 or an AMPLIFY, and\n"
+        "writes a checkpoint that eval, generate, embed, export and inspect read, and that training starts from by\n"
+        "model.initialise_from. Weights may be fp32, bf16 or fp16; what is not trained (ESM-2's contact head) is\n"
+        "carried along. No tokenizer file is needed, and none is remembered: a Llama with another tokenizer can be\n"
+        "exported again, without its tokenizer's files.",
+    .options = options,
+    .least = 1,
+    .most = 1,
+    .run = run,
+};

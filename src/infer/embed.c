@@ -1,0 +1,442 @@
+#include "infer/embed.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "data/batch.h"
+#include "data/masking.h"
+#include "infer/inference.h"
+#include "infer/output.h"
+#include "infer/sequences.h"
+#include "io/embeddings.h"
+#include "train/fit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH_TOKENS = 4096, TOKENS_PER_RECORD = 8, MOST_TOKENS = 1 << 28, SENT_BYTES = 4 << 20 };
+
+/* A batch for each rank. What is read of the file goes from rank 0 to all; tokens of all batches lie end to end. */
+struct round {
+    int64_t *counts;  /* [ranks]: records of each batch */
+    int64_t *lengths; /* [ranks * most_records] tokens of each record; those of batch r from r * most_records on */
+    uint8_t *tokens;  /* [ranks * batch_tokens] */
+    char **names;     /* [ranks * most_records], rank 0's, as lengths */
+};
+
+struct embedder {
+    const struct embed_settings *settings;
+    struct inference *inference;
+    struct comm *world;
+    enum embeddings_pool pool;
+    bool masked;
+    int64_t begin, end;                 /* special tokens before and behind a record */
+    int64_t longest;                    /* tokens of a record */
+    int64_t batch_tokens, most_records; /* of a batch */
+    struct sequences sequences;         /* rank 0's */
+    struct draft output;                /* rank 0's */
+    struct embeddings *file;            /* rank 0's */
+    struct spool_record waiting;        /* read by rank 0, but in no batch yet */
+    int more;                           /* whether there is one */
+    struct round round;
+    struct batch batch; /* this rank's */
+    int32_t *tokens;    /* [batch_tokens] of one record */
+    float *vectors;     /* [batch_tokens][hidden] of this rank's batch */
+    float *sent;        /* [SENT_BYTES]: a part of any rank's */
+    double *sum;        /* [hidden] */
+};
+
+/* -- Before computing --------------------------------------------------------------------------------------------- */
+
+static int choose_pool(enum embeddings_pool *pool, const char *name)
+{
+    for (int i = 0; i < EMBEDDINGS_POOLS; i++)
+        if (strcmp(name, embeddings_pool_names[i]) == 0) {
+            *pool = (enum embeddings_pool)i;
+            return ERROR_NONE;
+        }
+    return error_user("--pool %s: must be mean (over the residues), last (the last token) or none (every token)", name);
+}
+
+static int check_settings(struct embedder *e)
+{
+    const int64_t most = e->settings->max_length;
+    int code = choose_pool(&e->pool, e->settings->pool);
+    if (code != ERROR_NONE)
+        return code;
+    if (most != 0 && (most <= e->begin + e->end || most > MOST_TOKENS))
+        return error_user("--max-length %lld: must be %lld, the special tokens and one more, to %d, or 0 for no limit",
+                          (long long)most, (long long)(e->begin + e->end + 1), MOST_TOKENS);
+    return ERROR_NONE;
+}
+
+/* Rank 0's. */
+static int read_input(struct embedder *e)
+{
+    const struct embed_settings *s = e->settings;
+    const struct sequences_settings settings = {.fasta = s->fasta,
+                                                .beside = s->output,
+                                                .tokenizer = e->inference->tokenizer,
+                                                .end = e->masked,
+                                                .uppercase = s->uppercase,
+                                                .most = s->max_length};
+    int code = output_check(s->output, s->fasta, e->inference->path);
+    if (code == ERROR_NONE)
+        code = output_open(&e->output, s->output);
+    if (code == ERROR_NONE)
+        code = sequences_read(&e->sequences, &settings);
+    if (code == ERROR_NONE && e->sequences.longest > MOST_TOKENS)
+        code = error_user("%s: record %s has %lld tokens, more than the %d that can be given to a model at once; "
+                          "--max-length cuts records short",
+                          s->fasta, e->sequences.longest_name, (long long)e->sequences.longest, MOST_TOKENS);
+    return code;
+}
+
+static struct inference_shape shape_of(const struct embedder *e)
+{
+    return (struct inference_shape){MEMORY_EMBED, e->batch_tokens, e->most_records, 0};
+}
+
+/* Every rank of the node asks before one of them allocates. */
+static int check_memory(const struct embedder *e)
+{
+    const struct inference_shape shape = shape_of(e);
+    struct comm *node = comm_split_node(e->world);
+    int64_t available = fit_available() / node->size;
+    comm_destroy(node);
+    int64_t vectors = e->batch_tokens * e->inference->settings.hidden * (int64_t)sizeof(float);
+    int64_t need = inference_need(e->inference, &shape) + 2 * vectors; /* engine_embed copies them once */
+    char needs[FIT_SIZE], has[FIT_SIZE];
+    if (available == 0 || need <= available)
+        return ERROR_NONE;
+    return error_user("%s: its longest record, of %lld tokens, needs %s on each rank, and this machine has %s free for "
+                      "each; --max-length cuts records short",
+                      e->settings->fasta, (long long)e->longest, fit_size(needs, (double)need),
+                      fit_size(has, (double)available));
+}
+
+static int create_file(struct embedder *e)
+{
+    const struct inference *inference = e->inference;
+    const struct sequences *s = &e->sequences;
+    const int64_t records = spool_records(s->spool);
+    const struct embeddings_settings settings = {.path = e->output.temporary,
+                                                 .checkpoint = inference->path,
+                                                 .family = family_of(inference->settings.family)->name,
+                                                 .tokenizer = inference->tokenizer->name,
+                                                 .step = inference->step,
+                                                 .pool = e->pool,
+                                                 .hidden = inference->settings.hidden,
+                                                 .records = records,
+                                                 .name_bytes = s->name_bytes > 0 ? s->name_bytes : 1,
+                                                 .rows = e->pool == EMBEDDINGS_NONE ? s->tokens : records,
+                                                 .begin_tokens = e->begin,
+                                                 .end_tokens = e->end,
+                                                 .max_length = e->settings->max_length,
+                                                 .truncated = s->truncated};
+    int code = embeddings_create(&e->file, &settings);
+    return code == ERROR_NONE ? spool_next(s->spool, &e->waiting, &e->more) : code;
+}
+
+static int close_file(struct embedder *e)
+{
+    int code = embeddings_close(e->file, ERROR_NONE);
+    e->file = NULL;
+    return output_close(&e->output, code);
+}
+
+/* -- A round ------------------------------------------------------------------------------------------------------ */
+
+/* Whole records one behind the other until the next one does not fit. */
+static int fill_batch(struct embedder *e, int rank, uint8_t *tokens, int64_t *used)
+{
+    int64_t count = 0, left = e->batch_tokens;
+    int code = ERROR_NONE;
+    while (code == ERROR_NONE && e->more && e->waiting.length <= left && count < e->most_records) {
+        int64_t at = rank * e->most_records + count++;
+        e->round.lengths[at] = e->waiting.length;
+        e->round.names[at] = memory_string(e->waiting.name);
+        code = spool_read(e->sequences.spool, tokens + *used, e->waiting.length);
+        *used += e->waiting.length;
+        left -= e->waiting.length;
+        if (code == ERROR_NONE)
+            code = spool_next(e->sequences.spool, &e->waiting, &e->more);
+    }
+    e->round.counts[rank] = count;
+    return code;
+}
+
+static int share_round(struct embedder *e)
+{
+    const int ranks = e->world->size;
+    struct round *round = &e->round;
+    int64_t used = 0;
+    int code = ERROR_NONE;
+    for (int r = 0; r < ranks && e->world->rank == 0 && code == ERROR_NONE; r++)
+        code = fill_batch(e, r, round->tokens, &used);
+    code = comm_agree(e->world, code);
+    if (code != ERROR_NONE)
+        return code;
+    comm_broadcast(e->world, &used, sizeof used, 0);
+    comm_broadcast(e->world, round->counts, ranks * (int64_t)sizeof *round->counts, 0);
+    comm_broadcast(e->world, round->lengths, ranks * e->most_records * (int64_t)sizeof *round->lengths, 0);
+    comm_broadcast(e->world, round->tokens, used, 0);
+    return ERROR_NONE;
+}
+
+static const int64_t *lengths_of(const struct embedder *e, int rank)
+{
+    return e->round.lengths + rank * e->most_records;
+}
+
+static int64_t tokens_of(const struct embedder *e, int rank)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < e->round.counts[rank]; i++)
+        sum += lengths_of(e, rank)[i];
+    return sum;
+}
+
+/* Rows of /vectors that a batch makes. */
+static int64_t rows_of(const struct embedder *e, int rank)
+{
+    return e->pool == EMBEDDINGS_NONE ? tokens_of(e, rank) : e->round.counts[rank];
+}
+
+/* The record's row of what is pooled; it may lie where the record's states begin, or before. */
+static void pool_record(struct embedder *e, const float *states, int64_t tokens, float *row)
+{
+    const int64_t hidden = e->inference->settings.hidden, residues = tokens - e->begin - e->end;
+    if (e->pool == EMBEDDINGS_LAST) {
+        memmove(row, states + (tokens - 1) * hidden, (size_t)hidden * sizeof *row);
+        return;
+    }
+    for (int64_t i = 0; i < hidden; i++)
+        e->sum[i] = 0;
+    for (int64_t t = e->begin; t < e->begin + residues; t++)
+        for (int64_t i = 0; i < hidden; i++)
+            e->sum[i] += states[t * hidden + i];
+    for (int64_t i = 0; i < hidden; i++)
+        row[i] = residues > 0 ? (float)(e->sum[i] / (double)residues) : NAN;
+}
+
+static void fill_own(struct embedder *e)
+{
+    const int own = e->world->rank;
+    const uint8_t *from = e->round.tokens;
+    for (int r = 0; r < own; r++)
+        from += tokens_of(e, r);
+    batch_restart(&e->batch);
+    for (int64_t i = 0; i < e->round.counts[own]; i++) {
+        const int64_t length = lengths_of(e, own)[i];
+        for (int64_t t = 0; t < length; t++)
+            e->tokens[t] = from[t];
+        int64_t first = batch_append(&e->batch, e->tokens, length);
+        if (e->inference->settings.token_dropout)
+            masking_scale(e->inference->tokenizer, e->tokens, length, e->batch.scale + first);
+        from += length;
+    }
+}
+
+static int compute(struct embedder *e)
+{
+    const int own = e->world->rank;
+    const int64_t hidden = e->inference->settings.hidden;
+    if (e->round.counts[own] == 0)
+        return ERROR_NONE;
+    fill_own(e);
+    engine_embed(&e->inference->engine, &e->batch, e->vectors);
+    for (int64_t i = 0; i < e->batch.row_tokens * hidden; i++)
+        if (!isfinite(e->vectors[i]))
+            return error_user("%s: its states are no numbers: the training has diverged", e->inference->path);
+    const float *states = e->vectors;
+    for (int64_t i = 0; i < e->round.counts[own] && e->pool != EMBEDDINGS_NONE; i++) {
+        const int64_t length = lengths_of(e, own)[i];
+        pool_record(e, states, length, e->vectors + i * hidden);
+        states += length * hidden;
+    }
+    return ERROR_NONE;
+}
+
+/* Rank 0's. */
+static int write_records(struct embedder *e, int rank)
+{
+    const int64_t count = e->round.counts[rank];
+    char **names = e->round.names + rank * e->most_records;
+    int64_t *residues = memory_allocate((int64_t)sizeof *residues * count);
+    for (int64_t i = 0; i < count; i++)
+        residues[i] = lengths_of(e, rank)[i] - e->begin - e->end;
+    int code = embeddings_put_records(e->file, names, residues, count);
+    memory_free(residues);
+    for (int64_t i = 0; i < count; i++) {
+        free(names[i]);
+        names[i] = NULL;
+    }
+    return code;
+}
+
+/* Batch by batch to rank 0, which writes. */
+static int write_round(struct embedder *e)
+{
+    const int64_t hidden = e->inference->settings.hidden;
+    const int64_t row_bytes = hidden * (int64_t)sizeof *e->vectors;
+    const int64_t rows_at_once = SENT_BYTES / row_bytes > 1 ? SENT_BYTES / row_bytes : 1;
+    int code = ERROR_NONE;
+    for (int r = 0; r < e->world->size; r++) {
+        const int64_t rows = rows_of(e, r);
+        for (int64_t first = 0; first < rows; first += rows_at_once) {
+            int64_t count = rows - first < rows_at_once ? rows - first : rows_at_once;
+            if (r == e->world->rank)
+                memcpy(e->sent, e->vectors + first * hidden, (size_t)(count * row_bytes));
+            comm_broadcast(e->world, e->sent, count * row_bytes, r);
+            if (e->world->rank == 0 && code == ERROR_NONE)
+                code = embeddings_put_vectors(e->file, e->sent, count);
+        }
+        if (e->world->rank == 0 && code == ERROR_NONE)
+            code = write_records(e, r);
+    }
+    return code;
+}
+
+static int run_rounds(struct embedder *e)
+{
+    for (;;) {
+        int code = share_round(e);
+        if (code != ERROR_NONE || e->round.counts[0] == 0)
+            return code;
+        code = comm_agree(e->world, compute(e));
+        if (code == ERROR_NONE)
+            code = comm_agree(e->world, write_round(e));
+        if (code != ERROR_NONE)
+            return code;
+    }
+}
+
+/* -- All of it ---------------------------------------------------------------------------------------------------- */
+
+static void allocate(struct embedder *e)
+{
+    const int64_t ranks = e->world->size, hidden = e->inference->settings.hidden;
+    const int64_t row_bytes = hidden * (int64_t)sizeof *e->vectors;
+    batch_create(&e->batch, 1, e->batch_tokens, e->most_records);
+    e->round.counts = memory_allocate((int64_t)sizeof *e->round.counts * ranks);
+    e->round.lengths = memory_allocate((int64_t)sizeof *e->round.lengths * ranks * e->most_records);
+    e->round.names = memory_allocate((int64_t)sizeof *e->round.names * ranks * e->most_records);
+    e->round.tokens = memory_allocate(ranks * e->batch_tokens);
+    e->tokens = memory_allocate((int64_t)sizeof *e->tokens * e->batch_tokens);
+    e->vectors = memory_allocate(row_bytes * e->batch_tokens);
+    e->sent = memory_allocate(row_bytes > SENT_BYTES ? row_bytes : SENT_BYTES);
+    e->sum = memory_allocate((int64_t)sizeof *e->sum * hidden);
+}
+
+static void release(struct embedder *e)
+{
+    batch_destroy(&e->batch);
+    for (int64_t i = 0; e->round.names != NULL && i < e->world->size * e->most_records; i++)
+        free(e->round.names[i]); /* of a round that failed */
+    memory_free(e->round.counts);
+    memory_free(e->round.lengths);
+    memory_free(e->round.names);
+    memory_free(e->round.tokens);
+    memory_free(e->tokens);
+    memory_free(e->vectors);
+    memory_free(e->sent);
+    memory_free(e->sum);
+    sequences_destroy(&e->sequences);
+}
+
+/* What the owner of the records should hear. */
+static void report_input(const struct embedder *e)
+{
+    const struct sequences *s = &e->sequences;
+    const char *unit = tokenizer_unit(e->inference->tokenizer);
+    census_report(&s->census, e->inference->tokenizer, s->stops);
+    if (s->empty > 0)
+        log_warn("%lld records have no %s; what the special tokens alone give is stored for them%s",
+                 (long long)s->empty, unit, e->pool == EMBEDDINGS_MEAN ? ", and NaN as their mean" : "");
+    if (s->longest > e->inference->context)
+        log_warn("record %s has %lld tokens, more than the %lld that the model was trained on at a time; such vectors "
+                 "may make little sense",
+                 s->longest_name, (long long)s->longest, (long long)e->inference->context);
+}
+
+static void report(const struct embedder *e, double seconds)
+{
+    const struct sequences *s = &e->sequences;
+    const int64_t records = spool_records(s->spool);
+    if (s->truncated > 0)
+        log_info("%lld of %lld records are longer than --max-length %lld; what is beyond was left out",
+                 (long long)s->truncated, (long long)records, (long long)e->settings->max_length);
+    log_info("%s: %lld records, %lld %s: vectors of %lld numbers, pool %s (%.1f s, %.0f tokens/s)", e->settings->output,
+             (long long)records, (long long)(s->tokens - records * (e->begin + e->end)),
+             tokenizer_unit(e->inference->tokenizer), (long long)e->inference->settings.hidden,
+             embeddings_pool_names[e->pool], seconds, (double)s->tokens / seconds);
+}
+
+/* The batch holds the longest record, and no more than all of them. */
+static void choose_batch(struct embedder *e)
+{
+    int64_t sizes[2] = {e->sequences.longest, e->sequences.tokens};
+    comm_broadcast(e->world, sizes, sizeof sizes, 0);
+    int64_t tokens = sizes[1] < BATCH_TOKENS ? sizes[1] : BATCH_TOKENS;
+    e->longest = sizes[0];
+    e->batch_tokens = e->longest > tokens ? e->longest : tokens;
+    e->most_records = 1 + e->batch_tokens / TOKENS_PER_RECORD;
+}
+
+static int prepare(struct embedder *e)
+{
+    const bool reads = e->world->rank == 0;
+    int code = comm_agree(e->world, check_settings(e));
+    if (code == ERROR_NONE)
+        code = comm_agree(e->world, reads ? read_input(e) : ERROR_NONE);
+    if (code != ERROR_NONE)
+        return code;
+    if (reads)
+        report_input(e);
+    choose_batch(e);
+    code = comm_agree(e->world, check_memory(e));
+    const struct inference_shape shape = shape_of(e);
+    if (code == ERROR_NONE)
+        code = inference_start(e->inference, &shape);
+    if (code == ERROR_NONE)
+        code = comm_agree(e->world, reads ? create_file(e) : ERROR_NONE);
+    return code;
+}
+
+static int embed(struct embedder *e)
+{
+    const struct family *family = family_of(e->inference->settings.family);
+    e->masked = !family->causal;
+    e->begin = 1;
+    e->end = e->masked;
+    int code = prepare(e);
+    if (code == ERROR_NONE) {
+        double start = clock_seconds();
+        allocate(e);
+        code = run_rounds(e);
+        if (code == ERROR_NONE)
+            code = comm_agree(e->world, close_file(e));
+        if (code == ERROR_NONE && e->world->rank == 0)
+            report(e, clock_seconds() - start);
+    }
+    embeddings_close(e->file, code); /* both are open after a failure alone */
+    output_close(&e->output, code);
+    release(e);
+    return code;
+}
+
+int embed_run(struct comm *world, const struct embed_settings *settings, device_make *make_executor)
+{
+    struct inference *inference = memory_allocate(sizeof *inference);
+    struct embedder *e = memory_allocate(sizeof *e);
+    *e = (struct embedder){.settings = settings, .inference = inference, .world = world};
+    int code = inference_open(inference, world, settings->checkpoint, make_executor);
+    if (code == ERROR_NONE)
+        code = embed(e);
+    inference_close(inference);
+    memory_free(e);
+    memory_free(inference);
+    return code;
+}

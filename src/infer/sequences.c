@@ -1,0 +1,130 @@
+#include "infer/sequences.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/fasta.h"
+#include "data/source.h"
+
+#include <stdlib.h>
+
+enum { PART_BYTES = 1 << 16 };
+
+/* The record being read. */
+struct reading {
+    char *name;     /* NULL before the first */
+    int64_t length; /* residues kept */
+    int64_t left;   /* room for more */
+    bool truncated;
+    struct record_stops stops; /* of proteins */
+};
+
+static int put_special(struct sequences *s, int32_t token)
+{
+    uint8_t id = (uint8_t)token;
+    return spool_append(s->spool, &id, 1);
+}
+
+static int put_text(struct sequences *s, struct reading *r, const char *text, int64_t count)
+{
+    uint8_t ids[PART_BYTES];
+    int code = ERROR_NONE;
+    r->truncated |= count > r->left;
+    for (count = count < r->left ? count : r->left; count > 0 && code == ERROR_NONE;) {
+        int64_t part = count < PART_BYTES ? count : PART_BYTES;
+        census_encode(&s->census, s->settings.tokenizer, s->settings.uppercase, text, part, ids);
+        code = spool_append(s->spool, ids, part);
+        r->length += part;
+        r->left -= part;
+        text += part;
+        count -= part;
+    }
+    return code;
+}
+
+static int put_sequence(struct sequences *s, struct reading *r, struct record_piece *piece)
+{
+    bool before = !s->settings.tokenizer->bases && record_stops_take(&r->stops, piece);
+    int code = before ? put_text(s, r, "*", 1) : ERROR_NONE;
+    return code == ERROR_NONE ? put_text(s, r, piece->text, piece->length) : code;
+}
+
+static int start_record(struct sequences *s, struct reading *r, const struct record_piece *piece)
+{
+    const struct sequences_settings *settings = &s->settings;
+    r->name = memory_format("%.*s", (int)piece->length, piece->text);
+    if (piece->length > s->name_bytes)
+        s->name_bytes = piece->length;
+    r->length = 0;
+    r->left = settings->most > 0 ? settings->most - 1 - settings->end : INT64_MAX;
+    r->truncated = false;
+    return put_special(s, settings->tokenizer->bos);
+}
+
+static int end_record(struct sequences *s, struct reading *r)
+{
+    if (r->name == NULL)
+        return ERROR_NONE;
+    record_stops_end(&r->stops);
+    int64_t tokens = 1 + r->length + s->settings.end;
+    s->tokens += tokens;
+    s->truncated += r->truncated;
+    s->empty += r->length == 0;
+    int code = s->settings.end ? put_special(s, s->settings.tokenizer->eos) : ERROR_NONE;
+    if (code == ERROR_NONE)
+        code = spool_end(s->spool, r->name);
+    if (tokens > s->longest) {
+        free(s->longest_name);
+        s->longest_name = r->name;
+        s->longest = tokens;
+    } else {
+        free(r->name);
+    }
+    r->name = NULL;
+    return code;
+}
+
+static int read_records(struct sequences *s, struct source *source, struct reading *r)
+{
+    struct fasta *fasta = fasta_create(source);
+    struct record_piece piece = {.kind = RECORD_NAME};
+    int code = ERROR_NONE;
+    while (code == ERROR_NONE && piece.kind != RECORD_END) {
+        code = fasta_next(fasta, &piece);
+        if (code != ERROR_NONE)
+            break;
+        if (piece.kind == RECORD_SEQUENCE) {
+            code = put_sequence(s, r, &piece);
+            continue;
+        }
+        code = end_record(s, r);
+        if (code == ERROR_NONE && piece.kind == RECORD_NAME)
+            code = start_record(s, r, &piece);
+    }
+    fasta_destroy(fasta);
+    return code;
+}
+
+int sequences_read(struct sequences *s, const struct sequences_settings *settings)
+{
+    *s = (struct sequences){.settings = *settings};
+    struct source *source;
+    int code = source_open(&source, settings->fasta);
+    if (code != ERROR_NONE)
+        return code;
+    struct reading reading = {NULL};
+    code = spool_create(&s->spool, settings->beside);
+    if (code == ERROR_NONE)
+        code = read_records(s, source, &reading);
+    if (code == ERROR_NONE)
+        code = spool_rewind(s->spool);
+    s->stops = reading.stops.dropped;
+    free(reading.name);
+    source_close(source);
+    return code;
+}
+
+void sequences_destroy(struct sequences *s)
+{
+    spool_destroy(s->spool);
+    free(s->longest_name);
+    *s = (struct sequences){.spool = NULL};
+}

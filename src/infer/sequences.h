@@ -1,0 +1,38 @@
+/* The records of a FASTA file as a model is given them whole, for inference over each as it stands: BOS, the sequence,
+ * and for masked models EOS. They are read once and wait beside the output (data/spool.h), so what the longest needs is
+ * known before anything is computed, standard input will do, and memory does not grow with their number. */
+#ifndef INFER_SEQUENCES_H
+#define INFER_SEQUENCES_H
+
+#include "data/census.h"
+#include "data/spool.h"
+
+#include <stdbool.h>
+
+struct sequences_settings {
+    const char *fasta;  /* path, as source_open takes it */
+    const char *beside; /* the output */
+    const struct tokenizer *tokenizer;
+    bool end;       /* EOS behind each */
+    bool uppercase; /* a b c mean A B C */
+    int64_t most;   /* tokens of one, specials included: what is beyond is left out, before EOS; 0 = no limit */
+};
+
+struct sequences {
+    struct sequences_settings settings;
+    struct spool *spool;      /* records of tokens, one byte each, specials included */
+    int64_t tokens;           /* of all records */
+    int64_t longest;          /* tokens */
+    char *longest_name;       /* of that record */
+    int64_t name_bytes;       /* of the longest name */
+    int64_t truncated, empty; /* records cut short; without residues */
+    int64_t stops;            /* symbols '*' dropped at ends of protein records */
+    struct census census;
+};
+
+/* Reads the file to its end. Local; sequences_destroy in any case. Errors: those of source_open, fasta_next and
+ * spool_create. */
+int sequences_read(struct sequences *sequences, const struct sequences_settings *settings);
+void sequences_destroy(struct sequences *sequences);
+
+#endif

@@ -1,0 +1,191 @@
+#include "io/carried.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/hdf5_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char GROUP[] = "carried";
+
+/* Names as in safetensors' README ("Format"); -1 for any other. */
+static int64_t element_bytes(const char *dtype)
+{
+    static const char *const names[4][7] = {{"BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2"},
+                                            {"I16", "U16", "F16", "BF16"},
+                                            {"I32", "U32", "F32"},
+                                            {"F64", "I64", "U64"}};
+    for (int log = 0; log < 4; log++)
+        for (int i = 0; names[log][i] != NULL; i++)
+            if (strcmp(names[log][i], dtype) == 0)
+                return 1 << log;
+    return -1;
+}
+
+/* -1: more than an int64_t counts, or a negative dimension. */
+static int64_t shape_bytes(const struct carried_tensor *t)
+{
+    int64_t bytes = element_bytes(t->dtype);
+    for (int i = 0; i < t->dims; i++)
+        if (t->shape[i] < 0 || __builtin_mul_overflow(bytes, t->shape[i], &bytes))
+            return -1;
+    return bytes;
+}
+
+static bool is_name(const char *name)
+{
+    return name[0] != '\0' && strcmp(name, ".") != 0 && strchr(name, '/') == NULL && strlen(name) < CARRIED_NAME_BYTES;
+}
+
+static bool has(const struct carried *carried, const char *name)
+{
+    for (int i = 0; i < carried->count; i++)
+        if (strcmp(carried->tensors[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+int carried_add(struct carried *carried, const char *origin, const struct carried_tensor *like)
+{
+    if (!is_name(like->name))
+        return error_user("%s: \"%.80s\" cannot be carried: its name must have 1 to %d bytes, none of them '/'", origin,
+                          like->name, CARRIED_NAME_BYTES - 1);
+    if (has(carried, like->name))
+        return error_user("%s: %s: is carried twice", origin, like->name);
+    if (element_bytes(like->dtype) < 0)
+        return error_user("%s: %s: cannot be carried: its element type %s is unknown", origin, like->name, like->dtype);
+    if (like->dims < 0 || like->dims > CARRIED_DIMS || shape_bytes(like) != like->bytes)
+        return error_user("%s: %s: has %lld bytes, which its shape and element type %s do not make", origin, like->name,
+                          (long long)like->bytes, like->dtype);
+    if (like->bytes > CARRIED_MOST_BYTES - carried_bytes(carried))
+        return error_user("%s: %s: the tensors that are carried along may have %d MiB in all", origin, like->name,
+                          CARRIED_MOST_BYTES >> 20);
+    carried->tensors = memory_grow(carried->tensors, (carried->count + 1) * (int64_t)sizeof *carried->tensors);
+    struct carried_tensor *t = &carried->tensors[carried->count++];
+    *t = *like;
+    t->name = memory_string(like->name);
+    t->data = memory_allocate(like->bytes);
+    return ERROR_NONE;
+}
+
+void carried_destroy(struct carried *carried)
+{
+    for (int i = 0; i < carried->count; i++) {
+        free(carried->tensors[i].name);
+        memory_free(carried->tensors[i].data);
+    }
+    free(carried->tensors);
+    *carried = (struct carried){0};
+}
+
+int64_t carried_bytes(const struct carried *carried)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < carried->count; i++)
+        bytes += carried->tensors[i].bytes;
+    return bytes;
+}
+
+/* -- Reading ----------------------------------------------------------------------------------------------------- */
+
+/* Its elements when it is a dataset of bytes in one dimension, else -1. */
+static int64_t count_bytes(hid_t dataset)
+{
+    hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
+    bool bytes = H5Sget_simple_extent_ndims(space) == 1 && H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) == 1;
+    int64_t count = bytes ? (int64_t)H5Sget_simple_extent_npoints(space) : -1;
+    H5Tclose(type);
+    H5Sclose(space);
+    return count;
+}
+
+/* What the dataset says of its tensor; false when that cannot be one. */
+static bool describe(hid_t dataset, struct carried_tensor *t)
+{
+    char *dtype = hdf5_read_text(dataset, "dtype");
+    bool good = dtype != NULL && strlen(dtype) < sizeof t->dtype;
+    if (good)
+        strcpy(t->dtype, dtype);
+    free(dtype);
+    t->bytes = count_bytes(dataset);
+    t->dims = (int)hdf5_read_integers(dataset, "shape", t->shape, CARRIED_DIMS);
+    return good && t->bytes >= 0 && (t->dims > 0 || H5Aexists(dataset, "shape") == 0);
+}
+
+static int read_tensor(hid_t group, const char *path, char *name, struct carried *carried)
+{
+    struct carried_tensor t = {.name = name};
+    hid_t dataset = H5Dopen2(group, name, H5P_DEFAULT);
+    int code = ERROR_NONE;
+    if (dataset < 0 || !describe(dataset, &t))
+        code = error_user("%s: /%s/%s: is no carried tensor: bytes with attributes dtype and shape", path, GROUP, name);
+    if (code == ERROR_NONE)
+        code = carried_add(carried, path, &t);
+    if (code == ERROR_NONE && H5Dread(dataset, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                                      carried->tensors[carried->count - 1].data) < 0)
+        code = error_user("%s: HDF5 cannot read /%s/%s: it is damaged", path, GROUP, name);
+    if (dataset >= 0)
+        H5Dclose(dataset);
+    return code;
+}
+
+static int read_all(hid_t file, const char *path, struct carried *carried)
+{
+    if (H5Lexists(file, GROUP, H5P_DEFAULT) <= 0)
+        return ERROR_NONE;
+    hid_t group = H5Gopen2(file, GROUP, H5P_DEFAULT);
+    if (group < 0)
+        return error_user("%s: /%s is no group", path, GROUP);
+    int64_t count;
+    int code = ERROR_NONE;
+    char **names = hdf5_list(group, &count);
+    for (int64_t i = 0; i < count && code == ERROR_NONE; i++)
+        code = read_tensor(group, path, names[i], carried);
+    hdf5_strings_free(names, count);
+    H5Gclose(group);
+    return code;
+}
+
+int carried_read(const char *path, struct carried *carried)
+{
+    struct hdf5_silence silence;
+    hid_t file;
+    *carried = (struct carried){0};
+    hdf5_silence_begin(&silence);
+    int code = hdf5_open(&file, path);
+    if (code == ERROR_NONE) {
+        code = read_all(file, path, carried);
+        H5Fclose(file);
+    }
+    hdf5_silence_end(&silence);
+    if (code != ERROR_NONE)
+        carried_destroy(carried);
+    return code;
+}
+
+/* -- Writing ----------------------------------------------------------------------------------------------------- */
+
+static bool write_tensor(hid_t group, const struct carried_tensor *t)
+{
+    const hsize_t bytes = (hsize_t)t->bytes;
+    hid_t space = H5Screate_simple(1, &bytes, NULL);
+    hid_t dataset = H5Dcreate2(group, t->name, H5T_STD_U8LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    H5Sclose(space);
+    if (dataset < 0)
+        return false;
+    bool good = H5Dwrite(dataset, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->data) >= 0 &&
+                hdf5_write_text(dataset, "dtype", t->dtype) &&
+                (t->dims == 0 || hdf5_write_integers(dataset, "shape", t->shape, t->dims));
+    return H5Dclose(dataset) >= 0 && good;
+}
+
+bool carried_write(hid_t file, const struct carried *carried)
+{
+    if (carried->count == 0)
+        return true;
+    hid_t group = H5Gcreate2(file, GROUP, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    bool good = group >= 0;
+    for (int i = 0; i < carried->count && good; i++)
+        good = write_tensor(group, &carried->tensors[i]);
+    return group >= 0 && H5Gclose(group) >= 0 && good;
+}

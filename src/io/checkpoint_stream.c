@@ -1,0 +1,122 @@
+/* Weights to and from a checkpoint in pieces, by one process, without an engine. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/checkpoint_private.h"
+#include "io/checkpoint_stream.h"
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE_ELEMENTS = PIECE_BYTES / (int)sizeof(float) };
+
+static int visit_pieces(const struct model *model, int (*visit)(void *self, const struct checkpoint_piece *piece),
+                        void *self)
+{
+    struct checkpoint_piece piece = {.number = 0, .staging = memory_allocate(PIECE_BYTES)};
+    int code = ERROR_NONE;
+    for (int u = 0; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++, piece.number++) {
+            piece.parameter = &model->units[u].parameters[i];
+            const int64_t elements = piece.parameter->rows * piece.parameter->cols;
+            for (int64_t first = 0; first < elements && code == ERROR_NONE; first += PIECE_ELEMENTS) {
+                int64_t rest = elements - first;
+                piece.slab = (struct slab){first, rest < PIECE_ELEMENTS ? rest : PIECE_ELEMENTS};
+                code = visit(self, &piece);
+            }
+        }
+    memory_free(piece.staging);
+    return code;
+}
+
+/* -- Writing ----------------------------------------------------------------------------------------------------- */
+
+struct stream_writer {
+    int (*fill)(void *self, const struct checkpoint_piece *piece);
+    void *self;
+    const struct checkpoint_names *names;
+    const int64_t *offsets;
+    int descriptor;
+    struct block_list blocks;
+};
+
+static int write_piece(void *self, const struct checkpoint_piece *piece)
+{
+    struct stream_writer *w = self;
+    const int64_t width = (int64_t)sizeof(float);
+    int code = w->fill(w->self, piece);
+    if (code == ERROR_NONE)
+        code = checkpoint_write_slab(&w->blocks, w->descriptor, w->names->temporary, piece->staging,
+                                     piece->slab.count * width, w->offsets[piece->number] + piece->slab.first * width);
+    return code;
+}
+
+static int write_content(struct stream_writer *w, const struct model *model)
+{
+    const char *path = w->names->temporary;
+    w->descriptor = open(path, O_WRONLY | O_CLOEXEC);
+    if (w->descriptor < 0)
+        return error_environment("%s: cannot open it: %s", path, strerror(errno));
+    return file_finish(w->descriptor, path, visit_pieces(model, write_piece, w));
+}
+
+int checkpoint_stream_write(const struct model *model, const struct checkpoint_meta *meta, const char *path,
+                            int (*fill)(void *self, const struct checkpoint_piece *piece), void *self)
+{
+    struct checkpoint_names names;
+    checkpoint_names_create(&names, path);
+    const int64_t table_bytes = (int64_t)sizeof(int64_t) * model_parameters(model);
+    const struct checkpoint_layout layout = {model, DTYPE_F32, PIECE_WEIGHT + 1, memory_allocate(table_bytes)};
+    struct stream_writer writer = {.fill = fill, .self = self, .names = &names, .offsets = layout.offsets};
+    int code = checkpoint_lay_out(&layout, meta, names.temporary);
+    if (code == ERROR_NONE)
+        code = write_content(&writer, model);
+    if (code == ERROR_NONE)
+        code = checkpoint_publish(&writer.blocks, &names);
+    if (code != ERROR_NONE)
+        checkpoint_abandon(&names);
+    block_list_destroy(&writer.blocks);
+    memory_free(layout.offsets);
+    checkpoint_names_destroy(&names);
+    return code;
+}
+
+/* -- Reading ----------------------------------------------------------------------------------------------------- */
+
+struct stream_reader {
+    int (*take)(void *self, const struct checkpoint_piece *piece);
+    void *self;
+    const char *path;
+    hid_t file;
+};
+
+static int read_piece(void *self, const struct checkpoint_piece *piece)
+{
+    struct stream_reader *r = self;
+    char name[CHECKPOINT_DATASET_BYTES];
+    checkpoint_dataset_name(name, PIECE_WEIGHT, piece->parameter);
+    hid_t dataset = H5Dopen2(r->file, name, H5P_DEFAULT);
+    bool good =
+        dataset >= 0 && checkpoint_read_slab(dataset, H5T_NATIVE_FLOAT, piece->parameter, piece->slab, piece->staging);
+    H5Dclose(dataset);
+    return good ? r->take(r->self, piece) : checkpoint_refuse_tensor(r->path, name);
+}
+
+int checkpoint_stream_read(const struct model *model, const char *path,
+                           int (*take)(void *self, const struct checkpoint_piece *piece), void *self)
+{
+    struct stream_reader reader = {.take = take, .self = self, .path = path};
+    struct hdf5_silence silence;
+    hdf5_silence_begin(&silence);
+    int code = checkpoint_open(&reader.file, path);
+    if (code == ERROR_NONE) {
+        code = checkpoint_check_tensors(reader.file, path, model, PIECE_WEIGHT + 1);
+        if (code == ERROR_NONE)
+            code = visit_pieces(model, read_piece, &reader);
+        H5Fclose(reader.file);
+    }
+    hdf5_silence_end(&silence);
+    return code;
+}

@@ -1,0 +1,164 @@
+#include "train/origin.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "io/checkpoint.h"
+#include "train/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int origin_find(struct comm *world, const struct deck *deck, char **path)
+{
+    int code = checkpoint_find(world, deck->model.initialise_from, path);
+    if (code == ERROR_NONE && *path == NULL)
+        code = comm_agree(
+            world, error_user("key model.initialise_from = \"%s\": holds no checkpoint", deck->model.initialise_from));
+    return code;
+}
+
+/* -- The deck ---------------------------------------------------------------------------------------------------- */
+
+/* A checkpoint's deck with every key of the model at the value that it comes to; and its settings. */
+static int read_model(struct comm *world, const char *path, struct deck *deck, struct model_settings *settings)
+{
+    struct checkpoint_meta meta;
+    int code = checkpoint_read_meta(world, path, &meta);
+    if (code != ERROR_NONE)
+        return code;
+    code = deck_read_text(deck, meta.deck_text, path, NULL, 0);
+    if (code == ERROR_NONE)
+        code = model_settings_from_deck(settings, deck, meta.vocabulary);
+    if (code == ERROR_NONE)
+        model_settings_to_deck(settings, deck);
+    checkpoint_meta_destroy(&meta);
+    return comm_agree(world, code);
+}
+
+int origin_inherit(struct comm *world, struct deck *deck, const char *path)
+{
+    struct model_settings settings;
+    struct deck from;
+    int code = read_model(world, path, &from, &settings);
+    if (code != ERROR_NONE)
+        return code;
+    /* these two are the run's own, whatever the origin's were */
+    strcpy(from.model.initialise_from, deck->model.initialise_from);
+    from.model.initialise_optimizer = deck->model.initialise_optimizer;
+    deck_inherit(deck, &from, "model");
+    if (deck->model.vocabulary == 0) /* given so, it would be that of the store */
+        deck->model.vocabulary = from.model.vocabulary;
+    return ERROR_NONE;
+}
+
+/* What the weights' shapes and meaning hang on must agree; all that does not is listed. */
+static int check_sizes(const char *path, const struct model_settings *wanted, const struct model_settings *found)
+{
+    const struct {
+        const char *key;
+        int64_t wanted, found;
+    } sizes[] = {{"layers", wanted->layers, found->layers},
+                 {"hidden", wanted->hidden, found->hidden},
+                 {"ffn", wanted->ffn, found->ffn},
+                 {"heads", wanted->heads, found->heads},
+                 {"kv_heads", wanted->kv_heads, found->kv_heads},
+                 {"head_dim", wanted->head_dim, found->head_dim},
+                 {"vocabulary", wanted->vocabulary, found->vocabulary}};
+    if (wanted->family != found->family)
+        return error_user("key model.initialise_from: %s has a model of family %s, but the deck wants %s", path,
+                          family_of(found->family)->name, family_of(wanted->family)->name);
+    char *lines = memory_string("");
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (sizes[i].wanted != sizes[i].found) {
+            char *longer = memory_format("%s\n  key model.%s: %lld there, %lld by the deck", lines, sizes[i].key,
+                                         (long long)sizes[i].found, (long long)sizes[i].wanted);
+            free(lines);
+            lines = longer;
+        }
+    if (wanted->tied != found->tied) {
+        char *longer = memory_format("%s\n  key model.tied: %s there, %s by the deck", lines,
+                                     found->tied ? "\"yes\"" : "\"no\"", wanted->tied ? "\"yes\"" : "\"no\"");
+        free(lines);
+        lines = longer;
+    }
+    int code = lines[0] == '\0'
+                   ? ERROR_NONE
+                   : error_user("key model.initialise_from: the model of %s is not the deck's:%s", path, lines);
+    free(lines);
+    return code;
+}
+
+/* Keys that weights of one shape may be trained on with other values. */
+static void tell_overruled(const struct deck *deck, const struct deck *found, const char *path)
+{
+    static const char *const keys[] = {"model.gelu",
+                                       "model.token_dropout",
+                                       "model.rope_theta",
+                                       "model.norm_eps",
+                                       "model.rope_scaling.factor",
+                                       "model.rope_scaling.low",
+                                       "model.rope_scaling.high",
+                                       "model.rope_scaling.original"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        char *own = deck_key_text(deck, keys[i]), *theirs = deck_key_text(found, keys[i]);
+        if (strcmp(own, theirs) != 0)
+            log_info("# %s = %s, where %s has %s", keys[i], own, path, theirs);
+        free(own);
+        free(theirs);
+    }
+}
+
+int origin_check(struct comm *world, const struct deck *given, const struct deck *complete, const char *path)
+{
+    struct model_settings found, wanted;
+    struct deck from;
+    int code = read_model(world, path, &from, &found);
+    if (code != ERROR_NONE)
+        return code;
+    /* the sizes of a preset that the deck names are given too, though not each by its key */
+    code = model_settings_from_deck(&wanted, given->model.preset[0] != '\0' ? given : complete, 0);
+    if (code == ERROR_NONE)
+        code = check_sizes(path, &wanted, &found);
+    code = comm_agree(world, code);
+    if (code == ERROR_NONE)
+        tell_overruled(complete, &from, path);
+    return code;
+}
+
+/* -- The weights ------------------------------------------------------------------------------------------------- */
+
+static int check_data(const struct session *s, const struct checkpoint_meta *meta, const char *path)
+{
+    const char *tokenizer = loader_tokenizer(s->train);
+    if (meta->tokenizer[0] != '\0' && strcmp(meta->tokenizer, tokenizer) != 0)
+        return error_user("key data.train = \"%s\": has %s tokens, but %s of model.initialise_from learned from %s "
+                          "tokens",
+                          s->deck.data.train, tokenizer, path, meta->tokenizer);
+    if (s->deck.model.initialise_optimizer && !meta->moments)
+        return error_user("key model.initialise_optimizer = true: %s holds no optimizer state; name a step_*.h5 file "
+                          "in model.initialise_from",
+                          path);
+    return ERROR_NONE;
+}
+
+int origin_read_weights(struct session *s, const char *path)
+{
+    struct checkpoint_meta meta;
+    int code = checkpoint_read_meta(s->world, path, &meta);
+    if (code != ERROR_NONE)
+        return code;
+    code = comm_agree(s->world, check_data(s, &meta, path));
+    if (code == ERROR_NONE)
+        code = checkpoint_read(s->world, &s->engine, path, s->deck.model.initialise_optimizer);
+    if (code == ERROR_NONE)
+        log_info("# starting from the weights%s of %s, trained for %lld steps",
+                 s->deck.model.initialise_optimizer ? " and the optimizer's state" : "", path, (long long)meta.step);
+    checkpoint_meta_destroy(&meta);
+    return code;
+}
+
+int origin_read_carried(struct comm *world, const char *path, struct carried *carried)
+{
+    *carried = (struct carried){0};
+    return comm_agree(world, world->rank == 0 ? carried_read(path, carried) : ERROR_NONE);
+}

@@ -1,0 +1,11 @@
+#!/bin/bash
+# Every op of the CUDA executor against the oracle: the programs that test the CPU's, on the GPU.
+set -u
+for program in t_ops t_ops_matrix t_ops_layer t_attention; do
+    echo "== $program"
+    "$abs_top_builddir/tests/$program" cuda
+    code=$?
+    [ $code -eq 77 ] && exit 77
+    [ $code -ne 0 ] && failed=yes
+done
+[ -z "${failed:-}" ]

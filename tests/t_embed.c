@@ -1,0 +1,319 @@
+/* Vectors of protein records against transformers, which was given them one by one (tests/golden/make_embed.py): all
+ * ways of pooling, on the CPU executor and on the oracle. Then faults planted at the door or in what is pooled, each of
+ * which must be noticed; and records in other company, whose vectors must stay. */
+#include "check.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "cpu/cpu.h"
+#include "infer/embed.h"
+#include "io/checkpoint.h"
+#include "io/safetensors.h"
+#include "ref/golden.h"
+#include "ref/reference.h"
+#include "ref/wrapper.h"
+
+#include <hdf5.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { HIDDEN = 32, RECORDS = 4, LONGEST = 256 };
+
+static const double bound = 1e-5;
+static const char *const names[RECORDS] = {"P42212", "insulin_B", "rare", "one"};
+static const int64_t residues[RECORDS] = {238, 30, 6, 1};
+static const char deck_text[] = "model = { family = \"esm2\"; layers = 2; hidden = 32; ffn = 128; heads = 4;\n"
+                                "norm_eps = 1e-5; rope_theta = 10000.0; };\n"
+                                "data = { row_tokens = 256; };\n";
+
+static char *golden_path(const char *name)
+{
+    const char *top = getenv("abs_top_srcdir");
+    return memory_format("%s/tests/golden/%s", top != NULL ? top : ".", name);
+}
+
+/* -- The model as a checkpoint ------------------------------------------------------------------------------------ */
+
+/* transformers spells a LayerNorm's weight and bias gamma and beta in this file. */
+static const struct safetensors_entry *find_tensor(const struct safetensors *st, const char *name)
+{
+    const struct safetensors_entry *entry = safetensors_find(st, name);
+    if (entry != NULL)
+        return entry;
+    const char *dot = strrchr(name, '.');
+    char *other = memory_format("%.*s.%s", (int)(dot - name), name, strcmp(dot, ".weight") == 0 ? "gamma" : "beta");
+    entry = safetensors_find(st, other);
+    free(other);
+    return entry;
+}
+
+static void load_weights(struct engine *engine)
+{
+    char *folder = golden_path("esm2_tiny");
+    struct safetensors *st;
+    CHECK(safetensors_open(&st, folder) == ERROR_NONE);
+    for (int u = 0; u < engine->model->unit_count; u++) {
+        struct unit *unit = &engine->model->units[u];
+        for (int i = 0; i < unit->parameter_count; i++) {
+            const struct parameter *p = &unit->parameters[i];
+            const struct safetensors_entry *entry = find_tensor(st, p->name);
+            struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
+            struct tensor view = tensor_columns(&shard.weight, p->offset, p->rows * p->cols);
+            if (CHECK(entry != NULL && entry->bytes == view.cols * (int64_t)sizeof(float)))
+                CHECK(safetensors_read(st, entry, 0, entry->bytes, view.data) == ERROR_NONE);
+        }
+    }
+    store_refresh(engine->store, engine->model, &engine->streams[STREAM_COMPUTE]);
+    safetensors_close(st);
+    free(folder);
+}
+
+static void write_checkpoint(struct comm *self, const char *path)
+{
+    struct deck deck;
+    struct model_settings settings;
+    struct model model;
+    struct engine *engine = memory_allocate(sizeof *engine);
+    struct executor *executor = cpu_executor_create(1);
+    struct group *group = comm_group_create(self, NULL, "data");
+    CHECK(deck_read_text(&deck, deck_text, "deck", NULL, 0) == ERROR_NONE);
+    CHECK(model_settings_from_deck(&settings, &deck, 33) == ERROR_NONE);
+    model_create(&model, &settings, 16, 16);
+    const struct memory_settings memory = {.use = MEMORY_EVALUATE,
+                                           .slots = 1,
+                                           .rows = 1,
+                                           .row_tokens = 16,
+                                           .max_segments = 1,
+                                           .compute = DTYPE_F32,
+                                           .statistic = DTYPE_F32};
+    engine_create(engine, executor, &model, group, &(struct engine_settings){.memory = memory});
+    load_weights(engine);
+    struct checkpoint_meta meta = {.deck_text = (char *)deck_text,
+                                   .version = "t_embed",
+                                   .tokenizer = "esm2",
+                                   .vocabulary = 33,
+                                   .step = 7,
+                                   .position = {.stores = 1}};
+    CHECK(checkpoint_write(self, self, engine, &meta, path, false) == ERROR_NONE);
+    engine_destroy(engine);
+    model_destroy(&model);
+    comm_group_destroy(group);
+    executor->class->destroy(executor);
+    memory_free(engine);
+}
+
+/* -- Executors ---------------------------------------------------------------------------------------------------- */
+
+enum fault { NO_FAULT, NO_DROPOUT, ROPE_FORM, CAUSAL, POSITIONS, FAULTS };
+static const char *const fault_names[FAULTS] = {"none", "token dropout's factor left out", "RoPE's other form",
+                                                "causal attention", "positions run on"};
+
+static struct {
+    enum fault fault;
+    struct wrapper wrapper;
+    struct executor *cpu;
+} planted;
+
+static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    const enum fault fault = planted.fault;
+    static int32_t positions[1 << 12];
+    if (op == OP_EMBEDDING_FORWARD && fault == NO_DROPOUT) {
+        struct embedding_forward_args a = *(const struct embedding_forward_args *)args;
+        a.scale = (struct tensor){0};
+        wrapper_pass(wrapper, stream, op, &a);
+    } else if (op == OP_ROPE && (fault == ROPE_FORM || fault == POSITIONS)) {
+        struct rope_args a = *(const struct rope_args *)args;
+        a.interleaved ^= fault == ROPE_FORM;
+        for (int64_t t = 0; t < a.positions.cols; t++)
+            positions[t] = (int32_t)(t % LONGEST);
+        if (fault == POSITIONS)
+            a.positions.data = positions;
+        wrapper_pass(wrapper, stream, op, &a);
+    } else if (op == OP_ATTENTION_FORWARD && fault == CAUSAL) {
+        struct attention_forward_args a = *(const struct attention_forward_args *)args;
+        a.causal = true;
+        wrapper_pass(wrapper, stream, op, &a);
+    } else {
+        wrapper_pass(wrapper, stream, op, args);
+    }
+}
+
+static int make_planted(struct executor **executor, const struct device_request *request)
+{
+    planted.cpu = cpu_executor_create(request->threads);
+    wrapper_create(&planted.wrapper, planted.cpu, plant, NULL);
+    *executor = &planted.wrapper.executor;
+    return ERROR_NONE;
+}
+
+static int make_oracle(struct executor **executor, const struct device_request *request)
+{
+    (void)request;
+    *executor = reference_executor_create();
+    return ERROR_NONE;
+}
+
+/* -- Comparing ---------------------------------------------------------------------------------------------------- */
+
+struct result {
+    int64_t lengths[RECORDS];
+    float vectors[RECORDS * LONGEST * HIDDEN];
+};
+
+static void read_all(hid_t file, const char *name, hid_t type, int64_t room, void *out)
+{
+    hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT), space = H5Dget_space(dataset);
+    CHECK((int64_t)H5Sget_simple_extent_npoints(space) <= room);
+    CHECK(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) >= 0);
+    H5Sclose(space);
+    H5Dclose(dataset);
+}
+
+static void run(struct comm *self, struct embed_settings settings, device_make *make_executor, struct result *result)
+{
+    CHECK(embed_run(self, &settings, make_executor) == ERROR_NONE);
+    hid_t file = H5Fopen(settings.output, H5F_ACC_RDONLY, H5P_DEFAULT);
+    CHECK(file >= 0);
+    memset(result, 0, sizeof *result);
+    read_all(file, "lengths", H5T_NATIVE_INT64, RECORDS, result->lengths);
+    read_all(file, "vectors", H5T_NATIVE_FLOAT, RECORDS * LONGEST * HIDDEN, result->vectors);
+    H5Fclose(file);
+}
+
+static double distance(const float *own, const double *expected, int64_t count)
+{
+    double *values = memory_allocate((int64_t)sizeof *values * count);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = own[i];
+    double worst = golden_distance(values, expected, count);
+    memory_free(values);
+    return worst;
+}
+
+/* /name/what of the golden file, [count]. */
+static double *expected_of(hid_t golden, const char *name, const char *what, int64_t count)
+{
+    char *path = memory_format("/%s/%s", name, what);
+    double *values = memory_allocate((int64_t)sizeof *values * count);
+    read_all(golden, path, H5T_NATIVE_DOUBLE, count, values);
+    free(path);
+    return values;
+}
+
+/* The worst record's relative L2 distance. */
+static double compare(hid_t golden, const struct result *result, const char *pool)
+{
+    const float *own = result->vectors;
+    double worst = 0;
+    for (int r = 0; r < RECORDS; r++) {
+        const int64_t tokens = residues[r] + 2;
+        const bool all = strcmp(pool, "none") == 0, mean = strcmp(pool, "mean") == 0;
+        const int64_t skipped = all || mean ? 0 : tokens - 1, rows = all ? tokens : 1;
+        double *expected = expected_of(golden, names[r], mean ? "mean" : "states", (mean ? 1 : tokens) * HIDDEN);
+        double d = distance(own, expected + skipped * HIDDEN, rows * HIDDEN);
+        worst = d <= worst ? worst : d;
+        CHECK(result->lengths[r] == residues[r]);
+        own += rows * HIDDEN;
+        memory_free(expected);
+    }
+    return worst;
+}
+
+/* A mean that takes special tokens in, made of all tokens' vectors. */
+static double mean_of_all(hid_t golden, const struct result *every)
+{
+    const float *own = every->vectors;
+    double worst = 0;
+    for (int r = 0; r < RECORDS; r++) {
+        const int64_t tokens = residues[r] + 2;
+        float mean[HIDDEN] = {0};
+        for (int64_t i = 0; i < tokens * HIDDEN; i++)
+            mean[i % HIDDEN] += own[i] / (float)tokens;
+        double *expected = expected_of(golden, names[r], "mean", HIDDEN), d = distance(mean, expected, HIDDEN);
+        worst = d <= worst ? worst : d;
+        own += tokens * HIDDEN;
+        memory_free(expected);
+    }
+    return worst;
+}
+
+/* Each record in a file of its own: the same vectors, to the last bit or nearly. */
+static void check_company(struct comm *self, struct embed_settings settings, const struct result *together)
+{
+    static const char *const sequences[2] = {"MXUBZO", "W"};
+    struct result *alone = memory_allocate(sizeof *alone);
+    char *path = memory_format("%s.fa", settings.output);
+    const float *own = together->vectors + (residues[0] + residues[1] + 4) * HIDDEN;
+    settings.fasta = path;
+    for (int r = 2; r < RECORDS; r++) {
+        const int64_t count = (residues[r] + 2) * HIDDEN;
+        FILE *file = fopen(path, "w");
+        fprintf(file, ">%s\n%s\n", names[r], sequences[r - 2]);
+        fclose(file);
+        run(self, settings, cpu_executor_make, alone);
+        double *expected = memory_allocate((int64_t)sizeof *expected * count);
+        for (int64_t i = 0; i < count; i++)
+            expected[i] = own[i];
+        double d = distance(alone->vectors, expected, count);
+        printf("%s alone: %.1e\n", names[r], d);
+        CHECK(d <= 1e-6);
+        own += count;
+        memory_free(expected);
+    }
+    unlink(path);
+    free(path);
+    memory_free(alone);
+}
+
+int main(void)
+{
+    static const char *const pools[] = {"mean", "last", "none"};
+    struct comm *self = comm_self();
+    struct result *result = memory_allocate(sizeof *result);
+    char folder[] = "/tmp/cistron-embed.XXXXXX";
+    CHECK(mkdtemp(folder) != NULL);
+    char *checkpoint = memory_format("%s/model.h5", folder), *output = memory_format("%s/out.h5", folder);
+    char *fasta = golden_path("embed_esm2.fa"), *path = golden_path("embed_esm2.h5");
+    hid_t golden = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    CHECK(golden >= 0);
+    write_checkpoint(self, checkpoint);
+    struct embed_settings settings = {.checkpoint = checkpoint, .fasta = fasta, .output = output};
+    for (int p = 0; p < 3; p++) {
+        settings.pool = pools[p];
+        run(self, settings, cpu_executor_make, result);
+        double cpu = compare(golden, result, pools[p]);
+        run(self, settings, make_oracle, result);
+        double oracle = compare(golden, result, pools[p]);
+        printf("%s: %.1e on the CPU executor, %.1e on the oracle\n", pools[p], cpu, oracle);
+        CHECK(cpu <= bound && oracle <= bound);
+    }
+    double with_specials = mean_of_all(golden, result);
+    printf("    %-32s %.1e\n", "special tokens in the mean", with_specials);
+    CHECK(!(with_specials <= bound));
+    run(self, settings, cpu_executor_make, result);
+    check_company(self, settings, result);
+    settings.pool = "mean";
+    for (int fault = NO_FAULT; fault < FAULTS; fault++) {
+        planted.fault = (enum fault)fault;
+        run(self, settings, make_planted, result);
+        planted.cpu->class->destroy(planted.cpu);
+        double d = compare(golden, result, "mean");
+        printf("    %-32s %.1e\n", fault_names[fault], d);
+        CHECK((d <= bound) == (fault == NO_FAULT));
+    }
+    H5Fclose(golden);
+    char *side = memory_format("%s.xxh3", checkpoint);
+    unlink(side);
+    unlink(checkpoint);
+    unlink(output);
+    rmdir(folder);
+    free(side);
+    free(checkpoint);
+    free(output);
+    free(fasta);
+    free(path);
+    memory_free(result);
+    comm_destroy(self);
+    return check_end();
+}

@@ -1,0 +1,116 @@
+/* The number formats of core/dtype.h over all codes, as the oracle loads and stores them; Philox's published answers.
+ */
+#include "check.h"
+#include "ref/reference.h"
+
+#include "base/random.h"
+
+static double load_bits(enum dtype dtype, uint32_t bits)
+{
+    uint16_t wide = (uint16_t)bits;
+    uint8_t narrow = (uint8_t)bits;
+    struct tensor x = tensor_vector(dtype == DTYPE_BF16 ? (void *)&wide : &narrow, dtype, 1);
+    return reference_load(&x, 0, 0);
+}
+
+static uint32_t round_bits(enum dtype dtype, double value)
+{
+    uint16_t wide = 0;
+    uint8_t narrow = 0;
+    struct tensor x = tensor_vector(dtype == DTYPE_BF16 ? (void *)&wide : &narrow, dtype, 1);
+    reference_store(&x, 0, 0, value);
+    return dtype == DTYPE_BF16 ? wide : narrow;
+}
+
+/* The same from f32, which is what executors call. */
+static uint32_t round_bits_f32(enum dtype dtype, float value)
+{
+    return dtype == DTYPE_BF16 ? f32_to_bf16(value) : dtype == DTYPE_E4M3 ? f32_to_e4m3(value) : f32_to_e5m2(value);
+}
+
+/* A code's value from the format's definition: 1 sign, then exponent, then mantissa bits. */
+static double value_of(uint32_t code, int exponent_bits, int mantissa_bits)
+{
+    int bias = (1 << (exponent_bits - 1)) - 1;
+    int exponent = (int)(code >> mantissa_bits & ((1u << exponent_bits) - 1u));
+    double mantissa = (double)(code & ((1u << mantissa_bits) - 1u)) / (double)(1 << mantissa_bits);
+    double magnitude = exponent == 0 ? ldexp(mantissa, 1 - bias) : ldexp(1.0 + mantissa, exponent - bias);
+    return code >> (exponent_bits + mantissa_bits) ? -magnitude : magnitude;
+}
+
+/* All finite codes of one sign: value, exact return, and for each neighbouring pair the middle (a tie, to the even
+ * code) and a hair to each side of it. `last` is the code of the largest finite value. */
+static void test_format(enum dtype dtype, int exponent_bits, int mantissa_bits, uint32_t last)
+{
+    uint32_t sign = 1u << (exponent_bits + mantissa_bits);
+    int wrong = 0;
+    for (uint32_t code = 0; code <= last; code++)
+        for (uint32_t s = 0; s <= sign; s += sign) {
+            double value = load_bits(dtype, code | s);
+            wrong += value != value_of(code | s, exponent_bits, mantissa_bits) || (signbit(value) != 0) != (s != 0);
+            wrong += round_bits(dtype, value) != (code | s) || round_bits_f32(dtype, (float)value) != (code | s);
+            if (code == last)
+                continue;
+            double next = load_bits(dtype, (code + 1) | s), middle = 0.5 * (value + next); /* exact in f32 too */
+            uint32_t even = (code & 1u ? code + 1 : code) | s;
+            wrong += round_bits(dtype, middle) != even || round_bits_f32(dtype, (float)middle) != even;
+            wrong += round_bits(dtype, nextafter(middle, value)) != (code | s);
+            wrong += round_bits(dtype, nextafter(middle, next)) != ((code + 1) | s);
+            wrong += round_bits_f32(dtype, nextafterf((float)middle, (float)value)) != (code | s);
+            wrong += round_bits_f32(dtype, nextafterf((float)middle, (float)next)) != ((code + 1) | s);
+        }
+    if (!check_report(__FILE__, __LINE__, wrong == 0, dtype_name(dtype)))
+        fprintf(stderr, "    %d of the roundings are wrong\n", wrong);
+    CHECK(isnan(load_bits(dtype, round_bits(dtype, NAN))));
+}
+
+static void test_formats(void)
+{
+    test_format(DTYPE_BF16, 8, 7, 0x7f7f);
+    test_format(DTYPE_E4M3, 4, 3, 0x7e);
+    test_format(DTYPE_E5M2, 5, 2, 0x7b);
+
+    /* the ends: bf16 overflows to infinity from the middle above its largest value on, the 8-bit types saturate */
+    double largest = 0x1.fep127, beyond = 0x1.ffp127;
+    CHECK(round_bits(DTYPE_BF16, nextafter(beyond, 0.0)) == 0x7f7f && load_bits(DTYPE_BF16, 0x7f7f) == largest);
+    CHECK(round_bits(DTYPE_BF16, beyond) == 0x7f80 && round_bits(DTYPE_BF16, -INFINITY) == 0xff80);
+    CHECK(round_bits(DTYPE_BF16, 1e300) == 0x7f80);
+    CHECK(load_bits(DTYPE_E4M3, 0x7e) == 448.0 && load_bits(DTYPE_E5M2, 0x7b) == 57344.0);
+    static const double large[3] = {449.0, 1e30, INFINITY};
+    for (int i = 0; i < 3; i++) {
+        CHECK(load_bits(DTYPE_E4M3, round_bits(DTYPE_E4M3, large[i])) == 448.0);
+        CHECK(load_bits(DTYPE_E4M3, round_bits(DTYPE_E4M3, -large[i])) == -448.0);
+        CHECK(load_bits(DTYPE_E5M2, round_bits(DTYPE_E5M2, 1000.0 * large[i])) == 57344.0);
+        CHECK(load_bits(DTYPE_E5M2, round_bits(DTYPE_E5M2, -1000.0 * large[i])) == -57344.0);
+    }
+    CHECK(isinf(load_bits(DTYPE_E5M2, 0x7c)) && isnan(load_bits(DTYPE_E5M2, 0x7d)) &&
+          isnan(load_bits(DTYPE_E4M3, 0x7f)));
+    CHECK(load_bits(DTYPE_E4M3, 1) == 0x1p-9 && load_bits(DTYPE_E5M2, 1) == 0x1p-16);
+    /* one rounding, not two: to f32 first this would become a tie and then 1.0 */
+    CHECK(load_bits(DTYPE_BF16, round_bits(DTYPE_BF16, 1.0 + 0x1p-8 + 0x1p-40)) == 1.0 + 0x1p-7);
+    CHECK(load_bits(DTYPE_E4M3, round_bits(DTYPE_E4M3, 1.0 + 0x1p-4 + 0x1p-40)) == 1.125);
+}
+
+/* Known answers of Random123's kat_vectors, philox4x32 with 10 rounds. */
+static void test_philox(void)
+{
+    static const uint32_t vectors[3][10] = {
+        {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+        {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d, 0x41c83b0e, 0xa20bc7c6,
+         0x6d5451fd},
+        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420,
+         0x24126ea1},
+    };
+    for (int i = 0; i < 3; i++) {
+        uint32_t out[4];
+        random_philox(vectors[i], vectors[i] + 4, out);
+        CHECK(memcmp(out, vectors[i] + 6, sizeof out) == 0);
+    }
+}
+
+int main(void)
+{
+    test_formats();
+    test_philox();
+    return check_end();
+}
