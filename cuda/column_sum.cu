@@ -92,11 +92,10 @@ __global__ void __launch_bounds__(WARP *ROW_LANES) sum_rows(view<const T> x, int
     if (threadIdx.y > 0 || col >= x.cols)
         return;
 #pragma unroll
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         for (int lane = 1; lane < ROW_LANES; lane++)
             total[i] += lanes[lane][i][threadIdx.x];
-        partial[blockIdx.x * x.cols + col + i] = total[i];
-    }
+    store(partial + blockIdx.x * x.cols + col, total);
 }
 
 /* Rows of a block, by the shape alone: so that there are about enough blocks, each with so many rows that its sums are

@@ -46,6 +46,31 @@ template <int N, typename T> __device__ __forceinline__ pack<T, N> load_pack(con
     return *reinterpret_cast<const pack<T, N> *>(from);
 }
 
+template <int BYTES> struct pack_word {
+    using type = uint4; /* one or several */
+};
+template <> struct pack_word<8> {
+    using type = uint2;
+};
+template <> struct pack_word<4> {
+    using type = unsigned int;
+};
+template <> struct pack_word<2> {
+    using type = unsigned short;
+};
+template <> struct pack_word<1> {
+    using type = unsigned char;
+};
+
+/* To global memory, by the machine's instruction: the compiler would take the assignment of a struct apart. */
+template <typename T, int N> __device__ __forceinline__ void store_pack(T *to, const pack<T, N> &from)
+{
+    using word = typename pack_word<sizeof(T) * N>::type;
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof from / sizeof(word)); i++)
+        __stwb(reinterpret_cast<word *>(to) + i, reinterpret_cast<const word *>(&from)[i]);
+}
+
 template <typename T, int N> __device__ __forceinline__ void unpack(const pack<T, N> &from, float (&to)[N])
 {
 #pragma unroll
@@ -64,7 +89,7 @@ template <typename T, int N> __device__ __forceinline__ void store(T *to, const 
 #pragma unroll
     for (int i = 0; i < N; i++)
         p.at[i] = from_float<T>(from[i]);
-    *reinterpret_cast<pack<T, N> *>(to) = p;
+    store_pack(to, p);
 }
 
 /* 2^x, off by 4 roundings relatively; below fp32's normal numbers 0. */

@@ -11,7 +11,7 @@ __global__ WALK_BOUNDS void embedding_forward(struct walk walk, view<const T> we
         [&](uint32_t row, uint32_t p, const pack<T, N> &in) {
             T *to = pack_at<N>(y, row, p);
             if (scale == NULL) {
-                *reinterpret_cast<pack<T, N> *>(to) = in;
+                store_pack(to, in);
                 return;
             }
             float v[N], factor = scale[row];

@@ -43,7 +43,8 @@ int64_t cuda_quantize_workspace(const struct cuda_target *target, const struct q
 int64_t cuda_sum_squares_workspace(const struct cuda_target *target, const struct sum_squares_args *args);
 
 /* sum[c] = (old when accumulate, else 0) + scale * sum over rows of x, in an order that depends on the shape alone: the
- * bias gradient beside a product. scale: NULL = 1. Scratch as cuda_column_sum_workspace says. (column_sum.cu) */
+ * bias gradient beside a product. scale: NULL = 1. Scratch as cuda_column_sum_workspace says, aligned to 16 bytes.
+ * (column_sum.cu) */
 void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,
                      bool accumulate, char *scratch);
 int64_t cuda_column_sum_workspace(const struct cuda_target *target, int64_t rows, int64_t cols);

@@ -39,7 +39,7 @@ __global__ WALK_BOUNDS void cast(struct walk walk, view<const From> from, view<T
 #pragma unroll
             for (int i = 0; i < N; i++)
                 out.at[i] = convert<To>(in.at[i]);
-            *reinterpret_cast<pack<To, N> *>(pack_at<N>(to, row, p)) = out;
+            store_pack(pack_at<N>(to, row, p), out);
         });
 }
 
@@ -95,7 +95,7 @@ template <typename T, int N> __global__ WALK_BOUNDS void fill(struct walk walk, 
 #pragma unroll
             for (int i = 0; i < N; i++)
                 out.at[i] = element;
-            *reinterpret_cast<pack<T, N> *>(pack_at<N>(x, row, p)) = out;
+            store_pack(pack_at<N>(x, row, p), out);
         });
 }
 

@@ -186,9 +186,7 @@ __device__ __forceinline__ void write_block_sums(const float (&sums)[KEPT][N], i
 #pragma unroll
             for (int i = 0; i < N; i++)
                 total[i] += team_sums[team * team_width + threadIdx.x * N + i];
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            to[p * N + i] = total[i];
+        store(to + p * N, total);
     }
 }
 

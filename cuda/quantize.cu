@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 4) quantize(view<const T> x, str
                 v[j] = divide(v[j], by);
             pack<uint8_t, N> out = to_e4m3(v);
             if (to.row != NULL)
-                *reinterpret_cast<pack<uint8_t, N> *>(to.row + (first_row + r) * to.row_stride + first_col + col) = out;
+                store_pack(to.row + (first_row + r) * to.row_stride + first_col + col, out);
             *reinterpret_cast<pack<uint8_t, N> *>(&tile[r][col]) = out;
         }
     }
