@@ -153,9 +153,8 @@ static int suggestions(const struct cuda_target *target, const struct plan *plan
     const struct gemm_key *key = &plan->key;
     cublasLtMatmulPreference_t preference;
     int found = 0;
-    /* in-place sums of split products would depend on the order of blocks */
-    const uint32_t reductions =
-        CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    /* of split products: in place, their sum would depend on the order of blocks; in d's type, bf16 would be added */
+    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const uint64_t workspace = GEMM_WORKSPACE;
     const uint32_t alignment[4] = {(uint32_t)key->align_b, (uint32_t)key->align_a, (uint32_t)key->align_c,
                                    (uint32_t)key->align_d};

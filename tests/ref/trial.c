@@ -194,28 +194,12 @@ static char *access_map(const struct trial *trial, enum op op, const void *args)
     return map;
 }
 
-/* The executor's memory that trials run in, kept from one to the next. */
-static char *device_memory(struct executor *executor, int64_t bytes)
-{
-    static struct executor *of;
-    static char *memory;
-    static int64_t capacity;
-    if (of != executor || capacity < bytes) {
-        if (of != NULL)
-            of->class->release(of, memory, MEMORY_DEVICE);
-        of = executor;
-        capacity = bytes;
-        memory = executor->class->allocate(executor, bytes, MEMORY_DEVICE);
-    }
-    return memory;
-}
-
 /* Runs the op on a fresh copy of the trial's memory, with what is only written poisoned. */
 static char *run_copy(const struct trial *trial, struct executor *executor, enum op op, const void *args,
                       const char *map)
 {
     _Alignas(16) char moved[ARGS_BYTES];
-    char *copy = copy_create(trial), *device = device_memory(executor, trial->used);
+    char *copy = copy_create(trial), *device = executor->class->allocate(executor, trial->used, MEMORY_DEVICE);
     const int64_t words = trial->used / (int64_t)sizeof(int32_t); /* which no executor changes on the way */
     struct tensor host = tensor_vector(copy, DTYPE_I32, words), on_device = tensor_vector(device, DTYPE_I32, words);
     for (int64_t b = 0; b < trial->used; b++)
@@ -228,6 +212,7 @@ static char *run_copy(const struct trial *trial, struct executor *executor, enum
     launch(&stream, op, moved);
     LAUNCH(&stream, COPY, copy, .from = on_device, .to = host);
     stream_synchronize(&stream);
+    executor->class->release(executor, device, MEMORY_DEVICE);
     return copy;
 }
 
