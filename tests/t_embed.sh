@@ -150,6 +150,15 @@ check "the training's seed" cmp <(grep sum_log "$work/short.json") <(grep sum_lo
 ranks 1 eval --checkpoint "$work/esm" --fasta "$work/short.fa" -o "$work/narrow.json" --context 20
 check "a narrower context" codes_are 0 1
 
+# a checkpoint that came from elsewhere
+"$CISTRON" import "$abs_top_srcdir/tests/golden/amplify_tiny" -o "$work/amplify.h5" >"$work/out"
+ranks 1 embed --checkpoint "$work/amplify.h5" --fasta "$work/short.fa" -o "$work/amplify_v.h5"
+check "AMPLIFY, imported" codes_are 0 1
+"$CISTRON" import "$abs_top_srcdir/tests/golden/llama_tiny" -o "$work/unknown.h5" >"$work/out"
+ranks 1 embed --checkpoint "$work/unknown.h5" --fasta "$work/g.fa" -o "$work/bad.h5"
+check "imported without a tokenizer: exit code 2" codes_are 2 1
+check "imported without a tokenizer: is said" says "was imported without a tokenizer"
+
 # -- mistakes ------------------------------------------------------------------------------------------------------
 # mistake TEXT SAYS ARGUMENTS...: on 2 ranks
 mistake()
