@@ -134,7 +134,8 @@ static void put_llama(json_t *out, const struct model_settings *s, const struct 
 
 static void put_esm2(json_t *out, const struct model_settings *s)
 {
-    put(out, "hidden_act", json_string(s->tanh_gelu ? "gelu_pytorch_tanh" : "gelu"));
+    if (s->tanh_gelu)
+        put(out, "hidden_act", json_string("gelu_pytorch_tanh"));
     put(out, "token_dropout", json_boolean(s->token_dropout));
     put(out, "tie_word_embeddings", json_boolean(s->tied));
     put(out, "hidden_dropout_prob", json_real(0));

@@ -19,12 +19,9 @@ static int read_meta(struct inference *inference)
     inference->seed = meta.seed;
     inference->tokenizer = tokenizer_find(meta.tokenizer);
     code = deck_read_text(&inference->deck, meta.deck_text, inference->path, NULL, 0);
-    if (code == ERROR_NONE && meta.tokenizer[0] == '\0')
-        code = error_user("%s: was imported without a tokenizer; cistron import --tokenizer NAME gives it one of %s",
-                          inference->path, tokenizer_names());
-    else if (code == ERROR_NONE && inference->tokenizer == NULL)
-        code = error_user("%s: was trained with tokenizer %s, which this program does not have; it has %s",
-                          inference->path, meta.tokenizer, tokenizer_names());
+    if (code == ERROR_NONE && inference->tokenizer == NULL)
+        code = error_user("%s: its tokenizer is %s; this program has %s", inference->path,
+                          meta.tokenizer[0] == '\0' ? "unknown" : meta.tokenizer, tokenizer_names());
     checkpoint_meta_destroy(&meta);
     const struct deck *deck = &inference->deck;
     if (code == ERROR_NONE)

@@ -1,0 +1,625 @@
+/* Hugging Face folders in and out (src/bridge): folders as transformers wrote them come back bit by bit, each option of
+ * a config.json that cannot be kept is named, tensors must be those of the configuration, memory stays far below the
+ * largest tensor, and a failure leaves nothing. */
+#include "bridge/config.h"
+#include "bridge/export.h"
+#include "bridge/import.h"
+#include "bridge/json_file.h"
+#include "bridge/tokenizer_files.h"
+#include "data/tokenizer.h"
+#include "io/carried.h"
+#include "io/safetensors_writer.h"
+#include "safetensors_files.h"
+#include "stores.h"
+
+#include <math.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static const char *work; /* the scratch folder */
+
+/* -- Folders as they lie in memory -------------------------------------------------------------------------------- */
+
+enum { MOST_TENSORS = 64 };
+
+struct folder {
+    json_t *config;
+    int64_t count;
+    struct safetensors_entry entries[MOST_TENSORS];
+    void *data[MOST_TENSORS];
+};
+
+static struct folder *load_folder(const char *path)
+{
+    struct folder *f = memory_allocate(sizeof *f);
+    struct safetensors *st = open_good(path);
+    if (json_file_read(&f->config, in_folder(path, "config.json")) != ERROR_NONE)
+        error_fatal("%s", error_message());
+    for (f->count = 0; f->count < st->count; f->count++) {
+        f->entries[f->count] = st->entries[f->count];
+        f->entries[f->count].name = memory_string(st->entries[f->count].name);
+        f->data[f->count] = read_whole(st, &st->entries[f->count]);
+    }
+    safetensors_close(st);
+    return f;
+}
+
+static void forget_folder(struct folder *f)
+{
+    for (int64_t i = 0; i < f->count; i++) {
+        free(f->entries[i].name);
+        free(f->data[i]);
+    }
+    json_decref(f->config);
+    memory_free(f);
+}
+
+static void save_folder(const struct folder *f, const char *path)
+{
+    struct safetensors_writer *writer;
+    mkdir(path, 0777);
+    int code = safetensors_writer_create(&writer, path, f->entries, f->count, EXPORT_SHARD_BYTES);
+    for (int64_t i = 0; i < f->count && code == ERROR_NONE; i++)
+        code = safetensors_writer_write(writer, i, 0, f->entries[i].bytes, f->data[i]);
+    if (code == ERROR_NONE)
+        code = safetensors_writer_commit(writer);
+    safetensors_writer_destroy(writer);
+    if (code == ERROR_NONE)
+        code = json_file_write(json_incref(f->config), in_folder(path, "config.json"));
+    if (code != ERROR_NONE)
+        error_fatal("%s", error_message());
+}
+
+static int64_t find(const struct folder *f, const char *name)
+{
+    for (int64_t i = 0; i < f->count; i++)
+        if (strcmp(f->entries[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* An entry like number `from`, with a copy of its data, under a new name. */
+static void duplicate(struct folder *f, int64_t from, const char *name)
+{
+    f->entries[f->count] = f->entries[from];
+    f->entries[f->count].name = memory_string(name);
+    f->data[f->count] = memory_grow(NULL, f->entries[from].bytes);
+    memcpy(f->data[f->count], f->data[from], (size_t)f->entries[from].bytes);
+    f->count++;
+}
+
+static void drop(struct folder *f, int64_t i)
+{
+    free(f->entries[i].name);
+    free(f->data[i]);
+    f->count--;
+    f->entries[i] = f->entries[f->count];
+    f->data[i] = f->data[f->count];
+}
+
+static const char *golden(const char *name)
+{
+    static char paths[2][600];
+    static int next;
+    char *path = paths[next++ % 2];
+    snprintf(path, sizeof paths[0], "%s/tests/golden/%s",
+             getenv("abs_top_srcdir") != NULL ? getenv("abs_top_srcdir") : ".", name);
+    return path;
+}
+
+static int import_folder(const char *folder, const char *output, const char *tokenizer)
+{
+    error_clear();
+    return import_run(&(struct import_settings){folder, output, tokenizer, "test"});
+}
+
+static int export_file(const char *checkpoint, const char *folder, bool bf16, int64_t shard_bytes, bool replace)
+{
+    error_clear();
+    return export_run(&(struct export_settings){checkpoint, folder, bf16, shard_bytes, replace});
+}
+
+static bool is_there(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0;
+}
+
+/* -- There and back ------------------------------------------------------------------------------------------------ */
+
+/* The name of today for gamma and beta. */
+static char *todays_name(const char *name)
+{
+    size_t length = strlen(name);
+    if (length > 6 && strcmp(name + length - 6, ".gamma") == 0)
+        return memory_format("%.*s.weight", (int)length - 6, name);
+    if (length > 5 && strcmp(name + length - 5, ".beta") == 0)
+        return memory_format("%.*s.bias", (int)length - 5, name);
+    return memory_string(name);
+}
+
+/* All of `before` but `dropped` is in `after`, bit by bit; what else is there is counted. */
+static void check_same(const struct folder *before, const struct folder *after, const char *dropped, int64_t more)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < before->count; i++) {
+        const struct safetensors_entry *a = &before->entries[i];
+        if (dropped != NULL && strcmp(a->name, dropped) == 0)
+            continue;
+        char *name = todays_name(a->name);
+        int64_t k = find(after, name);
+        const struct safetensors_entry *b = &after->entries[k < 0 ? 0 : k];
+        kept++;
+        if (!CHECK(k >= 0 && a->dtype == b->dtype && a->dims == b->dims && a->bytes == b->bytes &&
+                   memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0 &&
+                   memcmp(before->data[i], after->data[k], (size_t)a->bytes) == 0))
+            fprintf(stderr, "    %s\n", name);
+        free(name);
+    }
+    CHECK(after->count == kept + more);
+}
+
+static void test_round_trip(const char *name, bool bf16, int64_t shard_bytes, const char *dropped, int64_t more)
+{
+    char *file = memory_format("%s/%s.h5", work, name), *out = memory_format("%s/%s.out", work, name);
+    CHECK(import_folder(golden(name), file, NULL) == ERROR_NONE);
+    CHECK(export_file(file, out, bf16, shard_bytes, false) == ERROR_NONE);
+    CHECK_STRING(error_message(), "");
+    struct folder *before = load_folder(golden(name)), *after = load_folder(out);
+    check_same(before, after, dropped, more);
+    CHECK(is_there(in_folder(out, "model.safetensors.index.json")) == (shard_bytes < 1000000));
+
+    struct deck old, new;
+    deck_defaults(&old);
+    deck_defaults(&new);
+    CHECK(config_read(&old, golden(name)) == ERROR_NONE && config_read(&new, out) == ERROR_NONE);
+    CHECK(memcmp(&old, &new, sizeof old) == 0);
+    forget_folder(before);
+    forget_folder(after);
+    free(file);
+    free(out);
+}
+
+/* Contact head and rotary table of an ESM-2 that had none. */
+static void test_made_up(void)
+{
+    struct folder *before = load_folder(golden("esm2_old"));
+    for (int64_t i = 0; i < before->count;)
+        if (strstr(before->entries[i].name, "inv_freq") != NULL)
+            drop(before, i);
+        else
+            i++;
+    char *in = memory_format("%s/bare", work), *file = memory_format("%s/bare.h5", work);
+    char *out = memory_format("%s/bare.out", work);
+    save_folder(before, in);
+    CHECK(import_folder(in, file, NULL) == ERROR_NONE);
+    CHECK(export_file(file, out, false, EXPORT_SHARD_BYTES, false) == ERROR_NONE);
+    struct folder *after = load_folder(out), *whole = load_folder(golden("esm2_old"));
+    check_same(before, after, "lm_head.decoder.weight", 4);
+    int64_t head = find(after, "esm.contact_head.regression.weight");
+    CHECK(head >= 0 && after->entries[head].shape[1] == 8 && ((const float *)after->data[head])[7] == 0);
+    const char *table = "esm.encoder.layer.1.attention.self.rotary_embeddings.inv_freq";
+    int64_t a = find(after, table), b = find(whole, table);
+    CHECK(a >= 0 && after->entries[a].bytes == whole->entries[b].bytes);
+    for (int i = 0; i < 4 && a >= 0; i++)
+        CHECK_NEAR(((const float *)after->data[a])[i], ((const float *)whole->data[b])[i], 1e-6, 0);
+    forget_folder(before);
+    forget_folder(after);
+    forget_folder(whole);
+    free(in);
+    free(file);
+    free(out);
+}
+
+static void test_old_spelling(void)
+{
+    char *path = memory_format("%s/spelling", work),
+         *command = memory_format("cp %s %s/config.json", golden("llama_tiny/config_old.json"), path);
+    struct deck old, new;
+    mkdir(path, 0777);
+    CHECK(system(command) == 0);
+    deck_defaults(&old);
+    deck_defaults(&new);
+    CHECK(config_read(&old, path) == ERROR_NONE && config_read(&new, golden("llama_tiny")) == ERROR_NONE);
+    CHECK(memcmp(&old, &new, sizeof old) == 0);
+    CHECK(new.model.rope_scaling.factor == 8 && new.model.rope_scaling.original == 32 && new.data.window == 256);
+    free(path);
+    free(command);
+}
+
+static void test_rounding(void)
+{
+    char *file = memory_format("%s/esm2_tiny.h5", work), *out = memory_format("%s/rounded", work);
+    CHECK(export_file(file, out, true, EXPORT_SHARD_BYTES, false) == ERROR_NONE);
+    struct folder *exact = load_folder(golden("esm2_tiny")), *rounded = load_folder(out);
+    int64_t a = find(exact, "lm_head.dense.weight"), b = find(rounded, "lm_head.dense.weight");
+    CHECK(rounded->entries[b].dtype == SAFETENSORS_BF16);
+    float back[32 * 32], worst = 0;
+    safetensors_to_float(SAFETENSORS_BF16, rounded->data[b], 32 * 32, back);
+    for (int i = 0; i < 32 * 32; i++)
+        worst = fmaxf(worst, fabsf(back[i] / ((const float *)exact->data[a])[i] - 1));
+    CHECK(worst > 0 && worst <= 1.0f / 256);
+    CHECK(rounded->entries[find(rounded, "esm.contact_head.regression.weight")].dtype == SAFETENSORS_F32);
+    CHECK_STRING(json_string_value(json_object_get(rounded->config, "dtype")), "bfloat16");
+    forget_folder(exact);
+    forget_folder(rounded);
+    free(file);
+    free(out);
+}
+
+/* -- config.json --------------------------------------------------------------------------------------------------- */
+
+struct config_case {
+    const char *model, *change; /* members that take the place of those there */
+    const char *says;           /* NULL: can be read */
+};
+
+static const struct config_case config_cases[] = {
+    {"llama_tiny", "{\"model_type\": \"mistral\"}",
+     "key model_type = \"mistral\": not supported; allowed is \"llama\""},
+    {"llama_tiny", "{\"model_type\": null}", "key model_type = null"},
+    {"llama_tiny", "{\"model_type\": 3}", "key model_type = 3"},
+    {"llama_tiny", "{\"architectures\": [\"LlamaForSequenceClassification\"]}",
+     "key architectures = [\"LlamaForSequenceClassification\"]: not supported; allowed is [\"LlamaForCausalLM\"]"},
+    {"llama_tiny", "{\"hidden_act\": \"gelu\"}", "key hidden_act = \"gelu\": not supported; allowed is \"silu\""},
+    {"llama_tiny", "{\"attention_bias\": true}", "key attention_bias = true: not supported; allowed is false"},
+    {"llama_tiny", "{\"mlp_bias\": true}", "key mlp_bias = true: not supported"},
+    {"llama_tiny", "{\"quantization_config\": {\"bits\": 4}}", "key quantization_config = {\"bits\": 4}"},
+    {"llama_tiny", "{\"hidden_size\": 33.0}", "key hidden_size = 33.0: must be a positive whole number"},
+    {"llama_tiny", "{\"hidden_size\": \"32\"}", "key hidden_size = \"32\": must be a positive whole number"},
+    {"llama_tiny", "{\"num_hidden_layers\": 0}", "key num_hidden_layers = 0: must be a positive whole number"},
+    {"llama_tiny", "{\"num_hidden_layers\": 70000}", "model.layers = 70000"},
+    {"llama_tiny", "{\"num_attention_heads\": 5, \"head_dim\": null}", "model.heads = 5"},
+    {"llama_tiny", "{\"num_key_value_heads\": 3}", "key model.kv_heads = 3: must divide model.heads = 4"},
+    {"llama_tiny", "{\"rms_norm_eps\": 0}", "key rms_norm_eps = 0: must be a positive number"},
+    {"llama_tiny", "{\"rms_norm_eps\": true}", "key rms_norm_eps = true: must be a positive number"},
+    {"llama_tiny", "{\"tie_word_embeddings\": 1}", "key tie_word_embeddings = 1: must be true or false"},
+    {"llama_tiny", "{\"rope_theta\": \"10000\"}", "key rope_theta = \"10000\": must be a positive number"},
+    {"llama_tiny", "{\"partial_rotary_factor\": 0.5}", "key partial_rotary_factor = 0.5: not supported; allowed is 1"},
+    {"llama_tiny", "{\"rope_scaling\": 8}", "key rope_scaling = 8: must be an object"},
+    {"llama_tiny", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}}",
+     "key rope_scaling.rope_type = \"linear\": not supported; allowed is \"default\" or \"llama3\""},
+    {"llama_tiny", "{\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4.0}}",
+     "key rope_parameters.rope_type = \"yarn\": not supported"},
+    {"llama_tiny", "{\"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 4.0}}",
+     "key rope_parameters.low_freq_factor = null: must be a positive number"},
+    {"llama_tiny", "{\"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 0.25}}",
+     "key rope_parameters.partial_rotary_factor = 0.25"},
+    {"llama_tiny", "{\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"default\"}}}",
+     "key rope_parameters.*"},
+    {"llama_tiny",
+     "{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 4.0, "
+     "\"high_freq_factor\": 1.0, \"original_max_position_embeddings\": 32}}",
+     "0 < low < high"},
+    {"llama_tiny", "{\"rope_parameters\": null, \"rope_theta\": 5000}", NULL},
+    {"llama_tiny", "{\"architectures\": null, \"num_key_value_heads\": null}", NULL},
+    {"llama_tiny", "{\"rope_scaling\": {\"type\": \"default\"}, \"attention_dropout\": 0.1, \"use_cache\": true}",
+     NULL},
+    {"esm2_tiny", "{\"position_embedding_type\": \"absolute\"}",
+     "key position_embedding_type = \"absolute\": not supported; allowed is \"rotary\""},
+    {"esm2_tiny", "{\"position_embedding_type\": null}", "key position_embedding_type = null"},
+    {"esm2_tiny", "{\"emb_layer_norm_before\": true}", "key emb_layer_norm_before = true"},
+    {"esm2_tiny", "{\"is_folding_model\": true}", "key is_folding_model = true"},
+    {"esm2_tiny", "{\"is_decoder\": true}", "key is_decoder = true"},
+    {"esm2_tiny", "{\"add_cross_attention\": true}", "key add_cross_attention = true"},
+    {"esm2_tiny", "{\"vocab_size\": 64}", "key vocab_size = 64: not supported; allowed is 33"},
+    {"esm2_tiny", "{\"pad_token_id\": 0}", "key pad_token_id = 0: not supported; allowed is 1"},
+    {"esm2_tiny", "{\"mask_token_id\": null}", "key mask_token_id = null: not supported; allowed is 32"},
+    {"esm2_tiny", "{\"hidden_act\": \"relu\"}", "key hidden_act = \"relu\": not supported; allowed is \"gelu\""},
+    {"esm2_tiny", "{\"token_dropout\": \"yes\"}", "key token_dropout = \"yes\": must be true or false"},
+    {"esm2_tiny", "{\"layer_norm_eps\": -1e-5}", "key layer_norm_eps = -1e-5: must be a positive number"},
+    {"esm2_tiny", "{\"num_attention_heads\": 32}", "model.head_dim = 1: must be even"},
+    {"esm2_tiny", "{\"architectures\": [\"EsmForTokenClassification\"]}", "allowed is [\"EsmForMaskedLM\"]"},
+    {"esm2_tiny", "{\"emb_layer_norm_before\": null, \"hidden_act\": \"gelu\", \"hidden_dropout_prob\": 0.1}", NULL},
+    {"amplify_tiny", "{\"hidden_act\": \"relu\"}", "key hidden_act = \"relu\": not supported; allowed is \"SwiGLU\""},
+    {"amplify_tiny", "{\"rms_norm\": false}", "key rms_norm = false: not supported; allowed is true"},
+    {"amplify_tiny", "{\"att_bias\": true}", "key att_bias = true"},
+    {"amplify_tiny", "{\"ffn_bias\": true}", "key ffn_bias = true"},
+    {"amplify_tiny", "{\"layer_norm_after_embedding\": true}", "key layer_norm_after_embedding = true"},
+    {"amplify_tiny", "{\"layer_norm_before_last_layer\": false}", "key layer_norm_before_last_layer = false"},
+    {"amplify_tiny", "{\"pre_activation_layer_norm\": false}", "key pre_activation_layer_norm = false"},
+    {"amplify_tiny", "{\"vocab_size\": 32}", "key vocab_size = 32: not supported; allowed is 27"},
+};
+
+static void test_configs(void)
+{
+    char *path = memory_format("%s/config", work), *file = memory_format("%s/config.json", path);
+    mkdir(path, 0777);
+    for (size_t i = 0; i < sizeof config_cases / sizeof *config_cases; i++) {
+        const struct config_case *c = &config_cases[i];
+        json_t *config, *change = json_loads(c->change, 0, NULL);
+        struct deck deck;
+        deck_defaults(&deck);
+        error_clear();
+        CHECK(json_file_read(&config, in_folder(golden(c->model), "config.json")) == ERROR_NONE);
+        json_object_update(config, change);
+        CHECK(json_file_write(config, file) == ERROR_NONE);
+        int code = config_read(&deck, path);
+        bool named = c->says == NULL ||
+                     (strstr(error_message(), c->says) != NULL && strncmp(error_message(), file, strlen(file)) == 0);
+        if (!CHECK(code == (c->says == NULL ? ERROR_NONE : ERROR_USER) && named))
+            fprintf(stderr, "    %s says \"%s\"\n", c->change, error_message());
+        json_decref(change);
+    }
+    static const char *const texts[] = {"", "[]", "{\"a\": 1, \"a\": 2}", "{", "{\"model_type\": \"\\ud800\"}"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct deck deck;
+        deck_defaults(&deck);
+        error_clear();
+        write_file(file, texts[i], (int64_t)strlen(texts[i]));
+        CHECK(config_read(&deck, path) == ERROR_USER && strstr(error_message(), "config.json") != NULL);
+    }
+    free(path);
+    free(file);
+}
+
+/* What a deck can say and a config.json not. */
+static void test_check(void)
+{
+    struct model_settings s = {.family = FAMILY_ESM2,
+                               .layers = 1,
+                               .hidden = 32,
+                               .ffn = 64,
+                               .heads = 4,
+                               .kv_heads = 4,
+                               .head_dim = 8,
+                               .vocabulary = 33,
+                               .tied = true,
+                               .rope = {.theta = 10000}};
+    CHECK(config_check(&s) == ERROR_NONE);
+    struct model_settings t = s;
+    const struct {
+        int64_t *field;
+        int64_t value;
+        const char *says;
+    } sizes[] = {{&t.kv_heads, 2, "model.kv_heads = 2"},
+                 {&t.head_dim, 16, "model.head_dim = 16"},
+                 {&t.vocabulary, 64, "model.vocabulary = 64"},
+                 {&t.heads, 5, "model.heads = 5"}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        t = s;
+        *sizes[i].field = sizes[i].value;
+        error_clear();
+        CHECK(config_check(&t) == ERROR_USER && strstr(error_message(), sizes[i].says) != NULL);
+    }
+    t = s;
+    t.rope.factor = 8;
+    error_clear();
+    CHECK(config_check(&t) == ERROR_USER && strstr(error_message(), "rope_scaling.factor = 8") != NULL);
+    s.family = FAMILY_AMPLIFY;
+    s.vocabulary = 27;
+    error_clear();
+    CHECK(config_check(&s) == ERROR_USER && strstr(error_message(), "model.tied") != NULL);
+    s.tied = false;
+    CHECK(config_check(&s) == ERROR_NONE);
+    s.ffn = 60;
+    error_clear();
+    CHECK(config_check(&s) == ERROR_USER && strstr(error_message(), "model.ffn = 60") != NULL);
+    error_clear();
+}
+
+/* -- Tensors ------------------------------------------------------------------------------------------------------- */
+
+enum fault { MISSING, EXTRA, SHAPE, DTYPE, TWIN, OTHER_TWIN, OTHER_BIAS, LAYER, MANY, BIG, FAULTS };
+
+static const struct {
+    const char *model, *says[3]; /* says[0] NULL: is read */
+} fault_cases[FAULTS] = {
+    [MISSING] = {"esm2_tiny", {"lm_head.dense.bias: is missing; the model has it as [32]"}},
+    [EXTRA] = {"llama_tiny", {"model.layers.0.self_attn.q_proj.bias: is not in the model"}},
+    [SHAPE] = {"llama_tiny", {"model.layers.1.mlp.up_proj.weight: is [32, 48]", "by config.json [48, 32]"}},
+    [DTYPE] = {"esm2_tiny", {"lm_head.bias: has elements I32; F32, BF16 and F16 can be read"}},
+    [TWIN] = {"esm2_tiny", {NULL}},
+    [OTHER_TWIN] = {"esm2_tiny", {"lm_head.decoder.weight is not the same as esm.embeddings.word_embeddings.weight"}},
+    [OTHER_BIAS] = {"esm2_tiny", {"lm_head.decoder.bias is not the same as lm_head.bias"}},
+    [LAYER] = {"esm2_tiny", {"esm.encoder.layer.2.attention.output.dense.weight: is missing", "and 4 more"}},
+    [MANY] = {"esm2_tiny", {"esm.encoder.layer.1.attention.self.query.weight: is not in the model"}},
+    [BIG] = {"esm2_tiny", {"esm.pooler.dense.weight", "64 MiB"}},
+};
+
+static void plant(struct folder *f, enum fault fault)
+{
+    int64_t i;
+    switch (fault) {
+    case MISSING:
+        drop(f, find(f, "lm_head.dense.bias"));
+        break;
+    case EXTRA:
+        duplicate(f, find(f, "model.norm.weight"), "model.layers.0.self_attn.q_proj.bias");
+        break;
+    case SHAPE:
+        i = find(f, "model.layers.1.mlp.up_proj.weight");
+        f->entries[i].shape[0] = 32;
+        f->entries[i].shape[1] = 48;
+        break;
+    case DTYPE:
+        f->entries[find(f, "lm_head.bias")].dtype = SAFETENSORS_I32;
+        break;
+    case TWIN:
+        duplicate(f, find(f, "esm.embeddings.word_embeddings.weight"), "lm_head.decoder.weight");
+        duplicate(f, find(f, "lm_head.bias"), "lm_head.decoder.bias");
+        break;
+    case OTHER_TWIN:
+        duplicate(f, find(f, "esm.embeddings.word_embeddings.weight"), "lm_head.decoder.weight");
+        ((uint32_t *)f->data[f->count - 1])[33 * 32 - 1] ^= 1;
+        break;
+    case OTHER_BIAS:
+        duplicate(f, find(f, "lm_head.bias"), "lm_head.decoder.bias");
+        ((uint32_t *)f->data[f->count - 1])[32] ^= 1;
+        break;
+    case LAYER:
+        json_object_set_new(f->config, "num_hidden_layers", json_integer(3));
+        break;
+    case MANY:
+        json_object_set_new(f->config, "num_hidden_layers", json_integer(1));
+        break;
+    case BIG:
+        duplicate(f, find(f, "lm_head.dense.weight"), "esm.pooler.dense.weight");
+        i = f->count - 1;
+        f->entries[i].shape[0] = 1 << 20;
+        f->entries[i].bytes = (int64_t)128 << 20;
+        f->data[i] = memory_grow(f->data[i], f->entries[i].bytes);
+        break;
+    case FAULTS:
+        break;
+    }
+}
+
+static void test_tensors(void)
+{
+    char *in = memory_format("%s/faulty", work), *file = memory_format("%s/faulty.h5", work);
+    for (enum fault fault = 0; fault < FAULTS; fault++) {
+        struct folder *f = load_folder(golden(fault_cases[fault].model));
+        plant(f, fault);
+        save_folder(f, in);
+        bool good = fault_cases[fault].says[0] == NULL, named = true;
+        int code = import_folder(in, file, NULL);
+        for (int i = 0; i < 3 && fault_cases[fault].says[i] != NULL; i++)
+            named = named && strstr(error_message(), fault_cases[fault].says[i]) != NULL;
+        if (!CHECK(code == (good ? ERROR_NONE : ERROR_USER) && named && is_there(file) == good))
+            fprintf(stderr, "    case %d says \"%s\"\n", (int)fault, error_message());
+        forget_folder(f);
+        unlink(file);
+    }
+    free(in);
+    free(file);
+}
+
+/* -- Tokenizers and folders ---------------------------------------------------------------------------------------- */
+
+static void test_tokenizers(void)
+{
+    char *file = memory_format("%s/named.h5", work), *out = memory_format("%s/named", work);
+    const struct tokenizer *nucleotide = tokenizer_find("nucleotide");
+    CHECK(import_folder(golden("llama_tiny"), file, "nucleotide") == ERROR_NONE);
+    CHECK(export_file(file, out, false, EXPORT_SHARD_BYTES, false) == ERROR_NONE);
+    CHECK(tokenizer_files_match(nucleotide, out) && !tokenizer_files_match(tokenizer_find("amplify"), out));
+    CHECK(!tokenizer_files_match(nucleotide, golden("llama_tiny")));
+    CHECK(is_there(in_folder(out, "generation_config.json")));
+    CHECK(import_folder(golden("llama_tiny"), file, "klingon") == ERROR_USER);
+    CHECK(strstr(error_message(), "--tokenizer klingon: unknown; this program has nucleotide") != NULL);
+    CHECK(import_folder(golden("esm2_tiny"), file, "amplify") == ERROR_USER);
+    CHECK(strstr(error_message(), "has esm2") != NULL);
+    free(file);
+    free(out);
+}
+
+static void test_places(void)
+{
+    char *file = memory_format("%s/esm2_tiny.h5", work), *out = memory_format("%s/place", work);
+    char *config = memory_format("%s/config.json", out);
+    mkdir(out, 0777);
+    CHECK(export_file(file, out, false, EXPORT_SHARD_BYTES, false) == ERROR_NONE); /* an empty one may be there */
+    CHECK(unlink(config) == 0);
+    CHECK(export_file(file, out, false, EXPORT_SHARD_BYTES, false) == ERROR_USER);
+    CHECK(strstr(error_message(), "is there and not empty") != NULL && !is_there(config));
+    CHECK(export_file(file, out, false, 20000, true) == ERROR_NONE);
+    CHECK(is_there(config) && !is_there(in_folder(out, "model.safetensors")));
+    CHECK(export_file(file, in_folder(work, "none/here"), false, EXPORT_SHARD_BYTES, false) == ERROR_USER);
+    CHECK(export_file(in_folder(work, "none.h5"), in_folder(work, "new"), false, 1, false) == ERROR_USER);
+    CHECK(!is_there(in_folder(work, "new")));
+    CHECK(import_folder(golden("esm2_tiny"), in_folder(work, "none/here.h5"), NULL) == ERROR_USER);
+    CHECK(import_folder(golden("esm2_tiny"), out, NULL) == ERROR_USER);
+    CHECK(import_folder(in_folder(work, "none"), in_folder(work, "x.h5"), NULL) == ERROR_USER);
+    CHECK(strstr(error_message(), "none/config.json: cannot open it") != NULL);
+    error_clear();
+    free(file);
+    free(out);
+    free(config);
+}
+
+/* -- Memory -------------------------------------------------------------------------------------------------------- */
+
+/* A Llama whose embedding is far larger than what a process may take. */
+enum { LARGE_ROWS = 1 << 20, LARGE_COLS = 32, LARGE_BYTES = LARGE_ROWS * LARGE_COLS * 4, MOST_RESIDENT = 64 << 20 };
+
+static void write_large(const char *path)
+{
+    struct folder *f = load_folder(golden("llama_tiny"));
+    drop(f, find(f, "lm_head.weight"));
+    int64_t i = find(f, "model.embed_tokens.weight");
+    f->entries[i].shape[0] = LARGE_ROWS;
+    f->entries[i].dtype = SAFETENSORS_F32;
+    f->entries[i].bytes = LARGE_BYTES;
+    f->data[i] = memory_grow(f->data[i], LARGE_BYTES);
+    for (int64_t k = 0; k < LARGE_BYTES / 4; k++)
+        ((float *)f->data[i])[k] = (float)k;
+    json_object_set_new(f->config, "vocab_size", json_integer(LARGE_ROWS));
+    json_object_set_new(f->config, "tie_word_embeddings", json_true());
+    save_folder(f, path);
+    forget_folder(f);
+}
+
+/* In a process of its own: its peak resident memory in bytes. */
+static int64_t peak_of(int (*body)(void), int *code)
+{
+    int status;
+    struct rusage usage;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(body());
+    wait4(child, &status, 0, &usage);
+    *code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return (int64_t)usage.ru_maxrss << 10;
+}
+
+static int import_large(void)
+{
+    return import_folder(in_folder(work, "large"), in_folder(work, "large.h5"), NULL);
+}
+
+static int export_large(void)
+{
+    return export_file(in_folder(work, "large.h5"), in_folder(work, "large.out"), false, EXPORT_SHARD_BYTES, false);
+}
+
+static int make_large(void)
+{
+    write_large(in_folder(work, "large"));
+    return ERROR_NONE;
+}
+
+static void test_memory(void)
+{
+    int code;
+    CHECK(peak_of(make_large, &code) > LARGE_BYTES && code == ERROR_NONE); /* the measure measures */
+    int64_t import = peak_of(import_large, &code);
+    CHECK(code == ERROR_NONE);
+    int64_t export = peak_of(export_large, &code);
+    CHECK(code == ERROR_NONE);
+    printf("largest tensor %d MiB: import took %lld MiB, export %lld MiB\n", LARGE_BYTES >> 20,
+           (long long)(import >> 20), (long long)(export >> 20));
+    CHECK(import < MOST_RESIDENT && export < MOST_RESIDENT);
+    struct safetensors *a = open_good(in_folder(work, "large")), *b = open_good(in_folder(work, "large.out"));
+    const char *name = "model.embed_tokens.weight";
+    const int64_t last = LARGE_BYTES - 4096;
+    char x[4096], y[4096];
+    CHECK(safetensors_read(a, safetensors_find(a, name), last, sizeof x, x) == ERROR_NONE);
+    CHECK(safetensors_read(b, safetensors_find(b, name), last, sizeof y, y) == ERROR_NONE);
+    CHECK(memcmp(x, y, sizeof x) == 0);
+    safetensors_close(a);
+    safetensors_close(b);
+}
+
+int main(void)
+{
+    stores_begin();
+    work = stores_folder;
+    test_memory(); /* first: a child's peak counts what it has of its parent */
+    test_round_trip("llama_tiny", true, 30000, NULL, 0);
+    test_round_trip("esm2_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
+    test_round_trip("esm2_old", false, EXPORT_SHARD_BYTES, "lm_head.decoder.weight", 2);
+    test_round_trip("amplify_tiny", false, EXPORT_SHARD_BYTES, NULL, 0);
+    test_made_up();
+    test_old_spelling();
+    test_rounding();
+    test_configs();
+    test_check();
+    test_tensors();
+    test_tokenizers();
+    test_places();
+    stores_end();
+    return check_end();
+}

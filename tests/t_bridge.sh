@@ -1,0 +1,152 @@
+#!/bin/bash
+# `cistron import` and `cistron export`: what they say and end with, what other commands make of an imported file, and a
+# kill between any two of their acts, which leaves the whole result or nothing under its name.
+. "$abs_top_srcdir/tests/lib.sh"
+golden="$abs_top_srcdir/tests/golden"
+
+# ends CODE ARGUMENTS...: cistron ARGUMENTS ends with CODE; output to $work/out
+ends()
+{
+    local expected=$1 code
+    shift
+    "$CISTRON" "$@" >"$work/out" 2>&1
+    code=$?
+    [ $code -eq "$expected" ] && return
+    echo "    exit code $code instead of $expected" >&2
+    sed 's/^/    | /' "$work/out" | tail -n 20 >&2
+    return 1
+}
+
+once()
+{
+    [ "$(grep -cF -- "$1" "$work/out")" -eq 1 ] && return
+    echo "    not said once: $1" >&2
+    sed 's/^/    | /' "$work/out" >&2
+    return 1
+}
+
+# -- The commands ------------------------------------------------------------------------------------------------------
+
+cd "$work" || exit 1
+check "import" ends 0 import "$golden/llama_tiny" -o llama.h5 --tokenizer nucleotide
+check "says what it is" once "llama.h5: llama, 31904 parameters, tokenizer nucleotide, 0 tensors carried along"
+check "inspect" ends 0 inspect llama.h5
+check "the deck holds the model" says 'family = "llama"'
+check "its rope" says 'original = 32'
+check "generate" ends 0 generate --checkpoint llama.h5 --prompt ACGT --tokens 4
+genome 3 300 >g.fa
+check "eval" ends 0 eval --checkpoint llama.h5 --fasta g.fa -o eval.json
+check "export" ends 0 export --checkpoint llama.h5 -o hf --dtype bf16 --shard-size 0.00003
+check "its files" test "$(echo hf/*)" = "hf/config.json hf/generation_config.json hf/model-00001-of-00003.safetensors \
+hf/model-00002-of-00003.safetensors hf/model-00003-of-00003.safetensors hf/model.safetensors.index.json \
+hf/special_tokens_map.json hf/tokenizer.json hf/tokenizer_config.json"
+check "import of an export knows its tokenizer" ends 0 import hf -o again.h5
+check "says so" once "tokenizer nucleotide"
+check "the same tensors" cmp <("$CISTRON" inspect llama.h5 | sed 1d) <("$CISTRON" inspect again.h5 | sed 1d)
+check "export of a folder in use" ends 2 export --checkpoint llama.h5 -o hf
+check "says so" once "hf: is there and not empty"
+check "a type" ends 2 export --checkpoint llama.h5 -o new --dtype fp16
+check "says so" once "--dtype fp16: must be fp32 or bf16"
+check "a size" ends 2 export --checkpoint llama.h5 -o new --shard-size 0
+check "says so" once "--shard-size 0: must be above 0"
+check "no checkpoint" ends 2 export --checkpoint none.h5 -o new
+check "says so" once "none.h5: cannot find"
+mkdir run
+check "a folder without" ends 2 export --checkpoint run -o new
+check "says so" once "run: holds no checkpoint"
+cp llama.h5 damaged.h5
+cp llama.h5.xxh3 damaged.h5.xxh3
+printf 'XXXX' | dd of=damaged.h5 bs=1 seek=60000 conv=notrunc 2>/dev/null
+check "a damaged checkpoint" ends 2 export --checkpoint damaged.h5 -o new
+check "says so" once "damaged.h5: is damaged"
+check "nothing was made" test ! -e new
+
+check "import without a tokenizer" ends 0 import "$golden/llama_tiny" -o plain.h5
+check "eval wants one" ends 2 eval --checkpoint plain.h5 --fasta g.fa -o eval.json
+check "says so" once "plain.h5: its tokenizer is unknown"
+check "export warns" ends 0 export --checkpoint plain.h5 -o plain
+check "says so" once "plain: has no tokenizer files"
+check "import of nothing" ends 2 import none -o new.h5
+check "says so" once "none/config.json: cannot open it"
+check "import of a file" ends 2 import llama.h5 -o new.h5
+check "import to nowhere" ends 2 import "$golden/llama_tiny" -o none/new.h5
+check "says so" once "none/new.h5: cannot be written"
+mkdir strange
+echo '{"model_type": "llama", "attention_bias": true}' >strange/config.json
+check "an option" ends 2 import strange -o new.h5
+check "says so" once "strange/config.json: key attention_bias = true: not supported; allowed is false"
+check "nothing was made" test ! -e new.h5
+
+# -- Kills -------------------------------------------------------------------------------------------------------------
+
+# killed CALL N ARGUMENTS...: cistron ARGUMENTS, killed in place of its Nth such call below $work
+killed()
+{
+    local call=$1 number=$2
+    shift 2
+    { LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$work" SHIM_KILL="$call:$number" "$CISTRON" "$@" >"$work/out" 2>&1; } 2>/dev/null
+}
+
+# until_whole CALL RESULT COMMAND... -- ARGUMENTS...: kills at the first, second, ... such call; after each RESULT is not
+# there or COMMAND finds it whole; ends with the first that came through
+until_whole()
+{
+    local call=$1 result=$2 code=137 n=0
+    local -a whole=()
+    shift 2
+    while [ "$1" != -- ]; do
+        whole+=("$1")
+        shift
+    done
+    shift
+    while [ $code -eq 137 ]; do
+        rm -rf "$work/$result" "$work/$result".*
+        n=$((n + 1))
+        killed "$call" $n "$@"
+        code=$?
+        if [ -e "$work/$result" ] && ! "${whole[@]}"; then
+            echo "    a kill at $call $n left half of $result" >&2
+            return 1
+        fi
+    done
+    kills=$((kills + n - 1))
+    [ $code -eq 0 ] && [ -e "$work/$result" ]
+}
+
+folder_is_whole()
+{
+    "$CISTRON" import "$work/killed" -o "$work/check.h5" >/dev/null 2>&1 &&
+        [ -e "$work/killed/config.json" ] && [ -e "$work/killed/vocab.txt" ]
+}
+
+check "import" ends 0 import "$golden/esm2_tiny" -o esm2.h5
+for call in rename pwrite fsync; do
+    kills=0
+    check "import, killed at any $call" until_whole $call killed.h5 "$CISTRON" export --checkpoint "$work/killed.h5" -o "$work/killed.h5.out" -- \
+        import "$golden/esm2_tiny" -o "$work/killed.h5"
+    check "there were kills" test $kills -ge 2
+    echo "import, $call: $kills kills"
+done
+kills=0
+check "export, killed at any rename" until_whole rename killed folder_is_whole -- \
+    export --checkpoint "$work/esm2.h5" -o "$work/killed" --shard-size 0.00005
+check "there were kills" test $kills -ge 8 # of four files, three shards, their index, the folder
+echo "export, rename: $kills kills"
+
+# a full disk is told, and leaves nothing
+for arguments in "import $golden/esm2_tiny -o $work/full" "export --checkpoint $work/esm2.h5 -o $work/full"; do
+    # shellcheck disable=SC2086
+    (trap '' XFSZ && ulimit -f 60 && "$CISTRON" $arguments) >"$work/out" 2>&1
+    check "a file that cannot grow" test $? -eq 1
+    check "says so" says "File too large"
+    check "nothing is left" test -z "$(ls -d "$work"/full* 2>/dev/null)"
+done
+
+# -- With transformers -------------------------------------------------------------------------------------------------
+
+if command -v python3 >/dev/null; then
+    OMP_NUM_THREADS=1 python3 "$abs_top_srcdir/tests/interop/round_trip.py" "$CISTRON" "$abs_top_builddir/tests/logits"
+    status=$?
+    [ $status -eq 77 ] || check "transformers and back" test $status -eq 0
+fi
+finish
