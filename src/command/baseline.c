@@ -54,6 +54,11 @@ static int run(const struct environment *environment, char **arguments, int coun
         code = baseline_composition(train, valid, &nats, &symbols);
     if (code == ERROR_NONE)
         print("composition", nats, symbols, valid);
+    if (code == ERROR_NONE && train->tokenizer->mask >= 0) {
+        code = baseline_masked(train, valid, &nats, &symbols);
+        if (code == ERROR_NONE)
+            print("masked-order-0", nats, symbols, valid);
+    }
     token_store_close(train);
     token_store_close(valid);
     return code;
@@ -70,7 +75,8 @@ const struct command command_baseline = {
     .summary = "nats per base or residue of count models",
     .help = "Fits models of fixed order on TRAIN.h5 and prints their loss on VALID.h5, and that of a model that knows\n"
             "which bases or residues a sequence has elsewhere, but not in which order (composition): what a model\n"
-            "must beat.",
+            "must beat. Of residues also what order 0 reaches when it is masked, knowing the rule (masked-order-0):\n"
+            "one in ten of the residues to predict is there to be read.",
     .options = options,
     .least = 2,
     .most = 2,

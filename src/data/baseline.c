@@ -1,6 +1,7 @@
 #include "data/baseline.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/masking.h"
 
 #include <math.h>
 #include <string.h>
@@ -198,6 +199,32 @@ int baseline_evaluate(const struct token_store *train, const struct token_store 
     struct sum sum = {0};
     walk(valid, &model, score_symbol, end_nothing, &sum);
     model_destroy(&model);
+    return settle(valid, &sum, nats, symbols);
+}
+
+int baseline_masked(const struct token_store *train, const struct token_store *valid, double *nats, int64_t *symbols)
+{
+    int code = check_stores(train, valid);
+    if (code != ERROR_NONE)
+        return code;
+    const struct tokenizer *tokenizer = train->tokenizer;
+    struct model model = model_create(train, 0), truth = model_create(valid, 0);
+    struct sum sum = {0};
+    for (int seen = 0; seen < tokenizer->vocabulary; seen++) {
+        double evidence = 0, joint[IDS] = {0};
+        for (int id = 0; id < tokenizer->vocabulary; id++)
+            if (model.alphabet.number[id] >= 0)
+                evidence += joint[id] =
+                    probability(&model, 0, 0, model.alphabet.number[id]) * masking_likelihood(tokenizer, id, seen);
+        for (int id = 0; id < tokenizer->vocabulary; id++)
+            if (model.alphabet.number[id] >= 0)
+                sum.nats -= (double)truth.counts[0][model.alphabet.number[id]] *
+                            masking_likelihood(tokenizer, id, seen) * log(joint[id] / evidence);
+    }
+    for (int s = 0; s < truth.alphabet.symbols; s++)
+        sum.symbols += truth.counts[0][s];
+    model_destroy(&model);
+    model_destroy(&truth);
     return settle(valid, &sum, nats, symbols);
 }
 

@@ -30,6 +30,12 @@ int64_t masking_apply(const struct masking *masking, uint64_t epoch, int64_t win
     return selected;
 }
 
+double masking_likelihood(const struct tokenizer *tokenizer, int32_t original, int32_t seen)
+{
+    return (seen == tokenizer->mask ? masked_share : 0) + random_share / (double)tokenizer->vocabulary +
+           (seen == original ? 1 - masked_share - random_share : 0);
+}
+
 void masking_scale(const struct tokenizer *tokenizer, const int32_t *tokens, int64_t count, float *scale)
 {
     int64_t masked = 0;

@@ -22,6 +22,9 @@ struct masking {
 int64_t masking_apply(const struct masking *masking, uint64_t epoch, int64_t window, int64_t offset, int64_t count,
                       int32_t *tokens, int32_t *labels);
 
+/* The probability that a selected token `original` is seen as `seen`. */
+double masking_likelihood(const struct tokenizer *tokenizer, int32_t original, int32_t seen);
+
 /* Token dropout of one segment, `count` tokens that attend to each other alone: scale[t], the factor of token t's
  * embedding, is 0 at mask tokens and (1 - 0.12) / (1 - r) elsewhere, r being the share of mask tokens in the segment
  * and 0.12 the share of a training with probability 0.15 (recipes 1.2; Lin et al. 2023, ESM-2's published code). */

@@ -129,6 +129,7 @@ static int create_file(struct embedder *e)
                                                  .pool = e->pool,
                                                  .hidden = inference->settings.hidden,
                                                  .records = records,
+                                                 .name_bytes = s->name_bytes > 0 ? s->name_bytes : 1,
                                                  .rows = e->pool == EMBEDDINGS_NONE ? s->tokens : records,
                                                  .begin_tokens = e->begin,
                                                  .end_tokens = e->end,

@@ -51,6 +51,8 @@ static int start_record(struct sequences *s, struct reading *r, const struct rec
 {
     const struct sequences_settings *settings = &s->settings;
     r->name = memory_format("%.*s", (int)piece->length, piece->text);
+    if (piece->length > s->name_bytes)
+        s->name_bytes = piece->length;
     r->length = 0;
     r->left = settings->most > 0 ? settings->most - 1 - settings->end : INT64_MAX;
     r->truncated = false;

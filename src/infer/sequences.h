@@ -20,10 +20,11 @@ struct sequences_settings {
 
 struct sequences {
     struct sequences_settings settings;
-    struct spool *spool; /* records of tokens, one byte each, specials included */
-    int64_t tokens;      /* of all records */
-    int64_t longest;     /* tokens */
-    char *longest_name;
+    struct spool *spool;      /* records of tokens, one byte each, specials included */
+    int64_t tokens;           /* of all records */
+    int64_t longest;          /* tokens */
+    char *longest_name;       /* of that record */
+    int64_t name_bytes;       /* of the longest name */
     int64_t truncated, empty; /* records cut short; without residues */
     int64_t stops;            /* symbols '*' dropped at ends of protein records */
     struct census census;

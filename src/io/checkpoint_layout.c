@@ -4,6 +4,7 @@
 #include "io/carried.h"
 #include "io/checkpoint_private.h"
 #include "io/file.h"
+#include "io/hdf5_layout.h"
 #include "model/model.h"
 
 #include <errno.h>
@@ -83,29 +84,16 @@ static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
     return H5Gclose(group) >= 0 && good;
 }
 
-/* Contiguous, with its place in the file taken now and nothing written there. */
-static bool write_dataset(hid_t file, hid_t plan, hid_t type, enum piece_kind kind, const struct parameter *p,
-                          int64_t *offset)
+static bool write_dataset(hid_t file, hid_t type, enum piece_kind kind, const struct parameter *p, int64_t *offset)
 {
     char name[CHECKPOINT_DATASET_BYTES];
     hsize_t dims[2];
     checkpoint_dataset_name(name, kind, p);
-    hid_t space = H5Screate_simple(checkpoint_dimensions(p, dims), dims, NULL);
-    hid_t dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
-    H5Sclose(space);
-    if (dataset < 0)
-        return false;
-    haddr_t where = H5Dget_offset(dataset);
-    *offset = (int64_t)where;
-    return H5Dclose(dataset) >= 0 && where != HADDR_UNDEF;
+    return hdf5_layout_dataset(file, name, type, checkpoint_dimensions(p, dims), dims, offset);
 }
 
 static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
 {
-    hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_layout(plan, H5D_CONTIGUOUS);
-    H5Pset_alloc_time(plan, H5D_ALLOC_TIME_EARLY);
-    H5Pset_fill_time(plan, H5D_FILL_TIME_NEVER);
     bool good = true;
     int64_t *offset = layout->offsets;
     if (layout->kinds > PIECE_M)
@@ -115,96 +103,48 @@ static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
         for (int u = 0; u < layout->model->unit_count && good; u++) {
             const struct unit *unit = &layout->model->units[u];
             for (int i = 0; i < unit->parameter_count && good; i++)
-                good = write_dataset(file, plan, checkpoint_type(layout->dtype), (enum piece_kind)kind,
-                                     &unit->parameters[i], offset++);
+                good = write_dataset(file, checkpoint_type(layout->dtype), (enum piece_kind)kind, &unit->parameters[i],
+                                     offset++);
         }
     }
-    H5Pclose(plan);
     return good;
 }
 
 /* Room enough for the file: tensors, and a generous guess at what HDF5 adds. */
 static int64_t most_bytes(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta)
 {
-    enum { FIXED = 1 << 16, PER_DATASET = 4096 };
-    int64_t bytes = FIXED + (int64_t)strlen(meta->deck_text);
+    int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text);
     if (meta->carried != NULL)
-        bytes += carried_bytes(meta->carried) + (int64_t)meta->carried->count * PER_DATASET;
+        bytes += carried_bytes(meta->carried) + (int64_t)meta->carried->count * HDF5_LAYOUT_DATASET;
     for (int u = 0; u < layout->model->unit_count; u++) {
         const struct unit *unit = &layout->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++)
-            bytes += layout->kinds *
-                     (PER_DATASET + unit->parameters[i].rows * unit->parameters[i].cols * dtype_size(layout->dtype));
+            bytes += layout->kinds * (HDF5_LAYOUT_DATASET +
+                                      unit->parameters[i].rows * unit->parameters[i].cols * dtype_size(layout->dtype));
     }
     return bytes;
 }
 
-/* Copies what was written of a sparse file, holes left out, and gives the copy its size. */
-static int copy_sparse(int from, int to, const char *path)
+struct file_content {
+    const struct checkpoint_layout *layout;
+    const struct checkpoint_meta *meta;
+};
+
+static bool create(hid_t file, void *self)
 {
-    enum { COPY_BYTES = 1 << 20 };
-    char *buffer = memory_allocate(COPY_BYTES);
-    int code = ERROR_NONE;
-    if (ftruncate(to, lseek(from, 0, SEEK_END)) != 0)
-        code = error_environment("%s: cannot set its size: %s", path, strerror(errno));
-    off_t end = 0, at;
-    while (code == ERROR_NONE && (at = lseek(from, end, SEEK_DATA)) >= 0) {
-        end = lseek(from, at, SEEK_HOLE);
-        while (code == ERROR_NONE && at < end) {
-            int64_t bytes = end - at < COPY_BYTES ? end - at : COPY_BYTES;
-            code = file_read(from, "the checkpoint's layout", buffer, bytes, at);
-            if (code == ERROR_NONE)
-                code = file_write(to, path, buffer, bytes, at);
-            at += bytes;
-        }
-    }
-    memory_free(buffer);
-    return code;
+    const struct file_content *content = self;
+    const struct checkpoint_meta *meta = content->meta;
+    return write_meta(file, meta) && write_datasets(file, content->layout) &&
+           (meta->carried == NULL || carried_write(file, meta->carried));
 }
 
-/* The layout as a sparse file in memory, that has no name any more; its descriptor, or -1. */
-static int lay_out_in_memory(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta)
-{
-    char path[] = "/dev/shm/cistron-XXXXXX";
-    int descriptor = mkstemp(path);
-    if (descriptor < 0)
-        return -1;
-    struct hdf5_silence silence;
-    hdf5_silence_begin(&silence);
-    /* since version 1.8 HDF5's own structures carry checksums, and attributes may exceed 64 KiB */
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
-    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
-    unlink(path); /* at once, so that a kill leaves nothing */
-    bool good = file >= 0 && write_meta(file, meta) && write_datasets(file, layout) &&
-                (meta->carried == NULL || carried_write(file, meta->carried));
-    if (file >= 0)
-        good = H5Fclose(file) >= 0 && good;
-    H5Pclose(access);
-    hdf5_silence_end(&silence);
-    if (!good)
-        close(descriptor);
-    return good ? descriptor : -1;
-}
-
-/* HDF5 does not survive a disk that fills up under it (1.10 crashes at exit), so it never sees the disk: it works in
- * memory, where tensors are holes, and what it wrote is copied. */
 int checkpoint_lay_out(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta, const char *path)
 {
     int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (descriptor < 0)
         return error_environment("%s: cannot create it: %s", path, strerror(errno));
-    /* a limit on the size of files would hold in memory too, so it must show before */
-    const int64_t most = most_bytes(layout, meta);
-    int code = ERROR_NONE, sparse;
-    if (ftruncate(descriptor, most) != 0)
-        code = error_environment("%s: cannot have %lld bytes: %s", path, (long long)most, strerror(errno));
-    else if ((sparse = lay_out_in_memory(layout, meta)) < 0)
-        code = error_environment("%s: HDF5 cannot lay the checkpoint out in memory (/dev/shm)", path);
-    else {
-        code = copy_sparse(sparse, descriptor, path);
-        close(sparse);
-    }
+    struct file_content content = {layout, meta};
+    int code = hdf5_layout_write(descriptor, path, most_bytes(layout, meta), create, &content);
     return file_finish(descriptor, path, code);
 }
 

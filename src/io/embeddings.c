@@ -1,96 +1,80 @@
 #include "io/embeddings.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/file.h"
 #include "io/hdf5_file.h"
+#include "io/hdf5_layout.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LAYOUT_VERSION = 1, ALIGNMENT = 4096 };
+enum { LAYOUT_VERSION = 1 };
+enum { COLUMN_NAMES, COLUMN_LENGTHS, COLUMN_VECTORS, COLUMN_OFFSETS, COLUMNS };
 
-/* A dataset that grows row by row to what was announced. */
+static const char *const column_names[COLUMNS] = {"names", "lengths", "vectors", "offsets"};
+
+/* A dataset that is filled from its front. */
 struct column {
-    hid_t dataset, type;
-    int64_t width; /* of a row; 0: one-dimensional */
-    int64_t filled;
+    int64_t row_bytes;
+    int64_t position; /* in the file, of the next row */
 };
 
 struct embeddings {
     char *path;
     int64_t tokens_beside; /* special tokens of a record */
-    bool has_offsets;
-    hid_t file, string;
-    struct column names, lengths, vectors, offsets;
+    int descriptor;
+    int columns;
+    struct column column[COLUMNS];
     int64_t offset;
-    struct hdf5_silence silence;
+    const struct embeddings_settings *settings; /* while the file is laid out */
 };
 
 const char *const embeddings_pool_names[EMBEDDINGS_POOLS] = {"mean", "last", "none"};
 
-static int cannot_write(const struct embeddings *e)
+static bool describe(hid_t file, const struct embeddings_settings *s)
 {
-    return error_environment("%s: cannot write it: %s", e->path, errno != 0 ? strerror(errno) : "HDF5 failed");
+    return hdf5_write_integer(file, "cistron_embeddings", LAYOUT_VERSION) &&
+           hdf5_write_text(file, "version", PACKAGE_VERSION) && hdf5_write_text(file, "checkpoint", s->checkpoint) &&
+           hdf5_write_integer(file, "step", s->step) && hdf5_write_text(file, "family", s->family) &&
+           hdf5_write_text(file, "tokenizer", s->tokenizer) &&
+           hdf5_write_text(file, "pool", embeddings_pool_names[s->pool]) &&
+           hdf5_write_integer(file, "hidden", s->hidden) && hdf5_write_integer(file, "begin_tokens", s->begin_tokens) &&
+           hdf5_write_integer(file, "end_tokens", s->end_tokens) &&
+           hdf5_write_integer(file, "max_length", s->max_length) && hdf5_write_integer(file, "truncated", s->truncated);
 }
 
-static bool open_column(struct embeddings *e, struct column *column, const char *name, hid_t stored, hid_t given,
-                        int64_t rows, int64_t width)
+static int64_t rows_of(const struct embeddings_settings *s, int column)
 {
-    const hsize_t extent[2] = {(hsize_t)rows, (hsize_t)width};
-    hid_t space = H5Screate_simple(width > 0 ? 2 : 1, extent, NULL), layout = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_layout(layout, H5D_CONTIGUOUS);
-    H5Pset_alloc_time(layout, H5D_ALLOC_TIME_EARLY);
-    H5Pset_fill_time(layout, H5D_FILL_TIME_IFSET);
-    H5Pset_obj_track_times(layout, false); /* the same vectors are the same file */
-    *column =
-        (struct column){H5Dcreate2(e->file, name, stored, space, H5P_DEFAULT, layout, H5P_DEFAULT), given, width, 0};
-    H5Pclose(layout);
-    H5Sclose(space);
-    return column->dataset >= 0;
+    return column == COLUMN_VECTORS ? s->rows : s->records + (column == COLUMN_OFFSETS);
 }
 
-static int put(struct embeddings *e, struct column *column, const void *values, int64_t count)
+static bool create(hid_t file, void *self)
 {
-    const hsize_t start[2] = {(hsize_t)column->filled, 0}, extent[2] = {(hsize_t)count, (hsize_t)column->width};
-    const int rank = column->width > 0 ? 2 : 1;
-    hid_t space = H5Dget_space(column->dataset), memory = H5Screate_simple(rank, extent, NULL);
-    errno = 0;
-    bool good = H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, extent, NULL) >= 0 &&
-                H5Dwrite(column->dataset, column->type, memory, space, H5P_DEFAULT, values) >= 0;
-    column->filled += count;
-    int code = good ? ERROR_NONE : cannot_write(e);
-    H5Sclose(memory);
-    H5Sclose(space);
+    struct embeddings *e = self;
+    const struct embeddings_settings *s = e->settings;
+    hid_t string = H5Tcopy(H5T_C_S1);
+    H5Tset_size(string, (size_t)s->name_bytes);
+    H5Tset_strpad(string, H5T_STR_NULLPAD);
+    H5Tset_cset(string, H5T_CSET_UTF8);
+    const hid_t types[COLUMNS] = {string, H5T_STD_I64LE, H5T_IEEE_F32LE, H5T_STD_I64LE};
+    bool good = describe(file, s);
+    for (int i = 0; i < e->columns && good; i++) {
+        const hsize_t extent[2] = {(hsize_t)rows_of(s, i), (hsize_t)s->hidden};
+        good = hdf5_layout_dataset(file, column_names[i], types[i], i == COLUMN_VECTORS ? 2 : 1, extent,
+                                   &e->column[i].position);
+    }
+    H5Tclose(string);
+    return good;
+}
+
+static int put(struct embeddings *e, int column, const void *values, int64_t rows)
+{
+    struct column *c = &e->column[column];
+    int code = file_write(e->descriptor, e->path, values, rows * c->row_bytes, c->position);
+    c->position += rows * c->row_bytes;
     return code;
-}
-
-static bool describe(const struct embeddings *e, const struct embeddings_settings *s)
-{
-    return hdf5_write_integer(e->file, "cistron_embeddings", LAYOUT_VERSION) &&
-           hdf5_write_text(e->file, "version", PACKAGE_VERSION) &&
-           hdf5_write_text(e->file, "checkpoint", s->checkpoint) && hdf5_write_integer(e->file, "step", s->step) &&
-           hdf5_write_text(e->file, "family", s->family) && hdf5_write_text(e->file, "tokenizer", s->tokenizer) &&
-           hdf5_write_text(e->file, "pool", embeddings_pool_names[s->pool]) &&
-           hdf5_write_integer(e->file, "hidden", s->hidden) &&
-           hdf5_write_integer(e->file, "begin_tokens", s->begin_tokens) &&
-           hdf5_write_integer(e->file, "end_tokens", s->end_tokens) &&
-           hdf5_write_integer(e->file, "max_length", s->max_length) &&
-           hdf5_write_integer(e->file, "truncated", s->truncated);
-}
-
-static bool lay_out(struct embeddings *e, const struct embeddings_settings *s)
-{
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_alignment(access, ALIGNMENT, ALIGNMENT);
-    e->file = H5Fcreate(s->path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
-    H5Pclose(access);
-    if (e->file < 0)
-        return false;
-    return describe(e, s) && open_column(e, &e->names, "names", e->string, e->string, s->records, 0) &&
-           open_column(e, &e->lengths, "lengths", H5T_STD_I64LE, H5T_NATIVE_INT64, s->records, 0) &&
-           open_column(e, &e->vectors, "vectors", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, s->rows, s->hidden) &&
-           (!e->has_offsets ||
-            open_column(e, &e->offsets, "offsets", H5T_STD_I64LE, H5T_NATIVE_INT64, s->records + 1, 0));
 }
 
 int embeddings_create(struct embeddings **out, const struct embeddings_settings *s)
@@ -98,16 +82,20 @@ int embeddings_create(struct embeddings **out, const struct embeddings_settings 
     struct embeddings *e = *out = memory_allocate(sizeof *e);
     e->path = memory_string(s->path);
     e->tokens_beside = s->begin_tokens + s->end_tokens;
-    e->has_offsets = s->pool == EMBEDDINGS_NONE;
-    e->names.dataset = e->lengths.dataset = e->vectors.dataset = e->offsets.dataset = -1;
-    e->string = H5Tcopy(H5T_C_S1);
-    H5Tset_size(e->string, H5T_VARIABLE);
-    H5Tset_cset(e->string, H5T_CSET_UTF8);
-    hdf5_silence_begin(&e->silence);
-    errno = 0;
-    int code = lay_out(e, s) ? ERROR_NONE : cannot_write(e);
-    if (code == ERROR_NONE && e->has_offsets)
-        code = put(e, &e->offsets, &e->offset, 1);
+    e->columns = s->pool == EMBEDDINGS_NONE ? COLUMNS : COLUMN_OFFSETS;
+    e->settings = s;
+    int64_t most = HDF5_LAYOUT_FIXED + (int64_t)strlen(s->checkpoint);
+    const int64_t row_bytes[COLUMNS] = {s->name_bytes, sizeof(int64_t), s->hidden * (int64_t)sizeof(float),
+                                        sizeof(int64_t)};
+    for (int i = 0; i < e->columns; i++) {
+        e->column[i].row_bytes = row_bytes[i];
+        most += HDF5_LAYOUT_DATASET + rows_of(s, i) * row_bytes[i];
+    }
+    e->descriptor = open(s->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    int code = e->descriptor < 0 ? error_environment("%s: cannot open it: %s", s->path, strerror(errno))
+                                 : hdf5_layout_write(e->descriptor, e->path, most, create, e);
+    if (code == ERROR_NONE && e->columns > COLUMN_OFFSETS)
+        code = put(e, COLUMN_OFFSETS, &e->offset, 1);
     if (code != ERROR_NONE) {
         embeddings_close(e, code);
         *out = NULL;
@@ -115,39 +103,41 @@ int embeddings_create(struct embeddings **out, const struct embeddings_settings 
     return code;
 }
 
+/* What is left of a name's place is a hole, which reads as zeros. */
+static int put_name(struct embeddings *e, const char *name)
+{
+    struct column *c = &e->column[COLUMN_NAMES];
+    int code = file_write(e->descriptor, e->path, name, (int64_t)strlen(name), c->position);
+    c->position += c->row_bytes;
+    return code;
+}
+
 int embeddings_put_records(struct embeddings *e, char *const *names, const int64_t *lengths, int64_t count)
 {
-    int code = put(e, &e->names, names, count);
-    if (code == ERROR_NONE)
-        code = put(e, &e->lengths, lengths, count);
-    if (code != ERROR_NONE || !e->has_offsets)
+    int code = put(e, COLUMN_LENGTHS, lengths, count);
+    for (int64_t i = 0; i < count && code == ERROR_NONE; i++)
+        code = put_name(e, names[i]);
+    if (code != ERROR_NONE || e->columns <= COLUMN_OFFSETS)
         return code;
     int64_t *offsets = memory_allocate((int64_t)sizeof *offsets * count);
     for (int64_t i = 0; i < count; i++)
         offsets[i] = e->offset += lengths[i] + e->tokens_beside;
-    code = put(e, &e->offsets, offsets, count);
+    code = put(e, COLUMN_OFFSETS, offsets, count);
     memory_free(offsets);
     return code;
 }
 
 int embeddings_put_vectors(struct embeddings *e, const float *vectors, int64_t count)
 {
-    return put(e, &e->vectors, vectors, count);
+    return put(e, COLUMN_VECTORS, vectors, count);
 }
 
 int embeddings_close(struct embeddings *e, int code)
 {
     if (e == NULL)
         return code;
-    struct column *const columns[] = {&e->names, &e->lengths, &e->vectors, &e->offsets};
-    errno = 0;
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        if (columns[i]->dataset >= 0 && H5Dclose(columns[i]->dataset) < 0 && code == ERROR_NONE)
-            code = cannot_write(e);
-    if (e->file >= 0 && H5Fclose(e->file) < 0 && code == ERROR_NONE)
-        code = cannot_write(e);
-    H5Tclose(e->string);
-    hdf5_silence_end(&e->silence);
+    if (e->descriptor >= 0)
+        code = file_finish(e->descriptor, e->path, code);
     free(e->path);
     memory_free(e);
     return code;

@@ -1,5 +1,5 @@
-/* The file of `cistron embed`, an HDF5 file written from front to back:
- *   /names    strings (UTF-8) [records]: the first word of each record's header
+/* The file of `cistron embed`, an HDF5 file:
+ *   /names    strings of one length, filled up with NUL, [records]: the first word of each record's header
  *   /lengths  i64 [records]: residues of each record that the model was given; its special tokens are not counted
  *   /vectors  f32 [rows, hidden]: states after the model's last norm. pool "mean": a row for each record, the mean over
  *             its residues, special tokens left out (NaN for a record without residues); "last": a row for each record,
@@ -18,25 +18,26 @@ enum embeddings_pool { EMBEDDINGS_MEAN, EMBEDDINGS_LAST, EMBEDDINGS_NONE, EMBEDD
 extern const char *const embeddings_pool_names[EMBEDDINGS_POOLS];
 
 struct embeddings_settings {
-    const char *path; /* of the file to write */
+    const char *path; /* of the file to write, which exists */
     const char *checkpoint, *family, *tokenizer;
     int64_t step;
     enum embeddings_pool pool;
     int64_t hidden, records;
-    int64_t rows; /* of /vectors */
+    int64_t rows;       /* of /vectors */
+    int64_t name_bytes; /* of the longest name, at least 1 */
     int64_t begin_tokens, end_tokens, max_length, truncated;
 };
 
 struct embeddings;
 
-/* Local, as all here; strings are borrowed until the end of the call. NULL and an error where the file cannot be
- * written: ERROR_ENVIRONMENT. */
+/* Local, as all here. Takes the whole file's place; what follows must fill it. *embeddings is NULL after an error:
+ * ERROR_ENVIRONMENT. */
 int embeddings_create(struct embeddings **embeddings, const struct embeddings_settings *settings);
 /* The next records: names[count], lengths[count]. ERROR_ENVIRONMENT. */
 int embeddings_put_records(struct embeddings *embeddings, char *const *names, const int64_t *lengths, int64_t count);
 /* The next rows, vectors[count][hidden]. ERROR_ENVIRONMENT. */
 int embeddings_put_vectors(struct embeddings *embeddings, const float *vectors, int64_t count);
-/* Closes the file; returns `code` after a failure, else ERROR_ENVIRONMENT where it could not be written. NULL is fine.
+/* Brings the file to the disk, also after a failure (`code`), which is then returned. NULL is fine. ERROR_ENVIRONMENT.
  */
 int embeddings_close(struct embeddings *embeddings, int code);
 

@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "bridge/config.h"
+#include "bridge/export.h"
 #include "io/lock.h"
 #include "step/learning_rate.h"
 #include "train/control.h"
@@ -14,6 +16,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* -- The run ----------------------------------------------------------------------------------------------------- */
@@ -285,6 +288,36 @@ static int loop(struct run *run)
     return code;
 }
 
+/* Is the folder older than the file, or not there? */
+static bool is_stale(const char *folder, const char *file)
+{
+    struct stat made, wanted;
+    if (stat(folder, &made) != 0 || stat(file, &wanted) != 0)
+        return true;
+    const struct timespec a = made.st_mtim, b = wanted.st_mtim;
+    return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
+}
+
+/* The Hugging Face folder of checkpoint.export_final, unless this final model's is there. Could the model not be said
+ * in one, the run would not have begun: a failure is the environment's. */
+static int export_final(struct run *run, const char *model)
+{
+    const struct session *s = &run->session;
+    char *folder = memory_format("%s/final_model", s->deck.output.folder);
+    int code = ERROR_NONE;
+    if (s->world->rank == 0 && is_stale(folder, model)) {
+        const struct export_settings settings = {
+            .checkpoint = model, .folder = folder, .shard_bytes = EXPORT_SHARD_BYTES, .replace = true};
+        code = export_run(&settings);
+        if (code == ERROR_NONE)
+            log_info("# exported to %s", folder);
+        else
+            code = stopping(run) ? ERROR_REQUEUE : ERROR_ENVIRONMENT;
+    }
+    free(folder);
+    return comm_agree(s->world, code);
+}
+
 /* Writes the final model, if a run that was killed at its very end has not done so already. */
 static int finish(struct run *run)
 {
@@ -294,6 +327,8 @@ static int finish(struct run *run)
     int64_t missing = trained || access(path, F_OK) != 0;
     comm_broadcast(s->world, &missing, sizeof missing, 0);
     int code = missing ? write_checkpoint(run, path, false) : ERROR_NONE;
+    if (code == ERROR_NONE && s->deck.checkpoint.export_final)
+        code = export_final(run, path);
     free(path);
     return code;
 }
@@ -334,11 +369,26 @@ static int open_meter(struct run *run)
     return meter_open(&run->meter, s->world, &settings);
 }
 
+/* A run that could not be exported at its end is refused at its start. */
+static int check_export(const struct model_settings *settings)
+{
+    int code = config_check(settings);
+    if (code == ERROR_NONE)
+        return code;
+    char *what = memory_format("key checkpoint.export_final = true: not for this model: %s", error_message());
+    error_clear();
+    code = error_restate(code, what);
+    free(what);
+    return code;
+}
+
 static int train_with(struct run *run, const struct deck *deck, struct comm *world, const struct start *start,
                       struct executor *(*make_executor)(int threads))
 {
     double walltime;
     int code = session_create(&run->session, deck, world, make_executor);
+    if (code == ERROR_NONE && deck->checkpoint.export_final)
+        code = comm_agree(world, check_export(&run->session.model.settings));
     if (code == ERROR_NONE)
         code = start_weights(run, start);
     if (code == ERROR_NONE)

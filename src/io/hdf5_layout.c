@@ -1,0 +1,91 @@
+#include "io/hdf5_layout.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/hdf5_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool hdf5_layout_dataset(hid_t file, const char *name, hid_t type, int dims, const hsize_t *extent, int64_t *offset)
+{
+    hid_t space = H5Screate_simple(dims, extent, NULL), plan = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_layout(plan, H5D_CONTIGUOUS);
+    H5Pset_alloc_time(plan, H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(plan, H5D_FILL_TIME_NEVER);
+    H5Pset_obj_track_times(plan, false); /* the same content is the same file */
+    hid_t dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
+    H5Pclose(plan);
+    H5Sclose(space);
+    if (dataset < 0)
+        return false;
+    haddr_t where = H5Dget_offset(dataset);
+    *offset = (int64_t)where;
+    return H5Dclose(dataset) >= 0 && where != HADDR_UNDEF;
+}
+
+/* Copies what was written of a sparse file, holes left out, and gives the copy its size. */
+static int copy_sparse(int from, int to, const char *path)
+{
+    enum { COPY_BYTES = 1 << 20 };
+    char *buffer = memory_allocate(COPY_BYTES);
+    int code = ERROR_NONE;
+    if (ftruncate(to, lseek(from, 0, SEEK_END)) != 0)
+        code = error_environment("%s: cannot set its size: %s", path, strerror(errno));
+    off_t end = 0, at;
+    while (code == ERROR_NONE && (at = lseek(from, end, SEEK_DATA)) >= 0) {
+        end = lseek(from, at, SEEK_HOLE);
+        while (code == ERROR_NONE && at < end) {
+            int64_t bytes = end - at < COPY_BYTES ? end - at : COPY_BYTES;
+            code = file_read(from, "the layout in memory", buffer, bytes, at);
+            if (code == ERROR_NONE)
+                code = file_write(to, path, buffer, bytes, at);
+            at += bytes;
+        }
+    }
+    memory_free(buffer);
+    return code;
+}
+
+/* The layout as a sparse file in memory, that has no name any more; its descriptor, or -1. */
+static int lay_out_in_memory(bool (*create)(hid_t file, void *self), void *self)
+{
+    char path[] = "/dev/shm/cistron-XXXXXX";
+    int descriptor = mkstemp(path);
+    if (descriptor < 0)
+        return -1;
+    struct hdf5_silence silence;
+    hdf5_silence_begin(&silence);
+    /* since version 1.8 HDF5's own structures carry checksums, and attributes may exceed 64 KiB */
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
+    hid_t plan = H5Pcreate(H5P_FILE_CREATE);
+    H5Pset_obj_track_times(plan, false); /* nor of the root group */
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, plan, access);
+    unlink(path); /* at once, so that a kill leaves nothing */
+    bool good = file >= 0 && create(file, self);
+    if (file >= 0)
+        good = H5Fclose(file) >= 0 && good;
+    H5Pclose(plan);
+    H5Pclose(access);
+    hdf5_silence_end(&silence);
+    if (!good)
+        close(descriptor);
+    return good ? descriptor : -1;
+}
+
+int hdf5_layout_write(int descriptor, const char *path, int64_t most, bool (*create)(hid_t file, void *self),
+                      void *self)
+{
+    /* a limit on the size of files would hold in memory too, so it must show before */
+    if (ftruncate(descriptor, most) != 0)
+        return error_environment("%s: cannot have %lld bytes: %s", path, (long long)most, strerror(errno));
+    int layout = lay_out_in_memory(create, self);
+    if (layout < 0)
+        return error_environment("%s: HDF5 cannot lay the file out in memory (/dev/shm)", path);
+    int code = copy_sparse(layout, descriptor, path);
+    close(layout);
+    return code;
+}

@@ -1,0 +1,91 @@
+#!/bin/bash
+# A Hugging Face folder imported, trained on and left as a folder again (checkpoint.export_final): the weights are those of
+# the final model, what is not trained is as it was; and when that folder is made, replaced, kept, or cannot be made.
+. "$abs_top_srcdir/tests/lib.sh"
+golden="$abs_top_srcdir/tests/golden"
+cd "$work" || exit 1
+awk 'BEGIN { srand(5); for (r = 0; r < 60; r++) { print ">p" r; s = ""
+    for (i = 0; i < 40; i++) s = s substr("ACDEFGHIKLMNPQRSTVWY", 1 + int(20 * rand()), 1); print s } }' >protein.fa
+cat >deck.cfg <<END
+data = { row_tokens = 64; };
+train = { steps = 3; global_batch = 6; micro_batch = 2; };
+schedule = { kind = "constant"; };
+checkpoint = { export_final = true; };
+log = { every = 1; };
+device = { threads = 1; };
+END
+
+# first_loss STORE FILE: of a run that starts from these weights
+first_loss()
+{
+    rm -rf probe
+    "$CISTRON" train deck.cfg data.train="$1" model.initialise_from="$2" train.steps=1 checkpoint.export_final=false \
+        output.folder=probe >out 2>&1
+    losses probe
+}
+
+for family in esm2 amplify; do
+    "$CISTRON" prepare --tokenizer $family -o $family.store.h5 protein.fa >/dev/null || exit 1
+    "$CISTRON" import "$golden/${family}_tiny" -o $family.h5 >out 2>&1
+    check "$family: import" test $? -eq 0
+    ranks 2 train deck.cfg data.train=$family.store.h5 model.initialise_from=$family.h5 output.folder=$family
+    check "$family: trained on 2 ranks" codes_are 0 2
+    check "$family: a folder is left" says "exported to $family/final_model"
+    "$CISTRON" import $family/final_model -o $family.back.h5 >out 2>&1
+    check "$family: that imports" test $? -eq 0
+    check "$family: and is the final model" test "$(first_loss $family.store.h5 $family.back.h5)" = \
+        "$(first_loss $family.store.h5 $family/final_model.h5)"
+    check "$family: not the first one" test "$(first_loss $family.store.h5 $family.back.h5)" != \
+        "$(first_loss $family.store.h5 $family.h5)"
+    check "$family: that is a number" grep -Eq '^1 [0-9.]+$' <(first_loss $family.store.h5 $family.h5)
+done
+
+# tensor FILE NAME: the bytes of a tensor in a safetensors file, in hexadecimal.
+tensor()
+{
+    local header offsets
+    header=$(od -An -tu8 -N8 "$1" | tr -d ' ')
+    offsets=$(head -c $((header + 8)) "$1" | tail -c +9 | grep -o "\"$2\": *{[^}]*}" |
+        sed 's/.*"data_offsets": *\[\([0-9]*\), *\([0-9]*\)\].*/\1 \2/')
+    # shellcheck disable=SC2086
+    set -- "$1" $offsets
+    od -An -tx1 -v -j $((header + 8 + $2)) -N $(($3 - $2)) "$1"
+}
+
+# what is not trained goes through all of it unchanged, what is does not
+for name in esm.contact_head.regression.weight esm.contact_head.regression.bias; do
+    check "$name is there" test -n "$(tensor "$golden/esm2_tiny/model.safetensors" $name)"
+    check "$name is as it was" cmp <(tensor "$golden/esm2_tiny/model.safetensors" $name) \
+        <(tensor esm2/final_model/model.safetensors $name)
+done
+check "lm_head.bias is not" test "$(tensor "$golden/esm2_tiny/model.safetensors" lm_head.bias)" != \
+    "$(tensor esm2/final_model/model.safetensors lm_head.bias)"
+
+# once made it stays, and more steps make it anew
+again()
+{
+    ranks 1 train deck.cfg data.train=esm2.store.h5 model.initialise_from=esm2.h5 output.folder="$work/esm2" "$@"
+}
+cp -a esm2/final_model before
+made=$(stat -c %i.%Y esm2/final_model)
+again
+check "a finished run leaves the folder alone" test "$(stat -c %i.%Y esm2/final_model)" = "$made"
+check "and says nothing of it" test "$(grep -c exported out)" -eq 0
+export SHIM_FOLDER="$work/esm2" SHIM_MATCH=final_model.tmp SHIM_FAIL=rename:1:ENOSPC
+LD_PRELOAD="$abs_top_builddir/tests/shim.so" again train.steps=4
+unset SHIM_FOLDER SHIM_MATCH SHIM_FAIL
+check "a folder that cannot be made: code 1" codes_are 1 1
+check "is told" says "No space left on device"
+check "the one before stands" diff -r before esm2/final_model
+check "the model is there" test -f esm2/step_00000004.h5
+again train.steps=4
+check "started again, it is made" codes_are 0 1
+check "with the new weights" test -n "$(cmp before/model.safetensors esm2/final_model/model.safetensors)"
+check "nothing else is left" test "$(find esm2 -maxdepth 1 -name 'final_model*' | wc -l)" -eq 3
+
+# what no folder can say is refused before a step is done
+ranks 2 train deck.cfg data.train=esm2.store.h5 output.folder=odd model.family=esm2 model.layers=1 model.hidden=32 \
+    model.ffn=64 model.heads=4 model.vocabulary=64
+check "a model that cannot be exported: code 2" codes_are 2 2
+check "names both keys" says "key checkpoint.export_final = true: not for this model: key model.vocabulary = 64"
+finish
