@@ -12,6 +12,7 @@
 #include "safetensors_files.h"
 #include "stores.h"
 
+#include <glob.h>
 #include <math.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -545,6 +546,8 @@ static void test_places(void)
     CHECK(strstr(error_message(), "is there and not empty") != NULL && !is_there(config));
     CHECK(export_file(file, out, false, 20000, true) == ERROR_NONE);
     CHECK(is_there(config) && !is_there(in_folder(out, "model.safetensors")));
+    glob_t left;
+    CHECK(glob(in_folder(work, "place.*"), 0, NULL, &left) == GLOB_NOMATCH);
     CHECK(export_file(file, in_folder(work, "none/here"), false, EXPORT_SHARD_BYTES, false) == ERROR_USER);
     CHECK(export_file(in_folder(work, "none.h5"), in_folder(work, "new"), false, 1, false) == ERROR_USER);
     CHECK(!is_there(in_folder(work, "new")));
