@@ -94,6 +94,7 @@ static void tell_overruled(const struct deck *deck, const struct deck *found, co
     static const char *const keys[] = {"model.gelu",
                                        "model.token_dropout",
                                        "model.rope_theta",
+                                       "model.rope_rounding",
                                        "model.norm_eps",
                                        "model.rope_scaling.factor",
                                        "model.rope_scaling.low",
