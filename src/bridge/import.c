@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_ELEMENTS = 1 << 20 };
+enum { PIECE_BYTES = 4 << 20, PIECE_ELEMENTS = PIECE_BYTES / (int)sizeof(float) };
 
 struct import {
     const struct import_settings *given;
@@ -30,7 +30,7 @@ struct import {
     const struct safetensors_entry **of; /* [model_parameters] where each parameter's elements are */
     bool *used;                          /* [st->count] */
     struct carried carried;
-    uint8_t *raw; /* [PIECE_ELEMENTS] of the widest type */
+    uint8_t *raw; /* [PIECE_BYTES]: PIECE_ELEMENTS of the widest type that parameters can have */
 };
 
 /* -- Which tensor is what ----------------------------------------------------------------------------------------- */
@@ -101,34 +101,18 @@ static void match_parameter(struct import *import, const struct parameter *p, in
 
 /* -- The same twice ------------------------------------------------------------------------------------------------ */
 
-static int read_floats(struct import *import, const struct safetensors_entry *entry, int64_t first, int64_t count,
-                       float *out)
-{
-    const int64_t width = safetensors_dtype_size(entry->dtype);
-    int code = ERROR_NONE;
-    for (int64_t done = 0; done < count && code == ERROR_NONE; done += PIECE_ELEMENTS) {
-        int64_t n = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
-        code = safetensors_read(import->st, entry, (first + done) * width, n * width, import->raw);
-        if (code == ERROR_NONE)
-            safetensors_to_float(entry->dtype, import->raw, n, out + done);
-    }
-    return code;
-}
-
 static int compare(struct import *import, const struct safetensors_entry *a, const struct safetensors_entry *b,
                    bool *equal)
 {
-    const int64_t elements = a->bytes / safetensors_dtype_size(a->dtype);
-    float *x = memory_allocate(PIECE_ELEMENTS * (int64_t)sizeof *x);
-    float *y = memory_allocate(PIECE_ELEMENTS * (int64_t)sizeof *y);
+    uint8_t *x = memory_allocate(PIECE_BYTES), *y = memory_allocate(PIECE_BYTES);
     int code = ERROR_NONE;
     *equal = a->dtype == b->dtype && a->bytes == b->bytes;
-    for (int64_t first = 0; first < elements && *equal && code == ERROR_NONE; first += PIECE_ELEMENTS) {
-        int64_t n = elements - first < PIECE_ELEMENTS ? elements - first : PIECE_ELEMENTS;
-        code = read_floats(import, a, first, n, x);
+    for (int64_t first = 0; first < a->bytes && *equal && code == ERROR_NONE; first += PIECE_BYTES) {
+        int64_t n = a->bytes - first < PIECE_BYTES ? a->bytes - first : PIECE_BYTES;
+        code = safetensors_read(import->st, a, first, n, x);
         if (code == ERROR_NONE)
-            code = read_floats(import, b, first, n, y);
-        *equal = memcmp(x, y, (size_t)n * sizeof *x) == 0;
+            code = safetensors_read(import->st, b, first, n, y);
+        *equal = memcmp(x, y, (size_t)n) == 0;
     }
     memory_free(x);
     memory_free(y);
@@ -268,6 +252,20 @@ static int open_folder(struct import *import)
 
 /* -- Writing the checkpoint ---------------------------------------------------------------------------------------- */
 
+static int read_floats(struct import *import, const struct safetensors_entry *entry, int64_t first, int64_t count,
+                       float *out)
+{
+    const int64_t width = safetensors_dtype_size(entry->dtype);
+    int code = ERROR_NONE;
+    for (int64_t done = 0; done < count && code == ERROR_NONE; done += PIECE_ELEMENTS) {
+        int64_t n = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
+        code = safetensors_read(import->st, entry, (first + done) * width, n * width, import->raw);
+        if (code == ERROR_NONE)
+            safetensors_to_float(entry->dtype, import->raw, n, out + done);
+    }
+    return code;
+}
+
 static int fill(void *self, const struct checkpoint_piece *piece)
 {
     struct import *import = self;
@@ -297,7 +295,7 @@ static int import_tensors(struct import *import)
     const int parameters = model_parameters(&import->model);
     import->of = memory_allocate(parameters * (int64_t)sizeof *import->of);
     import->used = memory_allocate((import->st->count + 1) * (int64_t)sizeof *import->used);
-    import->raw = memory_allocate(PIECE_ELEMENTS * (int64_t)sizeof(float));
+    import->raw = memory_allocate(PIECE_BYTES);
     int code = match_tensors(import);
     if (code == ERROR_NONE)
         code = write_output(import);

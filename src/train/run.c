@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/signals.h"
 #include "bridge/config.h"
 #include "bridge/export.h"
 #include "io/lock.h"
@@ -312,7 +313,7 @@ static int export_final(struct run *run, const char *model)
         if (code == ERROR_NONE)
             log_info("# exported to %s", folder);
         else
-            code = stopping(run) ? ERROR_REQUEUE : ERROR_ENVIRONMENT;
+            code = signals_stopping() ? ERROR_REQUEUE : ERROR_ENVIRONMENT;
     }
     free(folder);
     return comm_agree(s->world, code);
