@@ -41,6 +41,9 @@ int config_check(const struct model_settings *s)
     if (s->hidden % s->heads != 0)
         return error_user("key model.heads = %lld: transformers wants a divisor of model.hidden = %lld",
                           (long long)s->heads, (long long)s->hidden);
+    if (s->family != FAMILY_ESM2 && s->rope.rounding != DECK_ROUNDING_NONE)
+        return error_user("key model.rope_rounding: %s computes with frequencies that are not rounded",
+                          config_families[s->family].architecture);
     if (s->family == FAMILY_LLAMA)
         return ERROR_NONE;
     const struct tokenizer *tokenizer = tokenizer_find(family_of(s->family)->tokenizer);
@@ -65,21 +68,14 @@ int config_check(const struct model_settings *s)
 
 /* -- Writing ------------------------------------------------------------------------------------------------------ */
 
-/* A deck with all keys of the model explicit, for the tables. */
+/* A deck for the tables. */
 static void state(struct deck *deck, const struct model_settings *s, int64_t positions)
 {
     deck_defaults(deck);
-    deck->model.layers = s->layers;
-    deck->model.hidden = s->hidden;
-    deck->model.ffn = s->family == FAMILY_AMPLIFY ? amplify_intermediate(s) : s->ffn;
-    deck->model.heads = s->heads;
-    deck->model.kv_heads = s->kv_heads;
-    deck->model.head_dim = s->head_dim;
-    deck->model.vocabulary = s->vocabulary;
+    model_settings_to_deck(s, deck);
     deck->model.positions = positions;
-    deck->model.norm_eps = s->norm_eps;
-    deck->model.init_std = s->init_std;
-    deck->model.rope_theta = s->rope.theta;
+    if (s->family == FAMILY_AMPLIFY)
+        deck->model.ffn = amplify_intermediate(s);
 }
 
 static void put(json_t *object, const char *key, json_t *value)

@@ -128,11 +128,8 @@ static int list_carried(struct export *export, const struct carried_tensor *t)
     entry->name = t->name;
     entry->dims = t->dims;
     memcpy(entry->shape, t->shape, sizeof entry->shape);
-    for (int d = 0; d < SAFETENSORS_DTYPES; d++)
-        if (strcmp(safetensors_dtype_name((enum safetensors_dtype)d), t->dtype) == 0) {
-            entry->dtype = (enum safetensors_dtype)d;
-            return ERROR_NONE;
-        }
+    if (safetensors_dtype_find(t->dtype, &entry->dtype))
+        return ERROR_NONE;
     return error_user("%s: /carried/%s: its element type %s is unknown", export->path, t->name, t->dtype);
 }
 

@@ -155,37 +155,51 @@ static int drop_twins(struct import *import)
 
 /* -- What is carried ----------------------------------------------------------------------------------------------- */
 
-/* The largest relative difference from the frequencies that this program computes. */
-static double frequency_error(const struct model_settings *s, const struct safetensors_entry *entry, const void *data)
+/* The largest relative difference of a table from the frequencies that these settings make. */
+static double frequency_error(const struct rope_settings *rope, int64_t head_dim, const float *table)
 {
-    const int64_t count = entry->bytes / safetensors_dtype_size(entry->dtype);
-    float *table = memory_allocate(count * (int64_t)sizeof *table);
     double worst = 0;
-    if (count == s->head_dim / 2 && safetensors_to_float(entry->dtype, data, count, table))
-        for (int64_t i = 0; i < count; i++)
-            worst = fmax(worst, fabs((double)table[i] / rope_frequency(&s->rope, s->head_dim, i) - 1));
-    memory_free(table);
+    for (int64_t i = 0; i < head_dim / 2; i++)
+        worst = fmax(worst, fabs((double)table[i] / rope_frequency(rope, head_dim, i) - 1));
     return worst;
+}
+
+/* transformers' ESM-2 computes with the table of the file, which may have been through 16 bits: the model then has its
+ * frequencies rounded so. Other families' classes do not read theirs. */
+static void adopt_frequencies(struct import *import, const struct carried_tensor *t, enum safetensors_dtype dtype)
+{
+    static const double close = 1e-5; /* a power in f32; 16 bits are off by 1e-4 and more */
+    struct rope_settings rope = import->settings.rope;
+    const int64_t head_dim = import->settings.head_dim, count = t->dims == 1 ? t->shape[0] : 0;
+    float *table = memory_allocate(count * (int64_t)sizeof *table);
+    if (count == head_dim / 2 && safetensors_to_float(dtype, t->data, count, table)) {
+        for (int r = DECK_ROUNDING_NONE; r <= DECK_ROUNDING_BF16; r++) {
+            rope.rounding = (enum deck_rounding)r;
+            if (frequency_error(&rope, head_dim, table) < close)
+                break;
+        }
+        if (frequency_error(&rope, head_dim, table) < close)
+            import->deck.model.rope_rounding = (int)rope.rounding;
+        else
+            log_warn("%s: %s is not made of config.json's rope_theta: this program computes with frequencies up to a "
+                     "part of %.1e apart from it",
+                     import->given->folder, t->name, frequency_error(&import->settings.rope, head_dim, table));
+    }
+    memory_free(table);
 }
 
 static int carry(struct import *import, const struct safetensors_entry *entry)
 {
-    static const double rounding = 1e-5; /* of f32, in a power */
     struct carried_tensor like = {.name = entry->name, .dims = entry->dims, .bytes = entry->bytes};
     snprintf(like.dtype, sizeof like.dtype, "%s", safetensors_dtype_name(entry->dtype));
     memcpy(like.shape, entry->shape, (size_t)entry->dims * sizeof *like.shape);
     int code = carried_add(&import->carried, import->given->folder, &like);
     if (code != ERROR_NONE)
         return code;
-    void *data = import->carried.tensors[import->carried.count - 1].data;
-    code = safetensors_read(import->st, entry, 0, entry->bytes, data);
-    double error = code == ERROR_NONE && fnmatch("*inv_freq", entry->name, 0) == 0
-                       ? frequency_error(&import->settings, entry, data)
-                       : 0;
-    if (error > rounding)
-        log_warn("%s: %s differs from the frequencies of its config.json by up to %.1e of each, as from rounding to 16 "
-                 "bits; this program computes with the latter and exports the former",
-                 import->given->folder, entry->name, error);
+    const struct carried_tensor *t = &import->carried.tensors[import->carried.count - 1];
+    code = safetensors_read(import->st, entry, 0, entry->bytes, t->data);
+    if (code == ERROR_NONE && import->settings.family == FAMILY_ESM2 && strstr(t->name, "inv_freq") != NULL)
+        adopt_frequencies(import, t, entry->dtype);
     return code;
 }
 

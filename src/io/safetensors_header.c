@@ -45,13 +45,10 @@ static int read_dtype(struct safetensors_entry *entry, const char *path, const c
     const char *text = json_string_value(value);
     if (text == NULL)
         return refuse(path, name, "dtype must be a string");
-    for (int dtype = 0; dtype < SAFETENSORS_DTYPES; dtype++) {
-        if (strcmp(text, safetensors_dtype_name(dtype)) == 0) {
-            entry->dtype = dtype;
-            return ERROR_NONE;
-        }
+    if (safetensors_dtype_find(text, &entry->dtype))
+        return ERROR_NONE;
+    for (int dtype = 0; dtype < SAFETENSORS_DTYPES; dtype++)
         strcat(strcat(known, dtype == 0 ? "" : ", "), safetensors_dtype_name(dtype));
-    }
     snprintf(what, sizeof what, "dtype \"%s\" is unknown; can be read: %s", safetensors_header_plain(plain, text),
              known);
     return refuse(path, name, what);

@@ -8,15 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int origin_find(struct comm *world, const struct deck *deck, char **path)
-{
-    int code = checkpoint_find(world, deck->model.initialise_from, path);
-    if (code == ERROR_NONE && *path == NULL)
-        code = comm_agree(
-            world, error_user("key model.initialise_from = \"%s\": holds no checkpoint", deck->model.initialise_from));
-    return code;
-}
-
 /* -- The deck ---------------------------------------------------------------------------------------------------- */
 
 /* A checkpoint's deck with every key of the model at the value that it comes to; and its settings. */
@@ -94,6 +85,7 @@ static void tell_overruled(const struct deck *deck, const struct deck *found, co
     static const char *const keys[] = {"model.gelu",
                                        "model.token_dropout",
                                        "model.rope_theta",
+                                       "model.rope_rounding",
                                        "model.norm_eps",
                                        "model.rope_scaling.factor",
                                        "model.rope_scaling.low",
@@ -108,7 +100,8 @@ static void tell_overruled(const struct deck *deck, const struct deck *found, co
     }
 }
 
-int origin_check(struct comm *world, const struct deck *given, const struct deck *complete, const char *path)
+/* given: the deck before it was completed. */
+static int check_model(struct comm *world, const struct deck *given, const struct deck *complete, const char *path)
 {
     struct model_settings found, wanted;
     struct deck from;
@@ -122,6 +115,24 @@ int origin_check(struct comm *world, const struct deck *given, const struct deck
     code = comm_agree(world, code);
     if (code == ERROR_NONE)
         tell_overruled(complete, &from, path);
+    return code;
+}
+
+int origin_take(struct comm *world, struct deck *deck, char **path)
+{
+    const struct deck given = *deck;
+    int code = checkpoint_find(world, deck->model.initialise_from, path);
+    if (code == ERROR_NONE && *path == NULL)
+        code = comm_agree(
+            world, error_user("key model.initialise_from = \"%s\": holds no checkpoint", deck->model.initialise_from));
+    if (code == ERROR_NONE)
+        code = origin_inherit(world, deck, *path);
+    if (code == ERROR_NONE)
+        code = check_model(world, &given, deck, *path);
+    if (code != ERROR_NONE) {
+        free(*path);
+        *path = NULL;
+    }
     return code;
 }
 

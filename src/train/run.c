@@ -246,8 +246,8 @@ static int one_step(struct run *run)
         real += batches[m].real;
     meter_count(&run->meter, finite ? result.loss_sum : 0, finite ? result.labels : 0, real);
     if (result.labels == 0 && s->world->rank == 0)
-        log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train and "
-                 "data.mask_degenerate",
+        log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train, "
+                 "data.mask_degenerate and data.mask_probability",
                  (long long)run->step);
     if (due(run->step, s->deck.log.every) || run->step == 1 || run->step == s->deck.train.steps)
         meter_step(&run->meter, &(struct meter_row){run->step, loss, rate, result.grad_norm});
@@ -422,11 +422,7 @@ static int find_start(struct comm *world, struct deck *deck, struct start *start
         return code;
     if (start->resumed != NULL)
         return origin_inherit(world, deck, start->resumed);
-    const struct deck given = *deck;
-    code = origin_find(world, deck, &start->origin);
-    if (code == ERROR_NONE)
-        code = origin_inherit(world, deck, start->origin);
-    return code == ERROR_NONE ? origin_check(world, &given, deck, start->origin) : code;
+    return origin_take(world, deck, &start->origin);
 }
 
 int run_train(struct comm *world, const char *deck_path, const char *from, char *const overrides[], int override_count,
