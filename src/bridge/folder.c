@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -72,6 +73,8 @@ static int place(const struct folder_draft *draft)
         code = file_move(draft->temporary, draft->path);
     if (code == ERROR_NONE && old != NULL)
         remove_folder(old);
+    else if (old != NULL)
+        rename(old, draft->path); /* as far as that goes: the reason was told already */
     free(old);
     return code;
 }
