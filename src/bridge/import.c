@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/signals.h"
 #include "bridge/config.h"
+#include "bridge/frequencies.h"
 #include "bridge/tokenizer_files.h"
 #include "data/tokenizer.h"
 #include "io/carried.h"
@@ -13,7 +14,6 @@
 #include "io/safetensors.h"
 
 #include <fnmatch.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,37 +155,21 @@ static int drop_twins(struct import *import)
 
 /* -- What is carried ----------------------------------------------------------------------------------------------- */
 
-/* The largest relative difference of a table from the frequencies that these settings make. */
-static double frequency_error(const struct rope_settings *rope, int64_t head_dim, const float *table)
+/* A table that has been through 16 bits: the model then has its frequencies rounded so. */
+static void adopt_frequencies(struct import *import, const struct carried_tensor *t)
 {
-    double worst = 0;
-    for (int64_t i = 0; i < head_dim / 2; i++)
-        worst = fmax(worst, fabs((double)table[i] / rope_frequency(rope, head_dim, i) - 1));
-    return worst;
-}
-
-/* transformers' ESM-2 computes with the table of the file, which may have been through 16 bits: the model then has its
- * frequencies rounded so. Other families' classes do not read theirs. */
-static void adopt_frequencies(struct import *import, const struct carried_tensor *t, enum safetensors_dtype dtype)
-{
-    static const double close = 1e-5; /* a power in f32; 16 bits are off by 1e-4 and more */
     struct rope_settings rope = import->settings.rope;
-    const int64_t head_dim = import->settings.head_dim, count = t->dims == 1 ? t->shape[0] : 0;
-    float *table = memory_allocate(count * (int64_t)sizeof *table);
-    if (count == head_dim / 2 && safetensors_to_float(dtype, t->data, count, table)) {
-        for (int r = DECK_ROUNDING_NONE; r <= DECK_ROUNDING_BF16; r++) {
-            rope.rounding = (enum deck_rounding)r;
-            if (frequency_error(&rope, head_dim, table) < close)
-                break;
+    const int64_t head_dim = import->settings.head_dim;
+    for (int r = DECK_ROUNDING_NONE; r <= DECK_ROUNDING_BF16; r++) {
+        rope.rounding = (enum deck_rounding)r;
+        if (frequencies_error(&rope, head_dim, t) < FREQUENCIES_SAME) {
+            import->deck.model.rope_rounding = r;
+            return;
         }
-        if (frequency_error(&rope, head_dim, table) < close)
-            import->deck.model.rope_rounding = (int)rope.rounding;
-        else
-            log_warn("%s: %s is not made of config.json's rope_theta: this program computes with frequencies up to a "
-                     "part of %.1e apart from it",
-                     import->given->folder, t->name, frequency_error(&import->settings.rope, head_dim, table));
     }
-    memory_free(table);
+    log_warn("%s: %s is not made of config.json's rope_theta: this program computes with frequencies up to a part of "
+             "%.1e apart from it, and exports those",
+             import->given->folder, t->name, frequencies_error(&import->settings.rope, head_dim, t));
 }
 
 static int carry(struct import *import, const struct safetensors_entry *entry)
@@ -198,8 +182,8 @@ static int carry(struct import *import, const struct safetensors_entry *entry)
         return code;
     const struct carried_tensor *t = &import->carried.tensors[import->carried.count - 1];
     code = safetensors_read(import->st, entry, 0, entry->bytes, t->data);
-    if (code == ERROR_NONE && import->settings.family == FAMILY_ESM2 && strstr(t->name, "inv_freq") != NULL)
-        adopt_frequencies(import, t, entry->dtype);
+    if (code == ERROR_NONE && import->settings.family == FAMILY_ESM2 && frequencies_named(t->name))
+        adopt_frequencies(import, t);
     return code;
 }
 
