@@ -213,7 +213,8 @@ static void test_made_up(void)
     free(out);
 }
 
-/* A table of frequencies that went through 16 bits is what the model computes with, and one of another theta is not. */
+/* A table of frequencies that went through 16 bits is what the model computes with, and comes out as it was; one of
+ * another theta is neither. */
 static void test_tables(void)
 {
     static const struct {
@@ -236,7 +237,15 @@ static void test_tables(void)
         CHECK(strstr(meta.deck_text, cases[i].says) != NULL);
         checkpoint_meta_destroy(&meta);
         comm_destroy(self);
+        char *out = memory_format("%s/table.out.%d", work, (int)i);
+        CHECK(export_file(file, out, false, EXPORT_SHARD_BYTES, false) == ERROR_NONE);
+        struct folder *after = load_folder(out);
+        const float *left = after->data[find(after, f->entries[table].name)];
+        for (int k = 0; k < 4; k++)
+            CHECK_NEAR(left[k], i < 3 ? cases[i].table[k] : cases[0].table[k], i < 3 ? 0 : 1e-6, 0);
+        forget_folder(after);
         forget_folder(f);
+        free(out);
     }
     free(in);
     free(file);
@@ -300,6 +309,7 @@ static const struct config_case config_cases[] = {
     {"llama_tiny", "{\"hidden_size\": \"32\"}", "key hidden_size = \"32\": must be a positive whole number"},
     {"llama_tiny", "{\"num_hidden_layers\": 0}", "key num_hidden_layers = 0: must be a positive whole number"},
     {"llama_tiny", "{\"num_hidden_layers\": 70000}", "model.layers = 70000"},
+    {"amplify_tiny", "{\"intermediate_size\": 9223372036854775807}", "must be below 2^31"},
     {"llama_tiny", "{\"num_attention_heads\": 5, \"head_dim\": null}", "model.heads = 5"},
     {"llama_tiny", "{\"num_key_value_heads\": 3}", "key model.kv_heads = 3: must divide model.heads = 4"},
     {"llama_tiny", "{\"rms_norm_eps\": 0}", "key rms_norm_eps = 0: must be a positive number"},
@@ -322,6 +332,10 @@ static const struct config_case config_cases[] = {
      "{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 4.0, "
      "\"high_freq_factor\": 1.0, \"original_max_position_embeddings\": 32}}",
      "0 < low < high"},
+    {"llama_tiny",
+     "{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 0.5, \"low_freq_factor\": 1.0, "
+     "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 32}}",
+     "key rope_scaling.factor = 0.5: must be at least 1"},
     {"llama_tiny", "{\"rope_parameters\": null, \"rope_theta\": 5000}", NULL},
     {"llama_tiny", "{\"architectures\": null, \"num_key_value_heads\": null}", NULL},
     {"llama_tiny", "{\"rope_scaling\": {\"type\": \"default\"}, \"attention_dropout\": 0.1, \"use_cache\": true}",
@@ -431,7 +445,7 @@ static void test_check(void)
 
 /* -- Tensors ------------------------------------------------------------------------------------------------------- */
 
-enum fault { MISSING, EXTRA, SHAPE, DTYPE, TWIN, OTHER_TWIN, OTHER_BIAS, LAYER, MANY, BIG, FAULTS };
+enum fault { MISSING, EXTRA, SHAPE, DTYPE, TWIN, WIDE_TWIN, OTHER_TWIN, OTHER_BIAS, LAYER, MANY, BIG, FAULTS };
 
 static const struct {
     const char *model, *says[3]; /* says[0] NULL: is read */
@@ -441,6 +455,7 @@ static const struct {
     [SHAPE] = {"llama_tiny", {"model.layers.1.mlp.up_proj.weight: is [32, 48]", "by config.json [48, 32]"}},
     [DTYPE] = {"esm2_tiny", {"lm_head.bias: has elements I32; F32, BF16 and F16 can be read"}},
     [TWIN] = {"esm2_tiny", {NULL}},
+    [WIDE_TWIN] = {"esm2_tiny", {"esm.embeddings.word_embeddings.weight: is [1048576]"}},
     [OTHER_TWIN] = {"esm2_tiny", {"lm_head.decoder.weight is not the same as esm.embeddings.word_embeddings.weight"}},
     [OTHER_BIAS] = {"esm2_tiny", {"lm_head.decoder.bias is not the same as lm_head.bias"}},
     [LAYER] = {"esm2_tiny", {"esm.encoder.layer.2.attention.output.dense.weight: is missing", "and 4 more"}},
@@ -469,6 +484,16 @@ static void plant(struct folder *f, enum fault fault)
     case TWIN:
         duplicate(f, find(f, "esm.embeddings.word_embeddings.weight"), "lm_head.decoder.weight");
         duplicate(f, find(f, "lm_head.bias"), "lm_head.decoder.bias");
+        break;
+    case WIDE_TWIN: /* both of 8 bytes an element, longer than a piece of f32 */
+        i = find(f, "esm.embeddings.word_embeddings.weight");
+        f->entries[i].dtype = SAFETENSORS_F64;
+        f->entries[i].dims = 1;
+        f->entries[i].shape[0] = 1 << 20;
+        f->entries[i].bytes = (int64_t)8 << 20;
+        f->data[i] = memory_grow(f->data[i], f->entries[i].bytes);
+        memset(f->data[i], 0, (size_t)f->entries[i].bytes);
+        duplicate(f, i, "lm_head.decoder.weight");
         break;
     case OTHER_TWIN:
         duplicate(f, find(f, "esm.embeddings.word_embeddings.weight"), "lm_head.decoder.weight");

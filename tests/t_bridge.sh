@@ -49,6 +49,8 @@ check "a type" ends 2 export --checkpoint llama.h5 -o new --dtype fp16
 check "says so" once "--dtype fp16: must be fp32 or bf16"
 check "a size" ends 2 export --checkpoint llama.h5 -o new --shard-size 0
 check "says so" once "--shard-size 0: must be above 0"
+check "below a file" ends 2 export --checkpoint llama.h5 -o llama.h5/new
+check "is told" says "llama.h5/new: cannot be written: Not a directory"
 check "no checkpoint" ends 2 export --checkpoint none.h5 -o new
 check "says so" once "none.h5: cannot find"
 mkdir run
@@ -64,7 +66,7 @@ check "nothing was made" test ! -e new
 check "import without a tokenizer" ends 0 import "$golden/llama_tiny" -o plain.h5
 check "eval wants one" ends 2 eval --checkpoint plain.h5 --fasta g.fa -o eval.json
 check "says so" once "plain.h5: its tokenizer is unknown"
-check "export warns" ends 0 export --checkpoint plain.h5 -o plain
+check "export warns" ends 0 export --checkpoint plain.h5 -o plain/
 check "says so" once "plain: has no tokenizer files"
 check "import of nothing" ends 2 import none -o new.h5
 check "says so" once "none/config.json: cannot open it"

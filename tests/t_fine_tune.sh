@@ -71,12 +71,16 @@ made=$(stat -c %i.%Y esm2/final_model)
 again
 check "a finished run leaves the folder alone" test "$(stat -c %i.%Y esm2/final_model)" = "$made"
 check "and says nothing of it" test "$(grep -c exported out)" -eq 0
-export SHIM_FOLDER="$work/esm2" SHIM_MATCH=final_model.tmp SHIM_FAIL=rename:1:ENOSPC
-LD_PRELOAD="$abs_top_builddir/tests/shim.so" again train.steps=4
-unset SHIM_FOLDER SHIM_MATCH SHIM_FAIL
-check "a folder that cannot be made: code 1" codes_are 1 2
-check "is told" says "No space left on device"
-check "the one before stands" diff -r before esm2/final_model
+# at the first of its files, and when all of them are there
+for failing in 1 6; do
+    export SHIM_FOLDER="$work/esm2" SHIM_MATCH=final_model.tmp SHIM_FAIL=rename:$failing:ENOSPC
+    LD_PRELOAD="$abs_top_builddir/tests/shim.so" again train.steps=4
+    unset SHIM_FOLDER SHIM_MATCH SHIM_FAIL
+    check "rename $failing, a folder that cannot be made: code 1" codes_are 1 2
+    check "rename $failing, is told" says "No space left on device"
+    check "rename $failing, the one before stands" diff -r before esm2/final_model
+    check "rename $failing, nothing is beside it" test "$(find esm2 -maxdepth 1 -name 'final_model*' | wc -l)" -eq 3
+done
 check "the model is there" test -f esm2/step_00000004.h5
 again train.steps=4
 check "started again, it is made" codes_are 0 2

@@ -5,6 +5,7 @@
 #include "base/signals.h"
 #include "bridge/config.h"
 #include "bridge/folder.h"
+#include "bridge/frequencies.h"
 #include "bridge/tokenizer_files.h"
 #include "comm/comm.h"
 #include "data/tokenizer.h"
@@ -88,6 +89,35 @@ static float *add_floats(struct export *export, const char *name, int64_t rows, 
     return export->carried.tensors[export->carried.count - 1].data;
 }
 
+static void fill_table(const struct model_settings *s, float *table)
+{
+    for (int64_t i = 0; i < s->head_dim / 2; i++)
+        table[i] = (float)rope_frequency(&s->rope, s->head_dim, i);
+}
+
+/* Tables that came with the weights and are no more the model's, since a deck has given it other frequencies. Returns
+ * whether there is any table. */
+static bool renew_tables(struct export *export)
+{
+    const struct model_settings *s = &export->settings;
+    bool found = false;
+    for (int i = 0; i < export->carried.count; i++) {
+        struct carried_tensor *t = &export->carried.tensors[i];
+        if (!frequencies_named(t->name))
+            continue;
+        found = true;
+        if (frequencies_error(&s->rope, s->head_dim, t) < FREQUENCIES_SAME)
+            continue;
+        log_warn("%s: %s is not made of the model's frequencies and is made anew", export->path, t->name);
+        memory_free(t->data);
+        *t = (struct carried_tensor){.name = t->name, .dtype = "F32", .dims = 1, .shape = {s->head_dim / 2}};
+        t->bytes = t->shape[0] * (int64_t)sizeof(float);
+        t->data = memory_allocate(t->bytes);
+        fill_table(s, t->data);
+    }
+    return found;
+}
+
 /* EsmForMaskedLM always has a contact head, a logistic regression on all heads of all layers, and a table of rotary
  * frequencies, whose place moved between versions 4 and 5; both read that of version 4. */
 static bool complete_esm2(struct export *export)
@@ -97,13 +127,13 @@ static bool complete_esm2(struct export *export)
     if (!carries(&export->carried, "contact_head."))
         good = add_floats(export, "esm.contact_head.regression.weight", 1, s->layers * s->heads) != NULL &&
                add_floats(export, "esm.contact_head.regression.bias", 0, 1) != NULL;
-    const bool has_table = carries(&export->carried, "inv_freq");
+    const bool has_table = renew_tables(export);
     for (int64_t layer = 0; layer < s->layers && good && !has_table; layer++) {
         char *name =
             memory_format("esm.encoder.layer.%lld.attention.self.rotary_embeddings.inv_freq", (long long)layer);
         float *table = add_floats(export, name, 0, s->head_dim / 2);
-        for (int64_t i = 0; i < s->head_dim / 2 && table != NULL; i++)
-            table[i] = (float)rope_frequency(&s->rope, s->head_dim, i);
+        if (table != NULL)
+            fill_table(s, table);
         good = table != NULL;
         free(name);
     }

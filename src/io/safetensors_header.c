@@ -135,16 +135,13 @@ static int check_tiling(const struct safetensors_header *header, const char *pat
     return ERROR_NONE;
 }
 
-static int read_metadata(struct safetensors_header *header, const char *path, json_t *value)
+static int check_metadata(const char *path, json_t *value)
 {
     const char *key;
     json_t *text;
     bool good = json_is_object(value);
     json_object_foreach(value, key, text) good = good && json_is_string(text);
-    if (!good)
-        return error_user("%s: " SAFETENSORS_METADATA " must be an object of strings", path);
-    header->metadata = json_incref(value);
-    return ERROR_NONE;
+    return good ? ERROR_NONE : error_user("%s: " SAFETENSORS_METADATA " must be an object of strings", path);
 }
 
 static int read_object(struct safetensors_header *header, const char *path, json_t *object, int64_t data_bytes)
@@ -156,7 +153,7 @@ static int read_object(struct safetensors_header *header, const char *path, json
     json_object_foreach(object, name, value)
     {
         if (strcmp(name, SAFETENSORS_METADATA) == 0)
-            code = read_metadata(header, path, value);
+            code = check_metadata(path, value);
         else {
             struct safetensors_entry *entry = &header->entries[header->count];
             *entry = (struct safetensors_entry){NULL};
@@ -168,6 +165,14 @@ static int read_object(struct safetensors_header *header, const char *path, json
     }
     qsort(header->entries, (size_t)header->count, sizeof *header->entries, compare_positions);
     return check_tiling(header, path, data_bytes);
+}
+
+static void forget(struct safetensors_header *header)
+{
+    for (int64_t i = 0; i < header->count; i++)
+        free(header->entries[i].name);
+    free(header->entries);
+    *header = (struct safetensors_header){NULL};
 }
 
 int safetensors_header_read(struct safetensors_header *header, int descriptor, const char *path, int64_t file_bytes)
@@ -196,17 +201,8 @@ int safetensors_header_read(struct safetensors_header *header, int descriptor, c
     code = read_object(header, path, object, file_bytes - data);
     json_decref(object);
     if (code != ERROR_NONE)
-        safetensors_header_free(header);
+        forget(header);
     for (int64_t i = 0; i < header->count; i++)
         header->entries[i].position += data;
     return code;
-}
-
-void safetensors_header_free(struct safetensors_header *header)
-{
-    for (int64_t i = 0; i < header->count; i++)
-        free(header->entries[i].name);
-    free(header->entries);
-    json_decref(header->metadata);
-    *header = (struct safetensors_header){NULL};
 }

@@ -68,8 +68,8 @@ const struct model_preset *model_preset_at(int index);
 
 /* Rotation frequency of pair i of head_dim / 2, in radians per position. (Su et al. 2021; Llama 3.1's rescaling as
  * described by its configuration: wavelengths beyond original / low are stretched by factor, those below
- * original / high are kept, with a linear blend between.) Rounded
- * to nearest, ties to even, where the settings say so. */
+ * original / high are kept, with a linear blend between.) Rounded to nearest, ties to even, where the settings say so.
+ */
 double rope_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i);
 
 #endif

@@ -1,5 +1,6 @@
 #include "train/origin.h"
 #include "base/error.h"
+#include "base/faults.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "io/checkpoint.h"
@@ -42,7 +43,7 @@ int origin_inherit(struct comm *world, struct deck *deck, const char *path)
     return ERROR_NONE;
 }
 
-/* What the weights' shapes and meaning hang on must agree; all that does not is listed. */
+/* What the weights' shapes and meaning hang on must agree. */
 static int check_sizes(const char *path, const struct model_settings *wanted, const struct model_settings *found)
 {
     const struct {
@@ -58,25 +59,15 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
     if (wanted->family != found->family)
         return error_user("key model.initialise_from: %s has a model of family %s, but the deck wants %s", path,
                           family_of(found->family)->name, family_of(wanted->family)->name);
-    char *lines = memory_string("");
+    struct faults faults = {0};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        if (sizes[i].wanted != sizes[i].found) {
-            char *longer = memory_format("%s\n  key model.%s: %lld there, %lld by the deck", lines, sizes[i].key,
-                                         (long long)sizes[i].found, (long long)sizes[i].wanted);
-            free(lines);
-            lines = longer;
-        }
-    if (wanted->tied != found->tied) {
-        char *longer = memory_format("%s\n  key model.tied: %s there, %s by the deck", lines,
-                                     found->tied ? "\"yes\"" : "\"no\"", wanted->tied ? "\"yes\"" : "\"no\"");
-        free(lines);
-        lines = longer;
-    }
-    int code = lines[0] == '\0'
-                   ? ERROR_NONE
-                   : error_user("key model.initialise_from: the model of %s is not the deck's:%s", path, lines);
-    free(lines);
-    return code;
+        if (sizes[i].wanted != sizes[i].found)
+            faults_add(&faults, "key model.%s: %lld there, %lld by the deck", sizes[i].key, (long long)sizes[i].found,
+                       (long long)sizes[i].wanted);
+    if (wanted->tied != found->tied)
+        faults_add(&faults, "key model.tied: %s there, %s by the deck", found->tied ? "\"yes\"" : "\"no\"",
+                   wanted->tied ? "\"yes\"" : "\"no\"");
+    return faults_verdict(&faults, "key model.initialise_from: the model of %s is not the deck's", path);
 }
 
 /* Keys that weights of one shape may be trained on with other values. */
