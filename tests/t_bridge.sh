@@ -43,6 +43,8 @@ hf/special_tokens_map.json hf/tokenizer.json hf/tokenizer_config.json"
 check "import of an export knows its tokenizer" ends 0 import hf -o again.h5
 check "says so" once "tokenizer nucleotide"
 check "the same tensors" cmp <("$CISTRON" inspect llama.h5 | sed 1d) <("$CISTRON" inspect again.h5 | sed 1d)
+check "a slash at its end" ends 0 export --checkpoint llama.h5 -o slash/
+check "is none of its name" test -f slash/model.safetensors
 check "export of a folder in use" ends 2 export --checkpoint llama.h5 -o hf
 check "says so" once "hf: is there and not empty"
 check "a type" ends 2 export --checkpoint llama.h5 -o new --dtype fp16
@@ -66,7 +68,7 @@ check "nothing was made" test ! -e new
 check "import without a tokenizer" ends 0 import "$golden/llama_tiny" -o plain.h5
 check "eval wants one" ends 2 eval --checkpoint plain.h5 --fasta g.fa -o eval.json
 check "says so" once "plain.h5: its tokenizer is unknown"
-check "export warns" ends 0 export --checkpoint plain.h5 -o plain/
+check "export warns" ends 0 export --checkpoint plain.h5 -o plain
 check "says so" once "plain: has no tokenizer files"
 check "import of nothing" ends 2 import none -o new.h5
 check "says so" once "none/config.json: cannot open it"
