@@ -171,20 +171,24 @@ static int drop_twins(struct import *import)
 
 /* -- What is carried ----------------------------------------------------------------------------------------------- */
 
-/* The largest relative difference of a table from the frequencies that these settings make. */
+/* The largest relative difference of a table from the frequencies that these settings make; infinite of a NaN. */
 static double frequency_error(const struct rope_settings *rope, int64_t head_dim, const float *table)
 {
     double worst = 0;
     for (int64_t i = 0; i < head_dim / 2; i++)
-        worst = fmax(worst, fabs((double)table[i] / rope_frequency(rope, head_dim, i) - 1));
+        worst =
+            isnan(table[i]) ? INFINITY : fmax(worst, fabs((double)table[i] / rope_frequency(rope, head_dim, i) - 1));
     return worst;
 }
 
 /* transformers' ESM-2 computes with the table of the file, which may have been through 16 bits: the model then has its
- * frequencies rounded so. Other families' classes do not read theirs. */
-static void adopt_frequencies(struct import *import, const struct carried_tensor *t, enum safetensors_dtype dtype)
+ * frequencies rounded so. Other families' classes do not read theirs. A table further off than any rounding is another
+ * rope_theta's: with config.json's the model would compute other things here than in transformers. */
+static int adopt_frequencies(struct import *import, const struct carried_tensor *t, enum safetensors_dtype dtype)
 {
     static const double close = 1e-5; /* a power in f32; 16 bits are off by 1e-4 and more */
+    static const double far = 1e-2;   /* bf16 is off by 4e-3 at most */
+    int code = ERROR_NONE;
     struct rope_settings rope = import->settings.rope;
     const int64_t head_dim = import->settings.head_dim, count = t->dims == 1 ? t->shape[0] : 0;
     float *table = memory_allocate(count * (int64_t)sizeof *table);
@@ -194,14 +198,19 @@ static void adopt_frequencies(struct import *import, const struct carried_tensor
             if (frequency_error(&rope, head_dim, table) < close)
                 break;
         }
+        const double error = frequency_error(&import->settings.rope, head_dim, table);
         if (frequency_error(&rope, head_dim, table) < close)
             import->deck.model.rope_rounding = (int)rope.rounding;
+        else if (!(error < far))
+            code = error_user("%s: %s is not made of config.json's rope_theta = %g (10000 where it is not there)",
+                              import->given->folder, t->name, import->settings.rope.theta);
         else
             log_warn("%s: %s is not made of config.json's rope_theta: this program computes with frequencies up to a "
                      "part of %.1e apart from it",
-                     import->given->folder, t->name, frequency_error(&import->settings.rope, head_dim, table));
+                     import->given->folder, t->name, error);
     }
     memory_free(table);
+    return code;
 }
 
 static int carry(struct import *import, const struct safetensors_entry *entry)
@@ -215,7 +224,7 @@ static int carry(struct import *import, const struct safetensors_entry *entry)
     const struct carried_tensor *t = &import->carried.tensors[import->carried.count - 1];
     code = safetensors_read(import->st, entry, 0, entry->bytes, t->data);
     if (code == ERROR_NONE && import->settings.family == FAMILY_ESM2 && strstr(t->name, "inv_freq") != NULL)
-        adopt_frequencies(import, t, entry->dtype);
+        code = adopt_frequencies(import, t, entry->dtype);
     return code;
 }
 
