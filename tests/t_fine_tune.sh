@@ -37,6 +37,10 @@ for family in esm2 amplify; do
         "$(first_loss $family.store.h5 $family/final_model.h5)"
     check "$family: not the first one" test "$(first_loss $family.store.h5 $family.back.h5)" != \
         "$(first_loss $family.store.h5 $family.h5)"
+    "$CISTRON" train deck.cfg data.train=$family.store.h5 model.initialise_from=$family.h5 model.gelu=tanh \
+        train.steps=1 output.folder=$family.tanh >out 2>&1
+    check "$family: GELU's form is spoken of where it matters" test "$(grep -c "computes GELU by erf" out)" -eq \
+        "$([ $family = esm2 ] && echo 1 || echo 0)"
     check "$family: that is a number" grep -Eq '^1 [0-9.]+$' <(first_loss $family.store.h5 $family.h5)
 done
 

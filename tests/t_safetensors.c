@@ -138,6 +138,8 @@ static void test_damage(void)
     REFUSED(path, "7 bytes", "no safetensors file");
     write_file(path, "", 0);
     REFUSED(path, "0 bytes", "no safetensors file");
+    write_file(path, "version https://git-lfs.github.com/spec/v1\n", 43);
+    REFUSED(path, "git lfs pull", "no safetensors file");
     REFUSED(stores_path("nowhere.safetensors"), "No such file", "");
     const char *fifo = stores_path("fifo");
     CHECK(mkfifo(fifo, 0666) == 0);

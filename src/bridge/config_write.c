@@ -32,7 +32,7 @@ static int check_size(const struct model_settings *s, const char *key, int64_t v
 {
     if (value == wanted)
         return ERROR_NONE;
-    return error_user("key model.%s = %lld: %s is %s, which makes it %lld", key, (long long)value,
+    return error_user("key model.%s = %lld: %s %s, it can only be %lld there", key, (long long)value,
                       config_families[s->family].architecture, why, (long long)wanted);
 }
 
@@ -47,11 +47,11 @@ int config_check(const struct model_settings *s)
     if (s->family == FAMILY_LLAMA)
         return ERROR_NONE;
     const struct tokenizer *tokenizer = tokenizer_find(family_of(s->family)->tokenizer);
-    int code = check_size(s, "kv_heads", s->kv_heads, s->heads, "without grouped heads");
+    int code = check_size(s, "kv_heads", s->kv_heads, s->heads, "has no grouped heads");
     if (code == ERROR_NONE)
-        code = check_size(s, "head_dim", s->head_dim, s->hidden / s->heads, "without a head size of its own");
+        code = check_size(s, "head_dim", s->head_dim, s->hidden / s->heads, "has no head size of its own");
     if (code == ERROR_NONE)
-        code = check_size(s, "vocabulary", s->vocabulary, tokenizer->vocabulary, "for its own tokenizer");
+        code = check_size(s, "vocabulary", s->vocabulary, tokenizer->vocabulary, "has its own tokenizer");
     if (code == ERROR_NONE && s->rope.factor > 1)
         code = error_user("key model.rope_scaling.factor = %g: %s knows no rescaling", s->rope.factor,
                           config_families[s->family].architecture);

@@ -250,7 +250,7 @@ static void tell(const struct export *export)
             "%s: has no tokenizer files, since %s was trained with none of this program's tokenizers; copy those of "
             "the model that it came from, and its generation_config.json",
             export->given->folder, export->path);
-    if (export->settings.tanh_gelu)
+    if (export->settings.family == FAMILY_ESM2 && export->settings.tanh_gelu)
         log_warn("%s: the model has model.gelu = \"tanh\"; transformers' ESM-2 computes GELU by erf, so its results "
                  "will differ a little",
                  export->given->folder);

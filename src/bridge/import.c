@@ -155,21 +155,29 @@ static int drop_twins(struct import *import)
 
 /* -- What is carried ----------------------------------------------------------------------------------------------- */
 
-/* A table that has been through 16 bits: the model then has its frequencies rounded so. */
-static void adopt_frequencies(struct import *import, const struct carried_tensor *t)
+/* transformers' ESM-2 computes with the table of the file, which may have been through 16 bits: the model then has its
+ * frequencies rounded so. A table further off than any rounding is another rope_theta's: with config.json's the model
+ * would compute other things here than in transformers. */
+static int adopt_frequencies(struct import *import, const struct carried_tensor *t)
 {
+    static const double far = 1e-2; /* bf16 is off by 4e-3 at most */
     struct rope_settings rope = import->settings.rope;
     const int64_t head_dim = import->settings.head_dim;
     for (int r = DECK_ROUNDING_NONE; r <= DECK_ROUNDING_BF16; r++) {
         rope.rounding = (enum deck_rounding)r;
         if (frequencies_error(&rope, head_dim, t) < FREQUENCIES_SAME) {
             import->deck.model.rope_rounding = r;
-            return;
+            return ERROR_NONE;
         }
     }
+    double error = frequencies_error(&import->settings.rope, head_dim, t);
+    if (!(error < far))
+        return error_user("%s: %s is not made of config.json's rope_theta = %g (10000 where it is not there)",
+                          import->given->folder, t->name, import->settings.rope.theta);
     log_warn("%s: %s is not made of config.json's rope_theta: this program computes with frequencies up to a part of "
              "%.1e apart from it, and exports those",
-             import->given->folder, t->name, frequencies_error(&import->settings.rope, head_dim, t));
+             import->given->folder, t->name, error);
+    return ERROR_NONE;
 }
 
 static int carry(struct import *import, const struct safetensors_entry *entry)
@@ -183,7 +191,7 @@ static int carry(struct import *import, const struct safetensors_entry *entry)
     const struct carried_tensor *t = &import->carried.tensors[import->carried.count - 1];
     code = safetensors_read(import->st, entry, 0, entry->bytes, t->data);
     if (code == ERROR_NONE && import->settings.family == FAMILY_ESM2 && frequencies_named(t->name))
-        adopt_frequencies(import, t);
+        code = adopt_frequencies(import, t);
     return code;
 }
 

@@ -154,7 +154,9 @@ static int open_folder(struct safetensors *st, const char *folder)
     else if (access(index, F_OK) == 0)
         code = open_index(st, folder, index);
     else
-        code = error_user("%s: holds neither " SAFETENSORS_SINGLE " nor " SAFETENSORS_INDEX, folder);
+        code = error_user("%s: holds neither " SAFETENSORS_SINGLE " nor " SAFETENSORS_INDEX
+                          "; weights of other forms (pytorch_model.bin) must be saved as safetensors first",
+                          folder);
     free(single);
     free(index);
     return code;

@@ -9,6 +9,9 @@
 
 enum { LENGTH_BYTES = 8 };
 
+/* How the note begins that git leaves in place of a large file when git-lfs did not fetch it. */
+static const char git_lfs_note[] = "version ";
+
 const char *safetensors_header_plain(char out[SAFETENSORS_PLAIN_BYTES], const char *text)
 {
     snprintf(out, SAFETENSORS_PLAIN_BYTES, "%s", text);
@@ -187,6 +190,9 @@ int safetensors_header_read(struct safetensors_header *header, int descriptor, c
     int code = file_read(descriptor, path, field, LENGTH_BYTES, 0);
     if (code != ERROR_NONE)
         return code;
+    if (memcmp(field, git_lfs_note, LENGTH_BYTES) == 0)
+        return error_user("%s: is no safetensors file but git-lfs's note where to get it: git lfs pull fetches it",
+                          path);
     for (int i = LENGTH_BYTES - 1; i >= 0; i--)
         length = length << 8 | field[i];
     if (length == 0 || length > SAFETENSORS_HEADER_BYTES)

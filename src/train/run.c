@@ -7,6 +7,7 @@
 #include "bridge/config.h"
 #include "bridge/export.h"
 #include "io/lock.h"
+#include "model/family.h"
 #include "step/learning_rate.h"
 #include "train/control.h"
 #include "train/meter.h"
@@ -339,9 +340,9 @@ static int finish(struct run *run)
 static void describe(const struct session *s)
 {
     const struct model_settings *m = &s->model.settings;
-    log_info("# %d ranks of %d threads, %lld parameters, %lld layers, hidden %lld, vocabulary %lld", s->world->size,
-             s->threads, (long long)model_parameter_count(m), (long long)m->layers, (long long)m->hidden,
-             (long long)m->vocabulary);
+    log_info("# %d ranks of %d threads, %s of %lld parameters, %lld layers, hidden %lld, vocabulary %lld",
+             s->world->size, s->threads, family_of(m->family)->name, (long long)model_parameter_count(m),
+             (long long)m->layers, (long long)m->hidden, (long long)m->vocabulary);
     log_info("# %lld windows and %lld tokens an epoch, %lld rows of %lld tokens a step in %lld micro-batches a rank",
              (long long)loader_windows(s->train), (long long)loader_window_tokens(s->train),
              (long long)s->deck.train.global_batch, (long long)s->deck.data.row_tokens,
