@@ -148,8 +148,9 @@ done
 
 # -- With transformers -------------------------------------------------------------------------------------------------
 
-if command -v python3 >/dev/null; then
-    OMP_NUM_THREADS=1 python3 "$abs_top_srcdir/tests/interop/round_trip.py" "$CISTRON" "$abs_top_builddir/tests/logits"
+python=$(transformers_python)
+if [ -n "$python" ]; then
+    OMP_NUM_THREADS=1 "$python" "$abs_top_srcdir/tests/interop/round_trip.py" "$CISTRON" "$abs_top_builddir/tests/logits"
     status=$?
     [ $status -eq 77 ] || check "transformers and back" test $status -eq 0
 fi
