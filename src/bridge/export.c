@@ -245,6 +245,8 @@ static int write_folder(struct export *export)
 
 static void tell(const struct export *export)
 {
+    log_info("%s: %s, %lld parameters in %s", export->given->folder, family_of(export->settings.family)->name,
+             (long long)model_parameter_count(&export->settings), export->given->bf16 ? "bf16" : "fp32");
     if (export->tokenizer == NULL)
         log_warn(
             "%s: has no tokenizer files, since %s was trained with none of this program's tokenizers; copy those of "

@@ -154,7 +154,7 @@ int origin_read_weights(struct session *s, const char *path)
     if (code == ERROR_NONE)
         code = checkpoint_read(s->world, &s->engine, path, s->deck.model.initialise_optimizer);
     if (code == ERROR_NONE)
-        log_info("# starting from the weights%s of %s, trained for %lld steps",
+        log_info("# starting from the weights%s of %s (its step: %lld)",
                  s->deck.model.initialise_optimizer ? " and the optimizer's state" : "", path, (long long)meta.step);
     checkpoint_meta_destroy(&meta);
     return code;
