@@ -86,12 +86,12 @@ static int by_seconds(const void *a, const void *b)
 
 /* op_flops cannot know the lengths of segments, which lie on the device; here that is the host's memory, where those of
  * the last micro-batch stand. */
-static int64_t attention_flops(const struct attention_segments *segments, int64_t products, int64_t width)
+static int64_t attention_flops(const struct attention_segments *segments, int64_t products, int64_t width, bool causal)
 {
     int64_t pairs = 0;
     for (int64_t slot = 0; slot < segments->q_length.cols; slot++) {
         int64_t length = ((const int32_t *)segments->q_length.data)[slot];
-        pairs += length * (length + 1) / 2;
+        pairs += causal ? length * (length + 1) / 2 : length * length;
     }
     return 2 * products * pairs * width;
 }
@@ -100,11 +100,11 @@ static int64_t flops_of(enum op op, const void *args, int64_t otherwise)
 {
     if (op == OP_ATTENTION_FORWARD) {
         const struct attention_forward_args *a = args;
-        return attention_flops(&a->segments, 2, a->q.cols);
+        return attention_flops(&a->segments, 2, a->q.cols, a->causal);
     }
     if (op == OP_ATTENTION_BACKWARD) {
         const struct attention_backward_args *a = args;
-        return attention_flops(&a->segments, 5, a->q.cols);
+        return attention_flops(&a->segments, 5, a->q.cols, a->causal);
     }
     return otherwise;
 }

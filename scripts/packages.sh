@@ -3,6 +3,9 @@
 #   configure_options          set before: what the user gave for configure
 #   packages_need KIND...      sees to the packages of these kinds (build, plot, test): installs what is missing where it
 #                              may, else names what is missing; exits with 2 when a required one is absent
+#   transformers_begin         in the background, a Python with torch and transformers under $build/python for the tests
+#                              that compare with them, where that is allowed and there is room; those that find it not
+#                              ready say so and leave their comparison out
 #   build_cistron              bootstrap, configure, make; leaves the folder of the build in $build
 #
 # It may install as root or with a sudo that asks for no password, on a system with apt-get, and unless
@@ -40,6 +43,7 @@ build|libdnnl-dev libopenblas-dev|header oneapi/dnnl/dnnl.h or cblas.h|or --with
 plot|gnuplot-nox|tool gnuplot|without it no picture is drawn
 test|clang-format-14|tool clang-format-14|without it a test is skipped
 test|python3-h5py|python h5py|without it tests are skipped
+test|python3-venv|python ensurepip|without it transformers is not installed for tests
 test|slurm-wlm|tool sbatch|without it a test is skipped
 test|munge|tool munged|without it a test is skipped
 test|procps|tool pkill|without it tests are skipped
@@ -167,4 +171,24 @@ build_cistron()
     fi
     say "make, in $build/"
     make -s -C "$build" -j "$(nproc)" || fail "make failed"
+}
+
+transformers_begin()
+{
+    local folder=$build/python
+    if python3 -c 'import torch, transformers, safetensors, numpy, h5py' 2>/dev/null || [ -e "$folder/ready" ]; then
+        return
+    elif [ -n "${CISTRON_NO_INSTALL:-}" ] || [ -n "${CISTRON_PYTHON:-}" ]; then
+        return
+    elif [ "$(df -Pk "$build" | awk 'NR == 2 { print int($4 / 1048576) }')" -lt 16 ]; then
+        say "transformers: not installed for tests, which takes 6 GB of disk and more on the way"
+        return
+    fi
+    say "transformers: installing for tests, in the background (log: $folder.log)"
+    rm -rf "$folder"
+    {
+        timeout 600 sh -c 'python3 -m venv "$1" && "$1/bin/pip" install -q --no-cache-dir torch transformers h5py numpy &&
+            "$1/bin/python" -c "import torch, transformers, h5py" && touch "$1/ready"' sh "$folder" ||
+            echo "it did not succeed within 10 minutes"
+    } >"$folder.log" 2>&1 </dev/null &
 }

@@ -14,6 +14,18 @@ needs()
     exit 77
 }
 
+# The Python that may have torch and transformers: CISTRON_PYTHON, what runtests has installed, or the system's.
+transformers_python()
+{
+    if [ -n "${CISTRON_PYTHON:-}" ]; then
+        echo "$CISTRON_PYTHON"
+    elif [ -e "$abs_top_builddir/python/ready" ]; then
+        echo "$abs_top_builddir/python/bin/python"
+    else
+        command -v python3
+    fi
+}
+
 # check TEXT COMMAND...: the command must succeed.
 check()
 {

@@ -43,12 +43,16 @@ hf/special_tokens_map.json hf/tokenizer.json hf/tokenizer_config.json"
 check "import of an export knows its tokenizer" ends 0 import hf -o again.h5
 check "says so" once "tokenizer nucleotide"
 check "the same tensors" cmp <("$CISTRON" inspect llama.h5 | sed 1d) <("$CISTRON" inspect again.h5 | sed 1d)
+check "a slash at its end" ends 0 export --checkpoint llama.h5 -o slash/
+check "is none of its name" test -f slash/model.safetensors
 check "export of a folder in use" ends 2 export --checkpoint llama.h5 -o hf
 check "says so" once "hf: is there and not empty"
 check "a type" ends 2 export --checkpoint llama.h5 -o new --dtype fp16
 check "says so" once "--dtype fp16: must be fp32 or bf16"
 check "a size" ends 2 export --checkpoint llama.h5 -o new --shard-size 0
 check "says so" once "--shard-size 0: must be above 0"
+check "below a file" ends 2 export --checkpoint llama.h5 -o llama.h5/new
+check "is told" says "llama.h5/new: cannot be written: Not a directory"
 check "no checkpoint" ends 2 export --checkpoint none.h5 -o new
 check "says so" once "none.h5: cannot find"
 mkdir run
@@ -144,8 +148,9 @@ done
 
 # -- With transformers -------------------------------------------------------------------------------------------------
 
-if command -v python3 >/dev/null; then
-    OMP_NUM_THREADS=1 python3 "$abs_top_srcdir/tests/interop/round_trip.py" "$CISTRON" "$abs_top_builddir/tests/logits"
+python=$(transformers_python)
+if [ -n "$python" ]; then
+    OMP_NUM_THREADS=1 "$python" "$abs_top_srcdir/tests/interop/round_trip.py" "$CISTRON" "$abs_top_builddir/tests/logits"
     status=$?
     [ $status -eq 77 ] || check "transformers and back" test $status -eq 0
 fi

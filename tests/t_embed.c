@@ -5,10 +5,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "bridge/import.h"
 #include "cpu/cpu.h"
 #include "infer/embed.h"
-#include "io/checkpoint.h"
-#include "io/safetensors.h"
 #include "ref/golden.h"
 #include "ref/reference.h"
 #include "ref/wrapper.h"
@@ -22,84 +21,10 @@ enum { HIDDEN = 32, RECORDS = 4, LONGEST = 256 };
 static const double bound = 1e-5;
 static const char *const names[RECORDS] = {"P42212", "insulin_B", "rare", "one"};
 static const int64_t residues[RECORDS] = {238, 30, 6, 1};
-static const char deck_text[] = "model = { family = \"esm2\"; layers = 2; hidden = 32; ffn = 128; heads = 4;\n"
-                                "norm_eps = 1e-5; rope_theta = 10000.0; };\n"
-                                "data = { row_tokens = 256; };\n";
-
 static char *golden_path(const char *name)
 {
     const char *top = getenv("abs_top_srcdir");
     return memory_format("%s/tests/golden/%s", top != NULL ? top : ".", name);
-}
-
-/* -- The model as a checkpoint ------------------------------------------------------------------------------------ */
-
-/* transformers spells a LayerNorm's weight and bias gamma and beta in this file. */
-static const struct safetensors_entry *find_tensor(const struct safetensors *st, const char *name)
-{
-    const struct safetensors_entry *entry = safetensors_find(st, name);
-    if (entry != NULL)
-        return entry;
-    const char *dot = strrchr(name, '.');
-    char *other = memory_format("%.*s.%s", (int)(dot - name), name, strcmp(dot, ".weight") == 0 ? "gamma" : "beta");
-    entry = safetensors_find(st, other);
-    free(other);
-    return entry;
-}
-
-static void load_weights(struct engine *engine)
-{
-    char *folder = golden_path("esm2_tiny");
-    struct safetensors *st;
-    CHECK(safetensors_open(&st, folder) == ERROR_NONE);
-    for (int u = 0; u < engine->model->unit_count; u++) {
-        struct unit *unit = &engine->model->units[u];
-        for (int i = 0; i < unit->parameter_count; i++) {
-            const struct parameter *p = &unit->parameters[i];
-            const struct safetensors_entry *entry = find_tensor(st, p->name);
-            struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
-            struct tensor view = tensor_columns(&shard.weight, p->offset, p->rows * p->cols);
-            if (CHECK(entry != NULL && entry->bytes == view.cols * (int64_t)sizeof(float)))
-                CHECK(safetensors_read(st, entry, 0, entry->bytes, view.data) == ERROR_NONE);
-        }
-    }
-    store_refresh(engine->store, engine->model, &engine->streams[STREAM_COMPUTE]);
-    safetensors_close(st);
-    free(folder);
-}
-
-static void write_checkpoint(struct comm *self, const char *path)
-{
-    struct deck deck;
-    struct model_settings settings;
-    struct model model;
-    struct engine *engine = memory_allocate(sizeof *engine);
-    struct executor *executor = cpu_executor_create(1);
-    struct group *group = comm_group_create(self, NULL, "data");
-    CHECK(deck_read_text(&deck, deck_text, "deck", NULL, 0) == ERROR_NONE);
-    CHECK(model_settings_from_deck(&settings, &deck, 33) == ERROR_NONE);
-    model_create(&model, &settings, 16, 16);
-    const struct memory_settings memory = {.use = MEMORY_EVALUATE,
-                                           .slots = 1,
-                                           .rows = 1,
-                                           .row_tokens = 16,
-                                           .max_segments = 1,
-                                           .compute = DTYPE_F32,
-                                           .statistic = DTYPE_F32};
-    engine_create(engine, executor, &model, group, &(struct engine_settings){.memory = memory});
-    load_weights(engine);
-    struct checkpoint_meta meta = {.deck_text = (char *)deck_text,
-                                   .version = "t_embed",
-                                   .tokenizer = "esm2",
-                                   .vocabulary = 33,
-                                   .step = 7,
-                                   .position = {.stores = 1}};
-    CHECK(checkpoint_write(self, self, engine, &meta, path, false) == ERROR_NONE);
-    engine_destroy(engine);
-    model_destroy(&model);
-    comm_group_destroy(group);
-    executor->class->destroy(executor);
-    memory_free(engine);
 }
 
 /* -- Executors ---------------------------------------------------------------------------------------------------- */
@@ -275,9 +200,11 @@ int main(void)
     CHECK(mkdtemp(folder) != NULL);
     char *checkpoint = memory_format("%s/model.h5", folder), *output = memory_format("%s/out.h5", folder);
     char *fasta = golden_path("embed_esm2.fa"), *path = golden_path("embed_esm2.h5");
+    char *weights = golden_path("esm2_tiny");
     hid_t golden = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     CHECK(golden >= 0);
-    write_checkpoint(self, checkpoint);
+    const struct import_settings model = {.folder = weights, .output = checkpoint, .version = "t_embed"};
+    CHECK(import_run(&model) == ERROR_NONE);
     struct embed_settings settings = {.checkpoint = checkpoint, .fasta = fasta, .output = output};
     for (int p = 0; p < 3; p++) {
         settings.pool = pools[p];
@@ -313,6 +240,7 @@ int main(void)
     free(output);
     free(fasta);
     free(path);
+    free(weights);
     memory_free(result);
     comm_destroy(self);
     return check_end();

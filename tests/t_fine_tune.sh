@@ -37,6 +37,10 @@ for family in esm2 amplify; do
         "$(first_loss $family.store.h5 $family/final_model.h5)"
     check "$family: not the first one" test "$(first_loss $family.store.h5 $family.back.h5)" != \
         "$(first_loss $family.store.h5 $family.h5)"
+    "$CISTRON" train deck.cfg data.train=$family.store.h5 model.initialise_from=$family.h5 model.gelu=tanh \
+        train.steps=1 output.folder=$family.tanh >out 2>&1
+    check "$family: GELU's form is spoken of where it matters" test "$(grep -c "computes GELU by erf" out)" -eq \
+        "$([ $family = esm2 ] && echo 1 || echo 0)"
     check "$family: that is a number" grep -Eq '^1 [0-9.]+$' <(first_loss $family.store.h5 $family.h5)
 done
 
@@ -64,22 +68,26 @@ check "lm_head.bias is not" test "$(tensor "$golden/esm2_tiny/model.safetensors"
 # once made it stays, and more steps make it anew
 again()
 {
-    ranks 1 train deck.cfg data.train=esm2.store.h5 model.initialise_from=esm2.h5 output.folder="$work/esm2" "$@"
+    ranks 2 train deck.cfg data.train=esm2.store.h5 model.initialise_from=esm2.h5 output.folder="$work/esm2" "$@"
 }
 cp -a esm2/final_model before
 made=$(stat -c %i.%Y esm2/final_model)
 again
 check "a finished run leaves the folder alone" test "$(stat -c %i.%Y esm2/final_model)" = "$made"
 check "and says nothing of it" test "$(grep -c exported out)" -eq 0
-export SHIM_FOLDER="$work/esm2" SHIM_MATCH=final_model.tmp SHIM_FAIL=rename:1:ENOSPC
-LD_PRELOAD="$abs_top_builddir/tests/shim.so" again train.steps=4
-unset SHIM_FOLDER SHIM_MATCH SHIM_FAIL
-check "a folder that cannot be made: code 1" codes_are 1 1
-check "is told" says "No space left on device"
-check "the one before stands" diff -r before esm2/final_model
+# at the first of its files, and when all of them are there
+for failing in 1 6; do
+    export SHIM_FOLDER="$work/esm2" SHIM_MATCH=final_model.tmp SHIM_FAIL=rename:$failing:ENOSPC
+    LD_PRELOAD="$abs_top_builddir/tests/shim.so" again train.steps=4
+    unset SHIM_FOLDER SHIM_MATCH SHIM_FAIL
+    check "rename $failing, a folder that cannot be made: code 1" codes_are 1 2
+    check "rename $failing, is told" says "No space left on device"
+    check "rename $failing, the one before stands" diff -r before esm2/final_model
+    check "rename $failing, nothing is beside it" test "$(find esm2 -maxdepth 1 -name 'final_model*' | wc -l)" -eq 3
+done
 check "the model is there" test -f esm2/step_00000004.h5
 again train.steps=4
-check "started again, it is made" codes_are 0 1
+check "started again, it is made" codes_are 0 2
 check "with the new weights" test -n "$(cmp before/model.safetensors esm2/final_model/model.safetensors)"
 check "nothing else is left" test "$(find esm2 -maxdepth 1 -name 'final_model*' | wc -l)" -eq 3
 

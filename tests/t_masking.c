@@ -54,9 +54,14 @@ static void test_rates(void)
         check_share(pairs, ALL - WINDOWS, p * p); /* neighbours know nothing of each other */
         check_share(became[MASK], selected, 0.8 + 0.1 / 33);
         check_share(became[ALANINE], selected, 0.1 + 0.1 / 33);
-        for (int id = 0; id < 33; id++)
+        double sum = 0;
+        for (int id = 0; id < 33; id++) {
             if (id != MASK && id != ALANINE)
                 check_share(became[id], selected, 0.1 / 33);
+            check_share(became[id], selected, masking_likelihood(masking.tokenizer, ALANINE, id));
+            sum += masking_likelihood(masking.tokenizer, ALANINE, id);
+        }
+        CHECK_NEAR(sum, 1, 0, 1e-12);
     }
 }
 

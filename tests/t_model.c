@@ -193,7 +193,7 @@ static void test_protein_init(void)
 /* Frequencies of Llama 3.2 1B (specification of the recipes, 1.1). */
 static void test_rope(void)
 {
-    const struct rope_settings rope = {500000, 32, 1, 4, 8192};
+    const struct rope_settings rope = {.theta = 500000, .factor = 32, .low = 1, .high = 4, .original = 8192};
     const struct {
         int i;
         double frequency;
@@ -210,6 +210,15 @@ static void test_rope(void)
                   {31, 9.4183067e-8}};
     for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++)
         CHECK_NEAR(rope_frequency(&rope, 64, golden[i].i), golden[i].frequency, 1e-6, 0);
+    /* 1, 0.1, ... as torch rounds them; the last fp16 is below its normal numbers */
+    static const double fp16[] = {
+        1, 0.0999755859375, 0.01000213623046875, 0.0010004043579101562, 0.00010001659393310547, 1.0013580322265625e-05};
+    static const double bf16[] = {
+        1, 0.10009765625, 0.010009765625, 0.00099945068359375, 0.00010013580322265625, 1.0013580322265625e-05};
+    for (int i = 0; i < 6; i++) {
+        CHECK(rope_frequency(&(struct rope_settings){.theta = 1e6, .rounding = DECK_ROUNDING_FP16}, 12, i) == fp16[i]);
+        CHECK(rope_frequency(&(struct rope_settings){.theta = 1e6, .rounding = DECK_ROUNDING_BF16}, 12, i) == bf16[i]);
+    }
 }
 
 static struct deck schedule_deck(int kind, int rule, double lr, int64_t warmup, int64_t decay, double ratio)

@@ -28,7 +28,7 @@ file=$work/first/final_model.h5
 # weights alone
 ranks 2 train new.cfg model.initialise_from="$file"
 check "a run from weights ends" codes_are 0 2
-check "it says where from" says "starting from the weights of $file, trained for 10 steps"
+check "it says where from" says "starting from the weights of $file (its step: 10)"
 losses new >new.losses
 check "6 steps" test "$(wc -l <new.losses)" -eq 6
 check "the first loss is that of the weights, bit for bit" test "$(head -n 1 new.losses)" = "1 $(head -n 1 on.losses)"
@@ -44,6 +44,8 @@ check "one rank: the losses of two" close_losses one.losses new.losses 1e-6
 ranks 1 train new/deck.cfg output.folder=again
 losses again >again.losses
 check "its own deck starts it anew" cmp one.losses again.losses
+"$CISTRON" plan new.cfg model.initialise_from="$file" >out 2>&1
+check "a plan knows the model too" test "$(sed -n 's/^  parameters *//p' out)" -gt 10000
 
 # with the optimizer's state
 ranks 2 train new.cfg model.initialise_from=first model.initialise_optimizer=true output.folder=moments
@@ -102,9 +104,9 @@ refuse 2 "nowhere.h5: cannot find" model.initialise_from=nowhere.h5
 refuse 1 "same.h5: is no checkpoint" model.initialise_from=same.h5
 refuse 1 'key model.initialise_from = "nothing": holds no checkpoint' model.initialise_from=nothing
 refuse 1 "damaged.h5: is damaged" model.initialise_from=damaged.h5
-refuse 2 "model.family \"llama\" learns from nucleotide tokens" model.initialise_from="$file" data.train=protein.h5
+refuse 2 "model.family = \"llama\" learns from nucleotide tokens" model.initialise_from="$file" data.train=protein.h5
 refuse 1 "none of which is a mask" model.preset=esm2_8m
-refuse 1 "model.family \"amplify\" learns from amplify tokens" model.preset=amplify_120m data.train=protein.h5
+refuse 1 "model.family = \"amplify\" learns from amplify tokens" model.preset=amplify_120m data.train=protein.h5
 refuse 1 "has esm2 tokens, but data.train has nucleotide tokens" model.preset=og2_sanity data.valid=protein.h5
 
 # carried along, also where a run goes on from its own checkpoint

@@ -104,6 +104,7 @@ if [ -r "$uniref" ]; then
     check "unigrams" says "order-0 2.8691 nats per residue over 169751 residues"
     check "bigrams" says "order-1 2.8631 nats per residue over 169751 residues"
     check "composition" says "composition 2.8208 nats per residue over 169751 residues"
+    check "unigrams that know how it is masked" says "masked-order-0 2.6699 nats per residue over 169751 residues"
 else
     echo "$uniref is not at hand: its part is skipped"
 fi

@@ -2,9 +2,10 @@
 # Models that io/safetensors_writer.h wrote, read by the Python package that defines the format.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
+python=$(transformers_python)
 
 check "models are written" "$abs_top_builddir/tests/t_safetensors_writer" "$work"
-python3 "$abs_top_srcdir/tests/interop/read_safetensors.py" "$work"
+"$python" "$abs_top_srcdir/tests/interop/read_safetensors.py" "$work"
 status=$?
 [ $status -eq 77 ] && [ "$failures" -eq 0 ] && exit 77
 check "the Python package reads what was written" test $status -eq 0

@@ -68,14 +68,26 @@ static void write_written(const char *folder, int64_t shard_bytes)
     safetensors_writer_destroy(writer);
 }
 
+/* What transformers asks for stands at the front of the file. */
+static bool has_format(const char *path)
+{
+    static const char format[] = "{\"__metadata__\":{\"format\":\"pt\"}";
+    char front[8 + sizeof format] = "";
+    FILE *file = fopen(path, "rb");
+    bool good = file != NULL && fread(front, sizeof front - 1, 1, file) == 1 && strcmp(front + 8, format) == 0;
+    if (file != NULL)
+        fclose(file);
+    return good;
+}
+
 static void check_written(const char *folder, int files)
 {
     struct safetensors *st = open_good(folder);
     CHECK(st->count == WRITTEN && st->file_count == files);
-    CHECK_STRING(safetensors_metadata(st, "format"), "pt");
     for (int64_t i = 0; i < WRITTEN; i++) {
         const struct safetensors_entry *entry = safetensors_find(st, written[i].name);
         CHECK(entry != NULL && entry->dtype == written[i].dtype && entry->dims == written[i].dims);
+        CHECK(has_format(safetensors_path(st, entry)));
         CHECK(memcmp(entry->shape, written[i].shape, sizeof entry->shape) == 0);
         CHECK(entry->bytes == written_bytes(i) && entry->position % safetensors_dtype_size(entry->dtype) == 0);
         uint8_t *data = read_whole(st, entry), byte;

@@ -1,6 +1,7 @@
 #!/bin/bash
-# The recipes' own sanity run: a tiny Llama overfits five periodic sequences within 250 steps: under 0.1 nats on their
-# second halves. (A model without memory of what it has read stays at 1.1 or more.)
+# The recipes' own sanity runs. A tiny Llama overfits five periodic sequences within 250 steps: under 0.1 nats on their
+# second halves. (A model without memory of what it has read stays at 1.1 or more.) ESM-2's deck, made tiny, learns within
+# 60 steps on the recipe's proteins what residues are frequent: 2.866 nats on masked ones, where ignorance has ln 33 = 3.5.
 . "$abs_top_srcdir/tests/lib.sh"
 
 # periods 4, 4, 4, 4, 2 and lengths 1200 to 5000, as test_genomic_sequences of the recipes
@@ -40,4 +41,24 @@ loss=$(sed -n 's/.*"event":"validation".*"loss":\([^,]*\),.*/\1/p' "$work/run/lo
 echo "loss $first at the first step, $loss nats on second halves after 250"
 check "it starts from ignorance" awk -v x="$first" 'BEGIN { exit !(x > 4) }'
 check "under 0.1 nats on the second halves" awk -v x="$loss" 'BEGIN { exit !(x < 0.1) }'
+
+proteins="$CISTRON_SHARED/data/uniref_train.fasta.gz"
+if [ ! -f "$proteins" ]; then
+    echo "not run: ESM-2's part needs $proteins"
+    finish
+fi
+deck="$abs_top_srcdir/input/esm2_l0_sanity.cfg"
+"$CISTRON" prepare --tokenizer esm2 --split train:0.95,valid:0.05 -o "$work/p.h5" "$proteins" >/dev/null || exit 1
+"$CISTRON" prepare --tokenizer esm2 -o "$work/all.h5" "$proteins" >/dev/null || exit 1
+"$CISTRON" plan "$deck" data.train="$work/all.h5" device.memory=100 >"$work/out"
+check "the tokens of an epoch are the recipe's" grep -Eq '^  tokens an epoch +3187864$' "$work/out"
+ranks 2 train "$deck" data.train="$work/p.train.h5" data.valid="$work/p.valid.h5" output.folder="$work/masked" \
+    model.layers=2 model.hidden=64 model.ffn=256 model.heads=4 model.kv_heads=4 data.row_tokens=256 \
+    train.steps=60 train.global_batch=8 train.micro_batch=4 optimizer.lr=4e-3 schedule.warmup=10 device.threads=1
+check "ESM-2's deck ends with 0" codes_are 0 2
+first=$(losses "$work/masked" | head -n 1 | cut -d ' ' -f 2)
+loss=$(sed -n 's/.*"event":"validation".*"loss":\([^,]*\),.*/\1/p' "$work/masked/log.jsonl")
+echo "masked residues: loss $first at the first step, $loss nats on others after 60"
+check "it starts from ignorance" awk -v x="$first" 'BEGIN { exit !(x > 3.4 && x < 3.7) }'
+check "under 2.93 nats, and not so low as if it saw the answers" awk -v x="$loss" 'BEGIN { exit !(x > 2.7 && x < 2.93) }'
 finish

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 24, PROTEIN = 2 * BLOCK + 2, PROTEINS = 5, ROW = 256, ROWS = 8, TRAINING_STEPS = 300, RESIDUES = 20 };
+enum { BLOCK = 24, PROTEIN = 2 * BLOCK + 2, PROTEINS = 5, ROW = 256, ROWS = 8, TRAINING_STEPS = 400, RESIDUES = 20 };
 
 /* Rows of new random proteins. The labels of masking_apply, on all selected residues; or, put here, on those of them
  * whose twin was not selected. */

@@ -61,6 +61,8 @@ static int read_size(const struct source *s, const char *section, const char *ke
 {
     if (!json_is_integer(value) || json_integer_value(value) <= 0)
         return refuse(s, section, key, value, "must be a positive whole number");
+    if (json_integer_value(value) > INT32_MAX) /* and sums and products of a few of them do not overflow */
+        return refuse(s, section, key, value, "must be below 2^31");
     *out = json_integer_value(value);
     return ERROR_NONE;
 }
@@ -180,6 +182,8 @@ static int read_rope_object(const struct source *s, const char *section, const j
     known += original != NULL;
     if (code == ERROR_NONE && (original != NULL || llama3))
         code = read_size(s, section, original_key, original, &deck->model.rope_scaling.original);
+    if (code == ERROR_NONE && llama3 && deck->model.rope_scaling.factor < 1) /* a deck's would mean none */
+        return refuse(s, section, "factor", value_of(object, "factor"), "must be at least 1");
     if (code == ERROR_NONE && !llama3) /* without a type its factors say nothing */
         memset(&deck->model.rope_scaling, 0, sizeof deck->model.rope_scaling);
     if (code != ERROR_NONE)

@@ -32,7 +32,7 @@ static int check_size(const struct model_settings *s, const char *key, int64_t v
 {
     if (value == wanted)
         return ERROR_NONE;
-    return error_user("key model.%s = %lld: %s is %s, which makes it %lld", key, (long long)value,
+    return error_user("key model.%s = %lld: %s %s, it can only be %lld there", key, (long long)value,
                       config_families[s->family].architecture, why, (long long)wanted);
 }
 
@@ -41,14 +41,17 @@ int config_check(const struct model_settings *s)
     if (s->hidden % s->heads != 0)
         return error_user("key model.heads = %lld: transformers wants a divisor of model.hidden = %lld",
                           (long long)s->heads, (long long)s->hidden);
+    if (s->family != FAMILY_ESM2 && s->rope.rounding != DECK_ROUNDING_NONE)
+        return error_user("key model.rope_rounding: %s computes with frequencies that are not rounded",
+                          config_families[s->family].architecture);
     if (s->family == FAMILY_LLAMA)
         return ERROR_NONE;
     const struct tokenizer *tokenizer = tokenizer_find(family_of(s->family)->tokenizer);
-    int code = check_size(s, "kv_heads", s->kv_heads, s->heads, "without grouped heads");
+    int code = check_size(s, "kv_heads", s->kv_heads, s->heads, "has no grouped heads");
     if (code == ERROR_NONE)
-        code = check_size(s, "head_dim", s->head_dim, s->hidden / s->heads, "without a head size of its own");
+        code = check_size(s, "head_dim", s->head_dim, s->hidden / s->heads, "has no head size of its own");
     if (code == ERROR_NONE)
-        code = check_size(s, "vocabulary", s->vocabulary, tokenizer->vocabulary, "for its own tokenizer");
+        code = check_size(s, "vocabulary", s->vocabulary, tokenizer->vocabulary, "has its own tokenizer");
     if (code == ERROR_NONE && s->rope.factor > 1)
         code = error_user("key model.rope_scaling.factor = %g: %s knows no rescaling", s->rope.factor,
                           config_families[s->family].architecture);
@@ -65,21 +68,14 @@ int config_check(const struct model_settings *s)
 
 /* -- Writing ------------------------------------------------------------------------------------------------------ */
 
-/* A deck with all keys of the model explicit, for the tables. */
+/* A deck for the tables. */
 static void state(struct deck *deck, const struct model_settings *s, int64_t positions)
 {
     deck_defaults(deck);
-    deck->model.layers = s->layers;
-    deck->model.hidden = s->hidden;
-    deck->model.ffn = s->family == FAMILY_AMPLIFY ? amplify_intermediate(s) : s->ffn;
-    deck->model.heads = s->heads;
-    deck->model.kv_heads = s->kv_heads;
-    deck->model.head_dim = s->head_dim;
-    deck->model.vocabulary = s->vocabulary;
+    model_settings_to_deck(s, deck);
     deck->model.positions = positions;
-    deck->model.norm_eps = s->norm_eps;
-    deck->model.init_std = s->init_std;
-    deck->model.rope_theta = s->rope.theta;
+    if (s->family == FAMILY_AMPLIFY)
+        deck->model.ffn = amplify_intermediate(s);
 }
 
 static void put(json_t *object, const char *key, json_t *value)

@@ -5,6 +5,7 @@
 #include "base/signals.h"
 #include "bridge/config.h"
 #include "bridge/folder.h"
+#include "bridge/frequencies.h"
 #include "bridge/tokenizer_files.h"
 #include "comm/comm.h"
 #include "data/tokenizer.h"
@@ -88,6 +89,35 @@ static float *add_floats(struct export *export, const char *name, int64_t rows, 
     return export->carried.tensors[export->carried.count - 1].data;
 }
 
+static void fill_table(const struct model_settings *s, float *table)
+{
+    for (int64_t i = 0; i < s->head_dim / 2; i++)
+        table[i] = (float)rope_frequency(&s->rope, s->head_dim, i);
+}
+
+/* Tables that came with the weights and are no more the model's, since a deck has given it other frequencies. Returns
+ * whether there is any table. */
+static bool renew_tables(struct export *export)
+{
+    const struct model_settings *s = &export->settings;
+    bool found = false;
+    for (int i = 0; i < export->carried.count; i++) {
+        struct carried_tensor *t = &export->carried.tensors[i];
+        if (!frequencies_named(t->name))
+            continue;
+        found = true;
+        if (frequencies_error(&s->rope, s->head_dim, t) < FREQUENCIES_SAME)
+            continue;
+        log_warn("%s: %s is not made of the model's frequencies and is made anew", export->path, t->name);
+        memory_free(t->data);
+        *t = (struct carried_tensor){.name = t->name, .dtype = "F32", .dims = 1, .shape = {s->head_dim / 2}};
+        t->bytes = t->shape[0] * (int64_t)sizeof(float);
+        t->data = memory_allocate(t->bytes);
+        fill_table(s, t->data);
+    }
+    return found;
+}
+
 /* EsmForMaskedLM always has a contact head, a logistic regression on all heads of all layers, and a table of rotary
  * frequencies, whose place moved between versions 4 and 5; both read that of version 4. */
 static bool complete_esm2(struct export *export)
@@ -97,13 +127,13 @@ static bool complete_esm2(struct export *export)
     if (!carries(&export->carried, "contact_head."))
         good = add_floats(export, "esm.contact_head.regression.weight", 1, s->layers * s->heads) != NULL &&
                add_floats(export, "esm.contact_head.regression.bias", 0, 1) != NULL;
-    const bool has_table = carries(&export->carried, "inv_freq");
+    const bool has_table = renew_tables(export);
     for (int64_t layer = 0; layer < s->layers && good && !has_table; layer++) {
         char *name =
             memory_format("esm.encoder.layer.%lld.attention.self.rotary_embeddings.inv_freq", (long long)layer);
         float *table = add_floats(export, name, 0, s->head_dim / 2);
-        for (int64_t i = 0; i < s->head_dim / 2 && table != NULL; i++)
-            table[i] = (float)rope_frequency(&s->rope, s->head_dim, i);
+        if (table != NULL)
+            fill_table(s, table);
         good = table != NULL;
         free(name);
     }
@@ -128,11 +158,8 @@ static int list_carried(struct export *export, const struct carried_tensor *t)
     entry->name = t->name;
     entry->dims = t->dims;
     memcpy(entry->shape, t->shape, sizeof entry->shape);
-    for (int d = 0; d < SAFETENSORS_DTYPES; d++)
-        if (strcmp(safetensors_dtype_name((enum safetensors_dtype)d), t->dtype) == 0) {
-            entry->dtype = (enum safetensors_dtype)d;
-            return ERROR_NONE;
-        }
+    if (safetensors_dtype_find(t->dtype, &entry->dtype))
+        return ERROR_NONE;
     return error_user("%s: /carried/%s: its element type %s is unknown", export->path, t->name, t->dtype);
 }
 
@@ -218,12 +245,14 @@ static int write_folder(struct export *export)
 
 static void tell(const struct export *export)
 {
+    log_info("%s: %s, %lld parameters in %s", export->given->folder, family_of(export->settings.family)->name,
+             (long long)model_parameter_count(&export->settings), export->given->bf16 ? "bf16" : "fp32");
     if (export->tokenizer == NULL)
         log_warn(
             "%s: has no tokenizer files, since %s was trained with none of this program's tokenizers; copy those of "
             "the model that it came from, and its generation_config.json",
             export->given->folder, export->path);
-    if (export->settings.tanh_gelu)
+    if (export->settings.family == FAMILY_ESM2 && export->settings.tanh_gelu)
         log_warn("%s: the model has model.gelu = \"tanh\"; transformers' ESM-2 computes GELU by erf, so its results "
                  "will differ a little",
                  export->given->folder);

@@ -17,11 +17,11 @@ struct export_settings {
 #define EXPORT_SHARD_BYTES 5000000000 /* transformers' size for a long time */
 
 /* Verifies the checkpoint and writes the folder: under a name beside it first, which it gets when all is on the disk.
- * Carried tensors go out as they came in; where transformers' ESM-2 has a contact head and the checkpoint has none, it
- * gets one of zeros, and inv_freq likewise its values. Files of tokenizers that this program does not have are not
- * written. Needs memory for one piece of a tensor and for what is carried. Local: in a run of many ranks one calls it.
- * ERROR_USER: no checkpoint there, a model that no config.json can say, a folder that is not empty. ERROR_ENVIRONMENT;
- * then nothing new is left, and what was to be replaced stands. */
+ * Carried tensors go out as they came in. Where transformers' ESM-2 has a contact head and the checkpoint has none, it
+ * gets one of zeros; inv_freq gets the model's frequencies where there is none, or one of others. Files of tokenizers
+ * that this program does not have are not written. Needs memory for one piece of a tensor and for what is carried.
+ * Local: in a run of many ranks one calls it. ERROR_USER: no checkpoint there, a model that no config.json can say, a
+ * folder that is not empty. ERROR_ENVIRONMENT; then nothing new is left, and what was to be replaced stands. */
 int export_run(const struct export_settings *settings);
 
 #endif

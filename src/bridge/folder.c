@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,12 +17,29 @@ static bool is_entry(const char *name)
     return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
+/* Without slashes at its end; freed with free(). */
+static char *plain_path(const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    return memory_format("%.*s", (int)length, path);
+}
+
+static int check_place(const char *path)
+{
+    char *plain = plain_path(path);
+    int code = file_check_place(plain);
+    free(plain);
+    return code;
+}
+
 int folder_check_free(const char *path)
 {
     bool filled = false;
     DIR *listing = opendir(path);
     if (listing == NULL && errno == ENOENT)
-        return file_check_place(path);
+        return check_place(path);
     if (listing == NULL)
         return error_user("%s: cannot be written: %s", path, strerror(errno));
     for (const struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing))
@@ -45,10 +63,7 @@ static void remove_folder(const char *path)
 
 int folder_draft_open(struct folder_draft *draft, const char *path)
 {
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/')
-        length--;
-    draft->path = memory_format("%.*s", (int)length, path);
+    draft->path = plain_path(path);
     draft->temporary = memory_format("%s.tmp-%ld", draft->path, (long)getpid());
     if (mkdir(draft->temporary, 0777) == 0)
         return ERROR_NONE;
@@ -72,6 +87,8 @@ static int place(const struct folder_draft *draft)
         code = file_move(draft->temporary, draft->path);
     if (code == ERROR_NONE && old != NULL)
         remove_folder(old);
+    else if (old != NULL)
+        rename(old, draft->path); /* as far as that goes: the reason was told already */
     free(old);
     return code;
 }

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/signals.h"
 #include "bridge/config.h"
+#include "bridge/frequencies.h"
 #include "bridge/tokenizer_files.h"
 #include "data/tokenizer.h"
 #include "io/carried.h"
@@ -13,12 +14,11 @@
 #include "io/safetensors.h"
 
 #include <fnmatch.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_ELEMENTS = 1 << 20 };
+enum { PIECE_BYTES = 4 << 20, PIECE_ELEMENTS = PIECE_BYTES / (int)sizeof(float) };
 
 struct import {
     const struct import_settings *given;
@@ -30,7 +30,7 @@ struct import {
     const struct safetensors_entry **of; /* [model_parameters] where each parameter's elements are */
     bool *used;                          /* [st->count] */
     struct carried carried;
-    uint8_t *raw; /* [PIECE_ELEMENTS] of the widest type */
+    uint8_t *raw; /* [PIECE_BYTES]: PIECE_ELEMENTS of the widest type that parameters can have */
 };
 
 /* -- Which tensor is what ----------------------------------------------------------------------------------------- */
@@ -101,34 +101,18 @@ static void match_parameter(struct import *import, const struct parameter *p, in
 
 /* -- The same twice ------------------------------------------------------------------------------------------------ */
 
-static int read_floats(struct import *import, const struct safetensors_entry *entry, int64_t first, int64_t count,
-                       float *out)
-{
-    const int64_t width = safetensors_dtype_size(entry->dtype);
-    int code = ERROR_NONE;
-    for (int64_t done = 0; done < count && code == ERROR_NONE; done += PIECE_ELEMENTS) {
-        int64_t n = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
-        code = safetensors_read(import->st, entry, (first + done) * width, n * width, import->raw);
-        if (code == ERROR_NONE)
-            safetensors_to_float(entry->dtype, import->raw, n, out + done);
-    }
-    return code;
-}
-
 static int compare(struct import *import, const struct safetensors_entry *a, const struct safetensors_entry *b,
                    bool *equal)
 {
-    const int64_t elements = a->bytes / safetensors_dtype_size(a->dtype);
-    float *x = memory_allocate(PIECE_ELEMENTS * (int64_t)sizeof *x);
-    float *y = memory_allocate(PIECE_ELEMENTS * (int64_t)sizeof *y);
+    uint8_t *x = memory_allocate(PIECE_BYTES), *y = memory_allocate(PIECE_BYTES);
     int code = ERROR_NONE;
     *equal = a->dtype == b->dtype && a->bytes == b->bytes;
-    for (int64_t first = 0; first < elements && *equal && code == ERROR_NONE; first += PIECE_ELEMENTS) {
-        int64_t n = elements - first < PIECE_ELEMENTS ? elements - first : PIECE_ELEMENTS;
-        code = read_floats(import, a, first, n, x);
+    for (int64_t first = 0; first < a->bytes && *equal && code == ERROR_NONE; first += PIECE_BYTES) {
+        int64_t n = a->bytes - first < PIECE_BYTES ? a->bytes - first : PIECE_BYTES;
+        code = safetensors_read(import->st, a, first, n, x);
         if (code == ERROR_NONE)
-            code = read_floats(import, b, first, n, y);
-        *equal = memcmp(x, y, (size_t)n * sizeof *x) == 0;
+            code = safetensors_read(import->st, b, first, n, y);
+        *equal = memcmp(x, y, (size_t)n) == 0;
     }
     memory_free(x);
     memory_free(y);
@@ -171,37 +155,43 @@ static int drop_twins(struct import *import)
 
 /* -- What is carried ----------------------------------------------------------------------------------------------- */
 
-/* The largest relative difference from the frequencies that this program computes. */
-static double frequency_error(const struct model_settings *s, const struct safetensors_entry *entry, const void *data)
+/* transformers' ESM-2 computes with the table of the file, which may have been through 16 bits: the model then has its
+ * frequencies rounded so. A table further off than any rounding is another rope_theta's: with config.json's the model
+ * would compute other things here than in transformers. */
+static int adopt_frequencies(struct import *import, const struct carried_tensor *t)
 {
-    const int64_t count = entry->bytes / safetensors_dtype_size(entry->dtype);
-    float *table = memory_allocate(count * (int64_t)sizeof *table);
-    double worst = 0;
-    if (count == s->head_dim / 2 && safetensors_to_float(entry->dtype, data, count, table))
-        for (int64_t i = 0; i < count; i++)
-            worst = fmax(worst, fabs((double)table[i] / rope_frequency(&s->rope, s->head_dim, i) - 1));
-    memory_free(table);
-    return worst;
+    static const double far = 1e-2; /* bf16 is off by 4e-3 at most */
+    struct rope_settings rope = import->settings.rope;
+    const int64_t head_dim = import->settings.head_dim;
+    for (int r = DECK_ROUNDING_NONE; r <= DECK_ROUNDING_BF16; r++) {
+        rope.rounding = (enum deck_rounding)r;
+        if (frequencies_error(&rope, head_dim, t) < FREQUENCIES_SAME) {
+            import->deck.model.rope_rounding = r;
+            return ERROR_NONE;
+        }
+    }
+    double error = frequencies_error(&import->settings.rope, head_dim, t);
+    if (!(error < far))
+        return error_user("%s: %s is not made of config.json's rope_theta = %g (10000 where it is not there)",
+                          import->given->folder, t->name, import->settings.rope.theta);
+    log_warn("%s: %s is not made of config.json's rope_theta: this program computes with frequencies up to a part of "
+             "%.1e apart from it, and exports those",
+             import->given->folder, t->name, error);
+    return ERROR_NONE;
 }
 
 static int carry(struct import *import, const struct safetensors_entry *entry)
 {
-    static const double rounding = 1e-5; /* of f32, in a power */
     struct carried_tensor like = {.name = entry->name, .dims = entry->dims, .bytes = entry->bytes};
     snprintf(like.dtype, sizeof like.dtype, "%s", safetensors_dtype_name(entry->dtype));
     memcpy(like.shape, entry->shape, (size_t)entry->dims * sizeof *like.shape);
     int code = carried_add(&import->carried, import->given->folder, &like);
     if (code != ERROR_NONE)
         return code;
-    void *data = import->carried.tensors[import->carried.count - 1].data;
-    code = safetensors_read(import->st, entry, 0, entry->bytes, data);
-    double error = code == ERROR_NONE && fnmatch("*inv_freq", entry->name, 0) == 0
-                       ? frequency_error(&import->settings, entry, data)
-                       : 0;
-    if (error > rounding)
-        log_warn("%s: %s differs from the frequencies of its config.json by up to %.1e of each, as from rounding to 16 "
-                 "bits; this program computes with the latter and exports the former",
-                 import->given->folder, entry->name, error);
+    const struct carried_tensor *t = &import->carried.tensors[import->carried.count - 1];
+    code = safetensors_read(import->st, entry, 0, entry->bytes, t->data);
+    if (code == ERROR_NONE && import->settings.family == FAMILY_ESM2 && frequencies_named(t->name))
+        code = adopt_frequencies(import, t);
     return code;
 }
 
@@ -268,6 +258,20 @@ static int open_folder(struct import *import)
 
 /* -- Writing the checkpoint ---------------------------------------------------------------------------------------- */
 
+static int read_floats(struct import *import, const struct safetensors_entry *entry, int64_t first, int64_t count,
+                       float *out)
+{
+    const int64_t width = safetensors_dtype_size(entry->dtype);
+    int code = ERROR_NONE;
+    for (int64_t done = 0; done < count && code == ERROR_NONE; done += PIECE_ELEMENTS) {
+        int64_t n = count - done < PIECE_ELEMENTS ? count - done : PIECE_ELEMENTS;
+        code = safetensors_read(import->st, entry, (first + done) * width, n * width, import->raw);
+        if (code == ERROR_NONE)
+            safetensors_to_float(entry->dtype, import->raw, n, out + done);
+    }
+    return code;
+}
+
 static int fill(void *self, const struct checkpoint_piece *piece)
 {
     struct import *import = self;
@@ -297,7 +301,7 @@ static int import_tensors(struct import *import)
     const int parameters = model_parameters(&import->model);
     import->of = memory_allocate(parameters * (int64_t)sizeof *import->of);
     import->used = memory_allocate((import->st->count + 1) * (int64_t)sizeof *import->used);
-    import->raw = memory_allocate(PIECE_ELEMENTS * (int64_t)sizeof(float));
+    import->raw = memory_allocate(PIECE_BYTES);
     int code = match_tensors(import);
     if (code == ERROR_NONE)
         code = write_output(import);

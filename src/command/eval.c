@@ -40,11 +40,10 @@ const struct command command_eval = {
     .summary = "the loss of a model on FASTA records",
     .help = "Scores each base of each record but the first by what stands before it, and writes mean log-probability,\n"
             "cross-entropy and perplexity of each record and of all to OUT.json. Records longer than the context are\n"
-            "scored in windows; each base counts once. Masked models (ESM-2, AMPLIFY) are scored as they are trained: "
-            "windows\n"
-            "with begin and end token, and the loss over the residues that are masked. Under mpirun or srun the "
-            "windows are shared among the ranks.\n"
-            "A run folder means its final_model.h5 or, before that is there, its newest checkpoint.",
+            "scored in windows; each base counts once. Masked models (ESM-2, AMPLIFY) are scored as they are trained:\n"
+            "windows with begin and end token, and the loss over the residues that are masked; --overlap, --bos and\n"
+            "--no-mask are not for them. Under mpirun or srun the windows are shared among the ranks. A run folder\n"
+            "means its final_model.h5 or, before that is there, its newest checkpoint.",
     .options = options,
     .least = 0,
     .most = 0,

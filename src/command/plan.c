@@ -2,9 +2,11 @@
 #include "base/error.h"
 #include "command/command.h"
 #include "train/forecast_report.h"
+#include "train/origin.h"
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static int64_t ranks = 1;
 static bool json;
@@ -25,12 +27,27 @@ static int plan(const struct deck *deck, int threads, struct executor *executor)
     return code;
 }
 
+/* Sizes that the deck leaves to model.initialise_from. */
+static int complete(struct deck *deck)
+{
+    if (deck->model.initialise_from[0] == '\0')
+        return ERROR_NONE;
+    struct comm *self = comm_self();
+    char *origin;
+    int code = origin_take(self, deck, &origin);
+    free(origin);
+    comm_destroy(self);
+    return code;
+}
+
 static int run(const struct environment *environment, char **arguments, int count)
 {
     struct deck deck;
     if (ranks < 1 || ranks > INT_MAX)
         return error_user("--ranks %lld: must be between 1 and %d", (long long)ranks, INT_MAX);
     int code = deck_read(&deck, arguments[0], arguments + 1, count - 1);
+    if (code == ERROR_NONE)
+        code = complete(&deck);
     if (code != ERROR_NONE)
         return code;
     int threads = forecast_threads(&deck, ranks);
@@ -58,7 +75,7 @@ const struct command command_plan = {
     .help =
         "Runs one step of the deck on addresses that nothing backs and says what a run on N ranks takes: memory of\n"
         "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI, and no data\n"
-        "if the deck gives all sizes.\n\n"
+        "if the deck gives all sizes; the file of model.initialise_from is read.\n\n"
         "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by all ranks.\n"
         "A deck that needs more is told what to change, and the exit status is 2.",
     .options = options,

@@ -16,6 +16,7 @@ enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 128, DECK_MAXIMUM_THREADS = 1024 
 /* Choices, in the order of their names in the table. */
 enum deck_family { DECK_FAMILY_PRESET, DECK_FAMILY_LLAMA, DECK_FAMILY_ESM2, DECK_FAMILY_AMPLIFY };
 enum deck_gelu { DECK_GELU_ERF, DECK_GELU_TANH };
+enum deck_rounding { DECK_ROUNDING_NONE, DECK_ROUNDING_FP16, DECK_ROUNDING_BF16 };
 enum deck_tied { DECK_TIED_PRESET, DECK_TIED_YES, DECK_TIED_NO };
 enum deck_decay { DECK_DECAY_ALL, DECK_DECAY_MATRICES, DECK_DECAY_MATRICES_NOT_EMBEDDING };
 enum deck_schedule { DECK_SCHEDULE_COSINE, DECK_SCHEDULE_LINEAR, DECK_SCHEDULE_CONSTANT };
@@ -46,6 +47,7 @@ struct deck {
         int gelu; /* enum deck_gelu */
         bool token_dropout;
         double rope_theta, norm_eps, init_std;
+        int rope_rounding; /* enum deck_rounding */
         bool scaled_init, spike_no_more;
         struct {
             double factor, low, high;

@@ -319,7 +319,8 @@ int deck_source_add_file(struct deck_source *source, const char *path)
     const char *why;
     char *text = read_text(path, &why);
     if (text == NULL)
-        return error_user("deck %s: %s", path, why);
+        return error_user("deck %s: %s%s", path, why,
+                          strchr(path, '=') != NULL ? "; a deck's file comes before KEY=VALUE" : "");
     deck_source_add_text(source, text, path);
     free(text);
     return ERROR_NONE;

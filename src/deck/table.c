@@ -61,6 +61,9 @@ const struct deck_row deck_table[] = {
          "masked tokens)."},
     {REAL(model.rope_theta, 0, 0, INFINITY),
      .doc = "Base of the rotary frequencies; 0 takes the preset's, or 10000 without one."},
+    {CHOICE(model.rope_rounding, DECK_ROUNDING_NONE, "none", "fp16", "bf16"),
+     .doc = "Type that the rotary frequencies are rounded to, as a model has them whose table was kept in 16 bits; an "
+            "import says so."},
     {REAL(model.norm_eps, 0, 0, 1),
      .doc = "Added to the mean square or variance inside norms; 0 takes the preset's, or 1e-5 without one."},
     {REAL(model.init_std, 0, 0, INFINITY),

@@ -20,8 +20,11 @@ static int read_meta(struct inference *inference)
     inference->tokenizer = tokenizer_find(meta.tokenizer);
     code = deck_read_text(&inference->deck, meta.deck_text, inference->path, NULL, 0);
     if (code == ERROR_NONE && inference->tokenizer == NULL)
-        code = error_user("%s: its tokenizer is %s; this program has %s", inference->path,
-                          meta.tokenizer[0] == '\0' ? "unknown" : meta.tokenizer, tokenizer_names());
+        code = meta.tokenizer[0] == '\0'
+                   ? error_user("%s: its tokenizer is unknown; import it again with --tokenizer, one of %s",
+                                inference->path, tokenizer_names())
+                   : error_user("%s: its tokenizer is %s; this program has %s", inference->path, meta.tokenizer,
+                                tokenizer_names());
     checkpoint_meta_destroy(&meta);
     const struct deck *deck = &inference->deck;
     if (code == ERROR_NONE)

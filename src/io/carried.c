@@ -2,34 +2,20 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/hdf5_file.h"
+#include "io/safetensors_dtype.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char GROUP[] = "carried";
 
-/* Names as in safetensors' README ("Format"); -1 for any other. */
-static int64_t element_bytes(const char *dtype)
+/* Is it what shape and element type make? */
+static bool fits(const struct carried_tensor *t, enum safetensors_dtype dtype)
 {
-    static const char *const names[4][7] = {{"BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2"},
-                                            {"I16", "U16", "F16", "BF16"},
-                                            {"I32", "U32", "F32"},
-                                            {"F64", "I64", "U64"}};
-    for (int log = 0; log < 4; log++)
-        for (int i = 0; names[log][i] != NULL; i++)
-            if (strcmp(names[log][i], dtype) == 0)
-                return 1 << log;
-    return -1;
-}
-
-/* -1: more than an int64_t counts, or a negative dimension. */
-static int64_t shape_bytes(const struct carried_tensor *t)
-{
-    int64_t bytes = element_bytes(t->dtype);
-    for (int i = 0; i < t->dims; i++)
-        if (t->shape[i] < 0 || __builtin_mul_overflow(bytes, t->shape[i], &bytes))
-            return -1;
-    return bytes;
+    bool good = t->dims >= 0 && t->dims <= CARRIED_DIMS;
+    for (int i = 0; i < t->dims && good; i++)
+        good = t->shape[i] >= 0;
+    return good && t->bytes >= 0 && safetensors_dtype_bytes(dtype, t->dims, t->shape) == t->bytes;
 }
 
 static bool is_name(const char *name)
@@ -47,14 +33,15 @@ static bool has(const struct carried *carried, const char *name)
 
 int carried_add(struct carried *carried, const char *origin, const struct carried_tensor *like)
 {
+    enum safetensors_dtype dtype;
     if (!is_name(like->name))
         return error_user("%s: \"%.80s\" cannot be carried: its name must have 1 to %d bytes, none of them '/'", origin,
                           like->name, CARRIED_NAME_BYTES - 1);
     if (has(carried, like->name))
         return error_user("%s: %s: is carried twice", origin, like->name);
-    if (element_bytes(like->dtype) < 0)
+    if (!safetensors_dtype_find(like->dtype, &dtype))
         return error_user("%s: %s: cannot be carried: its element type %s is unknown", origin, like->name, like->dtype);
-    if (like->dims < 0 || like->dims > CARRIED_DIMS || shape_bytes(like) != like->bytes)
+    if (!fits(like, dtype))
         return error_user("%s: %s: has %lld bytes, which its shape and element type %s do not make", origin, like->name,
                           (long long)like->bytes, like->dtype);
     if (like->bytes > CARRIED_MOST_BYTES - carried_bytes(carried))

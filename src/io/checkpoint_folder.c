@@ -196,7 +196,10 @@ int checkpoint_find_model(struct comm *world, const char *where, char **path)
     comm_broadcast(world, &finished, sizeof finished, 0);
     int code = checkpoint_find(world, finished ? model : where, path);
     if (code == ERROR_NONE && *path == NULL)
-        code = comm_agree(world, error_user("--checkpoint %s: holds no checkpoint", where));
+        code = comm_agree(
+            world,
+            error_user("--checkpoint %s: holds no checkpoint (cistron import makes one of a Hugging Face folder)",
+                       where));
     free(model);
     return code;
 }

@@ -1,7 +1,7 @@
 /* Reading a checkpoint into an engine. */
 #include "base/error.h"
-#include "base/memory.h"
 #include "base/faults.h"
+#include "base/memory.h"
 #include "io/checkpoint_private.h"
 #include "step/engine.h"
 

@@ -71,10 +71,10 @@ int file_check_place(const char *path)
     int code = ERROR_NONE;
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
         code = error_user("%s: cannot be written: %s", path, strerror(EISDIR));
-    else if (stat(folder, &status) != 0 || access(folder, W_OK | X_OK) != 0)
-        code = error_user("%s: cannot be written: %s", path, strerror(errno));
-    else if (!S_ISDIR(status.st_mode))
+    else if (stat(folder, &status) == 0 && !S_ISDIR(status.st_mode))
         code = error_user("%s: cannot be written: %s", path, strerror(ENOTDIR));
+    else if (access(folder, W_OK | X_OK) != 0)
+        code = error_user("%s: cannot be written: %s", path, strerror(errno));
     free(folder);
     return code;
 }

@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
-/* Prints to standard output what a token store or a checkpoint holds, as text or as one JSON object with the same keys;
- * a run folder means its newest checkpoint. A checkpoint is verified first. One process, no MPI. ERROR_USER: neither of
- * them, damaged, missing; the message is in the record, and nothing is printed. */
+/* Prints to standard output what a token store, a checkpoint or a file of embeddings holds, as text or as one JSON
+ * object with the same keys; a run folder means its newest checkpoint. A checkpoint is verified first. One process, no
+ * MPI. ERROR_USER: none of them, damaged, missing; the message is in the record, and nothing is printed. */
 int inspect_run(const char *path, bool json);
 
 #endif

@@ -15,7 +15,6 @@ struct safetensors_file {
     char *path;
     const char *name; /* in path, behind the folder */
     int descriptor;
-    json_t *metadata; /* NULL: none */
 };
 
 /* Opens an ordinary file, without waiting for the writer of a pipe. */
@@ -47,15 +46,15 @@ static int add_file(struct safetensors *st, char *path)
     }
     const char *slash = strrchr(path, '/');
     st->files = memory_grow(st->files, (st->file_count + 1) * (int64_t)sizeof *st->files);
-    st->files[st->file_count] = (struct safetensors_file){
-        .path = path, .name = slash != NULL ? slash + 1 : path, .descriptor = descriptor, .metadata = header.metadata};
+    st->files[st->file_count] =
+        (struct safetensors_file){.path = path, .name = slash != NULL ? slash + 1 : path, .descriptor = descriptor};
     st->entries = memory_grow(st->entries, (st->count + header.count) * (int64_t)sizeof *st->entries);
     for (int64_t i = 0; i < header.count; i++) {
         st->entries[st->count] = header.entries[i];
         st->entries[st->count++].file = st->file_count;
     }
     st->file_count++;
-    free(header.entries); /* names and metadata live on in st */
+    free(header.entries); /* names live on in st */
     return ERROR_NONE;
 }
 
@@ -155,7 +154,9 @@ static int open_folder(struct safetensors *st, const char *folder)
     else if (access(index, F_OK) == 0)
         code = open_index(st, folder, index);
     else
-        code = error_user("%s: holds neither " SAFETENSORS_SINGLE " nor " SAFETENSORS_INDEX, folder);
+        code = error_user("%s: holds neither " SAFETENSORS_SINGLE " nor " SAFETENSORS_INDEX
+                          "; weights of other forms (pytorch_model.bin) must be saved as safetensors first",
+                          folder);
     free(single);
     free(index);
     return code;
@@ -187,7 +188,6 @@ void safetensors_close(struct safetensors *st)
     for (int i = 0; i < st->file_count; i++) {
         close(st->files[i].descriptor);
         free(st->files[i].path);
-        json_decref(st->files[i].metadata);
     }
     free(st->entries);
     free(st->files);
@@ -198,14 +198,6 @@ const struct safetensors_entry *safetensors_find(const struct safetensors *st, c
 {
     const struct safetensors_entry key = {.name = (char *)name};
     return bsearch(&key, st->entries, (size_t)st->count, sizeof *st->entries, compare_names);
-}
-
-const char *safetensors_metadata(const struct safetensors *st, const char *key)
-{
-    const char *text = NULL;
-    for (int i = 0; i < st->file_count && text == NULL; i++)
-        text = json_string_value(json_object_get(st->files[i].metadata, key));
-    return text;
 }
 
 const char *safetensors_path(const struct safetensors *st, const struct safetensors_entry *entry)

@@ -44,8 +44,6 @@ void safetensors_close(struct safetensors *st);
 
 /* The tensor of that name; NULL: there is none. */
 const struct safetensors_entry *safetensors_find(const struct safetensors *st, const char *name);
-/* The entry of __metadata__ under that key, of the first file that has one; NULL: none. */
-const char *safetensors_metadata(const struct safetensors *st, const char *key);
 /* Path of the file that an entry lies in, for messages. */
 const char *safetensors_path(const struct safetensors *st, const struct safetensors_entry *entry);
 /* Reads `bytes` bytes of the tensor from byte `offset` on into buffer; offset + bytes <= entry->bytes.

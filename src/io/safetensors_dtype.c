@@ -19,6 +19,16 @@ const char *safetensors_dtype_name(enum safetensors_dtype dtype)
     return dtypes[dtype].name;
 }
 
+bool safetensors_dtype_find(const char *name, enum safetensors_dtype *dtype)
+{
+    for (int d = 0; d < SAFETENSORS_DTYPES; d++)
+        if (strcmp(dtypes[d].name, name) == 0) {
+            *dtype = (enum safetensors_dtype)d;
+            return true;
+        }
+    return false;
+}
+
 int64_t safetensors_dtype_size(enum safetensors_dtype dtype)
 {
     return dtypes[dtype].size;

@@ -27,6 +27,8 @@ enum safetensors_dtype {
 
 /* As it stands in a header: "BF16". */
 const char *safetensors_dtype_name(enum safetensors_dtype dtype);
+/* The type of that name; false when there is none. */
+bool safetensors_dtype_find(const char *name, enum safetensors_dtype *dtype);
 /* Bytes per element. */
 int64_t safetensors_dtype_size(enum safetensors_dtype dtype);
 /* Bytes of a tensor of shape [shape[0], ..., shape[dims - 1]], each from 0 on; no dimension is one element. -1: more

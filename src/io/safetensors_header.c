@@ -9,6 +9,9 @@
 
 enum { LENGTH_BYTES = 8 };
 
+/* How the note begins that git leaves in place of a large file when git-lfs did not fetch it. */
+static const char git_lfs_note[] = "version ";
+
 const char *safetensors_header_plain(char out[SAFETENSORS_PLAIN_BYTES], const char *text)
 {
     snprintf(out, SAFETENSORS_PLAIN_BYTES, "%s", text);
@@ -45,13 +48,10 @@ static int read_dtype(struct safetensors_entry *entry, const char *path, const c
     const char *text = json_string_value(value);
     if (text == NULL)
         return refuse(path, name, "dtype must be a string");
-    for (int dtype = 0; dtype < SAFETENSORS_DTYPES; dtype++) {
-        if (strcmp(text, safetensors_dtype_name(dtype)) == 0) {
-            entry->dtype = dtype;
-            return ERROR_NONE;
-        }
+    if (safetensors_dtype_find(text, &entry->dtype))
+        return ERROR_NONE;
+    for (int dtype = 0; dtype < SAFETENSORS_DTYPES; dtype++)
         strcat(strcat(known, dtype == 0 ? "" : ", "), safetensors_dtype_name(dtype));
-    }
     snprintf(what, sizeof what, "dtype \"%s\" is unknown; can be read: %s", safetensors_header_plain(plain, text),
              known);
     return refuse(path, name, what);
@@ -138,16 +138,13 @@ static int check_tiling(const struct safetensors_header *header, const char *pat
     return ERROR_NONE;
 }
 
-static int read_metadata(struct safetensors_header *header, const char *path, json_t *value)
+static int check_metadata(const char *path, json_t *value)
 {
     const char *key;
     json_t *text;
     bool good = json_is_object(value);
     json_object_foreach(value, key, text) good = good && json_is_string(text);
-    if (!good)
-        return error_user("%s: " SAFETENSORS_METADATA " must be an object of strings", path);
-    header->metadata = json_incref(value);
-    return ERROR_NONE;
+    return good ? ERROR_NONE : error_user("%s: " SAFETENSORS_METADATA " must be an object of strings", path);
 }
 
 static int read_object(struct safetensors_header *header, const char *path, json_t *object, int64_t data_bytes)
@@ -159,7 +156,7 @@ static int read_object(struct safetensors_header *header, const char *path, json
     json_object_foreach(object, name, value)
     {
         if (strcmp(name, SAFETENSORS_METADATA) == 0)
-            code = read_metadata(header, path, value);
+            code = check_metadata(path, value);
         else {
             struct safetensors_entry *entry = &header->entries[header->count];
             *entry = (struct safetensors_entry){NULL};
@@ -171,6 +168,14 @@ static int read_object(struct safetensors_header *header, const char *path, json
     }
     qsort(header->entries, (size_t)header->count, sizeof *header->entries, compare_positions);
     return check_tiling(header, path, data_bytes);
+}
+
+static void forget(struct safetensors_header *header)
+{
+    for (int64_t i = 0; i < header->count; i++)
+        free(header->entries[i].name);
+    free(header->entries);
+    *header = (struct safetensors_header){NULL};
 }
 
 int safetensors_header_read(struct safetensors_header *header, int descriptor, const char *path, int64_t file_bytes)
@@ -185,6 +190,9 @@ int safetensors_header_read(struct safetensors_header *header, int descriptor, c
     int code = file_read(descriptor, path, field, LENGTH_BYTES, 0);
     if (code != ERROR_NONE)
         return code;
+    if (memcmp(field, git_lfs_note, LENGTH_BYTES) == 0)
+        return error_user("%s: is no safetensors file but git-lfs's note where to get it: git lfs pull fetches it",
+                          path);
     for (int i = LENGTH_BYTES - 1; i >= 0; i--)
         length = length << 8 | field[i];
     if (length == 0 || length > SAFETENSORS_HEADER_BYTES)
@@ -199,17 +207,8 @@ int safetensors_header_read(struct safetensors_header *header, int descriptor, c
     code = read_object(header, path, object, file_bytes - data);
     json_decref(object);
     if (code != ERROR_NONE)
-        safetensors_header_free(header);
+        forget(header);
     for (int64_t i = 0; i < header->count; i++)
         header->entries[i].position += data;
     return code;
-}
-
-void safetensors_header_free(struct safetensors_header *header)
-{
-    for (int64_t i = 0; i < header->count; i++)
-        free(header->entries[i].name);
-    free(header->entries);
-    json_decref(header->metadata);
-    *header = (struct safetensors_header){NULL};
 }

@@ -7,15 +7,13 @@
 #include <jansson.h>
 
 struct safetensors_header {
-    struct safetensors_entry *entries; /* [count], freed with safetensors_header_free; file = 0 */
+    struct safetensors_entry *entries; /* [count], free() them and their names; file = 0 */
     int64_t count;
-    json_t *metadata; /* of strings; NULL: none */
 };
 
 /* Reads and checks the header of an open file of file_bytes bytes. ERROR_USER, ERROR_ENVIRONMENT; then nothing is left
  * to free. */
 int safetensors_header_read(struct safetensors_header *header, int descriptor, const char *path, int64_t file_bytes);
-void safetensors_header_free(struct safetensors_header *header);
 
 /* Reads `bytes` bytes of a file from `offset` on as one JSON object without duplicate keys. The caller owns *object.
  * ERROR_USER, ERROR_ENVIRONMENT. */

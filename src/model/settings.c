@@ -7,15 +7,19 @@
 
 #define LLAMA31_ROPE                                                                                                   \
     {                                                                                                                  \
-        500000, 8, 1, 4, 8192                                                                                          \
+        .theta = 500000, .factor = 8, .low = 1, .high = 4, .original = 8192                                            \
     }
 #define LLAMA32_ROPE                                                                                                   \
     {                                                                                                                  \
-        500000, 32, 1, 4, 8192                                                                                         \
+        .theta = 500000, .factor = 32, .low = 1, .high = 4, .original = 8192                                           \
     }
-#define PLAIN_ROPE(theta)                                                                                              \
+#define OG2_ROPE                                                                                                       \
     {                                                                                                                  \
-        theta, 0, 0, 0, 0                                                                                              \
+        .theta = 500000, .factor = 1, .low = 1, .high = 4, .original = 8192                                            \
+    }
+#define PLAIN_ROPE(base)                                                                                               \
+    {                                                                                                                  \
+        .theta = base                                                                                                  \
     }
 
 /* Sources: spec of the BioNeMo recipes (llama3, opengenome2, esm2, amplify configurations), Llama 3 / 3.1, ESM-2 and
@@ -40,7 +44,7 @@ static const struct model_preset presets[] = {
      99833823232},
     {"llama31_405b_62", FAMILY_LLAMA, 62, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5,
      201840345088},
-    {"og2_7b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 256, false, {500000, 1, 1, 4, 8192}, 0.02, 1e-5, 6981685248},
+    {"og2_7b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 256, false, OG2_ROPE, 0.02, 1e-5, 6981685248},
     {"og2_sanity", FAMILY_LLAMA, 2, 384, 1536, 6, 6, 64, 256, true, LLAMA32_ROPE, 0.02, 1e-5, 4818816},
     {"esm2_8m", FAMILY_ESM2, 6, 320, 1280, 20, 20, 16, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 7512353},
     {"esm2_35m", FAMILY_ESM2, 12, 480, 1920, 20, 20, 24, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 33501153},
@@ -132,7 +136,7 @@ enum model_family model_family_from_deck(const struct deck *deck)
 
 int model_settings_from_deck(struct model_settings *s, const struct deck *deck, int64_t store_vocabulary)
 {
-    static const struct model_preset no_preset = {.rope = {10000, 0, 0, 0, 0}, .init_std = 0.02, .norm_eps = 1e-5};
+    static const struct model_preset no_preset = {.rope = PLAIN_ROPE(10000), .init_std = 0.02, .norm_eps = 1e-5};
     const struct model_preset *p = &no_preset;
     if (deck->model.preset[0] != '\0') {
         p = find_preset(deck->model.preset);
@@ -156,7 +160,8 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
                  .factor = pick_real(deck->model.rope_scaling.factor, p->rope.factor),
                  .low = pick_real(deck->model.rope_scaling.low, p->rope.low),
                  .high = pick_real(deck->model.rope_scaling.high, p->rope.high),
-                 .original = pick_size(deck->model.rope_scaling.original, p->rope.original)},
+                 .original = pick_size(deck->model.rope_scaling.original, p->rope.original),
+                 .rounding = (enum deck_rounding)deck->model.rope_rounding},
         .norm_eps = pick_real(deck->model.norm_eps, p->norm_eps),
         .init_std = pick_real(deck->model.init_std, p->init_std),
         .decay_matrices = true,
@@ -198,6 +203,7 @@ void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
     deck->model.gelu = s->tanh_gelu ? DECK_GELU_TANH : DECK_GELU_ERF;
     deck->model.token_dropout = s->token_dropout;
     deck->model.rope_theta = s->rope.theta;
+    deck->model.rope_rounding = (int)s->rope.rounding;
     deck->model.norm_eps = s->norm_eps;
     deck->model.init_std = s->init_std;
     deck->model.rope_scaling.factor = s->rope.factor > 1 ? s->rope.factor : 1; /* 0 would take a preset's */
@@ -229,7 +235,7 @@ double model_matrix_elements(const struct model_settings *s)
     return (double)s->layers * (hidden * (q + 2 * kv) + q * hidden + mlp) + head;
 }
 
-double rope_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i)
+static double exact_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i)
 {
     double frequency = pow(rope->theta, -2.0 * (double)i / (double)head_dim);
     if (rope->factor <= 1)
@@ -241,4 +247,20 @@ double rope_frequency(const struct rope_settings *rope, int64_t head_dim, int64_
         return frequency;
     double blend = ((double)rope->original / wavelength - rope->low) / (rope->high - rope->low);
     return (1 - blend) * frequency / rope->factor + blend * frequency;
+}
+
+double rope_frequency(const struct rope_settings *rope, int64_t head_dim, int64_t i)
+{
+    /* bits of a significand, and the exponent (as of frexp) of the smallest normal number */
+    static const int bits[] = {[DECK_ROUNDING_FP16] = 11, [DECK_ROUNDING_BF16] = 8};
+    static const int lowest[] = {[DECK_ROUNDING_FP16] = -13, [DECK_ROUNDING_BF16] = -125};
+    double frequency = exact_frequency(rope, head_dim, i);
+    if (rope->rounding == DECK_ROUNDING_NONE)
+        return frequency;
+    int exponent;
+    frexp(frequency, &exponent);
+    if (exponent < lowest[rope->rounding])
+        exponent = lowest[rope->rounding];
+    double unit = ldexp(1, exponent - bits[rope->rounding]);
+    return nearbyint(frequency / unit) * unit;
 }

@@ -1,5 +1,6 @@
 #include "train/origin.h"
 #include "base/error.h"
+#include "base/faults.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "io/checkpoint.h"
@@ -7,15 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-int origin_find(struct comm *world, const struct deck *deck, char **path)
-{
-    int code = checkpoint_find(world, deck->model.initialise_from, path);
-    if (code == ERROR_NONE && *path == NULL)
-        code = comm_agree(
-            world, error_user("key model.initialise_from = \"%s\": holds no checkpoint", deck->model.initialise_from));
-    return code;
-}
 
 /* -- The deck ---------------------------------------------------------------------------------------------------- */
 
@@ -51,7 +43,7 @@ int origin_inherit(struct comm *world, struct deck *deck, const char *path)
     return ERROR_NONE;
 }
 
-/* What the weights' shapes and meaning hang on must agree; all that does not is listed. */
+/* What the weights' shapes and meaning hang on must agree. */
 static int check_sizes(const char *path, const struct model_settings *wanted, const struct model_settings *found)
 {
     const struct {
@@ -67,25 +59,15 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
     if (wanted->family != found->family)
         return error_user("key model.initialise_from: %s has a model of family %s, but the deck wants %s", path,
                           family_of(found->family)->name, family_of(wanted->family)->name);
-    char *lines = memory_string("");
+    struct faults faults = {0};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        if (sizes[i].wanted != sizes[i].found) {
-            char *longer = memory_format("%s\n  key model.%s: %lld there, %lld by the deck", lines, sizes[i].key,
-                                         (long long)sizes[i].found, (long long)sizes[i].wanted);
-            free(lines);
-            lines = longer;
-        }
-    if (wanted->tied != found->tied) {
-        char *longer = memory_format("%s\n  key model.tied: %s there, %s by the deck", lines,
-                                     found->tied ? "\"yes\"" : "\"no\"", wanted->tied ? "\"yes\"" : "\"no\"");
-        free(lines);
-        lines = longer;
-    }
-    int code = lines[0] == '\0'
-                   ? ERROR_NONE
-                   : error_user("key model.initialise_from: the model of %s is not the deck's:%s", path, lines);
-    free(lines);
-    return code;
+        if (sizes[i].wanted != sizes[i].found)
+            faults_add(&faults, "key model.%s: %lld there, %lld by the deck", sizes[i].key, (long long)sizes[i].found,
+                       (long long)sizes[i].wanted);
+    if (wanted->tied != found->tied)
+        faults_add(&faults, "key model.tied: %s there, %s by the deck", found->tied ? "\"yes\"" : "\"no\"",
+                   wanted->tied ? "\"yes\"" : "\"no\"");
+    return faults_verdict(&faults, "key model.initialise_from: the model of %s is not the deck's", path);
 }
 
 /* Keys that weights of one shape may be trained on with other values. */
@@ -94,6 +76,7 @@ static void tell_overruled(const struct deck *deck, const struct deck *found, co
     static const char *const keys[] = {"model.gelu",
                                        "model.token_dropout",
                                        "model.rope_theta",
+                                       "model.rope_rounding",
                                        "model.norm_eps",
                                        "model.rope_scaling.factor",
                                        "model.rope_scaling.low",
@@ -108,7 +91,8 @@ static void tell_overruled(const struct deck *deck, const struct deck *found, co
     }
 }
 
-int origin_check(struct comm *world, const struct deck *given, const struct deck *complete, const char *path)
+/* given: the deck before it was completed. */
+static int check_model(struct comm *world, const struct deck *given, const struct deck *complete, const char *path)
 {
     struct model_settings found, wanted;
     struct deck from;
@@ -122,6 +106,25 @@ int origin_check(struct comm *world, const struct deck *given, const struct deck
     code = comm_agree(world, code);
     if (code == ERROR_NONE)
         tell_overruled(complete, &from, path);
+    return code;
+}
+
+int origin_take(struct comm *world, struct deck *deck, char **path)
+{
+    const struct deck given = *deck;
+    int code = checkpoint_find(world, deck->model.initialise_from, path);
+    if (code == ERROR_NONE && *path == NULL)
+        code = comm_agree(world, error_user("key model.initialise_from = \"%s\": holds no checkpoint (cistron import "
+                                            "makes one of a Hugging Face folder)",
+                                            deck->model.initialise_from));
+    if (code == ERROR_NONE)
+        code = origin_inherit(world, deck, *path);
+    if (code == ERROR_NONE)
+        code = check_model(world, &given, deck, *path);
+    if (code != ERROR_NONE) {
+        free(*path);
+        *path = NULL;
+    }
     return code;
 }
 
@@ -151,7 +154,7 @@ int origin_read_weights(struct session *s, const char *path)
     if (code == ERROR_NONE)
         code = checkpoint_read(s->world, &s->engine, path, s->deck.model.initialise_optimizer);
     if (code == ERROR_NONE)
-        log_info("# starting from the weights%s of %s, trained for %lld steps",
+        log_info("# starting from the weights%s of %s (its step: %lld)",
                  s->deck.model.initialise_optimizer ? " and the optimizer's state" : "", path, (long long)meta.step);
     checkpoint_meta_destroy(&meta);
     return code;

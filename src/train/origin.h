@@ -10,17 +10,15 @@
 
 struct session;
 
-/* The verified checkpoint that model.initialise_from names, of a run folder the newest; freed with free(). ERROR_USER:
- * it holds none, or only bad ones. */
-int origin_find(struct comm *world, const struct deck *deck, char **path);
+/* For a new run: finds and verifies the checkpoint that model.initialise_from names, of a run folder the newest, and
+ * completes the section `model` of the deck from it: keys that the deck does not give take its values. What of the rest
+ * the deck overrules is said. *path is freed with free(), NULL after an error. ERROR_USER: there is no good one; the
+ * family or a size that the deck gives is another, each named. */
+int origin_take(struct comm *world, struct deck *deck, char **path);
 
-/* Completes the section `model` of a deck that names an origin: keys that it does not give take the values of the
- * checkpoint `path`: the origin, or for a run that goes on its own, which has the origin's already. */
+/* For a run of such a deck that goes on: completes the deck from its own checkpoint `path`, which took the origin's
+ * values when it was new. */
 int origin_inherit(struct comm *world, struct deck *deck, const char *path);
-
-/* Can a new run of this deck, as it was before and after origin_inherit, start from the origin `path`? ERROR_USER: the
- * family or a size that the deck gives is another; each is named. Says which of the other keys the deck overrules. */
-int origin_check(struct comm *world, const struct deck *given, const struct deck *complete, const char *path);
 
 /* Reads the weights, with model.initialise_optimizer the optimizer's state too, into a new session. ERROR_USER: the
  * training data are other tokens; no optimizer state. */

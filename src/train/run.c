@@ -3,9 +3,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/signals.h"
 #include "bridge/config.h"
 #include "bridge/export.h"
 #include "io/lock.h"
+#include "model/family.h"
 #include "step/learning_rate.h"
 #include "train/control.h"
 #include "train/meter.h"
@@ -245,8 +247,8 @@ static int one_step(struct run *run)
         real += batches[m].real;
     meter_count(&run->meter, finite ? result.loss_sum : 0, finite ? result.labels : 0, real);
     if (result.labels == 0 && s->world->rank == 0)
-        log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train and "
-                 "data.mask_degenerate",
+        log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train, "
+                 "data.mask_degenerate and data.mask_probability",
                  (long long)run->step);
     if (due(run->step, s->deck.log.every) || run->step == 1 || run->step == s->deck.train.steps)
         meter_step(&run->meter, &(struct meter_row){run->step, loss, rate, result.grad_norm});
@@ -312,7 +314,7 @@ static int export_final(struct run *run, const char *model)
         if (code == ERROR_NONE)
             log_info("# exported to %s", folder);
         else
-            code = stopping(run) ? ERROR_REQUEUE : ERROR_ENVIRONMENT;
+            code = signals_stopping() ? ERROR_REQUEUE : ERROR_ENVIRONMENT;
     }
     free(folder);
     return comm_agree(s->world, code);
@@ -338,9 +340,9 @@ static int finish(struct run *run)
 static void describe(const struct session *s)
 {
     const struct model_settings *m = &s->model.settings;
-    log_info("# %d ranks of %d threads, %lld parameters, %lld layers, hidden %lld, vocabulary %lld", s->world->size,
-             s->threads, (long long)model_parameter_count(m), (long long)m->layers, (long long)m->hidden,
-             (long long)m->vocabulary);
+    log_info("# %d ranks of %d threads, %s of %lld parameters, %lld layers, hidden %lld, vocabulary %lld",
+             s->world->size, s->threads, family_of(m->family)->name, (long long)model_parameter_count(m),
+             (long long)m->layers, (long long)m->hidden, (long long)m->vocabulary);
     log_info("# %lld windows and %lld tokens an epoch, %lld rows of %lld tokens a step in %lld micro-batches a rank",
              (long long)loader_windows(s->train), (long long)loader_window_tokens(s->train),
              (long long)s->deck.train.global_batch, (long long)s->deck.data.row_tokens,
@@ -421,11 +423,7 @@ static int find_start(struct comm *world, struct deck *deck, struct start *start
         return code;
     if (start->resumed != NULL)
         return origin_inherit(world, deck, start->resumed);
-    const struct deck given = *deck;
-    code = origin_find(world, deck, &start->origin);
-    if (code == ERROR_NONE)
-        code = origin_inherit(world, deck, start->origin);
-    return code == ERROR_NONE ? origin_check(world, &given, deck, start->origin) : code;
+    return origin_take(world, deck, &start->origin);
 }
 
 int run_train(struct comm *world, const char *deck_path, const char *from, char *const overrides[], int override_count,

@@ -102,7 +102,7 @@ static int check_tokens(const struct session *s)
     /* what predicts the next token has no use for a mask */
     bool fits = family->tokenizer != NULL ? strcmp(tokens, family->tokenizer) == 0 : tokenizer_find(tokens)->mask < 0;
     if (!fits)
-        return error_user("key data.train = \"%s\": has %s tokens, but model.family \"%s\" learns from %s tokens",
+        return error_user("key data.train = \"%s\": has %s tokens, but model.family = \"%s\" learns from %s tokens",
                           s->deck.data.train, tokens, family->name,
                           family->tokenizer != NULL ? family->tokenizer : "nucleotide");
     if (s->valid != NULL && strcmp(loader_tokenizer(s->valid), tokens) != 0)

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "fuzz/fuzz.h"
 #include "io/block.h"
+#include "io/carried.h"
 #include "io/checkpoint_private.h"
 #include "io/file.h"
 #include "step/engine.h"
@@ -41,11 +42,17 @@ static void write_side(const char *path, const char *side, size_t size)
 /* A checkpoint of the toy; its bytes are freed with free(). */
 static void *write_checkpoint(bool with_optimizer, size_t *size)
 {
+    const char *path = fuzz_path("seed.h5");
     struct checkpoint_meta meta = {
         .deck_text = "model = { layers = 1; };\n", .version = "0", .step = 3, .seed = 42, .position = {.stores = 1}};
-    const char *path = fuzz_path("seed.h5");
+    struct carried carried = {0};
+    const struct carried_tensor like = {.name = "head", .dtype = "F32", .dims = 2, .shape = {3, 2}, .bytes = 24};
+    if (carried_add(&carried, path, &like) != ERROR_NONE)
+        error_fatal("%s", error_message());
+    meta.carried = &carried;
     if (checkpoint_write(world, world, &training.toy.engine, &meta, path, with_optimizer) != ERROR_NONE)
         error_fatal("cannot write %s", path);
+    carried_destroy(&carried);
     return fuzz_read(path, size);
 }
 
@@ -91,6 +98,10 @@ static int read_all(const char *path)
         checkpoint_meta_destroy(&meta);
         code = checkpoint_read(world, &training.toy.engine, path, true);
     }
+    struct carried carried;
+    if (carried_read(path, &carried) == ERROR_NONE)
+        FUZZ_CHECK(carried_bytes(&carried) >= 0 && carried_bytes(&carried) <= CARRIED_MOST_BYTES);
+    carried_destroy(&carried);
     return code;
 }
 

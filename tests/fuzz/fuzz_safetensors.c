@@ -134,7 +134,6 @@ static void check_opened(const struct safetensors *st)
             FUZZ_CHECK(safetensors_read(st, entry, at, bytes, piece) == ERROR_NONE);
         }
     }
-    safetensors_metadata(st, "format");
 }
 
 /* Opens what is there; true: it is taken. */
