@@ -29,7 +29,7 @@ static inline void executors_open(int count, char **arguments)
         executors[executor_count++] = executor_named(arguments[i]);
     on_device = executor_count > 0 && executors[0]->class->available != NULL;
     if (on_device)
-        bounds_round_scores();
+        bounds_of_matrix_units();
     for (int threads = 1; count == 1 && threads <= 2; threads++)
         executors[executor_count++] = cpu_executor_create(threads);
 }

@@ -3,9 +3,30 @@
 
 #include "base/memory.h"
 
+static double matrix_unit_rounding;
+
+void bounds_of_matrix_units(void)
+{
+    matrix_unit_rounding = 0x1p-8;
+}
+
+double bounds_matrix_unit(const struct tensor *tensor)
+{
+    return tensor->dtype == DTYPE_BF16 ? matrix_unit_rounding : 0.0;
+}
+
 static double left_operand(const struct gemm_args *args, int64_t i, int64_t l)
 {
     return args->transpose_a ? bounds_absolute(&args->a, l, i) : bounds_absolute(&args->a, i, l);
+}
+
+static double product(const struct gemm_args *args, int64_t k, int64_t i, int64_t j)
+{
+    double sum = tensor_present(&args->bias) ? reference_load(&args->bias, 0, j) : 0.0;
+    for (int64_t l = 0; l < k; l++)
+        sum += (args->transpose_a ? reference_load(&args->a, l, i) : reference_load(&args->a, i, l)) *
+               (args->transpose_b ? reference_load(&args->b, j, l) : reference_load(&args->b, l, j));
+    return sum;
 }
 
 static void gemm_sum(struct trial *trial, const struct gemm_args *args, int64_t k)
@@ -27,24 +48,27 @@ static void gemm(struct trial *trial, const struct gemm_args *args)
     struct tensor bound = trial_bound(trial, OP_GEMM, args, "d");
     int64_t k = args->transpose_a ? args->a.rows : args->a.cols;
     double scale = 1.0, additions = tensor_present(&args->bias) ? 6.0 : 5.0;
+    bool added = tensor_present(&args->c) || args->accumulate;
     if (tensor_present(&args->scale_a))
         scale *= bounds_absolute(&args->scale_a, 0, 0);
     if (tensor_present(&args->scale_b))
         scale *= bounds_absolute(&args->scale_b, 0, 0);
     for (int64_t i = 0; i < bound.rows; i++)
         for (int64_t j = 0; j < bound.cols; j++) {
-            double sum = 0.0;
+            double sum = 0.0, rounded = 0.0;
             for (int64_t l = 0; l < k; l++)
                 sum += left_operand(args, i, l) *
                        (args->transpose_b ? bounds_absolute(&args->b, j, l) : bounds_absolute(&args->b, l, j));
             sum *= scale;
+            if (added) /* what is rounded is the product itself, not its magnitudes */
+                rounded = bounds_matrix_unit(&args->d) * fabs(product(args, k, i, j) * scale);
             if (tensor_present(&args->bias))
                 sum += bounds_absolute(&args->bias, 0, j);
             if (tensor_present(&args->c))
                 sum += bounds_absolute(&args->c, i, j);
             if (args->accumulate)
                 sum += bounds_absolute(&args->d, i, j);
-            reference_store(&bound, i, j, bounds_gamma((double)k + additions) * sum);
+            reference_store(&bound, i, j, bounds_gamma((double)k + additions) * sum + rounded);
         }
     if (tensor_present(&args->sum_a))
         gemm_sum(trial, args, k);

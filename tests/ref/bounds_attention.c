@@ -9,19 +9,6 @@
 /* First-order bounds are enlarged by this for the products of errors, each of which is below 1e-2. */
 static const double second_order = 1.02;
 
-/* What probabilities and scores' gradients may be off by before their product with a bf16 matrix. */
-static double rounded;
-
-void bounds_round_scores(void)
-{
-    rounded = 0x1p-8;
-}
-
-static double rounding_of(const struct tensor *operand)
-{
-    return operand->dtype == DTYPE_BF16 ? rounded : 0.0;
-}
-
 /* Rows of two matrices, one head each, and the sums of their products and of the products' magnitudes. */
 struct pair {
     double sum, magnitude;
@@ -90,7 +77,7 @@ static void forward_row(const struct attention_forward_args *args, const struct 
         for (int64_t j = 0; j < n; j++) {
             double pv = exp(s[j] - largest) / sum * reference_load(&args->v, span->kv_start + j, kv_head * dim + c);
             o += pv;
-            error += fabs(pv) * (r[j] + rounding_of(&args->v));
+            error += fabs(pv) * (r[j] + bounds_matrix_unit(&args->v));
         }
         error += fabs(o) * (sum_error + BOUNDS_FUNCTION + BOUNDS_U);
         reference_store(o_bound, row, head * dim + c, second_order * error);
@@ -127,7 +114,7 @@ static void backward_row(const struct attention_backward_args *args, const struc
     int64_t share = args->heads / args->kv_heads, kv_head = head / share;
     double scale = args->scale, lse = reference_load(&args->lse, head, row), gamma = bounds_gamma((double)dim + 1.0);
     double over_keys = bounds_gamma((double)n + 3.0), over_queries = bounds_gamma((double)(args->q.rows * share) + 3.0);
-    double round = rounding_of(&args->k);
+    double round = bounds_matrix_unit(&args->k);
     struct pair delta = dot(&args->d_o, row, head, &args->o, row, head, dim);
     for (int64_t j = 0; j < n; j++) {
         int64_t key = span->kv_start + j;

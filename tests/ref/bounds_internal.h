@@ -28,6 +28,9 @@ static inline double bounds_absolute(const struct tensor *x, int64_t row, int64_
     return fabs(reference_load(x, row, col));
 }
 
+/* What matrix units may round a value by on its way to or from a tensor of this type; 0 without them. */
+double bounds_matrix_unit(const struct tensor *tensor);
+
 /* bounds_layer.c */
 void bounds_rmsnorm_forward(struct trial *trial, const struct rmsnorm_forward_args *args);
 void bounds_rmsnorm_backward(struct trial *trial, const struct rmsnorm_backward_args *args);
