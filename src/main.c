@@ -42,6 +42,23 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
     return code;
 }
 
+#ifdef CISTRON_GEMM_DNNL
+#define CPU_FEATURES "executor cpu with oneDNN"
+#else
+#define CPU_FEATURES "executor cpu with CBLAS"
+#endif
+
+static const char *features(void)
+{
+#ifdef CISTRON_CUDA
+    static char text[128];
+    snprintf(text, sizeof text, CPU_FEATURES "; executor cuda with %s", cuda_versions());
+    return text;
+#else
+    return CPU_FEATURES;
+#endif
+}
+
 static int refuse_cuda(const struct device_request *request, const char *why)
 {
     return comm_agree(request->world, error_user("key device.kind = \"cuda\": %s; use \"cpu\" or \"auto\"", why));
@@ -65,7 +82,7 @@ static int make_executor(struct executor **executor, const struct device_request
 
 int main(int argc, char **argv)
 {
-    static const struct environment environment = {make_executor, with_ranks};
+    static const struct environment environment = {features, make_executor, with_ranks};
     clock_seconds();
     return command_main(&environment, argc, argv);
 }

@@ -9,12 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef CISTRON_GEMM_DNNL
-static const char features[] = "executor cpu with oneDNN";
-#else
-static const char features[] = "executor cpu with CBLAS";
-#endif
-
 const struct command *const commands[] = {&command_train,       &command_plan,
                                           &command_report,      &command_prepare,
                                           &command_baseline,    &command_eval,
@@ -198,7 +192,7 @@ int command_main(const struct environment *environment, int argc, char **argv)
         return ERROR_NONE;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-        printf("cistron %s (%s)\n", PACKAGE_VERSION, features);
+        printf("cistron %s (%s)\n", PACKAGE_VERSION, environment->features());
         return ERROR_NONE;
     }
     for (int i = 0; commands[i] != NULL; i++)

@@ -9,7 +9,8 @@
 
 /* What main supplies. */
 struct environment {
-    device_make *make_executor; /* core/device.h */
+    const char *(*features)(void); /* what this build computes with: "executor cpu with oneDNN" */
+    device_make *make_executor;    /* core/device.h */
     /* Starts MPI, runs body on every rank of the world, ends MPI; returns what body returned, which is agreed and whose
      * message is printed. */
     int (*with_ranks)(int (*body)(struct comm *world, void *self), void *self);
