@@ -22,11 +22,20 @@ static double left_operand(const struct gemm_args *args, int64_t i, int64_t l)
 
 static double product(const struct gemm_args *args, int64_t k, int64_t i, int64_t j)
 {
-    double sum = tensor_present(&args->bias) ? reference_load(&args->bias, 0, j) : 0.0;
+    double sum = 0.0;
     for (int64_t l = 0; l < k; l++)
         sum += (args->transpose_a ? reference_load(&args->a, l, i) : reference_load(&args->a, i, l)) *
                (args->transpose_b ? reference_load(&args->b, j, l) : reference_load(&args->b, l, j));
     return sum;
+}
+
+/* The product, and its sums with the bias or the addend alone, whichever comes first. */
+static double sums_on_the_way(const struct gemm_args *args, double value, int64_t i, int64_t j)
+{
+    double addend = reference_load(args->accumulate ? &args->d : &args->c, i, j);
+    if (!tensor_present(&args->bias))
+        return fabs(value);
+    return fabs(value) + fmax(fabs(value + reference_load(&args->bias, 0, j)), fabs(value + addend));
 }
 
 static void gemm_sum(struct trial *trial, const struct gemm_args *args, int64_t k)
@@ -60,8 +69,8 @@ static void gemm(struct trial *trial, const struct gemm_args *args)
                 sum += left_operand(args, i, l) *
                        (args->transpose_b ? bounds_absolute(&args->b, j, l) : bounds_absolute(&args->b, l, j));
             sum *= scale;
-            if (added) /* what is rounded is the product itself, not its magnitudes */
-                rounded = bounds_matrix_unit(&args->d) * fabs(product(args, k, i, j) * scale);
+            if (added) /* what is rounded are the sums on the way, not their magnitudes */
+                rounded = bounds_matrix_unit(&args->d) * sums_on_the_way(args, product(args, k, i, j) * scale, i, j);
             if (tensor_present(&args->bias))
                 sum += bounds_absolute(&args->bias, 0, j);
             if (tensor_present(&args->c))

@@ -11,7 +11,8 @@ void bounds_set(struct trial *trial, enum op op, const void *args);
 
 /* From now on, for executors with matrix units that read bf16 and libraries that drive them: in bf16 attention the
  * probabilities, and the scores' gradients, may be rounded to bf16 before they are multiplied with v, d_o, k and q; a
- * product may be rounded to d's type before something is added to it (cuBLASLt's do, on an H200, with a bf16 c). */
+ * product may be rounded to d's type before c and a bias are added to it, and between them (cuBLASLt's do, on an H200,
+ * with a bf16 c). */
 void bounds_of_matrix_units(void);
 
 #endif
