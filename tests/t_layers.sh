@@ -1,7 +1,7 @@
 #!/bin/bash
 # The order of src's folders, on the include graph: a folder includes only folders before it, executors (cpu, plan) know
-# base and core alone, only main picks the cpu and the cuda executor, and only comm/mpi.c and main.c see <mpi.h>. Every source is in
-# the makefile's list, so that a release holds it.
+# base and core alone, only main picks the cpu and the cuda executor, and only comm/mpi.c and main.c see <mpi.h>. Every
+# source is in the makefile's list, so that a release holds it. No two tests have one name.
 set -u
 root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 
@@ -63,14 +63,16 @@ printf '%s\n' '#include <mpi.h>' '#include "cpu/cpu.h"' '#include "cuda/cuda.h"'
 echo '#include <mpi.h>' >"$planted/comm/mpi.c"
 found=$(check_tree "$planted" | wc -l)
 if [ "$found" -ne 8 ]; then
-    echo "7 planted faults, $found found:"
+    echo "8 planted faults, $found found:"
     check_tree "$planted"
     exit 1
 fi
 
 faults=$(check_tree "$root/src"
     cd "$root" && find src -name '*.[ch]' | sort |
-        grep -vxF -f <(tr -s '[:space:]' '\n' <src/Makefile.am | grep .) | sed 's/$/ is not in src\/Makefile.am/')
+        grep -vxF -f <(tr -s '[:space:]' '\n' <src/Makefile.am | grep .) | sed 's/$/ is not in src\/Makefile.am/'
+    cd "$root/tests" && find . -name 't_*.c' -o -name 't_*.sh' | sed 's|^\./||; s|\.[a-z]*$||' | sort | uniq -d |
+        sed 's/$/ is the name of two tests, of which make check runs one/')
 if [ -n "$faults" ]; then
     echo "$faults"
     exit 1
