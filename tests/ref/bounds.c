@@ -32,10 +32,11 @@ static double product(const struct gemm_args *args, int64_t k, int64_t i, int64_
 /* The product, and its sums with the bias or the addend alone, whichever comes first. */
 static double sums_on_the_way(const struct gemm_args *args, double value, int64_t i, int64_t j)
 {
-    double addend = reference_load(args->accumulate ? &args->d : &args->c, i, j);
-    if (!tensor_present(&args->bias))
+    const struct tensor *addend = args->accumulate ? &args->d : &args->c;
+    if (!tensor_present(&args->bias) || !tensor_present(addend))
         return fabs(value);
-    return fabs(value) + fmax(fabs(value + reference_load(&args->bias, 0, j)), fabs(value + addend));
+    double with_bias = value + reference_load(&args->bias, 0, j), with_addend = value + reference_load(addend, i, j);
+    return fabs(value) + fmax(fabs(with_bias), fabs(with_addend));
 }
 
 static void gemm_sum(struct trial *trial, const struct gemm_args *args, int64_t k)
@@ -57,7 +58,7 @@ static void gemm(struct trial *trial, const struct gemm_args *args)
     struct tensor bound = trial_bound(trial, OP_GEMM, args, "d");
     int64_t k = args->transpose_a ? args->a.rows : args->a.cols;
     double scale = 1.0, additions = tensor_present(&args->bias) ? 6.0 : 5.0;
-    bool added = tensor_present(&args->c) || args->accumulate;
+    bool added = tensor_present(&args->c) || args->accumulate || tensor_present(&args->bias);
     if (tensor_present(&args->scale_a))
         scale *= bounds_absolute(&args->scale_a, 0, 0);
     if (tensor_present(&args->scale_b))
