@@ -34,7 +34,7 @@ for settings in "" "precision.compute=bf16 memory.recompute=full train.micro_bat
         run=$(sed -n "s/^#   $category  *\([0-9.]*\)\$/\1/p" "$work/out")
         check "$category: the run's $run MiB, planned $(value $category)" test "$(value $category)" = "$run" -a -n "$run"
     done
-    check "parameters" says ", $(value parameters) parameters,"
+    check "parameters" says " of $(value parameters) parameters,"
     check "windows and tokens of an epoch" says "# $(value 'windows an epoch') windows and $(value 'tokens an epoch') tokens an epoch"
     check "micro-batches" says "in $(value 'micro-batches of a rank') micro-batches a rank"
     for file in step_00000001:checkpoint final_model:"final model"; do
