@@ -37,6 +37,12 @@ int cuda_executor_make(struct executor **executor, const struct device_request *
     if (request->node->size > devices && !request->share)
         code = error_user("%d ranks on a node with %d GPUs: start fewer, or set device.share = true",
                           request->node->size, devices);
+#ifndef CISTRON_NCCL
+    if (request->world->size > 1)
+        code = error_user("%d ranks on GPUs: this build has no NCCL (configure --with-nccl=DIR); start one, or set "
+                          "device.kind = \"cpu\"",
+                          request->world->size);
+#endif
     code = comm_agree(request->world, code);
     if (code != ERROR_NONE)
         return code;
