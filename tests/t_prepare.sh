@@ -163,11 +163,12 @@ for signal in HUP TERM KILL; do
     "$cistron" prepare --tokenizer nucleotide -o "stop$signal/x.h5" "pipe$signal" >/dev/null 2>&1 &
     pid=$!
     exec 3>"pipe$signal"
-    for _ in 1 2 3 4 5 6 7 8; do
+    for turn in 1 2 3 4 5 6 7 8; do
         cat one.fa one.fa one.fa one.fa one.fa one.fa one.fa one.fa one.fa one.fa >&3
+        peak=$(awk '/^VmHWM/ { print $2 }' "/proc/$pid/status")
+        [ "$turn" -gt 1 ] || first=$peak # with what the program's libraries take
     done
-    peak=$(awk '/^VmHWM/ { print $2 }' "/proc/$pid/status")
-    check "memory is flat: $peak kB after 120 MB" test "${peak:-999999}" -lt 100000
+    check "memory is flat: $first kB after 15 MB, $peak after 120" test "$((${peak:-999999} - ${first:-0}))" -lt 8000
     kill -$signal $pid
     wait $pid 2>/dev/null
     check "nothing left after SIG$signal" test -z "$(ls -A "stop$signal")"
