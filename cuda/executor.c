@@ -106,18 +106,9 @@ static void run(struct executor *executor, struct stream *stream, enum op op, co
         return;
         OP_DEVICE_TABLE(X)
 #undef X
-#define COLLECTIVE(NAME, name)                                                                                         \
-    case OP_##NAME: {                                                                                                  \
-        struct group *group = ((const struct name##_args *)args)->group;                                               \
-        group->class->name(group, stream, args);                                                                       \
-        return;                                                                                                        \
+    default:
+        launch_collective(stream, op, args);
     }
-        OP_COLLECTIVE_TABLE(COLLECTIVE)
-#undef COLLECTIVE
-    case OP_COUNT:
-        break;
-    }
-    error_fatal("cuda executor: no op %d", (int)op);
 }
 
 /* Either side may be host memory: the driver knows which it is. From pageable memory the call returns when the source

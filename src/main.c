@@ -68,8 +68,8 @@ static int refuse_cuda(const struct device_request *request, const char *why)
 static int make_executor(struct executor **executor, const struct device_request *request)
 {
 #ifdef CISTRON_CUDA
-    int64_t without = comm_sum_i64(request->world, cuda_device_count() == 0);
-    if (request->kind != DECK_DEVICE_CPU && without == 0)
+    /* asking starts the driver: not for a deck that wants none */
+    if (request->kind != DECK_DEVICE_CPU && comm_sum_i64(request->world, cuda_device_count() == 0) == 0)
         return cuda_executor_make(executor, request);
     const char *why = "a rank finds no GPU";
 #else

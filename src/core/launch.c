@@ -17,19 +17,32 @@ static struct recorder_entry recorder[RECORDER_ENTRIES];
 static int64_t launched;
 static struct launch_timer timers[OP_COUNT];
 
-static const char *group_name(enum op op, const void *args)
+/* NULL when op is no collective. */
+static struct group *group_of(enum op op, const void *args)
 {
     switch (op) {
-    case OP_ALL_REDUCE:
-        return ((const struct all_reduce_args *)args)->group->name;
-    case OP_REDUCE_SCATTER:
-        return ((const struct reduce_scatter_args *)args)->group->name;
-    case OP_ALL_GATHER:
-        return ((const struct all_gather_args *)args)->group->name;
-    case OP_BROADCAST:
-        return ((const struct broadcast_args *)args)->group->name;
+#define X(NAME, name)                                                                                                  \
+    case OP_##NAME:                                                                                                    \
+        return ((const struct name##_args *)args)->group;
+        OP_COLLECTIVE_TABLE(X)
+#undef X
     default:
         return NULL;
+    }
+}
+
+void launch_collective(struct stream *stream, enum op op, const void *args)
+{
+    struct group *group = group_of(op, args);
+    switch (op) {
+#define X(NAME, name)                                                                                                  \
+    case OP_##NAME:                                                                                                    \
+        group->class->name(group, stream, args);                                                                       \
+        return;
+        OP_COLLECTIVE_TABLE(X)
+#undef X
+    default:
+        error_fatal("no collective: op %d", (int)op);
     }
 }
 
@@ -41,8 +54,9 @@ void launch(struct stream *stream, enum op op, const void *args)
         error_fatal("bug: launch of %s: %s", op_info(op)->name, wrong);
 #endif
     const struct tensor *first = op_tensor(op, args, 0);
+    const struct group *group = group_of(op, args);
     recorder[launched % RECORDER_ENTRIES] =
-        (struct recorder_entry){launched, op, stream->id, group_name(op, args), first->rows, first->cols};
+        (struct recorder_entry){launched, op, stream->id, group != NULL ? group->name : NULL, first->rows, first->cols};
     launched++;
     double start = clock_seconds();
     stream->executor->class->launch(stream->executor, stream, op, args);

@@ -61,6 +61,9 @@ void launch(struct stream *stream, enum op op, const void *args);
 /* launch with named arguments: LAUNCH(stream, GEMM, gemm, .a = x, .b = w, ...) */
 #define LAUNCH(stream, OP, name, ...) launch((stream), OP_##OP, &(struct name##_args){__VA_ARGS__})
 
+/* For executors: a collective, by its group's table. Fatal when op is none. */
+void launch_collective(struct stream *stream, enum op op, const void *args);
+
 void stream_synchronize(struct stream *stream);
 void event_record(struct event *event, struct stream *stream);
 void event_wait(struct event *event, struct stream *stream);

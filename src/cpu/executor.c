@@ -42,18 +42,9 @@ static void run(struct executor *executor, struct stream *stream, enum op op, co
         return;
         OP_DEVICE_TABLE(X)
 #undef X
-#define COLLECTIVE(NAME, name)                                                                                         \
-    case OP_##NAME: {                                                                                                  \
-        struct group *group = ((const struct name##_args *)args)->group;                                               \
-        group->class->name(group, stream, args);                                                                       \
-        return;                                                                                                        \
+    default:
+        launch_collective(stream, op, args);
     }
-        OP_COLLECTIVE_TABLE(COLLECTIVE)
-#undef COLLECTIVE
-    case OP_COUNT:
-        break;
-    }
-    error_fatal("cpu executor: no op %d", (int)op);
 }
 
 /* Whole pages, so blocks are aligned far beyond what is promised; zero, and counted by the system only once touched.

@@ -9,11 +9,6 @@ static const struct tensor absent;
 static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1};
 static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2};
 
-static const struct family *family_in(const struct unit *unit)
-{
-    return family_of(unit->settings->family);
-}
-
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
     const enum precision *table = unit->settings->precision;
@@ -69,7 +64,7 @@ static void attention_part(struct context *c, struct unit *unit, struct tensor i
     if (context_wants(c, BLOCK_QKV_OUT)) {
         linear_forward(c, unit, &qkv_linear, &normed, fused, absent);
         LAUNCH(c->stream, ROPE, rope, .x = part.qk, .positions = c->batch->positions, .table = c->rope_table,
-               .head_dim = s->head_dim, .interleaved = family_in(unit)->interleaved);
+               .head_dim = s->head_dim, .interleaved = unit_family(unit)->interleaved);
     }
     if (context_wants(c, BLOCK_ATTENTION)) {
         struct tensor kv = keys_and_values(c, unit, fused);
@@ -77,7 +72,7 @@ static void attention_part(struct context *c, struct unit *unit, struct tensor i
         LAUNCH(c->stream, ATTENTION_FORWARD, attention_forward, .q = part.q, .k = tensor_columns(&kv, 0, width),
                .v = tensor_columns(&kv, width, width), .o = attention.value, .lse = unit_tensor(c, unit, BLOCK_LSE),
                .segments = c->batch->segments, .heads = s->heads, .kv_heads = s->kv_heads, .head_dim = s->head_dim,
-               .scale = softmax_scale(unit), .causal = family_in(unit)->causal);
+               .scale = softmax_scale(unit), .causal = unit_family(unit)->causal);
         linear_prepare(c, &o_linear, &attention);
     }
     if (context_wants(c, BLOCK_MIDDLE))
@@ -86,7 +81,7 @@ static void attention_part(struct context *c, struct unit *unit, struct tensor i
 
 static void activate(struct context *c, const struct unit *unit, struct tensor x, struct tensor y)
 {
-    if (family_in(unit)->gelu)
+    if (unit_family(unit)->gelu)
         LAUNCH(c->stream, GELU_FORWARD, gelu_forward, .x = x, .y = y, .tanh_form = unit->settings->tanh_gelu);
     else
         LAUNCH(c->stream, SWIGLU_FORWARD, swiglu_forward, .x = x, .y = y);
@@ -95,7 +90,7 @@ static void activate(struct context *c, const struct unit *unit, struct tensor x
 static void activate_backward(struct context *c, const struct unit *unit, struct tensor x, struct tensor dy,
                               struct tensor dx)
 {
-    if (family_in(unit)->gelu)
+    if (unit_family(unit)->gelu)
         LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = x, .dy = dy, .dx = dx,
                .tanh_form = unit->settings->tanh_gelu);
     else
@@ -164,9 +159,9 @@ static void attention_part_backward(struct context *c, struct unit *unit, struct
                .o = attention.value, .lse = unit_tensor(c, unit, BLOCK_LSE), .d_o = d_attention, .dq = d_part.q,
                .dk = d_part.k, .dv = d_part.v, .segments = c->batch->segments, .heads = s->heads,
                .kv_heads = s->kv_heads, .head_dim = s->head_dim, .scale = softmax_scale(unit),
-               .causal = family_in(unit)->causal);
+               .causal = unit_family(unit)->causal);
         LAUNCH(c->stream, ROPE, rope, .x = d_part.qk, .positions = c->batch->positions, .table = c->rope_table,
-               .head_dim = s->head_dim, .interleaved = family_in(unit)->interleaved, .inverse = true);
+               .head_dim = s->head_dim, .interleaved = unit_family(unit)->interleaved, .inverse = true);
     }
     linear_backward(c, unit, &qkv_linear, &normed, d_fused, d_normed);
     norm_backward(c, unit, &norm1, input, d_normed, d_middle, unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
@@ -190,7 +185,7 @@ struct part {
 
 static void declare_linear(struct unit *unit, enum block_weight id, int64_t inputs, const struct part *parts, int count)
 {
-    const struct family *family = family_in(unit);
+    const struct family *family = unit_family(unit);
     int64_t rows = 0;
     for (int i = 0; i < count; i++)
         rows += parts[i].name != NULL ? parts[i].rows : 0;
@@ -213,7 +208,7 @@ static void declare_linear(struct unit *unit, enum block_weight id, int64_t inpu
 static void declare_norm(struct unit *unit, const struct norm *norm, const char *name)
 {
     char layer[64], whole[96];
-    snprintf(layer, sizeof layer, family_in(unit)->names.layer, unit->layer);
+    snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
     snprintf(whole, sizeof whole, "%s.%s", layer, name);
     norm_declare(unit, norm, whole);
 }
@@ -221,7 +216,7 @@ static void declare_norm(struct unit *unit, const struct norm *norm, const char 
 static void declare_weights(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;
-    const struct family *family = family_in(unit);
+    const struct family *family = unit_family(unit);
     const struct family_names *names = &family->names;
     int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     int64_t up = !family->gelu && names->gate == NULL ? 2 * s->ffn : s->ffn;
@@ -243,7 +238,7 @@ void block_declare(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;
     int64_t q = s->heads * s->head_dim, fused = q + 2 * s->kv_heads * s->head_dim;
-    int64_t up = family_in(unit)->gelu ? s->ffn : 2 * s->ffn;
+    int64_t up = unit_family(unit)->gelu ? s->ffn : 2 * s->ffn;
     unit->class = &block_class;
     declare_weights(unit);
     const struct {

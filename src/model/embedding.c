@@ -35,9 +35,9 @@ void embedding_declare(struct unit *unit)
     unit->class = &embedding_class;
     unit_declare_weight(unit, EMBEDDING_TABLE, s->vocabulary, s->hidden, STORAGE_MATRIX);
     struct initial initial = unit_random(unit, s->embedding_std);
-    initial.zero_row = family_of(s->family)->zero_row;
+    initial.zero_row = unit_family(unit)->zero_row;
     unit_declare_parameter(unit, EMBEDDING_TABLE, s->vocabulary, initial, "%s.weight",
-                           family_of(s->family)->names.embedding);
+                           unit_family(unit)->names.embedding);
     unit->decay[STORAGE_MATRIX] = s->decay_embedding;
     unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", UNIT_TOKENS, s->hidden, ROLE_VALUE);
 }

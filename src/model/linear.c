@@ -39,16 +39,11 @@ void linear_prepare(const struct context *context, const struct linear *linear, 
 
 static const struct tensor absent;
 
-static bool has_bias(const struct unit *unit)
-{
-    return family_of(unit->settings->family)->bias;
-}
-
 void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend)
 {
     struct tensor w = unit_weight(context, unit, linear->weight);
-    struct tensor bias = has_bias(unit) ? unit_weight(context, unit, linear->bias) : absent;
+    struct tensor bias = unit_family(unit)->bias ? unit_weight(context, unit, linear->bias) : absent;
     if (linear->precision == PRECISION_COMPUTE) {
         LAUNCH(context->stream, GEMM, gemm, .a = x->value, .b = w, .transpose_b = true, .bias = bias, .c = addend,
                .d = y);
@@ -66,7 +61,7 @@ void linear_backward(const struct context *context, const struct unit *unit, con
 {
     struct tensor w = unit_weight(context, unit, linear->weight);
     struct tensor dw = unit_gradient(context, unit, linear->weight);
-    struct tensor dbias = has_bias(unit) ? unit_gradient(context, unit, linear->bias) : absent;
+    struct tensor dbias = unit_family(unit)->bias ? unit_gradient(context, unit, linear->bias) : absent;
     bool accumulate = unit_accumulates(unit, linear->weight);
     struct operand gradient = {.value = dy}, weight = {.value = w};
     if (linear->precision == PRECISION_COMPUTE) {

@@ -8,11 +8,6 @@ static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_R
 static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM_HEAD_RSTD2, LM_HEAD_MEAN2};
 static const struct linear dense = {.weight = LM_HEAD_DENSE, .bias = LM_HEAD_DENSE_BIAS};
 
-static const struct family *family_in(const struct unit *unit)
-{
-    return family_of(unit->settings->family);
-}
-
 static struct tensor first_rows(const struct context *c, const struct unit *unit, int id, int64_t rows)
 {
     struct tensor all = unit_tensor(c, unit, id);
@@ -30,7 +25,7 @@ static struct tensor final_norm(struct context *c, struct unit *unit, struct ten
 /* What the logits are products of. */
 static struct tensor make_features(struct context *c, struct unit *unit, struct tensor normed)
 {
-    if (!family_in(unit)->transform)
+    if (!unit_family(unit)->transform)
         return normed;
     struct tensor dense_out = first_rows(c, unit, LM_HEAD_DENSE_OUT, normed.rows);
     struct tensor activated = first_rows(c, unit, LM_HEAD_ACTIVATED, normed.rows);
@@ -75,7 +70,7 @@ static struct chunk chunk_at(const struct context *c, const struct unit *unit, s
 static void chunk_logits(struct context *c, struct unit *unit, const struct chunk *chunk)
 {
     LAUNCH(c->stream, GEMM, gemm, .a = chunk->features, .b = unit_weight(c, unit, LM_HEAD_MATRIX), .transpose_b = true,
-           .bias = family_in(unit)->decoder_bias ? unit_weight(c, unit, LM_HEAD_BIAS) : absent, .d = chunk->logits);
+           .bias = unit_family(unit)->decoder_bias ? unit_weight(c, unit, LM_HEAD_BIAS) : absent, .d = chunk->logits);
 }
 
 static void chunk_losses(struct context *c, const struct chunk *chunk, struct tensor total)
@@ -113,7 +108,7 @@ static void lm_head_forward(struct context *c, struct unit *unit, struct tensor 
 
 static void chunk_backward(struct context *c, struct unit *unit, const struct chunk *chunk, struct tensor d_features)
 {
-    bool bias = family_in(unit)->decoder_bias;
+    bool bias = unit_family(unit)->decoder_bias;
     LAUNCH(c->stream, XENT_GRAD, xent_grad, .logits = chunk->logits, .labels = chunk->labels, .lse = chunk->lse);
     LAUNCH(c->stream, GEMM, gemm, .a = chunk->logits, .b = unit_weight(c, unit, LM_HEAD_MATRIX),
            .d = tensor_rows(&d_features, chunk->first, chunk->count));
@@ -127,7 +122,7 @@ static void chunk_backward(struct context *c, struct unit *unit, const struct ch
 static void lm_head_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor output_gradient)
 {
     (void)output_gradient;
-    bool transform = family_in(unit)->transform;
+    bool transform = unit_family(unit)->transform;
     struct tensor d_normed = unit_tensor(c, unit, LM_HEAD_D_NORMED);
     struct tensor d_features = transform ? unit_tensor(c, unit, LM_HEAD_D_FEATURES) : d_normed;
     bool want_input = c->gradients & GRADIENT_INPUT;
@@ -150,7 +145,7 @@ static const struct unit_class lm_head_class = {"lm_head", lm_head_forward, lm_h
 static void declare_weights(struct unit *unit, struct unit *embedding)
 {
     const struct model_settings *s = unit->settings;
-    const struct family *family = family_in(unit);
+    const struct family *family = unit_family(unit);
     const struct family_names *names = &family->names;
     if (s->tied) {
         unit_share_weight(unit, LM_HEAD_MATRIX, embedding, EMBEDDING_TABLE);
@@ -190,7 +185,7 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
     declare_wide(unit, UNIT_INPUT_GRADIENT, "d input");
     declare_wide(unit, LM_HEAD_NORMED, "normed");
     declare_wide(unit, LM_HEAD_D_NORMED, "d normed");
-    if (family_in(unit)->transform) {
+    if (unit_family(unit)->transform) {
         declare_wide(unit, LM_HEAD_DENSE_OUT, "dense");
         declare_wide(unit, LM_HEAD_ACTIVATED, "activated");
         declare_wide(unit, LM_HEAD_FEATURES, "features");

@@ -7,7 +7,7 @@ static const struct tensor absent;
 void norm_declare(struct unit *unit, const struct norm *norm, const char *name)
 {
     int64_t hidden = unit->settings->hidden;
-    bool layer_norm = family_of(unit->settings->family)->layer_norm;
+    bool layer_norm = unit_family(unit)->layer_norm;
     unit_declare_weight(unit, norm->weight, 1, hidden, STORAGE_VECTOR);
     unit_declare_parameter(unit, norm->weight, hidden, unit_constant(1), "%s.weight", name);
     unit_declare_tensor(unit, norm->rstd, "rstd", 1, UNIT_TOKENS, ROLE_STATISTIC);
@@ -31,7 +31,7 @@ void norm_forward(const struct context *context, const struct unit *unit, const 
     const float eps = (float)unit->settings->norm_eps;
     struct tensor weight = unit_weight(context, unit, norm->weight);
     struct tensor rstd = statistic(context, unit, norm->rstd, x.rows);
-    if (family_of(unit->settings->family)->layer_norm)
+    if (unit_family(unit)->layer_norm)
         LAUNCH(context->stream, LAYERNORM_FORWARD, layernorm_forward, .x = x, .weight = weight,
                .bias = unit_weight(context, unit, norm->bias), .y = y,
                .mean = statistic(context, unit, norm->mean, x.rows), .rstd = rstd, .eps = eps);
@@ -50,7 +50,7 @@ void norm_backward(const struct context *context, const struct unit *unit, const
     bool accumulate = unit_accumulates(unit, norm->weight);
     if (!want_input)
         residual = dx = absent;
-    if (family_of(unit->settings->family)->layer_norm)
+    if (unit_family(unit)->layer_norm)
         LAUNCH(context->stream, LAYERNORM_BACKWARD, layernorm_backward, .x = x, .weight = weight,
                .mean = statistic(context, unit, norm->mean, x.rows), .rstd = rstd, .dy = dy, .residual = residual,
                .dx = dx, .dweight = dweight, .dbias = want_weight ? unit_gradient(context, unit, norm->bias) : absent,

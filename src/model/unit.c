@@ -22,6 +22,11 @@ void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, 
         unit->weight_count = id + 1;
 }
 
+const struct family *unit_family(const struct unit *unit)
+{
+    return family_of(unit->settings->family);
+}
+
 struct initial unit_constant(double value)
 {
     return (struct initial){INIT_CONSTANT, value, -1};
@@ -29,7 +34,7 @@ struct initial unit_constant(double value)
 
 struct initial unit_random(const struct unit *unit, double scale)
 {
-    return (struct initial){family_of(unit->settings->family)->uniform ? INIT_UNIFORM : INIT_NORMAL, scale, -1};
+    return (struct initial){unit_family(unit)->uniform ? INIT_UNIFORM : INIT_NORMAL, scale, -1};
 }
 
 void unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial, const char *name, ...)

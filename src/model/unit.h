@@ -147,6 +147,9 @@ int64_t unit_tensor_elements(const struct unit *unit, int id);
 
 /* -- Asking ----------------------------------------------------------------------------------------------------- */
 
+/* What the unit's family fixes. */
+const struct family *unit_family(const struct unit *unit);
+
 /* True when the section that makes `id` shall run: always, but in a recompute only if wanted. */
 bool context_wants(struct context *context, int id);
 

@@ -326,12 +326,20 @@ struct engine_result engine_evaluate(struct engine *e, const struct batch *batch
     return read_result(e, false);
 }
 
-/* Waits for everything before, so it ends a call that handed memory of its own to the device. */
-static void read_values(struct engine *e, struct tensor from, double *values)
+/* A copy in host memory, whose data the caller frees. Waits for everything before, so it ends a call that handed memory
+ * of its own to the device. */
+static struct tensor fetch(struct engine *e, struct tensor from)
 {
-    struct tensor host = tensor_vector(memory_allocate(tensor_extent(&from)), from.dtype, from.cols);
+    void *data = memory_allocate(tensor_count(&from) * dtype_size(from.dtype));
+    struct tensor host = tensor_matrix(data, from.dtype, from.rows, from.cols);
     LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = from, .to = host);
     engine_synchronize(e);
+    return host;
+}
+
+static void read_values(struct engine *e, struct tensor from, double *values)
+{
+    struct tensor host = fetch(e, from);
     for (int64_t i = 0; i < host.cols; i++)
         values[i] = tensor_get(&host, 0, i);
     memory_free(host.data);
@@ -352,17 +360,12 @@ void engine_score(struct engine *e, const struct batch *batch, double *losses)
 
 void engine_embed(struct engine *e, const struct batch *batch, float *vectors)
 {
-    const int64_t width = e->model->settings.hidden;
     load_batch(e, batch, &e->batches[0]);
     run_forward(e, PASS_EMBED, 0);
-    struct tensor normed = unit_tensor(&e->context, head_of(e), LM_HEAD_NORMED);
-    struct tensor host = normed;
-    host.data = memory_allocate(tensor_extent(&normed));
-    LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = normed, .to = host);
-    engine_synchronize(e);
+    struct tensor host = fetch(e, unit_tensor(&e->context, head_of(e), LM_HEAD_NORMED));
     for (int64_t t = 0; t < host.rows; t++)
-        for (int64_t i = 0; i < width; i++)
-            vectors[t * width + i] = (float)tensor_get(&host, t, i);
+        for (int64_t i = 0; i < host.cols; i++)
+            vectors[t * host.cols + i] = (float)tensor_get(&host, t, i);
     memory_free(host.data);
 }
 

@@ -213,14 +213,16 @@ int fit_check(struct fit *fit, const struct deck *deck, const struct model_setti
 {
     *fit = (struct fit){.need = need, .of_deck = deck->device.memory > 0};
     double bytes = deck->device.memory * (1 << 30);
-    bool own = !fit->of_deck && target->class->available != NULL; /* memory that no other rank takes from */
-    int64_t available = fit->of_deck ? 0 : own ? target->class->available(target) : fit_available();
-    if (available == 0 && !fit->of_deck && !own)
-        return error_environment("/proc/meminfo does not say MemAvailable; set device.memory");
-    if (fit->of_deck)
+    if (fit->of_deck) {
         fit->limit = bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
-    else
-        fit->limit = own ? available : available / sharing;
+    } else if (target->class->available != NULL) {
+        fit->limit = target->class->available(target);
+    } else {
+        int64_t available = fit_available();
+        if (available == 0)
+            return error_environment("/proc/meminfo does not say MemAvailable; set device.memory");
+        fit->limit = available / sharing;
+    }
     struct search search = {.deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck)};
     if (fit->need > fit->limit)
         advise(fit, &search);

@@ -110,7 +110,8 @@ int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct m
     return total;
 }
 
-static int32_t *fake_integers(struct executor *plan, int64_t count)
+/* Integers or floats: both are of 4 bytes. */
+static void *fake_numbers(struct executor *plan, int64_t count)
 {
     return plan->class->allocate(plan, count * (int64_t)sizeof(int32_t), MEMORY_HOST);
 }
@@ -163,16 +164,15 @@ static void rehearse_step(struct forecast *f, const struct deck *deck, struct ex
 
     int64_t rows = deck->train.micro_batch, tokens = rows * deck->data.row_tokens;
     int64_t segments = rows * deck->data.max_segments;
-    const struct batch batch = {
-        .rows = rows,
-        .row_tokens = deck->data.row_tokens,
-        .max_segments = deck->data.max_segments,
-        .tokens = fake_integers(r.executor, tokens),
-        .labels = fake_integers(r.executor, tokens),
-        .positions = fake_integers(r.executor, tokens),
-        .segment_start = fake_integers(r.executor, segments),
-        .segment_length = fake_integers(r.executor, segments),
-        .scale = r.executor->class->allocate(r.executor, tokens * (int64_t)sizeof(float), MEMORY_HOST)};
+    const struct batch batch = {.rows = rows,
+                                .row_tokens = deck->data.row_tokens,
+                                .max_segments = deck->data.max_segments,
+                                .tokens = fake_numbers(r.executor, tokens),
+                                .labels = fake_numbers(r.executor, tokens),
+                                .positions = fake_numbers(r.executor, tokens),
+                                .segment_start = fake_numbers(r.executor, segments),
+                                .segment_length = fake_numbers(r.executor, segments),
+                                .scale = fake_numbers(r.executor, tokens)};
     const struct batch batches[PLANNED] = {batch, batch};
     int planned = f->micro_batches < PLANNED ? (int)f->micro_batches : PLANNED;
     struct schedule schedule = schedule_create(planned, 1, false);

@@ -27,20 +27,24 @@ static int read_model(struct comm *world, const char *path, struct deck *deck, s
     return comm_agree(world, code);
 }
 
+static void inherit(struct deck *deck, struct deck *from)
+{
+    /* these two are the run's own, whatever the origin's were */
+    strcpy(from->model.initialise_from, deck->model.initialise_from);
+    from->model.initialise_optimizer = deck->model.initialise_optimizer;
+    deck_inherit(deck, from, "model");
+    if (deck->model.vocabulary == 0) /* given so, it would be that of the store */
+        deck->model.vocabulary = from->model.vocabulary;
+}
+
 int origin_inherit(struct comm *world, struct deck *deck, const char *path)
 {
     struct model_settings settings;
     struct deck from;
     int code = read_model(world, path, &from, &settings);
-    if (code != ERROR_NONE)
-        return code;
-    /* these two are the run's own, whatever the origin's were */
-    strcpy(from.model.initialise_from, deck->model.initialise_from);
-    from.model.initialise_optimizer = deck->model.initialise_optimizer;
-    deck_inherit(deck, &from, "model");
-    if (deck->model.vocabulary == 0) /* given so, it would be that of the store */
-        deck->model.vocabulary = from.model.vocabulary;
-    return ERROR_NONE;
+    if (code == ERROR_NONE)
+        inherit(deck, &from);
+    return code;
 }
 
 /* What the weights' shapes and meaning hang on must agree. */
@@ -91,36 +95,35 @@ static void tell_overruled(const struct deck *deck, const struct deck *found, co
     }
 }
 
-/* given: the deck before it was completed. */
-static int check_model(struct comm *world, const struct deck *given, const struct deck *complete, const char *path)
+/* Completes the deck from the checkpoint, and checks that what the deck itself gives fits. */
+static int take_model(struct comm *world, struct deck *deck, const char *path)
 {
+    const struct deck given = *deck;
     struct model_settings found, wanted;
     struct deck from;
     int code = read_model(world, path, &from, &found);
     if (code != ERROR_NONE)
         return code;
+    inherit(deck, &from);
     /* the sizes of a preset that the deck names are given too, though not each by its key */
-    code = model_settings_from_deck(&wanted, given->model.preset[0] != '\0' ? given : complete, 0);
+    code = model_settings_from_deck(&wanted, given.model.preset[0] != '\0' ? &given : deck, 0);
     if (code == ERROR_NONE)
         code = check_sizes(path, &wanted, &found);
     code = comm_agree(world, code);
     if (code == ERROR_NONE)
-        tell_overruled(complete, &from, path);
+        tell_overruled(deck, &from, path);
     return code;
 }
 
 int origin_take(struct comm *world, struct deck *deck, char **path)
 {
-    const struct deck given = *deck;
     int code = checkpoint_find(world, deck->model.initialise_from, path);
     if (code == ERROR_NONE && *path == NULL)
         code = comm_agree(world, error_user("key model.initialise_from = \"%s\": holds no checkpoint (cistron import "
                                             "makes one of a Hugging Face folder)",
                                             deck->model.initialise_from));
     if (code == ERROR_NONE)
-        code = origin_inherit(world, deck, *path);
-    if (code == ERROR_NONE)
-        code = check_model(world, &given, deck, *path);
+        code = take_model(world, deck, *path);
     if (code != ERROR_NONE) {
         free(*path);
         *path = NULL;

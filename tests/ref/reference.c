@@ -108,7 +108,7 @@ static void reference_launch(struct executor *executor, struct stream *stream, e
     case OP_##NAME: {                                                                                                  \
         const struct name##_args *collective = args;                                                                   \
         if (collective->group->size > 1)                                                                               \
-            collective->group->class->name(collective->group, stream, collective);                                     \
+            launch_collective(stream, op, args);                                                                       \
         else                                                                                                           \
             alone_##name(collective);                                                                                  \
         return;                                                                                                        \
