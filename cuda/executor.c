@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "base/memory.h"
+#include "cuda/choice.h"
 #include "cuda/cuda.h"
 #include "cuda/kernel.h"
 #include "cuda/nccl_group.h"
@@ -205,6 +206,24 @@ static void synchronize(struct executor *executor, struct stream *stream)
     CUDA_CHECK(cudaStreamSynchronize(((struct cuda *)executor)->targets[stream->id].stream));
 }
 
+/* -- Choices ----------------------------------------------------------------------------------------------------- */
+
+static const void *choices(struct executor *executor, int64_t *bytes)
+{
+    (void)executor;
+    cuda_gemm_settle();
+    return choice_bytes(bytes);
+}
+
+static bool take_choices(struct executor *executor, const void *from, int64_t bytes)
+{
+    (void)executor;
+    if (!choice_take(from, bytes))
+        return false;
+    cuda_gemm_reconsider();
+    return true;
+}
+
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
 static void destroy(struct executor *executor)
@@ -247,6 +266,8 @@ struct executor *cuda_executor_create(int device, const struct device_request *r
         .reserve = reserve,
         .make_group = make_group,
         .available = available,
+        .choices = choices,
+        .take_choices = take_choices,
         .destroy = destroy,
     };
     struct cuda *cuda = memory_allocate(sizeof *cuda);

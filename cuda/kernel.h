@@ -58,6 +58,11 @@ void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tens
 #else
 #include "core/launch.h"
 
+/* Products whose algorithm could still change keep the one that they have; all forget theirs, and look for it among the
+ * choices again (cuda/choice.h). */
+void cuda_gemm_settle(void);
+void cuda_gemm_reconsider(void);
+
 /* For collectives: the native stream, and a copy on it. */
 cudaStream_t cuda_executor_stream(struct executor *executor, int stream);
 void cuda_executor_copy(struct stream *stream, struct tensor from, struct tensor to);
