@@ -9,7 +9,7 @@
 #endif
 
 static struct choice_table table;
-static bool made, closed;
+static bool made;
 
 /* Algorithms are good for one version of a library on one kind of device. */
 static struct choice_table *own_table(void)
@@ -42,14 +42,8 @@ void choice_keep(enum choice_kind kind, const void *key, int64_t key_bytes, cons
     choice_table_keep(own_table(), (int)kind, key, key_bytes, value, value_bytes);
 }
 
-bool choice_open(void)
-{
-    return !closed;
-}
-
 const void *choice_bytes(int64_t *bytes)
 {
-    closed = true;
     return choice_table_bytes(own_table(), bytes);
 }
 

@@ -19,11 +19,7 @@ bool choice_find(enum choice_kind kind, const void *key, int64_t key_bytes, void
 /* Adds or replaces; a value has at most CHOICE_VALUE_BYTES. */
 void choice_keep(enum choice_kind kind, const void *key, int64_t key_bytes, const void *value, int64_t value_bytes);
 
-/* May something still be timed, to choose by? Until the choices have been taken or asked for: ranks that time for
- * themselves would differ. */
-bool choice_open(void);
-
-/* All that is kept, as bytes to store or send, valid until the next change; from then on nothing is timed. */
+/* All that is kept, as bytes to store or send, valid until the next change. */
 const void *choice_bytes(int64_t *bytes);
 /* Replaces all by such bytes. False, and nothing happens: they are damaged, or of another device or library. */
 bool choice_take(const void *from, int64_t bytes);

@@ -95,8 +95,9 @@ static int64_t workspace(struct executor *executor, enum op op, const void *args
 
 static void run(struct executor *executor, struct stream *stream, enum op op, const void *args)
 {
-    const struct cuda_target *target = &((struct cuda *)executor)->targets[stream->id];
+    struct cuda_target *target = &((struct cuda *)executor)->targets[stream->id];
     int64_t scratch = scratch_of(target, op, args);
+    target->rehearsal = executor->rehearsal;
     if (scratch > executor->workspace_bytes)
         error_fatal("cuda executor: %s needs %lld bytes of workspace, %lld are reserved", op_info(op)->name,
                     (long long)scratch, (long long)executor->workspace_bytes);
@@ -211,7 +212,6 @@ static void synchronize(struct executor *executor, struct stream *stream)
 static const void *choices(struct executor *executor, int64_t *bytes)
 {
     (void)executor;
-    cuda_gemm_settle();
     return choice_bytes(bytes);
 }
 

@@ -252,10 +252,11 @@ static int fastest(const struct cuda_target *target, const struct plan *plan, co
     return least_of(times, count);
 }
 
-/* Timing writes d again and again, which only a product that does not read d stands. */
+/* Timing writes d again and again, which only a product that does not read d stands. It leaves d as the algorithm tried
+ * last has it. */
 static bool may_time(const struct cuda_target *target, const struct gemm_args *args)
 {
-    return choice_open() && !target->deterministic && !args->accumulate && args->c.data != args->d.data;
+    return target->rehearsal && !target->deterministic && !args->accumulate && args->c.data != args->d.data;
 }
 
 /* A choice that was kept may be another program's: does its algorithm do this product in the workspace there is? */
@@ -268,32 +269,20 @@ static bool find_choice(const struct cuda_target *target, struct plan *plan)
            result.workspaceSize <= GEMM_WORKSPACE;
 }
 
-static void settle(struct plan *plan)
-{
-    plan->final = true;
-    choice_keep(CHOICE_GEMM, &plan->key, sizeof plan->key, &plan->algorithm, sizeof plan->algorithm);
-}
-
 static void choose(const struct cuda_target *target, struct plan *plan, const struct gemm_args *args)
 {
     cublasLtMatmulHeuristicResult_t candidates[CANDIDATES];
+    bool timed = may_time(target, args);
+    plan->final = timed || !target->rehearsal; /* else another call of this kind may still be timed */
     if (find_choice(target, plan)) {
         plan->suggested = plan->final = true;
         return;
     }
-    bool timed = may_time(target, args);
     int found = suggestions(target, plan, candidates, timed ? CANDIDATES : 1);
     plan->algorithm = candidates[timed ? fastest(target, plan, args, candidates, found) : 0].algo;
     plan->suggested = true;
-    if (timed || target->deterministic || !choice_open()) /* else another call of this kind may still be timed */
-        settle(plan);
-}
-
-void cuda_gemm_settle(void)
-{
-    for (int i = 0; i < plan_count; i++)
-        if (plans[i].suggested && !plans[i].final)
-            settle(&plans[i]);
+    if (plan->final)
+        choice_keep(CHOICE_GEMM, &plan->key, sizeof plan->key, &plan->algorithm, sizeof plan->algorithm);
 }
 
 void cuda_gemm_reconsider(void)
@@ -335,7 +324,7 @@ void cuda_gemm(const struct cuda_target *target, const struct gemm_args *args)
     }
     struct plan *plan = plan_for(args);
     set_addresses(plan, args);
-    if (!plan->final && (!plan->suggested || may_time(target, args)))
+    if (!plan->final && (!plan->suggested || !target->rehearsal || may_time(target, args)))
         choose(target, plan, args);
     CHECK_BLAS(multiply(target, plan, args, &plan->algorithm));
 }

@@ -17,7 +17,8 @@ struct cuda_target {
     char *workspace; /* of this stream */
     int multiprocessors;
     bool deterministic;
-    void *blas; /* cublasLtHandle_t */
+    bool rehearsal; /* as struct executor has it: launchers may run what they launch several times, to choose by */
+    void *blas;     /* cublasLtHandle_t */
 };
 
 /* Fatal, naming what failed, unless status is success. */
@@ -58,9 +59,7 @@ void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tens
 #else
 #include "core/launch.h"
 
-/* Products whose algorithm could still change keep the one that they have; all forget theirs, and look for it among the
- * choices again (cuda/choice.h). */
-void cuda_gemm_settle(void);
+/* All kinds of products forget their algorithm, and look for it among the choices again (cuda/choice.h). */
 void cuda_gemm_reconsider(void);
 
 /* For collectives: the native stream, and a copy on it. */

@@ -14,6 +14,8 @@ enum memory_kind { MEMORY_DEVICE, MEMORY_HOST };
 struct executor {
     const struct executor_class *class;
     int64_t workspace_bytes; /* what reserve() last provided */
+    bool rehearsal; /* set by its user: what is launched matters to nobody, and ways to do it may be timed, to choose by
+                     */
 };
 
 struct stream {
@@ -51,10 +53,9 @@ struct executor_class {
     struct group *(*make_group)(struct executor *executor, struct comm *comm, const char *name);
     /* Bytes that may still be allocated; NULL: as many as the host has. */
     int64_t (*available)(struct executor *executor);
-    /* Which of several ways the executor takes for what it has run so far, as bytes of core/choice.h, borrowed until
-     * the next launch; from then on none is chosen by timing. take_choices replaces them all, so that this executor
-     * computes as that one did; false, and nothing happens: they are not for this device. Both NULL: there is but one
-     * way. */
+    /* Which of several ways the executor takes for what it has run, as bytes of core/choice.h, borrowed until the next
+     * launch. take_choices replaces them all, so that this executor computes as that one did; false, and nothing
+     * happens: they are not for this device. Both NULL: there is but one way. */
     const void *(*choices)(struct executor *executor, int64_t *bytes);
     bool (*take_choices)(struct executor *executor, const void *from, int64_t bytes);
     void (*destroy)(struct executor *executor);
