@@ -53,8 +53,8 @@ struct executor_class {
     struct group *(*make_group)(struct executor *executor, struct comm *comm, const char *name);
     /* Bytes that may still be allocated; NULL: as many as the host has. */
     int64_t (*available)(struct executor *executor);
-    /* Which of several ways the executor takes for what it has run, as bytes of core/choice.h, borrowed until the next
-     * launch. take_choices replaces them all, so that this executor computes as that one did; false, and nothing
+    /* Which of several ways the executor takes for what it has run, as bytes of core/choice.h, borrowed until it
+     * chooses again. take_choices replaces them all, so that this executor computes as that one did; false, and nothing
      * happens: they are not for this device. Both NULL: there is but one way. */
     const void *(*choices)(struct executor *executor, int64_t *bytes);
     bool (*take_choices)(struct executor *executor, const void *from, int64_t bytes);
