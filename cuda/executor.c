@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "base/memory.h"
+#include "cuda/choice.h"
 #include "cuda/cuda.h"
 #include "cuda/kernel.h"
 #include "cuda/nccl_group.h"
@@ -98,8 +99,9 @@ static int64_t workspace(struct executor *executor, enum op op, const void *args
 
 static void run(struct executor *executor, struct stream *stream, enum op op, const void *args)
 {
-    const struct cuda_target *target = &((struct cuda *)executor)->targets[stream->id];
+    struct cuda_target *target = &((struct cuda *)executor)->targets[stream->id];
     int64_t scratch = scratch_of(target, op, args);
+    target->rehearsal = executor->rehearsal;
     if (scratch > executor->workspace_bytes)
         error_fatal("cuda executor: %s needs %lld bytes of workspace, %lld are reserved", op_info(op)->name,
                     (long long)scratch, (long long)executor->workspace_bytes);
@@ -247,6 +249,23 @@ static void range(struct executor *executor, const char *name)
         nvtxRangePop();
 }
 
+/* -- Choices ----------------------------------------------------------------------------------------------------- */
+
+static const void *choices(struct executor *executor, int64_t *bytes)
+{
+    (void)executor;
+    return choice_bytes(bytes);
+}
+
+static bool take_choices(struct executor *executor, const void *from, int64_t bytes)
+{
+    (void)executor;
+    if (!choice_take(from, bytes))
+        return false;
+    cuda_gemm_reconsider();
+    return true;
+}
+
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
 static void destroy(struct executor *executor)
@@ -296,6 +315,8 @@ struct executor *cuda_executor_create(int device, const struct device_request *r
         .stamp_seconds = stamp_seconds,
         .watch = watch,
         .range = range,
+        .choices = choices,
+        .take_choices = take_choices,
         .destroy = destroy,
     };
     struct cuda *cuda = memory_allocate(sizeof *cuda);

@@ -14,6 +14,8 @@ enum memory_kind { MEMORY_DEVICE, MEMORY_HOST };
 struct executor {
     const struct executor_class *class;
     int64_t workspace_bytes; /* what reserve() last provided */
+    bool rehearsal; /* set by its user: what is launched matters to nobody, and ways to do it may be timed, to choose by
+                     */
 };
 
 struct stream {
@@ -59,6 +61,11 @@ struct executor_class {
      * began last. NULL: there are no such tools. */
     void (*watch)(struct executor *executor, bool begin);
     void (*range)(struct executor *executor, const char *name);
+    /* Which of several ways the executor takes for what it has run, as bytes of core/choice.h, borrowed until it
+     * chooses again. take_choices replaces them all, so that this executor computes as that one did; false, and nothing
+     * happens: they are not for this device. Both NULL: there is but one way. */
+    const void *(*choices)(struct executor *executor, int64_t *bytes);
+    bool (*take_choices)(struct executor *executor, const void *from, int64_t bytes);
     void (*destroy)(struct executor *executor);
     bool dry; /* runs nothing and backs no memory: what would be copied there need not be made */
 };

@@ -101,6 +101,7 @@ struct deck {
         int64_t threads;
         double memory, peak;
         bool deterministic, share;
+        char tuning_file[DECK_STRING];
     } device;
     struct {
         double timeout;

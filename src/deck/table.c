@@ -211,6 +211,10 @@ const struct deck_row deck_table[] = {
      .doc = "On CUDA: two runs give the same numbers to the bit, whatever is faster; CPUs always do."},
     {BOOL(device.share, false), .may_change = true,
      .doc = "On CUDA: several ranks may use one GPU; else there must be a GPU for each rank of a node."},
+    {STRING(device.tuning_file, ""), .may_change = true,
+     .doc = "On CUDA: file that keeps which kernels were the fastest, for later runs on the same kind of GPU; \"\" is "
+            "one for each kind in $XDG_CACHE_HOME/cistron or ~/.cache/cistron, \"none\" times at every start. Not "
+            "read or written with device.deterministic, nor where a checkpoint is gone on from, which has its own."},
 
     {REAL(comm.timeout, 600, 0, INFINITY), .unit = "s", .may_change = true,
      .doc = "On CUDA: a collective that takes longer ends the run and is named; 0 waits for ever."},

@@ -325,6 +325,18 @@ struct engine_result engine_gradients(struct engine *e, const struct schedule *s
     return read_result(e, false);
 }
 
+void engine_rehearse(struct engine *e, const struct batch *batch)
+{
+    const struct action backward = {.kind = ACTION_BACKWARD, .first = true, .gradients = GRADIENT_BOTH};
+    e->executor->rehearsal = true;
+    start_totals(e);
+    load_batch(e, batch, &e->batches[0]);
+    run_forward(e, PASS_FORWARD, 0);
+    run_backward(e, &backward);
+    engine_synchronize(e);
+    e->executor->rehearsal = false;
+}
+
 struct engine_result engine_evaluate(struct engine *e, const struct batch *batches, int64_t count)
 {
     start_totals(e);

@@ -15,6 +15,7 @@
 #include "train/profiler.h"
 #include "train/session.h"
 #include "train/start.h"
+#include "train/tuning.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -108,6 +109,8 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
                                    .best_loss = run->best_loss,
                                    .carried = &run->carried};
     snprintf(meta.tokenizer, sizeof meta.tokenizer, "%s", loader_tokenizer(s->train));
+    if (with_optimizer && s->executor->class->choices != NULL) /* what goes on from here computes alike */
+        meta.choices = s->executor->class->choices(s->executor, &meta.choices_bytes);
     int code = checkpoint_write(s->world, s->grid.data, &s->engine, &meta, path, with_optimizer);
     if (code != ERROR_NONE)
         return code;
@@ -401,6 +404,8 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
         code = comm_agree(world, control_parse_walltime(deck->train.walltime, &walltime));
     if (code == ERROR_NONE)
         code = start_write_deck(world, deck->output.folder, run->deck_text);
+    if (code == ERROR_NONE)
+        code = tuning_prepare(&run->session, start->resumed, run->step < deck->train.steps);
     if (code == ERROR_NONE)
         code = open_meter(run);
     if (code != ERROR_NONE)
