@@ -405,6 +405,8 @@ inline int64_t norm_backward_workspace(const struct tensor &x, int gradients)
     int64_t most = 0; /* blocks where packs fit and where not */
     auto consider = [&](auto width) {
         constexpr int N = decltype(width)::value;
+        if (x.cols % N != 0)
+            return;
         visit_norm_shape<N>(x.cols / N, [&](auto shape) {
             int64_t blocks = norm_backward_cut<decltype(shape)>(x, N).blocks;
             most = blocks > most ? blocks : most;
