@@ -337,16 +337,29 @@ static int finish(struct run *run)
 
 /* -- All of it --------------------------------------------------------------------------------------------------- */
 
+static char *describe_data(const struct session *s)
+{
+    const struct deck *deck = &s->deck;
+    if (deck->data.source == DECK_DATA_STORE)
+        return memory_format("%lld windows and %lld tokens an epoch", (long long)loader_windows(s->train),
+                             (long long)loader_window_tokens(s->train));
+    if (deck->data.random_median == 0)
+        return memory_string("random data: sequences that fill their windows");
+    return memory_format("random data: lengths of median %lld and mean %lld tokens",
+                         (long long)deck->data.random_median, (long long)deck->data.random_mean);
+}
+
 static void describe(const struct session *s)
 {
     const struct model_settings *m = &s->model.settings;
     log_info("# %d ranks of %d threads, %s of %lld parameters, %lld layers, hidden %lld, vocabulary %lld",
              s->world->size, s->threads, family_of(m->family)->name, (long long)model_parameter_count(m),
              (long long)m->layers, (long long)m->hidden, (long long)m->vocabulary);
-    log_info("# %lld windows and %lld tokens an epoch, %lld rows of %lld tokens a step in %lld micro-batches a rank",
-             (long long)loader_windows(s->train), (long long)loader_window_tokens(s->train),
+    char *data = describe_data(s);
+    log_info("# %s, %lld rows of %lld tokens a step in %lld micro-batches a rank", data,
              (long long)s->deck.train.global_batch, (long long)s->deck.data.row_tokens,
              (long long)loader_micro_batches(s->train));
+    free(data);
     log_info("# memory of a rank, MiB:");
     for (int c = 0; c < BUDGET_CATEGORIES; c++)
         log_info("#   %-12s %10.1f", budget_category_name((enum budget_category)c),
