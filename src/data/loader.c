@@ -302,6 +302,7 @@ static int open_stores(struct loader *loader, struct comm *world)
 static void open_random(struct loader *loader)
 {
     const struct windows_layout layout = loader_layout(&loader->settings);
+    CHECK_BUG(!loader->settings.once);
     loader->random = random_windows_create(&loader->settings.random, &layout, loader->settings.seed);
     loader->sources[0] = random_windows_source(loader->random);
     loader->source_count = 1;

@@ -9,7 +9,7 @@
 static const int64_t all_windows = (int64_t)1 << 48; /* more than any run takes, and exact in a double */
 static const double longest = 1099511627776.0;       /* 2^40, far in the tail of any length that a deck may ask for */
 
-enum { DRAWN = 4 /* tokens of one draw */ };
+enum { DRAWN = 4 /* tokens of one draw */, TOKENIZER_IDS = 256 /* no special id is beyond */ };
 
 /* Ids first .. first + count - 1. */
 struct stretch {
@@ -41,13 +41,16 @@ static struct tokenizer make_tokenizer(const struct random_windows_settings *set
 /* The longest stretch of ids without a special one: tokenizers have theirs at the ends. */
 static struct stretch find_plain(const struct tokenizer *tokenizer)
 {
+    const int64_t vocabulary = tokenizer->vocabulary;
     struct stretch best = {0, 0}, now = {0, 0};
-    for (int32_t id = 0; id < tokenizer->vocabulary; id++) {
+    for (int32_t id = 0; id < vocabulary && id < TOKENIZER_IDS; id++) {
         if (tokenizer_is_special(tokenizer, id))
             now = (struct stretch){id + 1, 0};
         else if (++now.count > best.count)
             best = now;
     }
+    if (vocabulary > TOKENIZER_IDS && (now.count += vocabulary - TOKENIZER_IDS) > best.count)
+        best = now;
     return best;
 }
 
