@@ -225,6 +225,8 @@ static void test_rows(enum loader_special special)
                                              .mask_degenerate = true,
                                              .uppercase_labels = true,
                                              .shuffle = true};
+    const struct windows_layout layout = loader_layout(&settings);
+    struct random_windows *random = random_windows_create(&settings.random, &layout, SEED);
     struct comm *world = comm_self();
     struct loader *loader;
     CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_NONE);
@@ -233,12 +235,17 @@ static void test_rows(enum loader_special special)
     CHECK(batch->real == ROWS * TOKENS && batch->valid == ROWS * (TOKENS - 1));
     for (int64_t row = 0; row < ROWS; row++) {
         const int32_t *tokens = batch->tokens + row * TOKENS, *labels = batch->labels + row * TOKENS;
+        int32_t plain[TOKENS]; /* in the stream's order, though a store's windows would be shuffled */
+        struct window window = locate(random, row);
+        read_tokens(random, &window, 0, window.length, plain);
+        CHECK(window.length == TOKENS - 2 && memcmp(tokens + 1, plain, sizeof plain - 2 * sizeof *plain) == 0);
         CHECK(batch->segment_start[row * 4] == row * TOKENS && batch->segment_length[row * 4] == TOKENS);
         CHECK(tokens[0] == 2 && tokens[TOKENS - 1] == 0 && labels[TOKENS - 1] == BATCH_IGNORED);
         for (int t = 0; t + 1 < TOKENS; t++)
             CHECK(labels[t] == tokens[t + 1] && (t == 0 || (tokens[t] >= 4 && tokens[t] < VOCABULARY)));
     }
     loader_destroy(loader);
+    random_windows_destroy(random);
     comm_destroy(world);
 }
 
