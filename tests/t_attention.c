@@ -5,7 +5,7 @@
 #include "ops.h"
 
 enum layout { LAYOUT_ONE, LAYOUT_MANY, LAYOUT_HOLES, LAYOUT_CACHE, LAYOUT_MIXED, LAYOUT_COUNT };
-enum { SLOTS = 12, FIRST_OF_SMALL = 3 };
+enum { SLOTS = 12, FIRST_OF_SMALL = 1 };
 
 /* Segment tables for `tokens` rows; returns the rows of k and v.
  *   one    a single segment
@@ -115,7 +115,7 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
     check_op(trial, OP_ATTENTION_BACKWARD, &b);
 }
 
-/* The few: one head size for each instance of the kernels, more rows than a tile has. */
+/* The few: head sizes of each instance of the kernels, more rows than a tile has. */
 static bool is_small(int64_t shape, int layout, int64_t length)
 {
     return shape >= FIRST_OF_SMALL && (layout == LAYOUT_MANY || layout == LAYOUT_MIXED) && length == 129;
