@@ -51,6 +51,14 @@ struct executor_class {
     struct group *(*make_group)(struct executor *executor, struct comm *comm, const char *name);
     /* Bytes that may still be allocated; NULL: as many as the host has. */
     int64_t (*available)(struct executor *executor);
+    /* A moment of a stream, by number, and the seconds from one to another that have both passed (core/profile.h).
+     * NULL: the host's clock tells the same. */
+    void (*stamp)(struct executor *executor, struct stream *stream, int64_t number);
+    double (*stamp_seconds)(struct executor *executor, int64_t from, int64_t to);
+    /* A tool that looks on is told to begin or to end, and the name of what the program now does; name NULL ends what
+     * began last. NULL: there are no such tools. */
+    void (*watch)(struct executor *executor, bool begin);
+    void (*range)(struct executor *executor, const char *name);
     void (*destroy)(struct executor *executor);
     bool dry; /* runs nothing and backs no memory: what would be copied there need not be made */
 };
@@ -63,6 +71,10 @@ void launch(struct stream *stream, enum op op, const void *args);
 
 /* For executors: a collective, by its group's table. Fatal when op is none. */
 void launch_collective(struct stream *stream, enum op op, const void *args);
+
+/* Names what is launched from here to the matching launch_range_end, for tools that look on. */
+void launch_range(struct stream *stream, const char *name);
+void launch_range_end(struct stream *stream);
 
 void stream_synchronize(struct stream *stream);
 void event_record(struct event *event, struct stream *stream);
