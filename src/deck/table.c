@@ -196,6 +196,14 @@ const struct deck_row deck_table[] = {
     {BOOL(log.tensorboard, true), .may_change = true,
      .doc = "Write TensorBoard event files to the folder tensorboard of output.folder."},
 
+    {INT(profile.start, 0, 0, LARGE), .unit = "steps", .may_change = true,
+     .doc =
+         "First step of a profile: what each kind of launch took on the device is logged, and tools are told when to "
+         "look on (`nsys profile --capture-range=cudaProfilerApi`); 0 is off."},
+    {INT(profile.stop, 0, 0, LARGE), .unit = "steps", .may_change = true, .doc = "Last step of the profile."},
+    {STRING(profile.ranks, "0"), .may_change = true,
+     .doc = "Ranks that are profiled, commas between, or \"all\"; the log shows the first one's."},
+
     {CHOICE(device.kind, DECK_DEVICE_AUTO, "auto", "cpu", "cuda"), .may_change = true,
      .doc = "What computes; \"auto\" takes CUDA where the build and the machine have it."},
     {INT(device.threads, 0, 0, DECK_MAXIMUM_THREADS), .may_change = true,
@@ -211,6 +219,10 @@ const struct deck_row deck_table[] = {
      .doc = "On CUDA: two runs give the same numbers to the bit, whatever is faster; CPUs always do."},
     {BOOL(device.share, false), .may_change = true,
      .doc = "On CUDA: several ranks may use one GPU; else there must be a GPU for each rank of a node."},
+    {STRING(device.tuning_file, ""), .may_change = true,
+     .doc = "On CUDA: file that keeps which kernels were the fastest, for later runs on the same kind of GPU; \"\" is "
+            "one for each kind in $XDG_CACHE_HOME/cistron or ~/.cache/cistron, \"none\" times at every start. Not "
+            "read or written with device.deterministic, nor where a checkpoint is gone on from, which has its own."},
 
     {REAL(comm.timeout, 600, 0, INFINITY), .unit = "s", .may_change = true,
      .doc = "On CUDA: a collective that takes longer ends the run and is named; 0 waits for ever."},

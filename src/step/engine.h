@@ -58,6 +58,10 @@ struct engine_result engine_step(struct engine *engine, const struct schedule *s
 struct engine_result engine_gradients(struct engine *engine, const struct schedule *schedule,
                                       const struct batch *batches);
 
+/* Runs the forward and the backward of a micro-batch for nothing but what the executor learns from it (struct executor,
+ * rehearsal); the next step's gradients and losses replace what it leaves. Not collective. */
+void engine_rehearse(struct engine *engine, const struct batch *batch);
+
 /* Sum of losses of micro-batches, without gradients. Collective over the group. */
 struct engine_result engine_evaluate(struct engine *engine, const struct batch *batches, int64_t count);
 

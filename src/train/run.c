@@ -12,8 +12,10 @@
 #include "train/control.h"
 #include "train/meter.h"
 #include "train/origin.h"
+#include "train/profiler.h"
 #include "train/session.h"
 #include "train/start.h"
+#include "train/tuning.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,6 +31,7 @@ struct run {
     struct session session;
     struct meter meter;
     struct control control;
+    struct profiler profiler;
     struct carried carried; /* what every checkpoint holds besides the model; rank 0 */
     char *deck_text;
     int64_t step, tokens;   /* done */
@@ -106,6 +109,8 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
                                    .best_loss = run->best_loss,
                                    .carried = &run->carried};
     snprintf(meta.tokenizer, sizeof meta.tokenizer, "%s", loader_tokenizer(s->train));
+    if (with_optimizer && s->executor->class->choices != NULL) /* what goes on from here computes alike */
+        meta.choices = s->executor->class->choices(s->executor, &meta.choices_bytes);
     int code = checkpoint_write(s->world, s->grid.data, &s->engine, &meta, path, with_optimizer);
     if (code != ERROR_NONE)
         return code;
@@ -234,10 +239,12 @@ static int one_step(struct run *run)
     const struct batch *batches = loader_next(s->train);
     double start = clock_seconds();
     double rate = learning_rate_at(&s->deck, run->step);
+    profiler_before(&run->profiler, s->executor, run->step + 1);
     struct engine_result result = engine_step(&s->engine, &s->schedule, batches, rate);
     meter_add(&run->meter, METER_DATA, loader_wait_seconds(s->train) - waited);
     meter_add(&run->meter, METER_STEP, clock_seconds() - start);
     run->step++;
+    profiler_after(&run->profiler, &run->meter, run->step);
     run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;
 
     double loss = result.labels > 0 ? result.loss_sum / result.labels : 0;
@@ -411,12 +418,15 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     if (code == ERROR_NONE)
         code = start_write_deck(world, deck->output.folder, run->deck_text);
     if (code == ERROR_NONE)
+        code = tuning_prepare(&run->session, start->resumed, run->step < deck->train.steps);
+    if (code == ERROR_NONE)
         code = open_meter(run);
     if (code != ERROR_NONE)
         return code;
     describe(&run->session);
     if (run->step >= deck->train.steps)
         log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)deck->train.steps);
+    profiler_create(&run->profiler, deck, world->rank);
     control_open(&run->control, world, deck->output.folder, walltime);
     code = loop(run);
     if (code == ERROR_NONE)
