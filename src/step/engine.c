@@ -217,13 +217,17 @@ static void run_forward(struct engine *e, enum pass pass, int slot)
     e->context.pass = pass;
     e->context.slot = slot;
     e->context.batch = &e->batches[slot];
+    launch_range(e->context.stream, "forward");
     for (int u = 0; u < model->unit_count; u++) {
         if (u + 1 < model->unit_count)
             e->store->class->prefetch(e->store, &model->units[u + 1]);
         acquire(e, &model->units[u]);
+        launch_range(e->context.stream, model->units[u].class->name);
         memory_forward_unit(&e->context, &model->units[u]);
+        launch_range_end(e->context.stream);
         release(e, &model->units[u]);
     }
+    launch_range_end(e->context.stream);
 }
 
 static void run_backward(struct engine *e, const struct action *action)
@@ -236,6 +240,7 @@ static void run_backward(struct engine *e, const struct action *action)
     e->context.slot = action->slot;
     e->context.batch = &e->batches[action->slot];
     e->context.gradients = action->gradients;
+    launch_range(e->context.stream, "backward");
     for (int u = model->unit_count - 1; u >= 0; u--) {
         struct unit *unit = &model->units[u], *home = borrowed_home(unit);
         if (u > 0)
@@ -245,7 +250,9 @@ static void run_backward(struct engine *e, const struct action *action)
             store->gradients_open(e->store, home, e->context.stream, action->first);
         if (weights) /* a tied embedding adds to what the head has left */
             store->gradients_open(e->store, unit, e->context.stream, action->first && unit != lent);
+        launch_range(e->context.stream, unit->class->name);
         memory_backward_unit(&e->context, unit);
+        launch_range_end(e->context.stream);
         if (weights)
             store->gradients_close(e->store, unit, e->context.stream, action->last);
         if (weights && home != NULL)
@@ -254,6 +261,7 @@ static void run_backward(struct engine *e, const struct action *action)
             lent = home;
         release(e, unit);
     }
+    launch_range_end(e->context.stream);
 }
 
 static void start_totals(struct engine *e)
@@ -304,8 +312,10 @@ struct engine_result engine_step(struct engine *e, const struct schedule *schedu
 {
     run_schedule(e, schedule, batches);
     e->updates++;
+    launch_range(&e->streams[STREAM_COMPUTE], "update");
     optimizer_run(&e->optimizer, e->store, e->model, &e->streams[STREAM_COMPUTE], e->batches[0].total, learning_rate,
                   e->updates);
+    launch_range_end(&e->streams[STREAM_COMPUTE]);
     return read_result(e, true);
 }
 

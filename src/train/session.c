@@ -5,6 +5,7 @@
 #include "data/tokenizer.h"
 #include "train/control.h"
 #include "train/fit.h"
+#include "train/profiler.h"
 
 #include <string.h>
 
@@ -67,6 +68,9 @@ int session_check_deck(const struct deck *deck)
         return code;
     if (deck->data.train[0] == '\0')
         return error_user("key data.train: not set; name a token store made by cistron prepare");
+    code = profiler_check(deck);
+    if (code != ERROR_NONE)
+        return code;
     double walltime;
     return control_parse_walltime(deck->train.walltime, &walltime);
 }
