@@ -14,8 +14,7 @@ enum memory_kind { MEMORY_DEVICE, MEMORY_HOST };
 struct executor {
     const struct executor_class *class;
     int64_t workspace_bytes; /* what reserve() last provided */
-    bool rehearsal; /* set by its user: what is launched matters to nobody, and ways to do it may be timed, to choose by
-                     */
+    bool rehearsal;          /* set by its user: what is launched matters to nobody, so ways to do it may be timed */
 };
 
 struct stream {
