@@ -103,7 +103,7 @@ struct deck {
         int kind; /* enum deck_device */
         int64_t threads;
         double memory, peak;
-        bool deterministic, share;
+        bool deterministic, graphs, share;
         char tuning_file[DECK_STRING];
     } device;
     struct {

@@ -217,6 +217,8 @@ const struct deck_row deck_table[] = {
             "time of a step; 0 counts none."},
     {BOOL(device.deterministic, false), .may_change = true,
      .doc = "On CUDA: two runs give the same numbers to the bit, whatever is faster; CPUs always do."},
+    {BOOL(device.graphs, true), .may_change = true,
+     .doc = "On CUDA: the launches of a step are recorded once and replayed as graphs; false launches each anew."},
     {BOOL(device.share, false), .may_change = true,
      .doc = "On CUDA: several ranks may use one GPU; else there must be a GPU for each rank of a node."},
     {STRING(device.tuning_file, ""), .may_change = true,

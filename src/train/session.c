@@ -142,6 +142,7 @@ struct engine_settings session_engine_settings(const struct deck *deck)
                    .max_segments = deck->data.max_segments},
         .optimizer = {deck->optimizer.beta1, deck->optimizer.beta2, deck->optimizer.eps, deck->optimizer.weight_decay,
                       deck->optimizer.clip},
+        .replays = deck->device.graphs,
     };
 }
 
