@@ -1,12 +1,10 @@
 #include "cuda/choice.h"
 #include "core/choice.h"
+#include "cuda/cudnn_attention.h"
 #include "cuda/kernel.h"
 
 #include <cublasLt.h>
 #include <stdio.h>
-#ifdef CISTRON_CUDNN
-#include <cudnn.h>
-#endif
 
 static struct choice_table table;
 static bool made;
@@ -23,7 +21,7 @@ static struct choice_table *own_table(void)
     CUDA_CHECK(cudaGetDevice(&device));
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
 #ifdef CISTRON_CUDNN
-    cudnn = cudnnGetVersion();
+    cudnn = (unsigned long long)cudnn_attention_version();
 #endif
     snprintf(identity, sizeof identity, "%.64s, cuBLASLt %llu, cuDNN %llu", properties.name,
              (unsigned long long)cublasLtGetVersion(), cudnn);
