@@ -49,6 +49,11 @@ int64_t cuda_attention_by_cudnn(void)
     return by_cudnn;
 }
 
+bool cuda_has_cudnn(void)
+{
+    return cudnn_attention_version() > 0;
+}
+
 static struct call forward_call(const struct attention_forward_args *args)
 {
     return (struct call){*args, NULL};

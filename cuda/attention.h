@@ -27,8 +27,9 @@ void cuda_attention_reconsider(void);
 /* For tests and benchmarks: takes this implementation wherever it can serve, instead of the faster one. */
 enum attention_taken { ATTENTION_FASTER, ATTENTION_OWN, ATTENTION_CUDNN };
 void cuda_attention_take(enum attention_taken taken);
-/* Launches that cuDNN has served. */
+/* Launches that cuDNN has served; is it in this build at all? */
 int64_t cuda_attention_by_cudnn(void);
+bool cuda_has_cudnn(void);
 
 #ifdef __cplusplus
 }

@@ -42,7 +42,7 @@ int64_t cudnn_attention_workspace(const struct cudnn_attention *attention);
 /* May be captured in a CUDA graph. Fatal on failure. */
 void cudnn_attention_run(const struct cudnn_attention *attention, cudaStream_t stream,
                          const struct cudnn_attention_addresses *at);
-/* As 91900 for 9.19.0. */
+/* As 91900 for 9.19.0; 0: not in this build. */
 int64_t cudnn_attention_version(void);
 #else
 static inline struct cudnn_attention *cudnn_attention_build(const struct attention_key *key, char *why,
@@ -60,6 +60,10 @@ static inline void cudnn_attention_run(const struct cudnn_attention *attention, 
                                        const struct cudnn_attention_addresses *at)
 {
     (void)attention, (void)stream, (void)at;
+}
+static inline int64_t cudnn_attention_version(void)
+{
+    return 0;
 }
 #endif
 

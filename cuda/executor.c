@@ -51,11 +51,11 @@ const char *cuda_versions(void)
     int nccl = nccl_group_version();
     snprintf(text + used, sizeof text - used, ", NCCL %d.%d.%d", nccl / 10000, nccl % 10000 / 100, nccl % 100);
 #endif
-#ifdef CISTRON_CUDNN
-    size_t before = strlen(text);
     int cudnn = (int)cudnn_attention_version();
-    snprintf(text + before, sizeof text - before, ", cuDNN %d.%d.%d", cudnn / 10000, cudnn % 10000 / 100, cudnn % 100);
-#endif
+    size_t before = strlen(text);
+    if (cudnn > 0)
+        snprintf(text + before, sizeof text - before, ", cuDNN %d.%d.%d", cudnn / 10000, cudnn % 10000 / 100,
+                 cudnn % 100);
     return text;
 }
 
