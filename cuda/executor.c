@@ -1,7 +1,9 @@
 #include "base/error.h"
 #include "base/memory.h"
+#include "cuda/attention.h"
 #include "cuda/choice.h"
 #include "cuda/cuda.h"
+#include "cuda/cudnn_attention.h"
 #include "cuda/kernel.h"
 #include "cuda/nccl_group.h"
 
@@ -44,7 +46,7 @@ int cuda_device_count(void)
 
 const char *cuda_versions(void)
 {
-    static char text[64];
+    static char text[96];
     int runtime = 0;
     cudaRuntimeGetVersion(&runtime);
     snprintf(text, sizeof text, "CUDA %d.%d", runtime / 1000, runtime % 1000 / 10);
@@ -53,6 +55,11 @@ const char *cuda_versions(void)
     int nccl = nccl_group_version();
     snprintf(text + used, sizeof text - used, ", NCCL %d.%d.%d", nccl / 10000, nccl % 10000 / 100, nccl % 100);
 #endif
+    int cudnn = (int)cudnn_attention_version();
+    size_t before = strlen(text);
+    if (cudnn > 0)
+        snprintf(text + before, sizeof text - before, ", cuDNN %d.%d.%d", cudnn / 10000, cudnn % 10000 / 100,
+                 cudnn % 100);
     return text;
 }
 
@@ -92,9 +99,15 @@ static int64_t scratch_of(const struct cuda_target *target, enum op op, const vo
     }
 }
 
+/* What is asked for here is launched later: the place for what takes too long then. */
 static int64_t workspace(struct executor *executor, enum op op, const void *args)
 {
-    return scratch_of(&((struct cuda *)executor)->targets[STREAM_COMPUTE], op, args);
+    const struct cuda_target *target = &((struct cuda *)executor)->targets[STREAM_COMPUTE];
+    if (op == OP_ATTENTION_FORWARD)
+        cuda_attention_forward_plan(target, args);
+    if (op == OP_ATTENTION_BACKWARD)
+        cuda_attention_backward_plan(target, args);
+    return scratch_of(target, op, args);
 }
 
 static void run(struct executor *executor, struct stream *stream, enum op op, const void *args)
@@ -303,6 +316,7 @@ static bool take_choices(struct executor *executor, const void *from, int64_t by
     if (!choice_take(from, bytes))
         return false;
     cuda_gemm_reconsider();
+    cuda_attention_reconsider();
     return true;
 }
 

@@ -14,6 +14,19 @@ static struct tensor batch_tensor(struct budget *budget, int64_t count, enum dty
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), BUDGET_BATCH), dtype, count);
 }
 
+static bool generates(const struct engine *e)
+{
+    return e->settings.memory.use == MEMORY_GENERATE;
+}
+
+/* What rows of so many tokens and slots say about their segments. Those of a sequence that goes on see more keys. */
+static void describe_segments(const struct engine *e, int64_t row_tokens, int64_t max_segments,
+                              struct attention_segments *segments)
+{
+    segments->longest = generates(e) ? 0 : row_tokens;
+    segments->regular = !generates(e) && max_segments == 1;
+}
+
 /* All slots count their losses in one place. */
 static void create_batches(struct engine *e)
 {
@@ -33,14 +46,10 @@ static void create_batches(struct engine *e)
         if (m->use == MEMORY_GENERATE) /* more keys than queries */
             b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
         b->segments.q_offset = batch_tensor(&e->budget, segments, DTYPE_I32); /* zero, as allocated */
+        describe_segments(e, m->row_tokens, m->max_segments, &b->segments);
         b->total = total;
         b->discarded = discarded;
     }
-}
-
-static bool generates(const struct engine *e)
-{
-    return e->settings.memory.use == MEMORY_GENERATE;
 }
 
 /* Filled to the last micro-batch, where attention reads most: so it is planned. */
@@ -192,6 +201,17 @@ static void load_numbers(struct engine *e, void *from, int64_t count, struct ten
     staging_copy(&e->staging, &e->streams[STREAM_COMPUTE], tensor_vector(from, to->dtype, count), *to);
 }
 
+/* describe_segments relies on it. Of a plan's batch there is no memory to look at. */
+static void check_starts(const struct engine *e, const struct batch *batch)
+{
+    if (e->executor->class->dry || batch->max_segments != 1)
+        return;
+    for (int64_t r = 0; r < batch->rows; r++)
+        if (batch->segment_length[r] > 0 && batch->segment_start[r] != r * batch->row_tokens)
+            error_fatal("row %lld of a micro-batch has one slot for segments, but its segment begins at token %lld",
+                        (long long)r, (long long)(batch->segment_start[r] - r * batch->row_tokens));
+}
+
 /* Between staging_next and staging_end. The batch may have fewer tokens and segments than planned; units see those that
  * it has. */
 static void stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
@@ -201,6 +221,7 @@ static void stage_batch(struct engine *e, const struct batch *batch, struct batc
     if (tokens > m->rows * m->row_tokens || slots > m->rows * m->max_segments)
         error_fatal("a micro-batch of %lld tokens in %lld segments is larger than planned", (long long)tokens,
                     (long long)slots);
+    check_starts(e, batch);
     load_numbers(e, batch->tokens, tokens, &to->tokens);
     load_numbers(e, batch->labels, tokens, &to->labels);
     load_numbers(e, batch->positions, tokens, &to->positions);
@@ -209,6 +230,7 @@ static void stage_batch(struct engine *e, const struct batch *batch, struct batc
     load_numbers(e, batch->segment_start, slots, &to->segments.q_start);
     load_numbers(e, batch->segment_length, slots, &to->segments.q_length);
     to->segments.kv_start.cols = to->segments.kv_length.cols = to->segments.q_offset.cols = slots;
+    describe_segments(e, batch->row_tokens, batch->max_segments, &to->segments);
 }
 
 static void load_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)

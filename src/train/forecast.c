@@ -168,10 +168,10 @@ static void rehearse_step(struct forecast *f, const struct deck *deck, struct ex
     f->need = budget_total(&r.engine.budget);
 
     int64_t rows = deck->train.micro_batch, tokens = rows * deck->data.row_tokens;
-    int64_t segments = rows * deck->data.max_segments;
+    int64_t max_segments = r.engine.settings.memory.max_segments, segments = rows * max_segments;
     const struct batch batch = {.rows = rows,
                                 .row_tokens = deck->data.row_tokens,
-                                .max_segments = deck->data.max_segments,
+                                .max_segments = max_segments,
                                 .tokens = fake_numbers(r.executor, tokens),
                                 .labels = fake_numbers(r.executor, tokens),
                                 .positions = fake_numbers(r.executor, tokens),

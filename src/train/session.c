@@ -132,6 +132,7 @@ static int check_tokens(const struct session *s)
 
 struct engine_settings session_engine_settings(const struct deck *deck)
 {
+    const struct loader_settings loader = session_loader_settings(deck);
     return (struct engine_settings){
         .memory = {.compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
                    .statistic = DTYPE_F32,
@@ -139,7 +140,7 @@ struct engine_settings session_engine_settings(const struct deck *deck)
                    .recompute = (enum deck_recompute)deck->memory.recompute,
                    .rows = deck->train.micro_batch,
                    .row_tokens = deck->data.row_tokens,
-                   .max_segments = deck->data.max_segments},
+                   .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments},
         .optimizer = {deck->optimizer.beta1, deck->optimizer.beta2, deck->optimizer.eps, deck->optimizer.weight_decay,
                       deck->optimizer.clip},
         .replays = deck->device.graphs,
