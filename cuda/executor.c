@@ -8,6 +8,8 @@
 #include "cuda/nccl_group.h"
 
 #include <cublasLt.h>
+#include <cuda_profiler_api.h>
+#include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,8 @@ struct cuda {
     struct cuda_target targets[STREAM_COUNT];
     double timeout;
     struct native_event *events;
+    cudaEvent_t *stamps; /* [stamp_count] */
+    int64_t stamp_count;
 };
 
 void cuda_check(cudaError_t status, const char *what)
@@ -220,6 +224,44 @@ static void synchronize(struct executor *executor, struct stream *stream)
     CUDA_CHECK(cudaStreamSynchronize(((struct cuda *)executor)->targets[stream->id].stream));
 }
 
+/* -- For tools that look on -------------------------------------------------------------------------------------- */
+
+static void stamp(struct executor *executor, struct stream *stream, int64_t number)
+{
+    struct cuda *cuda = (struct cuda *)executor;
+    if (number >= cuda->stamp_count) {
+        int64_t count = 2 * number + 1024;
+        cuda->stamps = memory_grow(cuda->stamps, (int64_t)sizeof *cuda->stamps * count);
+        for (int64_t i = cuda->stamp_count; i < count; i++)
+            CUDA_CHECK(cudaEventCreate(&cuda->stamps[i]));
+        cuda->stamp_count = count;
+    }
+    CUDA_CHECK(cudaEventRecord(cuda->stamps[number], cuda->targets[stream->id].stream));
+}
+
+static double stamp_seconds(struct executor *executor, int64_t from, int64_t to)
+{
+    const struct cuda *cuda = (struct cuda *)executor;
+    float milliseconds = 0;
+    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, cuda->stamps[from], cuda->stamps[to]));
+    return 1e-3 * milliseconds;
+}
+
+static void watch(struct executor *executor, bool begin)
+{
+    (void)executor;
+    CUDA_CHECK(begin ? cudaProfilerStart() : cudaProfilerStop());
+}
+
+static void range(struct executor *executor, const char *name)
+{
+    (void)executor;
+    if (name != NULL)
+        nvtxRangePushA(name);
+    else
+        nvtxRangePop();
+}
+
 /* -- Choices ----------------------------------------------------------------------------------------------------- */
 
 static const void *choices(struct executor *executor, int64_t *bytes)
@@ -249,6 +291,9 @@ static void destroy(struct executor *executor)
         CUDA_CHECK(cudaEventDestroy(first->event));
         memory_free(first);
     }
+    for (int64_t i = 0; i < cuda->stamp_count; i++)
+        CUDA_CHECK(cudaEventDestroy(cuda->stamps[i]));
+    free(cuda->stamps);
     cublasLtDestroy(cuda->targets[STREAM_COMPUTE].blas);
     release(executor, cuda->targets[STREAM_COMPUTE].workspace, MEMORY_DEVICE);
     for (int i = 0; i < STREAM_COUNT; i++)
@@ -280,6 +325,10 @@ struct executor *cuda_executor_create(int device, const struct device_request *r
         .reserve = reserve,
         .make_group = make_group,
         .available = available,
+        .stamp = stamp,
+        .stamp_seconds = stamp_seconds,
+        .watch = watch,
+        .range = range,
         .choices = choices,
         .take_choices = take_choices,
         .destroy = destroy,

@@ -38,7 +38,7 @@ AS_CASE([$with_cuda],
 AS_IF([test -n "$NVCC"], [
     cuda_folder=`AS_DIRNAME(["$NVCC"])`
     cuda_folder=`AS_DIRNAME(["$cuda_folder"])`
-    CISTRON_CUDA_CPPFLAGS="-I$cuda_folder/include"
+    CISTRON_CUDA_CPPFLAGS="-isystem $cuda_folder/include" # its headers are not ours to mend
     for cistron_folder in lib64 lib targets/x86_64-linux/lib; do
         AS_IF([test -z "$CISTRON_CUDA_LIBS" && test -f "$cuda_folder/$cistron_folder/libcudart.so"],
             [CISTRON_CUDA_LIBS="-L$cuda_folder/$cistron_folder -Wl,-rpath,$cuda_folder/$cistron_folder"])

@@ -1,10 +1,12 @@
 /* Attention of an executor against the oracle: head counts and sizes, one segment and many, empty slots, rows that no
  * segment covers, queries and keys with rows of their own, query offsets, strided views. With "cudnn" what cuDNN takes,
- * and it must have been cuDNN that did it. */
+ * and it must have been cuDNN that did it.
+ * "small" as the first argument leaves few of them, for tools under which a kernel takes seconds: each size of heads
+ * that kernels are made for, shared and own key heads, packed segments, forward and backward in both types. */
 #include "ops.h"
 
 enum layout { LAYOUT_ONE, LAYOUT_MANY, LAYOUT_HOLES, LAYOUT_ROWS, LAYOUT_CACHE, LAYOUT_MIXED, LAYOUT_COUNT };
-enum { SLOTS = 12 };
+enum { SLOTS = 12, FIRST_OF_SMALL = 1 };
 
 static bool of_cudnn;
 
@@ -28,11 +30,13 @@ static int fill_rows(int32_t table[5][SLOTS], int64_t tokens)
     return rows;
 }
 
-/* Segment tables for `tokens` rows; returns the rows of k and v, which have tables of their own in the last two
- * layouts. one    a single segment many   segments of up to half of the rows back to back, with empty slots between
- * them holes  the same with rows that no segment covers rows   a segment at the start of each of a few rows, one of
- * them empty cache  few queries at the end of many keys, k and v with rows of their own mixed  lengths and offsets
- * unrelated: queries that see no key, keys that no query sees, segments without keys */
+/* Segment tables for `tokens` rows; returns the rows of k and v, whose tables are those of q but in the last two.
+ *   one    a single segment
+ *   many   segments of up to half of the rows back to back, with empty slots between them
+ *   holes  the same with rows that no segment covers
+ *   rows   a segment at the start of each of a few rows, one of them empty
+ *   cache  few queries at the end of many keys, k and v with rows of their own
+ *   mixed  lengths and offsets unrelated: queries that see no key, keys that no query sees, segments without keys */
 static int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, struct attention_segments *segments)
 {
     int32_t table[5][SLOTS] = {{0}};
@@ -165,7 +169,13 @@ static bool is_for_cudnn(enum dtype dtype, const struct attention_shape *shape, 
     return dtype == DTYPE_BF16 && shape->head_dim % 8 == 0 && layout < LAYOUT_CACHE && (tokens == 7 || tokens == 129);
 }
 
-static void test_attention(void)
+/* The few: head sizes of each instance of the kernels, more rows than a tile has. */
+static bool is_small(int64_t shape, int layout, int64_t length)
+{
+    return shape >= FIRST_OF_SMALL && (layout == LAYOUT_MANY || layout == LAYOUT_MIXED) && length == 129;
+}
+
+static void test_attention(bool small)
 {
     static const struct attention_shape shapes[7] = {{1, 1, 8},  {4, 2, 16}, {4, 4, 20}, {2, 1, 24},
                                                      {4, 1, 32}, {2, 2, 64}, {2, 1, 128}};
@@ -175,15 +185,17 @@ static void test_attention(void)
                 for (int64_t t = 0; t < COUNT(lengths); t++)
                     for (int causal = 0; causal < 2; causal++)
                         if ((lengths[t] < 64 || (layout + s + causal + d) % 2) && /* the long ones cost most */
+                            (!small || is_small(s, layout, lengths[t])) &&
                             (!of_cudnn || is_for_cudnn(storage[d], &shapes[s], (enum layout)layout, lengths[t])))
                             test_attention_case(storage[d], &shapes[s], lengths[t], layout, causal != 0);
 }
 
 int main(int count, char **arguments)
 {
-    of_cudnn = count > 1 && strcmp(arguments[1], "cudnn") == 0;
-    executors_open(count, arguments);
-    test_attention();
+    bool small = count > 1 && strcmp(arguments[1], "small") == 0;
+    of_cudnn = count > 1 + small && strcmp(arguments[1 + small], "cudnn") == 0;
+    executors_open(count - small, arguments + small);
+    test_attention(small);
     executors_close();
     return check_end();
 }

@@ -53,6 +53,14 @@ struct executor_class {
     struct group *(*make_group)(struct executor *executor, struct comm *comm, const char *name);
     /* Bytes that may still be allocated; NULL: as many as the host has. */
     int64_t (*available)(struct executor *executor);
+    /* A moment of a stream, by number, and the seconds from one to another that have both passed (core/profile.h).
+     * NULL: the host's clock tells the same. */
+    void (*stamp)(struct executor *executor, struct stream *stream, int64_t number);
+    double (*stamp_seconds)(struct executor *executor, int64_t from, int64_t to);
+    /* A tool that looks on is told to begin or to end, and the name of what the program now does; name NULL ends what
+     * began last. NULL: there are no such tools. */
+    void (*watch)(struct executor *executor, bool begin);
+    void (*range)(struct executor *executor, const char *name);
     /* Which of several ways the executor takes for what it has run, as bytes of core/choice.h, borrowed until it
      * chooses again. take_choices replaces them all, so that this executor computes as that one did; false, and nothing
      * happens: they are not for this device. Both NULL: there is but one way. */
@@ -70,6 +78,10 @@ void launch(struct stream *stream, enum op op, const void *args);
 
 /* For executors: a collective, by its group's table. Fatal when op is none. */
 void launch_collective(struct stream *stream, enum op op, const void *args);
+
+/* Names what is launched from here to the matching launch_range_end, for tools that look on. */
+void launch_range(struct stream *stream, const char *name);
+void launch_range_end(struct stream *stream);
 
 void stream_synchronize(struct stream *stream);
 void event_record(struct event *event, struct stream *stream);

@@ -200,6 +200,17 @@ int op_field_access(enum op op, const void *args, int field)
     return f->access;
 }
 
+int64_t op_bytes(enum op op, const void *args)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < table[op].field_count; i++) {
+        const struct tensor *t = op_tensor(op, args, i);
+        int64_t once = tensor_present(t) ? tensor_count(t) * dtype_size(t->dtype) : 0;
+        bytes += op_field_access(op, args, i) == OP_READ_WRITE ? 2 * once : once;
+    }
+    return bytes;
+}
+
 /* -- Checks ------------------------------------------------------------------------------------------------------ */
 
 static bool same_shape(const struct tensor *a, const struct tensor *b)

@@ -332,6 +332,10 @@ const struct op_info *op_info(enum op op);
 /* Useful multiply-adds times 2 of GEMM and attention; 0 for all others. */
 int64_t op_flops(enum op op, const void *args);
 
+/* Bytes of its tensors, those that are read and written twice: what must pass through memory at least, where nothing
+ * stays in a cache. */
+int64_t op_bytes(enum op op, const void *args);
+
 /* Field i of args: its tensor, and its access with accumulate resolved. */
 const struct tensor *op_tensor(enum op op, const void *args, int field);
 int op_field_access(enum op op, const void *args, int field);

@@ -93,6 +93,10 @@ struct deck {
         bool tensorboard;
     } log;
     struct {
+        int64_t start, stop;
+        char ranks[DECK_STRING];
+    } profile;
+    struct {
         int kind; /* enum deck_device */
         int64_t threads;
         double memory, peak;

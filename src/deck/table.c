@@ -188,6 +188,14 @@ const struct deck_row deck_table[] = {
     {BOOL(log.tensorboard, true), .may_change = true,
      .doc = "Write TensorBoard event files to the folder tensorboard of output.folder."},
 
+    {INT(profile.start, 0, 0, LARGE), .unit = "steps", .may_change = true,
+     .doc =
+         "First step of a profile: what each kind of launch took on the device is logged, and tools are told when to "
+         "look on (`nsys profile --capture-range=cudaProfilerApi`); 0 is off."},
+    {INT(profile.stop, 0, 0, LARGE), .unit = "steps", .may_change = true, .doc = "Last step of the profile."},
+    {STRING(profile.ranks, "0"), .may_change = true,
+     .doc = "Ranks that are profiled, commas between, or \"all\"; the log shows the first one's."},
+
     {CHOICE(device.kind, DECK_DEVICE_AUTO, "auto", "cpu", "cuda"), .may_change = true,
      .doc = "What computes; \"auto\" takes CUDA where the build and the machine have it."},
     {INT(device.threads, 0, 0, DECK_MAXIMUM_THREADS), .may_change = true,

@@ -23,8 +23,9 @@ static bool generates(const struct engine *e)
 static void describe_segments(const struct engine *e, int64_t row_tokens, int64_t max_segments,
                               struct attention_segments *segments)
 {
-    segments->longest = generates(e) ? 0 : row_tokens;
+    int64_t most = e->settings.memory.longest;
     segments->regular = !generates(e) && max_segments == 1;
+    segments->longest = generates(e) ? 0 : segments->regular || most == 0 || most > row_tokens ? row_tokens : most;
 }
 
 /* All slots count their losses in one place. */
@@ -177,15 +178,17 @@ static void load_numbers(struct engine *e, void *from, int64_t count, struct ten
     LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = tensor_vector(from, to->dtype, count), .to = *to);
 }
 
-/* describe_segments relies on it. Of a plan's batch there is no memory to look at. */
-static void check_starts(const struct engine *e, const struct batch *batch)
+/* Are the segments as describe_segments says? Of a plan's batch there is no memory to look at. */
+static void check_segments(const struct engine *e, const struct batch *batch, const struct attention_segments *said)
 {
-    if (e->executor->class->dry || batch->max_segments != 1)
+    if (e->executor->class->dry || generates(e))
         return;
-    for (int64_t r = 0; r < batch->rows; r++)
-        if (batch->segment_length[r] > 0 && batch->segment_start[r] != r * batch->row_tokens)
-            error_fatal("row %lld of a micro-batch has one slot for segments, but its segment begins at token %lld",
-                        (long long)r, (long long)(batch->segment_start[r] - r * batch->row_tokens));
+    for (int64_t s = 0; s < batch->rows * batch->max_segments; s++)
+        if (batch->segment_length[s] > said->longest ||
+            (said->regular && batch->segment_length[s] > 0 && batch->segment_start[s] != s * said->longest))
+            error_fatal("segment %lld of a micro-batch has %d tokens from %d on, where each has %lld at most%s",
+                        (long long)s, (int)batch->segment_length[s], (int)batch->segment_start[s],
+                        (long long)said->longest, said->regular ? " and begins a row" : "");
 }
 
 /* The batch may have fewer tokens and segments than planned; units see those that it has. */
@@ -196,7 +199,6 @@ static void load_batch(struct engine *e, const struct batch *batch, struct batch
     if (tokens > m->rows * m->row_tokens || slots > m->rows * m->max_segments)
         error_fatal("a micro-batch of %lld tokens in %lld segments is larger than planned", (long long)tokens,
                     (long long)slots);
-    check_starts(e, batch);
     load_numbers(e, batch->tokens, tokens, &to->tokens);
     load_numbers(e, batch->labels, tokens, &to->labels);
     load_numbers(e, batch->positions, tokens, &to->positions);
@@ -206,6 +208,7 @@ static void load_batch(struct engine *e, const struct batch *batch, struct batch
     load_numbers(e, batch->segment_length, slots, &to->segments.q_length);
     to->segments.kv_start.cols = to->segments.kv_length.cols = to->segments.q_offset.cols = slots;
     describe_segments(e, batch->row_tokens, batch->max_segments, &to->segments);
+    check_segments(e, batch, &to->segments);
 }
 
 /* A tied head works with the embedding's buffers too. NULL when the unit uses its own alone. */
@@ -239,13 +242,17 @@ static void run_forward(struct engine *e, enum pass pass, int slot)
     e->context.pass = pass;
     e->context.slot = slot;
     e->context.batch = &e->batches[slot];
+    launch_range(e->context.stream, "forward");
     for (int u = 0; u < model->unit_count; u++) {
         if (u + 1 < model->unit_count)
             e->store->class->prefetch(e->store, &model->units[u + 1]);
         acquire(e, &model->units[u]);
+        launch_range(e->context.stream, model->units[u].class->name);
         memory_forward_unit(&e->context, &model->units[u]);
+        launch_range_end(e->context.stream);
         release(e, &model->units[u]);
     }
+    launch_range_end(e->context.stream);
 }
 
 static void run_backward(struct engine *e, const struct action *action)
@@ -258,6 +265,7 @@ static void run_backward(struct engine *e, const struct action *action)
     e->context.slot = action->slot;
     e->context.batch = &e->batches[action->slot];
     e->context.gradients = action->gradients;
+    launch_range(e->context.stream, "backward");
     for (int u = model->unit_count - 1; u >= 0; u--) {
         struct unit *unit = &model->units[u], *home = borrowed_home(unit);
         if (u > 0)
@@ -267,7 +275,9 @@ static void run_backward(struct engine *e, const struct action *action)
             store->gradients_open(e->store, home, e->context.stream, action->first);
         if (weights) /* a tied embedding adds to what the head has left */
             store->gradients_open(e->store, unit, e->context.stream, action->first && unit != lent);
+        launch_range(e->context.stream, unit->class->name);
         memory_backward_unit(&e->context, unit);
+        launch_range_end(e->context.stream);
         if (weights)
             store->gradients_close(e->store, unit, e->context.stream, action->last);
         if (weights && home != NULL)
@@ -276,6 +286,7 @@ static void run_backward(struct engine *e, const struct action *action)
             lent = home;
         release(e, unit);
     }
+    launch_range_end(e->context.stream);
 }
 
 static void start_totals(struct engine *e)
@@ -326,8 +337,10 @@ struct engine_result engine_step(struct engine *e, const struct schedule *schedu
 {
     run_schedule(e, schedule, batches);
     e->updates++;
+    launch_range(&e->streams[STREAM_COMPUTE], "update");
     optimizer_run(&e->optimizer, e->store, e->model, &e->streams[STREAM_COMPUTE], e->batches[0].total, learning_rate,
                   e->updates);
+    launch_range_end(&e->streams[STREAM_COMPUTE]);
     return read_result(e, true);
 }
 

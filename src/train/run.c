@@ -12,6 +12,7 @@
 #include "train/control.h"
 #include "train/meter.h"
 #include "train/origin.h"
+#include "train/profiler.h"
 #include "train/session.h"
 #include "train/start.h"
 #include "train/tuning.h"
@@ -30,6 +31,7 @@ struct run {
     struct session session;
     struct meter meter;
     struct control control;
+    struct profiler profiler;
     struct carried carried; /* what every checkpoint holds besides the model; rank 0 */
     char *deck_text;
     int64_t step, tokens;   /* done */
@@ -237,10 +239,12 @@ static int one_step(struct run *run)
     const struct batch *batches = loader_next(s->train);
     double start = clock_seconds();
     double rate = learning_rate_at(&s->deck, run->step);
+    profiler_before(&run->profiler, s->executor, run->step + 1);
     struct engine_result result = engine_step(&s->engine, &s->schedule, batches, rate);
     meter_add(&run->meter, METER_DATA, loader_wait_seconds(s->train) - waited);
     meter_add(&run->meter, METER_STEP, clock_seconds() - start);
     run->step++;
+    profiler_after(&run->profiler, &run->meter, run->step);
     run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;
 
     double loss = result.labels > 0 ? result.loss_sum / result.labels : 0;
@@ -409,6 +413,7 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     describe(&run->session);
     if (run->step >= deck->train.steps)
         log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)deck->train.steps);
+    profiler_create(&run->profiler, deck, world->rank);
     control_open(&run->control, world, deck->output.folder, walltime);
     code = loop(run);
     if (code == ERROR_NONE)

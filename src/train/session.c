@@ -5,6 +5,7 @@
 #include "data/tokenizer.h"
 #include "train/control.h"
 #include "train/fit.h"
+#include "train/profiler.h"
 
 #include <string.h>
 
@@ -67,6 +68,9 @@ int session_check_deck(const struct deck *deck)
         return code;
     if (deck->data.train[0] == '\0')
         return error_user("key data.train: not set; name a token store made by cistron prepare");
+    code = profiler_check(deck);
+    if (code != ERROR_NONE)
+        return code;
     double walltime;
     return control_parse_walltime(deck->train.walltime, &walltime);
 }
@@ -121,7 +125,8 @@ struct engine_settings session_engine_settings(const struct deck *deck)
                    .recompute = (enum deck_recompute)deck->memory.recompute,
                    .rows = deck->train.micro_batch,
                    .row_tokens = deck->data.row_tokens,
-                   .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments},
+                   .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments,
+                   .longest = loader.window},
         .optimizer = {deck->optimizer.beta1, deck->optimizer.beta2, deck->optimizer.eps, deck->optimizer.weight_decay,
                       deck->optimizer.clip},
     };
