@@ -219,9 +219,49 @@ static void wait_for(struct executor *executor, struct event *event, struct stre
     CUDA_CHECK(cudaStreamWaitEvent(((struct cuda *)executor)->targets[stream->id].stream, event->native, 0));
 }
 
+static bool event_is_past(struct executor *executor, struct event *event, bool wait)
+{
+    (void)executor;
+    if (wait)
+        CUDA_CHECK(cudaEventSynchronize(event->native));
+    cudaError_t status = wait ? cudaSuccess : cudaEventQuery(event->native);
+    if (status != cudaErrorNotReady)
+        cuda_check(status, "cudaEventQuery");
+    return status == cudaSuccess;
+}
+
 static void synchronize(struct executor *executor, struct stream *stream)
 {
     CUDA_CHECK(cudaStreamSynchronize(((struct cuda *)executor)->targets[stream->id].stream));
+}
+
+/* -- Recordings: graphs ------------------------------------------------------------------------------------------- */
+
+static void capture_begin(struct executor *executor, struct stream *stream)
+{
+    cudaStream_t native = ((struct cuda *)executor)->targets[stream->id].stream;
+    CUDA_CHECK(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal));
+}
+
+static void *capture_end(struct executor *executor, struct stream *stream)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t recording;
+    CUDA_CHECK(cudaStreamEndCapture(((struct cuda *)executor)->targets[stream->id].stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&recording, graph, 0));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+    return recording;
+}
+
+static void replay(struct executor *executor, struct stream *stream, void *recording)
+{
+    CUDA_CHECK(cudaGraphLaunch(recording, ((struct cuda *)executor)->targets[stream->id].stream));
+}
+
+static void discard(struct executor *executor, void *recording)
+{
+    (void)executor;
+    CUDA_CHECK(cudaGraphExecDestroy(recording));
 }
 
 /* -- For tools that look on -------------------------------------------------------------------------------------- */
@@ -320,11 +360,16 @@ struct executor *cuda_executor_create(int device, const struct device_request *r
         .release = release,
         .event_record = record,
         .event_wait = wait_for,
+        .event_passed = event_is_past,
         .synchronize = synchronize,
         .workspace = workspace,
         .reserve = reserve,
         .make_group = make_group,
         .available = available,
+        .capture_begin = capture_begin,
+        .capture_end = capture_end,
+        .replay = replay,
+        .discard = discard,
         .stamp = stamp,
         .stamp_seconds = stamp_seconds,
         .watch = watch,

@@ -1,8 +1,8 @@
 /* Attention of an executor against the oracle: head counts and sizes, one segment and many, empty slots, rows that no
  * segment covers, queries and keys with rows of their own, query offsets, strided views. With "cudnn" what cuDNN takes,
- * and it must have been cuDNN that did it.
- * "small" as the first argument leaves few of them, for tools under which a kernel takes seconds: each size of heads
- * that kernels are made for, shared and own key heads, packed segments, forward and backward in both types. */
+ * and it must have been cuDNN that did it. "small" as the first argument leaves few of them, for tools under which a
+ * kernel takes seconds: each size of heads that kernels are made for, shared and own key heads, packed segments,
+ * forward and backward in both types. */
 #include "ops.h"
 
 enum layout { LAYOUT_ONE, LAYOUT_MANY, LAYOUT_HOLES, LAYOUT_ROWS, LAYOUT_CACHE, LAYOUT_MIXED, LAYOUT_COUNT };
