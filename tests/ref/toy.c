@@ -1,6 +1,7 @@
 #include "ref/toy.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "step/initialise.h"
 
 #include <stdlib.h>
 #include <string.h>
