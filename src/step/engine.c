@@ -1,7 +1,6 @@
 #include "step/engine.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/signals.h"
 #include "model/lm_head.h"
 #include "plan/plan.h"
 
@@ -163,34 +162,6 @@ void engine_destroy(struct engine *e)
 void engine_synchronize(struct engine *e)
 {
     stream_synchronize(&e->streams[STREAM_COMPUTE]);
-}
-
-void engine_initialise(struct engine *e, uint64_t seed)
-{
-    enum { PIECE = 1 << 20 };
-    enum dtype dtype = e->settings.memory.statistic;
-    struct stream *stream = &e->streams[STREAM_COMPUTE];
-    char *buffer = memory_allocate(PIECE * dtype_size(dtype));
-    for (int u = 0; u < e->model->unit_count && !signals_stopping(); u++) {
-        struct unit *unit = &e->model->units[u];
-        for (int i = 0; i < unit->parameter_count; i++) {
-            const struct parameter *p = &unit->parameters[i];
-            struct shard shard = e->store->class->shard(e->store, unit, p->storage);
-            int64_t count = p->rows * p->cols;
-            for (int64_t first = 0; first < count; first += PIECE) {
-                int64_t piece = count - first < PIECE ? count - first : PIECE;
-                struct tensor host = tensor_vector(buffer, dtype, piece);
-#pragma omp parallel for schedule(static) if (piece > 4096) /* each value depends on its place alone */
-                for (int64_t k = 0; k < piece; k++)
-                    tensor_put(&host, 0, k, parameter_initial_value(p, seed, first + k));
-                LAUNCH(stream, COPY, copy, .from = host,
-                       .to = tensor_columns(&shard.weight, p->offset + first - shard.first, piece));
-                engine_synchronize(e);
-            }
-        }
-    }
-    memory_free(buffer);
-    store_refresh(e->store, e->model, stream);
 }
 
 /* -- Running ----------------------------------------------------------------------------------------------------- */
