@@ -177,7 +177,9 @@ template <typename F> inline void visit_attention(const struct tensor *const *te
 {
     bool vector = head_packs_fit(tensors, count, head_dim);
     auto sized = [&](auto zero, auto by_packs) {
-        if (head_dim <= 32)
+        if (head_dim <= 16)
+            f(zero, constant<16>(), by_packs);
+        else if (head_dim <= 32)
             f(zero, constant<32>(), by_packs);
         else if (head_dim <= 64)
             f(zero, constant<64>(), by_packs);

@@ -9,7 +9,8 @@ template <typename T, int DIM, bool KEYS> struct backward_cut {
     static constexpr int blocks = narrow && !full ? 2 : 1, warps = narrow ? (full ? 8 : 4) : 2;
     static constexpr int others = narrow ? 32 : 16;
     static constexpr int threads = warps * WARP, warp_rows = 16 * blocks, rows = warp_rows * warps;
-    static constexpr int resident = !narrow ? 1 : full ? 1 : KEYS || DIM > 64 ? 2 : 3; /* blocks of a multiprocessor */
+    /* Blocks of a multiprocessor. */
+    static constexpr int resident = !narrow || full ? 1 : (DIM > 64 ? 2 : DIM > 16 ? 3 : 4) - (KEYS ? 1 : 0);
     static constexpr int tile_elements = 2 * (rows + 2 * others) * DIM;
     static constexpr int shared =
         tile_elements * (int)sizeof(T) + 2 * others * (int)sizeof(float2) + (int)sizeof(struct item);

@@ -8,7 +8,8 @@ template <typename T, int DIM> struct forward_cut {
     static constexpr bool narrow = sizeof(T) == 2;
     static constexpr int blocks = narrow ? 2 : 1, warps = narrow ? 4 : 2, keys = narrow ? 64 : 32;
     static constexpr int threads = warps * WARP, warp_rows = 16 * blocks, rows = warp_rows * warps;
-    static constexpr int resident = narrow && DIM <= 64 ? 3 : 2; /* blocks of a multiprocessor: 170 or 255 registers */
+    /* Blocks of a multiprocessor: 128, 170 or 255 registers. */
+    static constexpr int resident = !narrow || DIM > 64 ? 2 : DIM > 16 ? 3 : 4;
     static constexpr int shared = (rows + 4 * keys) * DIM * (int)sizeof(T) + (int)sizeof(struct item);
 };
 
