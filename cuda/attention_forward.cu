@@ -23,43 +23,6 @@ template <typename T> struct forward_job {
     bool causal;
 };
 
-/* Takes scores into each row's running maximum and sum: they become exp(scale (score - largest)), and what has been
- * summed before is rescaled. A row that sees nothing yet stays at 0. */
-template <int BLOCKS, int TILES, int COLS>
-__device__ __forceinline__ void update(float (&s)[BLOCKS][TILES][4], float scale_log2, float (&largest)[BLOCKS][2],
-                                       float (&sum)[BLOCKS][2], float (&o)[BLOCKS][COLS][4])
-{
-#pragma unroll
-    for (int i = 0; i < BLOCKS; i++)
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            float most = largest[i][half];
-#pragma unroll
-            for (int j = 0; j < TILES; j++)
-                most = fmaxf(most, fmaxf(s[i][j][2 * half], s[i][j][2 * half + 1]));
-            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-            float base = most == -INFINITY ? 0.0f : __fmul_rn(most, scale_log2);
-            float factor = exp2_fast(__fmul_rn(largest[i][half], scale_log2) - base); /* exactly 1 for the same base */
-            largest[i][half] = most;
-            sum[i][half] *= factor;
-#pragma unroll
-            for (int j = 0; j < TILES; j++)
-#pragma unroll
-                for (int e = 2 * half; e < 2 * half + 2; e++) {
-                    s[i][j][e] = exp2_fast(s[i][j][e] * scale_log2 - base);
-                    sum[i][half] += s[i][j][e];
-                }
-            if (__any_sync(0xffffffffu, factor != 1.0f)) { /* seldom after the first keys */
-#pragma unroll
-                for (int j = 0; j < COLS; j++) {
-                    o[i][j][2 * half] *= factor;
-                    o[i][j][2 * half + 1] *= factor;
-                }
-            }
-        }
-}
-
 template <typename T, int DIM, bool VECTOR>
 __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, const struct item &item, T *shared)
 {
@@ -107,7 +70,9 @@ __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, c
         add_product<DIM>(s, q_tile + threadIdx.x / WARP * cut::warp_rows * DIM, k_tiles + stage);
         if (key + cut::keys > visible(segment, false, warp().first, job.causal).end)
             hide(s, segment, false, warp().first, key, job.causal);
-        update(s, scale_log2, largest, sum, o);
+        float change[cut::blocks][2];
+        weigh(s, scale_log2, largest, sum, change);
+        rescale(o, change);
         add_weighted<DIM>(o, s, v_tiles + stage);
     }
 
@@ -148,7 +113,7 @@ static int tile_rows(enum dtype dtype)
 
 static int64_t lay_out(const struct attention_forward_args *args, char *base, struct work_list *list)
 {
-    int64_t used = 0;
+    int64_t used = 0; /* tiles of warpgroups have no fewer rows */
     *list = take_work_list(base, &used, args->q.rows, args->segments.q_start.cols, tile_rows(args->q.dtype));
     return used;
 }
@@ -168,8 +133,14 @@ void cuda_attention_forward(const struct cuda_target *target, const struct atten
         return;
     struct work_list list;
     lay_out(args, target->workspace, &list);
-    struct attention_side side = {false, tile_rows(args->q.dtype), args->q.rows, list, {args->o, {}}, args->lse};
+    bool by_warpgroups = attention_runs_by_warpgroups(tensors, count, args->head_dim);
+    int rows = by_warpgroups ? attention_forward_warpgroup_rows(args->head_dim) : tile_rows(args->q.dtype);
+    struct attention_side side = {false, rows, args->q.rows, list, {args->o, {}}, args->lse};
     attention_prepare(target, &args->segments, args->causal, &side, 1);
+    if (by_warpgroups) {
+        attention_forward_by_warpgroups(target, args, &list);
+        return;
+    }
     visit_attention(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
         using T = decltype(zero);
         using cut = forward_cut<T, dim.value>;

@@ -1,5 +1,6 @@
 /* Attention's list of work, and the outputs of rows that no segment covers. */
 #include "cuda/attention.cuh"
+#include <stdlib.h>
 
 extern "C" {
 #include "base/error.h"
@@ -190,4 +191,19 @@ void attention_check(const struct tensor *const *tensors, int count, const struc
         error_fatal("cuda executor: attention with heads of %lld: at most 128", (long long)head_dim);
     if (!(scale > 0.0f))
         error_fatal("cuda executor: attention with scale %g: must be positive", (double)scale);
+}
+
+/* Empty where warpgroups' instructions are not compiled. */
+__global__ static void needs_sm_90a()
+{
+}
+
+bool attention_runs_by_warpgroups(const struct tensor *const *tensors, int count, int64_t head_dim)
+{
+    static const bool runs = [] {
+        struct cudaFuncAttributes attributes;
+        CUDA_CHECK(cudaFuncGetAttributes(&attributes, needs_sm_90a));
+        return attributes.binaryVersion == 90 && attributes.ptxVersion == 90;
+    }();
+    return getenv("TRY_MMA") == nullptr && runs && tensors[0]->dtype == DTYPE_BF16 && head_packs_fit(tensors, count, head_dim);
 }
