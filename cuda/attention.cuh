@@ -90,18 +90,23 @@ struct item {
     int other; /* head / share, where that is the other side's */
 };
 
-/* Takes the next ticket of a list; false at its end. Nobody reads the block's shared memory any more then. */
+/* Takes the next ticket of a list: one thread. */
+__device__ __forceinline__ void take_ticket(const struct work_list &list, int heads, int share, struct item *to)
+{
+    int ticket = atomicAdd(list.ticket, 1);
+    to->head = ticket < *list.count * heads ? ticket % heads : -1;
+    if (to->head >= 0) {
+        to->other = to->head / share;
+        to->work = list.items[ticket / heads];
+    }
+}
+
+/* The same for a block; false at the list's end. Nobody reads the block's shared memory any more then. */
 __device__ __forceinline__ bool take_item(const struct work_list &list, int heads, int share, struct item *shared)
 {
     __syncthreads();
-    if (threadIdx.x == 0) {
-        int ticket = atomicAdd(list.ticket, 1);
-        shared->head = ticket < *list.count * heads ? ticket % heads : -1;
-        if (shared->head >= 0) {
-            shared->other = shared->head / share;
-            shared->work = list.items[ticket / heads];
-        }
-    }
+    if (threadIdx.x == 0)
+        take_ticket(list, heads, share, shared);
     __syncthreads();
     return shared->head >= 0;
 }
@@ -219,6 +224,12 @@ bool attention_runs_by_warpgroups(const struct tensor *const *tensors, int count
 int attention_forward_warpgroup_rows(int64_t head_dim);
 void attention_forward_by_warpgroups(const struct cuda_target *target, const struct attention_forward_args *args,
                                      const struct work_list *list);
+
+/* Backward by warpgroups, over lists of tiles of so many rows. (attention_backward_warpgroup.cu) */
+int attention_backward_warpgroup_rows(int64_t head_dim, bool keys);
+void attention_backward_by_warpgroups(const struct cuda_target *target, const struct attention_backward_args *args,
+                                      const struct work_list *queries, const struct work_list *keys,
+                                      float2 *statistics);
 
 /* A number as a type. */
 template <auto N> struct constant {

@@ -113,8 +113,9 @@ static int tile_rows(enum dtype dtype)
 
 static int64_t lay_out(const struct attention_forward_args *args, char *base, struct work_list *list)
 {
-    int64_t used = 0; /* tiles of warpgroups have no fewer rows */
-    *list = take_work_list(base, &used, args->q.rows, args->segments.q_start.cols, tile_rows(args->q.dtype));
+    int64_t used = 0;
+    int rows = args->q.dtype == DTYPE_BF16 ? 64 : tile_rows(args->q.dtype); /* TRY */
+    *list = take_work_list(base, &used, args->q.rows, args->segments.q_start.cols, rows);
     return used;
 }
 

@@ -21,11 +21,7 @@ template <int DIM> struct forward_cut {
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
     using q_tile = panels<rows, DIM>;
     using kv_tile = panels<keys, DIM>;
-    /* A multiprocessor has 65,536 registers; at the start all threads have as many. */
-    static constexpr int at_first = 65536 / (resident * threads) / 8 * 8;
-    static constexpr int bringing = resident == 1 && users == 2 ? 40 : 32;
-    static constexpr int using_all = (at_first * (users + 1) - bringing) / users / 8 * 8;
-    static constexpr int using_them = using_all < 240 ? using_all : 240;
+    using registers = warpgroup_registers<users, resident>;
 };
 
 template <int DIM> struct forward_memory {
@@ -53,16 +49,6 @@ __device__ __forceinline__ int tiles_seen(const struct segment &segment, int fir
     return count > 0 ? (visible(segment, false, first + count - 1, causal).end + keys - 1) / keys : 0;
 }
 
-template <int DIM> __device__ __forceinline__ void take_forward_item(const struct forward_job &job, struct item *to)
-{
-    int ticket = atomicAdd(job.list.ticket, 1);
-    to->head = ticket < *job.list.count * job.heads ? ticket % job.heads : -1;
-    if (to->head >= 0) {
-        to->other = to->head / job.share;
-        to->work = job.list.items[ticket / job.heads];
-    }
-}
-
 /* The last warpgroup. */
 template <int DIM>
 __device__ __forceinline__ void bring(const struct forward_job &job, struct forward_memory<DIM> &memory)
@@ -72,7 +58,7 @@ __device__ __forceinline__ void bring(const struct forward_job &job, struct forw
     struct turn<cut::stages> now;
     bool first_thread = threadIdx.x == (cut::threads - WARPGROUP);
     if (first_thread)
-        take_forward_item<DIM>(job, &memory.items[0]);
+        take_ticket(job.list, job.heads, job.share, &memory.items[0]);
     for (int n = 0;; n++) {
         const struct item &item = memory.items[n % ITEM_SLOTS];
         threads_meet<1, WARPGROUP>();
@@ -100,7 +86,7 @@ __device__ __forceinline__ void bring(const struct forward_job &job, struct forw
             delivery.follow(&memory.v_places[now.at].filled);
         }
         if (first_thread)
-            take_forward_item<DIM>(job, &memory.items[(n + 1) % ITEM_SLOTS]);
+            take_ticket(job.list, job.heads, job.share, &memory.items[(n + 1) % ITEM_SLOTS]);
         delivery.end();
     }
 }
@@ -110,7 +96,7 @@ template <int DIM>
 __device__ __forceinline__ void attend(const struct forward_job &job, struct forward_memory<DIM> &memory)
 {
     using cut = forward_cut<DIM>;
-    int warpgroup = threadIdx.x / WARPGROUP;
+    int warpgroup = uniform(threadIdx.x / WARPGROUP);
     float scale_log2 = job.scale * static_cast<float>(M_LOG2E);
     uint64_t q_tile = cut::q_tile::described(memory.q + warpgroup * WARPGROUP_ROWS * cut::q_tile::row_bytes);
     struct turn<cut::stages> now; /* of keys; the values' is one tile behind */
@@ -131,7 +117,7 @@ __device__ __forceinline__ void attend(const struct forward_job &job, struct for
         uint32_t p[cut::keys / 16][4];
         auto score = [&] {
             barrier_wait(&memory.k_places[now.at].filled, now.parity);
-            uint64_t k_tile = cut::kv_tile::described(memory.k[now.at]);
+            uint64_t k_tile = cut::kv_tile::described(memory.k[uniform(now.at)]);
             products_begin();
 #pragma unroll
             for (int step = 0; step < DIM / 16; step++)
@@ -147,7 +133,7 @@ __device__ __forceinline__ void attend(const struct forward_job &job, struct for
         };
         auto add_values = [&](const struct turn<cut::stages> &of) {
             barrier_wait(&memory.v_places[of.at].filled, of.parity);
-            uint64_t v_tile = cut::kv_tile::described(memory.v[of.at]);
+            uint64_t v_tile = cut::kv_tile::described(memory.v[uniform(of.at)]);
             products_begin();
 #pragma unroll
             for (int step = 0; step < cut::keys / 16; step++)
@@ -231,32 +217,19 @@ __global__ static void __launch_bounds__(forward_cut<DIM>::threads, forward_cut<
     }
     __syncthreads();
     if (threadIdx.x >= cut::users * WARPGROUP) {
-        registers_give<cut::bringing>();
+        registers_give<cut::registers::bringing>();
         bring<DIM>(job, memory);
     } else {
-        registers_get<cut::using_them>();
+        registers_get<cut::registers::working>();
         attend<DIM>(job, memory);
     }
 #endif
 }
 
-/* Calls f with the head size, as a constant<N>, that heads are padded to. */
-template <typename F> static void visit_dim(int64_t head_dim, F f)
-{
-    if (head_dim <= 16)
-        f(constant<16>());
-    else if (head_dim <= 32)
-        f(constant<32>());
-    else if (head_dim <= 64)
-        f(constant<64>());
-    else
-        f(constant<128>());
-}
-
 int attention_forward_warpgroup_rows(int64_t head_dim)
 {
     int rows = 0;
-    visit_dim(head_dim, [&](auto dim) { rows = forward_cut<dim.value>::rows; });
+    visit_warpgroup_dim(head_dim, [&](auto dim) { rows = forward_cut<dim.value>::rows; });
     return rows;
 }
 
@@ -269,7 +242,7 @@ void attention_forward_by_warpgroups(const struct cuda_target *target, const str
             static_cast<int>(args->heads), static_cast<int>(args->heads / args->kv_heads),
             static_cast<int>(args->head_dim), args->scale, args->causal
     };
-    visit_dim(args->head_dim, [&](auto dim) {
+    visit_warpgroup_dim(args->head_dim, [&](auto dim) {
         using cut = forward_cut<dim.value>;
         run_items(target, forward<dim.value>, job, cut::threads, cut::resident,
                   sizeof(struct forward_memory<dim.value>));

@@ -9,6 +9,15 @@
 
 enum { WARPGROUP_ROWS = 64, ITEM_SLOTS = 4 };
 
+/* Registers of a thread that brings tiles and of one that works. A multiprocessor has 65,536; at the start all threads of
+ * its `resident` blocks have as many. */
+template <int USERS, int RESIDENT> struct warpgroup_registers {
+    static constexpr int at_first = 65536 / (RESIDENT * (USERS + 1) * WARPGROUP) / 8 * 8;
+    static constexpr int bringing = RESIDENT == 1 && USERS == 2 ? 40 : 32;
+    static constexpr int left = (at_first * (USERS + 1) - bringing) / USERS / 8 * 8;
+    static constexpr int working = left < 240 ? left : 240;
+};
+
 /* A place for a tile. */
 struct place {
     uint64_t filled, emptied;
@@ -26,6 +35,12 @@ __device__ __forceinline__ void warp_arrives(uint64_t *barrier)
     __syncwarp();
     if (lane_of_thread() == 0)
         barrier_arrive(barrier);
+}
+
+/* x, the same in all lanes, which the compiler is told: descriptions of tiles are kept where products want them. */
+__device__ __forceinline__ int uniform(int x)
+{
+    return __shfl_sync(0xffffffffu, x, 0);
 }
 
 /* Goes round the PLACES. */
@@ -65,9 +80,11 @@ struct delivery {
 template <int ROWS, int DIM>
 __device__ __forceinline__ void bring_tile(char *tile, const __nv_bfloat16 *from, int64_t stride, int rows, int dim)
 {
-    constexpr int chunks = DIM / 8, step = WARPGROUP / chunks;
+    constexpr int chunks = DIM / 8, step = WARPGROUP / chunks < ROWS ? WARPGROUP / chunks : ROWS;
     static_assert(step % 8 == 0 && ROWS % step == 0, "the permutation is that of the first row");
     int thread = threadIdx.x % WARPGROUP, chunk = thread % chunks, row = thread / chunks;
+    if (row >= step)
+        return;
     from += row * stride + chunk * 8;
     tile += panels<ROWS, DIM>::chunk_at(row, chunk);
     rows = chunk * 8 < dim ? rows - row : 0;
@@ -121,6 +138,19 @@ __device__ __forceinline__ void store_accumulator(const float (&sum)[TILES][4], 
                     make_uint4(word[0], word[1], word[2], word[3]);
         }
     }
+}
+
+/* Calls f with the head size, as a constant<N>, that heads are padded to. */
+template <typename F> inline void visit_warpgroup_dim(int64_t head_dim, F f)
+{
+    if (head_dim <= 16)
+        f(constant<16>());
+    else if (head_dim <= 32)
+        f(constant<32>());
+    else if (head_dim <= 64)
+        f(constant<64>());
+    else
+        f(constant<128>());
 }
 
 #endif

@@ -126,13 +126,13 @@ template <int ROWS, int DIM> struct panels {
     __device__ __forceinline__ static uint64_t along_columns(uint64_t tile, int step)
     {
         constexpr int steps = width / 16;
-        return tile + (step / steps * panel_bytes + step % steps * 32) / 16;
+        return further(tile, step / steps * panel_bytes + step % steps * 32);
     }
 
     /* Summed along its rows: 16 of them, from 16 * step on, all columns. */
     __device__ __forceinline__ static uint64_t along_rows(uint64_t tile, int step)
     {
-        return tile + step * 16 * row_bytes / 16;
+        return further(tile, step * 16 * row_bytes);
     }
 
     /* A tile in shared memory as products get it: address, bytes to the next panel and to the next eight rows in units
@@ -141,6 +141,13 @@ template <int ROWS, int DIM> struct panels {
     {
         return shared_address(tile) / 16 | static_cast<uint64_t>(panel_bytes / 16) << 16 |
                static_cast<uint64_t>(8 * row_bytes / 16) << 32 | mode << 62;
+    }
+
+  private:
+    /* The address has the lowest 14 bits to itself. */
+    __device__ __forceinline__ static uint64_t further(uint64_t tile, int bytes)
+    {
+        return (tile & 0xffffffff00000000u) | (static_cast<uint32_t>(tile) + bytes / 16);
     }
 };
 

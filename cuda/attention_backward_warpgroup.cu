@@ -1,0 +1,304 @@
+/* Attention backward by warpgroups: the two passes of attention_backward.cu, over queries and over keys. */
+#include "cuda/attention_warpgroup.cuh"
+
+#ifndef TRY_BUSERS
+#define TRY_BUSERS 2
+#endif
+#ifndef TRY_OTHERS
+#define TRY_OTHERS 64
+#endif
+#ifndef TRY_BSTAGES
+#define TRY_BSTAGES 3
+#endif
+#ifndef TRY_BRESIDENT
+#define TRY_BRESIDENT 1
+#endif
+#ifndef TRY_EARLY
+#define TRY_EARLY (DIM <= 64)
+#endif
+
+/* How the work is cut. */
+template <int DIM, bool KEYS> struct backward_cut {
+    static constexpr int users = TRY_BUSERS, others = TRY_OTHERS, stages = TRY_BSTAGES, resident = TRY_BRESIDENT;
+    static constexpr bool early = KEYS && TRY_EARLY; /* is dy's product begun before ds is there? It takes registers. */
+    static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
+    using own_tile = panels<rows, DIM>;
+    using other_tile = panels<others, DIM>;
+    using registers = warpgroup_registers<users, resident>;
+};
+
+template <int DIM, bool KEYS> struct backward_memory {
+    using cut = backward_cut<DIM, KEYS>;
+    char own_x[cut::own_tile::bytes], own_y[cut::own_tile::bytes];
+    char other_x[cut::stages][cut::other_tile::bytes], other_y[cut::stages][cut::other_tile::bytes];
+    float2 statistics[cut::stages][cut::others]; /* of the queries, for keys */
+    struct item items[ITEM_SLOTS];
+    struct place own_place, places[cut::stages];
+};
+
+/* x and y: q and d_o, or k and v. */
+struct backward_job {
+    struct view<const __nv_bfloat16> x, y, other_x, other_y;
+    struct view<__nv_bfloat16> dx, dy; /* dy: of keys */
+    struct view<float2> statistics;    /* lse log2(e), delta [heads, queries] */
+    struct work_list list;
+    int heads, share, dim; /* heads of x; query heads of a kv head */
+    float scale;
+    bool causal;
+};
+
+/* What rows first .. first + count - 1 see. */
+__device__ __forceinline__ struct range seen_by(const struct segment &segment, bool keys, int first, int count,
+                                                bool causal)
+{
+    return count > 0 ? visible(segment, keys, first, first + count - 1, causal) : range{0, 0};
+}
+
+/* The last warpgroup. */
+template <int DIM, bool KEYS>
+__device__ __forceinline__ void bring(const struct backward_job &job, struct backward_memory<DIM, KEYS> &memory)
+{
+    using cut = backward_cut<DIM, KEYS>;
+    struct delivery delivery;
+    struct turn<cut::stages> now;
+    int thread = threadIdx.x % WARPGROUP;
+    if (thread == 0)
+        take_ticket(job.list, job.heads, job.share, &memory.items[0]);
+    for (int n = 0;; n++) {
+        const struct item &item = memory.items[n % ITEM_SLOTS];
+        threads_meet<1, WARPGROUP>();
+        barrier_wait(&memory.own_place.emptied, n % 2 ^ 1);
+        if (item.head < 0) {
+            delivery.follow(&memory.own_place.filled);
+            delivery.end();
+            return;
+        }
+        const struct segment &segment = item.work.segment;
+        int rows = min(cut::rows, (KEYS ? segment.kv_length : segment.q_length) - item.work.first);
+        int64_t own_row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + item.work.first;
+        bring_tile<cut::rows, DIM>(memory.own_x, job.x.row(own_row) + item.head * job.dim, job.x.stride, rows, job.dim);
+        bring_tile<cut::rows, DIM>(memory.own_y, job.y.row(own_row) + item.head * job.dim, job.y.stride, rows, job.dim);
+        delivery.follow(&memory.own_place.filled);
+        struct range seen = seen_by(segment, KEYS, item.work.first, rows, job.causal);
+        int head = KEYS ? item.head * job.share : item.other, end_head = head + (KEYS ? job.share : 1);
+        for (; head < end_head; head++)
+            for (int at = seen.begin; at < seen.end; at += cut::others, now.next()) {
+                int left = (KEYS ? segment.q_length : segment.kv_length) - at, column = head * job.dim;
+                int64_t row = static_cast<int64_t>(KEYS ? segment.q_start : segment.kv_start) + at;
+                barrier_wait(&memory.places[now.at].emptied, now.parity ^ 1);
+                bring_tile<cut::others, DIM>(memory.other_x[now.at], job.other_x.row(row) + column, job.other_x.stride,
+                                             left, job.dim);
+                bring_tile<cut::others, DIM>(memory.other_y[now.at], job.other_y.row(row) + column, job.other_y.stride,
+                                             left, job.dim);
+                if (KEYS && thread < cut::others)
+                    copy_async<8>(&memory.statistics[now.at][thread], job.statistics.row(head) + row + thread,
+                                  thread < left);
+                delivery.follow(&memory.places[now.at].filled);
+            }
+        if (thread == 0)
+            take_ticket(job.list, job.heads, job.share, &memory.items[(n + 1) % ITEM_SLOTS]);
+        delivery.end();
+    }
+}
+
+/* The others. */
+template <int DIM, bool KEYS>
+__device__ __forceinline__ void differentiate(const struct backward_job &job, struct backward_memory<DIM, KEYS> &memory)
+{
+    using cut = backward_cut<DIM, KEYS>;
+    int warpgroup = uniform(threadIdx.x / WARPGROUP);
+    float scale_log2 = job.scale * static_cast<float>(M_LOG2E);
+    uint64_t own_x = cut::own_tile::described(memory.own_x + warpgroup * WARPGROUP_ROWS * cut::own_tile::row_bytes);
+    uint64_t own_y = cut::own_tile::described(memory.own_y + warpgroup * WARPGROUP_ROWS * cut::own_tile::row_bytes);
+    struct turn<cut::stages> now;
+    for (int n = 0;; n++) {
+        barrier_wait(&memory.own_place.filled, n % 2);
+        const struct item &item = memory.items[n % ITEM_SLOTS];
+        if (item.head < 0)
+            return;
+        const struct segment &segment = item.work.segment;
+        auto length = [&] { return KEYS ? segment.kv_length : segment.q_length; };
+        auto warp = [&] { return rows_of_warp(item.work, length(), 16); };
+
+        float2 own_statistics[2];
+        if (!KEYS)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                int r = 8 * half + fragment_row();
+                own_statistics[half] = make_float2(0.0f, 0.0f);
+                if (r < warp().count)
+                    own_statistics[half] =
+                        job.statistics.row(item.head)[static_cast<int64_t>(segment.q_start) + warp().first + r];
+            }
+
+        float dx[DIM / 8][4] = {}, dy[KEYS ? DIM / 8 : 1][4] = {};
+        float p[1][cut::others / 8][4], ds[cut::others / 8][4];
+        auto begin_scores = [&] {
+            barrier_wait(&memory.places[now.at].filled, now.parity);
+            uint64_t other_x = cut::other_tile::described(memory.other_x[uniform(now.at)]);
+            uint64_t other_y = cut::other_tile::described(memory.other_y[uniform(now.at)]);
+            products_begin();
+#pragma unroll
+            for (int step = 0; step < DIM / 16; step++)
+                multiply(p[0], cut::own_tile::along_columns(own_x, step), cut::other_tile::along_columns(other_x, step),
+                         step > 0);
+            products_group();
+#pragma unroll
+            for (int step = 0; step < DIM / 16; step++)
+                multiply(ds, cut::own_tile::along_columns(own_y, step), cut::other_tile::along_columns(other_y, step),
+                         step > 0);
+            products_group();
+        };
+        auto query_of = [&](const float2 *statistics, int j, int e) {
+            return KEYS ? statistics[8 * j + fragment_col() + e % 2] : own_statistics[e / 2];
+        };
+        /* Scores become gradients and are added. */
+        auto add_gradients = [&](int at) {
+            const float2 *statistics = memory.statistics[now.at];
+            products_wait<1>();
+            hold(p[0]);
+            if (at < visible(segment, KEYS, warp().first + 15, job.causal).begin ||
+                at + cut::others > visible(segment, KEYS, warp().first, job.causal).end)
+                hide(p, segment, KEYS, warp().first, at, job.causal);
+#pragma unroll
+            for (int j = 0; j < cut::others / 8; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    p[0][j][e] = exp2_fast(p[0][j][e] * scale_log2 - query_of(statistics, j, e).x);
+            uint64_t other_x = cut::other_tile::described(memory.other_x[uniform(now.at)]);
+            uint64_t other_y = cut::other_tile::described(memory.other_y[uniform(now.at)]);
+            uint32_t weights[KEYS ? cut::others / 16 : 1][4], left[cut::others / 16][4];
+            auto add_dy = [&] {
+                if constexpr (KEYS)
+#pragma unroll
+                    for (int step = 0; step < cut::others / 16; step++)
+                        multiply_weighted(dy, weights[step], cut::other_tile::along_rows(other_y, step));
+            };
+            if constexpr (cut::early) {
+                pairs_of(p[0], weights);
+                products_begin();
+                add_dy();
+                products_group();
+            }
+            products_wait<cut::early ? 1 : 0>();
+            hold(ds);
+#pragma unroll
+            for (int j = 0; j < cut::others / 8; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    ds[j][e] = p[0][j][e] * (ds[j][e] - query_of(statistics, j, e).y);
+            if constexpr (KEYS && !cut::early)
+                pairs_of(p[0], weights);
+            pairs_of(ds, left);
+            products_begin();
+            if constexpr (KEYS && !cut::early)
+                add_dy();
+#pragma unroll
+            for (int step = 0; step < cut::others / 16; step++)
+                multiply_weighted(dx, left[step], cut::other_tile::along_rows(other_x, step));
+            products_group();
+            products_wait<0>();
+            hold(dx);
+            if constexpr (KEYS)
+                hold(dy);
+        };
+        auto pass_over = [&](int tiles) { /* of warpgroups that see more */
+#pragma unroll 1
+            for (; tiles > 0; tiles--, now.next()) {
+                barrier_wait(&memory.places[now.at].filled, now.parity);
+                warp_arrives(&memory.places[now.at].emptied);
+            }
+        };
+
+        int first = item.work.first + warpgroup * WARPGROUP_ROWS;
+        struct range all = seen_by(segment, KEYS, item.work.first, min(cut::rows, length() - item.work.first),
+                                   job.causal);
+        struct range own = seen_by(segment, KEYS, first, min(WARPGROUP_ROWS, length() - first), job.causal);
+        int tiles = (max(all.end - all.begin, 0) + cut::others - 1) / cut::others;
+        bool any = own.begin < own.end;
+        int before = any ? (own.begin - all.begin) / cut::others : 0;
+        int mine = any ? (own.end - all.begin + cut::others - 1) / cut::others - before : 0;
+#pragma unroll 1
+        for (int head = 0; head < (KEYS ? job.share : 1); head++) {
+            pass_over(before);
+            int at = all.begin + before * cut::others;
+#pragma unroll 1
+            for (int tile = 0; tile < mine; tile++, at += cut::others, now.next()) {
+                begin_scores();
+                add_gradients(at);
+                warp_arrives(&memory.places[now.at].emptied);
+            }
+            pass_over(tiles - before - mine);
+        }
+        warp_arrives(&memory.own_place.emptied);
+
+        const float factor[2] = {job.scale, job.scale}, one[2] = {1.0f, 1.0f};
+        struct warp_rows rows = warp();
+        int64_t row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + rows.first;
+        store_accumulator(dx, factor, job.dx.row(row) + item.head * job.dim, job.dx.stride, rows.count, job.dim);
+        if constexpr (KEYS)
+            store_accumulator(dy, one, job.dy.row(row) + item.head * job.dim, job.dy.stride, rows.count, job.dim);
+    }
+}
+
+template <int DIM, bool KEYS>
+__global__ static void __launch_bounds__(backward_cut<DIM, KEYS>::threads, backward_cut<DIM, KEYS>::resident)
+    backward(const __grid_constant__ struct backward_job job)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    using cut = backward_cut<DIM, KEYS>;
+    extern __shared__ __align__(1024) char shared[];
+    auto &memory = *reinterpret_cast<struct backward_memory<DIM, KEYS> *>(shared);
+    if (threadIdx.x == 0) {
+        place_start(&memory.own_place, cut::users);
+        for (int i = 0; i < cut::stages; i++)
+            place_start(&memory.places[i], cut::users);
+    }
+    __syncthreads();
+    if (threadIdx.x >= cut::users * WARPGROUP) {
+        registers_give<cut::registers::bringing>();
+        bring<DIM, KEYS>(job, memory);
+    } else {
+        registers_get<cut::registers::working>();
+        differentiate<DIM, KEYS>(job, memory);
+    }
+#endif
+}
+
+int attention_backward_warpgroup_rows(int64_t head_dim, bool keys)
+{
+    int rows = 0;
+    visit_warpgroup_dim(head_dim, [&](auto dim) {
+        rows = keys ? backward_cut<dim.value, true>::rows : backward_cut<dim.value, false>::rows;
+    });
+    return rows;
+}
+
+void attention_backward_by_warpgroups(const struct cuda_target *target, const struct attention_backward_args *args,
+                                      const struct work_list *queries, const struct work_list *keys,
+                                      float2 *statistics)
+{
+    using T = __nv_bfloat16;
+    struct view<const T> q = view_of<const T>(args->q), k = view_of<const T>(args->k), v = view_of<const T>(args->v);
+    struct view<const T> d_o = view_of<const T>(args->d_o);
+    struct view<float2> of_queries = {statistics, args->heads, args->q.rows, args->q.rows};
+    int heads = static_cast<int>(args->heads), kv_heads = static_cast<int>(args->kv_heads), share = heads / kv_heads;
+    int dim = static_cast<int>(args->head_dim);
+    struct backward_job of_keys = {
+        k, v, q, d_o, view_of<T>(args->dk), view_of<T>(args->dv),
+            of_queries, *keys, kv_heads, share, dim, args->scale, args->causal
+    };
+    struct backward_job of_q = {
+        q, d_o, k, v, view_of<T>(args->dq), {}, of_queries, *queries, heads, share, dim, args->scale, args->causal
+    };
+    visit_warpgroup_dim(args->head_dim, [&](auto dim) {
+        using keys_cut = backward_cut<dim.value, true>;
+        run_items(target, backward<dim.value, true>, of_keys, keys_cut::threads, keys_cut::resident,
+                  sizeof(struct backward_memory<dim.value, true>));
+        CUDA_CHECK_LAUNCH("attention_backward of keys by warpgroups");
+        using queries_cut = backward_cut<dim.value, false>;
+        run_items(target, backward<dim.value, false>, of_q, queries_cut::threads, queries_cut::resident,
+                  sizeof(struct backward_memory<dim.value, false>));
+        CUDA_CHECK_LAUNCH("attention_backward of queries by warpgroups");
+    });
+}
