@@ -10,6 +10,9 @@
 #ifndef TRY_BSTAGES
 #define TRY_BSTAGES 3
 #endif
+#ifndef TRY_OWNPLACES
+#define TRY_OWNPLACES (DIM == 128 ? 1 : 2)
+#endif
 #ifndef TRY_BRESIDENT
 #define TRY_BRESIDENT 1
 #endif
@@ -20,6 +23,7 @@
 /* How the work is cut. */
 template <int DIM, bool KEYS> struct backward_cut {
     static constexpr int users = TRY_BUSERS, others = TRY_OTHERS, stages = TRY_BSTAGES, resident = TRY_BRESIDENT;
+    static constexpr int own_places = TRY_OWNPLACES;
     static constexpr bool early = KEYS && TRY_EARLY; /* is dy's product begun before ds is there? It takes registers. */
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
     using own_tile = panels<rows, DIM>;
@@ -29,11 +33,11 @@ template <int DIM, bool KEYS> struct backward_cut {
 
 template <int DIM, bool KEYS> struct backward_memory {
     using cut = backward_cut<DIM, KEYS>;
-    char own_x[cut::own_tile::bytes], own_y[cut::own_tile::bytes];
+    char own_x[cut::own_places][cut::own_tile::bytes], own_y[cut::own_places][cut::own_tile::bytes];
     char other_x[cut::stages][cut::other_tile::bytes], other_y[cut::stages][cut::other_tile::bytes];
     float2 statistics[cut::stages][cut::others]; /* of the queries, for keys */
     struct item items[ITEM_SLOTS];
-    struct place own_place, places[cut::stages];
+    struct place own_places[cut::own_places], places[cut::stages];
 };
 
 /* x and y: q and d_o, or k and v. */
@@ -60,32 +64,35 @@ __device__ __forceinline__ void bring(const struct backward_job &job, struct bac
 {
     using cut = backward_cut<DIM, KEYS>;
     struct delivery delivery;
+    struct turn<cut::own_places> item_turn;
     struct turn<cut::stages> now;
     int thread = threadIdx.x % WARPGROUP;
     if (thread == 0)
         take_ticket(job.list, job.heads, job.share, &memory.items[0]);
-    for (int n = 0;; n++) {
+    for (int n = 0;; n++, item_turn.next()) {
         const struct item &item = memory.items[n % ITEM_SLOTS];
         threads_meet<1, WARPGROUP>();
-        barrier_wait(&memory.own_place.emptied, n % 2 ^ 1);
+        delivery.wait_for(memory.own_places, item_turn);
         if (item.head < 0) {
-            delivery.follow(&memory.own_place.filled);
+            delivery.follow(&memory.own_places[item_turn.at].filled);
             delivery.end();
             return;
         }
         const struct segment &segment = item.work.segment;
         int rows = min(cut::rows, (KEYS ? segment.kv_length : segment.q_length) - item.work.first);
         int64_t own_row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + item.work.first;
-        bring_tile<cut::rows, DIM>(memory.own_x, job.x.row(own_row) + item.head * job.dim, job.x.stride, rows, job.dim);
-        bring_tile<cut::rows, DIM>(memory.own_y, job.y.row(own_row) + item.head * job.dim, job.y.stride, rows, job.dim);
-        delivery.follow(&memory.own_place.filled);
+        bring_tile<cut::rows, DIM>(memory.own_x[item_turn.at], job.x.row(own_row) + item.head * job.dim, job.x.stride,
+                                   rows, job.dim);
+        bring_tile<cut::rows, DIM>(memory.own_y[item_turn.at], job.y.row(own_row) + item.head * job.dim, job.y.stride,
+                                   rows, job.dim);
+        delivery.follow(&memory.own_places[item_turn.at].filled);
         struct range seen = seen_by(segment, KEYS, item.work.first, rows, job.causal);
         int head = KEYS ? item.head * job.share : item.other, end_head = head + (KEYS ? job.share : 1);
         for (; head < end_head; head++)
             for (int at = seen.begin; at < seen.end; at += cut::others, now.next()) {
                 int left = (KEYS ? segment.q_length : segment.kv_length) - at, column = head * job.dim;
                 int64_t row = static_cast<int64_t>(KEYS ? segment.q_start : segment.kv_start) + at;
-                barrier_wait(&memory.places[now.at].emptied, now.parity ^ 1);
+                delivery.wait_for(memory.places, now);
                 bring_tile<cut::others, DIM>(memory.other_x[now.at], job.other_x.row(row) + column, job.other_x.stride,
                                              left, job.dim);
                 bring_tile<cut::others, DIM>(memory.other_y[now.at], job.other_y.row(row) + column, job.other_y.stride,
@@ -108,16 +115,18 @@ __device__ __forceinline__ void differentiate(const struct backward_job &job, st
     using cut = backward_cut<DIM, KEYS>;
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
     float scale_log2 = job.scale * static_cast<float>(M_LOG2E);
-    uint64_t own_x = cut::own_tile::described(memory.own_x + warpgroup * WARPGROUP_ROWS * cut::own_tile::row_bytes);
-    uint64_t own_y = cut::own_tile::described(memory.own_y + warpgroup * WARPGROUP_ROWS * cut::own_tile::row_bytes);
+    struct turn<cut::own_places> item_turn;
     struct turn<cut::stages> now;
-    for (int n = 0;; n++) {
-        barrier_wait(&memory.own_place.filled, n % 2);
+    for (int n = 0;; n++, item_turn.next()) {
+        barrier_wait(&memory.own_places[item_turn.at].filled, item_turn.parity);
         const struct item &item = memory.items[n % ITEM_SLOTS];
         if (item.head < 0)
             return;
         const struct segment &segment = item.work.segment;
         auto length = [&] { return KEYS ? segment.kv_length : segment.q_length; };
+        int own_at = uniform(item_turn.at), own_row = warpgroup * WARPGROUP_ROWS * cut::own_tile::row_bytes;
+        uint64_t own_x = cut::own_tile::described(memory.own_x[own_at] + own_row);
+        uint64_t own_y = cut::own_tile::described(memory.own_y[own_at] + own_row);
         auto warp = [&] { return rows_of_warp(item.work, length(), 16); };
 
         float2 own_statistics[2];
@@ -230,7 +239,7 @@ __device__ __forceinline__ void differentiate(const struct backward_job &job, st
             }
             pass_over(tiles - before - mine);
         }
-        warp_arrives(&memory.own_place.emptied);
+        warp_arrives(&memory.own_places[item_turn.at].emptied);
 
         const float factor[2] = {job.scale, job.scale}, one[2] = {1.0f, 1.0f};
         struct warp_rows rows = warp();
@@ -250,7 +259,8 @@ __global__ static void __launch_bounds__(backward_cut<DIM, KEYS>::threads, backw
     extern __shared__ __align__(1024) char shared[];
     auto &memory = *reinterpret_cast<struct backward_memory<DIM, KEYS> *>(shared);
     if (threadIdx.x == 0) {
-        place_start(&memory.own_place, cut::users);
+        for (int i = 0; i < cut::own_places; i++)
+            place_start(&memory.own_places[i], cut::users);
         for (int i = 0; i < cut::stages; i++)
             place_start(&memory.places[i], cut::users);
     }

@@ -9,7 +9,10 @@
 #define TRY_KEYS 128
 #endif
 #ifndef TRY_STAGES
-#define TRY_STAGES 2
+#define TRY_STAGES 3
+#endif
+#ifndef TRY_QPLACES
+#define TRY_QPLACES (DIM == 128 ? 1 : 2)
 #endif
 #ifndef TRY_RESIDENT
 #define TRY_RESIDENT 1
@@ -18,6 +21,7 @@
 /* How the work is cut. */
 template <int DIM> struct forward_cut {
     static constexpr int users = TRY_WARPGROUPS, keys = TRY_KEYS, stages = TRY_STAGES, resident = TRY_RESIDENT;
+    static constexpr int q_places = TRY_QPLACES;
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
     using q_tile = panels<rows, DIM>;
     using kv_tile = panels<keys, DIM>;
@@ -26,9 +30,9 @@ template <int DIM> struct forward_cut {
 
 template <int DIM> struct forward_memory {
     using cut = forward_cut<DIM>;
-    char q[cut::q_tile::bytes], k[cut::stages][cut::kv_tile::bytes], v[cut::stages][cut::kv_tile::bytes];
+    char q[cut::q_places][cut::q_tile::bytes], k[cut::stages][cut::kv_tile::bytes], v[cut::stages][cut::kv_tile::bytes];
     struct item items[ITEM_SLOTS];
-    struct place q_place, k_places[cut::stages], v_places[cut::stages];
+    struct place q_places[cut::q_places], k_places[cut::stages], v_places[cut::stages];
 };
 
 struct forward_job {
@@ -55,33 +59,34 @@ __device__ __forceinline__ void bring(const struct forward_job &job, struct forw
 {
     using cut = forward_cut<DIM>;
     struct delivery delivery;
+    struct turn<cut::q_places> item_turn;
     struct turn<cut::stages> now;
     bool first_thread = threadIdx.x == (cut::threads - WARPGROUP);
     if (first_thread)
         take_ticket(job.list, job.heads, job.share, &memory.items[0]);
-    for (int n = 0;; n++) {
+    for (int n = 0;; n++, item_turn.next()) {
         const struct item &item = memory.items[n % ITEM_SLOTS];
         threads_meet<1, WARPGROUP>();
-        barrier_wait(&memory.q_place.emptied, n % 2 ^ 1);
+        delivery.wait_for(memory.q_places, item_turn);
         if (item.head < 0) {
-            delivery.follow(&memory.q_place.filled);
+            delivery.follow(&memory.q_places[item_turn.at].filled);
             delivery.end();
             return;
         }
         const struct segment &segment = item.work.segment;
         int rows = min(cut::rows, segment.q_length - item.work.first);
         bring_tile<cut::rows, DIM>(
-            memory.q, job.q.row(static_cast<int64_t>(segment.q_start) + item.work.first) + item.head * job.dim,
+            memory.q[item_turn.at], job.q.row(static_cast<int64_t>(segment.q_start) + item.work.first) + item.head * job.dim,
             job.q.stride, rows, job.dim);
-        delivery.follow(&memory.q_place.filled);
+        delivery.follow(&memory.q_places[item_turn.at].filled);
         int tiles = tiles_seen<DIM>(segment, item.work.first, rows, job.causal);
         for (int tile = 0; tile < tiles; tile++, now.next()) {
             int key = tile * cut::keys, left = segment.kv_length - key, column = item.other * job.dim;
             int64_t row = static_cast<int64_t>(segment.kv_start) + key;
-            barrier_wait(&memory.k_places[now.at].emptied, now.parity ^ 1);
+            delivery.wait_for(memory.k_places, now);
             bring_tile<cut::keys, DIM>(memory.k[now.at], job.k.row(row) + column, job.k.stride, left, job.dim);
             delivery.follow(&memory.k_places[now.at].filled);
-            barrier_wait(&memory.v_places[now.at].emptied, now.parity ^ 1);
+            delivery.wait_for(memory.v_places, now);
             bring_tile<cut::keys, DIM>(memory.v[now.at], job.v.row(row) + column, job.v.stride, left, job.dim);
             delivery.follow(&memory.v_places[now.at].filled);
         }
@@ -98,10 +103,10 @@ __device__ __forceinline__ void attend(const struct forward_job &job, struct for
     using cut = forward_cut<DIM>;
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
     float scale_log2 = job.scale * static_cast<float>(M_LOG2E);
-    uint64_t q_tile = cut::q_tile::described(memory.q + warpgroup * WARPGROUP_ROWS * cut::q_tile::row_bytes);
+    struct turn<cut::q_places> item_turn;
     struct turn<cut::stages> now; /* of keys; the values' is one tile behind */
-    for (int n = 0;; n++) {
-        barrier_wait(&memory.q_place.filled, n % 2);
+    for (int n = 0;; n++, item_turn.next()) {
+        barrier_wait(&memory.q_places[item_turn.at].filled, item_turn.parity);
         const struct item &item = memory.items[n % ITEM_SLOTS];
         if (item.head < 0)
             return;
@@ -110,6 +115,8 @@ __device__ __forceinline__ void attend(const struct forward_job &job, struct for
         int all = tiles_seen<DIM>(segment, item.work.first, min(cut::rows, segment.q_length - item.work.first),
                                   job.causal);
         int own = tiles_seen<DIM>(segment, first, min(WARPGROUP_ROWS, segment.q_length - first), job.causal);
+        uint64_t q_tile = cut::q_tile::described(memory.q[uniform(item_turn.at)] +
+                                                 warpgroup * WARPGROUP_ROWS * cut::q_tile::row_bytes);
         auto warp = [&] { return rows_of_warp(item.work, segment.q_length, 16); };
 
         float o[1][DIM / 8][4] = {}, largest[1][2] = {-INFINITY, -INFINITY}, sum[1][2] = {};
@@ -166,7 +173,7 @@ __device__ __forceinline__ void attend(const struct forward_job &job, struct for
             rescale(o, change);
             pairs_of(s[0], p);
         }
-        warp_arrives(&memory.q_place.emptied);
+        warp_arrives(&memory.q_places[item_turn.at].emptied);
         if (own > 0) {
             add_values(now);
             products_wait<0>();
@@ -209,7 +216,8 @@ __global__ static void __launch_bounds__(forward_cut<DIM>::threads, forward_cut<
     extern __shared__ __align__(1024) char shared[];
     auto &memory = *reinterpret_cast<struct forward_memory<DIM> *>(shared);
     if (threadIdx.x == 0) {
-        place_start(&memory.q_place, cut::users);
+        for (int i = 0; i < cut::q_places; i++)
+            place_start(&memory.q_places[i], cut::users);
         for (int i = 0; i < cut::stages; i++) {
             place_start(&memory.k_places[i], cut::users);
             place_start(&memory.v_places[i], cut::users);

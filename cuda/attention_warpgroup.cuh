@@ -53,26 +53,38 @@ template <int PLACES> struct turn {
     }
 };
 
-/* What is on its way is announced when it has landed: while the next is on its way. */
+/* What is on its way is announced when it has landed: while the next is on its way, or a place for that is waited for. */
 struct delivery {
     uint64_t *filled = nullptr;
+    template <int PLACES> __device__ __forceinline__ void wait_for(struct place *places, const struct turn<PLACES> &turn)
+    {
+        uint64_t *emptied = &places[turn.at].emptied;
+        if (__all_sync(0xffffffffu, barrier_passed(emptied, turn.parity ^ 1)))
+            return;
+        end();
+        barrier_wait(emptied, turn.parity ^ 1);
+    }
     __device__ __forceinline__ void follow(uint64_t *next)
     {
         copy_async_group();
-        if (filled != nullptr) {
-            copy_async_groups_wait<1>();
-            shared_writes_to_products();
-            warp_arrives(filled);
-        }
+        if (filled != nullptr)
+            announce<1>();
         filled = next;
     }
     /* All have landed. */
     __device__ __forceinline__ void end()
     {
-        copy_async_groups_wait<0>();
+        if (filled != nullptr)
+            announce<0>();
+        filled = nullptr;
+    }
+
+  private:
+    template <int LEFT> __device__ __forceinline__ void announce()
+    {
+        copy_async_groups_wait<LEFT>();
         shared_writes_to_products();
         warp_arrives(filled);
-        filled = nullptr;
     }
 };
 

@@ -37,6 +37,21 @@ __device__ __forceinline__ void barrier_wait(uint64_t *barrier, int parity)
                  : "memory");
 }
 
+/* Has it ended? */
+__device__ __forceinline__ bool barrier_passed(uint64_t *barrier, int parity)
+{
+    int passed;
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+                 "selp.b32 %0, 1, 0, done;\n"
+                 "}\n"
+                 : "=r"(passed)
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+    return passed != 0;
+}
+
 /* Among COUNT threads of the block, named by NAME (0 is __syncthreads). */
 template <int NAME, int COUNT> __device__ __forceinline__ void threads_meet()
 {
