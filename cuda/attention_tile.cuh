@@ -87,8 +87,11 @@ __device__ __forceinline__ void store_rows(const float (&sum)[BLOCKS][DIM / 8][4
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 int row = 16 * i + 8 * half + fragment_row();
-                float pair[2] = {sum[i][j][2 * half] * factor[i][half], sum[i][j][2 * half + 1] * factor[i][half]};
-                store(tile + tile_element<T, DIM>(row, 8 * j + fragment_col()), pair);
+                pack<T, 2> pair;
+#pragma unroll
+                for (int e = 0; e < 2; e++)
+                    pair.at[e] = from_float<T>(sum[i][j][2 * half + e] * factor[i][half]);
+                *reinterpret_cast<pack<T, 2> *>(tile + tile_element<T, DIM>(row, 8 * j + fragment_col())) = pair;
             }
     __syncwarp();
 #pragma unroll

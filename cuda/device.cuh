@@ -62,7 +62,8 @@ template <> struct pack_word<1> {
     using type = unsigned char;
 };
 
-/* To global memory, by the machine's instruction: the compiler would take the assignment of a struct apart. */
+/* To global memory, and to no other, by the machine's instruction: the compiler would take the assignment of a struct
+ * apart. */
 template <typename T, int N> __device__ __forceinline__ void store_pack(T *to, const pack<T, N> &from)
 {
     using word = typename pack_word<sizeof(T) * N>::type;

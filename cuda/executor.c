@@ -1,10 +1,15 @@
 #include "base/error.h"
 #include "base/memory.h"
+#include "cuda/attention.h"
+#include "cuda/choice.h"
 #include "cuda/cuda.h"
+#include "cuda/cudnn_attention.h"
 #include "cuda/kernel.h"
 #include "cuda/nccl_group.h"
 
 #include <cublasLt.h>
+#include <cuda_profiler_api.h>
+#include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +25,8 @@ struct cuda {
     struct cuda_target targets[STREAM_COUNT];
     double timeout;
     struct native_event *events;
+    cudaEvent_t *stamps; /* [stamp_count] */
+    int64_t stamp_count;
 };
 
 void cuda_check(cudaError_t status, const char *what)
@@ -39,7 +46,7 @@ int cuda_device_count(void)
 
 const char *cuda_versions(void)
 {
-    static char text[64];
+    static char text[96];
     int runtime = 0;
     cudaRuntimeGetVersion(&runtime);
     snprintf(text, sizeof text, "CUDA %d.%d", runtime / 1000, runtime % 1000 / 10);
@@ -48,6 +55,11 @@ const char *cuda_versions(void)
     int nccl = nccl_group_version();
     snprintf(text + used, sizeof text - used, ", NCCL %d.%d.%d", nccl / 10000, nccl % 10000 / 100, nccl % 100);
 #endif
+    int cudnn = (int)cudnn_attention_version();
+    size_t before = strlen(text);
+    if (cudnn > 0)
+        snprintf(text + before, sizeof text - before, ", cuDNN %d.%d.%d", cudnn / 10000, cudnn % 10000 / 100,
+                 cudnn % 100);
     return text;
 }
 
@@ -87,15 +99,22 @@ static int64_t scratch_of(const struct cuda_target *target, enum op op, const vo
     }
 }
 
+/* What is asked for here is launched later: the place for what takes too long then. */
 static int64_t workspace(struct executor *executor, enum op op, const void *args)
 {
-    return scratch_of(&((struct cuda *)executor)->targets[STREAM_COMPUTE], op, args);
+    const struct cuda_target *target = &((struct cuda *)executor)->targets[STREAM_COMPUTE];
+    if (op == OP_ATTENTION_FORWARD)
+        cuda_attention_forward_plan(target, args);
+    if (op == OP_ATTENTION_BACKWARD)
+        cuda_attention_backward_plan(target, args);
+    return scratch_of(target, op, args);
 }
 
 static void run(struct executor *executor, struct stream *stream, enum op op, const void *args)
 {
-    const struct cuda_target *target = &((struct cuda *)executor)->targets[stream->id];
+    struct cuda_target *target = &((struct cuda *)executor)->targets[stream->id];
     int64_t scratch = scratch_of(target, op, args);
+    target->rehearsal = executor->rehearsal;
     if (scratch > executor->workspace_bytes)
         error_fatal("cuda executor: %s needs %lld bytes of workspace, %lld are reserved", op_info(op)->name,
                     (long long)scratch, (long long)executor->workspace_bytes);
@@ -200,9 +219,105 @@ static void wait_for(struct executor *executor, struct event *event, struct stre
     CUDA_CHECK(cudaStreamWaitEvent(((struct cuda *)executor)->targets[stream->id].stream, event->native, 0));
 }
 
+static bool event_is_past(struct executor *executor, struct event *event, bool wait)
+{
+    (void)executor;
+    if (wait)
+        CUDA_CHECK(cudaEventSynchronize(event->native));
+    cudaError_t status = wait ? cudaSuccess : cudaEventQuery(event->native);
+    if (status != cudaErrorNotReady)
+        cuda_check(status, "cudaEventQuery");
+    return status == cudaSuccess;
+}
+
 static void synchronize(struct executor *executor, struct stream *stream)
 {
     CUDA_CHECK(cudaStreamSynchronize(((struct cuda *)executor)->targets[stream->id].stream));
+}
+
+/* -- Recordings: graphs ------------------------------------------------------------------------------------------- */
+
+static void capture_begin(struct executor *executor, struct stream *stream)
+{
+    cudaStream_t native = ((struct cuda *)executor)->targets[stream->id].stream;
+    CUDA_CHECK(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal));
+}
+
+static void *capture_end(struct executor *executor, struct stream *stream)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t recording;
+    CUDA_CHECK(cudaStreamEndCapture(((struct cuda *)executor)->targets[stream->id].stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&recording, graph, 0));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+    return recording;
+}
+
+static void replay(struct executor *executor, struct stream *stream, void *recording)
+{
+    CUDA_CHECK(cudaGraphLaunch(recording, ((struct cuda *)executor)->targets[stream->id].stream));
+}
+
+static void discard(struct executor *executor, void *recording)
+{
+    (void)executor;
+    CUDA_CHECK(cudaGraphExecDestroy(recording));
+}
+
+/* -- For tools that look on -------------------------------------------------------------------------------------- */
+
+static void stamp(struct executor *executor, struct stream *stream, int64_t number)
+{
+    struct cuda *cuda = (struct cuda *)executor;
+    if (number >= cuda->stamp_count) {
+        int64_t count = 2 * number + 1024;
+        cuda->stamps = memory_grow(cuda->stamps, (int64_t)sizeof *cuda->stamps * count);
+        for (int64_t i = cuda->stamp_count; i < count; i++)
+            CUDA_CHECK(cudaEventCreate(&cuda->stamps[i]));
+        cuda->stamp_count = count;
+    }
+    CUDA_CHECK(cudaEventRecord(cuda->stamps[number], cuda->targets[stream->id].stream));
+}
+
+static double stamp_seconds(struct executor *executor, int64_t from, int64_t to)
+{
+    const struct cuda *cuda = (struct cuda *)executor;
+    float milliseconds = 0;
+    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, cuda->stamps[from], cuda->stamps[to]));
+    return 1e-3 * milliseconds;
+}
+
+static void watch(struct executor *executor, bool begin)
+{
+    (void)executor;
+    CUDA_CHECK(begin ? cudaProfilerStart() : cudaProfilerStop());
+}
+
+static void range(struct executor *executor, const char *name)
+{
+    (void)executor;
+    if (name != NULL)
+        nvtxRangePushA(name);
+    else
+        nvtxRangePop();
+}
+
+/* -- Choices ----------------------------------------------------------------------------------------------------- */
+
+static const void *choices(struct executor *executor, int64_t *bytes)
+{
+    (void)executor;
+    return choice_bytes(bytes);
+}
+
+static bool take_choices(struct executor *executor, const void *from, int64_t bytes)
+{
+    (void)executor;
+    if (!choice_take(from, bytes))
+        return false;
+    cuda_gemm_reconsider();
+    cuda_attention_reconsider();
+    return true;
 }
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
@@ -216,6 +331,9 @@ static void destroy(struct executor *executor)
         CUDA_CHECK(cudaEventDestroy(first->event));
         memory_free(first);
     }
+    for (int64_t i = 0; i < cuda->stamp_count; i++)
+        CUDA_CHECK(cudaEventDestroy(cuda->stamps[i]));
+    free(cuda->stamps);
     cublasLtDestroy(cuda->targets[STREAM_COMPUTE].blas);
     release(executor, cuda->targets[STREAM_COMPUTE].workspace, MEMORY_DEVICE);
     for (int i = 0; i < STREAM_COUNT; i++)
@@ -242,11 +360,22 @@ struct executor *cuda_executor_create(int device, const struct device_request *r
         .release = release,
         .event_record = record,
         .event_wait = wait_for,
+        .event_passed = event_is_past,
         .synchronize = synchronize,
         .workspace = workspace,
         .reserve = reserve,
         .make_group = make_group,
         .available = available,
+        .capture_begin = capture_begin,
+        .capture_end = capture_end,
+        .replay = replay,
+        .discard = discard,
+        .stamp = stamp,
+        .stamp_seconds = stamp_seconds,
+        .watch = watch,
+        .range = range,
+        .choices = choices,
+        .take_choices = take_choices,
         .destroy = destroy,
     };
     struct cuda *cuda = memory_allocate(sizeof *cuda);

@@ -1,15 +1,25 @@
 /* Matrix products by cuBLASLt. Its matrices are column-major, so a row-major d = op(a) op(b) is asked for as
  * d' = op(b)' op(a)': our b is its A, our a its B, and a row's bias is its column's. */
 #include "base/error.h"
-#include "base/memory.h"
-#include "cuda/gemm_choice.h"
+#include "cuda/choice.h"
 #include "cuda/kernel.h"
 
+#include <cublasLt.h>
 #include <string.h>
 
-enum { PLANS = 512 };
+enum { PLANS = 512, GEMM_WORKSPACE = 64 << 20 /* bytes: NVIDIA's advice for Hopper is 32 MiB and more */ };
 
-/* What makes two products the same to the library. All of it is compared as bytes: no padding. */
+/* What makes two products the same to the library. Whether it reads c or d is left out: the best algorithm is the same.
+ * No padding: compared and stored as bytes. */
+struct gemm_key {
+    int64_t m, n, k;
+    int64_t stride_a, stride_b, stride_c, stride_d; /* elements */
+    int32_t type_a, type_b, type_c, type_d;         /* enum dtype */
+    int32_t transpose;                              /* 1: a, 2: b */
+    int32_t bias;                                   /* 0 none, else 1 + its enum dtype */
+    int32_t align_a, align_b, align_c, align_d;     /* bytes, powers of two */
+};
+
 struct plan {
     struct gemm_key key;
     cublasLtMatmulDesc_t operation;
@@ -179,59 +189,109 @@ static int suggestions(const struct cuda_target *target, const struct plan *plan
     return found;
 }
 
-/* Milliseconds of one product, the least of a few. */
-static float time_of(const struct cuda_target *target, const struct plan *plan, const struct gemm_args *args,
-                     const cublasLtMatmulAlgo_t *algorithm)
-{
-    enum { ROUNDS = 5 };
+/* -- Choosing ---------------------------------------------------------------------------------------------------- */
+
+enum { CANDIDATES = 8 };
+
+struct stopwatch {
     cudaEvent_t start, end;
-    float best = 1e30f;
-    CUDA_CHECK(cudaEventCreate(&start));
-    CUDA_CHECK(cudaEventCreate(&end));
-    for (int i = 0; i < ROUNDS; i++) {
-        float time = 0;
-        CUDA_CHECK(cudaEventRecord(start, target->stream));
-        if (multiply(target, plan, args, algorithm) != CUBLAS_STATUS_SUCCESS)
-            break;
-        CUDA_CHECK(cudaEventRecord(end, target->stream));
-        CUDA_CHECK(cudaEventSynchronize(end));
-        CUDA_CHECK(cudaEventElapsedTime(&time, start, end));
-        if (time < best)
-            best = time;
-    }
-    CUDA_CHECK(cudaEventDestroy(start));
-    CUDA_CHECK(cudaEventDestroy(end));
+};
+
+/* Milliseconds of a product, the mean of `repeats` in a row: one alone would be timed with its launch. */
+static float time_of(const struct stopwatch *watch, const struct cuda_target *target, const struct plan *plan,
+                     const struct gemm_args *args, const cublasLtMatmulAlgo_t *algorithm, int repeats)
+{
+    float time = 0;
+    CUDA_CHECK(cudaEventRecord(watch->start, target->stream));
+    for (int i = 0; i < repeats; i++)
+        CHECK_BLAS(multiply(target, plan, args, algorithm));
+    CUDA_CHECK(cudaEventRecord(watch->end, target->stream));
+    CUDA_CHECK(cudaEventSynchronize(watch->end));
+    CUDA_CHECK(cudaEventElapsedTime(&time, watch->start, watch->end));
+    return time / (float)repeats;
+}
+
+static int least_of(const float *times, int count)
+{
+    int best = 0;
+    for (int i = 1; i < count; i++)
+        if (times[i] < times[best])
+            best = i;
     return best;
 }
 
-/* Timing writes d again and again, which only a product that does not read d stands. */
+/* The fastest of the candidates by the least of a few rounds, which take turns so that a change of clocks meets all of
+ * them; those that are far behind after one round are out. */
+static int fastest(const struct cuda_target *target, const struct plan *plan, const struct gemm_args *args,
+                   const cublasLtMatmulHeuristicResult_t *candidates, int count)
+{
+    enum { ROUNDS = 5, REPEATS = 16 };
+    const float never = 1e30f, enough = 0.3f; /* milliseconds between events that they measure well */
+    float times[CANDIDATES];
+    struct stopwatch watch;
+    int repeats = 1;
+    CUDA_CHECK(cudaEventCreate(&watch.start));
+    CUDA_CHECK(cudaEventCreate(&watch.end));
+    for (int i = 0; i < count; i++) { /* what runs for the first time is loaded first */
+        bool runs = multiply(target, plan, args, &candidates[i].algo) == CUBLAS_STATUS_SUCCESS;
+        times[i] = runs ? time_of(&watch, target, plan, args, &candidates[i].algo, 1) : never;
+    }
+    for (int round = 1; round < ROUNDS; round++) {
+        const float best = times[least_of(times, count)];
+        while (repeats < REPEATS && best * (float)repeats < enough)
+            repeats *= 2;
+        for (int i = 0; i < count; i++) {
+            if (times[i] > 1.5f * best)
+                continue;
+            float time = time_of(&watch, target, plan, args, &candidates[i].algo, repeats);
+            times[i] = time < times[i] ? time : times[i];
+        }
+    }
+    CUDA_CHECK(cudaEventDestroy(watch.start));
+    CUDA_CHECK(cudaEventDestroy(watch.end));
+    return least_of(times, count);
+}
+
+/* Timing writes d again and again, which only a product that does not read d stands. It leaves d as the algorithm tried
+ * last has it. */
 static bool may_time(const struct cuda_target *target, const struct gemm_args *args)
 {
-    return !target->deterministic && !args->accumulate && args->c.data != args->d.data;
+    return target->rehearsal && !target->deterministic && !args->accumulate && args->c.data != args->d.data;
+}
+
+/* A choice that was kept may be another program's: does its algorithm do this product in the workspace there is? */
+static bool find_choice(const struct cuda_target *target, struct plan *plan)
+{
+    cublasLtMatmulHeuristicResult_t result;
+    return choice_find(CHOICE_GEMM, &plan->key, sizeof plan->key, &plan->algorithm, sizeof plan->algorithm) &&
+           cublasLtMatmulAlgoCheck(target->blas, plan->operation, plan->a, plan->b, plan->c, plan->d, &plan->algorithm,
+                                   &result) == CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= GEMM_WORKSPACE;
 }
 
 static void choose(const struct cuda_target *target, struct plan *plan, const struct gemm_args *args)
 {
-    enum { CANDIDATES = 8 };
     cublasLtMatmulHeuristicResult_t candidates[CANDIDATES];
-    if (!target->deterministic && gemm_choice_find(&plan->key, &plan->algorithm)) {
+    bool timed = may_time(target, args);
+    plan->final = timed || !target->rehearsal; /* else another call of this kind may still be timed */
+    if (find_choice(target, plan)) {
         plan->suggested = plan->final = true;
         return;
     }
-    bool timed = may_time(target, args);
-    int found = suggestions(target, plan, candidates, timed ? CANDIDATES : 1), best = 0;
-    float least = 1e30f;
-    for (int i = 0; timed && i < found; i++) {
-        float time = time_of(target, plan, args, &candidates[i].algo);
-        if (time < least)
-            best = i, least = time;
-    }
-    plan->algorithm = candidates[best].algo;
+    int found = suggestions(target, plan, candidates, timed ? CANDIDATES : 1);
+    plan->algorithm = candidates[timed ? fastest(target, plan, args, candidates, found) : 0].algo;
     plan->suggested = true;
-    plan->final = timed || target->deterministic; /* else another call of this kind may still be timed */
-    if (timed)
-        gemm_choice_keep(&plan->key, &plan->algorithm);
+    if (plan->final)
+        choice_keep(CHOICE_GEMM, &plan->key, sizeof plan->key, &plan->algorithm, sizeof plan->algorithm);
 }
+
+void cuda_gemm_reconsider(void)
+{
+    for (int i = 0; i < plan_count; i++)
+        plans[i].suggested = plans[i].final = false;
+}
+
+/* -- The op ------------------------------------------------------------------------------------------------------ */
 
 int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_args *args)
 {
@@ -264,7 +324,7 @@ void cuda_gemm(const struct cuda_target *target, const struct gemm_args *args)
     }
     struct plan *plan = plan_for(args);
     set_addresses(plan, args);
-    if (!plan->final && (!plan->suggested || may_time(target, args)))
+    if (!plan->final && (!plan->suggested || !target->rehearsal || may_time(target, args)))
         choose(target, plan, args);
     CHECK_BLAS(multiply(target, plan, args, &plan->algorithm));
 }

@@ -17,7 +17,8 @@ struct cuda_target {
     char *workspace; /* of this stream */
     int multiprocessors;
     bool deterministic;
-    void *blas; /* cublasLtHandle_t */
+    bool rehearsal; /* as struct executor has it: launchers may run what they launch several times, to choose by */
+    void *blas;     /* cublasLtHandle_t */
 };
 
 /* Fatal, naming what failed, unless status is success. */
@@ -57,6 +58,9 @@ void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tens
 }
 #else
 #include "core/launch.h"
+
+/* All kinds of products forget their algorithm, and look for it among the choices again (cuda/choice.h). */
+void cuda_gemm_reconsider(void);
 
 /* For collectives: the native stream, and a copy on it. */
 cudaStream_t cuda_executor_stream(struct executor *executor, int stream);

@@ -2,35 +2,47 @@
 
 #include <math.h>
 
+/* Words in variables of their own: a compiler keeps them in registers. */
 void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
-    uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]};
-    uint32_t k[2] = {key[0], key[1]};
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    uint32_t k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c[0];
-        uint64_t p1 = (uint64_t)0xCD9E8D57u * c[2];
-        uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ c[1] ^ k[0], (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c[3] ^ k[1],
-                            (uint32_t)p0};
-        for (int i = 0; i < 4; i++)
-            c[i] = next[i];
-        k[0] += 0x9E3779B9u;
-        k[1] += 0xBB67AE85u;
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
     }
-    for (int i = 0; i < 4; i++)
-        out[i] = c[i];
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
 }
 
-/* 128 bits for (key, index). The seed is Philox's key, so two seeds never share a sequence; purpose and stream
- * are mixed into the upper counter words by one more Philox call, which leaves the 64-bit index intact. */
-static void draw(const struct random_key *key, uint64_t index, uint32_t out[4])
+/* The seed is Philox's key, so two seeds never share a sequence; purpose and stream are mixed into the upper counter
+ * words by one more Philox call, which leaves the 64-bit index intact. */
+struct random_series random_series_of(const struct random_key *key)
 {
     uint32_t seed[2] = {(uint32_t)key->seed, (uint32_t)(key->seed >> 32)};
     uint32_t name[4] = {(uint32_t)key->stream, (uint32_t)(key->stream >> 32), key->purpose, 0x63697374u};
     uint32_t mixed[4];
     random_philox(name, seed, mixed);
-    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), mixed[0], mixed[1]};
-    uint32_t inner[2] = {mixed[2], mixed[3]};
-    random_philox(counter, inner, out);
+    return (struct random_series){{mixed[0], mixed[1]}, {mixed[2], mixed[3]}};
+}
+
+void random_series_words(const struct random_series *series, uint64_t index, uint32_t out[4])
+{
+    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), series->counter[0], series->counter[1]};
+    random_philox(counter, series->key, out);
+}
+
+static void draw(const struct random_key *key, uint64_t index, uint32_t out[4])
+{
+    struct random_series series = random_series_of(key);
+    random_series_words(&series, index, out);
 }
 
 uint64_t random_bits(const struct random_key *key, uint64_t index)
@@ -50,6 +62,33 @@ double random_uniform(const struct random_key *key, uint64_t index)
     uint32_t out[4];
     draw(key, index, out);
     return to_unit(out[0], out[1]);
+}
+
+/* random_philox, the same round of all lanes at a time. */
+void random_series_uniforms(const struct random_series *series, uint64_t first, double out[RANDOM_LANES])
+{
+    uint32_t c0[RANDOM_LANES], c1[RANDOM_LANES], c2[RANDOM_LANES], c3[RANDOM_LANES];
+    uint32_t k0 = series->key[0], k1 = series->key[1];
+    for (int i = 0; i < RANDOM_LANES; i++) {
+        c0[i] = (uint32_t)(first + (uint64_t)i);
+        c1[i] = (uint32_t)((first + (uint64_t)i) >> 32);
+        c2[i] = series->counter[0];
+        c3[i] = series->counter[1];
+    }
+    for (int round = 0; round < 10; round++) {
+#pragma omp simd
+        for (int i = 0; i < RANDOM_LANES; i++) {
+            uint64_t p0 = (uint64_t)0xD2511F53u * c0[i], p1 = (uint64_t)0xCD9E8D57u * c2[i];
+            c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
+            c1[i] = (uint32_t)p1;
+            c2[i] = (uint32_t)(p0 >> 32) ^ c3[i] ^ k1;
+            c3[i] = (uint32_t)p0;
+        }
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    for (int i = 0; i < RANDOM_LANES; i++)
+        out[i] = to_unit(c0[i], c1[i]);
 }
 
 double random_normal(const struct random_key *key, uint64_t index)

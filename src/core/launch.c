@@ -1,6 +1,7 @@
 #include "core/launch.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/profile.h"
 
 enum { RECORDER_ENTRIES = 64 };
 
@@ -59,9 +60,24 @@ void launch(struct stream *stream, enum op op, const void *args)
         (struct recorder_entry){launched, op, stream->id, group != NULL ? group->name : NULL, first->rows, first->cols};
     launched++;
     double start = clock_seconds();
+    int64_t entry = profile_enter(stream, op, args);
+    launch_range(stream, op_info(op)->name);
     stream->executor->class->launch(stream->executor, stream, op, args);
+    launch_range_end(stream);
+    profile_leave(stream, entry);
     timers[op].seconds += clock_seconds() - start;
     timers[op].calls++;
+}
+
+void launch_range(struct stream *stream, const char *name)
+{
+    if (stream->executor->class->range != NULL)
+        stream->executor->class->range(stream->executor, name);
+}
+
+void launch_range_end(struct stream *stream)
+{
+    launch_range(stream, NULL);
 }
 
 void stream_synchronize(struct stream *stream)
@@ -78,6 +94,13 @@ void event_record(struct event *event, struct stream *stream)
 void event_wait(struct event *event, struct stream *stream)
 {
     stream->executor->class->event_wait(stream->executor, event, stream);
+}
+
+bool event_passed(struct event *event, struct executor *executor, bool wait)
+{
+    if (event->serial == 0 || executor->class->event_passed == NULL)
+        return true;
+    return executor->class->event_passed(executor, event, wait);
 }
 
 const struct launch_timer *launch_timers(void)

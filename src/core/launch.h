@@ -14,6 +14,7 @@ enum memory_kind { MEMORY_DEVICE, MEMORY_HOST };
 struct executor {
     const struct executor_class *class;
     int64_t workspace_bytes; /* what reserve() last provided */
+    bool rehearsal;          /* set by its user: what is launched matters to nobody, so ways to do it may be timed */
 };
 
 struct stream {
@@ -40,6 +41,9 @@ struct executor_class {
     void (*release)(struct executor *executor, void *memory, enum memory_kind kind);
     void (*event_record)(struct executor *executor, struct event *event, struct stream *stream);
     void (*event_wait)(struct executor *executor, struct event *event, struct stream *stream);
+    /* Has the stream come past what was last recorded? With `wait`, the host waits until it has. NULL: it always has.
+     */
+    bool (*event_passed)(struct executor *executor, struct event *event, bool wait);
     /* The host waits until the stream has run dry. */
     void (*synchronize)(struct executor *executor, struct stream *stream);
     /* Scratch bytes that an op needs beside its arguments; 0 for most. */
@@ -51,6 +55,26 @@ struct executor_class {
     struct group *(*make_group)(struct executor *executor, struct comm *comm, const char *name);
     /* Bytes that may still be allocated; NULL: as many as the host has. */
     int64_t (*available)(struct executor *executor);
+    /* A moment of a stream, by number, and the seconds from one to another that have both passed (core/profile.h).
+     * NULL: the host's clock tells the same. */
+    void (*stamp)(struct executor *executor, struct stream *stream, int64_t number);
+    double (*stamp_seconds)(struct executor *executor, int64_t from, int64_t to);
+    /* A tool that looks on is told to begin or to end, and the name of what the program now does; name NULL ends what
+     * began last. NULL: there are no such tools. */
+    void (*watch)(struct executor *executor, bool begin);
+    void (*range)(struct executor *executor, const char *name);
+    /* What is launched on the stream from here on, and on such as events tie to it and tie back, is not run but
+     * recorded; capture_end gives the recording, which replay runs on a stream as often as wanted, with what its
+     * addresses hold then. Free it with discard. All NULL: not offered. */
+    void (*capture_begin)(struct executor *executor, struct stream *stream);
+    void *(*capture_end)(struct executor *executor, struct stream *stream);
+    void (*replay)(struct executor *executor, struct stream *stream, void *recording);
+    void (*discard)(struct executor *executor, void *recording);
+    /* Which of several ways the executor takes for what it has run, as bytes of core/choice.h, borrowed until it
+     * chooses again. take_choices replaces them all, so that this executor computes as that one did; false, and nothing
+     * happens: they are not for this device. Both NULL: there is but one way. */
+    const void *(*choices)(struct executor *executor, int64_t *bytes);
+    bool (*take_choices)(struct executor *executor, const void *from, int64_t bytes);
     void (*destroy)(struct executor *executor);
     bool dry; /* runs nothing and backs no memory: what would be copied there need not be made */
 };
@@ -64,9 +88,15 @@ void launch(struct stream *stream, enum op op, const void *args);
 /* For executors: a collective, by its group's table. Fatal when op is none. */
 void launch_collective(struct stream *stream, enum op op, const void *args);
 
+/* Names what is launched from here to the matching launch_range_end, for tools that look on. */
+void launch_range(struct stream *stream, const char *name);
+void launch_range_end(struct stream *stream);
+
 void stream_synchronize(struct stream *stream);
 void event_record(struct event *event, struct stream *stream);
 void event_wait(struct event *event, struct stream *stream);
+/* Is the last record of the event, if any, behind its stream? With `wait`: true, once it is. */
+bool event_passed(struct event *event, struct executor *executor, bool wait);
 
 /* Seconds spent and calls made per op by this process, since start (meaningful where launches are synchronous). */
 struct launch_timer {

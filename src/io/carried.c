@@ -75,17 +75,6 @@ int64_t carried_bytes(const struct carried *carried)
 
 /* -- Reading ----------------------------------------------------------------------------------------------------- */
 
-/* Its elements when it is a dataset of bytes in one dimension, else -1. */
-static int64_t count_bytes(hid_t dataset)
-{
-    hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
-    bool bytes = H5Sget_simple_extent_ndims(space) == 1 && H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) == 1;
-    int64_t count = bytes ? (int64_t)H5Sget_simple_extent_npoints(space) : -1;
-    H5Tclose(type);
-    H5Sclose(space);
-    return count;
-}
-
 /* What the dataset says of its tensor; false when that cannot be one. */
 static bool describe(hid_t dataset, struct carried_tensor *t)
 {
@@ -94,7 +83,7 @@ static bool describe(hid_t dataset, struct carried_tensor *t)
     if (good)
         strcpy(t->dtype, dtype);
     free(dtype);
-    t->bytes = count_bytes(dataset);
+    t->bytes = hdf5_count_bytes(dataset);
     t->dims = (int)hdf5_read_integers(dataset, "shape", t->shape, CARRIED_DIMS);
     return good && t->bytes >= 0 && (t->dims > 0 || H5Aexists(dataset, "shape") == 0);
 }
@@ -154,14 +143,10 @@ int carried_read(const char *path, struct carried *carried)
 
 static bool write_tensor(hid_t group, const struct carried_tensor *t)
 {
-    const hsize_t bytes = (hsize_t)t->bytes;
-    hid_t space = H5Screate_simple(1, &bytes, NULL);
-    hid_t dataset = H5Dcreate2(group, t->name, H5T_STD_U8LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    H5Sclose(space);
+    hid_t dataset = hdf5_write_bytes(group, t->name, t->data, t->bytes);
     if (dataset < 0)
         return false;
-    bool good = H5Dwrite(dataset, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->data) >= 0 &&
-                hdf5_write_text(dataset, "dtype", t->dtype) &&
+    bool good = hdf5_write_text(dataset, "dtype", t->dtype) &&
                 (t->dims == 0 || hdf5_write_integers(dataset, "shape", t->shape, t->dims));
     return H5Dclose(dataset) >= 0 && good;
 }

@@ -8,6 +8,7 @@
  *                    the training stores (data/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
+ *   /state/choices   the executor's, where it has any (io/choices.h)
  *   /carried/<name>  what the run's first weights came with and training leaves alone (io/carried.h)
  * and beside it a side file "<path>.xxh3" with hashes over all of it (io/block.h).
  *
@@ -49,6 +50,9 @@ struct checkpoint_meta {
     double best_loss;        /* nats per label */
     /* To be written too; NULL = none. Borrowed, and rank 0's alone. Reading leaves it NULL: carried_read has them. */
     const struct carried *carried;
+    /* The same: choices_read has them. */
+    const void *choices;
+    int64_t choices_bytes;
 };
 
 /* Frees what checkpoint_read_meta allocated. */

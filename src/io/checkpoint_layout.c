@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "io/carried.h"
 #include "io/checkpoint_private.h"
+#include "io/choices.h"
 #include "io/file.h"
 #include "io/hdf5_layout.h"
 #include "model/model.h"
@@ -113,7 +114,7 @@ static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
 /* Room enough for the file: tensors, and a generous guess at what HDF5 adds. */
 static int64_t most_bytes(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta)
 {
-    int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text);
+    int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text) + meta->choices_bytes + HDF5_LAYOUT_DATASET;
     if (meta->carried != NULL)
         bytes += carried_bytes(meta->carried) + (int64_t)meta->carried->count * HDF5_LAYOUT_DATASET;
     for (int u = 0; u < layout->model->unit_count; u++) {
@@ -135,6 +136,7 @@ static bool create(hid_t file, void *self)
     const struct file_content *content = self;
     const struct checkpoint_meta *meta = content->meta;
     return write_meta(file, meta) && write_datasets(file, content->layout) &&
+           choices_write(file, meta->choices, meta->choices_bytes) &&
            (meta->carried == NULL || carried_write(file, meta->carried));
 }
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,21 @@ int file_check_place(const char *path)
         code = error_user("%s: cannot be written: %s", path, strerror(errno));
     free(folder);
     return code;
+}
+
+int file_make_folder(const char *folder)
+{
+    char *path = memory_string(folder);
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0777);
+        *slash = '/';
+    }
+    int failure = mkdir(path, 0777) == 0 ? 0 : errno;
+    struct stat status;
+    bool there = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    free(path);
+    return there ? 0 : failure;
 }
 
 /* A new name is on the disk once its folder is. */

@@ -278,6 +278,38 @@ static void summary_row(struct meter *meter, const char *kind, const char *name,
     journal_object_end(&meter->journal);
 }
 
+void meter_profile(struct meter *meter, int64_t step, int64_t steps, const struct profile_row *rows, int count)
+{
+    double whole = 0;
+    for (int i = 0; i < count; i++)
+        whole += rows[i].seconds;
+    log_info("# profile of %lld steps to step %lld; milliseconds and calls a step", (long long)steps, (long long)step);
+    log_info("# %-18s %8s %8s %7s %10s %7s %8s %8s", "op", "rows", "columns", "calls", "ms", "percent", "GB/s",
+             "TFLOP/s");
+    begin_line(meter, "profile", step);
+    journal_list(&meter->journal, "profile");
+    for (int i = 0; i < count; i++) {
+        const struct profile_row *r = &rows[i];
+        double each = r->seconds / (double)r->calls, milliseconds = 1e3 * r->seconds / (double)steps;
+        double calls = (double)r->calls / (double)steps;
+        log_info("# %-18s %8lld %8lld %7.1f %10.3f %7.2f %8.0f %8.1f", op_info(r->op)->name, (long long)r->rows,
+                 (long long)r->cols, calls, milliseconds, 100 * r->seconds / whole, 1e-9 * (double)r->bytes / each,
+                 1e-12 * (double)r->flops / each);
+        journal_object(&meter->journal);
+        journal_text(&meter->journal, "op", op_info(r->op)->name);
+        journal_integer(&meter->journal, "rows", r->rows);
+        journal_integer(&meter->journal, "columns", r->cols);
+        journal_integer(&meter->journal, "flops", r->flops);
+        journal_integer(&meter->journal, "bytes", r->bytes);
+        journal_real(&meter->journal, "calls", calls, RATE_DIGITS);
+        journal_real(&meter->journal, "milliseconds", milliseconds, RATE_DIGITS);
+        journal_object_end(&meter->journal);
+    }
+    journal_list_end(&meter->journal);
+    end_line(meter);
+    log_info("# %-18s %8s %8s %7s %10.3f", "all", "", "", "", 1e3 * whole / (double)steps);
+}
+
 void meter_summary(struct meter *meter)
 {
     static const char *const names[METER_TIMERS] = {"training steps", "waiting for data", "validation", "checkpoints"};

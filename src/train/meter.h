@@ -4,6 +4,7 @@
 #define TRAIN_METER_H
 
 #include "comm/comm.h"
+#include "core/profile.h"
 #include "model/flops.h"
 #include "train/journal.h"
 #include "train/tensorboard.h"
@@ -70,6 +71,9 @@ void meter_validation(struct meter *meter, int64_t step, double loss, double lab
 void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds);
 /* A line for what else happens: `event` is its name in log.jsonl ("stop"), `text` one sentence for the reader. */
 void meter_note(struct meter *meter, int64_t step, const char *event, const char *text);
+
+/* What a profile of `steps` steps has found (core/profile.h), by rank 0. */
+void meter_profile(struct meter *meter, int64_t step, int64_t steps, const struct profile_row *rows, int count);
 
 /* The timer summary: seconds as minimum, mean and maximum over ranks, calls of rank 0; and the ops, dry runs of the
  * planner included. Collective. */

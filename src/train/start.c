@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/draft.h"
+#include "io/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -75,17 +76,9 @@ int start_write_deck(struct comm *world, const char *folder, const char *text)
 /* Rank 0. */
 static int make_folder(const char *folder)
 {
-    char *path = memory_string(folder);
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0777);
-        *slash = '/';
-    }
-    int failure = mkdir(path, 0777) == 0 ? 0 : errno;
-    struct stat status;
-    bool there = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-    free(path);
-    return there ? ERROR_NONE : error_user("key output.folder = \"%s\": cannot be made: %s", folder, strerror(failure));
+    int failure = file_make_folder(folder);
+    return failure == 0 ? ERROR_NONE
+                        : error_user("key output.folder = \"%s\": cannot be made: %s", folder, strerror(failure));
 }
 
 int start_make_folder(struct comm *world, const struct deck *deck)
@@ -170,8 +163,10 @@ static int check_same_run(const struct session *s, const struct checkpoint_meta 
     if (code == ERROR_NONE && deck_compare_for_resume(&old, &s->deck, &differences) > 0)
         code = error_user("%s cannot be resumed with this deck, these keys may not change:\n%s", path, differences);
     if (code == ERROR_NONE && loader_checksum(s->train) != meta->store)
-        code = error_user("key data.train = \"%s\": is another store than the one that %s was trained on",
-                          s->deck.data.train, path);
+        code = s->deck.data.source == DECK_DATA_RANDOM
+                   ? error_user("key data.source = \"random\": makes other data than what %s was trained on", path)
+                   : error_user("key data.train = \"%s\": is another store than the one that %s was trained on",
+                                s->deck.data.train, path);
     if (code == ERROR_NONE && !loader_has_position(s->train, &meta->position))
         code = error_user("%s: its place in the data is beyond the store's end; was it edited?", path);
     free(differences);

@@ -1,0 +1,135 @@
+#include "core/choice.h"
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+static const char magic[8] = "cistcho1";
+
+static int64_t bytes_of(int64_t count)
+{
+    return (int64_t)sizeof(struct choice_head) + count * (int64_t)sizeof(struct choice_entry);
+}
+
+static uint64_t checksum_of(const void *from, int64_t bytes)
+{
+    const int64_t skipped = offsetof(struct choice_head, count);
+    return XXH3_64bits((const char *)from + skipped, (size_t)(bytes - skipped));
+}
+
+/* Where bytes are those of a table its head, which they may not be aligned for. */
+static bool read_head(struct choice_head *head, const void *from, int64_t bytes)
+{
+    if (bytes < bytes_of(0))
+        return false;
+    memcpy(head, from, sizeof *head);
+    return memcmp(head->magic, magic, sizeof magic) == 0 && head->count >= 0 && head->count <= CHOICE_ENTRIES &&
+           bytes == bytes_of(head->count) && head->checksum == checksum_of(from, bytes) &&
+           memchr(head->identity, '\0', CHOICE_IDENTITY_BYTES) != NULL;
+}
+
+void choice_table_create(struct choice_table *table, const char *identity)
+{
+    memset(table, 0, sizeof *table);
+    memcpy(table->head.magic, magic, sizeof magic);
+    snprintf(table->head.identity, sizeof table->head.identity, "%s", identity);
+}
+
+/* -- Records ----------------------------------------------------------------------------------------------------- */
+
+/* The place of a key; the count when it has none. */
+static int64_t place_of(const struct choice_table *table, int kind, const void *key, int64_t key_bytes)
+{
+    for (int64_t i = 0; i < table->head.count; i++) {
+        const struct choice_entry *entry = &table->entries[i];
+        if (entry->kind == kind && entry->key_bytes == key_bytes && memcmp(entry->key, key, (size_t)key_bytes) == 0)
+            return i;
+    }
+    return table->head.count;
+}
+
+static int64_t unused_place(const struct choice_table *table)
+{
+    for (int64_t i = 0; i < CHOICE_ENTRIES; i++)
+        if (!table->used[i])
+            return i;
+    error_fatal("more than %d choices of kernels in one process", CHOICE_ENTRIES);
+}
+
+bool choice_table_find(struct choice_table *table, int kind, const void *key, int64_t key_bytes, void *value,
+                       int64_t value_bytes)
+{
+    int64_t i = key_bytes <= CHOICE_KEY_BYTES ? place_of(table, kind, key, key_bytes) : table->head.count;
+    if (i == table->head.count || table->entries[i].value_bytes != value_bytes)
+        return false;
+    table->used[i] = true;
+    memcpy(value, table->entries[i].value, (size_t)value_bytes);
+    return true;
+}
+
+void choice_table_keep(struct choice_table *table, int kind, const void *key, int64_t key_bytes, const void *value,
+                       int64_t value_bytes)
+{
+    if (key_bytes > CHOICE_KEY_BYTES || value_bytes > CHOICE_VALUE_BYTES)
+        error_fatal("bug: a choice of kind %d has a key of %lld and a value of %lld bytes", kind, (long long)key_bytes,
+                    (long long)value_bytes);
+    int64_t i = place_of(table, kind, key, key_bytes);
+    if (i == CHOICE_ENTRIES)
+        i = unused_place(table);
+    else if (i == table->head.count)
+        table->head.count++;
+    struct choice_entry *entry = &table->entries[i];
+    memset(entry, 0, sizeof *entry);
+    entry->kind = kind;
+    entry->key_bytes = (int32_t)key_bytes;
+    entry->value_bytes = (int32_t)value_bytes;
+    memcpy(entry->key, key, (size_t)key_bytes);
+    memcpy(entry->value, value, (size_t)value_bytes);
+    table->used[i] = true;
+}
+
+/* -- Bytes ------------------------------------------------------------------------------------------------------- */
+
+const void *choice_table_bytes(struct choice_table *table, int64_t *bytes)
+{
+    *bytes = bytes_of(table->head.count);
+    table->head.checksum = checksum_of(table, *bytes);
+    return table;
+}
+
+bool choice_table_take(struct choice_table *table, const void *from, int64_t bytes)
+{
+    struct choice_head head;
+    if (!read_head(&head, from, bytes) || strcmp(head.identity, table->head.identity) != 0)
+        return false;
+    memmove(table, from, (size_t)bytes); /* they may be its own */
+    memset(table->used, 0, sizeof table->used);
+    return true;
+}
+
+int64_t choice_count(const void *from, int64_t bytes)
+{
+    struct choice_head head;
+    return read_head(&head, from, bytes) ? head.count : -1;
+}
+
+int64_t choice_count_new(const void *from, int64_t bytes, const void *others, int64_t other_bytes)
+{
+    int64_t count = choice_count(from, bytes), known = choice_count(others, other_bytes), found = 0;
+    if (count < 0)
+        return -1;
+    for (int64_t i = 0; i < count; i++)
+        if (i >= known || memcmp((const char *)from + bytes_of(i), (const char *)others + bytes_of(i),
+                                 sizeof(struct choice_entry)) != 0)
+            found++;
+    return found;
+}
+
+void choice_identity(char identity[CHOICE_IDENTITY_BYTES], const void *from, int64_t bytes)
+{
+    struct choice_head head;
+    bool good = read_head(&head, from, bytes);
+    memcpy(identity, good ? head.identity : (char[CHOICE_IDENTITY_BYTES]){0}, CHOICE_IDENTITY_BYTES);
+}

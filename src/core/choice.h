@@ -1,0 +1,52 @@
+/* Which of several ways an executor takes to do the same work: found by timing, or the first that a library names. A
+ * table of small records, looked up by what makes two pieces of work the same, that leaves as bytes: into a file that
+ * later runs read, into a checkpoint, and from rank 0 to the others so that all compute alike. */
+#ifndef CORE_CHOICE_H
+#define CORE_CHOICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CHOICE_KEY_BYTES = 128, CHOICE_VALUE_BYTES = 64, CHOICE_IDENTITY_BYTES = 128, CHOICE_ENTRIES = 1024 };
+
+/* Keys are compared as bytes, so they have no padding that is not zero. */
+struct choice_entry {
+    int32_t kind, key_bytes, value_bytes, reserved;
+    char key[CHOICE_KEY_BYTES], value[CHOICE_VALUE_BYTES]; /* zero behind their ends */
+};
+
+struct choice_table {
+    struct choice_head {
+        char magic[8];
+        uint64_t checksum; /* of all that follows */
+        int64_t count;
+        char identity[CHOICE_IDENTITY_BYTES];
+    } head;
+    struct choice_entry entries[CHOICE_ENTRIES];
+    bool used[CHOICE_ENTRIES]; /* by this process; the last member: it does not leave */
+};
+
+/* An empty table, good for one kind of device and the versions of libraries: a text such as "NVIDIA H200, cuBLASLt
+ * 130100", cut where it is too long. */
+void choice_table_create(struct choice_table *table, const char *identity);
+
+/* The value of a key; false: not there, or of another size. */
+bool choice_table_find(struct choice_table *table, int kind, const void *key, int64_t key_bytes, void *value,
+                       int64_t value_bytes);
+/* Adds a value, or replaces the key's. In a full table it takes the place of one that this process has not used. Fatal:
+ * a key or a value is too large, or this process uses them all. */
+void choice_table_keep(struct choice_table *table, int kind, const void *key, int64_t key_bytes, const void *value,
+                       int64_t value_bytes);
+
+/* All of it, valid until the next change. */
+const void *choice_table_bytes(struct choice_table *table, int64_t *bytes);
+/* Replaces all by such bytes. False, and nothing happens: they are damaged, or of another identity. */
+bool choice_table_take(struct choice_table *table, const void *from, int64_t bytes);
+
+/* Of bytes that left a table: how many choices they hold, how many of these are not in `others` at the same place
+ * (NULL, 0: none are), what they are good for. -1, -1, "": they are damaged. */
+int64_t choice_count(const void *from, int64_t bytes);
+int64_t choice_count_new(const void *from, int64_t bytes, const void *others, int64_t other_bytes);
+void choice_identity(char identity[CHOICE_IDENTITY_BYTES], const void *from, int64_t bytes);
+
+#endif

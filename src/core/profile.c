@@ -1,0 +1,114 @@
+#include "core/profile.h"
+#include "base/clock.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+struct entry {
+    int row;
+    double start, end; /* by the host's clock */
+};
+
+static struct {
+    struct executor *executor; /* NULL: no profile */
+    struct entry *entries;
+    int64_t count, capacity;
+    struct profile_row *rows;
+    int row_count, row_capacity;
+} profile;
+
+void profile_start(struct executor *executor)
+{
+    profile.count = profile.row_count = 0;
+    profile.executor = executor;
+    if (executor->class->watch != NULL)
+        executor->class->watch(executor, true);
+}
+
+bool profile_running(void)
+{
+    return profile.executor != NULL;
+}
+
+static int row_of(const struct profile_row *wanted)
+{
+    for (int i = 0; i < profile.row_count; i++) {
+        const struct profile_row *row = &profile.rows[i];
+        if (row->op == wanted->op && row->rows == wanted->rows && row->cols == wanted->cols &&
+            row->flops == wanted->flops && row->bytes == wanted->bytes)
+            return i;
+    }
+    if (profile.row_count == profile.row_capacity) {
+        profile.row_capacity = profile.row_capacity ? 2 * profile.row_capacity : 64;
+        profile.rows = memory_grow(profile.rows, (int64_t)sizeof *profile.rows * profile.row_capacity);
+    }
+    profile.rows[profile.row_count] = *wanted;
+    return profile.row_count++;
+}
+
+/* What tells an op's shape best: what it makes. */
+static const struct tensor *result_of(enum op op, const void *args)
+{
+    const struct tensor *result = NULL;
+    for (int i = 0; i < op_info(op)->field_count; i++) {
+        const struct tensor *t = op_tensor(op, args, i);
+        if (tensor_present(t) && (op_field_access(op, args, i) & OP_WRITE) &&
+            (result == NULL || tensor_count(t) > tensor_count(result)))
+            result = t;
+    }
+    return result != NULL ? result : op_tensor(op, args, 0);
+}
+
+int64_t profile_enter(struct stream *stream, enum op op, const void *args)
+{
+    if (profile.executor != stream->executor)
+        return -1;
+    if (profile.count == profile.capacity) {
+        profile.capacity = profile.capacity ? 2 * profile.capacity : 4096;
+        profile.entries = memory_grow(profile.entries, (int64_t)sizeof *profile.entries * profile.capacity);
+    }
+    const struct tensor *result = result_of(op, args);
+    const struct profile_row row = {
+        .op = op, .rows = result->rows, .cols = result->cols, .flops = op_flops(op, args), .bytes = op_bytes(op, args)};
+    int64_t entry = profile.count++;
+    profile.entries[entry] = (struct entry){.row = row_of(&row), .start = clock_seconds()};
+    if (stream->executor->class->stamp != NULL)
+        stream->executor->class->stamp(stream->executor, stream, 2 * entry);
+    return entry;
+}
+
+void profile_leave(struct stream *stream, int64_t entry)
+{
+    if (entry < 0)
+        return;
+    profile.entries[entry].end = clock_seconds();
+    if (stream->executor->class->stamp != NULL)
+        stream->executor->class->stamp(stream->executor, stream, 2 * entry + 1);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    double one = ((const struct profile_row *)a)->seconds, other = ((const struct profile_row *)b)->seconds;
+    return (one < other) - (one > other);
+}
+
+const struct profile_row *profile_stop(int *count)
+{
+    struct executor *executor = profile.executor;
+    for (int s = 0; s < STREAM_COUNT; s++)
+        stream_synchronize(&(struct stream){executor, s, NULL});
+    for (int64_t i = 0; i < profile.count; i++) {
+        const struct entry *entry = &profile.entries[i];
+        struct profile_row *row = &profile.rows[entry->row];
+        row->calls++;
+        row->seconds += executor->class->stamp == NULL ? entry->end - entry->start
+                                                       : executor->class->stamp_seconds(executor, 2 * i, 2 * i + 1);
+    }
+    if (executor->class->watch != NULL)
+        executor->class->watch(executor, false);
+    profile.executor = NULL;
+    if (profile.row_count > 0)
+        qsort(profile.rows, (size_t)profile.row_count, sizeof *profile.rows, by_time);
+    *count = profile.row_count;
+    return profile.rows;
+}

@@ -1,0 +1,64 @@
+#include "io/choices.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "core/choice.h"
+#include "io/hdf5_file.h"
+
+static const char GROUP[] = "state", NAME[] = "choices";
+
+static int read_dataset(hid_t group, const char *path, void **data, int64_t *bytes)
+{
+    hid_t dataset = H5Dopen2(group, NAME, H5P_DEFAULT);
+    *bytes = dataset >= 0 ? hdf5_count_bytes(dataset) : -1;
+    bool good = *bytes > 0 && *bytes <= (int64_t)sizeof(struct choice_table);
+    if (good) {
+        *data = memory_allocate(*bytes);
+        good = H5Dread(dataset, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, *data) >= 0;
+    }
+    if (dataset >= 0)
+        H5Dclose(dataset);
+    return good ? ERROR_NONE : error_user("%s: /%s/%s: are no bytes of choices", path, GROUP, NAME);
+}
+
+static int read_group(hid_t file, const char *path, void **data, int64_t *bytes)
+{
+    if (H5Lexists(file, GROUP, H5P_DEFAULT) <= 0)
+        return ERROR_NONE;
+    hid_t group = H5Gopen2(file, GROUP, H5P_DEFAULT);
+    if (group < 0)
+        return error_user("%s: /%s is no group", path, GROUP);
+    int code = H5Lexists(group, NAME, H5P_DEFAULT) > 0 ? read_dataset(group, path, data, bytes) : ERROR_NONE;
+    H5Gclose(group);
+    return code;
+}
+
+int choices_read(const char *path, void **data, int64_t *bytes)
+{
+    struct hdf5_silence silence;
+    hid_t file;
+    *data = NULL;
+    *bytes = 0;
+    hdf5_silence_begin(&silence);
+    int code = hdf5_open(&file, path);
+    if (code == ERROR_NONE) {
+        code = read_group(file, path, data, bytes);
+        H5Fclose(file);
+    }
+    hdf5_silence_end(&silence);
+    if (code != ERROR_NONE) {
+        memory_free(*data);
+        *data = NULL;
+        *bytes = 0;
+    }
+    return code;
+}
+
+bool choices_write(hid_t file, const void *data, int64_t bytes)
+{
+    if (bytes == 0)
+        return true;
+    hid_t group = H5Gcreate2(file, GROUP, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t dataset = group >= 0 ? hdf5_write_bytes(group, NAME, data, bytes) : -1;
+    bool good = dataset >= 0 && H5Dclose(dataset) >= 0;
+    return group >= 0 && H5Gclose(group) >= 0 && good;
+}

@@ -1,0 +1,23 @@
+/* The deck's profile: which steps of which ranks are timed launch by launch. */
+#ifndef TRAIN_PROFILER_H
+#define TRAIN_PROFILER_H
+
+#include "core/launch.h"
+#include "deck/deck.h"
+#include "train/meter.h"
+
+struct profiler {
+    int64_t start, stop; /* first and last step; 0 = none */
+    bool on;
+};
+
+/* ERROR_USER: the keys make no sense together. */
+int profiler_check(const struct deck *deck);
+/* Is it this rank's to profile? */
+void profiler_create(struct profiler *profiler, const struct deck *deck, int rank);
+
+/* Around step number `step`, from 1. The end of the last step waits for the device and shows what was found. */
+void profiler_before(struct profiler *profiler, struct executor *executor, int64_t step);
+void profiler_after(struct profiler *profiler, struct meter *meter, int64_t step);
+
+#endif

@@ -1,0 +1,199 @@
+#include "train/tuning.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "core/choice.h"
+#include "io/choices.h"
+#include "io/draft.h"
+#include "io/file.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes of choices; owned. */
+struct bytes {
+    void *data;
+    int64_t count;
+};
+
+static struct bytes copy_of(struct executor *executor)
+{
+    struct bytes copy;
+    const void *from = executor->class->choices(executor, &copy.count);
+    copy.data = memory_allocate(copy.count);
+    memcpy(copy.data, from, (size_t)copy.count);
+    return copy;
+}
+
+static bool take(struct executor *executor, const struct bytes *bytes)
+{
+    return bytes->count > 0 && executor->class->take_choices(executor, bytes->data, bytes->count);
+}
+
+/* -- The tuning file (rank 0) ------------------------------------------------------------------------------------ */
+
+/* In the user's cache one file for each kind of device and libraries, by what the executor's choices are good for; NULL
+ * where the user has no home. */
+static char *default_path(const struct bytes *own)
+{
+    char identity[CHOICE_IDENTITY_BYTES];
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    choice_identity(identity, own->data, own->count);
+    for (char *c = identity; *c != '\0'; c++)
+        if (!isalnum((unsigned char)*c) && *c != '.')
+            *c = '-';
+    if (cache != NULL && cache[0] == '/')
+        return memory_format("%s/cistron/tuning-%s", cache, identity);
+    return home != NULL && home[0] == '/' ? memory_format("%s/.cache/cistron/tuning-%s", home, identity) : NULL;
+}
+
+/* NULL: there is to be none. */
+static char *path_of(const struct deck *deck, const struct bytes *own)
+{
+    const char *key = deck->device.tuning_file;
+    if (deck->device.deterministic || strcmp(key, "none") == 0)
+        return NULL;
+    return key[0] != '\0' ? memory_string(key) : default_path(own);
+}
+
+/* What a file holds that may be one of choices; nothing when there is none. */
+static struct bytes read_file(const char *path)
+{
+    struct bytes bytes = {memory_allocate(sizeof(struct choice_table)), 0};
+    FILE *file = fopen(path, "r");
+    if (file != NULL) {
+        bytes.count = (int64_t)fread(bytes.data, 1, sizeof(struct choice_table), file);
+        fclose(file);
+    }
+    return bytes;
+}
+
+static int write_whole(const char *path, const struct bytes *bytes)
+{
+    struct draft draft;
+    int code = draft_open(&draft, path);
+    if (code != ERROR_NONE)
+        return code;
+    fwrite(bytes->data, 1, (size_t)bytes->count, draft.file); /* a failure is found when it is flushed */
+    return draft_close(&draft, ERROR_NONE);
+}
+
+/* A run does not end because its next one will have to time again. */
+static bool write_file(const char *path, bool in_cache, const struct bytes *bytes)
+{
+    char *slash = in_cache ? strrchr(path, '/') : NULL;
+    if (slash != NULL) {
+        char *folder = memory_format("%.*s", (int)(slash - path), path);
+        file_make_folder(folder);
+        free(folder);
+    }
+    if (write_whole(path, bytes) == ERROR_NONE)
+        return true;
+    log_warn("tuning: %s; each run will time its kernels again (device.tuning_file names a file, or is \"none\")",
+             error_message());
+    error_clear();
+    return false;
+}
+
+/* -- Choosing (rank 0) ------------------------------------------------------------------------------------------- */
+
+/* The first micro-batch that the run will learn from, run once for its timings. By rank 0 alone: it has a whole model.
+ */
+static void rehearse(struct session *s)
+{
+    const struct blend_position position = loader_position(s->train);
+    engine_rehearse(&s->engine, loader_next(s->train));
+    loader_seek(s->train, &position);
+}
+
+/* Takes the checkpoint's choices, else the file's; where they are from, NULL: there were none for this device. */
+static const char *take_known(struct executor *executor, const struct bytes *kept, const char *path)
+{
+    if (take(executor, kept))
+        return "the checkpoint";
+    if (kept->count > 0)
+        log_info("# tuning: the checkpoint's choices of kernels are for another device or library, and are left");
+    if (path == NULL)
+        return NULL;
+    struct bytes file = read_file(path);
+    bool fits = take(executor, &file);
+    memory_free(file.data);
+    return fits ? path : NULL;
+}
+
+static void tell(const char *source, int64_t known, int64_t made, double seconds, const char *written)
+{
+    char *more = source != NULL ? memory_format("%lld choices of kernels from %s, %lld more", (long long)known, source,
+                                                (long long)made)
+                                : memory_format("%lld choices of kernels", (long long)made);
+    log_info("# tuning: %s made in %.1f s%s%s", more, seconds, written != NULL ? ", kept in " : "",
+             written != NULL ? written : "");
+    free(more);
+}
+
+static void choose(struct session *s, const struct bytes *kept, bool trains)
+{
+    const struct deck *deck = &s->deck;
+    const bool times = trains && !deck->device.deterministic;
+    struct bytes empty = copy_of(s->executor);
+    char *path = path_of(deck, &empty);
+    const char *source = take_known(s->executor, kept, path);
+    struct bytes before = copy_of(s->executor);
+    double start = clock_seconds();
+    if (times)
+        rehearse(s);
+    double seconds = clock_seconds() - start;
+    struct bytes after = copy_of(s->executor);
+    int64_t made = choice_count_new(after.data, after.count, before.data, before.count);
+    /* a checkpoint has the choices of one model, the file may have those of many */
+    bool writes = made > 0 && path != NULL && (source == NULL || source == path);
+    bool written = writes && write_file(path, deck->device.tuning_file[0] == '\0', &after);
+    if (times || source != NULL)
+        tell(source, choice_count(before.data, before.count), made, seconds, written ? path : NULL);
+    memory_free(empty.data);
+    memory_free(before.data);
+    memory_free(after.data);
+    free(path);
+}
+
+/* -- All ranks --------------------------------------------------------------------------------------------------- */
+
+static void share(struct session *s)
+{
+    struct bytes bytes = {NULL, 0};
+    if (s->world->rank == 0)
+        bytes = copy_of(s->executor);
+    comm_broadcast(s->world, &bytes.count, sizeof bytes.count, 0);
+    if (s->world->rank != 0)
+        bytes.data = memory_allocate(bytes.count);
+    comm_broadcast(s->world, bytes.data, bytes.count, 0);
+    int64_t refused = s->world->rank != 0 && !take(s->executor, &bytes);
+    refused = comm_sum_i64(s->world, refused);
+    if (refused > 0 && s->world->rank == 0)
+        log_warn(
+            "tuning: %lld ranks have another kind of GPU or other libraries than rank 0, and take the kernels that "
+            "their libraries name first",
+            (long long)refused);
+    memory_free(bytes.data);
+}
+
+int tuning_prepare(struct session *s, const char *checkpoint, bool trains)
+{
+    if (s->executor->class->choices == NULL)
+        return ERROR_NONE;
+    struct bytes kept = {NULL, 0};
+    int code = ERROR_NONE;
+    if (s->world->rank == 0 && checkpoint != NULL)
+        code = choices_read(checkpoint, &kept.data, &kept.count);
+    code = comm_agree(s->world, code);
+    if (code == ERROR_NONE && s->world->rank == 0)
+        choose(s, &kept, trains);
+    if (code == ERROR_NONE)
+        share(s);
+    memory_free(kept.data);
+    return code;
+}

@@ -1,0 +1,142 @@
+/* The table of choices: what is kept is found, what leaves comes back, and nothing that is damaged or another's does.
+ */
+#include "check.h"
+
+#include "core/choice.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static struct choice_table table, other;
+
+static int64_t value_of(struct choice_table *from, int kind, int64_t key)
+{
+    int64_t value = -1;
+    return choice_table_find(from, kind, &key, sizeof key, &value, sizeof value) ? value : -1;
+}
+
+static void keep(struct choice_table *to, int kind, int64_t key, int64_t value)
+{
+    choice_table_keep(to, kind, &key, sizeof key, &value, sizeof value);
+}
+
+static void test_records(void)
+{
+    char longest[CHOICE_KEY_BYTES], value[CHOICE_VALUE_BYTES], found[CHOICE_VALUE_BYTES];
+    choice_table_create(&table, "a device");
+    CHECK(value_of(&table, 1, 5) == -1);
+    keep(&table, 1, 5, 50);
+    keep(&table, 2, 5, 51);
+    keep(&table, 1, 6, 60);
+    CHECK(value_of(&table, 1, 5) == 50 && value_of(&table, 2, 5) == 51 && value_of(&table, 1, 6) == 60);
+    keep(&table, 2, 5, 52);
+    CHECK(value_of(&table, 1, 5) == 50 && value_of(&table, 2, 5) == 52 && table.head.count == 3);
+    /* a key that begins like another, a value of another size */
+    const int64_t key = 5;
+    CHECK(!choice_table_find(&table, 1, &key, 4, found, 8));
+    CHECK(!choice_table_find(&table, 1, &key, 8, found, 4));
+    memset(longest, 1, sizeof longest);
+    memset(value, 2, sizeof value);
+    choice_table_keep(&table, 1, longest, sizeof longest, value, sizeof value);
+    CHECK(choice_table_find(&table, 1, longest, sizeof longest, found, sizeof found) &&
+          memcmp(found, value, sizeof value) == 0);
+    CHECK(!choice_table_find(&table, 1, longest, sizeof longest - 1, found, sizeof found));
+}
+
+/* Any bit that differs, any length: refused as a whole, and what was there stays. */
+static void test_damage(const char *bytes, int64_t count)
+{
+    char *damaged = malloc((size_t)count + 8);
+    int taken = 0;
+    for (int64_t bit = 0; bit < 8 * count; bit++) {
+        memcpy(damaged, bytes, (size_t)count);
+        damaged[bit / 8] ^= (char)(1 << bit % 8);
+        taken += choice_table_take(&other, damaged, count) || choice_count(damaged, count) >= 0;
+    }
+    memcpy(damaged, bytes, (size_t)count);
+    memset(damaged + count, 0, 8);
+    for (int64_t length = 0; length <= count + 8; length++)
+        taken += length != count && (choice_table_take(&other, damaged, length) || choice_count(damaged, length) >= 0);
+    CHECK(taken == 0);
+    CHECK(other.head.count == 1 && value_of(&other, 1, 7) == 70);
+    /* from where nothing is aligned */
+    memcpy(damaged + 1, bytes, (size_t)count);
+    CHECK(choice_count(damaged + 1, count) == table.head.count);
+    CHECK(choice_table_take(&other, damaged + 1, count));
+    free(damaged);
+}
+
+static void test_bytes(void)
+{
+    int64_t count, others;
+    char identity[CHOICE_IDENTITY_BYTES];
+    choice_table_create(&other, "another device");
+    keep(&other, 1, 7, 70);
+    const char *bytes = choice_table_bytes(&table, &count);
+    CHECK(!choice_table_take(&other, bytes, count));
+    CHECK(value_of(&other, 1, 7) == 70);
+    choice_identity(identity, bytes, count);
+    CHECK_STRING(identity, "a device");
+    choice_identity(identity, bytes, count - 1);
+    CHECK_STRING(identity, "");
+    choice_table_create(&other, "a device");
+    keep(&other, 1, 7, 70);
+    test_damage(bytes, count);
+    CHECK(other.head.count == table.head.count && value_of(&other, 1, 7) == -1 && value_of(&other, 2, 5) == 52);
+    CHECK(choice_table_take(&table, bytes, count)); /* its own */
+    CHECK(value_of(&table, 2, 5) == 52);
+
+    CHECK(choice_count(bytes, count) == 4);
+    CHECK(choice_count_new(bytes, count, NULL, 0) == 4 && choice_count_new(bytes, count, bytes, count) == 0);
+    CHECK(choice_count_new(NULL, 0, bytes, count) == -1);
+    keep(&other, 1, 5, 55);
+    keep(&other, 3, 5, 56);
+    const void *changed = choice_table_bytes(&other, &others);
+    CHECK(choice_count_new(changed, others, bytes, count) == 2);
+}
+
+/* A file fills up with what other runs needed: their places are taken, never those of this process. */
+static void test_full(void)
+{
+    int64_t count;
+    bool all = true;
+    choice_table_create(&table, "a device");
+    for (int64_t i = 0; i < CHOICE_ENTRIES; i++)
+        keep(&table, 1, i, -2 - i);
+    const void *bytes = choice_table_bytes(&table, &count);
+    CHECK(count <= (int64_t)sizeof table);
+    choice_table_create(&other, "a device");
+    CHECK(choice_table_take(&other, bytes, count));
+    for (int64_t i = 0; i < CHOICE_ENTRIES; i += 2)
+        all &= value_of(&other, 1, i) == -2 - i;
+    for (int64_t i = 0; i < CHOICE_ENTRIES / 2; i++)
+        keep(&other, 2, i, i);
+    for (int64_t i = 0; i < CHOICE_ENTRIES / 2; i++)
+        all &= value_of(&other, 1, 2 * i) == -2 - 2 * i && value_of(&other, 2, i) == i &&
+               value_of(&other, 1, 2 * i + 1) == -1;
+    CHECK(all && other.head.count == CHOICE_ENTRIES);
+    CHECK(choice_count_new(choice_table_bytes(&other, &count), count, choice_table_bytes(&table, &count), count) ==
+          CHOICE_ENTRIES / 2);
+}
+
+/* A name that is too long is cut, and still one. */
+static void test_identity(void)
+{
+    char name[2 * CHOICE_IDENTITY_BYTES], identity[CHOICE_IDENTITY_BYTES];
+    int64_t count;
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    choice_table_create(&table, name);
+    const void *bytes = choice_table_bytes(&table, &count);
+    choice_identity(identity, bytes, count);
+    CHECK(strlen(identity) == CHOICE_IDENTITY_BYTES - 1 && choice_table_take(&table, bytes, count));
+}
+
+int main(void)
+{
+    test_records();
+    test_bytes();
+    test_full();
+    test_identity();
+    return check_end();
+}
