@@ -181,7 +181,7 @@ __global__ static void __launch_bounds__(backward_cut<T, DIM, KEYS>::threads, ba
         backward_item<T, DIM, KEYS, VECTOR>(job, *item, reinterpret_cast<T *>(shared));
 }
 
-/* Rows of a tile by dtype, the same for every head size and side. */
+/* Rows of a tile by dtype, the same for every head size and side; of warpgroups others. */
 static int tile_rows(enum dtype dtype)
 {
     return dtype == DTYPE_F32 ? backward_cut<float, 32, true>::rows : backward_cut<__nv_bfloat16, 32, true>::rows;
@@ -195,9 +195,12 @@ struct layout {
 static int64_t lay_out(const struct attention_backward_args *args, char *base, struct layout *layout)
 {
     int64_t used = 0, slots = args->segments.q_start.cols;
-    int tile = args->q.dtype == DTYPE_BF16 ? 64 : tile_rows(args->q.dtype); /* TRY */
-    layout->queries = take_work_list(base, &used, args->q.rows, slots, tile);
-    layout->keys = take_work_list(base, &used, args->k.rows, slots, tile);
+    auto rows = [&](bool keys) {
+        int plain = tile_rows(args->q.dtype), of_warpgroups = attention_backward_warpgroup_rows(args->head_dim, keys);
+        return plain < of_warpgroups ? plain : of_warpgroups;
+    };
+    layout->queries = take_work_list(base, &used, args->q.rows, slots, rows(false));
+    layout->keys = take_work_list(base, &used, args->k.rows, slots, rows(true));
     layout->statistics =
         reinterpret_cast<float2 *>(take(base, &used, args->heads * args->q.rows * (int64_t)sizeof(float2)));
     return used;

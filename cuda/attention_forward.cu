@@ -106,7 +106,7 @@ __global__ static void __launch_bounds__(forward_cut<T, DIM>::threads, forward_c
         forward_item<T, DIM, VECTOR>(job, *item, reinterpret_cast<T *>(shared));
 }
 
-/* Rows of a tile by dtype, the same for every head size. */
+/* Rows of a tile by dtype, the same for every head size; of warpgroups others. */
 static int tile_rows(enum dtype dtype)
 {
     return dtype == DTYPE_F32 ? forward_cut<float, 32>::rows : forward_cut<__nv_bfloat16, 32>::rows;
@@ -115,8 +115,9 @@ static int tile_rows(enum dtype dtype)
 static int64_t lay_out(const struct attention_forward_args *args, char *base, struct work_list *list)
 {
     int64_t used = 0;
-    int rows = args->q.dtype == DTYPE_BF16 ? 64 : tile_rows(args->q.dtype); /* TRY */
-    *list = take_work_list(base, &used, args->q.rows, args->segments.q_start.cols, rows);
+    int rows = tile_rows(args->q.dtype), of_warpgroups = attention_forward_warpgroup_rows(args->head_dim);
+    *list = take_work_list(base, &used, args->q.rows, args->segments.q_start.cols,
+                           rows < of_warpgroups ? rows : of_warpgroups);
     return used;
 }
 

@@ -9,8 +9,8 @@
 
 enum { WARPGROUP_ROWS = 64, ITEM_SLOTS = 4 };
 
-/* Registers of a thread that brings tiles and of one that works. A multiprocessor has 65,536; at the start all threads of
- * its `resident` blocks have as many. */
+/* Registers of a thread that brings tiles and of one that works. A multiprocessor has 65,536; at the start all threads
+ * of its `resident` blocks have as many. */
 template <int USERS, int RESIDENT> struct warpgroup_registers {
     static constexpr int at_first = 65536 / (RESIDENT * (USERS + 1) * WARPGROUP) / 8 * 8;
     static constexpr int bringing = RESIDENT == 1 && USERS == 2 ? 40 : 32;
@@ -53,10 +53,12 @@ template <int PLACES> struct turn {
     }
 };
 
-/* What is on its way is announced when it has landed: while the next is on its way, or a place for that is waited for. */
+/* What is on its way is announced when it has landed: while the next is on its way, or a place for that is waited for.
+ */
 struct delivery {
     uint64_t *filled = nullptr;
-    template <int PLACES> __device__ __forceinline__ void wait_for(struct place *places, const struct turn<PLACES> &turn)
+    template <int PLACES>
+    __device__ __forceinline__ void wait_for(struct place *places, const struct turn<PLACES> &turn)
     {
         uint64_t *emptied = &places[turn.at].emptied;
         if (__all_sync(0xffffffffu, barrier_passed(emptied, turn.parity ^ 1)))

@@ -116,7 +116,9 @@ template <int TILES> __device__ __forceinline__ void hold(float (&d)[TILES][4])
 /* Nothing below is begun before x >= 0 is there: the compiler would wait for products first and compute then. */
 __device__ __forceinline__ void finished(float x)
 {
-    asm volatile("{\n.reg .pred never;\nsetp.lt.f32 never, %0, 0f00000000;\n@never st.shared.f32 [%1], %0;\n}\n" ::"f"(x), "r"(0) : "memory");
+    asm volatile(
+        "{\n.reg .pred never;\nsetp.lt.f32 never, %0, 0f00000000;\n@never st.shared.f32 [%1], %0;\n}\n" ::"f"(x), "r"(0)
+        : "memory");
 }
 
 /* -- Products ---------------------------------------------------------------------------------------------------- */
@@ -133,8 +135,7 @@ template <int ROWS, int DIM> struct panels {
     __device__ __forceinline__ static int chunk_at(int row, int chunk)
     {
         constexpr int chunks = row_bytes / 16, rows_of_line = 128 / row_bytes;
-        return chunk / chunks * panel_bytes + row * row_bytes +
-               (chunk % chunks ^ row / rows_of_line % chunks) * 16;
+        return chunk / chunks * panel_bytes + row * row_bytes + (chunk % chunks ^ row / rows_of_line % chunks) * 16;
     }
 
     /* The tile as a side of a product that is summed along its columns; 16 of them, from 16 * step on. */
@@ -173,8 +174,7 @@ template <int ROWS, int DIM> struct panels {
 #define SIXTY_FOUR(j) THIRTY_TWO(j), THIRTY_TWO(j + 8)
 #define NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define NAMES_16 NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
-#define NAMES_32                                                                                                       \
-    NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NAMES_32 NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define NAMES_64                                                                                                       \
     NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, "  \
              "%52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
@@ -199,7 +199,7 @@ template <int TILES> __device__ __forceinline__ void multiply(float (&d)[TILES][
 }
 
 /* d [64, n] += a [64, 16] b [16, n]: a is in registers, its pairs as multiply_16_8_16 has them. */
-#define WEIGHTED(n, registers, names, a0, a1, a2, a3, b_name, add_name)                                                        \
+#define WEIGHTED(n, registers, names, a0, a1, a2, a3, b_name, add_name)                                                \
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_name ", 0;\n"                                             \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" names "}, {" a0 ", " a1 ", " a2 ", " a3  \
                  "}, " b_name ", add, 1, 1, 1;\n}\n"                                                                   \
