@@ -15,8 +15,8 @@
 enum { EXECUTOR_SKIP = 77 };
 
 /* "cuda": the first GPU, deterministic; "mma": the same, attention by the products of single warps that every GPU has;
- * "cudnn": not deterministic, and attention is cuDNN's where it takes it; a test without a GPU, or a build without cuDNN,
- * is skipped. Else the CPU's with so many threads. */
+ * "cudnn": not deterministic, and attention is cuDNN's where it takes it; a test without a GPU, or a build without
+ * cuDNN, is skipped. Else the CPU's with so many threads. */
 static inline struct executor *executor_named(const char *name)
 {
     const bool cudnn = strcmp(name, "cudnn") == 0, mma = strcmp(name, "mma") == 0;

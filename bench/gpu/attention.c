@@ -1,7 +1,9 @@
 /* Attention of the CUDA executor: errors against double precision on odd shapes, then rates.
- *   bench/gpu/attention [check|time]      exits with 1 when a check is wrong */
+ *   bench/gpu/attention [check|time] [mma]      exits with 1 when a check is wrong
+ * mma: by the products of single warps, as on GPUs that have no warpgroups' */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "cuda/attention.h"
 #include "cuda/cuda.h"
 
 #include <math.h>
@@ -408,9 +410,23 @@ static void measure_all(void)
                             .causal = true,
                             .count = 12,
                             .lengths = {3209, 1100, 30, 2900, 500, 1700, 245, 2400, 100, 2000, 800, 1400}});
+    measure(&(struct shape){.name = "4 x 4096 causal, 16 heads of 80",
+                            .dtype = DTYPE_BF16,
+                            .heads = 16,
+                            .kv_heads = 16,
+                            .dim = 80,
+                            .causal = true,
+                            .count = 4,
+                            .lengths = {4096, 4096, 4096, 4096}});
     measure(&full);
     measure(&proteins);
     measure(&slots);
+    full.name = "32 x 1024 full, 20 heads of 32", full.dim = 32;
+    measure(&full);
+    full.name = "32 x 1024 full, 20 heads of 16", full.dim = 16;
+    measure(&full);
+    proteins.name = "101 proteins up to 1024, 20 heads of 16", proteins.dim = 16;
+    measure(&proteins);
 }
 
 int main(int count, char **arguments)
@@ -418,6 +434,7 @@ int main(int count, char **arguments)
     const char *what = count > 1 ? arguments[1] : "";
     executor = cuda_executor_create(0, &(struct device_request){.deterministic = false});
     stream = (struct stream){.executor = executor};
+    cuda_own_attention_by_warpgroups(count < 3 || strcmp(arguments[2], "mma") != 0);
     bool right = strcmp(what, "time") == 0 || check_all();
     if (strcmp(what, "check") != 0)
         measure_all();
