@@ -90,18 +90,23 @@ struct item {
     int other; /* head / share, where that is the other side's */
 };
 
-/* Takes the next ticket of a list; false at its end. Nobody reads the block's shared memory any more then. */
+/* Takes the next ticket of a list: one thread. */
+__device__ __forceinline__ void take_ticket(const struct work_list &list, int heads, int share, struct item *to)
+{
+    int ticket = atomicAdd(list.ticket, 1);
+    to->head = ticket < *list.count * heads ? ticket % heads : -1;
+    if (to->head >= 0) {
+        to->other = to->head / share;
+        to->work = list.items[ticket / heads];
+    }
+}
+
+/* The same for a block; false at the list's end. Nobody reads the block's shared memory any more then. */
 __device__ __forceinline__ bool take_item(const struct work_list &list, int heads, int share, struct item *shared)
 {
     __syncthreads();
-    if (threadIdx.x == 0) {
-        int ticket = atomicAdd(list.ticket, 1);
-        shared->head = ticket < *list.count * heads ? ticket % heads : -1;
-        if (shared->head >= 0) {
-            shared->other = shared->head / share;
-            shared->work = list.items[ticket / heads];
-        }
-    }
+    if (threadIdx.x == 0)
+        take_ticket(list, heads, share, shared);
     __syncthreads();
     return shared->head >= 0;
 }
@@ -139,6 +144,52 @@ __device__ __forceinline__ void hide(float (&s)[BLOCKS][TILES][4], const struct 
         }
 }
 
+/* Takes scores into each row's running maximum and sum: they become exp(scale (score - largest)), and what has been
+ * summed before is to be rescaled by `change`. A row that sees nothing yet stays at 0. */
+template <int BLOCKS, int TILES>
+__device__ __forceinline__ void weigh(float (&s)[BLOCKS][TILES][4], float scale_log2, float (&largest)[BLOCKS][2],
+                                      float (&sum)[BLOCKS][2], float (&change)[BLOCKS][2])
+{
+#pragma unroll
+    for (int i = 0; i < BLOCKS; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float most = largest[i][half];
+#pragma unroll
+            for (int j = 0; j < TILES; j++)
+                most = fmaxf(most, fmaxf(s[i][j][2 * half], s[i][j][2 * half + 1]));
+            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+            float base = most == -INFINITY ? 0.0f : __fmul_rn(most, scale_log2);
+            change[i][half] = exp2_fast(__fmul_rn(largest[i][half], scale_log2) - base); /* 1 for the same base */
+            largest[i][half] = most;
+            sum[i][half] *= change[i][half];
+#pragma unroll
+            for (int j = 0; j < TILES; j++)
+#pragma unroll
+                for (int e = 2 * half; e < 2 * half + 2; e++) {
+                    s[i][j][e] = exp2_fast(s[i][j][e] * scale_log2 - base);
+                    sum[i][half] += s[i][j][e];
+                }
+        }
+}
+
+template <int BLOCKS, int COLS>
+__device__ __forceinline__ void rescale(float (&o)[BLOCKS][COLS][4], const float (&change)[BLOCKS][2])
+{
+#pragma unroll
+    for (int i = 0; i < BLOCKS; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+            if (__any_sync(0xffffffffu, change[i][half] != 1.0f)) { /* seldom after the first keys */
+#pragma unroll
+                for (int j = 0; j < COLS; j++) {
+                    o[i][j][2 * half] *= change[i][half];
+                    o[i][j][2 * half + 1] *= change[i][half];
+                }
+            }
+}
+
 /* Runs a kernel over job.list: at most as many blocks as the device holds at a time. */
 template <typename J>
 inline void run_items(const struct cuda_target *target, void (*kernel)(const J), const J &job, int threads,
@@ -166,6 +217,20 @@ inline bool head_packs_fit(const struct tensor *const *tensors, int count, int64
     return true;
 }
 
+/* Does this device run warpgroups' products, and do they suit these tensors? (attention_work.cu) */
+bool attention_runs_by_warpgroups(const struct tensor *const *tensors, int count, int64_t head_dim);
+
+/* Forward by warpgroups, over a list of tiles of so many rows. (attention_forward_warpgroup.cu) */
+int attention_forward_warpgroup_rows(int64_t head_dim);
+void attention_forward_by_warpgroups(const struct cuda_target *target, const struct attention_forward_args *args,
+                                     const struct work_list *list);
+
+/* Backward by warpgroups, over lists of tiles of so many rows. (attention_backward_warpgroup.cu) */
+int attention_backward_warpgroup_rows(int64_t head_dim, bool keys);
+void attention_backward_by_warpgroups(const struct cuda_target *target, const struct attention_backward_args *args,
+                                      const struct work_list *queries, const struct work_list *keys,
+                                      float2 *statistics);
+
 /* A number as a type. */
 template <auto N> struct constant {
     static constexpr auto value = N;
@@ -177,7 +242,9 @@ template <typename F> inline void visit_attention(const struct tensor *const *te
 {
     bool vector = head_packs_fit(tensors, count, head_dim);
     auto sized = [&](auto zero, auto by_packs) {
-        if (head_dim <= 32)
+        if (head_dim <= 16)
+            f(zero, constant<16>(), by_packs);
+        else if (head_dim <= 32)
             f(zero, constant<32>(), by_packs);
         else if (head_dim <= 64)
             f(zero, constant<64>(), by_packs);

@@ -10,7 +10,8 @@ template <typename T, int DIM, bool KEYS> struct backward_cut {
     static constexpr int blocks = narrow && !full ? 2 : 1, warps = narrow ? (full ? 8 : 4) : 2;
     static constexpr int others = narrow ? 32 : 16;
     static constexpr int threads = warps * WARP, warp_rows = 16 * blocks, rows = warp_rows * warps;
-    static constexpr int resident = !narrow ? 1 : full ? 1 : KEYS || DIM > 64 ? 2 : 3; /* blocks of a multiprocessor */
+    /* Blocks of a multiprocessor. */
+    static constexpr int resident = !narrow || full ? 1 : (DIM > 64 ? 2 : DIM > 16 ? 3 : 4) - (KEYS ? 1 : 0);
     static constexpr int tile_elements = 2 * (rows + 2 * others) * DIM;
     static constexpr int shared =
         tile_elements * (int)sizeof(T) + 2 * others * (int)sizeof(float2) + (int)sizeof(struct item);
@@ -180,7 +181,7 @@ __global__ static void __launch_bounds__(backward_cut<T, DIM, KEYS>::threads, ba
         backward_item<T, DIM, KEYS, VECTOR>(job, *item, reinterpret_cast<T *>(shared));
 }
 
-/* Rows of a tile by dtype, the same for every head size and side. */
+/* Rows of a tile by dtype, the same for every head size and side; of warpgroups others. */
 static int tile_rows(enum dtype dtype)
 {
     return dtype == DTYPE_F32 ? backward_cut<float, 32, true>::rows : backward_cut<__nv_bfloat16, 32, true>::rows;
@@ -194,9 +195,12 @@ struct layout {
 static int64_t lay_out(const struct attention_backward_args *args, char *base, struct layout *layout)
 {
     int64_t used = 0, slots = args->segments.q_start.cols;
-    int tile = tile_rows(args->q.dtype);
-    layout->queries = take_work_list(base, &used, args->q.rows, slots, tile);
-    layout->keys = take_work_list(base, &used, args->k.rows, slots, tile);
+    auto rows = [&](bool keys) {
+        int plain = tile_rows(args->q.dtype), of_warpgroups = attention_backward_warpgroup_rows(args->head_dim, keys);
+        return plain < of_warpgroups ? plain : of_warpgroups;
+    };
+    layout->queries = take_work_list(base, &used, args->q.rows, slots, rows(false));
+    layout->keys = take_work_list(base, &used, args->k.rows, slots, rows(true));
     layout->statistics =
         reinterpret_cast<float2 *>(take(base, &used, args->heads * args->q.rows * (int64_t)sizeof(float2)));
     return used;
@@ -210,7 +214,7 @@ int64_t cuda_own_attention_backward_workspace(const struct cuda_target *, const 
 
 template <typename T, int DIM, bool VECTOR>
 static void run(const struct cuda_target *target, const struct attention_backward_args *args,
-                const struct layout &layout)
+                const struct layout &layout, bool by_warpgroups)
 {
     struct view<const T> q = view_of<const T>(args->q), k = view_of<const T>(args->k), v = view_of<const T>(args->v);
     struct view<const T> d_o = view_of<const T>(args->d_o);
@@ -226,6 +230,10 @@ static void run(const struct cuda_target *target, const struct attention_backwar
     int64_t blocks = ceil_div(args->q.rows, 256 / WARP), most = static_cast<int64_t>(target->multiprocessors) * 8;
     delta<T, DIM, VECTOR><<<static_cast<unsigned>(blocks < most ? blocks : most), 256, 0, target->stream>>>(delta_job);
     CUDA_CHECK_LAUNCH("attention_delta");
+    if (by_warpgroups) {
+        attention_backward_by_warpgroups(target, args, &layout.queries, &layout.keys, layout.statistics);
+        return;
+    }
 
     using keys_cut = backward_cut<T, DIM, true>;
     using queries_cut = backward_cut<T, DIM, false>;
@@ -249,16 +257,20 @@ void cuda_own_attention_backward(const struct cuda_target *target, const struct 
 {
     const struct tensor *tensors[] = {&args->q,   &args->k,  &args->v,  &args->o,
                                       &args->d_o, &args->dq, &args->dk, &args->dv};
-    int count = sizeof tensors / sizeof *tensors, tile = tile_rows(args->q.dtype);
+    int count = sizeof tensors / sizeof *tensors;
     attention_check(tensors, count, &args->lse, args->head_dim, args->scale);
     struct layout layout;
     lay_out(args, target->workspace, &layout);
-    struct attention_side sides[] = {{false, tile, args->q.rows, layout.queries, {args->dq, {}}, {}},
-                                     {true, tile, args->k.rows, layout.keys, {args->dk, args->dv}, {}}};
+    bool by_warpgroups = attention_runs_by_warpgroups(tensors, count, args->head_dim);
+    auto rows = [&](bool keys) {
+        return by_warpgroups ? attention_backward_warpgroup_rows(args->head_dim, keys) : tile_rows(args->q.dtype);
+    };
+    struct attention_side sides[] = {{false, rows(false), args->q.rows, layout.queries, {args->dq, {}}, {}},
+                                     {true, rows(true), args->k.rows, layout.keys, {args->dk, args->dv}, {}}};
     attention_prepare(target, &args->segments, args->causal, sides, 2);
     if (args->q.rows == 0)
         return;
     visit_attention(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
-        run<decltype(zero), dim.value, vector.value>(target, args, layout);
+        run<decltype(zero), dim.value, vector.value>(target, args, layout, by_warpgroups);
     });
 }

@@ -9,7 +9,8 @@ template <typename T, int DIM> struct forward_cut {
     static constexpr bool narrow = sizeof(T) == 2;
     static constexpr int blocks = narrow ? 2 : 1, warps = narrow ? 4 : 2, keys = narrow ? 64 : 32;
     static constexpr int threads = warps * WARP, warp_rows = 16 * blocks, rows = warp_rows * warps;
-    static constexpr int resident = narrow && DIM <= 64 ? 3 : 2; /* blocks of a multiprocessor: 170 or 255 registers */
+    /* Blocks of a multiprocessor: 128, 170 or 255 registers. */
+    static constexpr int resident = !narrow || DIM > 64 ? 2 : DIM > 16 ? 3 : 4;
     static constexpr int shared = (rows + 4 * keys) * DIM * (int)sizeof(T) + (int)sizeof(struct item);
 };
 
@@ -22,43 +23,6 @@ template <typename T> struct forward_job {
     float scale;
     bool causal;
 };
-
-/* Takes scores into each row's running maximum and sum: they become exp(scale (score - largest)), and what has been
- * summed before is rescaled. A row that sees nothing yet stays at 0. */
-template <int BLOCKS, int TILES, int COLS>
-__device__ __forceinline__ void update(float (&s)[BLOCKS][TILES][4], float scale_log2, float (&largest)[BLOCKS][2],
-                                       float (&sum)[BLOCKS][2], float (&o)[BLOCKS][COLS][4])
-{
-#pragma unroll
-    for (int i = 0; i < BLOCKS; i++)
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            float most = largest[i][half];
-#pragma unroll
-            for (int j = 0; j < TILES; j++)
-                most = fmaxf(most, fmaxf(s[i][j][2 * half], s[i][j][2 * half + 1]));
-            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-            float base = most == -INFINITY ? 0.0f : __fmul_rn(most, scale_log2);
-            float factor = exp2_fast(__fmul_rn(largest[i][half], scale_log2) - base); /* exactly 1 for the same base */
-            largest[i][half] = most;
-            sum[i][half] *= factor;
-#pragma unroll
-            for (int j = 0; j < TILES; j++)
-#pragma unroll
-                for (int e = 2 * half; e < 2 * half + 2; e++) {
-                    s[i][j][e] = exp2_fast(s[i][j][e] * scale_log2 - base);
-                    sum[i][half] += s[i][j][e];
-                }
-            if (__any_sync(0xffffffffu, factor != 1.0f)) { /* seldom after the first keys */
-#pragma unroll
-                for (int j = 0; j < COLS; j++) {
-                    o[i][j][2 * half] *= factor;
-                    o[i][j][2 * half + 1] *= factor;
-                }
-            }
-        }
-}
 
 template <typename T, int DIM, bool VECTOR>
 __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, const struct item &item, T *shared)
@@ -107,7 +71,9 @@ __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, c
         add_product<DIM>(s, q_tile + threadIdx.x / WARP * cut::warp_rows * DIM, k_tiles + stage);
         if (key + cut::keys > visible(segment, false, warp().first, job.causal).end)
             hide(s, segment, false, warp().first, key, job.causal);
-        update(s, scale_log2, largest, sum, o);
+        float change[cut::blocks][2];
+        weigh(s, scale_log2, largest, sum, change);
+        rescale(o, change);
         add_weighted<DIM>(o, s, v_tiles + stage);
     }
 
@@ -140,7 +106,7 @@ __global__ static void __launch_bounds__(forward_cut<T, DIM>::threads, forward_c
         forward_item<T, DIM, VECTOR>(job, *item, reinterpret_cast<T *>(shared));
 }
 
-/* Rows of a tile by dtype, the same for every head size. */
+/* Rows of a tile by dtype, the same for every head size; of warpgroups others. */
 static int tile_rows(enum dtype dtype)
 {
     return dtype == DTYPE_F32 ? forward_cut<float, 32>::rows : forward_cut<__nv_bfloat16, 32>::rows;
@@ -149,7 +115,9 @@ static int tile_rows(enum dtype dtype)
 static int64_t lay_out(const struct attention_forward_args *args, char *base, struct work_list *list)
 {
     int64_t used = 0;
-    *list = take_work_list(base, &used, args->q.rows, args->segments.q_start.cols, tile_rows(args->q.dtype));
+    int rows = tile_rows(args->q.dtype), of_warpgroups = attention_forward_warpgroup_rows(args->head_dim);
+    *list = take_work_list(base, &used, args->q.rows, args->segments.q_start.cols,
+                           rows < of_warpgroups ? rows : of_warpgroups);
     return used;
 }
 
@@ -168,8 +136,14 @@ void cuda_own_attention_forward(const struct cuda_target *target, const struct a
         return;
     struct work_list list;
     lay_out(args, target->workspace, &list);
-    struct attention_side side = {false, tile_rows(args->q.dtype), args->q.rows, list, {args->o, {}}, args->lse};
+    bool by_warpgroups = attention_runs_by_warpgroups(tensors, count, args->head_dim);
+    int rows = by_warpgroups ? attention_forward_warpgroup_rows(args->head_dim) : tile_rows(args->q.dtype);
+    struct attention_side side = {false, rows, args->q.rows, list, {args->o, {}}, args->lse};
     attention_prepare(target, &args->segments, args->causal, &side, 1);
+    if (by_warpgroups) {
+        attention_forward_by_warpgroups(target, args, &list);
+        return;
+    }
     visit_attention(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
         using T = decltype(zero);
         using cut = forward_cut<T, dim.value>;

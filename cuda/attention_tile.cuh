@@ -50,9 +50,12 @@ template <typename T, int DIM> __device__ __forceinline__ int tile_element(int r
 template <int ROWS, int DIM, int THREADS, bool VECTOR, typename T>
 __device__ __forceinline__ void load_tile(T *tile, const T *from, int64_t stride, int rows, int dim)
 {
-    constexpr int width = pack_width<T>, chunks = DIM / width, step = THREADS / chunks;
-    static_assert(THREADS % chunks == 0 && ROWS % step == 0, "every thread moves as much");
+    constexpr int width = pack_width<T>, chunks = DIM / width;
+    constexpr int step = THREADS / chunks < ROWS ? THREADS / chunks : ROWS;
+    static_assert(THREADS % chunks == 0 && ROWS % step == 0, "every thread that moves any moves as much");
     int thread = recomputed(threadIdx.x), chunk = thread % chunks, row = thread / chunks;
+    if (step * chunks < THREADS && row >= step)
+        return;
     from += row * stride + chunk * width;
 #pragma unroll
     for (int i = 0; i < ROWS / step; i++, row += step, from += step * stride) {

@@ -14,16 +14,18 @@
 
 enum { EXECUTOR_SKIP = 77 };
 
-/* "cuda": the first GPU, deterministic; "cudnn": not so, and attention is cuDNN's where it takes it; a test without a
- * GPU, or a build without cuDNN, is skipped. Else the CPU's with so many threads. */
+/* "cuda": the first GPU, deterministic; "mma": the same, attention by the products of single warps that every GPU has;
+ * "cudnn": not deterministic, and attention is cuDNN's where it takes it; a test without a GPU, or a build without
+ * cuDNN, is skipped. Else the CPU's with so many threads. */
 static inline struct executor *executor_named(const char *name)
 {
-    const bool cudnn = strcmp(name, "cudnn") == 0;
-    if (!cudnn && strcmp(name, "cuda") != 0)
+    const bool cudnn = strcmp(name, "cudnn") == 0, mma = strcmp(name, "mma") == 0;
+    if (!cudnn && !mma && strcmp(name, "cuda") != 0)
         return cpu_executor_create(atoi(name));
 #ifdef CISTRON_CUDA
     if (cuda_device_count() > 0 && (!cudnn || cuda_has_cudnn())) {
         cuda_attention_take(cudnn ? ATTENTION_CUDNN : ATTENTION_FASTER);
+        cuda_own_attention_by_warpgroups(!mma);
         return cuda_executor_create(0, &(struct device_request){.deterministic = !cudnn});
     }
 #endif

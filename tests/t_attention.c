@@ -1,8 +1,8 @@
 /* Attention of an executor against the oracle: head counts and sizes, one segment and many, empty slots, rows that no
  * segment covers, queries and keys with rows of their own, query offsets, strided views. With "cudnn" what cuDNN takes,
- * and it must have been cuDNN that did it. "small" as the first argument leaves few of them, for tools under which a
- * kernel takes seconds: each size of heads that kernels are made for, shared and own key heads, packed segments,
- * forward and backward in both types. */
+ * and it must have been cuDNN that did it; with "mma" kernels without warpgroups. "small" as the first argument leaves
+ * few of them, for tools under which a kernel takes seconds: each size of heads that kernels are made for, shared and
+ * own key heads, packed segments, forward and backward in both types. */
 #include "ops.h"
 
 enum layout { LAYOUT_ONE, LAYOUT_MANY, LAYOUT_HOLES, LAYOUT_ROWS, LAYOUT_CACHE, LAYOUT_MIXED, LAYOUT_COUNT };
@@ -175,10 +175,19 @@ static bool is_small(int64_t shape, int layout, int64_t length)
     return shape >= FIRST_OF_SMALL && (layout == LAYOUT_MANY || layout == LAYOUT_MIXED) && length == 129;
 }
 
+static const struct attention_shape shapes[7] = {{1, 1, 8},  {4, 2, 16}, {4, 4, 20}, {2, 1, 24},
+                                                 {4, 1, 32}, {2, 2, 64}, {2, 1, 128}};
+
+/* Segments of more tiles than a kernel has places for. */
+static void test_long(void)
+{
+    for (int64_t s = 1; s < COUNT(shapes); s++)
+        for (int causal = 0; causal < 2; causal++)
+            test_attention_case(DTYPE_BF16, &shapes[s], 500, causal ? LAYOUT_ONE : LAYOUT_CACHE, causal != 0);
+}
+
 static void test_attention(bool small)
 {
-    static const struct attention_shape shapes[7] = {{1, 1, 8},  {4, 2, 16}, {4, 4, 20}, {2, 1, 24},
-                                                     {4, 1, 32}, {2, 2, 64}, {2, 1, 128}};
     for (int64_t d = 0; d < 2; d++)
         for (int64_t s = 0; s < COUNT(shapes); s++)
             for (int layout = 0; layout < LAYOUT_COUNT; layout++)
@@ -198,6 +207,8 @@ int main(int count, char **arguments)
     if (of_cudnn)
         bounds_of_separate_heads();
     test_attention(small);
+    if (!small && !of_cudnn)
+        test_long();
     executors_close();
     return check_end();
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every op of the CUDA executor against the oracle: the programs that test the CPU's, on the GPU; attention by cuDNN too,
-# where it is in the build.
+# Every op of the CUDA executor against the oracle: the programs that test the CPU's, on the GPU; attention also by the
+# kernels for GPUs without warpgroups' products, and by cuDNN where it is in the build.
 set -u
 for program in t_ops t_ops_matrix t_ops_layer t_attention; do
     echo "== $program"
@@ -9,6 +9,8 @@ for program in t_ops t_ops_matrix t_ops_layer t_attention; do
     [ $code -eq 77 ] && exit 77
     [ $code -ne 0 ] && failed=yes
 done
+echo "== t_attention without warpgroups"
+"$abs_top_builddir/tests/t_attention" mma || failed=yes
 echo "== t_attention by cuDNN"
 "$abs_top_builddir/tests/t_attention" cudnn
 case $? in 0 | 77) ;; *) failed=yes ;; esac

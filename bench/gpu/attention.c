@@ -1,6 +1,7 @@
 /* Attention of the CUDA executor, by its own kernels and by cuDNN's where they are in the build: errors against double
  * precision on odd shapes, then rates.
- *   bench/gpu/attention [check|time]      exits with 1 when a check is wrong */
+ *   bench/gpu/attention [check|time] [mma]      exits with 1 when a check is wrong
+ * mma: its own by the products of single warps, as on GPUs that have no warpgroups' */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cuda/attention.h"
@@ -469,6 +470,7 @@ static void measure_all(void)
         even("4 x 4096 causal, 16 heads of 96", 4, 4096, 16, 96, true),
         even("32 x 1024 full, 20 heads of 64", 32, 1024, 20, 64, false),
         even("16 x 1024 full, 40 heads of 128", 16, 1024, 40, 128, false),
+        even("32 x 1024 full, 20 heads of 32", 32, 1024, 20, 32, false),
         even("32 x 1024 full, 20 heads of 16", 32, 1024, 20, 16, false),
         proteins("101 proteins up to 1024, 20 heads of 64", 101, 101, 20, 64),
         proteins("the same in 256 slots", 101, 256, 20, 64),
@@ -485,6 +487,7 @@ int main(int count, char **arguments)
     const char *what = count > 1 ? arguments[1] : "";
     executor = cuda_executor_create(0, &(struct device_request){.deterministic = false});
     stream = (struct stream){.executor = executor};
+    cuda_own_attention_by_warpgroups(count < 3 || strcmp(arguments[2], "mma") != 0);
     bool right = strcmp(what, "time") == 0 || check_all();
     if (strcmp(what, "check") != 0)
         measure_all();

@@ -1,0 +1,294 @@
+/* Attention backward by warpgroups: the two passes of attention_backward.cu, over queries and over keys. */
+#include "cuda/attention_warpgroup.cuh"
+
+/* How the work is cut, by what was fastest on an H200 of what registers allow: keys sum two gradients. */
+template <int DIM, bool KEYS> struct backward_plan {
+    static constexpr int users = DIM == 16 ? 1 : KEYS && DIM >= 64 ? 2 : 3, others = 64, resident = DIM == 16 ? 3 : 1;
+    static constexpr int stages = 3, own_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
+    static constexpr bool early = KEYS && DIM <= 64; /* is dy's product begun before ds is there? It takes registers. */
+    static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
+    using own_tile = panels<rows, DIM>;
+    using other_tile = panels<others, DIM>;
+    using registers = warpgroup_registers<users, resident>;
+};
+
+template <int DIM, bool KEYS> struct backward_memory {
+    using plan = backward_plan<DIM, KEYS>;
+    char own_x[plan::own_places][plan::own_tile::bytes], own_y[plan::own_places][plan::own_tile::bytes];
+    char other_x[plan::stages][plan::other_tile::bytes], other_y[plan::stages][plan::other_tile::bytes];
+    float2 statistics[plan::stages][plan::others]; /* of the queries, for keys */
+    struct item items[ITEM_SLOTS];
+    struct place own_places[plan::own_places], places[plan::stages];
+};
+
+/* x and y: q and d_o, or k and v. */
+struct backward_call {
+    struct view<const __nv_bfloat16> x, y, other_x, other_y;
+    struct view<__nv_bfloat16> dx, dy; /* dy: of keys */
+    struct view<float2> statistics;    /* lse log2(e), delta [heads, queries] */
+    struct work_list list;
+    int heads, share, dim; /* heads of x; query heads of a kv head */
+    float scale;
+    bool causal;
+};
+
+/* What rows first .. first + count - 1 see. */
+__device__ __forceinline__ struct range seen_by(const struct segment &segment, bool keys, int first, int count,
+                                                bool causal)
+{
+    return count > 0 ? visible(segment, keys, first, first + count - 1, causal) : range{0, 0};
+}
+
+/* The last warpgroup. */
+template <int DIM, bool KEYS>
+__device__ __forceinline__ void bring(const struct backward_call &call, struct backward_memory<DIM, KEYS> &memory)
+{
+    using plan = backward_plan<DIM, KEYS>;
+    struct delivery delivery;
+    struct turn<plan::own_places> item_turn;
+    struct turn<plan::stages> now;
+    int thread = threadIdx.x % WARPGROUP;
+    if (thread == 0)
+        take_ticket(call.list, call.heads, call.share, &memory.items[0]);
+    for (int n = 0;; n++, item_turn.next()) {
+        const struct item &item = memory.items[n % ITEM_SLOTS];
+        threads_meet<1, WARPGROUP>();
+        delivery.wait_for(memory.own_places, item_turn);
+        if (item.head < 0) {
+            delivery.follow(&memory.own_places[item_turn.at].filled);
+            delivery.end();
+            return;
+        }
+        const struct segment &segment = item.work.segment;
+        int rows = min(plan::rows, (KEYS ? segment.kv_length : segment.q_length) - item.work.first);
+        int64_t own_row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + item.work.first;
+        bring_tile<plan::rows, DIM>(memory.own_x[item_turn.at], call.x.row(own_row) + item.head * call.dim,
+                                    call.x.stride, rows, call.dim);
+        bring_tile<plan::rows, DIM>(memory.own_y[item_turn.at], call.y.row(own_row) + item.head * call.dim,
+                                    call.y.stride, rows, call.dim);
+        delivery.follow(&memory.own_places[item_turn.at].filled);
+        struct range seen = seen_by(segment, KEYS, item.work.first, rows, call.causal);
+        int head = KEYS ? item.head * call.share : item.other, end_head = head + (KEYS ? call.share : 1);
+        for (; head < end_head; head++)
+            for (int at = seen.begin; at < seen.end; at += plan::others, now.next()) {
+                int left = (KEYS ? segment.q_length : segment.kv_length) - at, column = head * call.dim;
+                int64_t row = static_cast<int64_t>(KEYS ? segment.q_start : segment.kv_start) + at;
+                delivery.wait_for(memory.places, now);
+                bring_tile<plan::others, DIM>(memory.other_x[now.at], call.other_x.row(row) + column,
+                                              call.other_x.stride, left, call.dim);
+                bring_tile<plan::others, DIM>(memory.other_y[now.at], call.other_y.row(row) + column,
+                                              call.other_y.stride, left, call.dim);
+                if (KEYS && thread < plan::others)
+                    copy_async<8>(&memory.statistics[now.at][thread], call.statistics.row(head) + row + thread,
+                                  thread < left);
+                delivery.follow(&memory.places[now.at].filled);
+            }
+        if (thread == 0)
+            take_ticket(call.list, call.heads, call.share, &memory.items[(n + 1) % ITEM_SLOTS]);
+        delivery.end();
+    }
+}
+
+/* The others. */
+template <int DIM, bool KEYS>
+__device__ __forceinline__ void differentiate(const struct backward_call &call,
+                                              struct backward_memory<DIM, KEYS> &memory)
+{
+    using plan = backward_plan<DIM, KEYS>;
+    int warpgroup = uniform(threadIdx.x / WARPGROUP);
+    float scale_log2 = call.scale * static_cast<float>(M_LOG2E);
+    struct turn<plan::own_places> item_turn;
+    struct turn<plan::stages> now;
+    for (int n = 0;; n++, item_turn.next()) {
+        barrier_wait(&memory.own_places[item_turn.at].filled, item_turn.parity);
+        const struct item &item = memory.items[n % ITEM_SLOTS];
+        if (item.head < 0)
+            return;
+        const struct segment &segment = item.work.segment;
+        auto length = [&] { return KEYS ? segment.kv_length : segment.q_length; };
+        int own_at = uniform(item_turn.at), own_row = warpgroup * WARPGROUP_ROWS * plan::own_tile::row_bytes;
+        uint64_t own_x = plan::own_tile::described(memory.own_x[own_at] + own_row);
+        uint64_t own_y = plan::own_tile::described(memory.own_y[own_at] + own_row);
+        auto warp = [&] { return rows_of_warp(item.work, length(), 16); };
+
+        float2 own_statistics[2];
+        if (!KEYS)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                int r = 8 * half + fragment_row();
+                own_statistics[half] = make_float2(0.0f, 0.0f);
+                if (r < warp().count)
+                    own_statistics[half] =
+                        call.statistics.row(item.head)[static_cast<int64_t>(segment.q_start) + warp().first + r];
+            }
+
+        float dx[DIM / 8][4] = {}, dy[KEYS ? DIM / 8 : 1][4] = {};
+        float p[1][plan::others / 8][4], ds[plan::others / 8][4];
+        auto begin_scores = [&] {
+            barrier_wait(&memory.places[now.at].filled, now.parity);
+            uint64_t other_x = plan::other_tile::described(memory.other_x[uniform(now.at)]);
+            uint64_t other_y = plan::other_tile::described(memory.other_y[uniform(now.at)]);
+            products_begin();
+#pragma unroll
+            for (int step = 0; step < DIM / 16; step++)
+                multiply(p[0], plan::own_tile::along_columns(own_x, step),
+                         plan::other_tile::along_columns(other_x, step), step > 0);
+            products_group();
+#pragma unroll
+            for (int step = 0; step < DIM / 16; step++)
+                multiply(ds, plan::own_tile::along_columns(own_y, step), plan::other_tile::along_columns(other_y, step),
+                         step > 0);
+            products_group();
+        };
+        auto query_of = [&](const float2 *statistics, int j, int e) {
+            return KEYS ? statistics[8 * j + fragment_col() + e % 2] : own_statistics[e / 2];
+        };
+        /* Scores become gradients and are added. */
+        auto add_gradients = [&](int at) {
+            const float2 *statistics = memory.statistics[now.at];
+            products_wait<1>();
+            hold(p[0]);
+            if (at < visible(segment, KEYS, warp().first + 15, call.causal).begin ||
+                at + plan::others > visible(segment, KEYS, warp().first, call.causal).end)
+                hide(p, segment, KEYS, warp().first, at, call.causal);
+#pragma unroll
+            for (int j = 0; j < plan::others / 8; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    p[0][j][e] = exp2_fast(p[0][j][e] * scale_log2 - query_of(statistics, j, e).x);
+            uint64_t other_x = plan::other_tile::described(memory.other_x[uniform(now.at)]);
+            uint64_t other_y = plan::other_tile::described(memory.other_y[uniform(now.at)]);
+            uint32_t weights[KEYS ? plan::others / 16 : 1][4], left[plan::others / 16][4];
+            auto add_dy = [&] {
+                if constexpr (KEYS)
+#pragma unroll
+                    for (int step = 0; step < plan::others / 16; step++)
+                        multiply_weighted(dy, weights[step], plan::other_tile::along_rows(other_y, step));
+            };
+            if constexpr (plan::early) {
+                pairs_of(p[0], weights);
+                products_begin();
+                add_dy();
+                products_group();
+            }
+            products_wait<plan::early ? 1 : 0>();
+            hold(ds);
+#pragma unroll
+            for (int j = 0; j < plan::others / 8; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    ds[j][e] = p[0][j][e] * (ds[j][e] - query_of(statistics, j, e).y);
+            if constexpr (KEYS && !plan::early)
+                pairs_of(p[0], weights);
+            pairs_of(ds, left);
+            products_begin();
+            if constexpr (KEYS && !plan::early)
+                add_dy();
+#pragma unroll
+            for (int step = 0; step < plan::others / 16; step++)
+                multiply_weighted(dx, left[step], plan::other_tile::along_rows(other_x, step));
+            products_group();
+            products_wait<0>();
+            hold(dx);
+            if constexpr (KEYS)
+                hold(dy);
+        };
+        auto pass_over = [&](int tiles) { /* of warpgroups that see more */
+#pragma unroll 1
+                                          for (; tiles > 0; tiles--, now.next()) {
+                                              barrier_wait(&memory.places[now.at].filled, now.parity);
+                                              warp_arrives(&memory.places[now.at].emptied);
+                                          }
+        };
+
+        int first = item.work.first + warpgroup * WARPGROUP_ROWS;
+        struct range all =
+            seen_by(segment, KEYS, item.work.first, min(plan::rows, length() - item.work.first), call.causal);
+        struct range own = seen_by(segment, KEYS, first, min(WARPGROUP_ROWS, length() - first), call.causal);
+        int tiles = (max(all.end - all.begin, 0) + plan::others - 1) / plan::others;
+        bool any = own.begin < own.end;
+        int before = any ? (own.begin - all.begin) / plan::others : 0;
+        int mine = any ? (own.end - all.begin + plan::others - 1) / plan::others - before : 0;
+#pragma unroll 1
+        for (int head = 0; head < (KEYS ? call.share : 1); head++) {
+            pass_over(before);
+            int at = all.begin + before * plan::others;
+#pragma unroll 1
+            for (int tile = 0; tile < mine; tile++, at += plan::others, now.next()) {
+                begin_scores();
+                add_gradients(at);
+                warp_arrives(&memory.places[now.at].emptied);
+            }
+            pass_over(tiles - before - mine);
+        }
+        warp_arrives(&memory.own_places[item_turn.at].emptied);
+
+        const float factor[2] = {call.scale, call.scale}, one[2] = {1.0f, 1.0f};
+        struct warp_rows rows = warp();
+        int64_t row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + rows.first;
+        store_accumulator(dx, factor, call.dx.row(row) + item.head * call.dim, call.dx.stride, rows.count, call.dim);
+        if constexpr (KEYS)
+            store_accumulator(dy, one, call.dy.row(row) + item.head * call.dim, call.dy.stride, rows.count, call.dim);
+    }
+}
+
+template <int DIM, bool KEYS>
+__global__ static void __launch_bounds__(backward_plan<DIM, KEYS>::threads, backward_plan<DIM, KEYS>::resident)
+    backward_by_warpgroups(const __grid_constant__ struct backward_call call)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    using plan = backward_plan<DIM, KEYS>;
+    extern __shared__ __align__(1024) char shared[];
+    auto &memory = *reinterpret_cast<struct backward_memory<DIM, KEYS> *>(shared);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < plan::own_places; i++)
+            place_start(&memory.own_places[i], plan::users);
+        for (int i = 0; i < plan::stages; i++)
+            place_start(&memory.places[i], plan::users);
+    }
+    __syncthreads();
+    if (threadIdx.x >= plan::users * WARPGROUP) {
+        registers_give<plan::registers::bringing>();
+        bring<DIM, KEYS>(call, memory);
+    } else {
+        registers_get<plan::registers::working>();
+        differentiate<DIM, KEYS>(call, memory);
+    }
+#endif
+}
+
+int attention_backward_warpgroup_rows(int64_t head_dim, bool keys)
+{
+    int rows = 0;
+    visit_warpgroup_dim(head_dim, [&](auto dim) {
+        rows = keys ? backward_plan<dim.value, true>::rows : backward_plan<dim.value, false>::rows;
+    });
+    return rows;
+}
+
+void attention_backward_by_warpgroups(const struct cuda_target *target, const struct attention_backward_args *args,
+                                      const struct work_list *queries, const struct work_list *keys, float2 *statistics)
+{
+    using T = __nv_bfloat16;
+    struct view<const T> q = view_of<const T>(args->q), k = view_of<const T>(args->k), v = view_of<const T>(args->v);
+    struct view<const T> d_o = view_of<const T>(args->d_o);
+    struct view<float2> of_queries = {
+        statistics, args->heads, args->q.rows, args->q.rows
+    };
+    int heads = static_cast<int>(args->heads), kv_heads = static_cast<int>(args->kv_heads), share = heads / kv_heads;
+    int dim = static_cast<int>(args->head_dim);
+    struct backward_call of_keys = {k,     v,        q,     d_o, view_of<T>(args->dk), view_of<T>(args->dv), of_queries,
+                                    *keys, kv_heads, share, dim, args->scale,          args->causal};
+    struct backward_call of_q = {q,        d_o,   k,     v,   view_of<T>(args->dq), {},          of_queries,
+                                 *queries, heads, share, dim, args->scale,          args->causal};
+    visit_warpgroup_dim(args->head_dim, [&](auto dim) {
+        using keys_plan = backward_plan<dim.value, true>;
+        run_items(target, backward_by_warpgroups<dim.value, true>, of_keys, keys_plan::threads, keys_plan::resident,
+                  sizeof(struct backward_memory<dim.value, true>));
+        CUDA_CHECK_LAUNCH("attention_backward of keys by warpgroups");
+        using queries_plan = backward_plan<dim.value, false>;
+        run_items(target, backward_by_warpgroups<dim.value, false>, of_q, queries_plan::threads, queries_plan::resident,
+                  sizeof(struct backward_memory<dim.value, false>));
+        CUDA_CHECK_LAUNCH("attention_backward of queries by warpgroups");
+    });
+}

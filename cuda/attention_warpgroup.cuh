@@ -1,0 +1,170 @@
+/* What both directions of attention by warpgroups (sm_90a, bf16) share: one warpgroup, the last, takes items and brings
+ * tiles; the others each work on 64 rows of the item. They keep in step by barriers in shared memory, several tiles and
+ * one item apart. */
+#ifndef CUDA_ATTENTION_WARPGROUP_CUH
+#define CUDA_ATTENTION_WARPGROUP_CUH
+
+#include "cuda/attention.cuh"
+#include "cuda/warpgroup.cuh"
+
+enum { WARPGROUP_ROWS = 64, ITEM_SLOTS = 4 };
+
+/* Registers of a thread that brings tiles and of one that works. A multiprocessor has 65,536; at the start all threads
+ * of its `resident` blocks have as many. */
+template <int USERS, int RESIDENT> struct warpgroup_registers {
+    static constexpr int at_first = 65536 / (RESIDENT * (USERS + 1) * WARPGROUP) / 8 * 8;
+    static constexpr int bringing = RESIDENT == 1 && USERS == 2 ? 40 : 32;
+    static constexpr int left = (at_first * (USERS + 1) - bringing) / USERS / 8 * 8;
+    static constexpr int working = left < 240 ? left : 240;
+};
+
+/* A place for a tile. */
+struct place {
+    uint64_t filled, emptied;
+};
+
+/* Each warp that brings or uses tiles arrives once. */
+__device__ __forceinline__ void place_start(struct place *place, int users)
+{
+    barrier_start(&place->filled, WARPGROUP / WARP);
+    barrier_start(&place->emptied, users * (WARPGROUP / WARP));
+}
+
+__device__ __forceinline__ void warp_arrives(uint64_t *barrier)
+{
+    __syncwarp();
+    if (lane_of_thread() == 0)
+        barrier_arrive(barrier);
+}
+
+/* x, the same in all lanes, which the compiler is told: descriptions of tiles are kept where products want them. */
+__device__ __forceinline__ int uniform(int x)
+{
+    return __shfl_sync(0xffffffffu, x, 0);
+}
+
+/* Goes round the PLACES. */
+template <int PLACES> struct turn {
+    int at = 0, parity = 0;
+    __device__ __forceinline__ void next()
+    {
+        if (++at == PLACES)
+            at = 0, parity ^= 1;
+    }
+};
+
+/* What is on its way is announced when it has landed: while the next is on its way, or a place for that is waited for.
+ */
+struct delivery {
+    uint64_t *filled = nullptr;
+    template <int PLACES>
+    __device__ __forceinline__ void wait_for(struct place *places, const struct turn<PLACES> &turn)
+    {
+        uint64_t *emptied = &places[turn.at].emptied;
+        if (__all_sync(0xffffffffu, barrier_passed(emptied, turn.parity ^ 1)))
+            return;
+        end();
+        barrier_wait(emptied, turn.parity ^ 1);
+    }
+    __device__ __forceinline__ void follow(uint64_t *next)
+    {
+        copy_async_group();
+        if (filled != nullptr)
+            announce<1>();
+        filled = next;
+    }
+    /* All have landed. */
+    __device__ __forceinline__ void end()
+    {
+        if (filled != nullptr)
+            announce<0>();
+        filled = nullptr;
+    }
+
+  private:
+    template <int LEFT> __device__ __forceinline__ void announce()
+    {
+        copy_async_groups_wait<LEFT>();
+        shared_writes_to_products();
+        warp_arrives(filled);
+    }
+};
+
+/* Rows 0 .. rows - 1 and columns 0 .. dim - 1 at `from` into a tile, zeros elsewhere, by the threads of a warpgroup. */
+template <int ROWS, int DIM>
+__device__ __forceinline__ void bring_tile(char *tile, const __nv_bfloat16 *from, int64_t stride, int rows, int dim)
+{
+    constexpr int chunks = DIM / 8, step = WARPGROUP / chunks < ROWS ? WARPGROUP / chunks : ROWS;
+    static_assert(step % 8 == 0 && ROWS % step == 0, "the permutation is that of the first row");
+    int thread = threadIdx.x % WARPGROUP, chunk = thread % chunks, row = thread / chunks;
+    if (row >= step)
+        return;
+    from += row * stride + chunk * 8;
+    tile += panels<ROWS, DIM>::chunk_at(row, chunk);
+    rows = chunk * 8 < dim ? rows - row : 0;
+#pragma unroll
+    for (int i = 0; i < ROWS / step; i++, from += step * stride)
+        copy_async<16>(tile + i * step * panels<ROWS, DIM>::row_bytes, from, i * step < rows);
+}
+
+/* Pairs of an accumulator, as the left side of the next product. */
+template <int TILES>
+__device__ __forceinline__ void pairs_of(const float (&p)[TILES][4], uint32_t (&pairs)[TILES / 2][4])
+{
+#pragma unroll
+    for (int k = 0; k < TILES / 2; k++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            pairs[k][e] = pair_of(p[2 * k + e / 2][e % 2 * 2], p[2 * k + e / 2][e % 2 * 2 + 1]);
+}
+
+/* An accumulator, rows times their factors, to a warp's rows 0 .. rows - 1 and columns 0 .. dim - 1 at `to`. The four
+ * lanes of a row exchange pairs so that each gets whole chunks of 16 bytes. */
+template <int TILES>
+__device__ __forceinline__ void store_accumulator(const float (&sum)[TILES][4], const float (&factor)[2],
+                                                  __nv_bfloat16 *to, int64_t stride, int rows, int dim)
+{
+    constexpr int together = TILES < 4 ? TILES : 4;
+    int lane = lane_of_thread() % 4;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        int row = 8 * half + fragment_row();
+#pragma unroll
+        for (int j = 0; j < TILES; j += together) {
+            uint32_t word[4] = {};
+#pragma unroll
+            for (int t = 0; t < together; t++)
+                word[t] = pair_of(sum[j + t][2 * half] * factor[half], sum[j + t][2 * half + 1] * factor[half]);
+#pragma unroll
+            for (int bit = 1; bit < 4; bit *= 2)
+#pragma unroll
+                for (int t = 0; t < 4; t++)
+                    if ((t & bit) == 0) {
+                        uint32_t sent = lane & bit ? word[t] : word[t | bit];
+                        uint32_t got = __shfl_xor_sync(0xffffffffu, sent, bit);
+                        if (lane & bit)
+                            word[t] = got;
+                        else
+                            word[t | bit] = got;
+                    }
+            if (row < rows && lane < together && 8 * (j + lane) < dim)
+                *reinterpret_cast<uint4 *>(to + row * stride + 8 * (j + lane)) =
+                    make_uint4(word[0], word[1], word[2], word[3]);
+        }
+    }
+}
+
+/* Calls f with the head size, as a constant<N>, that heads are padded to. */
+template <typename F> inline void visit_warpgroup_dim(int64_t head_dim, F f)
+{
+    if (head_dim <= 16)
+        f(constant<16>());
+    else if (head_dim <= 32)
+        f(constant<32>());
+    else if (head_dim <= 64)
+        f(constant<64>());
+    else
+        f(constant<128>());
+}
+
+#endif

@@ -1,0 +1,235 @@
+/* The instructions of sm_90a behind tiles in shared memory: products by a warpgroup (four warps from a multiple of four
+ * on), which the tensor cores do by themselves until they are waited for, and barriers in shared memory, by which
+ * warps that bring tiles and warps that use them keep in step. */
+#ifndef CUDA_WARPGROUP_CUH
+#define CUDA_WARPGROUP_CUH
+
+#include "cuda/mma.cuh"
+
+enum { WARPGROUP = 128 };
+
+/* -- Barriers in shared memory ----------------------------------------------------------------------------------- */
+
+/* A barrier passes through phases; each ends with the count-th arrival. */
+__device__ __forceinline__ void barrier_start(uint64_t *barrier, int count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(barrier)), "r"(count) : "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(barrier)) : "memory");
+}
+
+/* Until the phase of this parity (0 the first, 1 the second, 0 the third) has ended. On a new barrier the phase before
+ * the first, of parity 1, has. */
+__device__ __forceinline__ void barrier_wait(uint64_t *barrier, int parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra over;\n"
+                 "bra again;\n"
+                 "over:\n"
+                 "}\n" ::"r"(shared_address(barrier)),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* Has it ended? */
+__device__ __forceinline__ bool barrier_passed(uint64_t *barrier, int parity)
+{
+    int passed;
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+                 "selp.b32 %0, 1, 0, done;\n"
+                 "}\n"
+                 : "=r"(passed)
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+    return passed != 0;
+}
+
+/* Among COUNT threads of the block, named by NAME (0 is __syncthreads). */
+template <int NAME, int COUNT> __device__ __forceinline__ void threads_meet()
+{
+    asm volatile("bar.sync %0, %1;\n" ::"n"(NAME), "n"(COUNT) : "memory");
+}
+
+/* -- What the tensor cores are told ------------------------------------------------------------------------------ */
+
+/* What this thread wrote to shared memory is seen by products that begin after a barrier. */
+__device__ __forceinline__ void shared_writes_to_products()
+{
+    asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+
+__device__ __forceinline__ void copy_async_group()
+{
+    asm volatile("cp.async.commit_group;\n" ::: "memory");
+}
+
+/* This thread's copies have landed but for its last LEFT groups. */
+template <int LEFT> __device__ __forceinline__ void copy_async_groups_wait()
+{
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(LEFT) : "memory");
+}
+
+template <int COUNT> __device__ __forceinline__ void registers_give()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(COUNT));
+}
+
+template <int COUNT> __device__ __forceinline__ void registers_get()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(COUNT));
+}
+
+/* Before the first product of a group: registers that products read or add to are as written. */
+__device__ __forceinline__ void products_begin()
+{
+    asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
+}
+
+/* The products since the last call are a group. */
+__device__ __forceinline__ void products_group()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
+}
+
+/* All but the last LEFT groups are done. */
+template <int LEFT> __device__ __forceinline__ void products_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(LEFT) : "memory");
+}
+
+/* Keeps the compiler from moving accesses of registers that products own across this point. */
+template <int TILES> __device__ __forceinline__ void hold(float (&d)[TILES][4])
+{
+#pragma unroll
+    for (int j = 0; j < TILES; j++)
+        asm volatile("" : "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])::"memory");
+}
+
+/* Nothing below is begun before x >= 0 is there: the compiler would wait for products first and compute then. */
+__device__ __forceinline__ void finished(float x)
+{
+    asm volatile(
+        "{\n.reg .pred never;\nsetp.lt.f32 never, %0, 0f00000000;\n@never st.shared.f32 [%1], %0;\n}\n" ::"f"(x), "r"(0)
+        : "memory");
+}
+
+/* -- Products ---------------------------------------------------------------------------------------------------- */
+
+/* A tile of DIM columns of 2-byte elements whose rows stand in panels of at most 64 columns, one panel after the other.
+ * Chunks of 16 bytes are permuted within a row as the tensor cores expect it of rows of 32, 64 or 128 bytes. */
+template <int ROWS, int DIM> struct panels {
+    static constexpr int width = DIM < 64 ? DIM : 64, row_bytes = 2 * width, panel_bytes = ROWS * row_bytes;
+    static constexpr int bytes = ROWS * DIM * 2;
+    static constexpr uint64_t mode = row_bytes == 128 ? 1 : row_bytes == 64 ? 2 : 3;
+    static_assert(DIM % width == 0 && (width == 16 || width == 32 || width == 64), "whole panels");
+
+    /* Bytes from the tile to a chunk. */
+    __device__ __forceinline__ static int chunk_at(int row, int chunk)
+    {
+        constexpr int chunks = row_bytes / 16, rows_of_line = 128 / row_bytes;
+        return chunk / chunks * panel_bytes + row * row_bytes + (chunk % chunks ^ row / rows_of_line % chunks) * 16;
+    }
+
+    /* The tile as a side of a product that is summed along its columns; 16 of them, from 16 * step on. */
+    __device__ __forceinline__ static uint64_t along_columns(uint64_t tile, int step)
+    {
+        constexpr int steps = width / 16;
+        return further(tile, step / steps * panel_bytes + step % steps * 32);
+    }
+
+    /* Summed along its rows: 16 of them, from 16 * step on, all columns. */
+    __device__ __forceinline__ static uint64_t along_rows(uint64_t tile, int step)
+    {
+        return further(tile, step * 16 * row_bytes);
+    }
+
+    /* A tile in shared memory as products get it: address, bytes to the next panel and to the next eight rows in units
+     * of 16, and how chunks are permuted. */
+    __device__ __forceinline__ static uint64_t described(const char *tile)
+    {
+        return shared_address(tile) / 16 | static_cast<uint64_t>(panel_bytes / 16) << 16 |
+               static_cast<uint64_t>(8 * row_bytes / 16) << 32 | mode << 62;
+    }
+
+  private:
+    /* The address has the lowest 14 bits to itself. */
+    __device__ __forceinline__ static uint64_t further(uint64_t tile, int bytes)
+    {
+        return (tile & 0xffffffff00000000u) | (static_cast<uint32_t>(tile) + bytes / 16);
+    }
+};
+
+#define FOUR(j) "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])
+#define EIGHT(j) FOUR(j), FOUR(j + 1)
+#define SIXTEEN(j) EIGHT(j), EIGHT(j + 2)
+#define THIRTY_TWO(j) SIXTEEN(j), SIXTEEN(j + 4)
+#define SIXTY_FOUR(j) THIRTY_TWO(j), THIRTY_TWO(j + 8)
+#define NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define NAMES_16 NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define NAMES_32 NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NAMES_64                                                                                                       \
+    NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, "  \
+             "%52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
+/* d [64, n] = a [64, 16] b [n, 16]', both in shared memory; plus d before when `add`. */
+#define PRODUCT(n, registers, names, a_name, b_name, add_name)                                                         \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_name ", 0;\n"                                             \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" names "}, " a_name ", " b_name           \
+                 ", add, 1, 1, 0, 0;\n}\n"                                                                             \
+                 : registers                                                                                           \
+                 : "l"(a), "l"(b), "r"(add))
+
+template <int TILES> __device__ __forceinline__ void multiply(float (&d)[TILES][4], uint64_t a, uint64_t b, int add)
+{
+    static_assert(TILES == 4 || TILES == 8 || TILES == 16, "widths that are used");
+    if constexpr (TILES == 4)
+        PRODUCT(32, SIXTEEN(0), NAMES_16, "%16", "%17", "%18");
+    else if constexpr (TILES == 8)
+        PRODUCT(64, THIRTY_TWO(0), NAMES_32, "%32", "%33", "%34");
+    else
+        PRODUCT(128, SIXTY_FOUR(0), NAMES_64, "%64", "%65", "%66");
+}
+
+/* d [64, n] += a [64, 16] b [16, n]: a is in registers, its pairs as multiply_16_8_16 has them. */
+#define WEIGHTED(n, registers, names, a0, a1, a2, a3, b_name, add_name)                                                \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_name ", 0;\n"                                             \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" names "}, {" a0 ", " a1 ", " a2 ", " a3  \
+                 "}, " b_name ", add, 1, 1, 1;\n}\n"                                                                   \
+                 : registers                                                                                           \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(1))
+
+template <int TILES>
+__device__ __forceinline__ void multiply_weighted(float (&d)[TILES][4], const uint32_t (&a)[4], uint64_t b)
+{
+    static_assert(TILES == 2 || TILES == 4 || TILES == 8 || TILES == 16, "widths that are used");
+    if constexpr (TILES == 2)
+        WEIGHTED(16, EIGHT(0), NAMES_8, "%8", "%9", "%10", "%11", "%12", "%13");
+    else if constexpr (TILES == 4)
+        WEIGHTED(32, SIXTEEN(0), NAMES_16, "%16", "%17", "%18", "%19", "%20", "%21");
+    else if constexpr (TILES == 8)
+        WEIGHTED(64, THIRTY_TWO(0), NAMES_32, "%32", "%33", "%34", "%35", "%36", "%37");
+    else
+        WEIGHTED(128, SIXTY_FOUR(0), NAMES_64, "%64", "%65", "%66", "%67", "%68", "%69");
+}
+
+#undef WEIGHTED
+#undef PRODUCT
+#undef NAMES_64
+#undef NAMES_32
+#undef NAMES_16
+#undef NAMES_8
+#undef SIXTY_FOUR
+#undef THIRTY_TWO
+#undef SIXTEEN
+#undef EIGHT
+#undef FOUR
+
+#endif
