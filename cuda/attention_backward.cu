@@ -2,6 +2,7 @@
  * are dq = scale ds k, dk = scale ds' q, dv = p' d_o. One kernel for queries and one for keys, which both hold a tile
  * of their own side and pass over the other side's, so that every sum has one order and no two blocks share one. */
 #include "cuda/attention.cuh"
+#include "cuda/attention.h"
 
 /* How the work is cut: each warp has `blocks` x 16 rows of its own side. Keys sum two gradients, in f32 registers. */
 template <typename T, int DIM, bool KEYS> struct backward_cut {
@@ -201,7 +202,7 @@ static int64_t lay_out(const struct attention_backward_args *args, char *base, s
     return used;
 }
 
-int64_t cuda_attention_backward_workspace(const struct cuda_target *, const struct attention_backward_args *args)
+int64_t cuda_own_attention_backward_workspace(const struct cuda_target *, const struct attention_backward_args *args)
 {
     struct layout layout;
     return lay_out(args, nullptr, &layout);
@@ -244,7 +245,7 @@ static void run(const struct cuda_target *target, const struct attention_backwar
     CUDA_CHECK_LAUNCH("attention_backward of queries");
 }
 
-void cuda_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args)
+void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args)
 {
     const struct tensor *tensors[] = {&args->q,   &args->k,  &args->v,  &args->o,
                                       &args->d_o, &args->dq, &args->dk, &args->dv};

@@ -1,6 +1,7 @@
 /* Attention forward: one work item for each tile of queries and head, a running maximum and sum over tiles of keys
  * (Dao, FlashAttention-2, 2023). While a tile of keys is worked on, the next is on its way. */
 #include "cuda/attention.cuh"
+#include "cuda/attention.h"
 #include "cuda/attention_tile.cuh"
 
 /* How the work is cut: each warp has `blocks` x 16 queries. f32 is there to be right, with little shared memory. */
@@ -152,13 +153,13 @@ static int64_t lay_out(const struct attention_forward_args *args, char *base, st
     return used;
 }
 
-int64_t cuda_attention_forward_workspace(const struct cuda_target *, const struct attention_forward_args *args)
+int64_t cuda_own_attention_forward_workspace(const struct cuda_target *, const struct attention_forward_args *args)
 {
     struct work_list list;
     return lay_out(args, nullptr, &list);
 }
 
-void cuda_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args)
+void cuda_own_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args)
 {
     const struct tensor *tensors[] = {&args->q, &args->k, &args->v, &args->o};
     int count = sizeof tensors / sizeof *tensors;

@@ -142,9 +142,9 @@ __device__ static void clear_uncovered(const struct segment_tables &tables, cons
 __global__ static void __launch_bounds__(THREADS) prepare(struct segment_tables tables, struct sides sides, bool causal)
 {
     const struct side &side = sides.at[blockIdx.y];
-    if (blockIdx.x == 0)
+    if (blockIdx.x == 0 && side.list.most > 0)
         make_list(tables, side, causal);
-    else if ((blockIdx.x - 1) * static_cast<int64_t>(CHUNK) < side.rows)
+    else if (blockIdx.x > 0 && (blockIdx.x - 1) * static_cast<int64_t>(CHUNK) < side.rows)
         clear_uncovered(tables, side, (blockIdx.x - 1) * static_cast<int64_t>(CHUNK));
 }
 

@@ -1,32 +1,26 @@
 #include "cuda/choice.h"
 #include "core/choice.h"
+#include "cuda/cudnn_attention.h"
 #include "cuda/kernel.h"
 
 #include <cublasLt.h>
 #include <stdio.h>
-#ifdef CISTRON_CUDNN
-#include <cudnn.h>
-#endif
 
 static struct choice_table table;
 static bool made;
 
-/* Algorithms are good for one version of a library on one kind of device. */
+/* Times are those of one version of this program and of the libraries, on one kind of device. */
 static struct choice_table *own_table(void)
 {
     if (made)
         return &table;
     char identity[CHOICE_IDENTITY_BYTES];
     int device;
-    unsigned long long cudnn = 0; /* not in this build */
     struct cudaDeviceProp properties;
     CUDA_CHECK(cudaGetDevice(&device));
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-#ifdef CISTRON_CUDNN
-    cudnn = cudnnGetVersion();
-#endif
-    snprintf(identity, sizeof identity, "%.64s, cuBLASLt %llu, cuDNN %llu", properties.name,
-             (unsigned long long)cublasLtGetVersion(), cudnn);
+    snprintf(identity, sizeof identity, "%.64s, cistron " PACKAGE_VERSION ", cuBLASLt %llu, cuDNN %llu",
+             properties.name, (unsigned long long)cublasLtGetVersion(), (unsigned long long)cudnn_attention_version());
     choice_table_create(&table, identity);
     made = true;
     return &table;

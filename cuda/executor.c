@@ -1,7 +1,9 @@
 #include "base/error.h"
 #include "base/memory.h"
+#include "cuda/attention.h"
 #include "cuda/choice.h"
 #include "cuda/cuda.h"
+#include "cuda/cudnn_attention.h"
 #include "cuda/kernel.h"
 #include "cuda/nccl_group.h"
 
@@ -44,7 +46,7 @@ int cuda_device_count(void)
 
 const char *cuda_versions(void)
 {
-    static char text[64];
+    static char text[96];
     int runtime = 0;
     cudaRuntimeGetVersion(&runtime);
     snprintf(text, sizeof text, "CUDA %d.%d", runtime / 1000, runtime % 1000 / 10);
@@ -53,6 +55,11 @@ const char *cuda_versions(void)
     int nccl = nccl_group_version();
     snprintf(text + used, sizeof text - used, ", NCCL %d.%d.%d", nccl / 10000, nccl % 10000 / 100, nccl % 100);
 #endif
+    int cudnn = (int)cudnn_attention_version();
+    size_t before = strlen(text);
+    if (cudnn > 0)
+        snprintf(text + before, sizeof text - before, ", cuDNN %d.%d.%d", cudnn / 10000, cudnn % 10000 / 100,
+                 cudnn % 100);
     return text;
 }
 
@@ -92,9 +99,15 @@ static int64_t scratch_of(const struct cuda_target *target, enum op op, const vo
     }
 }
 
+/* What is asked for here is launched later: the place for what takes too long then. */
 static int64_t workspace(struct executor *executor, enum op op, const void *args)
 {
-    return scratch_of(&((struct cuda *)executor)->targets[STREAM_COMPUTE], op, args);
+    const struct cuda_target *target = &((struct cuda *)executor)->targets[STREAM_COMPUTE];
+    if (op == OP_ATTENTION_FORWARD)
+        cuda_attention_forward_plan(target, args);
+    if (op == OP_ATTENTION_BACKWARD)
+        cuda_attention_backward_plan(target, args);
+    return scratch_of(target, op, args);
 }
 
 static void run(struct executor *executor, struct stream *stream, enum op op, const void *args)
@@ -208,9 +221,49 @@ static void wait_for(struct executor *executor, struct event *event, struct stre
     CUDA_CHECK(cudaStreamWaitEvent(((struct cuda *)executor)->targets[stream->id].stream, event->native, 0));
 }
 
+static bool event_is_past(struct executor *executor, struct event *event, bool wait)
+{
+    (void)executor;
+    if (wait)
+        CUDA_CHECK(cudaEventSynchronize(event->native));
+    cudaError_t status = wait ? cudaSuccess : cudaEventQuery(event->native);
+    if (status != cudaErrorNotReady)
+        cuda_check(status, "cudaEventQuery");
+    return status == cudaSuccess;
+}
+
 static void synchronize(struct executor *executor, struct stream *stream)
 {
     CUDA_CHECK(cudaStreamSynchronize(((struct cuda *)executor)->targets[stream->id].stream));
+}
+
+/* -- Recordings: graphs ------------------------------------------------------------------------------------------- */
+
+static void capture_begin(struct executor *executor, struct stream *stream)
+{
+    cudaStream_t native = ((struct cuda *)executor)->targets[stream->id].stream;
+    CUDA_CHECK(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal));
+}
+
+static void *capture_end(struct executor *executor, struct stream *stream)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t recording;
+    CUDA_CHECK(cudaStreamEndCapture(((struct cuda *)executor)->targets[stream->id].stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&recording, graph, 0));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+    return recording;
+}
+
+static void replay(struct executor *executor, struct stream *stream, void *recording)
+{
+    CUDA_CHECK(cudaGraphLaunch(recording, ((struct cuda *)executor)->targets[stream->id].stream));
+}
+
+static void discard(struct executor *executor, void *recording)
+{
+    (void)executor;
+    CUDA_CHECK(cudaGraphExecDestroy(recording));
 }
 
 /* -- For tools that look on -------------------------------------------------------------------------------------- */
@@ -265,6 +318,7 @@ static bool take_choices(struct executor *executor, const void *from, int64_t by
     if (!choice_take(from, bytes))
         return false;
     cuda_gemm_reconsider();
+    cuda_attention_reconsider();
     return true;
 }
 
@@ -308,11 +362,16 @@ struct executor *cuda_executor_create(int device, const struct device_request *r
         .release = release,
         .event_record = record,
         .event_wait = wait_for,
+        .event_passed = event_is_past,
         .synchronize = synchronize,
         .workspace = workspace,
         .reserve = reserve,
         .make_group = make_group,
         .available = available,
+        .capture_begin = capture_begin,
+        .capture_end = capture_end,
+        .replay = replay,
+        .discard = discard,
         .stamp = stamp,
         .stamp_seconds = stamp_seconds,
         .watch = watch,

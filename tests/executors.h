@@ -4,6 +4,7 @@
 
 #include "cpu/cpu.h"
 #ifdef CISTRON_CUDA
+#include "cuda/attention.h"
 #include "cuda/cuda.h"
 #endif
 
@@ -13,17 +14,31 @@
 
 enum { EXECUTOR_SKIP = 77 };
 
-/* "cuda": the first GPU, deterministic; a test without one is skipped. Else the CPU's with so many threads. */
+/* "cuda": the first GPU, deterministic; "cudnn": not so, and attention is cuDNN's where it takes it; a test without a
+ * GPU, or a build without cuDNN, is skipped. Else the CPU's with so many threads. */
 static inline struct executor *executor_named(const char *name)
 {
-    if (strcmp(name, "cuda") != 0)
+    const bool cudnn = strcmp(name, "cudnn") == 0;
+    if (!cudnn && strcmp(name, "cuda") != 0)
         return cpu_executor_create(atoi(name));
 #ifdef CISTRON_CUDA
-    if (cuda_device_count() > 0)
-        return cuda_executor_create(0, &(struct device_request){.deterministic = true});
+    if (cuda_device_count() > 0 && (!cudnn || cuda_has_cudnn())) {
+        cuda_attention_take(cudnn ? ATTENTION_CUDNN : ATTENTION_FASTER);
+        return cuda_executor_create(0, &(struct device_request){.deterministic = !cudnn});
+    }
 #endif
-    printf("skipped: no GPU here\n");
+    printf("skipped: no GPU here%s\n", cudnn ? ", or no cuDNN" : "");
     exit(EXECUTOR_SKIP);
+}
+
+/* Launches of attention that cuDNN has served. */
+static inline int64_t executor_cudnn_launches(void)
+{
+#ifdef CISTRON_CUDA
+    return cuda_attention_by_cudnn();
+#else
+    return 0;
+#endif
 }
 
 #endif

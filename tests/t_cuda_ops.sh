@@ -1,5 +1,6 @@
 #!/bin/bash
-# Every op of the CUDA executor against the oracle: the programs that test the CPU's, on the GPU.
+# Every op of the CUDA executor against the oracle: the programs that test the CPU's, on the GPU; attention by cuDNN too,
+# where it is in the build.
 set -u
 for program in t_ops t_ops_matrix t_ops_layer t_attention; do
     echo "== $program"
@@ -8,4 +9,7 @@ for program in t_ops t_ops_matrix t_ops_layer t_attention; do
     [ $code -eq 77 ] && exit 77
     [ $code -ne 0 ] && failed=yes
 done
+echo "== t_attention by cuDNN"
+"$abs_top_builddir/tests/t_attention" cudnn
+case $? in 0 | 77) ;; *) failed=yes ;; esac
 [ -z "${failed:-}" ]

@@ -313,14 +313,14 @@ static void forget_starts(struct read_stream *stream)
             stream->pairs[2 * i] = 0;
 }
 
-static void test_ranks(const char *stores, const char *weights)
+/* Of those settings whatever the ranks and rows of a micro-batch. */
+static void test_ranks(const struct loader_settings *base)
 {
     enum { STEPS = 12 };
     struct read_stream reference = {0};
     for (int ranks = 1; ranks <= 4; ranks++)
         for (int64_t micro = 1; micro <= 3; micro++) {
-            struct loader_settings settings = small_settings(stores);
-            settings.weights = weights;
+            struct loader_settings settings = *base;
             settings.micro_rows = micro;
             struct loader *loaders[4];
             struct read_stream got = {0};
@@ -339,8 +339,7 @@ static void test_ranks(const char *stores, const char *weights)
             free(got.pairs);
         }
     /* restart after every step, in a new loader on another number of ranks and by seeking back in the old one */
-    struct loader_settings settings = small_settings(stores);
-    settings.weights = weights;
+    struct loader_settings settings = *base;
     settings.micro_rows = 1;
     int64_t step_pairs = reference.count / STEPS;
     struct loader *whole = create(&settings, 0, 1);
@@ -376,6 +375,19 @@ static void test_ranks(const char *stores, const char *weights)
     free(reference.pairs);
 }
 
+/* Random data, in each kind of rows, masked and not. */
+static void test_random(void)
+{
+    for (int variant = 0; variant < 8; variant++) {
+        struct loader_settings settings = small_settings(NULL);
+        settings.random = (struct random_windows_settings){"esm2", 33, variant & 1 ? 30 : 0, variant & 1 ? 50 : 0};
+        settings.mask_probability = variant & 2 ? 0.15 : 0;
+        settings.format = variant & 4 ? LOADER_PADDED : LOADER_PACKED;
+        settings.split = variant != 1;
+        test_ranks(&settings);
+    }
+}
+
 /* -- Several stores ---------------------------------------------------------------------------------------------- */
 
 /* `count` windows of 62 bases each, as a store. */
@@ -390,7 +402,8 @@ static void write_windows(const char *path, int64_t count)
 
 /* What a blend of stores must do, window by window: shares kept at every prefix, each store's windows each once in each
  * of its epochs, other orders for equal stores, and from any position the same windows again. */
-static void walk_blend(const struct windows *const *windows, const double *weights, int stores, double most_behind)
+static void walk_blend(const struct window_source *const *windows, const double *weights, int stores,
+                       double most_behind)
 {
     enum { WALK = 3000, AGAIN = 40 };
     static struct {
@@ -405,14 +418,14 @@ static void walk_blend(const struct windows *const *windows, const double *weigh
     double ahead = 0, behind = 0;
     long double sum = 0; /* reaches beyond doubles, as weights may together */
     for (int d = 0; d < stores; d++) {
-        seen[d] = memory_allocate(windows[d]->header.windows * (int64_t)sizeof *seen[d]);
-        sum += weights != NULL ? weights[d] : (double)windows[d]->header.windows;
+        seen[d] = memory_allocate(windows[d]->windows * (int64_t)sizeof *seen[d]);
+        sum += weights != NULL ? weights[d] : (double)windows[d]->windows;
     }
     for (int i = 0; i < WALK; i++) {
         int d;
         positions[i] = blend.position;
         struct window window = blend_window(&blend, &d);
-        int64_t count = windows[d]->header.windows, epoch = given[d] / count;
+        int64_t count = windows[d]->windows, epoch = given[d] / count;
         wrong += blend.position.epoch[d] != epoch || blend.position.window[d] != given[d] % count;
         wrong += seen[d][window.start / 62]++ != epoch;
         struct shuffle order = shuffle_create(count, settings.seed, (int64_t)d << 48 | epoch);
@@ -422,7 +435,7 @@ static void walk_blend(const struct windows *const *windows, const double *weigh
         blend_advance(&blend, d);
         given[d]++;
         for (int k = 0; k < stores; k++) {
-            double weight = weights != NULL ? weights[k] : (double)windows[k]->header.windows;
+            double weight = weights != NULL ? weights[k] : (double)windows[k]->windows;
             double owed = (double)(weight / sum) * (i + 1) - (double)given[k];
             ahead = fmax(ahead, -owed);
             behind = fmax(behind, owed);
@@ -453,7 +466,7 @@ static void test_blend(void)
     static const int64_t counts[STORES] = {40, 40, 7, 300, 1, 40, 13, 90};
     struct token_store *stores[STORES];
     struct windows *opened[STORES];
-    const struct windows *windows[BLEND_STORES];
+    const struct window_source *windows[BLEND_STORES];
     const struct windows_layout layout = {64, 0, WINDOWS_EACH};
     for (int d = 0; d < STORES; d++) {
         char name[32];
@@ -463,7 +476,7 @@ static void test_blend(void)
         CHECK(windows_open(&opened[d], stores[d], &layout, world) == ERROR_NONE);
     }
     for (int d = 0; d < BLEND_STORES; d++)
-        windows[d] = opened[d % STORES];
+        windows[d] = &opened[d % STORES]->source;
     walk_blend(windows, NULL, 1, 1e-9);
     struct blend equal = blend_create(&(struct blend_settings){.shuffle = true}, windows, NULL, 2);
     for (int i = 0, d; i < 20; i++) { /* of equals the first */
@@ -793,12 +806,16 @@ int main(void)
     test_rows();
     test_labels();
     test_golden();
-    test_ranks(store, NULL);
+    struct loader_settings settings = small_settings(store);
+    test_ranks(&settings);
+    test_random();
     test_blend();
     char *second = memory_string(stores_path("second.h5"));
     stores_write(second, texts + SECOND, TEXTS - SECOND);
     char *both = memory_format("%s, %s", store, second);
-    test_ranks(both, "1, 2.5");
+    settings = small_settings(both);
+    settings.weights = "1, 2.5";
+    test_ranks(&settings);
     test_two_stores(both, "1, 2.5", 1 / 3.5, texts);
     /* windows of 62 bases, 11 of them shared: 14 + 1 + 1 + 1 + 2 + 8 + 1 + 30; the second's 2 + 8 + 1 + 30 */
     test_two_stores(both, "", 58 / 99.0, texts);

@@ -108,6 +108,24 @@ static void test_philox(void)
     }
 }
 
+/* Numbers of a series are those of its key, one by one or many at a time, beyond 32 bits of the index too. */
+static void test_series(void)
+{
+    static const uint64_t firsts[] = {0, 1, 0xfffffff8u, 0x123456789abcdefu};
+    const struct random_key key = {0x0123456789abcdefu, RANDOM_TEST, 0xfedcba9876543210u};
+    const struct random_series series = random_series_of(&key);
+    for (size_t k = 0; k < sizeof firsts / sizeof *firsts; k++) {
+        double uniforms[RANDOM_LANES];
+        random_series_uniforms(&series, firsts[k], uniforms);
+        for (uint64_t i = 0; i < RANDOM_LANES; i++) {
+            uint32_t words[4];
+            random_series_words(&series, firsts[k] + i, words);
+            CHECK(random_bits(&key, firsts[k] + i) == ((uint64_t)words[0] << 32 | words[1]));
+            CHECK(random_uniform(&key, firsts[k] + i) == uniforms[i]);
+        }
+    }
+}
+
 /* Runs of random numbers are those that come one by one: from even and odd elements, over the ends of what is drawn at
  * once, and where the index outgrows 32 bits. */
 static void test_runs(void)
@@ -133,6 +151,7 @@ int main(void)
 {
     test_formats();
     test_philox();
+    test_series();
     test_runs();
     return check_end();
 }

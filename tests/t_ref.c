@@ -192,8 +192,13 @@ enum { ATTENTION_QUERIES = 12, ATTENTION_KEYS = 12 };
 static void test_attention(int64_t heads, int64_t kv_heads, bool causal)
 {
     const int64_t dim = 3;
-    struct attention_segments segments = {integers(5, q_start), integers(5, q_length), integers(5, kv_start),
-                                          integers(5, kv_length), integers(5, q_offset)};
+    struct attention_segments segments = {integers(5, q_start),
+                                          integers(5, q_length),
+                                          integers(5, kv_start),
+                                          integers(5, kv_length),
+                                          integers(5, q_offset),
+                                          0,
+                                          false};
     /* q, k, v are columns of one matrix, as the fused projection leaves them, and so are their gradients */
     struct tensor fused = normal(ATTENTION_KEYS, (heads + 2 * kv_heads) * dim);
     struct tensor d_fused = normal(ATTENTION_KEYS, (heads + 2 * kv_heads) * dim);

@@ -2,47 +2,49 @@
 
 #include <math.h>
 
+/* Words in variables of their own: a compiler keeps them in registers. */
 void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
-    uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]};
-    uint32_t k[2] = {key[0], key[1]};
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    uint32_t k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c[0];
-        uint64_t p1 = (uint64_t)0xCD9E8D57u * c[2];
-        uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ c[1] ^ k[0], (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c[3] ^ k[1],
-                            (uint32_t)p0};
-        for (int i = 0; i < 4; i++)
-            c[i] = next[i];
-        k[0] += 0x9E3779B9u;
-        k[1] += 0xBB67AE85u;
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
     }
-    for (int i = 0; i < 4; i++)
-        out[i] = c[i];
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
 }
 
-/* What a key is to Philox. The seed is the key of the first call, so two seeds never share a sequence; purpose and
- * stream are mixed into the upper counter words by it, which leaves the 64-bit index intact. */
-struct sequence {
-    uint32_t upper[2], key[2];
-};
-
-static struct sequence sequence_of(const struct random_key *key)
+/* The seed is Philox's key, so two seeds never share a sequence; purpose and stream are mixed into the upper counter
+ * words by one more Philox call, which leaves the 64-bit index intact. */
+struct random_series random_series_of(const struct random_key *key)
 {
     uint32_t seed[2] = {(uint32_t)key->seed, (uint32_t)(key->seed >> 32)};
     uint32_t name[4] = {(uint32_t)key->stream, (uint32_t)(key->stream >> 32), key->purpose, 0x63697374u};
     uint32_t mixed[4];
     random_philox(name, seed, mixed);
-    return (struct sequence){{mixed[0], mixed[1]}, {mixed[2], mixed[3]}};
+    return (struct random_series){{mixed[0], mixed[1]}, {mixed[2], mixed[3]}};
 }
 
 /* -- One by one -------------------------------------------------------------------------------------------------- */
 
-/* 128 bits for (key, index). */
+void random_series_words(const struct random_series *series, uint64_t index, uint32_t out[4])
+{
+    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), series->counter[0], series->counter[1]};
+    random_philox(counter, series->key, out);
+}
+
 static void draw(const struct random_key *key, uint64_t index, uint32_t out[4])
 {
-    struct sequence sequence = sequence_of(key);
-    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), sequence.upper[0], sequence.upper[1]};
-    random_philox(counter, sequence.key, out);
+    struct random_series series = random_series_of(key);
+    random_series_words(&series, index, out);
 }
 
 uint64_t random_bits(const struct random_key *key, uint64_t index)
@@ -86,38 +88,47 @@ double random_normal(const struct random_key *key, uint64_t index)
 
 enum { RUN = 256 }; /* draws at a time: all their words fit the first cache */
 
-/* `draw` for RUN indices from `first` on, round by round, so that the compiler makes vectors of it. */
-static void draw_run(const struct sequence *sequence, uint64_t first, uint32_t out[4][RUN])
+/* random_series_words of `count` indices from `first` on, the same round of all at a time, so that the compiler makes
+ * vectors of it; out[word * count + i]. */
+static inline void draw_run(const struct random_series *series, uint64_t first, int count, uint32_t *out)
 {
-    uint32_t k0 = sequence->key[0], k1 = sequence->key[1];
-    for (int i = 0; i < RUN; i++) {
-        uint64_t index = first + (uint64_t)i;
-        out[0][i] = (uint32_t)index;
-        out[1][i] = (uint32_t)(index >> 32);
-        out[2][i] = sequence->upper[0];
-        out[3][i] = sequence->upper[1];
+    uint32_t *c0 = out, *c1 = c0 + count, *c2 = c1 + count, *c3 = c2 + count;
+    uint32_t k0 = series->key[0], k1 = series->key[1];
+    for (int i = 0; i < count; i++) {
+        c0[i] = (uint32_t)(first + (uint64_t)i);
+        c1[i] = (uint32_t)((first + (uint64_t)i) >> 32);
+        c2[i] = series->counter[0];
+        c3[i] = series->counter[1];
     }
     for (int round = 0; round < 10; round++) {
-        for (int i = 0; i < RUN; i++) {
-            uint64_t p0 = (uint64_t)0xD2511F53u * out[0][i];
-            uint64_t p1 = (uint64_t)0xCD9E8D57u * out[2][i];
-            out[0][i] = (uint32_t)(p1 >> 32) ^ out[1][i] ^ k0;
-            out[1][i] = (uint32_t)p1;
-            out[2][i] = (uint32_t)(p0 >> 32) ^ out[3][i] ^ k1;
-            out[3][i] = (uint32_t)p0;
+#pragma omp simd
+        for (int i = 0; i < count; i++) {
+            uint64_t p0 = (uint64_t)0xD2511F53u * c0[i], p1 = (uint64_t)0xCD9E8D57u * c2[i];
+            c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
+            c1[i] = (uint32_t)p1;
+            c2[i] = (uint32_t)(p0 >> 32) ^ c3[i] ^ k1;
+            c3[i] = (uint32_t)p0;
         }
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
 }
 
+void random_series_uniforms(const struct random_series *series, uint64_t first, double out[RANDOM_LANES])
+{
+    uint32_t words[4][RANDOM_LANES];
+    draw_run(series, first, RANDOM_LANES, words[0]);
+    for (int i = 0; i < RANDOM_LANES; i++)
+        out[i] = to_unit(words[0][i], words[1][i]);
+}
+
 void random_uniforms(const struct random_key *key, uint64_t first, int64_t count, double *out)
 {
-    struct sequence sequence = sequence_of(key);
+    struct random_series series = random_series_of(key);
     uint32_t words[4][RUN];
     for (int64_t done = 0; done < count; done += RUN) {
         int64_t rest = count - done < RUN ? count - done : RUN;
-        draw_run(&sequence, first + (uint64_t)done, words);
+        draw_run(&series, first + (uint64_t)done, RUN, words[0]);
         for (int64_t i = 0; i < rest; i++)
             out[done + i] = to_unit(words[0][i], words[1][i]);
     }
@@ -125,10 +136,10 @@ void random_uniforms(const struct random_key *key, uint64_t first, int64_t count
 
 void random_normals(const struct random_key *key, uint64_t first, int64_t count, double *out)
 {
-    struct sequence sequence = sequence_of(key);
+    struct random_series series = random_series_of(key);
     uint32_t words[4][RUN];
     for (int64_t done = 0; done < count;) {
-        draw_run(&sequence, (first + (uint64_t)done) >> 1, words);
+        draw_run(&series, (first + (uint64_t)done) >> 1, RUN, words[0]);
         for (int i = 0; i < RUN && done < count; i++) {
             double radius = radius_of(words[0][i], words[1][i]), angle = angle_of(words[2][i], words[3][i]);
             double pair[2] = {radius * cos(angle), radius * sin(angle)};

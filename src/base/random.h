@@ -14,7 +14,9 @@ enum random_purpose {
     RANDOM_SPLIT = 3,
     RANDOM_TEST = 4,
     RANDOM_SAMPLE = 5,
-    RANDOM_MASK = 6
+    RANDOM_MASK = 6,
+    RANDOM_DATA_LENGTH = 7,
+    RANDOM_DATA_TOKEN = 8
 };
 
 struct random_key {
@@ -35,6 +37,17 @@ double random_normal(const struct random_key *key, uint64_t index);
 /* Elements first .. first + count - 1 of the same: the same bits, several times faster. */
 void random_uniforms(const struct random_key *key, uint64_t first, int64_t count, double *out);
 void random_normals(const struct random_key *key, uint64_t first, int64_t count, double *out);
+
+/* A key made ready for many elements: what they share is drawn once. */
+struct random_series {
+    uint32_t counter[2], key[2];
+};
+struct random_series random_series_of(const struct random_key *key);
+/* The 128 bits of element `index`. */
+void random_series_words(const struct random_series *series, uint64_t index, uint32_t out[4]);
+/* random_uniform of the key and each of the RANDOM_LANES elements from `first` on, at about a third of the price. */
+enum { RANDOM_LANES = 16 };
+void random_series_uniforms(const struct random_series *series, uint64_t first, double out[RANDOM_LANES]);
 
 /* 64-bit hash of a name, for streams named by text (FNV-1a). */
 uint64_t random_hash_name(const char *name);

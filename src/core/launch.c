@@ -96,6 +96,13 @@ void event_wait(struct event *event, struct stream *stream)
     stream->executor->class->event_wait(stream->executor, event, stream);
 }
 
+bool event_passed(struct event *event, struct executor *executor, bool wait)
+{
+    if (event->serial == 0 || executor->class->event_passed == NULL)
+        return true;
+    return executor->class->event_passed(executor, event, wait);
+}
+
 const struct launch_timer *launch_timers(void)
 {
     return timers;

@@ -14,8 +14,7 @@ enum memory_kind { MEMORY_DEVICE, MEMORY_HOST };
 struct executor {
     const struct executor_class *class;
     int64_t workspace_bytes; /* what reserve() last provided */
-    bool rehearsal; /* set by its user: what is launched matters to nobody, and ways to do it may be timed, to choose by
-                     */
+    bool rehearsal;          /* set by its user: what is launched matters to nobody, so ways to do it may be timed */
 };
 
 struct stream {
@@ -43,6 +42,9 @@ struct executor_class {
     void (*release)(struct executor *executor, void *memory, enum memory_kind kind);
     void (*event_record)(struct executor *executor, struct event *event, struct stream *stream);
     void (*event_wait)(struct executor *executor, struct event *event, struct stream *stream);
+    /* Has the stream come past what was last recorded? With `wait`, the host waits until it has. NULL: it always has.
+     */
+    bool (*event_passed)(struct executor *executor, struct event *event, bool wait);
     /* The host waits until the stream has run dry. */
     void (*synchronize)(struct executor *executor, struct stream *stream);
     /* Scratch bytes that an op needs beside its arguments; 0 for most. */
@@ -62,6 +64,13 @@ struct executor_class {
      * began last. NULL: there are no such tools. */
     void (*watch)(struct executor *executor, bool begin);
     void (*range)(struct executor *executor, const char *name);
+    /* What is launched on the stream from here on, and on such as events tie to it and tie back, is not run but
+     * recorded; capture_end gives the recording, which replay runs on a stream as often as wanted, with what its
+     * addresses hold then. Free it with discard. All NULL: not offered. */
+    void (*capture_begin)(struct executor *executor, struct stream *stream);
+    void *(*capture_end)(struct executor *executor, struct stream *stream);
+    void (*replay)(struct executor *executor, struct stream *stream, void *recording);
+    void (*discard)(struct executor *executor, void *recording);
     /* Which of several ways the executor takes for what it has run, as bytes of core/choice.h, borrowed until it
      * chooses again. take_choices replaces them all, so that this executor computes as that one did; false, and nothing
      * happens: they are not for this device. Both NULL: there is but one way. */
@@ -87,6 +96,8 @@ void launch_range_end(struct stream *stream);
 void stream_synchronize(struct stream *stream);
 void event_record(struct event *event, struct stream *stream);
 void event_wait(struct event *event, struct stream *stream);
+/* Is the last record of the event, if any, behind its stream? With `wait`: true, once it is. */
+bool event_passed(struct event *event, struct executor *executor, bool wait);
 
 /* Seconds spent and calls made per op by this process, since start (meaningful where launches are synchronous). */
 struct launch_timer {

@@ -258,12 +258,14 @@ static const char *check_gemm(const struct gemm_args *a)
     return NULL;
 }
 
-static const char *check_segments(const struct attention_segments *s)
+static const char *check_segments(const struct attention_segments *s, int64_t queries, int64_t keys)
 {
     REQUIRE(s->q_start.dtype == DTYPE_I32 && s->q_length.dtype == DTYPE_I32 && s->q_offset.dtype == DTYPE_I32);
     REQUIRE(s->kv_start.dtype == DTYPE_I32 && s->kv_length.dtype == DTYPE_I32);
     REQUIRE(same_shape(&s->q_start, &s->q_length) && same_shape(&s->q_start, &s->q_offset));
     REQUIRE(same_shape(&s->q_start, &s->kv_start) && same_shape(&s->q_start, &s->kv_length));
+    REQUIRE(s->longest >= 0);
+    REQUIRE(!s->regular || (s->longest * s->q_start.cols == queries && queries == keys));
     return NULL;
 }
 
@@ -274,7 +276,7 @@ static const char *check_attention_forward(const struct attention_forward_args *
     REQUIRE(a->k.cols == a->kv_heads * a->head_dim && same_shape(&a->k, &a->v));
     REQUIRE(has_shape(&a->lse, a->heads, a->q.rows) && is_stat(&a->lse));
     REQUIRE(is_float(&a->q) && is_float(&a->k) && is_float(&a->v) && is_float(&a->o));
-    return check_segments(&a->segments);
+    return check_segments(&a->segments, a->q.rows, a->k.rows);
 }
 
 static const char *check_attention_backward(const struct attention_backward_args *a)

@@ -146,11 +146,14 @@ struct rope_args {
 };
 
 /* Segments of a packed batch, on the device. Slots with q_length 0 are empty; segments do not overlap; query i
- * (counted in its segment) sees key j of the same segment slot when not causal or j <= i + q_offset. */
+ * (counted in its segment) sees key j of the same segment slot when not causal or j <= i + q_offset. Where the tables
+ * of k and v are those of q themselves, q_offset holds zeros. The rest is what the host knows of the tables. */
 struct attention_segments {
     struct tensor q_start, q_length;   /* i32 [1, slots]: first row and number of rows of q and o */
     struct tensor kv_start, kv_length; /* i32 [1, slots]: the same for k and v */
     struct tensor q_offset;            /* i32 [1, slots] */
+    int64_t longest;                   /* no segment has more rows than this; 0: not known */
+    bool regular;                      /* rows are slots * longest: the segment of slot s begins at row s * longest */
 };
 
 /* o = softmax(scale * q k' over visible keys) v for each query head h with kv head h / (heads / kv_heads);

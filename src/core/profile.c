@@ -25,6 +25,11 @@ void profile_start(struct executor *executor)
         executor->class->watch(executor, true);
 }
 
+bool profile_running(void)
+{
+    return profile.executor != NULL;
+}
+
 static int row_of(const struct profile_row *wanted)
 {
     for (int i = 0; i < profile.row_count; i++) {

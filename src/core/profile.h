@@ -21,6 +21,8 @@ void profile_start(struct executor *executor);
 /* Waits for what has been launched, and ends it: the rows, by falling time; they stay until the next start. */
 const struct profile_row *profile_stop(int *count);
 
+bool profile_running(void);
+
 /* The door's part: begins the timing of a launch, and returns what ends it; -1 when there is no profile. */
 int64_t profile_enter(struct stream *stream, enum op op, const void *args);
 void profile_leave(struct stream *stream, int64_t entry);

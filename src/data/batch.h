@@ -1,7 +1,8 @@
 /* One micro-batch in host memory, in the only form there is: packed rows. A padded row is a row with one segment and
  * padding outside it. Segment s of the micro-batch covers tokens segment_start[s] .. + segment_length[s] - 1 of the
  * flattened rows; slots that are not used have length 0. Row r owns slots r * max_segments .. (r + 1) * max_segments -
- * 1, filled from its first on, in order of position. */
+ * 1, filled from its first on, in order of position. Where it has one slot alone, the segment begins where the row
+ * does. */
 #ifndef DATA_BATCH_H
 #define DATA_BATCH_H
 

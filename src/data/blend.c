@@ -13,17 +13,17 @@ static void set_order(struct blend *blend, int store)
 {
     struct blend_store *s = &blend->store[store];
     uint64_t epoch = blend_epoch(store, blend->position.epoch[store]);
-    s->order = shuffle_create(s->windows->header.windows, blend->settings.seed, (int64_t)epoch);
+    s->order = shuffle_create(s->windows->windows, blend->settings.seed, (int64_t)epoch);
 }
 
-struct blend blend_create(const struct blend_settings *settings, const struct windows *const *windows,
+struct blend blend_create(const struct blend_settings *settings, const struct window_source *const *windows,
                           const double *weights, int stores)
 {
     struct blend blend = {.settings = *settings, .stores = stores};
     double largest = 0, sum = 0; /* the largest weight becomes 1, so that the sum is finite */
     for (int d = 0; d < stores; d++) {
         blend.store[d].windows = windows[d];
-        blend.store[d].share = weights != NULL ? weights[d] : (double)windows[d]->header.windows;
+        blend.store[d].share = weights != NULL ? weights[d] : (double)windows[d]->windows;
         largest = blend.store[d].share > largest ? blend.store[d].share : largest;
     }
     for (int d = 0; d < stores; d++)
@@ -39,7 +39,7 @@ void blend_seek(struct blend *blend, const struct blend_position *position)
     blend->position = *position;
     blend->position.stores = blend->stores;
     for (int d = 0; d < blend->stores; d++) {
-        CHECK_BUG(position->window[d] >= 0 && position->window[d] <= blend->store[d].windows->header.windows);
+        CHECK_BUG(position->window[d] >= 0 && position->window[d] <= blend->store[d].windows->windows);
         set_order(blend, d);
     }
 }
@@ -52,7 +52,7 @@ bool blend_ended(const struct blend *blend)
 /* Windows that a store has given since the stream's start. */
 static int64_t given(const struct blend *blend, int d)
 {
-    return blend->position.epoch[d] * blend->store[d].windows->header.windows + blend->position.window[d];
+    return blend->position.epoch[d] * blend->store[d].windows->windows + blend->position.window[d];
 }
 
 static int next_store(const struct blend *blend)
@@ -77,14 +77,15 @@ struct window blend_window(struct blend *blend, int *store)
     int d = *store = next_store(blend);
     struct blend_store *s = &blend->store[d];
     int64_t place = blend->position.window[d];
-    return windows_locate(s->windows, blend->settings.shuffle ? shuffle_at(&s->order, place) : place, &s->hint);
+    int64_t w = blend->settings.shuffle ? shuffle_at(&s->order, place) : place;
+    return s->windows->class->locate(s->windows->self, w, &s->hint);
 }
 
 void blend_advance(struct blend *blend, int store)
 {
     struct blend_position *position = &blend->position;
     position->offset = 0;
-    if (++position->window[store] < blend->store[store].windows->header.windows)
+    if (++position->window[store] < blend->store[store].windows->windows)
         return;
     position->window[store] = 0;
     position->epoch[store]++;

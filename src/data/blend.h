@@ -1,4 +1,5 @@
-/* The stream of windows that a run learns from: the windows of one store, or of several blended by weights.
+/* The stream of windows that a run learns from: those of one store (or another source of windows), or of several
+ * blended by weights.
  *
  * Which store: window i of the stream (i = 0, 1, ...) comes from the store d with the largest w_d (i + 1) - n_d, where
  * w_d is its share of the weights and n_d how many windows it has given so far; of equals the first (the rule of
@@ -11,7 +12,7 @@
 #define DATA_BLEND_H
 
 #include "data/shuffle.h"
-#include "data/windows.h"
+#include "data/window_source.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,7 +36,7 @@ struct blend {
     struct blend_settings settings;
     int stores;
     struct blend_store {
-        const struct windows *windows;
+        const struct window_source *windows;
         double share; /* w_d */
         struct shuffle order;
         int64_t hint;
@@ -45,7 +46,7 @@ struct blend {
 
 /* windows[stores], each with at least one window, are borrowed; weights[stores]: positive, of any sum; NULL: in
  * proportion to the windows. Begins at the stream's start. */
-struct blend blend_create(const struct blend_settings *settings, const struct windows *const *windows,
+struct blend blend_create(const struct blend_settings *settings, const struct window_source *const *windows,
                           const double *weights, int stores);
 /* Goes to a position that this or an equal stream was at. */
 void blend_seek(struct blend *blend, const struct blend_position *position);

@@ -24,13 +24,16 @@ struct loader {
     struct comm *model_comm;
     int data_rank, data_ranks;
     int64_t micro_batches, steps_once;
-    struct store_set set;
-    const struct tokenizer *tokenizer; /* of all stores */
+    struct store_set set;                              /* of no stores with random data */
+    struct random_windows *random;                     /* NULL with stores */
+    const struct window_source *sources[BLEND_STORES]; /* [source_count], theirs */
+    int source_count;
+    const struct tokenizer *tokenizer; /* of all sources */
     struct packer_settings rows;
     struct blend blend;              /* the prefetch thread's, while it runs */
     struct packer_segment *segments; /* [max_segments], of the row being packed */
     int32_t *window_tokens;          /* [row_tokens + 1], of the segment being read and one more */
-    int32_t *label_of;               /* [vocabulary]: what a token is as a label */
+    int32_t *label_of;               /* [vocabulary]: what a base is as a label; NULL where all tokens stay */
     struct slot slots[SLOTS];
     int64_t handed_out; /* steps since the last seek; the last one lies in slot (handed_out - 1) % SLOTS */
     struct blend_position position;
@@ -71,7 +74,8 @@ int loader_check_settings(const struct loader_settings *settings)
     if (settings->truncate && settings->special == LOADER_SPECIAL_SEQUENCE)
         return error_user("key data.truncate = true: needs data.special_tokens = \"window\"");
     struct windows_layout layout = loader_layout(settings);
-    return windows_check_layout(&layout);
+    int code = windows_check_layout(&layout);
+    return code == ERROR_NONE && settings->stores == NULL ? random_windows_check(&settings->random) : code;
 }
 
 /* Stores that are open: do the settings fit them? */
@@ -91,12 +95,14 @@ static int check_stores(const struct loader *loader)
 /* GenomicDataCollator's order (recipes 4.4): upper-case first, then mask what is no base. */
 static void make_label_table(struct loader *loader)
 {
+    if (!loader->tokenizer->bases)
+        return;
     loader->label_of = memory_allocate(loader->tokenizer->vocabulary * (int64_t)sizeof *loader->label_of);
     for (int32_t id = 0; id < loader->tokenizer->vocabulary; id++) {
         int32_t label = id;
         if (loader->settings.uppercase_labels && id >= 'a' && id <= 'z')
             label = id - 'a' + 'A';
-        if (loader->tokenizer->bases && loader->settings.mask_degenerate && tokenizer_base(label) < 0)
+        if (loader->settings.mask_degenerate && tokenizer_base(label) < 0)
             label = BATCH_IGNORED;
         loader->label_of[id] = label;
     }
@@ -106,11 +112,9 @@ static void make_blend(struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
     const struct store_set *set = &loader->set;
-    const struct windows *windows[BLEND_STORES];
-    for (int d = 0; d < set->list.count; d++)
-        windows[d] = set->windows[d];
-    loader->blend = blend_create(&(struct blend_settings){settings->shuffle, settings->once, settings->seed}, windows,
-                                 set->list.weighted ? set->list.weights : NULL, set->list.count);
+    const struct blend_settings order = {settings->shuffle && loader->random == NULL, settings->once, settings->seed};
+    loader->blend =
+        blend_create(&order, loader->sources, set->list.weighted ? set->list.weights : NULL, loader->source_count);
     loader->position = loader->blend.position;
 }
 
@@ -147,24 +151,24 @@ static void make_slots(struct loader *loader)
 }
 
 /* Tokens offset .. offset + count - 1 of a window, specials included. */
-static void read_window(const struct token_store *store, const struct window *window, int64_t offset, int64_t count,
+static void read_window(const struct window_source *source, const struct window *window, int64_t offset, int64_t count,
                         int32_t *out)
 {
     if (window->has_bos && offset == 0) {
-        *out++ = store->tokenizer->bos;
+        *out++ = source->tokenizer->bos;
         count--;
         offset++;
     }
     int64_t from = offset - window->has_bos; /* in the window's own tokens */
     int64_t plain = count < window->length - from ? count : window->length - from;
-    token_store_read(store, window->start + from, plain, out);
-    for (int64_t i = 0; i < plain; i++)
-        if (out[i] >= store->vocabulary)
-            error_fatal("%s: damaged: token %lld is %d, but %s has %lld tokens; prepare it anew", store->path,
-                        (long long)(window->start + from + i), (int)out[i], store->tokenizer->name,
-                        (long long)store->vocabulary);
+    source->class->read(source->self, window, from, plain, out);
     if (plain < count)
-        out[plain] = store->tokenizer->eos;
+        out[plain] = source->tokenizer->eos;
+}
+
+static int32_t as_label(const struct loader *loader, int32_t token)
+{
+    return loader->label_of != NULL ? loader->label_of[token] : token;
 }
 
 /* Labels of a segment whose tokens and the one behind them are tokens[length + 1]: each token's is the next one. A
@@ -174,7 +178,7 @@ static void label_next(const struct loader *loader, const struct packer_segment 
 {
     for (int64_t i = 0; i < segment->length; i++) {
         bool last = i == segment->length - 1 && !cut;
-        int32_t label = last ? BATCH_IGNORED : loader->label_of[tokens[i + 1]];
+        int32_t label = last ? BATCH_IGNORED : as_label(loader, tokens[i + 1]);
         batch->labels[at + i] = label;
         batch->valid += label != BATCH_IGNORED;
     }
@@ -189,8 +193,7 @@ static void fill_row(struct loader *loader, struct batch *batch, int64_t row, in
         const struct packer_segment *segment = &loader->segments[s];
         bool cut = segment->offset + segment->length < window_length(&segment->window);
         int32_t *tokens = loader->window_tokens;
-        read_window(loader->set.stores[segment->store], &segment->window, segment->offset, segment->length + cut,
-                    tokens);
+        read_window(loader->sources[segment->store], &segment->window, segment->offset, segment->length + cut, tokens);
         if (masking.probability > 0)
             batch->valid += masking_apply(&masking, blend_epoch(segment->store, segment->epoch), segment->window.number,
                                           segment->offset, segment->length, tokens, batch->labels + at);
@@ -282,6 +285,30 @@ static void stop_thread(struct loader *loader)
     loader->running = false;
 }
 
+static int open_stores(struct loader *loader, struct comm *world)
+{
+    const struct loader_settings *settings = &loader->settings;
+    const struct windows_layout layout = loader_layout(settings);
+    int code = store_set_open(&loader->set, settings->stores, settings->weights, &layout, world);
+    if (code != ERROR_NONE)
+        return code;
+    loader->source_count = loader->set.list.count;
+    for (int d = 0; d < loader->source_count; d++)
+        loader->sources[d] = &loader->set.windows[d]->source;
+    loader->tokenizer = loader->sources[0]->tokenizer;
+    return comm_agree(world, check_stores(loader));
+}
+
+static void open_random(struct loader *loader)
+{
+    const struct windows_layout layout = loader_layout(&loader->settings);
+    CHECK_BUG(!loader->settings.once);
+    loader->random = random_windows_create(&loader->settings.random, &layout, loader->settings.seed);
+    loader->sources[0] = random_windows_source(loader->random);
+    loader->source_count = 1;
+    loader->tokenizer = loader->sources[0]->tokenizer;
+}
+
 int loader_create(struct loader **out, const struct loader_settings *settings, struct comm *world,
                   struct comm *model_comm, int data_rank, int data_ranks)
 {
@@ -292,14 +319,11 @@ int loader_create(struct loader **out, const struct loader_settings *settings, s
     loader->data_ranks = data_ranks;
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->changed, NULL);
-    struct windows_layout layout = loader_layout(settings);
     int code = comm_agree(world, loader_check_settings(settings));
-    if (code == ERROR_NONE)
-        code = store_set_open(&loader->set, settings->stores, settings->weights, &layout, world);
-    if (code == ERROR_NONE) {
-        loader->tokenizer = loader->set.stores[0]->tokenizer;
-        code = comm_agree(world, check_stores(loader));
-    }
+    if (code == ERROR_NONE && settings->stores != NULL)
+        code = open_stores(loader, world);
+    else if (code == ERROR_NONE)
+        open_random(loader);
     if (code != ERROR_NONE) {
         loader_destroy(loader);
         *out = NULL;
@@ -330,6 +354,7 @@ void loader_destroy(struct loader *loader)
     memory_free(loader->window_tokens);
     memory_free(loader->label_of);
     store_set_close(&loader->set);
+    random_windows_destroy(loader->random);
     pthread_cond_destroy(&loader->changed);
     pthread_mutex_destroy(&loader->lock);
     memory_free(loader);
@@ -418,7 +443,7 @@ bool loader_has_position(const struct loader *loader, const struct blend_positio
 {
     bool has = position->stores == loader->blend.stores;
     for (int d = 0; d < loader->blend.stores && has; d++)
-        has = position->window[d] >= 0 && position->window[d] <= loader->blend.store[d].windows->header.windows;
+        has = position->window[d] >= 0 && position->window[d] <= loader->blend.store[d].windows->windows;
     return has;
 }
 
@@ -439,5 +464,5 @@ const char *loader_tokenizer(const struct loader *loader)
 
 uint64_t loader_checksum(const struct loader *loader)
 {
-    return store_set_checksum(&loader->set);
+    return loader->random != NULL ? random_windows_checksum(loader->random) : store_set_checksum(&loader->set);
 }

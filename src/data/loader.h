@@ -1,4 +1,4 @@
-/* The loader: global batches of rows from token stores, the same on every rank count.
+/* The loader: global batches of rows from token stores or of random data, the same on every rank count.
  *
  * Stream: windows of one store or of several by weight (data/blend.h), epoch after epoch without a gap, cut into rows
  * by the packer (data/packer.h). Row g of step s is a function of the deck
@@ -14,6 +14,7 @@
 #include "comm/comm.h"
 #include "data/batch.h"
 #include "data/blend.h"
+#include "data/random_windows.h"
 
 #include <stdbool.h>
 
@@ -21,8 +22,10 @@ enum loader_special { LOADER_SPECIAL_WINDOW, LOADER_SPECIAL_SEQUENCE };
 enum loader_format { LOADER_PACKED, LOADER_PADDED };
 
 struct loader_settings {
-    const char *stores;  /* path of a token store; with weights, of several, commas between (data/store_list.h) */
+    const char *stores;  /* path of a token store; with weights, of several, commas between (data/store_list.h); NULL:
+                            random data */
     const char *weights; /* NULL: one store; else of each store, commas between, or "": in proportion to windows */
+    struct random_windows_settings random; /* without stores; never shuffled, since it has no order */
     uint64_t seed;
     int64_t row_tokens;   /* tokens per row */
     int64_t window;       /* tokens per window, specials included; <= row_tokens */
@@ -58,7 +61,7 @@ int loader_create(struct loader **loader, const struct loader_settings *settings
 void loader_destroy(struct loader *loader);
 
 /* Micro-batches a step on every rank (when `once`, of no more rows than the store has); windows of all stores, each
- * counted once, and tokens in them. */
+ * counted once, and tokens in them; not of random data, which has no end. */
 int64_t loader_micro_batches(const struct loader *loader);
 int64_t loader_windows(const struct loader *loader);
 int64_t loader_window_tokens(const struct loader *loader);
@@ -79,7 +82,8 @@ bool loader_has_position(const struct loader *loader, const struct blend_positio
 /* Seconds that loader_next has taken in all: waiting for the prefetch thread and for the reader of the group. */
 double loader_wait_seconds(const struct loader *loader);
 
-/* Vocabulary, and content checksum of all stores (data/store_set.h): a position is good for the same stores alone. */
+/* Vocabulary, and content checksum of all stores (data/store_set.h) or of what random data is drawn by: a position is
+ * good for the same data alone. */
 int64_t loader_vocabulary(const struct loader *loader);
 const char *loader_tokenizer(const struct loader *loader); /* its name */
 uint64_t loader_checksum(const struct loader *loader);

@@ -11,13 +11,15 @@ int64_t masking_apply(const struct masking *masking, uint64_t epoch, int64_t win
     const struct tokenizer *tokenizer = masking->tokenizer;
     const struct random_key windows = {masking->seed, RANDOM_MASK, epoch};
     const struct random_key places = {masking->seed, RANDOM_MASK, random_bits(&windows, (uint64_t)window)};
+    const struct random_series series = random_series_of(&places);
     int64_t selected = 0;
+    double draws[RANDOM_LANES];
     for (int64_t i = 0; i < count; i++) {
+        if (i % RANDOM_LANES == 0)
+            random_series_uniforms(&series, (uint64_t)(offset + i), draws);
         labels[i] = BATCH_IGNORED;
-        if (tokenizer_is_special(tokenizer, tokens[i]))
-            continue;
-        double draw = random_uniform(&places, (uint64_t)(offset + i));
-        if (draw >= masking->probability)
+        double draw = draws[i % RANDOM_LANES];
+        if (draw >= masking->probability || tokenizer_is_special(tokenizer, tokens[i]))
             continue;
         labels[i] = tokens[i];
         selected++;

@@ -47,6 +47,23 @@ int64_t windows_tokens(const struct windows_layout *layout, int64_t length)
     return cuttable(layout, length) + shared + (layout->cut == WINDOWS_ENDS ? 0 : 2 * count);
 }
 
+struct window windows_cut(const struct windows_layout *layout, int64_t length, int64_t k)
+{
+    int64_t from = k * (capacity(layout) - layout->overlap), to = from + capacity(layout);
+    if (to > cuttable(layout, length))
+        to = cuttable(layout, length);
+    struct window window = {.has_bos = true, .has_eos = true};
+    if (layout->cut == WINDOWS_ENDS) { /* from and to count BOS as token 0 and EOS as token length + 1 */
+        window.has_bos = from == 0;
+        window.has_eos = to == length + 2;
+        from = from == 0 ? 0 : from - 1;
+        to = window.has_eos ? length : to - 1;
+    }
+    window.start = from;
+    window.length = to - from;
+    return window;
+}
+
 int windows_check_layout(const struct windows_layout *layout)
 {
     if (layout->window < 4)
@@ -216,9 +233,27 @@ static int make_table(struct windows *windows, const struct windows_layout *layo
     return scan(windows->store, layout, &windows->header, receive_in_memory, &next);
 }
 
+static struct window locate(void *self, int64_t w, int64_t *hint)
+{
+    return windows_locate(self, w, hint);
+}
+
+static void read_tokens(void *self, const struct window *window, int64_t from, int64_t count, int32_t *tokens)
+{
+    const struct windows *windows = self;
+    const struct token_store *store = windows->store;
+    int64_t start = window->start + from;
+    token_store_read(store, start, count, tokens);
+    for (int64_t i = 0; i < count; i++)
+        if (tokens[i] >= store->vocabulary)
+            error_fatal("%s: damaged: token %lld is %d, but %s has %lld tokens; prepare it anew", store->path,
+                        (long long)(start + i), (int)tokens[i], store->tokenizer->name, (long long)store->vocabulary);
+}
+
 int windows_open(struct windows **out, const struct token_store *store, const struct windows_layout *layout,
                  struct comm *world)
 {
+    static const struct window_source_class class = {locate, read_tokens};
     struct windows *windows = memory_allocate(sizeof *windows);
     windows->store = store;
     char *path = side_path(store, layout);
@@ -244,6 +279,7 @@ int windows_open(struct windows **out, const struct token_store *store, const st
         code = comm_agree(world, code);
     }
     free(path);
+    windows->source = (struct window_source){&class, windows, store->tokenizer, windows->header.windows};
     if (code != ERROR_NONE) {
         windows_close(windows);
         windows = NULL;
@@ -286,23 +322,9 @@ struct window windows_locate(const struct windows *windows, int64_t w, int64_t *
                                     (enum windows_cut)windows->header.cut};
     int64_t i = *hint = find_sequence(windows, (uint64_t)w, *hint);
     int64_t begin = token_store_offset(windows->store, i), length = token_store_offset(windows->store, i + 1) - begin;
-    int64_t from = (w - (int64_t)windows->first[i]) * (capacity(&layout) - layout.overlap);
-    int64_t to = from + capacity(&layout);
-    if (to > cuttable(&layout, length))
-        to = cuttable(&layout, length);
-    struct window window = {.number = w, .sequence = i, .has_bos = true, .has_eos = true};
-    if (layout.cut == WINDOWS_ENDS) { /* from and to count BOS as token 0 and EOS as token length + 1 */
-        window.has_bos = from == 0;
-        window.has_eos = to == length + 2;
-        from = from == 0 ? 0 : from - 1;
-        to = window.has_eos ? length : to - 1;
-    }
-    window.start = begin + from;
-    window.length = to - from;
+    struct window window = windows_cut(&layout, length, w - (int64_t)windows->first[i]);
+    window.number = w;
+    window.sequence = i;
+    window.start += begin;
     return window;
-}
-
-int64_t window_length(const struct window *window)
-{
-    return window->length + window->has_bos + window->has_eos;
 }

@@ -13,6 +13,7 @@
 
 #include "comm/comm.h"
 #include "data/token_store.h"
+#include "data/window_source.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +39,7 @@ struct windows_header {
 };
 
 struct windows {
+    struct window_source source;
     const struct token_store *store;
     struct windows_header header;
     const uint64_t *first; /* [sequences + 1], in the map or in `table` */
@@ -46,17 +48,11 @@ struct windows {
     uint64_t *table; /* where no side file can be had */
 };
 
-struct window {
-    int64_t number; /* in the store's order */
-    int64_t sequence;
-    int64_t start;  /* first token, counted in the whole store */
-    int64_t length; /* tokens of the store; may be 0 where only EOS is left */
-    bool has_bos, has_eos;
-};
-
 /* Windows and tokens in them (specials included) of a sequence of `length` tokens. */
 int64_t windows_count(const struct windows_layout *layout, int64_t length);
 int64_t windows_tokens(const struct windows_layout *layout, int64_t length);
+/* The k-th of these windows: its start counts from the sequence's; number and sequence are left to the caller. */
+struct window windows_cut(const struct windows_layout *layout, int64_t length, int64_t k);
 
 /* ERROR_USER: a window too small (data.window), an overlap that leaves no progress or has no neighbour
  * (data.overlap). */
@@ -77,7 +73,5 @@ void windows_close(struct windows *windows);
 /* Window number w of the store's order. *hint is a sequence number, any at first, that makes walks in store order
  * cheap; it is updated. */
 struct window windows_locate(const struct windows *windows, int64_t w, int64_t *hint);
-/* Tokens of a window, specials included. */
-int64_t window_length(const struct window *window);
 
 #endif

@@ -21,6 +21,7 @@ enum deck_tied { DECK_TIED_PRESET, DECK_TIED_YES, DECK_TIED_NO };
 enum deck_decay { DECK_DECAY_ALL, DECK_DECAY_MATRICES, DECK_DECAY_MATRICES_NOT_EMBEDDING };
 enum deck_schedule { DECK_SCHEDULE_COSINE, DECK_SCHEDULE_LINEAR, DECK_SCHEDULE_CONSTANT };
 enum deck_rule { DECK_RULE_RECIPE, DECK_RULE_MEGATRON };
+enum deck_data { DECK_DATA_STORE, DECK_DATA_RANDOM };
 enum deck_format { DECK_FORMAT_PACKED, DECK_FORMAT_PADDED };
 enum deck_special { DECK_SPECIAL_WINDOW, DECK_SPECIAL_SEQUENCE };
 enum deck_device { DECK_DEVICE_AUTO, DECK_DEVICE_CPU, DECK_DEVICE_CUDA };
@@ -70,7 +71,9 @@ struct deck {
         double min_ratio;
     } schedule;
     struct {
+        int source; /* enum deck_data */
         char train[DECK_STRING], weights[DECK_STRING], valid[DECK_STRING];
+        int64_t random_median, random_mean;
         int64_t row_tokens, window, overlap, max_segments;
         int format;         /* enum deck_format */
         int special_tokens; /* enum deck_special */
@@ -100,7 +103,7 @@ struct deck {
         int kind; /* enum deck_device */
         int64_t threads;
         double memory, peak;
-        bool deterministic, share;
+        bool deterministic, graphs, share;
         char tuning_file[DECK_STRING];
     } device;
     struct {

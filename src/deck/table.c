@@ -130,6 +130,14 @@ const struct deck_row deck_table[] = {
     {REAL(schedule.min_ratio, 0.05, 0, 1), .may_change = true,
      .doc = "The learning rate's end, as a part of optimizer.lr."},
 
+    {CHOICE(data.source, DECK_DATA_STORE, "store", "random"),
+     .doc = "\"random\" learns from data that is made up on the way instead of data.train, the same at any number of "
+            "ranks, for benchmarks: tokens uniform over the model's vocabulary (of masked models, their tokenizer's), "
+            "in sequences without end."},
+    {INT(data.random_median, 0, 0, LARGE), .unit = "tokens",
+     .doc = "Random data: median of the sequences' log-normal lengths, before data.window cuts them; 0, with "
+            "data.random_mean: each sequence fills one window."},
+    {INT(data.random_mean, 0, 0, LARGE), .unit = "tokens", .doc = "Random data: mean of these lengths."},
     {STRING(data.train, ""), .may_change = true,
      .doc = "Token store to learn from, made by `cistron prepare`, or up to 32 with commas between. A resumed run may "
             "name other paths of the same stores."},
@@ -209,6 +217,8 @@ const struct deck_row deck_table[] = {
             "time of a step; 0 counts none."},
     {BOOL(device.deterministic, false), .may_change = true,
      .doc = "On CUDA: two runs give the same numbers to the bit, whatever is faster; CPUs always do."},
+    {BOOL(device.graphs, true), .may_change = true,
+     .doc = "On CUDA: the launches of a step are recorded once and replayed as graphs; false launches each anew."},
     {BOOL(device.share, false), .may_change = true,
      .doc = "On CUDA: several ranks may use one GPU; else there must be a GPU for each rank of a node."},
     {STRING(device.tuning_file, ""), .may_change = true,

@@ -134,6 +134,12 @@ enum model_family model_family_from_deck(const struct deck *deck)
     return pick_family(deck->model.family, p != NULL ? p->family : FAMILY_LLAMA);
 }
 
+int64_t model_vocabulary_from_deck(const struct deck *deck)
+{
+    const struct model_preset *p = find_preset(deck->model.preset);
+    return pick_size(deck->model.vocabulary, p != NULL ? p->vocabulary : 0);
+}
+
 int model_settings_from_deck(struct model_settings *s, const struct deck *deck, int64_t store_vocabulary)
 {
     static const struct model_preset no_preset = {.rope = PLAIN_ROPE(10000), .init_std = 0.02, .norm_eps = 1e-5};

@@ -37,6 +37,8 @@ struct model_settings {
 
 /* The family that the deck asks for, by itself or by its preset; Llama where the preset is unknown. */
 enum model_family model_family_from_deck(const struct deck *deck);
+/* Its vocabulary, likewise; 0 where neither says. */
+int64_t model_vocabulary_from_deck(const struct deck *deck);
 
 /* From the deck: a preset, then what the deck sets itself. `store_vocabulary` is used where neither says; 0 = unknown.
  * Errors (user): unknown preset (the known ones are listed), a missing or impossible size, naming the key. */

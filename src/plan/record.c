@@ -65,6 +65,11 @@ static void record_event_wait(struct executor *executor, struct event *event, st
     record->inner->class->event_wait(record->inner, event, stream);
 }
 
+static bool record_event_passed(struct executor *executor, struct event *event, bool wait)
+{
+    return event_passed(event, self(executor)->inner, wait);
+}
+
 static void record_synchronize(struct executor *executor, struct stream *stream)
 {
     struct executor *inner = self(executor)->inner;
@@ -99,6 +104,7 @@ static const struct executor_class record_class = {
     .release = record_release,
     .event_record = record_event_record,
     .event_wait = record_event_wait,
+    .event_passed = record_event_passed,
     .synchronize = record_synchronize,
     .workspace = record_workspace,
     .reserve = record_reserve,

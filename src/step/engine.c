@@ -13,6 +13,20 @@ static struct tensor batch_tensor(struct budget *budget, int64_t count, enum dty
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), BUDGET_BATCH), dtype, count);
 }
 
+static bool generates(const struct engine *e)
+{
+    return e->settings.memory.use == MEMORY_GENERATE;
+}
+
+/* What rows of so many tokens and slots say about their segments. Those of a sequence that goes on see more keys. */
+static void describe_segments(const struct engine *e, int64_t row_tokens, int64_t max_segments,
+                              struct attention_segments *segments)
+{
+    int64_t most = e->settings.memory.longest;
+    segments->regular = !generates(e) && max_segments == 1;
+    segments->longest = generates(e) ? 0 : segments->regular || most == 0 || most > row_tokens ? row_tokens : most;
+}
+
 /* All slots count their losses in one place. */
 static void create_batches(struct engine *e)
 {
@@ -32,14 +46,10 @@ static void create_batches(struct engine *e)
         if (m->use == MEMORY_GENERATE) /* more keys than queries */
             b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
         b->segments.q_offset = batch_tensor(&e->budget, segments, DTYPE_I32); /* zero, as allocated */
+        describe_segments(e, m->row_tokens, m->max_segments, &b->segments);
         b->total = total;
         b->discarded = discarded;
     }
-}
-
-static bool generates(const struct engine *e)
-{
-    return e->settings.memory.use == MEMORY_GENERATE;
 }
 
 /* Filled to the last micro-batch, where attention reads most: so it is planned. */
@@ -72,12 +82,37 @@ static void create_rope_table(struct engine *e)
     memory_free(host.data);
 }
 
+/* Host memory that the device reads and writes when it comes to it. */
+static void create_host(struct engine *e)
+{
+    enum { MORE = 256 /* for what goes along with a batch or with an update */ };
+    const struct memory_settings *m = &e->settings.memory;
+    const struct batch largest = {.rows = m->rows, .row_tokens = m->row_tokens, .max_segments = m->max_segments};
+    staging_create(&e->staging, e->executor, batch_bytes(&largest) + MORE);
+    for (int i = 0; i < ENGINE_RETURNS; i++) {
+        struct engine_return *r = &e->returns[i];
+        r->total = tensor_vector(e->executor->class->allocate(e->executor, 2 * dtype_size(DTYPE_F64), MEMORY_HOST),
+                                 DTYPE_F64, 2);
+        r->norm = tensor_vector(e->executor->class->allocate(e->executor, dtype_size(m->statistic), MEMORY_HOST),
+                                m->statistic, 1);
+    }
+}
+
+static void destroy_host(struct engine *e)
+{
+    for (int i = 0; i < ENGINE_RETURNS; i++) {
+        e->executor->class->release(e->executor, e->returns[i].total.data, MEMORY_HOST);
+        e->executor->class->release(e->executor, e->returns[i].norm.data, MEMORY_HOST);
+    }
+    staging_destroy(&e->staging);
+}
+
 /* The units' dry runs have found their scratch; an update needs some too. */
 static void reserve_for_update(struct engine *e)
 {
     struct executor *plan = plan_executor_create(e->executor);
     struct stream stream = {plan, STREAM_COMPUTE, NULL};
-    optimizer_run(&e->optimizer, e->store, e->model, &stream, e->batches[0].total, 0, 1);
+    optimizer_run(&e->optimizer, e->store, e->model, &stream, e->batches[0].total);
     budget_reserve(&e->budget, plan_workspace(plan));
     plan->class->destroy(plan);
 }
@@ -95,8 +130,8 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                        m->statistic, trains);
     create_batches(e);
     create_rope_table(e);
-    e->total_host = tensor_vector(memory_allocate(2 * dtype_size(DTYPE_F64)), DTYPE_F64, 2);
-    e->norm_host = tensor_vector(memory_allocate(dtype_size(m->statistic)), m->statistic, 1);
+    create_host(e);
+    replay_create(&e->replay, executor, settings->replays);
     if (trains)
         optimizer_create(&e->optimizer, &settings->optimizer, model, &e->budget, m->statistic);
     e->context = (struct context){.stream = &e->streams[STREAM_COMPUTE],
@@ -116,12 +151,11 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
 
 void engine_destroy(struct engine *e)
 {
+    replay_destroy(&e->replay);
     e->store->class->destroy(e->store);
-    optimizer_destroy(&e->optimizer);
     memory_destroy(&e->memory);
     memory_free(e->batches);
-    memory_free(e->total_host.data);
-    memory_free(e->norm_host.data);
+    destroy_host(e);
     budget_destroy(&e->budget);
 }
 
@@ -136,11 +170,25 @@ void engine_synchronize(struct engine *e)
 static void load_numbers(struct engine *e, void *from, int64_t count, struct tensor *to)
 {
     *to = tensor_vector(to->data, to->dtype, count);
-    LAUNCH(&e->streams[STREAM_COMPUTE], COPY, copy, .from = tensor_vector(from, to->dtype, count), .to = *to);
+    staging_copy(&e->staging, &e->streams[STREAM_COMPUTE], tensor_vector(from, to->dtype, count), *to);
 }
 
-/* The batch may have fewer tokens and segments than planned; units see those that it has. */
-static void load_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
+/* Are the segments as describe_segments says? Of a plan's batch there is no memory to look at. */
+static void check_segments(const struct engine *e, const struct batch *batch, const struct attention_segments *said)
+{
+    if (e->executor->class->dry || generates(e))
+        return;
+    for (int64_t s = 0; s < batch->rows * batch->max_segments; s++)
+        if (batch->segment_length[s] > said->longest ||
+            (said->regular && batch->segment_length[s] > 0 && batch->segment_start[s] != s * said->longest))
+            error_fatal("segment %lld of a micro-batch has %d tokens from %d on, where each has %lld at most%s",
+                        (long long)s, (int)batch->segment_length[s], (int)batch->segment_start[s],
+                        (long long)said->longest, said->regular ? " and begins a row" : "");
+}
+
+/* Between staging_next and staging_end. The batch may have fewer tokens and segments than planned; units see those that
+ * it has. */
+static void stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
 {
     const struct memory_settings *m = &e->settings.memory;
     int64_t tokens = batch->rows * batch->row_tokens, slots = batch->rows * batch->max_segments;
@@ -155,6 +203,15 @@ static void load_batch(struct engine *e, const struct batch *batch, struct batch
     load_numbers(e, batch->segment_start, slots, &to->segments.q_start);
     load_numbers(e, batch->segment_length, slots, &to->segments.q_length);
     to->segments.kv_start.cols = to->segments.kv_length.cols = to->segments.q_offset.cols = slots;
+    describe_segments(e, batch->row_tokens, batch->max_segments, &to->segments);
+    check_segments(e, batch, &to->segments);
+}
+
+static void load_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
+{
+    staging_next(&e->staging);
+    stage_batch(e, batch, to);
+    staging_end(&e->staging, &e->streams[STREAM_COMPUTE]);
 }
 
 /* A tied head works with the embedding's buffers too. NULL when the unit uses its own alone. */
@@ -247,6 +304,46 @@ static void sum_totals(struct engine *e)
         LAUNCH(&e->streams[STREAM_COMPUTE], ALL_REDUCE, all_reduce, .group = e->group, .x = e->batches[0].total);
 }
 
+/* What replay.h calls back with. */
+struct part {
+    struct engine *engine;
+    const struct action *action; /* NULL: the update */
+};
+
+static void run_part(void *self)
+{
+    const struct part *part = self;
+    struct engine *e = part->engine;
+    struct stream *stream = &e->streams[STREAM_COMPUTE];
+    if (part->action == NULL) {
+        launch_range(stream, "update");
+        optimizer_run(&e->optimizer, e->store, e->model, stream, e->batches[0].total);
+        launch_range_end(stream);
+    } else if (part->action->kind == ACTION_FORWARD) {
+        run_forward(e, PASS_FORWARD, part->action->slot);
+    } else {
+        run_backward(e, part->action);
+    }
+}
+
+static void run_action(struct engine *e, const struct action *action)
+{
+    struct part part = {e, action};
+    const struct batch_tensors *batch = &e->batches[action->slot];
+    const bool forward = action->kind == ACTION_FORWARD;
+    const struct replay_key key = {.part = forward ? REPLAY_FORWARD : REPLAY_BACKWARD,
+                                   .slot = action->slot,
+                                   .gradients = forward ? 0 : (int)action->gradients,
+                                   .first = !forward && action->first,
+                                   .last = !forward && action->last,
+                                   .tokens = batch->tokens.cols,
+                                   .segments = batch->segments.q_start.cols};
+    if (key.last && e->group->size > 1) /* has collectives, which a watchdog follows one by one */
+        run_part(&part);
+    else
+        replay_run(&e->replay, &key, &e->streams[STREAM_COMPUTE], run_part, &part);
+}
+
 static void run_schedule(struct engine *e, const struct schedule *schedule, const struct batch *batches)
 {
     CHECK_BUG(schedule->slots <= e->memory.slots);
@@ -254,46 +351,73 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     start_totals(e);
     for (int i = 0; i < schedule->count; i++) {
         const struct action *action = &schedule->actions[i];
-        if (action->kind == ACTION_FORWARD) {
+        if (action->kind == ACTION_FORWARD)
             load_batch(e, &batches[action->micro_batch], &e->batches[action->slot]);
-            run_forward(e, PASS_FORWARD, action->slot);
-        } else {
-            run_backward(e, action);
-        }
+        run_action(e, action);
     }
     sum_totals(e);
     e->store->class->step_end(e->store, &e->streams[STREAM_COMPUTE]);
 }
 
-/* Reads the totals, and the gradient's norm if an update has been made. */
-static struct engine_result read_result(struct engine *e, bool updated)
+/* Sends the totals to the host, and the gradient's norm if an update has been made. */
+static void send_return(struct engine *e, bool updated)
 {
     struct stream *stream = &e->streams[STREAM_COMPUTE];
-    LAUNCH(stream, COPY, copy, .from = e->batches[0].total, .to = e->total_host);
+    struct engine_return *r = &e->returns[e->begun++ % ENGINE_RETURNS];
+    CHECK_BUG(e->begun - e->taken <= ENGINE_RETURNS);
+    LAUNCH(stream, COPY, copy, .from = e->batches[0].total, .to = r->total);
     if (updated)
-        LAUNCH(stream, COPY, copy, .from = e->optimizer.norm, .to = e->norm_host);
-    engine_synchronize(e);
-    const double *total = e->total_host.data;
-    double norm = e->norm_host.dtype == DTYPE_F64 ? *(double *)e->norm_host.data : *(float *)e->norm_host.data;
-    return (struct engine_result){total[0], total[1], updated ? norm : 0};
+        LAUNCH(stream, COPY, copy, .from = e->optimizer.norm, .to = r->norm);
+    event_record(&r->read, stream);
+    r->updated = updated;
+}
+
+bool engine_ready(struct engine *e)
+{
+    return e->taken < e->begun && event_passed(&e->returns[e->taken % ENGINE_RETURNS].read, e->executor, false);
+}
+
+struct engine_result engine_take(struct engine *e)
+{
+    CHECK_BUG(e->taken < e->begun);
+    struct engine_return *r = &e->returns[e->taken++ % ENGINE_RETURNS];
+    event_passed(&r->read, e->executor, true);
+    if (e->executor->class->dry)
+        return (struct engine_result){0};
+    const double *total = r->total.data;
+    return (struct engine_result){total[0], total[1], r->updated ? tensor_get(&r->norm, 0, 0) : 0};
+}
+
+void engine_begin(struct engine *e, const struct schedule *schedule, const struct batch *batches, double learning_rate)
+{
+    static const struct replay_key update = {.part = REPLAY_UPDATE};
+    struct stream *stream = &e->streams[STREAM_COMPUTE];
+    double values[ADAMW_STEP_COUNT];
+    struct tensor constants = e->optimizer.step;
+    constants.data = values; /* wide enough for either type */
+    run_schedule(e, schedule, batches);
+    e->updates++;
+    optimizer_constants(&e->settings.optimizer, learning_rate, e->updates, constants);
+    staging_next(&e->staging);
+    staging_copy(&e->staging, stream, constants, e->optimizer.step);
+    staging_end(&e->staging, stream);
+    replay_run(&e->replay, &update, stream, run_part, &(struct part){e, NULL});
+    send_return(e, true);
 }
 
 struct engine_result engine_step(struct engine *e, const struct schedule *schedule, const struct batch *batches,
                                  double learning_rate)
 {
-    run_schedule(e, schedule, batches);
-    e->updates++;
-    launch_range(&e->streams[STREAM_COMPUTE], "update");
-    optimizer_run(&e->optimizer, e->store, e->model, &e->streams[STREAM_COMPUTE], e->batches[0].total, learning_rate,
-                  e->updates);
-    launch_range_end(&e->streams[STREAM_COMPUTE]);
-    return read_result(e, true);
+    engine_begin(e, schedule, batches, learning_rate);
+    return engine_take(e);
 }
 
 struct engine_result engine_gradients(struct engine *e, const struct schedule *schedule, const struct batch *batches)
 {
+    CHECK_BUG(e->taken == e->begun);
     run_schedule(e, schedule, batches);
-    return read_result(e, false);
+    send_return(e, false);
+    return engine_take(e);
 }
 
 void engine_rehearse(struct engine *e, const struct batch *batch)
@@ -310,13 +434,15 @@ void engine_rehearse(struct engine *e, const struct batch *batch)
 
 struct engine_result engine_evaluate(struct engine *e, const struct batch *batches, int64_t count)
 {
+    CHECK_BUG(e->taken == e->begun);
     start_totals(e);
     for (int64_t i = 0; i < count; i++) {
         load_batch(e, &batches[i], &e->batches[0]);
         run_forward(e, PASS_EVALUATE, 0);
     }
     sum_totals(e);
-    return read_result(e, false);
+    send_return(e, false);
+    return engine_take(e);
 }
 
 /* A copy in host memory, whose data the caller frees. Waits for everything before, so it ends a call that handed memory
@@ -379,9 +505,11 @@ void engine_extend(struct engine *e, const int32_t *tokens, int64_t count, doubl
         batch.positions[t] = before + (int32_t)t;
     }
     batch.segment_length[0] = (int32_t)count;
-    load_batch(e, &batch, device);
+    staging_next(&e->staging);
+    stage_batch(e, &batch, device);
     load_numbers(e, &before, 1, &device->segments.q_offset);
     load_numbers(e, &all, 1, &device->segments.kv_length);
+    staging_end(&e->staging, &e->streams[STREAM_COMPUTE]);
     run_forward(e, PASS_GENERATE, 0);
     struct tensor last = unit_tensor(&e->context, head_of(e), LM_HEAD_LOGITS);
     read_values(e, tensor_rows(&last, 0, 1), logits);

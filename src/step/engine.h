@@ -7,14 +7,26 @@
 #include "data/batch.h"
 #include "step/memory.h"
 #include "step/optimizer.h"
+#include "step/replay.h"
 #include "step/schedule.h"
+#include "step/staging.h"
 #include "step/store.h"
 
 struct engine_settings {
     struct memory_settings memory; /* memory.use says what the engine is for */
     struct optimizer_settings optimizer;
+    bool replays;      /* parts of a step are recorded and replayed where the executor can (step/replay.h) */
     int64_t positions; /* MEMORY_GENERATE: tokens that the cache has room for; others: unused */
 };
+
+/* What a step, an evaluation or the like leaves, on its way back to the host. */
+struct engine_return {
+    struct tensor total, norm; /* in the executor's host memory */
+    struct event read;         /* they are there */
+    bool updated;              /* norm is this step's */
+};
+
+enum { ENGINE_RETURNS = 2 /* steps that may be on their way at a time */ };
 
 struct engine {
     struct executor *executor; /* borrowed */
@@ -29,8 +41,11 @@ struct engine {
     struct batch_tensors *batches; /* [slots] */
     struct tensor rope_table;
     struct context context;
-    struct tensor total_host, norm_host; /* where a step's results are read */
-    int64_t updates;                     /* optimizer steps done so far, over all runs of this training */
+    struct staging staging;
+    struct replay replay;
+    struct engine_return returns[ENGINE_RETURNS];
+    int64_t begun, taken; /* of the returns */
+    int64_t updates;      /* optimizer steps begun so far, over all runs of this training */
 };
 
 /* Allocates everything from the executor; weights are zero until engine_initialise or a checkpoint writes them. */
@@ -46,7 +61,14 @@ struct engine_result {
 };
 
 /* One optimizer step: runs the schedule over this rank's micro-batches, sums over the group, updates. Collective over
- * the group. schedule->slots must not exceed the planned slots. */
+ * the group. schedule->slots must not exceed the planned slots.
+ * engine_begin launches the step and need not wait for it: up to ENGINE_RETURNS steps may be on their way; the batches
+ * are free for other use. engine_take waits for the oldest of them. engine_step is both. */
+void engine_begin(struct engine *engine, const struct schedule *schedule, const struct batch *batches,
+                  double learning_rate);
+/* Can a step be taken without waiting? False, too, when none is on its way. */
+bool engine_ready(struct engine *engine);
+struct engine_result engine_take(struct engine *engine);
 struct engine_result engine_step(struct engine *engine, const struct schedule *schedule, const struct batch *batches,
                                  double learning_rate);
 

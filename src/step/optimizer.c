@@ -1,5 +1,4 @@
 #include "step/optimizer.h"
-#include "base/memory.h"
 
 #include <math.h>
 
@@ -14,24 +13,20 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
     optimizer->norm = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
     optimizer->step =
         tensor_vector(budget_allocate(budget, ADAMW_STEP_COUNT * width, BUDGET_BATCH), statistic, ADAMW_STEP_COUNT);
-    optimizer->step_host = optimizer->step;
-    optimizer->step_host.data = memory_allocate(ADAMW_STEP_COUNT * width);
 }
 
-void optimizer_destroy(struct optimizer *optimizer)
+void optimizer_constants(const struct optimizer_settings *settings, double learning_rate, int64_t update,
+                         struct tensor step)
 {
-    memory_free(optimizer->step_host.data);
+    tensor_put(&step, 0, ADAMW_LR, learning_rate);
+    tensor_put(&step, 0, ADAMW_CORRECTION_1, 1 - pow(settings->beta1, (double)update));
+    tensor_put(&step, 0, ADAMW_CORRECTION_2, 1 - pow(settings->beta2, (double)update));
 }
 
 void optimizer_run(struct optimizer *optimizer, struct store *store, struct model *model, struct stream *stream,
-                   struct tensor total, double learning_rate, int64_t update)
+                   struct tensor total)
 {
     const struct optimizer_settings *s = &optimizer->settings;
-    tensor_put(&optimizer->step_host, 0, ADAMW_LR, learning_rate);
-    tensor_put(&optimizer->step_host, 0, ADAMW_CORRECTION_1, 1 - pow(s->beta1, (double)update));
-    tensor_put(&optimizer->step_host, 0, ADAMW_CORRECTION_2, 1 - pow(s->beta2, (double)update));
-    LAUNCH(stream, COPY, copy, .from = optimizer->step_host, .to = optimizer->step);
-
     LAUNCH(stream, FILL, fill, .x = optimizer->squares, .value = 0);
     for (int u = 0; u < model->unit_count; u++) {
         for (int st = 0; st < STORAGE_COUNT; st++) {

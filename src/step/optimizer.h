@@ -12,17 +12,19 @@ struct optimizer {
     struct optimizer_settings settings;
     struct tensor squares;     /* f64 [1, units * STORAGE_COUNT] */
     struct tensor scale, norm; /* statistic [1, 1] */
-    struct tensor step;        /* statistic [1, ADAMW_STEP_COUNT], on the device */
-    struct tensor step_host;   /* the same, on the host */
+    struct tensor step;        /* statistic [1, ADAMW_STEP_COUNT] */
 };
 
 void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, struct model *model,
                       struct budget *budget, enum dtype statistic);
-void optimizer_destroy(struct optimizer *optimizer);
 
-/* One update: gradients are the sum over all labels of the step, total = {sum of losses, labels}, both summed over all
- * ranks already. update: 1 for the first one. */
+/* What optimizer->step must hold for an update, to `step` of its shape in host memory. update: 1 for the first one. */
+void optimizer_constants(const struct optimizer_settings *settings, double learning_rate, int64_t update,
+                         struct tensor step);
+
+/* One update with optimizer->step: gradients are the sum over all labels of the step, total = {sum of losses, labels},
+ * both summed over all ranks already. */
 void optimizer_run(struct optimizer *optimizer, struct store *store, struct model *model, struct stream *stream,
-                   struct tensor total, double learning_rate, int64_t update);
+                   struct tensor total);
 
 #endif

@@ -53,6 +53,11 @@ static int count_store(struct forecast *f, const struct deck *deck, const char *
 static int count_data(struct forecast *f, const struct deck *deck, int64_t *vocabulary)
 {
     *vocabulary = 0;
+    if (deck->data.source == DECK_DATA_RANDOM) {
+        *vocabulary = session_loader_settings(deck).random.vocabulary;
+        f->data_missing = memory_string("random data has no end");
+        return ERROR_NONE;
+    }
     if (deck->data.train[0] == '\0') {
         f->data_missing = memory_string("data.train is not set");
         return ERROR_NONE;
@@ -163,10 +168,10 @@ static void rehearse_step(struct forecast *f, const struct deck *deck, struct ex
     f->need = budget_total(&r.engine.budget);
 
     int64_t rows = deck->train.micro_batch, tokens = rows * deck->data.row_tokens;
-    int64_t segments = rows * deck->data.max_segments;
+    int64_t max_segments = r.engine.settings.memory.max_segments, segments = rows * max_segments;
     const struct batch batch = {.rows = rows,
                                 .row_tokens = deck->data.row_tokens,
-                                .max_segments = deck->data.max_segments,
+                                .max_segments = max_segments,
                                 .tokens = fake_numbers(r.executor, tokens),
                                 .labels = fake_numbers(r.executor, tokens),
                                 .positions = fake_numbers(r.executor, tokens),
@@ -218,9 +223,9 @@ static void count_files(struct forecast *f, const struct deck *deck)
 /* -- All of it --------------------------------------------------------------------------------------------------- */
 
 /* A size that a deck leaves to its token store is missing because that is. */
-static int explain_missing(const struct forecast *f, int code)
+static int explain_missing(const struct forecast *f, const struct deck *deck, int code)
 {
-    if (f->data_missing == NULL)
+    if (f->data_missing == NULL || deck->data.source == DECK_DATA_RANDOM)
         return code;
     char *what = memory_format("%s (%s)", error_message(), f->data_missing);
     error_clear();
@@ -239,7 +244,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     if (code == ERROR_NONE)
         code = model_settings_from_deck(&f->model, deck, vocabulary);
     if (code != ERROR_NONE)
-        return explain_missing(f, code);
+        return explain_missing(f, deck, code);
     f->parameters = model_parameter_count(&f->model);
     int64_t groups = (deck->train.global_batch + deck->train.micro_batch - 1) / deck->train.micro_batch;
     f->micro_batches = (groups + ranks - 1) / ranks;

@@ -27,7 +27,7 @@ struct forecast {
     struct plan_traffic traffic[FORECAST_GROUPS];
     int groups; /* of traffic; bytes that each rank receives in a step */
 
-    char *data_missing;       /* what data is not there, NULL when all is; owned */
+    char *data_missing;       /* why an epoch cannot be counted, such as data that is not there; else NULL; owned */
     int64_t epoch_windows;    /* of data.train; 0 with data_missing */
     int64_t epoch_tokens;     /* in windows, specials included */
     double epoch_steps;       /* at least: rows may have room left at their ends */

@@ -35,7 +35,12 @@ struct run {
     struct profiler profiler;
     struct carried carried; /* what every checkpoint holds besides the model; rank 0 */
     char *deck_text;
-    int64_t step, tokens;   /* done */
+    int64_t step, tokens; /* done, or on their way in the engine */
+    struct begun {
+        int64_t step, real; /* number; tokens of this rank that are no padding */
+        double rate;        /* of learning */
+        double seconds;     /* that the host was busy with it */
+    } begun[ENGINE_RETURNS];
     int64_t first_step;     /* where this program began */
     int64_t saved_step;     /* that has a checkpoint in the output folder; -1 = none */
     int64_t validated_step; /* of the last validation; 0 = none */
@@ -217,9 +222,9 @@ static bool validation_due(const struct run *run)
 }
 
 /* The engine makes no update from what is not finite; what the run makes of it is decided here. */
-static int diverged(struct run *run, double loss, double grad_norm)
+static int diverged(struct run *run, int64_t step, double loss, double grad_norm)
 {
-    char *what = memory_format("step %lld: loss %g, gradient norm %g", (long long)run->step, loss, grad_norm);
+    char *what = memory_format("step %lld: loss %g, gradient norm %g", (long long)step, loss, grad_norm);
     int code = ERROR_NONE;
     run->skipped++;
     if (run->session.deck.train.on_divergence == DECK_DIVERGENCE_STOP)
@@ -228,54 +233,78 @@ static int diverged(struct run *run, double loss, double grad_norm)
         code = error_diverged("%s: the run has diverged, %d steps in a row; the last checkpoint, if any, stands", what,
                               SKIPS_IN_A_ROW);
     else
-        meter_note(&run->meter, run->step, "skipped", what);
+        meter_note(&run->meter, step, "skipped", what);
     free(what);
     return comm_agree(run->session.world, code);
 }
 
+/* Takes the oldest step that is on its way, and tells of it. */
+static int take_step(struct run *run)
+{
+    struct session *s = &run->session;
+    const struct begun *begun = &run->begun[s->engine.taken % ENGINE_RETURNS];
+    double start = clock_seconds();
+    struct engine_result result = engine_take(&s->engine);
+    meter_add(&run->meter, METER_STEP, begun->seconds + clock_seconds() - start);
+    double loss = result.labels > 0 ? result.loss_sum / result.labels : 0;
+    bool finite = isfinite(loss) && isfinite(result.grad_norm);
+    meter_count(&run->meter, finite ? result.loss_sum : 0, finite ? result.labels : 0, begun->real);
+    if (result.labels == 0 && s->world->rank == 0)
+        log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train, "
+                 "data.mask_degenerate and data.mask_probability",
+                 (long long)begun->step);
+    if (due(begun->step, s->deck.log.every) || begun->step == 1 || begun->step == s->deck.train.steps)
+        meter_step(&run->meter, &(struct meter_row){begun->step, loss, begun->rate, result.grad_norm});
+    if (!finite)
+        return diverged(run, begun->step, loss, result.grad_norm);
+    run->skipped = 0;
+    return ERROR_NONE;
+}
+
+/* Takes steps until no more than `left` are on their way. */
+static int take_steps(struct run *run, int64_t left)
+{
+    const struct engine *engine = &run->session.engine;
+    int code = ERROR_NONE;
+    while (code == ERROR_NONE && engine->begun - engine->taken > left)
+        code = take_step(run);
+    return code;
+}
+
+/* Begins a step, and takes the one before, so that a device has work while the host tells of it. */
 static int one_step(struct run *run)
 {
     struct session *s = &run->session;
     double waited = loader_wait_seconds(s->train);
     const struct batch *batches = loader_next(s->train);
     double start = clock_seconds();
-    double rate = learning_rate_at(&s->deck, run->step);
-    profiler_before(&run->profiler, s->executor, run->step + 1);
-    struct engine_result result = engine_step(&s->engine, &s->schedule, batches, rate);
-    meter_add(&run->meter, METER_DATA, loader_wait_seconds(s->train) - waited);
-    meter_add(&run->meter, METER_STEP, clock_seconds() - start);
-    run->step++;
-    profiler_after(&run->profiler, &run->meter, run->step);
-    run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;
-
-    double loss = result.labels > 0 ? result.loss_sum / result.labels : 0;
-    bool finite = isfinite(loss) && isfinite(result.grad_norm);
-    int64_t real = 0;
+    struct begun *begun = &run->begun[s->engine.begun % ENGINE_RETURNS];
+    *begun = (struct begun){.step = run->step + 1, .rate = learning_rate_at(&s->deck, run->step)};
     for (int64_t m = 0; m < loader_micro_batches(s->train); m++)
-        real += batches[m].real;
-    meter_count(&run->meter, finite ? result.loss_sum : 0, finite ? result.labels : 0, real);
-    if (result.labels == 0 && s->world->rank == 0)
-        log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train, "
-                 "data.mask_degenerate and data.mask_probability",
-                 (long long)run->step);
-    if (due(run->step, s->deck.log.every) || run->step == 1 || run->step == s->deck.train.steps)
-        meter_step(&run->meter, &(struct meter_row){run->step, loss, rate, result.grad_norm});
-    if (!finite)
-        return diverged(run, loss, result.grad_norm);
-    run->skipped = 0;
-    return ERROR_NONE;
+        begun->real += batches[m].real;
+    profiler_before(&run->profiler, s->executor, begun->step);
+    engine_begin(&s->engine, &s->schedule, batches, begun->rate);
+    profiler_after(&run->profiler, &run->meter, begun->step);
+    meter_add(&run->meter, METER_DATA, loader_wait_seconds(s->train) - waited);
+    begun->seconds = clock_seconds() - start;
+    run->step++;
+    run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;
+    return take_steps(run, s->executor->class->event_passed != NULL ? 1 : 0);
 }
 
 /* What is due at the step that the run has come to. */
 static int keep_up(struct run *run)
 {
     const struct deck *deck = &run->session.deck;
-    int code = validation_due(run) ? validate(run) : ERROR_NONE;
+    const bool ends = run->step >= deck->train.steps, saves = due(run->step, deck->checkpoint.every);
+    int code = ends || saves || validation_due(run) ? take_steps(run, 0) : ERROR_NONE;
+    if (code == ERROR_NONE && validation_due(run))
+        code = validate(run);
     if (code != ERROR_NONE || run->step == 0 || validation_due(run))
         return code;
-    if (run->step >= deck->train.steps)
+    if (ends)
         return save_step(run);
-    return due(run->step, deck->checkpoint.every) ? try_save_step(run) : ERROR_NONE;
+    return saves ? try_save_step(run) : ERROR_NONE;
 }
 
 static int loop(struct run *run)
@@ -284,9 +313,11 @@ static int loop(struct run *run)
     while (code == ERROR_NONE && (run->step < run->session.deck.train.steps || validation_due(run))) {
         const char *why;
         enum control_wish wish = control_poll(&run->control, &why);
-        if (wish == CONTROL_STOP)
+        if (wish != CONTROL_NONE)
+            code = take_steps(run, 0);
+        if (code == ERROR_NONE && wish == CONTROL_STOP)
             return stop(run, why);
-        if (wish == CONTROL_SAVE && run->step > 0) {
+        if (code == ERROR_NONE && wish == CONTROL_SAVE && run->step > 0) {
             meter_note(&run->meter, run->step, "save", why);
             code = try_save_step(run);
         }
@@ -345,16 +376,29 @@ static int finish(struct run *run)
 
 /* -- All of it --------------------------------------------------------------------------------------------------- */
 
+static char *describe_data(const struct session *s)
+{
+    const struct deck *deck = &s->deck;
+    if (deck->data.source == DECK_DATA_STORE)
+        return memory_format("%lld windows and %lld tokens an epoch", (long long)loader_windows(s->train),
+                             (long long)loader_window_tokens(s->train));
+    if (deck->data.random_median == 0)
+        return memory_string("random data: sequences that fill their windows");
+    return memory_format("random data: lengths of median %lld and mean %lld tokens",
+                         (long long)deck->data.random_median, (long long)deck->data.random_mean);
+}
+
 static void describe(const struct session *s)
 {
     const struct model_settings *m = &s->model.settings;
     log_info("# %d ranks of %d threads, %s of %lld parameters, %lld layers, hidden %lld, vocabulary %lld",
              s->world->size, s->threads, family_of(m->family)->name, (long long)model_parameter_count(m),
              (long long)m->layers, (long long)m->hidden, (long long)m->vocabulary);
-    log_info("# %lld windows and %lld tokens an epoch, %lld rows of %lld tokens a step in %lld micro-batches a rank",
-             (long long)loader_windows(s->train), (long long)loader_window_tokens(s->train),
+    char *data = describe_data(s);
+    log_info("# %s, %lld rows of %lld tokens a step in %lld micro-batches a rank", data,
              (long long)s->deck.train.global_batch, (long long)s->deck.data.row_tokens,
              (long long)loader_micro_batches(s->train));
+    free(data);
     log_info("# memory of a rank, MiB:");
     for (int c = 0; c < BUDGET_CATEGORIES; c++)
         log_info("#   %-12s %10.1f", budget_category_name((enum budget_category)c),

@@ -11,13 +11,23 @@
 
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
 
+/* Masked tokens are those of a tokenizer; what predicts the next token takes any id. */
+static struct random_windows_settings random_settings(const struct deck *deck, const struct family *family)
+{
+    const struct tokenizer *tokenizer = tokenizer_find(family->tokenizer != NULL ? family->tokenizer : "nucleotide");
+    int64_t vocabulary = family->tokenizer != NULL ? 0 : model_vocabulary_from_deck(deck);
+    return (struct random_windows_settings){tokenizer->name, vocabulary > 0 ? vocabulary : tokenizer->vocabulary,
+                                            deck->data.random_median, deck->data.random_mean};
+}
+
 struct loader_settings session_loader_settings(const struct deck *deck)
 {
     const struct family *family = family_of(model_family_from_deck(deck));
     const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
     return (struct loader_settings){
-        .stores = deck->data.train,
+        .stores = deck->data.source == DECK_DATA_RANDOM ? NULL : deck->data.train,
         .weights = deck->data.weights,
+        .random = random_settings(deck, family),
         .seed = (uint64_t)deck->train.seed,
         .row_tokens = deck->data.row_tokens,
         .window = window,
@@ -57,6 +67,10 @@ static int create_executor(struct session *s, device_make *make_executor)
 
 int session_check_sizes(const struct deck *deck)
 {
+    bool random = deck->data.source == DECK_DATA_RANDOM;
+    if (random && (deck->data.train[0] != '\0' || deck->data.weights[0] != '\0'))
+        return error_user("key data.source = \"random\": reads no store; leave data.train and data.weights out, or set "
+                          "them to \"\"");
     struct loader_settings settings = session_loader_settings(deck);
     return loader_check_settings(&settings);
 }
@@ -66,8 +80,9 @@ int session_check_deck(const struct deck *deck)
     int code = session_check_sizes(deck);
     if (code != ERROR_NONE)
         return code;
-    if (deck->data.train[0] == '\0')
-        return error_user("key data.train: not set; name a token store made by cistron prepare");
+    if (deck->data.source == DECK_DATA_STORE && deck->data.train[0] == '\0')
+        return error_user("key data.train: not set; name a token store made by cistron prepare (or set data.source = "
+                          "\"random\")");
     code = profiler_check(deck);
     if (code != ERROR_NONE)
         return code;
@@ -117,6 +132,7 @@ static int check_tokens(const struct session *s)
 
 struct engine_settings session_engine_settings(const struct deck *deck)
 {
+    const struct loader_settings loader = session_loader_settings(deck);
     return (struct engine_settings){
         .memory = {.compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
                    .statistic = DTYPE_F32,
@@ -124,9 +140,11 @@ struct engine_settings session_engine_settings(const struct deck *deck)
                    .recompute = (enum deck_recompute)deck->memory.recompute,
                    .rows = deck->train.micro_batch,
                    .row_tokens = deck->data.row_tokens,
-                   .max_segments = deck->data.max_segments},
+                   .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments,
+                   .longest = loader.window},
         .optimizer = {deck->optimizer.beta1, deck->optimizer.beta2, deck->optimizer.eps, deck->optimizer.weight_decay,
                       deck->optimizer.clip},
+        .replays = deck->device.graphs,
     };
 }
 

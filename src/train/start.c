@@ -163,8 +163,10 @@ static int check_same_run(const struct session *s, const struct checkpoint_meta 
     if (code == ERROR_NONE && deck_compare_for_resume(&old, &s->deck, &differences) > 0)
         code = error_user("%s cannot be resumed with this deck, these keys may not change:\n%s", path, differences);
     if (code == ERROR_NONE && loader_checksum(s->train) != meta->store)
-        code = error_user("key data.train = \"%s\": is another store than the one that %s was trained on",
-                          s->deck.data.train, path);
+        code = s->deck.data.source == DECK_DATA_RANDOM
+                   ? error_user("key data.source = \"random\": makes other data than what %s was trained on", path)
+                   : error_user("key data.train = \"%s\": is another store than the one that %s was trained on",
+                                s->deck.data.train, path);
     if (code == ERROR_NONE && !loader_has_position(s->train, &meta->position))
         code = error_user("%s: its place in the data is beyond the store's end; was it edited?", path);
     free(differences);

@@ -127,11 +127,12 @@ static const char *take_known(struct executor *executor, const struct bytes *kep
 
 static void tell(const char *source, int64_t known, int64_t made, double seconds, const char *written)
 {
-    char *from = source != NULL ? memory_format("%lld choices of kernels from %s, ", (long long)known, source)
-                                : memory_string("");
-    log_info("# tuning: %s%lld chosen now in %.1f s%s%s", from, (long long)made, seconds,
-             written != NULL ? ", kept in " : "", written != NULL ? written : "");
-    free(from);
+    char *more = source != NULL ? memory_format("%lld choices of kernels from %s, %lld more", (long long)known, source,
+                                                (long long)made)
+                                : memory_format("%lld choices of kernels", (long long)made);
+    log_info("# tuning: %s made in %.1f s%s%s", more, seconds, written != NULL ? ", kept in " : "",
+             written != NULL ? written : "");
+    free(more);
 }
 
 static void choose(struct session *s, const struct bytes *kept, bool trains)

@@ -21,14 +21,32 @@ static void wrapper_release(struct executor *executor, void *memory, enum memory
     inner_of(executor)->class->release(inner_of(executor), memory, kind);
 }
 
-static void wrapper_event(struct executor *executor, struct event *event, struct stream *stream)
+static struct stream inner_stream(struct executor *executor, const struct stream *stream)
 {
-    (void)executor, (void)event, (void)stream;
+    return (struct stream){inner_of(executor), stream->id, stream->native};
+}
+
+static void wrapper_event_record(struct executor *executor, struct event *event, struct stream *stream)
+{
+    struct stream inner = inner_stream(executor, stream);
+    inner_of(executor)->class->event_record(inner_of(executor), event, &inner);
+}
+
+static void wrapper_event_wait(struct executor *executor, struct event *event, struct stream *stream)
+{
+    struct stream inner = inner_stream(executor, stream);
+    inner_of(executor)->class->event_wait(inner_of(executor), event, &inner);
+}
+
+static bool wrapper_event_passed(struct executor *executor, struct event *event, bool wait)
+{
+    return event_passed(event, inner_of(executor), wait);
 }
 
 static void wrapper_synchronize(struct executor *executor, struct stream *stream)
 {
-    (void)executor, (void)stream;
+    struct stream inner = inner_stream(executor, stream);
+    stream_synchronize(&inner);
 }
 
 static int64_t wrapper_workspace(struct executor *executor, enum op op, const void *args)
@@ -51,8 +69,9 @@ static const struct executor_class wrapper_class = {
     .launch = wrapper_launch,
     .allocate = wrapper_allocate,
     .release = wrapper_release,
-    .event_record = wrapper_event,
-    .event_wait = wrapper_event,
+    .event_record = wrapper_event_record,
+    .event_wait = wrapper_event_wait,
+    .event_passed = wrapper_event_passed,
     .synchronize = wrapper_synchronize,
     .workspace = wrapper_workspace,
     .reserve = wrapper_reserve,
@@ -68,6 +87,6 @@ void wrapper_create(struct wrapper *wrapper, struct executor *inner,
 
 void wrapper_pass(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
-    struct stream inner = {wrapper->inner, stream->id, stream->native};
+    struct stream inner = inner_stream(&wrapper->executor, stream);
     wrapper->inner->class->launch(wrapper->inner, &inner, op, args);
 }

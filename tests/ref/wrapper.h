@@ -6,7 +6,7 @@
 
 struct wrapper {
     struct executor executor;
-    struct executor *inner; /* borrowed; synchronous */
+    struct executor *inner; /* borrowed */
     /* Launches on inner, or does not. */
     void (*hook)(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args);
     void *self; /* the hook's */

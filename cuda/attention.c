@@ -1,0 +1,322 @@
+/* Attention by own kernels, which take everything, or by cuDNN's, where it takes the arguments and is faster. Both keep
+ * to the same lse, so a backward may be one's and its forward the other's. */
+#include "cuda/attention.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "cuda/attention_packed.h"
+#include "cuda/choice.h"
+#include "cuda/cudnn_attention.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { KINDS = 256, ALIGNMENT = 256 };
+
+/* cuDNN's packed backwards differ widely in what they need, and one may not fill a GPU. */
+static const int64_t most_workspace = (int64_t)4 << 30;
+
+/* Milliseconds of either implementation: what is kept of a choice. */
+struct times {
+    float cudnn, own;
+};
+
+/* A kind of attention that has been planned. */
+struct kind {
+    struct attention_key key;
+    struct cudnn_attention *cudnn; /* NULL: it does not take this one */
+    struct times times;            /* both 0 until they are known */
+    bool settled;                  /* times have been looked for */
+};
+
+/* A call in either direction. */
+struct call {
+    struct attention_forward_args shared; /* what a forward's arguments and a backward's have in common */
+    const struct attention_backward_args *backward;
+};
+
+static struct kind kinds[KINDS];
+static int kind_count;
+static enum attention_taken taken = ATTENTION_FASTER;
+static int64_t by_cudnn;
+
+void cuda_attention_take(enum attention_taken implementation)
+{
+    taken = implementation;
+}
+
+int64_t cuda_attention_by_cudnn(void)
+{
+    return by_cudnn;
+}
+
+bool cuda_has_cudnn(void)
+{
+    return cudnn_attention_version() > 0;
+}
+
+static struct call forward_call(const struct attention_forward_args *args)
+{
+    return (struct call){*args, NULL};
+}
+
+static struct call backward_call(const struct attention_backward_args *a)
+{
+    return (struct call){
+        {a->q, a->k, a->v, a->o, a->lse, a->segments, a->heads, a->kv_heads, a->head_dim, a->scale, a->causal}, a};
+}
+
+/* -- What cuDNN takes -------------------------------------------------------------------------------------------- */
+
+static bool fits(const struct tensor *t, int64_t stride)
+{
+    return t->dtype == DTYPE_BF16 && t->stride == stride && stride % 8 == 0 && (uintptr_t)t->data % 16 == 0;
+}
+
+/* False: not a kind that cuDNN is asked for. Segments must have their keys where they have their queries, which the
+ * tables show by being the same; a cache has tables of its own. */
+static bool key_of(const struct cuda_target *target, const struct call *call, struct attention_key *key)
+{
+    const struct attention_forward_args *a = &call->shared;
+    const struct attention_backward_args *b = call->backward;
+    const struct attention_segments *s = &a->segments;
+    if (target->deterministic || a->q.rows == 0 || s->q_start.cols == 0 || a->q.rows != a->k.rows ||
+        s->q_start.data != s->kv_start.data || s->q_length.data != s->kv_length.data || a->head_dim % 8 != 0 ||
+        a->head_dim > 128 || a->lse.dtype != DTYPE_F32)
+        return false;
+    if (!fits(&a->q, a->q.stride) || !fits(&a->k, a->k.stride) || !fits(&a->v, a->v.stride) ||
+        !fits(&a->o, a->o.stride))
+        return false;
+    if (b != NULL && !(fits(&b->d_o, a->o.stride) && fits(&b->dq, a->q.stride) && fits(&b->dk, a->k.stride) &&
+                       fits(&b->dv, a->v.stride)))
+        return false;
+    memset(key, 0, sizeof *key);
+    key->rows = a->q.rows;
+    key->slots = s->q_start.cols;
+    key->longest = s->longest > 0 && s->longest < a->q.rows ? s->longest : a->q.rows;
+    key->stride_q = a->q.stride;
+    key->stride_k = a->k.stride;
+    key->stride_v = a->v.stride;
+    key->stride_o = a->o.stride;
+    key->scale = (double)a->scale;
+    key->heads = (int32_t)a->heads;
+    key->kv_heads = (int32_t)a->kv_heads;
+    key->head_dim = (int32_t)a->head_dim;
+    key->causal = a->causal;
+    key->regular = s->regular;
+    key->backward = b != NULL;
+    return true;
+}
+
+/* NULL: it has not been planned, or cuDNN does not take it. */
+static struct kind *kind_of(const struct attention_key *key)
+{
+    for (int i = 0; i < kind_count; i++)
+        if (memcmp(&kinds[i].key, key, sizeof *key) == 0)
+            return kinds[i].cudnn != NULL ? &kinds[i] : NULL;
+    return NULL;
+}
+
+/* -- Scratch of cuDNN's ------------------------------------------------------------------------------------------ */
+
+static void *place(char *base, int64_t *used, int64_t bytes)
+{
+    char *at = base + *used;
+    *used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return at;
+}
+
+/* Bytes of it; fills in where all of it lies. */
+static int64_t lay_out(const struct kind *kind, char *base, struct cudnn_attention_addresses *at)
+{
+    const struct attention_key *key = &kind->key;
+    int64_t used = 0, table = key->regular ? 0 : (key->slots + 1) * (int64_t)sizeof(int64_t);
+    int64_t **starts[] = {&at->q_start, &at->k_start, &at->v_start, &at->o_start, &at->statistics_start};
+    at->lengths = place(base, &used, key->slots * (int64_t)sizeof(int32_t));
+    for (int i = 0; i < PACKED_TABLES; i++)
+        *starts[i] = place(base, &used, table);
+    at->statistics = place(base, &used, key->rows * key->heads * (int64_t)sizeof(float));
+    at->workspace = place(base, &used, cudnn_attention_workspace(kind->cudnn));
+    return used;
+}
+
+/* -- Running ----------------------------------------------------------------------------------------------------- */
+
+static void run_own(const struct cuda_target *target, const struct call *call)
+{
+    if (call->backward != NULL)
+        cuda_own_attention_backward(target, call->backward);
+    else
+        cuda_own_attention_forward(target, &call->shared);
+}
+
+static void run_cudnn(const struct cuda_target *target, const struct kind *kind, const struct call *call)
+{
+    const struct attention_forward_args *a = &call->shared;
+    const struct attention_key *key = &kind->key;
+    struct cudnn_attention_addresses at = {.q = a->q.data, .k = a->k.data, .v = a->v.data, .o = a->o.data};
+    lay_out(kind, target->workspace, &at);
+    struct packed_tables tables = {.lengths = at.lengths};
+    if (!key->regular)
+        tables = (struct packed_tables){at.lengths,
+                                        {at.q_start, at.k_start, at.v_start, at.o_start, at.statistics_start},
+                                        {key->stride_q, key->stride_k, key->stride_v, key->stride_o, key->heads}};
+    attention_packed_tables(target, &a->segments, &tables);
+    if (call->backward != NULL) {
+        const struct attention_backward_args *b = call->backward;
+        at.d_o = b->d_o.data, at.dq = b->dq.data, at.dk = b->dk.data, at.dv = b->dv.data;
+        attention_packed_statistics(target, a->lse, &a->segments, at.statistics, false);
+        cudnn_attention_run(kind->cudnn, target->stream, &at);
+        attention_packed_clear_backward(target, b);
+    } else {
+        cudnn_attention_run(kind->cudnn, target->stream, &at);
+        attention_packed_statistics(target, a->lse, &a->segments, at.statistics, true);
+        attention_packed_clear_forward(target, a);
+    }
+    by_cudnn++;
+}
+
+/* -- Choosing ---------------------------------------------------------------------------------------------------- */
+
+/* Milliseconds, the least of a few: inputs stay as they are, so a call may be repeated. */
+static float time_of(const struct cuda_target *target, const struct kind *kind, const struct call *call, bool cudnn)
+{
+    enum { ROUNDS = 3 };
+    cudaEvent_t start, end;
+    float best = 1e30f;
+    CUDA_CHECK(cudaEventCreate(&start));
+    CUDA_CHECK(cudaEventCreate(&end));
+    for (int i = -1; i < ROUNDS; i++) { /* the first warms up */
+        float time = 0;
+        CUDA_CHECK(cudaEventRecord(start, target->stream));
+        if (cudnn)
+            run_cudnn(target, kind, call);
+        else
+            run_own(target, call);
+        CUDA_CHECK(cudaEventRecord(end, target->stream));
+        CUDA_CHECK(cudaEventSynchronize(end));
+        CUDA_CHECK(cudaEventElapsedTime(&time, start, end));
+        if (i >= 0 && time < best)
+            best = time;
+    }
+    CUDA_CHECK(cudaEventDestroy(start));
+    CUDA_CHECK(cudaEventDestroy(end));
+    return best;
+}
+
+static void describe(char *out, size_t bytes, const struct attention_key *key)
+{
+    snprintf(out, bytes, "attention %s, %s, %d heads (%d) of %d, %lld rows in %lld %s",
+             key->backward ? "backward" : "forward", key->causal ? "causal" : "full", (int)key->heads,
+             (int)key->kv_heads, (int)key->head_dim, (long long)key->rows, (long long)key->slots,
+             key->regular ? "segments" : "slots");
+}
+
+static void measure(const struct cuda_target *target, struct kind *kind, const struct call *call)
+{
+    char what[128];
+    kind->times = (struct times){time_of(target, kind, call, true), time_of(target, kind, call, false)};
+    choice_keep(CHOICE_ATTENTION, &kind->key, sizeof kind->key, &kind->times, sizeof kind->times);
+    describe(what, sizeof what, &kind->key);
+    log_info("# %s: cuDNN %.3f ms, own kernels %.3f ms", what, (double)kind->times.cudnn, (double)kind->times.own);
+}
+
+static bool cudnn_is_faster(const struct cuda_target *target, struct kind *kind, const struct call *call)
+{
+    if (taken != ATTENTION_FASTER)
+        return taken == ATTENTION_CUDNN;
+    if (!kind->settled) {
+        if (!choice_find(CHOICE_ATTENTION, &kind->key, sizeof kind->key, &kind->times, sizeof kind->times) &&
+            target->rehearsal)
+            measure(target, kind, call);
+        kind->settled = true;
+    }
+    return kind->times.cudnn < kind->times.own;
+}
+
+void cuda_attention_reconsider(void)
+{
+    for (int i = 0; i < kind_count; i++) {
+        kinds[i].times = (struct times){0, 0};
+        kinds[i].settled = false;
+    }
+}
+
+static void run(const struct cuda_target *target, const struct call *call)
+{
+    struct attention_key key;
+    struct kind *kind = key_of(target, call, &key) ? kind_of(&key) : NULL;
+    if (kind != NULL && cudnn_is_faster(target, kind, call))
+        run_cudnn(target, kind, call);
+    else
+        run_own(target, call);
+}
+
+void cuda_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args)
+{
+    struct call call = forward_call(args);
+    run(target, &call);
+}
+
+void cuda_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args)
+{
+    struct call call = backward_call(args);
+    run(target, &call);
+}
+
+/* -- Planning ---------------------------------------------------------------------------------------------------- */
+
+/* Asks cuDNN once for each kind, but not for one that is known to be slower. */
+static void plan(const struct cuda_target *target, const struct call *call)
+{
+    struct attention_key key;
+    struct times times;
+    char what[128], why[256] = "";
+    if (!key_of(target, call, &key) || kind_count == KINDS || taken == ATTENTION_OWN)
+        return;
+    for (int i = 0; i < kind_count; i++)
+        if (memcmp(&kinds[i].key, &key, sizeof key) == 0)
+            return;
+    if (taken == ATTENTION_FASTER && choice_find(CHOICE_ATTENTION, &key, sizeof key, &times, sizeof times) &&
+        times.cudnn >= times.own)
+        return;
+    struct kind *kind = &kinds[kind_count++];
+    *kind = (struct kind){.key = key, .cudnn = cudnn_attention_build(&key, most_workspace, why, sizeof why)};
+    if (why[0] != '\0') {
+        describe(what, sizeof what, &key);
+        log_info("# %s: own kernels, not cuDNN: %s", what, why);
+    }
+}
+
+void cuda_attention_forward_plan(const struct cuda_target *target, const struct attention_forward_args *args)
+{
+    struct call call = forward_call(args);
+    plan(target, &call);
+}
+
+void cuda_attention_backward_plan(const struct cuda_target *target, const struct attention_backward_args *args)
+{
+    struct call call = backward_call(args);
+    plan(target, &call);
+}
+
+/* Either may run. */
+static int64_t workspace(const struct cuda_target *target, const struct call *call, int64_t own)
+{
+    struct attention_key key;
+    struct cudnn_attention_addresses at;
+    struct kind *kind = key_of(target, call, &key) ? kind_of(&key) : NULL;
+    int64_t cudnn = kind != NULL ? lay_out(kind, NULL, &at) : 0;
+    return cudnn > own ? cudnn : own;
+}
+
+int64_t cuda_attention_forward_workspace(const struct cuda_target *target, const struct attention_forward_args *args)
+{
+    struct call call = forward_call(args);
+    return workspace(target, &call, cuda_own_attention_forward_workspace(target, args));
+}
+
+int64_t cuda_attention_backward_workspace(const struct cuda_target *target, const struct attention_backward_args *args)
+{
+    struct call call = backward_call(args);
+    return workspace(target, &call, cuda_own_attention_backward_workspace(target, args));
+}

@@ -1,0 +1,35 @@
+/* Windows, and where they come from: a token store (data/windows.h) or random numbers (data/random_windows.h). */
+#ifndef DATA_WINDOW_SOURCE_H
+#define DATA_WINDOW_SOURCE_H
+
+#include "data/tokenizer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct window {
+    int64_t number; /* in the source's order */
+    int64_t sequence;
+    int64_t start;  /* where the source has its first token */
+    int64_t length; /* tokens of the source; may be 0 where only EOS is left */
+    bool has_bos, has_eos;
+};
+
+/* Tokens of a window, specials included. */
+int64_t window_length(const struct window *window);
+
+struct window_source_class {
+    /* Window number w of an epoch. *hint is the caller's, 0 at first; it makes walks in order cheap. */
+    struct window (*locate)(void *self, int64_t w, int64_t *hint);
+    /* Tokens from .. from + count - 1 of a window, not counting its specials, to tokens[count]. */
+    void (*read)(void *self, const struct window *window, int64_t from, int64_t count, int32_t *tokens);
+};
+
+struct window_source {
+    const struct window_source_class *class;
+    void *self;
+    const struct tokenizer *tokenizer;
+    int64_t windows; /* of an epoch */
+};
+
+#endif

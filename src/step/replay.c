@@ -1,0 +1,56 @@
+#include "step/replay.h"
+#include "base/memory.h"
+#include "core/profile.h"
+
+#include <stdlib.h>
+
+void replay_create(struct replay *replay, struct executor *executor, bool enabled)
+{
+    *replay = (struct replay){.executor = executor, .enabled = enabled && executor->class->capture_begin != NULL};
+}
+
+void replay_destroy(struct replay *replay)
+{
+    for (int i = 0; i < replay->count; i++)
+        if (replay->entries[i].recording != NULL)
+            replay->executor->class->discard(replay->executor, replay->entries[i].recording);
+    free(replay->entries);
+}
+
+static bool same(const struct replay_key *a, const struct replay_key *b)
+{
+    return a->part == b->part && a->slot == b->slot && a->gradients == b->gradients && a->first == b->first &&
+           a->last == b->last && a->tokens == b->tokens && a->segments == b->segments;
+}
+
+/* NULL: the key is new. */
+static struct replay_entry *find(struct replay *replay, const struct replay_key *key)
+{
+    for (int i = 0; i < replay->count; i++)
+        if (same(&replay->entries[i].key, key))
+            return &replay->entries[i];
+    return NULL;
+}
+
+void replay_run(struct replay *replay, const struct replay_key *key, struct stream *stream, void (*run)(void *self),
+                void *self)
+{
+    const struct executor_class *class = replay->executor->class;
+    if (!replay->enabled || profile_running()) {
+        run(self);
+        return;
+    }
+    struct replay_entry *entry = find(replay, key);
+    if (entry == NULL) {
+        replay->entries = memory_grow(replay->entries, (int64_t)sizeof *replay->entries * (replay->count + 1));
+        replay->entries[replay->count++] = (struct replay_entry){*key, NULL};
+        run(self);
+        return;
+    }
+    if (entry->recording == NULL) {
+        class->capture_begin(replay->executor, stream);
+        run(self);
+        entry->recording = class->capture_end(replay->executor, stream);
+    }
+    class->replay(replay->executor, stream, entry->recording);
+}

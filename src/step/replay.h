@@ -1,0 +1,39 @@
+/* Parts of a step that an executor has recorded once and launches whole from then on, a CUDA graph, say. Addresses and
+ * shapes are fixed after planning, and what changes by step is read from the device's memory, so a recording does what
+ * its launches would do. */
+#ifndef STEP_REPLAY_H
+#define STEP_REPLAY_H
+
+#include "core/launch.h"
+
+enum replay_part { REPLAY_FORWARD, REPLAY_BACKWARD, REPLAY_UPDATE };
+
+/* What makes two parts launch the same. */
+struct replay_key {
+    enum replay_part part;
+    int slot, gradients; /* as in struct action; 0 where the part has none */
+    bool first, last;
+    int64_t tokens, segments; /* of the batch */
+};
+
+struct replay {
+    struct executor *executor; /* borrowed */
+    bool enabled;
+    struct replay_entry {
+        struct replay_key key;
+        void *recording; /* NULL: not yet made */
+    } * entries;
+    int count;
+};
+
+/* enabled: else every part is launched anew each time, as it is where the executor cannot record. */
+void replay_create(struct replay *replay, struct executor *executor, bool enabled);
+void replay_destroy(struct replay *replay);
+
+/* Does `run(self)` or what it did: launches on the stream, and on such as events tie to it, without waiting for any.
+ * The first time it is run, for what is chosen or made at the first use; the second time it is recorded. During a
+ * profile, which looks at single launches, it is run. */
+void replay_run(struct replay *replay, const struct replay_key *key, struct stream *stream, void (*run)(void *self),
+                void *self);
+
+#endif

@@ -1,0 +1,30 @@
+/* Numbers on their way to a device, which reads host memory when it comes to it: they wait in blocks of the executor's
+ * host memory, each used again once the device has read it. So the host runs ahead without waiting for the device. */
+#ifndef STEP_STAGING_H
+#define STEP_STAGING_H
+
+#include "core/launch.h"
+
+enum { STAGING_BLOCKS = 8 };
+
+struct staging {
+    struct executor *executor; /* borrowed */
+    int64_t bytes;             /* of a block */
+    char *blocks[STAGING_BLOCKS];
+    struct event read[STAGING_BLOCKS]; /* the device has read the block */
+    int current;
+    int64_t used; /* bytes of the current block */
+};
+
+/* bytes: the most that is sent between two calls of staging_next. */
+void staging_create(struct staging *staging, struct executor *executor, int64_t bytes);
+void staging_destroy(struct staging *staging);
+
+/* Begins another block; waits until the device has read what it held before. */
+void staging_next(struct staging *staging);
+/* Launches the copy of `from`, in host memory and free for other use at once, to `to`, of the same dtype and shape. */
+void staging_copy(struct staging *staging, struct stream *stream, struct tensor from, struct tensor to);
+/* All of this block's copies are launched. */
+void staging_end(struct staging *staging, struct stream *stream);
+
+#endif

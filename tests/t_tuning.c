@@ -1,0 +1,394 @@
+/* Runs on 2 ranks of an executor that has two ways for each product, "first" and one that only rank 0 can find by
+ * timing; results tell which was taken. All ranks must compute alike, later runs as the file says, a run that goes on
+ * as its checkpoint did, and the rehearsal must change nothing. */
+#include "check.h"
+
+#include "base/log.h"
+#include "comm/comm.h"
+#include "core/choice.h"
+#include "cpu/cpu.h"
+#include "io/choices.h"
+#include "ref/toy.h"
+#include "ref/wrapper.h"
+#include "stores.h"
+#include "train/run.h"
+
+#include <mpi.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FIRST = 1, STEPS = 6 };
+
+static struct comm *world;
+
+static struct {
+    struct wrapper wrapper;
+    struct executor_class class;
+    struct executor *cpu;
+    struct choice_table table;
+    const char *device; /* NULL: it has no choices */
+    int64_t fastest;    /* what timing finds today */
+    bool tells;         /* by results, which way was taken */
+    int64_t timed;      /* in one run */
+} fake;
+
+static int micro_batch = 2;
+
+static void choose(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    wrapper_pass(wrapper, stream, op, args);
+    if (op != OP_GEMM || fake.device == NULL)
+        return;
+    const struct gemm_args *gemm = args;
+    /* those that accumulate do not come in a rehearsal */
+    const int64_t key[4] = {gemm->d.rows, gemm->d.cols, gemm->a.cols,
+                            gemm->transpose_a + 2 * gemm->transpose_b + 4 * gemm->accumulate};
+    int64_t way = FIRST;
+    if (!choice_table_find(&fake.table, 1, key, sizeof key, &way, sizeof way)) {
+        if (wrapper->executor.rehearsal) {
+            way = fake.fastest;
+            fake.timed++;
+        }
+        choice_table_keep(&fake.table, 1, key, sizeof key, &way, sizeof way);
+    }
+    if (fake.tells)
+        ((float *)gemm->d.data)[0] += 1e-4f * (float)way;
+}
+
+static const void *choices(struct executor *executor, int64_t *bytes)
+{
+    (void)executor;
+    return choice_table_bytes(&fake.table, bytes);
+}
+
+static bool take_choices(struct executor *executor, const void *from, int64_t bytes)
+{
+    (void)executor;
+    return choice_table_take(&fake.table, from, bytes);
+}
+
+static int make_executor(struct executor **executor, const struct device_request *request)
+{
+    fake.cpu = cpu_executor_create(request->threads);
+    fake.timed = 0;
+    wrapper_create(&fake.wrapper, fake.cpu, choose, NULL);
+    fake.class = *fake.wrapper.executor.class;
+    if (fake.device != NULL) {
+        choice_table_create(&fake.table, fake.device);
+        fake.class.choices = choices;
+        fake.class.take_choices = take_choices;
+    }
+    fake.wrapper.executor.class = &fake.class;
+    *executor = &fake.wrapper.executor;
+    return ERROR_NONE;
+}
+
+/* -- Runs -------------------------------------------------------------------------------------------------------- */
+
+/* The digest that a run's log names for a step, "" when there is none. */
+static void digest_of(const char *name, int step, char out[32])
+{
+    char path[500], line[8192], key[100];
+    snprintf(path, sizeof path, "%s/log.jsonl", stores_path(name));
+    snprintf(key, sizeof key, "\"event\":\"checkpoint\",\"step\":%d,\"digest\":\"", step);
+    out[0] = '\0';
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        const char *at = strstr(line, key);
+        if (at != NULL)
+            sscanf(at + strlen(key), "%31[0-9a-f]", out);
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
+/* Trains to a step with that tuning file, going on where the folder has a checkpoint. Of each run: rank 0 alone may
+ * time, and all end with the same choices. */
+static void train(const char *name, int steps, const char *tuning_file, bool deterministic, char digest[32])
+{
+    char folder[500], file[600], length[40], exact[60], rows[60];
+    char *overrides[] = {folder, file, length, exact, rows};
+    snprintf(folder, sizeof folder, "output.folder=%s", stores_path(name));
+    snprintf(file, sizeof file, "device.tuning_file=%s", tuning_file);
+    snprintf(length, sizeof length, "train.steps=%d", steps);
+    snprintf(exact, sizeof exact, "device.deterministic=%s", deterministic ? "true" : "false");
+    snprintf(rows, sizeof rows, "train.micro_batch=%d", micro_batch);
+    CHECK(run_train(world, stores_path("deck.cfg"), NULL, overrides, 5, make_executor) == ERROR_NONE);
+    fake.cpu->class->destroy(fake.cpu);
+    comm_barrier(world);
+    digest_of(name, steps, digest);
+    CHECK(digest[0] != '\0');
+    CHECK(world->rank == 0 || fake.timed == 0);
+    if (fake.device == NULL)
+        return;
+    struct choice_table *all = memory_allocate((int64_t)sizeof *all * world->size);
+    int64_t bytes;
+    choice_table_bytes(&fake.table, &bytes);
+    comm_all_gather(world, &fake.table, all, sizeof *all);
+    for (int r = 1; r < world->size; r++)
+        CHECK(all[0].head.count > 0 && memcmp(all, &all[r], (size_t)bytes) == 0);
+    memory_free(all);
+}
+
+static int64_t timed(void)
+{
+    int64_t count = fake.timed;
+    comm_broadcast(world, &count, sizeof count, 0);
+    return count;
+}
+
+/* The choices of a file of a run; -1: it has none. */
+static int64_t kept_in(const char *name, const char *file)
+{
+    char path[500];
+    void *data;
+    int64_t bytes;
+    snprintf(path, sizeof path, "%s/%s", stores_path(name), file);
+    CHECK(choices_read(path, &data, &bytes) == ERROR_NONE);
+    int64_t count = data == NULL ? -1 : choice_count(data, bytes);
+    memory_free(data);
+    return count;
+}
+
+static bool there(const char *path)
+{
+    comm_barrier(world);
+    return access(path, F_OK) == 0;
+}
+
+static void set_cache(const char *cache, const char *home)
+{
+    if (cache != NULL)
+        setenv("XDG_CACHE_HOME", cache, 1);
+    else
+        unsetenv("XDG_CACHE_HOME");
+    setenv("HOME", home, 1);
+}
+
+/* Overwrites a byte in the middle of a file; rank 0. */
+static void spoil(const char *path)
+{
+    comm_barrier(world);
+    FILE *file = world->rank == 0 ? fopen(path, "r+") : NULL;
+    if (file != NULL) {
+        fseek(file, 300, SEEK_SET);
+        int byte = fgetc(file);
+        fseek(file, 300, SEEK_SET);
+        fputc(byte ^ 1, file);
+        fclose(file);
+    }
+    comm_barrier(world);
+}
+
+/* -- Cases ------------------------------------------------------------------------------------------------------- */
+
+static void test_rehearsal(void)
+{
+    char plain[32], rehearsed[32];
+    fake.tells = false;
+    fake.device = NULL;
+    train("plain", STEPS, "none", false, plain);
+    fake.device = "Fake GPU, library 1";
+    train("rehearsed", STEPS, "none", false, rehearsed);
+    CHECK(timed() > 5);
+    CHECK_STRING(rehearsed, plain);
+    CHECK(kept_in("plain", "step_00000006.h5") == -1);
+    CHECK(kept_in("rehearsed", "step_00000006.h5") == fake.table.head.count);
+    CHECK(kept_in("rehearsed", "final_model.h5") == -1);
+    fake.tells = true;
+}
+
+/* The state after two steps, with a rehearsal of another batch before each. Freed with free(). */
+static char *state_after(struct executor *cpu, enum toy_kind kind, bool rehearses, int64_t *bytes)
+{
+    struct toy toy;
+    struct batch batches[2], other;
+    struct toy_options options = toy_options(cpu);
+    struct schedule schedule = schedule_create(2, 1, false);
+    options.settings = toy_settings(kind);
+    toy_create(&toy, &options);
+    toy_batch(&batches[0], 2, 48, 1);
+    toy_batch(&batches[1], 2, 48, 2);
+    toy_batch(&other, 2, 48, 3);
+    for (int step = 0; step < 2; step++) {
+        if (rehearses)
+            engine_rehearse(&toy.engine, &other);
+        engine_step(&toy.engine, &schedule, batches, 1e-2);
+    }
+    char *state = toy_state(&toy, bytes);
+    for (int i = 0; i < 2; i++)
+        batch_destroy(&batches[i]);
+    batch_destroy(&other);
+    schedule_destroy(&schedule);
+    toy_destroy(&toy);
+    return state;
+}
+
+static void test_engine(void)
+{
+    struct executor *cpu = cpu_executor_create(1);
+    for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
+        int64_t bytes, others;
+        char *plain = state_after(cpu, kind, false, &bytes), *rehearsed = state_after(cpu, kind, true, &others);
+        CHECK(bytes == others && memcmp(plain, rehearsed, (size_t)bytes) == 0);
+        free(plain);
+        free(rehearsed);
+    }
+    cpu->class->destroy(cpu);
+}
+
+static void test_file(void)
+{
+    char first[32], again[32], none[32];
+    char *file = memory_string(stores_path("tuned"));
+    fake.fastest = 7;
+    train("first", STEPS, file, false, first);
+    const int64_t all = timed();
+    CHECK(all > 5 && there(file));
+    fake.fastest = 9; /* another day's timing */
+    train("again", STEPS, file, false, again);
+    CHECK(timed() == 0);
+    CHECK_STRING(again, first);
+    train("none", STEPS, "none", false, none);
+    CHECK(timed() == all && strcmp(none, first) != 0 && !there("none"));
+
+    spoil(file);
+    train("spoilt", STEPS, file, false, again);
+    CHECK(timed() == all);
+    CHECK_STRING(again, none);
+    train("mended", STEPS, file, false, again);
+    CHECK(timed() == 0);
+
+    fake.device = "Fake GPU, library 2";
+    train("other", STEPS, file, false, again);
+    CHECK(timed() == all);
+    fake.device = "Fake GPU, library 1";
+
+    /* a folder that is not there: the run does without */
+    train("unwritable", STEPS, stores_path("not/here"), false, again);
+    CHECK(timed() == all);
+    CHECK_STRING(again, none);
+    free(file);
+}
+
+static void test_default_file(void)
+{
+    char digest[32], path[500];
+    char *cache = memory_string(stores_path("cache")), *home = memory_string(stores_path("home"));
+    set_cache(cache, home);
+    train("in_cache", STEPS, "", false, digest);
+    snprintf(path, sizeof path, "%s/cistron/tuning-Fake-GPU--library-1", cache);
+    CHECK(timed() > 5 && there(path));
+    train("from_cache", STEPS, "", false, digest);
+    CHECK(timed() == 0);
+    set_cache(NULL, home);
+    train("at_home", STEPS, "", false, digest);
+    snprintf(path, sizeof path, "%s/.cache/cistron/tuning-Fake-GPU--library-1", home);
+    CHECK(timed() > 5 && there(path));
+    set_cache(NULL, "");
+    train("homeless", STEPS, "", false, digest);
+    CHECK(timed() > 5);
+    free(cache);
+    free(home);
+}
+
+static void test_restart(void)
+{
+    char whole[32], resumed[32], plain[32];
+    char *file = memory_string(stores_path("restart"));
+    fake.fastest = 7;
+    train("whole", STEPS, "none", false, whole);
+    train("halves", STEPS / 2, "none", false, resumed);
+    fake.fastest = 9;
+    train("halves", STEPS, file, false, resumed);
+    CHECK(timed() == 0 && !there(file));
+    CHECK_STRING(resumed, whole);
+
+    micro_batch = 4; /* new shapes: the checkpoint's choices and these are not all that a file may have */
+    train("halves", STEPS + 1, file, false, resumed);
+    CHECK(timed() > 5 && !there(file));
+    micro_batch = 2;
+
+    /* of another device: chosen anew */
+    train("moved", STEPS / 2, "none", false, resumed);
+    fake.device = "Fake GPU, library 2";
+    train("moved", STEPS, "none", false, resumed);
+    CHECK(timed() > 5);
+
+    /* from an executor with choices to one without and back */
+    fake.device = NULL;
+    train("across", STEPS / 2, "none", false, plain);
+    fake.device = "Fake GPU, library 1";
+    train("across", STEPS - 1, "none", false, plain);
+    CHECK(timed() > 5 && kept_in("across", "step_00000003.h5") == -1 && kept_in("across", "step_00000005.h5") > 5);
+    fake.device = NULL;
+    train("across", STEPS, "none", false, plain);
+    CHECK(kept_in("across", "step_00000006.h5") == -1);
+    fake.device = "Fake GPU, library 1";
+    free(file);
+}
+
+static void test_deterministic(void)
+{
+    char exact[32], again[32];
+    char *file = memory_string(stores_path("unused"));
+    fake.fastest = 7;
+    train("exact", STEPS, file, true, exact);
+    CHECK(timed() == 0 && !there(file));
+    CHECK(kept_in("exact", "step_00000006.h5") > 5);
+    fake.fastest = 9;
+    train("exact_too", STEPS, file, true, again);
+    CHECK_STRING(again, exact);
+    /* what a run chose by timing, a deterministic one takes over */
+    train("timed", STEPS / 2, "none", false, again);
+    train("timed", STEPS, "none", true, again);
+    CHECK(timed() == 0 && kept_in("timed", "step_00000006.h5") == fake.table.head.count);
+    int64_t way = 0;
+    memcpy(&way, fake.table.entries[0].value, sizeof way);
+    CHECK(way == 9);
+    free(file);
+}
+
+static void write_deck(void)
+{
+    FILE *deck = fopen(stores_path("deck.cfg"), "w");
+    fprintf(deck,
+            "model = { layers = 1; hidden = 16; ffn = 32; heads = 2; };\n"
+            "data = { train = \"%s\"; row_tokens = 32; };\n"
+            "train = { global_batch = 8; };\n"
+            "schedule = { kind = \"constant\"; };\ncheckpoint = { keep = 20; };\nlog = { tensorboard = false; };\n"
+            "device = { threads = 1; };\n",
+            stores_path("five.h5"));
+    fclose(deck);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    world = comm_open_mpi();
+    log_open(world->rank);
+    if (world->rank == 0) {
+        stores_begin();
+        char *sequences[STORES_PERIODIC];
+        stores_periodic(sequences);
+        stores_write(stores_path("five.h5"), sequences, STORES_PERIODIC);
+        stores_free(sequences, STORES_PERIODIC);
+        write_deck();
+    }
+    comm_broadcast(world, stores_folder, sizeof stores_folder, 0);
+
+    test_rehearsal();
+    test_engine();
+    test_file();
+    test_default_file();
+    test_restart();
+    test_deterministic();
+
+    comm_barrier(world);
+    if (world->rank == 0)
+        stores_end();
+    int failed = check_end();
+    comm_destroy(world);
+    MPI_Finalize();
+    return failed;
+}
