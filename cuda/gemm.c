@@ -366,9 +366,8 @@ void cuda_gemm_reconsider(void)
 
 int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_args *args)
 {
-    (void)target;
-    int64_t k = args->transpose_a ? args->a.rows : args->a.cols;
-    int64_t sum = tensor_present(&args->sum_a) ? cuda_column_sum_workspace(target, k, args->d.rows) : 0;
+    bool columns = tensor_present(&args->sum_a) && args->transpose_a;
+    int64_t sum = columns ? cuda_column_sum_workspace(target, args->a) : 0;
     return sum > GEMM_WORKSPACE ? sum : GEMM_WORKSPACE;
 }
 

@@ -48,7 +48,7 @@ int64_t cuda_sum_squares_workspace(const struct cuda_target *target, const struc
  * (column_sum.cu) */
 void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,
                      bool accumulate, char *scratch);
-int64_t cuda_column_sum_workspace(const struct cuda_target *target, int64_t rows, int64_t cols);
+int64_t cuda_column_sum_workspace(const struct cuda_target *target, struct tensor x);
 
 /* The same over columns: sum[r] is that of row r of x. */
 void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,

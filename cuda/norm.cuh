@@ -459,9 +459,9 @@ inline void norm_backward_launch(const struct cuda_target *target, const char *n
     if (!gradients)
         return;
     if (CENTRED)
-        sum_parts(target, partial, blocks, {t.dweight, t.dbias}, NULL, t.accumulate);
+        sum_parts(target, partial, blocks, {t.dweight, t.dbias}, t.accumulate);
     else
-        sum_parts(target, partial, blocks, {t.dweight}, NULL, t.accumulate);
+        sum_parts(target, partial, blocks, {t.dweight}, t.accumulate);
 }
 
 #endif
