@@ -107,6 +107,18 @@ static void test_gemm_bias(void)
                 }
 }
 
+/* Sums over more than one block of a GPU takes, each way. */
+static void test_gemm_sum_large(void)
+{
+    static const int64_t shapes[4][3] = {{40, 1, 1003}, {264, 1, 1003}, {700, 1, 1003}, {2048, 1, 257}};
+    for (int64_t s = 0; s < COUNT(shapes); s++)
+        for (int64_t d = 0; d < 2; d++)
+            for (int transposes = 0; transposes < 4; transposes++) {
+                enum addend addend = (s + d) % 2 ? ADDEND_ACCUMULATE : ADDEND_NONE;
+                test_gemm_bias_case(shapes[s], storage[d], DTYPE_F32, transposes, addend, false, true);
+            }
+}
+
 /* The sum over a's rows or columns is the same, bit for bit, on any number of threads. */
 static void test_gemm_sum_order(void)
 {
@@ -251,6 +263,7 @@ int main(int count, char **arguments)
     executors_open(count, arguments);
     test_gemm();
     test_gemm_bias();
+    test_gemm_sum_large();
     test_gemm_sum_order();
     test_quantize();
     if (has_product(DTYPE_E4M3))

@@ -179,6 +179,19 @@ static void measure_rows(int64_t t, int64_t h)
             .dy = matrix(t, 2 * h), .dx = own);
 }
 
+/* The sums over columns of dy [t, h] that biases take, beside a product that makes nothing. */
+static void measure_sums(void)
+{
+    static const int64_t shapes[][2] = {{32768, 5120}, {32768, 3840}, {32768, 1280}, {32768, 960},
+                                        {32768, 320},  {16384, 8192}, {16384, 2048}};
+    printf("\n");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        int64_t t = shapes[i][0], h = shapes[i][1];
+        MEASURE("sum of columns", GEMM, gemm, t, h, .a = own, .b = tensor_matrix(own.data, DTYPE_BF16, t, 0),
+                .d = tensor_matrix(own.data, DTYPE_F32, h, 0), .sum_a = numbers(h), .transpose_a = true);
+    }
+}
+
 /* -- Products with a sum ----------------------------------------------------------------------------------------- */
 
 static double difference(const struct tensor *a, const struct tensor *b)
@@ -248,6 +261,7 @@ int main(void)
     for (int h = 0; h < 4; h++)
         for (int64_t rows = 16384; rows <= 32768; rows *= 2)
             measure_rows(rows, hidden[h]);
+    measure_sums();
     free_one->rehearsal = true;
     bool right = measure_products(free_one, strict);
     strict->class->destroy(strict);
