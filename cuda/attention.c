@@ -280,12 +280,7 @@ static void plan(const struct cuda_target *target, const struct call *call)
         times.cudnn >= times.own)
         return;
     struct kind *kind = &kinds[kind_count++];
-    *kind = (struct kind){.key = key, .cudnn = cudnn_attention_build(&key, why, sizeof why)};
-    int64_t bytes = kind->cudnn != NULL ? cudnn_attention_workspace(kind->cudnn) : 0;
-    if (bytes > most_workspace) {
-        snprintf(why, sizeof why, "it needs %.1f GiB", (double)bytes / (1 << 30));
-        kind->cudnn = NULL;
-    }
+    *kind = (struct kind){.key = key, .cudnn = cudnn_attention_build(&key, most_workspace, why, sizeof why)};
     if (why[0] != '\0') {
         describe(what, sizeof what, &key);
         log_info("# %s: own kernels, not cuDNN: %s", what, why);

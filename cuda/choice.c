@@ -9,7 +9,7 @@
 static struct choice_table table;
 static bool made;
 
-/* Algorithms are good for one version of a library on one kind of device. */
+/* Times are those of one version of this program and of the libraries, on one kind of device. */
 static struct choice_table *own_table(void)
 {
     if (made)
@@ -19,8 +19,8 @@ static struct choice_table *own_table(void)
     struct cudaDeviceProp properties;
     CUDA_CHECK(cudaGetDevice(&device));
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-    snprintf(identity, sizeof identity, "%.64s, cuBLASLt %llu, cuDNN %llu", properties.name,
-             (unsigned long long)cublasLtGetVersion(), (unsigned long long)cudnn_attention_version());
+    snprintf(identity, sizeof identity, "%.64s, cistron " PACKAGE_VERSION ", cuBLASLt %llu, cuDNN %llu",
+             properties.name, (unsigned long long)cublasLtGetVersion(), (unsigned long long)cudnn_attention_version());
     choice_table_create(&table, identity);
     made = true;
     return &table;

@@ -8,13 +8,20 @@
 
 enum { PART_LANES = 16 };
 
+/* The sums that one launch makes: a row of blocks each. */
+struct part_sums {
+    float *of[2];
+};
+
 static __global__ void __launch_bounds__(WARP *PART_LANES)
-    sum_parts_kernel(const float *partial, int64_t parts, int64_t cols, float *sum, const float *scale, bool accumulate)
+    sum_parts_kernel(const float *partial, int64_t parts, int64_t cols, struct part_sums sums, const float *scale,
+                     bool accumulate)
 {
     __shared__ float lanes[PART_LANES][WARP];
     int64_t col = (int64_t)blockIdx.x * WARP + threadIdx.x;
-    float total = 0.0f;
-#pragma unroll 4
+    float total = 0.0f, *sum = blockIdx.y == 0 ? sums.of[0] : sums.of[1];
+    partial += blockIdx.y * parts * cols;
+#pragma unroll 8
     for (int64_t part = threadIdx.y; col < cols && part < parts; part += PART_LANES)
         total += partial[part * cols + col];
     lanes[threadIdx.y][threadIdx.x] = total;
@@ -28,13 +35,18 @@ static __global__ void __launch_bounds__(WARP *PART_LANES)
     sum[col] = accumulate ? sum[col] + total : total;
 }
 
-void sum_parts(const struct cuda_target *target, const float *partial, int64_t parts, const struct tensor &sum,
-               const float *scale, bool accumulate)
+void sum_parts(const struct cuda_target *target, const float *partial, int64_t parts,
+               std::initializer_list<struct tensor> sums, const float *scale, bool accumulate)
 {
-    if (sum.cols == 0)
+    struct part_sums to = {};
+    int count = 0;
+    int64_t cols = sums.begin()->cols;
+    for (const struct tensor &sum : sums)
+        to.of[count++] = static_cast<float *>(sum.data);
+    if (cols == 0)
         return;
-    sum_parts_kernel<<<(unsigned)ceil_div(sum.cols, WARP), dim3(WARP, PART_LANES), 0, target->stream>>>(
-        partial, parts, sum.cols, static_cast<float *>(sum.data), scale, accumulate);
+    dim3 grid((unsigned)ceil_div(cols, WARP), (unsigned)count);
+    sum_parts_kernel<<<grid, dim3(WARP, PART_LANES), 0, target->stream>>>(partial, parts, cols, to, scale, accumulate);
     CUDA_CHECK_LAUNCH("sum_parts");
 }
 
@@ -128,7 +140,7 @@ void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct t
                 <<<grid, dim3(WARP, ROW_LANES), 0, target->stream>>>(view_of<const T>(x), block_rows, partial);
             CUDA_CHECK_LAUNCH("column_sum");
         });
-    sum_parts(target, partial, parts, sum, scale, accumulate);
+    sum_parts(target, partial, parts, {sum}, scale, accumulate);
 }
 
 /* -- Over columns ------------------------------------------------------------------------------------------------- */

@@ -163,7 +163,7 @@ class description
 /* -- Building ---------------------------------------------------------------------------------------------------- */
 
 /* Empty: it is built. */
-static std::string build(struct cudnn_attention &attention)
+static std::string build(struct cudnn_attention &attention, int64_t most_workspace)
 {
     cudnnStatus_t started = library != nullptr ? CUDNN_STATUS_SUCCESS : cudnnCreate(&library);
     if (started != CUDNN_STATUS_SUCCESS)
@@ -177,21 +177,24 @@ static std::string build(struct cudnn_attention &attention)
     if (status.is_bad())
         return status.get_message();
     status = attention.graph.get_workspace_size(attention.workspace);
-    return status.is_bad() ? status.get_message() : "";
+    if (status.is_bad())
+        return status.get_message();
+    return attention.workspace > most_workspace ? "it needs " + std::to_string(attention.workspace >> 20) + " MiB" : "";
 }
 
-struct cudnn_attention *cudnn_attention_build(const struct attention_key *key, char *why, size_t why_bytes)
+struct cudnn_attention *cudnn_attention_build(const struct attention_key *key, int64_t most_workspace, char *why,
+                                              size_t why_bytes)
 {
     auto *attention = new cudnn_attention{*key, {}, 0};
     std::string mistake;
     try {
-        mistake = build(*attention);
+        mistake = build(*attention, most_workspace);
     } catch (const std::exception &thrown) {
         mistake = thrown.what();
     }
     if (mistake.empty())
         return attention;
-    snprintf(why, why_bytes, "%s", mistake.c_str());
+    snprintf(why, why_bytes, "%s", mistake.substr(0, mistake.find('\n')).c_str());
     delete attention;
     return nullptr;
 }

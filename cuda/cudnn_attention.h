@@ -35,9 +35,10 @@ struct cudnn_attention_addresses {
 struct cudnn_attention;
 
 #ifdef CISTRON_CUDNN
-/* The library's kernel for a key, which lives as long as the process; it takes 0.05 to 1 s. NULL: there is none, and
- * why says so. */
-struct cudnn_attention *cudnn_attention_build(const struct attention_key *key, char *why, size_t why_bytes);
+/* The library's kernel for a key, which lives as long as the process; it takes 0.05 to 1 s. NULL, and `why` says it:
+ * there is none that makes do with so many bytes. */
+struct cudnn_attention *cudnn_attention_build(const struct attention_key *key, int64_t most_workspace, char *why,
+                                              size_t why_bytes);
 int64_t cudnn_attention_workspace(const struct cudnn_attention *attention);
 /* May be captured in a CUDA graph. Fatal on failure. */
 void cudnn_attention_run(const struct cudnn_attention *attention, cudaStream_t stream,
@@ -45,10 +46,10 @@ void cudnn_attention_run(const struct cudnn_attention *attention, cudaStream_t s
 /* As 91900 for 9.19.0; 0: not in this build. */
 int64_t cudnn_attention_version(void);
 #else
-static inline struct cudnn_attention *cudnn_attention_build(const struct attention_key *key, char *why,
-                                                            size_t why_bytes)
+static inline struct cudnn_attention *cudnn_attention_build(const struct attention_key *key, int64_t most_workspace,
+                                                            char *why, size_t why_bytes)
 {
-    (void)key, (void)why, (void)why_bytes;
+    (void)key, (void)most_workspace, (void)why, (void)why_bytes;
     return NULL;
 }
 static inline int64_t cudnn_attention_workspace(const struct cudnn_attention *attention)

@@ -160,7 +160,6 @@ void cuda_executor_copy(struct stream *stream, struct tensor from, struct tensor
 
 static void *allocate(struct executor *executor, int64_t bytes, enum memory_kind kind)
 {
-    (void)executor;
     void *memory = NULL;
     if (bytes <= 0)
         return NULL;
@@ -174,7 +173,10 @@ static void *allocate(struct executor *executor, int64_t bytes, enum memory_kind
         error_fatal("out of device memory: %.2f GiB asked for, %.2f GiB free", (double)bytes / (1 << 30),
                     (double)available(executor) / (1 << 30));
     cuda_check(status, "cudaMalloc");
-    CUDA_CHECK(cudaMemset(memory, 0, (size_t)bytes));
+    /* No stream of ours waits for the default one: it is zero for all of them once this is done. */
+    cudaStream_t stream = ((struct cuda *)executor)->targets[STREAM_COMPUTE].stream;
+    CUDA_CHECK(cudaMemsetAsync(memory, 0, (size_t)bytes, stream));
+    CUDA_CHECK(cudaStreamSynchronize(stream));
     return memory;
 }
 

@@ -5,15 +5,30 @@ struct gelu {
     float share, slope;
 };
 
-/* Beyond this |x|, share is 0 or 1 and slope 0 as f32 holds them, and nothing below overflows. A NaN is lost here; the
- * products with x bring it back. */
+/* Beyond this |x|, share is 0 or 1 and slope 0 as f32 holds them, and nothing below overflows. A NaN is lost here; what
+ * is made of x itself brings it back. */
 __device__ constexpr float far_out = 16.0f;
 
-/* The normal distribution and its density. For t = |x|, Phi(-t) = exp(-t^2 / 2) r(t), with the rational function r that
- * src/cpu/gelu.c fits: positive coefficients, so nothing cancels and both tails are accurate relatively. */
-__device__ __forceinline__ struct gelu gelu_erf(float x)
+/* max(x, 0); NaN stays. */
+__device__ __forceinline__ float positive_part(float x)
 {
-    float t = fminf(fabsf(x), far_out), e = exponential(-0.5f * (t * t));
+    float result;
+    asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(result) : "f"(x));
+    return result;
+}
+
+/* The normal distribution's Phi(-t) and exp(-t^2 / 2), for t = |x| as far as it matters. Phi(-t) = exp(-t^2 / 2) r(t),
+ * with the rational function r that src/cpu/gelu.c fits: positive coefficients, so nothing cancels and both tails are
+ * accurate relatively. */
+struct normal_tail {
+    float t, density, tail;
+};
+
+__device__ __forceinline__ struct normal_tail normal_tail(float x)
+{
+    float t = fminf(fabsf(x), far_out), square = t * t;
+    /* exponential(-square / 2), with the half in the constants */
+    float e = power_of_2(fmaf(square, -0x1.715476p-1f, square * -0x1.4ae0cp-27f));
     float p = 0x1.14b3dcp-8f, q = 0x1.5acac4p-7f;
     p = fmaf(p, t, 0x1.52ac26p-5f);
     p = fmaf(p, t, 0x1.7b8e20p-3f);
@@ -24,8 +39,13 @@ __device__ __forceinline__ struct gelu gelu_erf(float x)
     q = fmaf(q, t, 0x1.361012p+0f);
     q = fmaf(q, t, 0x1.ae1b48p+0f);
     q = fmaf(q, t, 1.0f);
-    float tail = e * (p * reciprocal(q));
-    return {x < 0.0f ? tail : 1.0f - tail, 0x1.988454p-2f * e}; /* 1 / sqrt(2 pi) */
+    return {t, e, e * (p * reciprocal(q))};
+}
+
+__device__ __forceinline__ struct gelu gelu_erf(float x)
+{
+    struct normal_tail n = normal_tail(x);
+    return {x < 0.0f ? n.tail : 1.0f - n.tail, 0x1.988454p-2f * n.density}; /* 1 / sqrt(2 pi) */
 }
 
 /* (1 + tanh(u)) / 2 = sigmoid(2 u), and 2 u = x (k + 0.044715 k x^2) with k = 2 sqrt(2 / pi). */
@@ -42,6 +62,16 @@ template <bool TANH> __device__ __forceinline__ struct gelu gelu_at(float x)
     return TANH ? gelu_tanh(x) : gelu_erf(x);
 }
 
+/* The value alone. x Phi(x) = max(x, 0) - t Phi(-t), which is as accurate: where x is positive, the difference is at
+ * least x / 2. */
+template <bool TANH> __device__ __forceinline__ float gelu_of(float x)
+{
+    if (TANH)
+        return x * gelu_tanh(x).share;
+    struct normal_tail n = normal_tail(x);
+    return fmaf(-n.t, n.tail, positive_part(x));
+}
+
 template <typename T, int N, bool TANH>
 __global__ WALK_BOUNDS void gelu_forward(struct walk walk, view<const T> x, view<T> y)
 {
@@ -52,7 +82,7 @@ __global__ WALK_BOUNDS void gelu_forward(struct walk walk, view<const T> x, view
             unpack(in, v);
 #pragma unroll
             for (int i = 0; i < N; i++)
-                v[i] *= gelu_at<TANH>(v[i]).share;
+                v[i] = gelu_of<TANH>(v[i]);
             store(pack_at<N>(y, row, p), v);
         });
 }

@@ -18,6 +18,7 @@ struct gemm_key {
     int32_t transpose;                              /* 1: a, 2: b */
     int32_t bias;                                   /* 0 none, else 1 + its enum dtype */
     int32_t align_a, align_b, align_c, align_d;     /* bytes, powers of two */
+    int32_t sum, align_sum; /* sum_a's, where the product makes it: 1 + its enum dtype; else 0 */
 };
 
 struct plan {
@@ -26,6 +27,7 @@ struct plan {
     cublasLtMatrixLayout_t a, b, c, d; /* the library's names */
     cublasLtMatmulAlgo_t algorithm;
     bool suggested, final; /* algorithm is set; it will not be another */
+    bool absent;           /* with a sum: the library has none, or one that is slower than the sum apart */
 };
 
 static struct plan plans[PLANS];
@@ -54,6 +56,15 @@ static cudaDataType_t type_of(enum dtype dtype)
     }
 }
 
+/* May the product make sum_a on its way, where the library has such an algorithm? In what order it adds we do not know,
+ * so not where that matters. */
+static bool may_sum_inside(const struct cuda_target *target, const struct gemm_args *args)
+{
+    return tensor_present(&args->sum_a) && !target->deterministic && !args->accumulate && !tensor_present(&args->c) &&
+           !tensor_present(&args->bias) && args->a.dtype == DTYPE_BF16 && args->b.dtype == DTYPE_BF16 &&
+           args->d.dtype == DTYPE_F32;
+}
+
 /* The largest power of two up to 256 that divides the address and the distance between rows. */
 static int32_t alignment_of(const struct tensor *t)
 {
@@ -61,7 +72,7 @@ static int32_t alignment_of(const struct tensor *t)
     return (int32_t)(bits & -bits);
 }
 
-static struct gemm_key key_of(const struct gemm_args *args)
+static struct gemm_key key_of(const struct gemm_args *args, bool sum)
 {
     bool added = tensor_present(&args->c);
     struct gemm_key key;
@@ -83,6 +94,8 @@ static struct gemm_key key_of(const struct gemm_args *args)
     key.align_b = alignment_of(&args->b);
     key.align_c = added ? alignment_of(&args->c) : alignment_of(&args->d);
     key.align_d = alignment_of(&args->d);
+    key.sum = sum ? 1 + (int32_t)args->sum_a.dtype : 0;
+    key.align_sum = sum ? alignment_of(&args->sum_a) : 0;
     return key;
 }
 
@@ -113,15 +126,22 @@ static void describe(struct plan *plan, const struct gemm_args *args)
         SET(plan->operation, EPILOGUE, epilogue);
         SET(plan->operation, BIAS_DATA_TYPE, type);
     }
+    if (plan->key.sum != 0) { /* over k of the library's B, our a: one for each of its d's columns, our rows */
+        cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BGRADB;
+        cudaDataType_t type = type_of(args->sum_a.dtype);
+        SET(plan->operation, EPILOGUE, epilogue);
+        SET(plan->operation, BIAS_DATA_TYPE, type);
+    }
     plan->a = layout_of(&args->b);
     plan->b = layout_of(&args->a);
     plan->c = layout_of(tensor_present(&args->c) ? &args->c : &args->d);
     plan->d = layout_of(&args->d);
 }
 
-static struct plan *plan_for(const struct gemm_args *args)
+/* sum: of the product that makes sum_a as well. */
+static struct plan *plan_for(const struct gemm_args *args, bool sum)
 {
-    struct gemm_key key = key_of(args);
+    struct gemm_key key = key_of(args, sum);
     for (int i = 0; i < plan_count; i++)
         if (memcmp(&plans[i].key, &key, sizeof key) == 0)
             return &plans[i];
@@ -136,8 +156,8 @@ static struct plan *plan_for(const struct gemm_args *args)
 /* Addresses differ from call to call; the descriptor holds them. */
 static void set_addresses(const struct plan *plan, const struct gemm_args *args)
 {
-    const void *address = args->bias.data;
-    if (plan->key.bias != 0)
+    const void *address = plan->key.sum != 0 ? args->sum_a.data : args->bias.data;
+    if (plan->key.bias != 0 || plan->key.sum != 0)
         SET(plan->operation, BIAS_POINTER, address);
     address = args->scale_b.data;
     if (address != NULL)
@@ -156,7 +176,7 @@ static cublasStatus_t multiply(const struct cuda_target *target, const struct pl
                           plan->c, args->d.data, plan->d, algorithm, target->workspace, GEMM_WORKSPACE, target->stream);
 }
 
-/* The library's suggestions, best first; their number. */
+/* The library's suggestions, best first; their number, which is 0 with a sum alone. */
 static int suggestions(const struct cuda_target *target, const struct plan *plan, cublasLtMatmulHeuristicResult_t *out,
                        int most)
 {
@@ -181,7 +201,9 @@ static int suggestions(const struct cuda_target *target, const struct plan *plan
     cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(target->blas, plan->operation, plan->a, plan->b, plan->c,
                                                            plan->d, preference, most, out, &found);
     cublasLtMatmulPreferenceDestroy(preference);
-    if (status != CUBLAS_STATUS_SUCCESS || found == 0)
+    if (status != CUBLAS_STATUS_SUCCESS)
+        found = 0;
+    if (found == 0 && key->sum == 0)
         error_fatal("cuBLASLt has no product of %s and %s to %s, m %lld, n %lld, k %lld, transposes %d: %s",
                     dtype_name((enum dtype)key->type_a), dtype_name((enum dtype)key->type_b),
                     dtype_name((enum dtype)key->type_d), (long long)key->m, (long long)key->n, (long long)key->k,
@@ -189,22 +211,45 @@ static int suggestions(const struct cuda_target *target, const struct plan *plan
     return found;
 }
 
+/* Sums over k of op(a). */
+static void sum_left_operand(const struct cuda_target *target, const struct gemm_args *args)
+{
+    if (!args->transpose_a)
+        cuda_row_sum(target, args->a, args->sum_a, args->scale_a.data, args->accumulate);
+    else
+        cuda_column_sum(target, args->a, args->sum_a, args->scale_a.data, args->accumulate, target->workspace);
+}
+
 /* -- Choosing ---------------------------------------------------------------------------------------------------- */
 
-enum { CANDIDATES = 8 };
+enum { CANDIDATES = 8, WAYS = CANDIDATES + 1 };
 
 struct stopwatch {
     cudaEvent_t start, end;
 };
 
+/* A way to do a product, with its sum where there is one. */
+struct way {
+    const struct plan *plan;
+    const cublasLtMatmulAlgo_t *algorithm;
+    bool sum_apart; /* makes sum_a with kernels of its own */
+};
+
+static cublasStatus_t run_way(const struct way *way, const struct cuda_target *target, const struct gemm_args *args)
+{
+    if (way->sum_apart)
+        sum_left_operand(target, args);
+    return multiply(target, way->plan, args, way->algorithm);
+}
+
 /* Milliseconds of a product, the mean of `repeats` in a row: one alone would be timed with its launch. */
-static float time_of(const struct stopwatch *watch, const struct cuda_target *target, const struct plan *plan,
-                     const struct gemm_args *args, const cublasLtMatmulAlgo_t *algorithm, int repeats)
+static float time_of(const struct stopwatch *watch, const struct cuda_target *target, const struct way *way,
+                     const struct gemm_args *args, int repeats)
 {
     float time = 0;
     CUDA_CHECK(cudaEventRecord(watch->start, target->stream));
     for (int i = 0; i < repeats; i++)
-        CHECK_BLAS(multiply(target, plan, args, algorithm));
+        CHECK_BLAS(run_way(way, target, args));
     CUDA_CHECK(cudaEventRecord(watch->end, target->stream));
     CUDA_CHECK(cudaEventSynchronize(watch->end));
     CUDA_CHECK(cudaEventElapsedTime(&time, watch->start, watch->end));
@@ -220,21 +265,20 @@ static int least_of(const float *times, int count)
     return best;
 }
 
-/* The fastest of the candidates by the least of a few rounds, which take turns so that a change of clocks meets all of
+/* The fastest of at most WAYS by the least of a few rounds, which take turns so that a change of clocks meets all of
  * them; those that are far behind after one round are out. */
-static int fastest(const struct cuda_target *target, const struct plan *plan, const struct gemm_args *args,
-                   const cublasLtMatmulHeuristicResult_t *candidates, int count)
+static int fastest(const struct cuda_target *target, const struct gemm_args *args, const struct way *ways, int count)
 {
     enum { ROUNDS = 5, REPEATS = 16 };
     const float never = 1e30f, enough = 0.3f; /* milliseconds between events that they measure well */
-    float times[CANDIDATES];
+    float times[WAYS];
     struct stopwatch watch;
     int repeats = 1;
     CUDA_CHECK(cudaEventCreate(&watch.start));
     CUDA_CHECK(cudaEventCreate(&watch.end));
     for (int i = 0; i < count; i++) { /* what runs for the first time is loaded first */
-        bool runs = multiply(target, plan, args, &candidates[i].algo) == CUBLAS_STATUS_SUCCESS;
-        times[i] = runs ? time_of(&watch, target, plan, args, &candidates[i].algo, 1) : never;
+        bool runs = run_way(&ways[i], target, args) == CUBLAS_STATUS_SUCCESS;
+        times[i] = runs ? time_of(&watch, target, &ways[i], args, 1) : never;
     }
     for (int round = 1; round < ROUNDS; round++) {
         const float best = times[least_of(times, count)];
@@ -243,7 +287,7 @@ static int fastest(const struct cuda_target *target, const struct plan *plan, co
         for (int i = 0; i < count; i++) {
             if (times[i] > 1.5f * best)
                 continue;
-            float time = time_of(&watch, target, plan, args, &candidates[i].algo, repeats);
+            float time = time_of(&watch, target, &ways[i], args, repeats);
             times[i] = time < times[i] ? time : times[i];
         }
     }
@@ -259,30 +303,57 @@ static bool may_time(const struct cuda_target *target, const struct gemm_args *a
     return target->rehearsal && !target->deterministic && !args->accumulate && args->c.data != args->d.data;
 }
 
+/* That a product with a sum is not to be used is kept as an algorithm of zeros, which is none of the library's. */
+static const cublasLtMatmulAlgo_t no_algorithm;
+
 /* A choice that was kept may be another program's: does its algorithm do this product in the workspace there is? */
 static bool find_choice(const struct cuda_target *target, struct plan *plan)
 {
     cublasLtMatmulHeuristicResult_t result;
-    return choice_find(CHOICE_GEMM, &plan->key, sizeof plan->key, &plan->algorithm, sizeof plan->algorithm) &&
-           cublasLtMatmulAlgoCheck(target->blas, plan->operation, plan->a, plan->b, plan->c, plan->d, &plan->algorithm,
-                                   &result) == CUBLAS_STATUS_SUCCESS &&
-           result.workspaceSize <= GEMM_WORKSPACE;
+    if (!choice_find(CHOICE_GEMM, &plan->key, sizeof plan->key, &plan->algorithm, sizeof plan->algorithm))
+        return false;
+    plan->absent = plan->key.sum != 0 && memcmp(&plan->algorithm, &no_algorithm, sizeof no_algorithm) == 0;
+    return plan->absent || (cublasLtMatmulAlgoCheck(target->blas, plan->operation, plan->a, plan->b, plan->c, plan->d,
+                                                    &plan->algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
+                            result.workspaceSize <= GEMM_WORKSPACE);
 }
 
-static void choose(const struct cuda_target *target, struct plan *plan, const struct gemm_args *args)
+/* The product with a sum takes part only where it has been timed: against `apart`, the same product without. */
+static void choose(const struct cuda_target *target, struct plan *plan, const struct plan *apart,
+                   const struct gemm_args *args)
 {
     cublasLtMatmulHeuristicResult_t candidates[CANDIDATES];
+    struct way ways[WAYS];
     bool timed = may_time(target, args);
+    int found = 0, best = 0;
     plan->final = timed || !target->rehearsal; /* else another call of this kind may still be timed */
     if (find_choice(target, plan)) {
         plan->suggested = plan->final = true;
         return;
     }
-    int found = suggestions(target, plan, candidates, timed ? CANDIDATES : 1);
-    plan->algorithm = candidates[timed ? fastest(target, plan, args, candidates, found) : 0].algo;
+    if (apart == NULL || timed)
+        found = suggestions(target, plan, candidates, timed ? CANDIDATES : 1);
+    for (int i = 0; i < found; i++)
+        ways[i] = (struct way){plan, &candidates[i].algo, false};
+    if (apart != NULL)
+        ways[found] = (struct way){apart, &apart->algorithm, true};
+    if (timed)
+        best = fastest(target, args, ways, found + (apart != NULL));
+    plan->absent = best == found;
+    plan->algorithm = plan->absent ? no_algorithm : candidates[best].algo;
     plan->suggested = true;
     if (plan->final)
         choice_keep(CHOICE_GEMM, &plan->key, sizeof plan->key, &plan->algorithm, sizeof plan->algorithm);
+}
+
+/* The plan with its algorithm, and with the addresses of this call. */
+static struct plan *ready_plan(const struct cuda_target *target, const struct gemm_args *args, const struct plan *apart)
+{
+    struct plan *plan = plan_for(args, apart != NULL);
+    set_addresses(plan, args);
+    if (!plan->final && (!plan->suggested || !target->rehearsal || may_time(target, args)))
+        choose(target, plan, apart, args);
+    return plan;
 }
 
 void cuda_gemm_reconsider(void)
@@ -301,30 +372,22 @@ int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_
     return sum > GEMM_WORKSPACE ? sum : GEMM_WORKSPACE;
 }
 
-/* Sums over k of op(a). */
-static void sum_left_operand(const struct cuda_target *target, const struct gemm_args *args)
-{
-    if (!args->transpose_a)
-        cuda_row_sum(target, args->a, args->sum_a, args->scale_a.data, args->accumulate);
-    else
-        cuda_column_sum(target, args->a, args->sum_a, args->scale_a.data, args->accumulate, target->workspace);
-}
-
 void cuda_gemm(const struct cuda_target *target, const struct gemm_args *args)
 {
     int64_t k = args->transpose_a ? args->a.rows : args->a.cols;
-    if (tensor_present(&args->sum_a))
-        sum_left_operand(target, args);
-    if (tensor_count(&args->d) == 0)
-        return;
-    if (k == 0) {
+    if (tensor_count(&args->d) == 0 || k == 0) {
+        if (tensor_present(&args->sum_a))
+            sum_left_operand(target, args);
         if (!args->accumulate)
             cuda_fill(target, &(struct fill_args){.x = args->d, .value = 0});
         return;
     }
-    struct plan *plan = plan_for(args);
-    set_addresses(plan, args);
-    if (!plan->final && (!plan->suggested || !target->rehearsal || may_time(target, args)))
-        choose(target, plan, args);
-    CHECK_BLAS(multiply(target, plan, args, &plan->algorithm));
+    const struct plan *plan = ready_plan(target, args, NULL);
+    struct way way = {plan, &plan->algorithm, tensor_present(&args->sum_a)};
+    if (may_sum_inside(target, args)) {
+        const struct plan *inside = ready_plan(target, args, plan);
+        if (!inside->absent)
+            way = (struct way){inside, &inside->algorithm, false};
+    }
+    CHECK_BLAS(run_way(&way, target, args));
 }

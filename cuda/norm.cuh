@@ -1,44 +1,102 @@
-/* The two norms are one shape: rmsnorm is layernorm without the mean and the bias (CENTRED false). A team keeps its row
- * in registers, so each element is read once; what does not fit there is read again. */
+/* The two norms are one shape: rmsnorm is layernorm without the mean and the bias (CENTRED false). A team takes some
+ * rows at a time: all loads leave before the first sum, and the sums of all rows are exchanged together. */
 #ifndef CUDA_NORM_CUH
 #define CUDA_NORM_CUH
 
 #include "cuda/column_sum.cuh"
 #include "cuda/team.cuh"
 
-/* Calls f(k, p) for each of this thread's packs: pack p of the row, the thread's k-th; k is KEPT for all after those.
- */
-template <int KEPT, typename F> __device__ __forceinline__ void each_pack(int packs, F f)
+enum { NORM_THREADS = 512 };
+static_assert(NORM_THREADS == TEAM_WARPS * WARP, "a team may be the whole block");
+
+/* What a thread has of its team's rows: KEPT_ packs of each of ROWS_ in registers, the same columns for all rows.
+ * WIDE_: rows may have more packs, which are read from memory whenever they are wanted. */
+template <int KEPT_, int ROWS_, bool WIDE_> struct norm_shape {
+    static constexpr int KEPT = KEPT_, ROWS = ROWS_;
+    static constexpr bool WIDE = WIDE_;
+    static_assert(!WIDE || ROWS == 1, "rows that are not kept are read one at a time");
+};
+
+/* Calls f with the shape for rows of `packs` packs of n elements. Shapes that keep their rows hold four packs of every
+ * tensor in each thread: so many loads are on their way. */
+template <int N, typename F> inline void visit_norm_shape(int64_t packs, F f)
+{
+    if constexpr (N > 1) {
+        if (packs <= 2 * WARP)
+            return f(norm_shape<2, 2, false>()); /* one warp: nobody to wait for */
+        if (packs <= 8 * WARP)
+            return f(norm_shape<1, 4, false>());
+        if (packs <= 2 * NORM_THREADS)
+            return f(norm_shape<2, 2, false>());
+    }
+    f(norm_shape<2, 1, true>());
+}
+
+template <typename SHAPE> inline dim3 norm_block(int64_t packs)
+{
+    const int64_t most = NORM_THREADS, team = ceil_div(ceil_div(packs, SHAPE::KEPT), WARP) * WARP;
+    return team < most ? dim3((unsigned)team, (unsigned)(most / team)) : dim3((unsigned)most);
+}
+
+/* Calls f(k, p) for each of this thread's packs: pack p of a row, the thread's k-th; k is KEPT for all after those. */
+template <typename SHAPE, typename F> __device__ __forceinline__ void each_pack(int packs, F f)
 {
 #pragma unroll
-    for (int k = 0; k < KEPT; k++) {
+    for (int k = 0; k < SHAPE::KEPT; k++) {
         int p = threadIdx.x + k * blockDim.x;
         if (p < packs)
             f(k, p);
     }
-    for (int p = threadIdx.x + KEPT * blockDim.x; p < packs; p += blockDim.x)
-        f(KEPT, p);
+    if (SHAPE::WIDE)
+        for (int p = threadIdx.x + SHAPE::KEPT * blockDim.x; p < packs; p += blockDim.x)
+            f(SHAPE::KEPT, p);
 }
 
-/* This thread's part of a row. */
-template <typename T, int N, int KEPT> struct kept_row {
-    const T *from;
-    pack<T, N> kept[KEPT];
+/* The compiler takes the words for new ones. */
+__device__ __forceinline__ void renew(uint4 &x)
+{
+    asm("" : "+r"(x.x), "+r"(x.y), "+r"(x.z), "+r"(x.w));
+}
 
-    __device__ __forceinline__ kept_row(const T *row, int packs) : from(row)
+__device__ __forceinline__ void renew(unsigned int &x)
+{
+    asm("" : "+r"(x));
+}
+
+__device__ __forceinline__ void renew(unsigned short &x)
+{
+    asm("" : "+h"(x));
+}
+
+/* This thread's part of a row, or zeros. */
+template <typename T, int N, typename SHAPE> struct kept_row {
+    using word = typename pack_word<sizeof(T) * N>::type;
+    const T *from;
+    word kept[SHAPE::KEPT];
+
+    __device__ __forceinline__ void read(const T *row, int packs)
+    {
+        from = row;
+#pragma unroll
+        for (int k = 0; k < SHAPE::KEPT; k++) {
+            int p = threadIdx.x + k * blockDim.x;
+            kept[k] = p < packs ? *reinterpret_cast<const word *>(row + p * N) : word{};
+        }
+    }
+
+    /* Before values are wanted once more: they are to be made of the words again, since as floats they would take
+     * twice the registers from one use to the next. */
+    __device__ __forceinline__ void again()
     {
 #pragma unroll
-        for (int k = 0; k < KEPT; k++) {
-            int p = threadIdx.x + k * blockDim.x;
-            if (p < packs)
-                kept[k] = load_pack<N>(row + p * N);
-        }
+        for (int k = 0; k < SHAPE::KEPT; k++)
+            renew(kept[k]);
     }
 
     __device__ __forceinline__ void values(int k, int p, float (&to)[N]) const
     {
-        if (k < KEPT)
-            unpack(kept[k], to);
+        if (k < SHAPE::KEPT)
+            unpack(reinterpret_cast<const pack<T, N> &>(kept[k]), to);
         else
             load(from + p * N, to);
     }
@@ -54,69 +112,107 @@ template <typename T> struct norm_forward {
     float eps;
 };
 
-enum { NORM_FORWARD_KEPT = 4, NORM_FORWARD_TEAM = 512, NORM_FORWARD_RESIDENT = 2 };
+enum { NORM_FORWARD_RESIDENT = 2 };
 
-template <typename T, int N, bool CENTRED>
-__global__ void __launch_bounds__(NORM_FORWARD_TEAM, NORM_FORWARD_RESIDENT) norm_forward_kernel(norm_forward<T> a)
+template <typename T, int N, typename SHAPE, bool CENTRED>
+__global__ void __launch_bounds__(NORM_THREADS, NORM_FORWARD_RESIDENT) norm_forward_kernel(norm_forward<T> a)
 {
-    constexpr int KEPT = NORM_FORWARD_KEPT;
-    __shared__ team_memory<1> one;
-    __shared__ team_memory<2> two;
-    int packs = (int)(a.x.cols / N);
-    float width = (float)a.x.cols;
-    for (int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; row < a.x.rows; row += gridDim.x * blockDim.y) {
-        kept_row<T, N, KEPT> x(a.x.row(row), packs);
-        float v[N], mean = 0.0f, square = 0.0f;
+    constexpr int ROWS = SHAPE::ROWS;
+    __shared__ float memory[2][TEAM_WARPS * 2 * ROWS];
+    int packs = (int)(a.x.cols / N), turn = 0;
+    const float share = 1.0f / (float)a.x.cols; /* of an element in a mean */
+    kept_row<T, N, SHAPE> weight, bias;
+    weight.read(a.weight, packs);
+    if (CENTRED)
+        bias.read(a.bias, packs);
+    int64_t step = (int64_t)gridDim.x * blockDim.y * ROWS;
+    for (int64_t row = ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * ROWS; row < a.x.rows; row += step) {
+        weight.again();
+        bias.again();
+        kept_row<T, N, SHAPE> x[ROWS];
+        float v[N], mean[ROWS] = {}, square[ROWS] = {}, rstd[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            x[r].read(a.x.row(row + r), row + r < a.x.rows ? packs : 0);
         if (CENTRED) {
             /* A first mean and, from what it leaves, its correction, so that a mean far larger than the deviation is
              * not lost in the sum's roundings. */
-            each_pack<KEPT>(packs, [&](int k, int p) {
-                x.values(k, p, v);
+            each_pack<SHAPE>(packs, [&](int k, int p) {
 #pragma unroll
-                for (int i = 0; i < N; i++)
-                    mean += v[i];
-            });
-            mean = team_sum(mean, one) / width;
-            float sums[2] = {0.0f, 0.0f};
-            each_pack<KEPT>(packs, [&](int k, int p) {
-                x.values(k, p, v);
+                for (int r = 0; r < ROWS; r++) {
+                    x[r].values(k, p, v);
 #pragma unroll
-                for (int i = 0; i < N; i++) {
-                    float d = v[i] - mean;
-                    sums[0] += d;
-                    sums[1] += d * d;
+                    for (int i = 0; i < N; i++)
+                        mean[r] += v[i];
                 }
             });
-            team_sum(sums, two);
-            float shift = sums[0] / width;
-            mean += shift;
-            square = fmaxf(sums[1] / width - shift * shift, 0.0f);
+            team_sums(mean, memory[0]);
+            float sums[2 * ROWS] = {};
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                mean[r] *= share;
+                x[r].again();
+            }
+            each_pack<SHAPE>(packs, [&](int k, int p) {
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+                    x[r].values(k, p, v);
+#pragma unroll
+                    for (int i = 0; i < N; i++) {
+                        float d = v[i] - mean[r];
+                        sums[r] += d;
+                        sums[ROWS + r] += d * d;
+                    }
+                }
+            });
+            team_sums(sums, memory[1]);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                float shift = sums[r] * share;
+                mean[r] += shift;
+                square[r] = fmaxf(sums[ROWS + r] * share - shift * shift, 0.0f);
+            }
         } else {
-            each_pack<KEPT>(packs, [&](int k, int p) {
-                x.values(k, p, v);
+            each_pack<SHAPE>(packs, [&](int k, int p) {
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+                    x[r].values(k, p, v);
+#pragma unroll
+                    for (int i = 0; i < N; i++)
+                        square[r] += v[i] * v[i];
+                }
+            });
+            team_sums(square, memory[turn]);
+            turn ^= 1;
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                square[r] *= share;
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            rstd[r] = rsqrtf(square[r] + a.eps);
+            x[r].again();
+            if (threadIdx.x == 0 && row + r < a.x.rows) {
+                a.rstd[row + r] = rstd[r];
+                if (CENTRED)
+                    a.mean[row + r] = mean[r];
+            }
+        }
+        each_pack<SHAPE>(packs, [&](int k, int p) {
+            float w[N], b[N];
+            weight.values(k, p, w);
+            if (CENTRED)
+                bias.values(k, p, b);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                if (row + r >= a.x.rows)
+                    break;
+                x[r].values(k, p, v);
 #pragma unroll
                 for (int i = 0; i < N; i++)
-                    square += v[i] * v[i];
-            });
-            square = team_sum(square, one) / width;
-        }
-        float rstd = rsqrtf(square + a.eps);
-        if (threadIdx.x == 0) {
-            a.rstd[row] = rstd;
-            if (CENTRED)
-                a.mean[row] = mean;
-        }
-        T *y = a.y.row(row);
-        each_pack<KEPT>(packs, [&](int k, int p) {
-            float weight[N], bias[N];
-            x.values(k, p, v);
-            load(a.weight + p * N, weight);
-            if (CENTRED)
-                load(a.bias + p * N, bias);
-#pragma unroll
-            for (int i = 0; i < N; i++)
-                v[i] = CENTRED ? (v[i] - mean) * rstd * weight[i] + bias[i] : v[i] * rstd * weight[i];
-            store(y + p * N, v);
+                    v[i] = CENTRED ? (v[i] - mean[r]) * rstd[r] * w[i] + b[i] : v[i] * rstd[r] * w[i];
+                store(a.y.row(row + r) + p * N, v);
+            }
         });
     }
 }
@@ -131,9 +227,6 @@ inline void norm_forward_launch(const struct cuda_target *target, const char *na
     visit_packs({x, weight, bias, y}, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        dim3 block = team_block(x.cols / N, NORM_FORWARD_KEPT, NORM_FORWARD_TEAM);
-        int64_t resident = NORM_FORWARD_RESIDENT * (NORM_FORWARD_TEAM / (block.x * block.y));
-        unsigned blocks = team_blocks(x.rows, block, target->multiprocessors * resident);
         norm_forward<T> a = {view_of<const T>(x),
                              static_cast<const T *>(weight.data),
                              static_cast<const T *>(bias.data),
@@ -141,8 +234,14 @@ inline void norm_forward_launch(const struct cuda_target *target, const char *na
                              static_cast<float *>(mean.data),
                              static_cast<float *>(rstd.data),
                              eps};
-        norm_forward_kernel<T, N, CENTRED><<<blocks, block, 0, target->stream>>>(a);
-        CUDA_CHECK_LAUNCH(name);
+        visit_norm_shape<N>(x.cols / N, [&](auto shape) {
+            using SHAPE = decltype(shape);
+            dim3 block = norm_block<SHAPE>(x.cols / N);
+            unsigned blocks =
+                team_blocks(ceil_div(x.rows, SHAPE::ROWS), block, target->multiprocessors * NORM_FORWARD_RESIDENT);
+            norm_forward_kernel<T, N, SHAPE, CENTRED><<<blocks, block, 0, target->stream>>>(a);
+            CUDA_CHECK_LAUNCH(name);
+        });
     });
 }
 
@@ -158,22 +257,18 @@ template <typename T> struct norm_backward {
     int64_t block_rows;
 };
 
-/* Packs that a thread keeps of a row and of the sums for the parameters' gradients; threads that a multiprocessor has
- * the registers for. */
-enum { NORM_BACKWARD_KEPT = 2, NORM_BACKWARD_TEAM = 512, NORM_BACKWARD_RESIDENT = 512 };
-
 /* Adds up the teams' sums in the order of the teams and writes the block's. All threads of the block call it. */
 template <int N, int KEPT>
 __device__ __forceinline__ void write_block_sums(const float (&sums)[KEPT][N], int packs, float *to)
 {
-    extern __shared__ float team_sums[]; /* [teams][threads of a team * N] */
-    int team_width = blockDim.x * N;
+    extern __shared__ float team_totals[]; /* [N][threads of the block] */
+    int threads = blockDim.x * blockDim.y, thread = threadIdx.y * blockDim.x + threadIdx.x;
 #pragma unroll
     for (int k = 0; k < KEPT; k++) {
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < N; i++)
-            team_sums[threadIdx.y * team_width + threadIdx.x * N + i] = sums[k][i];
+            team_totals[i * threads + thread] = sums[k][i];
         __syncthreads();
         int p = threadIdx.x + k * blockDim.x;
         if (threadIdx.y > 0 || p >= packs)
@@ -185,83 +280,102 @@ __device__ __forceinline__ void write_block_sums(const float (&sums)[KEPT][N], i
         for (int team = 1; team < blockDim.y; team++)
 #pragma unroll
             for (int i = 0; i < N; i++)
-                total[i] += team_sums[team * team_width + threadIdx.x * N + i];
+                total[i] += team_totals[i * threads + team * blockDim.x + threadIdx.x];
         store(to + p * N, total);
     }
 }
 
-template <typename T, int N, bool CENTRED>
-__global__ void __launch_bounds__(NORM_BACKWARD_TEAM) norm_backward_kernel(norm_backward<T> a)
+template <typename T, int N, typename SHAPE, bool CENTRED>
+__global__ void __launch_bounds__(NORM_THREADS, 1) norm_backward_kernel(norm_backward<T> a)
 {
-    constexpr int KEPT = NORM_BACKWARD_KEPT;
-    __shared__ team_memory<1> one;
-    __shared__ team_memory<2> two;
-    int packs = (int)(a.x.cols / N), kept = KEPT * blockDim.x;
-    float width = (float)a.x.cols;
+    constexpr int KEPT = SHAPE::KEPT, ROWS = SHAPE::ROWS, SUMS = CENTRED ? 2 * ROWS : ROWS;
+    __shared__ float memory[2][TEAM_WARPS * SUMS];
+    int packs = (int)(a.x.cols / N), turn = 0;
+    const float share = 1.0f / (float)a.x.cols; /* of an element in a mean */
     float dweight[KEPT][N] = {}, dbias[KEPT][N] = {};
     float *block_dweight = a.dweight + blockIdx.x * a.x.cols, *block_dbias = a.dbias + blockIdx.x * a.x.cols;
     int64_t first = blockIdx.x * a.block_rows, end = min(first + a.block_rows, a.x.rows);
+    kept_row<T, N, SHAPE> weight;
+    weight.read(a.weight, packs);
 
     /* Of packs that are not kept the sums are in memory; then there is one team. */
-    for (int c = (kept + threadIdx.x) * N; a.dweight != NULL && c < a.x.cols; c += blockDim.x * N)
-        for (int i = 0; i < N; i++) {
-            block_dweight[c + i] = 0.0f;
-            if (CENTRED)
-                block_dbias[c + i] = 0.0f;
-        }
+    if (SHAPE::WIDE && a.dweight != NULL)
+        for (int c = (KEPT * blockDim.x + threadIdx.x) * N; c < a.x.cols; c += blockDim.x * N)
+            for (int i = 0; i < N; i++) {
+                block_dweight[c + i] = 0.0f;
+                if (CENTRED)
+                    block_dbias[c + i] = 0.0f;
+            }
 
-    for (int64_t row = first + threadIdx.y; row < end; row += blockDim.y) {
-        kept_row<T, N, KEPT> x(a.x.row(row), packs), dy(a.dy.row(row), packs);
-        kept_row<T, N, KEPT> residual(a.residual.row(row), a.residual.data != NULL ? packs : 0);
-        float mean = CENTRED ? a.mean[row] : 0.0f, rstd = a.rstd[row], shift = 0.0f, factor = 0.0f;
-        float v[N], d[N], weight[N];
-        if (a.dx.data != NULL) {
-            float sums[2] = {0.0f, 0.0f}; /* of w dy (x - mean), of w dy */
-            each_pack<KEPT>(packs, [&](int k, int p) {
-                x.values(k, p, v);
-                dy.values(k, p, d);
-                load(a.weight + p * N, weight);
+    for (int64_t row = first + threadIdx.y * ROWS; row < end; row += blockDim.y * ROWS) {
+        weight.again();
+        kept_row<T, N, SHAPE> x[ROWS], dy[ROWS], residual[ROWS];
+        float mean[ROWS], rstd[ROWS], shift[ROWS] = {}, factor[ROWS] = {}, v[N], d[N], w[N];
 #pragma unroll
-                for (int i = 0; i < N; i++) {
-                    float product = weight[i] * d[i];
-                    sums[0] += product * (v[i] - mean);
-                    sums[1] += product;
+        for (int r = 0; r < ROWS; r++) { /* rows that are not there are zeros, which add nothing to any sum */
+            bool there = row + r < end;
+            x[r].read(a.x.row(row + r), there ? packs : 0);
+            dy[r].read(a.dy.row(row + r), there ? packs : 0);
+            residual[r].read(a.residual.row(row + r), there && a.residual.data != NULL ? packs : 0);
+            mean[r] = CENTRED && there ? a.mean[row + r] : 0.0f;
+            rstd[r] = there ? a.rstd[row + r] : 0.0f;
+        }
+        if (a.dx.data != NULL) {
+            float sums[SUMS] = {}; /* of w dy (x - mean), of w dy */
+            each_pack<SHAPE>(packs, [&](int k, int p) {
+                weight.values(k, p, w);
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+                    x[r].values(k, p, v);
+                    dy[r].values(k, p, d);
+#pragma unroll
+                    for (int i = 0; i < N; i++) {
+                        float product = w[i] * d[i];
+                        sums[r] += product * (v[i] - mean[r]);
+                        if (CENTRED)
+                            sums[SUMS - ROWS + r] += product;
+                    }
                 }
             });
-            if (CENTRED)
-                team_sum(sums, two);
-            else
-                sums[0] = team_sum(sums[0], one);
-            shift = CENTRED ? sums[1] / width : 0.0f;
-            factor = rstd * rstd * (sums[0] / width);
+            team_sums(sums, memory[turn]);
+            turn ^= 1;
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                shift[r] = CENTRED ? rstd[r] * (sums[SUMS - ROWS + r] * share) : 0.0f;
+                factor[r] = rstd[r] * rstd[r] * (sums[r] * share);
+                x[r].again();
+                dy[r].again();
+            }
         }
-        each_pack<KEPT>(packs, [&](int k, int p) {
-            x.values(k, p, v);
-            dy.values(k, p, d);
-            if (a.dweight != NULL) {
+        weight.again();
+        each_pack<SHAPE>(packs, [&](int k, int p) {
+            weight.values(k, p, w);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                x[r].values(k, p, v);
+                dy[r].values(k, p, d);
 #pragma unroll
                 for (int i = 0; i < N; i++) {
-                    float normal = (v[i] - mean) * rstd;
+                    v[i] = (v[i] - mean[r]) * rstd[r];
                     if (k < KEPT) {
-                        dweight[k][i] += d[i] * normal;
+                        dweight[k][i] += d[i] * v[i];
                         dbias[k][i] += d[i];
-                        continue;
+                    } else if (a.dweight != NULL) {
+                        block_dweight[p * N + i] += d[i] * v[i];
+                        if (CENTRED)
+                            block_dbias[p * N + i] += d[i];
                     }
-                    block_dweight[p * N + i] += d[i] * normal;
-                    if (CENTRED)
-                        block_dbias[p * N + i] += d[i];
                 }
-            }
-            if (a.dx.data == NULL)
-                return;
-            float by_passed[N] = {};
-            if (a.residual.data != NULL)
-                residual.values(k, p, by_passed);
-            load(a.weight + p * N, weight);
+                if (a.dx.data == NULL || row + r >= end)
+                    continue;
+                float by_passed[N] = {};
+                if (k < KEPT || a.residual.data != NULL)
+                    residual[r].values(k, p, by_passed);
 #pragma unroll
-            for (int i = 0; i < N; i++)
-                v[i] = by_passed[i] + rstd * (weight[i] * d[i] - shift - (v[i] - mean) * factor);
-            store(a.dx.row(row) + p * N, v);
+                for (int i = 0; i < N; i++)
+                    v[i] = by_passed[i] + (rstd[r] * (w[i] * d[i]) - shift[r] - v[i] * factor[r]);
+                store(a.dx.row(row + r) + p * N, v);
+            }
         });
     }
     if (a.dweight == NULL)
@@ -277,24 +391,32 @@ struct norm_cut {
     int64_t block_rows, blocks;
 };
 
-inline struct norm_cut norm_backward_cut(const struct tensor &x, int n)
+/* A block for each multiprocessor, which has registers for no second one: few blocks' sums are little traffic. */
+template <typename SHAPE> inline struct norm_cut norm_backward_cut(const struct tensor &x, int n)
 {
-    enum { ROWS = 16 }; /* at least so many a team: a block's sums cost as much traffic as one of them */
-    dim3 block = team_block(x.cols / n, NORM_BACKWARD_KEPT, NORM_BACKWARD_TEAM);
-    int64_t most = USUAL_MULTIPROCESSORS * (NORM_BACKWARD_RESIDENT / (block.x * block.y));
-    int64_t rows = ceil_div(x.rows, team_blocks(ceil_div(x.rows, ROWS), block, most));
+    dim3 block = norm_block<SHAPE>(x.cols / n);
+    int64_t rows = ceil_div(x.rows, team_blocks(ceil_div(x.rows, SHAPE::ROWS), block, USUAL_MULTIPROCESSORS));
     return {block, rows, ceil_div(x.rows, rows)};
 }
 
 /* For so many parameters' gradients. */
 inline int64_t norm_backward_workspace(const struct tensor &x, int gradients)
 {
-    int64_t wide = 0, narrow = 0; /* blocks where packs fit and where not */
+    int64_t most = 0; /* blocks where packs fit and where not */
+    auto consider = [&](auto width) {
+        constexpr int N = decltype(width)::value;
+        if (x.cols % N != 0)
+            return;
+        visit_norm_shape<N>(x.cols / N, [&](auto shape) {
+            int64_t blocks = norm_backward_cut<decltype(shape)>(x, N).blocks;
+            most = blocks > most ? blocks : most;
+        });
+    };
     if (tensor_count(&x) == 0)
         return 0;
-    visit(x.dtype, [&](auto zero) { wide = norm_backward_cut(x, pack_width<decltype(zero)>).blocks; });
-    narrow = norm_backward_cut(x, 1).blocks;
-    return (wide > narrow ? wide : narrow) * x.cols * gradients * (int64_t)sizeof(float);
+    visit(x.dtype, [&](auto zero) { consider(std::integral_constant<int, pack_width<decltype(zero)>>()); });
+    consider(std::integral_constant<int, 1>());
+    return most * x.cols * gradients * (int64_t)sizeof(float);
 }
 
 /* The args of rmsnorm_backward and layernorm_backward; those that rmsnorm lacks are absent tensors. */
@@ -309,30 +431,37 @@ inline void norm_backward_launch(const struct cuda_target *target, const char *n
     bool gradients = tensor_present(&t.dweight);
     float *partial = gradients ? reinterpret_cast<float *>(target->workspace) : NULL;
     int64_t blocks = 0, cols = t.x.cols;
+    auto launch = [&](auto zero, auto width, auto shape) {
+        using T = decltype(zero);
+        using SHAPE = decltype(shape);
+        constexpr int N = decltype(width)::value;
+        struct norm_cut cut = norm_backward_cut<SHAPE>(t.x, N);
+        blocks = cut.blocks;
+        norm_backward<T> a = {view_of<const T>(t.x),
+                              view_of<const T>(t.dy),
+                              view_of<const T>(t.residual),
+                              static_cast<const T *>(t.weight.data),
+                              static_cast<const float *>(t.mean.data),
+                              static_cast<const float *>(t.rstd.data),
+                              view_of<T>(t.dx),
+                              partial,
+                              gradients && CENTRED ? partial + blocks * cols : NULL,
+                              cut.block_rows};
+        size_t shared = gradients ? cut.block.x * cut.block.y * N * sizeof(float) : 0;
+        norm_backward_kernel<T, N, SHAPE, CENTRED><<<(unsigned)blocks, cut.block, shared, target->stream>>>(a);
+        CUDA_CHECK_LAUNCH(name);
+    };
     if (tensor_count(&t.x) > 0)
         visit_packs({t.x, t.weight, t.dy, t.residual, t.dx}, [&](auto zero, auto width) {
-            using T = decltype(zero);
             constexpr int N = decltype(width)::value;
-            struct norm_cut cut = norm_backward_cut(t.x, N);
-            blocks = cut.blocks;
-            norm_backward<T> a = {view_of<const T>(t.x),
-                                  view_of<const T>(t.dy),
-                                  view_of<const T>(t.residual),
-                                  static_cast<const T *>(t.weight.data),
-                                  static_cast<const float *>(t.mean.data),
-                                  static_cast<const float *>(t.rstd.data),
-                                  view_of<T>(t.dx),
-                                  partial,
-                                  gradients && CENTRED ? partial + blocks * cols : NULL,
-                                  cut.block_rows};
-            size_t shared = gradients ? cut.block.x * cut.block.y * N * sizeof(float) : 0;
-            norm_backward_kernel<T, N, CENTRED><<<(unsigned)blocks, cut.block, shared, target->stream>>>(a);
-            CUDA_CHECK_LAUNCH(name);
+            visit_norm_shape<N>(cols / N, [&](auto shape) { launch(zero, width, shape); });
         });
-    if (gradients)
-        sum_parts(target, partial, blocks, t.dweight, NULL, t.accumulate);
-    if (gradients && CENTRED)
-        sum_parts(target, partial + blocks * cols, blocks, t.dbias, NULL, t.accumulate);
+    if (!gradients)
+        return;
+    if (CENTRED)
+        sum_parts(target, partial, blocks, {t.dweight, t.dbias}, NULL, t.accumulate);
+    else
+        sum_parts(target, partial, blocks, {t.dweight}, NULL, t.accumulate);
 }
 
 #endif

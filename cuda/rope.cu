@@ -15,49 +15,81 @@ template <int N, bool INTERLEAVED> __device__ __forceinline__ struct place place
                        : place{first + pair, first + half + pair, pair};
 }
 
-/* sign is 1, or -1 for the inverse. The table's rows are small and used by all heads: they come from the caches. */
-template <typename T, int N, bool INTERLEAVED>
-__global__ WALK_BOUNDS void rope(struct walk walk, view<T> x, const int32_t *positions, view<const float> table,
-                                 uint32_t chunks, float sign)
+/* Registers for the loads of four heads. */
+enum { ROPE_RESIDENT = 2 };
+
+/* A thread turns the same N pairs of HEADS heads, `apart` elements from one to the next, by angles that it loads once.
+ * It walks over the first of them: `chunks` of N pairs in a head. sign is 1, or -1 for the inverse. */
+template <typename T, int N, int HEADS, bool INTERLEAVED>
+__global__ void __launch_bounds__(WALK_THREADS, ROPE_RESIDENT)
+    rope(struct walk walk, view<T> x, const int32_t *positions, view<const float> table, uint32_t chunks, int64_t apart,
+         float sign)
 {
     struct loaded {
-        pack<T, N> a, b;
+        pack<T, N> a[HEADS], b[HEADS];
+        int32_t position;
     };
-    walk_packs<2>(
+    walk_packs<1>(
         walk,
         [&](uint32_t row, uint32_t p) {
             struct place at = place_of<N, INTERLEAVED>(p, chunks);
             const T *from = x.row(row);
-            return loaded{load_pack<N>(from + at.a), load_pack<N>(from + at.b)};
+            struct loaded in;
+            in.position = positions[row]; /* first: the table's rows can only be asked for when it is there */
+#pragma unroll
+            for (int h = 0; h < HEADS; h++) {
+                in.a[h] = load_pack<N>(from + at.a + h * apart);
+                in.b[h] = load_pack<N>(from + at.b + h * apart);
+            }
+            return in;
         },
         [&](uint32_t row, uint32_t p, const loaded &in) {
             struct place at = place_of<N, INTERLEAVED>(p, chunks);
-            const float *angles = table.row(positions[row]) + at.pair;
-            float cosine[N], sine[N], v[2][N], rotated[2][N];
+            const float *angles = table.row(in.position) + at.pair;
+            T *to = x.row(row);
+            float cosine[N], sine[N];
             load(angles, cosine);
             load(angles + chunks * N, sine);
-            unpack(in.a, v[0]);
-            unpack(in.b, v[1]);
 #pragma unroll
-            for (int i = 0; i < N; i++) {
-                /* the pair's two among the 2 N elements loaded */
-                const int j = INTERLEAVED ? 2 * i : i, k = INTERLEAVED ? 2 * i + 1 : N + i;
-                float first = v[j / N][j % N], second = v[k / N][k % N], s = sign * sine[i];
-                rotated[j / N][j % N] = first * cosine[i] - second * s;
-                rotated[k / N][k % N] = second * cosine[i] + first * s;
+            for (int h = 0; h < HEADS; h++) {
+                float v[2][N], rotated[2][N];
+                unpack(in.a[h], v[0]);
+                unpack(in.b[h], v[1]);
+#pragma unroll
+                for (int i = 0; i < N; i++) {
+                    /* the pair's two among the 2 N elements loaded */
+                    const int j = INTERLEAVED ? 2 * i : i, k = INTERLEAVED ? 2 * i + 1 : N + i;
+                    float first = v[j / N][j % N], second = v[k / N][k % N], s = sign * sine[i];
+                    rotated[j / N][j % N] = first * cosine[i] - second * s;
+                    rotated[k / N][k % N] = second * cosine[i] + first * s;
+                }
+                store(to + at.a + h * apart, rotated[0]);
+                store(to + at.b + h * apart, rotated[1]);
             }
-            T *to = x.row(row);
-            store(to + at.a, rotated[0]);
-            store(to + at.b, rotated[1]);
         });
 }
 
+template <typename T, int N, int HEADS>
+static void launch_heads(const struct cuda_target *target, const struct rope_args *args)
+{
+    auto kernel = args->interleaved ? rope<T, N, HEADS, true> : rope<T, N, HEADS, false>;
+    walk_launch(target, "rope", kernel, args->x.rows, args->x.cols / (2 * N * HEADS), view_of<T>(args->x),
+                static_cast<const int32_t *>(args->positions.data), view_of<const float>(args->table),
+                (uint32_t)(args->head_dim / (2 * N)), args->x.cols / HEADS, args->inverse ? -1.0f : 1.0f);
+}
+
+/* As many heads a thread as divide theirs: loads on their way. */
 template <typename T, int N> static void launch(const struct cuda_target *target, const struct rope_args *args)
 {
-    auto kernel = args->interleaved ? rope<T, N, true> : rope<T, N, false>;
-    walk_launch(target, "rope", kernel, args->x.rows, args->x.cols / (2 * N), view_of<T>(args->x),
-                static_cast<const int32_t *>(args->positions.data), view_of<const float>(args->table),
-                (uint32_t)(args->head_dim / (2 * N)), args->inverse ? -1.0f : 1.0f);
+    int64_t heads = args->x.cols / args->head_dim;
+    if (heads % 4 == 0)
+        launch_heads<T, N, 4>(target, args);
+    else if (heads % 3 == 0)
+        launch_heads<T, N, 3>(target, args);
+    else if (heads % 2 == 0)
+        launch_heads<T, N, 2>(target, args);
+    else
+        launch_heads<T, N, 1>(target, args);
 }
 
 /* Can N pairs be moved together? */

@@ -78,4 +78,56 @@ __device__ __forceinline__ float team_max(float x, team_memory<1> &memory)
     return warp_max(one[0]);
 }
 
+/* -- Several sums at once ---------------------------------------------------------------------------------------- */
+
+/* All threads of a team wait for each other; other teams of the block do not. */
+__device__ __forceinline__ void team_wait()
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "r"(blockDim.x) : "memory");
+}
+
+/* Lane l gets the sum over the warp of value l % M, in a fixed order; M is a power of two. Of what two lanes hold each
+ * keeps a half and sends the other: M + log2(32 / M) - 1 exchanges for M sums. */
+template <int M> __device__ __forceinline__ float warp_sums(float (&x)[M])
+{
+#pragma unroll
+    for (int half = M / 2; half > 0; half /= 2) {
+        bool upper = threadIdx.x & half;
+#pragma unroll
+        for (int i = 0; i < half; i++) {
+            float kept = upper ? x[i + half] : x[i], sent = upper ? x[i] : x[i + half];
+            x[i] = kept + __shfl_xor_sync(0xffffffffu, sent, half);
+        }
+    }
+#pragma unroll
+    for (int offset = WARP / 2; offset >= M; offset /= 2)
+        x[0] += __shfl_xor_sync(0xffffffffu, x[0], offset);
+    return x[0];
+}
+
+/* Every thread of the team gets the sums over the team, in a fixed order. `memory`: of M values for each warp of the
+ * block; two calls in a row use two memories, so that one wait a call is enough. */
+template <int M> __device__ __forceinline__ void team_sums(float (&x)[M], float *memory)
+{
+    int lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
+    float sum = warp_sums(x);
+    if (warps > 1) {
+        memory += threadIdx.y * warps * M;
+        if (lane < M)
+            memory[threadIdx.x / WARP * M + lane] = sum;
+        team_wait();
+        sum = 0.0f;
+#pragma unroll
+        for (int i = 0; i < (TEAM_WARPS * M + WARP - 1) / WARP; i++)
+            if (i * WARP + lane < warps * M)
+                sum += memory[i * WARP + lane];
+#pragma unroll
+        for (int offset = WARP / 2; offset >= M; offset /= 2)
+            sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+    }
+#pragma unroll
+    for (int m = 0; m < M; m++)
+        x[m] = __shfl_sync(0xffffffffu, sum, m);
+}
+
 #endif

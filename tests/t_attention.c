@@ -30,11 +30,13 @@ static int fill_rows(int32_t table[5][SLOTS], int64_t tokens)
     return rows;
 }
 
-/* Segment tables for `tokens` rows; returns the rows of k and v, which have tables of their own in the last two
- * layouts. one    a single segment many   segments of up to half of the rows back to back, with empty slots between
- * them holes  the same with rows that no segment covers rows   a segment at the start of each of a few rows, one of
- * them empty cache  few queries at the end of many keys, k and v with rows of their own mixed  lengths and offsets
- * unrelated: queries that see no key, keys that no query sees, segments without keys */
+/* Segment tables for `tokens` rows; returns the rows of k and v, whose tables are those of q but in the last two.
+ *   one    a single segment
+ *   many   segments of up to half of the rows back to back, with empty slots between them
+ *   holes  the same with rows that no segment covers
+ *   rows   a segment at the start of each of a few rows, one of them empty
+ *   cache  few queries at the end of many keys, k and v with rows of their own
+ *   mixed  lengths and offsets unrelated: queries that see no key, keys that no query sees, segments without keys */
 static int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, struct attention_segments *segments)
 {
     int32_t table[5][SLOTS] = {{0}};
@@ -200,7 +202,7 @@ static void test_attention(bool small)
 int main(int count, char **arguments)
 {
     bool small = count > 1 && strcmp(arguments[1], "small") == 0;
-    of_cudnn = count > 1 && strcmp(arguments[1], "cudnn") == 0;
+    of_cudnn = count > 1 + small && strcmp(arguments[1 + small], "cudnn") == 0;
     executors_open(count - small, arguments + small);
     test_attention(small);
     if (!small && !of_cudnn)

@@ -8,6 +8,7 @@
 #include "io/carried.h"
 #include "io/checkpoint.h"
 #include "io/hdf5_file.h"
+#include "step/initialise.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 #include "io/checkpoint_private.h"
 #include "io/inspect.h"
 #include "io/slab.h"
+#include "step/initialise.h"
 
 #include <fcntl.h>
 #include <mpi.h>

@@ -11,6 +11,7 @@
 #include "ref/reference.h"
 #include "ref/toy.h"
 #include "ref/wrapper.h"
+#include "step/initialise.h"
 
 enum { POSITIONS = 64, PROMPTS = 4, LONGEST = 23, VOCABULARY = 40 };
 

@@ -126,10 +126,32 @@ static void test_series(void)
     }
 }
 
+/* Runs of random numbers are those that come one by one: from even and odd elements, over the ends of what is drawn at
+ * once, and where the index outgrows 32 bits. */
+static void test_runs(void)
+{
+    static const uint64_t firsts[] = {0, 1, 510, 511, 0xfffffffeu, 0x1fffffff1u, 0xfffffffffff0u};
+    static const int64_t counts[] = {0, 1, 2, 3, 255, 256, 257, 511, 512, 513, 5000};
+    const struct random_key key = {0x123456789abcdefu, RANDOM_TEST, random_hash_name("runs")};
+    for (size_t f = 0; f < sizeof firsts / sizeof *firsts; f++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            double uniforms[5001], normals[5001];
+            int64_t count = counts[c], wrong = 0;
+            uniforms[count] = normals[count] = -99;
+            random_uniforms(&key, firsts[f], count, uniforms);
+            random_normals(&key, firsts[f], count, normals);
+            for (int64_t i = 0; i < count; i++)
+                wrong += uniforms[i] != random_uniform(&key, firsts[f] + (uint64_t)i) ||
+                         normals[i] != random_normal(&key, firsts[f] + (uint64_t)i);
+            CHECK(wrong == 0 && uniforms[count] == -99 && normals[count] == -99);
+        }
+}
+
 int main(void)
 {
     test_formats();
     test_philox();
     test_series();
+    test_runs();
     return check_end();
 }

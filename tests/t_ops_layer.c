@@ -38,6 +38,9 @@ static void test_rmsnorm_case(enum dtype dtype, int64_t tokens, int64_t hidden, 
     check_op(trial, OP_RMSNORM_BACKWARD, &backward);
 }
 
+/* Rows for several warps, and too wide for an executor to keep. */
+static const int64_t wide[5] = {1032, 1283, 2056, 3001, 4100};
+
 static void test_rmsnorm(void)
 {
     static const int64_t widths[5] = {8, 20, 64, 129, 512};
@@ -46,6 +49,10 @@ static void test_rmsnorm(void)
             for (int64_t w = 0; w < COUNT(widths); w++)
                 for (int variant = 0; variant < 12; variant += 1 + (int)(w > 1))
                     test_rmsnorm_case(storage[d], lengths[t], widths[w], variant);
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t w = 0; w < COUNT(wide); w++)
+            for (int variant = 0; variant < 12; variant += 5)
+                test_rmsnorm_case(storage[d], 1 + 9 * variant, wide[w], variant + (int)w % 2);
 }
 
 /* Large means and small deviations, which a norm that squares before it subtracts would lose. */
@@ -108,6 +115,10 @@ static void test_layernorm(void)
             for (int64_t w = rows[t] > 7; w < COUNT(widths); w++) /* a single column's gradient may cancel */
                 for (int variant = (int)(t + w) % 2; variant<12; variant += widths[w] * rows[t]> 10000 ? 5 : 2)
                     test_layernorm_case(storage[d], rows[t], widths[w], variant);
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t w = 0; w < COUNT(wide); w++)
+            for (int variant = 0; variant < 12; variant += 5)
+                test_layernorm_case(storage[d], 1 + 9 * variant, wide[w], variant + (int)w % 2);
 }
 
 static const int64_t head_dims[7] = {8, 16, 20, 24, 32, 64, 128};
@@ -119,7 +130,7 @@ static void test_rope(void)
         for (int64_t t = 0; t < COUNT(lengths); t++)
             for (int64_t h = 0; h < COUNT(head_dims); h++)
                 for (int form = 0; form < 4; form++) { /* inverse, interleaved */
-                    int64_t head_dim = head_dims[h], heads = 1 + h % 3;
+                    int64_t head_dim = head_dims[h], heads = 1 + (h + t) % 5;
                     struct trial *trial = trial_create("%s T %d heads %d of %d, form %d", dtype_name(storage[d]),
                                                        (int)lengths[t], (int)heads, (int)head_dim, form);
                     struct rope_args args = {

@@ -1,6 +1,6 @@
-/* Attention of the CUDA executor: errors against double precision on odd shapes, then rates.
- *   bench/gpu/attention [check|time] [mma]      exits with 1 when a check is wrong
- * mma: by the products of single warps, as on GPUs that have no warpgroups' */
+/* Attention of the CUDA executor, by its own kernels and by cuDNN's where they are in the build: errors against double
+ * precision on odd shapes, then rates.
+ *   bench/gpu/attention [check|time]      exits with 1 when a check is wrong */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cuda/attention.h"
@@ -86,13 +86,20 @@ static struct tensor filled(enum dtype dtype, int64_t rows, int64_t cols, bool p
     return t;
 }
 
+static bool has_cache(const struct shape *s)
+{
+    return s->before > 0;
+}
+
 static void lay_tables(struct problem *p, const struct shape *s)
 {
-    int64_t q = 0, kv = 0;
+    int64_t q = 0, kv = 0, longest = 0, shortest = INT64_MAX;
     for (int i = 0; i < s->count; i++) {
         int32_t length = s->lengths[i], values[5] = {(int32_t)q, length, (int32_t)kv, length + s->before, s->before};
         for (int j = 0; j < 5; j++)
             p->table[j][i] = values[j];
+        longest = length > longest ? length : longest;
+        shortest = length < shortest ? length : shortest;
         q += length + s->gap;
         kv += length + s->before + s->gap;
     }
@@ -103,6 +110,13 @@ static void lay_tables(struct problem *p, const struct shape *s)
         *to[j] = device(DTYPE_I32, 1, s->count);
         upload(*to[j], p->table[j]);
     }
+    if (has_cache(s))
+        return;
+    executor->class->release(executor, p->segments.kv_start.data, MEMORY_DEVICE);
+    executor->class->release(executor, p->segments.kv_length.data, MEMORY_DEVICE);
+    p->segments.kv_start = p->segments.q_start, p->segments.kv_length = p->segments.q_length;
+    p->segments.longest = longest;
+    p->segments.regular = s->gap == 0 && longest == shortest;
 }
 
 /* q, k and v, and their gradients, are columns of one matrix where they have as many rows. */
@@ -130,7 +144,7 @@ static void make(struct problem *p, const struct shape *s)
     p->lse = filled(DTYPE_F32, s->heads, p->queries, true);
 }
 
-static void discard(const struct problem *p)
+static void discard(const struct problem *p, const struct shape *s)
 {
     const struct tensor *all[] = {&p->q, &p->dq, &p->o, &p->d_o, &p->lse};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -139,9 +153,9 @@ static void discard(const struct problem *p)
         executor->class->release(executor, p->k.data, MEMORY_DEVICE);
         executor->class->release(executor, p->dk.data, MEMORY_DEVICE);
     }
-    const struct tensor *tables[] = {&p->segments.q_start, &p->segments.q_length, &p->segments.kv_start,
-                                     &p->segments.kv_length, &p->segments.q_offset};
-    for (int i = 0; i < 5; i++)
+    const struct tensor *tables[] = {&p->segments.q_start, &p->segments.q_length, &p->segments.q_offset,
+                                     &p->segments.kv_start, &p->segments.kv_length};
+    for (int i = 0; i < (has_cache(s) ? 5 : 3); i++)
         executor->class->release(executor, tables[i]->data, MEMORY_DEVICE);
 }
 
@@ -164,6 +178,21 @@ static void run(enum op op, const void *args)
 {
     executor->class->reserve(executor, executor->class->workspace(executor, op, args));
     launch(&stream, op, args);
+}
+
+/* The name of the implementation that is taken from now on, NULL: it does not take this shape. Own kernels, cuDNN's, and
+ * own kernels as GPUs run them that have no warpgroups' products. */
+enum { OWN, CUDNN, MMA, IMPLEMENTATIONS };
+static const char *take(int implementation, const struct shape *s)
+{
+    static const char *const names[IMPLEMENTATIONS] = {"own", "cuDNN", "mma"};
+    if (implementation == CUDNN && (!cuda_has_cudnn() || s->dtype != DTYPE_BF16 || s->dim % 8 != 0 || has_cache(s)))
+        return NULL;
+    if (implementation == MMA && s->dtype != DTYPE_BF16)
+        return NULL;
+    cuda_attention_take(implementation == CUDNN ? ATTENTION_CUDNN : ATTENTION_OWN);
+    cuda_own_attention_by_warpgroups(implementation != MMA);
+    return names[implementation];
 }
 
 /* -- Errors ------------------------------------------------------------------------------------------------------ */
@@ -236,7 +265,7 @@ static void true_head(const struct problem *p, const struct shape *s, int slot, 
 }
 
 /* |got - wanted| / |wanted| over all elements, rows that no segment covers included. */
-static double error_of(const struct tensor *got, double *wanted)
+static double error_of(const struct tensor *got, const double *wanted)
 {
     double *values = download(got), difference = 0.0, norm = 0.0;
     for (int64_t i = 0; i < tensor_count(got); i++) {
@@ -244,8 +273,31 @@ static double error_of(const struct tensor *got, double *wanted)
         norm += wanted[i] * wanted[i];
     }
     memory_free(values);
-    memory_free(wanted);
     return sqrt(difference / (norm > 0.0 ? norm : 1.0));
+}
+
+/* One implementation's results, in outputs that held NaN before. */
+static bool check_one(const struct problem *p, const struct shape *s, const char *name, const struct truth *t)
+{
+    const struct tensor *outputs[5] = {&p->o, &p->lse, &p->dq, &p->dk, &p->dv};
+    const double *wanted[5] = {t->o, t->lse, t->dq, t->dk, t->dv};
+    struct attention_forward_args forward = forward_args(p, s);
+    struct attention_backward_args backward = backward_args(p, s);
+    int64_t before = cuda_attention_by_cudnn();
+    for (int i = 0; i < 5; i++)
+        LAUNCH(&stream, FILL, fill, .x = *outputs[i], .value = NAN);
+    run(OP_ATTENTION_FORWARD, &forward);
+    run(OP_ATTENTION_BACKWARD, &backward);
+    bool right = true, refused = name[0] == 'c' && cuda_attention_by_cudnn() != before + 2;
+    printf("%-27s %-5s %-4s %3d / %-2d of %-3d %-6s %7lld", s->name, name, dtype_name(s->dtype), s->heads, s->kv_heads,
+           s->dim, s->causal ? "causal" : "full", (long long)p->queries);
+    for (int i = 0; i < 5; i++) {
+        double error = error_of(outputs[i], wanted[i]), most = i == 1 || s->dtype == DTYPE_F32 ? 1e-5 : 1e-2;
+        printf("  %8.1e", error);
+        right = right && error < most; /* false for NaN */
+    }
+    printf("%s%s\n", right ? "" : "  WRONG", refused ? "  not all by cuDNN" : "");
+    return right;
 }
 
 /* Returns whether it is right. */
@@ -253,10 +305,6 @@ static bool check(const struct shape *s)
 {
     struct problem p;
     make(&p, s);
-    struct attention_forward_args forward = forward_args(&p, s);
-    struct attention_backward_args backward = backward_args(&p, s);
-    run(OP_ATTENTION_FORWARD, &forward);
-    run(OP_ATTENTION_BACKWARD, &backward);
     int64_t count = tensor_count(&p.q), kv_count = tensor_count(&p.k);
     struct truth t = {download(&p.q),
                       download(&p.k),
@@ -273,21 +321,16 @@ static bool check(const struct shape *s)
         for (int kv_head = 0; kv_head < s->kv_heads; kv_head++)
             for (int head = kv_head * share; head < (kv_head + 1) * share; head++)
                 true_head(&p, s, slot, head, &t);
-    double errors[5] = {error_of(&p.o, t.o), error_of(&p.lse, t.lse), error_of(&p.dq, t.dq), error_of(&p.dk, t.dk),
-                        error_of(&p.dv, t.dv)};
     bool right = true;
-    printf("%-30s %-4s %3d / %-2d of %-3d %-6s %7lld", s->name, dtype_name(s->dtype), s->heads, s->kv_heads, s->dim,
-           s->causal ? "causal" : "full", (long long)p.queries);
-    for (int i = 0; i < 5; i++) {
-        double most = i == 1 || s->dtype == DTYPE_F32 ? 1e-5 : 1e-2;
-        printf("  %8.1e", errors[i]);
-        right = right && errors[i] < most; /* false for NaN */
+    for (int i = 0; i < IMPLEMENTATIONS; i++) {
+        const char *name = take(i, s);
+        if (name != NULL)
+            right &= check_one(&p, s, name, &t);
     }
-    printf("%s\n", right ? "" : "  WRONG");
-    double *inputs[] = {t.q, t.k, t.v, t.d_o};
-    for (int i = 0; i < 4; i++)
-        memory_free(inputs[i]);
-    discard(&p);
+    double *all[] = {t.q, t.k, t.v, t.d_o, t.o, t.lse, t.dq, t.dk, t.dv};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        memory_free(all[i]);
+    discard(&p, s);
     return right;
 }
 
@@ -295,8 +338,8 @@ static bool check_all(void)
 {
     static const int dims[] = {16, 20, 24, 32, 64, 80, 128};
     bool right = true;
-    printf("%-30s %-4s %-12s %-6s %9s  %8s  %8s  %8s  %8s  %8s\n", "relative errors", "", "heads", "", "tokens", "o",
-           "lse", "dq", "dk", "dv");
+    printf("%-27s %-5s %-4s %-12s %-6s %9s  %8s  %8s  %8s  %8s  %8s\n", "relative errors", "by", "", "heads", "",
+           "tokens", "o", "lse", "dq", "dk", "dv");
     for (int narrow = 0; narrow < 2; narrow++) {
         enum dtype dtype = narrow ? DTYPE_BF16 : DTYPE_F32;
         for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
@@ -366,67 +409,81 @@ static void measure(const struct shape *s)
     make(&p, s);
     struct attention_forward_args forward = forward_args(&p, s);
     struct attention_backward_args backward = backward_args(&p, s);
-    double work = 0.0,
-           seconds[2] = {seconds_of(OP_ATTENTION_FORWARD, &forward), seconds_of(OP_ATTENTION_BACKWARD, &backward)};
+    double work = 0.0;
     for (int i = 0; i < s->count; i++)
         work += 4.0 * s->lengths[i] * s->lengths[i] * s->heads * s->dim / (s->causal ? 2.0 : 1.0);
-    printf("%-44s %9.3f ms %7.1f TFLOP/s %9.3f ms %7.1f TFLOP/s\n", s->name, seconds[0] * 1e3,
-           work / seconds[0] * 1e-12, seconds[1] * 1e3, 2.5 * work / seconds[1] * 1e-12);
-    discard(&p);
+    for (int i = 0; i < IMPLEMENTATIONS; i++) {
+        const char *name = take(i, s);
+        if (name == NULL)
+            continue;
+        double seconds[2] = {seconds_of(OP_ATTENTION_FORWARD, &forward), seconds_of(OP_ATTENTION_BACKWARD, &backward)};
+        int64_t scratch = executor->class->workspace(executor, OP_ATTENTION_BACKWARD, &backward);
+        printf("%-44s %-5s %9.3f ms %7.1f TFLOP/s %9.3f ms %7.1f TFLOP/s %7.1f MB\n", i == 0 ? s->name : "", name,
+               seconds[0] * 1e3, work / seconds[0] * 1e-12, seconds[1] * 1e3, 2.5 * work / seconds[1] * 1e-12,
+               (double)scratch * 1e-6);
+    }
+    discard(&p, s);
+}
+
+/* `count` segments of one length, by heads of several sizes. */
+static struct shape even(const char *name, int count, int length, int heads, int dim, bool causal)
+{
+    struct shape s = {.name = name,
+                      .dtype = DTYPE_BF16,
+                      .heads = heads,
+                      .kv_heads = heads,
+                      .dim = dim,
+                      .causal = causal,
+                      .count = count};
+    for (int i = 0; i < count; i++)
+        s.lengths[i] = length;
+    return s;
+}
+
+/* `count` segments up to 1024 long, few of them long, in so many slots. */
+static struct shape proteins(const char *name, int count, int slots, int heads, int dim)
+{
+    struct shape s = even(name, slots, 0, heads, dim, false);
+    for (int i = 0; i < count; i++)
+        s.lengths[i] = (int)(1024.0 * pow((i + 1.0) / count, 2.2));
+    return s;
 }
 
 static void measure_all(void)
 {
-    struct shape full = {.name = "32 x 1024 full, 20 heads of 64",
-                         .dtype = DTYPE_BF16,
-                         .heads = 20,
-                         .kv_heads = 20,
-                         .dim = 64,
-                         .count = 32};
-    for (int i = 0; i < full.count; i++)
-        full.lengths[i] = 1024;
-    struct shape proteins = full;
-    proteins.name = "101 proteins up to 1024, 20 heads of 64";
-    proteins.count = 101;
-    for (int i = 0; i < proteins.count; i++)
-        proteins.lengths[i] = (int)(1024.0 * pow((i + 1.0) / proteins.count, 2.2));
-    struct shape slots = proteins;
-    slots.name = "the same in 256 slots";
-    slots.count = 256;
-    printf("%-44s %20s %28s\n", "median, with the list of work", "forward", "backward");
-    measure(&(struct shape){.name = "2 x 8192 causal, 32 heads, 8 kv, of 128",
-                            .dtype = DTYPE_BF16,
-                            .heads = 32,
-                            .kv_heads = 8,
-                            .dim = 128,
-                            .causal = true,
-                            .count = 2,
-                            .lengths = {8192, 8192}});
-    measure(&(struct shape){.name = "12 segments of 30 to 3209, causal, 32 / 8",
-                            .dtype = DTYPE_BF16,
-                            .heads = 32,
-                            .kv_heads = 8,
-                            .dim = 128,
-                            .causal = true,
-                            .count = 12,
-                            .lengths = {3209, 1100, 30, 2900, 500, 1700, 245, 2400, 100, 2000, 800, 1400}});
-    measure(&(struct shape){.name = "4 x 4096 causal, 16 heads of 80",
-                            .dtype = DTYPE_BF16,
-                            .heads = 16,
-                            .kv_heads = 16,
-                            .dim = 80,
-                            .causal = true,
-                            .count = 4,
-                            .lengths = {4096, 4096, 4096, 4096}});
-    measure(&full);
-    measure(&proteins);
-    measure(&slots);
-    full.name = "32 x 1024 full, 20 heads of 32", full.dim = 32;
-    measure(&full);
-    full.name = "32 x 1024 full, 20 heads of 16", full.dim = 16;
-    measure(&full);
-    proteins.name = "101 proteins up to 1024, 20 heads of 16", proteins.dim = 16;
-    measure(&proteins);
+    const struct shape genomes = {.name = "12 segments of 30 to 3209, causal, 32 / 8",
+                                  .dtype = DTYPE_BF16,
+                                  .heads = 32,
+                                  .kv_heads = 8,
+                                  .dim = 128,
+                                  .causal = true,
+                                  .count = 12,
+                                  .lengths = {3209, 1100, 30, 2900, 500, 1700, 245, 2400, 100, 2000, 800, 1400}};
+    struct shape llama = even("2 x 8192 causal, 32 heads, 8 kv, of 128", 2, 8192, 32, 128, true);
+    struct shape lingua = even("4 x 4096 causal, 16 heads, 8 kv, of 128", 4, 4096, 16, 128, true);
+    struct shape slots = genomes;
+    llama.kv_heads = lingua.kv_heads = 8;
+    slots.name = "the same in 64 slots";
+    slots.count = 64;
+    const struct shape all[] = {
+        llama,
+        genomes,
+        slots,
+        lingua,
+        even("4 x 4096 causal, 16 heads of 80", 4, 4096, 16, 80, true),
+        even("4 x 4096 causal, 16 heads of 96", 4, 4096, 16, 96, true),
+        even("32 x 1024 full, 20 heads of 64", 32, 1024, 20, 64, false),
+        even("16 x 1024 full, 40 heads of 128", 16, 1024, 40, 128, false),
+        even("32 x 1024 full, 20 heads of 32", 32, 1024, 20, 32, false),
+        even("32 x 1024 full, 20 heads of 16", 32, 1024, 20, 16, false),
+        proteins("101 proteins up to 1024, 20 heads of 64", 101, 101, 20, 64),
+        proteins("the same in 256 slots", 101, 256, 20, 64),
+        proteins("50 proteins in 128 slots, 40 heads of 128", 50, 128, 40, 128),
+        proteins("101 proteins in 256 slots, 20 heads of 16", 101, 256, 20, 16),
+    };
+    printf("%-44s %-5s %20s %28s %23s\n", "median, with the tables of work", "by", "forward", "backward", "scratch");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        measure(&all[i]);
 }
 
 int main(int count, char **arguments)
@@ -434,7 +491,6 @@ int main(int count, char **arguments)
     const char *what = count > 1 ? arguments[1] : "";
     executor = cuda_executor_create(0, &(struct device_request){.deterministic = false});
     stream = (struct stream){.executor = executor};
-    cuda_own_attention_by_warpgroups(count < 3 || strcmp(arguments[2], "mma") != 0);
     bool right = strcmp(what, "time") == 0 || check_all();
     if (strcmp(what, "check") != 0)
         measure_all();

@@ -33,6 +33,8 @@ struct random_series random_series_of(const struct random_key *key)
     return (struct random_series){{mixed[0], mixed[1]}, {mixed[2], mixed[3]}};
 }
 
+/* -- One by one -------------------------------------------------------------------------------------------------- */
+
 void random_series_words(const struct random_series *series, uint64_t index, uint32_t out[4])
 {
     uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), series->counter[0], series->counter[1]};
@@ -57,6 +59,16 @@ static double to_unit(uint32_t high, uint32_t low)
     return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
 }
 
+static double radius_of(uint32_t high, uint32_t low)
+{
+    return sqrt(-2.0 * log(1.0 - to_unit(high, low))); /* 1 - u is never 0 */
+}
+
+static double angle_of(uint32_t high, uint32_t low)
+{
+    return 6.283185307179586476925 * to_unit(high, low);
+}
+
 double random_uniform(const struct random_key *key, uint64_t index)
 {
     uint32_t out[4];
@@ -64,12 +76,25 @@ double random_uniform(const struct random_key *key, uint64_t index)
     return to_unit(out[0], out[1]);
 }
 
-/* random_philox, the same round of all lanes at a time. */
-void random_series_uniforms(const struct random_series *series, uint64_t first, double out[RANDOM_LANES])
+double random_normal(const struct random_key *key, uint64_t index)
 {
-    uint32_t c0[RANDOM_LANES], c1[RANDOM_LANES], c2[RANDOM_LANES], c3[RANDOM_LANES];
+    uint32_t out[4];
+    draw(key, index >> 1, out);
+    double radius = radius_of(out[0], out[1]), angle = angle_of(out[2], out[3]);
+    return radius * ((index & 1) ? sin(angle) : cos(angle));
+}
+
+/* -- In runs ----------------------------------------------------------------------------------------------------- */
+
+enum { RUN = 256 }; /* draws at a time: all their words fit the first cache */
+
+/* random_series_words of `count` indices from `first` on, the same round of all at a time, so that the compiler makes
+ * vectors of it; out[word * count + i]. */
+static inline void draw_run(const struct random_series *series, uint64_t first, int count, uint32_t *out)
+{
+    uint32_t *c0 = out, *c1 = c0 + count, *c2 = c1 + count, *c3 = c2 + count;
     uint32_t k0 = series->key[0], k1 = series->key[1];
-    for (int i = 0; i < RANDOM_LANES; i++) {
+    for (int i = 0; i < count; i++) {
         c0[i] = (uint32_t)(first + (uint64_t)i);
         c1[i] = (uint32_t)((first + (uint64_t)i) >> 32);
         c2[i] = series->counter[0];
@@ -77,7 +102,7 @@ void random_series_uniforms(const struct random_series *series, uint64_t first, 
     }
     for (int round = 0; round < 10; round++) {
 #pragma omp simd
-        for (int i = 0; i < RANDOM_LANES; i++) {
+        for (int i = 0; i < count; i++) {
             uint64_t p0 = (uint64_t)0xD2511F53u * c0[i], p1 = (uint64_t)0xCD9E8D57u * c2[i];
             c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
             c1[i] = (uint32_t)p1;
@@ -87,17 +112,41 @@ void random_series_uniforms(const struct random_series *series, uint64_t first, 
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    for (int i = 0; i < RANDOM_LANES; i++)
-        out[i] = to_unit(c0[i], c1[i]);
 }
 
-double random_normal(const struct random_key *key, uint64_t index)
+void random_series_uniforms(const struct random_series *series, uint64_t first, double out[RANDOM_LANES])
 {
-    uint32_t out[4];
-    draw(key, index >> 1, out);
-    double radius = sqrt(-2.0 * log(1.0 - to_unit(out[0], out[1]))); /* 1 - u is never 0 */
-    double angle = 6.283185307179586476925 * to_unit(out[2], out[3]);
-    return radius * ((index & 1) ? sin(angle) : cos(angle));
+    uint32_t words[4][RANDOM_LANES];
+    draw_run(series, first, RANDOM_LANES, words[0]);
+    for (int i = 0; i < RANDOM_LANES; i++)
+        out[i] = to_unit(words[0][i], words[1][i]);
+}
+
+void random_uniforms(const struct random_key *key, uint64_t first, int64_t count, double *out)
+{
+    struct random_series series = random_series_of(key);
+    uint32_t words[4][RUN];
+    for (int64_t done = 0; done < count; done += RUN) {
+        int64_t rest = count - done < RUN ? count - done : RUN;
+        draw_run(&series, first + (uint64_t)done, RUN, words[0]);
+        for (int64_t i = 0; i < rest; i++)
+            out[done + i] = to_unit(words[0][i], words[1][i]);
+    }
+}
+
+void random_normals(const struct random_key *key, uint64_t first, int64_t count, double *out)
+{
+    struct random_series series = random_series_of(key);
+    uint32_t words[4][RUN];
+    for (int64_t done = 0; done < count;) {
+        draw_run(&series, (first + (uint64_t)done) >> 1, RUN, words[0]);
+        for (int i = 0; i < RUN && done < count; i++) {
+            double radius = radius_of(words[0][i], words[1][i]), angle = angle_of(words[2][i], words[3][i]);
+            double pair[2] = {radius * cos(angle), radius * sin(angle)};
+            for (uint64_t half = (first + (uint64_t)done) & 1; half < 2 && done < count; half++)
+                out[done++] = pair[half];
+        }
+    }
 }
 
 uint64_t random_hash_name(const char *name)

@@ -34,6 +34,9 @@ uint64_t random_bits(const struct random_key *key, uint64_t index);
 double random_uniform(const struct random_key *key, uint64_t index);
 /* Standard normal (Box-Muller: elements 2i and 2i + 1 share one draw). */
 double random_normal(const struct random_key *key, uint64_t index);
+/* Elements first .. first + count - 1 of the same: the same bits, several times faster. */
+void random_uniforms(const struct random_key *key, uint64_t first, int64_t count, double *out);
+void random_normals(const struct random_key *key, uint64_t first, int64_t count, double *out);
 
 /* A key made ready for many elements: what they share is drawn once. */
 struct random_series {

@@ -54,8 +54,9 @@ enum op {
 };
 
 /* d = op(a) op(b) * scale_a * scale_b + bias in every row + (c, or the old d when accumulate). fp32 accumulation over
- * k. sum_a = (old when accumulate, else 0) + scale_a * sum over k of op(a), in a fixed order: where a is the transposed
- * output gradient of a linear layer with bias, the bias's gradient. */
+ * k. sum_a = (old when accumulate, else 0) + scale_a * sum over k of op(a), in a fixed order, which on a GPU that need
+ * not be deterministic may be the library's own: where a is the transposed output gradient of a linear layer with bias,
+ * the bias's gradient. */
 struct gemm_args {
     struct tensor a;       /* [m, k]; [k, m] when transpose_a; f, e4m3 or e5m2 */
     struct tensor b;       /* [k, n]; [n, k] when transpose_b; f, e4m3 or e5m2 */

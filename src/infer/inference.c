@@ -42,8 +42,11 @@ int inference_open(struct inference *inference, struct comm *world, const char *
     if (code != ERROR_NONE)
         return code;
     struct comm *node = comm_split_node(world);
-    const struct device_request request = {
-        .kind = DECK_DEVICE_AUTO, .threads = threads_choose(node, 0), .world = world, .node = node};
+    const struct device_request request = {.kind = DECK_DEVICE_AUTO,
+                                           .threads = threads_choose(node, 0),
+                                           .world = world,
+                                           .node = node,
+                                           .deterministic = true}; /* nothing is timed, to choose by */
     code = make_executor(&inference->executor, &request);
     comm_destroy(node);
     if (code != ERROR_NONE)

@@ -53,21 +53,30 @@ int model_parameters(const struct model *model)
     return count;
 }
 
-double parameter_initial_value(const struct parameter *parameter, uint64_t seed, int64_t index)
+void parameter_initial_values(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
+                              double *values)
 {
     const struct initial *initial = &parameter->initial;
-    struct random_key key = {seed, RANDOM_INIT, random_hash_name(parameter->name)};
-    if (index / parameter->cols == initial->zero_row)
-        return 0;
+    const struct random_key key = {seed, RANDOM_INIT, random_hash_name(parameter->name)};
     switch (initial->kind) {
     case INIT_NORMAL:
-        return initial->value * random_normal(&key, (uint64_t)index);
+        random_normals(&key, (uint64_t)first, count, values);
+        for (int64_t i = 0; i < count; i++)
+            values[i] *= initial->value;
+        break;
     case INIT_UNIFORM:
-        return initial->value * (2 * random_uniform(&key, (uint64_t)index) - 1);
+        random_uniforms(&key, (uint64_t)first, count, values);
+        for (int64_t i = 0; i < count; i++)
+            values[i] = initial->value * (2 * values[i] - 1);
+        break;
     case INIT_CONSTANT:
+        for (int64_t i = 0; i < count; i++)
+            values[i] = initial->value;
         break;
     }
-    return initial->value;
+    for (int64_t i = 0; initial->zero_row >= 0 && i < count; i++)
+        if ((first + i) / parameter->cols == initial->zero_row)
+            values[i] = 0;
 }
 
 double rope_table_value(const struct model_settings *settings, int64_t position, int64_t column)

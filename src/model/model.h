@@ -18,9 +18,10 @@ void model_destroy(struct model *model);
 /* How many parameters all units have; they are numbered in the order of units, and of parameters in a unit. */
 int model_parameters(const struct model *model);
 
-/* Initial value of one element of a parameter: keyed by (seed, name, element), so it is the same on every layout.
- * index: element in the parameter's row-major global tensor. */
-double parameter_initial_value(const struct parameter *parameter, uint64_t seed, int64_t index);
+/* Initial values of elements first .. first + count - 1 of a parameter's row-major global tensor: keyed by (seed, name,
+ * element), so they are the same on every layout and in any pieces. */
+void parameter_initial_values(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
+                              double *values);
 
 /* The table that rope ops read, [positions, head_dim] values: cosines then sines of position * frequency. */
 double rope_table_value(const struct model_settings *settings, int64_t position, int64_t column);

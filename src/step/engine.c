@@ -1,7 +1,6 @@
 #include "step/engine.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/signals.h"
 #include "model/lm_head.h"
 #include "plan/plan.h"
 
@@ -23,8 +22,9 @@ static bool generates(const struct engine *e)
 static void describe_segments(const struct engine *e, int64_t row_tokens, int64_t max_segments,
                               struct attention_segments *segments)
 {
-    segments->longest = generates(e) ? 0 : row_tokens;
+    int64_t most = e->settings.memory.longest;
     segments->regular = !generates(e) && max_segments == 1;
+    segments->longest = generates(e) ? 0 : segments->regular || most == 0 || most > row_tokens ? row_tokens : most;
 }
 
 /* All slots count their losses in one place. */
@@ -164,34 +164,6 @@ void engine_synchronize(struct engine *e)
     stream_synchronize(&e->streams[STREAM_COMPUTE]);
 }
 
-void engine_initialise(struct engine *e, uint64_t seed)
-{
-    enum { PIECE = 1 << 20 };
-    enum dtype dtype = e->settings.memory.statistic;
-    struct stream *stream = &e->streams[STREAM_COMPUTE];
-    char *buffer = memory_allocate(PIECE * dtype_size(dtype));
-    for (int u = 0; u < e->model->unit_count && !signals_stopping(); u++) {
-        struct unit *unit = &e->model->units[u];
-        for (int i = 0; i < unit->parameter_count; i++) {
-            const struct parameter *p = &unit->parameters[i];
-            struct shard shard = e->store->class->shard(e->store, unit, p->storage);
-            int64_t count = p->rows * p->cols;
-            for (int64_t first = 0; first < count; first += PIECE) {
-                int64_t piece = count - first < PIECE ? count - first : PIECE;
-                struct tensor host = tensor_vector(buffer, dtype, piece);
-#pragma omp parallel for schedule(static) if (piece > 4096) /* each value depends on its place alone */
-                for (int64_t k = 0; k < piece; k++)
-                    tensor_put(&host, 0, k, parameter_initial_value(p, seed, first + k));
-                LAUNCH(stream, COPY, copy, .from = host,
-                       .to = tensor_columns(&shard.weight, p->offset + first - shard.first, piece));
-                engine_synchronize(e);
-            }
-        }
-    }
-    memory_free(buffer);
-    store_refresh(e->store, e->model, stream);
-}
-
 /* -- Running ----------------------------------------------------------------------------------------------------- */
 
 /* Numbers of a batch to the first elements of a tensor, which is then as long as they are. */
@@ -201,15 +173,17 @@ static void load_numbers(struct engine *e, void *from, int64_t count, struct ten
     staging_copy(&e->staging, &e->streams[STREAM_COMPUTE], tensor_vector(from, to->dtype, count), *to);
 }
 
-/* describe_segments relies on it. Of a plan's batch there is no memory to look at. */
-static void check_starts(const struct engine *e, const struct batch *batch)
+/* Are the segments as describe_segments says? Of a plan's batch there is no memory to look at. */
+static void check_segments(const struct engine *e, const struct batch *batch, const struct attention_segments *said)
 {
-    if (e->executor->class->dry || batch->max_segments != 1)
+    if (e->executor->class->dry || generates(e))
         return;
-    for (int64_t r = 0; r < batch->rows; r++)
-        if (batch->segment_length[r] > 0 && batch->segment_start[r] != r * batch->row_tokens)
-            error_fatal("row %lld of a micro-batch has one slot for segments, but its segment begins at token %lld",
-                        (long long)r, (long long)(batch->segment_start[r] - r * batch->row_tokens));
+    for (int64_t s = 0; s < batch->rows * batch->max_segments; s++)
+        if (batch->segment_length[s] > said->longest ||
+            (said->regular && batch->segment_length[s] > 0 && batch->segment_start[s] != s * said->longest))
+            error_fatal("segment %lld of a micro-batch has %d tokens from %d on, where each has %lld at most%s",
+                        (long long)s, (int)batch->segment_length[s], (int)batch->segment_start[s],
+                        (long long)said->longest, said->regular ? " and begins a row" : "");
 }
 
 /* Between staging_next and staging_end. The batch may have fewer tokens and segments than planned; units see those that
@@ -221,7 +195,6 @@ static void stage_batch(struct engine *e, const struct batch *batch, struct batc
     if (tokens > m->rows * m->row_tokens || slots > m->rows * m->max_segments)
         error_fatal("a micro-batch of %lld tokens in %lld segments is larger than planned", (long long)tokens,
                     (long long)slots);
-    check_starts(e, batch);
     load_numbers(e, batch->tokens, tokens, &to->tokens);
     load_numbers(e, batch->labels, tokens, &to->labels);
     load_numbers(e, batch->positions, tokens, &to->positions);
@@ -231,6 +204,7 @@ static void stage_batch(struct engine *e, const struct batch *batch, struct batc
     load_numbers(e, batch->segment_length, slots, &to->segments.q_length);
     to->segments.kv_start.cols = to->segments.kv_length.cols = to->segments.q_offset.cols = slots;
     describe_segments(e, batch->row_tokens, batch->max_segments, &to->segments);
+    check_segments(e, batch, &to->segments);
 }
 
 static void load_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)

@@ -53,10 +53,6 @@ void engine_create(struct engine *engine, struct executor *executor, struct mode
                    const struct engine_settings *settings);
 void engine_destroy(struct engine *engine);
 
-/* Writes the initial weights (model.h), zero moments. Minutes for a large model: a wish to stop (base/signals.h) ends
- * it early, with weights of no use. */
-void engine_initialise(struct engine *engine, uint64_t seed);
-
 /* What a step or an evaluation found, over all ranks of the group. */
 struct engine_result {
     double loss_sum; /* nats, over all labels */

@@ -41,6 +41,7 @@ struct memory_settings {
     bool split_backward; /* gradients of tensors stay in the slot between the two halves */
     enum deck_recompute recompute;
     int64_t rows, row_tokens, max_segments; /* of a micro-batch */
+    int64_t longest;                        /* no segment has more tokens; 0: none but its row's */
 };
 
 /* Plans by dry runs in copies of `context`, whose memory is this plan; its batch and rotary table are only named, never

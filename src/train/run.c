@@ -8,6 +8,7 @@
 #include "bridge/export.h"
 #include "io/lock.h"
 #include "model/family.h"
+#include "step/initialise.h"
 #include "step/learning_rate.h"
 #include "train/control.h"
 #include "train/meter.h"

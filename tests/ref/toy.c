@@ -1,6 +1,7 @@
 #include "ref/toy.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "step/initialise.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,8 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                                   .rows = o->rows,
                                                   .row_tokens = o->row_tokens,
                                                   .max_segments = o->max_segments},
-                                       .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0}};
+                                       .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0},
+                                       .replays = o->replays};
     engine_create(&toy->engine, o->executor, &toy->model, group, &settings);
     engine_initialise(&toy->engine, 7);
 }

@@ -27,7 +27,7 @@ struct toy_options {
     struct group *group; /* NULL: one rank alone */
     enum dtype compute;  /* statistics are f32 */
     int slots;
-    bool split_backward;
+    bool split_backward, replays;
     enum deck_recompute recompute;
     int64_t rows, row_tokens, max_segments; /* of a micro-batch */
     int64_t head_tokens;                    /* 0 = all */

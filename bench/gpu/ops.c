@@ -1,0 +1,256 @@
+/* Ops of the CUDA executor that memory bounds, at the shapes of training: GB/s, each tensor counted once and those that
+ * are read and written twice; then gradients of weights with the sum for the bias, made inside the product or apart.
+ *   bench/gpu/ops      exits with 1 when the two sums differ */
+#include "base/memory.h"
+#include "cuda/cuda.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Several sets of tensors take turns, so that none is found in the cache. */
+enum { SETS = 4, RUNS = 9, TENSORS = 64, POSITIONS = 4096 };
+
+static const double copy_rate = 4.3e12; /* bytes read and written a second, of copies on an H200 */
+
+static struct executor *executor;
+static struct stream stream;
+static void *taken[TENSORS];
+static int taken_count;
+
+/* -- Tensors ----------------------------------------------------------------------------------------------------- */
+
+static struct tensor device(enum dtype dtype, int64_t rows, int64_t cols)
+{
+    taken[taken_count] = executor->class->allocate(executor, rows * cols * dtype_size(dtype), MEMORY_DEVICE);
+    return tensor_matrix(taken[taken_count++], dtype, rows, cols);
+}
+
+static void release_all(void)
+{
+    while (taken_count > 0)
+        executor->class->release(executor, taken[--taken_count], MEMORY_DEVICE);
+}
+
+static double draw(void)
+{
+    static uint32_t state = 1;
+    state = state * 1664525u + 1013904223u;
+    return (double)(state >> 8) * 0x1p-24;
+}
+
+/* The first elements of t, as a vector. */
+static struct tensor part(const struct tensor *t, int64_t from, int64_t count)
+{
+    return tensor_vector((char *)t->data + from * dtype_size(t->dtype), t->dtype, count);
+}
+
+/* Nearly normal numbers: a block from the host, over and over. */
+static struct tensor filled(enum dtype dtype, int64_t rows, int64_t cols)
+{
+    enum { BLOCK = 1000003 };
+    static float block[BLOCK];
+    static uint16_t narrow[BLOCK];
+    struct tensor t = device(dtype, rows, cols);
+    int64_t count = rows * cols, done = count < BLOCK ? count : BLOCK;
+    for (int64_t i = 0; i < done; i++) {
+        block[i] = (float)(1.7320508 * (draw() + draw() + draw() + draw() - 2.0));
+        narrow[i] = f32_to_bf16(block[i]);
+    }
+    void *values = dtype == DTYPE_BF16 ? (void *)narrow : (void *)block;
+    LAUNCH(&stream, COPY, copy, .from = tensor_vector(values, dtype, done), .to = part(&t, 0, done));
+    stream_synchronize(&stream);
+    for (; done < count; done *= 2) {
+        int64_t more = done < count - done ? done : count - done;
+        LAUNCH(&stream, COPY, copy, .from = part(&t, 0, more), .to = part(&t, done, more));
+    }
+    return t;
+}
+
+static struct tensor matrix(int64_t rows, int64_t cols)
+{
+    return filled(DTYPE_BF16, rows, cols);
+}
+
+static struct tensor numbers(int64_t count)
+{
+    return filled(DTYPE_F32, 1, count);
+}
+
+static struct tensor positions(int64_t count)
+{
+    struct tensor t = device(DTYPE_I32, 1, count);
+    int32_t *values = memory_allocate(count * 4);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = (int32_t)(i % POSITIONS);
+    LAUNCH(&stream, COPY, copy, .from = tensor_vector(values, DTYPE_I32, count), .to = t);
+    stream_synchronize(&stream);
+    memory_free(values);
+    return t;
+}
+
+static struct tensor rope_table(int64_t head_dim)
+{
+    struct tensor t = device(DTYPE_F32, POSITIONS, head_dim);
+    float *values = memory_allocate(POSITIONS * head_dim * 4);
+    for (int64_t p = 0; p < POSITIONS; p++)
+        for (int64_t i = 0; i < head_dim / 2; i++) {
+            double angle = (double)p * pow(1e4, -2.0 * (double)i / (double)head_dim);
+            values[p * head_dim + i] = (float)cos(angle);
+            values[p * head_dim + head_dim / 2 + i] = (float)sin(angle);
+        }
+    LAUNCH(&stream, COPY, copy, .from = tensor_matrix(values, DTYPE_F32, POSITIONS, head_dim), .to = t);
+    stream_synchronize(&stream);
+    memory_free(values);
+    return t;
+}
+
+/* -- Times ------------------------------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median seconds of a launch; args are SETS of the op's, `size` bytes each. */
+static double seconds_of(enum op op, const void *args, size_t size)
+{
+    double samples[RUNS];
+    executor->class->reserve(executor, executor->class->workspace(executor, op, args));
+    for (int run = -2; run < RUNS; run++) { /* the first warm up */
+        executor->class->stamp(executor, &stream, 0);
+        for (int set = 0; set < SETS; set++)
+            launch(&stream, op, (const char *)args + (size_t)set * size);
+        executor->class->stamp(executor, &stream, 1);
+        stream_synchronize(&stream);
+        samples[run < 0 ? 0 : run] = executor->class->stamp_seconds(executor, 0, 1) / SETS;
+    }
+    qsort(samples, RUNS, sizeof *samples, by_value);
+    return samples[RUNS / 2];
+}
+
+static void report(const char *what, enum op op, const void *args, size_t size, int64_t rows, int64_t cols)
+{
+    double seconds = seconds_of(op, args, size), rate = (double)op_bytes(op, args) / seconds;
+    printf("%-36s %6lld x %-6lld %9.1f us %7.0f GB/s %4.0f %%\n", what, (long long)rows, (long long)cols, seconds * 1e6,
+           rate * 1e-9, 100.0 * rate / copy_rate);
+    release_all();
+}
+
+/* Times an op on x's shape; the arguments are evaluated for each set, where `own` is a new matrix of that shape. */
+#define MEASURE(what, OP, name, rows, cols, ...)                                                                       \
+    do {                                                                                                               \
+        struct name##_args args[SETS];                                                                                 \
+        for (int set = 0; set < SETS; set++) {                                                                         \
+            struct tensor own = matrix(rows, cols);                                                                    \
+            args[set] = (struct name##_args){__VA_ARGS__};                                                             \
+        }                                                                                                              \
+        report(what, OP_##OP, args, sizeof *args, rows, cols);                                                         \
+    } while (0)
+
+static void measure_rows(int64_t t, int64_t h)
+{
+    int64_t head_dim = h < 1000 ? 16 : h < 2000 ? 64 : 128;
+    MEASURE("copy", COPY, copy, t, h, .from = matrix(t, h), .to = own);
+    MEASURE("layernorm_forward", LAYERNORM_FORWARD, layernorm_forward, t, h, .x = own, .weight = matrix(1, h),
+            .bias = matrix(1, h), .y = matrix(t, h), .mean = numbers(t), .rstd = numbers(t), .eps = 1e-5f);
+    MEASURE("layernorm_backward", LAYERNORM_BACKWARD, layernorm_backward, t, h, .x = matrix(t, h),
+            .weight = matrix(1, h), .mean = numbers(t), .rstd = numbers(t), .dy = matrix(t, h), .dx = own,
+            .dweight = numbers(h), .dbias = numbers(h));
+    MEASURE("layernorm_backward, residual in place", LAYERNORM_BACKWARD, layernorm_backward, t, h, .x = matrix(t, h),
+            .weight = matrix(1, h), .mean = numbers(t), .rstd = numbers(t), .dy = matrix(t, h), .residual = own,
+            .dx = own, .dweight = numbers(h), .dbias = numbers(h));
+    MEASURE("rmsnorm_forward", RMSNORM_FORWARD, rmsnorm_forward, t, h, .x = own, .weight = matrix(1, h),
+            .y = matrix(t, h), .rstd = numbers(t), .eps = 1e-5f);
+    MEASURE("rmsnorm_backward", RMSNORM_BACKWARD, rmsnorm_backward, t, h, .x = matrix(t, h), .weight = matrix(1, h),
+            .rstd = numbers(t), .dy = matrix(t, h), .dx = own, .dweight = numbers(h));
+    MEASURE("rmsnorm_backward, residual in place", RMSNORM_BACKWARD, rmsnorm_backward, t, h, .x = matrix(t, h),
+            .weight = matrix(1, h), .rstd = numbers(t), .dy = matrix(t, h), .residual = own, .dx = own,
+            .dweight = numbers(h));
+    MEASURE("rope", ROPE, rope, t, 2 * h, .x = own, .positions = positions(t), .table = rope_table(head_dim),
+            .head_dim = head_dim);
+    MEASURE("rope, interleaved", ROPE, rope, t, 2 * h, .x = own, .positions = positions(t),
+            .table = rope_table(head_dim), .head_dim = head_dim, .interleaved = true);
+    MEASURE("gelu_forward", GELU_FORWARD, gelu_forward, t, 4 * h, .x = own, .y = matrix(t, 4 * h));
+    MEASURE("gelu_backward", GELU_BACKWARD, gelu_backward, t, 4 * h, .x = matrix(t, 4 * h), .dy = own, .dx = own);
+    MEASURE("swiglu_forward", SWIGLU_FORWARD, swiglu_forward, t, 4 * h, .x = own, .y = matrix(t, 2 * h));
+    MEASURE("swiglu_backward", SWIGLU_BACKWARD, swiglu_backward, t, 4 * h, .x = matrix(t, 4 * h),
+            .dy = matrix(t, 2 * h), .dx = own);
+}
+
+/* -- Products with a sum ----------------------------------------------------------------------------------------- */
+
+static double difference(const struct tensor *a, const struct tensor *b)
+{
+    float *values = memory_allocate(2 * a->cols * 4);
+    double most = 0.0, largest = 0.0;
+    LAUNCH(&stream, COPY, copy, .from = *a, .to = tensor_vector(values, DTYPE_F32, a->cols));
+    LAUNCH(&stream, COPY, copy, .from = *b, .to = tensor_vector(values + a->cols, DTYPE_F32, a->cols));
+    stream_synchronize(&stream);
+    for (int64_t i = 0; i < a->cols; i++) {
+        most = fmax(most, fabs((double)values[i] - (double)values[a->cols + i]));
+        largest = fmax(largest, fabs((double)values[i]));
+        most = isnan(values[i]) ? INFINITY : most;
+    }
+    memory_free(values);
+    return most / largest;
+}
+
+/* dw [m, n] = dy' x over k rows: alone, with the sum over dy as the rehearsal chose, and with it apart, on an executor
+ * that has to be deterministic. Returns whether the sums agree. */
+static bool measure_product(struct executor *free_one, struct executor *strict, int64_t m, int64_t n, int64_t k)
+{
+    struct gemm_args args[3][SETS];
+    double seconds[3], work = 2.0 * (double)m * (double)n * (double)k;
+    executor = free_one;
+    stream.executor = executor;
+    for (int set = 0; set < SETS; set++) {
+        args[0][set] =
+            (struct gemm_args){.a = matrix(k, m), .b = matrix(k, n), .d = filled(DTYPE_F32, m, n), .transpose_a = true};
+        args[1][set] = args[2][set] = args[0][set];
+        args[1][set].sum_a = numbers(m);
+        args[2][set].sum_a = numbers(m);
+    }
+    for (int i = 0; i < 3; i++) {
+        executor = i < 2 ? free_one : strict;
+        stream.executor = executor;
+        seconds[i] = seconds_of(OP_GEMM, args[i], sizeof **args);
+    }
+    double wrong = difference(&args[1][0].sum_a, &args[2][0].sum_a);
+    printf("%6lld x %-6lld over %-6lld %8.0f %8.0f %8.0f   %8.1e%s\n", (long long)m, (long long)n, (long long)k,
+           work / seconds[0] * 1e-12, work / seconds[1] * 1e-12, work / seconds[2] * 1e-12, wrong,
+           wrong < 1e-4 ? "" : "  WRONG");
+    executor = free_one;
+    release_all();
+    return wrong < 1e-4;
+}
+
+static bool measure_products(struct executor *free_one, struct executor *strict)
+{
+    static const int64_t shapes[][3] = {{1280, 1280, 32768}, {3840, 1280, 32768}, {5120, 1280, 32768},
+                                        {1280, 5120, 32768}, {960, 320, 32768},   {1280, 320, 32768},
+                                        {320, 1280, 32768},  {2048, 2048, 16384}, {8192, 2048, 16384}};
+    bool right = true;
+    printf("\n%-32s %8s %8s %8s   %s\n", "weight gradients, TFLOP/s", "no sum", "chosen", "apart", "sums differ by");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        right &= measure_product(free_one, strict, shapes[i][0], shapes[i][1], shapes[i][2]);
+    return right;
+}
+
+int main(void)
+{
+    static const int64_t hidden[] = {320, 1280, 2048, 4096};
+    struct executor *free_one = cuda_executor_create(0, &(struct device_request){.deterministic = false});
+    struct executor *strict = cuda_executor_create(0, &(struct device_request){.deterministic = true});
+    executor = free_one;
+    stream.executor = executor;
+    for (int h = 0; h < 4; h++)
+        for (int64_t rows = 16384; rows <= 32768; rows *= 2)
+            measure_rows(rows, hidden[h]);
+    free_one->rehearsal = true;
+    bool right = measure_products(free_one, strict);
+    strict->class->destroy(strict);
+    free_one->class->destroy(free_one);
+    return right ? 0 : 1;
+}

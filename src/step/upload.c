@@ -1,0 +1,31 @@
+#include "step/upload.h"
+
+void upload_create(struct upload *upload, struct stream *stream, int64_t bytes)
+{
+    struct executor *executor = stream->executor;
+    *upload = (struct upload){.stream = stream};
+    for (int i = 0; i < 2; i++)
+        upload->buffers[i] = executor->class->allocate(executor, bytes, MEMORY_HOST);
+}
+
+void upload_destroy(struct upload *upload)
+{
+    struct executor *executor = upload->stream->executor;
+    stream_synchronize(upload->stream);
+    for (int i = 0; i < 2; i++)
+        executor->class->release(executor, upload->buffers[i], MEMORY_HOST);
+}
+
+void *upload_buffer(const struct upload *upload)
+{
+    return upload->buffers[upload->next];
+}
+
+void upload_put(struct upload *upload, struct tensor to)
+{
+    struct tensor from = to;
+    from.data = upload_buffer(upload);
+    stream_synchronize(upload->stream); /* the piece before has left the other buffer, while this one was written */
+    LAUNCH(upload->stream, COPY, copy, .from = from, .to = to);
+    upload->next ^= 1;
+}

@@ -1,0 +1,24 @@
+/* Much host memory to the device, piece by piece, through two buffers that the executor has made for its copies: one
+ * piece is copied while the next is written. */
+#ifndef STEP_UPLOAD_H
+#define STEP_UPLOAD_H
+
+#include "core/launch.h"
+
+struct upload {
+    struct stream *stream; /* borrowed */
+    void *buffers[2];      /* owned */
+    int next;
+};
+
+/* Pieces of at most so many bytes. */
+void upload_create(struct upload *upload, struct stream *stream, int64_t bytes);
+/* Waits for the copies. */
+void upload_destroy(struct upload *upload);
+
+/* Where the next piece is to be written: no copy reads there any more. */
+void *upload_buffer(const struct upload *upload);
+/* Starts the copy of what was written there; `to`, contiguous, says how much. */
+void upload_put(struct upload *upload, struct tensor to);
+
+#endif

@@ -1,0 +1,168 @@
+#include "ref/late.h"
+#include "ref/wrapper.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A launch, or a place that an event marks. */
+struct entry {
+    enum op op;
+    int stream;
+    void *args;          /* owned by the list that made it; NULL: a mark */
+    struct event *event; /* of a mark */
+    uint64_t serial;
+};
+
+struct list {
+    struct entry *entries;
+    int64_t count, capacity;
+};
+
+struct late {
+    struct wrapper wrapper; /* first, so that a pointer to it is a pointer to this */
+    struct executor_class class;
+    struct list queue;
+    struct list *recording; /* NULL: launches go to the queue */
+    int64_t replays;
+};
+
+static void append(struct list *list, struct entry entry)
+{
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity ? 2 * list->capacity : 64;
+        list->entries = memory_grow(list->entries, (int64_t)sizeof *list->entries * list->capacity);
+    }
+    list->entries[list->count++] = entry;
+}
+
+static void *copy_of(enum op op, const void *args)
+{
+    size_t bytes = op_info(op)->args_bytes;
+    return memcpy(memory_allocate((int64_t)bytes), args, bytes);
+}
+
+static void enqueue(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    struct late *late = (struct late *)wrapper;
+    append(late->recording != NULL ? late->recording : &late->queue,
+           (struct entry){op, stream->id, copy_of(op, args), NULL, 0});
+}
+
+/* Does the first `count` of the queue. */
+static void run(struct late *late, int64_t count)
+{
+    struct list *queue = &late->queue;
+    for (int64_t i = 0; i < count; i++) {
+        struct entry *e = &queue->entries[i];
+        if (e->args != NULL)
+            wrapper_pass(&late->wrapper, &(struct stream){NULL, e->stream, NULL}, e->op, e->args);
+        memory_free(e->args);
+    }
+    queue->count -= count;
+    memmove(queue->entries, queue->entries + count, sizeof *queue->entries * (size_t)queue->count);
+}
+
+static void event_is_recorded(struct executor *executor, struct event *event, struct stream *stream)
+{
+    struct late *late = (struct late *)executor;
+    append(late->recording != NULL ? late->recording : &late->queue,
+           (struct entry){OP_COUNT, stream->id, NULL, event, event->serial});
+}
+
+static void event_is_waited_for(struct executor *executor, struct event *event, struct stream *stream)
+{
+    (void)executor, (void)event, (void)stream; /* one queue is in order */
+}
+
+static bool event_is_past(struct executor *executor, struct event *event, bool wait)
+{
+    struct late *late = (struct late *)executor;
+    for (int64_t i = 0; i < late->queue.count; i++) {
+        const struct entry *e = &late->queue.entries[i];
+        if (e->event == event && e->serial == event->serial) {
+            if (wait)
+                run(late, i + 1);
+            return wait;
+        }
+    }
+    return true;
+}
+
+static void synchronize(struct executor *executor, struct stream *stream)
+{
+    (void)stream;
+    run((struct late *)executor, ((struct late *)executor)->queue.count);
+}
+
+static void capture_begin(struct executor *executor, struct stream *stream)
+{
+    (void)stream;
+    ((struct late *)executor)->recording = memory_allocate(sizeof(struct list));
+}
+
+static void *capture_end(struct executor *executor, struct stream *stream)
+{
+    (void)stream;
+    struct late *late = (struct late *)executor;
+    struct list *recording = late->recording;
+    late->recording = NULL;
+    return recording;
+}
+
+static void replay(struct executor *executor, struct stream *stream, void *recording)
+{
+    (void)stream;
+    struct late *late = (struct late *)executor;
+    const struct list *list = recording;
+    for (int64_t i = 0; i < list->count; i++) {
+        struct entry entry = list->entries[i];
+        if (entry.args != NULL)
+            entry.args = copy_of(entry.op, entry.args);
+        append(&late->queue, entry);
+    }
+    late->replays++;
+}
+
+static void discard(struct executor *executor, void *recording)
+{
+    (void)executor;
+    struct list *list = recording;
+    for (int64_t i = 0; i < list->count; i++)
+        memory_free(list->entries[i].args);
+    free(list->entries);
+    memory_free(list);
+}
+
+static void destroy(struct executor *executor)
+{
+    struct late *late = (struct late *)executor;
+    run(late, late->queue.count);
+    free(late->queue.entries);
+    memory_free(late);
+}
+
+struct executor *late_executor_create(struct executor *inner)
+{
+    struct late *late = memory_allocate(sizeof *late);
+    wrapper_create(&late->wrapper, inner, enqueue, NULL);
+    late->class = *late->wrapper.executor.class;
+    late->class.name = "late";
+    late->class.event_record = event_is_recorded;
+    late->class.event_wait = event_is_waited_for;
+    late->class.event_passed = event_is_past;
+    late->class.synchronize = synchronize;
+    late->class.capture_begin = capture_begin;
+    late->class.capture_end = capture_end;
+    late->class.replay = replay;
+    late->class.discard = discard;
+    late->class.destroy = destroy;
+    late->wrapper.executor.class = &late->class;
+    return &late->wrapper.executor;
+}
+
+int64_t late_replays(const struct executor *executor)
+{
+    return ((const struct late *)executor)->replays;
+}

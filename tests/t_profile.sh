@@ -1,0 +1,53 @@
+#!/bin/bash
+# The profile of a deck: which steps and ranks, every launch of them counted, times that add up, and what makes no sense
+# refused.
+. "$abs_top_srcdir/tests/lib.sh"
+needs python3
+small_deck || exit 1
+run=(train "$work/deck.cfg" data.valid= validation.every=0 log.tensorboard=false)
+
+ranks 2 "${run[@]}" profile.start=4 profile.stop=6
+check "a profiled run ends with 0" codes_are 0 2
+check "the log names the steps" says "# profile of 3 steps to step 6; milliseconds and calls a step"
+check "one profile" test "$(grep -c '"event":"profile"' "$work/run/log.jsonl")" -eq 1
+python3 - "$work/run/log.jsonl" <<'END' || failures=$((failures + 1))
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+rows = [line for line in lines if line["event"] == "profile"][0]["profile"]
+calls = {}
+for row in rows:
+    calls[row["op"]] = calls.get(row["op"], 0) + row["calls"]
+# 7 rows are 2 micro-batches of 2 rows on each of 2 ranks, of 2 layers and a head in one chunk
+expected = {"attention_forward": 4, "attention_backward": 4, "gemm": 2 * (2 * 4 * 3 + 3), "xent_grad": 2, "gradient_scale": 1}
+for op, number in expected.items():
+    assert calls.get(op) == number, (op, calls.get(op), number)
+seconds = sum(line["seconds"] * 1 for line in lines if line["event"] == "step" and 4 <= line["step"] <= 6)
+spent = 3e-3 * sum(row["milliseconds"] for row in rows)
+assert 0 < spent < 1.5 * seconds, (spent, seconds)
+times = [row["milliseconds"] for row in rows]
+assert times == sorted(times, reverse=True)
+gemms = [row for row in rows if row["op"] == "gemm"]
+assert all(row["flops"] > 0 and row["bytes"] > 0 for row in gemms)
+END
+checks=$((checks + 1))
+digest "$work/run" 12 >"$work/profiled"
+
+ranks 2 "${run[@]}" output.folder="$work/plain"
+check "a profile changes no result" cmp -s "$work/profiled" <(digest "$work/plain" 12)
+check "no profile, no lines" test "$(grep -c profile "$work/plain/log.jsonl")" -eq 0
+ranks 2 "${run[@]}" output.folder="$work/other" profile.start=4 profile.stop=6 profile.ranks=1
+check "of another rank the log shows nothing" test "$(grep -c '"event":"profile"' "$work/other/log.jsonl")" -eq 0
+
+# refuse TEXT KEY=VALUE...
+refuse()
+{
+    local text=$1
+    shift
+    ranks 2 "${run[@]}" output.folder="$work/refused" "$@"
+    check "$*: exit code 2" codes_are 2 2
+    check "$*" says "$text"
+}
+refuse 'key profile.stop: 2 is before profile.start = 3' profile.start=3 profile.stop=2
+refuse 'key profile.ranks: "0;1" is no list of ranks' profile.ranks='0;1'
+refuse 'key profile.ranks: "" is no list of ranks' profile.ranks=
+finish
