@@ -180,8 +180,8 @@ static void run(enum op op, const void *args)
     launch(&stream, op, args);
 }
 
-/* The name of the implementation that is taken from now on, NULL: it does not take this shape. Own kernels, cuDNN's, and
- * own kernels as GPUs run them that have no warpgroups' products. */
+/* The name of the implementation that is taken from now on, NULL: it does not take this shape. Own kernels, cuDNN's,
+ * and own kernels as GPUs run them that have no warpgroups' products. */
 enum { OWN, CUDNN, MMA, IMPLEMENTATIONS };
 static const char *take(int implementation, const struct shape *s)
 {
