@@ -3,8 +3,8 @@
 
 /* How the work is cut, by what was fastest on an H200 of what registers allow: keys sum two gradients. */
 template <int DIM, bool KEYS> struct backward_plan {
-    static constexpr int users = DIM == 16 ? 1 : KEYS && DIM >= 64 ? 2 : 3, others = 64, resident = DIM == 16 ? 3 : 1;
-    static constexpr int stages = 3, own_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
+    static constexpr int users = KEYS && DIM >= 64 ? 2 : 3, others = 64, resident = 1;
+    static constexpr int stages = DIM == 128 ? 3 : 4, own_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
     static constexpr bool early = KEYS && DIM <= 64; /* is dy's product begun before ds is there? It takes registers. */
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
     using own_tile = panels<rows, DIM>;

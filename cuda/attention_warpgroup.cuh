@@ -53,7 +53,8 @@ template <int PLACES> struct turn {
     }
 };
 
-template <int PLACES> __device__ __forceinline__ void wait_emptied(struct place *places, const struct turn<PLACES> &turn)
+template <int PLACES>
+__device__ __forceinline__ void wait_emptied(struct place *places, const struct turn<PLACES> &turn)
 {
     barrier_wait(&places[turn.at].emptied, turn.parity ^ 1);
 }

@@ -204,6 +204,8 @@ int main(int count, char **arguments)
     bool small = count > 1 && strcmp(arguments[1], "small") == 0;
     of_cudnn = count > 1 + small && strcmp(arguments[1 + small], "cudnn") == 0;
     executors_open(count - small, arguments + small);
+    if (of_cudnn)
+        bounds_of_separate_heads();
     test_attention(small);
     if (!small && !of_cudnn)
         test_long();

@@ -1,6 +1,7 @@
 /* Attention of the CUDA executor, by its own kernels and by cuDNN's where they are in the build: errors against double
  * precision on odd shapes, then rates.
- *   bench/gpu/attention [check|time]      exits with 1 when a check is wrong */
+ *   bench/gpu/attention [check|time] [mma]      exits with 1 when a check is wrong
+ * mma: its own by the products of single warps, as on GPUs that have no warpgroups' */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cuda/attention.h"
@@ -180,19 +181,14 @@ static void run(enum op op, const void *args)
     launch(&stream, op, args);
 }
 
-/* The name of the implementation that is taken from now on, NULL: it does not take this shape. Own kernels, cuDNN's,
- * and own kernels as GPUs run them that have no warpgroups' products. */
-enum { OWN, CUDNN, MMA, IMPLEMENTATIONS };
+/* Own kernels and cuDNN's: the name of the one that is taken from now on; NULL: it does not take this shape. */
+enum { IMPLEMENTATIONS = 2 };
 static const char *take(int implementation, const struct shape *s)
 {
-    static const char *const names[IMPLEMENTATIONS] = {"own", "cuDNN", "mma"};
-    if (implementation == CUDNN && (!cuda_has_cudnn() || s->dtype != DTYPE_BF16 || s->dim % 8 != 0 || has_cache(s)))
+    if (implementation == 1 && (!cuda_has_cudnn() || s->dtype != DTYPE_BF16 || s->dim % 8 != 0 || has_cache(s)))
         return NULL;
-    if (implementation == MMA && s->dtype != DTYPE_BF16)
-        return NULL;
-    cuda_attention_take(implementation == CUDNN ? ATTENTION_CUDNN : ATTENTION_OWN);
-    cuda_own_attention_by_warpgroups(implementation != MMA);
-    return names[implementation];
+    cuda_attention_take(implementation == 0 ? ATTENTION_OWN : ATTENTION_CUDNN);
+    return implementation == 0 ? "own" : "cuDNN";
 }
 
 /* -- Errors ------------------------------------------------------------------------------------------------------ */
@@ -491,6 +487,7 @@ int main(int count, char **arguments)
     const char *what = count > 1 ? arguments[1] : "";
     executor = cuda_executor_create(0, &(struct device_request){.deterministic = false});
     stream = (struct stream){.executor = executor};
+    cuda_own_attention_by_warpgroups(count < 3 || strcmp(arguments[2], "mma") != 0);
     bool right = strcmp(what, "time") == 0 || check_all();
     if (strcmp(what, "check") != 0)
         measure_all();

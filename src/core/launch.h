@@ -36,7 +36,8 @@ struct event {
 struct executor_class {
     const char *name;
     void (*launch)(struct executor *executor, struct stream *stream, enum op op, const void *args);
-    /* Zero-filled memory aligned to 256 bytes on the device (64 on the host). Never called after start-up. */
+    /* Memory aligned to 256 bytes on the device (64 on the host), zero for whatever stream looks at it; on the device
+     * never called after start-up. Host memory is such that copies to and from it run beside the host's own work. */
     void *(*allocate)(struct executor *executor, int64_t bytes, enum memory_kind kind);
     void (*release)(struct executor *executor, void *memory, enum memory_kind kind);
     void (*event_record)(struct executor *executor, struct event *event, struct stream *stream);

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/hdf5_file.h"
+#include "io/hdf5_layout.h"
 #include "io/safetensors_dtype.h"
 
 #include <stdlib.h>
@@ -155,7 +156,7 @@ bool carried_write(hid_t file, const struct carried *carried)
 {
     if (carried->count == 0)
         return true;
-    hid_t group = H5Gcreate2(file, GROUP, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t group = hdf5_layout_group(file, GROUP);
     bool good = group >= 0;
     for (int i = 0; i < carried->count && good; i++)
         good = write_tensor(group, &carried->tensors[i]);

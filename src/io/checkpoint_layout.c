@@ -44,7 +44,7 @@ struct attribute {
 
 static bool write_group(hid_t file, const char *name, const struct attribute *attributes, int count)
 {
-    hid_t group = H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t group = hdf5_layout_group(file, name);
     if (group < 0)
         return false;
     bool good = true;

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "io/checkpoint_private.h"
 #include "step/engine.h"
+#include "step/upload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,10 +96,9 @@ int checkpoint_check_tensors(hid_t file, const char *path, const struct model *m
 /* -- Every rank: its shards -------------------------------------------------------------------------------------- */
 
 struct reader {
-    struct engine *engine;
     const char *path;
     hid_t file;
-    void *staging; /* [PIECE_BYTES] */
+    struct upload upload;
 };
 
 static bool read_rectangle(hid_t dataset, hid_t space, hid_t type, const struct rectangle *r, bool vector, void *out)
@@ -140,24 +140,24 @@ static int read_piece(void *self, const struct piece *piece)
     checkpoint_dataset_name(name, piece->kind, piece->parameter);
     hid_t dataset = H5Dopen2(reader->file, name, H5P_DEFAULT);
     bool good = dataset >= 0 && checkpoint_read_slab(dataset, checkpoint_type(piece->device.dtype), piece->parameter,
-                                                     piece->slab, reader->staging);
+                                                     piece->slab, upload_buffer(&reader->upload));
     H5Dclose(dataset);
     if (!good)
         return checkpoint_refuse_tensor(reader->path, name);
-    piece_put(reader->engine, piece, reader->staging);
+    upload_put(&reader->upload, piece->device);
     return ERROR_NONE;
 }
 
 /* The whole of one rank's reading. */
 static int read_shards(struct engine *engine, const char *path, int kinds)
 {
-    struct reader reader = {.engine = engine, .path = path};
+    struct reader reader = {.path = path};
     int code = checkpoint_open(&reader.file, path);
     if (code != ERROR_NONE)
         return code;
-    reader.staging = memory_allocate(PIECE_BYTES);
+    upload_create(&reader.upload, &engine->streams[STREAM_COMPUTE], PIECE_BYTES);
     code = piece_visit(engine, NULL, kinds, read_piece, &reader);
-    memory_free(reader.staging);
+    upload_destroy(&reader.upload);
     H5Fclose(reader.file);
     return code;
 }

@@ -42,26 +42,28 @@ struct writer {
     int descriptor;
     int parameters;
     const int64_t *offsets; /* [kinds * parameters] */
-    void *staging;          /* [PIECE_BYTES] */
     struct block_list blocks;
 };
 
 int checkpoint_write_slab(struct block_list *blocks, int descriptor, const char *path, const void *data, int64_t bytes,
                           int64_t offset)
 {
-    block_list_add(blocks, offset, bytes, XXH3_64bits(data, (size_t)bytes));
+    const uint64_t hash = XXH3_64bits(data, (size_t)bytes);
     int code = file_write(descriptor, path, data, bytes, offset);
+    if (code != ERROR_NONE)
+        return code;
     file_start_flush(descriptor, offset, bytes); /* so the disk works while the next piece is copied and hashed */
-    return code;
+#pragma omp critical(checkpoint_blocks)
+    block_list_add(blocks, offset, bytes, hash);
+    return ERROR_NONE;
 }
 
-static int write_piece(void *self, const struct piece *piece)
+static int write_piece(void *self, const struct piece *piece, const void *content)
 {
     struct writer *w = self;
     int64_t width = dtype_size(piece->device.dtype);
     int64_t offset = w->offsets[(int)piece->kind * w->parameters + piece->number] + piece->slab.first * width;
-    piece_fetch(w->engine, piece, w->staging);
-    return checkpoint_write_slab(&w->blocks, w->descriptor, w->path, w->staging, piece->slab.count * width, offset);
+    return checkpoint_write_slab(&w->blocks, w->descriptor, w->path, content, piece->slab.count * width, offset);
 }
 
 static int write_slabs(struct writer *w, const struct comm *data, int kinds)
@@ -69,10 +71,7 @@ static int write_slabs(struct writer *w, const struct comm *data, int kinds)
     w->descriptor = open(w->path, O_WRONLY | O_CLOEXEC);
     if (w->descriptor < 0)
         return error_environment("%s: cannot open it: %s", w->path, strerror(errno));
-    w->staging = memory_allocate(PIECE_BYTES);
-    int code = piece_visit(w->engine, data, kinds, write_piece, w);
-    memory_free(w->staging);
-    return file_finish(w->descriptor, w->path, code);
+    return file_finish(w->descriptor, w->path, piece_fetch(w->engine, data, kinds, write_piece, w));
 }
 
 /* -- Rank 0: side file and names --------------------------------------------------------------------------------- */
@@ -172,12 +171,6 @@ int checkpoint_write(struct comm *world, struct comm *data, struct engine *engin
 
 /* -- Digest ------------------------------------------------------------------------------------------------------ */
 
-struct digest {
-    struct engine *engine;
-    void *staging; /* [PIECE_BYTES] */
-    uint64_t sum;
-};
-
 /* Spreads every bit over the word: the finaliser of SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom
  * number generators", 2014). */
 static uint64_t mix(uint64_t x)
@@ -187,27 +180,36 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-static int digest_piece(void *self, const struct piece *piece)
+/* Elements of one width; inlined for each. */
+static inline uint64_t digest_elements(uint64_t key, int64_t first, const void *content, int64_t count, size_t width)
 {
-    struct digest *d = self;
-    const uint64_t key = mix(random_hash_name(piece->parameter->name) + (uint64_t)piece->kind);
-    const int64_t width = dtype_size(piece->device.dtype);
-    piece_fetch(d->engine, piece, d->staging);
-    for (int64_t i = 0; i < piece->slab.count; i++) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < count; i++) {
         uint64_t bits = 0;
-        memcpy(&bits, (char *)d->staging + i * width, (size_t)width);
-        d->sum += mix(mix(key + (uint64_t)(piece->slab.first + i)) ^ bits);
+        memcpy(&bits, (const char *)content + i * (int64_t)width, width);
+        sum += mix(mix(key + (uint64_t)(first + i)) ^ bits);
     }
+    return sum;
+}
+
+static int digest_piece(void *self, const struct piece *piece, const void *content)
+{
+    uint64_t *total = self;
+    const uint64_t key = mix(random_hash_name(piece->parameter->name) + (uint64_t)piece->kind);
+    const struct slab slab = piece->slab;
+    uint64_t sum = piece->device.dtype == DTYPE_F64 ? digest_elements(key, slab.first, content, slab.count, 8)
+                                                    : digest_elements(key, slab.first, content, slab.count, 4);
+#pragma omp atomic
+    *total += sum;
     return ERROR_NONE;
 }
 
 uint64_t checkpoint_digest(struct comm *data, struct engine *engine)
 {
-    struct digest digest = {engine, memory_allocate(PIECE_BYTES), 0};
-    piece_visit(engine, data, PIECE_KINDS, digest_piece, &digest);
-    memory_free(digest.staging);
-    uint64_t *all = memory_allocate((int64_t)sizeof *all * data->size), sum = 0;
-    comm_all_gather(data, &digest.sum, all, sizeof *all);
+    uint64_t own = 0, sum = 0;
+    piece_fetch(engine, data, PIECE_KINDS, digest_piece, &own);
+    uint64_t *all = memory_allocate((int64_t)sizeof *all * data->size);
+    comm_all_gather(data, &own, all, sizeof *all);
     for (int r = 0; r < data->size; r++)
         sum += all[r];
     memory_free(all);

@@ -175,7 +175,10 @@ hid_t hdf5_write_bytes(hid_t group, const char *name, const void *data, int64_t 
 {
     const hsize_t extent = (hsize_t)bytes;
     hid_t space = H5Screate_simple(1, &extent, NULL);
-    hid_t dataset = H5Dcreate2(group, name, H5T_STD_U8LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_obj_track_times(plan, false); /* the same content is the same file */
+    hid_t dataset = H5Dcreate2(group, name, H5T_STD_U8LE, space, H5P_DEFAULT, plan, H5P_DEFAULT);
+    H5Pclose(plan);
     H5Sclose(space);
     if (dataset < 0 || H5Dwrite(dataset, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0)
         return dataset;

@@ -9,6 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
+hid_t hdf5_layout_group(hid_t file, const char *name)
+{
+    hid_t plan = H5Pcreate(H5P_GROUP_CREATE);
+    H5Pset_obj_track_times(plan, false);
+    hid_t group = H5Gcreate2(file, name, H5P_DEFAULT, plan, H5P_DEFAULT);
+    H5Pclose(plan);
+    return group;
+}
+
 bool hdf5_layout_dataset(hid_t file, const char *name, hid_t type, int dims, const hsize_t *extent, int64_t *offset)
 {
     hid_t space = H5Screate_simple(dims, extent, NULL), plan = H5Pcreate(H5P_DATASET_CREATE);

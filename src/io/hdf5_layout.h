@@ -16,6 +16,9 @@ enum { HDF5_LAYOUT_FIXED = 1 << 16, HDF5_LAYOUT_DATASET = 4096 };
 int hdf5_layout_write(int descriptor, const char *path, int64_t most, bool (*create)(hid_t file, void *self),
                       void *self);
 
+/* Creates a group; the times that HDF5 would note in it are left out, so that the same content is the same file. */
+hid_t hdf5_layout_group(hid_t file, const char *name);
+
 /* Creates a contiguous dataset with its place in the file taken and nothing written there. *offset: where its data
  * begin in the file, bytes. extent[dims]: none is 0. */
 bool hdf5_layout_dataset(hid_t file, const char *name, hid_t type, int dims, const hsize_t *extent, int64_t *offset);

@@ -69,16 +69,61 @@ int piece_visit(struct engine *engine, const struct comm *sharers, int kinds,
     return code;
 }
 
-void piece_fetch(struct engine *engine, const struct piece *piece, void *host)
+/* -- To the host ------------------------------------------------------------------------------------------------- */
+
+enum { FETCH_THREADS = 4 /* enough for any storage; several ranks of a node share the work besides */ };
+
+struct fetcher {
+    struct engine *engine;
+    int (*visit)(void *self, const struct piece *piece, const void *content);
+    void *self;
+    char *staging; /* [FETCH_THREADS * PIECE_BYTES] */
+    struct piece pieces[FETCH_THREADS];
+    int count; /* whose copies have begun */
+};
+
+static int visit_fetched(const struct fetcher *f, int i)
 {
-    LAUNCH(&engine->streams[STREAM_COMPUTE], COPY, copy, .from = piece->device,
-           .to = tensor_vector(host, piece->device.dtype, piece->slab.count));
-    engine_synchronize(engine);
+    return f->visit(f->self, &f->pieces[i], f->staging + (int64_t)i * PIECE_BYTES);
 }
 
-void piece_put(struct engine *engine, const struct piece *piece, void *host)
+static int visit_all_fetched(struct fetcher *f)
 {
-    LAUNCH(&engine->streams[STREAM_COMPUTE], COPY, copy,
-           .from = tensor_vector(host, piece->device.dtype, piece->slab.count), .to = piece->device);
-    engine_synchronize(engine);
+    bool failed[FETCH_THREADS] = {false};
+    int code = ERROR_NONE;
+    engine_synchronize(f->engine);
+#pragma omp parallel for schedule(static) num_threads(FETCH_THREADS) if (f->count > 1)
+    for (int i = 0; i < f->count; i++) {
+        failed[i] = visit_fetched(f, i) != ERROR_NONE;
+        if (failed[i])
+            error_clear(); /* the message is this thread's */
+    }
+    for (int i = 0; i < f->count && code == ERROR_NONE; i++)
+        if (failed[i])
+            code = visit_fetched(f, i);
+    f->count = 0;
+    return code;
+}
+
+static int start_fetch(void *self, const struct piece *piece)
+{
+    struct fetcher *f = self;
+    struct tensor host = piece->device;
+    host.data = f->staging + (int64_t)f->count * PIECE_BYTES;
+    LAUNCH(&f->engine->streams[STREAM_COMPUTE], COPY, copy, .from = piece->device, .to = host);
+    f->pieces[f->count++] = *piece;
+    return f->count < FETCH_THREADS ? ERROR_NONE : visit_all_fetched(f);
+}
+
+int piece_fetch(struct engine *engine, const struct comm *sharers, int kinds,
+                int (*visit)(void *self, const struct piece *piece, const void *content), void *self)
+{
+    struct executor *executor = engine->executor;
+    struct fetcher fetcher = {.engine = engine, .visit = visit, .self = self};
+    fetcher.staging = executor->class->allocate(executor, (int64_t)FETCH_THREADS * PIECE_BYTES, MEMORY_HOST);
+    int code = piece_visit(engine, sharers, kinds, start_fetch, &fetcher);
+    if (code == ERROR_NONE)
+        code = visit_all_fetched(&fetcher);
+    executor->class->release(executor, fetcher.staging, MEMORY_HOST);
+    return code;
 }

@@ -1,6 +1,6 @@
 /* The model's state as pieces: of each tensor (a parameter's weight, first and second moment) what this rank holds or,
  * where several ranks hold the same, its cut of it; each at most PIECE_BYTES, so that it passes through a staging
- * buffer on the host. Works on any weight store and any executor. */
+ * buffer on the host that the executor has made for its copies. Works on any weight store and any executor. */
 #ifndef IO_PIECE_H
 #define IO_PIECE_H
 
@@ -30,8 +30,10 @@ enum dtype piece_dtype(const struct engine *engine);
 int piece_visit(struct engine *engine, const struct comm *sharers, int kinds,
                 int (*visit)(void *self, const struct piece *piece), void *self);
 
-/* Copies between the device and a host buffer of PIECE_BYTES; done on return. */
-void piece_fetch(struct engine *engine, const struct piece *piece, void *host);
-void piece_put(struct engine *engine, const struct piece *piece, void *host);
+/* The same on this rank's host: visit gets each piece's content besides, which is its own until it returns. It is
+ * called by several threads at once, in any order; where it fails, once more by the caller's, whose message stays and
+ * whose success counts. */
+int piece_fetch(struct engine *engine, const struct comm *sharers, int kinds,
+                int (*visit)(void *self, const struct piece *piece, const void *content), void *self);
 
 #endif

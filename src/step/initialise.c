@@ -37,6 +37,8 @@ void engine_initialise(struct engine *e, uint64_t seed)
 {
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     struct upload upload;
+    if (e->executor->class->dry)
+        return;
     upload_create(&upload, stream, PIECE * dtype_size(e->settings.memory.statistic));
     for (int u = 0; u < e->model->unit_count && !signals_stopping(); u++) {
         struct unit *unit = &e->model->units[u];

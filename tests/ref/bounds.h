@@ -15,4 +15,8 @@ void bounds_set(struct trial *trial, enum op op, const void *args);
  * with a bf16 c). */
 void bounds_of_matrix_units(void);
 
+/* From now on, for libraries whose attention makes dk and dv of each query head first, rounded to their dtype, and then
+ * adds those of heads that share a kv head (cuDNN's does). */
+void bounds_of_separate_heads(void);
+
 #endif

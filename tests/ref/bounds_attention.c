@@ -6,6 +6,13 @@
 
 #include "base/memory.h"
 
+static bool separate_heads;
+
+void bounds_of_separate_heads(void)
+{
+    separate_heads = true;
+}
+
 /* First-order bounds are enlarged by this for the products of errors, each of which is below 1e-2. */
 static const double second_order = 1.02;
 
@@ -136,6 +143,50 @@ static void backward_row(const struct attention_backward_args *args, const struc
     }
 }
 
+static struct tensor double_matrix(int64_t rows, int64_t cols)
+{
+    return tensor_matrix(memory_allocate(rows * cols * dtype_size(DTYPE_F64)), DTYPE_F64, rows, cols);
+}
+
+/* Each query head with a copy of its own of its kv head. */
+static struct tensor spread_heads(const struct tensor *x, int64_t heads, int64_t share, int64_t dim)
+{
+    struct tensor wide = double_matrix(x->rows, heads * dim);
+    for (int64_t row = 0; row < x->rows; row++)
+        for (int64_t col = 0; col < wide.cols; col++)
+            reference_store(&wide, row, col, reference_load(x, row, col / dim / share * dim + col % dim));
+    return wide;
+}
+
+/* One rounding of what each query head gives. */
+static void round_heads(const struct attention_backward_args *args, const struct tensor *bound,
+                        const struct tensor *of_heads, double rounding)
+{
+    int64_t dim = args->head_dim, share = args->heads / args->kv_heads;
+    for (int64_t row = 0; row < of_heads->rows; row++)
+        for (int64_t col = 0; col < of_heads->cols; col++)
+            add(bound, row, col / dim / share * dim + col % dim, rounding * fabs(reference_load(of_heads, row, col)));
+}
+
+static void add_separate_heads(const struct attention_backward_args *args, const struct tensor *dk,
+                               const struct tensor *dv)
+{
+    int64_t share = args->heads / args->kv_heads;
+    struct attention_backward_args alone = *args;
+    alone.kv_heads = args->heads;
+    alone.k = spread_heads(&args->k, args->heads, share, args->head_dim);
+    alone.v = spread_heads(&args->v, args->heads, share, args->head_dim);
+    alone.dq = double_matrix(args->dq.rows, args->dq.cols);
+    alone.dk = double_matrix(args->k.rows, alone.k.cols);
+    alone.dv = double_matrix(args->v.rows, alone.v.cols);
+    reference_attention_backward(&alone);
+    round_heads(args, dk, &alone.dk, bounds_matrix_unit(&args->k));
+    round_heads(args, dv, &alone.dv, bounds_matrix_unit(&args->v));
+    struct tensor *made[] = {&alone.k, &alone.v, &alone.dq, &alone.dk, &alone.dv};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        memory_free(made[i]->data);
+}
+
 void bounds_attention_backward(struct trial *trial, const struct attention_backward_args *args)
 {
     struct tensor dq = trial_bound(trial, OP_ATTENTION_BACKWARD, args, "dq");
@@ -147,4 +198,6 @@ void bounds_attention_backward(struct trial *trial, const struct attention_backw
             for (int64_t i = 0; i < span.q_length; i++)
                 backward_row(args, &span, head, i, &dq, &dk, &dv);
     }
+    if (separate_heads && args->heads > args->kv_heads)
+        add_separate_heads(args, &dk, &dv);
 }
