@@ -90,23 +90,24 @@ struct item {
     int other; /* head / share, where that is the other side's */
 };
 
-/* Takes the next ticket of a list: one thread. */
-__device__ __forceinline__ void take_ticket(const struct work_list &list, int heads, int share, struct item *to)
+/* The item of a ticket. */
+__device__ __forceinline__ struct item item_of(const struct work_list &list, int heads, int share, int ticket)
 {
-    int ticket = atomicAdd(list.ticket, 1);
-    to->head = ticket < *list.count * heads ? ticket % heads : -1;
-    if (to->head >= 0) {
-        to->other = to->head / share;
-        to->work = list.items[ticket / heads];
+    struct item item = {};
+    item.head = ticket < *list.count * heads ? ticket % heads : -1;
+    if (item.head >= 0) {
+        item.other = item.head / share;
+        item.work = list.items[ticket / heads];
     }
+    return item;
 }
 
-/* The same for a block; false at the list's end. Nobody reads the block's shared memory any more then. */
+/* A block takes the next ticket of a list; false at its end. Nobody reads the block's shared memory any more then. */
 __device__ __forceinline__ bool take_item(const struct work_list &list, int heads, int share, struct item *shared)
 {
     __syncthreads();
     if (threadIdx.x == 0)
-        take_ticket(list, heads, share, shared);
+        *shared = item_of(list, heads, share, atomicAdd(list.ticket, 1));
     __syncthreads();
     return shared->head >= 0;
 }

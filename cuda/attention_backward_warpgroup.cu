@@ -3,8 +3,8 @@
 
 /* How the work is cut, by what was fastest on an H200 of what registers allow: keys sum two gradients. */
 template <int DIM, bool KEYS> struct backward_plan {
-    static constexpr int users = DIM == 16 ? 1 : KEYS && DIM >= 64 ? 2 : 3, others = 64, resident = DIM == 16 ? 3 : 1;
-    static constexpr int stages = 3, own_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
+    static constexpr int users = KEYS && DIM >= 64 ? 2 : 3, others = 64, resident = 1;
+    static constexpr int stages = DIM == 128 ? 3 : 4, own_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
     static constexpr bool early = KEYS && DIM <= 64; /* is dy's product begun before ds is there? It takes registers. */
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
     using own_tile = panels<rows, DIM>;
@@ -44,21 +44,25 @@ template <int DIM, bool KEYS>
 __device__ __forceinline__ void bring(const struct backward_call &call, struct backward_memory<DIM, KEYS> &memory)
 {
     using plan = backward_plan<DIM, KEYS>;
-    struct delivery delivery;
+    struct items_ahead ahead;
     struct turn<plan::own_places> item_turn;
     struct turn<plan::stages> now;
     int thread = threadIdx.x % WARPGROUP;
     if (thread == 0)
-        take_ticket(call.list, call.heads, call.share, &memory.items[0]);
+        ahead.begin(call.list, call.heads, call.share, memory.items);
     for (int n = 0;; n++, item_turn.next()) {
         const struct item &item = memory.items[n % ITEM_SLOTS];
         threads_meet<1, WARPGROUP>();
-        delivery.wait_for(memory.own_places, item_turn);
+        wait_emptied(memory.own_places, item_turn);
+        uint64_t *filled = &memory.own_places[item_turn.at].filled;
+        if (thread == 0)
+            barrier_arrive(filled); /* the item is there */
         if (item.head < 0) {
-            delivery.follow(&memory.own_places[item_turn.at].filled);
-            delivery.end();
+            barrier_arrive_behind_copies(filled);
             return;
         }
+        if (thread == 0)
+            ahead.ask(call.list, call.heads, call.share);
         const struct segment &segment = item.work.segment;
         int rows = min(plan::rows, (KEYS ? segment.kv_length : segment.q_length) - item.work.first);
         int64_t own_row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + item.work.first;
@@ -66,14 +70,14 @@ __device__ __forceinline__ void bring(const struct backward_call &call, struct b
                                     call.x.stride, rows, call.dim);
         bring_tile<plan::rows, DIM>(memory.own_y[item_turn.at], call.y.row(own_row) + item.head * call.dim,
                                     call.y.stride, rows, call.dim);
-        delivery.follow(&memory.own_places[item_turn.at].filled);
+        barrier_arrive_behind_copies(filled);
         struct range seen = seen_by(segment, KEYS, item.work.first, rows, call.causal);
         int head = KEYS ? item.head * call.share : item.other, end_head = head + (KEYS ? call.share : 1);
         for (; head < end_head; head++)
             for (int at = seen.begin; at < seen.end; at += plan::others, now.next()) {
                 int left = (KEYS ? segment.q_length : segment.kv_length) - at, column = head * call.dim;
                 int64_t row = static_cast<int64_t>(KEYS ? segment.q_start : segment.kv_start) + at;
-                delivery.wait_for(memory.places, now);
+                wait_emptied(memory.places, now);
                 bring_tile<plan::others, DIM>(memory.other_x[now.at], call.other_x.row(row) + column,
                                               call.other_x.stride, left, call.dim);
                 bring_tile<plan::others, DIM>(memory.other_y[now.at], call.other_y.row(row) + column,
@@ -81,11 +85,10 @@ __device__ __forceinline__ void bring(const struct backward_call &call, struct b
                 if (KEYS && thread < plan::others)
                     copy_async<8>(&memory.statistics[now.at][thread], call.statistics.row(head) + row + thread,
                                   thread < left);
-                delivery.follow(&memory.places[now.at].filled);
+                barrier_arrive_behind_copies(&memory.places[now.at].filled);
             }
         if (thread == 0)
-            take_ticket(call.list, call.heads, call.share, &memory.items[(n + 1) % ITEM_SLOTS]);
-        delivery.end();
+            memory.items[(n + 1) % ITEM_SLOTS] = ahead.next;
     }
 }
 
@@ -100,7 +103,7 @@ __device__ __forceinline__ void differentiate(const struct backward_call &call,
     struct turn<plan::own_places> item_turn;
     struct turn<plan::stages> now;
     for (int n = 0;; n++, item_turn.next()) {
-        barrier_wait(&memory.own_places[item_turn.at].filled, item_turn.parity);
+        wait_filled(memory.own_places, item_turn);
         const struct item &item = memory.items[n % ITEM_SLOTS];
         if (item.head < 0)
             return;
@@ -125,7 +128,7 @@ __device__ __forceinline__ void differentiate(const struct backward_call &call,
         float dx[DIM / 8][4] = {}, dy[KEYS ? DIM / 8 : 1][4] = {};
         float p[1][plan::others / 8][4], ds[plan::others / 8][4];
         auto begin_scores = [&] {
-            barrier_wait(&memory.places[now.at].filled, now.parity);
+            wait_filled(memory.places, now);
             uint64_t other_x = plan::other_tile::described(memory.other_x[uniform(now.at)]);
             uint64_t other_y = plan::other_tile::described(memory.other_y[uniform(now.at)]);
             products_begin();
@@ -196,7 +199,7 @@ __device__ __forceinline__ void differentiate(const struct backward_call &call,
         auto pass_over = [&](int tiles) { /* of warpgroups that see more */
 #pragma unroll 1
                                           for (; tiles > 0; tiles--, now.next()) {
-                                              barrier_wait(&memory.places[now.at].filled, now.parity);
+                                              wait_filled(memory.places, now);
                                               warp_arrives(&memory.places[now.at].emptied);
                                           }
         };
@@ -242,7 +245,7 @@ __global__ static void __launch_bounds__(backward_plan<DIM, KEYS>::threads, back
     auto &memory = *reinterpret_cast<struct backward_memory<DIM, KEYS> *>(shared);
     if (threadIdx.x == 0) {
         for (int i = 0; i < plan::own_places; i++)
-            place_start(&memory.own_places[i], plan::users);
+            place_start(&memory.own_places[i], plan::users, WARPGROUP + 1);
         for (int i = 0; i < plan::stages; i++)
             place_start(&memory.places[i], plan::users);
     }

@@ -45,42 +45,45 @@ template <int DIM>
 __device__ __forceinline__ void bring(const struct forward_call &call, struct forward_memory<DIM> &memory)
 {
     using plan = forward_plan<DIM>;
-    struct delivery delivery;
+    struct items_ahead ahead;
     struct turn<plan::q_places> item_turn;
     struct turn<plan::stages> now;
-    bool first_thread = threadIdx.x == (plan::threads - WARPGROUP);
+    bool first_thread = threadIdx.x == plan::threads - WARPGROUP;
     if (first_thread)
-        take_ticket(call.list, call.heads, call.share, &memory.items[0]);
+        ahead.begin(call.list, call.heads, call.share, memory.items);
     for (int n = 0;; n++, item_turn.next()) {
         const struct item &item = memory.items[n % ITEM_SLOTS];
         threads_meet<1, WARPGROUP>();
-        delivery.wait_for(memory.q_places, item_turn);
+        wait_emptied(memory.q_places, item_turn);
+        uint64_t *filled = &memory.q_places[item_turn.at].filled;
+        if (first_thread)
+            barrier_arrive(filled); /* the item is there */
         if (item.head < 0) {
-            delivery.follow(&memory.q_places[item_turn.at].filled);
-            delivery.end();
+            barrier_arrive_behind_copies(filled);
             return;
         }
+        if (first_thread)
+            ahead.ask(call.list, call.heads, call.share);
         const struct segment &segment = item.work.segment;
         int rows = min(plan::rows, segment.q_length - item.work.first);
         bring_tile<plan::rows, DIM>(memory.q[item_turn.at],
                                     call.q.row(static_cast<int64_t>(segment.q_start) + item.work.first) +
                                         item.head * call.dim,
                                     call.q.stride, rows, call.dim);
-        delivery.follow(&memory.q_places[item_turn.at].filled);
+        barrier_arrive_behind_copies(filled);
         int tiles = tiles_seen<DIM>(segment, item.work.first, rows, call.causal);
         for (int tile = 0; tile < tiles; tile++, now.next()) {
             int key = tile * plan::keys, left = segment.kv_length - key, column = item.other * call.dim;
             int64_t row = static_cast<int64_t>(segment.kv_start) + key;
-            delivery.wait_for(memory.k_places, now);
+            wait_emptied(memory.k_places, now);
             bring_tile<plan::keys, DIM>(memory.k[now.at], call.k.row(row) + column, call.k.stride, left, call.dim);
-            delivery.follow(&memory.k_places[now.at].filled);
-            delivery.wait_for(memory.v_places, now);
+            barrier_arrive_behind_copies(&memory.k_places[now.at].filled);
+            wait_emptied(memory.v_places, now);
             bring_tile<plan::keys, DIM>(memory.v[now.at], call.v.row(row) + column, call.v.stride, left, call.dim);
-            delivery.follow(&memory.v_places[now.at].filled);
+            barrier_arrive_behind_copies(&memory.v_places[now.at].filled);
         }
         if (first_thread)
-            take_ticket(call.list, call.heads, call.share, &memory.items[(n + 1) % ITEM_SLOTS]);
-        delivery.end();
+            memory.items[(n + 1) % ITEM_SLOTS] = ahead.next;
     }
 }
 
@@ -94,7 +97,7 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
     struct turn<plan::q_places> item_turn;
     struct turn<plan::stages> now; /* of keys; the values' is one tile behind */
     for (int n = 0;; n++, item_turn.next()) {
-        barrier_wait(&memory.q_places[item_turn.at].filled, item_turn.parity);
+        wait_filled(memory.q_places, item_turn);
         const struct item &item = memory.items[n % ITEM_SLOTS];
         if (item.head < 0)
             return;
@@ -111,7 +114,7 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
         float s[1][plan::keys / 8][4], change[1][2];
         uint32_t p[plan::keys / 16][4];
         auto score = [&] {
-            barrier_wait(&memory.k_places[now.at].filled, now.parity);
+            wait_filled(memory.k_places, now);
             uint64_t k_tile = plan::kv_tile::described(memory.k[uniform(now.at)]);
             products_begin();
 #pragma unroll
@@ -127,7 +130,7 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
             weigh(s, scale_log2, largest, sum, change);
         };
         auto add_values = [&](const struct turn<plan::stages> &of) {
-            barrier_wait(&memory.v_places[of.at].filled, of.parity);
+            wait_filled(memory.v_places, of);
             uint64_t v_tile = plan::kv_tile::described(memory.v[uniform(of.at)]);
             products_begin();
 #pragma unroll
@@ -171,9 +174,9 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
         }
 #pragma unroll 1
         for (int tile = own; tile < all; tile++, now.next()) { /* of warpgroups that see more */
-            barrier_wait(&memory.k_places[now.at].filled, now.parity);
+            wait_filled(memory.k_places, now);
             warp_arrives(&memory.k_places[now.at].emptied);
-            barrier_wait(&memory.v_places[now.at].filled, now.parity);
+            wait_filled(memory.v_places, now);
             warp_arrives(&memory.v_places[now.at].emptied);
         }
 
@@ -204,7 +207,7 @@ __global__ static void __launch_bounds__(forward_plan<DIM>::threads, forward_pla
     auto &memory = *reinterpret_cast<struct forward_memory<DIM> *>(shared);
     if (threadIdx.x == 0) {
         for (int i = 0; i < plan::q_places; i++)
-            place_start(&memory.q_places[i], plan::users);
+            place_start(&memory.q_places[i], plan::users, WARPGROUP + 1);
         for (int i = 0; i < plan::stages; i++) {
             place_start(&memory.k_places[i], plan::users);
             place_start(&memory.v_places[i], plan::users);

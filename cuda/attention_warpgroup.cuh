@@ -23,10 +23,10 @@ struct place {
     uint64_t filled, emptied;
 };
 
-/* Each warp that brings or uses tiles arrives once. */
-__device__ __forceinline__ void place_start(struct place *place, int users)
+/* Each thread that brings tiles arrives once, or `announcers` in all, and each warp that uses them. */
+__device__ __forceinline__ void place_start(struct place *place, int users, int announcers = WARPGROUP)
 {
-    barrier_start(&place->filled, WARPGROUP / WARP);
+    barrier_start(&place->filled, announcers);
     barrier_start(&place->emptied, users * (WARPGROUP / WARP));
 }
 
@@ -53,40 +53,33 @@ template <int PLACES> struct turn {
     }
 };
 
-/* What is on its way is announced when it has landed: while the next is on its way, or a place for that is waited for.
- */
-struct delivery {
-    uint64_t *filled = nullptr;
-    template <int PLACES>
-    __device__ __forceinline__ void wait_for(struct place *places, const struct turn<PLACES> &turn)
-    {
-        uint64_t *emptied = &places[turn.at].emptied;
-        if (__all_sync(0xffffffffu, barrier_passed(emptied, turn.parity ^ 1)))
-            return;
-        end();
-        barrier_wait(emptied, turn.parity ^ 1);
-    }
-    __device__ __forceinline__ void follow(uint64_t *next)
-    {
-        copy_async_group();
-        if (filled != nullptr)
-            announce<1>();
-        filled = next;
-    }
-    /* All have landed. */
-    __device__ __forceinline__ void end()
-    {
-        if (filled != nullptr)
-            announce<0>();
-        filled = nullptr;
-    }
+template <int PLACES>
+__device__ __forceinline__ void wait_emptied(struct place *places, const struct turn<PLACES> &turn)
+{
+    barrier_wait(&places[turn.at].emptied, turn.parity ^ 1);
+}
 
-  private:
-    template <int LEFT> __device__ __forceinline__ void announce()
+/* Products may read the tile from now on. */
+template <int PLACES> __device__ __forceinline__ void wait_filled(struct place *places, const struct turn<PLACES> &turn)
+{
+    barrier_wait(&places[turn.at].filled, turn.parity);
+    shared_writes_to_products();
+}
+
+/* The items that a block works on, in turn. One thread of those that bring tiles asks for them ahead of time, so that
+ * it does not wait for memory: for a ticket two items before, for what it stands for one item before. */
+struct items_ahead {
+    int ticket = 0;
+    struct item next = {};
+    __device__ __forceinline__ void begin(const struct work_list &list, int heads, int share, struct item *slots)
     {
-        copy_async_groups_wait<LEFT>();
-        shared_writes_to_products();
-        warp_arrives(filled);
+        slots[0] = item_of(list, heads, share, atomicAdd(list.ticket, 1));
+        ticket = atomicAdd(list.ticket, 1);
+    }
+    __device__ __forceinline__ void ask(const struct work_list &list, int heads, int share)
+    {
+        next = item_of(list, heads, share, ticket);
+        ticket = atomicAdd(list.ticket, 1);
     }
 };
 

@@ -346,11 +346,11 @@ static void destroy(struct executor *executor)
 static struct group *make_group(struct executor *executor, struct comm *comm, const char *name)
 {
 #ifdef CISTRON_NCCL
-    return nccl_group_create(comm, executor, name, ((struct cuda *)executor)->timeout);
-#else
-    (void)executor; /* of one rank (placement.c), which has nothing to sum */
-    return comm_group_create(comm, NULL, name);
+    if (comm->size > 1)
+        return nccl_group_create(comm, executor, name, ((struct cuda *)executor)->timeout);
 #endif
+    (void)executor; /* of one rank, which has nothing to sum */
+    return comm_group_create(comm, NULL, name);
 }
 
 struct executor *cuda_executor_create(int device, const struct device_request *request)

@@ -37,19 +37,10 @@ __device__ __forceinline__ void barrier_wait(uint64_t *barrier, int parity)
                  : "memory");
 }
 
-/* Has it ended? */
-__device__ __forceinline__ bool barrier_passed(uint64_t *barrier, int parity)
+/* This thread arrives when its copies so far have landed. */
+__device__ __forceinline__ void barrier_arrive_behind_copies(uint64_t *barrier)
 {
-    int passed;
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-                 "selp.b32 %0, 1, 0, done;\n"
-                 "}\n"
-                 : "=r"(passed)
-                 : "r"(shared_address(barrier)), "r"(parity)
-                 : "memory");
-    return passed != 0;
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];\n" ::"r"(shared_address(barrier)) : "memory");
 }
 
 /* Among COUNT threads of the block, named by NAME (0 is __syncthreads). */
@@ -60,21 +51,10 @@ template <int NAME, int COUNT> __device__ __forceinline__ void threads_meet()
 
 /* -- What the tensor cores are told ------------------------------------------------------------------------------ */
 
-/* What this thread wrote to shared memory is seen by products that begin after a barrier. */
+/* What this thread or others before a barrier wrote to shared memory is seen by its products. */
 __device__ __forceinline__ void shared_writes_to_products()
 {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
-}
-
-__device__ __forceinline__ void copy_async_group()
-{
-    asm volatile("cp.async.commit_group;\n" ::: "memory");
-}
-
-/* This thread's copies have landed but for its last LEFT groups. */
-template <int LEFT> __device__ __forceinline__ void copy_async_groups_wait()
-{
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(LEFT) : "memory");
 }
 
 template <int COUNT> __device__ __forceinline__ void registers_give()

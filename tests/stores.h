@@ -96,4 +96,21 @@ static inline void stores_free(char **sequences, int64_t count)
         free(sequences[i]);
 }
 
+/* The digest that a run's log names for a step, "" when there is none. */
+static inline void stores_digest(const char *name, int step, char out[32])
+{
+    char path[500], line[8192], key[100];
+    snprintf(path, sizeof path, "%s/log.jsonl", stores_path(name));
+    snprintf(key, sizeof key, "\"event\":\"checkpoint\",\"step\":%d,\"digest\":\"", step);
+    out[0] = '\0';
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        const char *at = strstr(line, key);
+        if (at != NULL)
+            sscanf(at + strlen(key), "%31[0-9a-f]", out);
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
 #endif

@@ -51,23 +51,6 @@ static int train(const char *name, const char *on_divergence, int first, int las
     return code;
 }
 
-/* The digest that a run's log names for a step, "" when there is none. */
-static void digest(const char *name, int step, char out[32])
-{
-    char path[500], line[8192], key[100];
-    snprintf(path, sizeof path, "%s/log.jsonl", stores_path(name));
-    snprintf(key, sizeof key, "\"event\":\"checkpoint\",\"step\":%d,\"digest\":\"", step);
-    out[0] = '\0';
-    FILE *file = fopen(path, "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        const char *at = strstr(line, key);
-        if (at != NULL)
-            sscanf(at + strlen(key), "%31[0-9a-f]", out);
-    }
-    if (file != NULL)
-        fclose(file);
-}
-
 static bool there(const char *name, const char *file)
 {
     char path[500];
@@ -99,19 +82,19 @@ int main(void)
     write_deck();
 
     CHECK(train("whole", "stop", 0, 0) == 0);
-    digest("whole", 14, whole);
+    stores_digest("whole", 14, whole);
     CHECK(whole[0] != '\0');
 
     CHECK(train("stop", "stop", 6, 6) == ERROR_DIVERGED);
     CHECK(there("stop", "step_00000005.h5") && !there("stop", "step_00000006.h5") && !there("stop", "final_model.h5"));
     CHECK(train("stop", "stop", 0, 0) == 0); /* the fault gone, the run goes on as if it had never been */
-    digest("stop", 14, after);
+    stores_digest("stop", 14, after);
     CHECK_STRING(after, whole);
 
     CHECK(train("skip", "skip", 6, 6) == 0);
-    digest("skip", 5, before);
-    digest("skip", 6, at);
-    digest("skip", 7, after);
+    stores_digest("skip", 5, before);
+    stores_digest("skip", 6, at);
+    stores_digest("skip", 7, after);
     CHECK(before[0] != '\0');
     CHECK_STRING(at, before); /* no weight and no moment has changed */
     CHECK(strcmp(after, before) != 0);

@@ -85,23 +85,6 @@ static int make_executor(struct executor **executor, const struct device_request
 
 /* -- Runs -------------------------------------------------------------------------------------------------------- */
 
-/* The digest that a run's log names for a step, "" when there is none. */
-static void digest_of(const char *name, int step, char out[32])
-{
-    char path[500], line[8192], key[100];
-    snprintf(path, sizeof path, "%s/log.jsonl", stores_path(name));
-    snprintf(key, sizeof key, "\"event\":\"checkpoint\",\"step\":%d,\"digest\":\"", step);
-    out[0] = '\0';
-    FILE *file = fopen(path, "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        const char *at = strstr(line, key);
-        if (at != NULL)
-            sscanf(at + strlen(key), "%31[0-9a-f]", out);
-    }
-    if (file != NULL)
-        fclose(file);
-}
-
 /* Trains to a step with that tuning file, going on where the folder has a checkpoint. Of each run: rank 0 alone may
  * time, and all end with the same choices. */
 static void train(const char *name, int steps, const char *tuning_file, bool deterministic, char digest[32])
@@ -116,7 +99,7 @@ static void train(const char *name, int steps, const char *tuning_file, bool det
     CHECK(run_train(world, stores_path("deck.cfg"), NULL, overrides, 5, make_executor) == ERROR_NONE);
     fake.cpu->class->destroy(fake.cpu);
     comm_barrier(world);
-    digest_of(name, steps, digest);
+    stores_digest(name, steps, digest);
     CHECK(digest[0] != '\0');
     CHECK(world->rank == 0 || fake.timed == 0);
     if (fake.device == NULL)

@@ -146,7 +146,7 @@ static void make_slots(struct loader *loader)
         loader->slots[i].batches = memory_allocate(loader->micro_batches * (int64_t)sizeof(struct batch));
         for (int64_t m = 0; m < loader->micro_batches; m++)
             batch_create(&loader->slots[i].batches[m], settings->micro_rows, settings->row_tokens,
-                         settings->max_segments);
+                         loader->rows.max_segments);
     }
 }
 

@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <omp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -313,6 +314,7 @@ int main(int argc, char **argv)
     if (shared == MAP_FAILED || log < 0)
         error_fatal("cannot share memory or make a log");
     fflush(NULL);
+    omp_pause_resource_all(omp_pause_hard); /* a child would wait for threads that only its parent has */
     for (time_t end = seconds > 0 ? time(NULL) + seconds : 0; faults < MOST_FAULTS; shared->next++) {
         int status;
         pid_t child = fork();
