@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/comm.h"
 #include "cuda/attention.h"
 #include "cuda/choice.h"
 #include "cuda/cuda.h"
@@ -24,6 +25,7 @@ struct cuda {
     struct executor executor; /* first, so that a pointer to it is a pointer to this */
     struct cuda_target targets[STREAM_COUNT];
     double timeout;
+    int sharing; /* ranks that have this GPU */
     struct native_event *events;
     cudaEvent_t *stamps; /* [stamp_count] */
     int64_t stamp_count;
@@ -63,12 +65,16 @@ const char *cuda_versions(void)
     return text;
 }
 
-static int64_t available(struct executor *executor)
+static int64_t unused_bytes(void)
 {
-    (void)executor;
     size_t unused = 0, total = 0;
     CUDA_CHECK(cudaMemGetInfo(&unused, &total));
     return (int64_t)unused;
+}
+
+static int64_t available(struct executor *executor)
+{
+    return unused_bytes() / ((struct cuda *)executor)->sharing;
 }
 
 /* -- Launches ---------------------------------------------------------------------------------------------------- */
@@ -171,7 +177,7 @@ static void *allocate(struct executor *executor, int64_t bytes, enum memory_kind
     cudaError_t status = cudaMalloc(&memory, (size_t)bytes);
     if (status == cudaErrorMemoryAllocation)
         error_fatal("out of device memory: %.2f GiB asked for, %.2f GiB free", (double)bytes / (1 << 30),
-                    (double)available(executor) / (1 << 30));
+                    (double)unused_bytes() / (1 << 30));
     cuda_check(status, "cudaMalloc");
     /* No stream of ours waits for the default one: it is zero for all of them once this is done. */
     cudaStream_t stream = ((struct cuda *)executor)->targets[STREAM_COMPUTE].stream;
@@ -353,6 +359,13 @@ static struct group *make_group(struct executor *executor, struct comm *comm, co
     return comm_group_create(comm, NULL, name);
 }
 
+/* Ranks are dealt out one by one (placement.c). */
+static int ranks_on(int device, int ranks)
+{
+    int devices = cuda_device_count();
+    return (ranks - device + devices - 1) / devices;
+}
+
 struct executor *cuda_executor_create(int device, const struct device_request *request)
 {
     static const struct executor_class class = {
@@ -386,6 +399,7 @@ struct executor *cuda_executor_create(int device, const struct device_request *r
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
     cuda->executor.class = &class;
     cuda->timeout = request->timeout;
+    cuda->sharing = request->node != NULL ? ranks_on(device, request->node->size) : 1;
     cublasLtHandle_t blas;
     if (cublasLtCreate(&blas) != CUBLAS_STATUS_SUCCESS)
         error_fatal("cuBLASLt: cannot be started on device %d", device);

@@ -320,7 +320,7 @@ void meter_summary(struct meter *meter)
     for (int i = 0; i < METER_TIMERS; i++)
         summary_row(meter, "part", names[i], meter->calls[i], meter->seconds[i], whole);
     const struct launch_timer *ops = launch_timers();
-    for (int op = 0; op < OP_COUNT; op++)
+    for (int op = 0; meter->settings.times_ops && op < OP_COUNT; op++)
         if (comm_max_i64(meter->world, ops[op].calls) > 0)
             summary_row(meter, "op", op_info((enum op)op)->name, ops[op].calls, ops[op].seconds, whole);
     summary_row(meter, "all", "all", 1, whole, whole);

@@ -20,7 +20,8 @@ struct meter_settings {
     double peak;                               /* FLOP/s of all ranks together; 0 = unknown */
     double flops_per_token[FLOPS_CONVENTIONS]; /* of training */
     int64_t parameters;
-    int threads; /* of a rank */
+    int threads;    /* of a rank */
+    bool times_ops; /* launches end when they return, so that the host's time of them means something */
 };
 
 struct meter {
@@ -75,8 +76,8 @@ void meter_note(struct meter *meter, int64_t step, const char *event, const char
 /* What a profile of `steps` steps has found (core/profile.h), by rank 0. */
 void meter_profile(struct meter *meter, int64_t step, int64_t steps, const struct profile_row *rows, int count);
 
-/* The timer summary: seconds as minimum, mean and maximum over ranks, calls of rank 0; and the ops, dry runs of the
- * planner included. Collective. */
+/* The timer summary: seconds as minimum, mean and maximum over ranks, calls of rank 0; and, where settings.times_ops,
+ * the ops, dry runs of the planner included. Collective. */
 void meter_summary(struct meter *meter);
 
 /* Seconds as "1-02:03:04", days left out below one. */

@@ -416,7 +416,8 @@ static int open_meter(struct run *run)
                                       .tensorboard = deck->log.tensorboard,
                                       .peak = deck->device.peak * 1e12 * s->world->size,
                                       .parameters = model_parameter_count(&s->model.settings),
-                                      .threads = s->threads};
+                                      .threads = s->threads,
+                                      .times_ops = s->executor->class->event_passed == NULL};
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         settings.flops_per_token[c] =
             flops_per_token(&s->model.settings, flops_segment(deck), (enum flops_convention)c);
