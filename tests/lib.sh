@@ -70,6 +70,24 @@ codes_are()
     return 1
 }
 
+# stopped_at_work OUTPUT ARGUMENTS...: cistron ARGUMENTS, ended by SIGTERM once its draft of OUTPUT is there, leaves
+# nothing of it.
+stopped_at_work()
+{
+    local output=$1
+    shift
+    "$CISTRON" "$@" -o "$output" >"$work/out" 2>&1 &
+    for _ in $(seq 200); do
+        compgen -G "$output.tmp*" >/dev/null && break
+        sleep 0.05
+    done
+    check "it is at work" compgen -G "$output.tmp*" >/dev/null
+    kill -TERM $!
+    wait $!
+    check "stopped by the signal" test $? -eq 143
+    check "nothing half-written" test -z "$(compgen -G "$output*")"
+}
+
 says()
 {
     grep -qF -- "$1" "$work/out" && return

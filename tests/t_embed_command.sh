@@ -217,14 +217,5 @@ done
 
 # stopped in the middle
 proteins 5 $(seq 500 700) $(seq 500 700) $(seq 500 700) >"$work/long.fa"
-"$CISTRON" embed --checkpoint "$work/esm" --fasta "$work/long.fa" -o "$work/bad.h5" >"$work/out" 2>&1 &
-for _ in $(seq 100); do
-    compgen -G "$work/bad.h5.tmp*" >/dev/null && break
-    sleep 0.05
-done
-check "it is at work" compgen -G "$work/bad.h5.tmp*" >/dev/null
-kill -TERM $!
-wait $!
-check "stopped by the signal" test $? -eq 143
-check "nothing half-written" test -z "$(compgen -G "$work/bad.h5*")"
+stopped_at_work "$work/bad.h5" embed --checkpoint "$work/esm" --fasta "$work/long.fa"
 finish

@@ -115,15 +115,5 @@ mistake "temperature not a number" "--temperature nan" generate --checkpoint "$w
 mistake "top-p" "--top-p 1.5" generate --checkpoint "$work/run" --top-p 1.5
 mistake "top-k" "--top-k -2" generate --checkpoint "$work/run" --top-k -2
 # stopped in the middle of a long evaluation (one window of two tokens for each base)
-"$CISTRON" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/bad.json" --context 2 --overlap 1 --batch 1 \
-    >"$work/out" 2>&1 &
-for _ in $(seq 100); do
-    compgen -G "$work/bad.json.tmp*" >/dev/null && break
-    sleep 0.1
-done
-check "it is at work" compgen -G "$work/bad.json.tmp*" >/dev/null
-kill -TERM $!
-wait $!
-check "stopped by the signal" test $? -eq 143
-check "nothing half-written" test -z "$(compgen -G "$work/bad.json*")"
+stopped_at_work "$work/bad.json" eval --checkpoint "$work/run" --fasta "$work/g.fa" --context 2 --overlap 1 --batch 1
 finish
