@@ -70,6 +70,17 @@ codes_are()
     return 1
 }
 
+# refused TEXT SAYS ARGUMENTS...: cistron ARGUMENTS on 2 ranks is a mistake of the user's, told once.
+refused()
+{
+    local text=$1 words=$2
+    shift 2
+    RANKS_SECONDS=60 ranks 2 "$@"
+    check "$text: exit code 2 on both ranks" codes_are 2 2
+    check "$text: is said" says "$words"
+    check "$text: once" test "$(grep -cF -- "$words" "$work/out")" -eq 1
+}
+
 # stopped_at_work OUTPUT ARGUMENTS...: cistron ARGUMENTS, ended by SIGTERM once its draft of OUTPUT is there, leaves
 # nothing of it.
 stopped_at_work()

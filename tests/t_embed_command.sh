@@ -160,16 +160,11 @@ check "imported without a tokenizer: exit code 2" codes_are 2 1
 check "imported without a tokenizer: is said" says "its tokenizer is unknown; import it again with --tokenizer, one of nucleotide"
 
 # -- mistakes ------------------------------------------------------------------------------------------------------
-# mistake TEXT SAYS ARGUMENTS...: on 2 ranks
+# mistake TEXT SAYS ARGUMENTS...
 mistake()
 {
-    local text=$1 words=$2
-    shift 2
-    RANKS_SECONDS=60 ranks 2 "$@"
-    check "$text: exit code 2 on both ranks" codes_are 2 2
-    check "$text: is said" says "$words"
-    check "$text: once" test "$(grep -cF -- "$words" "$work/out")" -eq 1
-    check "$text: nothing is left" test -z "$(compgen -G "$work/bad.*")"
+    refused "$@"
+    check "$1: nothing is left" test -z "$(compgen -G "$work/bad.*")"
 }
 : >"$work/empty.fa"
 { cat "$work/p.fa"; printf '\001\002'; } >"$work/binary.fa"

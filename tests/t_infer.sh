@@ -73,17 +73,6 @@ check "and said" says "standard output could not be written"
 check "half a context shorter than 200 is the overlap" grep -q '"overlap": 32' "$work/half.json"
 
 # -- mistakes ------------------------------------------------------------------------------------------------------
-# mistake TEXT SAYS ARGUMENTS...: on 2 ranks
-mistake()
-{
-    local text=$1 words=$2
-    shift 2
-    RANKS_SECONDS=60 ranks 2 "$@"
-    check "$text: exit code 2 on both ranks" codes_are 2 2
-    check "$text: is said" says "$words"
-    check "$text: once" test "$(grep -cF -- "$words" "$work/out")" -eq 1
-}
-
 : >"$work/empty.fa"
 printf 'ACGT\n' >"$work/bare.fa"
 { head -c 20000 "$work/g.fa"; printf '\001\002'; } >"$work/binary.fa"
@@ -91,29 +80,29 @@ head -c 5000 "$work/g.fa.gz" >"$work/cut.fa.gz"
 scored="eval --checkpoint $work/run --overlap 16 -o $work/bad.json --fasta"
 # shellcheck disable=SC2086
 {
-    mistake "no FASTA" "none.fa" $scored "$work/none.fa"
-    mistake "empty FASTA" "empty.fa" $scored "$work/empty.fa"
-    mistake "no header" "bare.fa" $scored "$work/bare.fa"
-    mistake "binary behind good records" "binary.fa" $scored "$work/binary.fa"
-    mistake "cut gzip" "cut.fa.gz" $scored "$work/cut.fa.gz"
-    mistake "overlap as long as the context" "--overlap 64" $scored "$work/g.fa" --overlap 64
-    mistake "no overlap" "--overlap 0" $scored "$work/g.fa" --overlap 0
-    mistake "context too long" "--context 65" $scored "$work/g.fa" --context 65
-    mistake "batch" "--batch -1" $scored "$work/g.fa" --batch -1
+    refused "no FASTA" "none.fa" $scored "$work/none.fa"
+    refused "empty FASTA" "empty.fa" $scored "$work/empty.fa"
+    refused "no header" "bare.fa" $scored "$work/bare.fa"
+    refused "binary behind good records" "binary.fa" $scored "$work/binary.fa"
+    refused "cut gzip" "cut.fa.gz" $scored "$work/cut.fa.gz"
+    refused "overlap as long as the context" "--overlap 64" $scored "$work/g.fa" --overlap 64
+    refused "no overlap" "--overlap 0" $scored "$work/g.fa" --overlap 0
+    refused "context too long" "--context 65" $scored "$work/g.fa" --context 65
+    refused "batch" "--batch -1" $scored "$work/g.fa" --batch -1
 }
-mistake "no checkpoint" "$work/none.h5" eval --checkpoint "$work/none.h5" --fasta "$work/g.fa" -o "$work/bad.json"
-mistake "output nowhere" "no_folder" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/no_folder/x.json" --overlap 16
+refused "no checkpoint" "$work/none.h5" eval --checkpoint "$work/none.h5" --fasta "$work/g.fa" -o "$work/bad.json"
+refused "output nowhere" "no_folder" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/no_folder/x.json" --overlap 16
 cp "$work/g.fa" "$work/mine.fa"
-mistake "output is the input" "mine.fa: is an input and the output" eval --checkpoint "$work/run" --fasta "$work/mine.fa" -o "$work/mine.fa"
+refused "output is the input" "mine.fa: is an input and the output" eval --checkpoint "$work/run" --fasta "$work/mine.fa" -o "$work/mine.fa"
 check "which stays" cmp "$work/g.fa" "$work/mine.fa"
-mistake "output is a folder" "no regular file" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/run"
-mistake "an empty path" "--output: its value is empty" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o ""
-mistake "a store is no checkpoint" "g.train.h5" generate --checkpoint "$work/g.train.h5"
-mistake "no tokens" "--tokens 0" generate --checkpoint "$work/run" --tokens 0
-mistake "temperature" "--temperature -1" generate --checkpoint "$work/run" --temperature -1
-mistake "temperature not a number" "--temperature nan" generate --checkpoint "$work/run" --temperature nan
-mistake "top-p" "--top-p 1.5" generate --checkpoint "$work/run" --top-p 1.5
-mistake "top-k" "--top-k -2" generate --checkpoint "$work/run" --top-k -2
+refused "output is a folder" "no regular file" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/run"
+refused "an empty path" "--output: its value is empty" eval --checkpoint "$work/run" --fasta "$work/g.fa" -o ""
+refused "a store is no checkpoint" "g.train.h5" generate --checkpoint "$work/g.train.h5"
+refused "no tokens" "--tokens 0" generate --checkpoint "$work/run" --tokens 0
+refused "temperature" "--temperature -1" generate --checkpoint "$work/run" --temperature -1
+refused "temperature not a number" "--temperature nan" generate --checkpoint "$work/run" --temperature nan
+refused "top-p" "--top-p 1.5" generate --checkpoint "$work/run" --top-p 1.5
+refused "top-k" "--top-k -2" generate --checkpoint "$work/run" --top-k -2
 # stopped in the middle of a long evaluation (one window of two tokens for each base)
 stopped_at_work "$work/bad.json" eval --checkpoint "$work/run" --fasta "$work/g.fa" --context 2 --overlap 1 --batch 1
 finish

@@ -202,7 +202,7 @@ const struct deck_row deck_table[] = {
          "look on (`nsys profile --capture-range=cudaProfilerApi`); 0 is off."},
     {INT(profile.stop, 0, 0, LARGE), .unit = "steps", .may_change = true, .doc = "Last step of the profile."},
     {STRING(profile.ranks, "0"), .may_change = true,
-     .doc = "Ranks that are profiled, commas between, or \"all\"; the log shows the first one's."},
+     .doc = "Ranks that are profiled, commas between, or \"all\"; the log shows rank 0's."},
 
     {CHOICE(device.kind, DECK_DEVICE_AUTO, "auto", "cpu", "cuda"), .may_change = true,
      .doc = "What computes; \"auto\" takes CUDA where the build and the machine have it."},
