@@ -30,8 +30,10 @@ struct store_class {
     void (*release)(struct store *store, struct unit *unit, struct stream *stream);
     /* Sets gradient_base and gradient_fresh. */
     void (*gradients_open)(struct store *store, struct unit *unit, struct stream *stream, bool fresh);
-    /* last: no more is added in this step, so the sum over the data group may start. */
+    /* last: no more is added in this step, so the sum over the data group may start: when it is next told to. */
     void (*gradients_close)(struct store *store, struct unit *unit, struct stream *stream, bool last);
+    /* Transfers that wait start here in the stream: a unit says that its next work leaves them room (unit.h). */
+    void (*start_transfers)(struct store *store, struct stream *stream);
     /* From here on in the stream all sums are done. */
     void (*step_end)(struct store *store, struct stream *stream);
     struct shard (*shard)(struct store *store, struct unit *unit, enum storage storage);
