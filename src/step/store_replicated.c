@@ -30,10 +30,8 @@ static void acquire(struct store *store, struct unit *unit, struct stream *strea
 {
     (void)stream;
     struct replicated *own = store->self;
-    for (int s = 0; s < STORAGE_COUNT; s++) {
-        struct shard *shard = &own->units[unit->index].shards[s];
-        unit->weight_base[s] = tensor_present(&shard->copy) ? shard->copy.data : shard->weight.data;
-    }
+    for (int s = 0; s < STORAGE_COUNT; s++)
+        unit->weight_base[s] = own->units[unit->index].shards[s].weight.value.data;
 }
 
 static void release(struct store *store, struct unit *unit, struct stream *stream)
@@ -121,26 +119,15 @@ struct store *store_create_replicated(struct model *model, struct budget *budget
         for (int s = 0; s < STORAGE_COUNT; s++) {
             int64_t count = model->units[u].elements[s];
             struct shard *shard = &own->units[u].shards[s];
-            shard->weight = flat_tensor(budget, count, statistic, BUDGET_WEIGHTS);
-            if (compute != statistic)
-                shard->copy = flat_tensor(budget, count, compute, BUDGET_WEIGHTS);
+            shard->weight.value = flat_tensor(budget, count, compute, BUDGET_WEIGHTS);
             if (!trains)
                 continue;
+            if (compute != statistic)
+                shard->weight.low = flat_tensor(budget, count, DTYPE_I16, BUDGET_WEIGHTS);
             shard->gradient = flat_tensor(budget, count, statistic, BUDGET_GRADIENTS);
             shard->m = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
             shard->v = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
         }
     }
     return &own->store;
-}
-
-void store_refresh(struct store *store, struct model *model, struct stream *stream)
-{
-    for (int u = 0; u < model->unit_count; u++) {
-        for (int s = 0; s < STORAGE_COUNT; s++) {
-            struct shard shard = store->class->shard(store, &model->units[u], (enum storage)s);
-            if (tensor_present(&shard.copy))
-                LAUNCH(stream, CAST, cast, .from = shard.weight, .to = shard.copy);
-        }
-    }
 }
