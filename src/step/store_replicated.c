@@ -3,8 +3,9 @@
 
 struct holding {
     struct shard shards[STORAGE_COUNT];
-    struct event complete; /* the gradients are complete on this rank */
-    bool waits;            /* they are, and their sum over the group has not started */
+    struct tensor gradients; /* those of the shards one after the other, so that one collective sums them */
+    struct event complete;   /* the gradients are complete on this rank */
+    bool waits;              /* they are, and their sum over the group has not started */
 };
 
 struct replicated {
@@ -63,10 +64,7 @@ static void start_sum(struct replicated *own, struct holding *holding, struct st
 {
     event_record(&holding->complete, stream);
     event_wait(&holding->complete, own->communication);
-    for (int s = 0; s < STORAGE_COUNT; s++)
-        if (holding->shards[s].gradient.cols > 0)
-            LAUNCH(own->communication, ALL_REDUCE, all_reduce, .group = own->data_group,
-                   .x = holding->shards[s].gradient);
+    LAUNCH(own->communication, ALL_REDUCE, all_reduce, .group = own->data_group, .x = holding->gradients);
     holding->waits = false;
 }
 
@@ -106,6 +104,29 @@ static const struct store_class replicated_class = {"replicated",   nothing,    
                                                     gradients_open, gradients_close, start_transfers, step_end,
                                                     shard_of,       destroy};
 
+static void create_holding(struct holding *holding, const struct unit *unit, struct budget *budget, enum dtype compute,
+                           enum dtype statistic, bool trains)
+{
+    int64_t total = 0, first = 0;
+    for (int s = 0; s < STORAGE_COUNT; s++)
+        total += unit->elements[s];
+    if (trains)
+        holding->gradients = flat_tensor(budget, total, statistic, BUDGET_GRADIENTS);
+    for (int s = 0; s < STORAGE_COUNT; s++) {
+        int64_t count = unit->elements[s];
+        struct shard *shard = &holding->shards[s];
+        shard->weight.value = flat_tensor(budget, count, compute, BUDGET_WEIGHTS);
+        if (!trains || count == 0)
+            continue;
+        if (compute != statistic)
+            shard->weight.low = flat_tensor(budget, count, DTYPE_I16, BUDGET_WEIGHTS);
+        shard->gradient = tensor_columns(&holding->gradients, first, count);
+        first += count;
+        shard->m = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
+        shard->v = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
+    }
+}
+
 struct store *store_create_replicated(struct model *model, struct budget *budget, struct stream *communication,
                                       struct group *data_group, enum dtype compute, enum dtype statistic, bool trains)
 {
@@ -115,19 +136,7 @@ struct store *store_create_replicated(struct model *model, struct budget *budget
     own->data_group = data_group;
     own->units = memory_allocate((int64_t)sizeof *own->units * model->unit_count);
     own->unit_count = model->unit_count;
-    for (int u = 0; u < model->unit_count; u++) {
-        for (int s = 0; s < STORAGE_COUNT; s++) {
-            int64_t count = model->units[u].elements[s];
-            struct shard *shard = &own->units[u].shards[s];
-            shard->weight.value = flat_tensor(budget, count, compute, BUDGET_WEIGHTS);
-            if (!trains)
-                continue;
-            if (compute != statistic)
-                shard->weight.low = flat_tensor(budget, count, DTYPE_I16, BUDGET_WEIGHTS);
-            shard->gradient = flat_tensor(budget, count, statistic, BUDGET_GRADIENTS);
-            shard->m = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
-            shard->v = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
-        }
-    }
+    for (int u = 0; u < model->unit_count; u++)
+        create_holding(&own->units[u], &model->units[u], budget, compute, statistic, trains);
     return &own->store;
 }
