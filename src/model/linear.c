@@ -56,6 +56,7 @@ void linear_forward(const struct context *context, const struct unit *unit, cons
            .transpose_b = true, .bias = bias, .c = addend, .d = y);
 }
 
+/* The weight's gradient comes first: after it dx may take x's memory. */
 void linear_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx)
 {
@@ -65,17 +66,20 @@ void linear_backward(const struct context *context, const struct unit *unit, con
     bool accumulate = unit_accumulates(unit, linear->weight);
     struct operand gradient = {.value = dy}, weight = {.value = w};
     if (linear->precision == PRECISION_COMPUTE) {
-        if (context->gradients & GRADIENT_INPUT)
-            LAUNCH(context->stream, GEMM, gemm, .a = dy, .b = w, .d = dx);
         if (context->gradients & GRADIENT_WEIGHT)
             LAUNCH(context->stream, GEMM, gemm, .a = dy, .transpose_a = true, .b = x->value, .d = dw, .sum_a = dbias,
                    .accumulate = accumulate);
+        if (context->gradients & GRADIENT_INPUT)
+            LAUNCH(context->stream, GEMM, gemm, .a = dy, .b = w, .d = dx);
         return;
     }
     gradient.row = unit_tensor(context, unit, linear->first + LINEAR_GRADIENT_ROW);
     gradient.column = unit_tensor(context, unit, linear->first + LINEAR_GRADIENT_COLUMN);
     gradient.scale = unit_tensor(context, unit, linear->first + LINEAR_GRADIENT_SCALE);
     linear_prepare(context, linear, &gradient);
+    if (context->gradients & GRADIENT_WEIGHT)
+        LAUNCH(context->stream, GEMM, gemm, .a = gradient.column, .scale_a = gradient.scale, .b = x->column,
+               .scale_b = x->scale, .transpose_b = true, .d = dw, .sum_a = dbias, .accumulate = accumulate);
     if (context->gradients & GRADIENT_INPUT) {
         weight.column = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT_COLUMN);
         weight.scale = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT_SCALE);
@@ -83,7 +87,4 @@ void linear_backward(const struct context *context, const struct unit *unit, con
         LAUNCH(context->stream, GEMM, gemm, .a = gradient.row, .scale_a = gradient.scale, .b = weight.column,
                .scale_b = weight.scale, .transpose_b = true, .d = dx);
     }
-    if (context->gradients & GRADIENT_WEIGHT)
-        LAUNCH(context->stream, GEMM, gemm, .a = gradient.column, .scale_a = gradient.scale, .b = x->column,
-               .scale_b = x->scale, .transpose_b = true, .d = dw, .sum_a = dbias, .accumulate = accumulate);
 }
