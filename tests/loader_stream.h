@@ -126,4 +126,33 @@ static inline void make_texts(char *texts[TEXTS])
     }
 }
 
+/* A test program's scratch folder, its world, the texts, a store of all and one of those from SECOND on. */
+struct texts {
+    char *all[TEXTS], *first, *second, *both; /* both: a list of the two stores */
+};
+
+static inline void texts_begin(struct texts *texts)
+{
+    stores_begin();
+    world = comm_self();
+    make_texts(texts->all);
+    texts->first = memory_string(stores_path("texts.h5"));
+    texts->second = memory_string(stores_path("second.h5"));
+    texts->both = memory_format("%s, %s", texts->first, texts->second);
+    stores_write(texts->first, texts->all, TEXTS);
+    stores_write(texts->second, texts->all + SECOND, TEXTS - SECOND);
+}
+
+/* What main returns. */
+static inline int texts_end(struct texts *texts)
+{
+    stores_free(texts->all, TEXTS);
+    free(texts->first);
+    free(texts->second);
+    free(texts->both);
+    comm_destroy(world);
+    stores_end();
+    return check_end();
+}
+
 #endif

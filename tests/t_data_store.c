@@ -89,10 +89,7 @@ static void test_store_refusals(void)
     CHECK_USER(token_store_open(&store, path), "no HDF5 file");
     H5Fclose(H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
     CHECK_USER(token_store_open(&store, path), "cistron_store");
-    char *sequences[STORES_PERIODIC];
-    stores_periodic(sequences);
-    stores_write(path, sequences, STORES_PERIODIC);
-    stores_free(sequences, STORES_PERIODIC);
+    stores_write_periodic(path);
     CHECK(token_store_open(&store, path) == ERROR_NONE);
     token_store_close(store);
     struct stat status;

@@ -99,10 +99,7 @@ static void test_labels(void)
 static void test_golden(void)
 {
     const char *path = stores_path("periodic.h5");
-    char *sequences[STORES_PERIODIC];
-    stores_periodic(sequences);
-    stores_write(path, sequences, STORES_PERIODIC);
-    stores_free(sequences, STORES_PERIODIC);
+    stores_write_periodic(path);
     struct loader_settings settings = small_settings(path);
     settings.row_tokens = settings.window = 1024;
     settings.overlap = 200;
@@ -175,21 +172,13 @@ static void test_mistakes(const char *store)
 
 int main(void)
 {
-    stores_begin();
-    world = comm_self();
-    char *texts[TEXTS];
-    make_texts(texts);
-    char *store = memory_string(stores_path("texts.h5"));
-    stores_write(store, texts, TEXTS);
-    test_stream(store, texts);
+    struct texts texts;
+    texts_begin(&texts);
+    test_stream(texts.first, texts.all);
     test_rows();
     test_labels();
     test_golden();
-    test_once(store, texts);
-    test_mistakes(store);
-    stores_free(texts, TEXTS);
-    free(store);
-    comm_destroy(world);
-    stores_end();
-    return check_end();
+    test_once(texts.first, texts.all);
+    test_mistakes(texts.first);
+    return texts_end(&texts);
 }

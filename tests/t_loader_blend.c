@@ -205,25 +205,12 @@ static void test_store_lists(const char *first, const char *second)
 
 int main(void)
 {
-    stores_begin();
-    world = comm_self();
-    char *texts[TEXTS];
-    make_texts(texts);
-    char *store = memory_string(stores_path("texts.h5"));
-    stores_write(store, texts, TEXTS);
+    struct texts texts;
+    texts_begin(&texts);
     test_blend();
-    char *second = memory_string(stores_path("second.h5"));
-    stores_write(second, texts + SECOND, TEXTS - SECOND);
-    char *both = memory_format("%s, %s", store, second);
-    test_two_stores(both, "1, 2.5", 1 / 3.5, texts);
+    test_two_stores(texts.both, "1, 2.5", 1 / 3.5, texts.all);
     /* windows of 62 bases, 11 of them shared: 14 + 1 + 1 + 1 + 2 + 8 + 1 + 30; the second's 2 + 8 + 1 + 30 */
-    test_two_stores(both, "", 58 / 99.0, texts);
-    test_store_lists(store, second);
-    free(both);
-    free(second);
-    stores_free(texts, TEXTS);
-    free(store);
-    comm_destroy(world);
-    stores_end();
-    return check_end();
+    test_two_stores(texts.both, "", 58 / 99.0, texts.all);
+    test_store_lists(texts.first, texts.second);
+    return texts_end(&texts);
 }

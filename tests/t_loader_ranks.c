@@ -157,27 +157,14 @@ static void test_group(const char *store)
 
 int main(void)
 {
-    stores_begin();
-    world = comm_self();
-    char *texts[TEXTS];
-    make_texts(texts);
-    char *store = memory_string(stores_path("texts.h5"));
-    stores_write(store, texts, TEXTS);
-    struct loader_settings settings = small_settings(store);
+    struct texts texts;
+    texts_begin(&texts);
+    struct loader_settings settings = small_settings(texts.first);
     test_ranks(&settings);
-    test_random();
-    char *second = memory_string(stores_path("second.h5"));
-    stores_write(second, texts + SECOND, TEXTS - SECOND);
-    char *both = memory_format("%s, %s", store, second);
-    settings = small_settings(both);
+    settings = small_settings(texts.both);
     settings.weights = "1, 2.5";
     test_ranks(&settings);
-    test_group(store);
-    free(both);
-    free(second);
-    stores_free(texts, TEXTS);
-    free(store);
-    comm_destroy(world);
-    stores_end();
-    return check_end();
+    test_random();
+    test_group(texts.first);
+    return texts_end(&texts);
 }

@@ -385,10 +385,7 @@ int main(int argc, char **argv)
     log_open(world->rank);
     if (world->rank == 0) {
         stores_begin();
-        char *sequences[STORES_PERIODIC];
-        stores_periodic(sequences);
-        stores_write(stores_path("five.h5"), sequences, STORES_PERIODIC);
-        stores_free(sequences, STORES_PERIODIC);
+        stores_write_periodic(stores_path("five.h5"));
         write_deck();
     }
     comm_broadcast(world, stores_folder, sizeof stores_folder, 0);
