@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "cpu/cpu.h"
 #include "plan/record.h"
+#include "step/initialise.h"
 #include "step/learning_rate.h"
 #include "train/session.h"
 
@@ -189,7 +190,7 @@ int main(int count, char **arguments)
     if (code == 0)
         code = comm_agree(world, session_check_deck(&deck));
     if (code == 0)
-        code = session_create(&session, &deck, world, make_executor);
+        code = session_create(&session, &deck, world, NULL, make_executor);
     if (code == 0)
         report(&session, atoi(arguments[1]));
     session_destroy(&session);

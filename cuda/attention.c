@@ -6,6 +6,7 @@
 #include "cuda/attention_packed.h"
 #include "cuda/choice.h"
 #include "cuda/cudnn_attention.h"
+#include "cuda/timing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -177,30 +178,23 @@ static void run_cudnn(const struct cuda_target *target, const struct kind *kind,
 
 /* -- Choosing ---------------------------------------------------------------------------------------------------- */
 
-/* Milliseconds, the least of a few: inputs stay as they are, so a call may be repeated. */
-static float time_of(const struct cuda_target *target, const struct kind *kind, const struct call *call, bool cudnn)
+/* The ways to do a call: the members of struct times. */
+enum { BY_CUDNN, BY_OWN, BOTH };
+
+struct rivals {
+    const struct kind *kind;
+    const struct call *call;
+};
+
+/* Inputs stay as they are, so a call may be repeated. */
+static bool launch_rival(const struct cuda_target *target, const void *self, int way)
 {
-    enum { ROUNDS = 3 };
-    cudaEvent_t start, end;
-    float best = 1e30f;
-    CUDA_CHECK(cudaEventCreate(&start));
-    CUDA_CHECK(cudaEventCreate(&end));
-    for (int i = -1; i < ROUNDS; i++) { /* the first warms up */
-        float time = 0;
-        CUDA_CHECK(cudaEventRecord(start, target->stream));
-        if (cudnn)
-            run_cudnn(target, kind, call);
-        else
-            run_own(target, call);
-        CUDA_CHECK(cudaEventRecord(end, target->stream));
-        CUDA_CHECK(cudaEventSynchronize(end));
-        CUDA_CHECK(cudaEventElapsedTime(&time, start, end));
-        if (i >= 0 && time < best)
-            best = time;
-    }
-    CUDA_CHECK(cudaEventDestroy(start));
-    CUDA_CHECK(cudaEventDestroy(end));
-    return best;
+    const struct rivals *rivals = self;
+    if (way == BY_CUDNN)
+        run_cudnn(target, rivals->kind, rivals->call);
+    else
+        run_own(target, rivals->call);
+    return true;
 }
 
 static void describe(char *out, size_t bytes, const struct attention_key *key)
@@ -214,7 +208,9 @@ static void describe(char *out, size_t bytes, const struct attention_key *key)
 static void measure(const struct cuda_target *target, struct kind *kind, const struct call *call)
 {
     char what[128];
-    kind->times = (struct times){time_of(target, kind, call, true), time_of(target, kind, call, false)};
+    float times[BOTH];
+    timing_compare(target, launch_rival, &(struct rivals){kind, call}, BOTH, times);
+    kind->times = (struct times){times[BY_CUDNN], times[BY_OWN]};
     choice_keep(CHOICE_ATTENTION, &kind->key, sizeof kind->key, &kind->times, sizeof kind->times);
     describe(what, sizeof what, &kind->key);
     log_info("# %s: cuDNN %.3f ms, own kernels %.3f ms", what, (double)kind->times.cudnn, (double)kind->times.own);

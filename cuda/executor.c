@@ -359,13 +359,6 @@ static struct group *make_group(struct executor *executor, struct comm *comm, co
     return comm_group_create(comm, NULL, name);
 }
 
-/* Ranks are dealt out one by one (placement.c). */
-static int ranks_on(int device, int ranks)
-{
-    int devices = cuda_device_count();
-    return (ranks - device + devices - 1) / devices;
-}
-
 struct executor *cuda_executor_create(int device, const struct device_request *request)
 {
     static const struct executor_class class = {
@@ -399,7 +392,7 @@ struct executor *cuda_executor_create(int device, const struct device_request *r
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
     cuda->executor.class = &class;
     cuda->timeout = request->timeout;
-    cuda->sharing = request->node != NULL ? ranks_on(device, request->node->size) : 1;
+    cuda->sharing = request->node != NULL ? cuda_ranks_on(device, request->node->size) : 1;
     int lowest, highest;
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
     cublasLtHandle_t blas;

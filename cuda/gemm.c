@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "cuda/choice.h"
 #include "cuda/kernel.h"
+#include "cuda/timing.h"
 
 #include <cublasLt.h>
 #include <string.h>
@@ -224,10 +225,6 @@ static void sum_left_operand(const struct cuda_target *target, const struct gemm
 
 enum { CANDIDATES = 8, WAYS = CANDIDATES + 1 };
 
-struct stopwatch {
-    cudaEvent_t start, end;
-};
-
 /* A way to do a product, with its sum where there is one. */
 struct way {
     const struct plan *plan;
@@ -242,58 +239,22 @@ static cublasStatus_t run_way(const struct way *way, const struct cuda_target *t
     return multiply(target, way->plan, args, way->algorithm);
 }
 
-/* Milliseconds of a product, the mean of `repeats` in a row: one alone would be timed with its launch. */
-static float time_of(const struct stopwatch *watch, const struct cuda_target *target, const struct way *way,
-                     const struct gemm_args *args, int repeats)
+/* Those of a product, at most WAYS. */
+struct ways {
+    const struct gemm_args *args;
+    const struct way *ways;
+};
+
+static bool launch_way(const struct cuda_target *target, const void *self, int way)
 {
-    float time = 0;
-    CUDA_CHECK(cudaEventRecord(watch->start, target->stream));
-    for (int i = 0; i < repeats; i++)
-        CHECK_BLAS(run_way(way, target, args));
-    CUDA_CHECK(cudaEventRecord(watch->end, target->stream));
-    CUDA_CHECK(cudaEventSynchronize(watch->end));
-    CUDA_CHECK(cudaEventElapsedTime(&time, watch->start, watch->end));
-    return time / (float)repeats;
+    const struct ways *all = self;
+    return run_way(&all->ways[way], target, all->args) == CUBLAS_STATUS_SUCCESS;
 }
 
-static int least_of(const float *times, int count)
-{
-    int best = 0;
-    for (int i = 1; i < count; i++)
-        if (times[i] < times[best])
-            best = i;
-    return best;
-}
-
-/* The fastest of at most WAYS by the least of a few rounds, which take turns so that a change of clocks meets all of
- * them; those that are far behind after one round are out. */
 static int fastest(const struct cuda_target *target, const struct gemm_args *args, const struct way *ways, int count)
 {
-    enum { ROUNDS = 5, REPEATS = 16 };
-    const float never = 1e30f, enough = 0.3f; /* milliseconds between events that they measure well */
     float times[WAYS];
-    struct stopwatch watch;
-    int repeats = 1;
-    CUDA_CHECK(cudaEventCreate(&watch.start));
-    CUDA_CHECK(cudaEventCreate(&watch.end));
-    for (int i = 0; i < count; i++) { /* what runs for the first time is loaded first */
-        bool runs = run_way(&ways[i], target, args) == CUBLAS_STATUS_SUCCESS;
-        times[i] = runs ? time_of(&watch, target, &ways[i], args, 1) : never;
-    }
-    for (int round = 1; round < ROUNDS; round++) {
-        const float best = times[least_of(times, count)];
-        while (repeats < REPEATS && best * (float)repeats < enough)
-            repeats *= 2;
-        for (int i = 0; i < count; i++) {
-            if (times[i] > 1.5f * best)
-                continue;
-            float time = time_of(&watch, target, &ways[i], args, repeats);
-            times[i] = time < times[i] ? time : times[i];
-        }
-    }
-    CUDA_CHECK(cudaEventDestroy(watch.start));
-    CUDA_CHECK(cudaEventDestroy(watch.end));
-    return least_of(times, count);
+    return timing_compare(target, launch_way, &(struct ways){args, ways}, count, times);
 }
 
 /* Timing writes d again and again, which only a product that does not read d stands. It leaves d as the algorithm tried

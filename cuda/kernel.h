@@ -59,6 +59,9 @@ void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tens
 #else
 #include "core/launch.h"
 
+/* How many of a node's ranks have that one of its GPUs. (placement.c) */
+int cuda_ranks_on(int device, int ranks);
+
 /* All kinds of products forget their algorithm, and look for it among the choices again (cuda/choice.h). */
 void cuda_gemm_reconsider(void);
 

@@ -12,6 +12,20 @@
 
 enum { LINE_BYTES = 512, TABLE_RANKS = 64 };
 
+/* Of a node: dealt out one by one. */
+static int device_of(int rank, int devices)
+{
+    return rank % devices;
+}
+
+int cuda_ranks_on(int device, int ranks)
+{
+    int count = 0;
+    for (int rank = 0, devices = cuda_device_count(); rank < ranks; rank++)
+        count += device_of(rank, devices) == device;
+    return count;
+}
+
 /* One line a rank, by rank 0; of a large run the first ranks. */
 static void print_places(struct comm *world, int device)
 {
@@ -46,7 +60,7 @@ int cuda_executor_make(struct executor **executor, const struct device_request *
     code = comm_agree(request->world, code);
     if (code != ERROR_NONE)
         return code;
-    int device = request->node->rank % devices;
+    int device = device_of(request->node->rank, devices);
     *executor = cuda_executor_create(device, request);
     print_places(request->world, device);
     return ERROR_NONE;

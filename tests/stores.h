@@ -96,6 +96,14 @@ static inline void stores_free(char **sequences, int64_t count)
         free(sequences[i]);
 }
 
+static inline void stores_write_periodic(const char *path)
+{
+    char *sequences[STORES_PERIODIC];
+    stores_periodic(sequences);
+    stores_write(path, sequences, STORES_PERIODIC);
+    stores_free(sequences, STORES_PERIODIC);
+}
+
 /* The digest that a run's log names for a step, "" when there is none. */
 static inline void stores_digest(const char *name, int step, char out[32])
 {

@@ -75,10 +75,7 @@ int main(void)
 {
     char before[32], at[32], after[32], whole[32];
     stores_begin();
-    char *sequences[STORES_PERIODIC];
-    stores_periodic(sequences);
-    stores_write(stores_path("five.h5"), sequences, STORES_PERIODIC);
-    stores_free(sequences, STORES_PERIODIC);
+    stores_write_periodic(stores_path("five.h5"));
     write_deck();
 
     CHECK(train("whole", "stop", 0, 0) == 0);

@@ -19,7 +19,22 @@ struct found {
     struct engine_result results[STEPS];
     char *state;
     int64_t bytes;
+    int replays; /* that the flight recorder has at the end */
 };
+
+static int recorded_replays(void)
+{
+    char *text, *at;
+    size_t bytes;
+    int count = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    launch_dump(file);
+    fclose(file);
+    for (at = text; (at = strstr(at, "replay ")) != NULL; at++)
+        count++;
+    free(text);
+    return count;
+}
 
 static void destroy_batches(struct batch *batches)
 {
@@ -51,6 +66,7 @@ static void train(struct found *found, struct toy_options options, struct execut
     while (taken < STEPS)
         found->results[taken++] = engine_take(&toy.engine);
     CHECK(!engine_ready(&toy.engine));
+    found->replays = recorded_replays();
     engine_synchronize(&toy.engine);
     found->state = toy_state(&toy, &found->bytes);
     schedule_destroy(&schedule);
@@ -74,6 +90,7 @@ static void test(struct executor *cpu, enum toy_kind kind, int slots, bool split
         CHECK(memcmp(other.results, plain.results, sizeof plain.results) == 0);
         /* all but the first of its kind */
         CHECK((late_replays(late) > STEPS * MICRO_BATCHES) == ways[w].replays);
+        CHECK(ways[w].replays ? other.replays > MICRO_BATCHES : other.replays == 0);
         free(other.state);
         late->class->destroy(late);
     }

@@ -1,10 +1,8 @@
 /* Masks and token dropout: the rates, what they are keyed by, and that no layout of rows or ranks changes them. */
 #include "base/random.h"
-#include "check.h"
 #include "data/blend.h"
-#include "data/loader.h"
 #include "data/masking.h"
-#include "stores.h"
+#include "loaders.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -12,8 +10,6 @@
 #include <unistd.h>
 
 enum { TEXTS = 9, MASK = 32, CLS = 0, EOS = 2, PAD = 1, UNK = 3 /* ESM-2's */ };
-
-static struct comm *world;
 
 static struct masking esm2_masking(double probability)
 {
@@ -157,30 +153,14 @@ static void test_scale(void)
 
 /* -- The loader -------------------------------------------------------------------------------------------------- */
 
-static struct loader *create(const struct loader_settings *settings, int data_rank, int data_ranks)
+/* small_settings, masked. */
+static struct loader_settings masked_settings(const char *store)
 {
-    struct loader *loader;
-    if (loader_create(&loader, settings, world, world, data_rank, data_ranks) != ERROR_NONE)
-        error_fatal("loader_create failed");
-    return loader;
-}
-
-/* Rows of 96, windows of 64 that overlap. */
-static struct loader_settings small_settings(const char *store)
-{
-    return (struct loader_settings){.stores = store,
-                                    .seed = 99,
-                                    .row_tokens = 96,
-                                    .window = 64,
-                                    .overlap = 11,
-                                    .max_segments = 5,
-                                    .global_rows = 7,
-                                    .micro_rows = 2,
-                                    .split = true,
-                                    .mask_probability = 0.15,
-                                    .token_dropout = true,
-                                    .mask_degenerate = true,
-                                    .shuffle = true};
+    struct loader_settings settings = small_settings(store);
+    settings.mask_probability = 0.15;
+    settings.token_dropout = true;
+    settings.uppercase_labels = false;
+    return settings;
 }
 
 struct pair {
@@ -242,10 +222,10 @@ static bool same(const struct pair *a, const struct pair *b, int64_t count)
 static void test_layouts(const char *store)
 {
     enum { COUNT = 12000 }; /* an epoch has 4912 */
-    struct loader_settings settings = small_settings(store);
+    struct loader_settings settings = masked_settings(store);
     struct pair *masked = take(&settings, 1, COUNT);
     for (int variant = 0; variant < 24; variant++) {
-        settings = small_settings(store);
+        settings = masked_settings(store);
         settings.split = variant & 1;
         settings.format = variant & 2 ? LOADER_PADDED : LOADER_PACKED;
         settings.token_dropout = variant & 4;
@@ -255,7 +235,7 @@ static void test_layouts(const char *store)
         CHECK(same(got, masked, COUNT));
         memory_free(got);
     }
-    settings = small_settings(store);
+    settings = masked_settings(store);
     settings.mask_probability = 0;
     struct pair *plain = take(&settings, 1, COUNT);
     int64_t wrong = 0, eligible = 0, selected = 0;
@@ -276,7 +256,7 @@ static void test_layouts(const char *store)
  * begins anew, as each validation does. */
 static void test_epochs(const char *store)
 {
-    struct loader_settings settings = small_settings(store);
+    struct loader_settings settings = masked_settings(store);
     settings.shuffle = false;
     struct loader *loader = create(&settings, 0, 1);
     const int64_t count = loader_window_tokens(loader);
@@ -317,7 +297,7 @@ static void test_epochs(const char *store)
 /* From every step's position on, a new loader gives what the old one gave: tokens, labels and factors. */
 static void test_restart(const char *store)
 {
-    struct loader_settings settings = small_settings(store);
+    struct loader_settings settings = masked_settings(store);
     settings.micro_rows = settings.global_rows;
     struct loader *whole = create(&settings, 0, 1);
     for (int step = 0; step < 20; step++) {
@@ -334,7 +314,7 @@ static void test_restart(const char *store)
 /* data.truncate: every sequence's first 62 residues between <cls> and <eos>, in a side file of its own. */
 static void test_truncate(const char *store, char *const *texts)
 {
-    struct loader_settings settings = small_settings(store);
+    struct loader_settings settings = masked_settings(store);
     settings.overlap = 0;
     settings.truncate = true;
     settings.shuffle = false;
@@ -379,14 +359,14 @@ static void test_mistakes(const char *proteins)
     const char *bases = stores_path("bases.h5");
     char *text = memory_string("ACGTACGT");
     stores_write(bases, &text, 1);
-    struct loader_settings settings = small_settings(bases);
+    struct loader_settings settings = masked_settings(bases);
     CHECK(refused(&settings));
     settings.mask_probability = 0;
     CHECK(refused(&settings)); /* token dropout needs a mask token too */
-    settings = small_settings(proteins);
+    settings = masked_settings(proteins);
     settings.uppercase_labels = true;
     CHECK(refused(&settings));
-    settings = small_settings(proteins);
+    settings = masked_settings(proteins);
     settings.truncate = true;
     CHECK(refused(&settings)); /* windows that overlap */
     settings.overlap = 0;
@@ -412,7 +392,7 @@ static void test_damage(void)
         }
         pid_t child = fork();
         if (child == 0) {
-            struct loader_settings settings = small_settings(path);
+            struct loader_settings settings = masked_settings(path);
             loader_next(create(&settings, 0, 1));
             _exit(0);
         }

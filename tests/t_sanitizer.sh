@@ -1,7 +1,7 @@
 #!/bin/bash
 # What reads files that may be damaged, built with the address and undefined-behaviour sanitizers in a folder of its own.
 . "$abs_top_srcdir/tests/lib.sh"
-programs="tests/t_damage tests/t_data tests/t_deck tests/t_safetensors tests/t_safetensors_writer"
+programs="tests/t_damage tests/t_data_baseline tests/t_data_records tests/t_data_store tests/t_data_windows tests/t_deck tests/t_safetensors tests/t_safetensors_writer"
 fuzzers="records deck side checkpoint store safetensors"
 
 CC=$(sed -n 's/^CC = //p' "$abs_top_builddir/Makefile")

@@ -12,6 +12,7 @@
 #include "io/checkpoint_stream.h"
 #include "io/file.h"
 #include "io/safetensors.h"
+#include "io/shape.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -68,32 +69,21 @@ static const struct safetensors_entry *find_parameter(const struct safetensors *
     return entry;
 }
 
-enum { SHAPE_BYTES = 256 };
-
-static const char *print_shape(char out[SHAPE_BYTES], const int64_t *shape, int dims)
-{
-    int used = snprintf(out, SHAPE_BYTES, "[");
-    for (int i = 0; i < dims; i++)
-        used += snprintf(out + used, (size_t)(SHAPE_BYTES - used), "%s%lld", i ? ", " : "", (long long)shape[i]);
-    snprintf(out + used, (size_t)(SHAPE_BYTES - used), "]");
-    return out;
-}
-
 static void match_parameter(struct import *import, const struct parameter *p, int number, struct faults *faults)
 {
     const int64_t wanted[2] = {p->rows, p->cols}, *shape = p->storage == STORAGE_MATRIX ? wanted : wanted + 1;
     const int dims = p->storage == STORAGE_MATRIX ? 2 : 1;
-    char a[SHAPE_BYTES], b[SHAPE_BYTES];
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
     const struct safetensors_entry *entry = find_parameter(import->st, p->name);
     import->of[number] = entry;
     if (entry == NULL) {
-        faults_add(faults, "%s: is missing; the model has it as %s", p->name, print_shape(a, shape, dims));
+        faults_add(faults, "%s: is missing; the model has it as %s", p->name, shape_text(a, shape, dims));
         return;
     }
     import->used[entry - import->st->entries] = true;
     if (entry->dims != dims || memcmp(entry->shape, shape, (size_t)dims * sizeof *shape) != 0)
-        faults_add(faults, "%s: is %s in %s, by config.json %s", entry->name, print_shape(a, entry->shape, entry->dims),
-                   safetensors_path(import->st, entry), print_shape(b, shape, dims));
+        faults_add(faults, "%s: is %s in %s, by config.json %s", entry->name, shape_text(a, entry->shape, entry->dims),
+                   safetensors_path(import->st, entry), shape_text(b, shape, dims));
     else if (entry->dtype != SAFETENSORS_F32 && entry->dtype != SAFETENSORS_BF16 && entry->dtype != SAFETENSORS_F16)
         faults_add(faults, "%s: has elements %s; F32, BF16 and F16 can be read", entry->name,
                    safetensors_dtype_name(entry->dtype));

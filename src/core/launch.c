@@ -5,13 +5,14 @@
 
 enum { RECORDER_ENTRIES = 64 };
 
-/* One launch as the flight recorder keeps it: enough to see what a rank was doing. */
+/* One launch or replay as the flight recorder keeps it: enough to see what a rank was doing. */
 struct recorder_entry {
-    int64_t sequence;
-    enum op op;
+    const char *name; /* the op's or the replay's */
     int stream;
+    bool replay;
     const char *group;  /* of a collective */
     int64_t rows, cols; /* of the first tensor */
+    int slot;           /* of a replay */
 };
 
 static struct recorder_entry recorder[RECORDER_ENTRIES];
@@ -56,9 +57,11 @@ void launch(struct stream *stream, enum op op, const void *args)
 #endif
     const struct tensor *first = op_tensor(op, args, 0);
     const struct group *group = group_of(op, args);
-    recorder[launched % RECORDER_ENTRIES] =
-        (struct recorder_entry){launched, op, stream->id, group != NULL ? group->name : NULL, first->rows, first->cols};
-    launched++;
+    recorder[launched++ % RECORDER_ENTRIES] = (struct recorder_entry){.name = op_info(op)->name,
+                                                                      .stream = stream->id,
+                                                                      .group = group != NULL ? group->name : NULL,
+                                                                      .rows = first->rows,
+                                                                      .cols = first->cols};
     double start = clock_seconds();
     int64_t entry = profile_enter(stream, op, args);
     launch_range(stream, op_info(op)->name);
@@ -67,6 +70,13 @@ void launch(struct stream *stream, enum op op, const void *args)
     profile_leave(stream, entry);
     timers[op].seconds += clock_seconds() - start;
     timers[op].calls++;
+}
+
+void launch_replay(struct stream *stream, void *recording, const char *name, int slot)
+{
+    recorder[launched++ % RECORDER_ENTRIES] =
+        (struct recorder_entry){.name = name, .stream = stream->id, .replay = true, .slot = slot};
+    stream->executor->class->replay(stream->executor, stream, recording);
 }
 
 void launch_range(struct stream *stream, const char *name)
@@ -115,8 +125,11 @@ void launch_dump(FILE *file)
         fprintf(file, "last launches of this process, oldest first:\n");
     for (int64_t i = first; i < launched; i++) {
         const struct recorder_entry *e = &recorder[i % RECORDER_ENTRIES];
-        fprintf(file, "  %8lld stream %d %-18s %lld x %lld%s%s\n", (long long)e->sequence, e->stream,
-                op_info(e->op)->name, (long long)e->rows, (long long)e->cols, e->group ? " group " : "",
-                e->group ? e->group : "");
+        fprintf(file, "  %8lld stream %d %-18s ", (long long)i, e->stream, e->name);
+        if (e->replay)
+            fprintf(file, "slot %d\n", e->slot);
+        else
+            fprintf(file, "%lld x %lld%s%s\n", (long long)e->rows, (long long)e->cols, e->group ? " group " : "",
+                    e->group ? e->group : "");
     }
 }

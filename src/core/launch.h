@@ -89,6 +89,10 @@ void launch(struct stream *stream, enum op op, const void *args);
 /* For executors: a collective, by its group's table. Fatal when op is none. */
 void launch_collective(struct stream *stream, enum op op, const void *args);
 
+/* Runs a recording of the stream's executor. What it launches does not come through here, so the flight recorder has it
+ * as one entry, by a name that stays ("replay forward") and the micro-batch's slot. */
+void launch_replay(struct stream *stream, void *recording, const char *name, int slot);
+
 /* Names what is launched from here to the matching launch_range_end, for tools that look on. */
 void launch_range(struct stream *stream, const char *name);
 void launch_range_end(struct stream *stream);
@@ -106,7 +110,7 @@ struct launch_timer {
 };
 const struct launch_timer *launch_timers(void); /* OP_COUNT of them */
 
-/* The flight recorder: the last launches of this process, oldest first, one line each. */
+/* The flight recorder: the last launches and replays of this process, oldest first, one line each. */
 void launch_dump(FILE *file);
 
 #endif

@@ -40,51 +40,59 @@ static void print_comment(FILE *file, int indent, const char *text)
     fputc('\n', file);
 }
 
-/* Bytes of the row's section with its last dot: 6 for "model.hidden". */
-static int section_bytes(const char *key)
+/* The beginning of a key up to its last dot: 6 bytes of "model.hidden"; none outside all sections. */
+struct section {
+    const char *key;
+    int bytes;
+};
+
+static struct section section_of(const char *key)
 {
-    return (int)(strrchr(key, '.') + 1 - key);
+    return (struct section){key, (int)(strrchr(key, '.') + 1 - key)};
 }
 
-static int depth_of(const char *section, int bytes)
+static bool same_section(struct section a, struct section b)
+{
+    return a.bytes == b.bytes && strncmp(a.key, b.key, (size_t)a.bytes) == 0;
+}
+
+static int depth_of(struct section section)
 {
     int depth = 0;
-    for (int i = 0; i < bytes; i++)
-        depth += section[i] == '.';
+    for (int i = 0; i < section.bytes; i++)
+        depth += section.key[i] == '.';
     return depth;
 }
 
-/* Close and open groups to get from the section `from` ("" outside all) to `to`. */
-static void change_section(FILE *file, const char *from, int from_bytes, const char *to, int to_bytes)
+/* Close and open groups to get from one section to another. */
+static void change_section(FILE *file, struct section from, struct section to)
 {
-    int common = 0;
-    for (int i = 0; i < from_bytes && i < to_bytes && from[i] == to[i]; i++)
-        if (from[i] == '.')
-            common = i + 1;
-    int depth = depth_of(from, from_bytes), stay = depth_of(to, common);
+    struct section common = {to.key, 0};
+    for (int i = 0; i < from.bytes && i < to.bytes && from.key[i] == to.key[i]; i++)
+        if (from.key[i] == '.')
+            common.bytes = i + 1;
+    int depth = depth_of(from), stay = depth_of(common);
     while (depth > stay)
         fprintf(file, "%*s};\n", 4 * --depth, "");
-    if (depth == 0 && to_bytes > 0)
+    if (depth == 0 && to.bytes > 0)
         fputc('\n', file);
-    for (int start = common; start < to_bytes; depth++) {
-        int name = (int)strcspn(to + start, ".");
-        fprintf(file, "%*s%.*s : {\n", 4 * depth, "", name, to + start);
+    for (int start = common.bytes; start < to.bytes; depth++) {
+        int name = (int)strcspn(to.key + start, ".");
+        fprintf(file, "%*s%.*s : {\n", 4 * depth, "", name, to.key + start);
         start += name + 1;
     }
 }
 
 static void print_deck(FILE *file, const struct deck *deck, bool comments)
 {
-    const char *section = "";
-    int bytes = 0;
+    struct section section = {"", 0};
     for (int i = 0; i < deck_table_rows; i++) {
         const struct deck_row *row = &deck_table[i];
-        int row_bytes = section_bytes(row->key);
-        if (row_bytes != bytes || strncmp(row->key, section, (size_t)bytes) != 0)
-            change_section(file, section, bytes, row->key, row_bytes);
-        section = row->key;
-        bytes = row_bytes;
-        int indent = 4 * depth_of(section, bytes);
+        const struct section own = section_of(row->key);
+        if (!same_section(own, section))
+            change_section(file, section, own);
+        section = own;
+        int indent = 4 * depth_of(section);
         if (comments) {
             char *notes = row_notes(row), *text = memory_format("%s (%s)", row->doc, notes);
             print_comment(file, indent, text);
@@ -92,10 +100,10 @@ static void print_deck(FILE *file, const struct deck *deck, bool comments)
             free(notes);
         }
         char *value = deck_row_value(row, deck);
-        fprintf(file, "%*s%s = %s;\n", indent, "", row->key + bytes, value);
+        fprintf(file, "%*s%s = %s;\n", indent, "", row->key + section.bytes, value);
         free(value);
     }
-    change_section(file, section, bytes, "", 0);
+    change_section(file, section, (struct section){"", 0});
 }
 
 char *deck_print_effective(const struct deck *deck)
@@ -150,15 +158,13 @@ void deck_print_markdown(FILE *file)
     deck_defaults(&deck);
     locale_t previous = deck_locale_enter();
     fprintf(file, "# The deck\n\n%s `cistron deck` prints this page as a deck.\n", INTRODUCTION);
-    const char *section = "";
-    int bytes = 0;
+    struct section section = {"", 0};
     for (int i = 0; i < deck_table_rows; i++) {
         const struct deck_row *row = &deck_table[i];
-        int row_bytes = section_bytes(row->key);
-        if (row_bytes != bytes || strncmp(row->key, section, (size_t)bytes) != 0)
-            fprintf(file, "\n## %.*s\n\n| Key | Default | Meaning |\n|---|---|---|\n", row_bytes - 1, row->key);
-        section = row->key;
-        bytes = row_bytes;
+        const struct section own = section_of(row->key);
+        if (!same_section(own, section))
+            fprintf(file, "\n## %.*s\n\n| Key | Default | Meaning |\n|---|---|---|\n", own.bytes - 1, own.key);
+        section = own;
         char *value = deck_row_value(row, &deck), *notes = row_notes(row);
         fprintf(file, "| `%s` | `%s` | %s (%s) |\n", row->key, value, row->doc, notes);
         free(notes);

@@ -3,6 +3,7 @@
 #include "base/faults.h"
 #include "base/memory.h"
 #include "io/checkpoint_private.h"
+#include "io/shape.h"
 #include "step/engine.h"
 #include "step/upload.h"
 
@@ -12,21 +13,15 @@
 
 /* -- Rank 0: does the file fit the model? ------------------------------------------------------------------------ */
 
-enum { SHAPE_BYTES = 64 };
-
-static void print_shape(char out[SHAPE_BYTES], const hsize_t *dims, int ndims)
+static void print_shape(char out[SHAPE_TEXT], const hsize_t dims[2], int ndims)
 {
-    int used = snprintf(out, SHAPE_BYTES, "[");
-    for (int i = 0; i < ndims; i++)
-        used += snprintf(out + used, (size_t)(SHAPE_BYTES - used), "%s%llu", i == 0 ? "" : ", ",
-                         (unsigned long long)dims[i]);
-    snprintf(out + used, (size_t)(SHAPE_BYTES - used), "]");
+    shape_text(out, (int64_t[2]){(int64_t)dims[0], (int64_t)dims[1]}, ndims);
 }
 
 static void check_dataset(hid_t file, enum piece_kind kind, const struct parameter *p, struct faults *faults)
 {
-    char name[CHECKPOINT_DATASET_BYTES], wanted[SHAPE_BYTES], found[SHAPE_BYTES] = "[...]";
-    hsize_t model_dims[2], dims[2] = {0, 0};
+    char name[CHECKPOINT_DATASET_BYTES], wanted[SHAPE_TEXT], found[SHAPE_TEXT] = "[...]";
+    hsize_t model_dims[2] = {0, 0}, dims[2] = {0, 0};
     int model_ndims = checkpoint_dimensions(p, model_dims), ndims = -1;
     checkpoint_dataset_name(name, kind, p);
     print_shape(wanted, model_dims, model_ndims);

@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 
+static const char *const names[] = {
+    [REPLAY_FORWARD] = "replay forward", [REPLAY_BACKWARD] = "replay backward", [REPLAY_UPDATE] = "replay update"};
+
 void replay_create(struct replay *replay, struct executor *executor, bool enabled)
 {
     *replay = (struct replay){.executor = executor, .enabled = enabled && executor->class->capture_begin != NULL};
@@ -52,5 +55,5 @@ void replay_run(struct replay *replay, const struct replay_key *key, struct stre
         run(self);
         entry->recording = class->capture_end(replay->executor, stream);
     }
-    class->replay(replay->executor, stream, entry->recording);
+    launch_replay(stream, entry->recording, names[key->part], key->slot);
 }

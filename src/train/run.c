@@ -16,7 +16,6 @@
 #include "train/profiler.h"
 #include "train/session.h"
 #include "train/start.h"
-#include "train/tuning.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -441,7 +440,7 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
                       device_make *make_executor)
 {
     double walltime;
-    int code = session_create(&run->session, deck, world, make_executor);
+    int code = session_create(&run->session, deck, world, start->resumed, make_executor);
     if (code == ERROR_NONE && deck->checkpoint.export_final)
         code = comm_agree(world, check_export(&run->session.model.settings));
     if (code == ERROR_NONE)
@@ -450,10 +449,10 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
         code = comm_agree(world, control_parse_walltime(deck->train.walltime, &walltime));
     if (code == ERROR_NONE)
         code = start_write_deck(world, deck->output.folder, run->deck_text);
-    if (code == ERROR_NONE)
-        code = tuning_prepare(&run->session, start->resumed, run->step < deck->train.steps);
-    if (code == ERROR_NONE)
+    if (code == ERROR_NONE) {
+        tuning_complete(&run->session, run->step < deck->train.steps);
         code = open_meter(run);
+    }
     if (code != ERROR_NONE)
         return code;
     describe(&run->session);

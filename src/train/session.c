@@ -162,7 +162,8 @@ static void warn_of_waste(const struct deck *deck, int64_t ranks)
                  (long long)batch, (long long)share, (long long)rows, (long long)share);
 }
 
-int session_create(struct session *s, const struct deck *deck, struct comm *world, device_make *make_executor)
+int session_create(struct session *s, const struct deck *deck, struct comm *world, const char *checkpoint,
+                   device_make *make_executor)
 {
     *s = (struct session){.deck = *deck, .world = world};
     int code = comm_agree(world, grid_create(&s->grid, world, 1));
@@ -170,6 +171,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
         return code;
     s->made = MADE_GRID;
     code = create_executor(s, make_executor);
+    if (code == ERROR_NONE)
+        code = tuning_take(&s->tuning, world, s->executor, deck, checkpoint);
     if (code == ERROR_NONE)
         code = create_loaders(s);
     if (code == ERROR_NONE)

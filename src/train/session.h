@@ -7,6 +7,7 @@
 #include "data/loader.h"
 #include "deck/deck.h"
 #include "step/engine.h"
+#include "train/tuning.h"
 
 struct session {
     struct deck deck;
@@ -15,6 +16,7 @@ struct session {
     struct group *data_group;
     struct executor *executor;
     int threads;
+    enum tuning_source tuning; /* of the executor's choices so far */
     struct loader *train;
     struct loader *valid; /* NULL when the deck names no data.valid */
     int64_t valid_steps;  /* loader_next calls of one validation */
@@ -34,8 +36,10 @@ struct loader_settings session_loader_settings(const struct deck *deck);
 struct engine_settings session_engine_settings(const struct deck *deck);
 
 /* Collective over world. Makes all of it; weights are zero. Returns an agreed code; destroy the session in any case.
- * make_executor: as core/device.h has it. */
-int session_create(struct session *session, const struct deck *deck, struct comm *world, device_make *make_executor);
+ * checkpoint: that the run goes on from, whose choices the executor takes over; NULL: none. make_executor: as
+ * core/device.h has it. */
+int session_create(struct session *session, const struct deck *deck, struct comm *world, const char *checkpoint,
+                   device_make *make_executor);
 void session_destroy(struct session *session);
 
 struct session_validation {

@@ -7,6 +7,7 @@
 #include "io/choices.h"
 #include "io/draft.h"
 #include "io/file.h"
+#include "train/session.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -38,11 +39,13 @@ static bool take(struct executor *executor, const struct bytes *bytes)
 
 /* In the user's cache one file for each kind of device and libraries, by what the executor's choices are good for; NULL
  * where the user has no home. */
-static char *default_path(const struct bytes *own)
+static char *default_path(struct executor *executor)
 {
+    int64_t bytes;
+    const void *own = executor->class->choices(executor, &bytes);
     char identity[CHOICE_IDENTITY_BYTES];
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    choice_identity(identity, own->data, own->count);
+    choice_identity(identity, own, bytes);
     for (char *c = identity; *c != '\0'; c++)
         if (!isalnum((unsigned char)*c) && *c != '.')
             *c = '-';
@@ -52,12 +55,12 @@ static char *default_path(const struct bytes *own)
 }
 
 /* NULL: there is to be none. */
-static char *path_of(const struct deck *deck, const struct bytes *own)
+static char *path_of(struct executor *executor, const struct deck *deck)
 {
     const char *key = deck->device.tuning_file;
     if (deck->device.deterministic || strcmp(key, "none") == 0)
         return NULL;
-    return key[0] != '\0' ? memory_string(key) : default_path(own);
+    return key[0] != '\0' ? memory_string(key) : default_path(executor);
 }
 
 /* What a file holds that may be one of choices; nothing when there is none. */
@@ -99,6 +102,24 @@ static bool write_file(const char *path, bool in_cache, const struct bytes *byte
     return false;
 }
 
+/* -- What is known (rank 0) --------------------------------------------------------------------------------------- */
+
+static enum tuning_source take_known(struct executor *executor, const struct deck *deck, const struct bytes *kept)
+{
+    if (take(executor, kept))
+        return TUNING_CHECKPOINT;
+    if (kept->count > 0)
+        log_info("# tuning: the checkpoint's choices of kernels are for another device or library, and are left");
+    char *path = path_of(executor, deck);
+    if (path == NULL)
+        return TUNING_NONE;
+    struct bytes file = read_file(path);
+    bool fits = take(executor, &file);
+    memory_free(file.data);
+    free(path);
+    return fits ? TUNING_FILE : TUNING_NONE;
+}
+
 /* -- Choosing (rank 0) ------------------------------------------------------------------------------------------- */
 
 /* The first micro-batch that the run will learn from, run once for its timings. By rank 0 alone: it has a whole model.
@@ -108,21 +129,6 @@ static void rehearse(struct session *s)
     const struct blend_position position = loader_position(s->train);
     engine_rehearse(&s->engine, loader_next(s->train));
     loader_seek(s->train, &position);
-}
-
-/* Takes the checkpoint's choices, else the file's; where they are from, NULL: there were none for this device. */
-static const char *take_known(struct executor *executor, const struct bytes *kept, const char *path)
-{
-    if (take(executor, kept))
-        return "the checkpoint";
-    if (kept->count > 0)
-        log_info("# tuning: the checkpoint's choices of kernels are for another device or library, and are left");
-    if (path == NULL)
-        return NULL;
-    struct bytes file = read_file(path);
-    bool fits = take(executor, &file);
-    memory_free(file.data);
-    return fits ? path : NULL;
 }
 
 static void tell(const char *source, int64_t known, int64_t made, double seconds, const char *written)
@@ -135,13 +141,10 @@ static void tell(const char *source, int64_t known, int64_t made, double seconds
     free(more);
 }
 
-static void choose(struct session *s, const struct bytes *kept, bool trains)
+static void choose(struct session *s, bool trains)
 {
     const struct deck *deck = &s->deck;
     const bool times = trains && !deck->device.deterministic;
-    struct bytes empty = copy_of(s->executor);
-    char *path = path_of(deck, &empty);
-    const char *source = take_known(s->executor, kept, path);
     struct bytes before = copy_of(s->executor);
     double start = clock_seconds();
     if (times)
@@ -149,12 +152,13 @@ static void choose(struct session *s, const struct bytes *kept, bool trains)
     double seconds = clock_seconds() - start;
     struct bytes after = copy_of(s->executor);
     int64_t made = choice_count_new(after.data, after.count, before.data, before.count);
+    char *path = path_of(s->executor, deck);
+    const char *const sources[] = {[TUNING_NONE] = NULL, [TUNING_CHECKPOINT] = "the checkpoint", [TUNING_FILE] = path};
     /* a checkpoint has the choices of one model, the file may have those of many */
-    bool writes = made > 0 && path != NULL && (source == NULL || source == path);
+    bool writes = made > 0 && path != NULL && s->tuning != TUNING_CHECKPOINT;
     bool written = writes && write_file(path, deck->device.tuning_file[0] == '\0', &after);
-    if (times || source != NULL)
-        tell(source, choice_count(before.data, before.count), made, seconds, written ? path : NULL);
-    memory_free(empty.data);
+    if (times || s->tuning != TUNING_NONE)
+        tell(sources[s->tuning], choice_count(before.data, before.count), made, seconds, written ? path : NULL);
     memory_free(before.data);
     memory_free(after.data);
     free(path);
@@ -162,38 +166,51 @@ static void choose(struct session *s, const struct bytes *kept, bool trains)
 
 /* -- All ranks --------------------------------------------------------------------------------------------------- */
 
-static void share(struct session *s)
+/* All take rank 0's choices; how many could not. */
+static int64_t share(struct comm *world, struct executor *executor)
 {
     struct bytes bytes = {NULL, 0};
-    if (s->world->rank == 0)
-        bytes = copy_of(s->executor);
-    comm_broadcast(s->world, &bytes.count, sizeof bytes.count, 0);
-    if (s->world->rank != 0)
+    if (world->rank == 0)
+        bytes = copy_of(executor);
+    comm_broadcast(world, &bytes.count, sizeof bytes.count, 0);
+    if (world->rank != 0)
         bytes.data = memory_allocate(bytes.count);
-    comm_broadcast(s->world, bytes.data, bytes.count, 0);
-    int64_t refused = s->world->rank != 0 && !take(s->executor, &bytes);
-    refused = comm_sum_i64(s->world, refused);
+    comm_broadcast(world, bytes.data, bytes.count, 0);
+    int64_t refused = world->rank != 0 && !take(executor, &bytes);
+    memory_free(bytes.data);
+    return comm_sum_i64(world, refused);
+}
+
+int tuning_take(enum tuning_source *source, struct comm *world, struct executor *executor, const struct deck *deck,
+                const char *checkpoint)
+{
+    *source = TUNING_NONE;
+    if (executor->class->choices == NULL)
+        return ERROR_NONE;
+    struct bytes kept = {NULL, 0};
+    int code = ERROR_NONE;
+    if (world->rank == 0 && checkpoint != NULL)
+        code = choices_read(checkpoint, &kept.data, &kept.count);
+    code = comm_agree(world, code);
+    if (code == ERROR_NONE && world->rank == 0)
+        *source = take_known(executor, deck, &kept);
+    memory_free(kept.data);
+    comm_broadcast(world, source, sizeof *source, 0);
+    if (*source != TUNING_NONE)
+        share(world, executor); /* who cannot take these cannot take the complete ones, which is told then */
+    return code;
+}
+
+void tuning_complete(struct session *s, bool trains)
+{
+    if (s->executor->class->choices == NULL)
+        return;
+    if (s->world->rank == 0)
+        choose(s, trains);
+    int64_t refused = share(s->world, s->executor);
     if (refused > 0 && s->world->rank == 0)
         log_warn(
             "tuning: %lld ranks have another kind of GPU or other libraries than rank 0, and take the kernels that "
             "their libraries name first",
             (long long)refused);
-    memory_free(bytes.data);
-}
-
-int tuning_prepare(struct session *s, const char *checkpoint, bool trains)
-{
-    if (s->executor->class->choices == NULL)
-        return ERROR_NONE;
-    struct bytes kept = {NULL, 0};
-    int code = ERROR_NONE;
-    if (s->world->rank == 0 && checkpoint != NULL)
-        code = choices_read(checkpoint, &kept.data, &kept.count);
-    code = comm_agree(s->world, code);
-    if (code == ERROR_NONE && s->world->rank == 0)
-        choose(s, &kept, trains);
-    if (code == ERROR_NONE)
-        share(s);
-    memory_free(kept.data);
-    return code;
 }

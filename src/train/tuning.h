@@ -4,11 +4,22 @@
 #ifndef TRAIN_TUNING_H
 #define TRAIN_TUNING_H
 
-#include "train/session.h"
+#include "core/launch.h"
+#include "deck/deck.h"
 
-/* checkpoint: that the run goes on from, NULL for none; trains: it has a step to make. Before any step or validation of
- * the session; weights, moments and the place in the data stay as they are. Collective over world; an agreed code.
- * ERROR_USER: the checkpoint's choices cannot be read. */
-int tuning_prepare(struct session *session, const char *checkpoint, bool trains);
+struct session;
+
+/* What knew the choices that a run begins with. */
+enum tuning_source { TUNING_NONE, TUNING_CHECKPOINT, TUNING_FILE };
+
+/* All ranks take what is known: before anything is planned, so that no way is made ready that is known to be slower.
+ * checkpoint: that the run goes on from, NULL for none. Collective over world; an agreed code. ERROR_USER: the
+ * checkpoint's choices cannot be read. */
+int tuning_take(enum tuning_source *source, struct comm *world, struct executor *executor, const struct deck *deck,
+                const char *checkpoint);
+
+/* Times the rest, keeps it and shares it. trains: the session has a step to make. Before any step or validation;
+ * weights, moments and the place in the data stay as they are. Collective over its world. */
+void tuning_complete(struct session *session, bool trains);
 
 #endif

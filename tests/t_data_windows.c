@@ -1,0 +1,205 @@
+/* From stores to windows, and the order in which they come. */
+#include "data/shuffle.h"
+#include "data/token_store.h"
+#include "data/windows.h"
+#include "data_files.h"
+#include "signalling.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* All windows of one sequence follow the rule by which they are counted. */
+static void check_walk(const struct windows *windows, const struct windows_layout *layout)
+{
+    int64_t hint = 0, tokens = 0, sequence = -1, end = 0, wrong = 0;
+    for (int64_t w = 0; w < windows->header.windows; w++) {
+        int64_t far = w * 7 % (windows->store->sequences + 1); /* a wrong hint must not matter */
+        struct window window = windows_locate(windows, w, &hint), again = windows_locate(windows, w, &far);
+        wrong += window.start != again.start || window.length != again.length || window.sequence != again.sequence;
+        int64_t begin = token_store_offset(windows->store, window.sequence);
+        int64_t stop = token_store_offset(windows->store, window.sequence + 1);
+        tokens += window_length(&window);
+        wrong += window_length(&window) > layout->window || window.start + window.length > stop;
+        bool first = window.sequence != sequence, last = window.start + window.length == stop && window.has_eos;
+        wrong += first && window.start != begin;
+        wrong += first && end != (sequence < 0 ? 0 : token_store_offset(windows->store, sequence + 1));
+        wrong += !first && window.start != end - layout->overlap && layout->overlap <= window.length;
+        wrong += window.has_bos != (first || layout->cut != WINDOWS_ENDS);
+        wrong += layout->cut != WINDOWS_ENDS && !window.has_eos;
+        wrong += !last && window_length(&window) != layout->window;
+        sequence = window.sequence;
+        end = window.start + window.length;
+    }
+    CHECK(wrong == 0);
+    CHECK(tokens == windows->header.tokens);
+}
+
+static void test_windows(void)
+{
+    static const int64_t golden[][4] = {{3000, 1000, 800, 12}, {10000, 1000, 800, 47}, {10000, 1000, 500, 20},
+                                        {50000, 8192, 200, 7}, {8, 7, 4, 4},           {400, 1000, 200, 1},
+                                        {0, 1000, 200, 0}};
+    for (size_t i = 0; i < sizeof golden / sizeof *golden; i++) {
+        struct windows_layout layout = {golden[i][1], golden[i][2], WINDOWS_EACH};
+        CHECK(windows_count(&layout, golden[i][0]) == golden[i][3]);
+    }
+    CHECK(windows_tokens(&(struct windows_layout){1000, 200, WINDOWS_EACH}, 400) == 402);
+    /* truncation: one window, of at most 1022 residues */
+    static const int64_t lengths[][2] = {{0, 0}, {1, 3}, {1021, 1023}, {1022, 1024}, {1023, 1024}, {50000, 1024}};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct windows_layout first = {1024, 0, WINDOWS_FIRST};
+        CHECK(windows_count(&first, lengths[i][0]) == (lengths[i][0] > 0));
+        CHECK(windows_tokens(&first, lengths[i][0]) == lengths[i][1]);
+    }
+    CHECK_USER(windows_check_layout(&(struct windows_layout){1024, 1, WINDOWS_FIRST}), "data.truncate");
+
+    struct comm *world = comm_self();
+    const char *path = stores_path("periodic.h5");
+    char *sequences[STORES_PERIODIC + 3];
+    stores_periodic(sequences);
+    stores_write(path, sequences, STORES_PERIODIC);
+    struct token_store *store;
+    struct windows *windows;
+    CHECK(token_store_open(&store, path) == ERROR_NONE);
+    struct windows_layout layout = {256, 200, WINDOWS_EACH};
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
+    static const int64_t each[STORES_PERIODIC] = {19, 30, 41, 52, 89};
+    for (int i = 0; i < STORES_PERIODIC; i++)
+        CHECK((int64_t)(windows->first[i + 1] - windows->first[i]) == each[i]);
+    CHECK(windows->header.windows == 231 && windows->header.tokens == 59062);
+    windows_close(windows);
+    layout = (struct windows_layout){1024, 200, WINDOWS_EACH};
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
+    CHECK(windows->header.windows == 17 && windows->header.tokens == 15834 && windows->map != NULL);
+    windows_close(windows);
+
+    /* a side file that is of another store, cut or foreign is made anew */
+    const char *side = stores_path("periodic.h5.windows-1024-200-each");
+    struct stat made, again;
+    CHECK(stat(side, &made) == 0);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && stat(side, &again) == 0);
+    CHECK(made.st_ino == again.st_ino && made.st_mtim.tv_nsec == again.st_mtim.tv_nsec);
+    windows_close(windows);
+    CHECK(truncate(side, 90) == 0);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->header.windows == 17);
+    windows_close(windows);
+    token_store_close(store);
+    /* a new store with sequences of 0 tokens and of 1 */
+    sequences[5] = memory_string("");
+    sequences[6] = memory_string("A");
+    sequences[7] = memory_string("");
+    stores_write(path, sequences, STORES_PERIODIC + 3);
+    CHECK(token_store_open(&store, path) == ERROR_NONE);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->header.windows == 18);
+    CHECK(windows->map != NULL);
+    windows_close(windows);
+    static const int64_t shapes[][2] = {{4, 0}, {4, 1}, {7, 4}, {16, 0}, {61, 13}, {1202, 0}, {6000, 5000}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int per_sequence = 0; per_sequence < 2; per_sequence++) {
+            layout = (struct windows_layout){shapes[i][0], shapes[i][1], per_sequence ? WINDOWS_ENDS : WINDOWS_EACH};
+            CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
+            check_walk(windows, &layout);
+            windows_close(windows);
+        }
+    /* where the side file cannot be had, here because a folder has its name, a table in memory serves */
+    layout = (struct windows_layout){1000, 300, WINDOWS_EACH};
+    CHECK(mkdir(stores_path("periodic.h5.windows-1000-300-each"), 0700) == 0);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->table != NULL);
+    check_walk(windows, &layout);
+    windows_close(windows);
+    token_store_close(store);
+    stores_free(sequences, STORES_PERIODIC + 3);
+    comm_destroy(world);
+}
+
+static void test_shuffle(void)
+{
+    static const int64_t counts[] = {1, 2, 3, 4, 5, 7, 8, 13, 64, 97, 127, 128, 129, 1000, 4096, 10007, 65536, 65537};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        int64_t count = counts[i], repeated = 0, fixed = 0, moved = 0;
+        for (int64_t epoch = 0; epoch < 3; epoch++) {
+            char *seen = memory_allocate(count);
+            struct shuffle shuffle = shuffle_create(count, 11, epoch), next = shuffle_create(count, 11, epoch + 1);
+            for (int64_t k = 0; k < count; k++) {
+                int64_t at = shuffle_at(&shuffle, k);
+                repeated += at < 0 || at >= count || seen[at]++ != 0;
+                fixed += at == k;
+                moved += at != shuffle_at(&next, k);
+            }
+            memory_free(seen);
+        }
+        CHECK(repeated == 0);
+        if (count >= 64) {
+            CHECK(moved > 3 * count * 9 / 10); /* epochs differ nearly everywhere */
+            CHECK(fixed < 30);                 /* about 1 expected in each epoch */
+        }
+    }
+    /* beyond 32 bits it still lands inside and comes back nowhere twice in a sample */
+    struct shuffle large = shuffle_create((int64_t)1 << 40, 1, 0);
+    int64_t low = 0;
+    for (int64_t k = 0; k < 1000; k++)
+        low += shuffle_at(&large, k) < (int64_t)1 << 39;
+    CHECK(low > 400 && low < 600);
+    /* places 0 and 1 are uniform over epochs and independent: chi square of 10 and of 90 cells, bounds at p = 1e-6 */
+    enum { N = 10, EPOCHS = 9000 };
+    double pairs[N * N] = {0}, single[N] = {0}, chi_single = 0, chi_pairs = 0;
+    for (int64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        struct shuffle shuffle = shuffle_create(N, 3, epoch);
+        int64_t a = shuffle_at(&shuffle, 0), b = shuffle_at(&shuffle, 1);
+        single[a]++;
+        pairs[a * N + b]++;
+    }
+    for (int a = 0; a < N; a++) {
+        chi_single += pow(single[a] - EPOCHS / N, 2) / (EPOCHS / N);
+        for (int b = 0; b < N; b++)
+            chi_pairs += a == b ? 0 : pow(pairs[a * N + b] - EPOCHS / 90, 2) / (EPOCHS / 90);
+    }
+    printf("shuffle: chi square %.1f of 9, %.1f of 89 degrees of freedom\n", chi_single, chi_pairs);
+    CHECK(chi_single < 45);
+    CHECK(chi_pairs < 165);
+}
+
+/* Flags stand for good, so this comes last. */
+static void test_signals(void)
+{
+    signals_catch();
+    CHECK(signals_pending() == SIGNALS_NONE && !signals_take_save() && !signals_stopping());
+    signal_send(SIGUSR2, SIGNALS_SAVE);
+    CHECK(signals_pending() == SIGNALS_SAVE && !signals_stopping());
+    CHECK(signals_take_save() && !signals_take_save());
+
+    /* counting windows goes on through a wish to save, ends at one to stop, and leaves nothing */
+    enum { SEQUENCES = 70000 };
+    const char *path = stores_path("many.h5");
+    static char *sequences[SEQUENCES], bases[] = "ACGT";
+    for (int i = 0; i < SEQUENCES; i++)
+        sequences[i] = bases;
+    stores_write(path, sequences, SEQUENCES);
+    struct comm *self = comm_self();
+    struct token_store *store;
+    struct windows *windows;
+    const struct windows_layout layouts[] = {{64, 0, WINDOWS_EACH}, {64, 1, WINDOWS_EACH}};
+    CHECK(token_store_open(&store, path) == ERROR_NONE);
+    signal_send(SIGUSR2, SIGNALS_SAVE);
+    CHECK(windows_open(&windows, store, &layouts[0], self) == ERROR_NONE);
+    windows_close(windows);
+    signal_send(SIGUSR1, SIGNALS_STOP);
+    CHECK(signals_stopping() && signals_pending() == (SIGNALS_STOP | SIGNALS_SAVE));
+    int before = files_in_folder();
+    CHECK(windows_open(&windows, store, &layouts[1], self) == ERROR_REQUEUE && windows == NULL);
+    CHECK(files_in_folder() == before);
+    CHECK(windows_open(&windows, store, &layouts[0], self) == ERROR_NONE); /* nothing to count */
+    windows_close(windows);
+    token_store_close(store);
+    comm_destroy(self);
+}
+
+int main(void)
+{
+    stores_begin();
+    test_windows();
+    test_shuffle();
+    test_signals();
+    stores_end();
+    return check_end();
+}

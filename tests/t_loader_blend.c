@@ -1,0 +1,216 @@
+/* Several stores: whose window comes next, and what the loader then gives. */
+#include "data/blend.h"
+#include "data/token_store.h"
+#include "data/windows.h"
+#include "loader_stream.h"
+
+/* `count` windows of 62 bases each, as a store. */
+static void write_windows(const char *path, int64_t count)
+{
+    char *text = memory_grow(NULL, 62 * count + 1);
+    memset(text, 'A', (size_t)(62 * count));
+    text[62 * count] = '\0';
+    stores_write(path, &text, 1);
+    free(text);
+}
+
+/* What a blend of stores must do, window by window: shares kept at every prefix, each store's windows each once in each
+ * of its epochs, other orders for equal stores, and from any position the same windows again. */
+static void walk_blend(const struct window_source *const *windows, const double *weights, int stores,
+                       double most_behind)
+{
+    enum { WALK = 3000, AGAIN = 40 };
+    static struct {
+        int store;
+        int64_t start;
+    } walked[WALK];
+    const struct blend_settings settings = {.shuffle = true, .seed = 11};
+    struct blend blend = blend_create(&settings, windows, weights, stores), other = blend;
+    int64_t given[BLEND_STORES] = {0}, wrong = 0;
+    int64_t *seen[BLEND_STORES];
+    struct blend_position *positions = memory_allocate(WALK * (int64_t)sizeof *positions);
+    double ahead = 0, behind = 0;
+    long double sum = 0; /* reaches beyond doubles, as weights may together */
+    for (int d = 0; d < stores; d++) {
+        seen[d] = memory_allocate(windows[d]->windows * (int64_t)sizeof *seen[d]);
+        sum += weights != NULL ? weights[d] : (double)windows[d]->windows;
+    }
+    for (int i = 0; i < WALK; i++) {
+        int d;
+        positions[i] = blend.position;
+        struct window window = blend_window(&blend, &d);
+        int64_t count = windows[d]->windows, epoch = given[d] / count;
+        wrong += blend.position.epoch[d] != epoch || blend.position.window[d] != given[d] % count;
+        wrong += seen[d][window.start / 62]++ != epoch;
+        struct shuffle order = shuffle_create(count, settings.seed, (int64_t)d << 48 | epoch);
+        wrong += window.start != 62 * shuffle_at(&order, given[d] % count);
+        walked[i].store = d;
+        walked[i].start = window.start;
+        blend_advance(&blend, d);
+        given[d]++;
+        for (int k = 0; k < stores; k++) {
+            double weight = weights != NULL ? weights[k] : (double)windows[k]->windows;
+            double owed = (double)(weight / sum) * (i + 1) - (double)given[k];
+            ahead = fmax(ahead, -owed);
+            behind = fmax(behind, owed);
+        }
+    }
+    CHECK(wrong == 0);
+    CHECK(ahead < 1);
+    if (!check_report(__FILE__, __LINE__, behind < most_behind, "no store falls behind"))
+        fprintf(stderr, "    %g windows behind, bound %g\n", behind, most_behind);
+    for (int i = 0; i < WALK - AGAIN; i += 37) {
+        blend_seek(&other, &positions[i]);
+        for (int k = i; k < i + AGAIN; k++) {
+            int d;
+            struct window window = blend_window(&other, &d);
+            wrong += d != walked[k].store || window.start != walked[k].start;
+            blend_advance(&other, d);
+        }
+    }
+    CHECK(wrong == 0);
+    for (int d = 0; d < stores; d++)
+        memory_free(seen[d]);
+    memory_free(positions);
+}
+
+static void test_blend(void)
+{
+    enum { STORES = 8 };
+    static const int64_t counts[STORES] = {40, 40, 7, 300, 1, 40, 13, 90};
+    struct token_store *stores[STORES];
+    struct windows *opened[STORES];
+    const struct window_source *windows[BLEND_STORES];
+    const struct windows_layout layout = {64, 0, WINDOWS_EACH};
+    for (int d = 0; d < STORES; d++) {
+        char name[32];
+        snprintf(name, sizeof name, "blend%d.h5", d);
+        write_windows(stores_path(name), counts[d]);
+        CHECK(token_store_open(&stores[d], stores_path(name)) == ERROR_NONE);
+        CHECK(windows_open(&opened[d], stores[d], &layout, world) == ERROR_NONE);
+    }
+    for (int d = 0; d < BLEND_STORES; d++)
+        windows[d] = &opened[d % STORES]->source;
+    walk_blend(windows, NULL, 1, 1e-9);
+    struct blend equal = blend_create(&(struct blend_settings){.shuffle = true}, windows, NULL, 2);
+    for (int i = 0, d; i < 20; i++) { /* of equals the first */
+        blend_window(&equal, &d);
+        CHECK(d == i % 2);
+        blend_advance(&equal, d);
+    }
+    for (int stores_used = 2; stores_used <= 3; stores_used++) {
+        static const double weights[][3] = {{1, 1, 1}, {2, 1, 1}, {0.3, 0.7, 0.2}, {1e-3, 1, 5}, {1e300, 1e308, 1e308}};
+        walk_blend(windows, NULL, stores_used, 1);
+        for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
+            walk_blend(windows, weights[i], stores_used, 1);
+    }
+    for (uint64_t trial = 0; trial < 40; trial++) { /* weights over three orders of magnitude */
+        struct random_key key = {8, RANDOM_TEST, trial};
+        double weights[BLEND_STORES];
+        for (uint64_t d = 0; d < BLEND_STORES; d++)
+            weights[d] = pow(10, 3 * random_uniform(&key, d));
+        walk_blend(windows, weights, 4 + (int)trial % (BLEND_STORES - 3), 2);
+    }
+    for (int d = 0; d < STORES; d++) {
+        windows_close(opened[d]);
+        token_store_close(stores[d]);
+    }
+}
+
+/* The position in a stream of windows, each of which begins with BOS, behind the window that begins at `at`. */
+static int64_t window_end(const struct read_stream *stream, int64_t at)
+{
+    do
+        at++;
+    while (at < stream->count && stream->pairs[2 * at] != 2);
+    return at;
+}
+
+/* The loader's tokens and labels of two stores are those of each alone, taken in turns by the rule. */
+static void test_two_stores(const char *both, const char *weights, double first_share, char *const *texts)
+{
+    struct loader_settings settings = small_settings(both);
+    settings.weights = weights;
+    struct read_stream parts[2] = {{0}}, wanted = {0}, got = {0};
+    for (int64_t epoch = 0; epoch < 6; epoch++) {
+        push_epoch(&parts[0], &settings, texts, TEXTS, epoch);
+        push_epoch(&parts[1], &settings, texts + SECOND, TEXTS - SECOND, (int64_t)1 << 48 | epoch);
+    }
+    int64_t at[2] = {0, 0}, given[2] = {0, 0};
+    while (at[0] < parts[0].count && at[1] < parts[1].count) {
+        double all = (double)(given[0] + given[1] + 1);
+        int d = (1 - first_share) * all - (double)given[1] > first_share * all - (double)given[0];
+        int64_t end = window_end(&parts[d], at[d]);
+        for (; at[d] < end; at[d]++)
+            push(&wanted, parts[d].pairs[2 * at[d]], parts[d].pairs[2 * at[d] + 1]);
+        given[d]++;
+    }
+    struct loader *loader = create(&settings, 0, 1);
+    while (got.count < wanted.count - 7 * 96)
+        push_step(&got, loader_next(loader), loader_micro_batches(loader), &settings);
+    CHECK(got.count <= wanted.count && memcmp(got.pairs, wanted.pairs, (size_t)got.count * 8) == 0);
+    CHECK((loader_window_tokens(loader) == (parts[0].count + parts[1].count) / 6));
+    loader_destroy(loader);
+    free(parts[0].pairs);
+    free(parts[1].pairs);
+    free(wanted.pairs);
+    free(got.pairs);
+}
+
+static void test_store_lists(const char *first, const char *second)
+{
+    static const struct {
+        const char *format, *weights;
+    } mistakes[] = {{"%s,%s", "1"},     {"%s,%s", "1,2,3"},   {"%s,%s", "1,0"},   {"%s,%s", "1,-2"}, {"%s,%s", "1,nan"},
+                    {"%s,%s", "inf,1"}, {"%s,%s", "1,1e999"}, {"%s,%s", "1,two"}, {"%s,%s", "1,"},   {"%s,%s", "1 2,3"},
+                    {"%s,,%s", ""},     {"%s , %s,", ""},     {",%s,%s", ""},     {"%s,%s.no", ""}};
+    struct loader *loader;
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        char list[1024];
+        snprintf(list, sizeof list, mistakes[i].format, first, second);
+        struct loader_settings settings = small_settings(list);
+        settings.weights = mistakes[i].weights;
+        CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER && loader == NULL);
+    }
+    char many[40000] = "";
+    for (int d = 0; d < BLEND_STORES; d++)
+        strcat(strcat(many, d == 0 ? "" : ", "), first);
+    struct loader_settings settings = small_settings(many);
+    settings.weights = "";
+    loader = create(&settings, 0, 1);
+    CHECK(loader_position(loader).stores == BLEND_STORES);
+    loader_destroy(loader);
+    strcat(strcat(many, ","), second);
+    CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER);
+
+    /* one store's checksum stays its own; several have one that knows their order */
+    char one_two[1024], two_one[1024];
+    snprintf(one_two, sizeof one_two, "%s,%s", first, second);
+    snprintf(two_one, sizeof two_one, "%s,%s", second, first);
+    const char *const lists[] = {first, second, one_two, two_one};
+    uint64_t checksums[4];
+    for (int i = 0; i < 4; i++) {
+        settings = small_settings(lists[i]);
+        settings.weights = "";
+        loader = create(&settings, 0, 1);
+        checksums[i] = loader_checksum(loader);
+        loader_destroy(loader);
+        for (int k = 0; k < i; k++)
+            CHECK(checksums[i] != checksums[k]);
+    }
+    struct token_store *store;
+    CHECK(token_store_open(&store, first) == ERROR_NONE && store->checksum == checksums[0]);
+    token_store_close(store);
+}
+
+int main(void)
+{
+    struct texts texts;
+    texts_begin(&texts);
+    test_blend();
+    test_two_stores(texts.both, "1, 2.5", 1 / 3.5, texts.all);
+    /* windows of 62 bases, 11 of them shared: 14 + 1 + 1 + 1 + 2 + 8 + 1 + 30; the second's 2 + 8 + 1 + 30 */
+    test_two_stores(texts.both, "", 58 / 99.0, texts.all);
+    test_store_lists(texts.first, texts.second);
+    return texts_end(&texts);
+}

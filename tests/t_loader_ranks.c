@@ -1,0 +1,170 @@
+/* The same global batches on any number of ranks and after a restart, from one store, two, and random data; and to all
+ * ranks of a group. */
+#include "loader_stream.h"
+
+/* A global batch, put together from all ranks, as text that equals another's exactly when the batches do. */
+static void push_global(struct read_stream *stream, struct loader *const *loaders, int ranks,
+                        const struct loader_settings *settings)
+{
+    const struct batch *steps[4];
+    int64_t empty = 0;
+    for (int r = 0; r < ranks; r++)
+        steps[r] = loader_next(loaders[r]);
+    int64_t slots = loader_micro_batches(loaders[0]) * ranks * settings->micro_rows;
+    for (int64_t g = 0; g < slots; g++) {
+        int64_t group = g / settings->micro_rows, row = g % settings->micro_rows;
+        const struct batch *batch = &steps[group % ranks][group / ranks];
+        if (g >= settings->global_rows) {
+            empty += batch->segment_length[row * batch->max_segments] != 0;
+            continue;
+        }
+        for (int64_t s = 0; s < batch->max_segments; s++)
+            push(stream, batch->segment_start[row * batch->max_segments + s] - (int32_t)(row * batch->row_tokens),
+                 batch->segment_length[row * batch->max_segments + s]);
+        for (int64_t t = row * batch->row_tokens; t < (row + 1) * batch->row_tokens; t++)
+            push(stream, batch->tokens[t], batch->labels[t]);
+    }
+    CHECK(empty == 0);
+}
+
+/* Where no segment is, the start means nothing. */
+static void forget_starts(struct read_stream *stream)
+{
+    for (int64_t i = 0; i < stream->count; i++)
+        if (stream->pairs[2 * i + 1] == 0)
+            stream->pairs[2 * i] = 0;
+}
+
+/* Of those settings whatever the ranks and rows of a micro-batch. */
+static void test_ranks(const struct loader_settings *base)
+{
+    enum { STEPS = 12 };
+    struct read_stream reference = {0};
+    for (int ranks = 1; ranks <= 4; ranks++)
+        for (int64_t micro = 1; micro <= 3; micro++) {
+            struct loader_settings settings = *base;
+            settings.micro_rows = micro;
+            struct loader *loaders[4];
+            struct read_stream got = {0};
+            for (int r = 0; r < ranks; r++)
+                loaders[r] = create(&settings, r, ranks);
+            for (int step = 0; step < STEPS; step++)
+                push_global(&got, loaders, ranks, &settings);
+            forget_starts(&got);
+            for (int r = 0; r < ranks; r++)
+                loader_destroy(loaders[r]);
+            if (reference.count == 0) {
+                reference = got;
+                continue;
+            }
+            CHECK(got.count == reference.count && memcmp(got.pairs, reference.pairs, (size_t)got.count * 8) == 0);
+            free(got.pairs);
+        }
+    /* restart after every step, in a new loader on another number of ranks and by seeking back in the old one */
+    struct loader_settings settings = *base;
+    settings.micro_rows = 1;
+    int64_t step_pairs = reference.count / STEPS;
+    struct loader *whole = create(&settings, 0, 1);
+    struct blend_position start = loader_position(whole);
+    for (int step = 0; step < STEPS; step++) {
+        struct blend_position position = loader_position(whole);
+        struct loader *loaders[2] = {create(&settings, 0, 2), create(&settings, 1, 2)};
+        struct read_stream got = {0}, plain = {0};
+        for (int r = 0; r < 2; r++)
+            loader_seek(loaders[r], &position);
+        push_global(&got, loaders, 2, &settings);
+        push_global(&plain, &whole, 1, &settings);
+        forget_starts(&got);
+        forget_starts(&plain);
+        const int32_t *wanted = reference.pairs + 2 * step * step_pairs;
+        CHECK(got.count == step_pairs && memcmp(got.pairs, wanted, (size_t)step_pairs * 8) == 0);
+        CHECK(plain.count == step_pairs && memcmp(plain.pairs, wanted, (size_t)step_pairs * 8) == 0);
+        struct blend_position after = loader_position(loaders[1]), also = loader_position(whole);
+        CHECK(memcmp(&after, &also, sizeof after) == 0);
+        for (int r = 0; r < 2; r++)
+            loader_destroy(loaders[r]);
+        free(got.pairs);
+        free(plain.pairs);
+    }
+    struct read_stream again = {0};
+    loader_seek(whole, &start);
+    push_global(&again, &whole, 1, &settings);
+    forget_starts(&again);
+    CHECK(memcmp(again.pairs, reference.pairs, (size_t)step_pairs * 8) == 0);
+    CHECK(loader_wait_seconds(whole) >= 0);
+    loader_destroy(whole);
+    free(again.pairs);
+    free(reference.pairs);
+}
+
+/* Random data, in each kind of rows, masked and not. */
+static void test_random(void)
+{
+    for (int variant = 0; variant < 8; variant++) {
+        struct loader_settings settings = small_settings(NULL);
+        settings.random = (struct random_windows_settings){"esm2", 33, variant & 1 ? 30 : 0, variant & 1 ? 50 : 0};
+        settings.mask_probability = variant & 2 ? 0.15 : 0;
+        settings.format = variant & 4 ? LOADER_PADDED : LOADER_PACKED;
+        settings.split = variant != 1;
+        test_ranks(&settings);
+    }
+}
+
+/* A group of two in one process: what its rank 0 broadcasts waits in a queue for rank 1. */
+static struct {
+    unsigned char *bytes;
+    int64_t written, read, room;
+} queue;
+
+static void queue_broadcast(struct comm *comm, void *data, int64_t bytes, int root)
+{
+    (void)root;
+    if (comm->rank == 0) {
+        if (queue.written + bytes > queue.room) {
+            queue.room = 2 * (queue.written + bytes);
+            queue.bytes = memory_grow(queue.bytes, queue.room);
+        }
+        memcpy(queue.bytes + queue.written, data, (size_t)bytes);
+        queue.written += bytes;
+    } else {
+        memcpy(data, queue.bytes + queue.read, (size_t)bytes);
+        queue.read += bytes;
+    }
+}
+
+static void test_group(const char *store)
+{
+    static const struct comm_class class = {.broadcast = queue_broadcast};
+    struct comm members[2] = {{0, 2, &class, NULL}, {1, 2, &class, NULL}};
+    struct loader_settings settings = small_settings(store);
+    struct loader *loaders[2];
+    for (int r = 0; r < 2; r++)
+        CHECK(loader_create(&loaders[r], &settings, world, &members[r], 0, 1) == ERROR_NONE);
+    for (int step = 0; step < 6; step++) {
+        const struct batch *sent = loader_next(loaders[0]), *received = loader_next(loaders[1]);
+        for (int64_t m = 0; m < loader_micro_batches(loaders[0]); m++) {
+            CHECK(memcmp(sent[m].tokens, received[m].tokens, (size_t)batch_bytes(&sent[m])) == 0);
+            CHECK(sent[m].valid == received[m].valid && sent[m].real == received[m].real);
+        }
+        struct blend_position a = loader_position(loaders[0]), b = loader_position(loaders[1]);
+        CHECK(memcmp(&a, &b, sizeof a) == 0);
+        CHECK(queue.read == queue.written);
+    }
+    for (int r = 0; r < 2; r++)
+        loader_destroy(loaders[r]);
+    free(queue.bytes);
+}
+
+int main(void)
+{
+    struct texts texts;
+    texts_begin(&texts);
+    struct loader_settings settings = small_settings(texts.first);
+    test_ranks(&settings);
+    settings = small_settings(texts.both);
+    settings.weights = "1, 2.5";
+    test_ranks(&settings);
+    test_random();
+    test_group(texts.first);
+    return texts_end(&texts);
+}
