@@ -400,12 +400,16 @@ struct executor *cuda_executor_create(int device, const struct device_request *r
     cuda->executor.class = &class;
     cuda->timeout = request->timeout;
     cuda->sharing = request->node != NULL ? ranks_on(device, request->node->size) : 1;
+    int lowest, highest;
+    CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
     cublasLtHandle_t blas;
     if (cublasLtCreate(&blas) != CUBLAS_STATUS_SUCCESS)
         error_fatal("cuBLASLt: cannot be started on device %d", device);
     for (int i = 0; i < STREAM_COUNT; i++) {
         struct cuda_target *target = &cuda->targets[i];
-        CUDA_CHECK(cudaStreamCreateWithFlags(&target->stream, cudaStreamNonBlocking));
+        /* Where blocks wait for room, a transfer's are few and go first. */
+        int priority = i == STREAM_COMMUNICATION ? highest : lowest;
+        CUDA_CHECK(cudaStreamCreateWithPriority(&target->stream, cudaStreamNonBlocking, priority));
         target->multiprocessors = properties.multiProcessorCount;
         target->deterministic = request->deterministic;
         target->blas = blas;

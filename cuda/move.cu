@@ -1,87 +1,68 @@
-/* cast, fill. (copy: executor.c) */
+/* split, join, fill. (copy: executor.c) */
+#include "cuda/halves.cuh"
 #include "cuda/walk.cuh"
 
-template <typename To> __device__ __forceinline__ To convert(float x)
-{
-    return from_float<To>(x);
-}
+/* -- Halves ------------------------------------------------------------------------------------------------------- */
 
-template <> __device__ __forceinline__ double convert<double>(float x)
-{
-    return x;
-}
-
-template <typename To> __device__ __forceinline__ To convert(__nv_bfloat16 x)
-{
-    return convert<To>(to_float(x));
-}
-
-/* By way of f32, rounded to odd where that is not exact: rounding such a number again is the same as rounding once. */
-template <typename To> __device__ __forceinline__ To convert(double x)
-{
-    float towards_zero = __double2float_rz(x);
-    uint32_t sticky = (double)towards_zero == x ? 0u : 1u;
-    return from_float<To>(__uint_as_float(__float_as_uint(towards_zero) | sticky));
-}
-
-template <> __device__ __forceinline__ float convert<float>(double x)
-{
-    return __double2float_rn(x);
-}
-
-template <typename From, typename To, int N>
-__global__ WALK_BOUNDS void cast(struct walk walk, view<const From> from, view<To> to)
+/* On this device, or on the host, which is slower by far: loads on their way matter. */
+template <int N> __global__ WALK_BOUNDS void split(struct walk walk, const float *from, uint16_t *high, int16_t *low)
 {
     walk_packs<4>(
-        walk, [&](uint32_t row, uint32_t p) { return load_pack<N>(pack_at<N>(from, row, p)); },
-        [&](uint32_t row, uint32_t p, const pack<From, N> &in) {
-            pack<To, N> out;
-#pragma unroll
-            for (int i = 0; i < N; i++)
-                out.at[i] = convert<To>(in.at[i]);
-            store_pack(pack_at<N>(to, row, p), out);
+        walk, [&](uint32_t, uint32_t p) { return load_pack<N>(from + (int64_t)p * N); },
+        [&](uint32_t, uint32_t p, const pack<float, N> &in) {
+            int64_t at = (int64_t)p * N;
+            store_split(in.at, high + at, low != NULL ? low + at : NULL);
         });
 }
 
-template <typename From, typename To>
-static void launch(const struct cuda_target *target, const struct tensor &from, const struct tensor &to)
+template <int N> __global__ WALK_BOUNDS void join(struct walk walk, const uint16_t *high, const int16_t *low, float *to)
 {
-    constexpr int N = 16 / (sizeof(From) > sizeof(To) ? sizeof(From) : sizeof(To));
-    if (packs_fit(from, N) && packs_fit(to, N))
-        walk_launch(target, "cast", cast<From, To, N>, to.rows, to.cols / N, view_of<const From>(from),
-                    view_of<To>(to));
-    else
-        walk_launch(target, "cast", cast<From, To, 1>, to.rows, to.cols, view_of<const From>(from), view_of<To>(to));
+    struct loaded {
+        pack<uint16_t, N> high;
+        pack<int16_t, N> low;
+    };
+    walk_packs<4>(
+        walk,
+        [&](uint32_t, uint32_t p) {
+            int64_t at = (int64_t)p * N;
+            return loaded{load_pack<N>(high + at), load_pack<N>(low + at)};
+        },
+        [&](uint32_t, uint32_t p, const loaded &in) {
+            float out[N];
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                out[i] = joined(in.high.at[i], in.low.at[i]);
+            store(to + (int64_t)p * N, out);
+        });
 }
 
-void cuda_cast(const struct cuda_target *target, const struct cast_args *args)
+static bool halves_fit(const struct tensor &whole, const struct tensor &high, const struct tensor &low, int n)
 {
-    struct tensor from = args->from, to = args->to;
-    if (from.dtype == to.dtype) {
-        struct copy_args same = {from, to};
-        cuda_copy(target, &same);
-        return;
-    }
-    flatten({&from, &to});
-    switch (from.dtype) {
-    case DTYPE_F32:
-        if (to.dtype == DTYPE_BF16)
-            launch<float, __nv_bfloat16>(target, from, to);
-        else
-            launch<float, double>(target, from, to);
-        return;
-    case DTYPE_BF16:
-        if (to.dtype == DTYPE_F32)
-            launch<__nv_bfloat16, float>(target, from, to);
-        else
-            launch<__nv_bfloat16, double>(target, from, to);
-        return;
-    default:
-        if (to.dtype == DTYPE_F32)
-            launch<double, float>(target, from, to);
-        else
-            launch<double, __nv_bfloat16>(target, from, to);
-    }
+    return packs_fit(whole, n) && packs_fit(high, n) && (!tensor_present(&low) || packs_fit(low, n));
+}
+
+void cuda_split(const struct cuda_target *target, const struct split_args *args)
+{
+    constexpr int N = pack_width<float>;
+    const auto *from = static_cast<const float *>(args->from.data);
+    auto *high = static_cast<uint16_t *>(args->high.data);
+    auto *low = static_cast<int16_t *>(args->low.data);
+    if (halves_fit(args->from, args->high, args->low, N))
+        walk_launch(target, "split", split<N>, 1, args->from.cols / N, from, high, low);
+    else
+        walk_launch(target, "split", split<1>, 1, args->from.cols, from, high, low);
+}
+
+void cuda_join(const struct cuda_target *target, const struct join_args *args)
+{
+    constexpr int N = pack_width<float>;
+    const auto *high = static_cast<const uint16_t *>(args->high.data);
+    const auto *low = static_cast<const int16_t *>(args->low.data);
+    auto *to = static_cast<float *>(args->to.data);
+    if (halves_fit(args->to, args->high, args->low, N))
+        walk_launch(target, "join", join<N>, 1, args->to.cols / N, high, low, to);
+    else
+        walk_launch(target, "join", join<1>, 1, args->to.cols, high, low, to);
 }
 
 /* -- Fill --------------------------------------------------------------------------------------------------------- */

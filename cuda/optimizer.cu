@@ -1,4 +1,5 @@
 /* sum_squares, gradient_scale, adamw. */
+#include "cuda/halves.cuh"
 #include "cuda/team.cuh"
 #include "cuda/walk.cuh"
 
@@ -105,12 +106,50 @@ void cuda_gradient_scale(const struct cuda_target *target, const struct gradient
 
 /* -- AdamW -------------------------------------------------------------------------------------------------------- */
 
-/* Buffers of one row; copy may be NULL. */
-struct adamw_buffers {
-    float *weight;
+/* Weights, whole or in halves. */
+struct whole_weights {
+    float *at;
+    template <int N> using loaded = pack<float, N>;
+    template <int N> __device__ __forceinline__ loaded<N> load(int64_t i) const
+    {
+        return load_pack<N>(at + i);
+    }
+    template <int N> static __device__ __forceinline__ float number(const loaded<N> &in, int i)
+    {
+        return in.at[i];
+    }
+    template <int N> __device__ __forceinline__ void keep(int64_t i, const float (&to)[N]) const
+    {
+        store(at + i, to);
+    }
+};
+
+struct halved_weights {
+    uint16_t *high;
+    int16_t *low;
+    template <int N> struct loaded {
+        pack<uint16_t, N> high;
+        pack<int16_t, N> low;
+    };
+    template <int N> __device__ __forceinline__ loaded<N> load(int64_t i) const
+    {
+        return {load_pack<N>(high + i), load_pack<N>(low + i)};
+    }
+    template <int N> static __device__ __forceinline__ float number(const loaded<N> &in, int i)
+    {
+        return joined(in.high.at[i], in.low.at[i]);
+    }
+    template <int N> __device__ __forceinline__ void keep(int64_t i, const float (&to)[N]) const
+    {
+        store_split(to, high + i, low + i);
+    }
+};
+
+/* Buffers of one row. */
+template <typename WEIGHTS> struct adamw_buffers {
+    WEIGHTS weights;
     const float *gradient;
     float *m, *v;
-    __nv_bfloat16 *copy;
     const float *step, *scale;
     double beta1, beta2, eps, weight_decay, lr_factor;
 };
@@ -120,7 +159,7 @@ struct adamw_constants {
     float scale, decay, beta1, rest1, beta2, rest2, step, root, eps;
 };
 
-__device__ __forceinline__ struct adamw_constants constants_of(const struct adamw_buffers &b)
+template <typename BUFFERS> __device__ __forceinline__ struct adamw_constants constants_of(const BUFFERS &b)
 {
     double lr = (double)b.step[ADAMW_LR] * b.lr_factor;
     return {*b.scale,
@@ -135,7 +174,7 @@ __device__ __forceinline__ struct adamw_constants constants_of(const struct adam
 }
 
 /* The operations and roundings of src/cpu/optimizer.c, none of them fused. */
-template <int N> __global__ WALK_BOUNDS void adamw(struct walk walk, struct adamw_buffers b)
+template <int N, typename WEIGHTS> __global__ WALK_BOUNDS void adamw(struct walk walk, struct adamw_buffers<WEIGHTS> b)
 {
     if (isnan(*b.scale))
         return;
@@ -144,13 +183,14 @@ template <int N> __global__ WALK_BOUNDS void adamw(struct walk walk, struct adam
         c = constants_of(b);
     __syncthreads();
     struct loaded {
-        pack<float, N> weight, gradient, m, v;
+        typename WEIGHTS::template loaded<N> weight;
+        pack<float, N> gradient, m, v;
     };
     walk_packs<2>(
         walk,
         [&](uint32_t, uint32_t p) {
             int64_t at = (int64_t)p * N;
-            return loaded{load_pack<N>(b.weight + at), load_pack<N>(b.gradient + at), load_pack<N>(b.m + at),
+            return loaded{b.weights.template load<N>(at), load_pack<N>(b.gradient + at), load_pack<N>(b.m + at),
                           load_pack<N>(b.v + at)};
         },
         [&](uint32_t, uint32_t p, const loaded &in) {
@@ -162,36 +202,39 @@ template <int N> __global__ WALK_BOUNDS void adamw(struct walk walk, struct adam
                 m[i] = __fadd_rn(__fmul_rn(c.beta1, in.m.at[i]), __fmul_rn(c.rest1, g));
                 v[i] = __fadd_rn(__fmul_rn(c.beta2, in.v.at[i]), __fmul_rn(c.rest2, __fmul_rn(g, g)));
                 float divisor = __fadd_rn(__fmul_rn(__fsqrt_rn(v[i]), c.root), c.eps);
-                weight[i] = __fsub_rn(__fmul_rn(in.weight.at[i], c.decay), __fdiv_rn(__fmul_rn(c.step, m[i]), divisor));
+                float before = WEIGHTS::number(in.weight, i);
+                weight[i] = __fsub_rn(__fmul_rn(before, c.decay), __fdiv_rn(__fmul_rn(c.step, m[i]), divisor));
             }
-            store(b.weight + at, weight);
+            b.weights.keep(at, weight);
             store(b.m + at, m);
             store(b.v + at, v);
-            if (b.copy != NULL)
-                store(b.copy + at, weight);
         });
+}
+
+template <typename WEIGHTS>
+static void launch_adamw(const struct cuda_target *target, const struct adamw_args *args, WEIGHTS weights)
+{
+    const struct adamw_buffers<WEIGHTS> b = {
+        weights, static_cast<const float *>(args->gradient.data), static_cast<float *>(args->m.data),
+            static_cast<float *>(args->v.data), static_cast<const float *>(args->step.data),
+            static_cast<const float *>(args->scale.data), args->beta1, args->beta2, args->eps, args->weight_decay,
+            args->lr_factor
+    };
+    constexpr int N = pack_width<float>;
+    bool wide = !tensor_present(&args->low) || packs_fit(args->low, N);
+    for (const struct tensor *t : {&args->weight, &args->gradient, &args->m, &args->v})
+        wide = wide && packs_fit(*t, N);
+    if (wide)
+        walk_launch(target, "adamw", adamw<N, WEIGHTS>, 1, args->weight.cols / N, b);
+    else
+        walk_launch(target, "adamw", adamw<1, WEIGHTS>, 1, args->weight.cols, b);
 }
 
 void cuda_adamw(const struct cuda_target *target, const struct adamw_args *args)
 {
-    struct adamw_buffers b = {static_cast<float *>(args->weight.data),
-                              static_cast<const float *>(args->gradient.data),
-                              static_cast<float *>(args->m.data),
-                              static_cast<float *>(args->v.data),
-                              static_cast<__nv_bfloat16 *>(args->copy.data),
-                              static_cast<const float *>(args->step.data),
-                              static_cast<const float *>(args->scale.data),
-                              args->beta1,
-                              args->beta2,
-                              args->eps,
-                              args->weight_decay,
-                              args->lr_factor};
-    constexpr int N = pack_width<float>;
-    bool wide = !tensor_present(&args->copy) || packs_fit(args->copy, N);
-    for (const struct tensor *t : {&args->weight, &args->gradient, &args->m, &args->v})
-        wide = wide && packs_fit(*t, N);
-    if (wide)
-        walk_launch(target, "adamw", adamw<N>, 1, args->weight.cols / N, b);
+    void *weight = args->weight.data, *low = args->low.data;
+    if (tensor_present(&args->low))
+        launch_adamw(target, args, halved_weights{static_cast<uint16_t *>(weight), static_cast<int16_t *>(low)});
     else
-        walk_launch(target, "adamw", adamw<1>, 1, args->weight.cols, b);
+        launch_adamw(target, args, whole_weights{static_cast<float *>(weight)});
 }

@@ -59,7 +59,7 @@ static inline struct tensor integers(int64_t count, const int32_t *values)
 static inline struct tensor copy_of(const struct tensor *x)
 {
     struct tensor to = zeros(DTYPE_F64, x->rows, x->cols);
-    run(OP_CAST, &(struct cast_args){.from = *x, .to = to});
+    run(OP_COPY, &(struct copy_args){.from = *x, .to = to});
     return to;
 }
 
@@ -85,7 +85,7 @@ struct objective {
 static inline double evaluate(const struct objective *f)
 {
     if (tensor_present(&f->restore))
-        run(OP_CAST, &(struct cast_args){.from = f->restore, .to = f->restored_to});
+        run(OP_COPY, &(struct copy_args){.from = f->restore, .to = f->restored_to});
     run(f->op, f->args);
     return sum_of_products(&f->output, &f->weight);
 }

@@ -43,10 +43,10 @@ static struct shard view_shard(struct store *store, struct unit *unit, enum stor
 {
     const struct view *view = store->self;
     struct shard shard = view->whole->class->shard(view->whole, unit, storage);
-    int64_t elements = shard.weight.cols, first = view_cut(view, elements, view->rank);
+    int64_t elements = shard.weight.value.cols, first = view_cut(view, elements, view->rank);
     int64_t count = view_cut(view, elements, view->rank + 1) - first;
     shard.first = first;
-    struct tensor *const tensors[] = {&shard.weight, &shard.gradient, &shard.m, &shard.v, &shard.copy};
+    struct tensor *const tensors[] = {&shard.weight.value, &shard.weight.low, &shard.gradient, &shard.m, &shard.v};
     for (int i = 0; i < 5; i++)
         if (tensor_present(tensors[i]))
             *tensors[i] = tensor_columns(tensors[i], first, count);
@@ -275,7 +275,7 @@ static void test_digest(struct training *t, uint64_t digest)
 {
     struct unit *unit = &t->toy.model.units[1];
     struct shard shard = t->toy.engine.store->class->shard(t->toy.engine.store, unit, STORAGE_MATRIX);
-    float *const arrays[] = {shard.weight.data, shard.m.data, shard.v.data};
+    float *const arrays[] = {shard.weight.value.data, shard.m.data, shard.v.data};
     for (int k = 0; k < 3; k++) {
         float old[2] = {arrays[k][0], arrays[k][1]};
         arrays[k][0] = old[1];
@@ -388,7 +388,7 @@ static void test_final(struct training *saved)
     struct shard x =
         saved->toy.engine.store->class->shard(saved->toy.engine.store, &saved->toy.model.units[1], STORAGE_MATRIX);
     struct shard y = t.toy.engine.store->class->shard(t.toy.engine.store, &t.toy.model.units[1], STORAGE_MATRIX);
-    CHECK(memcmp(x.weight.data, y.weight.data, (size_t)tensor_extent(&x.weight)) == 0);
+    CHECK(memcmp(x.weight.value.data, y.weight.value.data, (size_t)tensor_extent(&x.weight.value)) == 0);
     training_destroy(&t);
     free(path);
 }
@@ -544,7 +544,7 @@ static void check_initial(struct engine *engine, uint64_t seed)
         for (int i = 0; i < unit->parameter_count; i++) {
             const struct parameter *p = &unit->parameters[i];
             struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
-            const float *weights = (float *)shard.weight.data + p->offset - shard.first;
+            const float *weights = (float *)shard.weight.value.data + p->offset - shard.first;
             const int64_t count = p->rows * p->cols;
             double values[1001]; /* other pieces than those of the engine */
             for (int64_t e = 0; e < count; e++) {

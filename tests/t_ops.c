@@ -3,6 +3,9 @@
  * norms, rope and activations: t_ops_layer.c; attention: t_attention.c. */
 #include "ops.h"
 
+#include "base/memory.h"
+#include "ref/fetch.h"
+
 /* -- Loss and optimizer -------------------------------------------------------------------------------------------- */
 
 static void test_xent(void)
@@ -83,9 +86,9 @@ static void test_adamw(void)
 {
     static const int64_t counts[5] = {1, 7, 64, 129, 40001};
     for (int64_t c = 0; c < COUNT(counts); c++)
-        for (int copy = 0; copy < 2; copy++) {
-            struct trial *trial = trial_create("n %d, copy %d", (int)counts[c], copy);
-            struct adamw_args args = {.weight = trial_normal(trial, DTYPE_F32, 1, counts[c], 1.0),
+        for (int halves = 0; halves < 2; halves++) {
+            struct trial *trial = trial_create("n %d, halves %d", (int)counts[c], halves);
+            struct adamw_args args = {.weight = trial_normal(trial, storage[halves], 1, counts[c], 1.0),
                                       .gradient = trial_normal(trial, DTYPE_F32, 1, counts[c], 50.0),
                                       .m = trial_normal(trial, DTYPE_F32, 1, counts[c], 0.5),
                                       .v = trial_normal(trial, DTYPE_F32, 1, counts[c], 0.5),
@@ -98,20 +101,73 @@ static void test_adamw(void)
                                       .lr_factor = 2.0f};
             for (int64_t i = 0; i < counts[c]; i++)
                 reference_store(&args.v, 0, i, fabs(reference_load(&args.v, 0, i)));
-            if (copy)
-                args.copy = trial_empty(trial, DTYPE_BF16, 1, counts[c]);
+            if (halves)
+                args.low = trial_normal(trial, DTYPE_I16, 1, counts[c], 8000.0);
             reference_store(&args.step, 0, ADAMW_LR, 0.05);
             reference_store(&args.step, 0, ADAMW_CORRECTION_1, 1.0 - pow(0.9, 3.0));
             reference_store(&args.step, 0, ADAMW_CORRECTION_2, 1.0 - pow(0.95, 3.0));
             reference_store(&args.scale, 0, 0, 0.02);
             struct adamw_args mistaken = args;
             mistaken.weight_decay = 0.101f;
-            check_noticed(trial, OP_ADAMW, &args, &mistaken);
+            if (!halves) /* whose values show no more than the moments */
+                check_noticed(trial, OP_ADAMW, &args, &mistaken);
             mistaken = args;
             mistaken.eps = 2e-3f;
-            check_noticed(trial, OP_ADAMW, &args, &mistaken);
+            if (!halves)
+                check_noticed(trial, OP_ADAMW, &args, &mistaken);
             check_op(trial, OP_ADAMW, &args);
         }
+}
+
+/* A weight in halves goes the way of a whole one, to the bit. */
+static void test_adamw_halves(struct executor *executor)
+{
+    enum { COUNT_OF_NUMBERS = 40001, WHOLE = 0, GRADIENT, M, V, STEP, SCALE, HIGH, LOW, M_TOO, V_TOO, JOINED, TENSORS };
+    struct stream stream = {.executor = executor};
+    struct tensor at[TENSORS];
+    for (int i = 0; i < TENSORS; i++) {
+        enum dtype dtype = i == HIGH ? DTYPE_BF16 : i == LOW ? DTYPE_I16 : DTYPE_F32;
+        int64_t count = i == SCALE ? 1 : i == STEP ? ADAMW_STEP_COUNT : COUNT_OF_NUMBERS;
+        at[i] =
+            tensor_vector(executor->class->allocate(executor, count * dtype_size(dtype), MEMORY_DEVICE), dtype, count);
+    }
+    struct trial *trial = trial_create("halves");
+    for (int i = WHOLE; i <= M; i++) {
+        struct tensor drawn = trial_normal(trial, DTYPE_F32, 1, COUNT_OF_NUMBERS, 1.0);
+        LAUNCH(&stream, COPY, copy, .from = drawn, .to = at[i]);
+        stream_synchronize(&stream);
+    }
+    LAUNCH(&stream, FILL, fill, .x = at[V], .value = 0.3);
+    LAUNCH(&stream, FILL, fill, .x = at[STEP], .value = 0.05);
+    LAUNCH(&stream, FILL, fill, .x = at[SCALE], .value = 0.7);
+    LAUNCH(&stream, COPY, copy, .from = at[M], .to = at[M_TOO]);
+    LAUNCH(&stream, COPY, copy, .from = at[V], .to = at[V_TOO]);
+    LAUNCH(&stream, SPLIT, split, .from = at[WHOLE], .high = at[HIGH], .low = at[LOW]);
+    struct adamw_args args = {.weight = at[WHOLE],
+                              .gradient = at[GRADIENT],
+                              .m = at[M],
+                              .v = at[V],
+                              .step = at[STEP],
+                              .scale = at[SCALE],
+                              .beta1 = 0.9,
+                              .beta2 = 0.95,
+                              .eps = 1e-8,
+                              .weight_decay = 0.1,
+                              .lr_factor = 1};
+    for (int update = 0; update < 3; update++) {
+        launch(&stream, OP_ADAMW, &args);
+        struct adamw_args halves = args;
+        halves.weight = at[HIGH], halves.low = at[LOW], halves.m = at[M_TOO], halves.v = at[V_TOO];
+        launch(&stream, OP_ADAMW, &halves);
+    }
+    LAUNCH(&stream, JOIN, join, .high = at[HIGH], .low = at[LOW], .to = at[JOINED]);
+    struct tensor whole = fetch(&stream, &at[WHOLE]), joined = fetch(&stream, &at[JOINED]);
+    CHECK(memcmp(whole.data, joined.data, (size_t)tensor_extent(&whole)) == 0);
+    memory_free(whole.data);
+    memory_free(joined.data);
+    for (int i = 0; i < TENSORS; i++)
+        executor->class->release(executor, at[i].data, MEMORY_DEVICE);
+    trial_destroy(trial);
 }
 
 /* -- Moves and collectives ----------------------------------------------------------------------------------------- */
@@ -124,14 +180,7 @@ static void test_moves(void)
         for (int from = 0; from < 4; from++)
             for (int strided = 0; strided < 2; strided++) {
                 int64_t rows = lengths[t], cols = rows == 129 ? 257 : 33;
-                struct trial *trial;
-                for (int to = 0; to < 3 && from < 3; to++) {
-                    trial = trial_create("T %d %s to %s", (int)rows, dtype_name(floats[from]), dtype_name(floats[to]));
-                    struct cast_args cast = {.from = trial_matrix(trial, floats[from], rows, cols, strided, 1.0),
-                                             .to = trial_matrix(trial, floats[to], rows, cols, strided, 1.0)};
-                    check_op_exact(trial, OP_CAST, &cast);
-                }
-                trial = trial_create("T %d %s, strided %d", (int)rows, dtype_name(any[from]), strided);
+                struct trial *trial = trial_create("T %d %s, strided %d", (int)rows, dtype_name(any[from]), strided);
                 struct copy_args copy = {.from = trial_matrix(trial, any[from], rows, cols, strided, 100.0),
                                          .to = trial_matrix(trial, any[from], rows, cols, !strided, 100.0)};
                 check_op_exact(trial, OP_COPY, &copy);
@@ -142,25 +191,34 @@ static void test_moves(void)
                                          .value = strided ? 0.1 : 0.0};
                 check_op_exact(trial, OP_FILL, &fill);
             }
-    /* every tie and every neighbour of a tie between bf16 numbers of one binade, and the overflow to infinity */
-    struct trial *trial = trial_create("bf16 ties");
-    struct cast_args cast = {.from = trial_empty(trial, DTYPE_F32, 3, 130),
-                             .to = trial_empty(trial, DTYPE_BF16, 3, 130)};
-    for (int64_t i = 0; i < 130; i++)
-        for (int64_t side = 0; side < 3; side++) {
-            double tie = i < 128 ? 1.0 + (double)(2 * i + 1) * 0x1p-8 : (i == 128 ? 0x1.ffp127 : -0x1.ffp127);
-            reference_store(&cast.from, side, i, tie * (1.0 + (double)(side - 1) * 0x1p-23));
-        }
-    check_op_exact(trial, OP_CAST, &cast);
+}
 
-    /* f64 to bf16 is one rounding: by way of f32 each of these would become a tie and go to the wrong side */
-    trial = trial_create("f64 to bf16 beside ties");
-    cast =
-        (struct cast_args){.from = trial_empty(trial, DTYPE_F64, 2, 128), .to = trial_empty(trial, DTYPE_BF16, 2, 128)};
-    for (int64_t i = 0; i < 128; i++)
-        for (int64_t side = 0; side < 2; side++)
-            reference_store(&cast.from, side, i, 1.0 + (double)(2 * i + 1) * 0x1p-8 + (side ? 0x1p-40 : -0x1p-40));
-    check_op_exact(trial, OP_CAST, &cast);
+/* Every bf16 number with lows around zero, around the ties and at the ends, and f32's own edges. */
+static void test_halves(void)
+{
+    static const int16_t lows[] = {0, 1, -1, 77, -12345, 0x7fff, -0x7fff, -0x8000};
+    const int64_t count = 0x10000 + 3; /* no multiple of a pack */
+    for (int64_t l = 0; l < COUNT(lows); l++)
+        for (int what = 0; what < 3; what++) {
+            struct trial *trial = trial_create("low %d, %s", lows[l],
+                                               what == 0   ? "split"
+                                               : what == 1 ? "high"
+                                                           : "join");
+            struct split_args split = {.from = trial_empty(trial, DTYPE_F32, 1, count),
+                                       .high = trial_empty(trial, DTYPE_BF16, 1, count),
+                                       .low = trial_empty(trial, DTYPE_I16, 1, count)};
+            for (int64_t i = 0; i < count; i++) {
+                float x = f32_joined((uint16_t)i, lows[l]);
+                x = isfinite(x) ? x : 0.0f;
+                ((float *)split.from.data)[i] = x;
+                ((uint16_t *)split.high.data)[i] = f32_high(x);
+                ((int16_t *)split.low.data)[i] = f32_low(x);
+            }
+            const struct join_args join = {split.high, split.low, split.from};
+            if (what == 1)
+                split.low = (struct tensor){0};
+            check_op_exact(trial, what == 2 ? OP_JOIN : OP_SPLIT, what == 2 ? (const void *)&join : &split);
+        }
 }
 
 /* Collectives go to the group's table, once each, with the arguments as they are. */
@@ -309,7 +367,10 @@ int main(int count, char **arguments)
     test_sum_squares();
     test_gradient_scale();
     test_adamw();
+    for (int i = 0; i < executor_count; i++)
+        test_adamw_halves(executors[i]);
     test_moves();
+    test_halves();
     for (int i = 0; i < executor_count; i++)
         test_collectives(executors[i]);
     executors_close();

@@ -324,9 +324,12 @@ static void test_lifetime_chain(void)
     struct tensor wide = matrix(plan, 1, 256), narrow = wide;
     narrow.data = plan->class->allocate(plan, 512, MEMORY_DEVICE);
     narrow.dtype = DTYPE_BF16;
+    struct tensor low = narrow;
+    low.data = plan->class->allocate(plan, 512, MEMORY_DEVICE);
+    low.dtype = DTYPE_I16;
     plan_executor_clear(plan);
     LAUNCH(&loop.compute, FILL, fill, .x = narrow);
-    LAUNCH(&loop.compute, CAST, cast, .from = narrow, .to = wide);
+    LAUNCH(&loop.compute, JOIN, join, .high = narrow, .low = low, .to = wide);
     LAUNCH(&loop.compute, FILL, fill, .x = wide);
     buffers[0] = (struct lifetime){.base = narrow.data, .bytes = 512};
     buffers[1] = (struct lifetime){.base = wide.data, .bytes = 1024};

@@ -172,7 +172,7 @@ static void test_rope(bool interleaved)
     check_gradient("rope, the inverse is the transpose", &f, &input, &dx, NULL);
 
     /* one pair by hand: position 3, head 1, pair 2, against a complex rotation by 3 * 10000^(-4/6) */
-    run(OP_CAST, &(struct cast_args){.from = input, .to = x});
+    run(OP_COPY, &(struct copy_args){.from = input, .to = x});
     run(OP_ROPE, &forward);
     int64_t first = interleaved ? 10 : 8; /* of the pair; the other is the head's last element in both forms */
     double angle = 3.0 * pow(10000.0, -4.0 / 6.0), x1 = reference_load(&input, 1, first),

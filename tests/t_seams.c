@@ -145,6 +145,12 @@ static void nan_close(struct store *store, struct unit *unit, struct stream *str
     n->inner->class->gradients_close(n->inner, unit, stream, last);
 }
 
+static void nan_start(struct store *store, struct stream *stream)
+{
+    struct nan_store *n = store->self;
+    n->inner->class->start_transfers(n->inner, stream);
+}
+
 static void nan_step_end(struct store *store, struct stream *stream)
 {
     struct nan_store *n = store->self;
@@ -167,8 +173,8 @@ static void nan_destroy(struct store *store)
     }
 }
 
-static const struct store_class nan_class = {"nan",     nan_prefetch, nan_acquire, nan_release, nan_open,
-                                             nan_close, nan_step_end, nan_shard,   nan_destroy};
+static const struct store_class nan_class = {"nan",     nan_prefetch, nan_acquire,  nan_release, nan_open,
+                                             nan_close, nan_start,    nan_step_end, nan_shard,   nan_destroy};
 
 static void test_store(struct executor *executor, enum toy_kind kind, enum dtype compute)
 {

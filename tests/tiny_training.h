@@ -50,7 +50,7 @@ static inline double train(struct training *t, int steps)
     return loss;
 }
 
-/* Bits of weights, moments and compute copies, compared parameter by parameter; padding is nobody's. */
+/* Bits of weights and moments, compared parameter by parameter; padding is nobody's. */
 static inline bool same_bits(struct engine *a, struct engine *b)
 {
     bool same = true;
@@ -61,7 +61,7 @@ static inline bool same_bits(struct engine *a, struct engine *b)
             struct shard x = a->store->class->shard(a->store, unit, p->storage);
             struct shard y = b->store->class->shard(b->store, &b->model->units[u], p->storage);
             const struct tensor *const pairs[][2] = {
-                {&x.weight, &y.weight}, {&x.m, &y.m}, {&x.v, &y.v}, {&x.copy, &y.copy}};
+                {&x.weight.value, &y.weight.value}, {&x.weight.low, &y.weight.low}, {&x.m, &y.m}, {&x.v, &y.v}};
             for (int k = 0; k < 4; k++)
                 if (tensor_present(pairs[k][0]))
                     same &= memcmp(tensor_at(pairs[k][0], 0, p->offset), tensor_at(pairs[k][1], 0, p->offset),

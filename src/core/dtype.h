@@ -8,19 +8,19 @@
 #include <stdint.h>
 #include <string.h>
 
-enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_E4M3, DTYPE_E5M2, DTYPE_F64, DTYPE_I32, DTYPE_COUNT };
+enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_E4M3, DTYPE_E5M2, DTYPE_F64, DTYPE_I32, DTYPE_I16, DTYPE_COUNT };
 
 /* Bytes per element. */
 static inline int64_t dtype_size(enum dtype dtype)
 {
-    static const int8_t size[DTYPE_COUNT] = {4, 2, 1, 1, 8, 4};
+    static const int8_t size[DTYPE_COUNT] = {4, 2, 1, 1, 8, 4, 2};
     return size[dtype];
 }
 
 /* "f32", "bf16", ... */
 static inline const char *dtype_name(enum dtype dtype)
 {
-    static const char *const name[DTYPE_COUNT] = {"f32", "bf16", "e4m3", "e5m2", "f64", "i32"};
+    static const char *const name[DTYPE_COUNT] = {"f32", "bf16", "e4m3", "e5m2", "f64", "i32", "i16"};
     return name[dtype];
 }
 
@@ -39,6 +39,34 @@ static inline uint16_t f32_to_bf16(float value)
     uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     uint32_t quiet_nan = (bits >> 16) | 0x40u;
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
+}
+
+/* An f32 number as a bf16 (high) and what that is short of it in units of the f32's last place (low): the nearest bf16,
+ * ties away from zero, since of a tie to even the two could not tell which way it went. A NaN may become a number. */
+static inline uint16_t f32_high(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)((bits + 0x8000u) >> 16);
+}
+
+static inline int16_t f32_low(float value)
+{
+    int16_t low;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint16_t last = (uint16_t)bits;
+    memcpy(&low, &last, sizeof low);
+    return low;
+}
+
+/* The number that they came from, to the bit. */
+static inline float f32_joined(uint16_t high, int16_t low)
+{
+    uint32_t bits = ((uint32_t)high << 16) + (uint32_t)(int32_t)low;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 /* 8-bit floats with `mantissa` bits and exponent bias `bias`; `largest` is the largest finite value. */

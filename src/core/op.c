@@ -107,7 +107,16 @@ static const struct op_field xent_grad_fields[] = {
     FIELD(xent_grad, lse, OP_READ),
 };
 static const struct op_field copy_fields[] = {FIELD(copy, from, OP_READ), FIELD(copy, to, OP_WRITE)};
-static const struct op_field cast_fields[] = {FIELD(cast, from, OP_READ), FIELD(cast, to, OP_WRITE)};
+static const struct op_field split_fields[] = {
+    FIELD(split, from, OP_READ),
+    FIELD(split, high, OP_WRITE),
+    OPTIONAL(split, low, OP_WRITE),
+};
+static const struct op_field join_fields[] = {
+    FIELD(join, high, OP_READ),
+    FIELD(join, low, OP_READ),
+    FIELD(join, to, OP_WRITE),
+};
 static const struct op_field fill_fields[] = {FIELD(fill, x, OP_WRITE)};
 static const struct op_field quantize_fields[] = {
     FIELD(quantize, x, OP_READ),
@@ -123,8 +132,8 @@ static const struct op_field gradient_scale_fields[] = {
     FIELD(gradient_scale, norm, OP_WRITE),
 };
 static const struct op_field adamw_fields[] = {
-    FIELD(adamw, weight, OP_READ_WRITE), OPTIONAL(adamw, copy, OP_WRITE), FIELD(adamw, gradient, OP_READ),
-    FIELD(adamw, m, OP_READ_WRITE),      FIELD(adamw, v, OP_READ_WRITE),  FIELD(adamw, step, OP_READ),
+    FIELD(adamw, weight, OP_READ_WRITE), OPTIONAL(adamw, low, OP_READ_WRITE), FIELD(adamw, gradient, OP_READ),
+    FIELD(adamw, m, OP_READ_WRITE),      FIELD(adamw, v, OP_READ_WRITE),      FIELD(adamw, step, OP_READ),
     FIELD(adamw, scale, OP_READ),
 };
 static const struct op_field all_reduce_fields[] = {FIELD(all_reduce, x, OP_READ_WRITE)};
@@ -351,11 +360,19 @@ static const char *check_quantize(const struct quantize_args *a)
     return NULL;
 }
 
+static const char *check_split(const struct tensor *whole, const struct tensor *high, const struct tensor *low)
+{
+    REQUIRE(whole->dtype == DTYPE_F32 && whole->rows == 1);
+    REQUIRE(high->dtype == DTYPE_BF16 && same_shape(whole, high));
+    REQUIRE(!tensor_present(low) || (low->dtype == DTYPE_I16 && same_shape(whole, low)));
+    return NULL;
+}
+
 static const char *check_adamw(const struct adamw_args *a)
 {
-    REQUIRE(is_stat(&a->weight) && same_shape(&a->weight, &a->gradient));
+    REQUIRE(same_shape(&a->weight, &a->gradient));
+    REQUIRE(tensor_present(&a->low) ? check_split(&a->m, &a->weight, &a->low) == NULL : is_stat(&a->weight));
     REQUIRE(same_shape(&a->weight, &a->m) && same_shape(&a->weight, &a->v));
-    REQUIRE(!tensor_present(&a->copy) || (same_shape(&a->weight, &a->copy) && a->copy.dtype == DTYPE_BF16));
     REQUIRE(has_shape(&a->step, 1, ADAMW_STEP_COUNT) && tensor_count(&a->scale) == 1);
     return NULL;
 }
@@ -428,10 +445,13 @@ static const char *check_shapes(enum op op, const void *args)
         REQUIRE(same_shape(&a->from, &a->to) && a->from.dtype == a->to.dtype);
         return NULL;
     }
-    case OP_CAST: {
-        const struct cast_args *a = args;
-        REQUIRE(same_shape(&a->from, &a->to) && is_float(&a->from) && is_float(&a->to));
-        return NULL;
+    case OP_SPLIT: {
+        const struct split_args *a = args;
+        return check_split(&a->from, &a->high, &a->low);
+    }
+    case OP_JOIN: {
+        const struct join_args *a = args;
+        return check_split(&a->to, &a->high, &a->low);
     }
     case OP_FILL:
         REQUIRE(is_float(&((const struct fill_args *)args)->x));

@@ -28,7 +28,8 @@ struct group;
     X(XENT_STAT, xent_stat)                                                                                            \
     X(XENT_GRAD, xent_grad)                                                                                            \
     X(COPY, copy)                                                                                                      \
-    X(CAST, cast)                                                                                                      \
+    X(SPLIT, split)                                                                                                    \
+    X(JOIN, join)                                                                                                      \
     X(FILL, fill)                                                                                                      \
     X(QUANTIZE, quantize)                                                                                              \
     X(SUM_SQUARES, sum_squares)                                                                                        \
@@ -233,9 +234,19 @@ struct copy_args {
     struct tensor from, to;
 };
 
-/* Same shape, to another dtype (round to nearest even). */
-struct cast_args {
-    struct tensor from, to; /* f32, bf16, f64 */
+/* f32 numbers as bf16 ones and what these are short of (core/dtype.h). Either side may be host memory of the
+ * executor's. */
+struct split_args {
+    struct tensor from; /* f32 [1, n] */
+    struct tensor high; /* bf16 [1, n] */
+    struct tensor low;  /* optional i16 [1, n] */
+};
+
+/* The f32 numbers that were split, exactly. */
+struct join_args {
+    struct tensor high; /* bf16 [1, n] */
+    struct tensor low;  /* i16 [1, n] */
+    struct tensor to;   /* f32 [1, n] */
 };
 
 struct fill_args {
@@ -276,8 +287,8 @@ enum adamw_step { ADAMW_LR, ADAMW_CORRECTION_1, ADAMW_CORRECTION_2, ADAMW_STEP_C
  * w -= lr * (m / step[CORRECTION_1]) / (sqrt(v / step[CORRECTION_2]) + eps). correction_i = 1 - b_i^t.
  * With a scale of NaN nothing changes. */
 struct adamw_args {
-    struct tensor weight;   /* stat [1, n], the master */
-    struct tensor copy;     /* optional bf16 [1, n]: the weight rounded, for compute */
+    struct tensor weight;   /* stat [1, n], or bf16 with low: then both are the number */
+    struct tensor low;      /* i16 [1, n], of a bf16 weight */
     struct tensor gradient; /* stat [1, n] */
     struct tensor m, v;     /* stat [1, n] */
     struct tensor step;     /* stat [1, ADAMW_STEP_COUNT] */

@@ -85,6 +85,38 @@ CPU_CLONES static void narrow_f64(const float *from, double *restrict to, int64_
         to[i] = (double)from[i];
 }
 
+CPU_CLONES static void split(const float *from, uint16_t *restrict high, int16_t *restrict low, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits = cpu_bits(from[i]);
+        high[i] = (uint16_t)((bits + 0x8000u) >> 16);
+        low[i] = (int16_t)bits;
+    }
+}
+
+CPU_CLONES static void split_high(const float *from, uint16_t *restrict high, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        high[i] = (uint16_t)((cpu_bits(from[i]) + 0x8000u) >> 16);
+}
+
+void cpu_split_span(const float *from, uint16_t *high, int16_t *low, int64_t count)
+{
+    if (low != NULL)
+        split(from, high, low, count);
+    else
+        split_high(from, high, count);
+}
+
+CPU_CLONES void cpu_join_span(const uint16_t *high, const int16_t *low, float *restrict to, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        to[i] = cpu_float(((uint32_t)high[i] << 16) + (uint32_t)(int32_t)low[i]);
+}
+
 CPU_CLONES void cpu_add(const float *from, float *restrict to, int64_t count)
 {
 #pragma omp simd
@@ -132,5 +164,31 @@ void cpu_narrow(const float *from, void *to, enum dtype dtype, int64_t count)
         return;
     default:
         error_fatal("cpu executor: cannot write a float as %s", dtype_name(dtype));
+    }
+}
+
+void cpu_cast(struct cpu *cpu, struct tensor from, struct tensor to)
+{
+    if (from.dtype == to.dtype) {
+        cpu_copy(cpu, &(struct copy_args){from, to});
+        return;
+    }
+    if (tensor_contiguous(&from) && tensor_contiguous(&to))
+        from = cpu_flat(&from), to = cpu_flat(&to);
+    struct cpu_spans spans = cpu_spans(from.rows, from.cols);
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&from))) schedule(static)
+    for (int64_t i = 0; i < spans.count; i++) {
+        struct cpu_span s = cpu_span(&spans, i);
+        const void *source = tensor_at(&from, s.row, s.col);
+        void *target = tensor_at(&to, s.row, s.col);
+        float buffer[CPU_SPAN];
+        if (to.dtype == DTYPE_F32) {
+            cpu_widen(source, from.dtype, target, s.count);
+        } else if (from.dtype == DTYPE_F64) {
+            cpu_round_to_odd(source, buffer, s.count);
+            cpu_narrow(buffer, target, to.dtype, s.count);
+        } else {
+            cpu_narrow(cpu_read(&from, s.row, s.col, s.count, buffer), target, to.dtype, s.count);
+        }
     }
 }

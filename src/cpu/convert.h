@@ -15,6 +15,13 @@ void cpu_narrow(const float *from, void *to, enum dtype dtype, int64_t count);
  * rounding once. */
 void cpu_round_to_odd(const double *from, float *restrict to, int64_t count);
 
+/* Numbers split and joined as core/dtype.h does it; low may be NULL in a split. */
+void cpu_split_span(const float *from, uint16_t *high, int16_t *low, int64_t count);
+void cpu_join_span(const uint16_t *high, const int16_t *low, float *to, int64_t count);
+
+/* A matrix to another dtype (f32, bf16, f64), rounded once. */
+void cpu_cast(struct cpu *cpu, struct tensor from, struct tensor to);
+
 /* to += from. */
 void cpu_add(const float *from, float *restrict to, int64_t count);
 

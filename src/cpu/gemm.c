@@ -31,7 +31,7 @@ static struct tensor as_f32(struct cpu *cpu, const struct tensor *x, float *copy
     if (x->dtype == DTYPE_F32)
         return *x;
     struct tensor wide = tensor_matrix(copy, DTYPE_F32, x->rows, x->cols);
-    cpu_cast(cpu, &(struct cast_args){.from = *x, .to = wide});
+    cpu_cast(cpu, *x, wide);
     return wide;
 }
 
@@ -134,7 +134,7 @@ static bool start(struct cpu *cpu, const struct gemm_args *args, const struct te
     if (tensor_present(&args->bias))
         start_from_bias(cpu, &args->bias, addend, d);
     else if (addend != NULL && addend->data != d->data)
-        cpu_cast(cpu, &(struct cast_args){.from = *addend, .to = *d});
+        cpu_cast(cpu, *addend, *d);
     return addend != NULL || tensor_present(&args->bias);
 }
 
@@ -160,5 +160,5 @@ void cpu_gemm(struct cpu *cpu, const struct gemm_args *args)
               (struct sgemm_matrix){a.data, a.stride, args->transpose_a},
               (struct sgemm_matrix){b.data, b.stride, args->transpose_b}, add ? 1.0f : 0.0f, d.data, d.stride);
     if (args->d.dtype != DTYPE_F32)
-        cpu_cast(cpu, &(struct cast_args){.from = d, .to = args->d});
+        cpu_cast(cpu, d, args->d);
 }

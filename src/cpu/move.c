@@ -1,4 +1,4 @@
-/* copy, cast, fill. */
+/* copy, split, join, fill. */
 #include "cpu/convert.h"
 
 /* Threads move pieces of this many bytes, several pages each. */
@@ -18,30 +18,25 @@ void cpu_copy(struct cpu *cpu, const struct copy_args *args)
     }
 }
 
-void cpu_cast(struct cpu *cpu, const struct cast_args *args)
+void cpu_split(struct cpu *cpu, const struct split_args *args)
 {
-    if (args->from.dtype == args->to.dtype) {
-        cpu_copy(cpu, &(struct copy_args){args->from, args->to});
-        return;
-    }
-    struct tensor from = args->from, to = args->to;
-    if (tensor_contiguous(&from) && tensor_contiguous(&to))
-        from = cpu_flat(&from), to = cpu_flat(&to);
-    struct cpu_spans spans = cpu_spans(from.rows, from.cols);
-#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&from))) schedule(static)
+    struct cpu_spans spans = cpu_spans(1, args->from.cols);
+#pragma omp parallel for num_threads(cpu_threads(cpu, args->from.cols)) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
-        const void *source = tensor_at(&from, s.row, s.col);
-        void *target = tensor_at(&to, s.row, s.col);
-        float buffer[CPU_SPAN];
-        if (to.dtype == DTYPE_F32) {
-            cpu_widen(source, from.dtype, target, s.count);
-        } else if (from.dtype == DTYPE_F64) {
-            cpu_round_to_odd(source, buffer, s.count);
-            cpu_narrow(buffer, target, to.dtype, s.count);
-        } else {
-            cpu_narrow(cpu_read(&from, s.row, s.col, s.count, buffer), target, to.dtype, s.count);
-        }
+        int16_t *low = tensor_present(&args->low) ? tensor_at(&args->low, 0, s.col) : NULL;
+        cpu_split_span(tensor_at(&args->from, 0, s.col), tensor_at(&args->high, 0, s.col), low, s.count);
+    }
+}
+
+void cpu_join(struct cpu *cpu, const struct join_args *args)
+{
+    struct cpu_spans spans = cpu_spans(1, args->to.cols);
+#pragma omp parallel for num_threads(cpu_threads(cpu, args->to.cols)) schedule(static)
+    for (int64_t i = 0; i < spans.count; i++) {
+        struct cpu_span s = cpu_span(&spans, i);
+        cpu_join_span(tensor_at(&args->high, 0, s.col), tensor_at(&args->low, 0, s.col), tensor_at(&args->to, 0, s.col),
+                      s.count);
     }
 }
 

@@ -94,14 +94,19 @@ void cpu_adamw(struct cpu *cpu, const struct adamw_args *args)
         .root = (float)(1.0 / sqrt((double)step[ADAMW_CORRECTION_2])),
         .eps = (float)args->eps,
     };
-    float *weight = args->weight.data, *m = args->m.data, *v = args->v.data;
+    float *m = args->m.data, *v = args->v.data;
     const float *gradient = args->gradient.data;
+    const bool halves = tensor_present(&args->low);
     struct cpu_spans spans = cpu_spans(1, args->weight.cols);
 #pragma omp parallel for num_threads(cpu_threads(cpu, args->weight.cols)) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
-        adamw(weight + s.col, gradient + s.col, m + s.col, v + s.col, constants, s.count);
-        if (tensor_present(&args->copy))
-            cpu_narrow(weight + s.col, tensor_at(&args->copy, 0, s.col), args->copy.dtype, s.count);
+        void *high = tensor_at(&args->weight, 0, s.col), *low = halves ? tensor_at(&args->low, 0, s.col) : NULL;
+        float joined[CPU_SPAN], *weight = halves ? joined : high;
+        if (halves)
+            cpu_join_span(high, low, joined, s.count);
+        adamw(weight, gradient + s.col, m + s.col, v + s.col, constants, s.count);
+        if (halves)
+            cpu_split_span(joined, high, low, s.count);
     }
 }

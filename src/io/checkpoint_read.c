@@ -139,12 +139,12 @@ static int read_piece(void *self, const struct piece *piece)
     char name[CHECKPOINT_DATASET_BYTES];
     checkpoint_dataset_name(name, piece->kind, piece->parameter);
     hid_t dataset = H5Dopen2(reader->file, name, H5P_DEFAULT);
-    bool good = dataset >= 0 && checkpoint_read_slab(dataset, checkpoint_type(piece->device.dtype), piece->parameter,
-                                                     piece->slab, upload_buffer(&reader->upload));
+    bool good = dataset >= 0 && checkpoint_read_slab(dataset, checkpoint_type(master_dtype(&piece->device)),
+                                                     piece->parameter, piece->slab, upload_buffer(&reader->upload));
     H5Dclose(dataset);
     if (!good)
         return checkpoint_refuse_tensor(reader->path, name);
-    upload_put(&reader->upload, piece->device);
+    upload_put(&reader->upload, &piece->device);
     return ERROR_NONE;
 }
 
@@ -188,8 +188,6 @@ int checkpoint_read(struct comm *world, struct engine *engine, const char *path,
         code = comm_agree(world, read_shards(engine, path, kinds));
     hdf5_silence_end(&silence);
     if (code == ERROR_NONE) {
-        store_refresh(engine->store, engine->model, &engine->streams[STREAM_COMPUTE]);
-        engine_synchronize(engine);
         if (with_optimizer)
             engine->updates = meta.updates;
     }

@@ -61,7 +61,7 @@ int checkpoint_write_slab(struct block_list *blocks, int descriptor, const char 
 static int write_piece(void *self, const struct piece *piece, const void *content)
 {
     struct writer *w = self;
-    int64_t width = dtype_size(piece->device.dtype);
+    int64_t width = dtype_size(master_dtype(&piece->device));
     int64_t offset = w->offsets[(int)piece->kind * w->parameters + piece->number] + piece->slab.first * width;
     return checkpoint_write_slab(&w->blocks, w->descriptor, w->path, content, piece->slab.count * width, offset);
 }
@@ -197,8 +197,8 @@ static int digest_piece(void *self, const struct piece *piece, const void *conte
     uint64_t *total = self;
     const uint64_t key = mix(random_hash_name(piece->parameter->name) + (uint64_t)piece->kind);
     const struct slab slab = piece->slab;
-    uint64_t sum = piece->device.dtype == DTYPE_F64 ? digest_elements(key, slab.first, content, slab.count, 8)
-                                                    : digest_elements(key, slab.first, content, slab.count, 4);
+    uint64_t sum = master_dtype(&piece->device) == DTYPE_F64 ? digest_elements(key, slab.first, content, slab.count, 8)
+                                                             : digest_elements(key, slab.first, content, slab.count, 4);
 #pragma omp atomic
     *total += sum;
     return ERROR_NONE;

@@ -8,15 +8,15 @@ enum dtype piece_dtype(const struct engine *engine)
     return engine->settings.memory.statistic;
 }
 
-static struct tensor memory_of(const struct shard *shard, enum piece_kind kind)
+static struct master memory_of(const struct shard *shard, enum piece_kind kind)
 {
-    return kind == PIECE_WEIGHT ? shard->weight : kind == PIECE_M ? shard->m : shard->v;
+    return kind == PIECE_WEIGHT ? shard->weight : (struct master){.value = kind == PIECE_M ? shard->m : shard->v};
 }
 
 /* The part of the flat buffer, in elements of it, that is this rank's to hand on. */
 static struct slab cut_of(const struct shard *shard, int64_t elements, const struct comm *sharers)
 {
-    int64_t count = shard->weight.cols;
+    int64_t count = shard->weight.value.cols;
     if (sharers == NULL || count < elements)
         return (struct slab){shard->first, count};
     int64_t begin = elements * sharers->rank / sharers->size;
@@ -29,13 +29,13 @@ struct visitor {
 };
 
 /* One slab, `memory` its elements on the device, in pieces that fit the staging buffer. */
-static int visit_slab(const struct visitor *visitor, struct piece piece, struct tensor memory)
+static int visit_slab(const struct visitor *visitor, struct piece piece, const struct master *memory)
 {
-    const int64_t most = PIECE_BYTES / dtype_size(memory.dtype), count = piece.slab.count;
+    const int64_t most = PIECE_BYTES / dtype_size(master_dtype(memory)), count = piece.slab.count;
     int code = ERROR_NONE;
     for (int64_t done = 0; done < count && code == ERROR_NONE; done += most) {
         piece.slab.count = count - done < most ? count - done : most;
-        piece.device = tensor_columns(&memory, done, piece.slab.count);
+        piece.device = master_part(memory, done, piece.slab.count);
         code = visitor->visit(visitor->self, &piece);
         piece.slab.first += piece.slab.count;
     }
@@ -60,9 +60,9 @@ int piece_visit(struct engine *engine, const struct comm *sharers, int kinds,
                 struct slab slab = slab_of(p, cut.first, cut.count);
                 if (slab.count == 0)
                     continue;
-                struct tensor memory = memory_of(&shard, (enum piece_kind)kind);
-                memory = tensor_columns(&memory, p->offset + slab.first - shard.first, slab.count);
-                code = visit_slab(&visitor, (struct piece){(enum piece_kind)kind, p, number, slab, memory}, memory);
+                struct master memory = memory_of(&shard, (enum piece_kind)kind);
+                memory = master_part(&memory, p->offset + slab.first - shard.first, slab.count);
+                code = visit_slab(&visitor, (struct piece){(enum piece_kind)kind, p, number, slab, memory}, &memory);
             }
         }
     }
@@ -108,9 +108,7 @@ static int visit_all_fetched(struct fetcher *f)
 static int start_fetch(void *self, const struct piece *piece)
 {
     struct fetcher *f = self;
-    struct tensor host = piece->device;
-    host.data = f->staging + (int64_t)f->count * PIECE_BYTES;
-    LAUNCH(&f->engine->streams[STREAM_COMPUTE], COPY, copy, .from = piece->device, .to = host);
+    master_read(&f->engine->streams[STREAM_COMPUTE], &piece->device, f->staging + (int64_t)f->count * PIECE_BYTES);
     f->pieces[f->count++] = *piece;
     return f->count < FETCH_THREADS ? ERROR_NONE : visit_all_fetched(f);
 }

@@ -5,6 +5,7 @@
 #define IO_PIECE_H
 
 #include "io/slab.h"
+#include "step/master.h"
 
 struct comm;
 struct engine;
@@ -18,7 +19,7 @@ struct piece {
     const struct parameter *parameter;
     int number; /* of the parameter, as model_parameters counts */
     struct slab slab;
-    struct tensor device; /* [1, slab.count] on the executor's device: the master */
+    struct master device; /* [1, slab.count] on the executor's device */
 };
 
 /* Element type of the masters and moments. */

@@ -154,6 +154,7 @@ static void attention_part_backward(struct context *c, struct unit *unit, struct
     struct tensor d_normed = unit_tensor(c, unit, BLOCK_D_NORMED1);
 
     linear_backward(c, unit, &o_linear, &attention, d_middle, d_attention);
+    context_shares(c);
     if (c->gradients & GRADIENT_INPUT) {
         LAUNCH(c->stream, ATTENTION_BACKWARD, attention_backward, .q = part.q, .k = part.k, .v = part.v,
                .o = attention.value, .lse = unit_tensor(c, unit, BLOCK_LSE), .d_o = d_attention, .dq = d_part.q,

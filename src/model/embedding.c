@@ -20,6 +20,7 @@ static void embedding_backward(struct context *context, struct unit *unit, struc
                                struct tensor output_gradient)
 {
     (void)input;
+    context_shares(context);
     if (context->gradients & GRADIENT_WEIGHT)
         LAUNCH(context->stream, EMBEDDING_BACKWARD, embedding_backward, .tokens = context->batch->tokens,
                .scale = factors(context, unit), .dy = output_gradient,

@@ -92,6 +92,12 @@ bool context_wants(struct context *context, int id)
     return !context->recompute || (context->wanted >> id & 1) != 0;
 }
 
+void context_shares(const struct context *context)
+{
+    if (context->shares != NULL)
+        context->shares(context);
+}
+
 enum dtype context_dtype(const struct context *context, enum role role)
 {
     return role == ROLE_VALUE ? context->compute : role == ROLE_STATISTIC ? context->statistic : DTYPE_E4M3;

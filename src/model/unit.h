@@ -126,6 +126,10 @@ struct context {
     /* The address of a unit's tensor in this pass and slot; fixed after planning. */
     void *(*address)(const struct context *context, const struct unit *unit, int id);
     void *memory; /* for address and enter_section */
+    /* In a backward, NULL where nobody wants to know: what comes next shares the device well (attention's blocks take
+     * work as they find it; those of a product each have theirs), so transfers may start. */
+    void (*shares)(const struct context *context);
+    void *store; /* for shares */
 };
 
 /* -- Declaring -------------------------------------------------------------------------------------------------- */
@@ -152,6 +156,9 @@ const struct family *unit_family(const struct unit *unit);
 
 /* True when the section that makes `id` shall run: always, but in a recompute only if wanted. */
 bool context_wants(struct context *context, int id);
+
+/* Calls context->shares. */
+void context_shares(const struct context *context);
 
 /* The element type that a role has in this run. */
 enum dtype context_dtype(const struct context *context, enum role role);

@@ -117,6 +117,12 @@ static void reserve_for_update(struct engine *e)
     plan->class->destroy(plan);
 }
 
+static void start_transfers(const struct context *context)
+{
+    struct store *store = context->store;
+    store->class->start_transfers(store, context->stream);
+}
+
 void engine_create(struct engine *e, struct executor *executor, struct model *model, struct group *group,
                    const struct engine_settings *settings)
 {
@@ -140,7 +146,9 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                   .compute = m->compute,
                                   .statistic = m->statistic,
                                   .address = memory_address,
-                                  .memory = &e->memory};
+                                  .memory = &e->memory,
+                                  .shares = start_transfers,
+                                  .store = e->store};
     if (generates(e))
         e->context.cache = create_cache(e);
     memory_create(&e->memory, model, m, &e->context, &e->budget);

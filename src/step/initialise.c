@@ -27,19 +27,19 @@ static void fill_parameter(struct upload *upload, const struct shard *shard, con
     int64_t count = parameter->rows * parameter->cols;
     for (int64_t first = 0; first < count; first += PIECE) {
         int64_t piece = count - first < PIECE ? count - first : PIECE;
-        struct tensor host = tensor_vector(upload_buffer(upload), shard->weight.dtype, piece);
+        struct master to = master_part(&shard->weight, parameter->offset + first - shard->first, piece);
+        struct tensor host = tensor_vector(upload_buffer(upload), master_dtype(&to), piece);
         fill(parameter, seed, first, &host);
-        upload_put(upload, tensor_columns(&shard->weight, parameter->offset + first - shard->first, piece));
+        upload_put(upload, &to);
     }
 }
 
 void engine_initialise(struct engine *e, uint64_t seed)
 {
-    struct stream *stream = &e->streams[STREAM_COMPUTE];
     struct upload upload;
     if (e->executor->class->dry)
         return;
-    upload_create(&upload, stream, PIECE * dtype_size(e->settings.memory.statistic));
+    upload_create(&upload, &e->streams[STREAM_COMPUTE], PIECE * dtype_size(e->settings.memory.statistic));
     for (int u = 0; u < e->model->unit_count && !signals_stopping(); u++) {
         struct unit *unit = &e->model->units[u];
         for (int i = 0; i < unit->parameter_count; i++) {
@@ -49,5 +49,4 @@ void engine_initialise(struct engine *e, uint64_t seed)
         }
     }
     upload_destroy(&upload);
-    store_refresh(e->store, e->model, stream);
 }

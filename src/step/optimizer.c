@@ -43,9 +43,9 @@ void optimizer_run(struct optimizer *optimizer, struct store *store, struct mode
         for (int st = 0; st < STORAGE_COUNT; st++) {
             struct shard shard = store->class->shard(store, unit, (enum storage)st);
             if (tensor_present(&shard.gradient))
-                LAUNCH(stream, ADAMW, adamw, .weight = shard.weight, .copy = shard.copy, .gradient = shard.gradient,
-                       .m = shard.m, .v = shard.v, .step = optimizer->step, .scale = optimizer->scale,
-                       .beta1 = s->beta1, .beta2 = s->beta2, .eps = s->eps,
+                LAUNCH(stream, ADAMW, adamw, .weight = shard.weight.value, .low = shard.weight.low,
+                       .gradient = shard.gradient, .m = shard.m, .v = shard.v, .step = optimizer->step,
+                       .scale = optimizer->scale, .beta1 = s->beta1, .beta2 = s->beta2, .eps = s->eps,
                        .weight_decay = unit->decay[st] ? s->weight_decay : 0, .lr_factor = 1);
         }
     }

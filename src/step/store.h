@@ -5,13 +5,13 @@
 
 #include "model/model.h"
 #include "step/budget.h"
+#include "step/master.h"
 
 /* What this rank holds of a unit's flat buffer: elements first .. first + count - 1, which the optimizer updates and a
  * checkpoint holds. All [1, count]. */
 struct shard {
     int64_t first;
-    struct tensor weight; /* master */
-    struct tensor copy;   /* in the compute dtype; absent when that is the master's */
+    struct master weight; /* its values are what units compute with */
     struct tensor gradient;
     struct tensor m, v; /* these and the gradient are absent where nothing is trained */
 };
@@ -30,8 +30,10 @@ struct store_class {
     void (*release)(struct store *store, struct unit *unit, struct stream *stream);
     /* Sets gradient_base and gradient_fresh. */
     void (*gradients_open)(struct store *store, struct unit *unit, struct stream *stream, bool fresh);
-    /* last: no more is added in this step, so the sum over the data group may start. */
+    /* last: no more is added in this step, so the sum over the data group may start: when it is next told to. */
     void (*gradients_close)(struct store *store, struct unit *unit, struct stream *stream, bool last);
+    /* Transfers that wait start here in the stream: a unit says that its next work leaves them room (unit.h). */
+    void (*start_transfers)(struct store *store, struct stream *stream);
     /* From here on in the stream all sums are done. */
     void (*step_end)(struct store *store, struct stream *stream);
     struct shard (*shard)(struct store *store, struct unit *unit, enum storage storage);
@@ -43,8 +45,5 @@ struct store_class {
  * moments out; then gradients are never opened. */
 struct store *store_create_replicated(struct model *model, struct budget *budget, struct stream *communication,
                                       struct group *data_group, enum dtype compute, enum dtype statistic, bool trains);
-
-/* Makes the compute copies equal to the masters, after these were written from outside. */
-void store_refresh(struct store *store, struct model *model, struct stream *stream);
 
 #endif

@@ -4,6 +4,7 @@
 struct holding {
     struct shard shards[STORAGE_COUNT];
     struct event complete; /* the gradients are complete on this rank */
+    bool waits;            /* they are, and their sum over the group has not started */
 };
 
 struct replicated {
@@ -12,6 +13,7 @@ struct replicated {
     struct group *data_group;
     struct event reduced;
     struct holding *units; /* [unit_count] */
+    int unit_count;
 };
 
 static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtype dtype, enum budget_category category)
@@ -28,10 +30,8 @@ static void acquire(struct store *store, struct unit *unit, struct stream *strea
 {
     (void)stream;
     struct replicated *own = store->self;
-    for (int s = 0; s < STORAGE_COUNT; s++) {
-        struct shard *shard = &own->units[unit->index].shards[s];
-        unit->weight_base[s] = tensor_present(&shard->copy) ? shard->copy.data : shard->weight.data;
-    }
+    for (int s = 0; s < STORAGE_COUNT; s++)
+        unit->weight_base[s] = own->units[unit->index].shards[s].weight.value.data;
 }
 
 static void release(struct store *store, struct unit *unit, struct stream *stream)
@@ -52,18 +52,31 @@ static void gradients_open(struct store *store, struct unit *unit, struct stream
 
 static void gradients_close(struct store *store, struct unit *unit, struct stream *stream, bool last)
 {
+    (void)stream;
     struct replicated *own = store->self;
-    struct holding *holding = &own->units[unit->index];
     for (int s = 0; s < STORAGE_COUNT; s++)
         unit->gradient_base[s] = NULL;
-    if (!last || own->data_group->size == 1)
-        return;
+    own->units[unit->index].waits = last && own->data_group->size > 1;
+}
+
+static void start_sum(struct replicated *own, struct holding *holding, struct stream *stream)
+{
     event_record(&holding->complete, stream);
     event_wait(&holding->complete, own->communication);
     for (int s = 0; s < STORAGE_COUNT; s++)
-        if (unit->elements[s] > 0)
+        if (holding->shards[s].gradient.cols > 0)
             LAUNCH(own->communication, ALL_REDUCE, all_reduce, .group = own->data_group,
                    .x = holding->shards[s].gradient);
+    holding->waits = false;
+}
+
+/* In the order in which a backward completes them. */
+static void start_transfers(struct store *store, struct stream *stream)
+{
+    struct replicated *own = store->self;
+    for (int u = own->unit_count - 1; u >= 0; u--)
+        if (own->units[u].waits)
+            start_sum(own, &own->units[u], stream);
 }
 
 static void step_end(struct store *store, struct stream *stream)
@@ -71,6 +84,7 @@ static void step_end(struct store *store, struct stream *stream)
     struct replicated *own = store->self;
     if (own->data_group->size == 1)
         return;
+    start_transfers(store, stream);
     event_record(&own->reduced, own->communication);
     event_wait(&own->reduced, stream);
 }
@@ -88,8 +102,9 @@ static void destroy(struct store *store)
     memory_free(own);
 }
 
-static const struct store_class replicated_class = {"replicated",    nothing,  acquire,  release, gradients_open,
-                                                    gradients_close, step_end, shard_of, destroy};
+static const struct store_class replicated_class = {"replicated",   nothing,         acquire,         release,
+                                                    gradients_open, gradients_close, start_transfers, step_end,
+                                                    shard_of,       destroy};
 
 struct store *store_create_replicated(struct model *model, struct budget *budget, struct stream *communication,
                                       struct group *data_group, enum dtype compute, enum dtype statistic, bool trains)
@@ -99,30 +114,20 @@ struct store *store_create_replicated(struct model *model, struct budget *budget
     own->communication = communication;
     own->data_group = data_group;
     own->units = memory_allocate((int64_t)sizeof *own->units * model->unit_count);
+    own->unit_count = model->unit_count;
     for (int u = 0; u < model->unit_count; u++) {
         for (int s = 0; s < STORAGE_COUNT; s++) {
             int64_t count = model->units[u].elements[s];
             struct shard *shard = &own->units[u].shards[s];
-            shard->weight = flat_tensor(budget, count, statistic, BUDGET_WEIGHTS);
-            if (compute != statistic)
-                shard->copy = flat_tensor(budget, count, compute, BUDGET_WEIGHTS);
+            shard->weight.value = flat_tensor(budget, count, compute, BUDGET_WEIGHTS);
             if (!trains)
                 continue;
+            if (compute != statistic)
+                shard->weight.low = flat_tensor(budget, count, DTYPE_I16, BUDGET_WEIGHTS);
             shard->gradient = flat_tensor(budget, count, statistic, BUDGET_GRADIENTS);
             shard->m = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
             shard->v = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
         }
     }
     return &own->store;
-}
-
-void store_refresh(struct store *store, struct model *model, struct stream *stream)
-{
-    for (int u = 0; u < model->unit_count; u++) {
-        for (int s = 0; s < STORAGE_COUNT; s++) {
-            struct shard shard = store->class->shard(store, &model->units[u], (enum storage)s);
-            if (tensor_present(&shard.copy))
-                LAUNCH(stream, CAST, cast, .from = shard.weight, .to = shard.copy);
-        }
-    }
 }

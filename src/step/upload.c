@@ -21,11 +21,9 @@ void *upload_buffer(const struct upload *upload)
     return upload->buffers[upload->next];
 }
 
-void upload_put(struct upload *upload, struct tensor to)
+void upload_put(struct upload *upload, const struct master *to)
 {
-    struct tensor from = to;
-    from.data = upload_buffer(upload);
     stream_synchronize(upload->stream); /* the piece before has left the other buffer, while this one was written */
-    LAUNCH(upload->stream, COPY, copy, .from = from, .to = to);
+    master_write(upload->stream, upload_buffer(upload), to);
     upload->next ^= 1;
 }

@@ -3,7 +3,7 @@
 #ifndef STEP_UPLOAD_H
 #define STEP_UPLOAD_H
 
-#include "core/launch.h"
+#include "step/master.h"
 
 struct upload {
     struct stream *stream; /* borrowed */
@@ -18,7 +18,7 @@ void upload_destroy(struct upload *upload);
 
 /* Where the next piece is to be written: no copy reads there any more. */
 void *upload_buffer(const struct upload *upload);
-/* Starts the copy of what was written there; `to`, contiguous, says how much. */
-void upload_put(struct upload *upload, struct tensor to);
+/* Starts the copy of what was written there, in the type of the whole numbers; `to` says how much. */
+void upload_put(struct upload *upload, const struct master *to);
 
 #endif

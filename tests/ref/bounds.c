@@ -215,9 +215,9 @@ static void gradient_scale(struct trial *trial, const struct gradient_scale_args
 static void adamw(struct trial *trial, const struct adamw_args *args)
 {
     struct tensor weight = trial_bound(trial, OP_ADAMW, args, "weight"), m = trial_bound(trial, OP_ADAMW, args, "m");
-    struct tensor v = trial_bound(trial, OP_ADAMW, args, "v"), copy = {0};
-    if (tensor_present(&args->copy))
-        copy = trial_bound(trial, OP_ADAMW, args, "copy");
+    struct tensor v = trial_bound(trial, OP_ADAMW, args, "v"), low = {0};
+    if (tensor_present(&args->low))
+        low = trial_bound(trial, OP_ADAMW, args, "low");
     double lr = reference_load(&args->step, 0, ADAMW_LR) * (double)args->lr_factor;
     double correction_1 = reference_load(&args->step, 0, ADAMW_CORRECTION_1);
     double correction_2 = reference_load(&args->step, 0, ADAMW_CORRECTION_2);
@@ -233,8 +233,9 @@ static void adamw(struct trial *trial, const struct adamw_args *args)
         reference_store(&m, 0, i, m_error);
         reference_store(&v, 0, i, v_error);
         reference_store(&weight, 0, i, w_error);
-        if (tensor_present(&copy)) /* the master is rounded to fp32 before it is rounded to the copy */
-            reference_store(&copy, 0, i, w_error + BOUNDS_U * (w + quotient));
+        if (tensor_present(
+                &low)) /* the last bits, whatever they are: t_ops compares them with those of whole weights */
+            reference_store(&low, 0, i, 0x1p16);
     }
 }
 

@@ -16,3 +16,28 @@ void fetch_return(struct stream *stream, struct tensor copy, const struct tensor
     stream_synchronize(stream);
     memory_free(copy.data);
 }
+
+struct tensor fetch_master(struct stream *stream, const struct master *from)
+{
+    struct executor *executor = stream->executor;
+    const int64_t count = from->value.cols, bytes = count * dtype_size(master_dtype(from));
+    struct tensor copy = tensor_vector(memory_allocate(bytes), master_dtype(from), count);
+    void *staging = executor->class->allocate(executor, bytes, MEMORY_HOST);
+    master_read(stream, from, staging);
+    stream_synchronize(stream);
+    memcpy(copy.data, staging, (size_t)bytes);
+    executor->class->release(executor, staging, MEMORY_HOST);
+    return copy;
+}
+
+void fetch_master_return(struct stream *stream, struct tensor copy, const struct master *to)
+{
+    struct executor *executor = stream->executor;
+    const int64_t bytes = tensor_extent(&copy);
+    void *staging = executor->class->allocate(executor, bytes, MEMORY_HOST);
+    memcpy(staging, copy.data, (size_t)bytes);
+    master_write(stream, staging, to);
+    stream_synchronize(stream);
+    executor->class->release(executor, staging, MEMORY_HOST);
+    memory_free(copy.data);
+}

@@ -130,9 +130,9 @@ double golden_distance(const double *a, const double *b, int64_t count)
     return norm > 0 ? sqrt(difference / norm) : sqrt(difference);
 }
 
-static struct tensor parameter_view(const struct tensor *flat, const struct parameter *p)
+static struct master parameter_part(const struct master *flat, const struct parameter *p)
 {
-    return tensor_columns(flat, p->offset, p->rows * p->cols);
+    return master_part(flat, p->offset, p->rows * p->cols);
 }
 
 void golden_load(const struct golden *g, struct engine *engine)
@@ -142,15 +142,15 @@ void golden_load(const struct golden *g, struct engine *engine)
         for (int i = 0; i < unit->parameter_count; i++) {
             const struct parameter *p = &unit->parameters[i];
             struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
-            struct tensor view = parameter_view(&shard.weight, p), host = fetch(&engine->streams[0], &view);
-            double *values = golden_read(g, "weights", p->name, view.cols);
-            for (int64_t k = 0; k < view.cols; k++)
+            struct master part = parameter_part(&shard.weight, p);
+            struct tensor host = fetch_master(&engine->streams[0], &part);
+            double *values = golden_read(g, "weights", p->name, host.cols);
+            for (int64_t k = 0; k < host.cols; k++)
                 reference_store(&host, 0, k, values[k]);
-            fetch_return(&engine->streams[0], host, &view);
+            fetch_master_return(&engine->streams[0], host, &part);
             free(values);
         }
     }
-    store_refresh(engine->store, engine->model, &engine->streams[STREAM_COMPUTE]);
 }
 
 static double worst_distance(const struct golden *g, struct engine *engine, const char *group, bool gradient,
@@ -162,14 +162,15 @@ static double worst_distance(const struct golden *g, struct engine *engine, cons
         for (int i = 0; i < unit->parameter_count; i++) {
             const struct parameter *p = &unit->parameters[i];
             struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
-            struct tensor view = parameter_view(gradient ? &shard.gradient : &shard.weight, p);
-            struct tensor host = fetch(&engine->streams[0], &view);
-            double *expected = golden_read(g, group, p->name, view.cols);
-            double *own = memory_grow(NULL, (int64_t)sizeof *own * view.cols);
-            for (int64_t k = 0; k < view.cols; k++)
+            const struct master sums = {.value = shard.gradient};
+            struct master part = parameter_part(gradient ? &sums : &shard.weight, p);
+            struct tensor host = fetch_master(&engine->streams[0], &part);
+            double *expected = golden_read(g, group, p->name, host.cols);
+            double *own = memory_grow(NULL, (int64_t)sizeof *own * host.cols);
+            for (int64_t k = 0; k < host.cols; k++)
                 own[k] = reference_load(&host, 0, k) / divisor;
             memory_free(host.data);
-            double distance = golden_distance(own, expected, view.cols);
+            double distance = golden_distance(own, expected, host.cols);
             if (!(distance <= largest)) { /* NaN too */
                 largest = distance;
                 strcpy(worst, p->name);

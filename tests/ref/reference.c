@@ -20,6 +20,8 @@ double reference_load(const struct tensor *tensor, int64_t row, int64_t col)
         return *(const double *)at;
     case DTYPE_I32:
         return *(const int32_t *)at;
+    case DTYPE_I16:
+        return *(const int16_t *)at;
     case DTYPE_COUNT:
         break;
     }
@@ -63,6 +65,9 @@ void reference_store(const struct tensor *tensor, int64_t row, int64_t col, doub
         return;
     case DTYPE_I32:
         *(int32_t *)at = (int32_t)value;
+        return;
+    case DTYPE_I16:
+        *(int16_t *)at = (int16_t)value;
         return;
     case DTYPE_COUNT:
         break;
@@ -130,7 +135,8 @@ static void reference_launch(struct executor *executor, struct stream *stream, e
         LOCAL(XENT_STAT, xent_stat)
         LOCAL(XENT_GRAD, xent_grad)
         LOCAL(COPY, copy)
-        LOCAL(CAST, cast)
+        LOCAL(SPLIT, split)
+        LOCAL(JOIN, join)
         LOCAL(FILL, fill)
         LOCAL(QUANTIZE, quantize)
         LOCAL(SUM_SQUARES, sum_squares)

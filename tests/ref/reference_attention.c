@@ -111,7 +111,7 @@ void reference_attention_backward(const struct attention_backward_args *args)
                 backward_row(args, &span, head, i, &sum[0], &sum[1], &sum[2]);
     }
     for (int i = 0; i < 3; i++) {
-        reference_cast(&(struct cast_args){.from = sum[i], .to = *to[i]});
+        reference_copy(&(struct copy_args){.from = sum[i], .to = *to[i]});
         memory_free(sum[i].data);
     }
 }

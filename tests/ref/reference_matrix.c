@@ -74,22 +74,56 @@ void reference_embedding_backward(const struct embedding_backward_args *args)
         }
 }
 
-/* Rounds only where the types differ, so it serves copy and cast. */
-static void move(const struct tensor *from, const struct tensor *to)
-{
-    for (int64_t i = 0; i < to->rows; i++)
-        for (int64_t j = 0; j < to->cols; j++)
-            reference_store(to, i, j, reference_load(from, i, j));
-}
-
+/* Rounds where the types differ. */
 void reference_copy(const struct copy_args *args)
 {
-    move(&args->from, &args->to);
+    for (int64_t i = 0; i < args->to.rows; i++)
+        for (int64_t j = 0; j < args->to.cols; j++)
+            reference_store(&args->to, i, j, reference_load(&args->from, i, j));
 }
 
-void reference_cast(const struct cast_args *args)
+/* The distance of f32 numbers just below x in magnitude, or, `above`, just above. */
+static double f32_unit(double x, bool above)
 {
-    move(&args->from, &args->to);
+    int exponent; /* x = f * 2^exponent, 0.5 <= f < 1 */
+    double fraction = frexp(fabs(x), &exponent);
+    exponent -= !above && fraction == 0.5;
+    return ldexp(1.0, (x == 0 || exponent < -125 ? -125 : exponent) - 24);
+}
+
+double reference_high(double x)
+{
+    double unit = 65536.0 * f32_unit(x, true);
+    return copysign(round(fabs(x) / unit) * unit, x); /* round() takes ties away from zero */
+}
+
+double reference_low(double x)
+{
+    double short_of = fabs(x) - fabs(reference_high(x));
+    return short_of / f32_unit(short_of < 0 ? reference_high(x) : x, short_of >= 0);
+}
+
+double reference_joined(double high, double low)
+{
+    double whole = isinf(high) ? 0x1p128 : fabs(high);
+    return copysign(whole + low * f32_unit(whole, low >= 0), high);
+}
+
+void reference_split(const struct split_args *args)
+{
+    for (int64_t i = 0; i < args->from.cols; i++) {
+        double x = reference_load(&args->from, 0, i);
+        reference_store(&args->high, 0, i, reference_high(x));
+        if (tensor_present(&args->low))
+            reference_store(&args->low, 0, i, reference_low(x));
+    }
+}
+
+void reference_join(const struct join_args *args)
+{
+    for (int64_t i = 0; i < args->to.cols; i++)
+        reference_store(&args->to, 0, i,
+                        reference_joined(reference_load(&args->high, 0, i), reference_load(&args->low, 0, i)));
 }
 
 void reference_fill(const struct fill_args *args)

@@ -10,9 +10,16 @@ void reference_gemm(const struct gemm_args *args);
 void reference_embedding_forward(const struct embedding_forward_args *args);
 void reference_embedding_backward(const struct embedding_backward_args *args);
 void reference_copy(const struct copy_args *args);
-void reference_cast(const struct cast_args *args);
+void reference_split(const struct split_args *args);
+void reference_join(const struct join_args *args);
 void reference_fill(const struct fill_args *args);
 void reference_quantize(const struct quantize_args *args);
+
+/* An f32 number as the nearest bf16 (ties away from zero) and what that is short of it, in units of the last place of
+ * the f32 numbers between them; and back. */
+double reference_high(double x);
+double reference_low(double x);
+double reference_joined(double high, double low);
 
 /* reference_layer.c */
 void reference_rmsnorm_forward(const struct rmsnorm_forward_args *args);

@@ -85,14 +85,18 @@ void reference_adamw(const struct adamw_args *args)
     for (int64_t i = 0; i < args->weight.cols; i++) {
         double g = reference_load(&args->gradient, 0, i) * scale;
         double w = reference_load(&args->weight, 0, i);
+        if (tensor_present(&args->low))
+            w = reference_joined(w, reference_load(&args->low, 0, i));
         double m = beta1 * reference_load(&args->m, 0, i) + (1.0 - beta1) * g;
         double v = beta2 * reference_load(&args->v, 0, i) + (1.0 - beta2) * g * g;
         w -= lr * decay * w;
         w -= lr * (m / correction_1) / (sqrt(v / correction_2) + eps);
         reference_store(&args->m, 0, i, m);
         reference_store(&args->v, 0, i, v);
+        if (tensor_present(&args->low)) {
+            reference_store(&args->low, 0, i, reference_low((float)w));
+            w = reference_high((float)w);
+        }
         reference_store(&args->weight, 0, i, w);
-        if (tensor_present(&args->copy)) /* of the stored master: that is what a resumed run would round */
-            reference_store(&args->copy, 0, i, reference_load(&args->weight, 0, i));
     }
 }

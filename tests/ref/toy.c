@@ -106,7 +106,8 @@ enum { PARTS = 5 };
 
 static struct tensor part_of(const struct shard *shard, int part)
 {
-    const struct tensor *parts[PARTS] = {&shard->gradient, &shard->weight, &shard->copy, &shard->m, &shard->v};
+    const struct tensor *parts[PARTS] = {&shard->gradient, &shard->weight.value, &shard->weight.low, &shard->m,
+                                         &shard->v};
     return *parts[part];
 }
 
