@@ -6,36 +6,46 @@
 #include "cuda/column_sum.cuh"
 #include "cuda/team.cuh"
 
-enum { NORM_THREADS = 512 };
-static_assert(NORM_THREADS == TEAM_WARPS * WARP, "a team may be the whole block");
-
 /* What a thread has of its team's rows: KEPT_ packs of each of ROWS_ in registers, the same columns for all rows.
- * WIDE_: rows may have more packs, which are read from memory whenever they are wanted. */
-template <int KEPT_, int ROWS_, bool WIDE_> struct norm_shape {
-    static constexpr int KEPT = KEPT_, ROWS = ROWS_;
-    static constexpr bool WIDE = WIDE_;
+ * WIDE_: rows may have more packs, which are read from memory whenever they are wanted; so are the parameters where
+ * PARAMETERS_ is false. THREADS_: of a block of the backward, at most. */
+template <int KEPT_, int ROWS_, bool WIDE_ = false, bool PARAMETERS_ = true, int THREADS_ = TEAM_THREADS>
+struct norm_shape {
+    static constexpr int KEPT = KEPT_, ROWS = ROWS_, THREADS = THREADS_;
+    static constexpr bool WIDE = WIDE_, PARAMETERS = PARAMETERS_;
     static_assert(!WIDE || ROWS == 1, "rows that are not kept are read one at a time");
+    static_assert(THREADS >= TEAM_THREADS, "a team may be the whole block");
 };
 
+/* Blocks of the backward for rows that two teams of at most eight warps are too small for: each thread has registers
+ * for one row, but while one team sums the other's loads are on their way. */
+enum { TWO_TEAMS_THREADS = 2 * 10 * WARP };
+
 /* Calls f with the shape for rows of `packs` packs of n elements. Shapes that keep their rows hold four packs of every
- * tensor in each thread: so many loads are on their way. */
-template <int N, typename F> inline void visit_norm_shape(int64_t packs, F f)
+ * tensor in each thread where registers allow: so many loads are on their way. */
+template <int N, bool BACKWARD, typename F> inline void visit_norm_shape(int64_t packs, F f)
 {
     if constexpr (N > 1) {
         if (packs <= 2 * WARP)
-            return f(norm_shape<2, 2, false>()); /* one warp: nobody to wait for */
+            return f(norm_shape<2, 2>()); /* one warp: nobody to wait for */
         if (packs <= 8 * WARP)
-            return f(norm_shape<1, 4, false>());
-        if (packs <= 2 * NORM_THREADS)
-            return f(norm_shape<2, 2, false>());
+            return f(norm_shape<1, 4>());
+        if constexpr (BACKWARD)
+            if (packs > TEAM_THREADS && packs <= TWO_TEAMS_THREADS)
+                return f(norm_shape<2, 1, false, true, TWO_TEAMS_THREADS>());
+        if (packs <= 2 * TEAM_THREADS)
+            return f(norm_shape<2, 2>());
     }
+    if constexpr (N == 4) /* of eight elements there would be too many sums for the parameters' gradients */
+        if (packs <= 4 * TEAM_THREADS)
+            return f(norm_shape<4, 1, false, false>());
     f(norm_shape<2, 1, true>());
 }
 
-template <typename SHAPE> inline dim3 norm_block(int64_t packs)
+template <typename SHAPE> inline int64_t norm_team(int64_t packs)
 {
-    const int64_t most = NORM_THREADS, team = ceil_div(ceil_div(packs, SHAPE::KEPT), WARP) * WARP;
-    return team < most ? dim3((unsigned)team, (unsigned)(most / team)) : dim3((unsigned)most);
+    const int64_t most = TEAM_THREADS, team = ceil_div(ceil_div(packs, SHAPE::KEPT), WARP) * WARP;
+    return team < most ? team : most;
 }
 
 /* Calls f(k, p) for each of this thread's packs: pack p of a row, the thread's k-th; k is KEPT for all after those. */
@@ -102,6 +112,30 @@ template <typename T, int N, typename SHAPE> struct kept_row {
     }
 };
 
+/* A weight or a bias, the same for all rows. */
+template <typename T, int N, typename SHAPE> struct parameter {
+    kept_row<T, N, SHAPE> row;
+
+    __device__ __forceinline__ explicit parameter(const T *from, int packs)
+    {
+        if (SHAPE::PARAMETERS)
+            row.read(from, packs);
+        else
+            row.from = from;
+    }
+
+    __device__ __forceinline__ void again()
+    {
+        if (SHAPE::PARAMETERS)
+            row.again();
+    }
+
+    __device__ __forceinline__ void values(int k, int p, float (&to)[N]) const
+    {
+        row.values(SHAPE::PARAMETERS ? k : SHAPE::KEPT, p, to);
+    }
+};
+
 /* -- Forward ------------------------------------------------------------------------------------------------------ */
 
 template <typename T> struct norm_forward {
@@ -112,19 +146,25 @@ template <typename T> struct norm_forward {
     float eps;
 };
 
-enum { NORM_FORWARD_RESIDENT = 2 };
+/* As many as a multiprocessor has registers for, 64 each. A block is one team, so that blocks of any width of rows fill
+ * it, or teams of one warp. */
+enum { NORM_FORWARD_THREADS = 2 * TEAM_THREADS };
+
+template <typename SHAPE> inline dim3 norm_forward_block(int64_t packs)
+{
+    int64_t team = norm_team<SHAPE>(packs);
+    return dim3((unsigned)team, team == WARP ? TEAM_WARPS : 1);
+}
 
 template <typename T, int N, typename SHAPE, bool CENTRED>
-__global__ void __launch_bounds__(NORM_THREADS, NORM_FORWARD_RESIDENT) norm_forward_kernel(norm_forward<T> a)
+__global__ void __launch_bounds__(TEAM_THREADS, NORM_FORWARD_THREADS / TEAM_THREADS)
+    norm_forward_kernel(norm_forward<T> a)
 {
     constexpr int ROWS = SHAPE::ROWS;
     __shared__ float memory[2][TEAM_WARPS * 2 * ROWS];
     int packs = (int)(a.x.cols / N), turn = 0;
     const float share = 1.0f / (float)a.x.cols; /* of an element in a mean */
-    kept_row<T, N, SHAPE> weight, bias;
-    weight.read(a.weight, packs);
-    if (CENTRED)
-        bias.read(a.bias, packs);
+    parameter<T, N, SHAPE> weight(a.weight, packs), bias(a.bias, CENTRED ? packs : 0);
     int64_t step = (int64_t)gridDim.x * blockDim.y * ROWS;
     for (int64_t row = ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * ROWS; row < a.x.rows; row += step) {
         weight.again();
@@ -146,7 +186,7 @@ __global__ void __launch_bounds__(NORM_THREADS, NORM_FORWARD_RESIDENT) norm_forw
                         mean[r] += v[i];
                 }
             });
-            team_sums(mean, memory[0]);
+            team_sums<false>(mean, memory[0]);
             float sums[2 * ROWS] = {};
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
@@ -165,7 +205,7 @@ __global__ void __launch_bounds__(NORM_THREADS, NORM_FORWARD_RESIDENT) norm_forw
                     }
                 }
             });
-            team_sums(sums, memory[1]);
+            team_sums<false>(sums, memory[1]);
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 float shift = sums[r] * share;
@@ -182,7 +222,7 @@ __global__ void __launch_bounds__(NORM_THREADS, NORM_FORWARD_RESIDENT) norm_forw
                         square[r] += v[i] * v[i];
                 }
             });
-            team_sums(square, memory[turn]);
+            team_sums<false>(square, memory[turn]);
             turn ^= 1;
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
@@ -234,11 +274,11 @@ inline void norm_forward_launch(const struct cuda_target *target, const char *na
                              static_cast<float *>(mean.data),
                              static_cast<float *>(rstd.data),
                              eps};
-        visit_norm_shape<N>(x.cols / N, [&](auto shape) {
+        visit_norm_shape<N, false>(x.cols / N, [&](auto shape) {
             using SHAPE = decltype(shape);
-            dim3 block = norm_block<SHAPE>(x.cols / N);
-            unsigned blocks =
-                team_blocks(ceil_div(x.rows, SHAPE::ROWS), block, target->multiprocessors * NORM_FORWARD_RESIDENT);
+            dim3 block = norm_forward_block<SHAPE>(x.cols / N);
+            int resident = NORM_FORWARD_THREADS / (int)(block.x * block.y);
+            unsigned blocks = team_blocks(ceil_div(x.rows, SHAPE::ROWS), block, target->multiprocessors * resident);
             norm_forward_kernel<T, N, SHAPE, CENTRED><<<blocks, block, 0, target->stream>>>(a);
             CUDA_CHECK_LAUNCH(name);
         });
@@ -286,17 +326,16 @@ __device__ __forceinline__ void write_block_sums(const float (&sums)[KEPT][N], i
 }
 
 template <typename T, int N, typename SHAPE, bool CENTRED>
-__global__ void __launch_bounds__(NORM_THREADS, 1) norm_backward_kernel(norm_backward<T> a)
+__global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_backward<T> a)
 {
     constexpr int KEPT = SHAPE::KEPT, ROWS = SHAPE::ROWS, SUMS = CENTRED ? 2 * ROWS : ROWS;
-    __shared__ float memory[2][TEAM_WARPS * SUMS];
+    __shared__ float memory[2][SHAPE::THREADS / WARP * SUMS];
     int packs = (int)(a.x.cols / N), turn = 0;
     const float share = 1.0f / (float)a.x.cols; /* of an element in a mean */
     float dweight[KEPT][N] = {}, dbias[KEPT][N] = {};
     float *block_dweight = a.dweight + blockIdx.x * a.x.cols, *block_dbias = a.dbias + blockIdx.x * a.x.cols;
     int64_t first = blockIdx.x * a.block_rows, end = min(first + a.block_rows, a.x.rows);
-    kept_row<T, N, SHAPE> weight;
-    weight.read(a.weight, packs);
+    parameter<T, N, SHAPE> weight(a.weight, packs);
 
     /* Of packs that are not kept the sums are in memory; then there is one team. */
     if (SHAPE::WIDE && a.dweight != NULL)
@@ -307,7 +346,9 @@ __global__ void __launch_bounds__(NORM_THREADS, 1) norm_backward_kernel(norm_bac
                     block_dbias[c + i] = 0.0f;
             }
 
-    for (int64_t row = first + threadIdx.y * ROWS; row < end; row += blockDim.y * ROWS) {
+    /* All teams take as many turns, some of them at the end without a row. */
+    for (int64_t turn_row = first; turn_row < end; turn_row += blockDim.y * ROWS) {
+        int64_t row = turn_row + threadIdx.y * ROWS;
         weight.again();
         kept_row<T, N, SHAPE> x[ROWS], dy[ROWS], residual[ROWS];
         float mean[ROWS], rstd[ROWS], shift[ROWS] = {}, factor[ROWS] = {}, v[N], d[N], w[N];
@@ -337,7 +378,7 @@ __global__ void __launch_bounds__(NORM_THREADS, 1) norm_backward_kernel(norm_bac
                     }
                 }
             });
-            team_sums(sums, memory[turn]);
+            team_sums<true>(sums, memory[turn]);
             turn ^= 1;
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
@@ -394,7 +435,8 @@ struct norm_cut {
 /* A block for each multiprocessor, which has registers for no second one: few blocks' sums are little traffic. */
 template <typename SHAPE> inline struct norm_cut norm_backward_cut(const struct tensor &x, int n)
 {
-    dim3 block = norm_block<SHAPE>(x.cols / n);
+    int64_t team = norm_team<SHAPE>(x.cols / n);
+    dim3 block((unsigned)team, (unsigned)(SHAPE::THREADS / team));
     int64_t rows = ceil_div(x.rows, team_blocks(ceil_div(x.rows, SHAPE::ROWS), block, USUAL_MULTIPROCESSORS));
     return {block, rows, ceil_div(x.rows, rows)};
 }
@@ -407,7 +449,7 @@ inline int64_t norm_backward_workspace(const struct tensor &x, int gradients)
         constexpr int N = decltype(width)::value;
         if (x.cols % N != 0)
             return;
-        visit_norm_shape<N>(x.cols / N, [&](auto shape) {
+        visit_norm_shape<N, true>(x.cols / N, [&](auto shape) {
             int64_t blocks = norm_backward_cut<decltype(shape)>(x, N).blocks;
             most = blocks > most ? blocks : most;
         });
@@ -454,7 +496,7 @@ inline void norm_backward_launch(const struct cuda_target *target, const char *n
     if (tensor_count(&t.x) > 0)
         visit_packs({t.x, t.weight, t.dy, t.residual, t.dx}, [&](auto zero, auto width) {
             constexpr int N = decltype(width)::value;
-            visit_norm_shape<N>(cols / N, [&](auto shape) { launch(zero, width, shape); });
+            visit_norm_shape<N, true>(cols / N, [&](auto shape) { launch(zero, width, shape); });
         });
     if (!gradients)
         return;

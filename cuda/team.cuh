@@ -11,7 +11,7 @@
  * stands for the target's, so that they depend on the shape alone. */
 enum { USUAL_MULTIPROCESSORS = 132 };
 
-enum { TEAM_WARPS = 16 }; /* at most */
+enum { TEAM_WARPS = 16, TEAM_THREADS = TEAM_WARPS * WARP }; /* at most */
 
 /* Teams of as many threads as give each about `each` packs of a row, at most `most`; small teams share a block. */
 inline dim3 team_block(int64_t packs, int each, int64_t most)
@@ -80,10 +80,14 @@ __device__ __forceinline__ float team_max(float x, team_memory<1> &memory)
 
 /* -- Several sums at once ---------------------------------------------------------------------------------------- */
 
-/* All threads of a team wait for each other; other teams of the block do not. */
-__device__ __forceinline__ void team_wait()
+/* All threads of a team wait for each other; other teams of the block, which there are only where SEVERAL is true, do
+ * not. */
+template <bool SEVERAL> __device__ __forceinline__ void team_wait()
 {
-    asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "r"(blockDim.x) : "memory");
+    if (SEVERAL && blockDim.y > 1)
+        asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "r"(blockDim.x) : "memory");
+    else
+        __syncthreads();
 }
 
 /* Lane l gets the sum over the warp of value l % M, in a fixed order; M is a power of two. Of what two lanes hold each
@@ -106,8 +110,9 @@ template <int M> __device__ __forceinline__ float warp_sums(float (&x)[M])
 }
 
 /* Every thread of the team gets the sums over the team, in a fixed order. `memory`: of M values for each warp of the
- * block; two calls in a row use two memories, so that one wait a call is enough. */
-template <int M> __device__ __forceinline__ void team_sums(float (&x)[M], float *memory)
+ * block; two calls in a row use two memories, so that one wait a call is enough. SEVERAL: may the block have several
+ * teams of several warps? */
+template <bool SEVERAL, int M> __device__ __forceinline__ void team_sums(float (&x)[M], float *memory)
 {
     int lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
     float sum = warp_sums(x);
@@ -115,7 +120,7 @@ template <int M> __device__ __forceinline__ void team_sums(float (&x)[M], float 
         memory += threadIdx.y * warps * M;
         if (lane < M)
             memory[threadIdx.x / WARP * M + lane] = sum;
-        team_wait();
+        team_wait<SEVERAL>();
         sum = 0.0f;
 #pragma unroll
         for (int i = 0; i < (TEAM_WARPS * M + WARP - 1) / WARP; i++)

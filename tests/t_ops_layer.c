@@ -39,7 +39,10 @@ static void test_rmsnorm_case(enum dtype dtype, int64_t tokens, int64_t hidden, 
 }
 
 /* Rows for several warps, and too wide for an executor to keep. */
-static const int64_t wide[5] = {1032, 1283, 2056, 3001, 4100};
+static const int64_t wide[8] = {1032, 1283, 2056, 3001, 4100, 5120, 5128, 8200};
+static const int wide_variants[4] = {0, 5, 8, 10};
+/* So many that an executor's groups of threads take several in turn, and some at last none. */
+enum { MANY_ROWS = 300, MANY_BYTES = 8320, MANY_VARIANT = 8 };
 
 static void test_rmsnorm(void)
 {
@@ -51,8 +54,10 @@ static void test_rmsnorm(void)
                     test_rmsnorm_case(storage[d], lengths[t], widths[w], variant);
     for (int64_t d = 0; d < 2; d++)
         for (int64_t w = 0; w < COUNT(wide); w++)
-            for (int variant = 0; variant < 12; variant += 5)
-                test_rmsnorm_case(storage[d], 1 + 9 * variant, wide[w], variant + (int)w % 2);
+            for (int64_t v = 0; v < COUNT(wide_variants); v++)
+                test_rmsnorm_case(storage[d], 1 + 9 * wide_variants[v], wide[w], wide_variants[v] + (int)(wide[w] % 2));
+    for (int64_t d = 0; d < 2; d++)
+        test_rmsnorm_case(storage[d], MANY_ROWS, MANY_BYTES / dtype_size(storage[d]), MANY_VARIANT);
 }
 
 /* Large means and small deviations, which a norm that squares before it subtracts would lose. */
@@ -112,13 +117,16 @@ static void test_layernorm(void)
     static const int64_t widths[6] = {1, 3, 17, 64, 320, 1000}, rows[5] = {1, 7, 64, 129, 300};
     for (int64_t d = 0; d < 2; d++)
         for (int64_t t = 0; t < COUNT(rows); t++)
-            for (int64_t w = rows[t] > 7; w < COUNT(widths); w++) /* a single column's gradient may cancel */
+            for (int64_t w = rows[t] != 7; w < COUNT(widths); w++) /* a single column's gradients may cancel */
                 for (int variant = (int)(t + w) % 2; variant<12; variant += widths[w] * rows[t]> 10000 ? 5 : 2)
                     test_layernorm_case(storage[d], rows[t], widths[w], variant);
     for (int64_t d = 0; d < 2; d++)
         for (int64_t w = 0; w < COUNT(wide); w++)
-            for (int variant = 0; variant < 12; variant += 5)
-                test_layernorm_case(storage[d], 1 + 9 * variant, wide[w], variant + (int)w % 2);
+            for (int64_t v = 0; v < COUNT(wide_variants); v++)
+                test_layernorm_case(storage[d], 1 + 9 * wide_variants[v], wide[w],
+                                    wide_variants[v] + (int)(wide[w] % 2));
+    for (int64_t d = 0; d < 2; d++)
+        test_layernorm_case(storage[d], MANY_ROWS, MANY_BYTES / dtype_size(storage[d]), MANY_VARIANT);
 }
 
 static const int64_t head_dims[7] = {8, 16, 20, 24, 32, 64, 128};

@@ -253,12 +253,12 @@ static bool measure_products(struct executor *free_one, struct executor *strict)
 
 int main(void)
 {
-    static const int64_t hidden[] = {320, 1280, 2048, 4096};
+    static const int64_t hidden[] = {320, 1280, 2048, 2560, 4096, 5120};
     struct executor *free_one = cuda_executor_create(0, &(struct device_request){.deterministic = false});
     struct executor *strict = cuda_executor_create(0, &(struct device_request){.deterministic = true});
     executor = free_one;
     stream.executor = executor;
-    for (int h = 0; h < 4; h++)
+    for (size_t h = 0; h < sizeof hidden / sizeof *hidden; h++)
         for (int64_t rows = 16384; rows <= 32768; rows *= 2)
             measure_rows(rows, hidden[h]);
     measure_sums();
