@@ -99,6 +99,13 @@ __device__ __forceinline__ void differentiate(const struct backward_call &call,
 {
     using plan = backward_plan<DIM, KEYS>;
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
+    /* Statistics are read by each thread, and each says that it has; racecheck follows no thread by another's word. */
+    auto release = [](struct place &place) {
+        if constexpr (KEYS)
+            barrier_arrive(&place.emptied);
+        else
+            warp_arrives(&place.emptied);
+    };
     float scale_log2 = call.scale * static_cast<float>(M_LOG2E);
     struct turn<plan::own_places> item_turn;
     struct turn<plan::stages> now;
@@ -200,7 +207,7 @@ __device__ __forceinline__ void differentiate(const struct backward_call &call,
 #pragma unroll 1
                                           for (; tiles > 0; tiles--, now.next()) {
                                               wait_filled(memory.places, now);
-                                              warp_arrives(&memory.places[now.at].emptied);
+                                              release(memory.places[now.at]);
                                           }
         };
 
@@ -220,7 +227,7 @@ __device__ __forceinline__ void differentiate(const struct backward_call &call,
             for (int tile = 0; tile < mine; tile++, at += plan::others, now.next()) {
                 begin_scores();
                 add_gradients(at);
-                warp_arrives(&memory.places[now.at].emptied);
+                release(memory.places[now.at]);
             }
             pass_over(tiles - before - mine);
         }
@@ -247,7 +254,7 @@ __global__ static void __launch_bounds__(backward_plan<DIM, KEYS>::threads, back
         for (int i = 0; i < plan::own_places; i++)
             place_start(&memory.own_places[i], plan::users, WARPGROUP + 1);
         for (int i = 0; i < plan::stages; i++)
-            place_start(&memory.places[i], plan::users);
+            place_start(&memory.places[i], plan::users, WARPGROUP, KEYS ? WARPGROUP : WARPGROUP / WARP);
     }
     __syncthreads();
     if (threadIdx.x >= plan::users * WARPGROUP) {

@@ -23,11 +23,13 @@ struct place {
     uint64_t filled, emptied;
 };
 
-/* Each thread that brings tiles arrives once, or `announcers` in all, and each warp that uses them. */
-__device__ __forceinline__ void place_start(struct place *place, int users, int announcers = WARPGROUP)
+/* Each thread that brings tiles arrives once, or `announcers` in all, and each warp that uses them, or `releasers` of
+ * each warpgroup. */
+__device__ __forceinline__ void place_start(struct place *place, int users, int announcers = WARPGROUP,
+                                            int releasers = WARPGROUP / WARP)
 {
     barrier_start(&place->filled, announcers);
-    barrier_start(&place->emptied, users * (WARPGROUP / WARP));
+    barrier_start(&place->emptied, users * releasers);
 }
 
 __device__ __forceinline__ void warp_arrives(uint64_t *barrier)
