@@ -112,7 +112,9 @@ static void reserve_for_update(struct engine *e)
 {
     struct executor *plan = plan_executor_create(e->executor);
     struct stream stream = {plan, STREAM_COMPUTE, NULL};
-    optimizer_run(&e->optimizer, e->store, e->model, &stream, e->batches[0].total);
+    for (int u = 0; u < e->model->unit_count; u++)
+        optimizer_measure(&e->optimizer, e->store, &e->model->units[u], &stream);
+    optimizer_update(&e->optimizer, e->store, e->model, &stream, e->batches[0].total);
     budget_reserve(&e->budget, plan_workspace(plan));
     plan->class->destroy(plan);
 }
@@ -315,28 +317,55 @@ static void sum_totals(struct engine *e)
 /* What replay.h calls back with. */
 struct part {
     struct engine *engine;
-    const struct action *action; /* NULL: the update */
+    enum replay_part kind;
+    const struct action *action; /* of a forward or a backward */
 };
+
+/* In the order in which backward completes them: what is summed last is waited for last. */
+static void measure(struct engine *e, struct stream *stream)
+{
+    for (int u = e->model->unit_count - 1; u >= 0; u--) {
+        e->store->class->gradients_wait(e->store, &e->model->units[u], stream);
+        optimizer_measure(&e->optimizer, e->store, &e->model->units[u], stream);
+    }
+}
 
 static void run_part(void *self)
 {
     const struct part *part = self;
     struct engine *e = part->engine;
     struct stream *stream = &e->streams[STREAM_COMPUTE];
-    if (part->action == NULL) {
-        launch_range(stream, "update");
-        optimizer_run(&e->optimizer, e->store, e->model, stream, e->batches[0].total);
-        launch_range_end(stream);
-    } else if (part->action->kind == ACTION_FORWARD) {
+    switch (part->kind) {
+    case REPLAY_FORWARD:
         run_forward(e, PASS_FORWARD, part->action->slot);
-    } else {
+        return;
+    case REPLAY_BACKWARD:
         run_backward(e, part->action);
+        return;
+    case REPLAY_MEASURE:
+        launch_range(stream, "measure");
+        measure(e, stream);
+        launch_range_end(stream);
+        return;
+    case REPLAY_UPDATE:
+        launch_range(stream, "update");
+        optimizer_update(&e->optimizer, e->store, e->model, stream, e->batches[0].total);
+        launch_range_end(stream);
     }
+}
+
+/* meets: it starts collectives or waits for them; these a watchdog follows one by one. */
+static void replay_or_run(struct engine *e, const struct replay_key *key, const struct action *action, bool meets)
+{
+    struct part part = {e, key->part, action};
+    if (meets && e->group->size > 1)
+        run_part(&part);
+    else
+        replay_run(&e->replay, key, &e->streams[STREAM_COMPUTE], run_part, &part);
 }
 
 static void run_action(struct engine *e, const struct action *action)
 {
-    struct part part = {e, action};
     const struct batch_tensors *batch = &e->batches[action->slot];
     const bool forward = action->kind == ACTION_FORWARD;
     const struct replay_key key = {.part = forward ? REPLAY_FORWARD : REPLAY_BACKWARD,
@@ -346,10 +375,7 @@ static void run_action(struct engine *e, const struct action *action)
                                    .last = !forward && action->last,
                                    .tokens = batch->tokens.cols,
                                    .segments = batch->segments.q_start.cols};
-    if (key.last && e->group->size > 1) /* has collectives, which a watchdog follows one by one */
-        run_part(&part);
-    else
-        replay_run(&e->replay, &key, &e->streams[STREAM_COMPUTE], run_part, &part);
+    replay_or_run(e, &key, action, key.last);
 }
 
 static void run_schedule(struct engine *e, const struct schedule *schedule, const struct batch *batches)
@@ -363,8 +389,6 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
             load_batch(e, &batches[action->micro_batch], &e->batches[action->slot]);
         run_action(e, action);
     }
-    sum_totals(e);
-    e->store->class->step_end(e->store, &e->streams[STREAM_COMPUTE]);
 }
 
 /* Sends the totals to the host, and the gradient's norm if an update has been made. */
@@ -398,18 +422,20 @@ struct engine_result engine_take(struct engine *e)
 
 void engine_begin(struct engine *e, const struct schedule *schedule, const struct batch *batches, double learning_rate)
 {
-    static const struct replay_key update = {.part = REPLAY_UPDATE};
+    static const struct replay_key measure = {.part = REPLAY_MEASURE}, update = {.part = REPLAY_UPDATE};
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     double values[ADAMW_STEP_COUNT];
     struct tensor constants = e->optimizer.step;
     constants.data = values; /* wide enough for either type */
     run_schedule(e, schedule, batches);
+    replay_or_run(e, &measure, NULL, true);
+    sum_totals(e);
     e->updates++;
     optimizer_constants(&e->settings.optimizer, learning_rate, e->updates, constants);
     staging_next(&e->staging);
     staging_copy(&e->staging, stream, constants, e->optimizer.step);
     staging_end(&e->staging, stream);
-    replay_run(&e->replay, &update, stream, run_part, &(struct part){e, NULL});
+    replay_or_run(e, &update, NULL, false);
     send_return(e, true);
 }
 
@@ -424,6 +450,9 @@ struct engine_result engine_gradients(struct engine *e, const struct schedule *s
 {
     CHECK_BUG(e->taken == e->begun);
     run_schedule(e, schedule, batches);
+    for (int u = 0; u < e->model->unit_count; u++)
+        e->store->class->gradients_wait(e->store, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
+    sum_totals(e);
     send_return(e, false);
     return engine_take(e);
 }

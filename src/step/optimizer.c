@@ -23,19 +23,20 @@ void optimizer_constants(const struct optimizer_settings *settings, double learn
     tensor_put(&step, 0, ADAMW_CORRECTION_2, 1 - pow(settings->beta2, (double)update));
 }
 
-void optimizer_run(struct optimizer *optimizer, struct store *store, struct model *model, struct stream *stream,
-                   struct tensor total)
+void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)
+{
+    for (int st = 0; st < STORAGE_COUNT; st++) {
+        struct shard shard = store->class->shard(store, unit, (enum storage)st);
+        if (tensor_present(&shard.gradient))
+            LAUNCH(stream, SUM_SQUARES, sum_squares, .x = shard.gradient,
+                   .sum = tensor_columns(&optimizer->squares, (int64_t)unit->index * STORAGE_COUNT + st, 1));
+    }
+}
+
+void optimizer_update(struct optimizer *optimizer, struct store *store, struct model *model, struct stream *stream,
+                      struct tensor total)
 {
     const struct optimizer_settings *s = &optimizer->settings;
-    LAUNCH(stream, FILL, fill, .x = optimizer->squares, .value = 0);
-    for (int u = 0; u < model->unit_count; u++) {
-        for (int st = 0; st < STORAGE_COUNT; st++) {
-            struct shard shard = store->class->shard(store, &model->units[u], (enum storage)st);
-            if (tensor_present(&shard.gradient))
-                LAUNCH(stream, SUM_SQUARES, sum_squares, .x = shard.gradient,
-                       .sum = tensor_columns(&optimizer->squares, (int64_t)u * STORAGE_COUNT + st, 1));
-        }
-    }
     LAUNCH(stream, GRADIENT_SCALE, gradient_scale, .squares = optimizer->squares, .total = total,
            .scale = optimizer->scale, .norm = optimizer->norm, .max_norm = (float)s->clip);
     for (int u = 0; u < model->unit_count; u++) {

@@ -10,7 +10,7 @@ struct optimizer_settings {
 
 struct optimizer {
     struct optimizer_settings settings;
-    struct tensor squares;     /* f64 [1, units * STORAGE_COUNT] */
+    struct tensor squares;     /* f64 [1, units * STORAGE_COUNT]; zero where a unit has nothing of a storage */
     struct tensor scale, norm; /* statistic [1, 1] */
     struct tensor step;        /* statistic [1, ADAMW_STEP_COUNT] */
 };
@@ -22,9 +22,12 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
 void optimizer_constants(const struct optimizer_settings *settings, double learning_rate, int64_t update,
                          struct tensor step);
 
-/* One update with optimizer->step: gradients are the sum over all labels of the step, total = {sum of losses, labels},
- * both summed over all ranks already. */
-void optimizer_run(struct optimizer *optimizer, struct store *store, struct model *model, struct stream *stream,
-                   struct tensor total);
+/* Squares of a unit's gradients, which are complete: the sum over all labels of the step. */
+void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
+
+/* One update with optimizer->step, after all units have been measured. total = {sum of losses, labels}, complete too.
+ */
+void optimizer_update(struct optimizer *optimizer, struct store *store, struct model *model, struct stream *stream,
+                      struct tensor total);
 
 #endif

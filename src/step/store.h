@@ -34,8 +34,8 @@ struct store_class {
     void (*gradients_close)(struct store *store, struct unit *unit, struct stream *stream, bool last);
     /* Transfers that wait start here in the stream: a unit says that its next work leaves them room (unit.h). */
     void (*start_transfers)(struct store *store, struct stream *stream);
-    /* From here on in the stream all sums are done. */
-    void (*step_end)(struct store *store, struct stream *stream);
+    /* From here on in the stream the unit's gradients are complete. Transfers that still wait start. */
+    void (*gradients_wait)(struct store *store, struct unit *unit, struct stream *stream);
     struct shard (*shard)(struct store *store, struct unit *unit, enum storage storage);
     void (*destroy)(struct store *store);
 };

@@ -5,6 +5,7 @@ struct holding {
     struct shard shards[STORAGE_COUNT];
     struct tensor gradients; /* those of the shards one after the other, so that one collective sums them */
     struct event complete;   /* the gradients are complete on this rank */
+    struct event summed;     /* and over the group */
     bool waits;              /* they are, and their sum over the group has not started */
 };
 
@@ -12,7 +13,6 @@ struct replicated {
     struct store store;
     struct stream *communication;
     struct group *data_group;
-    struct event reduced;
     struct holding *units; /* [unit_count] */
     int unit_count;
 };
@@ -55,9 +55,10 @@ static void gradients_close(struct store *store, struct unit *unit, struct strea
 {
     (void)stream;
     struct replicated *own = store->self;
+    struct holding *holding = &own->units[unit->index];
     for (int s = 0; s < STORAGE_COUNT; s++)
         unit->gradient_base[s] = NULL;
-    own->units[unit->index].waits = last && own->data_group->size > 1;
+    holding->waits = last && own->data_group->size > 1 && holding->gradients.cols > 0;
 }
 
 static void start_sum(struct replicated *own, struct holding *holding, struct stream *stream)
@@ -65,6 +66,7 @@ static void start_sum(struct replicated *own, struct holding *holding, struct st
     event_record(&holding->complete, stream);
     event_wait(&holding->complete, own->communication);
     LAUNCH(own->communication, ALL_REDUCE, all_reduce, .group = own->data_group, .x = holding->gradients);
+    event_record(&holding->summed, own->communication);
     holding->waits = false;
 }
 
@@ -77,14 +79,14 @@ static void start_transfers(struct store *store, struct stream *stream)
             start_sum(own, &own->units[u], stream);
 }
 
-static void step_end(struct store *store, struct stream *stream)
+static void gradients_wait(struct store *store, struct unit *unit, struct stream *stream)
 {
     struct replicated *own = store->self;
-    if (own->data_group->size == 1)
+    struct holding *holding = &own->units[unit->index];
+    if (own->data_group->size == 1 || holding->gradients.cols == 0)
         return;
     start_transfers(store, stream);
-    event_record(&own->reduced, own->communication);
-    event_wait(&own->reduced, stream);
+    event_wait(&holding->summed, stream);
 }
 
 static struct shard shard_of(struct store *store, struct unit *unit, enum storage storage)
@@ -101,7 +103,7 @@ static void destroy(struct store *store)
 }
 
 static const struct store_class replicated_class = {"replicated",   nothing,         acquire,         release,
-                                                    gradients_open, gradients_close, start_transfers, step_end,
+                                                    gradients_open, gradients_close, start_transfers, gradients_wait,
                                                     shard_of,       destroy};
 
 static void create_holding(struct holding *holding, const struct unit *unit, struct budget *budget, enum dtype compute,
