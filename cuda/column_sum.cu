@@ -1,5 +1,6 @@
 /* Sums over rows, and over columns. */
 #include "cuda/column_sum.cuh"
+#include "cuda/slab_sum.cuh"
 #include "cuda/team.cuh"
 
 #include <cuda_fp8.h>
@@ -77,142 +78,19 @@ template <typename F> static void visit_operand(const struct tensor &x, F f)
         visit(x.dtype, widths);
 }
 
-/* Memory shows its speed to a thread with many loads on their way, and to a grid that runs as one wave: blocks left
- * over would take as long again. */
-enum { SUM_THREADS = 512, SUM_RESIDENT = 2, SUM_BLOCKS = SUM_RESIDENT * USUAL_MULTIPROCESSORS, SUM_ROUND = 8 };
-
-/* How a matrix is cut, by its shape and type alone, which makes the order of the sums: into stripes of columns and
- * slabs of rows, a block for each slab of each stripe. In a block `packs` threads take a row of the stripe, 16 bytes
- * each, and `lanes` such rows of threads take turns at the slab's. */
-struct row_sum_cut {
-    int packs, lanes, stripes, slabs;
-    int64_t slab_rows;
-};
-
-static struct row_sum_cut row_sum_cut_of(const struct tensor &x)
-{
-    enum { MOST_LANES = 32, LEAST_LANE_ROWS = SUM_ROUND / 2 };
-    int64_t packs = ceil_div(x.cols * dtype_size(x.dtype), 16), stripes = ceil_div(packs, WARP);
-    struct row_sum_cut cut = {};
-    cut.stripes = (int)stripes;
-    cut.packs = (int)ceil_div(packs, stripes);
-    cut.lanes = SUM_THREADS / cut.packs < MOST_LANES ? SUM_THREADS / cut.packs : MOST_LANES;
-    int64_t most = stripes < SUM_BLOCKS ? SUM_BLOCKS / stripes : 1, least_rows = cut.lanes * LEAST_LANE_ROWS;
-    cut.slab_rows = ceil_div(x.rows, most) > least_rows ? ceil_div(x.rows, most) : least_rows;
-    cut.slabs = x.rows > cut.slab_rows ? (int)ceil_div(x.rows, cut.slab_rows) : 1;
-    return cut;
-}
-
-/* The first `count` of 16 bytes' elements, zeros for the others. WHOLE: all are wanted, and they are aligned. */
-template <typename T, bool WHOLE> __device__ __forceinline__ uint4 read_elements(const T *from, int count)
-{
-    if (WHOLE)
-        return *reinterpret_cast<const uint4 *>(from);
-    uint4 word = {};
-    T *at = reinterpret_cast<T *>(&word);
-#pragma unroll
-    for (int i = 0; i < pack_width<T>; i++)
-        if (i < count)
-            at[i] = from[i];
-    return word;
-}
-
-/* Thread c of the block gets the sum over the rows of column c of packs * pack_width, of which the first `cols` are
- * there; the others' are zeros. All threads of the block call it; none may still read `memory`. */
-template <typename T, bool WHOLE>
-__device__ __forceinline__ float block_column_sum(const T *x, int64_t stride, int rows, int cols, int packs,
-                                                  float *memory)
-{
-    constexpr int N = pack_width<T>, ROUND = WHOLE ? SUM_ROUND : 2;
-    const int columns = packs * N, lanes = blockDim.x / packs;
-    const int lane = threadIdx.x / packs, first = threadIdx.x % packs * N;
-    const T *from = x + lane * stride + first;
-    const int64_t step = lanes * stride;
-    /* Rows of this thread; threads beyond the last lane have none. */
-    int left = lane < lanes && first < cols ? (rows - lane + lanes - 1) / lanes : 0;
-    float total[N] = {};
-    for (; left > 0; left -= ROUND, from += ROUND * step) {
-        uint4 words[ROUND] = {};
-#pragma unroll
-        for (int r = 0; r < ROUND; r++)
-            if (r < left)
-                words[r] = read_elements<T, WHOLE>(from + r * step, cols - first);
-#pragma unroll
-        for (int r = 0; r < ROUND; r++) {
-            float v[N];
-            unpack(reinterpret_cast<const pack<T, N> &>(words[r]), v);
-#pragma unroll
-            for (int i = 0; i < N; i++)
-                total[i] += v[i];
-        }
-    }
-    if (lane < lanes)
-#pragma unroll
-        for (int i = 0; i < N; i += 4)
-            *reinterpret_cast<float4 *>(memory + lane * columns + first + i) =
-                make_float4(total[i], total[i + 1], total[i + 2], total[i + 3]);
-    __syncthreads();
-    float sum = 0.0f;
-#pragma unroll 8
-    for (int l = 0; threadIdx.x < columns && l < lanes; l++)
-        sum += memory[l * columns + threadIdx.x];
-    return sum;
-}
-
-/* Slabs of each stripe whose sums are written; zeros between launches, which one stream orders. Where a stripe has
- * several slabs there are at most half as many stripes as blocks. */
-static __device__ int slabs_done[SUM_BLOCKS / 2];
-
-/* Is this the last block of its stripe, which finds what all others wrote? All threads of the block call it. */
-static __device__ __forceinline__ bool is_last_slab(int stripe, int slabs)
-{
-    __shared__ bool last;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        last = atomicAdd(&slabs_done[stripe], 1) == slabs - 1;
-        if (last)
-            slabs_done[stripe] = 0;
-        __threadfence();
-    }
-    __syncthreads();
-    return last;
-}
-
-/* partial: [stripes][slabs][packs * pack_width]; the last block of a stripe sums those of its slabs. */
-template <typename T, bool WHOLE>
-__global__ void __launch_bounds__(SUM_THREADS, SUM_RESIDENT)
-    sum_rows(view<const T> x, struct row_sum_cut cut, float *partial, float *sum, const float *scale, bool accumulate)
+template <typename T, bool WHOLE> __global__ SLAB_BOUNDS void sum_rows(view<const T> x, struct slab_sums sums)
 {
     constexpr int N = pack_width<T>;
-    static_assert(SUM_THREADS / WARP >= N, "a thread for each column of a stripe");
-    __shared__ __align__(16) float memory[SUM_THREADS * N];
-    int stripe = blockIdx.x, slab = blockIdx.y, columns = cut.packs * N;
-    int64_t first_col = (int64_t)stripe * columns, first_row = slab * cut.slab_rows;
-    int rows = (int)min(cut.slab_rows, x.rows - first_row), cols = (int)min((int64_t)columns, x.cols - first_col);
-    float total = block_column_sum<T, WHOLE>(x.row(first_row) + first_col, x.stride, rows, cols, cut.packs, memory);
-    if (cut.slabs > 1) {
-        partial += (int64_t)stripe * cut.slabs * columns;
-        if (threadIdx.x < columns)
-            partial[slab * columns + threadIdx.x] = total;
-        if (!is_last_slab(stripe, cut.slabs))
-            return;
-        total =
-            block_column_sum<float, true>(partial, columns, cut.slabs, columns, columns / pack_width<float>, memory);
-    }
-    if (threadIdx.x >= cols)
-        return;
-    sum += first_col + threadIdx.x;
-    total *= scale != NULL ? *scale : 1.0f;
-    *sum = accumulate ? *sum + total : total;
+    struct slab slab = slab_of<N>(sums.cut, x.rows, x.cols);
+    auto from = slab_rows<const T>(x, slab);
+    sum_slab<N, WHOLE ? 8 : 2>(
+        sums, slab, [&](int row) { return read_elements<T, WHOLE>(from.row(row), slab.count); },
+        [&](int, bool, const uint4 &word, float(&v)[N]) { unpack(reinterpret_cast<const pack<T, N> &>(word), v); });
 }
 
 int64_t cuda_column_sum_workspace(const struct cuda_target *, struct tensor x)
 {
-    if (x.cols == 0)
-        return 0;
-    struct row_sum_cut cut = row_sum_cut_of(x);
-    return (int64_t)cut.stripes * cut.slabs * cut.packs * (16 / dtype_size(x.dtype)) * (int64_t)sizeof(float);
+    return slab_workspace(x);
 }
 
 void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,
@@ -220,14 +98,12 @@ void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct t
 {
     if (x.cols == 0)
         return;
-    struct row_sum_cut cut = row_sum_cut_of(x);
+    struct slab_sums sums = {slab_cut_of(x), reinterpret_cast<float *>(scratch), static_cast<float *>(sum.data), scale,
+                             accumulate};
     visit_operand(x, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr bool WHOLE = decltype(width)::value > 1;
-        dim3 grid((unsigned)cut.stripes, (unsigned)cut.slabs);
-        sum_rows<T, WHOLE><<<grid, cut.packs * cut.lanes, 0, target->stream>>>(
-            view_of<const T>(x), cut, reinterpret_cast<float *>(scratch), static_cast<float *>(sum.data), scale,
-            accumulate);
+        sum_rows<T, WHOLE><<<slab_grid(sums.cut), slab_block(sums.cut), 0, target->stream>>>(view_of<const T>(x), sums);
         CUDA_CHECK_LAUNCH("column_sum");
     });
 }

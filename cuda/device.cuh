@@ -101,13 +101,18 @@ template <typename T, int N> __device__ __forceinline__ void load(const T *from,
     unpack(load_pack<N>(from), to);
 }
 
-template <typename T, int N> __device__ __forceinline__ void store(T *to, const float (&from)[N])
+template <typename T, int N> __device__ __forceinline__ pack<T, N> rounded(const float (&from)[N])
 {
     pack<T, N> p;
 #pragma unroll
     for (int i = 0; i < N; i++)
         p.at[i] = from_float<T>(from[i]);
-    store_pack(to, p);
+    return p;
+}
+
+template <typename T, int N> __device__ __forceinline__ void store(T *to, const float (&from)[N])
+{
+    store_pack(to, rounded<T>(from));
 }
 
 /* 2^x, off by 4 roundings relatively; below fp32's normal numbers 0. */

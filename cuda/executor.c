@@ -90,6 +90,8 @@ static int64_t scratch_of(const struct cuda_target *target, enum op op, const vo
         return cuda_rmsnorm_backward_workspace(target, args);
     case OP_LAYERNORM_BACKWARD:
         return cuda_layernorm_backward_workspace(target, args);
+    case OP_GELU_BACKWARD:
+        return cuda_gelu_backward_workspace(target, args);
     case OP_ATTENTION_FORWARD:
         return cuda_attention_forward_workspace(target, args);
     case OP_ATTENTION_BACKWARD:

@@ -1,3 +1,4 @@
+#include "cuda/slab_sum.cuh"
 #include "cuda/walk.cuh"
 
 /* Beyond this |x| both forms are x or 0 as f32 holds them, and nothing below overflows. */
@@ -98,6 +99,19 @@ template <typename T, bool TANH> __device__ __forceinline__ float gelu_slope(flo
     return fmaf(x, gelu.slope, gelu.share);
 }
 
+/* dy times the slope at x, rounded. */
+template <bool TANH, typename T, int N>
+__device__ __forceinline__ pack<T, N> gelu_gradient(const pack<T, N> &x, const pack<T, N> &dy)
+{
+    float v[N], d[N];
+    unpack(x, v);
+    unpack(dy, d);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        d[i] *= gelu_slope<T, TANH>(v[i]);
+    return rounded<T>(d);
+}
+
 template <typename T, int N, bool TANH, bool VECTOR>
 __global__ WALK_BOUNDS void gelu_forward(struct walk walk, view<const T> x, view<T> y)
 {
@@ -140,19 +154,64 @@ __global__ WALK_BOUNDS void gelu_backward(struct walk walk, view<const T> x, vie
             return loaded{load_pack<N>(pack_at<N>(x, row, p)), load_pack<N>(pack_at<N>(dy, row, p))};
         },
         [&](uint32_t row, uint32_t p, const loaded &in) {
-            float v[N], d[N];
-            unpack(in.x, v);
-            unpack(in.dy, d);
-#pragma unroll
-            for (int i = 0; i < N; i++)
-                d[i] *= gelu_slope<T, TANH>(v[i]);
-            store(pack_at<N>(dx, row, p), d);
+            store_pack(pack_at<N>(dx, row, p), gelu_gradient<TANH>(in.x, in.dy));
         });
+}
+
+/* The same, and the sums over dx's rows, of what is stored. */
+template <typename T, bool WHOLE, bool TANH>
+__global__ SLAB_BOUNDS void gelu_backward_sums(view<const T> x, view<const T> dy, view<T> dx, struct slab_sums sums)
+{
+    constexpr int N = pack_width<T>;
+    using elements = pack<T, N>;
+    struct loaded {
+        uint4 x, dy;
+    };
+    struct slab slab = slab_of<N>(sums.cut, dx.rows, dx.cols);
+    auto x_rows = slab_rows(x, slab), dy_rows = slab_rows(dy, slab);
+    auto dx_rows = slab_rows(dx, slab);
+    sum_slab<N, 2>(
+        sums, slab,
+        [&](int row) {
+            return loaded{read_elements<T, WHOLE>(x_rows.row(row), slab.count),
+                          read_elements<T, WHOLE>(dy_rows.row(row), slab.count)};
+        },
+        [&](int row, bool there, const loaded &in, float(&v)[N]) {
+            elements d = gelu_gradient<TANH>(reinterpret_cast<const elements &>(in.x),
+                                             reinterpret_cast<const elements &>(in.dy));
+            if (there)
+                write_elements<WHOLE>(dx_rows.row(row), d, slab.count);
+            unpack(d, v);
+        });
+}
+
+int64_t cuda_gelu_backward_workspace(const struct cuda_target *, const struct gelu_backward_args *args)
+{
+    return tensor_present(&args->sum) ? slab_workspace(args->dx) : 0;
+}
+
+static void launch_with_sums(const struct cuda_target *target, const struct gelu_backward_args *args)
+{
+    struct tensor x = args->x, dy = args->dy, dx = args->dx;
+    if (dx.cols == 0)
+        return;
+    struct slab_sums sums = {slab_cut_of(dx), reinterpret_cast<float *>(target->workspace),
+                             static_cast<float *>(args->sum.data), NULL, args->accumulate};
+    visit_packs({x, dy, dx}, [&](auto zero, auto width) {
+        using T = decltype(zero);
+        visit_bools(width > 1, args->tanh_form, [&](auto whole, auto tanh_form) {
+            gelu_backward_sums<T, whole, tanh_form><<<slab_grid(sums.cut), slab_block(sums.cut), 0, target->stream>>>(
+                view_of<const T>(x), view_of<const T>(dy), view_of<T>(dx), sums);
+            CUDA_CHECK_LAUNCH("gelu_backward");
+        });
+    });
 }
 
 void cuda_gelu_backward(const struct cuda_target *target, const struct gelu_backward_args *args)
 {
     struct tensor x = args->x, dy = args->dy, dx = args->dx;
+    if (tensor_present(&args->sum))
+        return launch_with_sums(target, args);
     bool vector = flatten({&x, &dy, &dx});
     visit_packs({x, dy, dx}, [&](auto zero, auto width) {
         using T = decltype(zero);

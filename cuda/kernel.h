@@ -37,6 +37,7 @@ int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_
 int64_t cuda_embedding_backward_workspace(const struct cuda_target *target, const struct embedding_backward_args *args);
 int64_t cuda_rmsnorm_backward_workspace(const struct cuda_target *target, const struct rmsnorm_backward_args *args);
 int64_t cuda_layernorm_backward_workspace(const struct cuda_target *target, const struct layernorm_backward_args *args);
+int64_t cuda_gelu_backward_workspace(const struct cuda_target *target, const struct gelu_backward_args *args);
 int64_t cuda_attention_forward_workspace(const struct cuda_target *target, const struct attention_forward_args *args);
 int64_t cuda_attention_backward_workspace(const struct cuda_target *target, const struct attention_backward_args *args);
 int64_t cuda_xent_stat_workspace(const struct cuda_target *target, const struct xent_stat_args *args);

@@ -148,6 +148,8 @@ static void mutate(struct wrapper *wrapper, struct stream *stream, enum op op, c
         bool head = (op == OP_GELU_FORWARD ? a.gelu.x.cols : a.gelu_backward.x.cols) == planted->settings->hidden;
         *form ^= mutation == (head ? HEAD_GELU_FORM : GELU_FORM);
     }
+    if (op == OP_GELU_BACKWARD && mutation == NO_BIAS_GRADIENT)
+        a.gelu_backward.sum = (struct tensor){0};
     if (op == OP_EMBEDDING_FORWARD && mutation == NO_TOKEN_DROPOUT)
         a.embedding.scale = (struct tensor){0};
     wrapper_pass(wrapper, stream, op, &a);

@@ -1,6 +1,8 @@
 /* Norms, rotary positions and activations of the CPU executor against the oracle. */
 #include "ops.h"
 
+#include "base/memory.h"
+
 enum residual { RESIDUAL_NONE, RESIDUAL_SEPARATE, RESIDUAL_IN_PLACE };
 
 static void test_rmsnorm_case(enum dtype dtype, int64_t tokens, int64_t hidden, int variant)
@@ -223,6 +225,9 @@ static void test_gelu_case(enum dtype dtype, bool tanh_form, int64_t tokens, int
                                           .dy = trial_matrix(trial, dtype, tokens, width, variant % 2, 1.0),
                                           .tanh_form = tanh_form};
     backward.dx = variant % 2 ? backward.dy : trial_strided(trial, dtype, tokens, width, width + variant % 3);
+    backward.accumulate = variant == 2;
+    if (dtype == DTYPE_F32 && variant > 0) /* for bf16 test_gelu_sum */
+        backward.sum = trial_normal(trial, DTYPE_F32, 1, width, 1.0);
     if (variant % 3 == 2)
         place_extremes(&backward.x);
     struct gelu_backward_args mistaken_backward = backward;
@@ -245,6 +250,72 @@ static void test_gelu(void)
                         test_gelu_case(storage[d], form != 0, lengths[t], widths[w],
                                        few ? 1.0 : deviations[(t + w + variant) % 3], variant);
                     }
+}
+
+/* Where a tensor of the trial lies in a copy of its memory. */
+static struct tensor moved(const struct trial *trial, struct tensor x, char *copy)
+{
+    x.data = copy + ((char *)x.data - trial->memory);
+    return x;
+}
+
+/* What gelu sums is what it stores, in the order that a product's sum of its left operand has: the same bits. */
+static void test_gelu_sum_case(enum dtype dtype, int64_t tokens, int64_t width, bool strided, bool in_place)
+{
+    struct trial *trial = trial_create("%s T %d F %d, sum%s%s", dtype_name(dtype), (int)tokens, (int)width,
+                                       strided ? ", strided" : "", in_place ? ", dx is dy" : "");
+    struct gelu_backward_args gelu = {.x = trial_matrix(trial, dtype, tokens, width, strided, 1.0),
+                                      .dy = trial_matrix(trial, dtype, tokens, width, strided, 1.0),
+                                      .sum = trial_normal(trial, DTYPE_F32, 1, width, 1.0),
+                                      .accumulate = true};
+    gelu.dx = in_place ? gelu.dy : trial_matrix(trial, dtype, tokens, width, strided, 1.0);
+    struct gemm_args gemm = {.b = trial_normal(trial, dtype, tokens, 1, 1.0),
+                             .d = trial_normal(trial, DTYPE_F32, width, 1, 1.0),
+                             .sum_a = trial_normal(trial, DTYPE_F32, 1, width, 1.0),
+                             .transpose_a = true,
+                             .accumulate = true};
+    const size_t bytes = (size_t)width * sizeof(float);
+    memcpy(gemm.sum_a.data, gelu.sum.data, bytes);
+    for (int i = 0; i < executor_count; i++) {
+        struct executor *executor = executors[i];
+        struct stream stream = {.executor = executor, .id = STREAM_COMPUTE};
+        char *device = executor->class->allocate(executor, trial->used, MEMORY_DEVICE);
+        char *result = memory_allocate(trial->used);
+        const int64_t words = trial->used / (int64_t)sizeof(int32_t);
+        struct tensor there = tensor_vector(device, DTYPE_I32, words);
+        struct gelu_backward_args first = gelu;
+        struct gemm_args second = gemm;
+        first.x = moved(trial, gelu.x, device);
+        first.dy = moved(trial, gelu.dy, device);
+        first.dx = second.a = moved(trial, gelu.dx, device);
+        first.sum = moved(trial, gelu.sum, device);
+        second.b = moved(trial, gemm.b, device);
+        second.d = moved(trial, gemm.d, device);
+        second.sum_a = moved(trial, gemm.sum_a, device);
+        executor->class->reserve(executor, executor->class->workspace(executor, OP_GELU_BACKWARD, &first));
+        executor->class->reserve(executor, executor->class->workspace(executor, OP_GEMM, &second));
+        LAUNCH(&stream, COPY, copy, .from = tensor_vector(trial->memory, DTYPE_I32, words), .to = there);
+        launch(&stream, OP_GELU_BACKWARD, &first);
+        launch(&stream, OP_GEMM, &second);
+        LAUNCH(&stream, COPY, copy, .from = there, .to = tensor_vector(result, DTYPE_I32, words));
+        stream_synchronize(&stream);
+        const void *sum = moved(trial, gelu.sum, result).data, *wanted = moved(trial, gemm.sum_a, result).data;
+        check_report(__FILE__, __LINE__, memcmp(sum, wanted, bytes) == 0, trial->name);
+        check_report(__FILE__, __LINE__, memcmp(sum, gelu.sum.data, bytes) != 0, trial->name);
+        executor->class->release(executor, device, MEMORY_DEVICE);
+        memory_free(result);
+    }
+    trial_destroy(trial);
+}
+
+static void test_gelu_sum(void)
+{
+    static const int64_t widths[6] = {1, 8, 17, 320, 1000, 2056}, rows[4] = {1, 7, 129, 300};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t t = 0; t < COUNT(rows); t++)
+            for (int64_t w = 0; w < COUNT(widths); w++)
+                for (int variant = (int)(t + w) % 2; variant < 4; variant += 2)
+                    test_gelu_sum_case(storage[d], rows[t], widths[w], variant % 2, variant / 2);
 }
 
 /* From -14 to 14 in small steps: GELU's value and slope are within their relative bounds in
@@ -279,6 +350,7 @@ int main(int count, char **arguments)
     test_rope();
     test_swiglu();
     test_gelu();
+    test_gelu_sum();
     test_gelu_tails();
     executors_close();
     return check_end();

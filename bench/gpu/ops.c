@@ -174,6 +174,8 @@ static void measure_rows(int64_t t, int64_t h)
             .table = rope_table(head_dim), .head_dim = head_dim, .interleaved = true);
     MEASURE("gelu_forward", GELU_FORWARD, gelu_forward, t, 4 * h, .x = own, .y = matrix(t, 4 * h));
     MEASURE("gelu_backward", GELU_BACKWARD, gelu_backward, t, 4 * h, .x = matrix(t, 4 * h), .dy = own, .dx = own);
+    MEASURE("gelu_backward, sum", GELU_BACKWARD, gelu_backward, t, 4 * h, .x = matrix(t, 4 * h), .dy = own, .dx = own,
+            .sum = numbers(4 * h));
     MEASURE("swiglu_forward", SWIGLU_FORWARD, swiglu_forward, t, 4 * h, .x = own, .y = matrix(t, 2 * h));
     MEASURE("swiglu_backward", SWIGLU_BACKWARD, swiglu_backward, t, 4 * h, .x = matrix(t, 4 * h),
             .dy = matrix(t, 2 * h), .dx = own);

@@ -96,6 +96,7 @@ static const struct op_field gelu_backward_fields[] = {
     FIELD(gelu_backward, x, OP_READ),
     FIELD(gelu_backward, dy, OP_READ),
     FIELD(gelu_backward, dx, OP_WRITE),
+    ACCUMULATED(gelu_backward, sum, true),
 };
 static const struct op_field xent_stat_fields[] = {
     FIELD(xent_stat, logits, OP_READ), FIELD(xent_stat, labels, OP_READ),      FIELD(xent_stat, loss, OP_WRITE),
@@ -428,6 +429,7 @@ static const char *check_shapes(enum op op, const void *args)
     case OP_GELU_BACKWARD: {
         const struct gelu_backward_args *a = args;
         REQUIRE(same_shape(&a->x, &a->dy) && same_shape(&a->x, &a->dx));
+        REQUIRE(!tensor_present(&a->sum) || (has_shape(&a->sum, 1, a->x.cols) && is_stat(&a->sum)));
         return NULL;
     }
     case OP_XENT_STAT: {

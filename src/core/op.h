@@ -203,12 +203,15 @@ struct gelu_forward_args {
     bool tanh_form;
 };
 
-/* dx = dy * dy/dx of the above at x. */
+/* dx = dy * dy/dx of the above at x; sum (+)= sum_t dx, of the rounded values, in a fixed order: the gradient of a bias
+ * in x. */
 struct gelu_backward_args {
-    struct tensor x;  /* f [T, F] */
-    struct tensor dy; /* f [T, F] */
-    struct tensor dx; /* f [T, F]; may be dy itself */
+    struct tensor x;   /* f [T, F] */
+    struct tensor dy;  /* f [T, F] */
+    struct tensor dx;  /* f [T, F]; may be dy itself */
+    struct tensor sum; /* optional stat [1, F] */
     bool tanh_form;
+    bool accumulate; /* for sum */
 };
 
 /* For labels >= 0: loss = lse - logit[label], lse = log(sum(exp(logits))); for others both are 0.

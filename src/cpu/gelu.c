@@ -1,5 +1,6 @@
 /* gelu. */
 #include "cpu/convert.h"
+#include "cpu/sum.h"
 
 /* y = x share; dy/dx = share + x slope. */
 struct gelu {
@@ -99,4 +100,6 @@ void cpu_gelu_backward(struct cpu *cpu, const struct gelu_backward_args *args)
                  cpu_read(dy, s.row, s.col, s.count, dy_buffer), cpu_target(dx, s.row, s.col, dx_buffer), s.count);
         cpu_write(dx, s.row, s.col, s.count, dx_buffer);
     }
+    if (tensor_present(&args->sum))
+        cpu_sum(cpu, dx, true, 1.0f, &args->sum, args->accumulate);
 }

@@ -1,5 +1,6 @@
 #include "cpu/convert.h"
 #include "cpu/sgemm.h"
+#include "cpu/sum.h"
 
 struct scratch {
     float *a, *b, *d; /* f32 copies of the operands that are not f32; else NULL */
@@ -38,67 +39,6 @@ static struct tensor as_f32(struct cpu *cpu, const struct tensor *x, float *copy
 static float scale_of(const struct tensor *scale)
 {
     return tensor_present(scale) ? *(const float *)scale->data : 1.0f;
-}
-
-/* -- Sums of the left operand -------------------------------------------------------------------------------------- */
-
-CPU_CLONES static void set_sums(const float *sums, float scale, bool accumulate, float *restrict to, int64_t count)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++)
-        to[i] = (accumulate ? to[i] : 0.0f) + scale * sums[i];
-}
-
-/* Columns first .. first + count - 1, at most CPU_SPAN: over blocks of rows, then over the blocks. */
-static void sum_columns(const struct tensor *a, int64_t first, int64_t count, float *sums)
-{
-    enum { BLOCK_ROWS = 64 };
-    memset(sums, 0, (size_t)count * sizeof *sums);
-    for (int64_t block = 0; block < a->rows; block += BLOCK_ROWS) {
-        float partial[CPU_SPAN] = {0.0f};
-        for (int64_t row = block; row < cpu_min(a->rows, block + BLOCK_ROWS); row++)
-            cpu_add(tensor_at(a, row, first), partial, count);
-        cpu_add(partial, sums, count);
-    }
-}
-
-CPU_CLONES static float sum_of(const float *x, int64_t count)
-{
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; i++)
-        sum += x[i];
-    return sum;
-}
-
-static void sum_rows(const struct tensor *a, int64_t first, int64_t count, float *sums)
-{
-    for (int64_t i = 0; i < count; i++) {
-        double sum = 0.0;
-        for (int64_t col = 0; col < a->cols; col += CPU_SPAN)
-            sum += (double)sum_of(tensor_at(a, first + i, col), cpu_min(CPU_SPAN, a->cols - col));
-        sums[i] = (float)sum;
-    }
-}
-
-/* Threads share the sums, never one sum, so that its order depends on the shape alone. */
-static void sum_operand(struct cpu *cpu, const struct tensor *a, float scale, const struct gemm_args *args)
-{
-    int64_t m = args->sum_a.cols;
-    int parts = cpu_threads(cpu, tensor_count(a));
-#pragma omp parallel for num_threads(parts) schedule(static)
-    for (int i = 0; i < parts; i++) {
-        int64_t end = cpu_part(m, parts, i + 1, CPU_LINE / sizeof(float)), count;
-        for (int64_t first = cpu_part(m, parts, i, CPU_LINE / sizeof(float)); first < end; first += count) {
-            float sums[CPU_SPAN];
-            count = cpu_min(CPU_SPAN, end - first);
-            if (args->transpose_a)
-                sum_columns(a, first, count, sums);
-            else
-                sum_rows(a, first, count, sums);
-            set_sums(sums, scale, args->accumulate, tensor_at(&args->sum_a, 0, first), count);
-        }
-    }
 }
 
 /* -- The product --------------------------------------------------------------------------------------------------- */
@@ -148,7 +88,7 @@ void cpu_gemm(struct cpu *cpu, const struct gemm_args *args)
     int64_t k = args->transpose_a ? a.rows : a.cols;
 
     if (tensor_present(&args->sum_a))
-        sum_operand(cpu, &a, scale_of(&args->scale_a), args);
+        cpu_sum(cpu, &a, args->transpose_a, scale_of(&args->scale_a), &args->sum_a, args->accumulate);
     bool add = start(cpu, args, &d);
     if (!add && k == 0)
         cpu_fill(cpu, &(struct fill_args){.x = d, .value = 0.0});

@@ -12,8 +12,11 @@ static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BL
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
     const enum precision *table = unit->settings->precision;
-    return (struct linear){(int)weight, BLOCK_BIASES + (int)weight, BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
-                           table ? table[unit->layer * LINEAR_COUNT + (int)weight] : PRECISION_COMPUTE};
+    return (struct linear){.weight = (int)weight,
+                           .bias = BLOCK_BIASES + (int)weight,
+                           .first = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
+                           .precision = table ? table[unit->layer * LINEAR_COUNT + (int)weight] : PRECISION_COMPUTE,
+                           .summed = weight == BLOCK_UP && unit_family(unit)->gelu};
 }
 
 /* Columns of the fused projection: query heads, key heads, value heads. */
@@ -87,12 +90,13 @@ static void activate(struct context *c, const struct unit *unit, struct tensor x
         LAUNCH(c->stream, SWIGLU_FORWARD, swiglu_forward, .x = x, .y = y);
 }
 
-static void activate_backward(struct context *c, const struct unit *unit, struct tensor x, struct tensor dy,
-                              struct tensor dx)
+/* x: what `up` made. */
+static void activate_backward(struct context *c, const struct unit *unit, const struct linear *up, struct tensor x,
+                              struct tensor dy, struct tensor dx)
 {
     if (unit_family(unit)->gelu)
-        LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = x, .dy = dy, .dx = dx,
-               .tanh_form = unit->settings->tanh_gelu);
+        LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = x, .dy = dy, .dx = dx, .sum = linear_sum(c, unit, up),
+               .tanh_form = unit->settings->tanh_gelu, .accumulate = unit_accumulates(unit, up->weight));
     else
         LAUNCH(c->stream, SWIGLU_BACKWARD, swiglu_backward, .x = x, .dy = dy, .dx = dx);
 }
@@ -136,7 +140,7 @@ static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy,
 
     linear_backward(c, unit, &down_linear, &activated, dy, d_activated);
     if (c->gradients & GRADIENT_INPUT)
-        activate_backward(c, unit, unit_tensor(c, unit, BLOCK_UP_OUT), d_activated, d_up);
+        activate_backward(c, unit, &up_linear, unit_tensor(c, unit, BLOCK_UP_OUT), d_activated, d_up);
     linear_backward(c, unit, &up_linear, &normed, d_up, d_normed);
     norm_backward(c, unit, &norm2, unit_tensor(c, unit, BLOCK_MIDDLE), d_normed, dy, d_middle);
 }

@@ -56,13 +56,21 @@ void linear_forward(const struct context *context, const struct unit *unit, cons
            .transpose_b = true, .bias = bias, .c = addend, .d = y);
 }
 
+struct tensor linear_sum(const struct context *context, const struct unit *unit, const struct linear *linear)
+{
+    bool made = linear->summed && linear->precision == PRECISION_COMPUTE && context->gradients == GRADIENT_BOTH;
+    return made && unit_family(unit)->bias ? unit_gradient(context, unit, linear->bias) : absent;
+}
+
 /* The weight's gradient comes first: after it dx may take x's memory. */
 void linear_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx)
 {
     struct tensor w = unit_weight(context, unit, linear->weight);
     struct tensor dw = unit_gradient(context, unit, linear->weight);
-    struct tensor dbias = unit_family(unit)->bias ? unit_gradient(context, unit, linear->bias) : absent;
+    struct tensor sum = linear_sum(context, unit, linear);
+    bool own_sum = unit_family(unit)->bias && !tensor_present(&sum);
+    struct tensor dbias = own_sum ? unit_gradient(context, unit, linear->bias) : absent;
     bool accumulate = unit_accumulates(unit, linear->weight);
     struct operand gradient = {.value = dy}, weight = {.value = w};
     if (linear->precision == PRECISION_COMPUTE) {

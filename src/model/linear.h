@@ -31,6 +31,7 @@ struct linear {
     int bias;   /* of its bias [1, out], where the family has them */
     int first;  /* id of the first of LINEAR_TENSORS tensors */
     enum precision precision;
+    bool summed; /* the op that writes dy can sum it as well: linear_sum */
 };
 
 /* Declares the tensors of a linear that reads unit tensors of UNIT_TOKENS rows. */
@@ -45,6 +46,10 @@ void linear_prepare(const struct context *context, const struct linear *linear, 
 /* y [T, out] = x W' + bias (+ addend when present; addend may be y itself). */
 void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend);
+
+/* The gradient of the bias where the op that writes dy shall make it, before linear_backward, which makes it where this
+ * is absent. */
+struct tensor linear_sum(const struct context *context, const struct unit *unit, const struct linear *linear);
 
 /* dx [T, in] = dy W when wanted by context->gradients, and likewise the gradients of the weight (+)= dy' x and of the
  * bias (+)= sum of dy over T. */

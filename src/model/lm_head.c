@@ -6,7 +6,7 @@
 static const struct tensor absent;
 static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_RSTD, LM_HEAD_MEAN};
 static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM_HEAD_RSTD2, LM_HEAD_MEAN2};
-static const struct linear dense = {.weight = LM_HEAD_DENSE, .bias = LM_HEAD_DENSE_BIAS};
+static const struct linear dense = {.weight = LM_HEAD_DENSE, .bias = LM_HEAD_DENSE_BIAS, .summed = true};
 
 static struct tensor first_rows(const struct context *c, const struct unit *unit, int id, int64_t rows)
 {
@@ -43,7 +43,7 @@ static void features_backward(struct context *c, struct unit *unit, struct tenso
     norm_backward(c, unit, &transform_norm, unit_tensor(c, unit, LM_HEAD_ACTIVATED),
                   unit_tensor(c, unit, LM_HEAD_D_FEATURES), absent, d_activated);
     LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = unit_tensor(c, unit, LM_HEAD_DENSE_OUT), .dy = d_activated,
-           .dx = d_dense_out);
+           .dx = d_dense_out, .sum = linear_sum(c, unit, &dense), .accumulate = unit_accumulates(unit, dense.weight));
     linear_backward(c, unit, &dense, &(struct operand){.value = normed}, d_dense_out, d_normed);
 }
 

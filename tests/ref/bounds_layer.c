@@ -259,16 +259,27 @@ void bounds_gelu_forward(struct trial *trial, const struct gelu_forward_args *ar
         }
 }
 
-/* A product, a sum, a product. The slope's factor v' is of degree two, times x: the floor's power. */
+/* A product, a sum, a product. The slope's factor v' is of degree two, times x: the floor's power. sum: of T such
+ * values, rounded to f32, and the old one. */
 void bounds_gelu_backward(struct trial *trial, const struct gelu_backward_args *args)
 {
-    struct tensor dx = trial_bound(trial, OP_GELU_BACKWARD, args, "dx");
-    for (int64_t t = 0; t < dx.rows; t++)
-        for (int64_t f = 0; f < dx.cols; f++) {
-            double x = reference_load(&args->x, t, f);
+    struct tensor dx = trial_bound(trial, OP_GELU_BACKWARD, args, "dx"), sum = {0};
+    if (tensor_present(&args->sum))
+        sum = trial_bound(trial, OP_GELU_BACKWARD, args, "sum");
+    for (int64_t f = 0; f < dx.cols; f++) {
+        bool adds = tensor_present(&sum) && args->accumulate;
+        double magnitude = adds ? bounds_absolute(&args->sum, 0, f) : 0.0, errors = 0.0;
+        for (int64_t t = 0; t < dx.rows; t++) {
+            double x = reference_load(&args->x, t, f), dy = bounds_absolute(&args->dy, t, f);
             struct gelu gelu = gelu_at(x, args->tanh_form);
-            double error = gelu.share_error + fabs(x) * gelu.slope_error +
-                           bounds_gamma(3.0) * (gelu.share + fabs(x) * gelu.slope) + gelu_floor(x, 3.0);
-            reference_store(&dx, t, f, bounds_absolute(&args->dy, t, f) * error);
+            double slope = gelu.share + fabs(x) * gelu.slope;
+            double error =
+                gelu.share_error + fabs(x) * gelu.slope_error + bounds_gamma(3.0) * slope + gelu_floor(x, 3.0);
+            reference_store(&dx, t, f, dy * error);
+            magnitude += dy * slope;
+            errors += dy * error;
         }
+        if (tensor_present(&sum))
+            reference_store(&sum, 0, f, errors + bounds_gamma((double)dx.rows + 2.0) * (magnitude + errors));
+    }
 }

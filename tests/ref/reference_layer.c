@@ -202,4 +202,10 @@ void reference_gelu_backward(const struct gelu_backward_args *args)
             struct gelu gelu = gelu_at(x, args->tanh_form);
             reference_store(&args->dx, t, f, reference_load(&args->dy, t, f) * (gelu.share + x * gelu.slope));
         }
+    for (int64_t f = 0; tensor_present(&args->sum) && f < args->sum.cols; f++) {
+        double sum = args->accumulate ? reference_load(&args->sum, 0, f) : 0.0;
+        for (int64_t t = 0; t < args->dx.rows; t++)
+            sum += reference_load(&args->dx, t, f);
+        reference_store(&args->sum, 0, f, sum);
+    }
 }

@@ -1,0 +1,228 @@
+/* Sums over the rows of a matrix, by one launch, beside whatever else a kernel does with its elements. */
+#ifndef CUDA_SLAB_SUM_CUH
+#define CUDA_SLAB_SUM_CUH
+
+#include "cuda/team.cuh"
+
+/* Memory shows its speed to a thread with many loads on their way, and to a grid that runs as one wave: blocks left
+ * over would take as long again. */
+enum { SLAB_THREADS = 512, SLAB_RESIDENT = 2, SLAB_BLOCKS = SLAB_RESIDENT * USUAL_MULTIPROCESSORS };
+#define SLAB_BOUNDS __launch_bounds__(SLAB_THREADS, SLAB_RESIDENT)
+
+/* How a matrix is cut, by its shape and type alone, which makes the order of the sums: into stripes of columns and
+ * slabs of rows, a block for each slab of each stripe. In a block `packs` threads take a row of the stripe, 16 bytes
+ * each, and `lanes` such rows of threads take turns at the slab's. */
+struct slab_cut {
+    int packs, lanes, stripes, slabs;
+    int64_t slab_rows;
+};
+
+inline struct slab_cut slab_cut_of(const struct tensor &x)
+{
+    enum { MOST_LANES = 32, LEAST_LANE_ROWS = 4 };
+    int64_t packs = ceil_div(x.cols * dtype_size(x.dtype), 16), stripes = ceil_div(packs, WARP);
+    struct slab_cut cut = {};
+    cut.stripes = (int)stripes;
+    cut.packs = (int)ceil_div(packs, stripes);
+    cut.lanes = SLAB_THREADS / cut.packs < MOST_LANES ? SLAB_THREADS / cut.packs : MOST_LANES;
+    int64_t most = stripes < SLAB_BLOCKS ? SLAB_BLOCKS / stripes : 1, least_rows = cut.lanes * LEAST_LANE_ROWS;
+    cut.slab_rows = ceil_div(x.rows, most) > least_rows ? ceil_div(x.rows, most) : least_rows;
+    cut.slabs = x.rows > cut.slab_rows ? (int)ceil_div(x.rows, cut.slab_rows) : 1;
+    return cut;
+}
+
+inline dim3 slab_grid(const struct slab_cut &cut)
+{
+    return dim3((unsigned)cut.stripes, (unsigned)cut.slabs);
+}
+
+inline int slab_block(const struct slab_cut &cut)
+{
+    return cut.packs * cut.lanes;
+}
+
+/* Bytes of scratch for the sums of x's columns, aligned to 16. */
+inline int64_t slab_workspace(const struct tensor &x)
+{
+    if (x.cols == 0)
+        return 0;
+    struct slab_cut cut = slab_cut_of(x);
+    return (int64_t)cut.stripes * cut.slabs * cut.packs * (16 / dtype_size(x.dtype)) * (int64_t)sizeof(float);
+}
+
+/* What a kernel is given for sum[c] = (old when accumulate, else 0) + scale * sum over rows. */
+struct slab_sums {
+    struct slab_cut cut;
+    float *partial; /* scratch [stripes][slabs][packs * elements of a pack] */
+    float *sum;
+    const float *scale; /* NULL = 1 */
+    bool accumulate;
+};
+
+/* A block's part of the matrix, and in it this thread's columns. */
+struct slab {
+    int64_t first_row, first_col; /* of the matrix */
+    int rows, cols;
+    int lane, lanes;
+    int col, count; /* the thread's first, in the stripe, and how many are there: maybe none */
+};
+
+/* N elements are 16 bytes. */
+template <int N> __device__ __forceinline__ struct slab slab_of(const struct slab_cut &cut, int64_t rows, int64_t cols)
+{
+    int columns = cut.packs * N;
+    struct slab s;
+    s.first_row = blockIdx.y * cut.slab_rows;
+    s.first_col = (int64_t)blockIdx.x * columns;
+    s.rows = (int)min(cut.slab_rows, rows - s.first_row);
+    s.cols = (int)min((int64_t)columns, cols - s.first_col);
+    s.lane = threadIdx.x / cut.packs;
+    s.lanes = cut.lanes;
+    s.col = threadIdx.x % cut.packs * N;
+    s.count = min(N, s.cols - s.col);
+    return s;
+}
+
+/* Rows of a slab from the thread's first column on. They are less than 4 GiB apart, or there is one. */
+template <typename T> struct rows_at {
+    using byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+    byte *first;
+    uint32_t stride;
+    __device__ __forceinline__ T *row(int r) const
+    {
+        return reinterpret_cast<T *>(first + (uint64_t)(uint32_t)r * stride);
+    }
+};
+
+template <typename T> __device__ __forceinline__ rows_at<T> slab_rows(const view<T> &x, const struct slab &s)
+{
+    using byte = typename rows_at<T>::byte;
+    return {reinterpret_cast<byte *>(x.row(s.first_row) + s.first_col + s.col), (uint32_t)(x.stride * sizeof(T))};
+}
+
+/* The first `count` of 16 bytes' elements, zeros for the others. WHOLE: all are wanted, and they are aligned. */
+template <typename T, bool WHOLE> __device__ __forceinline__ uint4 read_elements(const T *from, int count)
+{
+    if (WHOLE)
+        return *reinterpret_cast<const uint4 *>(from);
+    uint4 word = {};
+    T *at = reinterpret_cast<T *>(&word);
+#pragma unroll
+    for (int i = 0; i < pack_width<T>; i++)
+        if (i < count)
+            at[i] = from[i];
+    return word;
+}
+
+/* Their counterpart. */
+template <bool WHOLE, typename T, int N>
+__device__ __forceinline__ void write_elements(T *to, const pack<T, N> &from, int count)
+{
+    if constexpr (WHOLE) {
+        store_pack(to, from);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (i < count)
+                to[i] = from.at[i];
+    }
+}
+
+/* Thread c of the block gets the sum over the slab's rows of its column c, a zero beyond the last. Each thread calls
+ * values(row, there, load(row), v) for its rows, with ROUND loads on their way before the first is used, and for some
+ * that are not there, whose loaded value is all zeros and must give zeros. All threads of the block call it; none may
+ * still read `memory`, of N floats for each. */
+template <int N, int ROUND, typename Load, typename Values>
+__device__ __forceinline__ float block_column_sum(const struct slab &s, int packs, float *memory, Load load,
+                                                  Values values)
+{
+    const int columns = packs * N, end = s.lane < s.lanes && s.count > 0 ? s.rows : 0;
+    float total[N] = {};
+    for (int row = s.lane; row < end; row += ROUND * s.lanes) {
+        decltype(load(row)) loaded[ROUND] = {};
+#pragma unroll
+        for (int r = 0; r < ROUND; r++)
+            if (row + r * s.lanes < end)
+                loaded[r] = load(row + r * s.lanes);
+#pragma unroll
+        for (int r = 0; r < ROUND; r++) {
+            float v[N];
+            values(row + r * s.lanes, row + r * s.lanes < end, loaded[r], v);
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                total[i] += v[i];
+        }
+    }
+    if (s.lane < s.lanes)
+#pragma unroll
+        for (int i = 0; i < N; i += 4)
+            *reinterpret_cast<float4 *>(memory + s.lane * columns + s.col + i) =
+                make_float4(total[i], total[i + 1], total[i + 2], total[i + 3]);
+    __syncthreads();
+    float sum = 0.0f;
+#pragma unroll 8
+    for (int l = 0; threadIdx.x < columns && l < s.lanes; l++)
+        sum += memory[l * columns + threadIdx.x];
+    return sum;
+}
+
+/* Slabs of each stripe whose sums are written; zeros between launches, which one stream orders. Where a stripe has
+ * several slabs there are at most half as many stripes as blocks. */
+static __device__ int slabs_done[SLAB_BLOCKS / 2];
+
+/* Is this the last block of its stripe, which finds what all others wrote? All threads of the block call it. */
+static __device__ __forceinline__ bool is_last_slab(int stripe, int slabs)
+{
+    __shared__ bool last;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        last = atomicAdd(&slabs_done[stripe], 1) == slabs - 1;
+        if (last)
+            slabs_done[stripe] = 0;
+        __threadfence();
+    }
+    __syncthreads();
+    return last;
+}
+
+/* The sums of all columns: each block's by block_column_sum, and the last block of a stripe sums those of its slabs. */
+template <int N, int ROUND, typename Load, typename Values>
+__device__ __forceinline__ void sum_slab(const struct slab_sums &to, const struct slab &s, Load load, Values values)
+{
+    static_assert(SLAB_THREADS / WARP >= N, "a thread for each column of a stripe");
+    __shared__ __align__(16) float memory[SLAB_THREADS * N];
+    int stripe = blockIdx.x, slab = blockIdx.y, slabs = to.cut.slabs, columns = to.cut.packs * N;
+    float total = block_column_sum<N, ROUND>(s, to.cut.packs, memory, load, values);
+    if (slabs > 1) {
+        float *partial = to.partial + (int64_t)stripe * slabs * columns;
+        if (threadIdx.x < columns)
+            partial[slab * columns + threadIdx.x] = total;
+        if (!is_last_slab(stripe, slabs))
+            return;
+        constexpr int FLOATS = pack_width<float>;
+        int packs = columns / FLOATS;
+        struct slab parts = {};
+        parts.rows = slabs;
+        parts.lane = threadIdx.x / packs;
+        parts.lanes = blockDim.x / packs;
+        parts.col = threadIdx.x % packs * FLOATS;
+        parts.count = FLOATS;
+        total = block_column_sum<FLOATS, 8>(
+            parts, packs, memory,
+            [&](int part) { return *reinterpret_cast<const float4 *>(partial + part * columns + parts.col); },
+            [&](int, bool, const float4 &word, float(&v)[FLOATS]) {
+                v[0] = word.x;
+                v[1] = word.y;
+                v[2] = word.z;
+                v[3] = word.w;
+            });
+    }
+    if (threadIdx.x >= s.cols)
+        return;
+    float *sum = to.sum + s.first_col + threadIdx.x;
+    total *= to.scale != NULL ? *to.scale : 1.0f;
+    *sum = to.accumulate ? *sum + total : total;
+}
+
+#endif
