@@ -79,6 +79,23 @@ template <typename T, int N> __device__ __forceinline__ void unpack(const pack<T
         to[i] = to_float(from.at[i]);
 }
 
+/* bf16 is the upper half of f32: one instruction each. */
+template <int N> __device__ __forceinline__ void unpack(const pack<__nv_bfloat16, N> &from, float (&to)[N])
+{
+    if constexpr (N % 2 == 0) {
+#pragma unroll
+        for (int i = 0; i < N; i += 2) {
+            uint32_t both = reinterpret_cast<const uint32_t *>(&from)[i / 2];
+            to[i] = __uint_as_float(both << 16);
+            to[i + 1] = __uint_as_float(both & 0xffff0000u);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            to[i] = to_float(from.at[i]);
+    }
+}
+
 template <typename T, int N> __device__ __forceinline__ void load(const T *from, float (&to)[N])
 {
     unpack(load_pack<N>(from), to);
@@ -217,6 +234,21 @@ template <typename F> inline void visit_packs(std::initializer_list<struct tenso
         else
             f(zero, std::integral_constant<int, 1>());
     });
+}
+
+/* Calls f with two booleans as constants. */
+template <typename F> inline void visit_bools(bool a, bool b, F f)
+{
+    auto second = [&](auto first) {
+        if (b)
+            f(first, std::true_type());
+        else
+            f(first, std::false_type());
+    };
+    if (a)
+        second(std::true_type());
+    else
+        second(std::false_type());
 }
 
 inline int64_t ceil_div(int64_t a, int64_t b)

@@ -1,54 +1,79 @@
 #include "cuda/walk.cuh"
 
+/* Beyond this |x| both forms are x or 0 as f32 holds them, and nothing below overflows. */
+__device__ constexpr float far_out = 16.0f;
+
+/* -- The exact form ------------------------------------------------------------------------------------------------ */
+
+/* t = |x| as far as it matters (NaN stays), and exp(-t^2 / 2). */
+struct normal {
+    float t, density;
+};
+
+/* EXACT: the square of t is exact, and then a product with a rounded constant is good enough. */
+template <bool EXACT> __device__ __forceinline__ struct normal normal_at(float x)
+{
+    const float high = -0x1.715476p-1f, low = -0x1.4ae0cp-27f; /* -log2(e) / 2 */
+    float t;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(t) : "f"(fabsf(x)), "f"(far_out));
+    float square = t * t;
+    return {t, power_of_2(EXACT ? square * high : fmaf(square, high, square * low))};
+}
+
+/* Phi(-t) exp(t^2 / 2): a rational function fitted to a relative 1.1e-7 near 0 and further out to less than what one
+ * rounding of t changes. Positive coefficients: nothing cancels. */
+__device__ __forceinline__ float tail_ratio(float t)
+{
+    float p = 0x1.ec7912p-7f, q = 0x1.34b14ap-5f;
+    p = fmaf(p, t, 0x1.c680bp-4f);
+    p = fmaf(p, t, 0x1.635034p-2f);
+    p = fmaf(p, t, 0x1.fffffcp-2f);
+    q = fmaf(q, t, 0x1.1c784cp-2f);
+    q = fmaf(q, t, 0x1.d319bep-1f);
+    q = fmaf(q, t, 0x1.7de9dep+0f);
+    q = fmaf(q, t, 1.0f);
+    return p * reciprocal(q);
+}
+
+/* (Phi(-t) - t phi(t)) exp(t^2 / 2), phi the density: fitted to 5e-7 of the sum of these two terms, which cancel as
+ * they do in what is wanted. */
+__device__ __forceinline__ float slope_ratio(float t)
+{
+    float p = -0x1.43eff4p-5f, q = 0x1.96050ap-4f;
+    p = fmaf(p, t, -0x1.c52aaep-3f);
+    p = fmaf(p, t, -0x1.c85fdap-2f);
+    p = fmaf(p, t, -0x1.815934p-3f);
+    p = fmaf(p, t, 0x1.000008p-1f);
+    q = fmaf(q, t, 0x1.1bde8ap-1f);
+    q = fmaf(q, t, 0x1.382fb4p+0f);
+    q = fmaf(q, t, 1.0f);
+    return p * reciprocal(q);
+}
+
+/* x Phi(x) = max(x, 0) - t Phi(-t), which is as accurate: where x is positive, the difference is at least x / 2. */
+template <bool EXACT> __device__ __forceinline__ float erf_value(float x)
+{
+    struct normal n = normal_at<EXACT>(x);
+    return fmaf(-n.t, n.density * tail_ratio(n.t), fmaxf(x, 0.0f));
+}
+
+/* Phi(x) + x phi(x): at -t the slope ratio times exp(-t^2 / 2), at t what is missing from 1. */
+template <bool EXACT> __device__ __forceinline__ float erf_slope(float x)
+{
+    struct normal n = normal_at<EXACT>(x);
+    float ratio = slope_ratio(n.t);
+    return x < 0.0f ? n.density * ratio : fmaf(-n.density, ratio, 1.0f);
+}
+
+/* -- The tanh form ------------------------------------------------------------------------------------------------- */
+
 /* y = x share; dy/dx = share + x slope. */
 struct gelu {
     float share, slope;
 };
 
-/* Beyond this |x|, share is 0 or 1 and slope 0 as f32 holds them, and nothing below overflows. A NaN is lost here; what
+/* (1 + tanh(u)) / 2 = sigmoid(2 u), and 2 u = x (k + 0.044715 k x^2) with k = 2 sqrt(2 / pi). A NaN is lost here; what
  * is made of x itself brings it back. */
-__device__ constexpr float far_out = 16.0f;
-
-/* max(x, 0); NaN stays. */
-__device__ __forceinline__ float positive_part(float x)
-{
-    float result;
-    asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(result) : "f"(x));
-    return result;
-}
-
-/* The normal distribution's Phi(-t) and exp(-t^2 / 2), for t = |x| as far as it matters. Phi(-t) = exp(-t^2 / 2) r(t),
- * with the rational function r that src/cpu/gelu.c fits: positive coefficients, so nothing cancels and both tails are
- * accurate relatively. */
-struct normal_tail {
-    float t, density, tail;
-};
-
-__device__ __forceinline__ struct normal_tail normal_tail(float x)
-{
-    float t = fminf(fabsf(x), far_out), square = t * t;
-    /* exponential(-square / 2), with the half in the constants */
-    float e = power_of_2(fmaf(square, -0x1.715476p-1f, square * -0x1.4ae0cp-27f));
-    float p = 0x1.14b3dcp-8f, q = 0x1.5acac4p-7f;
-    p = fmaf(p, t, 0x1.52ac26p-5f);
-    p = fmaf(p, t, 0x1.7b8e20p-3f);
-    p = fmaf(p, t, 0x1.c3b22ep-2f);
-    p = fmaf(p, t, 0.5f);
-    q = fmaf(q, t, 0x1.a87c54p-4f);
-    q = fmaf(q, t, 0x1.e666e6p-2f);
-    q = fmaf(q, t, 0x1.361012p+0f);
-    q = fmaf(q, t, 0x1.ae1b48p+0f);
-    q = fmaf(q, t, 1.0f);
-    return {t, e, e * (p * reciprocal(q))};
-}
-
-__device__ __forceinline__ struct gelu gelu_erf(float x)
-{
-    struct normal_tail n = normal_tail(x);
-    return {x < 0.0f ? n.tail : 1.0f - n.tail, 0x1.988454p-2f * n.density}; /* 1 / sqrt(2 pi) */
-}
-
-/* (1 + tanh(u)) / 2 = sigmoid(2 u), and 2 u = x (k + 0.044715 k x^2) with k = 2 sqrt(2 / pi). */
 __device__ __forceinline__ struct gelu gelu_tanh(float x)
 {
     const float k = 0x1.988454p+0f, cubic = 0x1.2444f2p-4f;
@@ -57,32 +82,33 @@ __device__ __forceinline__ struct gelu gelu_tanh(float x)
     return {s.value, s.value * s.complement * fmaf(3.0f * cubic, square, k)};
 }
 
-template <bool TANH> __device__ __forceinline__ struct gelu gelu_at(float x)
+/* -- Kernels ------------------------------------------------------------------------------------------------------- */
+
+/* Of x that was a T. */
+template <typename T, bool TANH> __device__ __forceinline__ float gelu_value(float x)
 {
-    return TANH ? gelu_tanh(x) : gelu_erf(x);
+    return TANH ? x * gelu_tanh(x).share : erf_value<sizeof(T) == 2>(x);
 }
 
-/* The value alone. x Phi(x) = max(x, 0) - t Phi(-t), which is as accurate: where x is positive, the difference is at
- * least x / 2. */
-template <bool TANH> __device__ __forceinline__ float gelu_of(float x)
+template <typename T, bool TANH> __device__ __forceinline__ float gelu_slope(float x)
 {
-    if (TANH)
-        return x * gelu_tanh(x).share;
-    struct normal_tail n = normal_tail(x);
-    return fmaf(-n.t, n.tail, positive_part(x));
+    if (!TANH)
+        return erf_slope<sizeof(T) == 2>(x);
+    struct gelu gelu = gelu_tanh(x);
+    return fmaf(x, gelu.slope, gelu.share);
 }
 
-template <typename T, int N, bool TANH>
+template <typename T, int N, bool TANH, bool VECTOR>
 __global__ WALK_BOUNDS void gelu_forward(struct walk walk, view<const T> x, view<T> y)
 {
-    walk_packs<4>(
+    walk_packs<4, VECTOR>(
         walk, [&](uint32_t row, uint32_t p) { return load_pack<N>(pack_at<N>(x, row, p)); },
         [&](uint32_t row, uint32_t p, const pack<T, N> &in) {
             float v[N];
             unpack(in, v);
 #pragma unroll
             for (int i = 0; i < N; i++)
-                v[i] = gelu_of<TANH>(v[i]);
+                v[i] = gelu_value<T, TANH>(v[i]);
             store(pack_at<N>(y, row, p), v);
         });
 }
@@ -90,23 +116,25 @@ __global__ WALK_BOUNDS void gelu_forward(struct walk walk, view<const T> x, view
 void cuda_gelu_forward(const struct cuda_target *target, const struct gelu_forward_args *args)
 {
     struct tensor x = args->x, y = args->y;
-    flatten({&x, &y});
+    bool vector = flatten({&x, &y});
     visit_packs({x, y}, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        auto kernel = args->tanh_form ? gelu_forward<T, N, true> : gelu_forward<T, N, false>;
-        walk_launch(target, "gelu_forward", kernel, y.rows, y.cols / N, view_of<const T>(x), view_of<T>(y));
+        visit_bools(args->tanh_form, vector, [&](auto tanh_form, auto vector) {
+            walk_launch(target, "gelu_forward", gelu_forward<T, N, tanh_form, vector>, y.rows, y.cols / N,
+                        view_of<const T>(x), view_of<T>(y));
+        });
     });
 }
 
 /* dx may be dy itself. */
-template <typename T, int N, bool TANH>
+template <typename T, int N, bool TANH, bool VECTOR>
 __global__ WALK_BOUNDS void gelu_backward(struct walk walk, view<const T> x, view<const T> dy, view<T> dx)
 {
     struct loaded {
         pack<T, N> x, dy;
     };
-    walk_packs<2>(
+    walk_packs<2, VECTOR>(
         walk,
         [&](uint32_t row, uint32_t p) {
             return loaded{load_pack<N>(pack_at<N>(x, row, p)), load_pack<N>(pack_at<N>(dy, row, p))};
@@ -116,10 +144,8 @@ __global__ WALK_BOUNDS void gelu_backward(struct walk walk, view<const T> x, vie
             unpack(in.x, v);
             unpack(in.dy, d);
 #pragma unroll
-            for (int i = 0; i < N; i++) {
-                struct gelu gelu = gelu_at<TANH>(v[i]);
-                d[i] *= fmaf(v[i], gelu.slope, gelu.share);
-            }
+            for (int i = 0; i < N; i++)
+                d[i] *= gelu_slope<T, TANH>(v[i]);
             store(pack_at<N>(dx, row, p), d);
         });
 }
@@ -127,12 +153,13 @@ __global__ WALK_BOUNDS void gelu_backward(struct walk walk, view<const T> x, vie
 void cuda_gelu_backward(const struct cuda_target *target, const struct gelu_backward_args *args)
 {
     struct tensor x = args->x, dy = args->dy, dx = args->dx;
-    flatten({&x, &dy, &dx});
+    bool vector = flatten({&x, &dy, &dx});
     visit_packs({x, dy, dx}, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        auto kernel = args->tanh_form ? gelu_backward<T, N, true> : gelu_backward<T, N, false>;
-        walk_launch(target, "gelu_backward", kernel, dx.rows, dx.cols / N, view_of<const T>(x), view_of<const T>(dy),
-                    view_of<T>(dx));
+        visit_bools(args->tanh_form, vector, [&](auto tanh_form, auto vector) {
+            walk_launch(target, "gelu_backward", gelu_backward<T, N, tanh_form, vector>, dx.rows, dx.cols / N,
+                        view_of<const T>(x), view_of<const T>(dy), view_of<T>(dx));
+        });
     });
 }

@@ -36,29 +36,35 @@ inline void walk_launch(const struct cuda_target *target, const char *name, void
     CUDA_CHECK_LAUNCH(name);
 }
 
+/* By two products of 32 bits: rows are less than 4 GiB apart, or there is one. */
 template <int N, typename T> __device__ __forceinline__ T *pack_at(const struct view<T> &x, uint32_t row, uint32_t pack)
 {
-    return x.row(row) + (int64_t)pack * N;
+    using byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+    byte *start = reinterpret_cast<byte *>(x.data) + (uint64_t)row * (uint32_t)(x.stride * sizeof(T));
+    return reinterpret_cast<T *>(start + (uint64_t)pack * (uint32_t)(N * sizeof(T)));
 }
 
 /* For each of this thread's packs: use(row, pack, load(row, pack)), with AHEAD loads on their way before the first is
- * used. */
-template <int AHEAD, typename Load, typename Use>
+ * used. VECTOR: there is one row. */
+template <int AHEAD, bool VECTOR = false, typename Load, typename Use>
 __device__ __forceinline__ void walk_packs(const struct walk &walk, Load load, Use use)
 {
     uint32_t first = blockIdx.x * WALK_THREADS + threadIdx.x;
-    uint32_t row = first / walk.packs, pack = first % walk.packs;
-    while (row < walk.rows) {
+    uint32_t row = VECTOR ? 0 : first / walk.packs, pack = VECTOR ? first : first % walk.packs;
+    auto there = [&](uint32_t row, uint32_t pack) { return VECTOR ? pack < walk.packs : row < walk.rows; };
+    while (there(row, pack)) {
         decltype(load(row, pack)) loaded[AHEAD];
         uint32_t rows[AHEAD], packs[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
             rows[i] = row;
             packs[i] = pack;
-            if (row < walk.rows)
+            if (there(row, pack))
                 loaded[i] = load(row, pack);
+            pack += VECTOR ? gridDim.x * WALK_THREADS : walk.step_packs;
+            if (VECTOR)
+                continue;
             row += walk.step_rows;
-            pack += walk.step_packs;
             if (pack >= walk.packs) {
                 pack -= walk.packs;
                 row++;
@@ -66,19 +72,20 @@ __device__ __forceinline__ void walk_packs(const struct walk &walk, Load load, U
         }
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
-            if (rows[i] < walk.rows)
+            if (there(rows[i], packs[i]))
                 use(rows[i], packs[i], loaded[i]);
     }
 }
 
-/* Makes vectors of tensors of one shape when all are contiguous: longer rows, and packs fit more widths. */
-inline void flatten(std::initializer_list<struct tensor *> tensors)
+/* Makes vectors of tensors of one shape when all are contiguous: longer rows, and packs fit more widths. Did it? */
+inline bool flatten(std::initializer_list<struct tensor *> tensors)
 {
     for (const struct tensor *t : tensors)
         if (!tensor_contiguous(t) || tensor_count(t) > INT32_MAX)
-            return;
+            return false;
     for (struct tensor *t : tensors)
         *t = tensor_vector(t->data, t->dtype, tensor_count(t));
+    return true;
 }
 
 #endif
