@@ -193,6 +193,26 @@ static void test_moves(void)
             }
 }
 
+/* To nearest even, as all ops store bf16: every tie and every neighbour of a tie between bf16 numbers of one binade,
+ * and the overflow to infinity. */
+static void test_ties(void)
+{
+    enum { TIES = 130, SIDES = 3, HIDDEN = 9 };
+    struct trial *trial = trial_create("bf16 ties");
+    const struct embedding_forward_args args = {.tokens = trial_draw_integers(trial, TIES * SIDES, 1),
+                                                .scale = trial_empty(trial, DTYPE_F32, 1, TIES * SIDES),
+                                                .weight = trial_empty(trial, DTYPE_BF16, 1, HIDDEN),
+                                                .y = trial_empty(trial, DTYPE_BF16, TIES * SIDES, HIDDEN)};
+    for (int64_t h = 0; h < HIDDEN; h++)
+        reference_store(&args.weight, 0, h, 1.0);
+    for (int64_t i = 0; i < TIES; i++)
+        for (int64_t side = 0; side < SIDES; side++) {
+            double tie = i < 128 ? 1.0 + (double)(2 * i + 1) * 0x1p-8 : (i == 128 ? 0x1.ffp127 : -0x1.ffp127);
+            reference_store(&args.scale, 0, i * SIDES + side, tie * (1.0 + (double)(side - 1) * 0x1p-23));
+        }
+    check_op_exact(trial, OP_EMBEDDING_FORWARD, &args);
+}
+
 /* Every bf16 number with lows around zero, around the ties and at the ends, and f32's own edges. */
 static void test_halves(void)
 {
@@ -370,6 +390,7 @@ int main(int count, char **arguments)
     for (int i = 0; i < executor_count; i++)
         test_adamw_halves(executors[i]);
     test_moves();
+    test_ties();
     test_halves();
     for (int i = 0; i < executor_count; i++)
         test_collectives(executors[i]);

@@ -34,24 +34,6 @@ CPU_CLONES static void widen_e5m2(const uint8_t *from, float *restrict to, int64
     }
 }
 
-CPU_CLONES static void widen_f64(const double *from, float *restrict to, int64_t count)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++)
-        to[i] = (float)from[i];
-}
-
-CPU_CLONES void cpu_round_to_odd(const double *from, float *restrict to, int64_t count)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) {
-        float nearest = (float)from[i];
-        double back = (double)nearest;
-        uint32_t bits = cpu_bits(nearest), towards_zero = bits - (fabs(back) > fabs(from[i]) ? 1u : 0u);
-        to[i] = cpu_float(back == from[i] ? bits : towards_zero | 1u);
-    }
-}
-
 CPU_CLONES static void narrow_bf16(const float *from, uint16_t *restrict to, int64_t count)
 {
 #pragma omp simd
@@ -76,13 +58,6 @@ CPU_CLONES static void narrow_e4m3(const float *from, uint8_t *restrict to, int6
         uint32_t value = capped < 0x3c800000u ? denormal : normal; /* 2^-6 */
         to[i] = (uint8_t)((magnitude > 0x7f800000u ? 0x7fu : value) | (bits >> 24 & 0x80u));
     }
-}
-
-CPU_CLONES static void narrow_f64(const float *from, double *restrict to, int64_t count)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++)
-        to[i] = (double)from[i];
 }
 
 CPU_CLONES static void split(const float *from, uint16_t *restrict high, int16_t *restrict low, int64_t count)
@@ -139,9 +114,6 @@ void cpu_widen(const void *from, enum dtype dtype, float *to, int64_t count)
     case DTYPE_E5M2:
         widen_e5m2(from, to, count);
         return;
-    case DTYPE_F64:
-        widen_f64(from, to, count);
-        return;
     default:
         error_fatal("cpu executor: cannot read %s as a float", dtype_name(dtype));
     }
@@ -159,9 +131,6 @@ void cpu_narrow(const float *from, void *to, enum dtype dtype, int64_t count)
     case DTYPE_E4M3:
         narrow_e4m3(from, to, count);
         return;
-    case DTYPE_F64:
-        narrow_f64(from, to, count);
-        return;
     default:
         error_fatal("cpu executor: cannot write a float as %s", dtype_name(dtype));
     }
@@ -169,26 +138,15 @@ void cpu_narrow(const float *from, void *to, enum dtype dtype, int64_t count)
 
 void cpu_cast(struct cpu *cpu, struct tensor from, struct tensor to)
 {
-    if (from.dtype == to.dtype) {
-        cpu_copy(cpu, &(struct copy_args){from, to});
-        return;
-    }
     if (tensor_contiguous(&from) && tensor_contiguous(&to))
         from = cpu_flat(&from), to = cpu_flat(&to);
     struct cpu_spans spans = cpu_spans(from.rows, from.cols);
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&from))) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
-        const void *source = tensor_at(&from, s.row, s.col);
-        void *target = tensor_at(&to, s.row, s.col);
-        float buffer[CPU_SPAN];
-        if (to.dtype == DTYPE_F32) {
-            cpu_widen(source, from.dtype, target, s.count);
-        } else if (from.dtype == DTYPE_F64) {
-            cpu_round_to_odd(source, buffer, s.count);
-            cpu_narrow(buffer, target, to.dtype, s.count);
-        } else {
-            cpu_narrow(cpu_read(&from, s.row, s.col, s.count, buffer), target, to.dtype, s.count);
-        }
+        if (to.dtype == DTYPE_F32)
+            cpu_widen(tensor_at(&from, s.row, s.col), from.dtype, tensor_at(&to, s.row, s.col), s.count);
+        else
+            cpu_narrow(tensor_at(&from, s.row, s.col), tensor_at(&to, s.row, s.col), to.dtype, s.count);
     }
 }

@@ -5,21 +5,17 @@
 
 #include "cpu/kernel.h"
 
-/* `count` elements of a dtype (f32, bf16, e4m3, e5m2, f64) to f32. */
+/* `count` elements of a dtype (f32, bf16, e4m3, e5m2) to f32. */
 void cpu_widen(const void *from, enum dtype dtype, float *to, int64_t count);
 
-/* f32 to `count` elements of a dtype (f32, bf16, e4m3, f64), as core/dtype.h rounds. */
+/* f32 to `count` elements of a dtype (f32, bf16, e4m3), as core/dtype.h rounds. */
 void cpu_narrow(const float *from, void *to, enum dtype dtype, int64_t count);
-
-/* f64 to f32, what is not exact to the neighbour with an odd last bit: rounding that to a shorter type is the same as
- * rounding once. */
-void cpu_round_to_odd(const double *from, float *restrict to, int64_t count);
 
 /* Numbers split and joined as core/dtype.h does it; low may be NULL in a split. */
 void cpu_split_span(const float *from, uint16_t *high, int16_t *low, int64_t count);
 void cpu_join_span(const uint16_t *high, const int16_t *low, float *to, int64_t count);
 
-/* A matrix to another dtype (f32, bf16, f64), rounded once. */
+/* A matrix to f32 from what cpu_widen reads, or from f32 to what cpu_narrow writes. */
 void cpu_cast(struct cpu *cpu, struct tensor from, struct tensor to);
 
 /* to += from. */

@@ -182,10 +182,8 @@ int checkpoint_read(struct comm *world, struct engine *engine, const char *path,
     if (code == ERROR_NONE)
         code = comm_agree(world, read_shards(engine, path, kinds));
     hdf5_silence_end(&silence);
-    if (code == ERROR_NONE) {
-        if (with_optimizer)
-            engine->updates = meta.updates;
-    }
+    if (code == ERROR_NONE && with_optimizer)
+        engine->updates = meta.updates;
     checkpoint_meta_destroy(&meta);
     return code;
 }

@@ -135,6 +135,7 @@ static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy,
     struct operand normed = linear_operand(c, unit, &up_linear, BLOCK_NORMED2);
     struct operand activated = linear_operand(c, unit, &down_linear, BLOCK_ACTIVATED);
     struct tensor d_activated = unit_tensor(c, unit, BLOCK_D_ACTIVATED);
+    /* gelu's backward works in place; swiglu's result is twice as wide */
     struct tensor d_up = unit_family(unit)->gelu ? d_activated : unit_tensor(c, unit, BLOCK_D_UP);
     struct tensor d_normed = unit_tensor(c, unit, BLOCK_D_NORMED2);
 
