@@ -59,6 +59,21 @@ printf '>caf\351 latin\nACGTACGT\n>g\303\251nome\nACGT\n' >"$work/names.fa"
 "$CISTRON" prepare --tokenizer nucleotide -o "$work/names.h5" "$work/names.fa" >"$work/out" 2>&1
 check "names in other encodings" json "$work/names.h5" "[s['name'] for s in o['first_sequences']] == ['caf?', 'g\u00e9nome']"
 
+# what a file's names could do to a terminal is seen instead: ESC, the byte CSI, CSI as UTF-8, DEL
+escapes='esc\033[31mred\233\302\233\177'
+seen='esc\x1b[31mred\x9b\xc2\x9b\x7f'
+printf ">$escapes\nACGT\n" | sed 's/\x1b//' >"$work/escapes.fa" # FASTA refuses ESC itself
+"$CISTRON" prepare --tokenizer nucleotide -o "$work/escapes.h5" "$work/escapes.fa" >"$work/out" 2>&1
+"$CISTRON" inspect "$work/escapes.h5" >"$work/out" 2>&1
+check "control characters in names" test "$(LC_ALL=C grep -c '[^ -~]' "$work/out")" -eq 0
+place=$(printf "$work/$escapes.fa")
+printf '>a\nQQQQEEEE\n' >"$place"
+"$CISTRON" prepare --tokenizer nucleotide -o "$work/place.h5" "$place" >"$work/out" 2>&1
+"$CISTRON" prepare --tokenizer nucleotide -o "$work/place.h5" "$place.absent" >>"$work/out" 2>&1
+"$CISTRON" inspect "$work/place.h5" >>"$work/out" 2>&1
+check "control characters in paths" test "$(LC_ALL=C grep -c '[^ -~]' "$work/out")" -eq 0
+check "they are named" test "$(grep -cF "$seen" "$work/out")" -eq 1
+
 printf x | dd of="$file" bs=1 seek=3000 conv=notrunc 2>/dev/null
 "$CISTRON" inspect --json "$file" >"$work/json" 2>"$work/out"
 check "a damaged file: exit code 2" test $? -eq 2

@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "base/text.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -16,8 +17,11 @@ static int hook_count;
 
 static int record(int code, const char *format, va_list arguments)
 {
-    if (message[0] == '\0')
-        vsnprintf(message, sizeof message, format, arguments);
+    char text[MESSAGE_BYTES];
+    if (message[0] == '\0') {
+        vsnprintf(text, sizeof text, format, arguments);
+        text_printable(message, sizeof message, text);
+    }
     return code;
 }
 
@@ -46,7 +50,7 @@ int error_diverged(const char *format, ...)
 int error_restate(int code, const char *text)
 {
     if (message[0] == '\0')
-        snprintf(message, sizeof message, "%s", text);
+        text_printable(message, sizeof message, text);
     return code;
 }
 
@@ -89,7 +93,9 @@ void error_fatal(const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     await_turn();
-    fprintf(stderr, "cistron: rank %d: %s\n", log_rank(), text);
+    fprintf(stderr, "cistron: rank %d: ", log_rank());
+    text_print(stderr, text);
+    fputc('\n', stderr);
     fflush(NULL);
     for (int i = 0; i < hook_count; i++)
         hooks[i]();

@@ -25,7 +25,8 @@ enum error_code {
 #endif
 
 /* Record a message (without a newline at its end; it may hold several lines) and return the code, so that a
- * caller can write `return error_user(...)`. The first message of a thread stands until error_clear(). */
+ * caller can write `return error_user(...)`. The first message of a thread stands until error_clear(). It is kept as
+ * text_printable (base/text.h) makes it, so that names from files can be put into it as they are. */
 int error_user(const char *format, ...) BASE_PRINTF(1, 2);
 int error_environment(const char *format, ...) BASE_PRINTF(1, 2);
 int error_diverged(const char *format, ...) BASE_PRINTF(1, 2);

@@ -1,7 +1,9 @@
 #include "base/log.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { MAX_WARNINGS = 64 };
 
@@ -24,8 +26,12 @@ void log_info(const char *format, ...)
         return;
     va_list arguments;
     va_start(arguments, format);
-    vprintf(format, arguments);
+    char *line = NULL;
+    if (vasprintf(&line, format, arguments) < 0)
+        error_fatal("out of memory");
     va_end(arguments);
+    text_print(stdout, line);
+    free(line);
     putchar('\n');
     fflush(stdout);
 }
@@ -46,5 +52,7 @@ void log_warn(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "warning: %s\n", text);
+    fputs("warning: ", stderr);
+    text_print(stderr, text);
+    fputc('\n', stderr);
 }

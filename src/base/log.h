@@ -1,4 +1,5 @@
-/* The log: rank 0 writes, lines to standard output, warnings to standard error. */
+/* The log: rank 0 writes, lines to standard output, warnings to standard error, both as text_print (base/text.h) prints
+ * them. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

@@ -1,6 +1,7 @@
 #include "io/inspect.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "data/token_store.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
@@ -243,7 +244,7 @@ static void print_value(const json_t *value)
         }
         printf("]");
     } else if (json_is_string(value)) {
-        printf("%s", json_string_value(value));
+        text_print(stdout, json_string_value(value));
     } else if (json_is_real(value)) {
         printf("%.6g", json_real_value(value));
     } else {
@@ -257,7 +258,9 @@ static void print_lines(const char *text)
 {
     while (*text != '\0') {
         int length = (int)strcspn(text, "\n");
-        printf("    %.*s\n", length, text);
+        char *line = memory_format("    %.*s\n", length, text);
+        text_print(stdout, line);
+        free(line);
         text += length;
         text += *text == '\n';
     }
@@ -268,8 +271,8 @@ static void print_text(json_t *out)
     const char *key;
     json_t *value, *member;
     size_t i;
-    printf("%s: %s\n", json_string_value(json_object_get(out, "path")),
-           json_string_value(json_object_get(out, "kind")));
+    text_print(stdout, json_string_value(json_object_get(out, "path")));
+    printf(": %s\n", json_string_value(json_object_get(out, "kind")));
     json_object_foreach(out, key, value)
     {
         if (strcmp(key, "path") == 0 || strcmp(key, "kind") == 0)
