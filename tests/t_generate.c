@@ -13,7 +13,8 @@
 #include "ref/wrapper.h"
 #include "step/initialise.h"
 
-enum { POSITIONS = 64, PROMPTS = 4, LONGEST = 23, VOCABULARY = 40 };
+enum { POSITIONS = 64, PROMPTS = 4, LONGEST = 23, VOCABULARY = 40, LARGEST_VOCABULARY = 1001, GUARD = 64 };
+enum { CACHE_WIDTH = 32 /* keys and values of the toy */ };
 
 /* -- Planted faults ---------------------------------------------------------------------------------------------- */
 
@@ -30,7 +31,7 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
     static int32_t number;
     if (op == OP_COPY) {
         struct copy_args a = *(const struct copy_args *)args;
-        bool to_cache = a.from.stride > a.from.cols && a.to.cols == a.from.cols;
+        bool to_cache = a.from.stride > a.from.cols && a.to.cols == CACHE_WIDTH;
         planter->copies += to_cache;
         if (to_cache && planter->fault == STALE_ROW && planter->copies == 5) /* the second call's second block */
             return;
@@ -68,11 +69,9 @@ struct pair {
 };
 
 /* chunk: tokens that the caching engine takes in one call. */
-static void pair_create(struct pair *p, struct executor *executor, enum dtype compute, bool tied, int64_t chunk,
-                        enum fault fault)
+static void pair_create(struct pair *p, struct executor *executor, const struct model_settings *settings,
+                        enum dtype compute, int64_t chunk, enum fault fault)
 {
-    static struct model_settings settings;
-    settings = toy_settings(tied ? TOY_LLAMA_TIED : TOY_LLAMA);
     p->planter = (struct planter){fault, 0};
     wrapper_create(&p->wrapper, executor, plant, &p->planter);
     p->self = comm_self();
@@ -84,12 +83,12 @@ static void pair_create(struct pair *p, struct executor *executor, enum dtype co
                                             .rows = 1,
                                             .row_tokens = POSITIONS,
                                             .max_segments = 1}};
-    model_create(&p->whole_model, &settings, POSITIONS, POSITIONS);
+    model_create(&p->whole_model, settings, POSITIONS, POSITIONS);
     engine_create(&p->whole, executor, &p->whole_model, p->group, &of);
     of.memory.use = MEMORY_GENERATE;
     of.memory.row_tokens = chunk;
     of.positions = POSITIONS;
-    model_create(&p->cached_model, &settings, chunk, 1);
+    model_create(&p->cached_model, settings, chunk, 1);
     engine_create(&p->cached, &p->wrapper.executor, &p->cached_model, p->group, &of);
     engine_initialise(&p->whole, 7);
     engine_initialise(&p->cached, 7);
@@ -118,15 +117,15 @@ static void recompute(struct engine *e, const int32_t *tokens, int64_t count, do
     batch.segment_length[0] = (int32_t)count;
     engine_score(e, &batch, losses);
     batch_destroy(&batch);
-    struct tensor all = unit_tensor(&e->context, &e->model->units[e->model->unit_count - 1], LM_HEAD_LOGITS);
-    for (int64_t v = 0; v < VOCABULARY; v++)
+    struct tensor all = lm_head_logits(&e->context, &e->model->units[e->model->unit_count - 1], count);
+    for (int64_t v = 0; v < e->model->settings.vocabulary; v++)
         logits[v] = tensor_get(&all, count - 1, v);
 }
 
-static double distance(const double *a, const double *b)
+static double distance(const double *a, const double *b, int64_t vocabulary)
 {
     double difference = 0, norm = 0;
-    for (int v = 0; v < VOCABULARY; v++) {
+    for (int64_t v = 0; v < vocabulary; v++) {
         difference += (a[v] - b[v]) * (a[v] - b[v]);
         norm += b[v] * b[v];
     }
@@ -154,7 +153,7 @@ static struct outcome compare(struct pair *p, int64_t chunk)
             for (; taken < count; taken = engine_length(&p->cached))
                 engine_extend(&p->cached, tokens + taken, count - taken < chunk ? count - taken : chunk, with);
             recompute(&p->whole, tokens, count, without);
-            double d = distance(with, without);
+            double d = distance(with, without, VOCABULARY);
             if (!(d <= o.worst))
                 o.worst = d;
             struct sampling greedy = {0};
@@ -169,7 +168,8 @@ static struct outcome compare(struct pair *p, int64_t chunk)
 static struct outcome run(struct executor *executor, enum dtype compute, bool tied, int64_t chunk, enum fault fault)
 {
     struct pair p;
-    pair_create(&p, executor, compute, tied, chunk, fault);
+    struct model_settings settings = toy_settings(tied ? TOY_LLAMA_TIED : TOY_LLAMA);
+    pair_create(&p, executor, &settings, compute, chunk, fault);
     struct outcome o = compare(&p, chunk);
     CHECK(p.planter.copies > 0);
     pair_destroy(&p);
@@ -202,8 +202,9 @@ static void test_cache(struct executor *cpu, struct executor *reference)
 static void test_executors(struct executor *cpu, struct executor *reference)
 {
     struct pair own, other;
-    pair_create(&own, cpu, DTYPE_F32, false, 9, NONE);
-    pair_create(&other, reference, DTYPE_F32, false, 9, NONE);
+    struct model_settings settings = toy_settings(TOY_LLAMA);
+    pair_create(&own, cpu, &settings, DTYPE_F32, 9, NONE);
+    pair_create(&other, reference, &settings, DTYPE_F32, 9, NONE);
     int32_t tokens[31];
     double with[VOCABULARY], without[VOCABULARY];
     for (int t = 0; t < 31; t++)
@@ -211,16 +212,44 @@ static void test_executors(struct executor *cpu, struct executor *reference)
     for (int64_t t = 0; t < 31; t = engine_length(&own.cached))
         engine_extend(&own.cached, tokens + t, 31 - t < 9 ? 31 - t : 9, with);
     recompute(&other.whole, tokens, 31, without);
-    CHECK(distance(with, without) <= 1e-5);
+    CHECK(distance(with, without, VOCABULARY) <= 1e-5);
     pair_destroy(&own);
     pair_destroy(&other);
+}
+
+/* Logits of any vocabulary, those that are no multiple of what rows of logits are padded to among them, and nothing
+ * behind them. */
+static void test_vocabularies(struct executor *cpu)
+{
+    static const int64_t vocabularies[] = {27, 33, 63, 64, 65, 100, LARGEST_VOCABULARY};
+    static double logits[LARGEST_VOCABULARY + GUARD];
+    for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++) {
+        struct pair p;
+        const int64_t vocabulary = vocabularies[i];
+        const int32_t tokens[] = {1, 5, (int32_t)vocabulary - 1};
+        double without[LARGEST_VOCABULARY];
+        struct model_settings settings = toy_settings(TOY_LLAMA);
+        settings.vocabulary = vocabulary;
+        pair_create(&p, cpu, &settings, DTYPE_F32, 3, NONE);
+        for (int64_t v = 0; v < LARGEST_VOCABULARY + GUARD; v++)
+            logits[v] = -12345;
+        engine_extend(&p.cached, tokens, 3, logits);
+        recompute(&p.whole, tokens, 3, without);
+        CHECK(distance(logits, without, vocabulary) <= 1e-5);
+        int64_t untouched = 0;
+        for (int64_t v = vocabulary; v < LARGEST_VOCABULARY + GUARD; v++)
+            untouched += logits[v] == -12345;
+        CHECK(untouched == LARGEST_VOCABULARY + GUARD - vocabulary);
+        pair_destroy(&p);
+    }
 }
 
 /* An engine for inference holds weights, and neither gradients nor moments. */
 static void test_memory(struct executor *cpu)
 {
     struct pair p;
-    pair_create(&p, cpu, DTYPE_F32, false, 8, NONE);
+    struct model_settings settings = toy_settings(TOY_LLAMA);
+    pair_create(&p, cpu, &settings, DTYPE_F32, 8, NONE);
     CHECK(p.whole.budget.bytes[BUDGET_WEIGHTS] > 0);
     CHECK(p.whole.budget.bytes[BUDGET_GRADIENTS] == 0 && p.whole.budget.bytes[BUDGET_OPTIMIZER] == 0);
     CHECK(p.whole.budget.bytes[BUDGET_ACTIVATIONS] == 0);
@@ -275,6 +304,7 @@ int main(void)
     struct executor *cpu = cpu_executor_create(2), *reference = reference_executor_create();
     test_cache(cpu, reference);
     test_executors(cpu, reference);
+    test_vocabularies(cpu);
     test_memory(cpu);
     test_sampling();
     reference->class->destroy(reference);

@@ -47,6 +47,12 @@ static void features_backward(struct context *c, struct unit *unit, struct tenso
     linear_backward(c, unit, &dense, &(struct operand){.value = normed}, d_dense_out, d_normed);
 }
 
+struct tensor lm_head_logits(const struct context *c, const struct unit *unit, int64_t rows)
+{
+    struct tensor padded = first_rows(c, unit, LM_HEAD_LOGITS, rows);
+    return tensor_columns(&padded, 0, unit->settings->vocabulary);
+}
+
 /* Tokens first .. first + count - 1. */
 struct chunk {
     struct tensor features, logits, labels, loss, lse;
@@ -56,10 +62,9 @@ struct chunk {
 static struct chunk chunk_at(const struct context *c, const struct unit *unit, struct tensor features, int64_t first)
 {
     int64_t left = features.rows - first, count = left < unit->head_tokens ? left : unit->head_tokens;
-    struct tensor logits = first_rows(c, unit, LM_HEAD_LOGITS, count); /* and what pads its rows */
     struct tensor loss = unit_tensor(c, unit, LM_HEAD_LOSS), lse = unit_tensor(c, unit, LM_HEAD_LSE);
     return (struct chunk){.features = tensor_rows(&features, first, count),
-                          .logits = tensor_columns(&logits, 0, unit->settings->vocabulary),
+                          .logits = lm_head_logits(c, unit, count),
                           .labels = tensor_columns(&c->batch->labels, first, count),
                           .loss = tensor_columns(&loss, first, count),
                           .lse = tensor_columns(&lse, 0, count),

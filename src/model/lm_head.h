@@ -49,4 +49,7 @@ enum lm_head_tensor {
  * micro-batch's. */
 void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tokens);
 
+/* Logits of the first `rows` tokens of a chunk, [rows, vocabulary]: without what pads the rows. */
+struct tensor lm_head_logits(const struct context *context, const struct unit *unit, int64_t rows);
+
 #endif

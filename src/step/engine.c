@@ -548,8 +548,7 @@ void engine_extend(struct engine *e, const int32_t *tokens, int64_t count, doubl
     load_numbers(e, &all, 1, &device->segments.kv_length);
     staging_end(&e->staging, &e->streams[STREAM_COMPUTE]);
     run_forward(e, PASS_GENERATE, 0);
-    struct tensor last = unit_tensor(&e->context, head_of(e), LM_HEAD_LOGITS);
-    read_values(e, tensor_rows(&last, 0, 1), logits);
+    read_values(e, lm_head_logits(&e->context, head_of(e), 1), logits);
     cache->filled = all;
     batch_destroy(&batch);
 }
