@@ -299,6 +299,11 @@ struct config_case {
     const char *says;           /* NULL: can be read */
 };
 
+#define LLAMA3_ROPE                                                                                                    \
+    "{\"rope_scaling\": null, \"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": " \
+    "1.0, "                                                                                                            \
+    "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 32}"
+
 static const struct config_case config_cases[] = {
     {"llama_tiny", "{\"model_type\": \"mistral\"}",
      "key model_type = \"mistral\": not supported; allowed is \"llama\""},
@@ -341,6 +346,14 @@ static const struct config_case config_cases[] = {
      "{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 0.5, \"low_freq_factor\": 1.0, "
      "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 32}}",
      "key rope_scaling.factor = 0.5: must be at least 1"},
+    {"llama_tiny", LLAMA3_ROPE ", \"original_max_position_embeddings\": 64}",
+     "key original_max_position_embeddings = 64: is not rope_parameters.original_max_position_embeddings = 32"},
+    {"llama_tiny", LLAMA3_ROPE ", \"original_max_position_embeddings\": 32}", NULL},
+    {"llama_tiny", LLAMA3_ROPE ", \"original_max_position_embeddings\": \"32\"}",
+     "key original_max_position_embeddings = \"32\""},
+    {"llama_tiny", "{\"is_causal\": false}", "key is_causal = false: not supported; allowed is true"},
+    {"llama_tiny", "{\"is_causal\": null}", "key is_causal = null: not supported; allowed is true"},
+    {"llama_tiny", "{\"is_causal\": true}", NULL},
     {"llama_tiny", "{\"rope_parameters\": null, \"rope_theta\": 5000}", NULL},
     {"llama_tiny", "{\"architectures\": null, \"num_key_value_heads\": null}", NULL},
     {"llama_tiny", "{\"rope_scaling\": {\"type\": \"default\"}, \"attention_dropout\": 0.1, \"use_cache\": true}",
@@ -351,6 +364,8 @@ static const struct config_case config_cases[] = {
     {"esm2_tiny", "{\"emb_layer_norm_before\": true}", "key emb_layer_norm_before = true"},
     {"esm2_tiny", "{\"is_folding_model\": true}", "key is_folding_model = true"},
     {"esm2_tiny", "{\"is_decoder\": true}", "key is_decoder = true"},
+    {"esm2_tiny", "{\"is_causal\": true}", "key is_causal = true: not supported; allowed is false"},
+    {"esm2_tiny", "{\"is_causal\": null}", NULL},
     {"esm2_tiny", "{\"add_cross_attention\": true}", "key add_cross_attention = true"},
     {"esm2_tiny", "{\"vocab_size\": 64}", "key vocab_size = 64: not supported; allowed is 33"},
     {"esm2_tiny", "{\"pad_token_id\": 0}", "key pad_token_id = 0: not supported; allowed is 1"},
@@ -391,6 +406,14 @@ static void test_configs(void)
             fprintf(stderr, "    %s says \"%s\"\n", c->change, error_message());
         json_decref(change);
     }
+    struct deck deck; /* the number that stands beside alone */
+    static const char alone[] =
+        "{\"model_type\": \"llama\", \"original_max_position_embeddings\": 64, \"rope_scaling\": "
+        "{\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, "
+        "\"high_freq_factor\": 4}}";
+    deck_defaults(&deck);
+    write_file(file, alone, (int64_t)strlen(alone));
+    CHECK(config_read(&deck, path) == ERROR_NONE && deck.model.rope_scaling.original == 64);
     static const char *const texts[] = {"", "[]", "{\"a\": 1, \"a\": 2}", "{", "{\"model_type\": \"\\ud800\"}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct deck deck;

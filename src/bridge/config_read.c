@@ -108,8 +108,9 @@ static int check_fixed(const struct source *s)
     for (const struct config_fixed *row = s->family->fixed; row->key != NULL && code == ERROR_NONE; row++) {
         json_t *allowed = json_loads(row->allowed, JSON_DECODE_ANY, NULL);
         json_t *missing = json_loads(row->missing, JSON_DECODE_ANY, NULL);
-        const json_t *value = value_of(s->root, row->key);
-        if (!json_equal(value == NULL ? missing : value, allowed))
+        const json_t *value = json_object_get(s->root, row->key);
+        const bool unset = value == NULL || (json_is_null(value) && !json_is_true(missing)); /* null is no true */
+        if (!json_equal(unset ? missing : value, allowed))
             code = not_supported(s, "", row->key, value, row->allowed);
         json_decref(allowed);
         json_decref(missing);
@@ -146,11 +147,29 @@ static bool is_one(const json_t *value)
     return json_is_number(value) && json_number_value(value) == 1;
 }
 
+/* transformers 5 takes the number beside the rope's object before the one inside, 4 knows only that inside. */
+static int read_original(const struct source *s, const char *section, const json_t *inside, int64_t *out)
+{
+    static const char key[] = "original_max_position_embeddings";
+    const json_t *beside = value_of(s->root, key);
+    int code = ERROR_NONE;
+    if (inside != NULL || beside == NULL)
+        code = read_size(s, section, key, inside, out);
+    if (code == ERROR_NONE && beside != NULL && inside != NULL && !json_equal(beside, inside)) {
+        char *what = memory_format("is not %s%s = %lld, and versions of transformers take either", section, key,
+                                   (long long)*out);
+        code = refuse(s, "", key, beside, what);
+        free(what);
+    } else if (code == ERROR_NONE && beside != NULL) {
+        code = read_size(s, "", key, beside, out);
+    }
+    return code;
+}
+
 /* The members of an object for Llama 3's scaling, or, but for rope_theta, for none. */
 static int read_rope_object(const struct source *s, const char *section, const json_t *object, struct deck *deck)
 {
-    static const char type_key[] = "rope_type", old_type_key[] = "type",
-                      original_key[] = "original_max_position_embeddings";
+    static const char type_key[] = "rope_type", old_type_key[] = "type";
     const struct config_number reals[] = {
         {"rope_theta", offsetof(struct deck, model.rope_theta), 0},
         {"factor", offsetof(struct deck, model.rope_scaling.factor), 0},
@@ -178,10 +197,10 @@ static int read_rope_object(const struct source *s, const char *section, const j
         if (value != NULL || (llama3 && i > 0))
             code = read_real(s, section, reals[i].key, value, (double *)((char *)deck + reals[i].offset));
     }
-    const json_t *original = value_of(object, original_key);
+    const json_t *original = value_of(object, "original_max_position_embeddings");
     known += original != NULL;
-    if (code == ERROR_NONE && (original != NULL || llama3))
-        code = read_size(s, section, original_key, original, &deck->model.rope_scaling.original);
+    if (code == ERROR_NONE && llama3)
+        code = read_original(s, section, original, &deck->model.rope_scaling.original);
     if (code == ERROR_NONE && llama3 && deck->model.rope_scaling.factor < 1) /* a deck's would mean none */
         return refuse(s, section, "factor", value_of(object, "factor"), "must be at least 1");
     if (code == ERROR_NONE && !llama3) /* without a type its factors say nothing */
