@@ -6,7 +6,7 @@
 static const struct config_fixed llama_fixed[] = {{"hidden_act", "\"silu\"", "\"silu\""},
                                                   {"attention_bias", "false", "false"},
                                                   {"mlp_bias", "false", "false"},
-                                                  {"is_causal", "true", "true"},
+                                                  {"is_causal", "true", "true", true},
                                                   {0}};
 static const struct config_number llama_sizes[] = {{"hidden_size", IN(model.hidden), 4096},
                                                    {"intermediate_size", IN(model.ffn), 11008},
@@ -24,7 +24,7 @@ static const struct config_fixed esm2_fixed[] = {{"position_embedding_type", "\"
                                                  {"emb_layer_norm_before", "false", "false"},
                                                  {"is_folding_model", "false", "false"},
                                                  {"is_decoder", "false", "false"},
-                                                 {"is_causal", "false", "false"},
+                                                 {"is_causal", "false", "false", true},
                                                  {"add_cross_attention", "false", "false"},
                                                  {"vocab_size", "33", "null"},
                                                  {"pad_token_id", "1", "null"},

@@ -10,6 +10,7 @@
 /* A key that must have one value, in JSON; `missing` is its default. */
 struct config_fixed {
     const char *key, *allowed, *missing;
+    bool unwritten; /* exports leave it out: transformers' own files have no such key */
 };
 
 /* A number and its place in a deck. */
