@@ -54,7 +54,7 @@ static void measure(const char *label, enum op op, const void *args, double work
 {
     if (strstr(op_info(op)->name, part) == NULL)
         return;
-    executor->class->reserve(executor, executor->class->workspace(executor, op, args));
+    executor->class->reserve(executor, STREAM_COMPUTE, executor->class->workspace(executor, op, args));
     double first = 0.0, best = 1e30, bytes = 0.0;
     for (int run = 0; run < RUNS; run++) {
         double start = clock_seconds();

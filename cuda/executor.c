@@ -21,12 +21,20 @@ struct native_event {
     struct native_event *next;
 };
 
+/* Scratch that was too small later; recordings may work in it. */
+struct outgrown {
+    void *memory;
+    struct outgrown *next;
+};
+
 struct cuda {
     struct executor executor; /* first, so that a pointer to it is a pointer to this */
     struct cuda_target targets[STREAM_COUNT];
     double timeout;
     int sharing; /* ranks that have this GPU */
     struct native_event *events;
+    struct outgrown *outgrown;
+    int64_t recordings;  /* that have not been discarded */
     cudaEvent_t *stamps; /* [stamp_count] */
     int64_t stamp_count;
 };
@@ -123,9 +131,10 @@ static void run(struct executor *executor, struct stream *stream, enum op op, co
     struct cuda_target *target = &((struct cuda *)executor)->targets[stream->id];
     int64_t scratch = scratch_of(target, op, args);
     target->rehearsal = executor->rehearsal;
-    if (scratch > executor->workspace_bytes)
-        error_fatal("cuda executor: %s needs %lld bytes of workspace, %lld are reserved", op_info(op)->name,
-                    (long long)scratch, (long long)executor->workspace_bytes);
+    if (scratch > executor->workspace_bytes[stream->id])
+        error_fatal("cuda executor: %s needs %lld bytes of workspace, %lld are reserved on stream %d",
+                    op_info(op)->name, (long long)scratch, (long long)executor->workspace_bytes[stream->id],
+                    stream->id);
     switch (op) {
 #define X(NAME, name)                                                                                                  \
     case OP_##NAME:                                                                                                    \
@@ -197,16 +206,33 @@ static void release(struct executor *executor, void *memory, enum memory_kind ki
         CUDA_CHECK(cudaFree(memory));
 }
 
-/* Streams run side by side, so each has scratch of its own; on the communication stream only collectives run, whose
- * library has its own. */
-static void reserve(struct executor *executor, int64_t bytes)
+/* Streams run side by side, so each has scratch of its own. Recordings hold its address: while there are any, what is
+ * outgrown is kept for them. */
+static void reserve(struct executor *executor, int stream, int64_t bytes)
 {
-    struct cuda_target *target = &((struct cuda *)executor)->targets[STREAM_COMPUTE];
-    if (bytes <= executor->workspace_bytes)
+    struct cuda *cuda = (struct cuda *)executor;
+    struct cuda_target *target = &cuda->targets[stream];
+    if (bytes <= executor->workspace_bytes[stream])
         return;
-    release(executor, target->workspace, MEMORY_DEVICE);
+    if (target->workspace != NULL && cuda->recordings > 0) {
+        struct outgrown *kept = memory_allocate(sizeof *kept);
+        *kept = (struct outgrown){target->workspace, cuda->outgrown};
+        cuda->outgrown = kept;
+    } else {
+        release(executor, target->workspace, MEMORY_DEVICE);
+    }
     target->workspace = allocate(executor, bytes, MEMORY_DEVICE);
-    executor->workspace_bytes = bytes;
+    executor->workspace_bytes[stream] = bytes;
+}
+
+static void release_outgrown(struct cuda *cuda)
+{
+    while (cuda->outgrown != NULL) {
+        struct outgrown *first = cuda->outgrown;
+        cuda->outgrown = first->next;
+        release(&cuda->executor, first->memory, MEMORY_DEVICE);
+        memory_free(first);
+    }
 }
 
 /* -- Order ------------------------------------------------------------------------------------------------------- */
@@ -260,6 +286,7 @@ static void *capture_end(struct executor *executor, struct stream *stream)
     CUDA_CHECK(cudaStreamEndCapture(((struct cuda *)executor)->targets[stream->id].stream, &graph));
     CUDA_CHECK(cudaGraphInstantiate(&recording, graph, 0));
     CUDA_CHECK(cudaGraphDestroy(graph));
+    ((struct cuda *)executor)->recordings++;
     return recording;
 }
 
@@ -270,8 +297,10 @@ static void replay(struct executor *executor, struct stream *stream, void *recor
 
 static void discard(struct executor *executor, void *recording)
 {
-    (void)executor;
-    CUDA_CHECK(cudaGraphExecDestroy(recording));
+    struct cuda *cuda = (struct cuda *)executor;
+    CUDA_CHECK(cudaGraphExecDestroy(recording)); /* once it has run, where it is on its way */
+    if (--cuda->recordings == 0)
+        release_outgrown(cuda);
 }
 
 /* -- For tools that look on -------------------------------------------------------------------------------------- */
@@ -345,9 +374,11 @@ static void destroy(struct executor *executor)
         CUDA_CHECK(cudaEventDestroy(cuda->stamps[i]));
     free(cuda->stamps);
     cublasLtDestroy(cuda->targets[STREAM_COMPUTE].blas);
-    release(executor, cuda->targets[STREAM_COMPUTE].workspace, MEMORY_DEVICE);
-    for (int i = 0; i < STREAM_COUNT; i++)
+    release_outgrown(cuda);
+    for (int i = 0; i < STREAM_COUNT; i++) {
+        release(executor, cuda->targets[i].workspace, MEMORY_DEVICE);
         CUDA_CHECK(cudaStreamDestroy(cuda->targets[i].stream));
+    }
     memory_free(cuda);
 }
 

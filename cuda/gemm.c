@@ -29,10 +29,13 @@ struct plan {
     cublasLtMatmulAlgo_t algorithm;
     bool suggested, final; /* algorithm is set; it will not be another */
     bool absent;           /* with a sum: the library has none, or one that is slower than the sum apart */
+    int64_t used;          /* when it was last asked for, counted in such askings */
 };
 
+/* A training has some dozens of kinds; inference has new ones with each batch's number of tokens. */
 static struct plan plans[PLANS];
 static int plan_count;
+static int64_t asked;
 
 static void check(cublasStatus_t status, const char *what)
 {
@@ -139,18 +142,44 @@ static void describe(struct plan *plan, const struct gemm_args *args)
     plan->d = layout_of(&args->d);
 }
 
-/* sum: of the product that makes sum_a as well. */
+static void forget(struct plan *plan)
+{
+    CHECK_BLAS(cublasLtMatmulDescDestroy(plan->operation));
+    CHECK_BLAS(cublasLtMatrixLayoutDestroy(plan->a));
+    CHECK_BLAS(cublasLtMatrixLayoutDestroy(plan->b));
+    CHECK_BLAS(cublasLtMatrixLayoutDestroy(plan->c));
+    CHECK_BLAS(cublasLtMatrixLayoutDestroy(plan->d));
+}
+
+/* Room for a plan: in a full table that of the one which has not been asked for the longest. Launches that are on their
+ * way or recorded do not need theirs any more. */
+static struct plan *room(void)
+{
+    if (plan_count < PLANS)
+        return &plans[plan_count++];
+    struct plan *oldest = &plans[0];
+    for (int i = 1; i < PLANS; i++)
+        if (plans[i].used < oldest->used)
+            oldest = &plans[i];
+    forget(oldest);
+    return oldest;
+}
+
+/* sum: of the product that makes sum_a as well. The plan stays where it is until PLANS - 1 others have been asked for.
+ */
 static struct plan *plan_for(const struct gemm_args *args, bool sum)
 {
     struct gemm_key key = key_of(args, sum);
-    for (int i = 0; i < plan_count; i++)
+    struct plan *plan = NULL;
+    for (int i = 0; i < plan_count && plan == NULL; i++)
         if (memcmp(&plans[i].key, &key, sizeof key) == 0)
-            return &plans[i];
-    if (plan_count == PLANS)
-        error_fatal("cuda executor: more than %d kinds of matrix products", PLANS);
-    struct plan *plan = &plans[plan_count++];
-    plan->key = key;
-    describe(plan, args);
+            plan = &plans[i];
+    if (plan == NULL) {
+        plan = room();
+        *plan = (struct plan){.key = key};
+        describe(plan, args);
+    }
+    plan->used = asked++;
     return plan;
 }
 

@@ -134,9 +134,21 @@ static void launched(struct nccl_group *own, cudaStream_t stream, const char *na
 
 /* -- Collectives ------------------------------------------------------------------------------------------------- */
 
+/* Of numbers that are summed. */
 static ncclDataType_t type_of(const struct tensor *t)
 {
-    return t->dtype == DTYPE_F64 ? ncclDouble : ncclFloat;
+    switch (t->dtype) {
+    case DTYPE_F32:
+        return ncclFloat32;
+    case DTYPE_F64:
+        return ncclFloat64;
+    case DTYPE_BF16:
+        return ncclBfloat16;
+    case DTYPE_I32:
+        return ncclInt32;
+    default:
+        error_fatal("NCCL: no sums of %s", dtype_name(t->dtype));
+    }
 }
 
 static cudaStream_t stream_of(const struct stream *stream)

@@ -95,7 +95,8 @@ static void test_bytes(void)
     CHECK(choice_count_new(changed, others, bytes, count) == 2);
 }
 
-/* A file fills up with what other runs needed: their places are taken, never those of this process. */
+/* A file fills up with what other runs needed: their places are taken, never those of this process. Once that has used
+ * them all, no more is kept. */
 static void test_full(void)
 {
     int64_t count;
@@ -117,6 +118,9 @@ static void test_full(void)
     CHECK(all && other.head.count == CHOICE_ENTRIES);
     CHECK(choice_count_new(choice_table_bytes(&other, &count), count, choice_table_bytes(&table, &count), count) ==
           CHOICE_ENTRIES / 2);
+    keep(&other, 3, 1, 1);
+    keep(&other, 2, 1, 100);
+    CHECK(value_of(&other, 3, 1) == -1 && value_of(&other, 2, 1) == 100 && value_of(&other, 2, 0) == 0);
 }
 
 /* A name that is too long is cut, and still one. */

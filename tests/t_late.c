@@ -5,6 +5,7 @@
 #include "cpu/cpu.h"
 #include "ref/late.h"
 #include "ref/toy.h"
+#include "ref/wrapper.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,9 +100,64 @@ static void test(struct executor *cpu, enum toy_kind kind, int slots, bool split
     free(plain.state);
 }
 
+/* -- Micro-batches of as many tokens and slots, in rows of another length ----------------------------------------- */
+
+/* Counts the launches of attention that say that segments are shorter than they are. */
+static void look_at_segments(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    const struct attention_segments *said = NULL;
+    if (op == OP_ATTENTION_FORWARD)
+        said = &((const struct attention_forward_args *)args)->segments;
+    if (op == OP_ATTENTION_BACKWARD)
+        said = &((const struct attention_backward_args *)args)->segments;
+    for (int64_t s = 0; said != NULL && s < said->q_length.cols; s++)
+        *(int *)wrapper->self += ((const int32_t *)said->q_length.data)[s] > said->longest;
+    wrapper_pass(wrapper, stream, op, args);
+}
+
+/* One row that is one segment. */
+static void join_rows(struct batch *batch)
+{
+    const int64_t tokens = batch->rows * batch->row_tokens, slots = batch->rows * batch->max_segments;
+    memset(batch->segment_start, 0, (size_t)slots * sizeof *batch->segment_start);
+    memset(batch->segment_length, 0, (size_t)slots * sizeof *batch->segment_length);
+    batch->segment_length[0] = (int32_t)tokens;
+    batch->rows = 1;
+    batch->row_tokens = tokens;
+    batch->max_segments = slots;
+}
+
+static void test_rows(struct executor *cpu)
+{
+    int short_of = 0;
+    struct wrapper wrapper;
+    wrapper_create(&wrapper, cpu, look_at_segments, &short_of);
+    struct executor *late = late_executor_create(&wrapper.executor);
+    struct toy_options options = toy_options(late);
+    struct toy toy;
+    options.replays = true;
+    toy_create(&toy, &options);
+    struct schedule schedule = schedule_create(MICRO_BATCHES, 1, false);
+    for (int s = 0; s < 2; s++) {
+        struct batch batches[MICRO_BATCHES];
+        for (int m = 0; m < MICRO_BATCHES; m++) {
+            toy_batch(&batches[m], options.rows, options.row_tokens, (uint64_t)m);
+            if (m % 2 == 0)
+                join_rows(&batches[m]);
+        }
+        engine_step(&toy.engine, &schedule, batches, 1e-3);
+        destroy_batches(batches);
+    }
+    CHECK(late_replays(late) > MICRO_BATCHES && short_of == 0);
+    schedule_destroy(&schedule);
+    toy_destroy(&toy);
+    late->class->destroy(late);
+}
+
 int main(void)
 {
     struct executor *cpu = cpu_executor_create(2);
+    test_rows(cpu);
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
         test(cpu, kind, 1, false);
         test(cpu, kind, 2, kind == TOY_ESM2);

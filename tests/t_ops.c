@@ -52,7 +52,7 @@ static void test_sum_squares(void)
              i++) { /* the order depends on the shape alone: not on the threads */
             struct stream stream = {.executor = executors[i]};
             const struct executor_class *class = executors[i]->class;
-            class->reserve(executors[i], class->workspace(executors[i], OP_SUM_SQUARES, &args));
+            class->reserve(executors[i], STREAM_COMPUTE, class->workspace(executors[i], OP_SUM_SQUARES, &args));
             LAUNCH(&stream, SUM_SQUARES, sum_squares, .x = args.x, .sum = args.sum);
             stream_synchronize(&stream);
             first = i == 0 ? reference_load(&args.sum, 0, 0) : first;
@@ -293,6 +293,65 @@ static void test_collectives(struct executor *executor)
         CHECK(seen[i].data == data);
 }
 
+/* Ops with scratch on either stream, side by side; and a recording that worked in scratch which has since grown. */
+static void test_scratch(struct executor *executor)
+{
+    enum { TERMS = 300007, TIMES = 8 };
+    const struct executor_class *class = executor->class;
+    struct stream streams[STREAM_COUNT];
+    struct tensor host = tensor_vector(class->allocate(executor, TERMS * 4, MEMORY_HOST), DTYPE_F32, TERMS), x = host;
+    struct tensor found =
+                      tensor_vector(class->allocate(executor, STREAM_COUNT * 8, MEMORY_HOST), DTYPE_F64, STREAM_COUNT),
+                  sums = found;
+    x.data = class->allocate(executor, TERMS * 4, MEMORY_DEVICE);
+    sums.data = class->allocate(executor, STREAM_COUNT * 8, MEMORY_DEVICE);
+    for (int64_t i = 0; i < TERMS; i++)
+        ((float *)host.data)[i] = i % 2 ? 1.0f : 2.0f;
+    struct sum_squares_args args[STREAM_COUNT];
+    int64_t bytes = 0;
+    for (int s = 0; s < STREAM_COUNT; s++) {
+        streams[s] = (struct stream){executor, s, NULL};
+        args[s] = (struct sum_squares_args){.x = x, .sum = tensor_columns(&sums, s, 1)};
+        bytes = class->workspace(executor, OP_SUM_SQUARES, &args[s]);
+        class->reserve(executor, s, bytes);
+    }
+    CHECK(bytes > 0);
+    LAUNCH(&streams[0], COPY, copy, .from = host, .to = x);
+    stream_synchronize(&streams[0]);
+    for (int i = 0; i < TIMES; i++)
+        launch(&streams[i % STREAM_COUNT], OP_SUM_SQUARES, &args[i % STREAM_COUNT]);
+    if (class->capture_begin != NULL) {
+        class->capture_begin(executor, &streams[0]);
+        launch(&streams[0], OP_SUM_SQUARES, &args[0]);
+        void *recording = class->capture_end(executor, &streams[0]);
+        class->reserve(executor, 0, 100 * bytes);
+        struct tensor other = tensor_vector(class->allocate(executor, bytes, MEMORY_DEVICE), DTYPE_I16, bytes / 2);
+        struct tensor seen_of_it = other;
+        seen_of_it.data = class->allocate(executor, bytes, MEMORY_HOST);
+        launch_replay(&streams[0], recording, "replay", 0);
+        LAUNCH(&streams[0], COPY, copy, .from = other, .to = seen_of_it);
+        stream_synchronize(&streams[0]);
+        for (int64_t i = 0; i < bytes; i++)
+            if (((char *)seen_of_it.data)[i] != 0) {
+                CHECK(!"what was allocated since is written to");
+                break;
+            }
+        class->discard(executor, recording);
+        class->release(executor, seen_of_it.data, MEMORY_HOST);
+        class->release(executor, other.data, MEMORY_DEVICE);
+    }
+    for (int s = STREAM_COUNT - 1; s >= 0; s--)
+        stream_synchronize(&streams[s]);
+    LAUNCH(&streams[0], COPY, copy, .from = sums, .to = found);
+    stream_synchronize(&streams[0]);
+    for (int s = 0; s < STREAM_COUNT; s++)
+        CHECK(((double *)found.data)[s] == (TERMS / 2) * 5 + 4);
+    class->release(executor, x.data, MEMORY_DEVICE);
+    class->release(executor, sums.data, MEMORY_DEVICE);
+    class->release(executor, host.data, MEMORY_HOST);
+    class->release(executor, found.data, MEMORY_HOST);
+}
+
 /* -- The comparison itself ------------------------------------------------------------------------------------------
  */
 
@@ -354,9 +413,9 @@ static int64_t faulty_workspace(struct executor *executor, enum op op, const voi
     return 0;
 }
 
-static void faulty_reserve(struct executor *executor, int64_t bytes)
+static void faulty_reserve(struct executor *executor, int stream, int64_t bytes)
 {
-    (void)executor, (void)bytes;
+    (void)executor, (void)stream, (void)bytes;
 }
 
 static void test_comparison(void)
@@ -394,6 +453,8 @@ int main(int count, char **arguments)
     test_halves();
     for (int i = 0; i < executor_count; i++)
         test_collectives(executors[i]);
+    for (int i = 0; i < executor_count; i++)
+        test_scratch(executors[i]);
     executors_close();
     return check_end();
 }

@@ -292,8 +292,9 @@ static void test_gelu_sum_case(enum dtype dtype, int64_t tokens, int64_t width, 
         second.b = moved(trial, gemm.b, device);
         second.d = moved(trial, gemm.d, device);
         second.sum_a = moved(trial, gemm.sum_a, device);
-        executor->class->reserve(executor, executor->class->workspace(executor, OP_GELU_BACKWARD, &first));
-        executor->class->reserve(executor, executor->class->workspace(executor, OP_GEMM, &second));
+        executor->class->reserve(executor, STREAM_COMPUTE,
+                                 executor->class->workspace(executor, OP_GELU_BACKWARD, &first));
+        executor->class->reserve(executor, STREAM_COMPUTE, executor->class->workspace(executor, OP_GEMM, &second));
         LAUNCH(&stream, COPY, copy, .from = tensor_vector(trial->memory, DTYPE_I32, words), .to = there);
         launch(&stream, OP_GELU_BACKWARD, &first);
         launch(&stream, OP_GEMM, &second);

@@ -258,10 +258,23 @@ static void test_embedding(void)
             }
 }
 
+/* More kinds of products than a GPU's executor keeps plans (512) or choices (1024) of, as in scoring, where each batch
+ * has another number of tokens; then the first ones again. */
+static void test_gemm_many_kinds(void)
+{
+    enum { KINDS = 1100, AGAIN = 20 };
+    for (int64_t i = 0; i < KINDS + AGAIN; i++) {
+        const int64_t shape[3] = {1 + i % KINDS, 8, 8};
+        test_gemm_bias_case(shape, DTYPE_F32, DTYPE_F32, i % 2 ? 0 : 1, ADDEND_NONE, false, i % 2 == 0);
+    }
+}
+
 int main(int count, char **arguments)
 {
     executors_open(count, arguments);
     test_gemm();
+    if (on_device)
+        test_gemm_many_kinds();
     test_gemm_bias();
     test_gemm_sum_large();
     test_gemm_sum_order();

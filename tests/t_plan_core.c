@@ -12,6 +12,7 @@
 #include "plan/plan.h"
 #include "plan/race.h"
 #include "plan/record.h"
+#include "step/budget.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -497,6 +498,23 @@ static void launch_nothing_required(struct executor *plan)
     LAUNCH(&compute, SWIGLU_FORWARD, swiglu_forward, .x = matrix(plan, 4, 8));
 }
 
+static void see_nothing(struct group *group, struct stream *stream, const struct all_reduce_args *args)
+{
+    (void)group, (void)stream, (void)args;
+}
+
+/* Groups know no sums of these, and executors that run ask before they do. */
+static void sum_halves(struct executor *plan)
+{
+    static const struct group_class class = {.name = "none", .all_reduce = see_nothing};
+    struct group pair = {.name = "pair", .size = 2, .class = &class};
+    struct executor *reference = reference_executor_create();
+    struct stream compute = {reference, STREAM_COMPUTE, NULL};
+    uint16_t halves[4] = {0};
+    (void)plan;
+    LAUNCH(&compute, ALL_REDUCE, all_reduce, .group = &pair, .x = tensor_vector(halves, DTYPE_BF16, 4));
+}
+
 static void release_twice(struct executor *plan)
 {
     void *memory = plan->class->allocate(plan, 100, MEMORY_DEVICE);
@@ -525,10 +543,10 @@ static void test_plan(void)
     plan->class->release(plan, host, MEMORY_HOST);
     CHECK(blocks[3].released);
 
-    CHECK(plan_workspace(plan) == 0);
+    CHECK(plan_workspace(plan, STREAM_COMPUTE) == 0);
     LAUNCH(&compute, GEMM, gemm, .a = x, .b = y, .d = z);
     LAUNCH(&compute, GEMM, gemm, .a = tensor_rows(&x, 0, 10), .b = y, .d = tensor_rows(&z, 0, 10), .accumulate = true);
-    CHECK(plan_workspace(plan) == 1000 * 1000);
+    CHECK(plan_workspace(plan, STREAM_COMPUTE) == 1000 * 1000 && plan_workspace(plan, STREAM_COMMUNICATION) == 0);
     const struct plan_log *log = plan_executor_log(plan);
     struct plan_cost cost = plan_log_cost(plan_log_all(log));
     CHECK(cost.launches == 2);
@@ -552,10 +570,25 @@ static void test_plan(void)
     CHECK(traffic[1].collectives == 2 && traffic[1].bytes == 400 + 400);
     CHECK_STRING(traffic[2].group, "self");
     CHECK(traffic[2].collectives == 1 && traffic[2].bytes == 0);
+
+    struct stream communication = {plan, STREAM_COMMUNICATION, NULL};
+    LAUNCH(&communication, GEMM, gemm, .a = tensor_rows(&x, 0, 10), .b = y, .d = tensor_rows(&z, 0, 10));
+    CHECK(plan_workspace(plan, STREAM_COMPUTE) == 1000 * 1000 && plan_workspace(plan, STREAM_COMMUNICATION) == 10000);
+    struct executor *other = plan_executor_create(NULL);
+    struct budget budget;
+    budget_create(&budget, other);
+    for (int times = 0; times < 2; times++)
+        budget_reserve(&budget, plan);
+    CHECK(other->workspace_bytes[STREAM_COMPUTE] == 1000 * 1000 &&
+          other->workspace_bytes[STREAM_COMMUNICATION] == 10000);
+    CHECK(budget.bytes[BUDGET_WORKSPACE] == 1010 * 1000);
+    budget_destroy(&budget);
+    other->class->destroy(other);
     plan->class->destroy(plan);
 
     CHECK(status_of(launch_wrong_shapes) == ERROR_ENVIRONMENT);
     CHECK(status_of(launch_nothing_required) == ERROR_ENVIRONMENT);
+    CHECK(status_of(sum_halves) == ERROR_ENVIRONMENT);
     CHECK(status_of(release_twice) == ERROR_ENVIRONMENT);
 }
 

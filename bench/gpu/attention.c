@@ -177,7 +177,7 @@ static struct attention_backward_args backward_args(const struct problem *p, con
 
 static void run(enum op op, const void *args)
 {
-    executor->class->reserve(executor, executor->class->workspace(executor, op, args));
+    executor->class->reserve(executor, STREAM_COMPUTE, executor->class->workspace(executor, op, args));
     launch(&stream, op, args);
 }
 

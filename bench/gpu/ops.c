@@ -117,7 +117,7 @@ static int by_value(const void *a, const void *b)
 static double seconds_of(enum op op, const void *args, size_t size)
 {
     double samples[RUNS];
-    executor->class->reserve(executor, executor->class->workspace(executor, op, args));
+    executor->class->reserve(executor, STREAM_COMPUTE, executor->class->workspace(executor, op, args));
     for (int run = -2; run < RUNS; run++) { /* the first warm up */
         executor->class->stamp(executor, &stream, 0);
         for (int set = 0; set < SETS; set++)

@@ -50,12 +50,13 @@ static int64_t place_of(const struct choice_table *table, int kind, const void *
     return table->head.count;
 }
 
+/* Of a full table; CHOICE_ENTRIES: this process has used all. */
 static int64_t unused_place(const struct choice_table *table)
 {
-    for (int64_t i = 0; i < CHOICE_ENTRIES; i++)
-        if (!table->used[i])
-            return i;
-    error_fatal("more than %d choices of kernels in one process", CHOICE_ENTRIES);
+    int64_t i = 0;
+    while (i < CHOICE_ENTRIES && table->used[i])
+        i++;
+    return i;
 }
 
 bool choice_table_find(struct choice_table *table, int kind, const void *key, int64_t key_bytes, void *value,
@@ -78,7 +79,9 @@ void choice_table_keep(struct choice_table *table, int kind, const void *key, in
     int64_t i = place_of(table, kind, key, key_bytes);
     if (i == CHOICE_ENTRIES)
         i = unused_place(table);
-    else if (i == table->head.count)
+    if (i == CHOICE_ENTRIES)
+        return;
+    if (i == table->head.count)
         table->head.count++;
     struct choice_entry *entry = &table->entries[i];
     memset(entry, 0, sizeof *entry);

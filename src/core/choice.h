@@ -33,8 +33,9 @@ void choice_table_create(struct choice_table *table, const char *identity);
 /* The value of a key; false: not there, or of another size. */
 bool choice_table_find(struct choice_table *table, int kind, const void *key, int64_t key_bytes, void *value,
                        int64_t value_bytes);
-/* Adds a value, or replaces the key's. In a full table it takes the place of one that this process has not used. Fatal:
- * a key or a value is too large, or this process uses them all. */
+/* Adds a value, or replaces the key's. In a full table it takes the place of one that this process has not used; where
+ * it has used them all, nothing is kept, and who looks for the value chooses again. Fatal: a key or a value is too
+ * large. */
 void choice_table_keep(struct choice_table *table, int kind, const void *key, int64_t key_bytes, const void *value,
                        int64_t value_bytes);
 

@@ -33,9 +33,20 @@ static struct group *group_of(enum op op, const void *args)
     }
 }
 
+static void check_args(enum op op, const void *args)
+{
+    const char *wrong = op_check(op, args);
+    if (wrong != NULL)
+        error_fatal("bug: launch of %s: %s", op_info(op)->name, wrong);
+}
+
+/* Checked in every build: a group takes numbers of a type that it does not know for others, and it costs nothing beside
+ * a collective. */
 void launch_collective(struct stream *stream, enum op op, const void *args)
 {
     struct group *group = group_of(op, args);
+    if (group != NULL)
+        check_args(op, args);
     switch (op) {
 #define X(NAME, name)                                                                                                  \
     case OP_##NAME:                                                                                                    \
@@ -51,9 +62,7 @@ void launch_collective(struct stream *stream, enum op op, const void *args)
 void launch(struct stream *stream, enum op op, const void *args)
 {
 #ifdef CISTRON_DEBUGGING_CHECKS
-    const char *wrong = op_check(op, args);
-    if (wrong != NULL)
-        error_fatal("bug: launch of %s: %s", op_info(op)->name, wrong);
+    check_args(op, args);
 #endif
     const struct tensor *first = op_tensor(op, args, 0);
     const struct group *group = group_of(op, args);

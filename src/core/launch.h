@@ -11,19 +11,19 @@ struct comm;
 
 enum memory_kind { MEMORY_DEVICE, MEMORY_HOST };
 
+enum { STREAM_COMPUTE, STREAM_COMMUNICATION, STREAM_COUNT };
+
 struct executor {
     const struct executor_class *class;
-    int64_t workspace_bytes; /* what reserve() last provided */
-    bool rehearsal;          /* set by its user: what is launched matters to nobody, so ways to do it may be timed */
+    int64_t workspace_bytes[STREAM_COUNT]; /* what reserve() last provided */
+    bool rehearsal; /* set by its user: what is launched matters to nobody, so ways to do it may be timed */
 };
 
 struct stream {
     struct executor *executor;
-    int id; /* 0 = compute, 1 = communication */
+    int id; /* STREAM_COMPUTE, ... */
     void *native;
 };
-
-enum { STREAM_COMPUTE, STREAM_COMMUNICATION, STREAM_COUNT };
 
 /* A point in a stream. `serial` counts records of this event, so that the planner can tell them apart. */
 struct event {
@@ -49,8 +49,9 @@ struct executor_class {
     void (*synchronize)(struct executor *executor, struct stream *stream);
     /* Scratch bytes that an op needs beside its arguments; 0 for most. */
     int64_t (*workspace)(struct executor *executor, enum op op, const void *args);
-    /* Provides scratch for ops that need up to `bytes`; grows only. A launch that needs more is fatal. */
-    void (*reserve)(struct executor *executor, int64_t bytes);
+    /* Provides scratch for ops of that stream that need up to `bytes`; grows only, and what recordings work in stays.
+     * A launch that needs more is fatal. */
+    void (*reserve)(struct executor *executor, int stream, int64_t bytes);
     /* A group of collectives on this executor's memory over the ranks of comm, which it borrows; collective. NULL: the
      * memory is the host's (comm/comm.h). */
     struct group *(*make_group)(struct executor *executor, struct comm *comm, const char *name);
@@ -86,7 +87,7 @@ void launch(struct stream *stream, enum op op, const void *args);
 /* launch with named arguments: LAUNCH(stream, GEMM, gemm, .a = x, .b = w, ...) */
 #define LAUNCH(stream, OP, name, ...) launch((stream), OP_##OP, &(struct name##_args){__VA_ARGS__})
 
-/* For executors: a collective, by its group's table. Fatal when op is none. */
+/* For executors: a collective, by its group's table. Fatal when op is none, or its arguments are wrong (op_check). */
 void launch_collective(struct stream *stream, enum op op, const void *args);
 
 /* Runs a recording of the stream's executor. What it launches does not come through here, so the flight recorder has it

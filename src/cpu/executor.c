@@ -32,9 +32,9 @@ static void run(struct executor *executor, struct stream *stream, enum op op, co
 {
     struct cpu *cpu = (struct cpu *)executor;
     int64_t scratch = workspace(executor, op, args);
-    if (scratch > executor->workspace_bytes)
-        error_fatal("cpu executor: %s needs %lld bytes of workspace, %lld are reserved", op_info(op)->name,
-                    (long long)scratch, (long long)executor->workspace_bytes);
+    if (scratch > executor->workspace_bytes[stream->id])
+        error_fatal("cpu executor: %s needs %lld bytes of workspace, %lld are reserved on stream %d", op_info(op)->name,
+                    (long long)scratch, (long long)executor->workspace_bytes[stream->id], stream->id);
     switch (op) {
 #define X(NAME, name)                                                                                                  \
     case OP_##NAME:                                                                                                    \
@@ -88,14 +88,16 @@ static void release(struct executor *executor, void *memory, enum memory_kind ki
         release_pages(memory);
 }
 
-static void reserve(struct executor *executor, int64_t bytes)
+static void reserve(struct executor *executor, int stream, int64_t bytes)
 {
     struct cpu *cpu = (struct cpu *)executor;
-    if (bytes <= executor->workspace_bytes)
+    if (bytes > executor->workspace_bytes[stream])
+        executor->workspace_bytes[stream] = bytes;
+    if (bytes <= cpu->workspace_bytes)
         return;
     release_pages(cpu->workspace);
     cpu->workspace = allocate_pages(bytes);
-    executor->workspace_bytes = bytes;
+    cpu->workspace_bytes = bytes;
 }
 
 /* Launches run to their end, so streams have nothing to wait for. */

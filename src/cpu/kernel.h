@@ -33,7 +33,8 @@ enum {
 struct cpu {
     struct executor executor; /* first, so that a pointer to it is a pointer to this */
     int threads;
-    char *workspace; /* executor.workspace_bytes of scratch, kept between launches */
+    char *workspace; /* scratch, kept between launches; of all streams, whose launches run one after the other */
+    int64_t workspace_bytes;
 };
 
 /* -- Ops: each runs one op of core/op.h; args is its args struct ------------------------------------------------ */

@@ -17,7 +17,7 @@ struct plan_executor {
     int64_t block_count, block_capacity;
     uintptr_t first_free; /* address of the next block, in case it hands out addresses itself */
     uintptr_t *next; /* its own, or that of a target that plans too: what is planned inside a plan lies elsewhere */
-    int64_t workspace;
+    int64_t workspace[STREAM_COUNT];
 };
 
 static struct plan_executor *self(struct executor *executor)
@@ -38,8 +38,8 @@ static void plan_launch(struct executor *executor, struct stream *stream, enum o
     if (wrong != NULL)
         error_fatal("bug: %s cannot run with these arguments: %s", op_info(op)->name, wrong);
     int64_t workspace = plan_class_workspace(executor, op, args);
-    if (workspace > plan->workspace)
-        plan->workspace = workspace;
+    if (workspace > plan->workspace[stream->id])
+        plan->workspace[stream->id] = workspace;
     plan_log_launch(&plan->log, stream, op, args);
 }
 
@@ -89,9 +89,10 @@ static void plan_synchronize(struct executor *executor, struct stream *stream)
     (void)stream;
 }
 
-static void plan_reserve(struct executor *executor, int64_t bytes)
+static void plan_reserve(struct executor *executor, int stream, int64_t bytes)
 {
-    executor->workspace_bytes = bytes > executor->workspace_bytes ? bytes : executor->workspace_bytes;
+    int64_t *reserved = &executor->workspace_bytes[stream];
+    *reserved = bytes > *reserved ? bytes : *reserved;
 }
 
 static void plan_destroy(struct executor *executor)
@@ -136,9 +137,9 @@ void plan_executor_clear(struct executor *executor)
     plan_log_clear(&self(executor)->log);
 }
 
-int64_t plan_workspace(const struct executor *executor)
+int64_t plan_workspace(const struct executor *executor, int stream)
 {
-    return ((const struct plan_executor *)executor)->workspace;
+    return ((const struct plan_executor *)executor)->workspace[stream];
 }
 
 int64_t plan_executor_blocks(const struct executor *executor, const struct plan_block **blocks)

@@ -18,8 +18,8 @@ const struct plan_log *plan_executor_log(const struct executor *executor);
 /* Empties the log. Blocks of memory and the scratch maximum stay. */
 void plan_executor_clear(struct executor *executor);
 
-/* The largest scratch in bytes that any launch since creation needs on the target. */
-int64_t plan_workspace(const struct executor *executor);
+/* The largest scratch in bytes that any launch on that stream since creation needs on the target. */
+int64_t plan_workspace(const struct executor *executor, int stream);
 
 /* A block handed out by allocate. */
 struct plan_block {

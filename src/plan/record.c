@@ -82,11 +82,11 @@ static int64_t record_workspace(struct executor *executor, enum op op, const voi
     return inner->class->workspace(inner, op, args);
 }
 
-static void record_reserve(struct executor *executor, int64_t bytes)
+static void record_reserve(struct executor *executor, int stream, int64_t bytes)
 {
     struct executor *inner = self(executor)->inner;
-    inner->class->reserve(inner, bytes);
-    executor->workspace_bytes = inner->workspace_bytes;
+    inner->class->reserve(inner, stream, bytes);
+    executor->workspace_bytes[stream] = inner->workspace_bytes[stream];
 }
 
 static void record_destroy(struct executor *executor)
@@ -115,7 +115,7 @@ struct executor *record_executor_create(struct executor *inner)
 {
     struct record_executor *record = memory_allocate(sizeof *record);
     record->base.class = &record_class;
-    record->base.workspace_bytes = inner->workspace_bytes;
+    memcpy(record->base.workspace_bytes, inner->workspace_bytes, sizeof inner->workspace_bytes);
     record->inner = inner;
     record->enabled = true;
     return &record->base;

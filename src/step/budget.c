@@ -1,5 +1,6 @@
 #include "step/budget.h"
 #include "base/memory.h"
+#include "plan/plan.h"
 
 #include <stdlib.h>
 
@@ -30,11 +31,16 @@ void *budget_allocate(struct budget *budget, int64_t bytes, enum budget_category
     return address;
 }
 
-void budget_reserve(struct budget *budget, int64_t bytes)
+void budget_reserve(struct budget *budget, const struct executor *plan)
 {
-    budget->executor->class->reserve(budget->executor, bytes);
-    if (bytes > budget->bytes[BUDGET_WORKSPACE])
-        budget->bytes[BUDGET_WORKSPACE] = bytes;
+    for (int stream = 0; stream < STREAM_COUNT; stream++) {
+        int64_t bytes = plan_workspace(plan, stream), more = bytes - budget->workspace[stream];
+        budget->executor->class->reserve(budget->executor, stream, bytes);
+        if (more > 0) {
+            budget->workspace[stream] += more;
+            budget->bytes[BUDGET_WORKSPACE] += more;
+        }
+    }
 }
 
 int64_t budget_total(const struct budget *budget)

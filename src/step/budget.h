@@ -26,6 +26,7 @@ struct budget {
     struct budget_block *blocks;
     int count, capacity;
     int64_t bytes[BUDGET_CATEGORIES];
+    int64_t workspace[STREAM_COUNT]; /* of BUDGET_WORKSPACE */
 };
 
 void budget_create(struct budget *budget, struct executor *executor);
@@ -34,8 +35,9 @@ void budget_destroy(struct budget *budget);
 
 /* Zero-filled device memory; NULL for 0 bytes. */
 void *budget_allocate(struct budget *budget, int64_t bytes, enum budget_category category);
-/* Makes the executor's workspace at least so large, and counts it. */
-void budget_reserve(struct budget *budget, int64_t bytes);
+/* Makes the executor's scratch on each stream at least what the launches of that plan (plan/plan.h) need, and counts
+ * it. */
+void budget_reserve(struct budget *budget, const struct executor *plan);
 
 int64_t budget_total(const struct budget *budget);
 const char *budget_category_name(enum budget_category category);

@@ -115,7 +115,7 @@ static void reserve_for_update(struct engine *e)
     for (int u = 0; u < e->model->unit_count; u++)
         optimizer_measure(&e->optimizer, e->store, &e->model->units[u], &stream);
     optimizer_update(&e->optimizer, e->store, e->model, &stream, e->batches[0].total);
-    budget_reserve(&e->budget, plan_workspace(plan));
+    budget_reserve(&e->budget, plan);
     plan->class->destroy(plan);
 }
 
@@ -374,7 +374,9 @@ static void run_action(struct engine *e, const struct action *action)
                                    .first = !forward && action->first,
                                    .last = !forward && action->last,
                                    .tokens = batch->tokens.cols,
-                                   .segments = batch->segments.q_start.cols};
+                                   .segments = batch->segments.q_start.cols,
+                                   .longest = batch->segments.longest,
+                                   .regular = batch->segments.regular};
     replay_or_run(e, &key, action, key.last);
 }
 

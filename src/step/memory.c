@@ -356,12 +356,11 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
         if (bytes > memory->transient_bytes)
             memory->transient_bytes = bytes;
     }
-    memory->workspace_bytes = plan_workspace(planner.executor);
+    budget_reserve(budget, planner.executor);
     end_planner(&planner);
 
     memory->kept_base = budget_allocate(budget, memory->slot_bytes * memory->slots, BUDGET_ACTIVATIONS);
     memory->transient_base = budget_allocate(budget, memory->transient_bytes, BUDGET_TRANSIENT);
-    budget_reserve(budget, memory->workspace_bytes);
 }
 
 void memory_destroy(struct memory *memory)

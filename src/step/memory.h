@@ -21,7 +21,7 @@ struct memory {
     struct model *model;       /* borrowed */
     struct unit_memory *units; /* [unit_count] */
     int slots;
-    int64_t slot_bytes, transient_bytes, workspace_bytes;
+    int64_t slot_bytes, transient_bytes;
     char *kept_base, *transient_base;
     struct planner *planner; /* NULL after planning */
 };

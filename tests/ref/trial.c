@@ -207,7 +207,7 @@ static char *run_copy(const struct trial *trial, struct executor *executor, enum
             copy[b] = (char)0xff;
     move_args(trial, op, args, device, in_copy, moved);
     struct stream stream = {.executor = executor, .id = STREAM_COMPUTE};
-    executor->class->reserve(executor, executor->class->workspace(executor, op, moved));
+    executor->class->reserve(executor, STREAM_COMPUTE, executor->class->workspace(executor, op, moved));
     LAUNCH(&stream, COPY, copy, .from = host, .to = on_device);
     launch(&stream, op, moved);
     LAUNCH(&stream, COPY, copy, .from = on_device, .to = host);

@@ -54,9 +54,9 @@ static int64_t wrapper_workspace(struct executor *executor, enum op op, const vo
     return inner_of(executor)->class->workspace(inner_of(executor), op, args);
 }
 
-static void wrapper_reserve(struct executor *executor, int64_t bytes)
+static void wrapper_reserve(struct executor *executor, int stream, int64_t bytes)
 {
-    inner_of(executor)->class->reserve(inner_of(executor), bytes);
+    inner_of(executor)->class->reserve(inner_of(executor), stream, bytes);
 }
 
 static void wrapper_destroy(struct executor *executor)
