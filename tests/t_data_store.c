@@ -16,6 +16,7 @@ static int prepare(const char *output, const char *split, const char *input)
                                         .split = split,
                                         .seed = 42,
                                         .field = "text",
+                                        .letter_case = "keep",
                                         .inputs = &input,
                                         .input_count = 1};
     return prepare_run(&settings);

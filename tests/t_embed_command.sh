@@ -93,10 +93,11 @@ ranks 2 embed --checkpoint "$work/esm" --fasta "$work/odd.fa" -o "$work/odd.h5" 
 check "odd records: ends with 0" codes_are 0 2
 check "a stop symbol dropped" says "1 stop symbols '*' at ends of records dropped"
 check "unknown characters" says "5 of 17 characters are no token of esm2 and became <unk>: 1 '*', 4 lower-case letters"
+check "a record of them" says "unknown characters (no token of the model) are 20 % of inner, and more than 10 % of 1 other"
 check "a record without residues" says "1 records have no residues"
 check "all of their tokens" test "$(rows "$work/odd.h5")" = "[27, 32]"
 printf '>a\nMKV\n>none\n>stop\nMKVLA\n>inner\nMK*VL\n>low\nMKVL\n' >"$work/plain.fa"
-ranks 1 embed --checkpoint "$work/esm" --fasta "$work/odd.fa" -o "$work/upper.h5" --uppercase
+ranks 1 embed --checkpoint "$work/esm" --fasta "$work/odd.fa" -o "$work/upper.h5" --case upper
 ranks 1 embed --checkpoint "$work/esm" --fasta "$work/plain.fa" -o "$work/plain.h5"
 check "upper case and no stop symbol" cmp "$work/upper.h5" "$work/plain.h5"
 check "a mean of nothing is said to be none" says "NaN as their mean"

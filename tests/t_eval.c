@@ -72,7 +72,8 @@ static struct outcome run(struct comm *self, device_make *make_executor, const j
                                                         .tokenizer = inference->tokenizer,
                                                         .context = way->context,
                                                         .overlap = way->overlap,
-                                                        .bos = way->bos},
+                                                        .bos = way->bos,
+                                                        .letter_case = "keep"}, /* as the golden does */
                                             .mask = way->mask,
                                             .tokens = tokens,
                                             .windows_at_once = at_once};

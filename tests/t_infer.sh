@@ -37,6 +37,21 @@ ranks 2 eval --checkpoint "$work/run/step_00000030.h5" --fasta "$work/g.fa.gz" -
 check "compressed, a file named" codes_are 0 2
 check "compressed: the same total" cmp <(grep token_weighted_ce "$work/gz.json") <(grep token_weighted_ce "$work/eval1.json")
 
+# soft-masked records and prompts mean the same as capitals
+sed '/>/!y/ACGT/acgt/' "$work/g.fa" >"$work/soft.fa"
+ranks 2 eval --checkpoint "$work/run" --fasta "$work/soft.fa" -o "$work/soft.json" --overlap 16
+check "soft-masked records: the same total" cmp <(grep token_weighted_ce "$work/soft.json") <(grep token_weighted_ce "$work/eval1.json")
+check "soft-masked records: counted" says "78390 of 78390 letters (100.0 %) are lower case"
+ranks 1 eval --checkpoint "$work/run" --fasta "$work/soft.fa" -o "$work/soft.json" --overlap 16 --case keep
+check "as they are they are unknown to this model" \
+    test "$(cmp <(grep token_weighted_ce "$work/soft.json") <(grep token_weighted_ce "$work/eval1.json") 2>&1)"
+"$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 20 --temperature 0 2>/dev/null | cut -c 9- >"$work/a"
+"$CISTRON" generate --checkpoint "$work/run" --prompt acgttgca --tokens 20 --temperature 0 2>"$work/out" | cut -c 9- >"$work/b"
+check "a soft-masked prompt: the same text" cmp "$work/a" "$work/b"
+check "a soft-masked prompt: said" says "# prompt: 8 lower-case letters are read as capitals"
+"$CISTRON" generate --checkpoint "$work/run" --prompt 'ACG 123' --tokens 2 >"$work/a" 2>"$work/out"
+check "an unknown prompt is warned of" says "are 57 % of the prompt;"
+
 # whole genomes of the recipe's test: 819,087 scored bases in any context
 metagenomes=$CISTRON_SHARED/data/metagenomics.fasta
 if [ -f "$metagenomes" ]; then

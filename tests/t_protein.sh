@@ -50,15 +50,17 @@ check "dropped stops are counted" says "3 stop symbols '*' at ends of records dr
 check "records without residues are counted" says "2 empty records skipped"
 check "a dropped stop is no unknown character" quiet
 tr 'A-Z' 'a-z' <"$work/plain.fa" >"$work/lower.fa"
-same_store "--uppercase" --uppercase "$work/lower.fa"
-check "--uppercase leaves nothing unknown" quiet
+same_store "--case upper" --case upper "$work/lower.fa"
+check "--case upper leaves nothing unknown" quiet
 
 prepare lower --tokenizer esm2 "$work/lower.fa"
-check "lower case is no token" says "44 of 44 characters are no token of esm2 and became <unk>: 44 lower-case letters (--uppercase"
+check "lower case is no token" says "44 of 44 characters are no token of esm2 and became <unk>: 44 lower-case letters (--case upper"
 printf '>a\nMK*LV1J\nmk\n>b\nAV*\nJ\n' >"$work/odd.fa"
 prepare odd --tokenizer esm2 "$work/odd.fa"
 check "each unknown character is named" says \
-    "7 of 13 characters are no token of esm2 and became <unk>: 2 '*', 1 '1', 2 'J', 2 lower-case letters (--uppercase"
+    "7 of 13 characters are no token of esm2 and became <unk>: 2 '*', 1 '1', 2 'J', 2 lower-case letters (--case upper"
+check "records of little else are named" says \
+    "unknown characters (no token of the model) are 56 % of a, and more than 10 % of 1 other records"
 odd=$(checksum odd)
 sed 's/[*1mk]/J/g' "$work/odd.fa" >"$work/unknown.fa"
 prepare unknown --tokenizer esm2 "$work/unknown.fa"
@@ -75,9 +77,23 @@ prepare genome --tokenizer esm2 "$work/genome.fa"
 check "a genome is no protein" says "100.0 % of the residues are A, C, G, T, U or N"
 prepare genome --tokenizer nucleotide "$work/genome.fa"
 check "it is one for nucleotide" quiet
-tr 'ACGT' 'acgt' <"$work/genome.fa" >"$work/masked.fa"
+genome_sum=$(checksum genome)
+sed '/>/!s/.\{7\}$/\L&/' "$work/genome.fa" >"$work/masked.fa"
 prepare masked --tokenizer nucleotide "$work/masked.fa"
-check "lower case means nothing there" quiet
+check "a soft-masked genome is read as capitals" test "$(checksum masked)" = "$genome_sum"
+lower=$(grep -v '>' "$work/masked.fa" | tr -cd a-z | wc -c)
+check "they are counted" says "$lower of 3050 letters"
+check "that is no warning" quiet
+prepare masked --tokenizer nucleotide --case keep "$work/masked.fa"
+check "--case keep keeps them" test "$(checksum masked)" != "$genome_sum"
+check "and is silent" quiet
+check "about their number, too" test "$(grep -c 'lower case' "$work/out")" -eq 0
+prepare masked --tokenizer nucleotide --case lower "$work/masked.fa"
+check "another case is refused" test $? -eq 2
+check "the two are named" says "--case lower: must be upper"
+printf '>a\nACGTNRYACGT\n>rna\nACGUUACGUACGU\n>gap\nNNNNNNNNNNNN\n' >"$work/rna.fa"
+prepare rna --tokenizer nucleotide "$work/rna.fa"
+check "a record of unknown letters is named" says "the ambiguity codes of DNA) are 31 % of rna;"
 prepare proteins --tokenizer nucleotide "$work/plain.fa"
 check "proteins are no genome" says "of the bases have letters that mean no nucleotide"
 check "and neither has the other's words" says "44 bases"

@@ -29,6 +29,13 @@ struct command_option {
     const char *help;
 };
 
+/* Of commands that read sequences: a row for --case, whose value (data/census.h) goes to *variable. */
+#define COMMAND_CASE(variable)                                                                                         \
+    {                                                                                                                  \
+        "case", 0, "HOW", COMMAND_TEXT, false, variable,                                                               \
+            "lower-case letters: upper, as capitals (nucleotides' default); keep, as they are (proteins')"             \
+    }
+
 struct command {
     const char *name;
     const char *arguments;                /* of the usage, behind the options; "" = none */

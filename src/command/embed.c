@@ -26,7 +26,7 @@ static const struct command_option options[] = {
      "mean over a record's residues, last token, or none: a vector for each token (mean)"},
     {"max-length", 0, "N", COMMAND_INTEGER, false, &given.max_length,
      "tokens of a record, special ones included, beyond which it is cut short (no limit)"},
-    {"uppercase", 0, NULL, COMMAND_FLAG, false, &given.uppercase, "take lower-case letters as upper case"},
+    COMMAND_CASE(&given.letter_case),
     {0}};
 
 const struct command command_embed = {

@@ -31,7 +31,7 @@ static const struct command_option options[] = {
      "put the beginning-of-sequence token before each record, and score its first base too"},
     {"no-mask", 0, NULL, COMMAND_FLAG, false, &given.no_mask, "score N and other letters too, not A C G T alone"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &given.seed, "masked models: of the masks (the training's)"},
-    {"uppercase", 0, NULL, COMMAND_FLAG, false, &given.uppercase, "take lower-case letters as upper case"},
+    COMMAND_CASE(&given.letter_case),
     {0}};
 
 const struct command command_eval = {

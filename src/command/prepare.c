@@ -20,7 +20,7 @@ static const struct command_option options[] = {
     {"split", 0, "PARTS", COMMAND_TEXT, false, &given.split, "such as train:0.95,valid:0.05: a store for each part"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "of the split (42)"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field, "JSON lines: what holds a record's sequence (text)"},
-    {"uppercase", 0, NULL, COMMAND_FLAG, false, &given.uppercase, "take lower-case letters as upper case"},
+    COMMAND_CASE(&given.letter_case),
     {"output", 'o', "OUT.h5", COMMAND_TEXT, true, &given.output, "the store, or OUT.<part>.h5 for each part"},
     {0}};
 
@@ -31,8 +31,9 @@ const struct command command_prepare = {
     .help =
         "Reads FASTA files and JSON lines (plain, .gz or .zst; - is standard input) and writes a token store. A file\n"
         "named *.jsonl or beginning with { holds JSON lines. --split writes OUT.train.h5, OUT.valid.h5, ... cut by\n"
-        "position. Proteins (esm2, amplify): one stop symbol * at the end of a record is dropped; lower-case letters\n"
-        "and other characters that are no token become <unk> and are counted.",
+        "position. Lower-case (soft-masked) letters of nucleotides are read as capitals and counted. Proteins (esm2,\n"
+        "amplify): one stop symbol * at the end of a record is dropped; lower-case letters and other characters that\n"
+        "are no token become <unk> and are counted. The folder of OUT.h5 is made if it is not there.",
     .options = options,
     .least = 1,
     .most = -1,

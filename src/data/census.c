@@ -1,24 +1,64 @@
 #include "data/census.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Shares from which on a census speaks for another kind of sequence. Of a protein's residues about 25 % are one of
  * A C G T N, and 35 % have a letter that is no nucleotide's. */
 static const double nucleotides_from = 0.95, others_from = 0.05;
+/* The share of unknown characters from which on a record is strange. */
+static const double strange_from = 0.1;
 
-void census_encode(struct census *census, const struct tokenizer *tokenizer, bool uppercase, const char *text,
-                   int64_t count, uint8_t *ids)
+static const char dna[] = "ACGTNRYSWKMBDHV"; /* bases and ambiguity codes */
+
+int census_start(struct census *census, const struct tokenizer *tokenizer, const char *letter_case)
 {
-    memcpy(ids, text, (size_t)count);
-    for (int64_t i = 0; uppercase && i < count; i++)
-        ids[i] = (uint8_t)toupper(ids[i]);
-    for (int64_t i = 0; i < count; i++)
-        census->count[ids[i]]++;
-    tokenizer->encode((const char *)ids, count, ids);
+    *census = (struct census){.tokenizer = tokenizer, .capitals = tokenizer->bases};
+    if (letter_case != NULL && strcmp(letter_case, "upper") != 0 && strcmp(letter_case, "keep") != 0)
+        return error_user("--case %s: must be upper (lower-case letters are read as capitals) or keep", letter_case);
+    if (letter_case != NULL)
+        census->capitals = strcmp(letter_case, "upper") == 0;
+    for (int c = 0; c < CENSUS_CHARACTERS; c++) {
+        const char read = (char)(census->capitals ? toupper(c) : c);
+        tokenizer->encode(&read, 1, &census->id_of[c]);
+        census->unknown[c] =
+            census->id_of[c] == tokenizer->unk || (tokenizer->bases && (c == 0 || strchr(dna, toupper(c)) == NULL));
+    }
+    return ERROR_NONE;
+}
+
+void census_encode(struct census *census, const char *text, int64_t count, uint8_t *ids)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint8_t character = (uint8_t)text[i];
+        census->count[character]++;
+        census->record_unknown += census->unknown[character];
+        ids[i] = census->id_of[character];
+    }
+    census->record += count;
+}
+
+void census_end_record(struct census *census, const char *name)
+{
+    const double share = (double)census->record_unknown / (double)census->record;
+    if (census->record > 0 && share > strange_from && census->strange++ == 0) {
+        snprintf(census->strange_name, sizeof census->strange_name, "%s", name);
+        census->strange_share = share;
+    }
+    census->record = census->record_unknown = 0;
+}
+
+int64_t census_lowered(const struct census *census)
+{
+    int64_t lower = 0;
+    for (int c = 'a'; c <= 'z'; c++)
+        lower += census->count[c];
+    return census->capitals ? lower : 0;
 }
 
 /* Characters of the set, in either case. */
@@ -30,18 +70,24 @@ static int64_t count_letters(const struct census *census, const char *letters)
     return count;
 }
 
-static void report_unknown(const struct census *census, const struct tokenizer *tokenizer, int64_t all)
+static int64_t count_all(const struct census *census)
 {
+    int64_t all = 0;
+    for (int c = 0; c < CENSUS_CHARACTERS; c++)
+        all += census->count[c];
+    return all;
+}
+
+static void warn_of_unknown(const struct census *census)
+{
+    const struct tokenizer *tokenizer = census->tokenizer;
     int64_t unknown = 0, lower = 0;
     char *list = memory_string("");
-    for (int c = 0; c < 256; c++) {
-        char character = (char)c;
-        uint8_t id;
-        tokenizer->encode(&character, 1, &id);
-        if (census->count[c] == 0 || id != tokenizer->unk)
+    for (int c = 0; c < CENSUS_CHARACTERS; c++) {
+        if (census->count[c] == 0 || census->id_of[c] != tokenizer->unk)
             continue;
         unknown += census->count[c];
-        if (c >= 'a' && c <= 'z') {
+        if (c >= 'a' && c <= 'z' && !census->capitals) {
             lower += census->count[c];
             continue;
         }
@@ -50,38 +96,66 @@ static void report_unknown(const struct census *census, const struct tokenizer *
         list = longer;
     }
     if (lower > 0) {
-        char *longer = memory_format("%s, %lld lower-case letters (--uppercase maps them)", list, (long long)lower);
+        char *longer =
+            memory_format("%s, %lld lower-case letters (--case upper reads them as capitals)", list, (long long)lower);
         free(list);
         list = longer;
     }
     if (unknown > 0)
-        log_warn("%lld of %lld characters are no token of %s and became <unk>: %s", (long long)unknown, (long long)all,
-                 tokenizer->name, list + strlen(", "));
+        log_warn("%lld of %lld characters are no token of %s and became <unk>: %s", (long long)unknown,
+                 (long long)count_all(census), tokenizer->name, list + strlen(", "));
     free(list);
 }
 
-static void report_kind(const struct census *census, const struct tokenizer *tokenizer, int64_t all)
+/* True if it said so. */
+static bool warn_of_kind(const struct census *census)
 {
-    double bases = (double)count_letters(census, "ACGTUN") / (double)all;
-    double others = (double)count_letters(census, "EFIJLOPQXZ") / (double)all; /* no IUPAC code of a nucleotide */
+    const struct tokenizer *tokenizer = census->tokenizer;
+    const double all = (double)count_all(census);
+    double bases = (double)count_letters(census, "ACGTUN") / all;
+    double others = (double)count_letters(census, "EFIJLOPQXZ") / all; /* no IUPAC code of a nucleotide */
     if (!tokenizer->bases && bases > nucleotides_from)
         log_warn(
             "%.1f %% of the residues are A, C, G, T, U or N: do they mean nucleotides? For these there is tokenizer "
             "nucleotide; %s takes them for amino acids",
             100 * bases, tokenizer->name);
-    if (tokenizer->bases && others > others_from)
+    else if (tokenizer->bases && others > others_from)
         log_warn("%.1f %% of the bases have letters that mean no nucleotide, such as E, F, I, L, P: are these "
                  "proteins? For these there are tokenizers esm2 and amplify",
                  100 * others);
+    else
+        return false;
+    return true;
 }
 
-void census_report(const struct census *census, const struct tokenizer *tokenizer, int64_t stops)
+static void warn_of_records(const struct census *census)
 {
-    int64_t all = 0;
-    for (int c = 0; c < 256; c++)
-        all += census->count[c];
+    if (census->strange == 0)
+        return;
+    char *others = census->strange == 1 ? memory_string("")
+                                        : memory_format(", and more than %.0f %% of %lld other records",
+                                                        100 * strange_from, (long long)census->strange - 1);
+    log_warn("unknown characters (%s) are %.0f %% of %s%s; what a model makes of them means little",
+             census->tokenizer->bases ? "other letters than A C G T N and the ambiguity codes of DNA"
+                                      : "no token of the model",
+             100 * census->strange_share, census->strange_name, others);
+    free(others);
+}
+
+void census_warn(const struct census *census)
+{
+    warn_of_unknown(census);
+    if (!warn_of_kind(census))
+        warn_of_records(census);
+}
+
+void census_report(const struct census *census, int64_t stops)
+{
+    const int64_t lowered = census_lowered(census), all = count_all(census);
+    if (lowered > 0)
+        log_info("%lld of %lld letters (%.1f %%) are lower case and read as capitals (--case keep keeps them)",
+                 (long long)lowered, (long long)all, 100 * (double)lowered / (double)all);
     if (stops > 0)
         log_info("%lld stop symbols '*' at ends of records dropped", (long long)stops);
-    report_unknown(census, tokenizer, all);
-    report_kind(census, tokenizer, all);
+    census_warn(census);
 }

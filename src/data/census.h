@@ -1,19 +1,40 @@
-/* What characters the sequences of a file are made of, and what of it their owner should hear. */
+/* Characters of sequences become tokens, and are counted: what they are made of, and what of it their owner should
+ * hear. */
 #ifndef DATA_CENSUS_H
 #define DATA_CENSUS_H
 
 #include "data/tokenizer.h"
 
+enum { CENSUS_CHARACTERS = 256, CENSUS_NAME = 64 };
+
 struct census {
-    int64_t count[256]; /* of each character that became a token */
+    const struct tokenizer *tokenizer;
+    bool capitals;                    /* a b c mean A B C */
+    uint8_t id_of[CENSUS_CHARACTERS]; /* the token of each character */
+    bool unknown[CENSUS_CHARACTERS];  /* it means nothing: <unk>, or no base nor ambiguity code of DNA */
+    int64_t count[CENSUS_CHARACTERS]; /* of each character as it was given */
+    int64_t record, record_unknown;   /* characters of the present record, and unknown ones of them */
+    int64_t strange;                  /* records with many unknown characters */
+    char strange_name[CENSUS_NAME];   /* of the first of them, */
+    double strange_share;             /* and its share of unknown ones */
 };
 
-/* ids[count] of so many characters, which are counted; with uppercase a b c mean A B C. */
-void census_encode(struct census *census, const struct tokenizer *tokenizer, bool uppercase, const char *text,
-                   int64_t count, uint8_t *ids);
+/* Begins a count. letter_case, as option --case gives it: "upper" reads lower-case letters as capitals, "keep" takes
+ * them as they are; NULL: upper for nucleotides, whose lower case marks repeats, keep for others. ERROR_USER for any
+ * other word. */
+int census_start(struct census *census, const struct tokenizer *tokenizer, const char *letter_case);
 
-/* Prints, where there is something to say: characters that the tokenizer does not know, each with its number; the
- * number of stop symbols dropped; and a warning when the letters look like those of another kind of sequence. */
-void census_report(const struct census *census, const struct tokenizer *tokenizer, int64_t stops);
+/* ids[count] of so many characters of the present record, which are counted. */
+void census_encode(struct census *census, const char *text, int64_t count, uint8_t *ids);
+/* The present record is at its end. */
+void census_end_record(struct census *census, const char *name);
+
+/* Lower-case letters that were read as capitals. */
+int64_t census_lowered(const struct census *census);
+/* Warns, where there is something to say: of characters that the tokenizer does not know, each with its number, of
+ * letters that look like those of another kind of sequence, of records with many unknown characters. */
+void census_warn(const struct census *census);
+/* The same, and lines for letters read as capitals and for the number of stop symbols dropped. */
+void census_report(const struct census *census, int64_t stops);
 
 #endif

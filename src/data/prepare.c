@@ -125,6 +125,8 @@ static int end_record(struct prepare *prepare)
         code = spool_end(prepare->spool, prepare->name);
     else if (prepare->name != NULL)
         prepare->empty_records++;
+    if (prepare->name != NULL)
+        census_end_record(&prepare->census, prepare->name);
     free(prepare->name);
     prepare->name = NULL;
     prepare->length = 0;
@@ -138,7 +140,7 @@ static int append(struct prepare *prepare, const char *text, int64_t length)
     prepare->length += length;
     while (length > 0 && code == ERROR_NONE) {
         int64_t part = length < COPY_BYTES ? length : COPY_BYTES;
-        census_encode(&prepare->census, prepare->tokenizer, prepare->settings->uppercase, text, part, prepare->ids);
+        census_encode(&prepare->census, text, part, prepare->ids);
         code = spool_append(prepare->spool, prepare->ids, part);
         text += part;
         length -= part;
@@ -270,7 +272,7 @@ static void report(const struct prepare *prepare)
     }
     if (prepare->empty_records > 0)
         log_info("%lld empty records skipped", (long long)prepare->empty_records);
-    census_report(&prepare->census, prepare->tokenizer, prepare->stops.dropped);
+    census_report(&prepare->census, prepare->stops.dropped);
     double seconds = clock_seconds() - prepare->progress.start;
     log_info("%lld files, %.1f MB read in %.2f s (%.0f MB/s)", (long long)prepare->source_count,
              (double)prepare->progress.before * 1e-6, seconds,
@@ -285,7 +287,9 @@ static int run(struct prepare *prepare)
         return error_user("--tokenizer %s: unknown; there is: %s", settings->tokenizer, tokenizer_names());
     if (settings->input_count < 1)
         return error_user("prepare: no input file given ('-' is standard input)");
-    int code = split_parse(&prepare->split, settings->split, settings->seed);
+    int code = census_start(&prepare->census, prepare->tokenizer, settings->letter_case);
+    if (code == ERROR_NONE)
+        code = split_parse(&prepare->split, settings->split, settings->seed);
     if (code == ERROR_NONE)
         code = name_outputs(prepare);
     if (code == ERROR_NONE)

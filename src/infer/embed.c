@@ -79,7 +79,7 @@ static int read_input(struct embedder *e)
                                                 .beside = s->output,
                                                 .tokenizer = e->inference->tokenizer,
                                                 .end = e->masked,
-                                                .uppercase = s->uppercase,
+                                                .letter_case = s->letter_case,
                                                 .most = s->max_length};
     int code = output_check(s->output, s->fasta, e->inference->path);
     if (code == ERROR_NONE)
@@ -351,7 +351,7 @@ static void report_input(const struct embedder *e)
 {
     const struct sequences *s = &e->sequences;
     const char *unit = tokenizer_unit(e->inference->tokenizer);
-    census_report(&s->census, e->inference->tokenizer, s->stops);
+    census_report(&s->census, s->stops);
     if (s->empty > 0)
         log_warn("%lld records have no %s; what the special tokens alone give is stored for them%s",
                  (long long)s->empty, unit, e->pool == EMBEDDINGS_MEAN ? ", and NaN as their mean" : "");

@@ -182,7 +182,7 @@ static int shape_of(const struct inference *inference, const struct eval_setting
                                                .overlap = overlap,
                                                .ends = masked,
                                                .bos = s->bos,
-                                               .uppercase = s->uppercase},
+                                               .letter_case = s->letter_case},
                                    .mask = !s->no_mask && inference->tokenizer->bases,
                                    .masking = masked ? masking : NULL,
                                    .token_dropout = inference->settings.token_dropout,
@@ -206,7 +206,7 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     if (inference->world->rank != 0)
         return ERROR_NONE;
     struct totals t = totals_of(score);
-    census_report(&score->census, inference->tokenizer, score->stops);
+    census_report(&score->census, score->stops);
     if (t.tokens == 0)
         log_warn("%s: none of the %s could be scored", s->fasta, tokenizer_unit(inference->tokenizer));
     json_t *object = describe(inference, s, how, score);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "data/census.h"
 #include "infer/inference.h"
 
 #include <stdio.h>
@@ -42,19 +43,37 @@ static void print_token(const struct tokenizer *tokenizer, int32_t token)
     fflush(stdout);
 }
 
-/* BOS and the prompt, with room for what is generated; freed with memory_free(). */
-static int32_t *start_tokens(const struct inference *inference, const struct generate_settings *s, int64_t *count)
+/* What its user should hear of a prompt, on standard error: the text alone goes to standard output. */
+static void report_prompt(const struct census *census)
 {
+    const long long lowered = (long long)census_lowered(census);
+    if (lowered > 0)
+        fprintf(stderr, "# prompt: %lld lower-case letters are read as capitals (--case keep keeps them)\n", lowered);
+    census_warn(census);
+}
+
+/* BOS and the prompt, with room for what is generated; freed with memory_free(). ERROR_USER: the settings' letter_case.
+ */
+static int start_tokens(const struct inference *inference, const struct generate_settings *s, int32_t **tokens,
+                        int64_t *count)
+{
+    struct census census;
     int64_t length = (int64_t)strlen(s->prompt);
-    int32_t *tokens = memory_allocate((int64_t)sizeof *tokens * (1 + length + s->tokens));
+    int code = census_start(&census, inference->tokenizer, s->letter_case);
+    if (code != ERROR_NONE)
+        return code;
     uint8_t *ids = memory_allocate(length + 1);
-    inference->tokenizer->encode(s->prompt, length, ids);
-    tokens[0] = inference->tokenizer->bos;
+    census_encode(&census, s->prompt, length, ids);
+    census_end_record(&census, "the prompt");
+    if (inference->world->rank == 0)
+        report_prompt(&census);
+    *tokens = memory_allocate((int64_t)sizeof **tokens * (1 + length + s->tokens));
+    (*tokens)[0] = inference->tokenizer->bos;
     for (int64_t t = 0; t < length; t++)
-        tokens[1 + t] = ids[t];
+        (*tokens)[1 + t] = ids[t];
     *count = 1 + length;
     memory_free(ids);
-    return tokens;
+    return ERROR_NONE;
 }
 
 static int generate(struct inference *inference, const struct generate_settings *s, int32_t *tokens, int64_t count,
@@ -111,7 +130,10 @@ static int check_family(const struct inference *inference)
 static int start_and_generate(struct inference *inference, const struct generate_settings *s)
 {
     int64_t count;
-    int32_t *tokens = start_tokens(inference, s, &count);
+    int32_t *tokens;
+    int code = comm_agree(inference->world, start_tokens(inference, s, &tokens, &count));
+    if (code != ERROR_NONE)
+        return code;
     int64_t positions = count + s->tokens, chunk = count < CHUNK ? count : CHUNK;
     if (inference->world->rank == 0) {
         fprintf(stderr, "# %s, step %lld\n", inference->path, (long long)inference->step);
@@ -120,7 +142,7 @@ static int start_and_generate(struct inference *inference, const struct generate
                      "comes behind them may make little sense",
                      (long long)positions, (long long)inference->context);
     }
-    int code = inference_start(inference, &(struct inference_shape){MEMORY_GENERATE, chunk, 1, positions});
+    code = inference_start(inference, &(struct inference_shape){MEMORY_GENERATE, chunk, 1, positions});
     if (code == ERROR_NONE)
         code = comm_agree(inference->world, generate(inference, s, tokens, count, chunk));
     memory_free(tokens);

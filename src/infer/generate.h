@@ -8,7 +8,8 @@
 
 struct generate_settings {
     const char *checkpoint, *prompt;
-    int64_t tokens; /* to add to the prompt, at most */
+    const char *letter_case; /* of the prompt (data/census.h); NULL */
+    int64_t tokens;          /* to add to the prompt, at most */
     struct sampling sampling;
 };
 

@@ -30,7 +30,7 @@ static int put_text(struct sequences *s, struct reading *r, const char *text, in
     r->truncated |= count > r->left;
     for (count = count < r->left ? count : r->left; count > 0 && code == ERROR_NONE;) {
         int64_t part = count < PART_BYTES ? count : PART_BYTES;
-        census_encode(&s->census, s->settings.tokenizer, s->settings.uppercase, text, part, ids);
+        census_encode(&s->census, text, part, ids);
         code = spool_append(s->spool, ids, part);
         r->length += part;
         r->left -= part;
@@ -64,6 +64,7 @@ static int end_record(struct sequences *s, struct reading *r)
     if (r->name == NULL)
         return ERROR_NONE;
     record_stops_end(&r->stops);
+    census_end_record(&s->census, r->name);
     int64_t tokens = 1 + r->length + s->settings.end;
     s->tokens += tokens;
     s->truncated += r->truncated;
@@ -107,7 +108,9 @@ int sequences_read(struct sequences *s, const struct sequences_settings *setting
 {
     *s = (struct sequences){.settings = *settings};
     struct source *source;
-    int code = source_open(&source, settings->fasta);
+    int code = census_start(&s->census, settings->tokenizer, settings->letter_case);
+    if (code == ERROR_NONE)
+        code = source_open(&source, settings->fasta);
     if (code != ERROR_NONE)
         return code;
     struct reading reading = {NULL};

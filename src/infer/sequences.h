@@ -13,9 +13,9 @@ struct sequences_settings {
     const char *fasta;  /* path, as source_open takes it */
     const char *beside; /* the output */
     const struct tokenizer *tokenizer;
-    bool end;       /* EOS behind each */
-    bool uppercase; /* a b c mean A B C */
-    int64_t most;   /* tokens of one, specials included: what is beyond is left out, before EOS; 0 = no limit */
+    bool end;                /* EOS behind each */
+    const char *letter_case; /* of data/census.h; NULL */
+    int64_t most; /* tokens of one, specials included: what is beyond is left out, before EOS; 0 = no limit */
 };
 
 struct sequences {
@@ -30,8 +30,8 @@ struct sequences {
     struct census census;
 };
 
-/* Reads the file to its end. Local; sequences_destroy in any case. Errors: those of source_open, fasta_next and
- * spool_create. */
+/* Reads the file to its end. Local; sequences_destroy in any case. Errors: those of census_start, source_open,
+ * fasta_next and spool_create. */
 int sequences_read(struct sequences *sequences, const struct sequences_settings *settings);
 void sequences_destroy(struct sequences *sequences);
 

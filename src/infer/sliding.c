@@ -35,7 +35,9 @@ int sliding_open(struct sliding **sliding, const struct sliding_settings *settin
 {
     struct sliding *w = *sliding = memory_allocate(sizeof *w);
     w->settings = *settings;
-    int code = source_open(&w->source, settings->fasta);
+    int code = census_start(&w->census, settings->tokenizer, settings->letter_case);
+    if (code == ERROR_NONE)
+        code = source_open(&w->source, settings->fasta);
     if (code != ERROR_NONE) {
         memory_free(w);
         *sliding = NULL;
@@ -99,7 +101,7 @@ static void take_sequence(struct sliding *w)
 {
     int64_t room = w->settings.context - w->settings.ends - w->filled;
     int64_t count = w->piece.length < room ? w->piece.length : room;
-    census_encode(&w->census, w->settings.tokenizer, w->settings.uppercase, w->piece.text, count, w->ids);
+    census_encode(&w->census, w->piece.text, count, w->ids);
     for (int64_t i = 0; i < count; i++)
         w->tokens[w->filled++] = w->ids[i];
     w->records[w->count - 1].length += count;
@@ -125,6 +127,8 @@ static int read_piece(struct sliding *w)
         return ERROR_NONE;
     }
     int code = fasta_next(w->fasta, &w->piece);
+    if (code == ERROR_NONE && w->piece.kind != RECORD_SEQUENCE && w->count > 0)
+        census_end_record(&w->census, w->records[w->count - 1].name);
     if (code != ERROR_NONE || w->settings.tokenizer->bases)
         return code;
     if (w->piece.kind != RECORD_SEQUENCE) {

@@ -11,11 +11,11 @@
 struct sliding_settings {
     const char *fasta; /* path, as source_open takes it */
     const struct tokenizer *tokenizer;
-    int64_t context; /* tokens of a window, special tokens included; at least 2, with `ends` 3 */
-    int64_t overlap; /* tokens; 1 <= overlap < context; with `ends` 0 */
-    bool ends;       /* BOS and EOS around each window */
-    bool bos;        /* without `ends`: a BOS in front of each record, which is a token like others; no EOS */
-    bool uppercase;  /* a b c mean A B C */
+    int64_t context;         /* tokens of a window, special tokens included; at least 2, with `ends` 3 */
+    int64_t overlap;         /* tokens; 1 <= overlap < context; with `ends` 0 */
+    bool ends;               /* BOS and EOS around each window */
+    bool bos;                /* without `ends`: a BOS in front of each record, which is a token like others; no EOS */
+    const char *letter_case; /* of data/census.h; NULL */
 };
 
 struct sliding_window {
@@ -28,7 +28,7 @@ struct sliding_window {
 
 struct sliding;
 
-/* Errors are those of source_open. */
+/* Errors are those of census_start and source_open. */
 int sliding_open(struct sliding **sliding, const struct sliding_settings *settings);
 /* Errors (user): the file is no FASTA, holds no record, is damaged; each names it. */
 int sliding_next(struct sliding *sliding, struct sliding_window *window);
