@@ -6,6 +6,7 @@
 #include "stores.h"
 #include "train/control.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void test_walltime(void)
@@ -54,7 +55,7 @@ static void test_requests(void)
     struct comm *self = comm_self();
     struct control control;
     const char *why;
-    control_open(&control, self, stores_path("."), 0);
+    control_open(&control, self, stores_path("."), 0, 0);
     CHECK(control_poll(&control, &why) == CONTROL_NONE);
     CHECK(touch("checkpoint"));
     control.last_look = -1e9; /* as if a second had gone by */
@@ -75,7 +76,7 @@ static void test_requests(void)
     CHECK(access(stores_path("stop"), F_OK) != 0);
     control_close(&control);
 
-    control_open(&control, self, stores_path("."), 3600);
+    control_open(&control, self, stores_path("."), 3600, 0);
     CHECK(control_poll(&control, &why) == CONTROL_SAVE); /* the file checkpoint waits still */
     CHECK(control_poll(&control, &why) == CONTROL_NONE);
     control_saved(&control, 1700);
@@ -84,9 +85,51 @@ static void test_requests(void)
     CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "walltime") != NULL);
     control_close(&control);
 
-    control_open(&control, self, stores_path("."), 0);
-    signal_send(SIGTERM, SIGNALS_STOP);
+    control_open(&control, self, stores_path("."), 0, 0);
+    signal_send(SIGHUP, SIGNALS_STOP);
     CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "signal") != NULL);
+    control_close(&control);
+    comm_destroy(self);
+}
+
+/* What cannot be removed would ask at every look. */
+static void test_stubborn_files(void)
+{
+    struct comm *self = comm_self();
+    struct control control;
+    const char *why;
+    CHECK(mkdir(stores_path("stop"), 0777) == 0 && mkdir(stores_path("checkpoint"), 0777) == 0);
+    control_open(&control, self, stores_path("."), 0, 0);
+    CHECK(!control_stopping(&control));
+    CHECK(control_poll(&control, &why) == CONTROL_NONE);
+    CHECK(rmdir(stores_path("stop")) == 0 && rmdir(stores_path("checkpoint")) == 0);
+    control_close(&control);
+    comm_destroy(self);
+}
+
+static void test_time(void)
+{
+    struct comm *self = comm_self();
+    struct control control;
+    const char *why;
+    control_open(&control, self, stores_path("."), 0, 900);
+    CHECK(control_poll(&control, &why) == CONTROL_NONE);
+    control.next_save -= 901; /* as if so much time had gone by */
+    CHECK(!control_stopping(&control));
+    CHECK(control_poll(&control, &why) == CONTROL_SAVE && strstr(why, "every_minutes") != NULL);
+    CHECK(control_poll(&control, &why) == CONTROL_NONE); /* also where none could be written */
+    control.next_save -= 901;
+    control_saved(&control, 100); /* by another wish */
+    CHECK(control_poll(&control, &why) == CONTROL_NONE);
+    control.next_save -= 1990; /* 20 times what that took is more */
+    CHECK(control_poll(&control, &why) == CONTROL_NONE);
+    control.next_save -= 20;
+    CHECK(control_poll(&control, &why) == CONTROL_SAVE);
+    control_close(&control);
+
+    control_open(&control, self, stores_path("."), 0, 0);
+    control.next_save = 0;
+    CHECK(control_poll(&control, &why) == CONTROL_NONE);
     control_close(&control);
     comm_destroy(self);
 }
@@ -96,6 +139,8 @@ int main(void)
     signals_catch();
     stores_begin();
     test_walltime();
+    test_time();
+    test_stubborn_files();
     test_requests();
     stores_end();
     return check_end();

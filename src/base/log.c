@@ -1,6 +1,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 enum { MAX_WARNINGS = 64 };
 
 static int own_rank;
+static bool lost;
 
 void log_open(int rank)
 {
@@ -24,6 +26,7 @@ void log_info(const char *format, ...)
 {
     if (own_rank != 0)
         return;
+    errno = 0;
     va_list arguments;
     va_start(arguments, format);
     char *line = NULL;
@@ -34,6 +37,12 @@ void log_info(const char *format, ...)
     free(line);
     putchar('\n');
     fflush(stdout);
+    lost = lost || (ferror(stdout) != 0 && errno == EPIPE);
+}
+
+bool log_lost(void)
+{
+    return lost;
 }
 
 void log_warn(const char *format, ...)

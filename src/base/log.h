@@ -5,9 +5,13 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
+
 /* Names this process in messages; before it every process is rank 0. */
 void log_open(int rank);
 int log_rank(void);
+/* Is standard output a pipe whose reader is gone? Known once log_info has met it, where SIGPIPE is ignored. */
+bool log_lost(void);
 
 /* A line on rank 0's standard output (a newline is added). */
 void log_info(const char *format, ...) BASE_PRINTF(1, 2);

@@ -43,14 +43,15 @@ static void *listen(void *nothing)
 
 void signals_catch(void)
 {
-    static const int numbers[] = {SIGUSR1, SIGUSR2, SIGTERM, SIGINT};
+    static const int numbers[] = {SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP};
+    signal(SIGPIPE, SIG_IGN);
     sigemptyset(&caught);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction before;
         sigaction(numbers[i], NULL, &before);
-        bool may_ignore = numbers[i] == SIGTERM || numbers[i] == SIGINT;
+        bool may_ignore = numbers[i] != SIGUSR1 && numbers[i] != SIGUSR2;
         if (may_ignore && before.sa_handler == SIG_IGN)
-            continue; /* a background job keeps ignoring the terminal */
+            continue; /* a background job keeps ignoring the terminal, and what nohup started its end */
         signal(numbers[i], SIG_DFL);
         sigaddset(&caught, numbers[i]);
     }

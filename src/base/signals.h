@@ -9,9 +9,10 @@
 /* END comes with STOP where a TERM or INT asked: whoever sent it may not wait long. */
 enum signals_wish { SIGNALS_NONE = 0, SIGNALS_SAVE = 1, SIGNALS_STOP = 2, SIGNALS_END = 4 };
 
-/* From now on USR1, TERM and INT mean stop, USR2 means save; a second TERM or INT, 0.2 s or more after the
- * first, ends the process at once, as that signal always does. TERM and INT stay ignored where the process was started
- * so. To be called once, before any other thread is there. */
+/* From now on USR1, TERM, INT and HUP mean stop, USR2 means save; a second TERM or INT, 0.2 s or more after the
+ * first, ends the process at once, as that signal always does. TERM, INT and HUP stay ignored where the process was
+ * started so. PIPE is ignored: writing to a pipe without a reader fails instead. To be called once, before any other
+ * thread is there. */
 void signals_catch(void);
 /* The wishes so far, as a mask of enum signals_wish. A wish to stop stands for good. */
 int signals_pending(void);

@@ -85,6 +85,7 @@ struct deck {
     } validation;
     struct {
         int64_t every, keep, keep_every;
+        double every_minutes;
         bool keep_best, export_final;
         int on_failure; /* enum deck_failure */
     } checkpoint;

@@ -1,9 +1,12 @@
 #include "train/control.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/signals.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,19 +15,23 @@
 /* Reasons, the more urgent the higher: the ranks' largest counts. */
 enum reason {
     REASON_NONE,
+    REASON_SAVE_TIME,
     REASON_SAVE_FILE,
     REASON_SAVE_SIGNAL,
     REASON_WALLTIME,
     REASON_STOP_FILE,
+    REASON_LOST_OUTPUT,
     REASON_STOP_SIGNAL,
     REASON_COUNT
 };
 
 static const char *const reasons[REASON_COUNT] = {
+    [REASON_SAVE_TIME] = "checkpoint.every_minutes asks for a checkpoint",
     [REASON_SAVE_FILE] = "the file checkpoint asks for a checkpoint",
     [REASON_SAVE_SIGNAL] = "SIGUSR2 asks for a checkpoint",
     [REASON_WALLTIME] = "train.walltime is nearly over",
     [REASON_STOP_FILE] = "the file stop asks to stop",
+    [REASON_LOST_OUTPUT] = "standard output has lost its reader",
     [REASON_STOP_SIGNAL] = "a signal asks to stop",
 };
 
@@ -34,6 +41,9 @@ static const double LOOK_SECONDS = 1.0;
 /* What is kept in hand beside 1.5 times the slowest step and checkpoint: a hundredth of train.walltime, at most this.
  */
 static const double LARGEST_MARGIN = 60.0;
+
+/* A checkpoint by time comes no sooner than after so many times what the slowest one took: 5 % of the time at most. */
+static const double SAVES_APART = 20.0;
 
 int control_parse_walltime(const char *text, double *seconds)
 {
@@ -70,9 +80,11 @@ int control_parse_walltime(const char *text, double *seconds)
     return *seconds > 0 ? ERROR_NONE : error_user("key train.walltime = \"%s\": leaves no time", text);
 }
 
-void control_open(struct control *control, struct comm *world, const char *folder, double walltime)
+void control_open(struct control *control, struct comm *world, const char *folder, double walltime, double every)
 {
-    *control = (struct control){.world = world, .last_poll = clock_seconds(), .last_look = -LOOK_SECONDS};
+    const double now = clock_seconds();
+    *control = (struct control){
+        .world = world, .last_poll = now, .last_look = -LOOK_SECONDS, .every = every, .next_save = now + every};
     double margin = walltime > 100 * LARGEST_MARGIN ? LARGEST_MARGIN : walltime / 100;
     control->deadline = walltime > 0 ? walltime - margin : 0;
     control->stop_file = memory_format("%s/stop", folder);
@@ -85,11 +97,18 @@ void control_close(struct control *control)
     free(control->save_file);
 }
 
+static void set_next_save(struct control *control, double now)
+{
+    control->next_save = now + fmax(control->every, SAVES_APART * control->slow_save);
+}
+
 void control_saved(struct control *control, double seconds)
 {
     if (seconds > control->slow_save)
         control->slow_save = seconds;
     control->last_poll = clock_seconds(); /* the time between polls counts steps alone */
+    set_next_save(control, control->last_poll);
+    control->save_seen = false;
     signals_take_save(); /* launchers signal all ranks, and not all at once: those that came meanwhile are served */
 }
 
@@ -102,26 +121,53 @@ static bool time_is_up(struct control *control, double now)
     return control->deadline > 0 && now + 1.5 * (control->slow_step + control->slow_save) > control->deadline;
 }
 
+/* What cannot be removed would ask again and again. */
+static bool take_request(const char *path)
+{
+    if (access(path, F_OK) != 0)
+        return false;
+    if (unlink(path) == 0)
+        return true;
+    log_warn("%s: is taken for no request, since it cannot be removed: %s", path, strerror(errno));
+    return false;
+}
+
+static void look_for_files(struct control *control, double now)
+{
+    if (now - control->last_look < LOOK_SECONDS)
+        return;
+    control->last_look = now;
+    if (!control->stop_seen)
+        control->stop_seen = take_request(control->stop_file);
+    if (!control->stop_seen && !control->save_seen)
+        control->save_seen = take_request(control->save_file);
+}
+
+/* What rank 0 alone looks for. */
+static enum reason first_reason(struct control *control)
+{
+    double now = clock_seconds();
+    bool up = time_is_up(control, now);
+    look_for_files(control, now);
+    if (log_lost())
+        return REASON_LOST_OUTPUT;
+    if (control->stop_seen)
+        return REASON_STOP_FILE;
+    if (up)
+        return REASON_WALLTIME;
+    if (control->save_seen)
+        return REASON_SAVE_FILE;
+    return control->every > 0 && now >= control->next_save ? REASON_SAVE_TIME : REASON_NONE;
+}
+
 static enum reason own_reason(struct control *control)
 {
     int wishes = signals_pending();
     if (wishes & SIGNALS_STOP)
         return REASON_STOP_SIGNAL;
-    if (control->world->rank == 0) {
-        double now = clock_seconds();
-        bool look = now - control->last_look >= LOOK_SECONDS, up = time_is_up(control, now);
-        if (look)
-            control->last_look = now;
-        if (look && access(control->stop_file, F_OK) == 0)
-            control->stop_seen = true;
-        if (control->stop_seen)
-            return REASON_STOP_FILE;
-        if (up)
-            return REASON_WALLTIME;
-        if (look && access(control->save_file, F_OK) == 0 && !(wishes & SIGNALS_SAVE))
-            return REASON_SAVE_FILE;
-    }
-    return wishes & SIGNALS_SAVE ? REASON_SAVE_SIGNAL : REASON_NONE;
+    enum reason signalled = wishes & SIGNALS_SAVE ? REASON_SAVE_SIGNAL : REASON_NONE;
+    enum reason first = control->world->rank == 0 ? first_reason(control) : REASON_NONE;
+    return first > signalled ? first : signalled;
 }
 
 enum control_wish control_poll(struct control *control, const char **why)
@@ -130,10 +176,12 @@ enum control_wish control_poll(struct control *control, const char **why)
     *why = reasons[reason];
     if (reason == REASON_SAVE_SIGNAL)
         signals_take_save();
-    if (control->stop_seen)
-        unlink(control->stop_file);
-    if (control->world->rank == 0 && reason == REASON_SAVE_FILE)
-        unlink(control->save_file);
+    if (reason == REASON_SAVE_FILE)
+        control->save_seen = false;
+    if (reason == REASON_SAVE_TIME) /* also where it cannot be written: the next is tried when it is due */
+        set_next_save(control, clock_seconds());
+    if (reason == REASON_LOST_OUTPUT)
+        return CONTROL_ABANDON;
     if (reason >= REASON_WALLTIME)
         return CONTROL_STOP;
     return reason == REASON_NONE ? CONTROL_NONE : CONTROL_SAVE;

@@ -1,5 +1,5 @@
-/* What asks a run to save or to stop: signals of any rank, the files `stop` and `checkpoint` in the output folder, and
- * train.walltime. */
+/* What asks a run to save or to stop: signals of any rank, the files `stop` and `checkpoint` in the output folder,
+ * checkpoint.every_minutes, train.walltime, and a standard output that nobody reads any more. */
 #ifndef TRAIN_CONTROL_H
 #define TRAIN_CONTROL_H
 
@@ -10,8 +10,10 @@
 struct control {
     struct comm *world; /* borrowed */
     char *stop_file, *save_file;
-    bool stop_seen;              /* rank 0: the file stop is there; whoever sees it first, it stops the run */
+    bool stop_seen, save_seen;   /* rank 0: the file was there and is removed, the request stands */
     double deadline;             /* clock_seconds() by which the program must have ended; 0 = none */
+    double every;                /* seconds between checkpoints; 0 = none by time */
+    double next_save;            /* clock_seconds() of the next by time */
     double slow_step;            /* longest time so far between two polls */
     double slow_save;            /* and of a checkpoint */
     double last_poll, last_look; /* clock; a look is one at the files */
@@ -21,13 +23,17 @@ struct control {
  * is 0. ERROR_USER names train.walltime. */
 int control_parse_walltime(const char *text, double *seconds);
 
-/* walltime: seconds from the program's start, 0 = no limit. Local. */
-void control_open(struct control *control, struct comm *world, const char *folder, double walltime);
+/* walltime: seconds from the program's start, 0 = no limit; every: seconds between checkpoints, 0 = none by time.
+ * Local. */
+void control_open(struct control *control, struct comm *world, const char *folder, double walltime, double every);
 void control_close(struct control *control);
 
-/* What is wanted now, the same on all ranks. why: a text for the log, valid until the next call; of SAVE and STOP, STOP
- * wins. Files that asked are removed. Collective: every rank calls it at the same places, at every step. */
-enum control_wish { CONTROL_NONE, CONTROL_SAVE, CONTROL_STOP };
+/* What is wanted now, the same on all ranks. why: a text for the log, valid until the next call; the later in the list
+ * wins. ABANDON is a STOP that nobody asked for: standard output is a pipe without a reader. A file asks by being there,
+ * and is removed when it is seen; one that cannot be removed, such as a folder, asks for nothing and is warned about.
+ * Between checkpoints by time lie control->every seconds, or 20 times what the slowest checkpoint took, if that is more.
+ * Collective: every rank calls it at the same places, at every step. */
+enum control_wish { CONTROL_NONE, CONTROL_SAVE, CONTROL_STOP, CONTROL_ABANDON };
 enum control_wish control_poll(struct control *control, const char **why);
 
 /* Is a stop wanted already? Like control_poll, but leaves all requests as they are. Collective. */

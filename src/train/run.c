@@ -158,16 +158,21 @@ static int try_save_step(struct run *run)
 }
 
 /* Ends the run early, with everything saved. */
-static int stop(struct run *run, const char *why)
+static int stop(struct run *run, enum control_wish wish, const char *why)
 {
     meter_note(&run->meter, run->step, "stop", why);
+    int code = run->step > 0 ? save_step(run) : ERROR_NONE;
+    if (code != ERROR_NONE)
+        return code;
+    if (wish == CONTROL_ABANDON)
+        return comm_agree(run->session.world,
+                          error_environment("%s: the run has stopped after step %lld, and goes on from there when it "
+                                            "is started again",
+                                            why, (long long)run->step));
     if (run->step == 0) {
         log_info("# stopped before the first step: there is nothing to save");
         return ERROR_REQUEUE;
     }
-    int code = save_step(run);
-    if (code != ERROR_NONE)
-        return code;
     log_info("# stopped after step %lld of %lld; started again, the run goes on (exit code %d)", (long long)run->step,
              (long long)run->session.deck.train.steps, ERROR_REQUEUE);
     return ERROR_REQUEUE;
@@ -314,8 +319,8 @@ static int loop(struct run *run)
         enum control_wish wish = control_poll(&run->control, &why);
         if (wish != CONTROL_NONE)
             code = take_steps(run, 0);
-        if (code == ERROR_NONE && wish == CONTROL_STOP)
-            return stop(run, why);
+        if (code == ERROR_NONE && wish >= CONTROL_STOP)
+            return stop(run, wish, why);
         if (code == ERROR_NONE && wish == CONTROL_SAVE && run->step > 0) {
             meter_note(&run->meter, run->step, "save", why);
             code = try_save_step(run);
@@ -459,7 +464,7 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     if (run->step >= deck->train.steps)
         log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)deck->train.steps);
     profiler_create(&run->profiler, deck, world->rank);
-    control_open(&run->control, world, deck->output.folder, walltime);
+    control_open(&run->control, world, deck->output.folder, walltime, 60 * deck->checkpoint.every_minutes);
     code = loop(run);
     if (code == ERROR_NONE)
         code = finish(run);
