@@ -1,6 +1,6 @@
 #!/bin/bash
 # What stops a run early or makes it save, without a job system: signals to a plain process, to mpirun and to one rank,
-# the files `stop` and `checkpoint`, train.walltime; amid training, in validation and at the start. Every run that was
+# the files `stop` and `checkpoint`, time, a lost reader; amid training, in validation and at the start. Every run that was
 # stopped is started again, and must then hold the losses of a run that never stopped, each step once.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
@@ -18,7 +18,8 @@ trap 'kill_all; rm -rf "$work"' EXIT
 
 # start N ARGUMENTS...: cistron train in the background, $launcher to wait for; N is 0 for a process of its own, else
 # mpirun's ranks, which record process ids in $work/pid.RANK and exit codes in $work/code.RANK. Unlike what bash does to
-# background processes, INT is not ignored.
+# background processes, INT is not ignored. Standard output goes to $output.
+output=$work/out
 start()
 {
     local count=$1
@@ -28,7 +29,7 @@ start()
     set -- train "$work/deck.cfg" train.steps=1000000000 schedule.decay=100000 output.folder="$folder" \
         validation.every=0 checkpoint.every=0 "$@"
     if [ "$count" -eq 0 ]; then
-        env --default-signal=INT "$CISTRON" "$@" >"$work/out" 2>&1 &
+        env --default-signal=INT "$CISTRON" "$@" >>"$output" 2>>"$work/out" &
     else
         # the shell around a rank outlives what is sent to its whole process group
         # shellcheck disable=SC2016
@@ -54,6 +55,11 @@ await()
 logs()
 {
     grep -q -- "$1" "$folder/log.jsonl"
+}
+
+saved_twice()
+{
+    [ "$(grep -c '"event":"checkpoint"' "$folder/log.jsonl")" -ge 2 ]
 }
 
 trained()
@@ -124,7 +130,7 @@ stopped_with_85()
 }
 
 # A plain process.
-for signal in TERM INT USR1; do
+for signal in TERM INT HUP USR1; do
     folder=$work/plain.$signal
     start 0
     await trained
@@ -170,6 +176,31 @@ ends
 check "USR2, then USR1: exit code 85" stopped_with_85
 check "USR2, then USR1: two checkpoints" test "$(ls "$folder" | grep -c '^step_.*h5$')" -eq 2
 goes_on "USR2" 0
+
+# By time, with what cannot be removed in the way of the files that ask
+folder=$work/time
+mkdir -p "$folder/stop" "$folder/checkpoint"
+start 2 checkpoint.every_minutes=0.002
+check "by time: a checkpoint, and the run goes on" await logs '"event":"save".*every_minutes'
+check "by time: and another" await saved_twice
+check "folders in place of files: are named" says "$folder/stop: is taken for no request"
+kill -USR1 $launcher
+ends
+check "by time: exit code 85 on both ranks" codes_are 85 2
+check "by time: checkpoint.keep holds" test "$(ls "$folder" | grep -c '^step_.*h5$')" -le 3
+goes_on "by time" 2
+
+# cistron train | head
+folder=$work/pipe
+mkfifo "$work/fifo"
+head -n 20 "$work/fifo" >/dev/null &
+output=$work/fifo
+start 0
+output=$work/out
+ends
+check "a lost reader: exit code 1" test $status -eq 1
+check "a lost reader: is said" says "standard output has lost its reader"
+goes_on "a lost reader" 0
 
 # Signals at any moment do no harm to what they interrupt.
 folder=$work/storm

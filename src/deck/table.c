@@ -179,7 +179,7 @@ const struct deck_row deck_table[] = {
      .doc = "Write a checkpoint each time so many steps are done, and at the end; 0 writes none by steps."},
     {REAL(checkpoint.every_minutes, 15, 0, INFINITY), .unit = "minutes", .may_change = true,
      .doc = "Write a checkpoint when so much time has passed since the last one (or since the start), or 20 times as "
-            "long as it took, if that is more; 0 writes none by time."},
+            "long as the slowest took, if that is more; 0 writes none by time."},
     {INT(checkpoint.keep, 3, 1, LARGE), .unit = "files", .may_change = true,
      .doc = "The newest checkpoints that are kept; older ones are removed."},
     {INT(checkpoint.keep_every, 0, 0, LARGE), .unit = "steps", .may_change = true,

@@ -29,10 +29,10 @@ void control_open(struct control *control, struct comm *world, const char *folde
 void control_close(struct control *control);
 
 /* What is wanted now, the same on all ranks. why: a text for the log, valid until the next call; the later in the list
- * wins. ABANDON is a STOP that nobody asked for: standard output is a pipe without a reader. A file asks by being there,
- * and is removed when it is seen; one that cannot be removed, such as a folder, asks for nothing and is warned about.
- * Between checkpoints by time lie control->every seconds, or 20 times what the slowest checkpoint took, if that is more.
- * Collective: every rank calls it at the same places, at every step. */
+ * wins. ABANDON is a STOP that nobody asked for: standard output is a pipe without a reader. A file asks by being
+ * there, and is removed when it is seen; one that cannot be removed, such as a folder, asks for nothing and is warned
+ * about. Between checkpoints by time lie control->every seconds, or 20 times what the slowest checkpoint took, if that
+ * is more. Collective: every rank calls it at the same places, at every step. */
 enum control_wish { CONTROL_NONE, CONTROL_SAVE, CONTROL_STOP, CONTROL_ABANDON };
 enum control_wish control_poll(struct control *control, const char **why);
 
