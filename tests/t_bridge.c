@@ -60,7 +60,7 @@ static void save_folder(const struct folder *f, const char *path)
 {
     struct safetensors_writer *writer;
     mkdir(path, 0777);
-    int code = safetensors_writer_create(&writer, path, f->entries, f->count, EXPORT_SHARD_BYTES);
+    int code = safetensors_writer_create(&writer, path, f->entries, f->count, EXPORT_SHARD_BYTES, 0);
     for (int64_t i = 0; i < f->count && code == ERROR_NONE; i++)
         code = safetensors_writer_write(writer, i, 0, f->entries[i].bytes, f->data[i]);
     if (code == ERROR_NONE)

@@ -91,6 +91,27 @@ check "started again, it is made" codes_are 0 2
 check "with the new weights" test -n "$(cmp before/model.safetensors esm2/final_model/model.safetensors)"
 check "nothing else is left" test "$(find esm2 -maxdepth 1 -name 'final_model*' | wc -l)" -eq 3
 
+# An extended run that fails before its end, and is then found to have no more steps to do: what the run before left as
+# final model and folder is made anew, however new it looks.
+cp -r esm2/final_model old
+mkdir esm2/final_model.h5.tmp
+again train.steps=5
+check "a final model that cannot be written: code 1" codes_are 1 2
+"$CISTRON" export --checkpoint esm2 -o newest >out 2>&1
+check "export of that folder takes the later checkpoint" test $? -eq 0
+rmdir esm2/final_model.h5.tmp
+again train.steps=5
+check "started again, it ends with 0" codes_are 0 2
+check "and has exported" cmp newest/model.safetensors esm2/final_model/model.safetensors
+check "that is no model of before" test -n "$(cmp old/model.safetensors newest/model.safetensors)"
+"$CISTRON" export --checkpoint esm2/final_model.h5 -o final >out 2>&1
+check "the final model is that of the last step" cmp newest/model.safetensors final/model.safetensors
+rm -r esm2/final_model
+mv old esm2/final_model
+touch esm2/final_model
+again train.steps=5
+check "an older model in a newer folder is noticed" cmp newest/model.safetensors esm2/final_model/model.safetensors
+
 # what no folder can say is refused before a step is done
 ranks 2 train deck.cfg data.train=esm2.store.h5 output.folder=odd model.family=esm2 model.layers=1 model.hidden=32 \
     model.ffn=64 model.heads=4 model.vocabulary=64

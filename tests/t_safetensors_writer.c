@@ -55,7 +55,7 @@ static struct safetensors_writer *begin_model(const char *folder, int64_t shard_
 {
     struct safetensors_writer *writer;
     error_clear();
-    if (safetensors_writer_create(&writer, folder, written, WRITTEN, shard_bytes) != ERROR_NONE)
+    if (safetensors_writer_create(&writer, folder, written, WRITTEN, shard_bytes, 0) != ERROR_NONE)
         error_fatal("%s", error_message());
     return writer;
 }
@@ -158,7 +158,7 @@ static void test_round_trip(void)
                  "config.json model-00001-of-00007.safetensors.old model-1-of-2.txt model.safetensors ");
 
     struct safetensors_writer *writer;
-    CHECK(safetensors_writer_create(&writer, folder, NULL, 0, IN_ONE) == ERROR_NONE);
+    CHECK(safetensors_writer_create(&writer, folder, NULL, 0, IN_ONE, 0) == ERROR_NONE);
     CHECK(safetensors_writer_commit(writer) == ERROR_NONE);
     safetensors_writer_destroy(writer);
     struct safetensors *st = open_good(folder);
@@ -195,19 +195,19 @@ static void test_failures(void)
         CHECK_STRING(names_in(folder), "");
     }
     error_clear();
-    CHECK(safetensors_writer_create(&writer, stores_path("no/folder"), written, WRITTEN, IN_ONE) == ERROR_USER);
+    CHECK(safetensors_writer_create(&writer, stores_path("no/folder"), written, WRITTEN, IN_ONE, 0) == ERROR_USER);
     CHECK(writer == NULL && strstr(error_message(), "no/folder/model.safetensors") != NULL);
     error_clear();
     struct safetensors_entry twice[2] = {written[0], written[0]};
-    CHECK(safetensors_writer_create(&writer, folder, twice, 2, IN_ONE) == ERROR_USER);
+    CHECK(safetensors_writer_create(&writer, folder, twice, 2, IN_ONE, 0) == ERROR_USER);
     CHECK(strstr(error_message(), "two tensors have the name b.weight") != NULL);
     error_clear();
     twice[1].name = "__metadata__";
-    CHECK(safetensors_writer_create(&writer, folder, twice, 2, IN_ONE) == ERROR_USER);
+    CHECK(safetensors_writer_create(&writer, folder, twice, 2, IN_ONE, 0) == ERROR_USER);
     CHECK(strstr(error_message(), "__metadata__") != NULL);
     error_clear();
     twice[1].name = "\xff";
-    CHECK(safetensors_writer_create(&writer, folder, twice, 2, IN_ONE) == ERROR_USER);
+    CHECK(safetensors_writer_create(&writer, folder, twice, 2, IN_ONE, 0) == ERROR_USER);
     CHECK(strstr(error_message(), "not UTF-8") != NULL);
     CHECK_STRING(names_in(folder), "");
 
@@ -224,7 +224,7 @@ static void test_failures(void)
         limit.rlim_cur = data ? (rlim_t)status.st_size - 1 : 20;
         setrlimit(RLIMIT_FSIZE, &limit);
         error_clear();
-        int code = safetensors_writer_create(&writer, folder, written, WRITTEN, IN_ONE);
+        int code = safetensors_writer_create(&writer, folder, written, WRITTEN, IN_ONE, 0);
         CHECK(code == (data ? ERROR_NONE : ERROR_ENVIRONMENT) && (writer != NULL) == data);
         if (writer != NULL)
             code = write_pieces(writer);

@@ -22,6 +22,7 @@ struct export
     const struct export_settings *given;
     char *path; /* of the checkpoint */
     const struct tokenizer *tokenizer;
+    uint64_t digest; /* of its state; 0 = unknown */
     struct model_settings settings;
     int64_t positions;
     struct model model;
@@ -59,6 +60,7 @@ static int read_checkpoint(struct export *export)
     comm_destroy(self);
     if (code != ERROR_NONE)
         return code;
+    export->digest = meta.digest;
     code = read_deck(export, &meta);
     checkpoint_meta_destroy(&meta);
     if (code == ERROR_NONE)
@@ -205,8 +207,8 @@ static int take(void *self, const struct checkpoint_piece *piece)
 static int write_tensors(struct export *export, const char *folder)
 {
     const int parameters = model_parameters(&export->model);
-    int code =
-        safetensors_writer_create(&export->writer, folder, export->entries, export->count, export->given->shard_bytes);
+    int code = safetensors_writer_create(&export->writer, folder, export->entries, export->count,
+                                         export->given->shard_bytes, export->digest);
     if (code != ERROR_NONE)
         return code;
     export->rounded = memory_allocate(ROUNDED_ELEMENTS * BF16_BYTES);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct export_settings {
-    const char *checkpoint; /* a file, or a run folder: its final_model.h5 or else its newest good checkpoint */
+    const char *checkpoint; /* a file, or a run folder (checkpoint_find_model) */
     const char *folder;     /* to be made; an empty one may be there */
     bool bf16;              /* weights are rounded to bf16, else f32 */
     int64_t shard_bytes;    /* of tensors in one file; EXPORT_SHARD_BYTES */

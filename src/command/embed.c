@@ -37,7 +37,7 @@ const struct command command_embed = {
         "Writes names, lengths and the model's states after its last norm (f32) to OUT.h5, in the order of the file.\n"
         "Masked models (ESM-2, AMPLIFY) see begin token, record, end token; Llama sees begin token and record, so\n"
         "--pool last is there the state of the last residue. A mean leaves special tokens out. Under mpirun or srun\n"
-        "the records are shared among the ranks. A run folder means its final_model.h5 or, before that is there,\n"
+        "the records are shared among the ranks. A run folder means its final_model.h5 or, where that is later,\n"
         "its newest checkpoint.",
     .options = options,
     .least = 0,

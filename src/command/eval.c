@@ -43,7 +43,7 @@ const struct command command_eval = {
             "scored in windows; each base counts once. Masked models (ESM-2, AMPLIFY) are scored as they are trained:\n"
             "windows with begin and end token, and the loss over the residues that are masked; --overlap, --bos and\n"
             "--no-mask are not for them. Under mpirun or srun the windows are shared among the ranks. A run folder\n"
-            "means its final_model.h5 or, before that is there, its newest checkpoint.",
+            "means its final_model.h5 or, where that is later, its newest checkpoint.",
     .options = options,
     .least = 0,
     .most = 0,

@@ -31,7 +31,7 @@ struct inference_shape {
     int64_t positions;        /* MEMORY_GENERATE: of a sequence */
 };
 
-/* Finds the checkpoint `where`: a file, or a run folder, of which it takes final_model.h5 or else the newest good
+/* Finds the checkpoint `where`: a file, or a run folder, of which it takes final_model.h5 or a later good
  * checkpoint. Reads what it says of itself and makes an executor on this rank's share of the CPUs. Collective; an
  * agreed code; inference_close in any case. ERROR_USER: there is none, it is damaged, its deck or tokenizer is none of
  * this program's. */

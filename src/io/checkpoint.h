@@ -2,7 +2,7 @@
  * ranks and by any HDF5 program.
  *   /                attribute cistron_checkpoint: version of this format
  *   /meta            attributes deck, version, tokenizer (texts), step, updates, tokens, seed, ranks, vocabulary,
- *                    validation_step, best_step, best_loss
+ *                    validation_step, best_step, best_loss; digest, as a signed number
  *   /data            attributes epoch, window, offset: where the data stands (data/blend.h), epoch and window being
  *                    numbers for one store, arrays with an entry for each store for several; store: the checksum of
  *                    the training stores (data/store_set.h), as a signed number
@@ -43,6 +43,8 @@ struct checkpoint_meta {
     int64_t ranks; /* that wrote it, for information; checkpoint_write sets it */
     struct blend_position position;
     uint64_t store; /* checksum of the token stores trained on */
+    uint64_t
+        digest; /* of the state that the file is of (checkpoint_digest), also where it has weights alone; 0 = unknown */
     char tokenizer[CHECKPOINT_TOKENIZER_BYTES];
     int64_t vocabulary;      /* rows of the embedding; 0 in files of version 0.1 */
     int64_t validation_step; /* of the last validation; 0 = none */
@@ -88,9 +90,13 @@ char *checkpoint_path(const char *folder, int64_t step);
  * no reason to set it aside. */
 int checkpoint_find(struct comm *world, const char *where, char **path);
 
-/* checkpoint_find for what needs weights alone: of a finished run's folder it takes final_model.h5. *path is never NULL
- * on success; ERROR_USER besides: the folder --checkpoint names holds none. Collective. */
+/* checkpoint_find for what needs weights alone: of a run's folder it takes final_model.h5, unless that is there from
+ * before the run went on and a step's checkpoint is later. *path is never NULL on success; ERROR_USER besides: the
+ * folder --checkpoint names holds none. Collective. */
 int checkpoint_find_model(struct comm *world, const char *where, char **path);
+
+/* Is there a good file that is of the state with this digest? Collective; says nothing. */
+bool checkpoint_holds(struct comm *world, const char *path, uint64_t digest);
 
 /* The path of the newest checkpoint of a run folder, not verified, NULL if there is none. Local.
  * ERROR_ENVIRONMENT: the folder cannot be read. */

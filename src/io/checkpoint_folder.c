@@ -188,6 +188,40 @@ int checkpoint_find(struct comm *world, const char *where, char **path)
     return code;
 }
 
+/* What rank 0 knows of a good file, on every rank; {0} where it cannot be read. */
+static struct checkpoint_meta peek(struct comm *world, const char *path)
+{
+    struct checkpoint_meta meta = {0};
+    if (world->rank == 0 && checkpoint_load_meta(path, &meta) == ERROR_NONE)
+        checkpoint_meta_destroy(&meta);
+    error_clear();
+    comm_broadcast(world, &meta, sizeof meta, 0);
+    return meta;
+}
+
+bool checkpoint_holds(struct comm *world, const char *path, uint64_t digest)
+{
+    int64_t there = world->rank == 0 && access(path, F_OK) == 0;
+    comm_broadcast(world, &there, sizeof there, 0);
+    if (!there || checkpoint_examine(world, path) != ERROR_NONE) {
+        error_clear();
+        return false;
+    }
+    return peek(world, path).digest == digest;
+}
+
+/* Does the folder hold a step's checkpoint that is later than this good file? */
+static bool has_later(struct comm *world, const char *folder, const char *path)
+{
+    int64_t *steps = NULL, count = 0, newest = -1;
+    if (world->rank == 0 && list_steps(folder, "", &steps, &count) == ERROR_NONE && count > 0)
+        newest = steps[0];
+    error_clear();
+    free(steps);
+    comm_broadcast(world, &newest, sizeof newest, 0);
+    return newest > peek(world, path).step;
+}
+
 int checkpoint_find_model(struct comm *world, const char *where, char **path)
 {
     char *model = memory_format("%s/final_model.h5", where);
@@ -195,6 +229,10 @@ int checkpoint_find_model(struct comm *world, const char *where, char **path)
     int64_t finished = stat(model, &status) == 0 && S_ISREG(status.st_mode);
     comm_broadcast(world, &finished, sizeof finished, 0);
     int code = checkpoint_find(world, finished ? model : where, path);
+    if (code == ERROR_NONE && finished && has_later(world, where, model)) {
+        free(*path);
+        code = checkpoint_find(world, where, path);
+    }
     if (code == ERROR_NONE && *path == NULL)
         code = comm_agree(
             world,

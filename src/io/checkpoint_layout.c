@@ -72,6 +72,7 @@ static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
                                         {"tokens", meta->tokens},
                                         {"seed", meta->seed},
                                         {"ranks", meta->ranks},
+                                        {"digest", (int64_t)meta->digest},
                                         {"vocabulary", meta->vocabulary},
                                         {"validation_step", meta->validation_step},
                                         {"best_step", meta->best_step}};
@@ -188,6 +189,9 @@ static void read_later_meta(hid_t group, struct checkpoint_meta *meta)
     free(tokenizer);
     meta->updates = meta->step;
     hdf5_read_integer(group, "updates", &meta->updates);
+    int64_t digest = 0;
+    hdf5_read_integer(group, "digest", &digest);
+    meta->digest = (uint64_t)digest;
     hdf5_read_integer(group, "vocabulary", &meta->vocabulary);
     hdf5_read_integer(group, "validation_step", &meta->validation_step);
     hdf5_read_integer(group, "best_step", &meta->best_step);

@@ -53,7 +53,8 @@ static int add_file(struct safetensors *st, char *path)
         st->entries[st->count] = header.entries[i];
         st->entries[st->count++].file = st->file_count;
     }
-    st->file_count++;
+    if (st->file_count++ == 0)
+        st->digest = header.digest;
     free(header.entries); /* names live on in st */
     return ERROR_NONE;
 }

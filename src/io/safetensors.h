@@ -16,6 +16,8 @@ enum { SAFETENSORS_MAX_DIMS = 8, SAFETENSORS_HEADER_BYTES = 100000000 /* the mos
 #define SAFETENSORS_SINGLE "model.safetensors"
 #define SAFETENSORS_INDEX "model.safetensors.index.json"
 #define SAFETENSORS_METADATA "__metadata__"
+#define SAFETENSORS_DIGEST "cistron_digest" /* in it, as hexadecimal text: of the training's state (io/checkpoint.h)   \
+                                             */
 
 struct safetensors_entry {
     char *name;
@@ -34,6 +36,7 @@ struct safetensors {
     struct safetensors_entry *entries; /* [count], by name (strcmp) */
     struct safetensors_file *files;    /* [file_count] */
     int file_count;
+    uint64_t digest; /* that the first file's __metadata__ tells; 0 = none */
 };
 
 /* Opens a file, or the model in a folder (a single file goes before an index, as in transformers), and checks all

@@ -138,12 +138,13 @@ static int check_tiling(const struct safetensors_header *header, const char *pat
     return ERROR_NONE;
 }
 
-static int check_metadata(const char *path, json_t *value)
+static int read_metadata(struct safetensors_header *header, const char *path, json_t *value)
 {
-    const char *key;
+    const char *key, *digest = json_string_value(json_object_get(value, SAFETENSORS_DIGEST));
     json_t *text;
     bool good = json_is_object(value);
     json_object_foreach(value, key, text) good = good && json_is_string(text);
+    header->digest = digest != NULL ? strtoull(digest, NULL, 16) : 0;
     return good ? ERROR_NONE : error_user("%s: " SAFETENSORS_METADATA " must be an object of strings", path);
 }
 
@@ -156,7 +157,7 @@ static int read_object(struct safetensors_header *header, const char *path, json
     json_object_foreach(object, name, value)
     {
         if (strcmp(name, SAFETENSORS_METADATA) == 0)
-            code = check_metadata(path, value);
+            code = read_metadata(header, path, value);
         else {
             struct safetensors_entry *entry = &header->entries[header->count];
             *entry = (struct safetensors_entry){NULL};

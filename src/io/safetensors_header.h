@@ -9,6 +9,7 @@
 struct safetensors_header {
     struct safetensors_entry *entries; /* [count], free() them and their names; file = 0 */
     int64_t count;
+    uint64_t digest; /* 0 = none */
 };
 
 /* Reads and checks the header of an open file of file_bytes bytes. ERROR_USER, ERROR_ENVIRONMENT; then nothing is left

@@ -32,6 +32,7 @@ struct safetensors_writer {
     struct tensor_place *tensors; /* [count] */
     int64_t count;
     int64_t total;           /* bytes of all tensors */
+    uint64_t digest;         /* for __metadata__; 0 = none */
     struct output *outputs;  /* [output_count]: the files of tensors, then the index, if there is one */
     int files, output_count; /* of tensors; of them and the index */
     bool committed;
@@ -81,6 +82,9 @@ static json_t *describe(const struct safetensors_entry *tensor, int64_t begin, i
 static json_t *make_header(struct safetensors_writer *writer, const struct safetensors_entry *tensors, int file)
 {
     json_t *header = json_pack("{s:{s:s}}", SAFETENSORS_METADATA, "format", "pt");
+    if (writer->digest != 0)
+        json_object_set_new(json_object_get(header, SAFETENSORS_METADATA), SAFETENSORS_DIGEST,
+                            json_sprintf("%016llx", (unsigned long long)writer->digest));
     int64_t end = 0;
     for (int64_t size = ALIGNMENT; size > 0; size /= 2)
         for (int64_t i = 0; i < writer->count; i++) {
@@ -154,11 +158,13 @@ static int make_map(json_t *map, const struct safetensors_writer *writer, const 
 }
 
 int safetensors_writer_create(struct safetensors_writer **out, const char *folder,
-                              const struct safetensors_entry *tensors, int64_t count, int64_t shard_bytes)
+                              const struct safetensors_entry *tensors, int64_t count, int64_t shard_bytes,
+                              uint64_t digest)
 {
     struct safetensors_writer *writer = memory_allocate(sizeof *writer);
     writer->folder = memory_string(folder);
     writer->count = count;
+    writer->digest = digest;
     writer->tensors = memory_allocate(count * (int64_t)sizeof *writer->tensors);
     for (int64_t i = 0; i < count; i++) {
         writer->tensors[i].bytes = safetensors_dtype_bytes(tensors[i].dtype, tensors[i].dims, tensors[i].shape);

@@ -10,11 +10,12 @@ struct safetensors_writer;
 
 /* Lays out `count` tensors in a folder that is there, from name, dtype, dims and shape of each (the rest is not looked
  * at, nothing is kept): in the order given, as many files as it takes for none to hold more than shard_bytes bytes of
- * data, or one tensor that is larger. __metadata__ is {"format": "pt"}, which transformers asks for. ERROR_USER: two
- * tensors of one name, a name that is no UTF-8 or __metadata__, the folder cannot be written. ERROR_ENVIRONMENT. *out
- * is NULL after an error. Local. */
+ * data, or one tensor that is larger. __metadata__ has "format": "pt", which transformers asks for, and the digest
+ * unless that is 0. ERROR_USER: two tensors of one name, a name that is no UTF-8 or __metadata__, the folder cannot be
+ * written. ERROR_ENVIRONMENT. *out is NULL after an error. Local. */
 int safetensors_writer_create(struct safetensors_writer **out, const char *folder,
-                              const struct safetensors_entry *tensors, int64_t count, int64_t shard_bytes);
+                              const struct safetensors_entry *tensors, int64_t count, int64_t shard_bytes,
+                              uint64_t digest);
 /* Writes bytes offset .. offset + bytes - 1 of tensor number `tensor` as it stood in the array. Pieces come in any
  * order, each byte once. ERROR_ENVIRONMENT: the disk is full, for one. */
 int safetensors_writer_write(struct safetensors_writer *writer, int64_t tensor, int64_t offset, int64_t bytes,

@@ -7,6 +7,7 @@
 #include "bridge/config.h"
 #include "bridge/export.h"
 #include "io/lock.h"
+#include "io/safetensors.h"
 #include "model/family.h"
 #include "step/initialise.h"
 #include "step/learning_rate.h"
@@ -20,7 +21,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* -- The run ----------------------------------------------------------------------------------------------------- */
@@ -45,6 +45,7 @@ struct run {
     int64_t validated_step; /* of the last validation; 0 = none */
     int64_t best_step;      /* of the lowest validation loss; 0 = none */
     double best_loss;
+    uint64_t digest; /* of the state that was last written, or found at the end */
     int64_t skipped; /* diverged steps in a row */
 };
 
@@ -101,6 +102,7 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
 {
     struct session *s = &run->session;
     double start = clock_seconds();
+    run->digest = checkpoint_digest(s->grid.data, &s->engine);
     struct checkpoint_meta meta = {.deck_text = run->deck_text,
                                    .version = PACKAGE_VERSION,
                                    .step = run->step,
@@ -108,6 +110,7 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
                                    .seed = s->deck.train.seed,
                                    .position = loader_position(s->train),
                                    .store = loader_checksum(s->train),
+                                   .digest = run->digest,
                                    .vocabulary = s->model.settings.vocabulary,
                                    .validation_step = run->validated_step,
                                    .best_step = run->best_step,
@@ -119,11 +122,10 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
     int code = checkpoint_write(s->world, s->grid.data, &s->engine, &meta, path, with_optimizer);
     if (code != ERROR_NONE)
         return code;
-    uint64_t digest = checkpoint_digest(s->grid.data, &s->engine);
     double seconds = clock_seconds() - start;
     control_saved(&run->control, seconds);
     meter_add(&run->meter, METER_CHECKPOINT, seconds);
-    meter_checkpoint(&run->meter, run->step, path, digest, seconds);
+    meter_checkpoint(&run->meter, run->step, path, run->digest, seconds);
     return ERROR_NONE;
 }
 
@@ -333,14 +335,15 @@ static int loop(struct run *run)
     return code;
 }
 
-/* Is the folder older than the file, or not there? */
-static bool is_stale(const char *folder, const char *file)
+/* Is the folder of another state than this one, or not there? */
+static bool is_stale(const char *folder, uint64_t digest)
 {
-    struct stat made, wanted;
-    if (stat(folder, &made) != 0 || stat(file, &wanted) != 0)
-        return true;
-    const struct timespec a = made.st_mtim, b = wanted.st_mtim;
-    return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
+    struct safetensors *st;
+    bool stale = safetensors_open(&st, folder) != ERROR_NONE || st->digest != digest;
+    if (st != NULL)
+        safetensors_close(st);
+    error_clear();
+    return stale;
 }
 
 /* The Hugging Face folder of checkpoint.export_final, unless this final model's is there. Could the model not be said
@@ -350,7 +353,7 @@ static int export_final(struct run *run, const char *model)
     const struct session *s = &run->session;
     char *folder = memory_format("%s/final_model", s->deck.output.folder);
     int code = ERROR_NONE;
-    if (s->world->rank == 0 && is_stale(folder, model)) {
+    if (s->world->rank == 0 && is_stale(folder, run->digest)) {
         const struct export_settings settings = {
             .checkpoint = model, .folder = folder, .shard_bytes = EXPORT_SHARD_BYTES, .replace = true};
         code = export_run(&settings);
@@ -363,15 +366,18 @@ static int export_final(struct run *run, const char *model)
     return comm_agree(s->world, code);
 }
 
-/* Writes the final model, if a run that was killed at its very end has not done so already. */
+/* Writes the final model, unless that of this very state is there: a run that was extended, or killed at its very end,
+ * may have left another. */
 static int finish(struct run *run)
 {
     struct session *s = &run->session;
     char *path = memory_format("%s/final_model.h5", s->deck.output.folder);
-    bool trained = run->step > run->first_step;
-    int64_t missing = trained || access(path, F_OK) != 0;
-    comm_broadcast(s->world, &missing, sizeof missing, 0);
-    int code = missing ? write_checkpoint(run, path, false) : ERROR_NONE;
+    bool there = false;
+    if (run->step == run->first_step) {
+        run->digest = checkpoint_digest(s->grid.data, &s->engine);
+        there = checkpoint_holds(s->world, path, run->digest);
+    }
+    int code = there ? ERROR_NONE : write_checkpoint(run, path, false);
     if (code == ERROR_NONE && s->deck.checkpoint.export_final)
         code = export_final(run, path);
     free(path);

@@ -352,7 +352,7 @@ static void check_written(const struct safetensors *st)
     uint8_t data[2][4096];
     mkdir(folder, 0777);
     error_clear();
-    FUZZ_CHECK(safetensors_writer_create(&writer, folder, st->entries, st->count, (int64_t)draw(400)) == ERROR_NONE);
+    FUZZ_CHECK(safetensors_writer_create(&writer, folder, st->entries, st->count, (int64_t)draw(400), 0) == ERROR_NONE);
     for (int64_t i = st->count - 1; i >= 0; i--)
         for (int64_t at = 0, bytes; at < st->entries[i].bytes; at += bytes) {
             int64_t rest = st->entries[i].bytes - at;
