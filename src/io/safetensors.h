@@ -16,8 +16,9 @@ enum { SAFETENSORS_MAX_DIMS = 8, SAFETENSORS_HEADER_BYTES = 100000000 /* the mos
 #define SAFETENSORS_SINGLE "model.safetensors"
 #define SAFETENSORS_INDEX "model.safetensors.index.json"
 #define SAFETENSORS_METADATA "__metadata__"
-#define SAFETENSORS_DIGEST "cistron_digest" /* in it, as hexadecimal text: of the training's state (io/checkpoint.h)   \
-                                             */
+#define SAFETENSORS_DIGEST                                                                                             \
+    "cistron_digest" /* in it, as hexadecimal text: of the training's state (io/checkpoint.h)                          \
+                      */
 
 struct safetensors_entry {
     char *name;
