@@ -10,12 +10,13 @@ int cuda_device_count(void);
 /* What it was built with and finds: "CUDA 13.0, NCCL 2.28.9"; static. */
 const char *cuda_versions(void);
 
-/* An executor on that GPU, which becomes the process's current one; as core/device.h has it. Failures are fatal. Free
- * with class->destroy. */
-struct executor *cuda_executor_create(int device, const struct device_request *request);
+/* An executor on that GPU, which becomes the process's current one and which so many ranks of the node have; as
+ * core/device.h has it. Failures are fatal. Free with class->destroy. */
+struct executor *cuda_executor_create(int device, int sharing, const struct device_request *request);
 
-/* On the GPU of this rank's number in its node. Collective over request->world; prints where each rank is. ERROR_USER:
- * fewer GPUs than ranks, and not request->share. */
+/* On one of the GPUs that this rank sees: each rank of a node has its own, as far as there are enough
+ * (comm/placement.h). Collective over request->world; prints where each rank is. ERROR_USER: two ranks would have the
+ * same one, and not request->share. */
 int cuda_executor_make(struct executor **executor, const struct device_request *request);
 
 #endif

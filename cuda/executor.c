@@ -1,6 +1,7 @@
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
-#include "comm/comm.h"
+#include "comm/copying_group.h"
 #include "cuda/attention.h"
 #include "cuda/choice.h"
 #include "cuda/cuda.h"
@@ -32,6 +33,7 @@ struct cuda {
     struct cuda_target targets[STREAM_COUNT];
     double timeout;
     int sharing; /* ranks that have this GPU */
+    struct placement_id id;
     struct native_event *events;
     struct outgrown *outgrown;
     int64_t recordings;  /* that have not been discarded */
@@ -382,17 +384,34 @@ static void destroy(struct executor *executor)
     memory_free(cuda);
 }
 
+#ifdef CISTRON_NCCL
+/* Do ranks of comm have one GPU together? Collective. */
+static bool shares(const struct cuda *cuda, struct comm *comm)
+{
+    struct placement_id *ids = memory_allocate((int64_t)sizeof *ids * comm->size);
+    comm_all_gather(comm, &cuda->id, ids, sizeof cuda->id);
+    bool repeats = placement_repeats(ids, comm->size);
+    memory_free(ids);
+    return repeats;
+}
+#endif
+
+/* NCCL takes each GPU once. */
 static struct group *make_group(struct executor *executor, struct comm *comm, const char *name)
 {
+    if (comm->size == 1) /* nothing to sum */
+        return comm_group_create(comm, NULL, name);
 #ifdef CISTRON_NCCL
-    if (comm->size > 1)
-        return nccl_group_create(comm, executor, name, ((struct cuda *)executor)->timeout);
+    const struct cuda *cuda = (struct cuda *)executor;
+    if (!shares(cuda, comm))
+        return nccl_group_create(comm, executor, name, cuda->timeout);
 #endif
-    (void)executor; /* of one rank, which has nothing to sum */
-    return comm_group_create(comm, NULL, name);
+    if (comm->rank == 0)
+        log_info("# group \"%s\": ranks share a GPU, so it sums in the host's memory, which is slow", name);
+    return copying_group_create(comm, executor, name);
 }
 
-struct executor *cuda_executor_create(int device, const struct device_request *request)
+struct executor *cuda_executor_create(int device, int sharing, const struct device_request *request)
 {
     static const struct executor_class class = {
         .name = "cuda",
@@ -425,7 +444,8 @@ struct executor *cuda_executor_create(int device, const struct device_request *r
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
     cuda->executor.class = &class;
     cuda->timeout = request->timeout;
-    cuda->sharing = request->node != NULL ? cuda_ranks_on(device, request->node->size) : 1;
+    cuda->sharing = sharing;
+    cuda->id = cuda_device_id(device);
     int lowest, highest;
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
     cublasLtHandle_t blas;

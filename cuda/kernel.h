@@ -58,10 +58,11 @@ void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tens
 #ifdef __cplusplus
 }
 #else
+#include "comm/placement.h"
 #include "core/launch.h"
 
-/* How many of a node's ranks have that one of its GPUs. (placement.c) */
-int cuda_ranks_on(int device, int ranks);
+/* Its UUID. (placement.c) */
+struct placement_id cuda_device_id(int device);
 
 /* All kinds of products forget their algorithm, and look for it among the choices again (cuda/choice.h). */
 void cuda_gemm_reconsider(void);

@@ -12,18 +12,34 @@
 
 enum { LINE_BYTES = 512, TABLE_RANKS = 64 };
 
-/* Of a node: dealt out one by one. */
-static int device_of(int rank, int devices)
+struct placement_id cuda_device_id(int device)
 {
-    return rank % devices;
+    struct cudaDeviceProp properties;
+    struct placement_id id;
+    CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+    memcpy(id.bytes, properties.uuid.bytes, sizeof id.bytes);
+    return id;
 }
 
-int cuda_ranks_on(int device, int ranks)
+/* Where this rank computes, and how many GPUs the ranks of its node see. Collective over the node. */
+static struct placement choose(struct comm *node, int *devices)
 {
-    int count = 0;
-    for (int rank = 0, devices = cuda_device_count(); rank < ranks; rank++)
-        count += device_of(rank, devices) == device;
-    return count;
+    const int64_t count = cuda_device_count(), most = comm_max_i64(node, count);
+    int64_t *counts = memory_allocate((int64_t)sizeof *counts * node->size);
+    struct placement_id *own = memory_allocate((int64_t)sizeof *own * most);
+    struct placement_id *ids = memory_allocate((int64_t)sizeof *ids * most * node->size);
+    struct placement *places = memory_allocate((int64_t)sizeof *places * node->size);
+    for (int64_t i = 0; i < count; i++)
+        own[i] = cuda_device_id((int)i);
+    comm_all_gather(node, &count, counts, sizeof count);
+    comm_all_gather(node, own, ids, (int64_t)sizeof *own * most);
+    *devices = placement_choose(places, ids, counts, most, node->size);
+    struct placement place = places[node->rank];
+    memory_free(counts);
+    memory_free(own);
+    memory_free(ids);
+    memory_free(places);
+    return place;
 }
 
 /* One line a rank, by rank 0; of a large run the first ranks. */
@@ -47,10 +63,12 @@ static void print_places(struct comm *world, int device)
 
 int cuda_executor_make(struct executor **executor, const struct device_request *request)
 {
-    int devices = cuda_device_count(), code = ERROR_NONE;
-    if (request->node->size > devices && !request->share)
-        code = error_user("%d ranks on a node with %d GPUs: start fewer, or set device.share = true",
-                          request->node->size, devices);
+    int devices, code = ERROR_NONE;
+    const struct placement place = choose(request->node, &devices);
+    if (place.sharing > 1 && !request->share)
+        code = error_user("%d ranks on a node of which they see %d GPUs, and %d of them have the same one: start fewer "
+                          "ranks, let each see a GPU of its own, or set device.share = true",
+                          request->node->size, devices, place.sharing);
 #ifndef CISTRON_NCCL
     if (request->world->size > 1)
         code = error_user("%d ranks on GPUs: this build has no NCCL (configure --with-nccl=DIR); start one, or set "
@@ -60,8 +78,7 @@ int cuda_executor_make(struct executor **executor, const struct device_request *
     code = comm_agree(request->world, code);
     if (code != ERROR_NONE)
         return code;
-    int device = device_of(request->node->rank, devices);
-    *executor = cuda_executor_create(device, request);
-    print_places(request->world, device);
+    *executor = cuda_executor_create(place.device, place.sharing, request);
+    print_places(request->world, place.device);
     return ERROR_NONE;
 }

@@ -26,7 +26,7 @@ static inline struct executor *executor_named(const char *name)
     if (cuda_device_count() > 0 && (!cudnn || cuda_has_cudnn())) {
         cuda_attention_take(cudnn ? ATTENTION_CUDNN : ATTENTION_FASTER);
         cuda_own_attention_by_warpgroups(!mma);
-        return cuda_executor_create(0, &(struct device_request){.deterministic = !cudnn});
+        return cuda_executor_create(0, 1, &(struct device_request){.deterministic = !cudnn});
     }
 #endif
     printf("skipped: no GPU here%s\n", cudnn ? ", or no cuDNN" : "");

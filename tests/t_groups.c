@@ -3,11 +3,14 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/copying_group.h"
 #include "comm/grid.h"
+#include "comm/placement.h"
 #include "core/launch.h"
 #include "cpu/cpu.h"
 #include "data/loader.h"
 #include "data/prepare.h"
+#include "ref/late.h"
 
 #include <mpi.h>
 #include <stdlib.h>
@@ -17,6 +20,9 @@ static float value(int rank, int64_t i)
     return (float)((rank + 1) * 0.1 + (double)(i % 977) * 1e-3);
 }
 
+#define COLLECT(stream, OP, name, ...)                                                                                 \
+    launch_collective((stream), OP_##OP, &(struct name##_args){.group = group, __VA_ARGS__})
+
 /* All four collectives on one group, against sums made here in rank order. */
 static void test_collectives(struct stream *stream, struct group *group, const int *members, int64_t count)
 {
@@ -25,7 +31,7 @@ static void test_collectives(struct stream *stream, struct group *group, const i
 
     for (int64_t i = 0; i < count; i++)
         data[i] = value(world_rank, i);
-    LAUNCH(stream, ALL_REDUCE, all_reduce, .group = group, .x = tensor_vector(data, DTYPE_F32, count));
+    COLLECT(stream, ALL_REDUCE, all_reduce, .x = tensor_vector(data, DTYPE_F32, count));
     int wrong = 0;
     for (int64_t i = 0; i < count; i++) {
         float sum = value(members[0], i);
@@ -37,8 +43,8 @@ static void test_collectives(struct stream *stream, struct group *group, const i
 
     for (int64_t i = 0; i < count * size; i++)
         data[i] = value(world_rank, i);
-    LAUNCH(stream, REDUCE_SCATTER, reduce_scatter, .group = group, .in = tensor_matrix(data, DTYPE_F32, size, count),
-           .out = tensor_vector(out, DTYPE_F32, count));
+    COLLECT(stream, REDUCE_SCATTER, reduce_scatter, .in = tensor_matrix(data, DTYPE_F32, size, count),
+            .out = tensor_vector(out, DTYPE_F32, count));
     for (int64_t i = 0; i < count; i++) {
         int64_t element = group->rank * count + i;
         float sum = value(members[0], element);
@@ -50,23 +56,75 @@ static void test_collectives(struct stream *stream, struct group *group, const i
 
     for (int64_t i = 0; i < count; i++)
         data[i] = value(world_rank, i);
-    LAUNCH(stream, ALL_GATHER, all_gather, .group = group, .in = tensor_vector(data, DTYPE_F32, count),
-           .out = tensor_matrix(out, DTYPE_F32, size, count));
+    COLLECT(stream, ALL_GATHER, all_gather, .in = tensor_vector(data, DTYPE_F32, count),
+            .out = tensor_matrix(out, DTYPE_F32, size, count));
     for (int r = 0; r < size; r++)
         for (int64_t i = 0; i < count; i++)
             wrong += out[r * count + i] != value(members[r], i);
     CHECK(wrong == 0);
 
-    LAUNCH(stream, BROADCAST, broadcast, .group = group, .x = tensor_vector(data, DTYPE_F32, count), .root = size - 1);
+    COLLECT(stream, BROADCAST, broadcast, .x = tensor_vector(data, DTYPE_F32, count), .root = size - 1);
     for (int64_t i = 0; i < count; i++)
         wrong += data[i] != value(members[size - 1], i);
     CHECK(wrong == 0);
 
     double total[2] = {world_rank + 0.5, 1};
-    LAUNCH(stream, ALL_REDUCE, all_reduce, .group = group, .x = tensor_vector(total, DTYPE_F64, 2));
+    COLLECT(stream, ALL_REDUCE, all_reduce, .x = tensor_vector(total, DTYPE_F64, 2));
     CHECK(total[1] == size);
     memory_free(data);
     memory_free(out);
+}
+
+/* On an executor that copies only when it is waited for: as on a device. */
+static void test_copying(struct executor *cpu, struct comm *comm, const int *members)
+{
+    struct executor *late = late_executor_create(cpu);
+    struct stream stream = {late, STREAM_COMMUNICATION, NULL};
+    struct group *group = copying_group_create(comm, late, "copying");
+    CHECK(group->rank == comm->rank && group->size == comm->size);
+    for (int64_t count = 1; count <= 2000; count = count * 1700 + 1)
+        test_collectives(&stream, group, members, count);
+    test_collectives(&stream, group, members, 5);
+    comm_group_destroy(group);
+    late->class->destroy(late);
+}
+
+/* -- Which rank has which device ----------------------------------------------------------------------------------- */
+
+enum { MOST_SEEN = 4 };
+
+/* seen: for each rank the letters of its devices. places: its number in these and how many have it, as "00 01" .*/
+static void check_placement(const char *const *seen, int ranks, int devices, const char *places)
+{
+    struct placement_id ids[8 * MOST_SEEN];
+    struct placement found[8];
+    int64_t counts[8];
+    char text[64] = "";
+    memset(ids, 0xa5, sizeof ids);
+    for (int r = 0; r < ranks; r++) {
+        counts[r] = (int64_t)strlen(seen[r]);
+        for (int64_t i = 0; i < counts[r]; i++)
+            ids[r * MOST_SEEN + i].bytes[PLACEMENT_ID_BYTES - 1] = (unsigned char)seen[r][i];
+    }
+    CHECK(placement_choose(found, ids, counts, MOST_SEEN, ranks) == devices);
+    for (int r = 0; r < ranks; r++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d:%d", r > 0 ? " " : "", found[r].device,
+                 found[r].sharing);
+    CHECK_STRING(text, places);
+}
+
+static void test_placement(void)
+{
+    check_placement((const char *[]){"ABCD", "ABCD", "ABCD", "ABCD"}, 4, 4, "0:1 1:1 2:1 3:1");
+    check_placement((const char *[]){"AB", "AB", "AB", "AB", "AB"}, 5, 2, "0:3 1:2 0:3 1:2 0:3");
+    check_placement((const char *[]){"A", "B", "C"}, 3, 3, "0:1 0:1 0:1"); /* one each, as --gpus-per-task has it */
+    check_placement((const char *[]){"A", "B", "A"}, 3, 2, "0:2 0:1 0:2");
+    check_placement((const char *[]){"DCBA", "ABCD"}, 2, 4, "0:1 0:1"); /* not in one order */
+    check_placement((const char *[]){"AB", "AB", "CD", "CD"}, 4, 4, "0:1 1:1 0:1 1:1");
+    check_placement((const char *[]){"AB", "A"}, 2, 2, "1:1 0:1");
+    check_placement((const char *[]){"AA"}, 1, 1, "0:1");
+    struct placement_id ids[3] = {{{1}}, {{2}}, {{1}}};
+    CHECK(placement_repeats(ids, 3) && !placement_repeats(ids, 2));
 }
 
 /* The loader on the same grid: ranks of a model group get the same batches, and the rows of all data groups together
@@ -172,6 +230,7 @@ int main(int argc, char **argv)
     struct executor *cpu = cpu_executor_create(1);
     struct stream stream = {cpu, STREAM_COMPUTE, NULL};
     CHECK(world->size == 6);
+    test_placement();
     char folder[] = "/tmp/cistron-groups.XXXXXX", store[300];
     make_store(world, folder, store, sizeof store);
     for (int model = 1; model <= 6; model++) {
@@ -196,6 +255,7 @@ int main(int argc, char **argv)
             test_collectives(&stream, model_group, model_members, count);
             test_collectives(&stream, data_group, data_members, count);
         }
+        test_copying(cpu, grid.data, data_members);
         test_loader(world, &grid, store);
         comm_group_destroy(model_group);
         comm_group_destroy(data_group);

@@ -485,7 +485,7 @@ static void measure_all(void)
 int main(int count, char **arguments)
 {
     const char *what = count > 1 ? arguments[1] : "";
-    executor = cuda_executor_create(0, &(struct device_request){.deterministic = false});
+    executor = cuda_executor_create(0, 1, &(struct device_request){.deterministic = false});
     stream = (struct stream){.executor = executor};
     cuda_own_attention_by_warpgroups(count < 3 || strcmp(arguments[2], "mma") != 0);
     bool right = strcmp(what, "time") == 0 || check_all();

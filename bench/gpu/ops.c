@@ -256,8 +256,8 @@ static bool measure_products(struct executor *free_one, struct executor *strict)
 int main(void)
 {
     static const int64_t hidden[] = {320, 1280, 2048, 2560, 4096, 5120};
-    struct executor *free_one = cuda_executor_create(0, &(struct device_request){.deterministic = false});
-    struct executor *strict = cuda_executor_create(0, &(struct device_request){.deterministic = true});
+    struct executor *free_one = cuda_executor_create(0, 1, &(struct device_request){.deterministic = false});
+    struct executor *strict = cuda_executor_create(0, 1, &(struct device_request){.deterministic = true});
     executor = free_one;
     stream.executor = executor;
     for (size_t h = 0; h < sizeof hidden / sizeof *hidden; h++)

@@ -223,7 +223,8 @@ const struct deck_row deck_table[] = {
     {BOOL(device.graphs, true), .may_change = true,
      .doc = "On CUDA: the launches of a step are recorded once and replayed as graphs; false launches each anew."},
     {BOOL(device.share, false), .may_change = true,
-     .doc = "On CUDA: several ranks may use one GPU; else there must be a GPU for each rank of a node."},
+     .doc = "On CUDA: several ranks may use one GPU, and sum in the host's memory, which is slow; else there must be a "
+            "GPU for each rank of a node."},
     {STRING(device.tuning_file, ""), .may_change = true,
      .doc = "On CUDA: file that keeps which kernels were the fastest, for later runs on the same kind of GPU; \"\" is "
             "one for each kind in $XDG_CACHE_HOME/cistron or ~/.cache/cistron, \"none\" times at every start. Not "

@@ -1,0 +1,52 @@
+#include "comm/placement.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+/* The place of an id among the first `count`, which is `count` where it is not there. */
+static int find(const struct placement_id *ids, int count, const struct placement_id *id)
+{
+    int i = 0;
+    while (i < count && memcmp(&ids[i], id, sizeof *id) != 0)
+        i++;
+    return i;
+}
+
+bool placement_repeats(const struct placement_id *ids, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (find(ids, i, &ids[i]) < i)
+            return true;
+    return false;
+}
+
+int placement_choose(struct placement *places, const struct placement_id *ids, const int64_t *counts, int64_t most,
+                     int ranks)
+{
+    /* every different device, how many ranks have it, and which one is the rank's */
+    struct placement_id *all = memory_allocate((int64_t)sizeof *all * ranks * most);
+    int *users = memory_allocate((int64_t)sizeof *users * ranks * most);
+    int *taken = memory_allocate((int64_t)sizeof *taken * ranks);
+    int devices = 0;
+    for (int64_t seen = 1; seen <= most; seen++)
+        for (int r = 0; r < ranks; r++) {
+            for (int64_t i = 0; counts[r] == seen && i < seen; i++) {
+                const struct placement_id *id = &ids[r * most + i];
+                int at = find(all, devices, id);
+                if (at == devices)
+                    all[devices++] = *id;
+                if (i == 0 || users[at] < users[taken[r]]) {
+                    places[r].device = (int)i;
+                    taken[r] = at;
+                }
+            }
+            if (counts[r] == seen)
+                users[taken[r]]++;
+        }
+    for (int r = 0; r < ranks; r++)
+        places[r].sharing = users[taken[r]];
+    memory_free(all);
+    memory_free(users);
+    memory_free(taken);
+    return devices;
+}
