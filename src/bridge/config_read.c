@@ -102,10 +102,10 @@ static int read_family(struct source *s, enum model_family *family)
 
 /* -- What every family has ---------------------------------------------------------------------------------------- */
 
-static int check_fixed(const struct source *s)
+static int check_fixed(const struct source *s, const struct config_fixed *row)
 {
     int code = ERROR_NONE;
-    for (const struct config_fixed *row = s->family->fixed; row->key != NULL && code == ERROR_NONE; row++) {
+    for (; row->key != NULL && code == ERROR_NONE; row++) {
         json_t *allowed = json_loads(row->allowed, JSON_DECODE_ANY, NULL);
         json_t *missing = json_loads(row->missing, JSON_DECODE_ANY, NULL);
         const json_t *value = json_object_get(s->root, row->key);
@@ -115,8 +115,17 @@ static int check_fixed(const struct source *s)
         json_decref(allowed);
         json_decref(missing);
     }
-    if (code == ERROR_NONE && value_of(s->root, "quantization_config") != NULL)
-        code = not_supported(s, "", "quantization_config", value_of(s->root, "quantization_config"), "null");
+    return code;
+}
+
+static int check_values(const struct source *s)
+{
+    const json_t *quantization = value_of(s->root, "quantization_config");
+    int code = check_fixed(s, s->family->fixed);
+    if (code == ERROR_NONE)
+        code = check_fixed(s, s->family->unwritten);
+    if (code == ERROR_NONE && quantization != NULL)
+        code = not_supported(s, "", "quantization_config", quantization, "null");
     return code;
 }
 
@@ -303,7 +312,7 @@ static int read_object(struct deck *deck, const char *path, const json_t *root)
     enum model_family family = FAMILY_LLAMA;
     int code = read_family(&source, &family);
     if (code == ERROR_NONE)
-        code = check_fixed(&source);
+        code = check_values(&source);
     if (code == ERROR_NONE)
         code = read_numbers(&source, deck);
     if (code == ERROR_NONE)

@@ -3,11 +3,9 @@
 #define IN(field) offsetof(struct deck, field)
 
 /* Defaults: transformers' configuration classes of these names. The first fixed rows are those that users meet. */
-static const struct config_fixed llama_fixed[] = {{"hidden_act", "\"silu\"", "\"silu\""},
-                                                  {"attention_bias", "false", "false"},
-                                                  {"mlp_bias", "false", "false"},
-                                                  {"is_causal", "true", "true", true},
-                                                  {0}};
+static const struct config_fixed llama_fixed[] = {
+    {"hidden_act", "\"silu\"", "\"silu\""}, {"attention_bias", "false", "false"}, {"mlp_bias", "false", "false"}, {0}};
+static const struct config_fixed llama_unwritten[] = {{"is_causal", "true", "true"}, {0}};
 static const struct config_number llama_sizes[] = {{"hidden_size", IN(model.hidden), 4096},
                                                    {"intermediate_size", IN(model.ffn), 11008},
                                                    {"num_hidden_layers", IN(model.layers), 32},
@@ -24,12 +22,12 @@ static const struct config_fixed esm2_fixed[] = {{"position_embedding_type", "\"
                                                  {"emb_layer_norm_before", "false", "false"},
                                                  {"is_folding_model", "false", "false"},
                                                  {"is_decoder", "false", "false"},
-                                                 {"is_causal", "false", "false", true},
                                                  {"add_cross_attention", "false", "false"},
                                                  {"vocab_size", "33", "null"},
                                                  {"pad_token_id", "1", "null"},
                                                  {"mask_token_id", "32", "null"},
                                                  {0}};
+static const struct config_fixed esm2_unwritten[] = {{"is_causal", "false", "false"}, {0}};
 static const struct config_number esm2_sizes[] = {{"hidden_size", IN(model.hidden), 768},
                                                   {"intermediate_size", IN(model.ffn), 3072},
                                                   {"num_hidden_layers", IN(model.layers), 12},
@@ -53,6 +51,7 @@ static const struct config_fixed amplify_fixed[] = {{"hidden_act", "\"SwiGLU\"",
                                                     {"vocab_size", "27", "27"},
                                                     {"pad_token_id", "0", "0"},
                                                     {0}};
+static const struct config_fixed amplify_unwritten[] = {{0}};
 static const struct config_number amplify_sizes[] = {{"hidden_size", IN(model.hidden), 960},
                                                      {"intermediate_size", IN(model.ffn), 3840},
                                                      {"num_hidden_layers", IN(model.layers), 32},
@@ -64,7 +63,7 @@ static const struct config_number amplify_reals[] = {
     {"norm_eps", IN(model.norm_eps), 1e-5}, {"decoder_init_range", IN(model.init_std), 0.02}, {0}};
 
 const struct config_family config_families[FAMILY_COUNT] = {
-    [FAMILY_LLAMA] = {"llama", "LlamaForCausalLM", llama_fixed, llama_sizes, llama_reals, 0},
-    [FAMILY_ESM2] = {"esm", "EsmForMaskedLM", esm2_fixed, esm2_sizes, esm2_reals, 2},
-    [FAMILY_AMPLIFY] = {"AMPLIFY", "AMPLIFY", amplify_fixed, amplify_sizes, amplify_reals, 0},
+    [FAMILY_LLAMA] = {"llama", "LlamaForCausalLM", llama_fixed, llama_unwritten, llama_sizes, llama_reals, 0},
+    [FAMILY_ESM2] = {"esm", "EsmForMaskedLM", esm2_fixed, esm2_unwritten, esm2_sizes, esm2_reals, 2},
+    [FAMILY_AMPLIFY] = {"AMPLIFY", "AMPLIFY", amplify_fixed, amplify_unwritten, amplify_sizes, amplify_reals, 0},
 };

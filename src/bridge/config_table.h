@@ -10,7 +10,6 @@
 /* A key that must have one value, in JSON; `missing` is its default. */
 struct config_fixed {
     const char *key, *allowed, *missing;
-    bool unwritten; /* exports leave it out: transformers' own files have no such key */
 };
 
 /* A number and its place in a deck. */
@@ -22,9 +21,10 @@ struct config_number {
 
 struct config_family {
     const char *model_type, *architecture;
-    const struct config_fixed *fixed;  /* end with a key of NULL */
-    const struct config_number *sizes; /* positive whole numbers */
-    const struct config_number *reals; /* positive numbers */
+    const struct config_fixed *fixed;     /* end with a key of NULL, as the others */
+    const struct config_fixed *unwritten; /* more, which exports leave out: transformers' own files have no such keys */
+    const struct config_number *sizes;    /* positive whole numbers */
+    const struct config_number *reals;    /* positive numbers */
     int64_t extra_positions;
 };
 

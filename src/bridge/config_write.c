@@ -86,8 +86,7 @@ static void put(json_t *object, const char *key, json_t *value)
 static void put_table(json_t *out, const struct config_family *family, const struct deck *deck)
 {
     for (const struct config_fixed *row = family->fixed; row->key != NULL; row++)
-        if (!row->unwritten)
-            put(out, row->key, json_loads(row->allowed, JSON_DECODE_ANY, NULL));
+        put(out, row->key, json_loads(row->allowed, JSON_DECODE_ANY, NULL));
     for (const struct config_number *row = family->sizes; row->key != NULL; row++)
         put(out, row->key, json_integer(*(const int64_t *)((const char *)deck + row->offset)));
     for (const struct config_number *row = family->reals; row->key != NULL; row++)
