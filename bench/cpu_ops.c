@@ -161,7 +161,7 @@ static void measure_model(const struct model *m)
     MEASURE("scaled", EMBEDDING_FORWARD, embedding_forward, 0.0, .tokens = tokens,
             .scale = matrix(DTYPE_F32, 1, m->tokens), .weight = table, .y = y);
     MEASURE("", EMBEDDING_BACKWARD, embedding_backward, 0.0, .tokens = tokens, .dy = y,
-            .dweight = matrix(DTYPE_F32, m->vocab, m->hidden), .accumulate = true);
+            .dweight = matrix(DTYPE_F32, m->vocab, m->hidden), .padding = -1, .accumulate = true);
 
     struct tensor logits = matrix(storage, m->tokens, m->vocab), lse = matrix(DTYPE_F32, 1, m->tokens);
     MEASURE("", XENT_STAT, xent_stat, 0.0, .logits = logits, .labels = tokens, .loss = matrix(DTYPE_F32, 1, m->tokens),

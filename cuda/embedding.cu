@@ -51,7 +51,7 @@ struct piece_sums {
 
 struct sorted_tokens {
     const int32_t *tokens, *order;
-    int64_t count;
+    int64_t count, padding; /* padding: the token whose sum goes nowhere */
     __device__ __forceinline__ int32_t at(int64_t i) const
     {
         return tokens[order[i]];
@@ -90,7 +90,8 @@ __global__ void __launch_bounds__(PIECE_THREADS)
     int32_t first_token = tokens[0], last_token = tokens[length - 1];
     if (blockIdx.y == 0 && threadIdx.x == 0) {
         sums.first[piece] = first_token;
-        sums.begins[piece] = after == last_token && !(before == first_token && first_token == last_token);
+        sums.begins[piece] = after == last_token && !(before == first_token && first_token == last_token) &&
+                             last_token != sorted.padding;
     }
     int64_t col = ((int64_t)blockIdx.y * PIECE_THREADS + threadIdx.x) * N;
     if (col >= dy.cols)
@@ -119,7 +120,7 @@ __global__ void __launch_bounds__(PIECE_THREADS)
                 store(sums.from_before + piece * dy.cols + col, sum);
             else if (last && token == after)
                 store(sums.to_next + piece * dy.cols + col, sum);
-            else
+            else if (token != sorted.padding)
                 add_to(dweight.row(token) + col, sum);
 #pragma unroll
             for (int j = 0; j < N; j++)
@@ -194,7 +195,7 @@ void cuda_embedding_backward(const struct cuda_target *target, const struct embe
     const int32_t *tokens = static_cast<const int32_t *>(args->tokens.data);
     const int32_t *order =
         token_order(target, tokens, dy.rows, args->dweight.rows, reinterpret_cast<char *>(sums.begins + pieces));
-    struct sorted_tokens sorted = {tokens, order, dy.rows};
+    struct sorted_tokens sorted = {tokens, order, dy.rows, args->padding};
     visit(dy.dtype, [&](auto zero) {
         using T = decltype(zero);
         constexpr int N = pack_width<T>;

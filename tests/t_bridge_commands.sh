@@ -42,6 +42,11 @@ hf/model-00002-of-00003.safetensors hf/model-00003-of-00003.safetensors hf/model
 hf/special_tokens_map.json hf/tokenizer.json hf/tokenizer_config.json"
 check "import of an export knows its tokenizer" ends 0 import hf -o again.h5
 check "says so" once "tokenizer nucleotide"
+check "warns of nothing" test "$(grep -c warning "$work/out")" -eq 0
+cp -r "$golden/llama_tiny" padded
+sed -i 's/"pad_token_id": null/"pad_token_id": 65/' padded/config.json
+check "a padding that is a base" ends 0 import padded -o padded.h5 --tokenizer nucleotide
+check "is told" once "warning: padded/config.json: key pad_token_id = 65: transformers does not train"
 check "the same tensors" cmp <("$CISTRON" inspect llama.h5 | sed 1d) <("$CISTRON" inspect again.h5 | sed 1d)
 check "a slash at its end" ends 0 export --checkpoint llama.h5 -o slash/
 check "is none of its name" test -f slash/model.safetensors

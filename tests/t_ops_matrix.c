@@ -205,6 +205,7 @@ static struct tensor token_scales(struct trial *trial, int64_t tokens)
     return scale;
 }
 
+/* With factors, and a padding token, which is one that is there. */
 static void test_scaled_embedding(enum dtype dtype, int64_t tokens, int64_t vocabulary, int64_t width, bool accumulate)
 {
     struct trial *trial = trial_create("scaled: %s T %d V %d H %d%s", dtype_name(dtype), (int)tokens, (int)vocabulary,
@@ -225,16 +226,22 @@ static void test_scaled_embedding(enum dtype dtype, int64_t tokens, int64_t voca
                                                .dy = trial_matrix(trial, dtype, tokens, width, accumulate, 1.0),
                                                .dweight = trial_normal(trial, DTYPE_F32, vocabulary, width, 1.0),
                                                .accumulate = accumulate};
+    backward.padding = tokens > 1 ? ((const int32_t *)backward.tokens.data)[1] : -1;
     struct embedding_backward_args mistaken = backward;
     mistaken.scale = (struct tensor){0};
     check_noticed(trial, OP_EMBEDDING_BACKWARD, &backward, &mistaken);
+    mistaken = backward;
+    mistaken.padding = -1;
+    if (tokens > 1)
+        check_noticed(trial, OP_EMBEDDING_BACKWARD, &backward, &mistaken);
     check_op(trial, OP_EMBEDDING_BACKWARD, &backward);
 }
 
 static void test_embedding(void)
 {
     static const int64_t vocabularies[5] = {5, 33, 64, 256, 1000}, widths[3] = {8, 33, 192};
-    for (int64_t d = 0; d < 2; d++)
+    for (int64_t d = 0; d < 2; d++) {
+        test_scaled_embedding(storage[d], 400, 2, 48, d); /* runs of one token that are longer than a GPU's pieces */
         for (int64_t v = 0; v < COUNT(vocabularies); v++)
             for (int64_t t = 0; t < COUNT(lengths); t++) {
                 int64_t tokens = lengths[t], width = widths[(v + t) % 3], vocabulary = vocabularies[v];
@@ -253,9 +260,11 @@ static void test_embedding(void)
                     .tokens = trial_draw_integers(trial, tokens, (int32_t)vocabulary),
                     .dy = trial_matrix(trial, storage[d], tokens, width, t % 2, 1.0),
                     .dweight = trial_normal(trial, DTYPE_F32, vocabulary, width, 1.0),
+                    .padding = -1,
                     .accumulate = (v + t) % 2};
                 check_op(trial, OP_EMBEDDING_BACKWARD, &backward);
             }
+    }
 }
 
 /* More kinds of products than a GPU's executor keeps plans (512) or choices (1024) of, as in scoring, where each batch

@@ -57,13 +57,19 @@ static void test_embedding(void)
         struct objective f = {.op = OP_EMBEDDING_FORWARD, .args = &forward, .output = y, .weight = dy};
         struct tensor dweight = normal(5, 3), old = copy_of(&dweight);
         struct embedding_backward_args backward = {
-            .tokens = tokens, .dy = dy, .dweight = dweight, .accumulate = accumulate};
+            .tokens = tokens, .dy = dy, .dweight = dweight, .padding = -1, .accumulate = accumulate};
         if (scaled)
             forward.scale = backward.scale = scale;
         run(OP_EMBEDDING_BACKWARD, &backward);
         check_gradient("embedding", &f, &weight, &dweight, accumulate ? &old : NULL);
         double factor = scaled ? reference_load(&scale, 0, 3) : 1.0; /* of the fourth token, 3 */
         CHECK(reference_load(&y, 3, 1) == reference_load(&weight, 3, 1) * factor);
+        for (int64_t h = 0; h < 3; h++)
+            reference_store(&dweight, 2, h, 7.0 + (double)h);
+        backward.padding = 2;
+        run(OP_EMBEDDING_BACKWARD, &backward); /* its row is as before, or zero */
+        for (int64_t h = 0; h < 3; h++)
+            CHECK(reference_load(&dweight, 2, h) == (accumulate ? 7.0 + (double)h : 0.0));
     }
     case_end();
 }

@@ -15,6 +15,9 @@ struct tokenizer;
  * a key whose value is not supported or of the wrong type, with what is allowed; sizes that no model can have. */
 int config_read(struct deck *deck, const char *folder);
 
+/* Of a folder that config_read has read: its pad_token_id, whose embedding transformers does not train; -1: none. */
+int64_t config_padding(const char *folder);
+
 /* Can a config.json say it? ERROR_USER: a setting of the model that the family's classes there do not have, named as a
  * deck's key. Local. */
 int config_check(const struct model_settings *settings);

@@ -335,3 +335,15 @@ int config_read(struct deck *deck, const char *folder)
     free(path);
     return code;
 }
+
+int64_t config_padding(const char *folder)
+{
+    char *path = memory_format("%s/config.json", folder);
+    json_t *root;
+    int64_t padding = -1;
+    if (json_file_read(&root, path) == ERROR_NONE && json_is_integer(value_of(root, "pad_token_id")))
+        padding = json_integer_value(value_of(root, "pad_token_id"));
+    json_decref(root);
+    free(path);
+    return padding;
+}

@@ -233,6 +233,19 @@ static int choose_tokenizer(struct import *import)
     return ERROR_NONE;
 }
 
+/* A Llama here has no token whose embedding is not trained: a sequence has no padding in it, and its last token, EOS,
+ * predicts nothing. transformers has any that its configuration names. */
+static void warn_of_padding(const struct import *import)
+{
+    const struct tokenizer *t = import->tokenizer;
+    const int64_t padding = config_padding(import->given->folder);
+    if (import->settings.family == FAMILY_LLAMA && t != NULL && padding >= 0 && padding < t->vocabulary &&
+        padding != t->pad && padding != t->eos)
+        log_warn("%s/config.json: key pad_token_id = %lld: transformers does not train the embedding of this token, "
+                 "cistron train does; where it is a token of the text, set it to null there to compare them",
+                 import->given->folder, (long long)padding);
+}
+
 static int open_folder(struct import *import)
 {
     deck_defaults(&import->deck);
@@ -241,6 +254,8 @@ static int open_folder(struct import *import)
         code = model_settings_from_deck(&import->settings, &import->deck, 0);
     if (code == ERROR_NONE)
         code = choose_tokenizer(import);
+    if (code == ERROR_NONE)
+        warn_of_padding(import);
     if (code == ERROR_NONE)
         code = safetensors_open(&import->st, import->given->folder);
     return code;

@@ -79,12 +79,14 @@ struct embedding_forward_args {
     struct tensor y;      /* f [T, H] */
 };
 
-/* dweight[v] = (old when accumulate, else 0) + sum over t with token[t] = v of dy[t] * scale[t], in the order of t. */
+/* dweight[v] = (old when accumulate, else 0) + sum over t with token[t] = v of dy[t] * scale[t], in the order of t; of
+ * the token `padding` the sum is left out. (torch.nn.Embedding's padding_idx.) */
 struct embedding_backward_args {
     struct tensor tokens;  /* i32 [1, T] */
     struct tensor scale;   /* optional f32 [1, T]; absent: 1 */
     struct tensor dy;      /* f [T, H] */
     struct tensor dweight; /* stat [V, H] */
+    int64_t padding;       /* -1: none */
     bool accumulate;
 };
 

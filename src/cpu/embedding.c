@@ -57,7 +57,7 @@ static void backward_columns(const struct embedding_backward_args *args, int64_t
         for (int64_t v = 0; v < dweight->rows; v++)
             memset(tensor_at(dweight, v, first), 0, (size_t)(end - first) * sizeof(float));
     for (int64_t t = 0; t < dy->rows; t++)
-        for (int64_t col = first; col < end; col += CPU_SPAN) {
+        for (int64_t col = first; col < end && tokens[t] != args->padding; col += CPU_SPAN) {
             int64_t count = cpu_min(CPU_SPAN, end - col);
             float buffer[CPU_SPAN];
             const float *from = cpu_read(dy, t, col, count, buffer);

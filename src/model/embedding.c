@@ -24,7 +24,7 @@ static void embedding_backward(struct context *context, struct unit *unit, struc
     if (context->gradients & GRADIENT_WEIGHT)
         LAUNCH(context->stream, EMBEDDING_BACKWARD, embedding_backward, .tokens = context->batch->tokens,
                .scale = factors(context, unit), .dy = output_gradient,
-               .dweight = unit_gradient(context, unit, EMBEDDING_TABLE),
+               .dweight = unit_gradient(context, unit, EMBEDDING_TABLE), .padding = unit_family(unit)->padding,
                .accumulate = unit_accumulates(unit, EMBEDDING_TABLE));
 }
 

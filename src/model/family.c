@@ -6,6 +6,7 @@ static const struct family families[FAMILY_COUNT] = {
     [FAMILY_LLAMA] = {.name = "llama",
                       .causal = true,
                       .zero_row = -1,
+                      .padding = -1,
                       .names = {.embedding = "model.embed_tokens",
                                 .layer = "model.layers.%d",
                                 .q = "self_attn.q_proj",
@@ -28,6 +29,7 @@ static const struct family families[FAMILY_COUNT] = {
                      .token_dropout = true,
                      .tied = true,
                      .zero_row = 1, /* <pad> */
+                     .padding = 1,
                      .tokenizer = "esm2",
                      .names = {.embedding = "esm.embeddings.word_embeddings",
                                .layer = "esm.encoder.layer.%d",
@@ -49,6 +51,7 @@ static const struct family families[FAMILY_COUNT] = {
                         .decoder_bias = true,
                         .uniform = true,
                         .zero_row = -1,
+                        .padding = 0, /* <pad> */
                         .tokenizer = "amplify",
                         .names = {.embedding = "encoder",
                                   .layer = "transformer_encoder.%d",

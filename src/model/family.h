@@ -35,6 +35,7 @@ struct family {
     bool uniform;          /* initial matrices are uniform in +-init_std, else normal */
     bool tied;             /* the decoder is the embedding unless settings say otherwise */
     int64_t zero_row;      /* of the embedding: starts as zeros; -1 = none */
+    int64_t padding;       /* token that adds nothing to the embedding's gradient; -1 = none */
     const char *tokenizer; /* of its published models, where this program has it; else NULL */
     struct family_names names;
 };

@@ -1,11 +1,11 @@
-"""Makes the golden file of the AMPLIFY family, tests/golden/amplify_packed.h5, from a reference of its own.
+"""Makes the golden files of the AMPLIFY family, tests/golden/amplify_*.h5, from a reference of its own.
 
     /tmp/venv/bin/python tests/golden/make_amplify.py [folder]
 
 in the environment of make_llama.py (transformers has no AMPLIFY). The reference below was written from the description
 of the model in the specification of the recipes (1.3, 2.3) by someone who had not looked at Cistron's own model; after
 it was committed, its facts were compared with the published code (chandar-lab/AMPLIFY: rotary pairs as complex numbers,
-SwiGLU's width, initial values, order of the norms) and stood. tests/golden/README.md describes the layout.
+SwiGLU's width, initial values, order of the norms, padding_idx) and stood. tests/golden/README.md describes the layout.
 """
 
 import dataclasses
@@ -42,7 +42,23 @@ CASES = [
             [(117, 0.2)],
             [(7, 0.6), (90, 0.1)],
         ],
-    )
+    ),
+    masked.Case(
+        name="pad",
+        family="amplify",
+        seed=28,
+        layers=1,
+        hidden=16,
+        ffn=feed_forward_width(24),
+        heads=2,
+        norm_eps=1e-3,
+        vocabulary=masked.AMPLIFY,
+        tied=False,
+        row_tokens=64,
+        segments=[[(64, 0.6)], [(23, 0.6), (31, 0.5)]],
+        replacements=(masked.AMPLIFY.pad, masked.AMPLIFY.pad, 6, 9),
+        steps=100,
+    ),
 ]
 
 
@@ -58,6 +74,7 @@ class Mutation:
     norm_eps: float = 1.0
     gate_first: bool = True
     mask_zeroed: bool = False
+    pad_trained: bool = False
     decoder_bias: bool = True
 
 
@@ -77,6 +94,7 @@ MUTATIONS = {
     "norm eps doubled": (Mutation(norm_eps=2.0), always),
     "W1 and W2 exchanged": (Mutation(gate_first=False), always),
     "embedding of the mask left out": (Mutation(mask_zeroed=True), always),
+    "pad trained": (Mutation(pad_trained=True), lambda case: case.vocabulary.pad in case.replacements),
     "decoder bias left out": (Mutation(decoder_bias=False), always),
 }
 
@@ -152,7 +170,8 @@ class Amplify(torch.nn.Module):
     def __init__(self, case, mutation=FAITHFUL, init_range=0.02):
         super().__init__()
         self.mutation, self.mask = mutation, case.vocabulary.mask
-        self.encoder = torch.nn.Embedding(case.vocabulary.size, case.hidden)
+        pad = None if mutation.pad_trained else case.vocabulary.pad
+        self.encoder = torch.nn.Embedding(case.vocabulary.size, case.hidden, padding_idx=pad)
         self.transformer_encoder = torch.nn.ModuleList(Block(case, mutation) for _ in range(case.layers))
         self.layer_norm_2 = RootMeanSquareNorm(case.hidden, case.norm_eps * mutation.norm_eps)
         self.decoder = torch.nn.Linear(case.hidden, case.vocabulary.size)
@@ -224,4 +243,4 @@ def check_initial_weights():
 
 if __name__ == "__main__":
     check_initial_weights()
-    masked.main("Makes the AMPLIFY golden file.", goldens, MUTATIONS)
+    masked.main("Makes the AMPLIFY golden files.", goldens, MUTATIONS)

@@ -74,6 +74,24 @@ CASES = [
         gelu="tanh",
         token_dropout=False,
     ),
+    masked.Case(
+        name="pad",
+        family="esm2",
+        seed=34,
+        layers=1,
+        hidden=16,
+        ffn=24,
+        heads=2,
+        norm_eps=1e-5,
+        vocabulary=masked.ESM2,
+        tied=True,
+        row_tokens=64,
+        segments=[[(64, 0.6)], [(23, 0.6), (31, 0.5)]],
+        gelu="erf",
+        token_dropout=True,
+        replacements=(masked.ESM2.pad, masked.ESM2.pad, 5, 9),
+        steps=100,
+    ),
 ]
 
 
@@ -90,6 +108,7 @@ class Mutation:
     gelu: str = ""  # instead of the case's, in the layers
     head_gelu: str = "erf"
     dropout: bool = True
+    pad_trained: bool = False
     share_of: str = "segment"
     silent: tuple = ()
 
@@ -110,6 +129,7 @@ def packed(case):
 
 
 MUTATIONS = {
+    "pad trained": (Mutation(pad_trained=True), lambda case: case.vocabulary.pad in case.replacements),
     "token dropout left out": (Mutation(dropout=False), drops),
     "share of masks over padded row": (Mutation(share_of="padded row"), drops),
     "share of masks over packed row": (Mutation(share_of="packed row"), lambda case: drops(case) and packed(case)),
@@ -197,6 +217,8 @@ def exact(model, case, mutation):
                 module.forward = types.MethodType(norm, module)
         elif isinstance(module, modeling_esm.EsmSelfAttention):
             module.scaling *= mutation.softmax
+    if mutation.pad_trained:
+        model.esm.embeddings.word_embeddings.padding_idx = None
     if mutation.gelu:
         put_gelu(model, mutation.gelu)
     if mutation.head_gelu != "erf":

@@ -346,8 +346,8 @@ class Run:
         gradients = {n: p.grad.numpy().copy() for n, p in self.model.named_parameters()}
         return (logits.detach() * self.batch.real[:, :, None]).numpy(), loss.item(), gradients
 
-    def train(self, weight_decay=WEIGHT_DECAY, decay_gains=False, clip=CLIP, beta2=BETA2):
-        """(losses before each step, gradient norms before clipping, final weights by name) of STEPS steps of AdamW."""
+    def train(self, weight_decay=WEIGHT_DECAY, decay_gains=False, clip=CLIP, beta2=BETA2, steps=STEPS):
+        """(losses before each step, gradient norms before clipping, final weights by name) of `steps` steps of AdamW."""
         parameters = list(self.model.parameters())
         decayed = [p for p in parameters if p.dim() >= 2 or decay_gains]
         plain = [p for p in parameters if p.dim() < 2 and not decay_gains]
@@ -358,7 +358,7 @@ class Run:
             eps=ADAM_EPS,
         )
         losses, norms = [], []
-        for _ in range(STEPS):
+        for _ in range(steps):
             optimizer.zero_grad()
             _, loss = self.forward()
             loss.backward()

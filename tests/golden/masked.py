@@ -26,11 +26,7 @@ class Vocabulary:
     first: int  # in front of each sequence
     last: int  # behind it
     residues: range
-    pad: int  # on padding alone: transformers leaves it out of the embedding's gradient
-
-    @property
-    def replacements(self):
-        return [token for token in range(self.size) if token != self.pad]
+    pad: int  # transformers leaves it out of the embedding's gradient
 
 
 ESM2 = Vocabulary(size=33, mask=32, first=0, last=2, residues=range(4, 29), pad=1)
@@ -56,6 +52,8 @@ class Case:
     segments: list
     gelu: str = ""
     token_dropout: bool = False
+    replacements: tuple = ()  # what a selected token may become; none: any token but padding
+    steps: int = make_llama.STEPS
     rope_theta: float = 10000.0
 
     @property
@@ -73,7 +71,7 @@ class Case:
 
 class Batch:
     """Tokens, labels and segments of a case: numpy, shapes as in the file. Of the selected tokens 80 % become the mask,
-    10 % any token but padding, 10 % stay; a label stands at the selected token itself."""
+    10 % one of the case's replacements, 10 % stay; a label stands at the selected token itself."""
 
     def __init__(self, case, random):
         shape = (case.rows, case.row_tokens)
@@ -106,7 +104,8 @@ class Batch:
         labels = numpy.full(length, IGNORED, numpy.int32)
         labels[selected] = tokens[selected]
         fate = random.random(selected.size)
-        tokens[selected[fate < 0.9]] = random.choice(words.replacements, int((fate < 0.9).sum()))
+        replacements = self.case.replacements or [token for token in range(words.size) if token != words.pad]
+        tokens[selected[fate < 0.9]] = random.choice(replacements, int((fate < 0.9).sum()))
         tokens[selected[fate < 0.8]] = words.mask
         return tokens, labels
 
@@ -170,10 +169,10 @@ class Golden:
         self.batch = Batch(case, random)
         self.weights = draw_weights(make_model(case), random)
         self.logits, self.loss, self.gradients = self.run().first()
-        self.losses, self.norms, self.final = self.run().train()
+        self.losses, self.norms, self.final = self.run().train(steps=case.steps)
         assert self.losses[0] == self.loss
         logits, _, gradients = self.run(dtype=torch.float32).first()
-        losses, norms, final = self.run(dtype=torch.float32).train()
+        losses, norms, final = self.run(dtype=torch.float32).train(steps=case.steps)
         self.deviation = {
             "float32_logits": relative(logits, self.logits),
             "float32_gradient": worst(gradients, self.gradients),

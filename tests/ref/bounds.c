@@ -104,7 +104,7 @@ static void embedding_backward(struct trial *trial, const struct embedding_backw
             double sum = args->accumulate ? bounds_absolute(&args->dweight, v, h) : 0.0;
             double roundings = tensor_present(&args->scale) ? 2.0 : 1.0;
             for (int64_t t = 0; t < args->dy.rows; t++)
-                if (reference_index(&args->tokens, t) == v) {
+                if (reference_index(&args->tokens, t) == v && v != args->padding) {
                     double scale = tensor_present(&args->scale) ? bounds_absolute(&args->scale, 0, t) : 1.0;
                     sum += bounds_absolute(&args->dy, t, h) * scale;
                     roundings += 1.0;

@@ -45,6 +45,17 @@ static void read_dataset(hid_t file, const char *name, hid_t type, int64_t count
     H5Dclose(id);
 }
 
+static int count_steps(hid_t file)
+{
+    hid_t id = H5Dopen2(file, "/losses", H5P_DEFAULT), space = H5Dget_space(id);
+    hssize_t steps = H5Sget_simple_extent_npoints(space);
+    if (steps < 1 || steps > GOLDEN_STEPS)
+        error_fatal("golden file: /losses of %lld steps", (long long)steps);
+    H5Sclose(space);
+    H5Dclose(id);
+    return (int)steps;
+}
+
 double *golden_read(const struct golden *golden, const char *group, const char *name, int64_t count)
 {
     char path[256];
@@ -109,8 +120,9 @@ void golden_open(struct golden *g, const char *name)
     int64_t logits = g->batch.rows * g->batch.row_tokens * g->settings.vocabulary;
     g->logits = golden_read(g, "", "logits", logits);
     read_dataset(file, "/loss", H5T_NATIVE_DOUBLE, 1, &g->loss);
-    read_dataset(file, "/losses", H5T_NATIVE_DOUBLE, GOLDEN_LOSSES, g->losses);
-    read_dataset(file, "/grad_norms", H5T_NATIVE_DOUBLE, GOLDEN_LOSSES, g->norms);
+    g->steps = count_steps(file);
+    read_dataset(file, "/losses", H5T_NATIVE_DOUBLE, g->steps, g->losses);
+    read_dataset(file, "/grad_norms", H5T_NATIVE_DOUBLE, g->steps, g->norms);
 }
 
 void golden_close(struct golden *g)

@@ -4,7 +4,7 @@
 
 #include "step/engine.h"
 
-enum { GOLDEN_LOSSES = 20 };
+enum { GOLDEN_STEPS = 100 /* at most */ };
 
 struct golden {
     char path[512];
@@ -15,8 +15,9 @@ struct golden {
     struct batch batch; /* all rows in one micro-batch */
     double *logits;     /* [rows * row_tokens, vocabulary] */
     double loss;
-    double losses[GOLDEN_LOSSES]; /* before each of 20 updates */
-    double norms[GOLDEN_LOSSES];  /* gradient norms before clipping */
+    int steps;                   /* updates */
+    double losses[GOLDEN_STEPS]; /* before each of them */
+    double norms[GOLDEN_STEPS];  /* gradient norms before clipping */
 };
 
 /* Opens a file of tests/golden by name (without .h5); folder from $abs_top_srcdir. Ends the program when it cannot. */
@@ -33,7 +34,7 @@ void golden_load(const struct golden *golden, struct engine *engine);
 double golden_distance(const double *a, const double *b, int64_t count);
 
 /* Worst relative L2 distance over all parameters between the engine's gradients, divided by the number of labels, and
- * the case's; likewise of the weights and the case's weights after 20 updates. `worst` receives the name. */
+ * the case's; likewise of the weights and the case's weights after all updates. `worst` receives the name. */
 double golden_gradient_distance(const struct golden *golden, struct engine *engine, double labels, char *worst);
 double golden_final_distance(const struct golden *golden, struct engine *engine, char *worst);
 

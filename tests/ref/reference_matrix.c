@@ -68,7 +68,7 @@ void reference_embedding_backward(const struct embedding_backward_args *args)
         for (int64_t h = 0; h < args->dweight.cols; h++) {
             double sum = args->accumulate ? reference_load(&args->dweight, v, h) : 0.0;
             for (int64_t t = 0; t < args->dy.rows; t++)
-                if (reference_index(&args->tokens, t) == v)
+                if (reference_index(&args->tokens, t) == v && v != args->padding)
                     sum += reference_load(&args->dy, t, h) * token_scale(&args->scale, t);
             reference_store(&args->dweight, v, h, sum);
         }
