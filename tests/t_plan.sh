@@ -70,6 +70,10 @@ for preset in llama32_1b og2_7b llama31_8b llama31_70b llama31_405b_8 llama31_40
     check "$preset: what is not known" says "data.train is not set"
     check "$preset: within 10 s" test $((SECONDS - seconds)) -le 10
 done
+# planning takes time in proportion to the layers: a second for these; with a search of all for each, a minute
+plan "$work/big.cfg" data.source=random model.layers=6000 model.hidden=64 model.ffn=64 model.heads=2 model.vocabulary=256 \
+    data.row_tokens=64 --ranks 2
+check "6000 layers: exit code 0" test $code -eq 0
 plan "$abs_top_srcdir/input/og2_7b_thd_gqa.cfg" device.memory=1000 device.peak=989 --ranks 48
 check "OpenGenome2: the recipe's FLOPs of a step" says "1.6215e+17"
 check "OpenGenome2: its 1 / 48 at 989 TFLOP/s, causal" says "3.202"

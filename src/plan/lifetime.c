@@ -172,9 +172,15 @@ static int64_t rounded(const struct lifetime *buffer)
     return (buffer->bytes + LIFETIME_ALIGNMENT - 1) / LIFETIME_ALIGNMENT * LIFETIME_ALIGNMENT;
 }
 
-static bool alive_together(const struct lifetime *a, const struct lifetime *b)
+/* The entries between which a buffer lives. */
+static int64_t begin_of(const struct lifetime *buffer)
 {
-    return a->pinned || b->pinned || (a->first <= b->last && b->first <= a->last);
+    return buffer->pinned ? 0 : buffer->first;
+}
+
+static int64_t end_of(const struct lifetime *buffer)
+{
+    return buffer->pinned ? INT64_MAX - 1 : buffer->last;
 }
 
 static int by_size(const void *left, const void *right)
@@ -203,16 +209,84 @@ static int64_t lower_bound(const struct plan_log *log, struct lifetime *const *u
     return most;
 }
 
-/* The lowest place for a buffer among those placed, which are in order of offset. */
-static int64_t first_fit(struct lifetime *const *placed, int64_t count, const struct lifetime *buffer)
+/* All buffers that live, in order of their first entry: a search tree whose root is the middle one, and so on in both
+ * halves. With it the neighbours in time of one buffer are found without a look at all others. */
+struct timeline {
+    struct lifetime **sorted;
+    int64_t *last; /* of each node: the largest `last` of its subtree */
+    int64_t count;
+    struct lifetime **found; /* room for all */
+    int64_t found_count;
+};
+
+static int by_first(const void *left, const void *right)
+{
+    const struct lifetime *a = *(const struct lifetime *const *)left, *b = *(const struct lifetime *const *)right;
+    return begin_of(a) != begin_of(b) ? (begin_of(a) < begin_of(b) ? -1 : 1) : (a > b) - (a < b);
+}
+
+static int by_offset(const void *left, const void *right)
+{
+    const struct lifetime *a = *(const struct lifetime *const *)left, *b = *(const struct lifetime *const *)right;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+static int64_t fill_last(struct timeline *t, int64_t low, int64_t high)
+{
+    if (low == high)
+        return -1;
+    const int64_t middle = (low + high) / 2, left = fill_last(t, low, middle), right = fill_last(t, middle + 1, high);
+    int64_t last = end_of(t->sorted[middle]);
+    last = left > last ? left : last;
+    return t->last[middle] = right > last ? right : last;
+}
+
+static struct timeline timeline_create(struct lifetime *const *buffers, int64_t count)
+{
+    const int64_t bytes = count * (int64_t)sizeof *buffers;
+    struct timeline t = {.sorted = memory_allocate(bytes),
+                         .last = memory_allocate(count * (int64_t)sizeof *t.last),
+                         .count = count,
+                         .found = memory_allocate(bytes)};
+    if (count > 0) {
+        memcpy(t.sorted, buffers, (size_t)bytes);
+        qsort(t.sorted, (size_t)count, sizeof *t.sorted, by_first);
+    }
+    fill_last(&t, 0, count);
+    return t;
+}
+
+static void timeline_destroy(struct timeline *t)
+{
+    memory_free(t->sorted);
+    memory_free(t->last);
+    memory_free(t->found);
+}
+
+/* Adds the placed buffers of sorted[low] .. sorted[high - 1] that live while `buffer` does. */
+static void find_neighbours(struct timeline *t, int64_t low, int64_t high, const struct lifetime *buffer)
+{
+    const int64_t middle = (low + high) / 2;
+    if (low == high || t->last[middle] < begin_of(buffer))
+        return;
+    struct lifetime *own = t->sorted[middle];
+    find_neighbours(t, low, middle, buffer);
+    if (begin_of(own) > end_of(buffer))
+        return;
+    if (own->offset >= 0 && end_of(own) >= begin_of(buffer))
+        t->found[t->found_count++] = own;
+    find_neighbours(t, middle + 1, high, buffer);
+}
+
+/* The lowest place for a buffer among those placed. */
+static int64_t first_fit(struct timeline *t, const struct lifetime *buffer)
 {
     int64_t offset = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (!alive_together(placed[i], buffer))
-            continue;
-        if (placed[i]->offset - offset >= rounded(buffer))
-            break;
-        int64_t end = placed[i]->offset + rounded(placed[i]);
+    t->found_count = 0;
+    find_neighbours(t, 0, t->count, buffer);
+    qsort(t->found, (size_t)t->found_count, sizeof *t->found, by_offset);
+    for (int64_t i = 0; i < t->found_count && t->found[i]->offset - offset < rounded(buffer); i++) {
+        int64_t end = t->found[i]->offset + rounded(t->found[i]);
         offset = end > offset ? end : offset;
     }
     return offset;
@@ -225,25 +299,23 @@ struct lifetime_arena lifetime_plan(const struct plan_log *log, struct lifetime 
         return arena;
     find_lifetimes(log, buffers, count);
     struct lifetime **order = memory_allocate(count * (int64_t)sizeof *order);
-    struct lifetime **placed = memory_allocate(count * (int64_t)sizeof *placed);
     int64_t used = 0;
     for (int64_t i = 0; i < count; i++)
-        if (buffers[i].first >= 0)
+        if (buffers[i].first >= 0) {
+            buffers[i].offset = -1; /* not placed yet */
             order[used++] = &buffers[i];
+        }
     arena.lower_bound = lower_bound(log, order, used);
+    struct timeline t = timeline_create(order, used);
     /* the largest first: small buffers fill the holes that large ones leave */
     qsort(order, (size_t)used, sizeof *order, by_size);
     for (int64_t i = 0; i < used; i++) {
         struct lifetime *buffer = order[i];
-        buffer->offset = first_fit(placed, i, buffer);
-        int64_t at = i;
-        for (; at > 0 && placed[at - 1]->offset > buffer->offset; at--)
-            placed[at] = placed[at - 1];
-        placed[at] = buffer;
+        buffer->offset = first_fit(&t, buffer);
         if (buffer->offset + rounded(buffer) > arena.bytes)
             arena.bytes = buffer->offset + rounded(buffer);
     }
-    memory_free(placed);
+    timeline_destroy(&t);
     memory_free(order);
     return arena;
 }

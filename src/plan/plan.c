@@ -63,14 +63,18 @@ static void plan_release(struct executor *executor, void *memory, enum memory_ki
     struct plan_executor *plan = self(executor);
     if (memory == NULL)
         return;
-    for (int64_t i = plan->block_count - 1; i >= 0; i--) {
-        struct plan_block *block = &plan->blocks[i];
-        if (block->base == memory && block->kind == kind && !block->released) {
-            block->released = true;
-            return;
-        }
+    int64_t low = 0, high = plan->block_count; /* addresses only grow */
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if ((uintptr_t)plan->blocks[middle].base < (uintptr_t)memory)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    error_fatal("bug: release of %p, which is no live block of this plan", memory);
+    struct plan_block *block = &plan->blocks[low];
+    if (low == plan->block_count || block->base != memory || block->kind != kind || block->released)
+        error_fatal("bug: release of %p, which is no live block of this plan", memory);
+    block->released = true;
 }
 
 static void plan_event_record(struct executor *executor, struct event *event, struct stream *stream)

@@ -174,6 +174,7 @@ static int64_t lay_out_kept(const struct planner *p)
     int64_t bytes = 0;
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit_memory *own = &p->memory->units[u];
+        own->kept_begin = bytes;
         for (int id = 0; id < p->model->units[u].tensor_count; id++) {
             if ((own->kept >> id & 1) == 0)
                 continue;
@@ -188,11 +189,18 @@ static int64_t lay_out_kept(const struct planner *p)
 static int *section_map(const struct planner *p, struct plan_span forward)
 {
     int *map = memory_allocate((int64_t)sizeof *map * (forward.end - forward.first + 1));
-    int64_t s = 0;
+    int64_t s = 0, behind = p->section_count; /* s: the first section of this forward */
     int id = -1;
+    while (s < behind) {
+        int64_t middle = (s + behind) / 2;
+        if (p->sections[middle].entry < forward.first)
+            s = middle + 1;
+        else
+            behind = middle;
+    }
     for (int64_t e = forward.first; e < forward.end; e++) {
         for (; s < p->section_count && p->sections[s].entry <= e; s++)
-            id = p->sections[s].entry >= forward.first ? p->sections[s].id : -1;
+            id = p->sections[s].id;
         map[e - forward.first] = id;
     }
     return map;
@@ -223,16 +231,20 @@ static int locate(const struct planner *p, uintptr_t address, int *unit_index)
     if (address < base || address >= base + (uintptr_t)p->memory->slot_bytes)
         return -1;
     int64_t offset = (int64_t)(address - base);
-    for (int u = 0; u < p->model->unit_count; u++) {
-        const struct unit_memory *own = &p->memory->units[u];
-        for (int id = 0; id < p->model->units[u].tensor_count; id++) {
-            if ((own->kept >> id & 1) != 0 && offset >= own->kept_offset[id] &&
-                offset < own->kept_offset[id] + tensor_bytes(p, &p->model->units[u], id)) {
-                *unit_index = u;
-                return id;
-            }
-        }
+    int u = 0, behind = p->model->unit_count; /* u: the last unit that begins there or before */
+    while (u + 1 < behind) {
+        int middle = (u + behind) / 2;
+        if (p->memory->units[middle].kept_begin <= offset)
+            u = middle;
+        else
+            behind = middle;
     }
+    const struct unit_memory *own = &p->memory->units[u];
+    *unit_index = u;
+    for (int id = 0; id < p->model->units[u].tensor_count; id++)
+        if ((own->kept >> id & 1) != 0 && offset >= own->kept_offset[id] &&
+            offset < own->kept_offset[id] + tensor_bytes(p, &p->model->units[u], id))
+            return id;
     return -1;
 }
 

@@ -13,6 +13,7 @@ struct unit_memory {
     uint64_t dropped;                                       /* ids that the keep table does not keep */
     uint64_t kept;                                          /* ids that stay from forward to backward */
     uint64_t recompute;                                     /* ids that backward makes again */
+    int64_t kept_begin;                                     /* bytes, in a slot: where its kept tensors begin */
     int64_t kept_offset[UNIT_MAX_TENSORS];                  /* bytes, in a slot */
     int64_t transient_offset[PASS_COUNT][UNIT_MAX_TENSORS]; /* bytes */
 };

@@ -15,6 +15,7 @@ struct replicated {
     struct group *data_group;
     struct holding *units; /* [unit_count] */
     int unit_count;
+    int waiting, first_waiting; /* units whose `waits` is set; none of a higher index than first_waiting is */
 };
 
 static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtype dtype, enum budget_category category)
@@ -58,7 +59,10 @@ static void gradients_close(struct store *store, struct unit *unit, struct strea
     struct holding *holding = &own->units[unit->index];
     for (int s = 0; s < STORAGE_COUNT; s++)
         unit->gradient_base[s] = NULL;
-    holding->waits = last && own->data_group->size > 1 && holding->gradients.cols > 0;
+    const bool waits = last && own->data_group->size > 1 && holding->gradients.cols > 0;
+    own->waiting += waits - holding->waits;
+    own->first_waiting = waits && unit->index > own->first_waiting ? unit->index : own->first_waiting;
+    holding->waits = waits;
 }
 
 static void start_sum(struct replicated *own, struct holding *holding, struct stream *stream)
@@ -68,15 +72,17 @@ static void start_sum(struct replicated *own, struct holding *holding, struct st
     LAUNCH(own->communication, ALL_REDUCE, all_reduce, .group = own->data_group, .x = holding->gradients);
     event_record(&holding->summed, own->communication);
     holding->waits = false;
+    own->waiting--;
 }
 
 /* In the order in which a backward completes them. */
 static void start_transfers(struct store *store, struct stream *stream)
 {
     struct replicated *own = store->self;
-    for (int u = own->unit_count - 1; u >= 0; u--)
+    for (int u = own->first_waiting; own->waiting > 0; u--)
         if (own->units[u].waits)
             start_sum(own, &own->units[u], stream);
+    own->first_waiting = 0;
 }
 
 static void gradients_wait(struct store *store, struct unit *unit, struct stream *stream)
