@@ -143,7 +143,7 @@ static void test_damage(void)
     REFUSED(stores_path("nowhere.safetensors"), "No such file", "");
     const char *fifo = stores_path("fifo");
     CHECK(mkfifo(fifo, 0666) == 0);
-    REFUSED(fifo, "no ordinary file", "");
+    REFUSED(fifo, "no regular file", "");
 }
 
 /* What is odd but right. */
@@ -197,7 +197,7 @@ static void test_shards(void)
         {"{\"weight_map\":{\"v\":\"/etc/passwd\"}}", "model.safetensors.index.json", "tensor v:", "\"/etc/passwd\""},
         {"{\"weight_map\":{\"v\":\"1\\n\"}}", "model.safetensors.index.json", "tensor v:", "name of a file"},
         {"{\"weight_map\":{\"v\":\"9\"}}", "9", "No such file", ""},
-        {"{\"weight_map\":{\"v\":\".\"}}", ".", "no ordinary file", ""},
+        {"{\"weight_map\":{\"v\":\".\"}}", ".", "Is a directory", ""},
         {"{\"weight_map\":{\"v\":\"1\",\"x\":\"2\",\"y\":\"1\",\"u\":\"2\"}}", "1", "tensor w:", "is not named by"},
         {"{\"weight_map\":{\"v\":\"1\",\"w\":\"2\",\"x\":\"2\"}}", "1", "tensor w:", "lies here"},
         {"{\"weight_map\":{\"v\":\"1\",\"w\":\"1\",\"x\":\"2\",\"y\":\"2\"}}", "2", "tensor y:", "is missing"},

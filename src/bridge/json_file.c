@@ -1,5 +1,6 @@
 #include "bridge/json_file.h"
 #include "base/error.h"
+#include "base/open.h"
 #include "io/draft.h"
 
 #include <errno.h>
@@ -8,13 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_BYTES = 64 << 20 };
+
 int json_file_read(json_t **object, const char *path)
 {
     json_error_t error;
     *object = NULL;
-    FILE *file = fopen(path, "r");
+    FILE *file = open_stream(path);
     if (file == NULL)
-        return error_user("%s: cannot open it: %s", path, strerror(errno));
+        return error_user("%s: cannot open it: %s", path, open_failure());
+    if (open_size(fileno(file)) > MOST_BYTES) {
+        fclose(file);
+        return error_user("%s: has more than %d MiB: it is no such file of a model", path, MOST_BYTES >> 20);
+    }
     *object = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
     fclose(file);
     if (*object == NULL)

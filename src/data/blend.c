@@ -2,6 +2,7 @@
 #include "base/error.h"
 
 enum { EPOCH_BITS = 48 };
+static const int64_t MOST_GIVEN = (int64_t)1 << 60; /* windows of all stores since the stream's start */
 
 uint64_t blend_epoch(int store, int64_t epoch)
 {
@@ -39,9 +40,26 @@ void blend_seek(struct blend *blend, const struct blend_position *position)
     blend->position = *position;
     blend->position.stores = blend->stores;
     for (int d = 0; d < blend->stores; d++) {
-        CHECK_BUG(position->window[d] >= 0 && position->window[d] <= blend->store[d].windows->windows);
+        CHECK_BUG(position->window[d] >= 0 && position->window[d] < blend->store[d].windows->windows);
         set_order(blend, d);
     }
+}
+
+bool blend_has(const struct blend *blend, const struct blend_position *position)
+{
+    for (int d = 0; d < blend->stores; d++) {
+        const int64_t windows = blend->store[d].windows->windows, epoch = position->epoch[d];
+        if (position->window[d] < 0 || position->window[d] >= windows || epoch < 0 || epoch >> (EPOCH_BITS - 1) != 0 ||
+            epoch > MOST_GIVEN / blend->stores / windows)
+            return false;
+    }
+    struct blend there = *blend;
+    blend_seek(&there, position);
+    if (position->offset == 0 || blend_ended(&there))
+        return position->offset == 0;
+    int store;
+    const struct window next = blend_window(&there, &store);
+    return position->offset > 0 && position->offset < window_length(&next);
 }
 
 bool blend_ended(const struct blend *blend)

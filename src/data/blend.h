@@ -48,6 +48,8 @@ struct blend {
  * proportion to the windows. Begins at the stream's start. */
 struct blend blend_create(const struct blend_settings *settings, const struct window_source *const *windows,
                           const double *weights, int stores);
+/* Can this stream be there? What a file says may be anything; every position that the stream has been at is good. */
+bool blend_has(const struct blend *blend, const struct blend_position *position);
 /* Goes to a position that this or an equal stream was at. */
 void blend_seek(struct blend *blend, const struct blend_position *position);
 

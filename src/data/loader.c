@@ -441,10 +441,7 @@ void loader_seek(struct loader *loader, const struct blend_position *position)
 
 bool loader_has_position(const struct loader *loader, const struct blend_position *position)
 {
-    bool has = position->stores == loader->blend.stores;
-    for (int d = 0; d < loader->blend.stores && has; d++)
-        has = position->window[d] >= 0 && position->window[d] <= loader->blend.store[d].windows->windows;
-    return has;
+    return position->stores == loader->blend.stores && blend_has(&loader->blend, position);
 }
 
 double loader_wait_seconds(const struct loader *loader)

@@ -1,6 +1,7 @@
 #include "data/token_store.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/hdf5_member.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -73,14 +74,14 @@ static int read_tokenizer(hid_t file, struct token_store *store)
 static int locate(hid_t file, struct token_store *store, const char *name, hid_t type, int64_t *count,
                   const unsigned char **data)
 {
-    if (H5Lexists(file, name, H5P_DEFAULT) <= 0)
+    if (!hdf5_has(file, name))
         return not_a_store(store->path, "a dataset is missing");
-    hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT);
+    hid_t dataset = hdf5_open_dataset(file, name);
     if (dataset < 0)
-        return not_a_store(store->path, "a dataset is missing");
+        return not_a_store(store->path, "a dataset has another type or layout");
     hid_t space = H5Dget_space(dataset), stored = H5Dget_type(dataset), layout = H5Dget_create_plist(dataset);
-    int shaped = H5Sget_simple_extent_ndims(space) == 1 && H5Tequal(stored, type) > 0 &&
-                 H5Pget_layout(layout) == H5D_CONTIGUOUS && H5Pget_external_count(layout) == 0;
+    int shaped =
+        H5Sget_simple_extent_ndims(space) == 1 && H5Tequal(stored, type) > 0 && H5Pget_layout(layout) == H5D_CONTIGUOUS;
     *count = shaped ? (int64_t)H5Sget_simple_extent_npoints(space) : 0;
     int64_t width = (int64_t)H5Tget_size(stored);
     haddr_t where = H5Dget_offset(dataset);
@@ -94,7 +95,7 @@ static int locate(hid_t file, struct token_store *store, const char *name, hid_t
     if (*count == 0)
         return ERROR_NONE;
     if (*count < 0 || *count > store->map_bytes / width || where > (haddr_t)(store->map_bytes - *count * width))
-        return error_user("%s: is truncated: %s should end beyond the file's %lld bytes", store->path, name,
+        return error_user("%s: is truncated: /%s should end beyond the file's %lld bytes", store->path, name,
                           (long long)store->map_bytes);
     *data = (const unsigned char *)store->map + where;
     return ERROR_NONE;
@@ -119,9 +120,9 @@ static int read_layout(hid_t file, struct token_store *store)
                                            : H5T_NATIVE_UINT32;
     int64_t offsets;
     const unsigned char *names;
-    if ((code = locate(file, store, "/tokens", type, &store->token_count, &store->tokens)) != ERROR_NONE ||
-        (code = locate(file, store, "/offsets", H5T_NATIVE_INT64, &offsets, &store->offsets)) != ERROR_NONE ||
-        (code = locate(file, store, "/names", H5T_NATIVE_UINT8, &store->name_bytes, &names)) != ERROR_NONE)
+    if ((code = locate(file, store, "tokens", type, &store->token_count, &store->tokens)) != ERROR_NONE ||
+        (code = locate(file, store, "offsets", H5T_NATIVE_INT64, &offsets, &store->offsets)) != ERROR_NONE ||
+        (code = locate(file, store, "names", H5T_NATIVE_UINT8, &store->name_bytes, &names)) != ERROR_NONE)
         return code;
     store->names = (const char *)names;
     store->sequences = offsets - 1;

@@ -16,8 +16,9 @@ static int check_settings(const struct generate_settings *s)
     const struct sampling *sampling = &s->sampling;
     if (s->tokens < 1)
         return error_user("--tokens %lld: must be at least 1", (long long)s->tokens);
-    if (s->tokens + (int64_t)strlen(s->prompt) + 1 > MOST_POSITIONS)
-        return error_user("--tokens %lld: with the prompt, at most %d", (long long)s->tokens, MOST_POSITIONS);
+    const int64_t most = MOST_POSITIONS - 1 - (int64_t)strlen(s->prompt);
+    if (s->tokens > most)
+        return error_user("--tokens %lld: with this prompt, at most %lld", (long long)s->tokens, (long long)most);
     if (!(sampling->temperature >= 0 && sampling->temperature <= 1e6))
         return error_user("--temperature %g: must be 0 (always the likeliest token) or positive, at most 1e6",
                           sampling->temperature);

@@ -1,6 +1,7 @@
 #include "io/block.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "io/file.h"
 
 #include <errno.h>
@@ -105,9 +106,9 @@ int block_list_write(const struct block_list *list, const char *path, int64_t by
     if (fclose(memory) != 0)
         error_fatal("out of memory for %s", path);
     int code;
-    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int descriptor = open_new(path);
     if (descriptor < 0)
-        code = error_environment("%s: cannot create it: %s", path, strerror(errno));
+        code = error_environment("%s: cannot create it: %s", path, open_failure());
     else
         code = file_finish(descriptor, path, file_write(descriptor, path, text, (int64_t)length, 0));
     free(text);
@@ -169,19 +170,22 @@ static int parse(struct block_list *list, const char *path, const char *text, in
 
 int block_list_read(struct block_list *list, const char *path, int64_t *bytes)
 {
-    struct stat status;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0 || fstat(descriptor, &status) != 0) {
-        int code = error_environment("%s: cannot open it: %s", path, strerror(errno));
-        if (descriptor >= 0)
-            close(descriptor);
-        return code;
+    int descriptor = open_file(path);
+    if (descriptor < 0)
+        return error_environment("%s: cannot open it: %s", path, open_failure());
+    const int64_t length = open_size(descriptor);
+    char *text = NULL;
+    int code = ERROR_NONE;
+    if (length > BLOCK_SIDE_BYTES) {
+        code = error_user("%s: is no side file: it has %lld bytes, %d are the most", path, (long long)length,
+                          BLOCK_SIDE_BYTES);
+    } else {
+        text = memory_allocate(length + 1); /* zero-filled: ends with a NUL */
+        code = file_read(descriptor, path, text, length, 0);
     }
-    char *text = memory_allocate(status.st_size + 1); /* zero-filled: ends with a NUL */
-    int code = file_read(descriptor, path, text, status.st_size, 0);
     close(descriptor);
     if (code == ERROR_NONE)
-        code = parse(list, path, text, status.st_size, bytes);
+        code = parse(list, path, text, length, bytes);
     memory_free(text);
     return code;
 }

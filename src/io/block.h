@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+enum { BLOCK_SIDE_BYTES = 256 << 20 }; /* the most of a side file: a line is 60 bytes, a block mostly 4 MiB */
+
 struct block {
     int64_t offset, length; /* bytes */
     uint64_t hash;
@@ -29,7 +31,7 @@ int block_list_complete(struct block_list *list, int descriptor, const char *pat
 
 /* Writes the side file and flushes it to the disk. ERROR_ENVIRONMENT. */
 int block_list_write(const struct block_list *list, const char *path, int64_t bytes);
-/* Reads the side file and checks it: ERROR_USER when it is damaged. */
+/* Reads the side file and checks it: ERROR_USER when it is damaged or too large. */
 int block_list_read(struct block_list *list, const char *path, int64_t *bytes);
 
 /* "<path>.xxh3"; freed with free(). */

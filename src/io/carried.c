@@ -38,6 +38,8 @@ int carried_add(struct carried *carried, const char *origin, const struct carrie
     if (!is_name(like->name))
         return error_user("%s: \"%.80s\" cannot be carried: its name must have 1 to %d bytes, none of them '/'", origin,
                           like->name, CARRIED_NAME_BYTES - 1);
+    if (carried->count == CARRIED_MOST)
+        return error_user("%s: more than %d tensors cannot be carried along", origin, CARRIED_MOST);
     if (has(carried, like->name))
         return error_user("%s: %s: is carried twice", origin, like->name);
     if (!safetensors_dtype_find(like->dtype, &dtype))
@@ -92,7 +94,7 @@ static bool describe(hid_t dataset, struct carried_tensor *t)
 static int read_tensor(hid_t group, const char *path, char *name, struct carried *carried)
 {
     struct carried_tensor t = {.name = name};
-    hid_t dataset = H5Dopen2(group, name, H5P_DEFAULT);
+    hid_t dataset = hdf5_open_dataset(group, name);
     int code = ERROR_NONE;
     if (dataset < 0 || !describe(dataset, &t))
         code = error_user("%s: /%s/%s: is no carried tensor: bytes with attributes dtype and shape", path, GROUP, name);
@@ -108,9 +110,9 @@ static int read_tensor(hid_t group, const char *path, char *name, struct carried
 
 static int read_all(hid_t file, const char *path, struct carried *carried)
 {
-    if (H5Lexists(file, GROUP, H5P_DEFAULT) <= 0)
+    if (!hdf5_has(file, GROUP))
         return ERROR_NONE;
-    hid_t group = H5Gopen2(file, GROUP, H5P_DEFAULT);
+    hid_t group = hdf5_open_group(file, GROUP);
     if (group < 0)
         return error_user("%s: /%s is no group", path, GROUP);
     int64_t count;

@@ -1,6 +1,7 @@
 /* The layout of a checkpoint: groups, attributes, datasets. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "io/carried.h"
 #include "io/checkpoint_private.h"
 #include "io/choices.h"
@@ -143,9 +144,9 @@ static bool create(hid_t file, void *self)
 
 int checkpoint_lay_out(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta, const char *path)
 {
-    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int descriptor = open_new(path);
     if (descriptor < 0)
-        return error_environment("%s: cannot create it: %s", path, strerror(errno));
+        return error_environment("%s: cannot create it: %s", path, open_failure());
     struct file_content content = {layout, meta};
     int code = hdf5_layout_write(descriptor, path, most_bytes(layout, meta), create, &content);
     return file_finish(descriptor, path, code);
@@ -171,7 +172,7 @@ int checkpoint_open(hid_t *file, const char *path)
 
 static bool read_numbers(hid_t file, const char *name, const char *const names[], int64_t *const values[], int count)
 {
-    hid_t group = H5Lexists(file, name, H5P_DEFAULT) > 0 ? H5Gopen2(file, name, H5P_DEFAULT) : -1;
+    hid_t group = hdf5_open_group(file, name);
     if (group < 0)
         return false;
     bool good = true;
@@ -198,7 +199,20 @@ static void read_later_meta(hid_t group, struct checkpoint_meta *meta)
     hdf5_read_real(group, "best_loss", &meta->best_loss);
 }
 
-/* Files of other programs may hold anything: numbers that no stream can be at are refused. */
+/* Files of other programs may hold anything: a count that no run reaches would overflow where it is counted on. */
+static const int64_t MOST_COUNT = (int64_t)1 << 60;
+
+static bool is_count(int64_t value)
+{
+    return value >= 0 && value <= MOST_COUNT;
+}
+
+static bool are_counts(const struct checkpoint_meta *meta)
+{
+    return is_count(meta->step) && is_count(meta->updates) && is_count(meta->tokens) && is_count(meta->ranks) &&
+           is_count(meta->vocabulary) && is_count(meta->validation_step) && is_count(meta->best_step);
+}
+
 static bool read_position(hid_t file, struct checkpoint_meta *meta)
 {
     static const char *const names[] = {"offset", "store"};
@@ -207,13 +221,13 @@ static bool read_position(hid_t file, struct checkpoint_meta *meta)
     if (!read_numbers(file, "data", names, values, 2))
         return false;
     meta->store = (uint64_t)store;
-    hid_t group = H5Gopen2(file, "data", H5P_DEFAULT);
+    hid_t group = hdf5_open_group(file, "data");
     position->stores = hdf5_read_integers(group, "epoch", position->epoch, BLEND_STORES);
-    bool good = position->stores > 0 && position->offset >= 0 &&
+    bool good = position->stores > 0 && is_count(position->offset) &&
                 hdf5_read_integers(group, "window", position->window, BLEND_STORES) == position->stores;
     H5Gclose(group);
     for (int64_t d = 0; d < position->stores && good; d++)
-        good = position->epoch[d] >= 0 && position->window[d] >= 0;
+        good = is_count(position->epoch[d]) && is_count(position->window[d]);
     return good;
 }
 
@@ -223,13 +237,13 @@ static bool read_meta(hid_t file, struct checkpoint_meta *meta)
     int64_t *const values[] = {&meta->step, &meta->tokens, &meta->seed, &meta->ranks};
     if (!read_numbers(file, "meta", names, values, 4) || !read_position(file, meta))
         return false;
-    hid_t group = H5Gopen2(file, "meta", H5P_DEFAULT);
+    hid_t group = hdf5_open_group(file, "meta");
     char *version = hdf5_read_text(group, "version");
     meta->deck_text = hdf5_read_text(group, "deck");
     read_later_meta(group, meta);
     H5Gclose(group);
-    meta->moments = H5Lexists(file, "optim", H5P_DEFAULT) > 0;
-    bool good = version != NULL && meta->deck_text != NULL && meta->updates >= 0;
+    meta->moments = hdf5_has(file, "optim");
+    bool good = version != NULL && meta->deck_text != NULL && are_counts(meta);
     if (good)
         snprintf(meta->version, sizeof meta->version, "%s", version);
     free(version);

@@ -25,9 +25,12 @@ static void check_dataset(hid_t file, enum piece_kind kind, const struct paramet
     int model_ndims = checkpoint_dimensions(p, model_dims), ndims = -1;
     checkpoint_dataset_name(name, kind, p);
     print_shape(wanted, model_dims, model_ndims);
-    hid_t dataset = H5Lexists(file, name, H5P_DEFAULT) > 0 ? H5Dopen2(file, name, H5P_DEFAULT) : -1;
+    hid_t dataset = hdf5_open_dataset(file, name);
     if (dataset < 0) {
-        faults_add(faults, "/%s: is missing; the model has it as %s", name, wanted);
+        if (hdf5_has(file, name))
+            faults_add(faults, "/%s: %s", name, hdf5_foreign);
+        else
+            faults_add(faults, "/%s: is missing; the model has it as %s", name, wanted);
         return;
     }
     hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
@@ -45,40 +48,51 @@ static void check_dataset(hid_t file, enum piece_kind kind, const struct paramet
     H5Dclose(dataset);
 }
 
-static bool model_has(const struct model *model, const char *name)
+static int by_name(const void *a, const void *b)
 {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The model's parameters, sorted; freed with free(). */
+static const char **known_names(const struct model *model, size_t *count)
+{
+    const char **known = memory_grow(NULL, (model_parameters(model) + 1) * (int64_t)sizeof *known);
+    *count = 0;
     for (int u = 0; u < model->unit_count; u++)
         for (int i = 0; i < model->units[u].parameter_count; i++)
-            if (strcmp(model->units[u].parameters[i].name, name) == 0)
-                return true;
-    return false;
+            known[(*count)++] = model->units[u].parameters[i].name;
+    qsort(known, *count, sizeof *known, by_name);
+    return known;
 }
 
 /* Tensors of the file that the model does not know. */
 static void check_members(hid_t file, const struct model *model, struct faults *faults)
 {
     int64_t count;
-    hid_t group = H5Gopen2(file, checkpoint_groups[PIECE_WEIGHT], H5P_DEFAULT);
+    size_t known_count;
+    const char **known = known_names(model, &known_count);
+    hid_t group = hdf5_open_group(file, checkpoint_groups[PIECE_WEIGHT]);
     char **names = hdf5_list(group, &count);
     for (int64_t i = 0; i < count; i++)
-        if (!model_has(model, names[i]))
+        if (bsearch(&names[i], known, known_count, sizeof *known, by_name) == NULL)
             faults_add(faults, "/%s/%s: is not in the model", checkpoint_groups[PIECE_WEIGHT], names[i]);
     hdf5_strings_free(names, count);
+    free(known);
     H5Gclose(group);
 }
 
 int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds)
 {
     struct faults faults = {0};
-    if (H5Lexists(file, "model", H5P_DEFAULT) <= 0)
+    if (!hdf5_has(file, "model"))
         return error_user("%s: has no group /model", path);
-    if (kinds > PIECE_M && H5Lexists(file, "optim", H5P_DEFAULT) <= 0)
+    if (kinds > PIECE_M && !hdf5_has(file, "optim"))
         return error_user("%s: is a final model, without optimizer state: it can be evaluated, not trained on; name a "
                           "step_*.h5 file",
                           path);
-    /* without their groups every moment would be named as missing, and H5Lexists wants the groups to be there */
+    /* without their groups every moment would be named as missing */
     for (int kind = PIECE_M; kind < kinds; kind++)
-        if (H5Lexists(file, checkpoint_groups[kind], H5P_DEFAULT) <= 0)
+        if (!hdf5_has(file, checkpoint_groups[kind]))
             return error_user("%s: has no group /%s", path, checkpoint_groups[kind]);
     for (int kind = 0; kind < kinds; kind++)
         for (int u = 0; u < model->unit_count; u++)
@@ -133,7 +147,7 @@ static int read_piece(void *self, const struct piece *piece)
     struct reader *reader = self;
     char name[CHECKPOINT_DATASET_BYTES];
     checkpoint_dataset_name(name, piece->kind, piece->parameter);
-    hid_t dataset = H5Dopen2(reader->file, name, H5P_DEFAULT);
+    hid_t dataset = hdf5_open_dataset(reader->file, name);
     bool good = dataset >= 0 && checkpoint_read_slab(dataset, checkpoint_type(master_dtype(&piece->device)),
                                                      piece->parameter, piece->slab, upload_buffer(&reader->upload));
     H5Dclose(dataset);

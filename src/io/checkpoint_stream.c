@@ -1,6 +1,7 @@
 /* Weights to and from a checkpoint in pieces, by one process, without an engine. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "io/checkpoint_private.h"
 #include "io/checkpoint_stream.h"
 #include "io/file.h"
@@ -56,9 +57,9 @@ static int write_piece(void *self, const struct checkpoint_piece *piece)
 static int write_content(struct stream_writer *w, const struct model *model)
 {
     const char *path = w->names->temporary;
-    w->descriptor = open(path, O_WRONLY | O_CLOEXEC);
+    w->descriptor = open_own(path, O_WRONLY);
     if (w->descriptor < 0)
-        return error_environment("%s: cannot open it: %s", path, strerror(errno));
+        return error_environment("%s: cannot open it: %s", path, open_failure());
     return file_finish(w->descriptor, path, visit_pieces(model, write_piece, w));
 }
 
@@ -97,7 +98,7 @@ static int read_piece(void *self, const struct checkpoint_piece *piece)
     struct stream_reader *r = self;
     char name[CHECKPOINT_DATASET_BYTES];
     checkpoint_dataset_name(name, PIECE_WEIGHT, piece->parameter);
-    hid_t dataset = H5Dopen2(r->file, name, H5P_DEFAULT);
+    hid_t dataset = hdf5_open_dataset(r->file, name);
     bool good =
         dataset >= 0 && checkpoint_read_slab(dataset, H5T_NATIVE_FLOAT, piece->parameter, piece->slab, piece->staging);
     H5Dclose(dataset);

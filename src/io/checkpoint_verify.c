@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
 
@@ -63,9 +64,9 @@ static int check_blocks(const struct block_list *list, const char *path, int ran
 {
     const struct block *last = &list->blocks[list->count - 1];
     const int64_t bytes = last->offset + last->length, begin = bytes * rank / ranks, end = bytes * (rank + 1) / ranks;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    int descriptor = open_file(path);
     if (descriptor < 0)
-        return error_environment("%s: cannot open it: %s", path, strerror(errno));
+        return error_environment("%s: cannot open it: %s", path, open_failure());
     int64_t bad = list->count; /* the first */
     /* one thread alone would wait for the disk and for the hash in turn */
 #pragma omp parallel for schedule(dynamic) reduction(min : bad) num_threads(VERIFY_THREADS)

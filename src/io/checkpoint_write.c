@@ -1,6 +1,7 @@
 /* Writing a checkpoint, and the digest of the same pieces. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "base/random.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
@@ -68,9 +69,9 @@ static int write_piece(void *self, const struct piece *piece, const void *conten
 
 static int write_slabs(struct writer *w, const struct comm *data, int kinds)
 {
-    w->descriptor = open(w->path, O_WRONLY | O_CLOEXEC);
+    w->descriptor = open_own(w->path, O_WRONLY);
     if (w->descriptor < 0)
-        return error_environment("%s: cannot open it: %s", w->path, strerror(errno));
+        return error_environment("%s: cannot open it: %s", w->path, open_failure());
     return file_finish(w->descriptor, w->path, piece_fetch(w->engine, data, kinds, write_piece, w));
 }
 
@@ -95,15 +96,13 @@ static void gather_blocks(struct comm *world, struct block_list *list)
 
 static int write_side_file(struct block_list *list, const char *path, const char *side)
 {
-    struct stat status;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC), code;
-    if (descriptor < 0 || fstat(descriptor, &status) != 0)
-        code = error_environment("%s: cannot read it again: %s", path, strerror(errno));
-    else
-        code = block_list_complete(list, descriptor, path, status.st_size);
-    if (descriptor >= 0)
-        close(descriptor);
-    return code == ERROR_NONE ? block_list_write(list, side, status.st_size) : code;
+    int descriptor = open_own(path, O_RDONLY);
+    if (descriptor < 0)
+        return error_environment("%s: cannot read it again: %s", path, open_failure());
+    const int64_t bytes = open_size(descriptor);
+    int code = block_list_complete(list, descriptor, path, bytes);
+    close(descriptor);
+    return code == ERROR_NONE ? block_list_write(list, side, bytes) : code;
 }
 
 /* The order that the head of io/checkpoint.h explains. */

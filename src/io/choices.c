@@ -9,7 +9,7 @@ static const char GROUP[] = "state", NAME[] = "choices";
 
 static int read_dataset(hid_t group, const char *path, void **data, int64_t *bytes)
 {
-    hid_t dataset = H5Dopen2(group, NAME, H5P_DEFAULT);
+    hid_t dataset = hdf5_open_dataset(group, NAME);
     *bytes = dataset >= 0 ? hdf5_count_bytes(dataset) : -1;
     bool good = *bytes > 0 && *bytes <= (int64_t)sizeof(struct choice_table);
     if (good) {
@@ -23,12 +23,12 @@ static int read_dataset(hid_t group, const char *path, void **data, int64_t *byt
 
 static int read_group(hid_t file, const char *path, void **data, int64_t *bytes)
 {
-    if (H5Lexists(file, GROUP, H5P_DEFAULT) <= 0)
+    if (!hdf5_has(file, GROUP))
         return ERROR_NONE;
-    hid_t group = H5Gopen2(file, GROUP, H5P_DEFAULT);
+    hid_t group = hdf5_open_group(file, GROUP);
     if (group < 0)
         return error_user("%s: /%s is no group", path, GROUP);
-    int code = H5Lexists(group, NAME, H5P_DEFAULT) > 0 ? read_dataset(group, path, data, bytes) : ERROR_NONE;
+    int code = hdf5_has(group, NAME) ? read_dataset(group, path, data, bytes) : ERROR_NONE;
     H5Gclose(group);
     return code;
 }

@@ -1,6 +1,7 @@
 #include "io/draft.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "io/file.h"
 
 #include <errno.h>
@@ -20,10 +21,11 @@ int draft_open(struct draft *draft, const char *path)
 {
     draft->path = memory_string(path);
     draft->temporary = memory_format("%s.tmp-%ld", path, (long)getpid());
-    draft->file = fopen(draft->temporary, "w");
+    int descriptor = open_new(draft->temporary);
+    draft->file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     if (draft->file != NULL)
         return ERROR_NONE;
-    int code = error_user("%s: cannot be written: %s", path, strerror(errno));
+    int code = error_user("%s: cannot be written: %s", path, open_failure());
     forget(draft);
     return code;
 }

@@ -1,6 +1,7 @@
 #include "io/embeddings.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "io/file.h"
 #include "io/hdf5_file.h"
 #include "io/hdf5_layout.h"
@@ -91,8 +92,8 @@ int embeddings_create(struct embeddings **out, const struct embeddings_settings 
         e->column[i].row_bytes = row_bytes[i];
         most += HDF5_LAYOUT_DATASET + rows_of(s, i) * row_bytes[i];
     }
-    e->descriptor = open(s->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-    int code = e->descriptor < 0 ? error_environment("%s: cannot open it: %s", s->path, strerror(errno))
+    e->descriptor = open_own(s->path, O_WRONLY | O_TRUNC);
+    int code = e->descriptor < 0 ? error_environment("%s: cannot open it: %s", s->path, open_failure())
                                  : hdf5_layout_write(e->descriptor, e->path, most, create, e);
     if (code == ERROR_NONE && e->columns > COLUMN_OFFSETS)
         code = put(e, COLUMN_OFFSETS, &e->offset, 1);

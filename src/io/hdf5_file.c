@@ -1,8 +1,8 @@
 #include "io/hdf5_file.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/open.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,10 @@ void hdf5_silence_end(const struct hdf5_silence *silence)
 int hdf5_open(hid_t *file, const char *path)
 {
     *file = -1;
-    if (access(path, R_OK) != 0)
-        return error_user("%s: cannot open it: %s", path, strerror(errno));
+    int descriptor = open_file(path); /* HDF5 would wait for the writer of a pipe */
+    if (descriptor < 0)
+        return error_user("%s: cannot open it: %s", path, open_failure());
+    close(descriptor);
     if (H5Fis_hdf5(path) <= 0)
         return error_user("%s: is no HDF5 file", path);
     *file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -31,6 +33,36 @@ int hdf5_open(hid_t *file, const char *path)
         return error_user("%s: HDF5 cannot open it: the file is truncated or damaged", path);
     return ERROR_NONE;
 }
+
+/* -- Names ------------------------------------------------------------------------------------------------------- */
+
+/* A link's name, onto the list. */
+struct listing {
+    char **names;
+    int64_t count;
+};
+
+static herr_t add_name(hid_t group, const char *name, const H5L_info_t *info, void *self)
+{
+    struct listing *listing = self;
+    (void)group;
+    (void)info;
+    if ((listing->count & (listing->count - 1)) == 0) /* 0, 1, 2, 4, 8, ... */
+        listing->names = memory_grow(listing->names,
+                                     (listing->count > 0 ? 2 * listing->count : 1) * (int64_t)sizeof *listing->names);
+    listing->names[listing->count++] = memory_string(name);
+    return 0;
+}
+
+char **hdf5_list(hid_t group, int64_t *count)
+{
+    struct listing listing = {NULL, 0};
+    H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, NULL, add_name, &listing);
+    *count = listing.count;
+    return listing.names;
+}
+
+/* -- Attributes -------------------------------------------------------------------------------------------------- */
 
 static hid_t open_attribute(hid_t object, const char *name)
 {
@@ -44,7 +76,7 @@ static int64_t read_numbers(hid_t object, const char *name, hid_t type, void *va
         return 0;
     hid_t space = H5Aget_space(attribute);
     int64_t count = (int64_t)H5Sget_simple_extent_npoints(space);
-    if (count > room || H5Aread(attribute, type, values) < 0)
+    if (count < 0 || count > room || H5Aread(attribute, type, values) < 0)
         count = 0;
     H5Sclose(space);
     H5Aclose(attribute);
@@ -74,6 +106,8 @@ static char **read_strings(hid_t object, hid_t type, hid_t space, bool is_attrib
         return NULL;
     bool variable = H5Tis_variable_str(type) > 0;
     int64_t points = (int64_t)H5Sget_simple_extent_npoints(space), size = (int64_t)H5Tget_size(type);
+    if (points < 0 || size <= 0 || points > HDF5_STRINGS_BYTES / size)
+        return NULL;
     char *raw = memory_allocate(points * size);
     herr_t status =
         is_attribute ? H5Aread(object, type, raw) : H5Dread(object, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, raw);
@@ -204,22 +238,6 @@ const char *hdf5_type_name(hid_t dataset)
     }
     H5Tclose(type);
     return name;
-}
-
-char **hdf5_list(hid_t group, int64_t *count)
-{
-    H5G_info_t info;
-    *count = H5Gget_info(group, &info) < 0 ? 0 : (int64_t)info.nlinks;
-    char **names = memory_grow(NULL, (*count + 1) * (int64_t)sizeof *names);
-    for (int64_t i = 0; i < *count; i++) {
-        ssize_t length = H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)i, NULL, 0, H5P_DEFAULT);
-        names[i] = memory_grow(NULL, length < 0 ? 1 : length + 1);
-        names[i][0] = '\0';
-        if (length > 0)
-            H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)i, names[i], (size_t)length + 1,
-                               H5P_DEFAULT);
-    }
-    return names;
 }
 
 void hdf5_strings_free(char **strings, int64_t count)

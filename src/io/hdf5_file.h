@@ -3,6 +3,8 @@
 #ifndef IO_HDF5_FILE_H
 #define IO_HDF5_FILE_H
 
+#include "data/hdf5_member.h"
+
 #include <hdf5.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +18,7 @@ struct hdf5_silence {
 void hdf5_silence_begin(struct hdf5_silence *silence);
 void hdf5_silence_end(const struct hdf5_silence *silence);
 
-/* Opens for reading. ERROR_USER: missing, not HDF5, truncated or damaged. */
+/* Opens for reading. ERROR_USER: missing, no regular file, not HDF5, truncated or damaged. */
 int hdf5_open(hid_t *file, const char *path);
 
 /* A number attribute of an open object; false when it is absent or no number. */
@@ -33,11 +35,12 @@ bool hdf5_write_real(hid_t object, const char *name, double value);
 bool hdf5_write_integers(hid_t object, const char *name, const int64_t *values, int64_t count);
 bool hdf5_write_text(hid_t object, const char *name, const char *text);
 
-/* All strings of a dataset, of fixed or variable length; *count < 0 when it holds no strings. Free each, then the
- * array, with free(). */
+/* All strings of a dataset, of fixed or variable length; *count < 0 when it holds no strings, or more than
+ * HDF5_STRINGS_BYTES. Free each, then the array, with free(). */
+enum { HDF5_STRINGS_BYTES = 64 << 20 };
 char **hdf5_read_strings(hid_t dataset, int64_t *count);
 
-/* Elements of a dataset that is one of bytes in one dimension, else -1. */
+/* Elements of a dataset that is one of bytes in one dimension, else a negative number. */
 int64_t hdf5_count_bytes(hid_t dataset);
 /* Creates such a dataset with its content, open; negative on failure. */
 hid_t hdf5_write_bytes(hid_t group, const char *name, const void *data, int64_t bytes);
@@ -45,7 +48,8 @@ hid_t hdf5_write_bytes(hid_t group, const char *name, const void *data, int64_t 
 /* "f32", "i64", "string", ... of a dataset's elements. */
 const char *hdf5_type_name(hid_t dataset);
 
-/* Names of a group's members, in alphabetical order. Free each, then the array, with free(). */
+/* Names of a group's members, in alphabetical order. Free each, then the array, with free(). The time is that of
+ * sorting them, however many there are. */
 char **hdf5_list(hid_t group, int64_t *count);
 void hdf5_strings_free(char **strings, int64_t count);
 

@@ -58,7 +58,7 @@ static void describe_sources(json_t *out, hid_t file)
 {
     int64_t count = -1;
     json_t *list = put_array(out, "sources");
-    hid_t dataset = H5Dopen2(file, "sources", H5P_DEFAULT);
+    hid_t dataset = hdf5_open_dataset(file, "sources");
     char **sources = dataset < 0 ? NULL : hdf5_read_strings(dataset, &count);
     for (int64_t i = 0; i < count; i++)
         json_array_append_new(list, jsontext_create(sources[i], (int64_t)strlen(sources[i])));
@@ -147,16 +147,17 @@ static void describe_tensor(json_t *tensors, hid_t dataset, const char *name)
 static void describe_group(json_t *groups, json_t *tensors, hid_t file, const char *path)
 {
     int64_t count, datasets = 0, elements = 0;
-    hid_t group = H5Gopen2(file, path, H5P_DEFAULT);
+    hid_t group = hdf5_open_group(file, path);
     if (group < 0)
         return;
     char **names = hdf5_list(group, &count);
     for (int64_t i = 0; i < count; i++) {
-        hid_t dataset = H5Dopen2(group, names[i], H5P_DEFAULT);
+        hid_t dataset = hdf5_open_dataset(group, names[i]);
         if (dataset < 0)
             continue;
         hid_t space = H5Dget_space(dataset);
-        elements += (int64_t)H5Sget_simple_extent_npoints(space);
+        int64_t points = (int64_t)H5Sget_simple_extent_npoints(space); /* more than 63 bits have are not counted */
+        elements += points > 0 && points <= INT64_MAX - elements ? points : 0;
         datasets++;
         H5Sclose(space);
         if (tensors != NULL)
@@ -211,7 +212,7 @@ static void describe_embeddings(json_t *out, hid_t file)
     }
     json_t *tensors = put_array(out, "tensors");
     for (size_t i = 0; i < sizeof datasets / sizeof *datasets; i++) {
-        hid_t dataset = H5Lexists(file, datasets[i], H5P_DEFAULT) > 0 ? H5Dopen2(file, datasets[i], H5P_DEFAULT) : -1;
+        hid_t dataset = hdf5_open_dataset(file, datasets[i]);
         if (dataset >= 0) {
             describe_tensor(tensors, dataset, datasets[i]);
             H5Dclose(dataset);

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "comm/launcher.h"
 
 #include <errno.h>
@@ -60,9 +61,9 @@ static int take(struct lock *lock, const char *folder, const char *path)
     char owner[OWNER_BYTES], self[OWNER_BYTES];
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int locked = -1;
-    lock->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    lock->descriptor = open_own(path, O_RDWR | O_CREAT);
     if (lock->descriptor < 0)
-        return error_user("key output.folder = \"%s\": cannot be written: %s: %s", folder, path, strerror(errno));
+        return error_user("key output.folder = \"%s\": cannot be written: %s: %s", folder, path, open_failure());
     for (int i = 0; i < TRIES; i++) {
         if (i > 0)
             nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);

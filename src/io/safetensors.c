@@ -1,6 +1,7 @@
 #include "io/safetensors.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "io/file.h"
 #include "io/safetensors_header.h"
 
@@ -17,19 +18,11 @@ struct safetensors_file {
     int descriptor;
 };
 
-/* Opens an ordinary file, without waiting for the writer of a pipe. */
-static int open_file(int *descriptor, int64_t *bytes, const char *path)
+static int open_sized(int *descriptor, int64_t *bytes, const char *path)
 {
-    struct stat status;
-    *descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*descriptor >= 0 && fstat(*descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
-        *bytes = status.st_size;
-        return ERROR_NONE;
-    }
-    if (*descriptor < 0)
-        return error_user("%s: cannot be opened: %s", path, strerror(errno));
-    close(*descriptor);
-    return error_user("%s: is no ordinary file", path);
+    *descriptor = open_file(path);
+    *bytes = *descriptor < 0 ? 0 : open_size(*descriptor);
+    return *descriptor < 0 ? error_user("%s: cannot be opened: %s", path, open_failure()) : ERROR_NONE;
 }
 
 /* Takes in a file and its tensors; `path` becomes its own. */
@@ -37,7 +30,7 @@ static int add_file(struct safetensors *st, char *path)
 {
     struct safetensors_header header;
     int64_t bytes;
-    int descriptor, code = open_file(&descriptor, &bytes, path);
+    int descriptor, code = open_sized(&descriptor, &bytes, path);
     if (code == ERROR_NONE && (code = safetensors_header_read(&header, descriptor, path, bytes)) != ERROR_NONE)
         close(descriptor);
     if (code != ERROR_NONE) {
@@ -124,7 +117,7 @@ static int open_index(struct safetensors *st, const char *folder, const char *in
 {
     json_t *object = NULL;
     int64_t bytes;
-    int descriptor, code = open_file(&descriptor, &bytes, index);
+    int descriptor, code = open_sized(&descriptor, &bytes, index);
     if (code != ERROR_NONE)
         return code;
     if (bytes > SAFETENSORS_HEADER_BYTES)

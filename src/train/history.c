@@ -1,6 +1,7 @@
 #include "train/history.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/open.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -136,9 +137,9 @@ static void add_line(struct history *history, const json_t *line, const char *ev
 int history_read(struct history *history, const char *path)
 {
     *history = (struct history){0};
-    FILE *file = fopen(path, "r");
+    FILE *file = open_stream(path);
     if (file == NULL)
-        return error_environment("%s: cannot open it: %s", path, strerror(errno));
+        return error_environment("%s: cannot open it: %s", path, open_failure());
     char *bytes = NULL;
     size_t capacity = 0;
     int64_t number_of_line = 0;

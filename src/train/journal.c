@@ -2,10 +2,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "io/draft.h"
 #include "io/jsontext.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -40,9 +42,9 @@ static int64_t copy_lines(FILE *from, FILE *to, int64_t step, bool validates)
 
 static int drop_later_lines(const char *path, int64_t step, bool validates)
 {
-    FILE *old = fopen(path, "r");
+    FILE *old = open_stream(path);
     if (old == NULL)
-        return errno == ENOENT ? ERROR_NONE : error_environment("%s: cannot open it: %s", path, strerror(errno));
+        return errno == ENOENT ? ERROR_NONE : error_environment("%s: cannot open it: %s", path, open_failure());
     struct draft kept;
     int code = draft_open(&kept, path);
     if (code == ERROR_NONE) {
@@ -64,9 +66,10 @@ int journal_open(struct journal *journal, const char *path, int64_t step, bool v
     int code = drop_later_lines(path, step, validates);
     if (code != ERROR_NONE)
         return code;
-    journal->file = fopen(path, "a");
+    int descriptor = open_own(path, O_WRONLY | O_APPEND | O_CREAT);
+    journal->file = descriptor < 0 ? NULL : fdopen(descriptor, "a");
     if (journal->file == NULL)
-        return error_environment("%s: cannot open it: %s", path, strerror(errno));
+        return error_environment("%s: cannot open it: %s", path, open_failure());
     setvbuf(journal->file, NULL, _IOLBF, 0);
     return ERROR_NONE;
 }

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/open.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -292,9 +293,9 @@ static bool read_record(FILE *file, unsigned char *data, int64_t *bytes)
 
 static int cut_file(const char *path, int64_t step)
 {
-    FILE *file = fopen(path, "rb");
+    FILE *file = open_stream(path);
     if (file == NULL)
-        return error_environment("%s: cannot open it: %s", path, strerror(errno));
+        return error_environment("%s: cannot open it: %s", path, open_failure());
     unsigned char *data = memory_allocate(LARGEST_RECORD);
     off_t kept = 0;
     int64_t bytes, at;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "core/choice.h"
 #include "io/choices.h"
 #include "io/draft.h"
@@ -67,7 +68,7 @@ static char *path_of(struct executor *executor, const struct deck *deck)
 static struct bytes read_file(const char *path)
 {
     struct bytes bytes = {memory_allocate(sizeof(struct choice_table)), 0};
-    FILE *file = fopen(path, "r");
+    FILE *file = open_stream(path);
     if (file != NULL) {
         bytes.count = (int64_t)fread(bytes.data, 1, sizeof(struct choice_table), file);
         fclose(file);

@@ -1,0 +1,64 @@
+#include "base/open.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static _Thread_local int reason; /* an errno, or one of these two */
+enum { NOT_REGULAR = -1, A_LINK = -2 };
+
+const char *open_failure(void)
+{
+    return reason == NOT_REGULAR ? "it is no regular file" : reason == A_LINK ? "it is a link" : strerror(reason);
+}
+
+static int fail(int why)
+{
+    reason = why;
+    errno = why > 0 ? why : EINVAL;
+    return -1;
+}
+
+/* O_NONBLOCK: a pipe opens at once, and is seen to be one. */
+static int open_regular(const char *path, int flags)
+{
+    struct stat status;
+    int descriptor = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    if (descriptor < 0) /* ENXIO: a pipe without a reader, or a socket */
+        return fail(errno == ENXIO ? NOT_REGULAR : errno == ELOOP && (flags & O_NOFOLLOW) != 0 ? A_LINK : errno);
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
+        return descriptor;
+    close(descriptor);
+    return fail(S_ISDIR(status.st_mode) ? EISDIR : NOT_REGULAR);
+}
+
+int open_file(const char *path)
+{
+    return open_regular(path, O_RDONLY);
+}
+
+FILE *open_stream(const char *path)
+{
+    int descriptor = open_file(path);
+    return descriptor < 0 ? NULL : fdopen(descriptor, "r");
+}
+
+int open_own(const char *path, int flags)
+{
+    return open_regular(path, flags | O_NOFOLLOW);
+}
+
+int open_new(const char *path)
+{
+    if (unlink(path) != 0 && errno != ENOENT)
+        return fail(errno);
+    return open_regular(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+}
+
+int64_t open_size(int descriptor)
+{
+    struct stat status;
+    return fstat(descriptor, &status) == 0 ? (int64_t)status.st_size : 0;
+}

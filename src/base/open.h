@@ -1,0 +1,24 @@
+/* Opening files. What is read is a regular file: a pipe without a writer would hold the program for ever, and a device
+ * may have no end. A file of a name that the program gives is not looked for behind a link that stands there. On
+ * failure the result is -1 or NULL; errno is ENOENT where there is no such file, and open_failure() says why. */
+#ifndef BASE_OPEN_H
+#define BASE_OPEN_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* A regular file for reading. */
+int open_file(const char *path);
+FILE *open_stream(const char *path);
+/* A regular file whose name this program gives, not through a link. flags: O_RDONLY, O_WRONLY or O_RDWR, and O_APPEND,
+ * O_CREAT or O_TRUNC. */
+int open_own(const char *path, int flags);
+/* A new and empty file for writing, in place of whatever had the name: that is removed first. */
+int open_new(const char *path);
+/* Bytes of an open regular file. */
+int64_t open_size(int descriptor);
+
+/* "No such file or directory", "is no regular file", ...: of this thread's last failure. */
+const char *open_failure(void);
+
+#endif

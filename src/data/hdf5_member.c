@@ -1,0 +1,64 @@
+#include "data/hdf5_member.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char hdf5_foreign[] = "is a link, or its data are not in this file, or not in a form that HDF5 alone can read";
+
+/* Is there a link of that path, HDF5's ordinary ones leading to it? The last may be of any kind, or must be one too. */
+static bool leads(hid_t group, const char *name, bool ordinary)
+{
+    char *path = memory_string(name);
+    bool good = true;
+    for (char *end = path; end != NULL && good;) {
+        H5L_info_t link;
+        end = strchr(end, '/');
+        if (end != NULL)
+            *end = '\0';
+        good = H5Lexists(group, path, H5P_DEFAULT) > 0 && H5Lget_info(group, path, &link, H5P_DEFAULT) >= 0 &&
+               (link.type == H5L_TYPE_HARD || (end == NULL && !ordinary));
+        if (end != NULL)
+            *end++ = '/';
+    }
+    free(path);
+    return good;
+}
+
+bool hdf5_has(hid_t group, const char *name)
+{
+    return leads(group, name, false);
+}
+
+hid_t hdf5_open_group(hid_t group, const char *name)
+{
+    return leads(group, name, true) ? H5Gopen2(group, name, H5P_DEFAULT) : -1;
+}
+
+static bool is_plain(hid_t dataset)
+{
+    hid_t plan = H5Dget_create_plist(dataset);
+    if (plan < 0)
+        return false;
+    const H5D_layout_t layout = H5Pget_layout(plan);
+    const int filters = H5Pget_nfilters(plan);
+    bool plain = (layout == H5D_CONTIGUOUS || layout == H5D_COMPACT || layout == H5D_CHUNKED) && filters >= 0 &&
+                 H5Pget_external_count(plan) == 0;
+    for (int i = 0; i < filters && plain; i++) {
+        size_t values = 0;
+        unsigned flags, settings;
+        H5Z_filter_t filter = H5Pget_filter2(plan, (unsigned)i, &flags, &values, NULL, 0, NULL, &settings);
+        plain = filter >= 0 && filter < H5Z_FILTER_RESERVED;
+    }
+    H5Pclose(plan);
+    return plain;
+}
+
+hid_t hdf5_open_dataset(hid_t group, const char *name)
+{
+    hid_t dataset = leads(group, name, true) ? H5Dopen2(group, name, H5P_DEFAULT) : -1;
+    if (dataset < 0 || is_plain(dataset))
+        return dataset;
+    H5Dclose(dataset);
+    return -1;
+}
