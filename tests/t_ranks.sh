@@ -1,6 +1,6 @@
 #!/bin/bash
-# A rank that dies takes the others down, what breaks all ranks is told once, and ranks that did not find each other are
-# refused.
+# A rank that dies takes the others down, one that stands still is named and ends the run in time, what breaks all ranks
+# is told once, and ranks that did not find each other are refused.
 . "$abs_top_srcdir/tests/lib.sh"
 needs ps
 small_deck || exit 1
@@ -8,36 +8,92 @@ RANKS_SECONDS=60
 
 # -- A rank that is killed
 
-# gone PROCESS: it ends within 10 seconds of $start (a zombie that nobody waits for has ended)
+# gone PROCESS: it has ended (a zombie that nobody waits for has, too)
 gone()
 {
-    while [ $((SECONDS - start)) -le 10 ]; do
-        case $(ps -o stat= -p "$1") in "" | Z*) return 0 ;; esac
-        sleep 0.1
-    done
-    ps -o pid,stat,args -p "$1" >&2
+    case $(ps -o stat= -p "$1") in "" | Z*) return 0 ;; esac
     return 1
 }
 
-# shellcheck disable=SC2086
-$MPIRUN -n 3 sh -c 'echo $$ >"$1/pid.$OMPI_COMM_WORLD_RANK"; exec "$CISTRON" train "$1/deck.cfg" \
-    output.folder="$1/killed" train.steps=1000000 checkpoint.every=50 log.every=1000' sh "$work" >"$work/out" 2>&1 &
-job=$!
-for _ in $(seq 300); do
-    [ -e "$work/killed/step_00000050.h5" ] && break
-    sleep 0.1
-done
-start=$SECONDS
+# await SECONDS COMMAND...: until it succeeds
+await()
+{
+    local until=$((SECONDS + $1))
+    shift
+    while ! "$@"; do
+        [ $SECONDS -lt $until ] || return 1
+        sleep 0.1
+    done
+}
+
+# start NAME RANKS ARGUMENTS...: an endless training into $work/NAME in the background, $job to wait for, that has come
+# to its step 50; process ids in $work/pid.RANK
+start()
+{
+    local name=$1 count=$2
+    shift 2
+    # shellcheck disable=SC2016,SC2086
+    $MPIRUN -n "$count" sh -c 'folder=$1; shift; echo $$ >"$folder/pid.$OMPI_COMM_WORLD_RANK"; exec "$CISTRON" train \
+        "$folder/deck.cfg" "$@"' sh "$work" output.folder="$work/$name" train.steps=1000000 log.every=50 \
+        validation.every=0 checkpoint.every=50 "$@" >"$work/out" 2>&1 &
+    job=$!
+    await 60 test -e "$work/$name/step_00000050.h5"
+}
+
+start killed 3
 kill -9 "$(cat "$work/pid.1")"
 for rank in 0 2; do
-    check "a killed rank: rank $rank is gone" gone "$(cat "$work/pid.$rank")"
+    check "a killed rank: rank $rank is gone" await 10 gone "$(cat "$work/pid.$rank")"
 done
-check "a killed rank: so is the launcher" gone $job
+check "a killed rank: so is the launcher" await 10 gone $job
 wait $job
 check "a killed rank: the launcher fails" test $? -ne 0
 check "a killed rank: the cause is told once" test "$(grep -c 'signal 9' "$work/out")" -eq 1
 ranks 1 train "$work/deck.cfg" output.folder="$work/killed" train.steps=1
 check "a killed rank: the run can go on" says "continuing from"
+
+# -- A rank that stands still
+
+# ticks RANK: of processor time that it has used, of 10 ms
+ticks()
+{
+    awk '{ print $14 + $15 }' "/proc/$(cat "$work/pid.$1")/stat"
+}
+
+grows() # the log, beyond the size given
+{
+    [ "$(stat -c %s "$work/still/log.jsonl")" -gt "$1" ]
+}
+
+# Standing still for less than the limit does no harm, and whoever waits sleeps; for more, the run ends and says why.
+start still 3 comm.timeout=6
+kill -STOP "$(cat "$work/pid.2")"
+sleep 0.5
+before=$(ticks 0)
+sleep 1
+check "a rank that stands still: the others sleep" test $(($(ticks 0) - before)) -le 30
+await 30 grep -q "missing: rank 2 on $(uname -n)" "$work/out"
+check "it is told who is missing" says "warning: rank 0 on $(uname -n) has waited for"
+size=$(stat -c %s "$work/still/log.jsonl")
+kill -CONT "$(cat "$work/pid.2")"
+check "the run goes on with it" await 30 grows "$size"
+kill -STOP "$(cat "$work/pid.2")"
+sleep 0.5
+kill -USR1 "$(cat "$work/pid.0")"
+for rank in 0 1 2; do
+    check "for more than the limit, rank $rank ends in time" await 20 gone "$(cat "$work/pid.$rank")"
+done
+wait $job
+check "the launcher ends with 1" test $? -eq 1
+check "the collective, its number, the host and the missing rank are told once" test \
+    "$(grep -c "rank [01]: [a-z_]* number [0-9]* of 3 ranks has not finished on $(uname -n) after [0-9]* s (comm.timeout); missing: rank 2 on $(uname -n)$" "$work/out")" -eq 1
+check "a wish to stop was told that it waits" says "a wish to stop has to wait too"
+
+# Where files are read and written the limit is ten times as long.
+SHIM_FOLDER="$work/slow" SHIM_MATCH=final_model.h5.xxh3 SHIM_RANK=0 SHIM_DELAY=rename:6 \
+    LD_PRELOAD="$abs_top_builddir/tests/shim.so" \
+    ranks 2 train "$work/deck.cfg" output.folder="$work/slow" comm.timeout=1 checkpoint.every=0
+check "a slow disk does not trip it" codes_are 0 2
 
 # -- What breaks several ranks at once
 

@@ -8,6 +8,32 @@
 /* Bytes of one turn of a reduction: bounds the scratch of a group. */
 enum { CHUNK_BYTES = 4 << 20, MESSAGE_BYTES = 16384 };
 
+/* What one rank does for all may take so many times as long as a collective between steps. */
+static const double LONG_WORK = 10;
+
+static double timeout;
+static int long_works; /* nested */
+
+void comm_set_timeout(double seconds)
+{
+    timeout = seconds;
+}
+
+void comm_begin_long_work(void)
+{
+    long_works++;
+}
+
+void comm_end_long_work(void)
+{
+    long_works--;
+}
+
+double comm_limit(void)
+{
+    return long_works > 0 ? LONG_WORK * timeout : timeout;
+}
+
 void comm_destroy(struct comm *comm)
 {
     if (comm == NULL)

@@ -1,5 +1,6 @@
 /* Process groups for host data, and the rank grid. Two makers: one process alone (comm_self) and MPI (comm_open_mpi).
- * Only comm/mpi.c and main.c know MPI. Failures inside a collective are fatal (tier b). */
+ * Only comm/mpi.c and main.c know MPI. Failures inside a collective are fatal (tier b), and so is one that takes longer
+ * than the limit. */
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
 
@@ -33,6 +34,16 @@ struct comm *comm_self(void);
 /* All ranks of an initialised MPI (MPI_COMM_WORLD, duplicated). */
 struct comm *comm_open_mpi(void);
 void comm_destroy(struct comm *comm);
+
+/* Seconds that a collective of this process may take, 0 = any, as it is until this is called. After a tenth of them,
+ * and at their end, which is fatal, it is told which ranks are missing. Local; the same on all ranks. */
+void comm_set_timeout(double seconds);
+/* Between these two the limit is ten times that: some rank reads or writes files, for which the others wait. They may
+ * be nested. Local; on all ranks. */
+void comm_begin_long_work(void);
+void comm_end_long_work(void);
+/* The limit that now holds, for makers of groups. */
+double comm_limit(void);
 
 void comm_barrier(struct comm *comm);
 void comm_broadcast(struct comm *comm, void *data, int64_t bytes, int root);

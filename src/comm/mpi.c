@@ -1,20 +1,38 @@
 /* Communicators over MPI (MPI-3.1; FUNNELED: only the main thread calls). Counts of MPI are int, so large transfers
- * are cut. */
+ * are cut. Collectives do not block: each is begun and then asked after, so that this file decides how a rank waits
+ * (base/waiting.h) and for how long, and can say for whom. */
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
+#include "base/signals.h"
+#include "base/waiting.h"
 #include "comm/comm.h"
 
 #include <mpi.h>
+#include <stdio.h>
+#include <string.h>
 
-enum { PIECE_BYTES = 1 << 30 };
+enum { PIECE_BYTES = 1 << 30, HOST_BYTES = 60, MOST_NAMED = 8 };
+
+struct member {
+    int32_t rank; /* in MPI_COMM_WORLD */
+    char host[HOST_BYTES];
+};
 
 struct mpi_comm {
     MPI_Comm handle;
+    struct member *members; /* by rank here */
+    int64_t begun;          /* collectives */
 };
+
+static struct mpi_comm *own_of(const struct comm *comm)
+{
+    return comm->self;
+}
 
 static MPI_Comm handle_of(const struct comm *comm)
 {
-    return ((const struct mpi_comm *)comm->self)->handle;
+    return own_of(comm)->handle;
 }
 
 static void verify(int status, const char *what)
@@ -27,16 +45,183 @@ static void verify(int status, const char *what)
     error_fatal("%s: %s", what, text);
 }
 
+/* -- For whom a rank waits ---------------------------------------------------------------------------------------- */
+
+/* A rank that has waited for long calls the roll: an empty message to all whom it waits for. Whoever waits itself
+ * answers; who does not answer has not come, and may be stopped, lost or at work. MPI_COMM_WORLD carries nothing else.
+ */
+enum { TAG_CALL = 1, TAG_HERE = 2 };
+
+/* A rank answers once it has waited for so long; whoever calls listens for three times that. */
+static const double ATTEND_SECONDS = 1.0;
+
+/* A wish to stop that has to wait for so long is told for whom. */
+static const double WISH_SECONDS = 5.0;
+
+/* Of its limit, what a wait takes before it is told for whom. */
+static const double TELL_SHARE = 0.1;
+
+struct presence {
+    int absent, lowest; /* how many; the lowest rank of the group that is there */
+    char text[MOST_NAMED * (HOST_BYTES + 32)];
+};
+
+static void send_empty(int rank, int tag)
+{
+    MPI_Request request;
+    verify(MPI_Isend(NULL, 0, MPI_BYTE, rank, tag, MPI_COMM_WORLD, &request), "MPI_Isend");
+    verify(MPI_Request_free(&request), "MPI_Request_free");
+}
+
+/* Takes the next such message if there is one; -1 or its sender. */
+static int take_empty(int tag)
+{
+    int there;
+    MPI_Status status;
+    verify(MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &there, &status), "MPI_Iprobe");
+    if (!there)
+        return -1;
+    verify(MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+    return status.MPI_SOURCE;
+}
+
+static void answer_calls(void)
+{
+    for (int rank = take_empty(TAG_CALL); rank >= 0; rank = take_empty(TAG_CALL))
+        send_empty(rank, TAG_HERE);
+}
+
+/* Who answers, as a flag for each rank of the group. Ends early when nobody is missing, or the wait is over. */
+static void listen(struct comm *comm, MPI_Request *request, int *done, bool *here)
+{
+    const struct member *members = own_of(comm)->members;
+    int missing = comm->size - 1;
+    struct waiting waiting = {0};
+    while (!*done && missing > 0 && waiting_turn(&waiting) < 3 * ATTEND_SECONDS) {
+        answer_calls();
+        for (int rank = take_empty(TAG_HERE); rank >= 0; rank = take_empty(TAG_HERE))
+            for (int r = 0; r < comm->size; r++)
+                if (members[r].rank == rank && !here[r]) {
+                    here[r] = true;
+                    missing--;
+                }
+        verify(MPI_Test(request, done, MPI_STATUS_IGNORE), "MPI_Test");
+    }
+}
+
+/* Lists who is absent; of no use when the wait is over meanwhile. */
+static struct presence call_roll(struct comm *comm, MPI_Request *request, int *done)
+{
+    const struct member *members = own_of(comm)->members;
+    bool *here = memory_allocate((int64_t)sizeof *here * comm->size);
+    while (take_empty(TAG_HERE) >= 0) /* answers that came late */
+        ;
+    here[comm->rank] = true;
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank)
+            send_empty(members[r].rank, TAG_CALL);
+    listen(comm, request, done, here);
+    struct presence presence = {.lowest = comm->rank};
+    for (int r = comm->size - 1; r >= 0; r--)
+        presence.lowest = here[r] ? r : presence.lowest;
+    size_t used = 0;
+    for (int r = 0; r < comm->size; r++)
+        if (!here[r] && presence.absent++ < MOST_NAMED)
+            used += (size_t)snprintf(presence.text + used, sizeof presence.text - used, "%srank %d on %s",
+                                     presence.absent > 1 ? ", " : "", (int)members[r].rank, members[r].host);
+    if (presence.absent > MOST_NAMED)
+        snprintf(presence.text + used, sizeof presence.text - used, " and %d more", presence.absent - MOST_NAMED);
+    if (presence.absent == 0)
+        snprintf(presence.text, sizeof presence.text, "none, all ranks wait");
+    memory_free(here);
+    return presence;
+}
+
+/* -- Waiting ------------------------------------------------------------------------------------------------------ */
+
+struct wait {
+    struct comm *comm;
+    const char *what; /* the collective */
+    MPI_Request request;
+    int done;
+    bool told, told_wish;
+};
+
+/* The lowest rank that is there says for whom it waits. */
+static void tell(struct wait *wait, double waited, double limit)
+{
+    const struct mpi_comm *own = own_of(wait->comm);
+    const struct presence presence = call_roll(wait->comm, &wait->request, &wait->done);
+    if (wait->done || presence.lowest != wait->comm->rank)
+        return;
+    fprintf(stderr, "warning: rank %d on %s has waited for %.0f s in %s number %lld of %d ranks; missing: %s; %s",
+            log_rank(), own->members[wait->comm->rank].host, waited, wait->what, (long long)own->begun,
+            wait->comm->size, presence.text,
+            signals_stopping() ? "a wish to stop has to wait too (a second SIGTERM ends the process); " : "");
+    if (limit > 0)
+        fprintf(stderr, "after %.0f s the run ends (comm.timeout)\n", limit);
+    else
+        fprintf(stderr, "comm.timeout sets no limit\n");
+}
+
+static void give_up(struct wait *wait, double waited)
+{
+    const struct mpi_comm *own = own_of(wait->comm);
+    const struct presence presence = call_roll(wait->comm, &wait->request, &wait->done);
+    if (!wait->done)
+        error_fatal("%s number %lld of %d ranks has not finished on %s after %.0f s (comm.timeout); missing: %s",
+                    wait->what, (long long)own->begun, wait->comm->size, own->members[wait->comm->rank].host, waited,
+                    presence.text);
+}
+
+/* What a wait of more than a moment asks for. */
+static void attend(struct wait *wait, double waited)
+{
+    const double limit = comm_limit();
+    answer_calls();
+    bool wish = !wait->told_wish && waited > WISH_SECONDS && signals_stopping();
+    bool late = !wait->told && limit > 0 && waited > TELL_SHARE * limit;
+    if (limit > 0 && waited > limit) {
+        give_up(wait, waited);
+    } else if (wish || late) {
+        wait->told_wish = signals_stopping();
+        wait->told = true;
+        tell(wait, waited, limit);
+    }
+}
+
+/* Waits until the collective that the request stands for is done here. */
+static void await(struct comm *comm, const char *what, MPI_Request request)
+{
+    struct wait wait = {.comm = comm, .what = what, .request = request};
+    struct waiting waiting = {0};
+    own_of(comm)->begun++;
+    verify(MPI_Test(&wait.request, &wait.done, MPI_STATUS_IGNORE), what);
+    while (!wait.done) {
+        double waited = waiting_turn(&waiting);
+        if (waited > ATTEND_SECONDS)
+            attend(&wait, waited);
+        if (!wait.done)
+            verify(MPI_Test(&wait.request, &wait.done, MPI_STATUS_IGNORE), what);
+    }
+}
+
+/* -- Collectives -------------------------------------------------------------------------------------------------- */
+
 static void mpi_barrier(struct comm *comm)
 {
-    verify(MPI_Barrier(handle_of(comm)), "MPI_Barrier");
+    MPI_Request request;
+    verify(MPI_Ibarrier(handle_of(comm), &request), "MPI_Ibarrier");
+    await(comm, "barrier", request);
 }
 
 static void mpi_broadcast(struct comm *comm, void *data, int64_t bytes, int root)
 {
     for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
         int64_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
-        verify(MPI_Bcast((char *)data + done, (int)piece, MPI_BYTE, root, handle_of(comm)), "MPI_Bcast");
+        MPI_Request request;
+        verify(MPI_Ibcast((char *)data + done, (int)piece, MPI_BYTE, root, handle_of(comm), &request), "MPI_Ibcast");
+        await(comm, "broadcast", request);
     }
 }
 
@@ -50,14 +235,18 @@ static int checked_count(int64_t bytes, const char *what)
 
 static void mpi_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
-    int count = checked_count(bytes, "MPI_Allgather");
-    verify(MPI_Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, handle_of(comm)), "MPI_Allgather");
+    int count = checked_count(bytes, "MPI_Iallgather");
+    MPI_Request request;
+    verify(MPI_Iallgather(in, count, MPI_BYTE, out, count, MPI_BYTE, handle_of(comm), &request), "MPI_Iallgather");
+    await(comm, "all_gather", request);
 }
 
 static void mpi_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
-    int count = checked_count(bytes, "MPI_Alltoall");
-    verify(MPI_Alltoall(in, count, MPI_BYTE, out, count, MPI_BYTE, handle_of(comm)), "MPI_Alltoall");
+    int count = checked_count(bytes, "MPI_Ialltoall");
+    MPI_Request request;
+    verify(MPI_Ialltoall(in, count, MPI_BYTE, out, count, MPI_BYTE, handle_of(comm), &request), "MPI_Ialltoall");
+    await(comm, "all_to_all", request);
 }
 
 static struct comm *wrap(MPI_Comm handle);
@@ -65,6 +254,7 @@ static struct comm *wrap(MPI_Comm handle);
 static struct comm *mpi_split(struct comm *comm, int color)
 {
     MPI_Comm part;
+    mpi_barrier(comm); /* MPI has only blocking calls for what follows: let all be there */
     verify(MPI_Comm_split(handle_of(comm), color, comm->rank, &part), "MPI_Comm_split");
     return wrap(part);
 }
@@ -72,6 +262,7 @@ static struct comm *mpi_split(struct comm *comm, int color)
 static struct comm *mpi_split_node(struct comm *comm)
 {
     MPI_Comm part;
+    mpi_barrier(comm);
     verify(MPI_Comm_split_type(handle_of(comm), MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &part),
            "MPI_Comm_split_type");
     return wrap(part);
@@ -79,13 +270,29 @@ static struct comm *mpi_split_node(struct comm *comm)
 
 static void mpi_destroy(struct comm *comm)
 {
-    struct mpi_comm *own = comm->self;
+    struct mpi_comm *own = own_of(comm);
+    mpi_barrier(comm); /* before MPI_Comm_free and MPI_Finalize, which wait without a limit */
     MPI_Comm_free(&own->handle);
+    memory_free(own->members);
     memory_free(own);
 }
 
 static const struct comm_class mpi_class = {mpi_barrier, mpi_broadcast,  mpi_all_gather, mpi_all_to_all,
                                             mpi_split,   mpi_split_node, mpi_destroy};
+
+static void describe_members(struct comm *comm)
+{
+    struct member self = {0};
+    char host[MPI_MAX_PROCESSOR_NAME] = "";
+    int length, rank;
+    verify(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+    verify(MPI_Get_processor_name(host, &length), "MPI_Get_processor_name");
+    self.rank = rank;
+    snprintf(self.host, sizeof self.host, "%.*s", HOST_BYTES - 1, host);
+    own_of(comm)->members = memory_allocate((int64_t)sizeof self * comm->size);
+    own_of(comm)->members[comm->rank] = self;
+    mpi_all_gather(comm, &self, own_of(comm)->members, sizeof self);
+}
 
 static struct comm *wrap(MPI_Comm handle)
 {
@@ -96,6 +303,7 @@ static struct comm *wrap(MPI_Comm handle)
     *comm = (struct comm){0, 1, &mpi_class, own};
     verify(MPI_Comm_rank(handle, &comm->rank), "MPI_Comm_rank");
     verify(MPI_Comm_size(handle, &comm->size), "MPI_Comm_size");
+    describe_members(comm);
     return comm;
 }
 

@@ -231,7 +231,9 @@ const struct deck_row deck_table[] = {
             "read or written with device.deterministic, nor where a checkpoint is gone on from, which has its own."},
 
     {REAL(comm.timeout, 600, 0, INFINITY), .unit = "s", .may_change = true,
-     .doc = "On CUDA: a collective that takes longer ends the run and is named; 0 waits for ever."},
+     .doc = "A collective that takes longer ends the run with exit code 1, and names the ranks that are missing; ten "
+            "times as long at the start and the end, while a checkpoint is written, and in inference. 0 waits for "
+            "ever."},
 
     {CHOICE(precision.compute, DECK_COMPUTE_FP32, "fp32", "bf16"), .may_change = true,
      .doc = "Storage of activations and of the weights that matrix products read; master weights and sums are fp32."},

@@ -19,6 +19,8 @@ static int read_meta(struct inference *inference)
     inference->seed = meta.seed;
     inference->tokenizer = tokenizer_find(meta.tokenizer);
     code = deck_read_text(&inference->deck, meta.deck_text, inference->path, NULL, 0);
+    if (code == ERROR_NONE)
+        comm_set_timeout(inference->deck.comm.timeout);
     if (code == ERROR_NONE && inference->tokenizer == NULL)
         code = meta.tokenizer[0] == '\0'
                    ? error_user("%s: its tokenizer is unknown; import it again with --tokenizer, one of %s",
@@ -36,6 +38,7 @@ static int read_meta(struct inference *inference)
 int inference_open(struct inference *inference, struct comm *world, const char *where, device_make *make_executor)
 {
     *inference = (struct inference){.world = world};
+    comm_begin_long_work(); /* rank 0 reads and writes between the collectives */
     int code = checkpoint_find_model(world, where, &inference->path);
     if (code == ERROR_NONE)
         code = read_meta(inference);
@@ -109,4 +112,5 @@ void inference_close(struct inference *inference)
     }
     free(inference->path);
     inference->made = 0;
+    comm_end_long_work();
 }

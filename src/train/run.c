@@ -116,10 +116,12 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
                                    .best_step = run->best_step,
                                    .best_loss = run->best_loss,
                                    .carried = &run->carried};
+    comm_begin_long_work();
     snprintf(meta.tokenizer, sizeof meta.tokenizer, "%s", loader_tokenizer(s->train));
     if (with_optimizer && s->executor->class->choices != NULL) /* what goes on from here computes alike */
         meta.choices = s->executor->class->choices(s->executor, &meta.choices_bytes);
     int code = checkpoint_write(s->world, s->grid.data, &s->engine, &meta, path, with_optimizer);
+    comm_end_long_work();
     if (code != ERROR_NONE)
         return code;
     double seconds = clock_seconds() - start;
@@ -471,7 +473,9 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
         log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)deck->train.steps);
     profiler_create(&run->profiler, deck, world->rank);
     control_open(&run->control, world, deck->output.folder, walltime, 60 * deck->checkpoint.every_minutes);
+    comm_end_long_work();
     code = loop(run);
+    comm_begin_long_work();
     if (code == ERROR_NONE)
         code = finish(run);
     control_close(&run->control);
@@ -496,9 +500,12 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
               device_make *make_executor)
 {
     struct deck deck;
+    comm_begin_long_work(); /* all but the loop */
     int code = start_read_deck(world, &deck, deck_path, from, overrides, override_count);
-    if (code == ERROR_NONE)
+    if (code == ERROR_NONE) {
+        comm_set_timeout(deck.comm.timeout);
         code = comm_agree(world, session_check_deck(&deck));
+    }
     if (code == ERROR_NONE)
         code = start_make_folder(world, &deck);
     struct lock lock = {0};
@@ -519,5 +526,6 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
     free(start.resumed);
     free(start.origin);
     lock_release(&lock);
+    comm_end_long_work();
     return code;
 }
