@@ -82,7 +82,7 @@ static int64_t turn(struct engine *engine, const char *folder, int number, doubl
     char *side = memory_format("%s.xxh3", path);
     struct stat status = {0};
     double start = clock_seconds();
-    int code = checkpoint_write(world, world, engine, &meta, path, true);
+    int code = checkpoint_write(world, engine, &meta, path, true);
     seconds[ACT_WRITE][number] = clock_seconds() - start;
     if (code != ERROR_NONE || stat(path, &status) != 0)
         error_fatal("the checkpoint cannot be written");

@@ -40,7 +40,7 @@ static int save(struct training *t, const struct carried *carried, bool with_opt
 {
     const struct checkpoint_meta meta = {
         .deck_text = "", .version = "0", .position = {.stores = 1}, .tokenizer = "nucleotide", .carried = carried};
-    return checkpoint_write(self, self, &t->toy.engine, &meta, path, with_optimizer);
+    return checkpoint_write(self, &t->toy.engine, &meta, path, with_optimizer);
 }
 
 /* In alphabetical order, as they are read. */

@@ -151,7 +151,7 @@ static char *save(struct training *t)
     struct checkpoint_meta meta = {
         .deck_text = "# none\n", .version = "0.0-test", .step = t->toy.engine.updates, .position = {.stores = 1}};
     char *path = checkpoint_path(folder, meta.step);
-    CHECK(checkpoint_write(self, self, &t->toy.engine, &meta, path, true) == ERROR_NONE);
+    CHECK(checkpoint_write(self, &t->toy.engine, &meta, path, true) == ERROR_NONE);
     return path;
 }
 

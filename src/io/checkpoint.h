@@ -60,11 +60,11 @@ struct checkpoint_meta {
 /* Frees what checkpoint_read_meta allocated. */
 void checkpoint_meta_destroy(struct checkpoint_meta *meta);
 
-/* Writes the engine's weights, and its moments if with_optimizer. Collective over world; data: the ranks that hold
- * this rank's part of the model, which share the work. A failure on any rank (disk full, no permission) is
- * ERROR_ENVIRONMENT on all; what stood at path before is untouched then, and nothing else is left. */
-int checkpoint_write(struct comm *world, struct comm *data, struct engine *engine, const struct checkpoint_meta *meta,
-                     const char *path, bool with_optimizer);
+/* Writes the engine's weights, and its moments if with_optimizer. Collective over world; ranks that hold the same share
+ * the work. A failure on any rank (disk full, no permission) is ERROR_ENVIRONMENT on all; what stood at path before is
+ * untouched then, and nothing else is left. */
+int checkpoint_write(struct comm *world, struct engine *engine, const struct checkpoint_meta *meta, const char *path,
+                     bool with_optimizer);
 
 /* Compares the file with its side file, the blocks shared among the ranks, before HDF5 opens anything: damaged metadata
  * can crash the library. Without side file: a warning, and it must open as a checkpoint. Collective. ERROR_USER says
@@ -113,7 +113,7 @@ struct checkpoint_rule {
 int checkpoint_prune(struct comm *world, const char *folder, const struct checkpoint_rule *rule);
 
 /* A number for the state of the model (weights, moments), the same on every partition over ranks: the sum over elements
- * of a hash of (tensor, global index, bits). Padding does not count. Collective over data, as in checkpoint_write. */
-uint64_t checkpoint_digest(struct comm *data, struct engine *engine);
+ * of a hash of (tensor, global index, bits). Padding does not count. Collective over the ranks that hold the model. */
+uint64_t checkpoint_digest(struct comm *world, struct engine *engine);
 
 #endif

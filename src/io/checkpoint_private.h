@@ -5,7 +5,7 @@
 #include "io/block.h"
 #include "io/checkpoint.h"
 #include "io/hdf5_file.h"
-#include "io/piece.h"
+#include "step/piece.h"
 
 /* The group of each enum piece_kind. */
 extern const char *const checkpoint_groups[PIECE_KINDS];

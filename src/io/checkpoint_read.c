@@ -165,7 +165,7 @@ static int read_shards(struct engine *engine, const char *path, int kinds)
     if (code != ERROR_NONE)
         return code;
     upload_create(&reader.upload, &engine->streams[STREAM_COMPUTE], PIECE_BYTES);
-    code = piece_visit(engine, NULL, kinds, read_piece, &reader);
+    code = piece_visit(engine, PIECE_HELD, kinds, read_piece, &reader);
     upload_destroy(&reader.upload);
     H5Fclose(reader.file);
     return code;

@@ -4,7 +4,7 @@
 #define IO_CHECKPOINT_STREAM_H
 
 #include "io/checkpoint.h"
-#include "io/slab.h"
+#include "step/slab.h"
 #include "model/model.h"
 
 struct checkpoint_piece {

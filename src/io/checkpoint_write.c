@@ -67,12 +67,12 @@ static int write_piece(void *self, const struct piece *piece, const void *conten
     return checkpoint_write_slab(&w->blocks, w->descriptor, w->path, content, piece->slab.count * width, offset);
 }
 
-static int write_slabs(struct writer *w, const struct comm *data, int kinds)
+static int write_slabs(struct writer *w, int kinds)
 {
     w->descriptor = open_own(w->path, O_WRONLY);
     if (w->descriptor < 0)
         return error_environment("%s: cannot open it: %s", w->path, open_failure());
-    return file_finish(w->descriptor, w->path, piece_fetch(w->engine, data, kinds, write_piece, w));
+    return file_finish(w->descriptor, w->path, piece_fetch(w->engine, PIECE_OWN, kinds, write_piece, w));
 }
 
 /* -- Rank 0: side file and names --------------------------------------------------------------------------------- */
@@ -133,8 +133,8 @@ void checkpoint_abandon(const struct checkpoint_names *names)
         unlink(names->side);
 }
 
-int checkpoint_write(struct comm *world, struct comm *data, struct engine *engine, const struct checkpoint_meta *meta,
-                     const char *path, bool with_optimizer)
+int checkpoint_write(struct comm *world, struct engine *engine, const struct checkpoint_meta *meta, const char *path,
+                     bool with_optimizer)
 {
     const bool first = world->rank == 0;
     const int kinds = with_optimizer ? PIECE_KINDS : PIECE_WEIGHT + 1, parameters = model_parameters(engine->model);
@@ -151,7 +151,7 @@ int checkpoint_write(struct comm *world, struct comm *data, struct engine *engin
     int code = comm_agree(world, first ? checkpoint_lay_out(&layout, &complete, names.temporary) : ERROR_NONE);
     if (code == ERROR_NONE) {
         comm_broadcast(world, layout.offsets, table_bytes, 0);
-        code = comm_agree(world, write_slabs(&writer, data, kinds));
+        code = comm_agree(world, write_slabs(&writer, kinds));
     }
     if (code == ERROR_NONE) {
         gather_blocks(world, &writer.blocks);
@@ -203,13 +203,13 @@ static int digest_piece(void *self, const struct piece *piece, const void *conte
     return ERROR_NONE;
 }
 
-uint64_t checkpoint_digest(struct comm *data, struct engine *engine)
+uint64_t checkpoint_digest(struct comm *world, struct engine *engine)
 {
     uint64_t own = 0, sum = 0;
-    piece_fetch(engine, data, PIECE_KINDS, digest_piece, &own);
-    uint64_t *all = memory_allocate((int64_t)sizeof *all * data->size);
-    comm_all_gather(data, &own, all, sizeof *all);
-    for (int r = 0; r < data->size; r++)
+    piece_fetch(engine, PIECE_OWN, PIECE_KINDS, digest_piece, &own);
+    uint64_t *all = memory_allocate((int64_t)sizeof *all * world->size);
+    comm_all_gather(world, &own, all, sizeof *all);
+    for (int r = 0; r < world->size; r++)
         sum += all[r];
     memory_free(all);
     return sum;

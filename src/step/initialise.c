@@ -1,10 +1,14 @@
 #include "step/initialise.h"
+#include "base/error.h"
 #include "base/signals.h"
+#include "step/piece.h"
 #include "step/upload.h"
 
-enum {
-    PIECE = 2 << 20, /* values, so that threads have work for some milliseconds */
-    RUN = 2048       /* values that a thread makes at a time: they fit the first cache */
+enum { RUN = 2048 /* values that a thread makes at a time: they fit the first cache */ };
+
+struct initialiser {
+    struct upload upload;
+    uint64_t seed;
 };
 
 /* Values first .. first + to->cols - 1. Each depends on its place alone, so threads may share them in any way. */
@@ -21,32 +25,21 @@ static void fill(const struct parameter *parameter, uint64_t seed, int64_t first
     }
 }
 
-static void fill_parameter(struct upload *upload, const struct shard *shard, const struct parameter *parameter,
-                           uint64_t seed)
+static int fill_piece(void *self, const struct piece *piece)
 {
-    int64_t count = parameter->rows * parameter->cols;
-    for (int64_t first = 0; first < count; first += PIECE) {
-        int64_t piece = count - first < PIECE ? count - first : PIECE;
-        struct master to = master_part(&shard->weight, parameter->offset + first - shard->first, piece);
-        struct tensor host = tensor_vector(upload_buffer(upload), master_dtype(&to), piece);
-        fill(parameter, seed, first, &host);
-        upload_put(upload, &to);
-    }
+    struct initialiser *own = self;
+    struct tensor host = tensor_vector(upload_buffer(&own->upload), master_dtype(&piece->device), piece->slab.count);
+    fill(piece->parameter, own->seed, piece->slab.first, &host);
+    upload_put(&own->upload, &piece->device);
+    return signals_stopping() ? ERROR_REQUEUE : ERROR_NONE;
 }
 
 void engine_initialise(struct engine *e, uint64_t seed)
 {
-    struct upload upload;
+    struct initialiser own = {.seed = seed};
     if (e->executor->class->dry)
         return;
-    upload_create(&upload, &e->streams[STREAM_COMPUTE], PIECE * dtype_size(e->settings.memory.statistic));
-    for (int u = 0; u < e->model->unit_count && !signals_stopping(); u++) {
-        struct unit *unit = &e->model->units[u];
-        for (int i = 0; i < unit->parameter_count; i++) {
-            const struct parameter *parameter = &unit->parameters[i];
-            struct shard shard = e->store->class->shard(e->store, unit, parameter->storage);
-            fill_parameter(&upload, &shard, parameter, seed);
-        }
-    }
-    upload_destroy(&upload);
+    upload_create(&own.upload, &e->streams[STREAM_COMPUTE], PIECE_BYTES);
+    piece_visit(e, PIECE_HELD, PIECE_WEIGHT + 1, fill_piece, &own);
+    upload_destroy(&own.upload);
 }

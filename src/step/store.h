@@ -11,6 +11,7 @@
  * checkpoint holds. All [1, count]. */
 struct shard {
     int64_t first;
+    int holder, holders;  /* as many ranks hold the same elements; this one is number `holder` of them */
     struct master weight; /* its values are what units compute with */
     struct tensor gradient;
     struct tensor m, v; /* these and the gradient are absent where nothing is trained */

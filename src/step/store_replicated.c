@@ -112,8 +112,8 @@ static const struct store_class replicated_class = {"replicated",   nothing,    
                                                     gradients_open, gradients_close, start_transfers, gradients_wait,
                                                     shard_of,       destroy};
 
-static void create_holding(struct holding *holding, const struct unit *unit, struct budget *budget, enum dtype compute,
-                           enum dtype statistic, bool trains)
+static void create_holding(struct holding *holding, const struct unit *unit, const struct group *data_group,
+                           struct budget *budget, enum dtype compute, enum dtype statistic, bool trains)
 {
     int64_t total = 0, first = 0;
     for (int s = 0; s < STORAGE_COUNT; s++)
@@ -123,6 +123,8 @@ static void create_holding(struct holding *holding, const struct unit *unit, str
     for (int s = 0; s < STORAGE_COUNT; s++) {
         int64_t count = unit->elements[s];
         struct shard *shard = &holding->shards[s];
+        shard->holder = data_group->rank;
+        shard->holders = data_group->size;
         shard->weight.value = flat_tensor(budget, count, compute, BUDGET_WEIGHTS);
         if (!trains || count == 0)
             continue;
@@ -145,6 +147,6 @@ struct store *store_create_replicated(struct model *model, struct budget *budget
     own->units = memory_allocate((int64_t)sizeof *own->units * model->unit_count);
     own->unit_count = model->unit_count;
     for (int u = 0; u < model->unit_count; u++)
-        create_holding(&own->units[u], &model->units[u], budget, compute, statistic, trains);
+        create_holding(&own->units[u], &model->units[u], data_group, budget, compute, statistic, trains);
     return &own->store;
 }

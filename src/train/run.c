@@ -102,7 +102,7 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
 {
     struct session *s = &run->session;
     double start = clock_seconds();
-    run->digest = checkpoint_digest(s->grid.data, &s->engine);
+    run->digest = checkpoint_digest(s->world, &s->engine);
     struct checkpoint_meta meta = {.deck_text = run->deck_text,
                                    .version = PACKAGE_VERSION,
                                    .step = run->step,
@@ -120,7 +120,7 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
     snprintf(meta.tokenizer, sizeof meta.tokenizer, "%s", loader_tokenizer(s->train));
     if (with_optimizer && s->executor->class->choices != NULL) /* what goes on from here computes alike */
         meta.choices = s->executor->class->choices(s->executor, &meta.choices_bytes);
-    int code = checkpoint_write(s->world, s->grid.data, &s->engine, &meta, path, with_optimizer);
+    int code = checkpoint_write(s->world, &s->engine, &meta, path, with_optimizer);
     comm_end_long_work();
     if (code != ERROR_NONE)
         return code;
@@ -376,7 +376,7 @@ static int finish(struct run *run)
     char *path = memory_format("%s/final_model.h5", s->deck.output.folder);
     bool there = false;
     if (run->step == run->first_step) {
-        run->digest = checkpoint_digest(s->grid.data, &s->engine);
+        run->digest = checkpoint_digest(s->world, &s->engine);
         there = checkpoint_holds(s->world, path, run->digest);
     }
     int code = there ? ERROR_NONE : write_checkpoint(run, path, false);

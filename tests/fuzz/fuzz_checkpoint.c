@@ -53,7 +53,7 @@ static void *write_checkpoint(bool with_optimizer, size_t *size)
     meta.carried = &carried;
     meta.choices = "choices";
     meta.choices_bytes = 7;
-    if (checkpoint_write(world, world, &training.toy.engine, &meta, path, with_optimizer) != ERROR_NONE)
+    if (checkpoint_write(world, &training.toy.engine, &meta, path, with_optimizer) != ERROR_NONE)
         error_fatal("cannot write %s", path);
     carried_destroy(&carried);
     return fuzz_read(path, size);

@@ -1,4 +1,4 @@
-#include "io/slab.h"
+#include "step/slab.h"
 
 struct slab slab_of(const struct parameter *parameter, int64_t first, int64_t count)
 {

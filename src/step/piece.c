@@ -1,6 +1,5 @@
-#include "io/piece.h"
+#include "step/piece.h"
 #include "base/error.h"
-#include "comm/comm.h"
 #include "step/engine.h"
 
 enum dtype piece_dtype(const struct engine *engine)
@@ -13,14 +12,14 @@ static struct master memory_of(const struct shard *shard, enum piece_kind kind)
     return kind == PIECE_WEIGHT ? shard->weight : (struct master){.value = kind == PIECE_M ? shard->m : shard->v};
 }
 
-/* The part of the flat buffer, in elements of it, that is this rank's to hand on. */
-static struct slab cut_of(const struct shard *shard, int64_t elements, const struct comm *sharers)
+/* Elements of the flat buffer. */
+static struct slab cut_of(const struct shard *shard, enum piece_scope scope)
 {
-    int64_t count = shard->weight.value.cols;
-    if (sharers == NULL || count < elements)
+    const int64_t count = shard->weight.value.cols;
+    if (scope == PIECE_HELD)
         return (struct slab){shard->first, count};
-    int64_t begin = elements * sharers->rank / sharers->size;
-    return (struct slab){begin, elements * (sharers->rank + 1) / sharers->size - begin};
+    const int64_t begin = count * shard->holder / shard->holders, end = count * (shard->holder + 1) / shard->holders;
+    return (struct slab){shard->first + begin, end - begin};
 }
 
 struct visitor {
@@ -42,7 +41,7 @@ static int visit_slab(const struct visitor *visitor, struct piece piece, const s
     return code;
 }
 
-int piece_visit(struct engine *engine, const struct comm *sharers, int kinds,
+int piece_visit(struct engine *engine, enum piece_scope scope, int kinds,
                 int (*visit)(void *self, const struct piece *piece), void *self)
 {
     const struct model *model = engine->model;
@@ -56,7 +55,7 @@ int piece_visit(struct engine *engine, const struct comm *sharers, int kinds,
             for (int i = 0; i < unit->parameter_count && code == ERROR_NONE; i++, number++) {
                 const struct parameter *p = &unit->parameters[i];
                 struct shard shard = store->class->shard(store, unit, p->storage);
-                struct slab cut = cut_of(&shard, unit->elements[p->storage], sharers);
+                struct slab cut = cut_of(&shard, scope);
                 struct slab slab = slab_of(p, cut.first, cut.count);
                 if (slab.count == 0)
                     continue;
@@ -113,13 +112,13 @@ static int start_fetch(void *self, const struct piece *piece)
     return f->count < FETCH_THREADS ? ERROR_NONE : visit_all_fetched(f);
 }
 
-int piece_fetch(struct engine *engine, const struct comm *sharers, int kinds,
+int piece_fetch(struct engine *engine, enum piece_scope scope, int kinds,
                 int (*visit)(void *self, const struct piece *piece, const void *content), void *self)
 {
     struct executor *executor = engine->executor;
     struct fetcher fetcher = {.engine = engine, .visit = visit, .self = self};
     fetcher.staging = executor->class->allocate(executor, (int64_t)FETCH_THREADS * PIECE_BYTES, MEMORY_HOST);
-    int code = piece_visit(engine, sharers, kinds, start_fetch, &fetcher);
+    int code = piece_visit(engine, scope, kinds, start_fetch, &fetcher);
     if (code == ERROR_NONE)
         code = visit_all_fetched(&fetcher);
     executor->class->release(executor, fetcher.staging, MEMORY_HOST);

@@ -1,8 +1,8 @@
 /* A rank's part of a parameter. A shard is a range of a unit's flat buffer; in it parameters lie one behind the other,
  * each row-major, so what a shard holds of one parameter is a range of that parameter's row-major global tensor, and as
  * a selection of rows and columns at most three rectangles: the rest of a row, whole rows, the start of a row. */
-#ifndef IO_SLAB_H
-#define IO_SLAB_H
+#ifndef STEP_SLAB_H
+#define STEP_SLAB_H
 
 #include "model/unit.h"
 
