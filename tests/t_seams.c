@@ -48,22 +48,25 @@ static bool same(const char *a, int64_t a_bytes, const char *b, int64_t b_bytes)
     return a_bytes == b_bytes && memcmp(a, b, (size_t)a_bytes) == 0;
 }
 
-/* -- Store: weights and gradients are NaN outside acquire / release and open / close, in two buffers in turn ---------
+/* -- Store: weights and gradients are NaN outside acquire / release and open / close, in three buffers in turn -------
  */
+
+enum { BUFFERS = 3 };
 
 struct nan_store {
     struct store store, *inner;
     struct executor *executor;
     struct stream stream;
     enum dtype compute;
-    char *weights[2], *gradients[2]; /* [buffer]; by storage one behind the other */
-    int64_t capacity;                /* elements of one storage */
-    int turn, gradient_turn;
-    int gradient_buffer[16]; /* [unit] */
-    struct unit *open_units[2];
-    char *open_weights[2];
-    int depth; /* a tied head has two units acquired at once */
+    char *weights[BUFFERS], *gradients[BUFFERS]; /* by storage one behind the other */
+    int64_t capacity;                            /* elements of one storage */
 };
+
+/* A tied head has two units at once, the first and the last, which must not meet in one. */
+static int nan_buffer(const struct unit *unit)
+{
+    return unit->index % BUFFERS;
+}
 
 static struct tensor nan_view(char *base, int64_t capacity, int storage, int64_t count, enum dtype dtype)
 {
@@ -75,19 +78,17 @@ static void nan_fill(struct nan_store *n, char *base, enum dtype dtype)
     LAUNCH(&n->stream, FILL, fill, .x = tensor_vector(base, dtype, n->capacity * STORAGE_COUNT), .value = NAN);
 }
 
-static void nan_prefetch(struct store *store, struct unit *unit)
+static void nan_begin(struct store *store, struct unit *const *units, int count, struct stream *stream)
 {
     struct nan_store *n = store->self;
-    n->inner->class->prefetch(n->inner, unit);
+    n->inner->class->begin(n->inner, units, count, stream);
 }
 
 static void nan_acquire(struct store *store, struct unit *unit, struct stream *stream)
 {
     struct nan_store *n = store->self;
     n->inner->class->acquire(n->inner, unit, stream);
-    char *buffer = n->weights[n->turn++ % 2];
-    n->open_units[n->depth] = unit;
-    n->open_weights[n->depth++] = buffer;
+    char *buffer = n->weights[nan_buffer(unit)];
     for (int s = 0; s < STORAGE_COUNT; s++) {
         if (unit->elements[s] == 0)
             continue;
@@ -101,15 +102,7 @@ static void nan_acquire(struct store *store, struct unit *unit, struct stream *s
 static void nan_release(struct store *store, struct unit *unit, struct stream *stream)
 {
     struct nan_store *n = store->self;
-    for (int i = 0; i < n->depth; i++) {
-        if (n->open_units[i] == unit) {
-            nan_fill(n, n->open_weights[i], n->compute);
-            n->open_units[i] = n->open_units[n->depth - 1];
-            n->open_weights[i] = n->open_weights[n->depth - 1];
-            n->depth--;
-            break;
-        }
-    }
+    nan_fill(n, n->weights[nan_buffer(unit)], n->compute);
     n->inner->class->release(n->inner, unit, stream);
 }
 
@@ -117,11 +110,10 @@ static void nan_open(struct store *store, struct unit *unit, struct stream *stre
 {
     struct nan_store *n = store->self;
     n->inner->class->gradients_open(n->inner, unit, stream, fresh);
-    int which = n->gradient_buffer[unit->index] = n->gradient_turn++ % 2;
     for (int s = 0; s < STORAGE_COUNT; s++) {
         if (unit->elements[s] == 0)
             continue;
-        struct tensor to = nan_view(n->gradients[which], n->capacity, s, unit->elements[s], DTYPE_F32);
+        struct tensor to = nan_view(n->gradients[nan_buffer(unit)], n->capacity, s, unit->elements[s], DTYPE_F32);
         if (!fresh)
             LAUNCH(stream, COPY, copy, .from = tensor_vector(unit->gradient_base[s], DTYPE_F32, unit->elements[s]),
                    .to = to);
@@ -141,7 +133,7 @@ static void nan_close(struct store *store, struct unit *unit, struct stream *str
         LAUNCH(stream, COPY, copy, .from = tensor_vector(unit->gradient_base[s], DTYPE_F32, unit->elements[s]),
                .to = shard.gradient);
     }
-    nan_fill(n, n->gradients[n->gradient_buffer[unit->index]], DTYPE_F32);
+    nan_fill(n, n->gradients[nan_buffer(unit)], DTYPE_F32);
     n->inner->class->gradients_close(n->inner, unit, stream, last);
 }
 
@@ -157,6 +149,12 @@ static void nan_wait(struct store *store, struct unit *unit, struct stream *stre
     n->inner->class->gradients_wait(n->inner, unit, stream);
 }
 
+static void nan_updated(struct store *store, struct unit *unit, struct stream *stream)
+{
+    struct nan_store *n = store->self;
+    n->inner->class->updated(n->inner, unit, stream);
+}
+
 static struct shard nan_shard(struct store *store, struct unit *unit, enum storage storage)
 {
     struct nan_store *n = store->self;
@@ -167,14 +165,14 @@ static void nan_destroy(struct store *store)
 {
     struct nan_store *n = store->self;
     n->inner->class->destroy(n->inner);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BUFFERS; i++) {
         memory_free(n->weights[i]);
         memory_free(n->gradients[i]);
     }
 }
 
-static const struct store_class nan_class = {"nan",     nan_prefetch, nan_acquire, nan_release, nan_open,
-                                             nan_close, nan_start,    nan_wait,    nan_shard,   nan_destroy};
+static const struct store_class nan_class = {"nan",     nan_begin, nan_acquire, nan_release, nan_open,   nan_close,
+                                             nan_start, nan_wait,  nan_updated, nan_shard,   nan_destroy};
 
 static void test_store(struct executor *executor, enum toy_kind kind, enum dtype compute)
 {
@@ -192,7 +190,7 @@ static void test_store(struct executor *executor, enum toy_kind kind, enum dtype
         for (int s = 0; s < STORAGE_COUNT; s++)
             if (toy.model.units[u].elements[s] > n.capacity)
                 n.capacity = toy.model.units[u].elements[s];
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < BUFFERS; i++) {
         n.weights[i] = memory_allocate(n.capacity * STORAGE_COUNT * 4);
         n.gradients[i] = memory_allocate(n.capacity * STORAGE_COUNT * 4);
         nan_fill(&n, n.weights[i], compute);

@@ -195,6 +195,8 @@ int checkpoint_read(struct comm *world, struct engine *engine, const char *path,
     code = comm_agree(world, world->rank == 0 ? check_file(engine, path, kinds) : ERROR_NONE);
     if (code == ERROR_NONE)
         code = comm_agree(world, read_shards(engine, path, kinds));
+    if (code == ERROR_NONE)
+        engine_weights_written(engine);
     hdf5_silence_end(&silence);
     if (code == ERROR_NONE && with_optimizer)
         engine->updates = meta.updates;

@@ -126,10 +126,11 @@ struct context {
     /* The address of a unit's tensor in this pass and slot; fixed after planning. */
     void *(*address)(const struct context *context, const struct unit *unit, int id);
     void *memory; /* for address and enter_section */
-    /* In a backward, NULL where nobody wants to know: what comes next shares the device well (attention's blocks take
-     * work as they find it; those of a product each have theirs), so transfers may start. */
+    /* Optional: the next op tolerates transfers beside it, so those that are pending start. Transfers take
+     * multiprocessors: attention hands out its work dynamically, while a matrix product has one block for each and
+     * would need another wave. */
     void (*shares)(const struct context *context);
-    void *store; /* for shares */
+    void *engine; /* for shares */
 };
 
 /* -- Declaring -------------------------------------------------------------------------------------------------- */

@@ -63,6 +63,35 @@ static struct kv_cache create_cache(struct engine *e)
                              positions - e->model->tokens};
 }
 
+/* A tied head works with the embedding's buffers too. NULL when the unit uses its own alone. */
+static struct unit *borrowed_home(struct unit *unit)
+{
+    for (int w = 0; w < unit->weight_count; w++)
+        if (unit->weights[w].home != unit)
+            return unit->weights[w].home;
+    return NULL;
+}
+
+static void visit(struct unit **visits, int *count, struct unit *unit)
+{
+    if (borrowed_home(unit) != NULL)
+        visits[(*count)++] = borrowed_home(unit);
+    visits[(*count)++] = unit;
+}
+
+/* The units in the order in which a forward, then a backward acquires them. */
+static void create_visits(struct engine *e)
+{
+    const int units = e->model->unit_count;
+    e->visits = memory_allocate((int64_t)sizeof *e->visits * 4 * units);
+    int count = 0;
+    for (int u = 0; u < units; u++)
+        visit(e->visits, &count, &e->model->units[u]);
+    e->visit_count = count;
+    for (int u = units - 1; u >= 0; u--)
+        visit(e->visits, &count, &e->model->units[u]);
+}
+
 static void create_rope_table(struct engine *e)
 {
     int64_t positions = generates(e) ? e->settings.positions : e->settings.memory.row_tokens;
@@ -114,15 +143,17 @@ static void reserve_for_update(struct engine *e)
     struct stream stream = {plan, STREAM_COMPUTE, NULL};
     for (int u = 0; u < e->model->unit_count; u++)
         optimizer_measure(&e->optimizer, e->store, &e->model->units[u], &stream);
-    optimizer_update(&e->optimizer, e->store, e->model, &stream, e->batches[0].total);
+    optimizer_scale(&e->optimizer, &stream, e->batches[0].total);
+    for (int u = 0; u < e->model->unit_count; u++)
+        optimizer_update(&e->optimizer, e->store, &e->model->units[u], &stream);
     budget_reserve(&e->budget, plan);
     plan->class->destroy(plan);
 }
 
 static void start_transfers(const struct context *context)
 {
-    struct store *store = context->store;
-    store->class->start_transfers(store, context->stream);
+    const struct engine *e = context->engine;
+    e->store->class->start_transfers(e->store, context->stream);
 }
 
 void engine_create(struct engine *e, struct executor *executor, struct model *model, struct group *group,
@@ -136,6 +167,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     bool trains = m->use == MEMORY_TRAIN;
     e->store = store_create_replicated(model, &e->budget, &e->streams[STREAM_COMMUNICATION], group, m->compute,
                                        m->statistic, trains);
+    create_visits(e);
     create_batches(e);
     create_rope_table(e);
     create_host(e);
@@ -150,7 +182,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                   .address = memory_address,
                                   .memory = &e->memory,
                                   .shares = start_transfers,
-                                  .store = e->store};
+                                  .engine = e};
     if (generates(e))
         e->context.cache = create_cache(e);
     memory_create(&e->memory, model, m, &e->context, &e->budget);
@@ -165,8 +197,15 @@ void engine_destroy(struct engine *e)
     e->store->class->destroy(e->store);
     memory_destroy(&e->memory);
     memory_free(e->batches);
+    memory_free(e->visits);
     destroy_host(e);
     budget_destroy(&e->budget);
+}
+
+void engine_weights_written(struct engine *e)
+{
+    for (int u = 0; u < e->model->unit_count; u++)
+        e->store->class->updated(e->store, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
 }
 
 void engine_synchronize(struct engine *e)
@@ -224,15 +263,6 @@ static void load_batch(struct engine *e, const struct batch *batch, struct batch
     staging_end(&e->staging, &e->streams[STREAM_COMPUTE]);
 }
 
-/* A tied head works with the embedding's buffers too. NULL when the unit uses its own alone. */
-static struct unit *borrowed_home(struct unit *unit)
-{
-    for (int w = 0; w < unit->weight_count; w++)
-        if (unit->weights[w].home != unit)
-            return unit->weights[w].home;
-    return NULL;
-}
-
 static void acquire(struct engine *e, struct unit *unit)
 {
     struct unit *home = borrowed_home(unit);
@@ -256,9 +286,8 @@ static void run_forward(struct engine *e, enum pass pass, int slot)
     e->context.slot = slot;
     e->context.batch = &e->batches[slot];
     launch_range(e->context.stream, "forward");
+    e->store->class->begin(e->store, e->visits, e->visit_count, e->context.stream);
     for (int u = 0; u < model->unit_count; u++) {
-        if (u + 1 < model->unit_count)
-            e->store->class->prefetch(e->store, &model->units[u + 1]);
         acquire(e, &model->units[u]);
         launch_range(e->context.stream, model->units[u].class->name);
         memory_forward_unit(&e->context, &model->units[u]);
@@ -279,10 +308,9 @@ static void run_backward(struct engine *e, const struct action *action)
     e->context.batch = &e->batches[action->slot];
     e->context.gradients = action->gradients;
     launch_range(e->context.stream, "backward");
+    store->begin(e->store, e->visits + e->visit_count, e->visit_count, e->context.stream);
     for (int u = model->unit_count - 1; u >= 0; u--) {
         struct unit *unit = &model->units[u], *home = borrowed_home(unit);
-        if (u > 0)
-            store->prefetch(e->store, &model->units[u - 1]);
         acquire(e, unit);
         if (weights && home != NULL)
             store->gradients_open(e->store, home, e->context.stream, action->first);
@@ -299,6 +327,8 @@ static void run_backward(struct engine *e, const struct action *action)
             lent = home;
         release(e, unit);
     }
+    if (weights && action->last)
+        store->start_transfers(e->store, e->context.stream);
     launch_range_end(e->context.stream);
 }
 
@@ -330,6 +360,16 @@ static void measure(struct engine *e, struct stream *stream)
     }
 }
 
+static void update(struct engine *e, struct stream *stream)
+{
+    optimizer_scale(&e->optimizer, stream, e->batches[0].total);
+    for (int u = 0; u < e->model->unit_count; u++) {
+        struct unit *unit = &e->model->units[u];
+        optimizer_update(&e->optimizer, e->store, unit, stream);
+        e->store->class->updated(e->store, unit, stream);
+    }
+}
+
 static void run_part(void *self)
 {
     const struct part *part = self;
@@ -349,7 +389,7 @@ static void run_part(void *self)
         return;
     case REPLAY_UPDATE:
         launch_range(stream, "update");
-        optimizer_update(&e->optimizer, e->store, e->model, stream, e->batches[0].total);
+        update(e, stream);
         launch_range_end(stream);
     }
 }

@@ -34,7 +34,9 @@ struct engine {
     struct model *model; /* borrowed */
     struct group *group; /* borrowed: ranks over which losses and gradients are summed */
     struct budget budget;
-    struct store *store; /* owned; may be exchanged for one that wraps it before the first step */
+    struct store *store;  /* owned; may be exchanged for one that wraps it before the first step */
+    struct unit **visits; /* [2][visit_count]: what a forward acquires, then what a backward does */
+    int visit_count;
     struct memory memory;
     struct optimizer optimizer; /* of an engine that trains */
     struct engine_settings settings;
@@ -100,6 +102,10 @@ void engine_extend(struct engine *engine, const int32_t *tokens, int64_t count, 
 /* Tokens of the sequence so far; engine_truncate forgets those from `length` on. */
 int64_t engine_length(const struct engine *engine);
 void engine_truncate(struct engine *engine, int64_t length);
+
+/* To be called when the compute stream has written weights of the store's shards other than by a step. Collective over
+ * the group. */
+void engine_weights_written(struct engine *engine);
 
 /* Waits until the compute stream has run dry. */
 void engine_synchronize(struct engine *engine);

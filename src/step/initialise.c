@@ -42,4 +42,5 @@ void engine_initialise(struct engine *e, uint64_t seed)
     upload_create(&own.upload, &e->streams[STREAM_COMPUTE], PIECE_BYTES);
     piece_visit(e, PIECE_HELD, PIECE_WEIGHT + 1, fill_piece, &own);
     upload_destroy(&own.upload);
+    engine_weights_written(e);
 }

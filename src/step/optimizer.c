@@ -33,21 +33,21 @@ void optimizer_measure(struct optimizer *optimizer, struct store *store, struct 
     }
 }
 
-void optimizer_update(struct optimizer *optimizer, struct store *store, struct model *model, struct stream *stream,
-                      struct tensor total)
+void optimizer_scale(struct optimizer *optimizer, struct stream *stream, struct tensor total)
+{
+    LAUNCH(stream, GRADIENT_SCALE, gradient_scale, .squares = optimizer->squares, .total = total,
+           .scale = optimizer->scale, .norm = optimizer->norm, .max_norm = (float)optimizer->settings.clip);
+}
+
+void optimizer_update(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)
 {
     const struct optimizer_settings *s = &optimizer->settings;
-    LAUNCH(stream, GRADIENT_SCALE, gradient_scale, .squares = optimizer->squares, .total = total,
-           .scale = optimizer->scale, .norm = optimizer->norm, .max_norm = (float)s->clip);
-    for (int u = 0; u < model->unit_count; u++) {
-        struct unit *unit = &model->units[u];
-        for (int st = 0; st < STORAGE_COUNT; st++) {
-            struct shard shard = store->class->shard(store, unit, (enum storage)st);
-            if (tensor_present(&shard.gradient))
-                LAUNCH(stream, ADAMW, adamw, .weight = shard.weight.value, .low = shard.weight.low,
-                       .gradient = shard.gradient, .m = shard.m, .v = shard.v, .step = optimizer->step,
-                       .scale = optimizer->scale, .beta1 = s->beta1, .beta2 = s->beta2, .eps = s->eps,
-                       .weight_decay = unit->decay[st] ? s->weight_decay : 0, .lr_factor = 1);
-        }
+    for (int st = 0; st < STORAGE_COUNT; st++) {
+        struct shard shard = store->class->shard(store, unit, (enum storage)st);
+        if (tensor_present(&shard.gradient))
+            LAUNCH(stream, ADAMW, adamw, .weight = shard.weight.value, .low = shard.weight.low,
+                   .gradient = shard.gradient, .m = shard.m, .v = shard.v, .step = optimizer->step,
+                   .scale = optimizer->scale, .beta1 = s->beta1, .beta2 = s->beta2, .eps = s->eps,
+                   .weight_decay = unit->decay[st] ? s->weight_decay : 0, .lr_factor = 1);
     }
 }

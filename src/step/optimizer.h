@@ -25,9 +25,11 @@ void optimizer_constants(const struct optimizer_settings *settings, double learn
 /* Squares of a unit's gradients, which are complete: the sum over all labels of the step. */
 void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
 
-/* One update with optimizer->step, after all units have been measured. total = {sum of losses, labels}, complete too.
- */
-void optimizer_update(struct optimizer *optimizer, struct store *store, struct model *model, struct stream *stream,
-                      struct tensor total);
+/* The scale and the norm of the gradient, after all units have been measured. total = {sum of losses, labels}, complete
+ * too. */
+void optimizer_scale(struct optimizer *optimizer, struct stream *stream, struct tensor total);
+
+/* One update of a unit's weights with optimizer->step and the scale. */
+void optimizer_update(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
 
 #endif

@@ -1,5 +1,8 @@
 /* Weight stores: who holds weights, gradients and moments, and when they move. Units see addresses between acquire and
- * release (weights), and between open and close (gradients). Nothing here blocks the host. */
+ * release (weights), and between open and close (gradients). Nothing here blocks the host.
+ *
+ * An action may be recorded and run again later without the store's code. So a store decides what to move, when and
+ * where from the action's units and the place among them alone, never from what ran before. */
 #ifndef STEP_STORE_H
 #define STEP_STORE_H
 
@@ -24,19 +27,23 @@ struct store {
 
 struct store_class {
     const char *name;
-    /* Start what acquire will wait for. */
-    void (*prefetch)(struct store *store, struct unit *unit);
+    /* An action starts. It acquires units[count] one after the other; the list stays as it is until the action ends. A
+     * unit that lends weights to another (a tied embedding) stands right before it, and is released after it. */
+    void (*begin)(struct store *store, struct unit *const *units, int count, struct stream *stream);
     /* From here on in the stream the unit's weight_base is valid. */
     void (*acquire)(struct store *store, struct unit *unit, struct stream *stream);
     void (*release)(struct store *store, struct unit *unit, struct stream *stream);
     /* Sets gradient_base and gradient_fresh. */
     void (*gradients_open)(struct store *store, struct unit *unit, struct stream *stream, bool fresh);
-    /* last: no more is added in this step, so the sum over the data group may start: when it is next told to. */
+    /* last: the step's final contribution. The sum over ranks starts at the next start_transfers. */
     void (*gradients_close)(struct store *store, struct unit *unit, struct stream *stream, bool last);
-    /* Transfers that wait start here in the stream: a unit says that its next work leaves them room (unit.h). */
+    /* Starts the sums of all units that were closed. Called where a unit's next op tolerates transfers (unit.h), and at
+     * the end of a step's last backward. */
     void (*start_transfers)(struct store *store, struct stream *stream);
-    /* From here on in the stream the unit's gradients are complete. Transfers that still wait start. */
+    /* From here on in the stream the unit's gradients are complete. After the step's last backward. */
     void (*gradients_wait)(struct store *store, struct unit *unit, struct stream *stream);
+    /* The stream has written the weights of the unit's shards: by an update, a checkpoint or initial values. */
+    void (*updated)(struct store *store, struct unit *unit, struct stream *stream);
     struct shard (*shard)(struct store *store, struct unit *unit, enum storage storage);
     void (*destroy)(struct store *store);
 };

@@ -23,9 +23,15 @@ static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtyp
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), category), dtype, count);
 }
 
-static void nothing(struct store *store, struct unit *unit)
+/* Every rank holds everything: nothing is brought, and nothing else is made of the weights. */
+static void begin(struct store *store, struct unit *const *units, int count, struct stream *stream)
 {
-    (void)store, (void)unit;
+    (void)store, (void)units, (void)count, (void)stream;
+}
+
+static void updated(struct store *store, struct unit *unit, struct stream *stream)
+{
+    (void)store, (void)unit, (void)stream;
 }
 
 static void acquire(struct store *store, struct unit *unit, struct stream *stream)
@@ -89,10 +95,8 @@ static void gradients_wait(struct store *store, struct unit *unit, struct stream
 {
     struct replicated *own = store->self;
     struct holding *holding = &own->units[unit->index];
-    if (own->data_group->size == 1 || holding->gradients.cols == 0)
-        return;
-    start_transfers(store, stream);
-    event_wait(&holding->summed, stream);
+    if (own->data_group->size > 1 && holding->gradients.cols > 0)
+        event_wait(&holding->summed, stream);
 }
 
 static struct shard shard_of(struct store *store, struct unit *unit, enum storage storage)
@@ -108,9 +112,17 @@ static void destroy(struct store *store)
     memory_free(own);
 }
 
-static const struct store_class replicated_class = {"replicated",   nothing,         acquire,         release,
-                                                    gradients_open, gradients_close, start_transfers, gradients_wait,
-                                                    shard_of,       destroy};
+static const struct store_class replicated_class = {.name = "replicated",
+                                                    .begin = begin,
+                                                    .acquire = acquire,
+                                                    .release = release,
+                                                    .gradients_open = gradients_open,
+                                                    .gradients_close = gradients_close,
+                                                    .start_transfers = start_transfers,
+                                                    .gradients_wait = gradients_wait,
+                                                    .updated = updated,
+                                                    .shard = shard_of,
+                                                    .destroy = destroy};
 
 static void create_holding(struct holding *holding, const struct unit *unit, const struct group *data_group,
                            struct budget *budget, enum dtype compute, enum dtype statistic, bool trains)
