@@ -1,4 +1,4 @@
-/* split, join, fill. (copy: executor.c) */
+/* split, join, fill, add. (copy: executor.c) */
 #include "cuda/halves.cuh"
 #include "cuda/walk.cuh"
 
@@ -99,4 +99,36 @@ void cuda_fill(const struct cuda_target *target, const struct fill_args *args)
         launch_fill<__nv_bfloat16>(target, x, __float2bfloat16_rn((float)args->value));
     else
         launch_fill<float>(target, x, (float)args->value);
+}
+
+/* -- Add ---------------------------------------------------------------------------------------------------------- */
+
+template <int N> __global__ WALK_BOUNDS void add(struct walk walk, view<const float> from, view<float> to)
+{
+    struct loaded {
+        pack<float, N> from, to;
+    };
+    walk_packs<2>(
+        walk,
+        [&](uint32_t row, uint32_t p) {
+            return loaded{load_pack<N>(pack_at<N>(from, row, p)), load_pack<N>(pack_at<N>(to, row, p))};
+        },
+        [&](uint32_t row, uint32_t p, const loaded &in) {
+            pack<float, N> out;
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                out.at[i] = in.to.at[i] + in.from.at[i];
+            store_pack(pack_at<N>(to, row, p), out);
+        });
+}
+
+void cuda_add(const struct cuda_target *target, const struct add_args *args)
+{
+    constexpr int N = pack_width<float>;
+    struct tensor from = args->from, to = args->to;
+    flatten({&from, &to});
+    if (packs_fit(from, N) && packs_fit(to, N))
+        walk_launch(target, "add", add<N>, to.rows, to.cols / N, view_of<const float>(from), view_of<float>(to));
+    else
+        walk_launch(target, "add", add<1>, to.rows, to.cols, view_of<const float>(from), view_of<float>(to));
 }

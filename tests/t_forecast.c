@@ -131,6 +131,7 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     int64_t elements = 0; /* with the padding of flat buffers */
     for (int u = 0; u < model.unit_count; u++)
         elements += model.units[u].elements[STORAGE_MATRIX] + model.units[u].elements[STORAGE_VECTOR];
+    const int64_t squares = optimizer_squares(&model);
     engine_destroy(&engine);
     model_destroy(&model);
 
@@ -138,9 +139,10 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     CHECK(forecast.idle_ranks == (ranks > 6 ? ranks - 6 : 0));
     if (ranks == 1) {
         CHECK(forecast.groups == 0);
-    } else if (CHECK(forecast.groups == 1)) { /* gradients of each buffer, and the sums of losses and labels */
+    } else if (CHECK(forecast.groups == 1)) { /* gradients, and the sums: losses, labels, squares */
         CHECK_STRING(forecast.traffic[0].group, "data");
-        double wanted = 2.0 * (double)(elements * 4 + 16) * (ranks - 1) / ranks;
+        double sums = 8.0 * (double)(2 + squares);
+        double wanted = 2.0 * ((double)elements * 4 + sums) * (ranks - 1) / ranks;
         CHECK_NEAR((double)forecast.traffic[0].bytes, wanted, 0, (double)forecast.traffic[0].collectives);
     }
     /* without recomputation: the convention's products, and seven of attention for its six */

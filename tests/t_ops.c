@@ -190,6 +190,12 @@ static void test_moves(void)
                 struct fill_args fill = {.x = trial_matrix(trial, floats[from], rows, cols, strided, 1.0),
                                          .value = strided ? 0.1 : 0.0};
                 check_op_exact(trial, OP_FILL, &fill);
+                if (from > 0)
+                    continue;
+                trial = trial_create("T %d, strided %d", (int)rows, strided);
+                struct add_args add = {.from = trial_matrix(trial, DTYPE_F32, rows, cols, strided, 100.0),
+                                       .to = trial_matrix(trial, DTYPE_F32, rows, cols, !strided, 1.0)};
+                check_op_exact(trial, OP_ADD, &add);
             }
 }
 

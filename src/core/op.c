@@ -119,6 +119,7 @@ static const struct op_field join_fields[] = {
     FIELD(join, to, OP_WRITE),
 };
 static const struct op_field fill_fields[] = {FIELD(fill, x, OP_WRITE)};
+static const struct op_field add_fields[] = {FIELD(add, from, OP_READ), FIELD(add, to, OP_READ_WRITE)};
 static const struct op_field quantize_fields[] = {
     FIELD(quantize, x, OP_READ),
     OPTIONAL(quantize, row, OP_WRITE),
@@ -458,6 +459,11 @@ static const char *check_shapes(enum op op, const void *args)
     case OP_FILL:
         REQUIRE(is_float(&((const struct fill_args *)args)->x));
         return NULL;
+    case OP_ADD: {
+        const struct add_args *a = args;
+        REQUIRE(is_stat(&a->from) && same_shape(&a->from, &a->to) && a->from.dtype == a->to.dtype);
+        return NULL;
+    }
     case OP_QUANTIZE:
         return check_quantize(args);
     case OP_SUM_SQUARES: {

@@ -31,6 +31,7 @@ struct group;
     X(SPLIT, split)                                                                                                    \
     X(JOIN, join)                                                                                                      \
     X(FILL, fill)                                                                                                      \
+    X(ADD, add)                                                                                                        \
     X(QUANTIZE, quantize)                                                                                              \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(GRADIENT_SCALE, gradient_scale)                                                                                  \
@@ -257,6 +258,12 @@ struct join_args {
 struct fill_args {
     struct tensor x; /* any float type */
     double value;
+};
+
+/* to += from. */
+struct add_args {
+    struct tensor from; /* stat [rows, cols] */
+    struct tensor to;   /* stat, the same shape */
 };
 
 /* Current scaling: scale = max|x| / 448 (1 when x is all zero); row and column hold x / scale rounded to e4m3. */

@@ -92,7 +92,7 @@ CPU_CLONES void cpu_join_span(const uint16_t *high, const int16_t *low, float *r
         to[i] = cpu_float(((uint32_t)high[i] << 16) + (uint32_t)(int32_t)low[i]);
 }
 
-CPU_CLONES void cpu_add(const float *from, float *restrict to, int64_t count)
+CPU_CLONES void cpu_add_span(const float *from, float *restrict to, int64_t count)
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)

@@ -19,7 +19,7 @@ void cpu_join_span(const uint16_t *high, const int16_t *low, float *to, int64_t 
 void cpu_cast(struct cpu *cpu, struct tensor from, struct tensor to);
 
 /* to += from. */
-void cpu_add(const float *from, float *restrict to, int64_t count);
+void cpu_add_span(const float *from, float *restrict to, int64_t count);
 
 /* Elements (row, col .. col + count - 1) as f32: where they are, or widened into `buffer` of as many floats. */
 static inline const float *cpu_read(const struct tensor *x, int64_t row, int64_t col, int64_t count, float *buffer)

@@ -64,7 +64,7 @@ static void backward_columns(const struct embedding_backward_args *args, int64_t
             if (scale != NULL)
                 add_scaled(from, scale[t], tensor_at(dweight, tokens[t], col), count);
             else
-                cpu_add(from, tensor_at(dweight, tokens[t], col), count);
+                cpu_add_span(from, tensor_at(dweight, tokens[t], col), count);
         }
 }
 

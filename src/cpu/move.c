@@ -1,4 +1,4 @@
-/* copy, split, join, fill. */
+/* copy, split, join, fill, add. */
 #include "cpu/convert.h"
 
 /* Threads move pieces of this many bytes, several pages each. */
@@ -63,5 +63,18 @@ void cpu_fill(struct cpu *cpu, const struct fill_args *args)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
         repeat(tensor_at(&x, s.row, s.col), element, size, s.count * size);
+    }
+}
+
+void cpu_add(struct cpu *cpu, const struct add_args *args)
+{
+    struct tensor from = args->from, to = args->to;
+    if (tensor_contiguous(&from) && tensor_contiguous(&to))
+        from = cpu_flat(&from), to = cpu_flat(&to);
+    struct cpu_spans spans = cpu_spans(to.rows, to.cols);
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&to))) schedule(static)
+    for (int64_t i = 0; i < spans.count; i++) {
+        struct cpu_span s = cpu_span(&spans, i);
+        cpu_add_span(tensor_at(&from, s.row, s.col), tensor_at(&to, s.row, s.col), s.count);
     }
 }

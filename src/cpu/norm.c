@@ -20,7 +20,7 @@ static void sum_blocks(const float *partial, int64_t blocks, const struct tensor
     if (!accumulate)
         memset(sum + first, 0, (size_t)(end - first) * sizeof *sum);
     for (int64_t block = 0; block < blocks; block++)
-        cpu_add(partial + block * gradient->cols + first, sum + first, end - first);
+        cpu_add_span(partial + block * gradient->cols + first, sum + first, end - first);
 }
 
 void cpu_norm_backward(struct cpu *cpu, const struct cpu_norm_backward *norm)

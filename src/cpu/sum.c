@@ -17,8 +17,8 @@ static void sum_columns(const struct tensor *x, int64_t first, int64_t count, fl
     for (int64_t block = 0; block < x->rows; block += BLOCK_ROWS) {
         float partial[CPU_SPAN] = {0.0f};
         for (int64_t row = block; row < cpu_min(x->rows, block + BLOCK_ROWS); row++)
-            cpu_add(cpu_read(x, row, first, count, buffer), partial, count);
-        cpu_add(partial, sums, count);
+            cpu_add_span(cpu_read(x, row, first, count, buffer), partial, count);
+        cpu_add_span(partial, sums, count);
     }
 }
 

@@ -27,12 +27,14 @@ static void describe_segments(const struct engine *e, int64_t row_tokens, int64_
     segments->longest = generates(e) ? 0 : segments->regular || most == 0 || most > row_tokens ? row_tokens : most;
 }
 
-/* All slots count their losses in one place. */
+/* All slots count their losses in one place, and what is summed over ranks lies together: one collective does it. */
 static void create_batches(struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;
     int64_t tokens = m->rows * m->row_tokens, segments = m->rows * m->max_segments;
-    struct tensor total = batch_tensor(&e->budget, 2, DTYPE_F64), discarded = batch_tensor(&e->budget, 2, DTYPE_F64);
+    int64_t squares = m->use == MEMORY_TRAIN ? optimizer_squares(e->model) : 0;
+    e->sums = batch_tensor(&e->budget, 2 + squares, DTYPE_F64);
+    struct tensor total = tensor_columns(&e->sums, 0, 2), discarded = batch_tensor(&e->budget, 2, DTYPE_F64);
     e->batches = memory_allocate((int64_t)sizeof *e->batches * m->slots);
     for (int s = 0; s < m->slots; s++) {
         struct batch_tensors *b = &e->batches[s];
@@ -173,7 +175,8 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     create_host(e);
     replay_create(&e->replay, executor, settings->replays);
     if (trains)
-        optimizer_create(&e->optimizer, &settings->optimizer, model, &e->budget, m->statistic);
+        optimizer_create(&e->optimizer, &settings->optimizer, tensor_columns(&e->sums, 2, e->sums.cols - 2), &e->budget,
+                         m->statistic);
     e->context = (struct context){.stream = &e->streams[STREAM_COMPUTE],
                                   .batch = &e->batches[0],
                                   .rope_table = e->rope_table,
@@ -334,14 +337,14 @@ static void run_backward(struct engine *e, const struct action *action)
 
 static void start_totals(struct engine *e)
 {
-    LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->batches[0].total, .value = 0);
+    LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->sums, .value = 0);
     LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->batches[0].discarded, .value = 0);
 }
 
-static void sum_totals(struct engine *e)
+static void sum_over_ranks(struct engine *e, struct tensor x)
 {
     if (e->group->size > 1)
-        LAUNCH(&e->streams[STREAM_COMPUTE], ALL_REDUCE, all_reduce, .group = e->group, .x = e->batches[0].total);
+        LAUNCH(&e->streams[STREAM_COMPUTE], ALL_REDUCE, all_reduce, .group = e->group, .x = x);
 }
 
 /* What replay.h calls back with. */
@@ -471,7 +474,7 @@ void engine_begin(struct engine *e, const struct schedule *schedule, const struc
     constants.data = values; /* wide enough for either type */
     run_schedule(e, schedule, batches);
     replay_or_run(e, &measure, NULL, true);
-    sum_totals(e);
+    sum_over_ranks(e, e->sums);
     e->updates++;
     optimizer_constants(&e->settings.optimizer, learning_rate, e->updates, constants);
     staging_next(&e->staging);
@@ -494,7 +497,7 @@ struct engine_result engine_gradients(struct engine *e, const struct schedule *s
     run_schedule(e, schedule, batches);
     for (int u = 0; u < e->model->unit_count; u++)
         e->store->class->gradients_wait(e->store, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
-    sum_totals(e);
+    sum_over_ranks(e, e->batches[0].total);
     send_return(e, false);
     return engine_take(e);
 }
@@ -519,7 +522,7 @@ struct engine_result engine_evaluate(struct engine *e, const struct batch *batch
         load_batch(e, &batches[i], &e->batches[0]);
         run_forward(e, PASS_EVALUATE, 0);
     }
-    sum_totals(e);
+    sum_over_ranks(e, e->batches[0].total);
     send_return(e, false);
     return engine_take(e);
 }

@@ -41,6 +41,7 @@ struct engine {
     struct optimizer optimizer; /* of an engine that trains */
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots] */
+    struct tensor sums;            /* f64: the loss and label sums of a step, then the optimizer's squares */
     struct tensor rope_table;
     struct context context;
     struct staging staging;

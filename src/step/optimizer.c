@@ -2,13 +2,17 @@
 
 #include <math.h>
 
-void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, struct model *model,
+int64_t optimizer_squares(const struct model *model)
+{
+    return (int64_t)model->unit_count * STORAGE_COUNT;
+}
+
+void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, struct tensor squares,
                       struct budget *budget, enum dtype statistic)
 {
-    int64_t parts = (int64_t)model->unit_count * STORAGE_COUNT, width = dtype_size(statistic);
+    const int64_t width = dtype_size(statistic);
     optimizer->settings = *settings;
-    optimizer->squares =
-        tensor_vector(budget_allocate(budget, parts * dtype_size(DTYPE_F64), BUDGET_BATCH), DTYPE_F64, parts);
+    optimizer->squares = squares;
     optimizer->scale = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
     optimizer->norm = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
     optimizer->step =
@@ -27,7 +31,7 @@ void optimizer_measure(struct optimizer *optimizer, struct store *store, struct 
 {
     for (int st = 0; st < STORAGE_COUNT; st++) {
         struct shard shard = store->class->shard(store, unit, (enum storage)st);
-        if (tensor_present(&shard.gradient))
+        if (tensor_present(&shard.gradient) && shard.holder == 0)
             LAUNCH(stream, SUM_SQUARES, sum_squares, .x = shard.gradient,
                    .sum = tensor_columns(&optimizer->squares, (int64_t)unit->index * STORAGE_COUNT + st, 1));
     }

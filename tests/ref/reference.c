@@ -138,6 +138,7 @@ static void reference_launch(struct executor *executor, struct stream *stream, e
         LOCAL(SPLIT, split)
         LOCAL(JOIN, join)
         LOCAL(FILL, fill)
+        LOCAL(ADD, add)
         LOCAL(QUANTIZE, quantize)
         LOCAL(SUM_SQUARES, sum_squares)
         LOCAL(GRADIENT_SCALE, gradient_scale)

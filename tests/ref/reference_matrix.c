@@ -133,6 +133,13 @@ void reference_fill(const struct fill_args *args)
             reference_store(&args->x, i, j, args->value);
 }
 
+void reference_add(const struct add_args *args)
+{
+    for (int64_t i = 0; i < args->to.rows; i++)
+        for (int64_t j = 0; j < args->to.cols; j++)
+            reference_store(&args->to, i, j, reference_load(&args->to, i, j) + reference_load(&args->from, i, j));
+}
+
 void reference_quantize(const struct quantize_args *args)
 {
     double amax = 0.0;

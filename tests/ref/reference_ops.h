@@ -13,6 +13,7 @@ void reference_copy(const struct copy_args *args);
 void reference_split(const struct split_args *args);
 void reference_join(const struct join_args *args);
 void reference_fill(const struct fill_args *args);
+void reference_add(const struct add_args *args);
 void reference_quantize(const struct quantize_args *args);
 
 /* An f32 number as the nearest bf16 (ties away from zero) and what that is short of it, in units of the last place of
