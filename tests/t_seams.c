@@ -143,6 +143,12 @@ static void nan_start(struct store *store, struct stream *stream)
     n->inner->class->start_transfers(n->inner, stream);
 }
 
+static void nan_end(struct store *store, struct stream *stream)
+{
+    struct nan_store *n = store->self;
+    n->inner->class->end(n->inner, stream);
+}
+
 static void nan_wait(struct store *store, struct unit *unit, struct stream *stream)
 {
     struct nan_store *n = store->self;
@@ -171,8 +177,8 @@ static void nan_destroy(struct store *store)
     }
 }
 
-static const struct store_class nan_class = {"nan",     nan_begin, nan_acquire, nan_release, nan_open,   nan_close,
-                                             nan_start, nan_wait,  nan_updated, nan_shard,   nan_destroy};
+static const struct store_class nan_class = {"nan",     nan_begin, nan_acquire, nan_release, nan_open,  nan_close,
+                                             nan_start, nan_end,   nan_wait,    nan_updated, nan_shard, nan_destroy};
 
 static void test_store(struct executor *executor, enum toy_kind kind, enum dtype compute)
 {

@@ -167,8 +167,14 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
         e->streams[i] = (struct stream){executor, i, NULL};
     budget_create(&e->budget, executor);
     bool trains = m->use == MEMORY_TRAIN;
-    e->store = store_create_replicated(model, &e->budget, &e->streams[STREAM_COMMUNICATION], group, m->compute,
-                                       m->statistic, trains);
+    const struct store_request request = {.model = model,
+                                          .budget = &e->budget,
+                                          .communication = &e->streams[STREAM_COMMUNICATION],
+                                          .group = group,
+                                          .compute = m->compute,
+                                          .statistic = m->statistic,
+                                          .trains = trains};
+    e->store = (settings->make_store != NULL ? settings->make_store : store_create_replicated)(&request);
     create_visits(e);
     create_batches(e);
     create_rope_table(e);
@@ -297,6 +303,7 @@ static void run_forward(struct engine *e, enum pass pass, int slot)
         launch_range_end(e->context.stream);
         release(e, &model->units[u]);
     }
+    e->store->class->end(e->store, e->context.stream);
     launch_range_end(e->context.stream);
 }
 
@@ -330,8 +337,7 @@ static void run_backward(struct engine *e, const struct action *action)
             lent = home;
         release(e, unit);
     }
-    if (weights && action->last)
-        store->start_transfers(e->store, e->context.stream);
+    store->end(e->store, e->context.stream);
     launch_range_end(e->context.stream);
 }
 

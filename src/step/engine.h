@@ -15,8 +15,9 @@
 struct engine_settings {
     struct memory_settings memory; /* memory.use says what the engine is for */
     struct optimizer_settings optimizer;
-    bool replays;      /* parts of a step are recorded and replayed where the executor can (step/replay.h) */
-    int64_t positions; /* MEMORY_GENERATE: tokens that the cache has room for; others: unused */
+    store_make *make_store; /* NULL: store_create_replicated */
+    bool replays;           /* parts of a step are recorded and replayed where the executor can (step/replay.h) */
+    int64_t positions;      /* MEMORY_GENERATE: tokens that the cache has room for; others: unused */
 };
 
 /* What a step, an evaluation or the like leaves, on its way back to the host. */

@@ -37,9 +37,10 @@ struct store_class {
     void (*gradients_open)(struct store *store, struct unit *unit, struct stream *stream, bool fresh);
     /* last: the step's final contribution. The sum over ranks starts at the next start_transfers. */
     void (*gradients_close)(struct store *store, struct unit *unit, struct stream *stream, bool last);
-    /* Starts the sums of all units that were closed. Called where a unit's next op tolerates transfers (unit.h), and at
-     * the end of a step's last backward. */
+    /* Starts the sums of all units that were closed: a unit's next op tolerates transfers beside it (unit.h). */
     void (*start_transfers)(struct store *store, struct stream *stream);
+    /* The action ends: sums that have not started start now. */
+    void (*end)(struct store *store, struct stream *stream);
     /* From here on in the stream the unit's gradients are complete. After the step's last backward. */
     void (*gradients_wait)(struct store *store, struct unit *unit, struct stream *stream);
     /* The stream has written the weights of the unit's shards: by an update, a checkpoint or initial values. */
@@ -48,10 +49,22 @@ struct store_class {
     void (*destroy)(struct store *store);
 };
 
-/* Every rank holds everything; gradients are summed over the data group unit by unit on the communication stream, while
- * backward goes on. Allocates from the budget. Weights are zero until written. trains: false leaves gradients and
- * moments out; then gradients are never opened. */
-struct store *store_create_replicated(struct model *model, struct budget *budget, struct stream *communication,
-                                      struct group *data_group, enum dtype compute, enum dtype statistic, bool trains);
+/* What a store is made for. All are borrowed. */
+struct store_request {
+    struct model *model;
+    struct budget *budget;        /* to allocate from */
+    struct stream *communication; /* for collectives */
+    struct group *group;          /* ranks over which gradients are summed */
+    enum dtype compute;           /* of the weights that units read */
+    enum dtype statistic;         /* of masters, gradients and moments */
+    bool trains;                  /* false: no gradients and no moments; gradients are never opened */
+};
+
+/* Weights are zero until written. Collective over the group. */
+typedef struct store *store_make(const struct store_request *request);
+
+/* Every rank holds everything; gradients are summed over the group unit by unit on the communication stream, while
+ * backward goes on. */
+struct store *store_create_replicated(const struct store_request *request);
 
 #endif

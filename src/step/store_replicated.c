@@ -6,16 +6,15 @@ struct holding {
     struct tensor gradients; /* those of the shards one after the other, so that one collective sums them */
     struct event complete;   /* the gradients are complete on this rank */
     struct event summed;     /* and over the group */
-    bool waits;              /* they are, and their sum over the group has not started */
 };
 
 struct replicated {
     struct store store;
     struct stream *communication;
-    struct group *data_group;
-    struct holding *units; /* [unit_count] */
-    int unit_count;
-    int waiting, first_waiting; /* units whose `waits` is set; none of a higher index than first_waiting is */
+    struct group *group;
+    struct holding *units;    /* [unit_count] */
+    struct holding **pending; /* [unit_count], pending_count in use: complete, their sums over the group not started */
+    int pending_count;
 };
 
 static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtype dtype, enum budget_category category)
@@ -65,37 +64,31 @@ static void gradients_close(struct store *store, struct unit *unit, struct strea
     struct holding *holding = &own->units[unit->index];
     for (int s = 0; s < STORAGE_COUNT; s++)
         unit->gradient_base[s] = NULL;
-    const bool waits = last && own->data_group->size > 1 && holding->gradients.cols > 0;
-    own->waiting += waits - holding->waits;
-    own->first_waiting = waits && unit->index > own->first_waiting ? unit->index : own->first_waiting;
-    holding->waits = waits;
+    if (last && own->group->size > 1 && holding->gradients.cols > 0)
+        own->pending[own->pending_count++] = holding;
 }
 
 static void start_sum(struct replicated *own, struct holding *holding, struct stream *stream)
 {
     event_record(&holding->complete, stream);
     event_wait(&holding->complete, own->communication);
-    LAUNCH(own->communication, ALL_REDUCE, all_reduce, .group = own->data_group, .x = holding->gradients);
+    LAUNCH(own->communication, ALL_REDUCE, all_reduce, .group = own->group, .x = holding->gradients);
     event_record(&holding->summed, own->communication);
-    holding->waits = false;
-    own->waiting--;
 }
 
-/* In the order in which a backward completes them. */
 static void start_transfers(struct store *store, struct stream *stream)
 {
     struct replicated *own = store->self;
-    for (int u = own->first_waiting; own->waiting > 0; u--)
-        if (own->units[u].waits)
-            start_sum(own, &own->units[u], stream);
-    own->first_waiting = 0;
+    for (int i = 0; i < own->pending_count; i++)
+        start_sum(own, own->pending[i], stream);
+    own->pending_count = 0;
 }
 
 static void gradients_wait(struct store *store, struct unit *unit, struct stream *stream)
 {
     struct replicated *own = store->self;
     struct holding *holding = &own->units[unit->index];
-    if (own->data_group->size > 1 && holding->gradients.cols > 0)
+    if (own->group->size > 1 && holding->gradients.cols > 0)
         event_wait(&holding->summed, stream);
 }
 
@@ -108,6 +101,7 @@ static struct shard shard_of(struct store *store, struct unit *unit, enum storag
 static void destroy(struct store *store)
 {
     struct replicated *own = store->self;
+    memory_free(own->pending);
     memory_free(own->units);
     memory_free(own);
 }
@@ -119,46 +113,45 @@ static const struct store_class replicated_class = {.name = "replicated",
                                                     .gradients_open = gradients_open,
                                                     .gradients_close = gradients_close,
                                                     .start_transfers = start_transfers,
+                                                    .end = start_transfers,
                                                     .gradients_wait = gradients_wait,
                                                     .updated = updated,
                                                     .shard = shard_of,
                                                     .destroy = destroy};
 
-static void create_holding(struct holding *holding, const struct unit *unit, const struct group *data_group,
-                           struct budget *budget, enum dtype compute, enum dtype statistic, bool trains)
+static void create_holding(struct holding *holding, const struct unit *unit, const struct store_request *r)
 {
     int64_t total = 0, first = 0;
     for (int s = 0; s < STORAGE_COUNT; s++)
         total += unit->elements[s];
-    if (trains)
-        holding->gradients = flat_tensor(budget, total, statistic, BUDGET_GRADIENTS);
+    if (r->trains)
+        holding->gradients = flat_tensor(r->budget, total, r->statistic, BUDGET_GRADIENTS);
     for (int s = 0; s < STORAGE_COUNT; s++) {
         int64_t count = unit->elements[s];
         struct shard *shard = &holding->shards[s];
-        shard->holder = data_group->rank;
-        shard->holders = data_group->size;
-        shard->weight.value = flat_tensor(budget, count, compute, BUDGET_WEIGHTS);
-        if (!trains || count == 0)
+        shard->holder = r->group->rank;
+        shard->holders = r->group->size;
+        shard->weight.value = flat_tensor(r->budget, count, r->compute, BUDGET_WEIGHTS);
+        if (!r->trains || count == 0)
             continue;
-        if (compute != statistic)
-            shard->weight.low = flat_tensor(budget, count, DTYPE_I16, BUDGET_WEIGHTS);
+        if (r->compute != r->statistic)
+            shard->weight.low = flat_tensor(r->budget, count, DTYPE_I16, BUDGET_WEIGHTS);
         shard->gradient = tensor_columns(&holding->gradients, first, count);
         first += count;
-        shard->m = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
-        shard->v = flat_tensor(budget, count, statistic, BUDGET_OPTIMIZER);
+        shard->m = flat_tensor(r->budget, count, r->statistic, BUDGET_OPTIMIZER);
+        shard->v = flat_tensor(r->budget, count, r->statistic, BUDGET_OPTIMIZER);
     }
 }
 
-struct store *store_create_replicated(struct model *model, struct budget *budget, struct stream *communication,
-                                      struct group *data_group, enum dtype compute, enum dtype statistic, bool trains)
+struct store *store_create_replicated(const struct store_request *r)
 {
     struct replicated *own = memory_allocate(sizeof *own);
     own->store = (struct store){&replicated_class, own};
-    own->communication = communication;
-    own->data_group = data_group;
-    own->units = memory_allocate((int64_t)sizeof *own->units * model->unit_count);
-    own->unit_count = model->unit_count;
-    for (int u = 0; u < model->unit_count; u++)
-        create_holding(&own->units[u], &model->units[u], data_group, budget, compute, statistic, trains);
+    own->communication = r->communication;
+    own->group = r->group;
+    own->units = memory_allocate((int64_t)sizeof *own->units * r->model->unit_count);
+    own->pending = memory_allocate((int64_t)sizeof *own->pending * r->model->unit_count);
+    for (int u = 0; u < r->model->unit_count; u++)
+        create_holding(&own->units[u], &r->model->units[u], r);
     return &own->store;
 }

@@ -87,6 +87,7 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                                   .row_tokens = o->row_tokens,
                                                   .max_segments = o->max_segments},
                                        .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0},
+                                       .make_store = o->make_store,
                                        .replays = o->replays};
     engine_create(&toy->engine, o->executor, &toy->model, group, &settings);
     engine_initialise(&toy->engine, 7);
