@@ -1,6 +1,6 @@
-/* A store that holds one cut of each unit on each rank of its group (ZeRO stage 3; Rajbhandari et al. 2020): weights are
- * gathered before use, one unit ahead, and every contribution to a gradient is scattered as soon as its unit is closed.
- * The second user of the store's seam: right, not fast. */
+/* A store that holds one cut of each unit on each rank of its group (ZeRO stage 3; Rajbhandari et al. 2020): weights
+ * are gathered before use, one unit ahead, and every contribution to a gradient is scattered as soon as its unit is
+ * closed. The second user of the store's seam: right, not fast. */
 #ifndef TESTS_REF_SHARDED_H
 #define TESTS_REF_SHARDED_H
 
