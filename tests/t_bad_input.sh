@@ -44,6 +44,10 @@ printf 'train = { resume = "auto };\n' >open.cfg
 printf 'output = { folder = "%s"; };\n' "$(head -c 10000 /dev/zero | tr '\0' a)" >long.cfg
 printf '@include "nowhere.cfg"\n' >include.cfg
 printf '@include "circle.cfg"\n' >circle.cfg
+mkfifo pipe
+printf '@include "pipe"\n' >piped.cfg
+seq 10000 | sed 's/.*/k&=1;/' >keys.cfg
+seq 1000 | sed 's/.*/k&=1;/' >lines.cfg
 printf '\n\ntrain = { steps = 3000000000; };\n' >wraps.cfg
 printf 'train = 3;\n' >section.cfg
 printf 'train = { steps = ( 1, 2 ); };\n' >list.cfg
@@ -128,20 +132,29 @@ no such option of deck          | deck --frob                               | 2 
 no such command                 | frobnicate                                | 2 | unknown command "frobnicate"
 
 no deck                         | train                                     | 2 | needs a deck
+FASTA for a deck                | train g.fa                                | 2 | g.fa: it looks like FASTA
+JSON lines for a deck           | train number.jsonl                        | 2 | number.jsonl: it looks like JSON
+a pipe for a deck               | train pipe                                | 2 | pipe: it is no regular file
+a pipe taken in                 | train piped.cfg                           | 2 | piped.cfg:1: @include pipe: it is no regular file
+no shipped deck either          | train lingua                              | 2 | lingua: No such file or directory; nor is it one of the decks in
+no such key at all              | train deck.cfg foo.bar=1                  | 2 | key foo.bar: no such key; "cistron deck"
+no folder                       | train deck.cfg output.folder=             | 2 | output.folder = : must be a string of 1 to 4095
+ten thousand keys               | train keys.cfg                            | 2 | more keys than any deck has
+ten thousand mistakes           | train lines.cfg                           | 2 | and more of this kind
 a deck that is not there        | train none.cfg                            | 2 | none.cfg: No such file
 a folder for a deck             | train folder                              | 2 | folder: it is a folder, not a deck
 a store for a deck              | train store.h5                            | 2 | store.h5: it is a binary file, not a deck
 a syntax error                  | train syntax.cfg                          | 2 | syntax.cfg:3: syntax error
 a string without end            | train open.cfg                            | 2 | open.cfg:1: syntax error: this string does not end
-a string too long               | train long.cfg                            | 2 | must be a string of at most
+a string too long               | train long.cfg                            | 2 | must be a string of 1 to
 a section given twice           | train twice.cfg                           | 2 | twice.cfg:2: key train: given twice
 a missing include               | train include.cfg                         | 2 | include.cfg:1: @include nowhere.cfg: No such file
-an include of itself            | train circle.cfg                          | 2 | too deep, or in a circle
+an include of itself            | train circle.cfg                          | 2 | in a circle: circle.cfg, circle.cfg
 an integer past 32 bits         | train wraps.cfg                           | 2 | wraps.cfg:3: key train.steps = 3000000000
 a section that is a value       | train section.cfg                         | 2 | section.cfg:1: key train: a section
 a list for a number             | train list.cfg                            | 2 | list.cfg:1: key train.steps
 the first of three mistakes     | train three.cfg                           | 2 | three.cfg:2: key model.layers
-the last of three mistakes      | train three.cfg                           | 2 | three.cfg:3: key foo: unknown
+the last of three mistakes      | train three.cfg                           | 2 | three.cfg:3: key foo: no such key
 an empty deck                   | train empty                               | 2 | key data.train: not set
 the reference deck              | train reference.cfg                       | 2 | key data.train: not set
 unknown key                     | train deck.cfg model.hiden=3              | 2 | model.hiden: unknown; the nearest known key is model.hidden
@@ -225,6 +238,8 @@ while IFS='|' read -r name command code words; do
     rm -rf y.h5 run
 done <cases
 check "at least 40 cases" test $count -ge 40
+HOME=$work/made "$CISTRON" prepare --tokenizer nucleotide '--output=~/homely.h5' g.fa >out 2>&1
+check "~ in an option is the home folder" test -f made/homely.h5
 check "no input was touched" cmp g.fa <(gzip -dc whole.gz)
 
 # -- Folders that one may not write: as another user, where this one may write anywhere

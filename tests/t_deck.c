@@ -61,7 +61,7 @@ static void refuse_file(const char *name, const char *pattern)
 {
     struct deck deck;
     error_clear();
-    CHECK(deck_read(&deck, in_folder(name), NULL, 0) == ERROR_USER);
+    CHECK(deck_read(&deck, in_folder(name), NULL, 0, NULL) == ERROR_USER);
     char *message = memory_format("%s", error_message()), *wanted = memory_format("%s", pattern), *at;
     /* "~" in the pattern stands for the folder. */
     while ((at = strchr(wanted, '~')) != NULL) {
@@ -180,7 +180,7 @@ static void test_messages(void)
            "T:5: key train: given twice, first at T:3; keep one\n"
            "T:5: key train.steps = 0: must be an integer from 1 to 1099511627776");
     refuse("train : { steps*1 = 5; };", "T:1: key train.steps*1: no key has a * in it");
-    refuse("l = ( { a = 1; }, { a = 2; } );", "T:1: key l: unknown; the nearest known key is optimizer.lr");
+    refuse("l = ( { a = 1; }, { a = 2; } );", "T:1: key l: no such key; \"cistron deck\" prints them all");
 
     /* Syntax errors end the list, where they stand. */
     const char *advice =
@@ -192,6 +192,7 @@ static void test_messages(void)
     refuse("train : {\n resume = \"never;\n};", "T:2: syntax error: this string does not end");
     refuse("\n/* x\n", "T:2: syntax error: this comment does not end");
     refuse("@include foo", "T:1: syntax error: write @include \"FILE\" on one line");
+    refuse("\n@include \"/etc/passwd\"", "T:2: @include /etc/passwd: a deck that is no file takes in none");
 
     char *longer = memory_grow(NULL, DECK_STRING + 1);
     memset(longer, 'x', DECK_STRING);
@@ -209,7 +210,7 @@ static void test_overrides(void)
 {
     char *overrides[] = {"optimizer.lr=3e-5",        "train.steps=3000000000", "train.seed=0x10",
                          "data.train=a b=c.h5",      "data.valid=\"v\"",       "data.format=padded",
-                         "data.split=False",         "output.folder=",         "optimizer.clip=2",
+                         "data.split=False",         "output.folder=x",        "optimizer.clip=2",
                          "checkpoint.every=123456L", "train.global_batch=5",   "train.global_batch=7"};
     struct deck deck;
     int count = sizeof overrides / sizeof overrides[0];
@@ -219,7 +220,7 @@ static void test_overrides(void)
     CHECK(deck.optimizer.lr == 3e-5 && deck.train.steps == 3000000000 && deck.train.seed == 16);
     CHECK_STRING(deck.data.train, "a b=c.h5");
     CHECK_STRING(deck.data.valid, "v");
-    CHECK_STRING(deck.output.folder, "");
+    CHECK_STRING(deck.output.folder, "x");
     CHECK(deck.output.folder[3] == '\0'); /* nothing left of the longer value */
     CHECK(deck.data.format == DECK_FORMAT_PADDED && !deck.data.split && deck.optimizer.clip == 2);
     CHECK(deck.checkpoint.every == 123456 && deck.train.global_batch == 7);
@@ -237,6 +238,8 @@ static void test_overrides(void)
                     "command line: key train.steps = 1.5: must be an integer from 1 to 1099511627776");
     refuse_override("train.steps=99999999999999999999",
                     "command line: key train.steps = 99999999999999999999: must be an integer from 1 to 1099511627776");
+    refuse_override("output.folder=", "command line: key output.folder = : must be a string of 1 to 4095 bytes");
+    refuse_override("foo.bar=1", "command line: key foo.bar: no such key; \"cistron deck\" prints them all");
     refuse_override("data.split=1", "command line: key data.split = 1: must be true or false");
     refuse_override("schedule.rule=lingua",
                     "command line: key schedule.rule = lingua: must be one of \"recipe\", \"megatron\"");
@@ -249,6 +252,100 @@ static void test_overrides(void)
     error_clear();
 }
 
+/* What takes in too much ends at once: a chain that is too long, and one that branches eight-fold at each level. */
+static void test_bounds(void)
+{
+    char name[40], text[400] = "";
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "chain%d.cfg", i);
+        snprintf(text, sizeof text, "@include \"chain%d.cfg\"", i + 1);
+        write_file(name, text);
+    }
+    refuse_file("chain0.cfg", "~/chain10.cfg:1: @include ~/chain11.cfg: files include each other too deep");
+    for (int i = 0; i < 9; i++) {
+        snprintf(name, sizeof name, "fan%d.cfg", i);
+        text[0] = '\0';
+        for (int k = 0; k < 8 && i < 8; k++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "@include \"fan%d.cfg\"\n", i + 1);
+        write_file(name, text);
+    }
+    refuse_file("fan0.cfg", "~/fan7.cfg:2: @include ~/fan8.cfg: too many files are included in all");
+    write_file("half.cfg", "");
+    FILE *file = fopen(in_folder("half.cfg"), "w");
+    for (int i = 0; i < 60000; i++)
+        fputs("# a deck\n", file);
+    fclose(file);
+    write_file("two.cfg", "@include \"half.cfg\"\n@include \"half.cfg\"\n");
+    refuse_file("two.cfg",
+                "~/two.cfg:2: @include ~/half.cfg: it is larger than 1 MiB, with what it takes in; no deck is");
+}
+
+/* What follows an @include wins over it, key by key, and is named; anything else that stands twice is a mistake. */
+static void test_overriding(void)
+{
+    struct deck deck;
+    char *notes;
+    write_file("base.cfg",
+               "train : { steps = 5; seed = 1; };\nmodel = { layers = 2; rope_scaling = { factor = 8; }; };");
+    write_file("other.cfg", "@include \"base.cfg\"\ntrain : { seed = 2; };\n");
+    write_file("mine.cfg", "@include \"other.cfg\"\nlog : { every = 7; };\ntrain : { steps = 6; };\n"
+                           "model : { rope_scaling : { factor = 4; }; };\n@include \"last.cfg\"");
+    write_file("last.cfg", "optimizer : { clip = 2; };");
+    CHECK(deck_read(&deck, in_folder("mine.cfg"), NULL, 0, &notes) == ERROR_NONE);
+    CHECK(deck.train.steps == 6 && deck.train.seed == 2 && deck.model.layers == 2 && deck.log.every == 7);
+    CHECK(deck.model.rope_scaling.factor == 4 && deck.optimizer.clip == 2);
+    char *wanted = memory_format("key train.seed: %s/other.cfg:2 wins over %s/base.cfg:1\n"
+                                 "key train.steps: %s/mine.cfg:3 wins over %s/base.cfg:1\n"
+                                 "key model.rope_scaling.factor: %s/mine.cfg:4 wins over %s/base.cfg:2\n",
+                                 folder, folder, folder, folder, folder, folder);
+    CHECK_STRING(notes, wanted);
+    free(wanted);
+    free(notes);
+
+    write_file("last.cfg", "train : { steps = 9; };"); /* behind the file's own: it does not say which is meant */
+    refuse_file("mine.cfg", "~/last.cfg:1: key train: given twice, first at ~/mine.cfg:3; keep one\n"
+                            "~/last.cfg:1: key train.steps: given twice, first at ~/mine.cfg:3; keep one");
+    write_file("last.cfg", "");
+    write_file("base.cfg", "train : { steps = 0; };\ntrain : { steps = 3; };"); /* a mistake stays one */
+    refuse_file("mine.cfg", "~/base.cfg:1: key train.steps = 0: must be an integer from 1 to 1099511627776\n"
+                            "~/base.cfg:2: key train: given twice, first at ~/base.cfg:1; keep one\n"
+                            "~/base.cfg:2: key train.steps: given twice, first at ~/base.cfg:1; keep one");
+}
+
+/* "~" is the home folder in keys that name files, and nowhere else; shipped decks are found by name. */
+static void test_home(void)
+{
+    struct deck deck;
+    char *notes, *overrides[] = {"output.folder=~/run", "data.train=~/a.h5, ~/b.h5,c~", "data.valid=~other/v.h5",
+                                 "profile.ranks=~"};
+    setenv("HOME", folder, 1);
+    write_file("homely.cfg", "@include \"~/log.cfg\"");
+    write_file("log.cfg", "log : { every = 4; };");
+    CHECK(deck_read(&deck, "~/homely.cfg", overrides, 4, &notes) == ERROR_NONE);
+    CHECK_STRING(deck.output.folder, in_folder("run"));
+    char *wanted = memory_format("%s/a.h5, %s/b.h5,c~", folder, folder);
+    CHECK_STRING(deck.data.train, wanted);
+    free(wanted);
+    CHECK_STRING(deck.data.valid, "~other/v.h5");
+    CHECK_STRING(deck.profile.ranks, "~");
+    CHECK(deck.log.every == 4);
+    free(notes);
+
+    /* here first, then among those of the sources; @include looks there too */
+    char *before = getcwd(NULL, 0);
+    CHECK(before != NULL && chdir(folder) == 0);
+    CHECK(deck_read(&deck, "quickstart", NULL, 0, &notes) == ERROR_NONE && deck.train.steps == 1800);
+    CHECK(strstr(notes, "deck quickstart is /") == notes && strstr(notes, "/input/quickstart.cfg\n") != NULL);
+    free(notes);
+    write_file("quickstart.cfg", "@include \"llama3_lingua_1b.cfg\"\ntrain : { steps = 7; };");
+    CHECK(deck_read(&deck, "quickstart", NULL, 0, &notes) == ERROR_NONE && deck.train.steps == 7);
+    CHECK(strcmp(deck.model.preset, "lingua_1b") == 0);
+    CHECK(strstr(notes, "deck quickstart is quickstart.cfg\nkey train.steps: quickstart.cfg:2 wins over /") == notes);
+    free(notes);
+    CHECK(chdir(before) == 0);
+    free(before);
+}
+
 static void test_files(void)
 {
     struct deck deck;
@@ -257,7 +354,7 @@ static void test_files(void)
     write_file("main.cfg", "train : {\n@include \"sub/one.cfg\"\n  seed = 7; };\nlog : { every = 3; };\n");
     write_file("sub/one.cfg", "  steps = 5;\n  @include \"deep/two.cfg\" global_batch = 9;");
     write_file("sub/deep/two.cfg", "# \xc3\xa9\n  micro_batch = 2;");
-    CHECK(deck_read(&deck, in_folder("main.cfg"), NULL, 0) == ERROR_NONE);
+    CHECK(deck_read(&deck, in_folder("main.cfg"), NULL, 0, NULL) == ERROR_NONE);
     CHECK_STRING(error_message(), "");
     CHECK(deck.train.steps == 5 && deck.train.micro_batch == 2 && deck.train.global_batch == 9);
     CHECK(deck.train.seed == 7 && deck.log.every == 3);
@@ -265,7 +362,7 @@ static void test_files(void)
     char *absolute = memory_format("log : {\n@include \"%s/log.cfg\"\n};", folder);
     write_file("log.cfg", "every = 4;");
     write_file("sub/absolute.cfg", absolute);
-    CHECK(deck_read(&deck, in_folder("sub/absolute.cfg"), NULL, 0) == ERROR_NONE && deck.log.every == 4);
+    CHECK(deck_read(&deck, in_folder("sub/absolute.cfg"), NULL, 0, NULL) == ERROR_NONE && deck.log.every == 4);
     free(absolute);
 
     /* Faults inside and behind an include carry the right file and line. */
@@ -275,7 +372,6 @@ static void test_files(void)
                 "~/sub/deep/two.cfg:3: key train.micro_batch = 3000000000: an integer past 32 bits ends in L; write "
                 "3000000000L\n"
                 "~/sub/deep/two.cfg:3: key train.micro_batch = 3000000000: must be an integer from 1 to 2147483647\n"
-                "~/main.cfg:3: key train.seed: given twice, first at ~/sub/deep/two.cfg:4; keep one\n"
                 "~/main.cfg:4: key logg: unknown; the nearest known section is log");
     write_file("sub/deep/two.cfg", "\n  micro_batch = = 3;\n");
     refuse_file("main.cfg", "~/sub/deep/two.cfg:2: syntax error here or just before; a deck reads: optimizer : { lr = "
@@ -283,8 +379,14 @@ static void test_files(void)
     unlink(in_folder("sub/deep/two.cfg"));
     refuse_file("main.cfg", "~/sub/one.cfg:2: @include ~/sub/deep/two.cfg: No such file or directory");
     write_file("circle.cfg", "@include \"circle.cfg\"\n");
-    refuse_file("circle.cfg",
-                "~/circle.cfg:1: @include ~/circle.cfg: files include each other too deep, or in a circle");
+    refuse_file(
+        "circle.cfg",
+        "~/circle.cfg:1: @include ~/circle.cfg: files include each other in a circle: ~/circle.cfg, ~/circle.cfg");
+    write_file("sub/back.cfg", "@include \"../sub/back2.cfg\"");
+    write_file("sub/back2.cfg", "\n@include \"back.cfg\"");
+    refuse_file("sub/back.cfg",
+                "~/sub/../sub/back2.cfg:2: @include ~/sub/../sub/back.cfg: files include each other in a "
+                "circle: ~/sub/back.cfg, ~/sub/../sub/back2.cfg, ~/sub/../sub/back.cfg");
 
     refuse_file("none.cfg", "deck ~/none.cfg: No such file or directory");
     refuse_file("sub", "deck ~/sub: it is a folder, not a deck");
@@ -296,7 +398,10 @@ static void test_files(void)
     for (int i = 0; i < 1 << 17; i++)
         fputs("# a deck\n", file);
     fclose(file);
-    refuse_file("large", "deck ~/large: it is larger than 1 MiB, which no deck is");
+    refuse_file("large", "deck ~/large: it is larger than 1 MiB, with what it takes in; no deck is");
+    test_bounds();
+    test_overriding();
+    test_home();
     char *remove = memory_format("rm -r %s", folder);
     CHECK(system(remove) == 0);
     free(remove);

@@ -2,7 +2,7 @@
 # Runs on random data: no store is needed; any number of ranks learns the same, and a restart goes on to the bit; the
 # settings belong to a run; what does not fit together is refused on every rank.
 . "$abs_top_srcdir/tests/lib.sh"
-small_deck || exit 1 # its store serves to validate on
+small_deck || exit 1 # its store serves a run that changes over to it
 cat >"$work/random.cfg" <<END
 model = { layers = 2; hidden = 32; ffn = 64; heads = 4; };
 data = { source = "random"; random_median = 40; random_mean = 70; row_tokens = 64; };
@@ -42,11 +42,17 @@ for keys in "$llama" "$nosplit" "$proteins" "$amplify"; do
     check "$keys: on 3 ranks the same" close_losses <(losses "$work/three") <(losses "$work/whole") 1e-6
 done
 
-# validation is on a store; the training's log names lengths
-train 2 valid data.valid="$work/g.valid.h5" validation.every=4 validation.rows=4
-check "random data, a store to validate on" codes_are 0 2
+# a deck that names stores, which are not there, as shipped decks do; the training's log names lengths
+train 2 named data.train="$work/none.h5" data.weights=1 data.valid="$work/none.h5" validation.every=4
+check "random data in a deck that names stores" codes_are 0 2
 check "the lengths are named" says "# random data: lengths of median 40 and mean 70 tokens, 7 rows of 64 tokens a step"
-check "validated" grep -q '"event":"validation"' "$work/valid/log.jsonl"
+check "what is not read is named" says "the stores of data.train and data.valid are not read"
+for deck in quickstart esm2_tiny_proteins esm2_l0_sanity llama3_l0_sanity; do
+    ranks 1 train $deck data.source=random data.random_median=2200 data.random_mean=4000 train.steps=1 \
+        train.global_batch=1 train.micro_batch=1 output.folder="$work/$deck"
+    check "$deck on random data, as README has it" codes_are 0 1
+    check "$deck: the log says which file it is" says "# deck $deck is $abs_top_srcdir/input/$deck.cfg"
+done
 
 "$CISTRON" plan "$work/random.cfg" >"$work/out"
 check "a plan says why it counts no epochs" says "random data has no end"
@@ -65,8 +71,6 @@ refuse()
     check "$*: says why" says "$text"
     check "$*: in one line" test "$(wc -l <"$work/out")" -eq 1
 }
-refuse 'key data.source = "random": reads no store' data.train="$work/g.train.h5"
-refuse 'key data.source = "random": reads no store' data.weights=1
 refuse "keys data.random_median = 40, data.random_mean = 39" data.random_mean=39
 refuse "keys data.random_median = 40, data.random_mean = 0" data.random_mean=0
 refuse "keys data.random_median = 0, data.random_mean = 70" data.random_median=0
@@ -79,12 +83,10 @@ refuse_training()
 {
     local text=$1
     shift
-    train 2 valid "$@"
+    train 2 named "$@"
     check "$*: refused" codes_are 2 2
     check "$*: says why" says "$text"
 }
-refuse_training 'key data.source = "random": reads no store' data.train="$work/g.train.h5"
-refuse_training "g.valid.h5 has nucleotide tokens" model.family=esm2 data.valid="$work/g.valid.h5"
 refuse_training "key data.train: not set" data.source=store
 refuse_training "key data.random_mean: 70 in the checkpoint, 71 now" train.steps=9 data.random_mean=71
 refuse_training 'key data.source: "random" in the checkpoint, "store" now' train.steps=9 data.source=store \

@@ -1,6 +1,7 @@
 #include "command/command.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "comm/launcher.h"
 
 #include <errno.h>
@@ -96,11 +97,13 @@ static int set_value(const struct command_option *option, const char *text)
         *(bool *)option->value = true;
     else if (option->kind == COMMAND_TEXT)
         *(const char **)option->value = text;
+    else if (option->kind == COMMAND_PATH)
+        *(const char **)option->value = path_home(text); /* for as long as the program runs */
     else if (option->kind == COMMAND_INTEGER)
         *(int64_t *)option->value = strtoll(text, &rest, 10);
     else
         *(double *)option->value = strtod(text, &rest);
-    if (option->kind == COMMAND_TEXT && option->required && text[0] == '\0')
+    if ((option->kind == COMMAND_TEXT || option->kind == COMMAND_PATH) && option->required && text[0] == '\0')
         return error_user("--%s: its value is empty; an unset variable in the command line?", option->name);
     if (*rest != '\0' || errno != 0 || (rest == text && option->kind >= COMMAND_INTEGER))
         return error_user("--%s %s: must be a %s", option->name, text,

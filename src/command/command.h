@@ -16,8 +16,9 @@ struct environment {
     int (*with_ranks)(int (*body)(struct comm *world, void *self), void *self);
 };
 
-/* Where an option's value goes: bool (set by the option's presence), const char *, int64_t, double. */
-enum command_option_kind { COMMAND_FLAG, COMMAND_TEXT, COMMAND_INTEGER, COMMAND_REAL };
+/* Where an option's value goes: bool (set by the option's presence), const char *, the same with "~" as the home
+ * folder, int64_t, double. */
+enum command_option_kind { COMMAND_FLAG, COMMAND_TEXT, COMMAND_PATH, COMMAND_INTEGER, COMMAND_REAL };
 
 struct command_option {
     const char *name;     /* without its dashes */

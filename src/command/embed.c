@@ -19,9 +19,9 @@ static int run(const struct environment *environment, char **arguments, int coun
 }
 
 static const struct command_option options[] = {
-    {"checkpoint", 0, "FILE", COMMAND_TEXT, true, &given.checkpoint, "a checkpoint, or a run folder"},
-    {"fasta", 0, "FILE", COMMAND_TEXT, true, &given.fasta, "records (plain, .gz or .zst; - is standard input)"},
-    {"output", 'o', "OUT.h5", COMMAND_TEXT, true, &given.output, "the vectors"},
+    {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "a checkpoint, or a run folder"},
+    {"fasta", 0, "FILE", COMMAND_PATH, true, &given.fasta, "records (plain, .gz or .zst; - is standard input)"},
+    {"output", 'o', "OUT.h5", COMMAND_PATH, true, &given.output, "the vectors"},
     {"pool", 0, "HOW", COMMAND_TEXT, false, &given.pool,
      "mean over a record's residues, last token, or none: a vector for each token (mean)"},
     {"max-length", 0, "N", COMMAND_INTEGER, false, &given.max_length,

@@ -19,9 +19,9 @@ static int run(const struct environment *environment, char **arguments, int coun
 }
 
 static const struct command_option options[] = {
-    {"checkpoint", 0, "FILE", COMMAND_TEXT, true, &given.checkpoint, "a checkpoint, or a run folder"},
-    {"fasta", 0, "FILE", COMMAND_TEXT, true, &given.fasta, "records to score (plain, .gz or .zst)"},
-    {"output", 'o', "OUT.json", COMMAND_TEXT, true, &given.output, "the result"},
+    {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "a checkpoint, or a run folder"},
+    {"fasta", 0, "FILE", COMMAND_PATH, true, &given.fasta, "records to score (plain, .gz or .zst)"},
+    {"output", 'o', "OUT.json", COMMAND_PATH, true, &given.output, "the result"},
     {"overlap", 0, "N", COMMAND_INTEGER, false, &given.overlap,
      "bases that a window takes over from the one before as context (200, at most half of one)"},
     {"context", 0, "N", COMMAND_INTEGER, false, &given.context,

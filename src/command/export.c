@@ -26,8 +26,8 @@ static int run(const struct environment *environment, char **arguments, int coun
 }
 
 static const struct command_option options[] = {
-    {"checkpoint", 0, "FILE", COMMAND_TEXT, true, &given.checkpoint, "a checkpoint, or a run folder"},
-    {"output", 'o', "FOLDER", COMMAND_TEXT, true, &given.folder, "to be made; an empty one may be there"},
+    {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "a checkpoint, or a run folder"},
+    {"output", 'o', "FOLDER", COMMAND_PATH, true, &given.folder, "to be made; an empty one may be there"},
     {"dtype", 0, "TYPE", COMMAND_TEXT, false, &dtype, "of the weights: fp32 or bf16 (fp32)"},
     {"shard-size", 0, "GB", COMMAND_REAL, false, &shard_size, "most of one file, in 10^9 bytes (5)"},
     {0}};

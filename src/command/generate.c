@@ -21,7 +21,7 @@ static int run(const struct environment *environment, char **arguments, int coun
 }
 
 static const struct command_option options[] = {
-    {"checkpoint", 0, "FILE", COMMAND_TEXT, true, &given.checkpoint, "a checkpoint, or a run folder"},
+    {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "a checkpoint, or a run folder"},
     {"prompt", 0, "TEXT", COMMAND_TEXT, false, &given.prompt, "what the text begins with (nothing)"},
     COMMAND_CASE(&given.letter_case),
     {"tokens", 0, "N", COMMAND_INTEGER, false, &given.tokens, "how many to add at most (100)"},

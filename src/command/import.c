@@ -15,7 +15,7 @@ static int run(const struct environment *environment, char **arguments, int coun
 }
 
 static const struct command_option options[] = {
-    {"output", 'o', "F.h5", COMMAND_TEXT, true, &given.output, "the checkpoint"},
+    {"output", 'o', "F.h5", COMMAND_PATH, true, &given.output, "the checkpoint"},
     {"tokenizer", 0, "NAME", COMMAND_TEXT, false, &given.tokenizer,
      "of a Llama: what its ids stand for (nucleotide, if the folder has that tokenizer)"},
     {0}};

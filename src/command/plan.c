@@ -45,7 +45,10 @@ static int run(const struct environment *environment, char **arguments, int coun
     struct deck deck;
     if (ranks < 1 || ranks > INT_MAX)
         return error_user("--ranks %lld: must be between 1 and %d", (long long)ranks, INT_MAX);
-    int code = deck_read(&deck, arguments[0], arguments + 1, count - 1);
+    char *notes;
+    int code = deck_read(&deck, arguments[0], arguments + 1, count - 1, &notes);
+    fputs(notes, stderr); /* standard output may be JSON */
+    free(notes);
     if (code == ERROR_NONE)
         code = complete(&deck);
     if (code != ERROR_NONE)
@@ -74,8 +77,8 @@ const struct command command_plan = {
     .summary = "say what a deck takes: memory, FLOPs, traffic, disk",
     .help =
         "Runs one step of the deck on addresses that nothing backs and says what a run on N ranks takes: memory of\n"
-        "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI, and no data\n"
-        "if the deck gives all sizes; the file of model.initialise_from is read.\n\n"
+        "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI and no\n"
+        "data; the file of model.initialise_from is read.\n\n"
         "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by all ranks.\n"
         "A deck that needs more is told what to change, and the exit status is 2.",
     .options = options,

@@ -21,7 +21,7 @@ static const struct command_option options[] = {
     {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "of the split (42)"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field, "JSON lines: what holds a record's sequence (text)"},
     COMMAND_CASE(&given.letter_case),
-    {"output", 'o', "OUT.h5", COMMAND_TEXT, true, &given.output, "the store, or OUT.<part>.h5 for each part"},
+    {"output", 'o', "OUT.h5", COMMAND_PATH, true, &given.output, "the store, or OUT.<part>.h5 for each part"},
     {0}};
 
 const struct command command_prepare = {

@@ -14,7 +14,7 @@ static int run(const struct environment *environment, char **arguments, int coun
 }
 
 static const struct command_option options[] = {
-    {"output", 'o', "FILE", COMMAND_TEXT, false, &out, "where the page goes (report.html in RUN_FOLDER)"}, {0}};
+    {"output", 'o', "FILE", COMMAND_PATH, false, &out, "where the page goes (report.html in RUN_FOLDER)"}, {0}};
 
 const struct command command_report = {
     .name = "report",

@@ -34,7 +34,7 @@ static int run(const struct environment *environment, char **arguments, int coun
 }
 
 static const struct command_option options[] = {
-    {"from", 0, "CHECKPOINT", COMMAND_TEXT, false, &given.from,
+    {"from", 0, "CHECKPOINT", COMMAND_PATH, false, &given.from,
      "go on from this checkpoint or run folder, with its own deck instead of DECK"},
     {0}};
 

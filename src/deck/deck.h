@@ -123,14 +123,19 @@ struct deck {
 /* Every key at its default, none given. */
 void deck_defaults(struct deck *deck);
 
-/* Read the file `path`, then apply the `override_count` overrides "key=value" in order (the last one of a key wins).
- * `deck` is overwritten: defaults where nothing is given. A file's @include names are relative to the folder of the
- * file that includes. Local; reads files, so let one rank call it and send the deck to the others. Returns ERROR_NONE,
- * or ERROR_USER with all that is wrong, one line each: "FILE:LINE: key ..." or "command line: ..."; a syntax error
- * ends the list of a file. After an error the deck's values must not be used. */
-int deck_read(struct deck *deck, const char *path, char *const overrides[], int override_count);
+/* Read a deck's file, then apply the `override_count` overrides "key=value" in order (the last one of a key wins).
+ * `name` is a path or, without "/", also the name of a deck that comes with the program ("quickstart"). `deck` is
+ * overwritten: defaults where nothing is given. An @include name is looked for from the folder of the file that
+ * includes, then among the same decks; what follows an @include may give its keys again and wins. Paths begin with the
+ * home folder where "~" is written. Local; reads files, so let one rank call it and send the deck to the others.
+ * Returns ERROR_NONE, or ERROR_USER with what is wrong, one line each (some twenty at most): "FILE:LINE: key ..." or
+ * "command line: ..."; a syntax error ends the list of a file. After an error the deck's values must not be used.
+ * *notes (notes may be NULL) is, in any case, what the user should know of, '\n' behind each line, freed with free():
+ * the file that was taken where it is not `name`, and each key that won over an @include's. */
+int deck_read(struct deck *deck, const char *name, char *const overrides[], int override_count, char **notes);
 
-/* The same for a deck held in memory, such as a checkpoint's; `origin` takes the place of FILE in messages. */
+/* The same for a deck held in memory, such as a checkpoint's; `origin` takes the place of FILE in messages. It takes in
+ * no file: an @include is a mistake. */
 int deck_read_text(struct deck *deck, const char *text, const char *origin, char *const overrides[],
                    int override_count);
 

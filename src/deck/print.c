@@ -10,8 +10,9 @@ enum { COMMENT_WIDTH = 100 };
 static const char INTRODUCTION[] =
     "A deck is a libconfig file: sections of keys, strings in double quotes, comments behind # or //. "
     "A key that is left out has the value shown here. @include \"FILE\" takes in another deck, found from the folder "
-    "of the file that includes it; a key may be given only once in all. On the command line key=value "
-    "(optimizer.lr=3e-5) overrides a deck.";
+    "of the file that includes it or by the name of one that comes with Cistron; what follows the line may give its "
+    "keys again and wins. Otherwise a key is given once. On the command line key=value (optimizer.lr=3e-5) overrides a "
+    "deck. A path may begin with ~, the home folder.";
 
 /* What stands in parentheses behind a row's sentences. Freed with free(). */
 static char *row_notes(const struct deck_row *row)

@@ -10,9 +10,12 @@
 
 static void report_unknown(struct deck_source *source, int line, const char *key, bool section)
 {
+    const char *kind = section ? "section" : "key";
     char *nearest = deck_nearest(key, section);
-    deck_source_report(source, line, "key %s: unknown; the nearest known %s is %s", key, section ? "section" : "key",
-                       nearest);
+    if (nearest != NULL)
+        deck_source_report(source, line, "key %s: unknown; the nearest known %s is %s", key, kind, nearest);
+    else
+        deck_source_report(source, line, "key %s: no such %s; \"cistron deck\" prints them all", key, kind);
     free(nearest);
 }
 
@@ -75,11 +78,11 @@ static struct deck_value setting_value(const config_setting_t *setting, char **s
 static void read_group(struct deck *deck, struct deck_source *source, const config_setting_t *group,
                        const char *section)
 {
-    for (int i = 0; i < config_setting_length(group); i++) {
+    for (int i = 0; i < config_setting_length(group) && source->fault_count <= DECK_MOST_FAULTS; i++) {
         const config_setting_t *setting = config_setting_get_elem(group, (unsigned int)i);
         const char *name = config_setting_name(setting);
         int line = (int)config_setting_source_line(setting);
-        /* A repeated key was renamed NAME*N by the scan and its fault noted; its content is checked all the same. */
+        /* The scan renamed a repeated key NAME*N; its value, the later one, is taken. */
         char *key = memory_format("%s%.*s", section, (int)strcspn(name, "*"), name);
         const struct deck_row *row = deck_find(key);
         if (row != NULL) {
@@ -189,12 +192,14 @@ static int finish(struct deck *deck, struct deck_source *source, char *const ove
     return code;
 }
 
-int deck_read(struct deck *deck, const char *path, char *const overrides[], int override_count)
+int deck_read(struct deck *deck, const char *name, char *const overrides[], int override_count, char **notes)
 {
     struct deck_source source = {0};
     locale_t previous = deck_locale_enter();
     deck_defaults(deck);
-    int code = deck_source_add_file(&source, path);
+    int code = deck_source_add_file(&source, name);
+    if (notes != NULL)
+        *notes = memory_string(source.notes != NULL ? source.notes : "");
     if (code == ERROR_NONE)
         code = finish(deck, &source, overrides, override_count);
     deck_locale_leave(previous);

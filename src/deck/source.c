@@ -1,19 +1,27 @@
 #include "deck/source.h"
+#include "deck/locate.h"
 #include "deck/table.h"
 #include "base/memory.h"
+#include "base/open.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { DEEPEST_INCLUDE = 10, LARGEST_FILE = 1 << 20 };
+/* Far beyond any deck: what is larger is a mistake, or made to take time. */
+enum { DEEPEST_INCLUDE = 10, MOST_FILES = 100, MOST_BYTES = 1 << 20, MOST_KEYS = 4000 };
 
 static void scan(struct deck_source *source, const char *text, int file, int depth);
 
 void deck_source_report(struct deck_source *source, int line, const char *format, ...)
 {
+    if (source->fault_count >= DECK_MOST_FAULTS) {
+        source->fault_count++;
+        return;
+    }
     char *message = NULL;
     va_list arguments;
     va_start(arguments, format);
@@ -27,7 +35,7 @@ void deck_source_report(struct deck_source *source, int line, const char *format
         text = memory_format("command line: %s", message);
     } else {
         struct deck_place place = source->places[line - 1];
-        text = memory_format("%s:%d: %s", source->files[place.file], place.line, message);
+        text = memory_format("%s:%d: %s", source->files[place.file].name, place.line, message);
     }
     source->faults[order] = (struct deck_fault){.line = line, .order = order, .text = text};
     free(message);
@@ -39,18 +47,24 @@ static int compare_faults(const void *a, const void *b)
     return x->line != y->line ? (x->line > y->line) - (x->line < y->line) : x->order - y->order;
 }
 
+static int faults_kept(const struct deck_source *source)
+{
+    return source->fault_count < DECK_MOST_FAULTS ? source->fault_count : DECK_MOST_FAULTS;
+}
+
 int deck_source_verdict(struct deck_source *source)
 {
     if (source->fault_count == 0)
         return ERROR_NONE;
-    qsort(source->faults, (size_t)source->fault_count, sizeof *source->faults, compare_faults);
+    const int kept = faults_kept(source);
+    qsort(source->faults, (size_t)kept, sizeof *source->faults, compare_faults);
     char *all = memory_string(source->faults[0].text);
-    for (int i = 1; i < source->fault_count; i++) {
+    for (int i = 1; i < kept; i++) {
         char *longer = memory_format("%s\n%s", all, source->faults[i].text);
         free(all);
         all = longer;
     }
-    int code = error_user("%s", all);
+    int code = error_user("%s%s", all, source->fault_count > kept ? "\nand more of this kind" : "");
     free(all);
     return code;
 }
@@ -58,11 +72,12 @@ int deck_source_verdict(struct deck_source *source)
 void deck_source_destroy(struct deck_source *source)
 {
     for (int i = 0; i < source->file_count; i++)
-        free(source->files[i]);
+        free(source->files[i].name);
     for (int i = 0; i < source->setting_count; i++)
         free(source->settings[i].key);
-    for (int i = 0; i < source->fault_count; i++)
+    for (int i = 0; i < faults_kept(source); i++)
         free(source->faults[i].text);
+    free(source->notes);
     free(source->files);
     free(source->settings);
     free(source->faults);
@@ -71,6 +86,12 @@ void deck_source_destroy(struct deck_source *source)
     free(source->section);
     free(source->key);
     *source = (struct deck_source){0};
+}
+
+static void fail(struct deck_source *source, int line, const char *what, const char *name, const char *why)
+{
+    source->broken = true;
+    deck_source_report(source, line, "%s%s%s%s", what, name, name[0] != '\0' ? ": " : "", why);
 }
 
 static void append(struct deck_source *source, const char *bytes, int64_t count)
@@ -166,8 +187,44 @@ static void scan_integer(struct deck_source *source, const char *token, int64_t 
     }
 }
 
+/* Is `file` `outer`, or taken in by it, at whatever depth? */
+static bool lies_in(const struct deck_source *source, int file, int outer)
+{
+    while (file >= 0 && file != outer)
+        file = source->files[file].from;
+    return file == outer;
+}
+
+/* Takes over the line. */
+static void note(struct deck_source *source, char *line)
+{
+    char *longer = memory_format("%s%s\n", source->notes != NULL ? source->notes : "", line);
+    free(source->notes);
+    free(line);
+    source->notes = longer;
+}
+
+/* The key just met was met before: it wins where that was in an @include which has ended, else one is too many. */
+static void repeat_key(struct deck_source *source, struct deck_setting *setting)
+{
+    const struct deck_place now = source->places[source->lines - 1], before = source->places[setting->line - 1];
+    char suffix[24];
+    append(source, suffix, snprintf(suffix, sizeof suffix, "*%d", ++source->repeats));
+    if (lies_in(source, now.file, before.file))
+        deck_source_report(source, source->lines, "key %s: given twice, first at %s:%d; keep one", source->key,
+                           source->files[before.file].name, before.line);
+    else if (!deck_is_section(source->key))
+        note(source, memory_format("key %s: %s:%d wins over %s:%d", source->key, source->files[now.file].name, now.line,
+                                   source->files[before.file].name, before.line));
+    setting->line = source->lines;
+}
+
 static void scan_key(struct deck_source *source, const char *name, int64_t bytes)
 {
+    if (source->setting_count + source->repeats == MOST_KEYS) {
+        fail(source, source->lines, "", "", "more keys than any deck has");
+        return;
+    }
     append(source, name, bytes);
     free(source->key);
     source->key = memory_format("%s%.*s", source->section != NULL ? source->section : "", (int)bytes, name);
@@ -175,11 +232,7 @@ static void scan_key(struct deck_source *source, const char *name, int64_t bytes
         deck_source_report(source, source->lines, "key %s: no key has a * in it", source->key);
     for (int i = 0; i < source->setting_count; i++)
         if (strcmp(source->settings[i].key, source->key) == 0) {
-            struct deck_place first = source->places[source->settings[i].line - 1];
-            deck_source_report(source, source->lines, "key %s: given twice, first at %s:%d; keep one", source->key,
-                               source->files[first.file], first.line);
-            char suffix[24];
-            append(source, suffix, snprintf(suffix, sizeof suffix, "*%d", source->fault_count));
+            repeat_key(source, &source->settings[i]);
             return;
         }
     source->settings = memory_grow(source->settings, (source->setting_count + 1) * (int64_t)sizeof *source->settings);
@@ -210,46 +263,104 @@ static void scan_mark(struct deck_source *source, char mark)
     }
 }
 
+/* Why a text is no deck; NULL where it may be one. Syntax errors would say less. */
+static const char *foreign(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if ((unsigned char)text[i] < ' ' && memchr("\t\n\r\f", text[i], 4) == NULL)
+            return "it is a binary file, not a deck";
+    const char *first = text + strspn(text, " \t\r\n");
+    if (*first == '>')
+        return "it looks like FASTA, not like a deck; cistron prepare, eval --fasta and embed --fasta read it";
+    if (*first == '{')
+        return "it looks like JSON, not like a deck; cistron prepare reads JSON lines";
+    if (strncmp(first, "#!", 2) == 0)
+        return "it is a script, not a deck";
+    return NULL;
+}
+
+/* All of an open file's text, ended by '\0', or NULL with *why. */
+static char *read_open(FILE *file, int64_t most, const char **why)
+{
+    char *text = memory_grow(NULL, most + 2);
+    size_t bytes = fread(text, 1, (size_t)most + 1, file);
+    text[bytes] = '\0';
+    *why = ferror(file) ? strerror(errno) : foreign(text, bytes);
+    if (*why == NULL && (int64_t)bytes > most)
+        *why = "it is larger than 1 MiB, with what it takes in; no deck is";
+    if (*why == NULL)
+        return text;
+    free(text);
+    return NULL;
+}
+
 /* The text of a file, freed with free(), or NULL with *why (static or strerror's). A deck is text of moderate size:
  * what is not, a checkpoint given for a deck above all, is refused by name instead of by a syntax error. */
-static char *read_text(const char *path, const char **why)
+static char *read_text(const char *path, int64_t most, struct stat *identity, const char **why)
 {
-    FILE *file = fopen(path, "r");
+    FILE *file = open_stream(path);
     if (file == NULL) {
+        *why = errno == EISDIR ? "it is a folder, not a deck" : open_failure();
+        return NULL;
+    }
+    char *text = NULL;
+    if (fstat(fileno(file), identity) != 0)
         *why = strerror(errno);
-        return NULL;
-    }
-    char *text = memory_grow(NULL, LARGEST_FILE + 1);
-    errno = 0;
-    size_t bytes = fread(text, 1, LARGEST_FILE + 1, file);
-    *why = NULL;
-    if (ferror(file))
-        *why = errno == EISDIR ? "it is a folder, not a deck" : strerror(errno);
+    else
+        text = read_open(file, most, why);
     fclose(file);
-    for (size_t i = 0; i < bytes && *why == NULL; i++)
-        if ((unsigned char)text[i] < ' ' && memchr("\t\n\r\f", text[i], 4) == NULL)
-            *why = "it is a binary file, not a deck";
-    if (*why == NULL && bytes > LARGEST_FILE)
-        *why = "it is larger than 1 MiB, which no deck is";
-    if (*why != NULL) {
-        free(text);
-        return NULL;
-    }
-    text[bytes] = '\0';
     return text;
 }
 
-static int add_name(struct deck_source *source, const char *name)
+static int add_name(struct deck_source *source, const char *name, int from, const struct stat *identity)
 {
     source->files = memory_grow(source->files, (source->file_count + 1) * (int64_t)sizeof *source->files);
-    source->files[source->file_count] = memory_string(name);
+    source->files[source->file_count] = (struct deck_file){memory_string(name), from, *identity};
     return source->file_count++;
 }
 
-static void fail(struct deck_source *source, int line, const char *what, const char *name, const char *why)
+/* The files that would include each other for ever, where the one called `name` takes part in its own inclusion; else
+ * NULL. Freed with free(). */
+static char *circle(const struct deck_source *source, int from, const char *name, const struct stat *identity)
 {
-    source->broken = true;
-    deck_source_report(source, line, "%s%s%s%s", what, name, name[0] != '\0' ? ": " : "", why);
+    char *names = memory_string(name);
+    for (int file = from; file >= 0; file = source->files[file].from) {
+        const struct stat *other = &source->files[file].identity;
+        char *longer = memory_format("%s, %s", source->files[file].name, names);
+        free(names);
+        names = longer;
+        if (other->st_ino == identity->st_ino && other->st_dev == identity->st_dev) {
+            char *message = memory_format("files include each other in a circle: %s", names);
+            free(names);
+            return message;
+        }
+    }
+    free(names);
+    return NULL;
+}
+
+/* Takes in the file that an @include of `file` names. */
+static void include(struct deck_source *source, const char *name, int file, int depth)
+{
+    struct stat identity;
+    const char *why = NULL;
+    char *path = deck_locate(source->files[file].name, name), *text = NULL;
+    if (depth == DEEPEST_INCLUDE)
+        why = "files include each other too deep";
+    else if (source->file_count == MOST_FILES)
+        why = "too many files are included in all";
+    else
+        text = read_text(path, MOST_BYTES - source->bytes, &identity, &why);
+    char *names = text != NULL ? circle(source, file, path, &identity) : NULL;
+    if (text == NULL || names != NULL) {
+        fail(source, source->lines, "@include ", path, names != NULL ? names : why);
+    } else {
+        source->bytes += (int64_t)strlen(text);
+        scan(source, text, add_name(source, path, file, &identity), depth + 1);
+    }
+    free(names);
+    free(text);
+    free(path);
 }
 
 /* Expand the @include at p, its flat line being the last one; returns the bytes of text it took. */
@@ -263,17 +374,12 @@ static int64_t scan_include(struct deck_source *source, const char *p, int file,
         fail(source, source->lines, "", "", "syntax error: write @include \"FILE\" on one line");
         return 8;
     }
-    const char *base = source->files[file], *slash = strrchr(base, '/');
-    int folder = slash == NULL || name[1] == '/' ? 0 : (int)(slash + 1 - base);
-    char *path = memory_format("%.*s%.*s", folder, base, (int)bytes - 2, name + 1);
-    const char *why = "files include each other too deep, or in a circle";
-    char *text = depth < DEEPEST_INCLUDE ? read_text(path, &why) : NULL;
-    if (text == NULL)
-        fail(source, source->lines, "@include ", path, why);
+    char *wanted = memory_format("%.*s", (int)bytes - 2, name + 1);
+    if (source->files[0].identity.st_ino == 0)
+        fail(source, source->lines, "@include ", wanted, "a deck that is no file takes in none");
     else
-        scan(source, text, add_name(source, path), depth + 1);
-    free(text);
-    free(path);
+        include(source, wanted, file, depth);
+    free(wanted);
     return name + bytes - p;
 }
 
@@ -314,20 +420,44 @@ static void scan(struct deck_source *source, const char *text, int file, int dep
     }
 }
 
-int deck_source_add_file(struct deck_source *source, const char *path)
+static void add(struct deck_source *source, const char *text, const char *origin, const struct stat *identity)
 {
+    append(source, "", 0); /* an empty deck is a text too */
+    source->bytes = (int64_t)strlen(text);
+    scan(source, text, add_name(source, origin, -1, identity), 0);
+}
+
+/* What may help where a deck's file is not there. */
+static char *advice(const char *name)
+{
+    if (strchr(name, '=') != NULL)
+        return memory_string("; a deck's file comes before KEY=VALUE");
+    if (strchr(name, '/') != NULL)
+        return memory_string("");
+    return memory_format("; nor is it one of the decks in %s", deck_folder());
+}
+
+int deck_source_add_file(struct deck_source *source, const char *name)
+{
+    struct stat identity;
     const char *why;
-    char *text = read_text(path, &why);
-    if (text == NULL)
-        return error_user("deck %s: %s%s", path, why,
-                          strchr(path, '=') != NULL ? "; a deck's file comes before KEY=VALUE" : "");
-    deck_source_add_text(source, text, path);
+    char *path = deck_locate("", name), *text = read_text(path, MOST_BYTES, &identity, &why);
+    int code = ERROR_NONE;
+    if (text == NULL) {
+        char *more = access(path, F_OK) != 0 ? advice(name) : memory_string("");
+        code = error_user("deck %s: %s%s", path, why, more);
+        free(more);
+    } else {
+        if (strcmp(path, name) != 0)
+            note(source, memory_format("deck %s is %s", name, path));
+        add(source, text, path, &identity);
+    }
     free(text);
-    return ERROR_NONE;
+    free(path);
+    return code;
 }
 
 void deck_source_add_text(struct deck_source *source, const char *text, const char *origin)
 {
-    append(source, "", 0); /* an empty deck is a text too */
-    scan(source, text, add_name(source, origin), 0);
+    add(source, text, origin, &(struct stat){0});
 }

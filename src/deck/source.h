@@ -3,8 +3,9 @@
  * libconfig (1.5, and later in part) wraps integers past 32 bits without a word, looks for @include names in the
  * working folder, names the wrong file when an included one does not parse, and stops at the first duplicate key. So
  * the text is scanned first: @include is expanded into one flat text whose every line remembers its file and line;
- * integers that do not fit are reported and written so that libconfig reads their true value; a repeated key is
- * reported and renamed NAME*N, a name no deck key has, so that parsing goes on. */
+ * integers that do not fit are reported and written so that libconfig reads their true value; a repeated key is renamed
+ * NAME*N, a name no deck key has, so that parsing goes on. Such a key is a fault, unless it stands behind an @include
+ * that gave it before: then it wins, being the later one, and a note says so. */
 #ifndef DECK_SOURCE_H
 #define DECK_SOURCE_H
 
@@ -12,8 +13,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
-enum { DECK_COMMAND_LINE = INT32_MAX }; /* in place of a flat line: after all lines of files */
+enum { DECK_COMMAND_LINE = INT32_MAX /* in place of a flat line: after all lines of files */, DECK_MOST_FAULTS = 20 };
 
 struct deck_source {
     char *text; /* flat text, ended by '\0' */
@@ -22,20 +24,27 @@ struct deck_source {
         int file, line;
     } * places; /* [lines]: where flat line i + 1 comes from */
     int lines;
-    char **files; /* [file_count] names */
+    struct deck_file {
+        char *name;
+        int from;             /* the file whose @include took it in; -1 = none */
+        struct stat identity; /* all 0 for a text */
+    } * files;                /* [file_count], one for each time that a file is taken in */
     int file_count;
+    int64_t bytes; /* of all files */
     struct deck_setting {
         char *key;
-        int line; /* flat */
+        int line; /* flat; of the last time */
     } * settings; /* [setting_count]: the keys met so far */
     int setting_count;
+    int repeats; /* keys that were met before */
+    char *notes; /* NULL or lines of deck_read's notes, '\n' behind each */
     struct deck_fault {
         int line; /* flat */
         int order;
         char *text;
-    } * faults; /* [fault_count] */
-    int fault_count;
-    bool broken; /* not worth parsing: a file is missing, a comment or string does not end */
+    } * faults;      /* [fault_count] */
+    int fault_count; /* those beyond DECK_MOST_FAULTS are counted, not kept */
+    bool broken;     /* not worth parsing: a file is missing, a comment or string does not end */
 
     char *section;  /* "model." inside model : { */
     char *key;      /* the last key met, with its section */
@@ -43,9 +52,9 @@ struct deck_source {
     int list_depth; /* inside ( ) or [ ], where nothing is a deck key */
 };
 
-/* Add a file's text, or a text. The file: ERROR_USER when it cannot be read or is no text, else ERROR_NONE; faults
- * inside go to the list. */
-int deck_source_add_file(struct deck_source *source, const char *path);
+/* Add a file's text (`name` as deck_locate takes it), or a text, in which @include is a fault. The file: ERROR_USER
+ * when it cannot be read or is no text, else ERROR_NONE; faults inside go to the list. */
+int deck_source_add_file(struct deck_source *source, const char *name);
 void deck_source_add_text(struct deck_source *source, const char *text, const char *origin);
 
 /* Put "FILE:LINE: message" (or "command line: message") on the list. */

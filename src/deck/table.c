@@ -7,7 +7,9 @@
 #define BOOL(name, value) KEY(name), .type = DECK_TYPE_BOOL, .number = value
 #define INT(name, value, from, to) KEY(name), .type = DECK_TYPE_INT, .number = value, .minimum = from, .maximum = to
 #define REAL(name, value, from, to) KEY(name), .type = DECK_TYPE_REAL, .number = value, .minimum = from, .maximum = to
-#define STRING(name, value) KEY(name), .type = DECK_TYPE_STRING, .string = value
+#define STRING(name, value) KEY(name), .type = DECK_TYPE_STRING, .string = value, .maximum = DECK_STRING - 1
+#define PATH(name, value) STRING(name, value), .paths = DECK_PATHS_ONE
+#define PATHS(name, value) STRING(name, value), .paths = DECK_PATHS_LIST
 #define CHOICE(name, value, ...)                                                                                       \
     KEY(name), .type = DECK_TYPE_CHOICE, .number = value, .choices = (const char *const[])                             \
     {                                                                                                                  \
@@ -27,7 +29,7 @@ const struct deck_row deck_table[] = {
     {CHOICE(model.family, DECK_FAMILY_PRESET, "preset", "llama", "esm2", "amplify"),
      .doc = "Form of the blocks and the head: \"preset\" takes the preset's, or \"llama\" without one. \"esm2\" and "
             "\"amplify\" learn to predict masked tokens (data.mask_probability), \"llama\" the next one."},
-    {STRING(model.initialise_from, ""), .may_change = true,
+    {PATH(model.initialise_from, ""), .may_change = true,
      .doc = "Checkpoint file or run folder whose weights a new run starts from, such as `cistron import` makes of a "
             "Hugging Face folder; \"\" starts from train.seed. Keys of this section that are not set take its values, "
             "and sizes that are set must be its own. Step, data and learning rate start at their beginning, where "
@@ -90,7 +92,7 @@ const struct deck_row deck_table[] = {
     {INT(train.micro_batch, 4, 1, INDEX), .unit = "rows", .may_change = true,
      .doc = "Rows that one rank works on at a time; gradients accumulate until the global batch is through."},
     {INT(train.seed, 42, 0, EXACT), .doc = "Seed of the initial weights and of the data's order."},
-    {STRING(train.resume, "auto"), .may_change = true,
+    {PATH(train.resume, "auto"), .may_change = true,
      .doc =
          "\"auto\" goes on from the newest good checkpoint of output.folder or starts afresh; \"never\" starts "
          "afresh and refuses a folder that holds a run; else the checkpoint file or run folder to go on from, with "
@@ -131,20 +133,20 @@ const struct deck_row deck_table[] = {
      .doc = "The learning rate's end, as a part of optimizer.lr."},
 
     {CHOICE(data.source, DECK_DATA_STORE, "store", "random"),
-     .doc = "\"random\" learns from data that is made up on the way instead of data.train, the same at any number of "
-            "ranks, for benchmarks: tokens uniform over the model's vocabulary (of masked models, their tokenizer's), "
-            "in sequences without end."},
+     .doc = "\"random\" learns from data that is made up on the way, the same at any number of ranks, for benchmarks: "
+            "tokens uniform over the model's vocabulary (of masked models, their tokenizer's), in sequences without "
+            "end. No store is read then: data.train, data.weights and data.valid count for nothing."},
     {INT(data.random_median, 0, 0, LARGE), .unit = "tokens",
      .doc = "Random data: median of the sequences' log-normal lengths, before data.window cuts them; 0, with "
             "data.random_mean: each sequence fills one window."},
     {INT(data.random_mean, 0, 0, LARGE), .unit = "tokens", .doc = "Random data: mean of these lengths."},
-    {STRING(data.train, ""), .may_change = true,
+    {PATHS(data.train, ""), .may_change = true,
      .doc = "Token store to learn from, made by `cistron prepare`, or up to 32 with commas between. A resumed run may "
             "name other paths of the same stores."},
     {STRING(data.weights, ""),
      .doc = "For each store of data.train, commas between, the share of windows that are drawn from it (any positive "
             "numbers: they are scaled to sum to 1); \"\" draws in proportion to the stores' windows."},
-    {STRING(data.valid, ""), .may_change = true, .doc = "Token store to validate on; \"\" for none."},
+    {PATH(data.valid, ""), .may_change = true, .doc = "Token store to validate on; \"\" for none."},
     {INT(data.row_tokens, 1024, 1, WIDTH), .unit = "tokens",
      .doc = "Length of a row, the unit that batches are made of; a multiple of 16."},
     {INT(data.window, 0, 0, INDEX), .unit = "tokens",
@@ -192,7 +194,8 @@ const struct deck_row deck_table[] = {
     {BOOL(checkpoint.export_final, false), .may_change = true,
      .doc = "At the end of the run, leave the model as a Hugging Face folder as well: final_model in output.folder."},
 
-    {STRING(output.folder, "run"), .may_change = true, .doc = "Folder of the run's log, deck and checkpoints."},
+    {PATH(output.folder, "run"), .minimum = 1, .may_change = true,
+     .doc = "Folder of the run's log, deck and checkpoints."},
 
     {INT(log.every, 10, 1, LARGE), .unit = "steps", .may_change = true,
      .doc = "Print and log a line each so many steps, at step 1 and at the last."},
@@ -225,7 +228,7 @@ const struct deck_row deck_table[] = {
     {BOOL(device.share, false), .may_change = true,
      .doc = "On CUDA: several ranks may use one GPU, and sum in the host's memory, which is slow; else there must be a "
             "GPU for each rank of a node."},
-    {STRING(device.tuning_file, ""), .may_change = true,
+    {PATH(device.tuning_file, ""), .may_change = true,
      .doc = "On CUDA: file that keeps which kernels were the fastest, for later runs on the same kind of GPU; \"\" is "
             "one for each kind in $XDG_CACHE_HOME/cistron or ~/.cache/cistron, \"none\" times at every start. Not "
             "read or written with device.deterministic, nor where a checkpoint is gone on from, which has its own."},

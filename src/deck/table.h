@@ -9,13 +9,18 @@
 
 enum deck_type { DECK_TYPE_BOOL, DECK_TYPE_INT, DECK_TYPE_REAL, DECK_TYPE_STRING, DECK_TYPE_CHOICE };
 
+/* Where "~" is the home folder: at the string's start, or at that of each item between commas. */
+enum deck_paths { DECK_PATHS_NONE, DECK_PATHS_ONE, DECK_PATHS_LIST };
+
 struct deck_row {
     const char *key; /* sections and name: "model.rope_scaling.factor"; rows of a section stand together */
     enum deck_type type;
-    size_t offset;           /* of the field in struct deck: bool, int64_t, double, char[DECK_STRING] or int */
-    double number;           /* default of a bool (0 or 1), an int, a real, a choice (its place) */
-    const char *string;      /* default of a string */
-    double minimum, maximum; /* of an int or a real; ints stay within 2^53, so a double is exact */
+    size_t offset;         /* of the field in struct deck: bool, int64_t, double, char[DECK_STRING] or int */
+    double number;         /* default of a bool (0 or 1), an int, a real, a choice (its place) */
+    const char *string;    /* default of a string */
+    enum deck_paths paths; /* in a string */
+    double minimum,
+        maximum; /* of an int or a real; ints stay within 2^53, so a double is exact; of a string, its bytes */
     bool above_minimum, below_maximum; /* the bound itself is not allowed */
     const char *const *choices;        /* names ended by NULL, in the order of their enum */
     const char *unit;                  /* NULL where there is none */
@@ -47,7 +52,7 @@ const struct deck_row *deck_find(const char *key);
 /* Is this the name of a section ("model", "model.rope_scaling")? */
 bool deck_is_section(const char *name);
 /* The known key (or, for section = true, section name) nearest to a wrong one, by edit distance of the whole key or of
- * its last part. Freed with free(). */
+ * its last part; NULL where none is near. Freed with free(). */
 char *deck_nearest(const char *wrong, bool section);
 
 /* Store a value, and mark the key as given, if its type and range are right; false and no change otherwise. */

@@ -2,6 +2,7 @@
 #include "deck/table.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -79,7 +80,8 @@ char *deck_nearest(const char *wrong, bool section)
             nearest_length = key_length;
         }
     }
-    return memory_format("%.*s", nearest_length, nearest);
+    /* farther off than a slip of the hand, it would be a riddle */
+    return best > 1 + (length - part) / 2 ? NULL : memory_format("%.*s", nearest_length, nearest);
 }
 
 static bool in_range(const struct deck_row *row, double value)
@@ -87,6 +89,36 @@ static bool in_range(const struct deck_row *row, double value)
     bool above = row->above_minimum ? value > row->minimum : value >= row->minimum;
     bool below = row->below_maximum ? value < row->maximum : value <= row->maximum;
     return isfinite(value) && above && below;
+}
+
+/* A list's paths with "~" in front of each replaced; blanks around an item stay. Freed with free(). */
+static char *home_of_each(const char *list)
+{
+    char *all = memory_string("");
+    for (const char *item = list; item != NULL;) {
+        const char *first = item + strspn(item, " \t\n"), *comma = strchr(item, ',');
+        char *own = comma != NULL ? memory_format("%.*s", (int)(comma - first), first) : memory_string(first);
+        char *path = path_home(own);
+        char *longer = memory_format("%s%.*s%s%s", all, (int)(first - item), item, path, comma != NULL ? "," : "");
+        free(own);
+        free(path);
+        free(all);
+        all = longer;
+        item = comma != NULL ? comma + 1 : NULL;
+    }
+    return all;
+}
+
+static bool set_string(char *field, const struct deck_row *row, const char *string)
+{
+    char *text = row->paths == DECK_PATHS_LIST  ? home_of_each(string)
+                 : row->paths == DECK_PATHS_ONE ? path_home(string)
+                                                : memory_string(string);
+    bool fits = in_range(row, (double)strlen(text));
+    if (fits) /* strncpy clears what an earlier, longer value left behind: equal decks are equal bytes. */
+        strncpy(field, text, DECK_STRING);
+    free(text);
+    return fits;
 }
 
 bool deck_set(struct deck *deck, const struct deck_row *row, const struct deck_value *value)
@@ -111,10 +143,8 @@ bool deck_set(struct deck *deck, const struct deck_row *row, const struct deck_v
         break;
     }
     case DECK_TYPE_STRING:
-        if (value->kind != DECK_VALUE_STRING || strlen(value->string) >= DECK_STRING)
+        if (value->kind != DECK_VALUE_STRING || !set_string(field, row, value->string))
             return false;
-        /* strncpy clears what an earlier, longer value left behind: equal decks are equal bytes. */
-        strncpy(field, value->string, DECK_STRING);
         break;
     case DECK_TYPE_CHOICE: {
         if (value->kind != DECK_VALUE_STRING)
@@ -211,7 +241,8 @@ char *deck_row_allowed(const struct deck_row *row)
     if (row->type == DECK_TYPE_BOOL)
         return memory_string("true or false");
     if (row->type == DECK_TYPE_STRING)
-        return memory_format("a string of at most %d bytes", DECK_STRING - 1);
+        return row->minimum > 0 ? memory_format("a string of %g to %g bytes", row->minimum, row->maximum)
+                                : memory_format("a string of at most %g bytes", row->maximum);
     if (row->type == DECK_TYPE_CHOICE) {
         for (int i = 0; row->choices[i] != NULL; i++) {
             char *longer = memory_format("%s%s\"%s\"", i == 0 ? "one of " : text, i == 0 ? "" : ", ", row->choices[i]);

@@ -49,12 +49,10 @@ static int count_store(struct forecast *f, const struct deck *deck, const char *
     return code;
 }
 
-/* An epoch is each store once, as the training counts it. */
+/* An epoch is each store once, as the training counts it. The vocabulary stays where no store is there. */
 static int count_data(struct forecast *f, const struct deck *deck, int64_t *vocabulary)
 {
-    *vocabulary = 0;
     if (deck->data.source == DECK_DATA_RANDOM) {
-        *vocabulary = session_loader_settings(deck).random.vocabulary;
         f->data_missing = memory_string("random data has no end");
         return ERROR_NONE;
     }
@@ -222,29 +220,19 @@ static void count_files(struct forecast *f, const struct deck *deck)
 
 /* -- All of it --------------------------------------------------------------------------------------------------- */
 
-/* A size that a deck leaves to its token store is missing because that is. */
-static int explain_missing(const struct forecast *f, const struct deck *deck, int code)
-{
-    if (f->data_missing == NULL || deck->data.source == DECK_DATA_RANDOM)
-        return code;
-    char *what = memory_format("%s (%s)", error_message(), f->data_missing);
-    error_clear();
-    error_restate(code, what);
-    free(what);
-    return code;
-}
-
 int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, int threads, struct executor *target)
 {
     *f = (struct forecast){.ranks = ranks, .threads = threads};
-    int64_t vocabulary;
+    int64_t vocabulary = 0;
     int code = session_check_sizes(deck);
     if (code == ERROR_NONE)
         code = count_data(f, deck, &vocabulary);
+    if (vocabulary == 0) /* what a store for this model would have, as random data has it */
+        vocabulary = session_loader_settings(deck).random.vocabulary;
     if (code == ERROR_NONE)
         code = model_settings_from_deck(&f->model, deck, vocabulary);
     if (code != ERROR_NONE)
-        return explain_missing(f, deck, code);
+        return code;
     f->parameters = model_parameter_count(&f->model);
     int64_t groups = (deck->train.global_batch + deck->train.micro_batch - 1) / deck->train.micro_batch;
     f->micro_batches = (groups + ranks - 1) / ranks;

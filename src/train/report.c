@@ -345,7 +345,7 @@ static char *read_settings(const char *folder)
 {
     struct deck *deck = memory_allocate(sizeof *deck);
     char *path = memory_format("%s/deck.cfg", folder), *settings;
-    if (deck_read(deck, path, NULL, 0) == ERROR_NONE)
+    if (deck_read(deck, path, NULL, 0, NULL) == ERROR_NONE)
         settings = deck_print_changed(deck);
     else
         settings = memory_format("unknown: %s\n", error_message());

@@ -411,6 +411,8 @@ static void describe(const struct session *s)
              (long long)s->deck.train.global_batch, (long long)s->deck.data.row_tokens,
              (long long)loader_micro_batches(s->train));
     free(data);
+    if (s->deck.data.source == DECK_DATA_RANDOM && (s->deck.data.train[0] != '\0' || s->deck.data.valid[0] != '\0'))
+        log_info("# data.source = \"random\": the stores of data.train and data.valid are not read");
     log_info("# memory of a rank, MiB:");
     for (int c = 0; c < BUDGET_CATEGORIES; c++)
         log_info("#   %-12s %10.1f", budget_category_name((enum budget_category)c),

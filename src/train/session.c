@@ -67,10 +67,6 @@ static int create_executor(struct session *s, device_make *make_executor)
 
 int session_check_sizes(const struct deck *deck)
 {
-    bool random = deck->data.source == DECK_DATA_RANDOM;
-    if (random && (deck->data.train[0] != '\0' || deck->data.weights[0] != '\0'))
-        return error_user("key data.source = \"random\": reads no store; leave data.train and data.weights out, or set "
-                          "them to \"\"");
     struct loader_settings settings = session_loader_settings(deck);
     return loader_check_settings(&settings);
 }
@@ -97,7 +93,7 @@ static int create_loaders(struct session *s)
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_TRAIN;
-    if (s->deck.data.valid[0] == '\0')
+    if (s->deck.data.source == DECK_DATA_RANDOM || s->deck.data.valid[0] == '\0')
         return ERROR_NONE;
     settings.stores = s->deck.data.valid;
     settings.weights = NULL;

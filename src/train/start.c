@@ -1,5 +1,6 @@
 #include "train/start.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "io/draft.h"
 #include "io/file.h"
@@ -17,8 +18,13 @@
 static int read_deck(struct comm *world, struct deck *deck, const char *path, char *const overrides[], int count)
 {
     int code = ERROR_NONE;
-    if (world->rank == 0)
-        code = deck_read(deck, path, overrides, count);
+    if (world->rank == 0) {
+        char *notes;
+        code = deck_read(deck, path, overrides, count, &notes);
+        for (char *line = notes, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
+            log_info("# %.*s", (int)(end - line), line);
+        free(notes);
+    }
     code = comm_agree(world, code);
     if (code == ERROR_NONE)
         comm_broadcast(world, deck, sizeof *deck, 0);

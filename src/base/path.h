@@ -1,0 +1,9 @@
+/* Paths as users write them. */
+#ifndef BASE_PATH_H
+#define BASE_PATH_H
+
+/* A copy of a path, freed with free(), in which a first "~" that stands alone or before "/" is the user's home folder
+ * ($HOME). Shells do so only where it begins a word: not in key=~/run, nor in --output=~/x.h5. */
+char *path_home(const char *path);
+
+#endif
