@@ -1,5 +1,6 @@
 #include "plan/lifetime.h"
 #include "base/memory.h"
+#include "plan/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,9 +126,67 @@ static int by_base(const void *left, const void *right)
     return (uintptr_t)a->base < (uintptr_t)b->base ? -1 : (uintptr_t)a->base > (uintptr_t)b->base;
 }
 
-/* Notes one region touched by entry `index` in all buffers it reaches; sorted is in order of address. */
-static void note_region(struct lifetime *const *sorted, int64_t count, const struct plan_region *region, int64_t index,
-                        int stream)
+/* The log, and what lifetimes are measured by. */
+struct timescale {
+    const struct plan_log *log;
+    struct order order;
+    int64_t *launches; /* entries of the compute stream's launches, in order, launch_count of them */
+    int64_t launch_count;
+};
+
+static struct timescale timescale_create(const struct plan_log *log)
+{
+    struct timescale t = {.log = log, .launches = memory_allocate((log->count + 1) * (int64_t)sizeof *t.launches)};
+    order_create(&t.order, log, -1);
+    for (int64_t i = 0; i < log->count; i++)
+        if (log->entries[i].kind == PLAN_LAUNCH && log->entries[i].stream == STREAM_COMPUTE)
+            t.launches[t.launch_count++] = i;
+    return t;
+}
+
+static void timescale_destroy(struct timescale *t)
+{
+    order_destroy(&t->order);
+    memory_free(t->launches);
+}
+
+/* The first launch of the compute stream that is ordered after an entry of another; log->count: the log's end is;
+ * -1: nothing is. */
+static int64_t launch_after(const struct timescale *t, int64_t entry)
+{
+    const int stream = t->log->entries[entry].stream;
+    int64_t low = 0, high = t->launch_count; /* what is over grows from launch to launch */
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (t->order.before[t->launches[middle]].known[stream] >= entry)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    if (low < t->launch_count)
+        return t->launches[low];
+    return t->order.end.known[stream] >= entry ? t->log->count : -1;
+}
+
+/* Moments of other streams lie between those of the compute stream's launches, which are even. */
+static void extend(const struct timescale *t, struct lifetime *buffer, int64_t entry)
+{
+    int64_t from = 2 * entry, until = 2 * entry;
+    if (t->log->entries[entry].stream != STREAM_COMPUTE) {
+        const int64_t before = t->order.before[entry].known[STREAM_COMPUTE], after = launch_after(t, entry);
+        buffer->pinned |= before == ORDER_NONE || after < 0;
+        from = before == ORDER_NONE ? -1 : 2 * before + 1;
+        until = 2 * (after < 0 ? t->log->count : after) - 1;
+    }
+    buffer->from = buffer->first < 0 || from < buffer->from ? from : buffer->from;
+    buffer->until = buffer->first < 0 || until > buffer->until ? until : buffer->until;
+    buffer->first = buffer->first < 0 ? entry : buffer->first;
+    buffer->last = entry;
+}
+
+/* Notes one region touched by an entry in all buffers it reaches; sorted is in order of address. */
+static void note_region(const struct timescale *t, struct lifetime *const *sorted, int64_t count,
+                        const struct plan_region *region, int64_t entry)
 {
     int64_t low = 0, high = count; /* the first buffer that ends after the region's first byte */
     while (low < high) {
@@ -138,22 +197,19 @@ static void note_region(struct lifetime *const *sorted, int64_t count, const str
             low = middle + 1;
     }
     for (; low < count && (uintptr_t)sorted[low]->base < plan_region_end(region); low++) {
-        struct lifetime *buffer = sorted[low];
-        struct plan_region window = plan_region_bytes(buffer->base, buffer->bytes);
-        if (!plan_region_overlap(region, &window))
-            continue;
-        if (buffer->first < 0)
-            buffer->first = index;
-        buffer->last = index;
-        buffer->pinned |= stream != STREAM_COMPUTE;
+        struct plan_region window = plan_region_bytes(sorted[low]->base, sorted[low]->bytes);
+        if (plan_region_overlap(region, &window))
+            extend(t, sorted[low], entry);
     }
 }
 
 static void find_lifetimes(const struct plan_log *log, struct lifetime *buffers, int64_t count)
 {
     struct lifetime **sorted = memory_allocate(count * (int64_t)sizeof *sorted);
+    struct timescale t = timescale_create(log);
     for (int64_t i = 0; i < count; i++) {
         buffers[i].first = buffers[i].last = -1;
+        buffers[i].from = buffers[i].until = 0;
         buffers[i].pinned = false;
         buffers[i].offset = 0;
         sorted[i] = &buffers[i];
@@ -161,7 +217,8 @@ static void find_lifetimes(const struct plan_log *log, struct lifetime *buffers,
     qsort(sorted, (size_t)count, sizeof *sorted, by_base);
     struct plan_touch touch = {.log = log};
     while (plan_touch_next(&touch))
-        note_region(sorted, count, &touch.region, touch.entry, log->entries[touch.entry].stream);
+        note_region(&t, sorted, count, &touch.region, touch.entry);
+    timescale_destroy(&t);
     memory_free(sorted);
 }
 
@@ -170,17 +227,6 @@ static void find_lifetimes(const struct plan_log *log, struct lifetime *buffers,
 static int64_t rounded(const struct lifetime *buffer)
 {
     return (buffer->bytes + LIFETIME_ALIGNMENT - 1) / LIFETIME_ALIGNMENT * LIFETIME_ALIGNMENT;
-}
-
-/* The entries between which a buffer lives. */
-static int64_t begin_of(const struct lifetime *buffer)
-{
-    return buffer->pinned ? 0 : buffer->first;
-}
-
-static int64_t end_of(const struct lifetime *buffer)
-{
-    return buffer->pinned ? INT64_MAX - 1 : buffer->last;
 }
 
 static int by_size(const void *left, const void *right)
@@ -195,13 +241,14 @@ static int by_size(const void *left, const void *right)
 
 static int64_t lower_bound(const struct plan_log *log, struct lifetime *const *used, int64_t count)
 {
-    int64_t *change = memory_allocate((log->count + 1) * (int64_t)sizeof *change);
+    const int64_t moments = 2 * log->count + 1; /* from -1 on */
+    int64_t *change = memory_allocate((moments + 1) * (int64_t)sizeof *change);
     for (int64_t i = 0; i < count; i++) {
-        change[used[i]->pinned ? 0 : used[i]->first] += rounded(used[i]);
-        change[used[i]->pinned ? log->count : used[i]->last + 1] -= rounded(used[i]);
+        change[used[i]->from + 1] += rounded(used[i]);
+        change[used[i]->until + 2] -= rounded(used[i]);
     }
     int64_t alive = 0, most = 0;
-    for (int64_t i = 0; i <= log->count; i++) {
+    for (int64_t i = 0; i <= moments; i++) {
         alive += change[i];
         most = alive > most ? alive : most;
     }
@@ -209,11 +256,11 @@ static int64_t lower_bound(const struct plan_log *log, struct lifetime *const *u
     return most;
 }
 
-/* All buffers that live, in order of their first entry: a search tree whose root is the middle one, and so on in both
+/* All buffers that live, in order of their first moment: a search tree whose root is the middle one, and so on in both
  * halves. With it the neighbours in time of one buffer are found without a look at all others. */
 struct timeline {
     struct lifetime **sorted;
-    int64_t *last; /* of each node: the largest `last` of its subtree */
+    int64_t *last; /* of each node: the largest `until` of its subtree */
     int64_t count;
     struct lifetime **found; /* room for all */
     int64_t found_count;
@@ -222,7 +269,7 @@ struct timeline {
 static int by_first(const void *left, const void *right)
 {
     const struct lifetime *a = *(const struct lifetime *const *)left, *b = *(const struct lifetime *const *)right;
-    return begin_of(a) != begin_of(b) ? (begin_of(a) < begin_of(b) ? -1 : 1) : (a > b) - (a < b);
+    return a->from != b->from ? (a->from < b->from ? -1 : 1) : (a > b) - (a < b);
 }
 
 static int by_offset(const void *left, const void *right)
@@ -234,9 +281,9 @@ static int by_offset(const void *left, const void *right)
 static int64_t fill_last(struct timeline *t, int64_t low, int64_t high)
 {
     if (low == high)
-        return -1;
+        return -2; /* before all moments */
     const int64_t middle = (low + high) / 2, left = fill_last(t, low, middle), right = fill_last(t, middle + 1, high);
-    int64_t last = end_of(t->sorted[middle]);
+    int64_t last = t->sorted[middle]->until;
     last = left > last ? left : last;
     return t->last[middle] = right > last ? right : last;
 }
@@ -267,13 +314,13 @@ static void timeline_destroy(struct timeline *t)
 static void find_neighbours(struct timeline *t, int64_t low, int64_t high, const struct lifetime *buffer)
 {
     const int64_t middle = (low + high) / 2;
-    if (low == high || t->last[middle] < begin_of(buffer))
+    if (low == high || t->last[middle] < buffer->from)
         return;
     struct lifetime *own = t->sorted[middle];
     find_neighbours(t, low, middle, buffer);
-    if (begin_of(own) > end_of(buffer))
+    if (own->from > buffer->until)
         return;
-    if (own->offset >= 0 && end_of(own) >= begin_of(buffer))
+    if (own->offset >= 0 && own->until >= buffer->from)
         t->found[t->found_count++] = own;
     find_neighbours(t, middle + 1, high, buffer);
 }
@@ -304,6 +351,7 @@ struct lifetime_arena lifetime_plan(const struct plan_log *log, struct lifetime 
         if (buffers[i].first >= 0) {
             buffers[i].offset = -1; /* not placed yet */
             order[used++] = &buffers[i];
+            arena.pinned += buffers[i].pinned;
         }
     arena.lower_bound = lower_bound(log, order, used);
     struct timeline t = timeline_create(order, used);

@@ -12,19 +12,23 @@ struct lifetime {
     const void *base;
     int64_t bytes;
     int64_t first, last; /* out: first and last entry of the log that touches it; -1 = none does */
-    bool pinned;         /* out: not for the compute stream alone, so alive from the log's start to its end */
+    int64_t from, until; /* out: when it lives, in moments of the compute stream: entry i is at 2 i */
+    bool pinned;         /* out: some touch is not ordered against the log's start or end */
     int64_t offset;      /* out: place in the arena, bytes */
 };
 
 struct lifetime_arena {
     int64_t bytes;       /* what the offsets need */
-    int64_t lower_bound; /* the most bytes alive at any one launch: no arena can be smaller */
+    int64_t lower_bound; /* the most bytes alive at any moment: no arena that goes by these lifetimes can be smaller */
+    int64_t pinned;      /* buffers that are */
 };
 
 /* Finds each buffer's lifetime and a place for each in one arena, such that buffers alive at the same time share no
- * byte. The contents of a buffer before its first and after its last touch must be of no value. Streams run apart from
- * the log's order, so a buffer that any stream but compute touches is pinned. A buffer that nothing touches gets no
- * space: it is at offset 0 and adds nothing. Deterministic. */
+ * byte. The contents of a buffer before its first and after its last touch must be of no value. A touch by another
+ * stream lasts from the last launch of the compute stream that it is ordered after to the first that is ordered after
+ * it. Where an event is missing, so that the log's start or end stands for that launch, the buffer is pinned: another
+ * log that uses the arena before or after could disturb it. A buffer that nothing touches gets no space: it is at
+ * offset 0 and adds nothing. Deterministic. */
 struct lifetime_arena lifetime_plan(const struct plan_log *log, struct lifetime *buffers, int64_t count);
 
 /* Bytes from base to the end of the highest byte below base + bytes that a launch touches; 0 = none is. */

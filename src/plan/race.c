@@ -1,5 +1,6 @@
 #include "plan/race.h"
 #include "base/memory.h"
+#include "plan/order.h"
 
 #include <stdlib.h>
 
@@ -9,7 +10,6 @@ struct touch {
     int64_t entry;
     int field;
     int stream;
-    int64_t turn;     /* the launch's number on its stream, from 1 */
     int64_t island;   /* regions of different islands have no byte in common */
     int64_t previous; /* the touch before this one of the same island and stream; -1 = none */
 };
@@ -51,29 +51,11 @@ static struct touches collect(const struct plan_log *log)
     for (struct plan_touch at = {.log = log}; plan_touch_next(&at);)
         capacity++;
     struct touches touches = {.all = memory_allocate(capacity * (int64_t)sizeof *touches.all)};
-    int64_t turns[STREAM_COUNT] = {0}, counted = 0; /* launches before entry `counted` */
-    for (struct plan_touch at = {.log = log}; plan_touch_next(&at);) {
-        for (; counted <= at.entry; counted++)
-            if (log->entries[counted].kind == PLAN_LAUNCH)
-                turns[log->entries[counted].stream]++;
-        int stream = log->entries[at.entry].stream;
+    for (struct plan_touch at = {.log = log}; plan_touch_next(&at);)
         touches.all[touches.count++] = (struct touch){
-            .region = at.region, .entry = at.entry, .field = at.field, .stream = stream, .turn = turns[stream]};
-    }
+            .region = at.region, .entry = at.entry, .field = at.field, .stream = log->entries[at.entry].stream};
     find_islands(&touches);
     return touches;
-}
-
-/* known[t] = how many launches of stream t are over before the next launch of a stream. */
-struct vector_clock {
-    int64_t known[STREAM_COUNT];
-};
-
-static void join(struct vector_clock *clock, const struct vector_clock *other)
-{
-    for (int t = 0; t < STREAM_COUNT; t++)
-        if (other->known[t] > clock->known[t])
-            clock->known[t] = other->known[t];
 }
 
 struct verdict {
@@ -93,12 +75,12 @@ static void report(struct verdict *verdict, const struct touch *a, const struct 
     verdict->found++;
 }
 
-/* Compares a touch with those of another stream, from the latest back to the first that is ordered before it: turns
+/* Compares a touch with those of another stream, from the latest back to the first that is ordered before it: entries
  * fall along the list, so what lies behind that one is ordered too. */
 static void compare(struct verdict *verdict, const struct touch *all, int64_t latest, const struct touch *b,
                     int64_t known)
 {
-    for (int64_t i = latest; i >= 0 && all[i].turn > known; i = all[i].previous) {
+    for (int64_t i = latest; i >= 0 && all[i].entry > known; i = all[i].previous) {
         const struct touch *a = &all[i];
         if (((a->region.access | b->region.access) & OP_WRITE) && plan_region_overlap(&a->region, &b->region))
             report(verdict, a, b);
@@ -112,32 +94,19 @@ int64_t race_check(const struct plan_log *log, int64_t without, struct race *out
     int64_t *latest = memory_allocate(touches.islands * STREAM_COUNT * (int64_t)sizeof *latest);
     for (int64_t i = 0; i < touches.islands * STREAM_COUNT; i++)
         latest[i] = -1;
-    struct vector_clock now[STREAM_COUNT] = {{{0}}};
-    struct vector_clock *recorded = memory_allocate(log->count * (int64_t)sizeof *recorded);
+    struct order order;
+    order_create(&order, log, without);
     struct verdict verdict = {log, out, max, 0};
-    int64_t next = 0;
-
-    for (int64_t i = 0; i < log->count; i++) {
-        const struct plan_entry *entry = &log->entries[i];
-        struct vector_clock *clock = &now[entry->stream];
-        if (entry->kind == PLAN_RECORD)
-            recorded[i] = *clock;
-        if (entry->kind == PLAN_WAIT && entry->record >= 0 && i != without)
-            join(clock, &recorded[entry->record]);
-        if (entry->kind != PLAN_LAUNCH)
-            continue;
-        clock->known[entry->stream]++;
-        for (; next < touches.count && touches.all[next].entry == i; next++) {
-            struct touch *b = &touches.all[next];
-            int64_t *heads = &latest[b->island * STREAM_COUNT];
-            for (int t = 0; t < STREAM_COUNT; t++)
-                if (t != b->stream)
-                    compare(&verdict, touches.all, heads[t], b, clock->known[t]);
-            b->previous = heads[b->stream];
-            heads[b->stream] = next;
-        }
+    for (int64_t next = 0; next < touches.count; next++) {
+        struct touch *b = &touches.all[next];
+        int64_t *heads = &latest[b->island * STREAM_COUNT];
+        for (int t = 0; t < STREAM_COUNT; t++)
+            if (t != b->stream)
+                compare(&verdict, touches.all, heads[t], b, order.before[b->entry].known[t]);
+        b->previous = heads[b->stream];
+        heads[b->stream] = next;
     }
-    memory_free(recorded);
+    order_destroy(&order);
     memory_free(latest);
     memory_free(touches.all);
     return verdict.found;

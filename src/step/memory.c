@@ -335,6 +335,8 @@ static int64_t lay_out_transient(struct planner *p, enum pass pass)
     else
         run_forwards(p, pass, NULL);
     struct lifetime_arena arena = lifetime_plan(plan_executor_log(p->executor), buffers, count);
+    if (arena.pinned > 0) /* passes share the arena */
+        error_fatal("bug: a unit uses another stream that is not tied to the compute stream at both ends of a pass");
     for (int64_t i = 0; i < count; i++)
         *offsets[i] = buffers[i].offset;
     memory_free(offsets);
