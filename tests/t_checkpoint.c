@@ -531,9 +531,9 @@ static void test_python(struct training *saved, const char *path, uint64_t diges
     CHECK(shell("echo hello > '%s/notes.txt'", "") == 0);
     CHECK(checkpoint_read_meta(world, other, &meta) == ERROR_USER);
     CHECK(checkpoint_read_meta(world, text, &meta) == ERROR_USER);
-    CHECK(inspect_run(other, false) == ERROR_USER);
+    CHECK(inspect_run(other, false, false) == ERROR_USER);
     error_clear();
-    CHECK(inspect_run(text, true) == ERROR_USER);
+    CHECK(inspect_run(text, true, false) == ERROR_USER);
     error_clear();
     free(other);
     free(text);
@@ -591,7 +591,7 @@ static void test_inspect(const char *path)
         fflush(stdout);
         int standard = dup(STDOUT_FILENO), file = open(output, O_WRONLY | O_CREAT, 0666);
         dup2(file, STDOUT_FILENO);
-        CHECK(inspect_run(folder, false) == ERROR_NONE);
+        CHECK(inspect_run(folder, false, false) == ERROR_NONE);
         fflush(stdout);
         dup2(standard, STDOUT_FILENO);
         close(standard);

@@ -81,6 +81,16 @@ static void test_prepare(void)
     token_store_close(store);
 }
 
+static void set_attribute(const char *path, const char *object, const char *name, uint64_t value)
+{
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t owner = H5Oopen(file, object, H5P_DEFAULT), attribute = H5Aopen(owner, name, H5P_DEFAULT);
+    CHECK(attribute >= 0 && H5Awrite(attribute, H5T_NATIVE_UINT64, &value) >= 0);
+    H5Aclose(attribute);
+    H5Oclose(owner);
+    H5Fclose(file);
+}
+
 static void test_store_refusals(void)
 {
     const char *path = stores_path("bad.h5");
@@ -99,6 +109,22 @@ static void test_store_refusals(void)
     CHECK_USER(token_store_open(&store, path), "truncated");
     CHECK(truncate(path, 3000) == 0);
     CHECK_USER(token_store_open(&store, path), "truncated");
+    CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+    CHECK_USER(token_store_open(&store, path), "no regular file"); /* and is not waited for */
+    CHECK(unlink(path) == 0);
+
+    /* a checksum, and the digests that it is of */
+    stores_write_periodic(path);
+    set_attribute(path, "/", "checksum", 5);
+    CHECK_USER(token_store_open(&store, path), "its checksum is not that of its arrays' hashes");
+    stores_write_periodic(path);
+    set_attribute(path, "/offsets", "xxh3", 5);
+    CHECK_USER(token_store_open(&store, path), "its checksum is not that of its arrays' hashes");
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    CHECK(H5Adelete(file, "checksum") >= 0 && H5Fclose(file) >= 0);
+    CHECK(token_store_open(&store, path) == ERROR_NONE && !store->has_checksum && store->checksum == 0); /* warns */
+    CHECK_USER(token_store_verify(store), "has no checksum");
+    token_store_close(store);
 }
 
 /* Random bases, so that stretches of records can be told apart. */

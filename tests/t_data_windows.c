@@ -5,7 +5,9 @@
 #include "data_files.h"
 #include "signalling.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* All windows of one sequence follow the rule by which they are counted. */
@@ -112,6 +114,135 @@ static void test_windows(void)
     comm_destroy(world);
 }
 
+/* Changes 8 bytes of a file, late enough for its time of change to move. */
+static void add_one(const char *path, off_t place)
+{
+    int64_t value;
+    usleep(20000);
+    int file = open(path, O_RDWR);
+    CHECK(file >= 0 && pread(file, &value, sizeof value, place) == sizeof value);
+    value++;
+    CHECK(pwrite(file, &value, sizeof value, place) == sizeof value && close(file) == 0);
+}
+
+static off_t place_of(const struct token_store *store, const void *data)
+{
+    return (const unsigned char *)data - store->map->data;
+}
+
+/* The message of windows_open, as comm_agree prints it. */
+static void refused_windows(const char *path, const struct windows_layout *layout, const char *words)
+{
+    struct comm *world = comm_self();
+    struct token_store *store;
+    struct windows *windows;
+    CHECK(token_store_open(&store, path) == ERROR_NONE);
+    CHECK_USER(token_store_verify(store), words);
+    CHECK(windows_open(&windows, store, layout, world) == ERROR_USER && windows == NULL);
+    token_store_close(store);
+    comm_destroy(world);
+}
+
+/* What was written and what is read is the same, or it is made anew or refused. */
+static void test_damage(void)
+{
+    const struct windows_layout layout = {100, 10, WINDOWS_EACH};
+    const char *path = stores_path("damage.h5"), *side = stores_path("damage.h5.windows-100-10-each");
+    struct comm *world = comm_self();
+    struct token_store *store;
+    struct windows *windows;
+    stores_write_periodic(path);
+    CHECK(token_store_open(&store, path) == ERROR_NONE && token_store_verify(store) == ERROR_NONE);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->map != NULL);
+    const struct windows_header made = windows->header;
+    windows_close(windows);
+    /* each number of the header, and each entry, but for one off by one in both of a pair */
+    for (off_t place = 0; place < (off_t)sizeof made + (STORES_PERIODIC + 1) * 8; place += 8) {
+        struct stat before, after;
+        add_one(side, place);
+        CHECK(stat(side, &before) == 0);
+        CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->map != NULL);
+        CHECK(stat(side, &after) == 0 && before.st_ino != after.st_ino); /* it was made anew */
+        CHECK(memcmp(&windows->header, &made, sizeof made) == 0);
+        check_walk(windows, &layout);
+        windows_close(windows);
+    }
+    /* what a killed maker left goes; what a living one holds is waited for */
+    const char *left = stores_path("damage.h5.windows-100-10-each.tmp");
+    write_file(left, "wb", "half", 4);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && access(left, F_OK) != 0);
+    windows_close(windows);
+    CHECK(unlink(side) == 0);
+    write_file(left, "wb", "a longer half of an index", 25);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->map != NULL);
+    CHECK(access(left, F_OK) != 0);
+    windows_close(windows);
+    CHECK(unlink(side) == 0 && symlink(path, left) == 0); /* nothing is written through a link */
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->table != NULL);
+    check_walk(windows, &layout);
+    windows_close(windows);
+    CHECK(unlink(left) == 0 && token_store_verify(store) == ERROR_NONE);
+    pid_t child = fork();
+    if (child == 0) {
+        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        int file = open(left, O_RDWR | O_CREAT, 0600);
+        CHECK(file >= 0 && fcntl(file, F_OFD_SETLK, &whole) == 0);
+        usleep(400000);
+        _exit(0); /* as one that is killed */
+    }
+    while (access(left, F_OK) != 0)
+        usleep(10000);
+    usleep(50000);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->map != NULL);
+    CHECK(waitpid(child, NULL, WNOHANG) == child);
+    windows_close(windows);
+
+    const off_t tokens = place_of(store, store->tokens), offsets = place_of(store, store->offsets),
+                names = place_of(store, store->names);
+    token_store_close(store);
+    /* the index is good for the very file that it was made of, whose digests were compared then */
+    add_one(path, tokens + 800);
+    refused_windows(path, &layout, "its tokens are not those that were written");
+    stores_write_periodic(path);
+    add_one(path, offsets + 16);
+    refused_windows(path, &layout, "its offsets are not those that were written");
+    stores_write_periodic(path);
+    add_one(path, names + 3);
+    refused_windows(path, &layout, "its names are not those that were written");
+    stores_write_periodic(path);
+    CHECK(token_store_open(&store, path) == ERROR_NONE);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->map != NULL);
+    windows_close(windows);
+    token_store_close(store);
+    comm_destroy(world);
+}
+
+/* A store that is cut short while it is read ends the program with a message, not by a signal. */
+static void test_cut(void)
+{
+    const char *path = stores_path("cut.h5");
+    char said[400] = "", wanted[500];
+    int ends[2], status = 0;
+    stores_write_periodic(path);
+    CHECK(pipe(ends) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct token_store *store;
+        int32_t tokens[10];
+        CHECK(dup2(ends[1], STDERR_FILENO) >= 0 && token_store_open(&store, path) == ERROR_NONE);
+        CHECK(truncate(path, 0) == 0);
+        token_store_read(store, 5000, 10, tokens);
+        _exit(0);
+    }
+    close(ends[1]);
+    for (ssize_t got, all = 0; (got = read(ends[0], said + all, sizeof said - 1 - (size_t)all)) > 0;)
+        all += got;
+    close(ends[0]);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == ERROR_ENVIRONMENT);
+    snprintf(wanted, sizeof wanted, "cistron: rank 0: %s: cannot be read any more: it was cut short", path);
+    CHECK(strncmp(said, wanted, strlen(wanted)) == 0);
+}
+
 static void test_shuffle(void)
 {
     static const int64_t counts[] = {1, 2, 3, 4, 5, 7, 8, 13, 64, 97, 127, 128, 129, 1000, 4096, 10007, 65536, 65537};
@@ -198,6 +329,8 @@ int main(void)
 {
     stores_begin();
     test_windows();
+    test_damage();
+    test_cut();
     test_shuffle();
     test_signals();
     stores_end();

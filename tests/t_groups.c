@@ -216,6 +216,34 @@ static void make_store(struct comm *world, char *folder, char *store, size_t byt
     comm_barrier(world);
 }
 
+/* Each node has a copy of its own, here the upper ranks: it is read when its window index is made. One that is not what
+ * its checksum says is refused by all, wherever it lies. */
+static void test_copies(struct comm *world, const char *folder, const char *store)
+{
+    struct token_store *opened;
+    struct windows *windows;
+    const struct windows_layout layout = {32, 4, WINDOWS_EACH};
+    char command[1000], copy[300];
+    int64_t place = 0;
+    snprintf(copy, sizeof copy, "%s/copy/g.h5", folder);
+    for (int damaged = 0; damaged < 2; damaged++) {
+        if (damaged)
+            snprintf(command, sizeof command,
+                     "printf TTTTTTTTTTTT | dd of='%s' bs=1 seek=%lld conv=notrunc 2>/dev/null", copy,
+                     (long long)place);
+        else
+            snprintf(command, sizeof command, "mkdir '%s/copy' && cp '%s' '%s'", folder, store, copy);
+        CHECK(world->rank != 0 || system(command) == 0);
+        comm_barrier(world);
+        CHECK(token_store_open(&opened, world->rank < 3 ? store : copy) == ERROR_NONE);
+        place = opened->tokens - opened->map->data + 100;
+        CHECK(windows_open(&windows, opened, &layout, world) == (damaged ? ERROR_USER : ERROR_NONE));
+        CHECK(damaged || windows->map != NULL);
+        windows_close(windows);
+        token_store_close(opened);
+    }
+}
+
 static void remove_folder(const char *folder)
 {
     char command[300];
@@ -261,6 +289,7 @@ int main(int argc, char **argv)
         comm_group_destroy(data_group);
         grid_destroy(&grid);
     }
+    test_copies(world, folder, store);
     /* the code of the lowest rank that failed is everybody's */
     CHECK(comm_agree(world, ERROR_NONE) == ERROR_NONE);
     CHECK(comm_sum_i64(world, world->rank) == 15 && comm_max_i64(world, -world->rank) == 0);

@@ -59,6 +59,36 @@ printf '>caf\351 latin\nACGTACGT\n>g\303\251nome\nACGT\n' >"$work/names.fa"
 "$CISTRON" prepare --tokenizer nucleotide -o "$work/names.h5" "$work/names.fa" >"$work/out" 2>&1
 check "names in other encodings" json "$work/names.h5" "[s['name'] for s in o['first_sequences']] == ['caf?', 'g\u00e9nome']"
 
+# stores that are not what was written
+cp "$store" "$work/x.h5"
+"$CISTRON" inspect --verify "$work/x.h5" >"$work/out" 2>&1
+check "a whole store is verified" test $? -eq 0
+refuses() # TEXT WORDS COMMAND...
+{
+    local text=$1 words=$2
+    shift 2
+    "$CISTRON" "$@" >"$work/out" 2>&1
+    check "$text: exit code 2" test $? -eq 2
+    check "$text: is said" says "$words"
+}
+"$abs_top_builddir/tests/hdf5_edit" "$work/x.h5" 'tokens[1000]' 78
+"$abs_top_builddir/tests/hdf5_edit" "$work/x.h5" 'tokens[1001]' 78
+"$CISTRON" inspect "$work/x.h5" >"$work/out" 2>&1
+check "inspect alone reads no tokens" test $? -eq 0
+refuses "tokens overwritten" "x.h5: damaged: its tokens are not those that were written" inspect --verify "$work/x.h5"
+refuses "tokens overwritten, baseline" "x.h5: damaged: its tokens" baseline "$store" "$work/x.h5"
+cp "$store" "$work/x.h5"
+"$abs_top_builddir/tests/hdf5_edit" "$work/x.h5" 'offsets[1]' 4611686018427387904
+refuses "an offset of 2^62, inspect" "x.h5: damaged: offset 1 is not between" inspect "$work/x.h5"
+refuses "an offset of 2^62, baseline" "x.h5: damaged: offset 1 is not between" baseline "$work/x.h5" "$store"
+printf '>%s\nACGT\n' aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa >"$work/long.fa"
+"$CISTRON" prepare --tokenizer nucleotide -o "$work/x.h5" "$work/long.fa" >"$work/out" 2>&1
+for i in 3 5 7 9 11 13 15; do
+    "$abs_top_builddir/tests/hdf5_edit" "$work/x.h5" "names[$i]" 10
+done
+check "more names than sequences" json "$work/x.h5" "[s['name'] for s in o['first_sequences']] == ['aaa']"
+refuses "more names than sequences, verified" "x.h5: damaged: its names" inspect --verify "$work/x.h5"
+
 # what a file's names could do to a terminal is seen instead: ESC, the byte CSI, CSI as UTF-8, DEL
 escapes='esc\033[31mred\233\302\233\177'
 seen='esc\x1b[31mred\x9b\xc2\x9b\x7f'

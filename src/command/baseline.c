@@ -38,6 +38,15 @@ static int print_orders(const struct token_store *train, const struct token_stor
     return ERROR_NONE;
 }
 
+/* It is read whole in any case. */
+static int open_store(struct token_store **store, const char *path)
+{
+    int code = token_store_open(store, path);
+    if (code == ERROR_NONE)
+        code = (*store)->has_checksum ? token_store_verify(*store) : token_store_check_offsets(*store);
+    return code;
+}
+
 static int run(const struct environment *environment, char **arguments, int count)
 {
     (void)environment;
@@ -45,9 +54,9 @@ static int run(const struct environment *environment, char **arguments, int coun
     struct token_store *train = NULL, *valid = NULL;
     double nats;
     int64_t symbols;
-    int code = token_store_open(&train, arguments[0]);
+    int code = open_store(&train, arguments[0]);
     if (code == ERROR_NONE)
-        code = token_store_open(&valid, arguments[1]);
+        code = open_store(&valid, arguments[1]);
     if (code == ERROR_NONE)
         code = print_orders(train, valid);
     if (code == ERROR_NONE)

@@ -4,17 +4,19 @@
 
 #include <stdbool.h>
 
-static bool json;
+static bool json, verify;
 
 static int run(const struct environment *environment, char **arguments, int count)
 {
     (void)environment;
     (void)count;
-    return inspect_run(arguments[0], json);
+    return inspect_run(arguments[0], json, verify);
 }
 
 static const struct command_option options[] = {
-    {"json", 0, NULL, COMMAND_FLAG, false, &json, "print one JSON object with the same keys"}, {0}};
+    {"json", 0, NULL, COMMAND_FLAG, false, &json, "print one JSON object with the same keys"},
+    {"verify", 0, NULL, COMMAND_FLAG, false, &verify, "read a token store whole and compare it with its checksum"},
+    {0}};
 
 const struct command command_inspect = {
     .name = "inspect",

@@ -1,6 +1,7 @@
 #include "data/store_set.h"
 #include "base/error.h"
 
+#include <string.h>
 #include <xxhash.h>
 
 static int open_stores(struct store_set *set, const char *paths, const char *weights)
@@ -16,14 +17,18 @@ static int open_stores(struct store_set *set, const char *paths, const char *wei
     return code;
 }
 
-/* Every rank must see the same stores; else global batches would differ without a word. */
+/* Every rank must see the same stores; else global batches would differ without a word. That each copy holds what its
+ * checksum says is found when its window index is made (data/windows.h). */
 static int compare_stores(const struct store_set *set, struct comm *world)
 {
     int code = ERROR_NONE;
     for (int d = 0; d < set->list.count; d++) {
-        uint64_t checksum = set->stores[d]->checksum;
-        comm_broadcast(world, &checksum, sizeof checksum, 0);
-        if (checksum != set->stores[d]->checksum)
+        const struct token_store *store = set->stores[d];
+        const uint64_t mine[3] = {store->checksum, (uint64_t)store->sequences, (uint64_t)store->token_count};
+        uint64_t first[3];
+        memcpy(first, mine, sizeof first);
+        comm_broadcast(world, first, sizeof first, 0);
+        if (memcmp(first, mine, sizeof first) != 0)
             code = error_user("%s: rank %d sees another store than rank 0; put one copy on all nodes",
                               set->list.paths[d], world->rank);
     }

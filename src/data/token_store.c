@@ -1,19 +1,20 @@
 #include "data/token_store.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
+#include "base/signals.h"
 #include "data/hdf5_member.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <hdf5.h>
-#include <stdbool.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <xxhash.h>
 
 enum { NAME_BYTES = 64 };
+static const int64_t part_bytes = 1 << 24, large_bytes = (int64_t)1 << 32; /* a second and more to read */
+
+const char *const store_columns[STORE_COLUMNS] = {"tokens", "offsets", "names"};
 
 int64_t token_store_token_bytes(int64_t vocabulary)
 {
@@ -34,19 +35,22 @@ static bool is_scalar(hid_t attribute)
     return scalar;
 }
 
-/* A scalar integer attribute of the root, -1 when it is absent. */
-static int64_t read_integer(hid_t file, const char *name, hid_t type)
+/* A scalar integer attribute, of 64 bits in memory; false where there is none. */
+static bool read_attribute(hid_t object, const char *name, hid_t type, void *value)
 {
-    int64_t value = -1;
-    if (H5Aexists(file, name) > 0) {
-        hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
-        if (attribute >= 0) {
-            if (!is_scalar(attribute) || H5Aread(attribute, type, &value) < 0)
-                value = -1;
-            H5Aclose(attribute);
-        }
-    }
-    return value;
+    hid_t attribute = H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
+    if (attribute < 0)
+        return false;
+    bool good = is_scalar(attribute) && H5Aread(attribute, type, value) >= 0;
+    H5Aclose(attribute);
+    return good;
+}
+
+/* An integer attribute of the root, -1 when it is absent. */
+static int64_t read_integer(hid_t file, const char *name)
+{
+    int64_t value;
+    return read_attribute(file, name, H5T_NATIVE_INT64, &value) ? value : -1;
 }
 
 static int read_tokenizer(hid_t file, struct token_store *store)
@@ -70,10 +74,11 @@ static int read_tokenizer(hid_t file, struct token_store *store)
     return ERROR_NONE;
 }
 
-/* Where a contiguous one-dimensional dataset lies in the file, and how many elements it has. */
-static int locate(hid_t file, struct token_store *store, const char *name, hid_t type, int64_t *count,
+/* Where a contiguous one-dimensional dataset lies in the file, and how many elements it has; its digest. */
+static int locate(hid_t file, struct token_store *store, enum store_column column, hid_t type, int64_t *count,
                   const unsigned char **data)
 {
+    const char *name = store_columns[column];
     if (!hdf5_has(file, name))
         return not_a_store(store->path, "a dataset is missing");
     hid_t dataset = hdf5_open_dataset(file, name);
@@ -87,6 +92,8 @@ static int locate(hid_t file, struct token_store *store, const char *name, hid_t
     haddr_t where = H5Dget_offset(dataset);
     H5Pclose(layout);
     H5Tclose(stored);
+    store->has_checksum =
+        read_attribute(dataset, "xxh3", H5T_NATIVE_UINT64, &store->digests[column]) && store->has_checksum;
     H5Sclose(space);
     H5Dclose(dataset);
     if (!shaped)
@@ -94,23 +101,34 @@ static int locate(hid_t file, struct token_store *store, const char *name, hid_t
     *data = NULL;
     if (*count == 0)
         return ERROR_NONE;
-    if (*count < 0 || *count > store->map_bytes / width || where > (haddr_t)(store->map_bytes - *count * width))
+    if (*count < 0 || *count > store->map->bytes / width || where > (haddr_t)(store->map->bytes - *count * width))
         return error_user("%s: is truncated: /%s should end beyond the file's %lld bytes", store->path, name,
-                          (long long)store->map_bytes);
-    *data = (const unsigned char *)store->map + where;
+                          (long long)store->map->bytes);
+    *data = store->map->data + where;
+    return ERROR_NONE;
+}
+
+static int check_digests(struct token_store *store)
+{
+    if (store->has_checksum && store->checksum != XXH3_64bits(store->digests, sizeof store->digests))
+        return error_user("%s: damaged: its checksum is not that of its arrays' hashes; prepare it anew", store->path);
+    if (!store->has_checksum) {
+        log_warn("%s: has no checksum, so what it holds cannot be checked; prepare it anew", store->path);
+        store->checksum = 0;
+    }
     return ERROR_NONE;
 }
 
 static int read_layout(hid_t file, struct token_store *store)
 {
-    int64_t version = read_integer(file, "cistron_store", H5T_NATIVE_INT64);
+    int64_t version = read_integer(file, "cistron_store");
     if (version < 0)
         return not_a_store(store->path, "it has no attribute cistron_store");
     if (version != STORE_VERSION)
         return error_user("%s: is a token store of version %lld, this program reads version %d; prepare it anew",
                           store->path, (long long)version, STORE_VERSION);
-    store->vocabulary = read_integer(file, "vocabulary", H5T_NATIVE_INT64);
-    store->checksum = (uint64_t)read_integer(file, "checksum", H5T_NATIVE_UINT64);
+    store->vocabulary = read_integer(file, "vocabulary");
+    store->has_checksum = read_attribute(file, "checksum", H5T_NATIVE_UINT64, &store->checksum);
     int code = read_tokenizer(file, store);
     if (code != ERROR_NONE)
         return code;
@@ -120,41 +138,21 @@ static int read_layout(hid_t file, struct token_store *store)
                                            : H5T_NATIVE_UINT32;
     int64_t offsets;
     const unsigned char *names;
-    if ((code = locate(file, store, "tokens", type, &store->token_count, &store->tokens)) != ERROR_NONE ||
-        (code = locate(file, store, "offsets", H5T_NATIVE_INT64, &offsets, &store->offsets)) != ERROR_NONE ||
-        (code = locate(file, store, "names", H5T_NATIVE_UINT8, &store->name_bytes, &names)) != ERROR_NONE)
+    if ((code = locate(file, store, STORE_TOKENS, type, &store->token_count, &store->tokens)) != ERROR_NONE ||
+        (code = locate(file, store, STORE_OFFSETS, H5T_NATIVE_INT64, &offsets, &store->offsets)) != ERROR_NONE ||
+        (code = locate(file, store, STORE_NAMES, H5T_NATIVE_UINT8, &store->name_bytes, &names)) != ERROR_NONE)
         return code;
     store->names = (const char *)names;
     store->sequences = offsets - 1;
     if (offsets < 1 || token_store_offset(store, 0) != 0 ||
         token_store_offset(store, store->sequences) != store->token_count)
         return error_user("%s: damaged: its offsets do not span its tokens; prepare it anew", store->path);
-    return ERROR_NONE;
-}
-
-static int map_file(struct token_store *store)
-{
-    int descriptor = open(store->path, O_RDONLY | O_CLOEXEC);
-    struct stat status;
-    if (descriptor < 0)
-        return error_user("%s: cannot open the token store: %s", store->path, strerror(errno));
-    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
-        close(descriptor);
-        return not_a_store(store->path, "it is empty or no regular file");
-    }
-    store->map_bytes = status.st_size;
-    store->map = mmap(NULL, (size_t)store->map_bytes, PROT_READ, MAP_SHARED, descriptor, 0);
-    close(descriptor);
-    if (store->map == MAP_FAILED) {
-        store->map = NULL;
-        return error_environment("%s: cannot map the token store: %s", store->path, strerror(errno));
-    }
-    return ERROR_NONE;
+    return check_digests(store);
 }
 
 static int read_file(struct token_store *store)
 {
-    int code = map_file(store);
+    int code = mapping_open(&store->map, store->path, "token store");
     if (code != ERROR_NONE)
         return code;
     /* HDF5 prints its own stack of errors unless told; ours says more in one line. */
@@ -192,10 +190,78 @@ void token_store_close(struct token_store *store)
 {
     if (store == NULL)
         return;
-    if (store->map != NULL)
-        munmap(store->map, (size_t)store->map_bytes);
+    mapping_close(store->map);
     free(store->path);
     memory_free(store);
+}
+
+int token_store_check_offset(const struct token_store *store, int64_t i)
+{
+    if (i == 0)
+        return ERROR_NONE; /* it is 0, which was checked */
+    const int64_t begin = token_store_offset(store, i - 1), end = token_store_offset(store, i);
+    if (begin >= 0 && end >= begin && end <= store->token_count)
+        return ERROR_NONE;
+    return error_user("%s: damaged: offset %lld is not between the one before and the last; prepare it anew",
+                      store->path, (long long)i);
+}
+
+int token_store_check_offsets(const struct token_store *store)
+{
+    int code = ERROR_NONE;
+    for (int64_t i = 0; i <= store->sequences && code == ERROR_NONE; i++)
+        code = token_store_check_offset(store, i);
+    return code;
+}
+
+static int stopped(const struct token_store *store)
+{
+    char *message = memory_format("%s: a signal came while it was compared with its checksum; nothing is lost, start "
+                                  "again",
+                                  store->path);
+    int code = error_restate(ERROR_REQUEUE, message);
+    free(message);
+    return code;
+}
+
+static int verify_column(const struct token_store *store, enum store_column column, const void *data, int64_t bytes)
+{
+    XXH3_state_t *state = XXH3_createState();
+    if (state == NULL)
+        error_fatal("out of memory");
+    XXH3_64bits_reset(state);
+    int code = ERROR_NONE;
+    for (int64_t at = 0; at < bytes && code == ERROR_NONE; at += part_bytes) {
+        int64_t part = bytes - at < part_bytes ? bytes - at : part_bytes;
+        XXH3_64bits_update(state, (const char *)data + at, (size_t)part);
+        if (signals_stopping())
+            code = stopped(store);
+    }
+    const uint64_t digest = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    if (code == ERROR_NONE && digest != store->digests[column])
+        code = error_user("%s: damaged: its %s are not those that were written (hash %016" PRIx64 ", not %016" PRIx64
+                          "); fetch it again or prepare it anew",
+                          store->path, store_columns[column], digest, store->digests[column]);
+    return code;
+}
+
+int token_store_verify(const struct token_store *store)
+{
+    const int64_t token_bytes = store->token_count * store->token_bytes;
+    if (!store->has_checksum)
+        return error_user("%s: has no checksum, so what it holds cannot be checked; prepare it anew", store->path);
+    if (token_bytes > large_bytes)
+        log_info("# %s: %.0f GB are read once, to compare them with their checksum", store->path,
+                 (double)token_bytes * 1e-9);
+    int code = token_store_check_offsets(store);
+    if (code == ERROR_NONE)
+        code = verify_column(store, STORE_OFFSETS, store->offsets, (store->sequences + 1) * (int64_t)sizeof(int64_t));
+    if (code == ERROR_NONE)
+        code = verify_column(store, STORE_NAMES, store->names, store->name_bytes);
+    if (code == ERROR_NONE)
+        code = verify_column(store, STORE_TOKENS, store->tokens, token_bytes);
+    return code;
 }
 
 int64_t token_store_offset(const struct token_store *store, int64_t i)

@@ -10,9 +10,15 @@
 #ifndef DATA_TOKEN_STORE_H
 #define DATA_TOKEN_STORE_H
 
+#include "base/mapping.h"
 #include "data/tokenizer.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+enum { STORE_VERSION = 1 };
+enum store_column { STORE_TOKENS, STORE_OFFSETS, STORE_NAMES, STORE_COLUMNS };
+extern const char *const store_columns[STORE_COLUMNS]; /* names of the datasets */
 
 struct token_store {
     char *path;
@@ -21,24 +27,33 @@ struct token_store {
     int64_t token_bytes; /* 1, 2 or 4 */
     int64_t sequences;
     int64_t token_count;
-    uint64_t checksum;
+    uint64_t checksum; /* 0 without one */
+    bool has_checksum; /* and digests, of which it is the hash */
+    uint64_t digests[STORE_COLUMNS];
     const unsigned char *tokens;  /* mapped [token_count * token_bytes] */
     const unsigned char *offsets; /* mapped [(sequences + 1) * 8]; may be unaligned: use token_store_offset */
     const char *names;            /* mapped [name_bytes] */
     int64_t name_bytes;
-    void *map; /* the whole file, read-only and shared between processes */
-    int64_t map_bytes;
+    struct mapping *map; /* the whole file */
 };
-
-enum { STORE_VERSION = 1 };
 
 /* Bytes of a token in a store of that vocabulary. */
 int64_t token_store_token_bytes(int64_t vocabulary);
 
-/* User errors: missing, not HDF5, not a store, an unknown tokenizer, truncated, offsets that do not span the tokens.
- * Private memory does not depend on the store's size. Frees nothing on error: *store is NULL then. */
+/* User errors: missing, not HDF5, not a store, an unknown tokenizer, truncated, offsets that do not span the tokens, a
+ * checksum that is not that of the digests. One without a checksum is warned of. Takes no longer for a large store:
+ * its arrays are not read. Private memory does not depend on the store's size. *store is NULL after an error. */
 int token_store_open(struct token_store **store, const char *path);
 void token_store_close(struct token_store *store);
+
+/* Does sequence i - 1 end at offset i, behind its beginning and within the tokens? ERROR_USER: damaged. Without it
+ * neither sequence may be read. For i = 0 there is nothing to check. */
+int token_store_check_offset(const struct token_store *store, int64_t i);
+/* All offsets. */
+int token_store_check_offsets(const struct token_store *store);
+/* Reads the whole store and compares it with its digests. ERROR_USER: damaged, or without a checksum; ERROR_REQUEUE: a
+ * signal came (base/signals.h). */
+int token_store_verify(const struct token_store *store);
 
 /* First token of sequence i; i == sequences gives the end of the last one. */
 int64_t token_store_offset(const struct token_store *store, int64_t i);

@@ -16,10 +16,6 @@
 
 enum { BUFFER_BYTES = 1 << 20, ALIGNMENT = 4096 /* arrays begin at pages */ };
 
-enum { COLUMN_TOKENS, COLUMN_OFFSETS, COLUMN_NAMES, COLUMNS };
-
-static const char *const column_names[COLUMNS] = {"tokens", "offsets", "names"};
-
 /* One dataset as a stream of bytes. */
 struct column {
     int64_t position; /* in the file, of the buffer's first byte */
@@ -36,7 +32,7 @@ struct token_store_writer {
     int64_t token_bytes;
     int64_t offset; /* tokens so far */
     int file;       /* -1 while HDF5 holds it */
-    struct column columns[COLUMNS];
+    struct column columns[STORE_COLUMNS];
 };
 
 static int cannot_write(const struct token_store_writer *writer, const char *why)
@@ -80,7 +76,8 @@ static int put(struct token_store_writer *writer, int which, const void *data, i
 }
 
 /* Creates the three datasets, allocated at once and without fill, and takes down where they lie. */
-static bool lay_out(struct token_store_writer *writer, const int64_t counts[COLUMNS], const hid_t types[COLUMNS])
+static bool lay_out(struct token_store_writer *writer, const int64_t counts[STORE_COLUMNS],
+                    const hid_t types[STORE_COLUMNS])
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_alignment(access, 1, ALIGNMENT);
@@ -93,10 +90,10 @@ static bool lay_out(struct token_store_writer *writer, const int64_t counts[COLU
     H5Pset_alloc_time(layout, H5D_ALLOC_TIME_EARLY);
     H5Pset_fill_time(layout, H5D_FILL_TIME_NEVER);
     bool good = true;
-    for (int i = 0; i < COLUMNS; i++) {
+    for (int i = 0; i < STORE_COLUMNS; i++) {
         hsize_t extent = (hsize_t)counts[i];
         hid_t space = H5Screate_simple(1, &extent, NULL);
-        hid_t dataset = H5Dcreate2(file, column_names[i], types[i], space, H5P_DEFAULT, layout, H5P_DEFAULT);
+        hid_t dataset = H5Dcreate2(file, store_columns[i], types[i], space, H5P_DEFAULT, layout, H5P_DEFAULT);
         struct column *column = &writer->columns[i];
         good = good && dataset >= 0;
         if (good) {
@@ -121,7 +118,7 @@ int token_store_writer_create(struct token_store_writer **out, const char *path,
     writer->tokens = tokens;
     writer->token_bytes = token_store_token_bytes(tokenizer->vocabulary);
     writer->file = -1;
-    for (int i = 0; i < COLUMNS; i++) {
+    for (int i = 0; i < STORE_COLUMNS; i++) {
         writer->columns[i].buffer = memory_allocate(BUFFER_BYTES);
         writer->columns[i].hash = XXH3_createState();
         if (writer->columns[i].hash == NULL)
@@ -132,8 +129,8 @@ int token_store_writer_create(struct token_store_writer **out, const char *path,
     hid_t token_type = writer->token_bytes == 1   ? H5T_STD_U8LE
                        : writer->token_bytes == 2 ? H5T_STD_U16LE
                                                   : H5T_STD_U32LE;
-    const int64_t counts[COLUMNS] = {tokens, sequences + 1, name_bytes};
-    const hid_t types[COLUMNS] = {token_type, H5T_STD_I64LE, H5T_STD_U8LE};
+    const int64_t counts[STORE_COLUMNS] = {tokens, sequences + 1, name_bytes};
+    const hid_t types[STORE_COLUMNS] = {token_type, H5T_STD_I64LE, H5T_STD_U8LE};
     int code = ERROR_NONE;
     H5E_auto2_t print;
     void *data;
@@ -145,7 +142,7 @@ int token_store_writer_create(struct token_store_writer **out, const char *path,
     if (code == ERROR_NONE && (writer->file = open(writer->temporary, O_WRONLY | O_CLOEXEC)) < 0)
         code = cannot_write(writer, strerror(errno));
     if (code == ERROR_NONE)
-        code = put(writer, COLUMN_OFFSETS, &writer->offset, sizeof writer->offset);
+        code = put(writer, STORE_OFFSETS, &writer->offset, sizeof writer->offset);
     if (code != ERROR_NONE) {
         token_store_writer_destroy(writer);
         writer = NULL;
@@ -157,16 +154,16 @@ int token_store_writer_create(struct token_store_writer **out, const char *path,
 int token_store_writer_append(struct token_store_writer *writer, const void *tokens, int64_t count)
 {
     writer->offset += count;
-    return put(writer, COLUMN_TOKENS, tokens, count * writer->token_bytes);
+    return put(writer, STORE_TOKENS, tokens, count * writer->token_bytes);
 }
 
 int token_store_writer_end(struct token_store_writer *writer, const char *name)
 {
-    int code = put(writer, COLUMN_NAMES, name, (int64_t)strlen(name));
+    int code = put(writer, STORE_NAMES, name, (int64_t)strlen(name));
     if (code == ERROR_NONE)
-        code = put(writer, COLUMN_NAMES, "\n", 1);
+        code = put(writer, STORE_NAMES, "\n", 1);
     if (code == ERROR_NONE)
-        code = put(writer, COLUMN_OFFSETS, &writer->offset, sizeof writer->offset);
+        code = put(writer, STORE_OFFSETS, &writer->offset, sizeof writer->offset);
     return code;
 }
 
@@ -207,11 +204,11 @@ static bool describe(struct token_store_writer *writer, char *const *sources, in
     hid_t file = H5Fopen(writer->temporary, H5F_ACC_RDWR, H5P_DEFAULT);
     if (file < 0)
         return false;
-    uint64_t digests[COLUMNS];
+    uint64_t digests[STORE_COLUMNS];
     bool good = true;
-    for (int i = 0; i < COLUMNS; i++) {
+    for (int i = 0; i < STORE_COLUMNS; i++) {
         digests[i] = XXH3_64bits_digest(writer->columns[i].hash);
-        hid_t dataset = H5Dopen2(file, column_names[i], H5P_DEFAULT);
+        hid_t dataset = H5Dopen2(file, store_columns[i], H5P_DEFAULT);
         good = good && write_attribute(dataset, "xxh3", H5T_STD_U64LE, H5T_NATIVE_UINT64, &digests[i]);
         H5Dclose(dataset);
     }
@@ -231,7 +228,7 @@ static bool describe(struct token_store_writer *writer, char *const *sources, in
 int token_store_writer_finish(struct token_store_writer *writer, char *const *sources, int64_t source_count,
                               uint64_t *checksum)
 {
-    for (int i = 0; i < COLUMNS; i++) {
+    for (int i = 0; i < STORE_COLUMNS; i++) {
         CHECK_BUG(writer->columns[i].bytes == 0);
         int code = flush(writer, &writer->columns[i]);
         if (code != ERROR_NONE)
@@ -272,7 +269,7 @@ void token_store_writer_destroy(struct token_store_writer *writer)
         unlink(writer->temporary);
         temporary_forget(writer->temporary);
     }
-    for (int i = 0; i < COLUMNS; i++) {
+    for (int i = 0; i < STORE_COLUMNS; i++) {
         memory_free(writer->columns[i].buffer);
         XXH3_freeState(writer->columns[i].hash);
     }

@@ -7,7 +7,9 @@
  *
  * The counts lie cumulated in a side file STORE.windows-<window>-<overlap>-<each|ends|first>: a header (struct
  * windows_header) and u64 first[sequences + 1], first[i] being the number of sequence i's first window. It is made
- * once, checked against the store's checksum, and mapped: one copy a node, no start-up scan, flat private memory. */
+ * once, when the store is read whole and compared with its checksum, and mapped: one copy a node, flat private memory.
+ * It is good for the very file that it was made of, and its own hash is compared at each start, by one rank of a node.
+ */
 #ifndef DATA_WINDOWS_H
 #define DATA_WINDOWS_H
 
@@ -35,7 +37,10 @@ struct windows_header {
     uint64_t checksum;            /* of the store */
     int64_t window, overlap, cut; /* the layout */
     int64_t sequences;
-    int64_t windows, tokens; /* totals; tokens with specials */
+    int64_t store_bytes, store_modified; /* which file it was made of: its size, nanoseconds since 1970, */
+    uint64_t store_inode;                /* its number in the file system */
+    int64_t windows, tokens;             /* totals; tokens with specials */
+    uint64_t hash;                       /* xxh3 of first[] and of all this before it */
 };
 
 struct windows {
@@ -43,8 +48,7 @@ struct windows {
     const struct token_store *store;
     struct windows_header header;
     const uint64_t *first; /* [sequences + 1], in the map or in `table` */
-    void *map;
-    int64_t map_bytes;
+    struct mapping *map;
     uint64_t *table; /* where no side file can be had */
 };
 
@@ -62,16 +66,17 @@ int windows_check_layout(const struct windows_layout *layout);
 int windows_measure(const struct token_store *store, const struct windows_layout *layout, int64_t *windows,
                     int64_t *tokens);
 
-/* Collective over world: rank 0 makes the side file where there is none that fits, then all map it; where the folder
- * cannot be written each rank makes a private table, with a warning. Borrows the store. The same code on all ranks;
- * user errors: an overlap that leaves no progress (data.overlap), a window too small, offsets that are not
- * monotone. ERROR_REQUEUE: a signal came while they were counted (base/signals.h); nothing is left behind. */
+/* Collective over world: rank 0 makes the side file where there is none that fits, ranks that see other folders make
+ * theirs, then all map it; where a folder cannot be written each rank makes a private table, with a warning, and the
+ * store is not compared with its checksum. Borrows the store. The same code on all ranks; user errors: an overlap that
+ * leaves no progress (data.overlap), a window too small, a damaged store (token_store_verify). ERROR_REQUEUE: a signal
+ * came meanwhile (base/signals.h); nothing is left behind. */
 int windows_open(struct windows **windows, const struct token_store *store, const struct windows_layout *layout,
                  struct comm *world);
 void windows_close(struct windows *windows);
 
 /* Window number w of the store's order. *hint is a sequence number, any at first, that makes walks in store order
- * cheap; it is updated. */
+ * cheap; it is updated. What was changed since windows_open and would lead beyond the store is fatal. */
 struct window windows_locate(const struct windows *windows, int64_t w, int64_t *hint);
 
 #endif

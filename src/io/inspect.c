@@ -67,12 +67,16 @@ static void describe_sources(json_t *out, hid_t file)
         H5Dclose(dataset);
 }
 
-static int describe_store(json_t *out, hid_t file, const char *path)
+static int describe_store(json_t *out, hid_t file, const char *path, bool verify)
 {
     struct token_store *store;
     int code = token_store_open(&store, path);
-    if (code != ERROR_NONE)
+    if (code == ERROR_NONE)
+        code = verify ? token_store_verify(store) : token_store_check_offsets(store);
+    if (code != ERROR_NONE) {
+        token_store_close(store);
         return code;
+    }
     put_text(out, "kind", "token store");
     put_text(out, "tokenizer", store->tokenizer->name);
     put_integer(out, "vocabulary", store->vocabulary);
@@ -84,7 +88,9 @@ static int describe_store(json_t *out, hid_t file, const char *path)
     json_t *first = put_array(out, "first_sequences");
     int64_t cursor = 0, length;
     const char *name;
-    for (int64_t i = 0; i < LISTED_SEQUENCES && (name = token_store_next_name(store, &cursor, &length)) != NULL; i++) {
+    for (int64_t i = 0; i < LISTED_SEQUENCES && i < store->sequences &&
+                        (name = token_store_next_name(store, &cursor, &length)) != NULL;
+         i++) {
         json_t *sequence = append_object(first);
         json_object_set_new(sequence, "name", jsontext_create(name, length));
         put_integer(sequence, "tokens", token_store_offset(store, i + 1) - token_store_offset(store, i));
@@ -300,7 +306,7 @@ static void print_text(json_t *out)
 
 /* -- Either ------------------------------------------------------------------------------------------------------ */
 
-static int describe(json_t *out, const char *path)
+static int describe(json_t *out, const char *path, bool verify)
 {
     struct hdf5_silence silence;
     hid_t file;
@@ -311,7 +317,7 @@ static int describe(json_t *out, const char *path)
         if (H5Aexists(file, "cistron_checkpoint") > 0)
             code = describe_checkpoint(out, file, path);
         else if (H5Aexists(file, "cistron_store") > 0)
-            code = describe_store(out, file, path);
+            code = describe_store(out, file, path, verify);
         else if (H5Aexists(file, "cistron_embeddings") > 0)
             describe_embeddings(out, file);
         else
@@ -325,7 +331,7 @@ static int describe(json_t *out, const char *path)
 }
 
 /* HDF5 gets a file with a side file only if it is what was written. */
-static int inspect_file(const char *path, bool json)
+static int inspect_file(const char *path, bool json, bool verify)
 {
     char *side = block_side_path(path);
     int code = ERROR_NONE;
@@ -338,7 +344,7 @@ static int inspect_file(const char *path, bool json)
     if (code != ERROR_NONE)
         return code;
     json_t *out = json_object();
-    code = describe(out, path);
+    code = describe(out, path, verify);
     if (code == ERROR_NONE && json) {
         json_dumpf(out, stdout, JSON_INDENT(2));
         printf("\n");
@@ -349,19 +355,19 @@ static int inspect_file(const char *path, bool json)
     return code;
 }
 
-int inspect_run(const char *path, bool json)
+int inspect_run(const char *path, bool json, bool verify)
 {
     struct stat status;
     if (stat(path, &status) != 0)
         return error_user("%s: cannot open it: %s", path, strerror(errno));
     if (!S_ISDIR(status.st_mode))
-        return inspect_file(path, json);
+        return inspect_file(path, json, verify);
     char *newest;
     int code = checkpoint_newest(path, &newest);
     if (code == ERROR_NONE && newest == NULL)
         code = error_user("%s: the folder holds no checkpoint (step_*.h5)", path);
     if (code == ERROR_NONE)
-        code = inspect_file(newest, json);
+        code = inspect_file(newest, json, verify);
     free(newest);
     return code;
 }

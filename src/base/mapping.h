@@ -1,0 +1,24 @@
+/* A file as memory: read-only, and one copy for all processes of a node. Where the file is cut short, or its disk
+ * fails, while it is mapped, whoever reads it gets SIGBUS; that ends the program by error_fatal, which names the file.
+ */
+#ifndef BASE_MAPPING_H
+#define BASE_MAPPING_H
+
+#include <stdint.h>
+
+struct mapping {
+    char *path;
+    const unsigned char *data; /* [bytes] */
+    int64_t bytes;             /* > 0 */
+    int64_t modified;          /* when the file was changed last, in nanoseconds since 1970 */
+    uint64_t device, inode;    /* which file it is */
+    struct mapping *next;      /* of all that are open */
+};
+
+/* Files are opened and closed by one thread at a time. Errors: ERROR_USER: there is no such
+ * file, it is empty or no regular file; ERROR_ENVIRONMENT: it cannot be mapped. `what` is its kind, for messages. */
+int mapping_open(struct mapping **mapping, const char *path, const char *what);
+/* NULL is fine. */
+void mapping_close(struct mapping *mapping);
+
+#endif
