@@ -404,7 +404,7 @@ static struct group *make_group(struct executor *executor, struct comm *comm, co
 #ifdef CISTRON_NCCL
     const struct cuda *cuda = (struct cuda *)executor;
     if (!shares(cuda, comm))
-        return nccl_group_create(comm, executor, name, cuda->timeout);
+        return nccl_group_create(comm, executor, name, cuda->timeout, cuda->targets[STREAM_COMPUTE].deterministic);
 #endif
     if (comm->rank == 0)
         log_info("# group \"%s\": ranks share a GPU, so it sums in the host's memory, which is slow", name);

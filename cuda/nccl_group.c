@@ -7,33 +7,34 @@
 #include <nccl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { PENDING = 1024 /* collectives on their way that the watchdog follows */ };
 
 struct pending {
-    cudaEvent_t done;
-    const char *name; /* of the collective */
+    cudaEvent_t begun, done; /* the stream has come to the collective; is behind it */
+    const char *name;        /* of the collective */
     int64_t sequence;
-    double since; /* clock_seconds of its launch */
+    double since; /* clock_seconds at which the watchdog saw it begun; 0: not yet */
 };
 
 struct nccl_group {
     struct group group;
-    struct comm *comm; /* borrowed */
     struct executor *executor;
     ncclComm_t nccl; /* of more than one rank */
     int device;
     double timeout;
 
     pthread_t watchdog;
-    bool watched;
+    struct pending ring[PENDING];
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
     bool stop;
-    struct pending ring[PENDING];
-    int64_t launched, finished; /* sequence numbers; ring entry i % PENDING */
+    const char *inside; /* the call of NCCL in which the main thread is; NULL: none */
+    double inside_since;
+    int64_t launched, finished; /* sequence numbers; ring entry i % PENDING. Those between are the watchdog's */
 };
 
 static void check(ncclResult_t status, const char *what)
@@ -43,44 +44,67 @@ static void check(ncclResult_t status, const char *what)
 }
 #define CHECK_NCCL(call) check((call), #call)
 
-/* -- Watchdog ---------------------------------------------------------------------------------------------------- */
+/* -- Watchdog ----------------------------------------------------------------------------------------------------
+ * A thread that looks every 20 ms at the oldest collective on its way, and at the call of NCCL in which the main thread
+ * is: making a group, and the first collective of a kind, wait for the other ranks too. The clock of a collective runs
+ * from when the device has come to it, so the host may be ahead as far as it likes. What takes too long ends the
+ * process by error_fatal, whose hooks know that this is not the main thread. Nothing is aborted first: the process is
+ * not to go on, the driver ends what it has on the device, and the launcher ends the other ranks. */
 
-/* The oldest collective on its way: finished, or how long it has been. Lock held. */
-static bool follow(struct nccl_group *own)
+static bool is_late(const struct nccl_group *own, double since)
 {
-    struct pending *oldest = &own->ring[own->finished % PENDING];
-    cudaError_t status = cudaEventQuery(oldest->done);
-    if (status == cudaSuccess) {
-        own->finished++;
-        return true;
-    }
+    return own->timeout > 0 && since > 0 && clock_seconds() - since > own->timeout;
+}
+
+static bool has_passed(cudaEvent_t event, const char *name)
+{
+    cudaError_t status = cudaEventQuery(event);
     if (status != cudaErrorNotReady)
-        cuda_check(status, oldest->name);
+        cuda_check(status, name);
+    return status == cudaSuccess;
+}
+
+/* Has the oldest collective finished? */
+static bool follow(struct nccl_group *own, struct pending *oldest)
+{
+    if (has_passed(oldest->done, oldest->name))
+        return true;
+    if (oldest->since == 0 && has_passed(oldest->begun, oldest->name))
+        oldest->since = clock_seconds();
     ncclResult_t asynchronous;
     CHECK_NCCL(ncclCommGetAsyncError(own->nccl, &asynchronous));
     check(asynchronous, oldest->name);
-    double waited = clock_seconds() - oldest->since;
-    if (own->timeout > 0 && waited > own->timeout)
+    if (is_late(own, oldest->since))
         error_fatal("%s number %lld of group \"%s\" has not finished on rank %d of %d after %.0f s (comm.timeout)",
                     oldest->name, (long long)oldest->sequence, own->group.name, own->group.rank, own->group.size,
-                    waited);
+                    clock_seconds() - oldest->since);
     return false;
 }
 
 static void *watch(void *self)
 {
     struct nccl_group *own = self;
+    const struct timespec pause = {0, 20 * 1000 * 1000};
     CUDA_CHECK(cudaSetDevice(own->device));
     pthread_mutex_lock(&own->lock);
     while (!own->stop) {
-        if (own->finished == own->launched) {
+        if (own->inside == NULL && own->finished == own->launched) {
             pthread_cond_wait(&own->changed, &own->lock);
-        } else if (!follow(own)) {
-            const struct timespec pause = {0, 20 * 1000 * 1000};
-            pthread_mutex_unlock(&own->lock);
-            nanosleep(&pause, NULL);
-            pthread_mutex_lock(&own->lock);
+            continue;
         }
+        const char *inside = own->inside;
+        const bool late = inside != NULL && is_late(own, own->inside_since);
+        struct pending *oldest = own->finished < own->launched ? &own->ring[own->finished % PENDING] : NULL;
+        pthread_mutex_unlock(&own->lock);
+        if (late)
+            error_fatal("%s of group \"%s\" has waited for other ranks on rank %d of %d for %.0f s (comm.timeout)",
+                        inside, own->group.name, own->group.rank, own->group.size, own->timeout);
+        const bool finished = oldest != NULL && follow(own, oldest);
+        if (!finished)
+            nanosleep(&pause, NULL);
+        pthread_mutex_lock(&own->lock);
+        own->finished += finished;
+        pthread_cond_broadcast(&own->changed);
     }
     pthread_mutex_unlock(&own->lock);
     return NULL;
@@ -91,15 +115,16 @@ static void start_watchdog(struct nccl_group *own)
     sigset_t all, before;
     pthread_mutex_init(&own->lock, NULL);
     pthread_cond_init(&own->changed, NULL);
-    for (int i = 0; i < PENDING; i++)
+    for (int i = 0; i < PENDING; i++) {
+        CUDA_CHECK(cudaEventCreateWithFlags(&own->ring[i].begun, cudaEventDisableTiming));
         CUDA_CHECK(cudaEventCreateWithFlags(&own->ring[i].done, cudaEventDisableTiming));
+    }
     sigfillset(&all); /* signals are waited for by a thread of their own (base/signals.h) */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&own->watchdog, NULL, watch, own);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed)
         error_fatal("the watchdog of group \"%s\" cannot start a thread: %s", own->group.name, strerror(failed));
-    own->watched = true;
 }
 
 static void stop_watchdog(struct nccl_group *own)
@@ -109,26 +134,53 @@ static void stop_watchdog(struct nccl_group *own)
     pthread_cond_broadcast(&own->changed);
     pthread_mutex_unlock(&own->lock);
     pthread_join(own->watchdog, NULL);
-    for (int i = 0; i < PENDING; i++)
+    for (int i = 0; i < PENDING; i++) {
+        CUDA_CHECK(cudaEventDestroy(own->ring[i].begun));
         CUDA_CHECK(cudaEventDestroy(own->ring[i].done));
+    }
     pthread_cond_destroy(&own->changed);
     pthread_mutex_destroy(&own->lock);
 }
 
-/* A collective has just been put on the stream. */
-static void launched(struct nccl_group *own, cudaStream_t stream, const char *name)
+/* Around each call of NCCL that may wait for other ranks. */
+static void enter(struct nccl_group *own, const char *name)
 {
     pthread_mutex_lock(&own->lock);
-    if (own->launched - own->finished == PENDING) { /* so far ahead of the device: wait for the oldest */
-        CUDA_CHECK(cudaEventSynchronize(own->ring[own->finished % PENDING].done));
-        own->finished++;
-    }
+    own->inside = name;
+    own->inside_since = clock_seconds();
+    pthread_cond_broadcast(&own->changed);
+    pthread_mutex_unlock(&own->lock);
+}
+
+static void leave(struct nccl_group *own)
+{
+    pthread_mutex_lock(&own->lock);
+    own->inside = NULL;
+    pthread_mutex_unlock(&own->lock);
+}
+
+/* A collective is put on the stream between these. */
+static void begin(struct nccl_group *own, cudaStream_t stream, const char *name)
+{
+    pthread_mutex_lock(&own->lock);
+    while (own->launched - own->finished ==
+           PENDING) /* so far ahead of the device: until the watchdog has seen one end */
+        pthread_cond_wait(&own->changed, &own->lock);
+    pthread_mutex_unlock(&own->lock);
     struct pending *entry = &own->ring[own->launched % PENDING];
     entry->name = name;
-    entry->sequence = own->launched++;
-    entry->since = clock_seconds();
-    CUDA_CHECK(cudaEventRecord(entry->done, stream));
-    pthread_cond_broadcast(&own->changed);
+    entry->sequence = own->launched;
+    entry->since = 0;
+    CUDA_CHECK(cudaEventRecord(entry->begun, stream));
+    enter(own, name);
+}
+
+static void end(struct nccl_group *own, cudaStream_t stream)
+{
+    CUDA_CHECK(cudaEventRecord(own->ring[own->launched % PENDING].done, stream));
+    pthread_mutex_lock(&own->lock);
+    own->inside = NULL;
+    own->launched++;
     pthread_mutex_unlock(&own->lock);
 }
 
@@ -156,81 +208,102 @@ static cudaStream_t stream_of(const struct stream *stream)
     return cuda_executor_stream(stream->executor, stream->id);
 }
 
+/* CALL is ncclSomething(..., communicator, stream). */
+#define COLLECT(group, stream, name, CALL, ...)                                                                        \
+    do {                                                                                                               \
+        struct nccl_group *own = (group)->self;                                                                        \
+        cudaStream_t on = stream_of(stream);                                                                           \
+        begin(own, on, name);                                                                                          \
+        CHECK_NCCL(CALL(__VA_ARGS__, own->nccl, on));                                                                  \
+        end(own, on);                                                                                                  \
+    } while (0)
+
 static void nccl_all_reduce(struct group *group, struct stream *stream, const struct all_reduce_args *args)
 {
-    struct nccl_group *own = group->self;
-    if (group->size == 1)
-        return;
-    CHECK_NCCL(ncclAllReduce(args->x.data, args->x.data, (size_t)tensor_count(&args->x), type_of(&args->x), ncclSum,
-                             own->nccl, stream_of(stream)));
-    launched(own, stream_of(stream), "all_reduce");
+    const struct tensor *x = &args->x;
+    COLLECT(group, stream, "all_reduce", ncclAllReduce, x->data, x->data, (size_t)tensor_count(x), type_of(x), ncclSum);
 }
 
 static void nccl_reduce_scatter(struct group *group, struct stream *stream, const struct reduce_scatter_args *args)
 {
-    struct nccl_group *own = group->self;
-    if (group->size == 1) {
-        cuda_executor_copy(stream, args->in, args->out);
-        return;
-    }
-    CHECK_NCCL(ncclReduceScatter(args->in.data, args->out.data, (size_t)args->out.cols, type_of(&args->in), ncclSum,
-                                 own->nccl, stream_of(stream)));
-    launched(own, stream_of(stream), "reduce_scatter");
+    COLLECT(group, stream, "reduce_scatter", ncclReduceScatter, args->in.data, args->out.data, (size_t)args->out.cols,
+            type_of(&args->in), ncclSum);
 }
 
 static void nccl_all_gather(struct group *group, struct stream *stream, const struct all_gather_args *args)
 {
-    struct nccl_group *own = group->self;
-    if (group->size == 1) {
-        cuda_executor_copy(stream, args->in, args->out);
-        return;
-    }
-    CHECK_NCCL(ncclAllGather(args->in.data, args->out.data, (size_t)(args->in.cols * dtype_size(args->in.dtype)),
-                             ncclInt8, own->nccl, stream_of(stream)));
-    launched(own, stream_of(stream), "all_gather");
+    COLLECT(group, stream, "all_gather", ncclAllGather, args->in.data, args->out.data,
+            (size_t)(args->in.cols * dtype_size(args->in.dtype)), ncclInt8);
 }
 
 static void nccl_broadcast(struct group *group, struct stream *stream, const struct broadcast_args *args)
 {
-    struct nccl_group *own = group->self;
-    if (group->size == 1)
-        return;
-    CHECK_NCCL(ncclBroadcast(args->x.data, args->x.data, (size_t)tensor_extent(&args->x), ncclInt8, args->root,
-                             own->nccl, stream_of(stream)));
-    launched(own, stream_of(stream), "broadcast");
+    COLLECT(group, stream, "broadcast", ncclBroadcast, args->x.data, args->x.data, (size_t)tensor_extent(&args->x),
+            ncclInt8, args->root);
 }
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
+/* The first collectives of a size connect the ranks by way of it, for which NCCL takes memory: now, so that what is
+ * free afterwards is what a run may use. */
+static void connect(struct nccl_group *own)
+{
+    enum { COUNTS = 4, LARGEST = 16 << 20 };
+    static const int64_t counts[COUNTS] = {4, 16 << 10, 1 << 20, LARGEST};
+    struct stream stream = {own->executor, STREAM_COMMUNICATION, NULL};
+    float *numbers = own->executor->class->allocate(own->executor, LARGEST * (int64_t)sizeof *numbers, MEMORY_DEVICE);
+    for (int i = 0; i < COUNTS; i++) {
+        struct all_reduce_args args = {&own->group, tensor_vector(numbers, DTYPE_F32, counts[i])};
+        nccl_all_reduce(&own->group, &stream, &args);
+    }
+    stream_synchronize(&stream);
+    own->executor->class->release(own->executor, numbers, MEMORY_DEVICE);
+}
+
 static void nccl_destroy(struct group *group)
 {
     struct nccl_group *own = group->self;
-    if (own->watched) {
-        stop_watchdog(own);
-        CHECK_NCCL(ncclCommDestroy(own->nccl));
-    }
+    pthread_mutex_lock(&own->lock);
+    while (own->finished < own->launched) /* the watchdog asks NCCL about them */
+        pthread_cond_wait(&own->changed, &own->lock);
+    pthread_mutex_unlock(&own->lock);
+    enter(own, "the end");
+    CHECK_NCCL(ncclCommDestroy(own->nccl));
+    leave(own);
+    stop_watchdog(own);
     memory_free(own);
 }
 
 static const struct group_class nccl_class = {"nccl",          nccl_all_reduce, nccl_reduce_scatter,
                                               nccl_all_gather, nccl_broadcast,  nccl_destroy};
 
-struct group *nccl_group_create(struct comm *comm, struct executor *executor, const char *name, double timeout)
+/* What NCCL would choose by size and by what it finds of the machine adds in other orders. Its configuration of groups
+ * has no word for this, so it is its variables, which stay as the user has set them. */
+static void pin_algorithm(void)
+{
+    setenv("NCCL_ALGO", "Ring", 0);
+    setenv("NCCL_PROTO", "Simple", 0);
+}
+
+struct group *nccl_group_create(struct comm *comm, struct executor *executor, const char *name, double timeout,
+                                bool deterministic)
 {
     struct nccl_group *own = memory_allocate(sizeof *own);
     own->group = (struct group){name, comm->rank, comm->size, &nccl_class, own};
-    own->comm = comm;
     own->executor = executor;
     own->timeout = timeout;
-    if (comm->size == 1)
-        return &own->group;
+    if (deterministic)
+        pin_algorithm();
     ncclUniqueId id;
     if (comm->rank == 0)
         CHECK_NCCL(ncclGetUniqueId(&id));
     comm_broadcast(comm, &id, sizeof id, 0);
     CUDA_CHECK(cudaGetDevice(&own->device));
-    CHECK_NCCL(ncclCommInitRank(&own->nccl, comm->size, id, comm->rank));
     start_watchdog(own);
+    enter(own, "the beginning");
+    CHECK_NCCL(ncclCommInitRank(&own->nccl, comm->size, id, comm->rank));
+    leave(own);
+    connect(own);
     return &own->group;
 }
 

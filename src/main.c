@@ -13,14 +13,21 @@
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static void dump_launches(void)
 {
     launch_dump(stderr);
 }
 
+/* MPI is the main thread's alone (FUNNELED). Where another one fails (a watchdog, the loader's), the process ends
+ * without a word to MPI, of which its launcher takes notice, and ends the other ranks. */
 static void abort_all_ranks(void)
 {
+    int main_thread;
+    MPI_Is_thread_main(&main_thread); /* any thread may ask this */
+    if (!main_thread)
+        _exit(ERROR_ENVIRONMENT);
     MPI_Abort(MPI_COMM_WORLD, ERROR_ENVIRONMENT);
 }
 
