@@ -68,9 +68,15 @@ void cuda_sum_squares(const struct cuda_target *target, const struct sum_squares
 
 enum { SCALE_THREADS = 256 };
 
+struct scale_target {
+    float *scale, *norm, *corrections;
+    double *updates;
+};
+
 /* One thread adds, in order; the others fetch for it. */
 static __global__ void __launch_bounds__(SCALE_THREADS)
-    gradient_scale(const double *squares, int64_t n, const double *total, float max_norm, float *scale, float *norm)
+    gradient_scale(const double *squares, int64_t n, const double *total, float max_norm, double beta1, double beta2,
+                   struct scale_target to)
 {
     __shared__ double fetched[SCALE_THREADS];
     double sum = 0.0;
@@ -91,16 +97,23 @@ static __global__ void __launch_bounds__(SCALE_THREADS)
         double clip = max_norm > 0.0f ? (double)max_norm / (norm_value + 1e-6) : 1.0;
         scale_value = (clip > 1.0 ? 1.0 : clip) / count;
     }
-    *norm = (float)norm_value;
-    *scale = isfinite((float)norm_value) && isfinite(total[0]) ? (float)scale_value : CUDART_NAN_F;
+    bool finite = isfinite((float)norm_value) && isfinite(total[0]);
+    double updates = *to.updates + (finite ? 1.0 : 0.0);
+    *to.norm = (float)norm_value;
+    *to.scale = finite ? (float)scale_value : CUDART_NAN_F;
+    *to.updates = updates;
+    to.corrections[0] = (float)(1.0 - pow(beta1, updates));
+    to.corrections[1] = (float)(1.0 - pow(beta2, updates));
 }
 
 void cuda_gradient_scale(const struct cuda_target *target, const struct gradient_scale_args *args)
 {
+    const struct scale_target to = {static_cast<float *>(args->scale.data), static_cast<float *>(args->norm.data),
+                                    static_cast<float *>(args->corrections.data),
+                                    static_cast<double *>(args->updates.data)};
     gradient_scale<<<1, SCALE_THREADS, 0, target->stream>>>(
         static_cast<const double *>(args->squares.data), args->squares.cols,
-        static_cast<const double *>(args->total.data), args->max_norm, static_cast<float *>(args->scale.data),
-        static_cast<float *>(args->norm.data));
+        static_cast<const double *>(args->total.data), args->max_norm, args->beta1, args->beta2, to);
     CUDA_CHECK_LAUNCH("gradient_scale");
 }
 

@@ -121,11 +121,11 @@ static void flip(const char *path, int64_t offset)
     comm_barrier(world);
 }
 
-static struct checkpoint_meta meta_of(const struct training *t)
+static struct checkpoint_meta meta_of(struct training *t)
 {
     struct checkpoint_meta meta = {.deck_text = (char *)deck_text,
                                    .version = "0.0-test",
-                                   .step = t->toy.engine.updates,
+                                   .step = engine_updates(&t->toy.engine),
                                    .tokens = 123456789012345,
                                    .seed = 42,
                                    .position = {.stores = 1, .epoch = {3}, .window = {5000000000}, .offset = 7},
@@ -145,7 +145,7 @@ static int save(struct training *t, const char *path, bool with_optimizer)
 
 static char *save_step(struct training *t)
 {
-    char *path = checkpoint_path(folder, t->toy.engine.updates);
+    char *path = checkpoint_path(folder, engine_updates(&t->toy.engine));
     CHECK(save(t, path, true) == ERROR_NONE);
     return path;
 }
@@ -209,7 +209,7 @@ static void read_on(struct comm *comm, const char *path, struct training *saved,
     free(found);
     training_create(&t, comm, &saved->toy.model.settings, compute);
     CHECK(checkpoint_read(comm, &t.toy.engine, path, true) == ERROR_NONE);
-    CHECK(t.toy.engine.updates == saved->toy.engine.updates);
+    CHECK(engine_updates(&t.toy.engine) == engine_updates(&saved->toy.engine));
     CHECK(checkpoint_digest(comm, &t.toy.engine) == digest);
     if (compute == saved->toy.engine.settings.memory.compute)
         CHECK(same_bits(&saved->toy.engine, &t.toy.engine));
@@ -368,7 +368,7 @@ static void test_shapes(struct training *saved, const char *path)
         struct training t;
         training_create(&t, world, &settings[i], DTYPE_F32);
         CHECK(checkpoint_read(world, &t.toy.engine, path, true) == ERROR_USER);
-        CHECK(t.toy.engine.updates == 0);
+        CHECK(engine_updates(&t.toy.engine) == 0);
         training_destroy(&t);
     }
     struct training tied;
@@ -389,7 +389,7 @@ static void test_final(struct training *saved)
     training_create(&t, world, &saved->toy.model.settings, DTYPE_F32);
     CHECK(checkpoint_read(world, &t.toy.engine, path, true) == ERROR_USER);
     CHECK(checkpoint_read(world, &t.toy.engine, path, false) == ERROR_NONE);
-    CHECK(t.toy.engine.updates == 0);
+    CHECK(engine_updates(&t.toy.engine) == 0);
     struct shard x =
         saved->toy.engine.store->class->shard(saved->toy.engine.store, &saved->toy.model.units[1], STORAGE_MATRIX);
     struct shard y = t.toy.engine.store->class->shard(t.toy.engine.store, &t.toy.model.units[1], STORAGE_MATRIX);

@@ -1,8 +1,11 @@
 /* A step whose gradient is not finite: "stop" ends the run with exit code 3 and leaves the last checkpoint, "skip" goes
- * on with weights that the step has not touched, but not for ever. The fault is injected at the executor's door. */
+ * on with weights that the step has not touched, but not for ever. The fault is injected at the executor's door. A step
+ * that was skipped is none that AdamW counts: what follows is as if it had never been. */
 #include "check.h"
 
+#include "base/memory.h"
 #include "cpu/cpu.h"
+#include "ref/toy.h"
 #include "ref/wrapper.h"
 #include "stores.h"
 #include "train/run.h"
@@ -58,6 +61,130 @@ static bool there(const char *name, const char *file)
     return access(path, F_OK) == 0;
 }
 
+/* -- What AdamW counts -------------------------------------------------------------------------------------------- */
+
+/* AdamW in double, of one unit's matrices: it sees the gradients and the scale of an engine's steps, and counts those
+ * that made an update. */
+struct adamw {
+    double *weight, *m, *v;
+    int64_t count;
+    int updates;
+};
+
+static struct shard shard_of(const struct toy *toy)
+{
+    return toy->engine.store->class->shard(toy->engine.store, &toy->model.units[1], STORAGE_MATRIX);
+}
+
+static void adamw_create(struct adamw *a, const struct toy *toy)
+{
+    const struct shard shard = shard_of(toy);
+    *a = (struct adamw){.count = shard.weight.value.cols};
+    a->weight = memory_allocate(a->count * (int64_t)sizeof(double));
+    a->m = memory_allocate(a->count * (int64_t)sizeof(double));
+    a->v = memory_allocate(a->count * (int64_t)sizeof(double));
+    for (int64_t i = 0; i < a->count; i++)
+        a->weight[i] = tensor_get(&shard.weight.value, 0, i);
+}
+
+static void adamw_step(struct adamw *a, const struct toy *toy, double rate)
+{
+    const struct optimizer_settings *s = &toy->engine.settings.optimizer;
+    const struct shard shard = shard_of(toy);
+    const double scale = tensor_get(&toy->engine.optimizer.scale, 0, 0);
+    if (isnan(scale))
+        return;
+    a->updates++;
+    for (int64_t i = 0; i < a->count; i++) {
+        double g = tensor_get(&shard.gradient, 0, i) * scale;
+        a->m[i] = s->beta1 * a->m[i] + (1 - s->beta1) * g;
+        a->v[i] = s->beta2 * a->v[i] + (1 - s->beta2) * g * g;
+        double m = a->m[i] / (1 - pow(s->beta1, a->updates)), v = a->v[i] / (1 - pow(s->beta2, a->updates));
+        a->weight[i] -= rate * s->weight_decay * a->weight[i] + rate * m / (sqrt(v) + s->eps);
+    }
+}
+
+/* The largest distance of the engine's weights from them. */
+static double adamw_distance(const struct adamw *a, const struct toy *toy)
+{
+    const struct shard shard = shard_of(toy);
+    double worst = 0;
+    for (int64_t i = 0; i < a->count; i++)
+        worst = fmax(worst, fabs(tensor_get(&shard.weight.value, 0, i) - a->weight[i]));
+    return worst;
+}
+
+/* Six steps on as many batches, the third of which is spoilt, or left out. */
+static void train_toy(struct toy *toy, bool spoilt)
+{
+    enum { STEPS = 6, THIRD = 2 };
+    const double rate = 1e-2;
+    struct schedule schedule = schedule_create(1, 1, false);
+    struct adamw exact;
+    adamw_create(&exact, toy);
+    fault.first = fault.last = spoilt ? THIRD + 1 : 0;
+    fault.updates = 0;
+    for (int step = 0; step < STEPS; step++) {
+        struct batch batch;
+        if (step == THIRD && !spoilt)
+            continue;
+        toy_batch(&batch, 2, 48, (uint64_t)step + 1);
+        struct engine_result result = engine_step(&toy->engine, &schedule, &batch, rate);
+        CHECK(isfinite(result.grad_norm) == (step != THIRD));
+        adamw_step(&exact, toy, rate);
+        batch_destroy(&batch);
+    }
+    CHECK(engine_updates(&toy->engine) == STEPS - 1 && exact.updates == STEPS - 1);
+    double distance = adamw_distance(&exact, toy);
+    printf("after a step that was %s: %.2e from AdamW in double\n", spoilt ? "skipped" : "left out", distance);
+    CHECK(distance <= 1e-6);
+    memory_free(exact.weight);
+    memory_free(exact.m);
+    memory_free(exact.v);
+    schedule_destroy(&schedule);
+}
+
+static void test_count(void)
+{
+    struct executor *executor, *again;
+    struct toy spoilt, without;
+    struct device_request request = {.threads = 1};
+    make_executor(&executor, &request);
+    again = cpu_executor_create(1);
+    struct toy_options options = toy_options(executor);
+    toy_create(&spoilt, &options);
+    options.executor = again;
+    toy_create(&without, &options);
+    train_toy(&spoilt, true);
+    train_toy(&without, false);
+    int64_t bytes;
+    struct shard a = shard_of(&spoilt), b = shard_of(&without);
+    bytes = tensor_extent(&a.weight.value);
+    CHECK(memcmp(a.weight.value.data, b.weight.value.data, (size_t)bytes) == 0);
+    CHECK(memcmp(a.m.data, b.m.data, (size_t)bytes) == 0 && memcmp(a.v.data, b.v.data, (size_t)bytes) == 0);
+    toy_destroy(&spoilt);
+    toy_destroy(&without);
+    fault.cpu->class->destroy(fault.cpu);
+    again->class->destroy(again);
+}
+
+/* The run "skip" again from step 8 on: the count of updates is in the checkpoint. */
+static void test_restart(void)
+{
+    char whole[32], after[32];
+    stores_digest("skip", 14, whole);
+    for (int step = 9; step <= 14; step++) {
+        char path[500];
+        snprintf(path, sizeof path, "%s/step_%08d.h5", stores_path("skip"), step);
+        CHECK(unlink(path) == 0);
+    }
+    CHECK(train("skip", "skip", 0, 0) == 0);
+    stores_digest("skip", 14, after);
+    CHECK_STRING(after, whole);
+}
+
+/* -- Runs --------------------------------------------------------------------------------------------------------- */
+
 static void write_deck(void)
 {
     FILE *deck = fopen(stores_path("deck.cfg"), "w");
@@ -96,10 +223,12 @@ int main(void)
     CHECK_STRING(at, before); /* no weight and no moment has changed */
     CHECK(strcmp(after, before) != 0);
     CHECK(there("skip", "final_model.h5"));
+    test_restart();
 
     CHECK(train("nine", "skip", 3, 11) == 0); /* nine in a row */
     CHECK(train("ten", "skip", 3, 12) == ERROR_DIVERGED);
     CHECK(there("ten", "step_00000011.h5") && !there("ten", "step_00000012.h5"));
     stores_end();
+    test_count();
     return check_end();
 }

@@ -73,13 +73,55 @@ static void test_gradient_scale(void)
                                                    .total = trial_empty(trial, DTYPE_F64, 1, 2),
                                                    .scale = trial_empty(trial, DTYPE_F32, 1, 1),
                                                    .norm = trial_empty(trial, DTYPE_F32, 1, 1),
+                                                   .updates = trial_empty(trial, DTYPE_F64, 1, 1),
+                                                   .corrections = trial_empty(trial, DTYPE_F32, 1, 2),
+                                                   .beta1 = 0.9,
+                                                   .beta2 = 0.999,
                                                    .max_norm = max_norms[i]};
+                reference_store(&args.updates, 0, 0, count);
                 for (int64_t j = 0; j < n; j++)
                     reference_store(&args.squares, 0, j, 1e4 * (double)(j + 1));
                 reference_store(&args.total, 0, 0, 321.0);
                 reference_store(&args.total, 0, 1, count);
+                struct gradient_scale_args mistaken = args;
+                mistaken.beta1 = 0.91;
+                check_noticed(trial, OP_GRADIENT_SCALE, &args, &mistaken);
                 check_op(trial, OP_GRADIENT_SCALE, &args);
             }
+}
+
+/* Gradients that are not finite make no update, so they are not counted, and what they give does not stay. */
+static void test_updates(struct executor *executor)
+{
+    static const double squares[5] = {4, INFINITY, 9, NAN, 16}, losses[5] = {1, 1, NAN, 1, 1};
+    enum { SQUARES, TOTAL, SCALE, NORM, UPDATES, CORRECTIONS, TENSORS };
+    static const int counts[TENSORS] = {1, 2, 1, 1, 1, 2};
+    struct stream stream = {.executor = executor};
+    struct tensor at[TENSORS];
+    for (int i = 0; i < TENSORS; i++) {
+        enum dtype dtype = i == SQUARES || i == TOTAL || i == UPDATES ? DTYPE_F64 : DTYPE_F32;
+        void *data = executor->class->allocate(executor, counts[i] * dtype_size(dtype), MEMORY_DEVICE);
+        at[i] = tensor_vector(data, dtype, counts[i]);
+    }
+    for (int i = 0, made = 0; i < 5; i++) {
+        const bool finite = isfinite(squares[i]) && isfinite(losses[i]);
+        double updates;
+        float scale, corrections[2];
+        made += finite;
+        LAUNCH(&stream, FILL, fill, .x = at[SQUARES], .value = squares[i]);
+        LAUNCH(&stream, FILL, fill, .x = at[TOTAL], .value = losses[i]);
+        LAUNCH(&stream, GRADIENT_SCALE, gradient_scale, .squares = at[SQUARES], .total = at[TOTAL], .scale = at[SCALE],
+               .norm = at[NORM], .updates = at[UPDATES], .corrections = at[CORRECTIONS], .beta1 = 0.9, .beta2 = 0.95);
+        LAUNCH(&stream, COPY, copy, .from = at[SCALE], .to = tensor_vector(&scale, DTYPE_F32, 1));
+        LAUNCH(&stream, COPY, copy, .from = at[UPDATES], .to = tensor_vector(&updates, DTYPE_F64, 1));
+        LAUNCH(&stream, COPY, copy, .from = at[CORRECTIONS], .to = tensor_vector(corrections, DTYPE_F32, 2));
+        stream_synchronize(&stream);
+        CHECK(updates == made && isfinite(scale) == finite);
+        CHECK_NEAR((double)corrections[0], 1 - pow(0.9, made), 1e-6, 0);
+        CHECK_NEAR((double)corrections[1], 1 - pow(0.95, made), 1e-6, 0);
+    }
+    for (int i = 0; i < TENSORS; i++)
+        executor->class->release(executor, at[i].data, MEMORY_DEVICE);
 }
 
 static void test_adamw(void)
@@ -452,8 +494,10 @@ int main(int count, char **arguments)
     test_sum_squares();
     test_gradient_scale();
     test_adamw();
-    for (int i = 0; i < executor_count; i++)
+    for (int i = 0; i < executor_count; i++) {
+        test_updates(executors[i]);
         test_adamw_halves(executors[i]);
+    }
     test_moves();
     test_ties();
     test_halves();

@@ -39,7 +39,15 @@ static void test_gradient_scale(void)
     CHECK(reference_load(&squares, 0, 1) == 30.0);
     reference_store(&squares, 0, 0, 34.0); /* the norm is sqrt(64) / 4 = 2 */
     reference_store(&total, 0, 1, 4.0);
-    struct gradient_scale_args args = {.squares = squares, .total = total, .scale = scale, .norm = norm};
+    struct tensor updates = zeros(DTYPE_F64, 1, 1), corrections = normal(1, 2);
+    struct gradient_scale_args args = {.squares = squares,
+                                       .total = total,
+                                       .scale = scale,
+                                       .norm = norm,
+                                       .updates = updates,
+                                       .corrections = corrections,
+                                       .beta1 = 0.5,
+                                       .beta2 = 0.75};
     static const struct {
         float max_norm;
         double scale;
@@ -53,6 +61,11 @@ static void test_gradient_scale(void)
     reference_store(&total, 0, 1, 0.0); /* no label on any rank: nothing is learnt, nothing is NaN */
     run(OP_GRADIENT_SCALE, &args);
     CHECK(reference_load(&scale, 0, 0) == 0.0 && reference_load(&norm, 0, 0) == 0.0);
+    CHECK(reference_load(&updates, 0, 0) == 4.0);
+    reference_store(&total, 0, 0, INFINITY); /* no update, so none is counted */
+    run(OP_GRADIENT_SCALE, &args);
+    CHECK(isnan(reference_load(&scale, 0, 0)) && reference_load(&updates, 0, 0) == 4.0);
+    CHECK(reference_load(&corrections, 0, 0) == 15.0 / 16 && reference_load(&corrections, 0, 1) == 175.0 / 256);
     case_end();
 }
 

@@ -41,7 +41,7 @@ static inline double train(struct training *t, int steps)
     double loss = 0;
     for (int s = 0; s < steps; s++) {
         struct batch batch;
-        toy_batch(&batch, 1, 48, (uint64_t)t->toy.engine.updates * 64 + (uint64_t)t->group->rank);
+        toy_batch(&batch, 1, 48, (uint64_t)engine_updates(&t->toy.engine) * 64 + (uint64_t)t->group->rank);
         struct engine_result result = engine_step(&t->toy.engine, &schedule, &batch, 1e-2);
         loss = result.loss_sum / result.labels;
         batch_destroy(&batch);

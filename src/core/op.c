@@ -128,10 +128,9 @@ static const struct op_field quantize_fields[] = {
 };
 static const struct op_field sum_squares_fields[] = {FIELD(sum_squares, x, OP_READ), FIELD(sum_squares, sum, OP_WRITE)};
 static const struct op_field gradient_scale_fields[] = {
-    FIELD(gradient_scale, squares, OP_READ),
-    FIELD(gradient_scale, total, OP_READ),
-    FIELD(gradient_scale, scale, OP_WRITE),
-    FIELD(gradient_scale, norm, OP_WRITE),
+    FIELD(gradient_scale, squares, OP_READ),       FIELD(gradient_scale, total, OP_READ),
+    FIELD(gradient_scale, scale, OP_WRITE),        FIELD(gradient_scale, norm, OP_WRITE),
+    FIELD(gradient_scale, updates, OP_READ_WRITE), FIELD(gradient_scale, corrections, OP_WRITE),
 };
 static const struct op_field adamw_fields[] = {
     FIELD(adamw, weight, OP_READ_WRITE), OPTIONAL(adamw, low, OP_READ_WRITE), FIELD(adamw, gradient, OP_READ),
@@ -476,6 +475,8 @@ static const char *check_shapes(enum op op, const void *args)
         REQUIRE(a->squares.dtype == DTYPE_F64 && a->squares.rows == 1);
         REQUIRE(a->total.dtype == DTYPE_F64 && has_shape(&a->total, 1, 2));
         REQUIRE(tensor_count(&a->scale) == 1 && tensor_count(&a->norm) == 1);
+        REQUIRE(a->updates.dtype == DTYPE_F64 && has_shape(&a->updates, 1, 1));
+        REQUIRE(is_stat(&a->corrections) && has_shape(&a->corrections, 1, 2));
         return NULL;
     }
     case OP_ADAMW:

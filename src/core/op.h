@@ -282,16 +282,20 @@ struct sum_squares_args {
 
 /* count = total[1]; norm = sqrt(sum of squares) / count; scale = min(1, max_norm / (norm + 1e-6)) / count;
  * count 0 gives scale 0 and norm 0; max_norm 0 means no clipping. (torch.nn.utils.clip_grad_norm_.)
- * Where the norm or total[0] is not finite, scale is NaN: adamw then leaves everything as it is. */
+ * Where the norm or total[0] is not finite, scale is NaN: adamw then leaves everything as it is. Else there will be an
+ * update, and updates += 1. corrections = {1 - beta1^updates, 1 - beta2^updates}, for adamw. */
 struct gradient_scale_args {
-    struct tensor squares; /* f64 [1, n], summed in order */
-    struct tensor total;   /* f64 [1, 2], as xent_stat leaves it, summed over ranks */
-    struct tensor scale;   /* stat [1, 1], written */
-    struct tensor norm;    /* stat [1, 1], written */
+    struct tensor squares;     /* f64 [1, n], summed in order */
+    struct tensor total;       /* f64 [1, 2], as xent_stat leaves it, summed over ranks */
+    struct tensor scale;       /* stat [1, 1], written */
+    struct tensor norm;        /* stat [1, 1], written */
+    struct tensor updates;     /* f64 [1, 1], read and written: updates that the moments have seen */
+    struct tensor corrections; /* stat [1, 2], written */
+    double beta1, beta2;
     float max_norm;
 };
 
-/* Step constants of AdamW that change by step, in device memory. */
+/* Step constants of AdamW that change by step, in device memory. Both corrections are those of gradient_scale. */
 enum adamw_step { ADAMW_LR, ADAMW_CORRECTION_1, ADAMW_CORRECTION_2, ADAMW_STEP_COUNT };
 
 /* Decoupled weight decay (Loshchilov & Hutter 2019), as torch.optim.AdamW: with g = gradient * scale, lr = step[LR] *

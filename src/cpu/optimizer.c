@@ -55,6 +55,11 @@ void cpu_gradient_scale(struct cpu *cpu, const struct gradient_scale_args *args)
         scale = NAN;
     *(float *)args->norm.data = (float)norm;
     *(float *)args->scale.data = (float)scale;
+    double *updates = args->updates.data;
+    float *corrections = args->corrections.data;
+    *updates += isnan(scale) ? 0 : 1;
+    corrections[0] = (float)(1 - pow(args->beta1, *updates));
+    corrections[1] = (float)(1 - pow(args->beta2, *updates));
 }
 
 /* -- AdamW -------------------------------------------------------------------------------------------------------- */

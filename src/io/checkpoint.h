@@ -34,9 +34,10 @@ enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_VERSION_BYTES = 64, CHECKPOINT_TOKENIZE
 struct checkpoint_meta {
     char *deck_text;                        /* the effective deck */
     char version[CHECKPOINT_VERSION_BYTES]; /* of the program that wrote it, by its caller */
-    int64_t step;                           /* updates done */
-    int64_t updates; /* that the moments saw: step, and those of a run whose moments this one began with (bias
-                        correction); checkpoint_write sets it; files of version 0.1 have none: step */
+    int64_t step;                           /* done, with those that were skipped */
+    int64_t updates; /* that the moments saw: step without those that were skipped, and those of a run whose moments
+                        this one began with (bias correction); checkpoint_write sets it; files of version 0.1 have
+                        none: step */
     bool moments;    /* the file has them; reading sets it */
     int64_t tokens;  /* seen in training so far */
     int64_t seed;
@@ -76,7 +77,7 @@ int checkpoint_verify(struct comm *world, const char *path);
 int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint_meta *meta);
 
 /* Reads weights into the engine from a verified file, of any float type and layout; with_optimizer: moments too, and
- * engine->updates becomes the file's; without, both stay as they are. Collective. ERROR_USER: tensors that are
+ * engine_updates becomes the file's; without, both stay as they are. Collective. ERROR_USER: tensors that are
  * missing, unknown or of another shape, each named; a final model where moments are wanted. */
 int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer);
 

@@ -199,7 +199,7 @@ int checkpoint_read(struct comm *world, struct engine *engine, const char *path,
         engine_weights_written(engine);
     hdf5_silence_end(&silence);
     if (code == ERROR_NONE && with_optimizer)
-        engine->updates = meta.updates;
+        engine_set_updates(engine, meta.updates);
     checkpoint_meta_destroy(&meta);
     return code;
 }

@@ -141,7 +141,7 @@ int checkpoint_write(struct comm *world, struct engine *engine, const struct che
     const int64_t table_bytes = (int64_t)sizeof(int64_t) * kinds * parameters;
     struct checkpoint_meta complete = *meta;
     complete.ranks = world->size;
-    complete.updates = engine->updates;
+    complete.updates = engine_updates(engine);
     struct checkpoint_names names;
     checkpoint_names_create(&names, path);
     const struct checkpoint_layout layout = {engine->model, piece_dtype(engine), kinds, memory_allocate(table_bytes)};

@@ -475,16 +475,15 @@ void engine_begin(struct engine *e, const struct schedule *schedule, const struc
 {
     static const struct replay_key measure = {.part = REPLAY_MEASURE}, update = {.part = REPLAY_UPDATE};
     struct stream *stream = &e->streams[STREAM_COMPUTE];
-    double values[ADAMW_STEP_COUNT];
-    struct tensor constants = e->optimizer.step;
-    constants.data = values; /* wide enough for either type */
+    double value; /* wide enough for either type */
+    struct tensor there = tensor_columns(&e->optimizer.step, ADAMW_LR, 1), rate = there;
+    rate.data = &value;
+    tensor_put(&rate, 0, 0, learning_rate);
     run_schedule(e, schedule, batches);
     replay_or_run(e, &measure, NULL, true);
     sum_over_ranks(e, e->sums);
-    e->updates++;
-    optimizer_constants(&e->settings.optimizer, learning_rate, e->updates, constants);
     staging_next(&e->staging);
-    staging_copy(&e->staging, stream, constants, e->optimizer.step);
+    staging_copy(&e->staging, stream, rate, there);
     staging_end(&e->staging, stream);
     replay_or_run(e, &update, NULL, false);
     send_return(e, true);
@@ -550,6 +549,19 @@ static void read_values(struct engine *e, struct tensor from, double *values)
     for (int64_t i = 0; i < host.cols; i++)
         values[i] = tensor_get(&host, 0, i);
     memory_free(host.data);
+}
+
+int64_t engine_updates(struct engine *e)
+{
+    double updates = 0;
+    if (tensor_present(&e->optimizer.updates))
+        read_values(e, e->optimizer.updates, &updates);
+    return (int64_t)updates;
+}
+
+void engine_set_updates(struct engine *e, int64_t updates)
+{
+    LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->optimizer.updates, .value = (double)updates);
 }
 
 static const struct unit *head_of(const struct engine *e)

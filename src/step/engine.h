@@ -49,7 +49,6 @@ struct engine {
     struct replay replay;
     struct engine_return returns[ENGINE_RETURNS];
     int64_t begun, taken; /* of the returns */
-    int64_t updates;      /* optimizer steps begun so far, over all runs of this training */
 };
 
 /* Allocates everything from the executor; weights are zero until engine_initialise or a checkpoint writes them. */
@@ -75,6 +74,12 @@ bool engine_ready(struct engine *engine);
 struct engine_result engine_take(struct engine *engine);
 struct engine_result engine_step(struct engine *engine, const struct schedule *schedule, const struct batch *batches,
                                  double learning_rate);
+
+/* Updates that have been made so far, over all runs of this training: steps without those whose gradients were not
+ * finite. The moments' bias corrections go by it. Waits for the steps that are on their way. 0 for an engine that does
+ * not train. Not collective. engine_set_updates: of moments that a checkpoint brings. */
+int64_t engine_updates(struct engine *engine);
+void engine_set_updates(struct engine *engine, int64_t updates);
 
 /* Losses and gradients of the schedule without an update; gradients stay in the store. */
 struct engine_result engine_gradients(struct engine *engine, const struct schedule *schedule,

@@ -1,7 +1,5 @@
 #include "step/optimizer.h"
 
-#include <math.h>
-
 int64_t optimizer_squares(const struct model *model)
 {
     return (int64_t)model->unit_count * STORAGE_COUNT;
@@ -17,14 +15,7 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
     optimizer->norm = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
     optimizer->step =
         tensor_vector(budget_allocate(budget, ADAMW_STEP_COUNT * width, BUDGET_BATCH), statistic, ADAMW_STEP_COUNT);
-}
-
-void optimizer_constants(const struct optimizer_settings *settings, double learning_rate, int64_t update,
-                         struct tensor step)
-{
-    tensor_put(&step, 0, ADAMW_LR, learning_rate);
-    tensor_put(&step, 0, ADAMW_CORRECTION_1, 1 - pow(settings->beta1, (double)update));
-    tensor_put(&step, 0, ADAMW_CORRECTION_2, 1 - pow(settings->beta2, (double)update));
+    optimizer->updates = tensor_vector(budget_allocate(budget, dtype_size(DTYPE_F64), BUDGET_BATCH), DTYPE_F64, 1);
 }
 
 void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)
@@ -40,7 +31,9 @@ void optimizer_measure(struct optimizer *optimizer, struct store *store, struct 
 void optimizer_scale(struct optimizer *optimizer, struct stream *stream, struct tensor total)
 {
     LAUNCH(stream, GRADIENT_SCALE, gradient_scale, .squares = optimizer->squares, .total = total,
-           .scale = optimizer->scale, .norm = optimizer->norm, .max_norm = (float)optimizer->settings.clip);
+           .scale = optimizer->scale, .norm = optimizer->norm, .updates = optimizer->updates,
+           .corrections = tensor_columns(&optimizer->step, ADAMW_CORRECTION_1, 2), .beta1 = optimizer->settings.beta1,
+           .beta2 = optimizer->settings.beta2, .max_norm = (float)optimizer->settings.clip);
 }
 
 void optimizer_update(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)

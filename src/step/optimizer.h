@@ -12,7 +12,8 @@ struct optimizer {
     struct optimizer_settings settings;
     struct tensor squares;     /* f64 [1, optimizer_squares()] */
     struct tensor scale, norm; /* statistic [1, 1] */
-    struct tensor step;        /* statistic [1, ADAMW_STEP_COUNT] */
+    struct tensor step;        /* statistic [1, ADAMW_STEP_COUNT]; the learning rate is the host's to write */
+    struct tensor updates;     /* f64 [1, 1]: made so far, over all runs of this training; skipped steps make none */
 };
 
 /* How many sums of squares a model's gradient is measured in: one for each unit and storage class. */
@@ -22,19 +23,15 @@ int64_t optimizer_squares(const struct model *model);
 void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, struct tensor squares,
                       struct budget *budget, enum dtype statistic);
 
-/* What optimizer->step must hold for an update, to `step` of its shape in host memory. update: 1 for the first one. */
-void optimizer_constants(const struct optimizer_settings *settings, double learning_rate, int64_t update,
-                         struct tensor step);
-
 /* Squares of a unit's gradients, which are complete: the sum over all labels of the step. Of those that several ranks
  * hold one rank measures them; the sum over ranks is the whole gradient's. */
 void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
 
-/* The scale and the norm of the gradient, after all units have been measured and the squares summed over ranks. total =
- * {sum of losses, labels}, complete too. */
+/* The scale and the norm of the gradient, after all units have been measured and the squares summed over ranks, and
+ * whether there is an update, which is counted. total = {sum of losses, labels}, complete too. */
 void optimizer_scale(struct optimizer *optimizer, struct stream *stream, struct tensor total);
 
-/* One update of a unit's weights with optimizer->step and the scale. */
+/* One update of a unit's weights with optimizer->step and the scale, or none. */
 void optimizer_update(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
 
 #endif

@@ -196,7 +196,8 @@ static void sum_squares(struct trial *trial, const struct sum_squares_args *args
     reference_store(&bound, 0, 0, (double)tensor_count(&args->x) * 0x1p-53 * sum);
 }
 
-/* A root, an addition, a division, a minimum, a division; max_norm and the count may pass through fp32. */
+/* A root, an addition, a division, a minimum, a division; max_norm and the count may pass through fp32. The powers are
+ * double ones, of at most 1. */
 static void gradient_scale(struct trial *trial, const struct gradient_scale_args *args)
 {
     struct tensor scale = trial_bound(trial, OP_GRADIENT_SCALE, args, "scale");
@@ -208,6 +209,9 @@ static void gradient_scale(struct trial *trial, const struct gradient_scale_args
         reference_store(&norm, 0, 0, 4.0 * BOUNDS_U * sqrt(squares) / count);
         reference_store(&scale, 0, 0, 8.0 * BOUNDS_U / count);
     }
+    struct tensor corrections = trial_bound(trial, OP_GRADIENT_SCALE, args, "corrections");
+    for (int64_t i = 0; i < 2; i++)
+        reference_store(&corrections, 0, i, 0x1p-50);
 }
 
 /* g: one rounding; m: products and an addition, gamma(4) of its terms' magnitudes; v the same with no cancellation; the

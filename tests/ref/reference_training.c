@@ -69,8 +69,12 @@ void reference_gradient_scale(const struct gradient_scale_args *args)
     }
     if (!isfinite(norm) || !isfinite(reference_load(&args->total, 0, 0)))
         scale = NAN;
+    double updates = reference_load(&args->updates, 0, 0) + (isnan(scale) ? 0.0 : 1.0);
     reference_store(&args->scale, 0, 0, scale);
     reference_store(&args->norm, 0, 0, norm);
+    reference_store(&args->updates, 0, 0, updates);
+    reference_store(&args->corrections, 0, 0, 1.0 - pow(args->beta1, updates));
+    reference_store(&args->corrections, 0, 1, 1.0 - pow(args->beta2, updates));
 }
 
 void reference_adamw(const struct adamw_args *args)

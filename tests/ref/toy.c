@@ -112,7 +112,17 @@ static struct tensor part_of(const struct shard *shard, int part)
     return *parts[part];
 }
 
-/* Copies the store's tensors, the first `parts` of each shard, to or from `state`; counts bytes when it is NULL. */
+/* Copies a tensor to or from the state at `bytes`, if there is one; returns where the next one stands. */
+static int64_t move(const struct tensor *t, char *state, int64_t bytes, bool restore)
+{
+    const int64_t size = tensor_extent(t);
+    if (state != NULL)
+        memcpy(restore ? t->data : state + bytes, restore ? state + bytes : t->data, (size_t)size);
+    return bytes + size;
+}
+
+/* Copies the store's tensors, the first `parts` of each shard, to or from `state`; counts bytes when it is NULL. With
+ * the moments goes their count of updates. */
 static int64_t walk(const struct toy *toy, char *state, int parts, bool restore)
 {
     int64_t bytes = 0;
@@ -122,16 +132,12 @@ static int64_t walk(const struct toy *toy, char *state, int parts, bool restore)
             struct shard shard = store->class->shard(store, &toy->model.units[u], (enum storage)s);
             for (int p = 0; p < parts; p++) {
                 struct tensor t = part_of(&shard, p);
-                if (!tensor_present(&t))
-                    continue;
-                int64_t size = tensor_extent(&t);
-                if (state != NULL)
-                    memcpy(restore ? t.data : state + bytes, restore ? state + bytes : t.data, (size_t)size);
-                bytes += size;
+                if (tensor_present(&t))
+                    bytes = move(&t, state, bytes, restore);
             }
         }
     }
-    return bytes;
+    return parts < PARTS ? bytes : move(&toy->engine.optimizer.updates, state, bytes, restore);
 }
 
 static char *collect(const struct toy *toy, int parts, int64_t *bytes)
