@@ -10,6 +10,7 @@
 #include "cuda/cuda.h"
 #endif
 
+#include <hdf5.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -92,6 +93,7 @@ int main(int argc, char **argv)
 {
     static const struct environment environment = {features, make_executor, with_ranks};
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit on a file's size fails instead, and is told */
+    H5dont_atexit();          /* where it would try again to write a file that it could not, and crash (1.10) */
     clock_seconds();
     return command_main(&environment, argc, argv);
 }

@@ -4,8 +4,8 @@
  * fsync_folder. SHIM_MATCH=TEXT          only paths that hold TEXT (rename: its source) SHIM_RANK=N              only
  * the process whose OMPI_COMM_WORLD_RANK is N SHIM_DELAY=CALL:SECONDS  each such call sleeps first SHIM_KILL=CALL:N
  * SIGKILL to the process itself in place of its Nth such call SHIM_FAIL=CALL:N:ERROR   its Nth such call and all later
- * ones fail; ERROR is ENOSPC, EIO, ENOLCK SHIM_TRACE=FILE          appends "START END RANK CALL PATH" for each such
- * call that was made; seconds, one clock for all processes */
+ * ones fail; ERROR is ENOSPC, EIO, ENOLCK, EINVAL SHIM_TRACE=FILE          appends "START END RANK CALL PATH" for each
+ * such call that was made; seconds, one clock for all processes */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -82,7 +82,10 @@ static void read_settings(void)
     set.failing_first = atol(rest);
     set.failing_count = LONG_MAX;
     sscanf(rest, "%*[^:]:%*[^:]:%ld", &set.failing_count);
-    set.error = strstr(rest, "ENOSPC") != NULL ? ENOSPC : strstr(rest, "ENOLCK") != NULL ? ENOLCK : EIO;
+    set.error = strstr(rest, "ENOSPC") != NULL   ? ENOSPC
+                : strstr(rest, "ENOLCK") != NULL ? ENOLCK
+                : strstr(rest, "EINVAL") != NULL ? EINVAL
+                                                 : EIO;
     if (only != NULL && strcmp(only, set.rank) != 0)
         set.delayed = set.deadly = set.failing = -1;
 }

@@ -145,7 +145,7 @@ echo "export, rename: $kills kills"
 # a full disk is told, and leaves nothing
 for arguments in "import $golden/esm2_tiny -o $work/full" "export --checkpoint $work/esm2.h5 -o $work/full"; do
     # shellcheck disable=SC2086
-    (trap '' XFSZ && ulimit -f 60 && "$CISTRON" $arguments) >"$work/out" 2>&1
+    (ulimit -f 60 && "$CISTRON" $arguments) >"$work/out" 2>&1
     check "a file that cannot grow" test $? -eq 1
     check "says so" says "File too large"
     check "nothing is left" test -z "$(ls -d "$work"/full* 2>/dev/null)"

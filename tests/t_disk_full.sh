@@ -73,6 +73,29 @@ check "continue: the losses are those of the whole run" cmp "$work/whole.losses"
 shimmed SHIM_FAIL=pwrite:1:ENOSPC "${settings[@]}" checkpoint.on_failure=continue train.steps=8
 check "continue: a run that cannot save its end fails" codes_are 1 2
 
+# alone TEXT CODE SETTINGS ARGUMENTS...: a short run of one process, with these settings of the environment
+alone()
+{
+    local text=$1 code=$2 settings=$3
+    shift 3
+    rm -rf "$run"
+    # shellcheck disable=SC2086
+    env $settings "$CISTRON" train "$work/deck.cfg" train.steps=1 validation.every=0 "$@" >"$work/out" 2>&1
+    check "$text: exit code $code" test $? -eq "$code"
+}
+shim="LD_PRELOAD=$abs_top_builddir/tests/shim.so"
+alone "a full /dev/shm" 0 "$shim SHIM_FOLDER=/dev/shm SHIM_MATCH=cistron SHIM_FAIL=pwrite:1:ENOSPC"
+alone "a file system that cannot flush folders" 0 "$shim SHIM_FOLDER=$run SHIM_MATCH=.tmp SHIM_FAIL=fsync_folder:1:EINVAL"
+alone "a folder that is not flushed" 1 "$shim SHIM_FOLDER=$run SHIM_MATCH=.tmp SHIM_FAIL=fsync_folder:1:EIO"
+check "a folder that is not flushed: is said" says "cannot flush the folder to the disk"
+(ulimit -f 8000 && alone "a limit on the size of files" 1 A=B model.hidden=256 model.ffn=512
+    check "a limit on the size of files: is said" says "File too large"
+    [ $failures -eq 0 ])
+check "a limit on the size of files" test $? -eq 0
+(ulimit -f 80 && "$CISTRON" prepare --tokenizer nucleotide -o "$work/limited.h5" "$work/g.fa" >"$work/out" 2>&1)
+check "prepare under that limit: exit code 1" test $? -eq 1
+check "prepare under that limit: nothing is left" test -z "$(compgen -G "$work/limited.h5*")"
+
 # a file system with room for one checkpoint
 rm -rf "$run"
 mkdir "$run"

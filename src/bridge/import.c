@@ -1,4 +1,5 @@
 #include "bridge/import.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/faults.h"
 #include "base/log.h"
@@ -326,6 +327,8 @@ int import_run(const struct import_settings *settings)
     struct import *import = memory_allocate(sizeof *import);
     import->given = settings;
     int code = file_check_place(settings->output);
+    if (code == ERROR_NONE)
+        code = disk_check_outside(settings->output, settings->folder, ".h5");
     if (code == ERROR_NONE)
         code = open_folder(import);
     if (code == ERROR_NONE) {

@@ -1,5 +1,7 @@
 /* cistron report */
 #include "train/report.h"
+#include "base/disk.h"
+#include "base/error.h"
 #include "command/command.h"
 
 #include <stddef.h>
@@ -10,7 +12,8 @@ static int run(const struct environment *environment, char **arguments, int coun
 {
     (void)environment;
     (void)count;
-    return report_run(arguments[0], out);
+    int code = out != NULL ? disk_check_outside(out, arguments[0], ".html") : ERROR_NONE;
+    return code == ERROR_NONE ? report_run(arguments[0], out) : code;
 }
 
 static const struct command_option options[] = {

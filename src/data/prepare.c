@@ -1,5 +1,6 @@
 #include "data/prepare.h"
 #include "base/clock.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -77,7 +78,7 @@ static void end_progress(const struct progress *progress)
         fprintf(stderr, "\r%*s\r", BAR_WIDTH + 30, "");
 }
 
-/* Outputs' paths; refuses one that is an input too, by file identity, since it would be replaced. */
+/* Outputs' paths; refuses one that is an input too. */
 static int name_outputs(struct prepare *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
@@ -90,15 +91,9 @@ static int name_outputs(struct prepare *prepare)
         output->path = settings->split == NULL
                            ? memory_string(out)
                            : memory_format("%.*s.%s.h5", (int)length, out, prepare->split.part[i].name);
-        struct stat there, input;
-        if (stat(output->path, &there) != 0)
-            continue;
-        if (!S_ISREG(there.st_mode))
-            return error_user("%s: exists and is no regular file; choose another output", output->path);
-        for (int64_t k = 0; k < settings->input_count; k++)
-            if (strcmp(settings->inputs[k], "-") != 0 && stat(settings->inputs[k], &input) == 0 &&
-                input.st_dev == there.st_dev && input.st_ino == there.st_ino)
-                return error_user("%s: is an input and the output; choose another output", output->path);
+        int code = disk_check_output(output->path, settings->inputs, settings->input_count);
+        if (code != ERROR_NONE)
+            return code;
     }
     return ERROR_NONE;
 }

@@ -1,4 +1,5 @@
 #include "data/token_store_writer.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/token_store.h"
@@ -7,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
-#include <libgen.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,15 +248,7 @@ int token_store_writer_commit(struct token_store_writer *writer)
     temporary_forget(writer->temporary);
     free(writer->temporary);
     writer->temporary = NULL;
-    /* the rename itself must reach the disk; a file system that cannot do that for a folder is let off */
-    char *copy = memory_string(writer->path);
-    int folder = open(dirname(copy), O_RDONLY | O_CLOEXEC);
-    free(copy);
-    if (folder >= 0) {
-        fsync(folder);
-        close(folder);
-    }
-    return ERROR_NONE;
+    return disk_sync_folder(writer->path);
 }
 
 void token_store_writer_destroy(struct token_store_writer *writer)

@@ -1,23 +1,14 @@
 #include "infer/output.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/temporary.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 
 int output_check(const char *path, const char *fasta, const char *checkpoint)
 {
-    const char *const inputs[] = {fasta, checkpoint};
-    struct stat there, input;
-    if (stat(path, &there) != 0)
-        return ERROR_NONE;
-    if (!S_ISREG(there.st_mode))
-        return error_user("-o %s: exists and is no regular file; choose another output", path);
-    for (int i = 0; i < 2; i++)
-        if (stat(inputs[i], &input) == 0 && input.st_dev == there.st_dev && input.st_ino == there.st_ino)
-            return error_user("-o %s: is an input and the output; choose another output", path);
-    return ERROR_NONE;
+    return disk_check_output(path, (const char *const[]){fasta, checkpoint}, 2);
 }
 
 int output_open(struct draft *output, const char *path)

@@ -1,4 +1,5 @@
 #include "io/file.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -56,19 +57,10 @@ int file_finish(int descriptor, const char *path, int code)
     return code;
 }
 
-/* The folder that a path lies in; freed with free(). */
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash == NULL   ? memory_string(".")
-           : slash == path ? memory_string("/")
-                           : memory_format("%.*s", (int)(slash - path), path);
-}
-
 int file_check_place(const char *path)
 {
     struct stat status;
-    char *folder = folder_of(path);
+    char *folder = disk_folder(path);
     int code = ERROR_NONE;
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
         code = error_user("%s: cannot be written: %s", path, strerror(EISDIR));
@@ -95,25 +87,11 @@ int file_make_folder(const char *folder)
     return there ? 0 : failure;
 }
 
-/* A new name is on the disk once its folder is. */
-static int sync_folder(const char *path)
-{
-    char *folder = folder_of(path);
-    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int code = ERROR_NONE;
-    if (descriptor < 0)
-        code = error_environment("%s: cannot open the folder: %s", folder, strerror(errno));
-    else
-        code = file_finish(descriptor, folder, code);
-    free(folder);
-    return code;
-}
-
 int file_move(const char *from, const char *to)
 {
     if (rename(from, to) != 0)
         return error_environment("%s: cannot rename it to %s: %s", from, to, strerror(errno));
-    return sync_folder(to);
+    return disk_sync_folder(to);
 }
 
 int file_remove(const char *path)

@@ -5,8 +5,10 @@
 #include "io/hdf5_file.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 hid_t hdf5_layout_group(hid_t file, const char *name)
@@ -58,22 +60,23 @@ static int copy_sparse(int from, int to, const char *path)
     return code;
 }
 
-/* The layout as a sparse file in memory, that has no name any more; its descriptor, or -1. */
+/* The layout as a sparse file that is in memory alone, on no file system that may be full; its descriptor, or -1. */
 static int lay_out_in_memory(bool (*create)(hid_t file, void *self), void *self)
 {
-    char path[] = "/dev/shm/cistron-XXXXXX";
-    int descriptor = mkstemp(path);
+    char path[32];
+    int descriptor = memfd_create("cistron-layout", MFD_CLOEXEC);
     if (descriptor < 0)
         return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
     struct hdf5_silence silence;
     hdf5_silence_begin(&silence);
     /* since version 1.8 HDF5's own structures carry checksums, and attributes may exceed 64 KiB */
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fapl_stdio(access); /* the usual driver looks for the file that the name in /proc links to */
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
     hid_t plan = H5Pcreate(H5P_FILE_CREATE);
     H5Pset_obj_track_times(plan, false); /* nor of the root group */
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, plan, access);
-    unlink(path); /* at once, so that a kill leaves nothing */
     bool good = file >= 0 && create(file, self);
     if (file >= 0)
         good = H5Fclose(file) >= 0 && good;
@@ -93,7 +96,7 @@ int hdf5_layout_write(int descriptor, const char *path, int64_t most, bool (*cre
         return error_environment("%s: cannot have %lld bytes: %s", path, (long long)most, strerror(errno));
     int layout = lay_out_in_memory(create, self);
     if (layout < 0)
-        return error_environment("%s: HDF5 cannot lay the file out in memory (/dev/shm)", path);
+        return error_environment("%s: HDF5 cannot lay the file out in memory", path);
     int code = copy_sparse(layout, descriptor, path);
     close(layout);
     return code;

@@ -1,0 +1,79 @@
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+char *disk_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL   ? memory_string(".")
+           : slash == path ? memory_string("/")
+                           : memory_format("%.*s", (int)(slash - path), path);
+}
+
+int disk_sync_folder(const char *path)
+{
+    char *folder = disk_folder(path);
+    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), code = ERROR_NONE;
+    if (descriptor < 0 && errno != EACCES)
+        code = error_environment("%s: cannot open the folder: %s", folder, strerror(errno));
+    if (descriptor >= 0 && fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP)
+        code = error_environment("%s: cannot flush the folder to the disk: %s", folder, strerror(errno));
+    if (descriptor >= 0)
+        close(descriptor);
+    free(folder);
+    return code;
+}
+
+int disk_check_output(const char *path, const char *const inputs[], int64_t count)
+{
+    struct stat there, input;
+    if (stat(path, &there) != 0)
+        return ERROR_NONE;
+    if (!S_ISREG(there.st_mode))
+        return error_user("%s: exists and is no regular file; choose another output", path);
+    for (int64_t i = 0; i < count; i++)
+        if (strcmp(inputs[i], "-") != 0 && stat(inputs[i], &input) == 0 && input.st_dev == there.st_dev &&
+            input.st_ino == there.st_ino)
+            return error_user("%s: is an input and the output; choose another output", path);
+    return ERROR_NONE;
+}
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t length = strlen(text), rest = strlen(ending);
+    return length >= rest && strcmp(text + length - rest, ending) == 0;
+}
+
+int disk_check_outside(const char *path, const char *folder, const char *ending)
+{
+    DIR *listing = opendir(folder);
+    int code = ERROR_NONE;
+    if (listing == NULL)
+        return ERROR_NONE; /* whoever reads it tells */
+    for (const struct dirent *entry; code == ERROR_NONE && (entry = readdir(listing)) != NULL;) {
+        char *input = memory_format("%s/%s", folder, entry->d_name);
+        if (!ends_with(input, ending))
+            code = disk_check_output(path, (const char *const *)&input, 1);
+        free(input);
+    }
+    closedir(listing);
+    return code;
+}
+
+bool disk_room(const char *folder, int64_t *bytes)
+{
+    struct statvfs status;
+    if (statvfs(folder, &status) != 0 || status.f_blocks == 0)
+        return false;
+    *bytes = (int64_t)status.f_bavail * (int64_t)status.f_frsize;
+    return true;
+}
