@@ -62,6 +62,7 @@ done
     "$edit" unspanned.h5 '/offsets[3]' 59 || exit 1
 truncate -s -100 cut.h5
 
+cp -r "$abs_top_srcdir/tests/golden/llama_tiny" .
 # a run of 4 steps, damaged in several ways
 cp g.train.h5 again.h5
 ranks 2 train deck.cfg data.train=again.h5 train.steps=4 checkpoint.every=2 validation.every=0
@@ -118,6 +119,8 @@ an empty JSON lines file        | $prepare --field x -                      | 2 
 a JSON line of 20 MB            | $prepare -o y.h5 long_line.jsonl          | 0 | 20000000 bases
 output is the input             | $prepare -o g.fa g.fa                     | 2 | is an input and the output
 output is a folder              | $prepare -o taken.h5 g.fa                 | 2 | taken.h5: exists and is no regular file
+import over its source          | import llama_tiny -o llama_tiny/model-00001-of-00003.safetensors | 2 | model-00001-of-00003.safetensors: is an input and the output
+report over its log             | report made -o made/log.jsonl             | 2 | made/log.jsonl: is an input and the output
 output where no folder is       | $prepare -o none/x.h5 g.fa                | 2 | none/x.h5: cannot create
 no such tokenizer               | prepare --tokenizer none -o x.h5 g.fa     | 2 | none
 no tokenizer                    | prepare -o x.h5 g.fa                      | 2 | --tokenizer is missing
