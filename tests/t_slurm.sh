@@ -10,6 +10,22 @@ skip()
     echo "skipped: $1"
     exit 77
 }
+
+# Without Slurm: what the job script starts. %a is the number of an array's task, and nothing else anywhere else
+mkdir "$work/bin"
+printf '#!/bin/sh\nprintf "%%s|" "$@"\n' >"$work/bin/mpirun"
+chmod +x "$work/bin/mpirun"
+# started ENVIRONMENT: the words of the job's command
+started()
+{
+    env -u SLURM_CPUS_PER_TASK "$@" PATH="$work/bin:$PATH" CISTRON_LAUNCHER=mpirun CISTRON=cistron \
+        bash "$abs_top_srcdir/jobscripts/train.slurm" "my deck.cfg" output.folder=a%a-%a
+}
+words='--map-by|slot:PE=1|cistron|train|my deck.cfg|output.folder='
+check "%a outside an array" test "$(started -u SLURM_ARRAY_TASK_ID)" = "${words}a%a-%a|"
+check "%a in an array" test "$(started SLURM_ARRAY_TASK_ID=7)" = "${words}a7-7|"
+[ $failures -eq 0 ] || finish
+
 [ -f "$sandbox" ] || skip "no $sandbox"
 for tool in sbatch srun slurmctld slurmd munged; do
     needs $tool
