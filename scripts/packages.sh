@@ -47,6 +47,7 @@ test|python3-venv|python ensurepip|without it transformers is not installed for 
 test|slurm-wlm|tool sbatch|without it a test is skipped
 test|munge|tool munged|without it a test is skipped
 test|procps|tool pkill|without it tests are skipped
+test|zsh|tool zsh|without it completions are tried in bash alone
 '
 
 packages_may_install()
@@ -102,9 +103,19 @@ packages_option()
     return 1
 }
 
+# packages_choice PACKAGE...: the first that can be installed here, else the last
+packages_choice()
+{
+    local choice
+    for choice in "$@"; do
+        apt-cache show "$choice" >/dev/null 2>&1 && break
+    done
+    echo "$choice"
+}
+
 packages_need()
 {
-    local kind package how help required=() optional=() lines= list choice
+    local kind package how help required=() optional=() lines= list missing=
     list=$(for kind in "$@"; do grep "^$kind|" <<<"$packages_table"; done)
     if packages_may_install; then
         while IFS='|' read -r kind package how help; do
@@ -120,10 +131,7 @@ packages_need()
         packages_apt update || echo "apt-get update failed; going on with the lists that are there" >&2
         list=
         for package in "${required[@]}"; do
-            for choice in $package; do
-                apt-cache show "$choice" >/dev/null 2>&1 && break
-            done
-            list+=" $choice"
+            list+=" $(packages_choice $package)"
         done
         packages_apt install -y --no-install-recommends $list || fail "apt-get could not install:$list"
         for package in "${optional[@]}"; do
@@ -141,6 +149,7 @@ packages_need()
         fi
         if ! packages_installed $package && ! package_there "$how"; then
             lines+="  ${package// / or } ($help)"$'\n'
+            missing+=" $(packages_choice $package)"
             [ "$kind" = build ] && required+=("$package")
         fi
     done <<<"$list"
@@ -149,6 +158,7 @@ packages_need()
         return
     fi
     printf '%s' "$lines" | sed '1i Not found here, and not installed without root or a sudo that asks for no password:'
+    printf 'On Debian or Ubuntu, all of them, as root:\n  apt-get install -y --no-install-recommends%s\n' "$missing"
     if [ ${#required[@]} -gt 0 ]; then
         fail "required packages are missing; have them installed, or give options as above: $0 OPTION..."
     fi

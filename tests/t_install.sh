@@ -1,0 +1,62 @@
+#!/bin/bash
+# What a new user meets around the program: completions of both shells (the installed files are what the program prints,
+# and offer commands, options and keys where these can stand; zsh's are left out where it is not installed), the line
+# that names missing packages, and that git ignores what README's examples leave in a clone.
+. "$abs_top_srcdir/tests/lib.sh"
+
+# bash_offers WORD...: what may stand for the last word
+bash_offers()
+{
+    bash -c 'compopt() { :; }; source "$0"; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _cistron; printf "%s\n" "${COMPREPLY[@]}"' \
+        "$work/completion" "$@" | tr '\n' ' '
+}
+
+# zsh_offers WORD...: all that is handed to zsh's matching, which picks what begins like the word
+zsh_offers()
+{
+    zsh -f -c 'compdef() { :; }; _files() { print files; }; _describe() { print -l ${(P)2}; }
+        compadd() { if [[ $1 = -S ]]; then print -l ${(P)4}; else print -l -- "$@"; fi; }
+        source "$0"; words=("$@") CURRENT=$#; _cistron' "$work/completion" "$@" | tr '\n' ' '
+}
+
+for shell in bash zsh; do
+    if ! command -v $shell >/dev/null; then
+        echo "$shell is not installed: not tried"
+        continue
+    fi
+    installed=$abs_top_builddir/completions/cistron
+    [ $shell = zsh ] && installed=$abs_top_builddir/completions/_cistron
+    "$CISTRON" completions $shell >"$work/completion"
+    check "$shell: what is installed" cmp "$work/completion" "$installed"
+    for command in $("$CISTRON" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p') --version; do
+        check "$shell: $command" grep -qE "(^| )$command[: ]" <<<"$(${shell}_offers cistron "") "
+    done
+    check "$shell: options" grep -qE -- '--fasta .*--overlap .*--help' <<<"$(${shell}_offers cistron eval --checkpoint x -)"
+    check "$shell: keys" grep -qF ' optimizer.lr= ' <<<"$(${shell}_offers cistron train deck.cfg "")"
+    check "$shell: no key where the deck stands" test -z "$(${shell}_offers cistron train "" | grep lr=)"
+done
+check "zsh: begins as compinit wants it" grep -qx '#compdef cistron' "$abs_top_builddir/completions/_cistron"
+"$CISTRON" completions fish >"$work/out" 2>&1
+check "another shell: exit code 2" test $? -eq 2
+check "another shell: what there is" says "completions fish: must be bash or zsh"
+
+# missing TABLE: what packages_need says of these packages
+missing()
+{
+    CISTRON_NO_INSTALL=1 bash -c 'configure_options=(); . "$0"; packages_table=$1; cd /; packages_need build test' \
+        "$abs_top_srcdir/scripts/packages.sh" "$1" >"$work/out" 2>&1
+}
+missing $'\nbuild|no-such-a no-such-b|tool no_such_tool|or A\ntest|sh|tool sh|\ntest|no-such-c|tool no_such_tool|without\n'
+check "missing packages: exit code 2" test $? -eq 2
+check "missing packages: one line to paste" grep -qx '  apt-get install -y --no-install-recommends no-such-b no-such-c' "$work/out"
+
+if git -C "$abs_top_srcdir" rev-parse >/dev/null 2>&1; then
+    outputs=$(sed -n 's/^    .* \(-o\|>\) *\([a-z_][a-z_.0-9]*\).*/\2/p' "$abs_top_srcdir/README.md" | sort -u)
+    check "README's outputs are found" test "$(wc -l <<<"$outputs")" -ge 6
+    for output in $outputs mine.train.h5 mine.train.h5.windows-x; do
+        [ -d "$abs_top_srcdir/$output" ] && continue
+        [ "${output%_tuned}" = "$output" ] || output=$output/ # a folder
+        check "$output is ignored by git" git -C "$abs_top_srcdir" check-ignore -q "$output"
+    done
+fi
+finish
