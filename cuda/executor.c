@@ -87,6 +87,14 @@ static int64_t available(struct executor *executor)
     return unused_bytes() / ((struct cuda *)executor)->sharing;
 }
 
+/* Kernels are loaded when they are first launched, recordings lie on the device, and the driver hands memory out in
+ * pieces of 2 MiB. */
+static int64_t margin(struct executor *executor)
+{
+    (void)executor;
+    return (int64_t)768 << 20;
+}
+
 /* -- Launches ---------------------------------------------------------------------------------------------------- */
 
 static int64_t scratch_of(const struct cuda_target *target, enum op op, const void *args)
@@ -426,6 +434,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         .reserve = reserve,
         .make_group = make_group,
         .available = available,
+        .margin = margin,
         .capture_begin = capture_begin,
         .capture_end = capture_end,
         .replay = replay,

@@ -191,6 +191,45 @@ static void check_company(struct comm *self, struct embed_settings settings, con
     memory_free(alone);
 }
 
+/* A device whose memory is its own, with so much free, of which it takes some by itself. */
+static int64_t device_free, device_margin;
+
+static int64_t available(struct executor *executor)
+{
+    (void)executor;
+    return device_free;
+}
+
+static int64_t margin(struct executor *executor)
+{
+    (void)executor;
+    return device_margin;
+}
+
+static int make_device(struct executor **executor, const struct device_request *request)
+{
+    static struct executor_class class;
+    planted.fault = NO_FAULT;
+    int code = make_planted(executor, request);
+    class = *(*executor)->class;
+    class.available = available;
+    class.margin = margin;
+    (*executor)->class = &class;
+    return code;
+}
+
+/* What the engine needs must be free on the device, whatever the host has. */
+static void check_memory(struct comm *self, struct embed_settings settings, struct result *result)
+{
+    device_free = (int64_t)1 << 30;
+    run(self, settings, make_device, result);
+    device_margin = (int64_t)1 << 30;
+    CHECK(embed_run(self, &settings, make_device) == ERROR_USER);
+    device_margin = 0;
+    device_free = 1 << 10;
+    CHECK(embed_run(self, &settings, make_device) == ERROR_USER);
+}
+
 int main(void)
 {
     static const char *const pools[] = {"mean", "last", "none"};
@@ -229,6 +268,7 @@ int main(void)
         printf("    %-32s %.1e\n", fault_names[fault], d);
         CHECK((d <= bound) == (fault == NO_FAULT));
     }
+    check_memory(self, settings, result);
     H5Fclose(golden);
     char *side = memory_format("%s.xxh3", checkpoint);
     unlink(side);

@@ -55,8 +55,10 @@ struct executor_class {
     /* A group of collectives on this executor's memory over the ranks of comm, which it borrows; collective. NULL: the
      * memory is the host's (comm/comm.h). */
     struct group *(*make_group)(struct executor *executor, struct comm *comm, const char *name);
-    /* Bytes that may still be allocated; NULL: as many as the host has. */
+    /* Bytes that may still be allocated on the device; NULL: as many as the host has. */
     int64_t (*available)(struct executor *executor);
+    /* Of these, bytes to leave alone, since the device takes them by itself; NULL: none. */
+    int64_t (*margin)(struct executor *executor);
     /* A moment of a stream, by number, and the seconds from one to another that have both passed (core/profile.h).
      * NULL: the host's clock tells the same. */
     void (*stamp)(struct executor *executor, struct stream *stream, int64_t number);

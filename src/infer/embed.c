@@ -98,22 +98,34 @@ static struct inference_shape shape_of(const struct embedder *e)
     return (struct inference_shape){MEMORY_EMBED, e->batch_tokens, e->most_records, 0};
 }
 
-/* Every rank of the node asks before one of them allocates. */
+static int check_room(const struct embedder *e, int64_t need, int64_t available, const char *where)
+{
+    char needs[FIT_SIZE], has[FIT_SIZE];
+    if (need <= available)
+        return ERROR_NONE;
+    return error_user("%s: its longest record, of %lld tokens, needs %s on each rank, and %s has %s free for each; "
+                      "--max-length cuts records short",
+                      e->settings->fasta, (long long)e->longest, fit_size(needs, (double)need), where,
+                      fit_size(has, (double)available));
+}
+
+/* Every rank of the node asks before one of them allocates. The engine is in the memory of the device, if that has its
+ * own; the vectors are in the host's. */
 static int check_memory(const struct embedder *e)
 {
     const struct inference_shape shape = shape_of(e);
+    struct executor *executor = e->inference->executor;
+    const bool apart = executor->class->available != NULL;
     struct comm *node = comm_split_node(e->world);
-    int64_t available = fit_available() / node->size;
+    int64_t machine = fit_available() / node->size, free_for_engine = fit_free(executor, node->size);
     comm_destroy(node);
-    int64_t vectors = e->batch_tokens * e->inference->settings.hidden * (int64_t)sizeof(float);
-    int64_t need = inference_need(e->inference, &shape) + 2 * vectors; /* engine_embed copies them once */
-    char needs[FIT_SIZE], has[FIT_SIZE];
-    if (available == 0 || need <= available)
-        return ERROR_NONE;
-    return error_user("%s: its longest record, of %lld tokens, needs %s on each rank, and this machine has %s free for "
-                      "each; --max-length cuts records short",
-                      e->settings->fasta, (long long)e->longest, fit_size(needs, (double)need),
-                      fit_size(has, (double)available));
+    /* engine_embed copies them once */
+    int64_t vectors = 2 * e->batch_tokens * e->inference->settings.hidden * (int64_t)sizeof(float);
+    int64_t engine = inference_need(e->inference, &shape);
+    int code = apart ? check_room(e, engine, free_for_engine, "the GPU") : ERROR_NONE;
+    if (code == ERROR_NONE && machine > 0) /* else it does not say */
+        code = check_room(e, apart ? vectors : engine + vectors, machine, "this machine");
+    return code;
 }
 
 static int create_file(struct embedder *e)

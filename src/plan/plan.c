@@ -99,6 +99,12 @@ static void plan_reserve(struct executor *executor, int stream, int64_t bytes)
     *reserved = bytes > *reserved ? bytes : *reserved;
 }
 
+static int64_t plan_margin(struct executor *executor)
+{
+    struct executor *target = self(executor)->target;
+    return target != NULL && target->class->margin != NULL ? target->class->margin(target) : 0;
+}
+
 static void plan_destroy(struct executor *executor)
 {
     struct plan_executor *plan = self(executor);
@@ -117,6 +123,7 @@ static const struct executor_class plan_class = {
     .synchronize = plan_synchronize,
     .workspace = plan_class_workspace,
     .reserve = plan_reserve,
+    .margin = plan_margin,
     .destroy = plan_destroy,
     .dry = true,
 };

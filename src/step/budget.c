@@ -7,6 +7,8 @@
 void budget_create(struct budget *budget, struct executor *executor)
 {
     *budget = (struct budget){.executor = executor};
+    if (executor->class->margin != NULL)
+        budget->bytes[BUDGET_MARGIN] = executor->class->margin(executor);
 }
 
 void budget_destroy(struct budget *budget)
@@ -54,6 +56,6 @@ int64_t budget_total(const struct budget *budget)
 const char *budget_category_name(enum budget_category category)
 {
     static const char *const names[BUDGET_CATEGORIES] = {"weights",   "gradients", "optimizer", "activations",
-                                                         "transient", "batch",     "workspace"};
+                                                         "transient", "batch",     "workspace", "margin"};
     return names[category];
 }

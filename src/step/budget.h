@@ -12,6 +12,7 @@ enum budget_category {
     BUDGET_TRANSIENT,   /* live inside one action */
     BUDGET_BATCH,       /* tokens, labels, segments, tables, statistics */
     BUDGET_WORKSPACE,   /* the executor's scratch */
+    BUDGET_MARGIN,      /* not asked for: what the device takes by itself */
     BUDGET_CATEGORIES
 };
 

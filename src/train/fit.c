@@ -208,6 +208,11 @@ int64_t fit_available(void)
     return kibi * 1024;
 }
 
+int64_t fit_free(struct executor *target, int64_t sharing)
+{
+    return target->class->available != NULL ? target->class->available(target) : fit_available() / sharing;
+}
+
 int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
               int64_t sharing, struct executor *target)
 {
@@ -215,13 +220,10 @@ int fit_check(struct fit *fit, const struct deck *deck, const struct model_setti
     double bytes = deck->device.memory * (1 << 30);
     if (fit->of_deck) {
         fit->limit = bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
-    } else if (target->class->available != NULL) {
-        fit->limit = target->class->available(target);
     } else {
-        int64_t available = fit_available();
-        if (available == 0)
+        fit->limit = fit_free(target, sharing);
+        if (fit->limit == 0 && fit_available() == 0)
             return error_environment("/proc/meminfo does not say MemAvailable; set device.memory");
-        fit->limit = available / sharing;
     }
     struct search search = {.deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck)};
     if (fit->need > fit->limit)

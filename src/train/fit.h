@@ -33,6 +33,9 @@ int fit_check_training(const struct deck *deck, const struct model_settings *mod
 
 /* Bytes that this machine can still hand out; 0 when it does not say (proc(5), MemAvailable). */
 int64_t fit_available(void);
+/* Bytes that a rank may still allocate on target's memory: of its device, or of this machine, where `sharing` ranks
+ * divide them; 0 when neither says. */
+int64_t fit_free(struct executor *target, int64_t sharing);
 
 /* "3.1 GiB" or "17.2 MiB" in out[FIT_SIZE]; returns out. */
 enum { FIT_SIZE = 32 };
