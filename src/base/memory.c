@@ -32,6 +32,15 @@ void memory_free(void *aligned)
     free(block);
 }
 
+void *memory_extend(void *block, int64_t kept, int64_t bytes)
+{
+    void *extended = memory_allocate(bytes);
+    if (kept > 0)
+        memcpy(extended, block, (size_t)kept);
+    memory_free(block);
+    return extended;
+}
+
 void *memory_grow(void *block, int64_t bytes)
 {
     void *grown = realloc(block, bytes > 0 ? (size_t)bytes : 1);

@@ -278,3 +278,20 @@ void block_declare(struct unit *unit)
         linear_declare(unit, &linear);
     }
 }
+
+struct id_set block_dropped_by(enum deck_recompute policy)
+{
+    /* What each policy drops beyond the one before it. */
+    static const struct {
+        enum deck_recompute policy;
+        int id;
+    } dropped[] = {{DECK_RECOMPUTE_NORMS, BLOCK_NORMED1},   {DECK_RECOMPUTE_NORMS, BLOCK_NORMED2},
+                   {DECK_RECOMPUTE_NORMS, BLOCK_ACTIVATED}, {DECK_RECOMPUTE_GATE_UP, BLOCK_UP_OUT},
+                   {DECK_RECOMPUTE_QKV, BLOCK_QKV_OUT},     {DECK_RECOMPUTE_ATTENTION, BLOCK_ATTENTION},
+                   {DECK_RECOMPUTE_ATTENTION, BLOCK_LSE},   {DECK_RECOMPUTE_FULL, BLOCK_MIDDLE}};
+    struct id_set set = {{0}};
+    for (size_t i = 0; i < sizeof dropped / sizeof dropped[0]; i++)
+        if (policy >= dropped[i].policy)
+            id_set_add(&set, dropped[i].id);
+    return set;
+}

@@ -41,8 +41,11 @@ void model_create(struct model *model, const struct model_settings *settings, in
 
 void model_destroy(struct model *model)
 {
+    for (int u = 0; u < model->unit_count; u++)
+        unit_destroy(&model->units[u]);
     memory_free(model->units);
     model->units = NULL;
+    model->unit_count = 0;
 }
 
 int model_parameters(const struct model *model)

@@ -1,5 +1,6 @@
 #include "model/unit.h"
 #include "base/error.h"
+#include "base/memory.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,17 +10,31 @@ static int64_t aligned(int64_t elements)
     return (elements + UNIT_ALIGNMENT - 1) / UNIT_ALIGNMENT * UNIT_ALIGNMENT;
 }
 
+/* Sees to it that an array of elements of `width` bytes has `wanted` of them; *count were there, the rest are zero. */
+static void *extended(void *array, int *count, int wanted, size_t width)
+{
+    if (wanted <= *count)
+        return array;
+    array = memory_extend(array, *count * (int64_t)width, wanted * (int64_t)width);
+    *count = wanted;
+    return array;
+}
+
+static struct weight *weight_at(struct unit *unit, int id)
+{
+    unit->weights = extended(unit->weights, &unit->weight_count, id + 1, sizeof *unit->weights);
+    return &unit->weights[id];
+}
+
 void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage storage)
 {
-    struct weight *weight = &unit->weights[id];
+    struct weight *weight = weight_at(unit, id);
     weight->rows = rows;
     weight->cols = cols;
     weight->storage = storage;
     weight->offset = unit->elements[storage];
     weight->home = unit;
     unit->elements[storage] += aligned(rows * cols);
-    if (id >= unit->weight_count)
-        unit->weight_count = id + 1;
 }
 
 const struct family *unit_family(const struct unit *unit)
@@ -46,7 +61,9 @@ void unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct in
         if (p->storage == weight->storage && p->offset >= weight->offset)
             above += p->rows * p->cols;
     }
-    struct parameter *parameter = &unit->parameters[unit->parameter_count++];
+    unit->parameters =
+        extended(unit->parameters, &unit->parameter_count, unit->parameter_count + 1, sizeof *unit->parameters);
+    struct parameter *parameter = &unit->parameters[unit->parameter_count - 1];
     va_list list;
     va_start(list, name);
     vsnprintf(parameter->name, sizeof parameter->name, name, list);
@@ -61,17 +78,22 @@ void unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct in
 
 void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id)
 {
-    unit->weights[id] = home->weights[home_id];
-    if (id >= unit->weight_count)
-        unit->weight_count = id + 1;
+    *weight_at(unit, id) = home->weights[home_id];
 }
 
 void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols, enum role role)
 {
-    CHECK_BUG(id < UNIT_MAX_TENSORS);
+    if (id >= ID_SET_LIMIT)
+        error_fatal("bug: unit %s has a tensor of id %d, at most %d are allowed", unit->name, id, ID_SET_LIMIT - 1);
+    unit->tensors = extended(unit->tensors, &unit->tensor_count, id + 1, sizeof *unit->tensors);
     unit->tensors[id] = (struct unit_tensor){name, rows, cols, role};
-    if (id >= unit->tensor_count)
-        unit->tensor_count = id + 1;
+}
+
+void unit_destroy(struct unit *unit)
+{
+    memory_free(unit->parameters);
+    memory_free(unit->weights);
+    memory_free(unit->tensors);
 }
 
 static int64_t extent_of(int64_t declared, int64_t tokens)
@@ -89,7 +111,7 @@ bool context_wants(struct context *context, int id)
 {
     if (context->enter_section != NULL)
         context->enter_section(context, id);
-    return !context->recompute || (context->wanted >> id & 1) != 0;
+    return !context->recompute || id_set_has(context->wanted, id);
 }
 
 void context_shares(const struct context *context)

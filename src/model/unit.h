@@ -5,10 +5,11 @@
 #define MODEL_UNIT_H
 
 #include "base/error.h"
+#include "core/id_set.h"
 #include "core/launch.h"
 #include "model/settings.h"
 
-enum { UNIT_MAX_PARAMETERS = 16, UNIT_MAX_WEIGHTS = 16, UNIT_MAX_TENSORS = 64, UNIT_ALIGNMENT = 128 /* elements */ };
+enum { UNIT_ALIGNMENT = 128 /* elements */ };
 
 /* As rows or columns of a unit's tensor: the tokens of the micro-batch. Memory is planned for unit->tokens of them; a
  * batch may have fewer, and then the work is that of the tokens it has. */
@@ -77,9 +78,9 @@ struct unit {
     int64_t tokens; /* of a micro-batch, at most */
 
     int parameter_count, weight_count, tensor_count;
-    struct parameter parameters[UNIT_MAX_PARAMETERS];
-    struct weight weights[UNIT_MAX_WEIGHTS];
-    struct unit_tensor tensors[UNIT_MAX_TENSORS];
+    struct parameter *parameters; /* [parameter_count] */
+    struct weight *weights;       /* [weight_count] */
+    struct unit_tensor *tensors;  /* [tensor_count], at most ID_SET_LIMIT; those that are not declared have no name */
     int64_t elements[STORAGE_COUNT]; /* of the flat buffers, padded to UNIT_ALIGNMENT */
     bool decay[STORAGE_COUNT];       /* does weight decay reach them */
     int64_t head_tokens;             /* head only: tokens per chunk */
@@ -116,7 +117,7 @@ struct context {
     enum pass pass;
     int slot;                                               /* of activations */
     bool recompute;                                         /* a forward inside backward: only `wanted` sections run */
-    uint64_t wanted;                                        /* ids, when recompute */
+    const struct id_set *wanted;                            /* when recompute */
     void (*enter_section)(struct context *context, int id); /* the planner's, else NULL: a section starts */
     enum gradient_set gradients;
     const struct batch_tensors *batch;
@@ -147,6 +148,8 @@ struct initial unit_random(const struct unit *unit, double scale);
 /* The weight is another unit's (tied): its buffers and gradients are used. */
 void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id);
 void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols, enum role role);
+/* Frees what was declared. */
+void unit_destroy(struct unit *unit);
 /* Elements of tensor `id` for a whole micro-batch of unit->tokens: what memory is planned for. */
 int64_t unit_tensor_elements(const struct unit *unit, int id);
 

@@ -1,70 +1,93 @@
 #include "plan/closure.h"
 #include "base/error.h"
+#include "base/memory.h"
 
-enum { MAX_IDS = 64 };
-
-/* Which ids an entry reads and writes. */
+/* Which ids an entry or a section reads and writes. */
 struct id_use {
-    uint64_t reads, writes;
+    struct id_set reads, writes;
 };
 
-static uint64_t ids_of_region(const struct closure_unit *unit, const struct plan_region *region)
+static void add_region(const struct closure_unit *unit, const struct plan_region *region, struct id_use *use)
 {
-    uint64_t ids = 0;
     for (int i = 0; i < unit->tensor_count; i++) {
         struct plan_region tensor = plan_region_bytes(unit->tensors[i].base, unit->tensors[i].bytes);
-        if (plan_region_overlap(region, &tensor))
-            ids |= (uint64_t)1 << unit->tensors[i].id;
+        if (!plan_region_overlap(region, &tensor))
+            continue;
+        if (region->access & OP_READ)
+            id_set_add(&use->reads, unit->tensors[i].id);
+        if (region->access & OP_WRITE)
+            id_set_add(&use->writes, unit->tensors[i].id);
     }
-    return ids;
 }
 
 static struct id_use use_of_entry(const struct closure_unit *unit, const struct plan_log *log, int64_t index)
 {
     const struct plan_entry *entry = &log->entries[index];
-    struct id_use use = {0};
+    struct id_use use = {{{0}}, {{0}}};
     if (entry->kind != PLAN_LAUNCH)
         return use;
     for (int field = 0; field < op_info(entry->op)->field_count; field++) {
         struct plan_region region;
-        if (!plan_log_region(log, entry, field, &region))
-            continue;
-        uint64_t ids = ids_of_region(unit, &region);
-        use.reads |= region.access & OP_READ ? ids : 0;
-        use.writes |= region.access & OP_WRITE ? ids : 0;
+        if (plan_log_region(log, entry, field, &region))
+            add_region(unit, &region, &use);
     }
     return use;
 }
 
-uint64_t closure_find(const struct closure_unit *unit, uint64_t dropped)
+/* Per section: the ids it reads that it did not write itself before, and those it writes. */
+static struct id_use *sections_of(const struct closure_unit *unit, int *count)
 {
-    /* per section: the ids it reads that it did not write itself before, and those it writes */
-    struct id_use sections[MAX_IDS] = {{0}};
+    *count = 0;
+    for (int64_t i = 0; i < unit->forward.end - unit->forward.first; i++)
+        if (unit->section[i] >= *count)
+            *count = unit->section[i] + 1;
+    struct id_use *sections = memory_allocate((*count + 1) * (int64_t)sizeof *sections);
     for (int64_t i = unit->forward.first; i < unit->forward.end; i++) {
-        int section = unit->section[i - unit->forward.first];
-        if (section < 0)
+        if (unit->section[i - unit->forward.first] < 0)
             continue;
+        struct id_use *section = &sections[unit->section[i - unit->forward.first]];
         struct id_use use = use_of_entry(unit, unit->forward.log, i);
-        sections[section].reads |= use.reads & ~sections[section].writes;
-        sections[section].writes |= use.writes;
+        struct id_set from_outside = id_set_without(&use.reads, &section->writes);
+        id_set_join(&section->reads, &from_outside);
+        id_set_join(&section->writes, &use.writes);
     }
-    uint64_t set = 0, before = ~(uint64_t)0;
-    for (int64_t i = unit->backward.first; i < unit->backward.end; i++)
-        set |= use_of_entry(unit, unit->backward.log, i).reads & dropped;
-    while (set != before) {
+    return sections;
+}
+
+/* Adds what a section of the set lacks, and the section itself if it makes something of the set. */
+static void extend(struct id_set *set, const struct id_use *section, int id, const struct id_set *dropped)
+{
+    struct id_set made = id_set_both(&section->writes, dropped);
+    made = id_set_both(&made, set);
+    if (!id_set_empty(&made))
+        id_set_add(set, id);
+    struct id_set lacking = id_set_both(&section->reads, dropped);
+    if (id_set_has(set, id))
+        id_set_join(set, &lacking);
+}
+
+struct id_set closure_find(const struct closure_unit *unit, const struct id_set *dropped)
+{
+    int count;
+    struct id_use *sections = sections_of(unit, &count);
+    struct id_set set = {{0}}, before, made = {{0}};
+    for (int64_t i = unit->backward.first; i < unit->backward.end; i++) {
+        struct id_use use = use_of_entry(unit, unit->backward.log, i);
+        struct id_set needed = id_set_both(&use.reads, dropped);
+        id_set_join(&set, &needed);
+    }
+    do {
         before = set;
-        for (int s = 0; s < MAX_IDS; s++) {
-            if (sections[s].writes & before & dropped)
-                set |= (uint64_t)1 << s;
-            if (before >> s & 1)
-                set |= sections[s].reads & dropped;
-        }
-    }
-    uint64_t made = 0;
-    for (int s = 0; s < MAX_IDS; s++)
-        made |= sections[s].writes;
-    for (int id = 0; id < MAX_IDS; id++)
-        if ((set & dropped & ~made) >> id & 1)
+        for (int s = 0; s < count; s++)
+            extend(&set, &sections[s], s, dropped);
+    } while (!id_set_equal(&set, &before));
+    for (int s = 0; s < count; s++)
+        id_set_join(&made, &sections[s].writes);
+    struct id_set lacking = id_set_both(&set, dropped);
+    lacking = id_set_without(&lacking, &made);
+    for (int id = 0; id < ID_SET_LIMIT; id++)
+        if (id_set_has(&lacking, id))
             error_fatal("bug: id %d is dropped and needed again, but no section of the forward writes it", id);
+    memory_free(sections);
     return set;
 }

@@ -69,7 +69,7 @@ static struct kv_cache create_cache(struct engine *e)
 static struct unit *borrowed_home(struct unit *unit)
 {
     for (int w = 0; w < unit->weight_count; w++)
-        if (unit->weights[w].home != unit)
+        if (unit->weights[w].home != NULL && unit->weights[w].home != unit)
             return unit->weights[w].home;
     return NULL;
 }

@@ -21,7 +21,7 @@ void *memory_address(const struct context *context, const struct unit *unit, int
 {
     const struct memory *memory = context->memory;
     const struct unit_memory *own = &memory->units[unit->index];
-    if (keeps(context->pass) && (own->kept >> id & 1) != 0)
+    if (keeps(context->pass) && id_set_has(&own->kept, id))
         return memory->kept_base + context->slot * memory->slot_bytes + own->kept_offset[id];
     return memory->transient_base + own->transient_offset[context->pass][id];
 }
@@ -45,8 +45,8 @@ void memory_backward_unit(struct context *context, struct unit *unit)
     struct tensor gradient = {0};
     if (unit->index + 1 < memory->model->unit_count)
         gradient = unit_tensor(context, &memory->model->units[unit->index + 1], UNIT_INPUT_GRADIENT);
-    context->wanted = memory->units[unit->index].recompute;
-    if (context->wanted != 0) {
+    context->wanted = &memory->units[unit->index].recompute;
+    if (!id_set_empty(context->wanted)) {
         context->recompute = true;
         memory_forward_unit(context, unit);
         context->recompute = false;
@@ -54,25 +54,12 @@ void memory_backward_unit(struct context *context, struct unit *unit)
     unit->class->backward(context, unit, input_of(context, unit), gradient);
 }
 
-/* -- The keep table ---------------------------------------------------------------------------------------------- */
-
-#define ID(id) (UINT64_C(1) << (id))
-
-uint64_t memory_dropped_by(enum deck_recompute policy)
+static int64_t tensor_count_of(const struct model *model)
 {
-    /* What each policy drops beyond the one before it. */
-    static const uint64_t steps[] = {
-        [DECK_RECOMPUTE_NONE] = 0,
-        [DECK_RECOMPUTE_NORMS] = ID(BLOCK_NORMED1) | ID(BLOCK_NORMED2) | ID(BLOCK_ACTIVATED),
-        [DECK_RECOMPUTE_GATE_UP] = ID(BLOCK_UP_OUT),
-        [DECK_RECOMPUTE_QKV] = ID(BLOCK_QKV_OUT),
-        [DECK_RECOMPUTE_ATTENTION] = ID(BLOCK_ATTENTION) | ID(BLOCK_LSE),
-        [DECK_RECOMPUTE_FULL] = ID(BLOCK_MIDDLE),
-    };
-    uint64_t dropped = 0;
-    for (int p = 0; p <= (int)policy; p++)
-        dropped |= steps[p];
-    return dropped;
+    int64_t count = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        count += model->units[u].tensor_count;
+    return count;
 }
 
 /* -- Planning ---------------------------------------------------------------------------------------------------- */
@@ -176,7 +163,7 @@ static int64_t lay_out_kept(const struct planner *p)
         struct unit_memory *own = &p->memory->units[u];
         own->kept_begin = bytes;
         for (int id = 0; id < p->model->units[u].tensor_count; id++) {
-            if ((own->kept >> id & 1) == 0)
+            if (!id_set_has(&own->kept, id))
                 continue;
             own->kept_offset[id] = bytes;
             bytes += tensor_bytes(p, &p->model->units[u], id);
@@ -211,7 +198,7 @@ static void find_recompute(struct planner *p, const struct plan_span *forwards, 
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit *unit = &p->model->units[u];
         struct unit_memory *own = &p->memory->units[u];
-        struct closure_tensor tensors[UNIT_MAX_TENSORS];
+        struct closure_tensor *tensors = memory_allocate((unit->tensor_count + 1) * (int64_t)sizeof *tensors);
         int count = 0;
         for (int id = 0; id < unit->tensor_count; id++)
             if (unit->tensors[id].name != NULL)
@@ -219,8 +206,10 @@ static void find_recompute(struct planner *p, const struct plan_span *forwards, 
                     (struct closure_tensor){memory_address(&p->context, unit, id), tensor_bytes(p, unit, id), id};
         int *sections = section_map(p, forwards[u]);
         struct closure_unit closure = {forwards[u], sections, backwards[u], tensors, count};
-        own->recompute = own->dropped != 0 ? closure_find(&closure, own->dropped) : 0;
+        if (!id_set_empty(&own->dropped))
+            own->recompute = closure_find(&closure, &own->dropped);
         memory_free(sections);
+        memory_free(tensors);
     }
 }
 
@@ -242,31 +231,31 @@ static int locate(const struct planner *p, uintptr_t address, int *unit_index)
     const struct unit_memory *own = &p->memory->units[u];
     *unit_index = u;
     for (int id = 0; id < p->model->units[u].tensor_count; id++)
-        if ((own->kept >> id & 1) != 0 && offset >= own->kept_offset[id] &&
+        if (id_set_has(&own->kept, id) && offset >= own->kept_offset[id] &&
             offset < own->kept_offset[id] + tensor_bytes(p, &p->model->units[u], id))
             return id;
     return -1;
 }
 
-/* Marks in needed[unit] the tensors that the log reads before it writes them; a launch reads before it writes. */
-static void find_needed(const struct planner *p, uint64_t *needed)
+/* Adds to needed[unit] the tensors that the log reads before it writes them; a launch reads before it writes. */
+static void find_needed(const struct planner *p, struct id_set *needed)
 {
     const struct plan_log *log = plan_executor_log(p->executor);
-    int64_t slots = (int64_t)p->model->unit_count * UNIT_MAX_TENSORS;
-    int64_t *first_write = memory_allocate((int64_t)sizeof *first_write * slots); /* entry, or the log's end */
-    for (int64_t i = 0; i < slots; i++)
+    const int64_t tensors = tensor_count_of(p->model);
+    int64_t *first_write = memory_allocate((int64_t)sizeof *first_write * tensors); /* entry, or the log's end */
+    for (int64_t i = 0; i < tensors; i++)
         first_write[i] = log->count;
     int u, id;
     for (struct plan_touch touch = {.log = log}; plan_touch_next(&touch);) {
         if ((touch.region.access & OP_WRITE) == 0 || (id = locate(p, touch.region.base, &u)) < 0)
             continue;
-        int64_t *first = &first_write[u * UNIT_MAX_TENSORS + id];
+        int64_t *first = &first_write[p->memory->units[u].first_tensor + id];
         *first = touch.entry < *first ? touch.entry : *first;
     }
     for (struct plan_touch touch = {.log = log}; plan_touch_next(&touch);)
         if ((touch.region.access & OP_READ) && (id = locate(p, touch.region.base, &u)) >= 0 &&
-            touch.entry <= first_write[u * UNIT_MAX_TENSORS + id])
-            needed[u] |= ID(id);
+            touch.entry <= first_write[p->memory->units[u].first_tensor + id])
+            id_set_add(&needed[u], id);
     memory_free(first_write);
 }
 
@@ -279,7 +268,7 @@ static void choose_kept(struct planner *p)
     for (int u = 0; u < units; u++)
         for (int id = 0; id < p->model->units[u].tensor_count; id++)
             if (p->model->units[u].tensors[id].name != NULL)
-                memory->units[u].kept |= ID(id);
+                id_set_add(&memory->units[u].kept, id);
     memory->slot_bytes = lay_out_kept(p);
     memory->kept_base = fake(p, memory->slot_bytes);
 
@@ -289,7 +278,7 @@ static void choose_kept(struct planner *p)
     find_recompute(p, spans, spans + units);
     memory_free(spans);
 
-    uint64_t *needed = memory_allocate((int64_t)sizeof *needed * units);
+    struct id_set *needed = memory_allocate((int64_t)sizeof *needed * units);
     bool split = p->settings->split_backward;
     for (int part = 0; part < (split ? 2 : 1); part++) {
         plan_executor_clear(p->executor);
@@ -308,16 +297,14 @@ static void choose_kept(struct planner *p)
 static int64_t lay_out_transient(struct planner *p, enum pass pass)
 {
     struct memory *memory = p->memory;
-    int64_t spread = 0, count = 0;
-    for (int u = 0; u < p->model->unit_count; u++)
-        count += p->model->units[u].tensor_count;
+    int64_t spread = 0, count = tensor_count_of(p->model);
     struct lifetime *buffers = memory_allocate((int64_t)sizeof *buffers * count);
     int64_t **offsets = memory_allocate((int64_t)sizeof *offsets * count);
     count = 0;
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit_memory *own = &memory->units[u];
         for (int id = 0; id < p->model->units[u].tensor_count; id++) {
-            bool kept = keeps(pass) && (own->kept >> id & 1) != 0;
+            bool kept = keeps(pass) && id_set_has(&own->kept, id);
             if (kept || p->model->units[u].tensors[id].name == NULL)
                 continue;
             offsets[count] = &own->transient_offset[pass][id];
@@ -351,13 +338,30 @@ static bool is_used(enum memory_use use, enum pass pass)
     return use == MEMORY_TRAIN ? keeps(pass) || pass == PASS_EVALUATE : pass == of_inference[use];
 }
 
+static void create_units(struct memory *memory, enum deck_recompute policy)
+{
+    const struct model *model = memory->model;
+    const int64_t tensors = tensor_count_of(model);
+    memory->units = memory_allocate((int64_t)sizeof *memory->units * model->unit_count);
+    memory->offsets = memory_allocate((int64_t)sizeof *memory->offsets * tensors * (1 + PASS_COUNT));
+    int64_t first = 0;
+    for (int u = 0; u < model->unit_count; u++) {
+        struct unit_memory *own = &memory->units[u];
+        own->first_tensor = first;
+        own->kept_offset = memory->offsets + first;
+        for (int pass = 0; pass < PASS_COUNT; pass++)
+            own->transient_offset[pass] = memory->offsets + (1 + pass) * tensors + first;
+        if (model->units[u].layer >= 0)
+            own->dropped = block_dropped_by(policy);
+        first += model->units[u].tensor_count;
+    }
+}
+
 void memory_create(struct memory *memory, struct model *model, const struct memory_settings *settings,
                    const struct context *context, struct budget *budget)
 {
     *memory = (struct memory){.model = model, .slots = settings->slots};
-    memory->units = memory_allocate((int64_t)sizeof *memory->units * model->unit_count);
-    for (int u = 0; u < model->unit_count; u++)
-        memory->units[u].dropped = model->units[u].layer >= 0 ? memory_dropped_by(settings->recompute) : 0;
+    create_units(memory, settings->recompute);
 
     struct planner planner;
     start_planner(&planner, memory, settings, context, budget->executor);
@@ -379,6 +383,7 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
 
 void memory_destroy(struct memory *memory)
 {
+    memory_free(memory->offsets);
     memory_free(memory->units);
     memory->units = NULL;
 }

@@ -10,27 +10,24 @@
 #include "step/budget.h"
 
 struct unit_memory {
-    uint64_t dropped;                                       /* ids that the keep table does not keep */
-    uint64_t kept;                                          /* ids that stay from forward to backward */
-    uint64_t recompute;                                     /* ids that backward makes again */
-    int64_t kept_begin;                                     /* bytes, in a slot: where its kept tensors begin */
-    int64_t kept_offset[UNIT_MAX_TENSORS];                  /* bytes, in a slot */
-    int64_t transient_offset[PASS_COUNT][UNIT_MAX_TENSORS]; /* bytes */
+    struct id_set dropped;                 /* ids that the keep table does not keep */
+    struct id_set kept;                    /* ids that stay from forward to backward */
+    struct id_set recompute;               /* ids that backward makes again */
+    int64_t kept_begin;                    /* bytes, in a slot: where this unit's kept tensors lie */
+    int64_t *kept_offset;                  /* [tensors], bytes, in a slot */
+    int64_t *transient_offset[PASS_COUNT]; /* [tensors], bytes */
+    int64_t first_tensor;                  /* of this unit, among all of the model's */
 };
 
 struct memory {
     struct model *model;       /* borrowed */
     struct unit_memory *units; /* [unit_count] */
+    int64_t *offsets;          /* what the units' pointers point into */
     int slots;
     int64_t slot_bytes, transient_bytes;
     char *kept_base, *transient_base;
     struct planner *planner; /* NULL after planning */
 };
-
-/* The keep table of a block as a mask of dropped ids (model/block.h), by policy: each adds to the one before.
- *   none -; norms: both norms' and the activation's outputs; gate_up; qkv; attention: its output and statistics;
- *   full: also the middle residual, so that only the block's input is kept. */
-uint64_t memory_dropped_by(enum deck_recompute policy);
 
 /* What the units are run for: training (and evaluation in between), or one kind of inference alone. */
 enum memory_use { MEMORY_TRAIN, MEMORY_EVALUATE, MEMORY_EMBED, MEMORY_GENERATE };
