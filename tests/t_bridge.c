@@ -571,19 +571,39 @@ static void test_tensors(void)
 
 /* -- Tokenizers and folders ---------------------------------------------------------------------------------------- */
 
+/* Is a text of this tokenizer.json BOS, itself and, or not, EOS, and as it is, or in capitals? */
+static bool reads_text(const char *folder, bool with_eos, bool capitals)
+{
+    json_t *root;
+    CHECK(json_file_read(&root, in_folder(folder, "tokenizer.json")) == ERROR_NONE);
+    const json_t *single = json_object_get(json_object_get(root, "post_processor"), "single");
+    bool good = json_array_size(single) == (with_eos ? 3 : 2) &&
+                json_object_get(json_array_get(single, 1), "Sequence") != NULL &&
+                json_is_object(json_object_get(root, "normalizer")) == capitals;
+    json_decref(root);
+    return good;
+}
+
 static void test_tokenizers(void)
 {
     char *file = memory_format("%s/named.h5", work), *out = memory_format("%s/named", work);
+    char *other = memory_format("%s/other.h5", work), *other_out = memory_format("%s/other", work);
     const struct tokenizer *nucleotide = tokenizer_find("nucleotide");
     CHECK(import_folder(golden("llama_tiny"), file, "nucleotide") == ERROR_NONE);
     CHECK(export_file(file, out, false, EXPORT_SHARD_BYTES, false) == ERROR_NONE);
     CHECK(tokenizer_files_match(nucleotide, out) && !tokenizer_files_match(tokenizer_find("amplify"), out));
     CHECK(!tokenizer_files_match(nucleotide, golden("llama_tiny")));
+    CHECK(reads_text(out, false, true)); /* a causal model goes on with it */
+    CHECK(import_folder(golden("amplify_tiny"), other, NULL) == ERROR_NONE);
+    CHECK(export_file(other, other_out, false, EXPORT_SHARD_BYTES, false) == ERROR_NONE);
+    CHECK(reads_text(other_out, true, false));
     CHECK(is_there(in_folder(out, "generation_config.json")));
     CHECK(import_folder(golden("llama_tiny"), file, "klingon") == ERROR_USER);
     CHECK(strstr(error_message(), "--tokenizer klingon: unknown; this program has nucleotide") != NULL);
     CHECK(import_folder(golden("esm2_tiny"), file, "amplify") == ERROR_USER);
     CHECK(strstr(error_message(), "has esm2") != NULL);
+    free(other);
+    free(other_out);
     free(file);
     free(out);
 }

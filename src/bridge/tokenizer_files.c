@@ -70,14 +70,17 @@ static json_t *part(const char *kind, json_t *id)
     return json_pack("{s:{s:o, s:i}}", kind, "id", id, "type_id", 0);
 }
 
-/* BOS, the text, EOS, for each of the sequences "A", "B". */
+/* BOS, the text, and of a masked model's EOS, for each of the sequences "A", "B". A causal model goes on with the text,
+ * as cistron generate does. */
 static json_t *template(const struct tokenizer *tokenizer, const char *sequences)
 {
+    const bool ends = tokenizer->mask >= 0;
     json_t *out = json_array();
     for (const char *name = sequences; *name != '\0'; name++) {
         json_array_append_new(out, part("SpecialToken", token_text(tokenizer, tokenizer->bos)));
         json_array_append_new(out, part("Sequence", json_stringn(name, 1)));
-        json_array_append_new(out, part("SpecialToken", token_text(tokenizer, tokenizer->eos)));
+        if (ends)
+            json_array_append_new(out, part("SpecialToken", token_text(tokenizer, tokenizer->eos)));
     }
     return out;
 }
@@ -96,6 +99,20 @@ static json_t *post_processor(const struct tokenizer *tokenizer)
                      template(tokenizer, "AB"), "special_tokens", tokens);
 }
 
+/* Lower-case letters as capitals, which is how this program reads nucleotides unless it is told otherwise. */
+static json_t *normalizer(const struct tokenizer *tokenizer)
+{
+    if (!tokenizer->bases)
+        return json_null();
+    json_t *letters = json_array();
+    for (char c = 'a'; c <= 'z'; c++) {
+        const char capital = (char)(c - 'a' + 'A');
+        json_array_append_new(letters, json_pack("{s:s, s:{s:s%}, s:s%}", "type", "Replace", "pattern", "String", &c,
+                                                 (size_t)1, "content", &capital, (size_t)1));
+    }
+    return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", letters);
+}
+
 /* The pattern takes each character, line ends too, as a word. */
 static json_t *whole_tokenizer(const struct tokenizer *tokenizer)
 {
@@ -104,7 +121,7 @@ static json_t *whole_tokenizer(const struct tokenizer *tokenizer)
     json_object_set_new(out, "truncation", json_null());
     json_object_set_new(out, "padding", json_null());
     json_object_set_new(out, "added_tokens", added_tokens(tokenizer));
-    json_object_set_new(out, "normalizer", json_null());
+    json_object_set_new(out, "normalizer", normalizer(tokenizer));
     json_object_set_new(out, "pre_tokenizer",
                         json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex", "[\\s\\S]",
                                   "behavior", "Isolated", "invert", 0));
