@@ -216,34 +216,105 @@ from an empty folder            | train --from folder                       | 2 
 from a store                    | train --from g.train.h5                   | 2 | g.train.h5: is no checkpoint
 END
 
+# run_cases FILE: the cases in it, `train` on 2 ranks, or on one by itself where `alone` is set; adds to count.
+run_cases()
+{
+    while IFS='|' read -r name command code words; do
+        name=$(echo $name) words=$(echo $words) code=$(echo $code)
+        [ -n "$name" ] || continue
+        count=$((count + 1))
+        start=$SECONDS
+        case ${alone:-$command} in
+        *train*)
+            # shellcheck disable=SC2086
+            ranks 2 $command </dev/null
+            check "$name: exit code $code on both ranks" codes_are "$code" 2
+            ;;
+        *)
+            # shellcheck disable=SC2086
+            timeout 20 "$CISTRON" $command >out 2>&1 </dev/null
+            check "$name: exit code $code" test $? -eq "$code"
+            ;;
+        esac
+        check "$name: within seconds" test $((SECONDS - start)) -le 10
+        check "$name: is said" says "$words"
+        check "$name: once" test "$(grep -cF -- "$words" out)" -eq 1
+        check "$name: nothing half-made is left" test -z "$(find . -name '*.tmp*' -o -name x.h5 -o -path './run/*.h5')"
+        rm -rf y.h5 run exported
+    done <"$1"
+}
+
 count=0
-while IFS='|' read -r name command code words; do
-    name=$(echo $name) words=$(echo $words) code=$(echo $code)
-    [ -n "$name" ] || continue
-    count=$((count + 1))
-    start=$SECONDS
-    case $command in
-    *train*)
-        # shellcheck disable=SC2086
-        ranks 2 $command </dev/null
-        check "$name: exit code $code on both ranks" codes_are "$code" 2
-        ;;
-    *)
-        # shellcheck disable=SC2086
-        timeout 20 "$CISTRON" $command >out 2>&1 </dev/null
-        check "$name: exit code $code" test $? -eq "$code"
-        ;;
-    esac
-    check "$name: within seconds" test $((SECONDS - start)) -le 10
-    check "$name: is said" says "$words"
-    check "$name: once" test "$(grep -cF -- "$words" out)" -eq 1
-    check "$name: nothing half-made is left" test -z "$(find . -name '*.tmp*' -o -name x.h5 -o -path './run/*.h5')"
-    rm -rf y.h5 run
-done <cases
+run_cases cases
 check "at least 40 cases" test $count -ge 40
 HOME=$work/made "$CISTRON" prepare --tokenizer nucleotide '--output=~/homely.h5' g.fa >out 2>&1
 check "~ in an option is the home folder" test -f made/homely.h5
 check "no input was touched" cmp g.fa <(gzip -dc whole.gz)
+
+# -- Hostile files: what stands in them, and under their names, is of somebody who means harm
+
+weight=model/model.norm.weight
+other=model/model.layers.0.input_layernorm.weight
+for edit_of in external.h5:$weight@external:/etc/passwd virtual.h5:$weight@virtual:$other circle.h5:$weight@virtual:$weight \
+    soft.h5:$weight@soft:/$other link.h5:$weight@link:$step moments.h5:optim@link:$step many.h5:model@many:20000 \
+    updates.h5:meta/updates:9223372036854775807 tokens.h5:meta/tokens:9223372036854775807 negative.h5:meta/step:-1 \
+    epoch.h5:data/epoch:9223372036854775807 epochs.h5:data/epoch:1125899906842623 \
+    offset.h5:data/offset:4611686018427387904 offset_in.h5:data/offset:100000; do
+    file=${edit_of%%:*} edit_of=${edit_of#*:}
+    cp $step $file && "$edit" $file "${edit_of%%:*}" "${edit_of#*:}" || exit 1
+done
+cp store.h5 round.h5 && "$edit" round.h5 tokens@virtual tokens || exit 1
+cp store.h5 told.h5 && "$edit" told.h5 sources@external /etc/passwd || exit 1
+cp $step sparse.h5 && truncate -s 100G sparse.h5.xxh3
+cp $step piped.h5 && mkfifo piped.h5.xxh3 pipe.h5
+mkdir pipes piped_config locked && mkfifo pipes/log.jsonl pipes/step_00000004.h5 piped_config/config.json
+echo precious >precious
+ln -s ../precious locked/lock
+elsewhere="is a link, or has its data in another file or in a form that HDF5 alone cannot read"
+wrong="an attribute of /meta or /data is missing or wrong"
+cat >hostile <<END
+weights from another file       | export --checkpoint external.h5 -o exported | 2 | /$weight: $elsewhere
+weights from another tensor     | export --checkpoint virtual.h5 -o exported  | 2 | /$weight: $elsewhere
+weights made of themselves      | export --checkpoint circle.h5 -o exported   | 2 | /$weight: $elsewhere
+weights of themselves, a run    | $from_run train.resume=circle.h5            | 2 | /$weight: $elsewhere
+a soft link for weights         | export --checkpoint soft.h5 -o exported     | 2 | /$weight: $elsewhere
+a link to another file          | export --checkpoint link.h5 -o exported     | 2 | /$weight: $elsewhere
+a link is named                 | inspect link.h5                             | 0 | $elsewhere ${weight#*/}
+moments in another file         | $from_run train.resume=moments.h5           | 2 | has no group /optim/m
+20,000 tensors                  | export --checkpoint many.h5 -o exported     | 2 | /model/inner: is not in the model
+20,000 tensors to list          | inspect many.h5                             | 0 | more19999
+more updates than there are     | inspect updates.h5                          | 2 | $wrong
+more tokens than there are      | $from_run train.resume=tokens.h5            | 2 | $wrong
+a step before the first         | inspect negative.h5                         | 2 | $wrong
+more epochs than a number holds | inspect epoch.h5                            | 2 | $wrong
+more epochs than there are      | $from_run train.resume=epochs.h5            | 2 | its place in the data is beyond
+a place beyond any window       | inspect offset.h5                           | 2 | $wrong
+a place beyond the window       | $from_run train.resume=offset_in.h5         | 2 | its place in the data is beyond
+tokens made of themselves       | inspect round.h5                            | 2 | a dataset has another type or layout
+sources in another file         | inspect told.h5                             | 0 | token store
+a side file of 100 GB           | inspect sparse.h5                           | 2 | sparse.h5.xxh3: is no side file: it has 107374182400 bytes
+a pipe for a side file          | inspect piped.h5                            | 1 | piped.h5.xxh3: cannot open it: it is no regular file
+a pipe for a checkpoint         | inspect pipe.h5                             | 2 | pipe.h5: cannot open it: it is no regular file
+a pipe to go on from            | train deck.cfg train.resume=pipe.h5         | 2 | pipe.h5: cannot open it: it is no regular file
+a pipe for a run's checkpoint   | train --from pipes                          | 2 | step_00000004.h5: cannot open it: it is no regular file
+a pipe for a log                | report pipes                                | 1 | pipes/log.jsonl: cannot open it: it is no regular file
+a pipe for a config             | import piped_config -o x.h5                 | 2 | config.json: cannot open it: it is no regular file
+a lock that is a link           | train deck.cfg output.folder=locked         | 2 | locked/lock: it is a link
+more tokens than memory counts  | generate --checkpoint made --tokens 9223372036854775807 | 2 | with this prompt, at most 1073741823
+END
+alone=1
+run_cases hostile
+check "nothing of another file is told" test "$("$CISTRON" inspect told.h5 | grep -c root:)" -eq 0
+
+# names that a run gives, where links of somebody else's stand
+mkdir linked
+for name in step_00000002.h5.tmp step_00000002.h5.xxh3.tmp final_model.h5.tmp; do
+    ln -s ../precious linked/$name
+done
+timeout 60 "$CISTRON" train deck.cfg output.folder=linked train.steps=4 checkpoint.every=2 validation.every=0 >out 2>&1
+check "a run whose names are taken: exit code 0" test $? -eq 0
+check "what the links lead to stands" test "$(cat precious)" = precious
+check "its checkpoint is a file" test -f linked/step_00000002.h5 -a ! -L linked/step_00000002.h5
 
 # -- Folders that one may not write: as another user, where this one may write anywhere
 

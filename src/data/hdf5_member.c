@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char hdf5_foreign[] = "is a link, or its data are not in this file, or not in a form that HDF5 alone can read";
+const char hdf5_foreign[] = "is a link, or has its data in another file or in a form that HDF5 alone cannot read";
 
 /* Is there a link of that path, HDF5's ordinary ones leading to it? The last may be of any kind, or must be one too. */
 static bool leads(hid_t group, const char *name, bool ordinary)

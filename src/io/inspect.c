@@ -149,6 +149,19 @@ static void describe_tensor(json_t *tensors, hid_t dataset, const char *name)
         json_array_append_new(shape, json_integer((json_int_t)dims[i]));
 }
 
+/* What this program does not open (data/hdf5_member.h); groups are passed over. */
+static void describe_foreign(json_t *tensors, hid_t group, const char *name)
+{
+    hid_t inner = hdf5_open_group(group, name);
+    if (inner >= 0) {
+        H5Gclose(inner);
+        return;
+    }
+    json_t *tensor = append_object(tensors);
+    put_text(tensor, "type", hdf5_foreign);
+    put_text(tensor, "name", name);
+}
+
 /* The totals of the group /<path>, and its datasets in `tensors` unless that is NULL. */
 static void describe_group(json_t *groups, json_t *tensors, hid_t file, const char *path)
 {
@@ -159,8 +172,11 @@ static void describe_group(json_t *groups, json_t *tensors, hid_t file, const ch
     char **names = hdf5_list(group, &count);
     for (int64_t i = 0; i < count; i++) {
         hid_t dataset = hdf5_open_dataset(group, names[i]);
-        if (dataset < 0)
+        if (dataset < 0) {
+            if (tensors != NULL)
+                describe_foreign(tensors, group, names[i]);
             continue;
+        }
         hid_t space = H5Dget_space(dataset);
         int64_t points = (int64_t)H5Sget_simple_extent_npoints(space); /* more than 63 bits have are not counted */
         elements += points > 0 && points <= INT64_MAX - elements ? points : 0;
