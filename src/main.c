@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/waiting.h"
 #include "comm/launcher.h"
 #include "command/command.h"
 #include "cpu/cpu.h"
@@ -92,6 +93,7 @@ static int make_executor(struct executor **executor, const struct device_request
 int main(int argc, char **argv)
 {
     static const struct environment environment = {features, make_executor, with_ranks};
+    waiting_choose(argv);
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit on a file's size fails instead, and is told */
     H5dont_atexit();          /* where it would try again to write a file that it could not, and crash (1.10) */
     clock_seconds();

@@ -168,4 +168,60 @@ ranks 2 train "$work/deck.cfg" train.global_batch=1 train.steps=1 output.folder=
 check "a rank without rows: warned of" says "1 of 2 ranks have no row"
 "$CISTRON" prepare --tokenizer nucleotide --seed many -o "$work/x.h5" "$work/tiny.fa" >"$work/out" 2>&1
 check "a seed that is no number: exit code 2" test $? -eq 2
+
+# -- How threads wait (src/base/waiting.h)
+
+# endless NAME VARIABLES...: a training that is at work as process $pid under the odd name `odd`, in an environment with
+# these variables and no other that says how threads wait
+endless()
+{
+    local name=$1
+    shift
+    # shellcheck disable=SC2016
+    env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT --ignore-signal=INT "$@" bash -c 'exec -a odd "$CISTRON" "$@"' sh train \
+        "$work/deck.cfg" train.steps=1000000000 validation.every=0 output.folder="$work/o/$name" >"$work/out" 2>&1 &
+    pid=$!
+    for _ in $(seq 600); do
+        [ -s "$work/o/$name/log.jsonl" ] && break
+        sleep 0.05
+    done
+}
+
+# spins VALUE: what the process has for GOMP_SPINCOUNT; "" is none
+spins()
+{
+    local found
+    found=$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^GOMP_SPINCOUNT=//p')
+    [ "$found" = "$1" ] && return
+    echo "    GOMP_SPINCOUNT=$found instead of $1" >&2
+    return 1
+}
+
+# over TEXT: it is still there after an INT, which it was started to ignore, and a TERM stops it as one does
+over()
+{
+    kill -INT "$pid"
+    kill -TERM "$pid"
+    wait "$pid"
+    check "$1: TERM stops it, INT does not" test $? -eq 85
+}
+
+if ldd "$CISTRON" | grep -q libgomp; then
+    endless short
+    spun=$(sed -n 's/^#define THREAD_SPINS "\(.*\)"/\1/p' "$abs_top_srcdir/src/base/waiting.c")
+    check "threads spin shortly" spins "$spun"
+    check "under the name that it was given" test "$(tr '\0' '\n' <"/proc/$pid/cmdline" | head -n 1)" = odd
+    check "and the program's own" test "$(cat "/proc/$pid/comm")" = "$(basename "$CISTRON")"
+    over "threads that spin shortly"
+    endless own GOMP_SPINCOUNT=7
+    check "the user's count stands" spins 7
+    over "the user's count"
+    endless policy OMP_WAIT_POLICY=active
+    check "the user's policy stands" spins ""
+    over "the user's policy"
+    if command -v strace >/dev/null && strace true 2>/dev/null; then
+        env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT strace -f -e trace=execve -o "$work/trace" "$CISTRON" deck >/dev/null
+        check "it starts again once" test "$(grep -c 'execve(.*= 0' "$work/trace")" -eq 2
+    fi
+fi
 finish

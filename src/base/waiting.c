@@ -1,19 +1,47 @@
 #include "base/waiting.h"
 #include "base/clock.h"
 
+#include <limits.h>
+#include <link.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
 #include <time.h>
+#include <unistd.h>
 
-/* Turns at the beginning that do nothing: some tens of microseconds with what is asked in between. */
-enum { SPIN_TURNS = 100 };
+/* Turns of a thread at OpenMP's barriers, of some 10 to 40 ns, and of a rank that waits for others, each with a
+ * question to MPI. */
+#define THREAD_SPINS "1000"
+enum { RANK_SPINS = 100 };
 
-/* From the spin's end until then a turn yields; later ones sleep for a share of the time waited so far, so that a wait
- * takes little longer than it must. */
+/* From the spin's end until then a rank's turn yields; later ones sleep for a share of the time waited so far, so that
+ * a wait takes little longer than it must. */
 static const double YIELD_SECONDS = 5e-3, SLEEP_SHARE = 1.0 / 64, LONGEST_SLEEP = 2e-3;
+
+static int is_libgomp(struct dl_phdr_info *info, size_t bytes, void *unused)
+{
+    (void)bytes, (void)unused;
+    return strstr(info->dlpi_name, "libgomp") != NULL;
+}
+
+void waiting_choose(char **argv)
+{
+    if (getenv("GOMP_SPINCOUNT") != NULL || getenv("OMP_WAIT_POLICY") != NULL || !dl_iterate_phdr(is_libgomp, NULL))
+        return;
+    if (getauxval(AT_BASE) == 0) /* run by a loader that was named on the command line: that one is /proc/self/exe */
+        return;
+    char program[PATH_MAX]; /* by its own name, which ps shows */
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0 || setenv("GOMP_SPINCOUNT", THREAD_SPINS, 1) != 0)
+        return;
+    program[length] = '\0';
+    execv(program, argv); /* where that fails, this run goes on, with longer spins */
+}
 
 double waiting_turn(struct waiting *waiting)
 {
-    if (waiting->turns++ < SPIN_TURNS)
+    if (waiting->turns++ < RANK_SPINS)
         return 0;
     const double now = clock_seconds();
     if (waiting->since == 0)

@@ -1,12 +1,19 @@
-/* How a rank waits for others: it asks again and again whether they have come, and takes a turn of this in between. A
- * short wait is spun through, so that it costs no time; a longer one leaves the core to whoever wants it, and a long
- * one sleeps. The numbers are in waiting.c. */
+/* How this program waits, in one place: how many times a thread asks in vain before it leaves its core to others. Long
+ * spins gain nothing on an idle machine, and on one that does anything else they keep the cores from the very threads
+ * that are waited for. The numbers are in waiting.c; bench/waits measures them. */
 #ifndef BASE_WAITING_H
 #define BASE_WAITING_H
 
 #include <stdint.h>
 
-/* One wait; all zero when it begins. */
+/* Main's first act: has the threads of GCC's OpenMP, which reads its variables before main, wait as is chosen here, by
+ * running the program again with GOMP_SPINCOUNT set: same process, arguments and signals. Returns where nothing is to
+ * be done: in that second run, where the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY, with another OpenMP. */
+void waiting_choose(char **argv);
+
+/* Between ranks: whoever waits asks again and again whether the others have come, and takes a turn of this in between.
+ * A short wait is spun through, so that it costs no time; a longer one leaves the core to whoever wants it, and a long
+ * one sleeps. All zero when it begins. */
 struct waiting {
     int64_t turns;
     double since; /* clock_seconds() of the end of its spin */
