@@ -25,12 +25,13 @@ shimmed()
         ranks 2 train "$work/deck.cfg" "$@")
 }
 
-# unharmed: the folder holds the checkpoint of step 2 as it was, and no part of another
+# unharmed [FILE...]: the folder holds the checkpoint of step 2 as it was, these others, and no part of another
 unharmed()
 {
+    local wanted="step_00000002.h5 step_00000002.h5.xxh3" file
+    for file in "$@"; do wanted="$wanted $file $file.xxh3"; done
     cmp "$work/start/step_00000002.h5" "$run/step_00000002.h5" &&
-        cmp "$work/start/step_00000002.h5.xxh3" "$run/step_00000002.h5.xxh3" &&
-        [ "$(ls "$run" | grep -c '^step_')" -eq 2 ]
+        cmp "$work/start/step_00000002.h5.xxh3" "$run/step_00000002.h5.xxh3" && [ "$(cd "$run" && echo step_*)" = "$wanted" ]
 }
 
 # fails TEXT WORDS SETTINGS: the next save does
@@ -96,21 +97,28 @@ check "a limit on the size of files" test $? -eq 0
 check "prepare under that limit: exit code 1" test $? -eq 1
 check "prepare under that limit: nothing is left" test -z "$(compgen -G "$work/limited.h5*")"
 
-# a file system with room for one checkpoint
+# a file system with room for one checkpoint, for two, for many
 rm -rf "$run"
 mkdir "$run"
-room=$(($(stat -c %s "$work/start/step_00000002.h5") * 3 / 2 / 1024))
-if mount -t tmpfs -o size=${room}k cistron_test "$run" 2>/dev/null; then
+one=$(($(stat -c %s "$work/start/step_00000002.h5") / 1024))
+if mount -t tmpfs -o size=$((one * 3 / 2))k cistron_test "$run" 2>/dev/null; then
     trap 'umount "$run"; rm -rf "$work"' EXIT
     cp -r "$work"/start/* "$run"
     ranks 2 train "$work/deck.cfg" "${settings[@]}"
+    check "no room for another: exit code 2 on both ranks" codes_are 2 2
+    check "no room for another: is said" says 'a checkpoint takes 0.40 MiB, and the disk has room for 0.'
+    check "no room for another: the old file is as it was, nothing else is left" unharmed
+    mount -o remount,size=$((one * 5 / 2))k "$run"
+    ranks 2 train "$work/deck.cfg" "${settings[@]}" checkpoint.keep=2
     check "a full tmpfs: exit code 1 on both ranks" codes_are 1 2
+    check "a full tmpfs: is said before" says "warning: key output.folder"
     check "a full tmpfs: is said" says "$full"
     check "a full tmpfs: in one line, once" test "$(grep -c '^cistron: ' "$work/out")" -eq 1
-    check "a full tmpfs: the old file is as it was, nothing else is left" unharmed
-    mount -o remount,size=$((room * 4))k "$run"
+    check "a full tmpfs: the old files are as they were, nothing else is left" unharmed step_00000004.h5
+    mount -o remount,size=$((one * 6))k "$run"
     ranks 2 train "$work/deck.cfg" "${settings[@]}"
     check "a larger tmpfs: it goes on to its end" codes_are 0 2
+    check "a larger tmpfs: nothing to warn about" test "$(grep -c "warning: key output.folder" "$work/out")" -eq 0
     losses "$run" >"$work/run.losses"
     check "a larger tmpfs: the losses of the whole run" cmp "$work/whole.losses" "$work/run.losses"
 else

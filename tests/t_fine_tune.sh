@@ -72,7 +72,10 @@ again()
 }
 cp -a esm2/final_model before
 made=$(stat -c %i.%Y esm2/final_model)
+(cd esm2 && touch deck.cfg.tmp-1 log.jsonl.tmp-22 final_model.h5.tmp final_model.h5.xxh3.tmp step_00000002.h5.tmp notes.tmp
+    mkdir final_model.tmp-3 final_model.old-4 && touch final_model.tmp-3/config.json)
 again
+check "what killed runs left is removed" test "$(cd esm2 && echo *tmp* *old*)" = "notes.tmp *old*"
 check "a finished run leaves the folder alone" test "$(stat -c %i.%Y esm2/final_model)" = "$made"
 check "and says nothing of it" test "$(grep -c exported out)" -eq 0
 # at the first of its files, and when all of them are there

@@ -46,7 +46,7 @@ for settings in "" "precision.compute=bf16 memory.recompute=full train.micro_bat
 done
 
 # checkpoints that stay, counted after the run
-for settings in "checkpoint.every=1 checkpoint.keep=3" "checkpoint.every=5 checkpoint.keep=100"; do
+for settings in "checkpoint.every=1 checkpoint.keep=3" "checkpoint.every=5 checkpoint.keep=100 checkpoint.every_minutes=0"; do
     # shellcheck disable=SC2086
     plan "$work/deck.cfg" $settings
     cp "$work/out" "$work/plan"

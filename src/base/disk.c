@@ -33,6 +33,37 @@ int disk_sync_folder(const char *path)
     return code;
 }
 
+void disk_remove_folder(const char *path)
+{
+    DIR *listing = opendir(path);
+    if (listing == NULL)
+        return;
+    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
+        unlinkat(dirfd(listing), entry->d_name, 0);
+    closedir(listing);
+    rmdir(path);
+}
+
+void disk_remove_leavings(const char *beginning, bool folders)
+{
+    char *folder = disk_folder(beginning);
+    const char *slash = strrchr(beginning, '/'), *start = slash != NULL ? slash + 1 : beginning;
+    DIR *listing = opendir(folder);
+    for (const struct dirent *entry; listing != NULL && (entry = readdir(listing)) != NULL;) {
+        if (strncmp(entry->d_name, start, strlen(start)) != 0)
+            continue;
+        char *path = memory_format("%s/%s", folder, entry->d_name);
+        if (folders)
+            disk_remove_folder(path);
+        else
+            unlink(path);
+        free(path);
+    }
+    if (listing != NULL)
+        closedir(listing);
+    free(folder);
+}
+
 int disk_check_output(const char *path, const char *const inputs[], int64_t count)
 {
     struct stat there, input;
@@ -72,8 +103,14 @@ int disk_check_outside(const char *path, const char *folder, const char *ending)
 bool disk_room(const char *folder, int64_t *bytes)
 {
     struct statvfs status;
-    if (statvfs(folder, &status) != 0 || status.f_blocks == 0)
-        return false;
-    *bytes = (int64_t)status.f_bavail * (int64_t)status.f_frsize;
-    return true;
+    char *path = memory_string(folder);
+    int failed;
+    while ((failed = statvfs(path, &status)) != 0 && errno == ENOENT && strcmp(path, ".") != 0) {
+        char *above = disk_folder(path);
+        free(path);
+        path = above;
+    }
+    free(path);
+    *bytes = failed == 0 ? (int64_t)status.f_bavail * (int64_t)status.f_frsize : 0;
+    return failed == 0 && status.f_blocks > 0;
 }

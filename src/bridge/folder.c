@@ -1,4 +1,5 @@
 #include "bridge/folder.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"
@@ -48,19 +49,6 @@ int folder_check_free(const char *path)
     return filled ? error_user("%s: is there and not empty; name a new folder", path) : ERROR_NONE;
 }
 
-/* With the files in it, as far as that goes; a folder inside it stays, and it too. */
-static void remove_folder(const char *path)
-{
-    DIR *listing = opendir(path);
-    if (listing == NULL)
-        return;
-    for (const struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing))
-        if (is_entry(entry->d_name))
-            unlinkat(dirfd(listing), entry->d_name, 0);
-    closedir(listing);
-    rmdir(path);
-}
-
 int folder_draft_open(struct folder_draft *draft, const char *path)
 {
     draft->path = plain_path(path);
@@ -86,7 +74,7 @@ static int place(const struct folder_draft *draft)
     if (code == ERROR_NONE)
         code = file_move(draft->temporary, draft->path);
     if (code == ERROR_NONE && old != NULL)
-        remove_folder(old);
+        disk_remove_folder(old);
     else if (old != NULL)
         rename(old, draft->path); /* as far as that goes: the reason was told already */
     free(old);
@@ -98,7 +86,7 @@ int folder_draft_close(struct folder_draft *draft, int code)
     if (code == ERROR_NONE)
         code = place(draft);
     if (code != ERROR_NONE)
-        remove_folder(draft->temporary);
+        disk_remove_folder(draft->temporary);
     free(draft->path);
     free(draft->temporary);
     return code;

@@ -109,9 +109,12 @@ struct checkpoint_rule {
     int64_t keep, keep_every, best_step;
 };
 
-/* Removes all other step files, what earlier kills left (step_*.tmp) and side files without a checkpoint. Collective.
- * ERROR_ENVIRONMENT. */
+/* Removes all other step files, and what checkpoint_remove_leavings does. Collective. ERROR_ENVIRONMENT. */
 int checkpoint_prune(struct comm *world, const char *folder, const struct checkpoint_rule *rule);
+
+/* Removes what killed programs left of steps' checkpoints: step_*.tmp, and side files without a checkpoint. Local.
+ * ERROR_ENVIRONMENT. */
+int checkpoint_remove_leavings(const char *folder);
 
 /* A number for the state of the model (weights, moments), the same on every partition over ranks: the sum over elements
  * of a hash of (tensor, global index, bits). Padding does not count. Collective over the ranks that hold the model. */

@@ -274,9 +274,9 @@ static int remove_old(const char *folder, const struct checkpoint_rule *rule)
     return code;
 }
 
-/* Files of steps with one of these endings; side files only where the checkpoint is gone. */
-static int remove_leavings(const char *folder)
+int checkpoint_remove_leavings(const char *folder)
 {
+    /* side files only where the checkpoint is gone */
     static const char *const endings[] = {".tmp", ".xxh3.tmp", ".xxh3"};
     int code = ERROR_NONE;
     for (int e = 0; e < 3 && code == ERROR_NONE; e++) {
@@ -300,7 +300,7 @@ int checkpoint_prune(struct comm *world, const char *folder, const struct checkp
     if (world->rank == 0) {
         code = remove_old(folder, rule);
         if (code == ERROR_NONE)
-            code = remove_leavings(folder);
+            code = checkpoint_remove_leavings(folder);
     }
     return comm_agree(world, code);
 }

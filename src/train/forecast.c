@@ -190,34 +190,6 @@ static void rehearse_step(struct forecast *f, const struct deck *deck, struct ex
     close_rehearsal(&r);
 }
 
-/* -- Files ------------------------------------------------------------------------------------------------------- */
-
-static int64_t least_common_multiple(int64_t a, int64_t b)
-{
-    int64_t x = a, y = b;
-    while (y != 0) {
-        int64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x > INT64_MAX / b ? INT64_MAX : a / x * b;
-}
-
-static void count_files(struct forecast *f, const struct deck *deck)
-{
-    const int64_t steps = deck->train.steps, every = deck->checkpoint.every, keep_every = deck->checkpoint.keep_every;
-    f->final_bytes = f->parameters * (int64_t)sizeof(float);
-    f->checkpoint_bytes = 3 * f->final_bytes;                      /* weights and two moments */
-    int64_t written = every > 0 ? (steps + every - 1) / every : 1; /* the last step's is always there */
-    f->checkpoints = deck->checkpoint.keep;
-    if (keep_every > 0 && every > 0)
-        f->checkpoints += steps / least_common_multiple(every, keep_every);
-    if (f->checkpoints > written)
-        f->checkpoints = written;
-    f->checkpoints += deck->checkpoint.keep_best ? 1 : 0;
-    f->disk_bytes = (f->checkpoints + 1) * f->checkpoint_bytes + f->final_bytes;
-}
-
 /* -- All of it --------------------------------------------------------------------------------------------------- */
 
 int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, int threads, struct executor *target)
@@ -242,7 +214,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         f->token_flops[c] = flops_per_token(&f->model, f->segment, (enum flops_convention)c);
     rehearse_step(f, deck, target);
-    count_files(f, deck);
+    f->room = room_of(deck, f->parameters);
     return ERROR_NONE;
 }
 

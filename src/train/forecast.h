@@ -7,6 +7,7 @@
 #include "model/flops.h"
 #include "plan/log.h"
 #include "step/budget.h"
+#include "train/room.h"
 
 enum { FORECAST_GROUPS = 8 };
 
@@ -27,14 +28,11 @@ struct forecast {
     struct plan_traffic traffic[FORECAST_GROUPS];
     int groups; /* of traffic; bytes that each rank receives in a step */
 
-    char *data_missing;       /* why an epoch cannot be counted, such as data that is not there; else NULL; owned */
-    int64_t epoch_windows;    /* of data.train; 0 with data_missing */
-    int64_t epoch_tokens;     /* in windows, specials included */
-    double epoch_steps;       /* at least: rows may have room left at their ends */
-    int64_t checkpoint_bytes; /* weights and moments */
-    int64_t final_bytes;      /* weights alone */
-    int64_t checkpoints;      /* that stay, at most */
-    int64_t disk_bytes;       /* these, one that is being written, and the final model */
+    char *data_missing;    /* why an epoch cannot be counted, such as data that is not there; else NULL; owned */
+    int64_t epoch_windows; /* of data.train; 0 with data_missing */
+    int64_t epoch_tokens;  /* in windows, specials included */
+    double epoch_steps;    /* at least: rows may have room left at their ends */
+    struct room room;
 };
 
 /* CPU threads that a rank would have: what the deck or OMP_NUM_THREADS asks for, else its share of the CPUs of this

@@ -98,10 +98,12 @@ static void print_data(const struct forecast *f, const struct deck *deck)
 static void print_files(const struct forecast *f)
 {
     printf("files, MiB\n");
-    mebibytes("checkpoint", f->checkpoint_bytes);
-    mebibytes("final model", f->final_bytes);
-    whole("checkpoints that stay, most", f->checkpoints);
-    mebibytes("disk, one being written", f->disk_bytes);
+    mebibytes("checkpoint", f->room.checkpoint);
+    mebibytes("final model", f->room.model);
+    whole("checkpoints that stay, most", f->room.checkpoints);
+    mebibytes("disk, one being written", f->room.total);
+    if (f->room.free >= 0)
+        mebibytes("free at output.folder now", f->room.free);
 }
 
 void forecast_print(const struct forecast *f, const struct deck *deck, const struct fit *fit)
@@ -179,9 +181,11 @@ static json_t *data_json(const struct forecast *f, const struct deck *deck)
 
 void forecast_print_json(const struct forecast *f, const struct deck *deck, const struct fit *fit)
 {
-    json_t *files = json_pack("{sI sI sI sI}", "checkpoint", (json_int_t)f->checkpoint_bytes, "final_model",
-                              (json_int_t)f->final_bytes, "checkpoints", (json_int_t)f->checkpoints, "disk",
-                              (json_int_t)f->disk_bytes);
+    json_t *files = json_pack("{sI sI sI sI}", "checkpoint", (json_int_t)f->room.checkpoint, "final_model",
+                              (json_int_t)f->room.model, "checkpoints", (json_int_t)f->room.checkpoints, "disk",
+                              (json_int_t)f->room.total);
+    if (f->room.free >= 0)
+        json_object_set_new(files, "free", json_integer((json_int_t)f->room.free));
     json_t *verdict = json_pack("{sI sI sb ss}", "need", (json_int_t)fit->need, "limit", (json_int_t)fit->limit, "fits",
                                 fit->need <= fit->limit, "advice", fit->advice);
     json_t *all = json_pack("{so sI si sI sI so so so so so so}", "model", model_json(f), "ranks", (json_int_t)f->ranks,

@@ -15,6 +15,7 @@
 #include "train/meter.h"
 #include "train/origin.h"
 #include "train/profiler.h"
+#include "train/room.h"
 #include "train/session.h"
 #include "train/start.h"
 
@@ -460,6 +461,8 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
         code = comm_agree(world, check_export(&run->session.model.settings));
     if (code == ERROR_NONE)
         code = start_weights(run, start);
+    if (code == ERROR_NONE && run->step < deck->train.steps)
+        code = room_check(world, deck, model_parameter_count(&run->session.model.settings));
     if (code == ERROR_NONE)
         code = comm_agree(world, control_parse_walltime(deck->train.walltime, &walltime));
     if (code == ERROR_NONE)
@@ -513,6 +516,8 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
     struct lock lock = {0};
     if (code == ERROR_NONE)
         code = lock_acquire(&lock, world, deck.output.folder);
+    if (code == ERROR_NONE)
+        start_clean_folder(world, &deck);
     struct start start = {NULL, NULL};
     if (code == ERROR_NONE)
         code = find_start(world, &deck, &start);

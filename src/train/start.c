@@ -1,4 +1,5 @@
 #include "train/start.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -90,6 +91,32 @@ static int make_folder(const char *folder)
 int start_make_folder(struct comm *world, const struct deck *deck)
 {
     return comm_agree(world, world->rank == 0 ? make_folder(deck->output.folder) : ERROR_NONE);
+}
+
+static void clean_folder(const char *folder)
+{
+    static const struct {
+        const char *beginning;
+        bool folder;
+    } names[] = {{"deck.cfg.tmp-", false},           {"log.jsonl.tmp-", false},  {"final_model.h5.tmp", false},
+                 {"final_model.h5.xxh3.tmp", false}, {"final_model.tmp-", true}, {"final_model.old-", true}};
+    char *exported = memory_format("%s/final_model", folder);
+    const size_t known = sizeof names / sizeof names[0];
+    const size_t count = access(exported, F_OK) == 0 ? known : known - 1; /* the old one may be the only one */
+    for (size_t i = 0; i < count; i++) {
+        char *beginning = memory_format("%s/%s", folder, names[i].beginning);
+        disk_remove_leavings(beginning, names[i].folder);
+        free(beginning);
+    }
+    free(exported);
+    checkpoint_remove_leavings(folder);
+    error_clear();
+}
+
+void start_clean_folder(struct comm *world, const struct deck *deck)
+{
+    if (world->rank == 0)
+        clean_folder(deck->output.folder);
 }
 
 static bool holds_run(const char *folder)

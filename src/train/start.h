@@ -14,6 +14,10 @@ int start_read_deck(struct comm *world, struct deck *deck, const char *path, con
 /* Makes output.folder and those above it. */
 int start_make_folder(struct comm *world, const struct deck *deck);
 
+/* Removes what killed programs left in output.folder under temporary names, as far as that goes: to be called by who
+ * holds the folder's lock. */
+void start_clean_folder(struct comm *world, const struct deck *deck);
+
 /* The verified checkpoint that train.resume asks for, NULL for a fresh start; freed with free(). A file or folder that
  * train.resume names is where a run begins: once the run has a checkpoint of its own in output.folder, it is that one.
  * ERROR_USER: it holds none, or "never" meets a folder with a run. */

@@ -1,0 +1,87 @@
+#include "train/room.h"
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "train/fit.h"
+
+#include <dirent.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int64_t least_common_multiple(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    while (y != 0) {
+        int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x > INT64_MAX / b ? INT64_MAX : a / x * b;
+}
+
+static int64_t checkpoints_that_stay(const struct deck *deck)
+{
+    const int64_t steps = deck->train.steps, every = deck->checkpoint.every, keep_every = deck->checkpoint.keep_every;
+    int64_t written = every > 0 ? (steps + every - 1) / every : 1; /* the last step's is always there */
+    int64_t stay = deck->checkpoint.keep;
+    if (deck->checkpoint.every_minutes > 0)
+        written = steps;
+    if (keep_every > 0 && every > 0)
+        stay += steps / least_common_multiple(every, keep_every);
+    return (stay < written ? stay : written) + (deck->checkpoint.keep_best ? 1 : 0);
+}
+
+struct room room_of(const struct deck *deck, int64_t parameters)
+{
+    struct room room = {.model = parameters * (int64_t)sizeof(float), .checkpoints = checkpoints_that_stay(deck)};
+    room.checkpoint = 3 * room.model; /* weights and two moments */
+    room.total = (room.checkpoints + 1) * room.checkpoint + (deck->checkpoint.export_final ? 2 : 1) * room.model;
+    if (!disk_room(deck->output.folder, &room.free))
+        room.free = -1;
+    return room;
+}
+
+/* Bytes that the run's folder holds already of what stays. */
+static int64_t held(const char *folder)
+{
+    int64_t bytes = 0;
+    DIR *listing = opendir(folder);
+    if (listing == NULL)
+        return 0;
+    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+        struct stat status;
+        size_t length = strlen(entry->d_name);
+        if (length > 3 && strcmp(entry->d_name + length - 3, ".h5") == 0 &&
+            fstatat(dirfd(listing), entry->d_name, &status, 0) == 0)
+            bytes += status.st_size;
+    }
+    closedir(listing);
+    return bytes;
+}
+
+static int check(const struct deck *deck, int64_t parameters)
+{
+    const char *folder = deck->output.folder;
+    const struct room room = room_of(deck, parameters);
+    char there[FIT_SIZE], one[FIT_SIZE], all[FIT_SIZE];
+    if (room.free < 0)
+        return ERROR_NONE;
+    fit_size(there, (double)room.free);
+    fit_size(one, (double)room.checkpoint);
+    if (room.free < room.checkpoint)
+        return error_user(
+            "key output.folder = \"%s\": a checkpoint takes %s, and the disk has room for %s; make room or "
+            "choose another folder",
+            folder, one, there);
+    const int64_t more = room.total - held(folder);
+    if (room.free < more)
+        log_warn("key output.folder = \"%s\": the run will take %s more (%lld checkpoints of %s that stay, one that is "
+                 "being written, the final model), and the disk has room for %s; make room or lower checkpoint.keep",
+                 folder, fit_size(all, (double)more), (long long)room.checkpoints, one, there);
+    return ERROR_NONE;
+}
+
+int room_check(struct comm *world, const struct deck *deck, int64_t parameters)
+{
+    return comm_agree(world, world->rank == 0 ? check(deck, parameters) : ERROR_NONE);
+}
