@@ -120,6 +120,18 @@ void context_shares(const struct context *context)
         context->shares(context);
 }
 
+void context_fork(struct context *context)
+{
+    event_record(&context->forked, context->stream);
+    event_wait(&context->forked, context->transfers);
+}
+
+void context_join(struct context *context)
+{
+    event_record(&context->joined, context->transfers);
+    event_wait(&context->joined, context->stream);
+}
+
 enum dtype context_dtype(const struct context *context, enum role role)
 {
     return role == ROLE_VALUE ? context->compute : role == ROLE_STATISTIC ? context->statistic : DTYPE_E4M3;

@@ -114,6 +114,9 @@ struct kv_cache {
 /* What a unit sees while an action runs. */
 struct context {
     struct stream *stream;
+    struct stream *transfers;    /* for collectives beside what runs on `stream`: context_fork, context_join */
+    struct event forked, joined; /* of these */
+    struct group *tensor;        /* ranks that share this rank's tokens and have a part of every layer; NULL: none */
     enum pass pass;
     int slot;                                               /* of activations */
     bool recompute;                                         /* a forward inside backward: only `wanted` sections run */
@@ -163,6 +166,11 @@ bool context_wants(struct context *context, int id);
 
 /* Calls context->shares. */
 void context_shares(const struct context *context);
+
+/* What is launched on context->transfers from here on waits for all that was launched on context->stream; and the other
+ * way round. A unit that forks has joined when it returns. */
+void context_fork(struct context *context);
+void context_join(struct context *context);
 
 /* The element type that a role has in this run. */
 enum dtype context_dtype(const struct context *context, enum role role);

@@ -184,6 +184,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
         optimizer_create(&e->optimizer, &settings->optimizer, tensor_columns(&e->sums, 2, e->sums.cols - 2), &e->budget,
                          m->statistic);
     e->context = (struct context){.stream = &e->streams[STREAM_COMPUTE],
+                                  .transfers = &e->streams[STREAM_COMMUNICATION],
                                   .batch = &e->batches[0],
                                   .rope_table = e->rope_table,
                                   .compute = m->compute,

@@ -68,7 +68,7 @@ struct planner {
     struct memory *memory;
     struct model *model;
     struct executor *executor; /* plan */
-    struct stream stream;
+    struct stream streams[STREAM_COUNT];
     struct context context;
     const struct memory_settings *settings;
     /* Sections of forwards: where each starts in the log. */
@@ -100,8 +100,10 @@ static void start_planner(struct planner *p, struct memory *memory, const struct
 {
     *p = (struct planner){.memory = memory, .model = memory->model, .settings = settings, .context = *context};
     p->executor = plan_executor_create(target);
-    p->stream = (struct stream){p->executor, STREAM_COMPUTE, NULL};
-    p->context.stream = &p->stream;
+    for (int i = 0; i < STREAM_COUNT; i++)
+        p->streams[i] = (struct stream){p->executor, i, NULL};
+    p->context.stream = &p->streams[STREAM_COMPUTE];
+    p->context.transfers = &p->streams[STREAM_COMMUNICATION];
     p->context.enter_section = enter_section;
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit *unit = &p->model->units[u];
@@ -323,7 +325,7 @@ static int64_t lay_out_transient(struct planner *p, enum pass pass)
         run_forwards(p, pass, NULL);
     struct lifetime_arena arena = lifetime_plan(plan_executor_log(p->executor), buffers, count);
     if (arena.pinned > 0) /* passes share the arena */
-        error_fatal("bug: a unit uses another stream that is not tied to the compute stream at both ends of a pass");
+        error_fatal("bug: a unit uses the other stream without context_fork before it or context_join behind it");
     for (int64_t i = 0; i < count; i++)
         *offsets[i] = buffers[i].offset;
     memory_free(offsets);

@@ -1,0 +1,201 @@
+/* Units that sum over ranks while they compute: each of 2 ranks has half of a product's inner dimension, and the sum
+ * over both runs on the other stream, beside a product of its own. The result is one rank's; memory is planned by what
+ * is ordered before what; every order that events allow gives the same bits. Run on 2 ranks. */
+#include "check.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "comm/comm.h"
+#include "cpu/cpu.h"
+#include "plan/plan.h"
+#include "plan/race.h"
+#include "plan/record.h"
+#include "ref/toy.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+
+enum { UNITS = 4, HIDDEN = 32, INNER = 64 }; /* as many tokens as columns */
+
+/* y = sum over ranks of (x U') D', with U [INNER, HIDDEN] cut by rows and D [HIDDEN, INNER] by columns, plus x B' */
+enum { CUT_UP, CUT_DOWN, WHOLE_BESIDE };
+enum { INNER_STATE = UNIT_FIRST_OWN, PARTIAL, BESIDE };
+
+static void cut_forward(struct context *c, struct unit *unit, struct tensor input)
+{
+    struct tensor x = input, y = unit_tensor(c, unit, UNIT_OUTPUT), partial = unit_tensor(c, unit, PARTIAL);
+    struct tensor inner = unit_tensor(c, unit, INNER_STATE), beside = unit_tensor(c, unit, BESIDE);
+    if (!tensor_present(&x)) { /* the first unit makes its own */
+        x = y;
+        LAUNCH(c->stream, COPY, copy, .from = unit_weight(c, unit, WHOLE_BESIDE), .to = tensor_rows(&x, 0, HIDDEN));
+    }
+    LAUNCH(c->stream, GEMM, gemm, .a = x, .b = unit_weight(c, unit, CUT_UP), .transpose_b = true, .d = inner);
+    LAUNCH(c->stream, GEMM, gemm, .a = inner, .b = unit_weight(c, unit, CUT_DOWN), .transpose_b = true, .d = partial);
+    if (c->tensor != NULL) {
+        context_fork(c);
+        LAUNCH(c->transfers, ALL_REDUCE, all_reduce, .group = c->tensor, .x = partial);
+    }
+    LAUNCH(c->stream, GEMM, gemm, .a = x, .b = unit_weight(c, unit, WHOLE_BESIDE), .transpose_b = true, .d = beside);
+    if (c->tensor != NULL)
+        context_join(c);
+    LAUNCH(c->stream, COPY, copy, .from = beside, .to = y);
+    LAUNCH(c->stream, ADD, add, .from = partial, .to = y);
+}
+
+static const struct unit_class cut_class = {.name = "cut", .forward = cut_forward};
+
+struct chain {
+    struct unit units[UNITS];
+    struct model model;
+    struct model_settings settings;
+    struct stream streams[STREAM_COUNT];
+    struct budget budget;
+    struct memory memory;
+    struct batch_tensors batch;
+    struct context context;
+    float *weights[UNITS];
+};
+
+static double value(int unit, int weight, int64_t row, int64_t col)
+{
+    const struct random_key key = {1, RANDOM_TEST, (uint64_t)(unit * 8 + weight)};
+    return (random_uniform(&key, (uint64_t)(row * INNER + col)) - 0.5) * 0.4;
+}
+
+static void fill(struct chain *chain, int u, int id, int64_t first_row, int64_t first_col)
+{
+    const struct weight *w = &chain->units[u].weights[id];
+    for (int64_t r = 0; r < w->rows; r++)
+        for (int64_t c = 0; c < w->cols; c++)
+            chain->weights[u][w->offset + r * w->cols + c] = (float)value(u, id, first_row + r, first_col + c);
+}
+
+/* group NULL: one rank has everything. */
+static void chain_create(struct chain *chain, struct executor *executor, struct group *group)
+{
+    const int64_t part = INNER / (group != NULL ? group->size : 1), first = group != NULL ? group->rank * part : 0;
+    *chain = (struct chain){.settings = toy_settings(TOY_LLAMA)};
+    chain->model =
+        (struct model){.settings = chain->settings, .tokens = HIDDEN, .unit_count = UNITS, .units = chain->units};
+    for (int u = 0; u < UNITS; u++) {
+        struct unit *unit = &chain->units[u];
+        *unit = (struct unit){.class = &cut_class,
+                              .settings = &chain->settings,
+                              .name = "cut",
+                              .index = u,
+                              .layer = -1,
+                              .tokens = HIDDEN};
+        unit_declare_weight(unit, CUT_UP, part, HIDDEN, STORAGE_MATRIX);
+        unit_declare_weight(unit, CUT_DOWN, HIDDEN, part, STORAGE_MATRIX);
+        unit_declare_weight(unit, WHOLE_BESIDE, HIDDEN, HIDDEN, STORAGE_MATRIX);
+        unit_declare_tensor(unit, UNIT_OUTPUT, "output", UNIT_TOKENS, HIDDEN, ROLE_VALUE);
+        unit_declare_tensor(unit, INNER_STATE, "inner", UNIT_TOKENS, part, ROLE_VALUE);
+        unit_declare_tensor(unit, PARTIAL, "partial", UNIT_TOKENS, HIDDEN, ROLE_VALUE);
+        unit_declare_tensor(unit, BESIDE, "beside", UNIT_TOKENS, HIDDEN, ROLE_VALUE);
+        chain->weights[u] = memory_allocate(unit->elements[STORAGE_MATRIX] * (int64_t)sizeof(float));
+        fill(chain, u, CUT_UP, first, 0);
+        fill(chain, u, CUT_DOWN, 0, first);
+        fill(chain, u, WHOLE_BESIDE, 0, 0);
+    }
+    for (int s = 0; s < STREAM_COUNT; s++)
+        chain->streams[s] = (struct stream){executor, s, NULL};
+    chain->batch.tokens = tensor_vector(NULL, DTYPE_I32, HIDDEN);
+    chain->context = (struct context){.stream = &chain->streams[STREAM_COMPUTE],
+                                      .transfers = &chain->streams[STREAM_COMMUNICATION],
+                                      .tensor = group,
+                                      .pass = PASS_EVALUATE,
+                                      .batch = &chain->batch,
+                                      .compute = DTYPE_F32,
+                                      .statistic = DTYPE_F32,
+                                      .address = memory_address,
+                                      .memory = &chain->memory};
+    const struct memory_settings of = {.use = MEMORY_EVALUATE,
+                                       .compute = DTYPE_F32,
+                                       .statistic = DTYPE_F32,
+                                       .slots = 1,
+                                       .rows = 1,
+                                       .row_tokens = HIDDEN};
+    budget_create(&chain->budget, executor);
+    memory_create(&chain->memory, &chain->model, &of, &chain->context, &chain->budget);
+    for (int u = 0; u < UNITS; u++)
+        chain->units[u].weight_base[STORAGE_MATRIX] = chain->weights[u];
+}
+
+static void chain_destroy(struct chain *chain)
+{
+    memory_destroy(&chain->memory);
+    budget_destroy(&chain->budget);
+    for (int u = 0; u < UNITS; u++) {
+        unit_destroy(&chain->units[u]);
+        memory_free(chain->weights[u]);
+    }
+}
+
+static struct tensor chain_run(struct chain *chain)
+{
+    for (int u = 0; u < UNITS; u++)
+        memory_forward_unit(&chain->context, &chain->units[u]);
+    return unit_tensor(&chain->context, &chain->units[UNITS - 1], UNIT_OUTPUT);
+}
+
+static double distance(const struct tensor *a, const struct tensor *b)
+{
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < HIDDEN * HIDDEN; i++) {
+        double x = ((const float *)a->data)[i], y = ((const float *)b->data)[i];
+        difference += (x - y) * (x - y);
+        norm += y * y;
+    }
+    return sqrt(difference / norm);
+}
+
+static int64_t races(const struct plan_log *log, int64_t without)
+{
+    return race_check(log, without, NULL, 0);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    struct comm *world = comm_open_mpi();
+    struct group *group = comm_group_create(world, NULL, "tensor");
+    struct executor *cpu = cpu_executor_create(1), *record = record_executor_create(cpu);
+    struct chain whole, cut;
+    chain_create(&whole, cpu, NULL);
+    chain_create(&cut, record, group);
+    struct tensor wanted = chain_run(&whole);
+    record_clear(record);
+    struct tensor got = chain_run(&cut);
+    float eager[HIDDEN * HIDDEN];
+    memcpy(eager, got.data, sizeof eager);
+    double apart = distance(&got, &wanted);
+    CHECK(apart > 0 && apart < 1e-6);
+
+    const int64_t most = UNITS * (3 * HIDDEN * HIDDEN + HIDDEN * INNER / 2) * (int64_t)sizeof(float);
+    printf("cut: %.1e from one rank, %lld of %lld bytes\n", apart, (long long)cut.memory.transient_bytes,
+           (long long)most);
+    CHECK(cut.memory.transient_bytes <= most / 2);
+    const struct plan_log *log = record_executor_log(record);
+    CHECK(races(log, -1) == 0);
+    int waits = 0;
+    for (int64_t e = 0; e < log->count; e++)
+        if (log->entries[e].kind == PLAN_WAIT) {
+            waits++;
+            CHECK(races(log, e) > 0);
+        }
+    CHECK(waits == 2 * UNITS);
+    for (uint64_t order = 0; order < 20; order++) {
+        memset(got.data, 0, sizeof eager);
+        record_replay(record, RECORD_RANDOM, order, -1);
+        CHECK(memcmp(eager, got.data, sizeof eager) == 0);
+    }
+    chain_destroy(&whole);
+    chain_destroy(&cut);
+    record->class->destroy(record);
+    cpu->class->destroy(cpu);
+    comm_group_destroy(group);
+    comm_destroy(world);
+    MPI_Finalize();
+    return check_end();
+}
