@@ -197,7 +197,7 @@ a second store without a name   | train deck.cfg data.train=store.h5,        | 2
 a second store of another kind  | train deck.cfg data.train=store.h5,foreign.h5 | 2 | foreign.h5: made with tokenizer
 a wrong store to validate on    | train deck.cfg data.valid=g.fa            | 2 | g.fa: is not a token store
 
-output below a file             | train deck.cfg output.folder=g.fa/run     | 2 | output.folder = "g.fa/run": cannot be made
+output below a file             | train deck.cfg output.folder=g.fa/run     | 2 | output.folder = "g.fa/run": cannot be made: Not a directory (folder g.fa)
 a run that may not be           | train deck.cfg output.folder=made train.resume=never | 2 | holds a run already
 a store under an old name       | train deck.cfg data.train=again.h5 output.folder=stopped train.steps=9 | 2 | is another store
 another model at resume         | $from_run output.folder=made model.layers=3 | 2 | model.layers: 2 in the checkpoint, 3 now

@@ -183,7 +183,7 @@ mkdir -p "$folder/stop" "$folder/checkpoint"
 start 2 checkpoint.every_minutes=0.002
 check "by time: a checkpoint, and the run goes on" await logs '"event":"save".*every_minutes'
 check "by time: and another" await saved_twice
-check "folders in place of files: are named" says "$folder/stop: is taken for no request"
+check "folders in place of files: are named" says "$folder/stop: asks for nothing"
 kill -USR1 $launcher
 ends
 check "by time: exit code 85 on both ranks" codes_are 85 2

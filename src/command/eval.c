@@ -23,7 +23,7 @@ static const struct command_option options[] = {
     {"fasta", 0, "FILE", COMMAND_PATH, true, &given.fasta, "records to score (plain, .gz or .zst)"},
     {"output", 'o', "OUT.json", COMMAND_PATH, true, &given.output, "the result"},
     {"overlap", 0, "N", COMMAND_INTEGER, false, &given.overlap,
-     "bases that a window takes over from the one before as context (200, at most half of one)"},
+     "bases that a window takes over from the one before as context, 1 to --context less 1 (200, or half a window)"},
     {"context", 0, "N", COMMAND_INTEGER, false, &given.context,
      "tokens of a window (as many as the model was trained on)"},
     {"batch", 0, "N", COMMAND_INTEGER, false, &given.batch, "windows computed at once (some 4096 tokens)"},

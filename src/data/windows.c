@@ -120,12 +120,13 @@ static int obtain(struct windows *windows, const struct windows_layout *layout, 
     const int64_t unchecked = comm_sum_i64(world, leader && !checked);
     if (without > 0)
         log_warn(
-            "%s: its window index cannot be kept beside it: %lld ranks have one of %.1f MB each in memory, and what "
-            "the store holds is not compared with its checksum; let a first run write to its folder",
+            "%s: the index of its windows cannot be kept beside it, so each of %lld ranks counts them anew at every "
+            "start (%.1f MB of memory), and the store is not compared with its checksum; let a first run write to "
+            "its folder",
             windows->store->path, (long long)without, (double)(windows->store->sequences + 1) * 8e-6);
     else if (unchecked > 0)
-        log_warn("%s: what it holds is not compared with its checksum, since its folder cannot be written; cistron "
-                 "inspect --verify does that",
+        log_warn("%s: is not compared with its checksum, since its folder cannot be written; cistron inspect --verify "
+                 "does that",
                  windows->store->path);
     return comm_agree(world, windows->first == NULL ? windows_index_tabulate(windows, layout) : ERROR_NONE);
 }

@@ -135,9 +135,8 @@ static int choose_overlap(const struct eval_settings *s, int64_t context, int64_
 {
     *overlap = s->overlap != EVAL_OVERLAP ? s->overlap : OVERLAP < context / 2 ? OVERLAP : context / 2;
     if (*overlap < 1 || *overlap >= context)
-        return error_user("--overlap %lld: must be at least 1, or a window's first base would be scored from nothing, "
-                          "and less than the context of %lld tokens",
-                          (long long)*overlap, (long long)context);
+        return error_user("--overlap %lld: must be from 1 to %lld, one less than the %lld tokens of a window",
+                          (long long)*overlap, (long long)context - 1, (long long)context);
     return ERROR_NONE;
 }
 

@@ -153,7 +153,7 @@ static int parse(struct block_list *list, const char *path, const char *text, in
         return code;
     const char *line = text + sizeof head - 1;
     if (strncmp(text, head, sizeof head - 1) != 0 || !take(&line, 10, '\n', bytes))
-        return error_user("%s: is no side file that this program knows", path);
+        return error_user("%s: is no file of a checkpoint's hashes that this program knows", path);
     int64_t covered = 0;
     while (line < last) {
         int64_t offset, hash;
@@ -177,8 +177,8 @@ int block_list_read(struct block_list *list, const char *path, int64_t *bytes)
     char *text = NULL;
     int code = ERROR_NONE;
     if (length > BLOCK_SIDE_BYTES) {
-        code = error_user("%s: is no side file: it has %lld bytes, %d are the most", path, (long long)length,
-                          BLOCK_SIDE_BYTES);
+        code = error_user("%s: is no file of a checkpoint's hashes: it has %lld bytes, %d are the most", path,
+                          (long long)length, BLOCK_SIDE_BYTES);
     } else {
         text = memory_allocate(length + 1); /* zero-filled: ends with a NUL */
         code = file_read(descriptor, path, text, length, 0);

@@ -36,7 +36,7 @@ static int read_list(const char *path, struct block_list *list, bool *present)
             H5Fclose(file);
         hdf5_silence_end(&silence);
         if (code == ERROR_NONE)
-            log_warn("%s: its side file %s is missing, so its content cannot be checked", path, side);
+            log_warn("%s: the file of its hashes, %s, is missing, so damage would not be noticed", path, side);
     } else {
         *present = true;
         code = block_list_read(list, side, &bytes);

@@ -1,4 +1,5 @@
 #include "io/draft.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
@@ -25,7 +26,9 @@ int draft_open(struct draft *draft, const char *path)
     draft->file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     if (draft->file != NULL)
         return ERROR_NONE;
-    int code = error_user("%s: cannot be written: %s", path, open_failure());
+    char *folder = disk_folder(path);
+    int code = error_user("%s: cannot be written: %s (folder %s)", path, open_failure(), folder);
+    free(folder);
     forget(draft);
     return code;
 }

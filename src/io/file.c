@@ -65,26 +65,39 @@ int file_check_place(const char *path)
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
         code = error_user("%s: cannot be written: %s", path, strerror(EISDIR));
     else if (stat(folder, &status) == 0 && !S_ISDIR(status.st_mode))
-        code = error_user("%s: cannot be written: %s", path, strerror(ENOTDIR));
+        code = error_user("%s: cannot be written: %s (%s)", path, strerror(ENOTDIR), folder);
     else if (access(folder, W_OK | X_OK) != 0)
-        code = error_user("%s: cannot be written: %s", path, strerror(errno));
+        code = error_user("%s: cannot be written: %s (folder %s)", path, strerror(errno), folder);
     free(folder);
     return code;
 }
 
-int file_make_folder(const char *folder)
+/* The errno that says why a folder is not there and cannot be made; 0 when it is there. */
+static int make_one(const char *path)
+{
+    struct stat status;
+    int failure = mkdir(path, 0777) == 0 ? 0 : errno;
+    if (stat(path, &status) == 0)
+        return S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
+    return failure;
+}
+
+int file_make_folder(const char *folder, char **at)
 {
     char *path = memory_string(folder);
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    int failure = 0;
+    for (char *slash = strchr(path + 1, '/'); slash != NULL && failure == 0; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        mkdir(path, 0777);
-        *slash = '/';
+        failure = make_one(path);
+        if (failure == 0)
+            *slash = '/';
     }
-    int failure = mkdir(path, 0777) == 0 ? 0 : errno;
-    struct stat status;
-    bool there = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    if (failure == 0)
+        failure = make_one(path);
+    if (at != NULL)
+        *at = memory_string(path);
     free(path);
-    return there ? 0 : failure;
+    return failure;
 }
 
 int file_move(const char *from, const char *to)

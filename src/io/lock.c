@@ -78,7 +78,7 @@ static int take(struct lock *lock, const char *folder, const char *path)
     if (locked != 0)
         log_warn("%s: this file system has no locks; see to it that no other run works in the folder", path);
     if (owner[0] != '\0')
-        log_info("# the folder's last run ended without a word (%s); its lock is taken over", owner);
+        log_info("# the last run in this folder was killed, or its machine was (%s)", owner);
     describe_self(self);
     if (ftruncate(lock->descriptor, 0) != 0 || pwrite(lock->descriptor, self, strlen(self), 0) != (ssize_t)strlen(self))
         return error_environment("%s: cannot write it: %s", path, strerror(errno));

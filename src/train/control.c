@@ -128,7 +128,7 @@ static bool take_request(const char *path)
         return false;
     if (unlink(path) == 0)
         return true;
-    log_warn("%s: is taken for no request, since it cannot be removed: %s", path, strerror(errno));
+    log_warn("%s: asks for nothing, since it cannot be removed: %s", path, strerror(errno));
     return false;
 }
 

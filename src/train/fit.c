@@ -240,8 +240,8 @@ int fit_refuse(const struct fit *fit)
     fit_size(limit, (double)fit->limit);
     if (fit->of_deck)
         return error_user("key device.memory: a rank needs %s and may use %s; %s", need, limit, fit->advice);
-    return error_user("a rank needs %s, and this machine has %s free for each (device.memory says what another machine "
-                      "has); %s",
+    return error_user("a rank needs %s, and this machine has %s free for each (to plan for another "
+                      "machine, give a rank's GiB there as device.memory); %s",
                       need, limit, fit->advice);
 }
 

@@ -201,7 +201,7 @@ static int validate(struct run *run)
     if (!done)
         return ERROR_NONE;
     if (found.labels == 0 && run->session.world->rank == 0)
-        log_warn("the validation set of data.valid holds no label");
+        log_warn("data.valid: nothing in the rows of the validation is to be predicted, so it has no loss");
     meter_validation(&run->meter, run->step, found.loss, found.labels);
     run->validated_step = run->step;
     if (found.labels == 0 || !isfinite(found.loss) || (run->best_step > 0 && found.loss >= run->best_loss))

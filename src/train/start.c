@@ -83,9 +83,12 @@ int start_write_deck(struct comm *world, const char *folder, const char *text)
 /* Rank 0. */
 static int make_folder(const char *folder)
 {
-    int failure = file_make_folder(folder);
-    return failure == 0 ? ERROR_NONE
-                        : error_user("key output.folder = \"%s\": cannot be made: %s", folder, strerror(failure));
+    char *at;
+    int failure = file_make_folder(folder, &at), code = ERROR_NONE;
+    if (failure != 0)
+        code = error_user("key output.folder = \"%s\": cannot be made: %s (folder %s)", folder, strerror(failure), at);
+    free(at);
+    return code;
 }
 
 int start_make_folder(struct comm *world, const struct deck *deck)
@@ -194,7 +197,10 @@ static int check_same_run(const struct session *s, const struct checkpoint_meta 
     char *differences = NULL;
     int code = deck_read_text(&old, meta->deck_text, path, NULL, 0);
     if (code == ERROR_NONE && deck_compare_for_resume(&old, &s->deck, &differences) > 0)
-        code = error_user("%s cannot be resumed with this deck, these keys may not change:\n%s", path, differences);
+        code =
+            error_user("%s cannot be resumed with this deck (a new run goes to another output.folder), these keys may "
+                       "not change:\n%s",
+                       path, differences);
     if (code == ERROR_NONE && loader_checksum(s->train) != meta->store)
         code = s->deck.data.source == DECK_DATA_RANDOM
                    ? error_user("key data.source = \"random\": makes other data than what %s was trained on", path)

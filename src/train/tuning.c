@@ -92,7 +92,7 @@ static bool write_file(const char *path, bool in_cache, const struct bytes *byte
     char *slash = in_cache ? strrchr(path, '/') : NULL;
     if (slash != NULL) {
         char *folder = memory_format("%.*s", (int)(slash - path), path);
-        file_make_folder(folder);
+        file_make_folder(folder, NULL);
         free(folder);
     }
     if (write_whole(path, bytes) == ERROR_NONE)
