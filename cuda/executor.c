@@ -95,6 +95,14 @@ static int64_t margin(struct executor *executor)
     return (int64_t)768 << 20;
 }
 
+static int64_t occupied(struct executor *executor)
+{
+    (void)executor;
+    size_t unused = 0, total = 0;
+    CUDA_CHECK(cudaMemGetInfo(&unused, &total));
+    return (int64_t)(total - unused);
+}
+
 /* -- Launches ---------------------------------------------------------------------------------------------------- */
 
 static int64_t scratch_of(const struct cuda_target *target, enum op op, const void *args)
@@ -435,6 +443,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         .make_group = make_group,
         .available = available,
         .margin = margin,
+        .occupied = occupied,
         .capture_begin = capture_begin,
         .capture_end = capture_end,
         .replay = replay,

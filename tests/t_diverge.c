@@ -8,9 +8,12 @@
 #include "ref/toy.h"
 #include "ref/wrapper.h"
 #include "stores.h"
+#include "train/history.h"
 #include "train/run.h"
+#include "train/verdict.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static struct {
@@ -185,6 +188,32 @@ static void test_restart(void)
 
 /* -- Runs --------------------------------------------------------------------------------------------------------- */
 
+/* What the log says of the run that diverged at step 6, and still says when it has gone on and finished. */
+static void check_log(const char *name, const char *word)
+{
+    char path[500];
+    struct history history;
+    snprintf(path, sizeof path, "%s/log.jsonl", stores_path(name));
+    CHECK(history_read(&history, path) == ERROR_NONE);
+    struct verdict verdict = verdict_of(&history, false);
+    CHECK_STRING(verdict.word, word);
+    free(verdict.text);
+    CHECK(history.last_count == 6);
+    for (int64_t i = 0; i < history.last_count && i < 5; i++) {
+        CHECK(history.last_steps[i].step == i + 1 && history.last_steps[i].loss > 0);
+        CHECK(history.last_steps[i].loss == history.rows[i].loss && isfinite(history.last_steps[i].grad_norm));
+    }
+    CHECK(history.last_steps[5].step == 6 && !isfinite(history.last_steps[5].grad_norm));
+    int diverged = 0;
+    for (int64_t i = 0; i < history.note_count; i++)
+        if (strcmp(history.notes[i].event, "diverged") == 0) {
+            CHECK(history.notes[i].step == 6 && strncmp(history.notes[i].text, "step 6: loss ", 13) == 0);
+            diverged++;
+        }
+    CHECK(diverged == 1);
+    history_destroy(&history);
+}
+
 static void write_deck(void)
 {
     FILE *deck = fopen(stores_path("deck.cfg"), "w");
@@ -211,9 +240,11 @@ int main(void)
 
     CHECK(train("stop", "stop", 6, 6) == ERROR_DIVERGED);
     CHECK(there("stop", "step_00000005.h5") && !there("stop", "step_00000006.h5") && !there("stop", "final_model.h5"));
+    check_log("stop", "diverged");
     CHECK(train("stop", "stop", 0, 0) == 0); /* the fault gone, the run goes on as if it had never been */
     stores_digest("stop", 14, after);
     CHECK_STRING(after, whole);
+    check_log("stop", "finished");
 
     CHECK(train("skip", "skip", 6, 6) == 0);
     stores_digest("skip", 5, before);

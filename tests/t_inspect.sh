@@ -55,6 +55,22 @@ for what in "$store" "$file" "$work/run/final_model.h5"; do
     check "$what: the text has it all" text_has_all "$what"
 done
 
+# begins TEXT FILE LINE...: the lines of the summary, behind path and kind
+begins()
+{
+    local text=$1 file=$2
+    shift 2
+    "$CISTRON" inspect "$file" | sed -n '2,/^$/p' >"$work/out"
+    check "$text begins with a summary" cmp "$work/out" <(printf '%s\n' "$@" '')
+}
+tokens=$("$CISTRON" inspect --json "$store" | sed -n 's/^  "tokens": \([0-9]*\)\([0-9][0-9][0-9]\),/\1,\2/p')
+begins "a store" "$store" "  $tokens tokens (nucleotide) in $("$CISTRON" inspect --json "$store" | sed -n 's/^  "sequences": \([0-9]*\),/\1/p') sequences, from 1 files"
+found="  best validation loss $(printf %.6f "${best% *}") nats per label (perplexity $(awk -v l="${best% *}" 'BEGIN { printf "%.4g", exp(l) }')), at step ${best#* }"
+begins "a checkpoint" "$file" "  llama of 34,976 parameters on tokens of nucleotide, after 12 steps and 5,376 tokens" "$found" \
+    "  weights and moments: a run can go on from it (cistron train --from)"
+begins "a final model" "$work/run/final_model.h5" "  llama of 34,976 parameters on tokens of nucleotide, after 12 steps and 5,376 tokens" \
+    "$found" "  weights alone: for eval, embed, generate, export and model.initialise_from"
+
 printf '>caf\351 latin\nACGTACGT\n>g\303\251nome\nACGT\n' >"$work/names.fa"
 "$CISTRON" prepare --tokenizer nucleotide -o "$work/names.h5" "$work/names.fa" >"$work/out" 2>&1
 check "names in other encodings" json "$work/names.h5" "[s['name'] for s in o['first_sequences']] == ['caf?', 'g\u00e9nome']"

@@ -3,14 +3,18 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/thousands.h"
 #include "train/history.h"
 #include "train/journal.h"
 #include "train/meter.h"
 #include "train/plot.h"
 #include "train/tensorboard.h"
+#include "train/verdict.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -163,6 +167,19 @@ static void check_event_files(void)
     /* and from 100: the second file holds nothing that stays */
     CHECK(tensorboard_cut(path, 100) == ERROR_NONE);
     CHECK(read_steps(first, ends, steps, 16) == 2 && access(second, F_OK) != 0);
+    free(data);
+
+    /* a text: a tensor (type 7, no dimensions, one string) for the plugin "text" */
+    struct tensorboard board;
+    CHECK(tensorboard_open(&board, path, 100) == ERROR_NONE);
+    tensorboard_write_text(&board, 103, "run/end", "so");
+    data = read_whole(board.path, &bytes);
+    tensorboard_close(&board);
+    CHECK(bytes > 40 + 12 + 35 && memcmp(data + bytes - 4 - 35,
+                                         "\x2a\x21\x0a\x1f"
+                                         "\x0a\x07run/end\x42\x08\x08\x07\x12\x00\x42\x02so"
+                                         "\x4a\x0a\x0a\x06\x0a\x04text\x20\x02",
+                                         35) == 0);
     free(second);
     free(first);
     free(data);
@@ -198,7 +215,7 @@ static void check_log(void)
     for (int i = 0; i < MANY; i++)
         seconds[i] = 0.123456 + i;
     struct journal journal;
-    CHECK(journal_open(&journal, path, 0, false) == ERROR_NONE);
+    journal_open(&journal, path, 0, false);
     write_start(&journal, 0);
     write_row(&journal, MANY, 1.0 / 3, seconds, MANY);
     write_row(&journal, MANY + 1, NAN, seconds, 1);
@@ -226,7 +243,7 @@ static void check_log(void)
     CHECK(history.row_count == 3 && history.checkpoint_count == 1);
     CHECK_STRING(history.checkpoints[0].digest, "00ab");
     history_destroy(&history);
-    CHECK(journal_open(&journal, path, MANY + 1, false) == ERROR_NONE);
+    journal_open(&journal, path, MANY + 1, false);
     write_start(&journal, MANY + 1);
     write_row(&journal, MANY + 2, 2, seconds, 1);
     journal_close(&journal);
@@ -238,7 +255,7 @@ static void check_log(void)
 
     /* a validation of the step that a program goes on from is made again, or stays */
     for (int again = 0; again < 2; again++) {
-        CHECK(journal_open(&journal, path, MANY + 2, again) == ERROR_NONE);
+        journal_open(&journal, path, MANY + 2, again);
         for (int64_t step = MANY + 1; step <= MANY + 2 && again == 0; step++) {
             journal_begin(&journal, "validation", step);
             journal_end(&journal);
@@ -250,6 +267,132 @@ static void check_log(void)
     history_destroy(&history);
 
     free(seconds);
+    free(path);
+}
+
+/* Lines of texts, whose step tells them apart, between two steps. */
+static void write_notes(struct journal *journal, int64_t first, int64_t last)
+{
+    for (int64_t step = first; step <= last; step++) {
+        journal_begin(journal, "save", step);
+        journal_text(journal, "text", "a text that fills the line");
+        journal_end(journal);
+    }
+}
+
+static void check_notes(const char *path, int64_t first, int64_t last)
+{
+    struct history history;
+    CHECK(history_read(&history, path) == ERROR_NONE);
+    CHECK(history.damaged == 0 && history.note_count == last - first + 1);
+    for (int64_t i = 0; i < history.note_count; i++)
+        CHECK(history.notes[i].step == first + i);
+    history_destroy(&history);
+}
+
+/* A disk that is full for a while, by a limit on the length of files: no line is lost, and none stands in two. */
+static void check_full_disk(void)
+{
+    char *path = memory_format("%s/full.jsonl", folder);
+    struct journal journal;
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    const struct rlimit whole = limit;
+    journal_open(&journal, path, 0, false);
+    write_notes(&journal, 1, 2);
+    for (int64_t first = 3; first <= 7; first += 4) { /* full twice, each time in the middle of a line */
+        struct stat status;
+        CHECK(stat(path, &status) == 0);
+        limit.rlim_cur = (rlim_t)status.st_size + 10;
+        CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+        write_notes(&journal, first, first + 2);
+        CHECK(journal.failing && journal.waiting_bytes > 0);
+        CHECK(stat(path, &status) == 0 && (rlim_t)status.st_size == limit.rlim_cur);
+        CHECK(setrlimit(RLIMIT_FSIZE, &whole) == 0);
+        write_notes(&journal, first + 3, first + 3);
+        CHECK(!journal.failing && journal.waiting_bytes == 0);
+    }
+    journal_close(&journal);
+    check_notes(path, 1, 10);
+    free(path);
+
+    /* one that cannot be opened: a folder has its name, and goes before the end */
+    path = memory_format("%s/folder.jsonl", folder);
+    CHECK(mkdir(path, 0777) == 0);
+    journal_open(&journal, path, 0, false);
+    CHECK(journal.failing);
+    write_notes(&journal, 1, 3);
+    CHECK(rmdir(path) == 0);
+    journal_close(&journal);
+    check_notes(path, 1, 3);
+
+    /* and no memory without bounds: what is beyond them is counted */
+    CHECK(unlink(path) == 0 && mkdir(path, 0777) == 0);
+    journal_open(&journal, path, 0, false);
+    write_notes(&journal, 1, 300000);
+    CHECK(journal.lost_lines > 0 && journal.waiting_bytes < 17 << 20);
+    journal_close(&journal);
+    free(path);
+}
+
+static void write_lines(const char *path, const char *text)
+{
+    write_whole(path, text, (int64_t)strlen(text));
+}
+
+/* What tells of programs stays where a run goes on from before it; the verdicts that a log's end leads to. */
+static void check_verdicts(void)
+{
+#define LINE(EVENT, STEP, MORE) "{\"event\":\"" EVENT "\",\"step\":" STEP MORE ",\"time\":1}\n"
+#define START LINE("start", "0", ",\"steps_total\":5000")
+#define END(HOW) LINE("end", "1269", ",\"how\":\"" HOW "\",\"text\":\"why\"")
+    static const struct {
+        const char *lines, *word, *held;
+    } cases[] = {
+        {START, "killed", "running"},
+        {START END("stopped"), "stopped", "running"},
+        {START END("finished"), "finished", "running"},
+        {START LINE("diverged", "7", ",\"text\":\"x\"") END("diverged"), "diverged", "running"},
+        {START END("failed"), "failed", "running"},
+        {START END("stopped") START, "killed", "running"},
+        {START END("other"), "unknown", "running"},
+        {"", "unknown", "running"},
+        {START LINE("checkpoint", "5000", "") LINE("timers", "5000", ",\"timers\":[{\"name\":\"all\"}]"), "finished",
+         "running"}, /* of a version that wrote no end */
+        {START LINE("timers", "7", ",\"timers\":[{\"name\":\"all\"}]"), "stopped", "running"},
+    };
+    char *path = memory_format("%s/verdict.jsonl", folder);
+    struct history history;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_lines(path, cases[i].lines);
+        CHECK(history_read(&history, path) == ERROR_NONE);
+        for (int held = 0; held < 2; held++) {
+            struct verdict verdict = verdict_of(&history, held);
+            CHECK_STRING(verdict.word, held ? cases[i].held : cases[i].word);
+            CHECK(strcmp(cases[i].word, "stopped") != 0 || strchr(verdict.text, ':') == NULL || held || i != 1 ||
+                  strncmp(verdict.text, "at step 1,269 of 5,000: why", 27) == 0);
+            free(verdict.text);
+        }
+        history_destroy(&history);
+    }
+
+    struct journal journal;
+    write_lines(path, START LINE("step", "7", ",\"loss\":1")
+                          LINE("diverged", "7", ",\"text\":\"x\",\"last_steps\":[{\"step\":7,\"loss\":null}]")
+                              LINE("skipped", "7", ",\"text\":\"x\"") LINE("end", "7", ",\"how\":\"diverged\""));
+    journal_open(&journal, path, 5, false);
+    CHECK(!journal.unfinished);
+    journal_begin(&journal, "start", 5);
+    journal_end(&journal);
+    journal_close(&journal);
+    journal_open(&journal, path, 5, false);
+    CHECK(journal.unfinished);
+    journal_close(&journal);
+    CHECK(history_read(&history, path) == ERROR_NONE);
+    CHECK(history.row_count == 0 && history.start_count == 2 && history.end_count == 1 && history.note_count == 1);
+    CHECK(history.last_count == 1 && history.last_steps[0].step == 7 && isnan(history.last_steps[0].loss));
+    history_destroy(&history);
     free(path);
 }
 
@@ -266,6 +409,53 @@ static void check_durations(void)
     CHECK_STRING(text, "12-01:02:03");
     meter_print_duration(text, INFINITY);
     CHECK_STRING(text, "-");
+}
+
+static void check_thousands(void)
+{
+    static const struct {
+        int64_t value;
+        const char *text;
+    } cases[] = {{0, "0"},
+                 {999, "999"},
+                 {1000, "1,000"},
+                 {-1000, "-1,000"},
+                 {-999999, "-999,999"},
+                 {1234567, "1,234,567"},
+                 {INT64_MIN, "-9,223,372,036,854,775,808"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = thousands_text(cases[i].value);
+        CHECK_STRING(text, cases[i].text);
+        free(text);
+    }
+}
+
+/* What a plot leaves out is said, in the picture and in characters. */
+static void check_outside(void)
+{
+    const double x[] = {1, 2, 3, 4}, y[] = {1234.5, 2, NAN, -7};
+    const struct {
+        double low, high;
+        const char *says;
+    } cases[] = {{0, 10, "values up to 1234 lie above, values down to -7 lie below, 1 value is no number"},
+                 {-10, 10, "values up to 1234 lie above, 1 value is no number"},
+                 {0, 0, "1 value is no number"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int as_text = 0; as_text < 2; as_text++) {
+            char *text = NULL;
+            size_t bytes = 0;
+            FILE *file = open_memstream(&text, &bytes);
+            struct plot_series series = {"a", "#000000", PLOT_LINE, x, y, 4};
+            struct plot plot = {"t", "step", &series, 1, NULL, 0, cases[i].low, cases[i].high};
+            if (as_text)
+                plot_write_text(file, &plot, 20, 5);
+            else
+                plot_write_svg(file, &plot);
+            fclose(file);
+            CHECK(strstr(text, cases[i].says) != NULL);
+            CHECK(i == 0 || strstr(text, "below") == NULL);
+            free(text);
+        }
 }
 
 /* A plot of nothing, of one point, of one value, of what is not finite: no endless loop over ticks, no fault. */
@@ -296,7 +486,11 @@ int main(void)
     check_sums();
     check_event_files();
     check_log();
+    check_full_disk();
+    check_verdicts();
     check_durations();
+    check_thousands();
+    check_outside();
     check_plots();
     char *remove = memory_format("rm -r %s", folder);
     CHECK(system(remove) == 0);

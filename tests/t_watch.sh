@@ -8,7 +8,7 @@ python=$(command -v python3)
 # a run of four programs; the second and third go on from before the last steps of the one in front
 go_on()
 {
-    ranks 2 train "$work/deck.cfg" checkpoint.every=4 optimizer.lr=0.003 "$@"
+    ranks 2 train "$work/deck.cfg" checkpoint.every=4 optimizer.lr=0.003 schedule.decay=0 "$@"
 }
 go_on train.steps=5 device.peak=1
 check "a run ends with 0" codes_are 0 2
@@ -19,7 +19,7 @@ check "it goes on" says "at step 4"
 rm "$run"/step_00000009.h5*
 go_on train.steps=10 device.peak=1
 check "and goes on" says "at step 8"
-go_on log.every=3 log.tensorboard=false
+go_on log.every=3 log.tensorboard=false optimizer.lr=0.002 checkpoint.on_failure=continue
 check "and to its end" codes_are 0 2
 
 # -- the table ---------------------------------------------------------------------------------------------------------
@@ -36,6 +36,42 @@ check "and utilisation" grep -q ' MFU ' "$work/table"
 check "the last row has no time left" test "$(awk '/^ +5 / { print $NF }' "$work/table")" = 0:00:00
 check "without a peak no utilisation" test "$(grep -c ' MFU ' "$work/out")" -eq 0
 
+check "a short program prints no timers" test "$(grep -c 'seconds over ranks' "$work/table")" -eq 0
+if [ -n "$python" ]; then
+    check "in a terminal of 80 columns it fits" "$python" - "$CISTRON" "$MPIRUN" "$work" <<'PYTHON'
+import fcntl, os, pty, re, shlex, struct, subprocess, sys, termios
+cistron, mpirun, work = sys.argv[1:]
+os.environ.pop("COLUMNS", None)
+def run(columns, launcher, more):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    command = launcher + [cistron, "train", work + "/deck.cfg", "output.folder=" + work + "/terminal", "train.steps=3"]
+    with subprocess.Popen(command + more, stdout=theirs, stderr=subprocess.DEVNULL) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            shown += part
+    os.close(ours)
+    subprocess.run(["rm", "-r", work + "/terminal"], check=True)
+    lines = shown.decode().replace("\r", "").split("\n")
+    return [line for line in lines if re.match(r"# +(loss|step) |  +[0-9]+  ", line)]
+launchers = [[]] + ([shlex.split(mpirun) + ["-n", "1"]] if os.environ.get("OMPI_ALLOW_RUN_AS_ROOT") else [])
+for launcher in launchers:
+    for more in ([], ["device.peak=1"]):
+        narrow, wide = run(80, launcher, more), run(120, launcher, more)
+        assert len(narrow) == len(wide) == 5, (narrow, wide)
+        assert max(map(len, narrow)) <= 80 and len(set(map(len, narrow))) == 1, narrow
+        assert len(narrow[1].split()) == len(narrow[2].split()) + 1 and "GiB" in narrow[1], narrow
+        assert min(map(len, wide)) > 80 and "MiB" in wide[1], wide
+PYTHON
+fi
+
 # -- the log -----------------------------------------------------------------------------------------------------------
 steps_once()
 {
@@ -51,7 +87,19 @@ if [ -n "$python" ]; then
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 assert all("time" in line and "step" in line for line in lines)
-assert all(a["step"] <= b["step"] and a["time"] <= b["time"] for a, b in zip(lines, lines[1:]))
+of_programs = ("start", "end", "stretched")
+assert all(a["time"] <= b["time"] for a, b in zip(lines, lines[1:]))
+of_steps = [line for line in lines if line["event"] not in of_programs]
+assert all(a["step"] <= b["step"] for a, b in zip(of_steps, of_steps[1:]))
+programs = [line for line in lines if line["event"] in of_programs]
+assert [(p["event"], p["step"]) for p in programs if p["event"] != "stretched"] == [
+    ("start", 0), ("end", 5), ("start", 4), ("end", 9), ("start", 8), ("end", 10), ("start", 10), ("end", 12)], programs
+assert all(p["how"] == "finished" and p["code"] == 0 for p in programs if p["event"] == "end")
+changes = [p["changed"] for p in programs if p["event"] == "start"]
+assert changes[0] == [] and changes[1] == [{"key": "train.steps", "old": 5, "new": 9}], changes
+assert {"key": "log.tensorboard", "old": True, "new": False} in changes[3], changes
+assert {"key": "optimizer.lr", "old": 0.003, "new": 0.002} in changes[3], changes
+assert {"key": "checkpoint.on_failure", "old": "stop", "new": "continue"} in changes[3], changes
 start = lines[0]
 assert start["peak"] == 1e12 * 2 and start["ranks"] == 2 and start["threads"] == 1, start
 rows = [line for line in lines if line["event"] == "step"]
@@ -74,6 +122,8 @@ names = {timer["name"]: timer for timer in timers}
 assert names["training steps"]["calls"] == 2 and names["all"]["kind"] == "all"
 assert all(t["minimum"] <= t["mean"] <= t["maximum"] for t in timers)
 assert 0 < names["training steps"]["mean"] <= names["all"]["mean"]
+parts = sum(t["mean"] for t in timers if t["kind"] == "part")
+assert abs(parts / names["all"]["mean"] - 1) < 1e-3, timers
 PYTHON
 fi
 
@@ -89,6 +139,8 @@ if [ -n "$python" ]; then
     for tag in train/learning_rate train/grad_norm train/tokens_per_second train/step_seconds train/mfu; do
         check "$tag" test "$(grep -c "^$tag " "$work/scalars")" -eq 10
     done
+    check "texts" grep -qx "run/start 8 'goes on from step 8, with train.steps = 10 (was 9)'" "$work/scalars"
+    check "ends" grep -qx "run/end 10 'finished: 10 steps'" "$work/scalars"
     sed -n 's/^validation\/loss //p' "$work/scalars" >"$work/board"
     sed -n 's/.*"event":"validation","step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/p' "$run/log.jsonl" >"$work/n"
     check "validation losses" close_losses "$work/board" <(head -n 2 "$work/n") 1e-6
@@ -106,14 +158,29 @@ printf '{"event":"signal","step":12,"text":"<b> & \\"so\\""}\n{"event":"st' >>"$
 "$CISTRON" report "$run" >"$work/out" 2>&1
 check "a report" test $? -eq 0
 check "of all steps" says "12 of 12"
-check "its restarts" says "at step 4, 8, 10"
+check "its restarts" says "at step 4; 8; 10"
+check "the verdict comes first" test "$(head -n 1 "$work/out")" = "verdict            finished: step 12 of 12"
+check "what changed" says 'optimizer.lr = 0.002 (was 0.003)'
+check "a schedule that was stretched" says "which were 10 and are 12 now: its schedule is stretched"
+check "the perplexity" says "perplexity $(LC_ALL=C awk -v loss="$(value mean_loss step)" 'BEGIN { printf "%.4g", exp(loss) }') (mean"
+percents()
+{
+    awk -v from="$1" -v to="$2" 'index($0, from) == 1 { on = 1; next } index($0, to) == 1 { on = 0 } on { sum += $NF }
+        END { exit !(sum > 99 && sum < 101) }' "$work/out"
+}
+check "the percents of the parts add up" percents "seconds over ranks" "all "
+check "those of the ops too" percents "ops, percent of ops" "settings"
 check "the last loss" says "$(printf '%.6f' "$(value mean_loss step)") nats"
 check "the validation loss" says "$(printf '%.6f' "$(value loss validation)") nats at step 12"
 best=$(sed -n 's/^{"event":"validation".*"loss":\([^,]*\),.*/\1/p' "$run/log.jsonl" | sort -g | head -n 1)
 check "the best one" says "(best: $(printf '%.6f' "$best")"
-check "the speed of the last row" says "$(printf '%.0f' "$(value tokens_per_second step)") in the last row"
+commas()
+{
+    printf '%.0f' "$1" | sed ':again; s/\([0-9]\)\([0-9]\{3\}\)\(,\|$\)/\1,\2\3/; t again'
+}
+check "the speed of the last row" says "$(commas "$(value tokens_per_second step)") in the last row"
 check "the digest" says "step 12, digest $(digest "$run" 12)"
-check "parameters" says "$(sed -n 's/^#.* \([0-9]*\) parameters.*/\1/p' "$work/table")"
+check "parameters" says "$(commas "$(sed -n 's/^#.* \([0-9]*\) parameters.*/\1/p' "$work/table")")"
 check "settings that were given" says "model.hidden = 32"
 check "and no others" test "$(grep -c 'optimizer.beta1' "$work/out")" -eq 0
 check "what happened" says 'step 12: <b> & "so"'
@@ -122,6 +189,7 @@ check "no line is damaged" test "$(grep -c damaged "$work/out")" -eq 0
 if [ -n "$python" ]; then
     check "the page is XML, alone, with five pictures, and holds the text's facts" \
         "$python" - "$run/report.html" "$work/out" <<'PYTHON'
+import re
 import sys
 import xml.etree.ElementTree as tree
 root = tree.parse(sys.argv[1]).getroot()
@@ -140,7 +208,7 @@ text = " ".join("".join(root.itertext()).split())
 for line in open(sys.argv[2]):
     if line == "\n":
         break
-    assert " ".join(line[18:].split()).removeprefix("step 12: ") in text, line
+    assert " ".join(re.sub("^.*?, step [0-9]+: ", "", line[18:]).split()) in text, line
 page = open(sys.argv[1]).read()
 assert "<script" not in page and "href" not in page and "src=" not in page and "@import" not in page
 PYTHON
@@ -156,4 +224,60 @@ check "no run: exit code 2" test $? -eq 2
 check "no run: is said" says "holds no log.jsonl"
 "$CISTRON" report "$run" -o "$work/none/page.html" >"$work/out" 2>&1
 check "nowhere to write: exit code 2" test $? -eq 2
+
+# -- what becomes of a program -----------------------------------------------------------------------------------------
+run="$work/life"
+mkdir "$run"
+touch "$run/stop"
+ranks 2 train "$work/deck.cfg" output.folder="$run"
+check "stopped before its first step" codes_are 85 2
+check "the last words say how to go on" test "$(grep -v '^-*$' "$work/out" | grep -c '^# exit code 85: the run stopped because it was asked to, and the same command goes on')" -eq 1
+check "they are the last line" test "$(tail -n 1 "$work/out" | grep -c '^# exit code 85')" -eq 1
+"$CISTRON" report "$run" >"$work/out" 2>&1
+check "verdict: stopped" says "verdict            stopped: at step 0 of 12: the file stop asks to stop"
+for command in "inspect $run" "train --from $run" "eval --checkpoint $run --fasta $work/g.fa -o $work/e.json"; do
+    # shellcheck disable=SC2086
+    "$CISTRON" $command >"$work/out" 2>&1
+    check "$command: exit code 2" test $? -eq 2
+    check "$command: says that nothing is saved yet" says "$run: the run there has not saved a checkpoint yet"
+done
+
+# killed, and seen at work: a run that is too long to come to its end here
+ranks 1 train "$work/deck.cfg" output.folder="$run" train.steps=6 checkpoint.every=3
+"$CISTRON" train "$work/deck.cfg" output.folder="$run" train.steps=1000000 >"$work/long" 2>&1 &
+for _ in $(seq 400); do
+    grep -q '^ *50 ' "$work/long" && break
+    sleep 0.05
+done
+"$CISTRON" report "$run" -o "$work/page.html" >"$work/out" 2>&1
+check "verdict: running" says "verdict            running: last logged: step "
+kill -KILL $!
+wait $! 2>/dev/null
+"$CISTRON" report "$run" -o "$work/page.html" >"$work/out" 2>&1
+check "verdict: killed" says "verdict            killed: last seen at step "
+
+# a checkpoint that is set aside, a log and event files that cannot be written: told, and the run goes on
+printf x | dd of="$run/step_00000006.h5" bs=1 seek=3000 conv=notrunc 2>/dev/null
+mv "$run/log.jsonl" "$work/log.before"
+mkdir "$run/log.jsonl"
+rm -r "$run/tensorboard"
+touch "$run/tensorboard"
+ranks 2 train "$work/deck.cfg" output.folder="$run" train.steps=9
+check "no log and no event files: the run comes to its end" codes_are 0 2
+check "the log is told" says "warning: $run/log.jsonl: cannot open it: Is a directory; the run goes on"
+check "and that it is lost" says "lines could not be written and are lost"
+check "the event files too" says "warning: $run/tensorboard: cannot open it: Not a directory; the run goes on"
+rm -r "$run/log.jsonl" "$run"/step_00000009.h5* "$run/final_model.h5"*
+mv "$work/log.before" "$run/log.jsonl"
+cp "$run/step_00000003.h5" "$run/step_00000005.h5" # without its side file, and not of its step
+head -c 9000 "$run/step_00000003.h5" >"$run/step_00000005.h5"
+ranks 2 train "$work/deck.cfg" output.folder="$run" train.steps=9
+check "from a checkpoint before a bad one" codes_are 0 2
+check "that is in the log" grep -q '"event":"set_aside","step":3,"text":"'"$run"'/step_00000005.h5.*it is set aside as ' "$run/log.jsonl"
+"$CISTRON" report "$run" >"$work/out" 2>&1
+check "and in the report" says "it is set aside as $run/step_00000005.h5.bad"
+check "verdict: finished" says "verdict            finished: step 9 of 9"
+"$CISTRON" train "$work/deck.cfg" output.folder="$run" train.steps=5 >"$work/out" 2>&1
+check "more steps done than asked for" says "nothing is left to do: the run has done 9 steps, and train.steps asks for 5"
+check "adds nothing to the log" test "$(tail -n 1 "$run/log.jsonl" | grep -c '"event":"end","step":9,"how":"finished"')" -eq 1
 finish

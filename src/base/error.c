@@ -7,11 +7,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { MESSAGE_BYTES = 16384, MAX_HOOKS = 4 };
 
-static _Thread_local char message[MESSAGE_BYTES];
+static _Thread_local char message[MESSAGE_BYTES], told[MESSAGE_BYTES];
 static void (*hooks[MAX_HOOKS])(void);
 static int hook_count;
 
@@ -62,6 +63,19 @@ const char *error_message(void)
 void error_clear(void)
 {
     message[0] = '\0';
+}
+
+void error_tell(void)
+{
+    fprintf(stderr, "cistron: %s\n", message);
+    fflush(stderr);
+    memcpy(told, message, sizeof told);
+    error_clear();
+}
+
+const char *error_told(void)
+{
+    return told;
 }
 
 void error_on_fatal(void (*hook)(void))

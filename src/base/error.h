@@ -37,6 +37,9 @@ int error_restate(int code, const char *message);
 /* The recorded message of this thread, "" when there is none. */
 const char *error_message(void);
 void error_clear(void);
+/* Prints it on standard error, and clears it. What was printed last, "" for nothing, stays to be asked for. */
+void error_tell(void);
+const char *error_told(void);
 
 /* For failures with no way back (out of memory, a broken invariant, a failed launch): prints the message with
  * the rank, runs the hooks (flight recorder, MPI_Abort) and ends the process with ERROR_ENVIRONMENT. Ranks other than

@@ -118,10 +118,8 @@ int comm_share(struct comm *comm, int code)
 int comm_agree(struct comm *comm, int code)
 {
     code = comm_share(comm, code);
-    if (code != ERROR_NONE && comm->rank == 0) {
-        fprintf(stderr, "cistron: %s\n", error_message());
-        fflush(stderr);
-    }
+    if (code != ERROR_NONE && comm->rank == 0)
+        error_tell();
     error_clear();
     return code;
 }

@@ -1,7 +1,6 @@
 #include "comm/launcher.h"
 #include "base/error.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -52,6 +51,11 @@ int launcher_check(int world_size)
                       "program with the mpirun of the MPI that it was built with, or with srun --mpi=pmix (srun "
                       "--mpi=list shows what there is); srun -n 1 for one rank",
                       launcher->name, getenv(launcher->size), launcher->size);
+}
+
+bool launcher_reports_codes(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") != NULL;
 }
 
 const char *launcher_job(void)

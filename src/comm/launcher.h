@@ -2,6 +2,8 @@
 #ifndef COMM_LAUNCHER_H
 #define COMM_LAUNCHER_H
 
+#include <stdbool.h>
+
 /* This process's place among those of its launcher, 0 without one: what all of them find wrong before MPI runs, place 0
  * alone says. */
 int launcher_rank(void);
@@ -11,6 +13,9 @@ int launcher_rank(void);
  * world's size with the launcher's. ERROR_NONE when they agree, or when the environment says nothing; else ERROR_USER.
  */
 int launcher_check(int world_size);
+
+/* Does the launcher print a text of its own where a process ends with a code other than 0? Open MPI's does. */
+bool launcher_reports_codes(void);
 
 /* The batch system's name for this job (Slurm's, PBS's, LSF's, Grid Engine's), "" without one. */
 const char *launcher_job(void);

@@ -179,7 +179,7 @@ static int run_command(const struct command *command, const struct environment *
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == ERROR_NONE)
         code = error_environment("standard output could not be written in full; look for space where it goes");
     if (code != ERROR_NONE && error_message()[0] != '\0')
-        fprintf(stderr, "cistron: %s\n", error_message());
+        error_tell();
     return code;
 }
 

@@ -59,6 +59,8 @@ struct executor_class {
     int64_t (*available)(struct executor *executor);
     /* Of these, bytes to leave alone, since the device takes them by itself; NULL: none. */
     int64_t (*margin)(struct executor *executor);
+    /* Bytes of the device's memory that are in use, by whomever. NULL: the memory is the host's. */
+    int64_t (*occupied)(struct executor *executor);
     /* A moment of a stream, by number, and the seconds from one to another that have both passed (core/profile.h).
      * NULL: the host's clock tells the same. */
     void (*stamp)(struct executor *executor, struct stream *stream, int64_t number);

@@ -166,6 +166,23 @@ char *deck_key_text(const struct deck *deck, const char *key);
 /* Every key on its own line, with `ending` behind it. */
 void deck_print_keys(FILE *file, const char *ending);
 
+/* A key whose value differs between two decks. */
+struct deck_change {
+    const char *key;
+    bool may_change;  /* at resume */
+    bool is_text;     /* the values are texts; else numbers, or "true" and "false" */
+    char *old, *new_; /* as a deck spells them, texts without quotes; owned */
+};
+/* The keys that differ, in the order of the table; freed with deck_changes_destroy. */
+struct deck_changes {
+    struct deck_change *changes;
+    int count;
+};
+struct deck_changes deck_compare(const struct deck *old, const struct deck *new_);
+void deck_changes_destroy(struct deck_changes *changes);
+/* The old or new value in deck syntax, texts in quotes; freed with free(). */
+char *deck_change_value(const struct deck_change *change, bool new_);
+
 /* Compare the decks of a checkpoint and of the run that wants to resume it. Returns how many keys differ among those
  * that may not change at resume; *differences then holds one line "key model.hidden: 128 in the checkpoint, 256 now"
  * each (newlines between, none at the end; the caller frees it with free()), else NULL. */

@@ -174,25 +174,73 @@ void deck_print_markdown(FILE *file)
     deck_locale_leave(previous);
 }
 
-int deck_compare_for_resume(const struct deck *old, const struct deck *new_, char **differences)
+/* A text bare, else as deck_row_value has it. Freed with free(). */
+static char *bare_value(const struct deck_row *row, const struct deck *deck)
 {
-    int count = 0;
-    *differences = NULL;
+    const void *field = (const char *)deck + row->offset;
+    if (row->type == DECK_TYPE_STRING)
+        return memory_string(field);
+    if (row->type == DECK_TYPE_CHOICE)
+        return memory_string(row->choices[*(const int *)field]);
+    return deck_row_value(row, deck);
+}
+
+struct deck_changes deck_compare(const struct deck *old, const struct deck *new_)
+{
+    struct deck_changes found = {memory_allocate(deck_table_rows * (int64_t)sizeof *found.changes), 0};
     locale_t previous = deck_locale_enter();
     for (int i = 0; i < deck_table_rows; i++) {
         const struct deck_row *row = &deck_table[i];
-        char *then = deck_row_value(row, old), *now = deck_row_value(row, new_);
-        if (!row->may_change && strcmp(then, now) != 0) {
-            char *longer = memory_format("%s%skey %s: %s in the checkpoint, %s now", count > 0 ? *differences : "",
-                                         count > 0 ? "\n" : "", row->key, then, now);
-            free(*differences);
-            *differences = longer;
-            count++;
+        struct deck_change change = {.key = row->key,
+                                     .may_change = row->may_change,
+                                     .is_text = row->type == DECK_TYPE_STRING || row->type == DECK_TYPE_CHOICE,
+                                     .old = bare_value(row, old),
+                                     .new_ = bare_value(row, new_)};
+        if (strcmp(change.old, change.new_) != 0) {
+            found.changes[found.count++] = change;
+        } else {
+            free(change.old);
+            free(change.new_);
         }
+    }
+    deck_locale_leave(previous);
+    return found;
+}
+
+void deck_changes_destroy(struct deck_changes *changes)
+{
+    for (int i = 0; i < changes->count; i++) {
+        free(changes->changes[i].old);
+        free(changes->changes[i].new_);
+    }
+    memory_free(changes->changes);
+    *changes = (struct deck_changes){NULL};
+}
+
+char *deck_change_value(const struct deck_change *change, bool new_)
+{
+    const char *value = new_ ? change->new_ : change->old;
+    return change->is_text ? deck_quote(value) : memory_string(value);
+}
+
+int deck_compare_for_resume(const struct deck *old, const struct deck *new_, char **differences)
+{
+    struct deck_changes all = deck_compare(old, new_);
+    int count = 0;
+    *differences = NULL;
+    for (int i = 0; i < all.count; i++) {
+        if (all.changes[i].may_change)
+            continue;
+        char *then = deck_change_value(&all.changes[i], false), *now = deck_change_value(&all.changes[i], true);
+        char *longer = memory_format("%s%skey %s: %s in the checkpoint, %s now", count > 0 ? *differences : "",
+                                     count > 0 ? "\n" : "", all.changes[i].key, then, now);
+        free(*differences);
+        *differences = longer;
+        count++;
         free(then);
         free(now);
     }
-    deck_locale_leave(previous);
+    deck_changes_destroy(&all);
     return count;
 }
 

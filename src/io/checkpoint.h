@@ -90,6 +90,12 @@ char *checkpoint_path(const char *folder, int64_t step);
  * file is bad, or a newer program's; a folder has bad ones alone. ERROR_ENVIRONMENT: a file could not be read, which is
  * no reason to set it aside. */
 int checkpoint_find(struct comm *world, const char *where, char **path);
+/* The same; on rank 0, *aside says which files were set aside and why, one line each, or is NULL; freed with free(). */
+int checkpoint_find_telling(struct comm *world, const char *where, char **path, char **aside);
+
+/* The error where a checkpoint is needed and the folder has none; a run that has saved none yet is told apart. The
+ * message begins with `before`, the folder and `after` ("--from ", "run", ""). ERROR_USER. */
+int checkpoint_none(const char *before, const char *folder, const char *after);
 
 /* checkpoint_find for what needs weights alone: of a run's folder it takes final_model.h5, unless that is there from
  * before the run went on and a step's checkpoint is later. *path is never NULL on success; ERROR_USER besides: the

@@ -123,7 +123,7 @@ static int refuse_all_bad(const char *folder)
     return code;
 }
 
-static int find_in_folder(struct comm *world, const char *folder, char **path)
+static int find_in_folder(struct comm *world, const char *folder, char **path, char **told)
 {
     int64_t *steps = NULL, count = 0;
     int code = comm_share(world, world->rank == 0 ? list_steps(folder, "", &steps, &count) : ERROR_NONE);
@@ -157,7 +157,7 @@ static int find_in_folder(struct comm *world, const char *folder, char **path)
     }
     if (aside != NULL)
         log_warn("bad checkpoints in %s:\n  %s", folder, aside);
-    free(aside);
+    *told = aside;
     free(steps);
     if (code == ERROR_NONE && *path == NULL)
         code = world->rank == 0 ? refuse_all_bad(folder) : ERROR_NONE;
@@ -166,7 +166,15 @@ static int find_in_folder(struct comm *world, const char *folder, char **path)
 
 int checkpoint_find(struct comm *world, const char *where, char **path)
 {
-    *path = NULL;
+    char *aside;
+    int code = checkpoint_find_telling(world, where, path, &aside);
+    free(aside);
+    return code;
+}
+
+int checkpoint_find_telling(struct comm *world, const char *where, char **path, char **aside)
+{
+    *path = *aside = NULL;
     int code = ERROR_NONE;
     int64_t is_folder = 0;
     if (world->rank == 0) {
@@ -181,7 +189,7 @@ int checkpoint_find(struct comm *world, const char *where, char **path)
         return code;
     comm_broadcast(world, &is_folder, sizeof is_folder, 0);
     if (is_folder)
-        return find_in_folder(world, where, path);
+        return find_in_folder(world, where, path, aside);
     code = checkpoint_verify(world, where);
     if (code == ERROR_NONE)
         *path = memory_string(where);
@@ -222,6 +230,20 @@ static bool has_later(struct comm *world, const char *folder, const char *path)
     return newest > peek(world, path).step;
 }
 
+int checkpoint_none(const char *before, const char *folder, const char *after)
+{
+    char *log = memory_format("%s/log.jsonl", folder);
+    bool begun = access(log, F_OK) == 0;
+    free(log);
+    if (begun)
+        return error_user(
+            "%s%s%s: the run there has not saved a checkpoint yet; while it works, a file named checkpoint "
+            "in its folder asks it for one",
+            before, folder, after);
+    return error_user("%s%s%s: holds no checkpoint (step_*.h5; cistron import makes one of a Hugging Face folder)",
+                      before, folder, after);
+}
+
 int checkpoint_find_model(struct comm *world, const char *where, char **path)
 {
     char *model = memory_format("%s/final_model.h5", where);
@@ -234,10 +256,7 @@ int checkpoint_find_model(struct comm *world, const char *where, char **path)
         code = checkpoint_find(world, where, path);
     }
     if (code == ERROR_NONE && *path == NULL)
-        code = comm_agree(
-            world,
-            error_user("--checkpoint %s: holds no checkpoint (cistron import makes one of a Hugging Face folder)",
-                       where));
+        code = comm_agree(world, checkpoint_none("--checkpoint ", where, ""));
     free(model);
     return code;
 }

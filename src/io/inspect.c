@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/thousands.h"
 #include "data/token_store.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,13 +291,71 @@ static void print_lines(const char *text)
     }
 }
 
+/* "1,234 NAME" of an integer of the description. Freed with free(). */
+static char *counted(const json_t *object, const char *key, const char *name)
+{
+    char *count = thousands_text(json_integer_value(json_object_get(object, key)));
+    char *text = memory_format("%s %s", count, name);
+    free(count);
+    return text;
+}
+
+/* "" where the description has no such text. */
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}
+
+static void summarise_store(const json_t *out)
+{
+    char *tokens = counted(out, "tokens", "tokens"), *sequences = counted(out, "sequences", "sequences");
+    printf("  %s (%s) in %s, from %zu files\n", tokens, text_of(out, "tokenizer"), sequences,
+           json_array_size(json_object_get(out, "sources")));
+    free(tokens);
+    free(sequences);
+}
+
+static void summarise_checkpoint(const json_t *out)
+{
+    const json_t *model = json_array_get(json_object_get(out, "groups"), 0), *loss = json_object_get(out, "best_loss");
+    char *parameters = counted(model, "elements", "parameters"), *tokens = counted(out, "tokens", "tokens");
+    char *step = counted(out, "step", "steps");
+    printf("  %s%sof %s%s%s, after %s and %s\n", text_of(out, "family"), text_of(out, "family")[0] != '\0' ? " " : "",
+           parameters, text_of(out, "tokenizer")[0] != '\0' ? " on tokens of " : "", text_of(out, "tokenizer"), step,
+           tokens);
+    if (json_is_real(loss))
+        printf("  best validation loss %.6f nats per label (perplexity %.4g), at step %lld\n", json_real_value(loss),
+               exp(json_real_value(loss)), (long long)json_integer_value(json_object_get(out, "best_step")));
+    printf("  %s\n", strcmp(text_of(out, "kind"), "model") == 0
+                         ? "weights alone: for eval, embed, generate, export and model.initialise_from"
+                         : "weights and moments: a run can go on from it (cistron train --from)");
+    free(parameters);
+    free(tokens);
+    free(step);
+}
+
+static void summarise_embeddings(const json_t *out)
+{
+    char *hidden = counted(out, "hidden", "numbers");
+    printf("  vectors of %s, pool %s, by %s\n", hidden, text_of(out, "pool"), text_of(out, "checkpoint"));
+    free(hidden);
+}
+
 static void print_text(json_t *out)
 {
-    const char *key;
+    const char *key, *kind = text_of(out, "kind");
     json_t *value, *member;
     size_t i;
     text_print(stdout, json_string_value(json_object_get(out, "path")));
-    printf(": %s\n", json_string_value(json_object_get(out, "kind")));
+    printf(": %s\n", kind);
+    if (strcmp(kind, "token store") == 0)
+        summarise_store(out);
+    else if (strcmp(kind, "embeddings") == 0)
+        summarise_embeddings(out);
+    else
+        summarise_checkpoint(out);
+    printf("\n");
     json_object_foreach(out, key, value)
     {
         if (strcmp(key, "path") == 0 || strcmp(key, "kind") == 0)
@@ -381,7 +441,7 @@ int inspect_run(const char *path, bool json, bool verify)
     char *newest;
     int code = checkpoint_newest(path, &newest);
     if (code == ERROR_NONE && newest == NULL)
-        code = error_user("%s: the folder holds no checkpoint (step_*.h5)", path);
+        code = checkpoint_none("", path, "");
     if (code == ERROR_NONE)
         code = inspect_file(newest, json, verify);
     free(newest);

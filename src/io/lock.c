@@ -113,3 +113,17 @@ void lock_release(struct lock *lock)
         lock->descriptor = -1;
     }
 }
+
+bool lock_is_held(const char *folder)
+{
+    char owner[OWNER_BYTES], *path = memory_format("%s/lock", folder);
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int descriptor = open_own(path, O_RDONLY);
+    free(path);
+    if (descriptor < 0)
+        return false;
+    bool known = fcntl(descriptor, F_OFD_GETLK, &whole) == 0;
+    read_owner(descriptor, owner);
+    close(descriptor);
+    return known ? whole.l_type != F_UNLCK : alive_here(owner);
+}

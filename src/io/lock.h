@@ -5,6 +5,8 @@
 
 #include "comm/comm.h"
 
+#include <stdbool.h>
+
 struct lock {
     struct comm *world; /* borrowed */
     int descriptor;     /* rank 0's; -1 elsewhere and when released */
@@ -16,5 +18,8 @@ struct lock {
 int lock_acquire(struct lock *lock, struct comm *world, const char *folder);
 /* Gives it back, if it was taken. */
 void lock_release(struct lock *lock);
+
+/* Does a living program hold the folder's lock? Takes nothing, and needs no right to write there. */
+bool lock_is_held(const char *folder);
 
 #endif

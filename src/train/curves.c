@@ -25,18 +25,20 @@ static double mean_around(const double *values, int64_t count, int64_t i, int64_
 }
 
 /* The first steps fall from ln(vocabulary), and would press all that follows into a line: the ranges of loss and
- * gradient norm are those after the first tenth. */
+ * gradient norm are those after the first tenth. The plots say what lies outside. */
 static void find_ranges(struct curves *c)
 {
-    double low = INFINITY, high = -INFINITY;
+    double low = INFINITY, high = -INFINITY, from = c->rows > 0 ? c->step[c->rows - 1] / 10 : 0;
     for (int64_t i = 0; i < c->rows; i++)
-        if (c->step[i] >= c->step[c->rows - 1] / 10) {
+        if (c->step[i] >= from) {
             low = isfinite(c->loss[i]) ? fmin(low, c->loss[i]) : low;
             high = isfinite(c->loss[i]) ? fmax(high, c->loss[i]) : high;
             c->norm_high = isfinite(c->norm[i]) ? fmax(c->norm_high, c->norm[i]) : c->norm_high;
             c->speed_high = isfinite(c->speed[i]) ? fmax(c->speed_high, c->speed[i]) : c->speed_high;
         }
     for (int64_t i = 0; i < c->validations; i++) {
+        if (c->validation_step[i] < from)
+            continue;
         low = isfinite(c->validation[i]) ? fmin(low, c->validation[i]) : low;
         high = isfinite(c->validation[i]) ? fmax(high, c->validation[i]) : high;
     }

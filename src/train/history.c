@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -32,10 +33,14 @@ static int64_t integer(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
+/* Made printable: it goes to a terminal. */
 static char *text(const json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));
-    return memory_string(value != NULL ? value : "");
+    size_t room = value != NULL ? 4 * strlen(value) + 1 : 1;
+    char *printable = memory_grow(NULL, (int64_t)room);
+    text_printable(printable, room, value != NULL ? value : "");
+    return printable;
 }
 
 /* -- Kinds of lines ---------------------------------------------------------------------------------------------- */
@@ -43,8 +48,8 @@ static char *text(const json_t *object, const char *key)
 static void drop_timers(struct history *history)
 {
     for (int64_t i = 0; i < history->timer_count; i++) {
-        free(history->timers[i].name);
-        free(history->timers[i].kind);
+        free((char *)history->timers[i].name);
+        free((char *)history->timers[i].kind);
     }
     history->timer_count = 0;
 }
@@ -63,7 +68,23 @@ static void add_start(struct history *history, const json_t *line)
         .version = text(line, "version"),
         .host = text(line, "host"),
         .job = text(line, "job"),
+        .device = text(line, "device"),
     };
+}
+
+static void add_last_steps(struct history *history, const json_t *line)
+{
+    size_t i;
+    json_t *value;
+    history->last_count = 0;
+    json_array_foreach(json_object_get(line, "last_steps"), i, value)
+    {
+        *APPEND(history->last_steps, history->last_count) =
+            (struct history_row){.step = integer(value, "step"),
+                                 .loss = number(value, "loss"),
+                                 .learning_rate = number(value, "lr"),
+                                 .grad_norm = number(value, "grad_norm")};
+    }
 }
 
 static void add_row(struct history *history, const json_t *line)
@@ -79,6 +100,7 @@ static void add_row(struct history *history, const json_t *line)
         .seconds = number(line, "seconds"),
         .data_wait = number(line, "data_wait"),
         .memory = number(line, "memory"),
+        .device_memory = number(line, "device_memory"),
         .time = number(line, "time"),
     };
     for (int c = 0; c < FLOPS_CONVENTIONS; c++) {
@@ -101,7 +123,7 @@ static void add_timers(struct history *history, const json_t *line)
     json_t *value;
     json_array_foreach(json_object_get(line, "timers"), i, value)
     {
-        *APPEND(history->timers, history->timer_count) = (struct history_timer){
+        *APPEND(history->timers, history->timer_count) = (struct timer){
             .name = text(value, "name"),
             .kind = text(value, "kind"),
             .calls = integer(value, "calls"),
@@ -110,6 +132,20 @@ static void add_timers(struct history *history, const json_t *line)
             .maximum = number(value, "maximum"),
         };
     }
+}
+
+/* An end is told with how it was: "stopped: a signal asks to stop". */
+static void add_note(struct history *history, const json_t *line, const char *event)
+{
+    bool ends = strcmp(event, "end") == 0;
+    char *how = text(line, "how"), *why = text(line, "text");
+    *APPEND(history->notes, history->note_count) =
+        (struct history_note){.step = integer(line, "step"),
+                              .time = number(line, "time"),
+                              .event = memory_string(event),
+                              .text = memory_format("%s%s%s", ends ? how : "", ends ? ": " : "", why)};
+    free(how);
+    free(why);
 }
 
 static void add_line(struct history *history, const json_t *line, const char *event)
@@ -127,16 +163,21 @@ static void add_line(struct history *history, const json_t *line, const char *ev
             (struct history_checkpoint){step, text(line, "digest")};
     else if (strcmp(event, "timers") == 0)
         add_timers(history, line);
-    else if (json_object_get(line, "text") != NULL)
-        *APPEND(history->notes, history->note_count) =
-            (struct history_note){step, memory_string(event), text(line, "text")};
+    else if (strcmp(event, "diverged") == 0)
+        add_last_steps(history, line);
+    else if (strcmp(event, "end") == 0)
+        *APPEND(history->ends, history->end_count) = (struct history_end){
+            step, history->start_count, number(line, "time"), text(line, "how"), text(line, "text")};
+    if (json_is_string(json_object_get(line, "text")))
+        add_note(history, line, event);
+    history->time = number(line, "time");
 }
 
 /* -- The file ---------------------------------------------------------------------------------------------------- */
 
 int history_read(struct history *history, const char *path)
 {
-    *history = (struct history){0};
+    *history = (struct history){.time = NAN};
     FILE *file = open_stream(path);
     if (file == NULL)
         return error_environment("%s: cannot open it: %s", path, open_failure());
@@ -166,6 +207,11 @@ void history_destroy(struct history *history)
         free(history->starts[i].version);
         free(history->starts[i].host);
         free(history->starts[i].job);
+        free(history->starts[i].device);
+    }
+    for (int64_t i = 0; i < history->end_count; i++) {
+        free(history->ends[i].how);
+        free(history->ends[i].text);
     }
     for (int64_t i = 0; i < history->checkpoint_count; i++)
         free(history->checkpoints[i].digest);
@@ -177,7 +223,9 @@ void history_destroy(struct history *history)
     free(history->rows);
     free(history->validations);
     free(history->checkpoints);
+    free(history->ends);
     free(history->notes);
+    free(history->last_steps);
     free(history->timers);
     free(history->step_seconds);
 }

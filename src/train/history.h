@@ -3,6 +3,7 @@
 #define TRAIN_HISTORY_H
 
 #include "model/flops.h"
+#include "train/timers.h"
 
 #include <stdint.h>
 
@@ -12,7 +13,14 @@ struct history_start {
     int64_t steps_total, ranks, threads, parameters;
     double peak; /* FLOP/s of all ranks */
     double time; /* unix seconds */
-    char *version, *host, *job;
+    char *version, *host, *job, *device;
+};
+
+/* How a program has ended. */
+struct history_end {
+    int64_t step, starts; /* of all starts, how many stand before it */
+    double time;
+    char *how, *text; /* "finished", "stopped", "diverged", "failed"; why */
 };
 
 struct history_row {
@@ -21,6 +29,7 @@ struct history_row {
     double learning_rate, grad_norm, tokens_per_second;
     double seconds, data_wait; /* since the last row */
     double memory;             /* peak, bytes */
+    double device_memory;      /* bytes in use on a GPU */
     double utilisation[FLOPS_CONVENTIONS];
     double time;
 };
@@ -37,13 +46,8 @@ struct history_checkpoint {
 
 struct history_note {
     int64_t step;
+    double time;
     char *event, *text;
-};
-
-struct history_timer {
-    char *name, *kind; /* "part", "op", "all" */
-    int64_t calls;
-    double minimum, mean, maximum; /* seconds over ranks */
 };
 
 /* All arrays are owned, in the order of the file. */
@@ -52,10 +56,14 @@ struct history {
     struct history_row *rows;
     struct history_validation *validations;
     struct history_checkpoint *checkpoints;
-    struct history_note *notes;
-    struct history_timer *timers; /* of the last program, when it has come to its end */
-    double *step_seconds;         /* of every step that was logged */
-    int64_t start_count, row_count, validation_count, checkpoint_count, note_count, timer_count, step_count;
+    struct history_end *ends;
+    struct history_note *notes;     /* all that has a text: starts and ends too */
+    struct history_row *last_steps; /* of the last divergence: step, loss, learning rate, gradient norm of each */
+    struct timer *timers;           /* of the last program, when it has come to its end; its texts are owned too */
+    double *step_seconds;           /* of every step that was logged */
+    int64_t start_count, row_count, validation_count, checkpoint_count, end_count, note_count, last_count, timer_count,
+        step_count;
+    double time;                    /* of the newest line */
     int64_t damaged, first_damaged; /* lines, and the first one's number from 1; a half-written last line is none */
 };
 

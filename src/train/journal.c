@@ -1,4 +1,5 @@
 #include "train/journal.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -13,42 +14,60 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static bool stays(const json_t *line, int64_t step, bool validates)
+enum { WAITING_BYTES = 16 << 20 /* a day's lines and more */, RETRY_SECONDS = 10 };
+
+/* -- The lines of the programs before --------------------------------------------------------------------------- */
+
+/* Events that tell of a program and not of a step: they are not made again with the steps. */
+static bool of_program(const char *event)
 {
-    const char *event = json_string_value(json_object_get(line, "event"));
-    int64_t own = json_integer_value(json_object_get(line, "step"));
-    bool again = validates && own == step && event != NULL && strcmp(event, "validation") == 0;
-    return own <= step && !again;
+    static const char *const events[] = {"start", "end", "diverged", "set_aside", "stretched"};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (strcmp(event, events[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool stays(const struct journal *journal, const char *event, int64_t step)
+{
+    bool again = journal->validates && step == journal->step && strcmp(event, "validation") == 0;
+    return of_program(event) || (step <= journal->step && !again);
 }
 
 /* Copies the lines that stay. Returns how many damaged ones did not. */
-static int64_t copy_lines(FILE *from, FILE *to, int64_t step, bool validates)
+static int64_t copy_lines(struct journal *journal, FILE *from, FILE *to)
 {
     char *line = NULL;
     size_t capacity = 0;
     int64_t damaged = 0;
     for (ssize_t length; (length = getline(&line, &capacity, from)) > 0 && line[length - 1] == '\n';) {
         json_t *object = json_loadb(line, (size_t)length, 0, NULL);
-        if (!json_is_integer(json_object_get(object, "step")))
+        const json_t *step = json_object_get(object, "step");
+        const char *event = json_string_value(json_object_get(object, "event"));
+        if (!json_is_integer(step) || event == NULL)
             damaged++;
-        else if (stays(object, step, validates))
+        else if (stays(journal, event, json_integer_value(step)))
             fwrite(line, 1, (size_t)length, to);
+        if (event != NULL && (strcmp(event, "start") == 0 || strcmp(event, "end") == 0))
+            journal->unfinished = strcmp(event, "start") == 0;
         json_decref(object);
     }
     free(line);
     return damaged;
 }
 
-static int drop_later_lines(const char *path, int64_t step, bool validates)
+static int drop_later_lines(struct journal *journal)
 {
+    const char *path = journal->path;
     FILE *old = open_stream(path);
     if (old == NULL)
         return errno == ENOENT ? ERROR_NONE : error_environment("%s: cannot open it: %s", path, open_failure());
     struct draft kept;
     int code = draft_open(&kept, path);
     if (code == ERROR_NONE) {
-        int64_t damaged = copy_lines(old, kept.file, step, validates);
+        int64_t damaged = copy_lines(journal, old, kept.file);
         if (damaged > 0)
             log_warn("%s: %lld damaged lines are left out from here on; was the disk full, or was the file edited?",
                      path, (long long)damaged);
@@ -60,25 +79,100 @@ static int drop_later_lines(const char *path, int64_t step, bool validates)
     return code;
 }
 
-int journal_open(struct journal *journal, const char *path, int64_t step, bool validates)
+/* -- The file ---------------------------------------------------------------------------------------------------- */
+
+static int open_log(struct journal *journal)
 {
-    *journal = (struct journal){NULL};
-    int code = drop_later_lines(path, step, validates);
+    int code = drop_later_lines(journal);
     if (code != ERROR_NONE)
         return code;
-    int descriptor = open_own(path, O_WRONLY | O_APPEND | O_CREAT);
-    journal->file = descriptor < 0 ? NULL : fdopen(descriptor, "a");
-    if (journal->file == NULL)
-        return error_environment("%s: cannot open it: %s", path, open_failure());
-    setvbuf(journal->file, NULL, _IOLBF, 0);
-    return ERROR_NONE;
+    journal->descriptor = open_own(journal->path, O_WRONLY | O_APPEND | O_CREAT);
+    return journal->descriptor >= 0 ? ERROR_NONE
+                                    : error_environment("%s: cannot open it: %s", journal->path, open_failure());
+}
+
+static void begin_failing(struct journal *journal, const char *why)
+{
+    if (!journal->failing)
+        log_warn("%s; the run goes on, and its lines are written when that is mended", why);
+    journal->failing = true;
+}
+
+/* False while it cannot be opened. That is not tried at each line, since it reads the whole file. */
+static bool is_open(struct journal *journal, bool try_now)
+{
+    if (journal->descriptor >= 0)
+        return true;
+    if (!try_now && clock_seconds() < journal->tried + RETRY_SECONDS)
+        return false;
+    journal->tried = clock_seconds();
+    if (open_log(journal) == ERROR_NONE)
+        return true;
+    begin_failing(journal, error_message());
+    error_clear();
+    return false;
+}
+
+/* Writes what waits, as far as that goes. What is left of a line that was written in part comes first the next time. */
+static void write_waiting(struct journal *journal, bool try_now)
+{
+    int64_t done = 0;
+    if (!is_open(journal, try_now))
+        return;
+    while (done < journal->waiting_bytes) {
+        ssize_t written = write(journal->descriptor, journal->waiting + done, (size_t)(journal->waiting_bytes - done));
+        if (written <= 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            break;
+        done += written;
+    }
+    int failure = errno;
+    journal->waiting_bytes -= done;
+    if (journal->waiting_bytes > 0) {
+        memmove(journal->waiting, journal->waiting + done, (size_t)journal->waiting_bytes);
+        char *why = memory_format("%s: cannot write it: %s", journal->path, strerror(failure));
+        begin_failing(journal, why);
+        free(why);
+    } else if (journal->failing) {
+        log_info("# %s is written again", journal->path);
+        journal->failing = false;
+    }
+}
+
+static void wait_for_writing(struct journal *journal, const char *line, int64_t bytes)
+{
+    if (journal->waiting_bytes + bytes > WAITING_BYTES) {
+        journal->lost_lines++;
+        return;
+    }
+    journal->waiting = memory_grow(journal->waiting, journal->waiting_bytes + bytes);
+    memcpy(journal->waiting + journal->waiting_bytes, line, (size_t)bytes);
+    journal->waiting_bytes += bytes;
+}
+
+void journal_open(struct journal *journal, const char *path, int64_t step, bool validates)
+{
+    *journal = (struct journal){
+        .path = memory_string(path), .step = step, .validates = validates, .descriptor = -1, .tried = -RETRY_SECONDS};
+    write_waiting(journal, true);
 }
 
 void journal_close(struct journal *journal)
 {
-    if (journal->file != NULL && (ferror(journal->file) | fclose(journal->file)) != 0)
-        log_warn("log.jsonl could not be written in full; look for space on the disk of output.folder");
-    journal->file = NULL;
+    if (journal->path == NULL)
+        return;
+    write_waiting(journal, true);
+    for (int64_t i = 0; i < journal->waiting_bytes; i++)
+        journal->lost_lines += journal->waiting[i] == '\n';
+    if (journal->descriptor >= 0 && close(journal->descriptor) != 0)
+        log_warn("%s: cannot close it: %s; its last lines may be lost", journal->path, strerror(errno));
+    if (journal->lost_lines > 0)
+        log_warn("%s: the last %lld lines could not be written and are lost", journal->path,
+                 (long long)journal->lost_lines);
+    free(journal->waiting);
+    free(journal->path);
+    *journal = (struct journal){NULL};
 }
 
 /* -- Members ----------------------------------------------------------------------------------------------------- */
@@ -101,49 +195,55 @@ static void put_real(FILE *file, double value, int digits)
 static void put_comma(struct journal *journal)
 {
     if (journal->follow)
-        fputc(',', journal->file);
+        fputc(',', journal->line);
     journal->follow = true;
 }
 
 /* The key of the next member; false when nothing is written. */
 static bool put_key(struct journal *journal, const char *key)
 {
-    if (journal->file == NULL)
+    if (journal->line == NULL)
         return false;
     put_comma(journal);
-    fprintf(journal->file, "\"%s\":", key);
+    fprintf(journal->line, "\"%s\":", key);
     return true;
 }
 
 void journal_integer(struct journal *journal, const char *key, int64_t value)
 {
     if (put_key(journal, key))
-        fprintf(journal->file, "%lld", (long long)value);
+        fprintf(journal->line, "%lld", (long long)value);
+}
+
+void journal_truth(struct journal *journal, const char *key, bool value)
+{
+    if (put_key(journal, key))
+        fputs(value ? "true" : "false", journal->line);
 }
 
 void journal_real(struct journal *journal, const char *key, double value, int digits)
 {
     if (put_key(journal, key))
-        put_real(journal->file, value, digits);
+        put_real(journal->line, value, digits);
 }
 
 void journal_reals(struct journal *journal, const char *key, const double *values, int64_t count, int digits)
 {
     if (!put_key(journal, key))
         return;
-    fputc('[', journal->file);
+    fputc('[', journal->line);
     for (int64_t i = 0; i < count; i++) {
         if (i > 0)
-            fputc(',', journal->file);
-        put_real(journal->file, values[i], digits);
+            fputc(',', journal->line);
+        put_real(journal->line, values[i], digits);
     }
-    fputc(']', journal->file);
+    fputc(']', journal->line);
 }
 
 void journal_text(struct journal *journal, const char *key, const char *value)
 {
     if (put_key(journal, key))
-        put_text(journal->file, value);
+        put_text(journal->line, value);
 }
 
 /* -- Lines, lists, objects --------------------------------------------------------------------------------------- */
@@ -151,14 +251,19 @@ void journal_text(struct journal *journal, const char *key, const char *value)
 /* An opening or closing bracket; what comes behind an opening one follows nothing. */
 static void put_bracket(struct journal *journal, char bracket)
 {
-    if (journal->file == NULL)
+    if (journal->line == NULL)
         return;
-    fputc(bracket, journal->file);
+    fputc(bracket, journal->line);
     journal->follow = bracket == ']' || bracket == '}';
 }
 
 void journal_begin(struct journal *journal, const char *event, int64_t step)
 {
+    if (journal->path == NULL)
+        return;
+    journal->line = open_memstream(&journal->line_bytes, &journal->line_length);
+    if (journal->line == NULL)
+        error_fatal("out of memory: a line of %s", journal->path);
     put_bracket(journal, '{');
     journal_text(journal, "event", event);
     journal_integer(journal, "step", step);
@@ -166,9 +271,16 @@ void journal_begin(struct journal *journal, const char *event, int64_t step)
 
 void journal_end(struct journal *journal)
 {
+    if (journal->line == NULL)
+        return;
     put_bracket(journal, '}');
-    if (journal->file != NULL)
-        fputc('\n', journal->file);
+    fputc('\n', journal->line);
+    if (fclose(journal->line) != 0)
+        error_fatal("out of memory: a line of %s", journal->path);
+    journal->line = NULL;
+    wait_for_writing(journal, journal->line_bytes, (int64_t)journal->line_length);
+    free(journal->line_bytes);
+    write_waiting(journal, false);
 }
 
 void journal_list(struct journal *journal, const char *key)
@@ -184,7 +296,7 @@ void journal_list_end(struct journal *journal)
 
 void journal_object(struct journal *journal)
 {
-    if (journal->file != NULL)
+    if (journal->line != NULL)
         put_comma(journal);
     put_bracket(journal, '{');
 }

@@ -1,5 +1,9 @@
 /* log.jsonl: a line of JSON for each thing that a run did, written by rank 0 as it happens (doc/formats.md). Every line
- * has "event" and "step"; the lines of a run stand in the order of its steps. */
+ * has "event" and "step". Of steps, validations and checkpoints the lines stand in the order of their steps, each once;
+ * what happened to programs ("start", "end", "diverged", ...) stays where it happened.
+ *
+ * A log that cannot be written stops no run: its lines wait in memory, some megabytes of them, and are written as soon
+ * as that goes. */
 #ifndef TRAIN_JOURNAL_H
 #define TRAIN_JOURNAL_H
 
@@ -8,20 +12,32 @@
 #include <stdio.h>
 
 struct journal {
-    FILE *file;  /* NULL: nothing is written (all ranks but 0) */
-    bool follow; /* the next member or object follows another one */
+    char *path; /* NULL: nothing is written (all ranks but 0) */
+    int64_t step;
+    bool validates;
+    int descriptor;   /* -1: not open, or not yet */
+    double tried;     /* clock of the last try to open it */
+    FILE *line;       /* the line that is being made, in memory */
+    char *line_bytes; /* its text */
+    size_t line_length;
+    bool follow;   /* the next member or object follows another one */
+    char *waiting; /* what is not written yet: the rest of a line, then whole ones */
+    int64_t waiting_bytes, lost_lines;
+    bool failing;    /* the last try to write failed, and that was told */
+    bool unfinished; /* the last program of the file has left no "end" */
 };
 
-/* Opens `path` for appending. First it drops the lines of steps after `step`, which a killed program left, its
- * validation of `step` where that is made again (`validates`), and damaged lines, with a warning unless it is a
- * half-written last one. Local. ERROR_ENVIRONMENT. */
-int journal_open(struct journal *journal, const char *path, int64_t step, bool validates);
-/* Warns if any line could not be written. */
+/* Appends to `path`. First it drops the lines of steps after `step`, which a killed program left, its validation of
+ * `step` where that is made again (`validates`), and damaged lines, with a warning unless it is a half-written last
+ * one. Where that fails there is a warning, and it is tried again later. Local. */
+void journal_open(struct journal *journal, const char *path, int64_t step, bool validates);
+/* Tries once more to write what waits, and warns of what is lost. Does nothing on a journal of zeros. */
 void journal_close(struct journal *journal);
 
-/* A line: begin, any number of members, end. Without a file all of them do nothing. */
+/* A line: begin, any number of members, end. On a journal of zeros all of them do nothing. */
 void journal_begin(struct journal *journal, const char *event, int64_t step);
 void journal_integer(struct journal *journal, const char *key, int64_t value);
+void journal_truth(struct journal *journal, const char *key, bool value);
 /* With so many significant digits (17 give the same double back); what is not finite, JSON calls null. */
 void journal_real(struct journal *journal, const char *key, double value, int digits);
 void journal_reals(struct journal *journal, const char *key, const double *values, int64_t count, int digits);

@@ -3,15 +3,22 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/terminal.h"
 #include "comm/launcher.h"
 #include "core/launch.h"
+#include "train/timers.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { HEADER_EVERY = 20, EXACT_DIGITS = 17, RATE_DIGITS = 6, TIME_DIGITS = 13, STEP_TIME_DIGITS = 4 };
+enum { WIDE_COLUMNS = 96 /* of the table for files and wide terminals */ };
+
+/* A program of less than this prints no timers: the log has them, and `cistron report`. */
+static const double TIMERS_AFTER = 60;
 
 /* -- Opening and closing ----------------------------------------------------------------------------------------- */
 
@@ -35,13 +42,40 @@ static void end_line(struct meter *meter)
     journal_end(&meter->journal);
 }
 
+static void write_changed(struct journal *journal, const char *key, const struct deck_change *change, const char *value)
+{
+    if (change->is_text)
+        journal_text(journal, key, value);
+    else if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
+        journal_truth(journal, key, value[0] == 't');
+    else
+        journal_real(journal, key, strtod(value, NULL), EXACT_DIGITS);
+}
+
+/* "goes on from step 4, with optimizer.lr = 0.001 (was 0.003)" */
+static char *describe_start(const struct meter_settings *s)
+{
+    char *text = s->resumed ? memory_format("goes on from step %lld", (long long)s->step) : memory_string("begins");
+    for (int i = 0; i < s->changed.count; i++) {
+        const struct deck_change *change = &s->changed.changes[i];
+        char *old = deck_change_value(change, false), *new_ = deck_change_value(change, true);
+        char *longer = memory_format("%s%s %s = %s (was %s)", text, i == 0 ? ", with" : ",", change->key, new_, old);
+        free(old);
+        free(new_);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
 static void write_start(struct meter *meter)
 {
     const struct meter_settings *s = &meter->settings;
     struct journal *journal = &meter->journal;
-    char host[256] = "";
+    char host[256] = "", *text = describe_start(s);
     gethostname(host, sizeof host - 1);
     begin_line(meter, "start", s->step);
+    journal_text(journal, "text", text);
     journal_integer(journal, "steps_total", s->steps_total);
     journal_integer(journal, "ranks", meter->world->size);
     journal_integer(journal, "threads", s->threads);
@@ -56,35 +90,55 @@ static void write_start(struct meter *meter)
     journal_text(journal, "version", PACKAGE_VERSION);
     journal_text(journal, "host", host);
     journal_text(journal, "job", launcher_job());
+    journal_text(journal, "device", s->executor->class->name);
+    journal_list(journal, "changed");
+    for (int i = 0; i < s->changed.count; i++) {
+        const struct deck_change *change = &s->changed.changes[i];
+        journal_object(journal);
+        journal_text(journal, "key", change->key);
+        write_changed(journal, "old", change, change->old);
+        write_changed(journal, "new", change, change->new_);
+        journal_object_end(journal);
+    }
+    journal_list_end(journal);
     end_line(meter);
+    tensorboard_write_text(&meter->board, s->step, "run/start", text);
+    meter->begun = true;
+    free(text);
 }
 
-static int open_files(struct meter *meter)
+/* The event files are for looking on: the run does without them. */
+static void open_board(struct meter *meter, const char *folder, bool writes)
+{
+    int code = tensorboard_cut(folder, meter->settings.step); /* also when none is written now: one may be later */
+    if (code == ERROR_NONE && writes)
+        code = tensorboard_open(&meter->board, folder, meter->settings.step);
+    if (code == ERROR_NONE)
+        return;
+    log_warn("%s; the run goes on without TensorBoard's files until it is started again", error_message());
+    error_clear();
+    tensorboard_close(&meter->board);
+}
+
+static void open_files(struct meter *meter)
 {
     const struct meter_settings *s = &meter->settings;
+    bool begins = s->step < s->steps_total || s->validates;
     char *lines = memory_format("%s/log.jsonl", s->folder), *events = memory_format("%s/tensorboard", s->folder);
-    int code = journal_open(&meter->journal, lines, s->step, s->validates);
-    if (code == ERROR_NONE)
-        code = tensorboard_cut(events, s->step); /* also when none is written now: one may be later */
-    if (code == ERROR_NONE && (s->step < s->steps_total || s->validates)) {
+    journal_open(&meter->journal, lines, s->step, s->validates);
+    open_board(meter, events, begins && s->tensorboard);
+    if (begins)
         write_start(meter);
-        if (s->tensorboard)
-            code = tensorboard_open(&meter->board, events, s->step);
-    }
     free(lines);
     free(events);
-    return code;
 }
 
-int meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings)
+void meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings)
 {
     *meter = (struct meter){.world = world, .settings = *settings, .step = settings->step};
-    int code = world->rank == 0 ? open_files(meter) : ERROR_NONE;
+    if (world->rank == 0)
+        open_files(meter);
     meter->started = meter->marked = clock_seconds();
-    code = comm_agree(world, code);
-    if (code != ERROR_NONE)
-        meter_close(meter);
-    return code;
 }
 
 void meter_close(struct meter *meter)
@@ -107,8 +161,9 @@ void meter_add(struct meter *meter, enum meter_timer timer, double seconds)
         meter->idle += seconds;
 }
 
-void meter_count(struct meter *meter, double loss_sum, double labels, int64_t tokens)
+void meter_count(struct meter *meter, const struct meter_row *row, double loss_sum, double labels, int64_t tokens)
 {
+    meter->last[row->step % METER_LAST] = *row;
     meter->loss_sum += loss_sum;
     meter->labels += labels;
     meter->tokens += tokens;
@@ -152,26 +207,55 @@ struct meter_sums {
     double rate;    /* tokens/s */
     double utilisation[FLOPS_CONVENTIONS];
     double memory; /* peak of rank 0, bytes */
+    double device; /* in use on rank 0's device by all that work there, bytes; NaN where that is the host */
 };
+
+/* A header and rows for terminals of 80 columns: fewer digits, and GiB. */
+static void print_narrow_header(bool with_mfu)
+{
+    log_info("#%6s %7s %8s %8s %8s %7s %4s %5s%s %10s", "", "loss", "learning", "gradient", "speed", "time", "data",
+             "mem.", with_mfu ? "   MFU" : "", "time left");
+    log_info("#%6s %7s %8s %8s %8s %7s %4s %5s%s %10s", "step", "nats", "rate", "norm", "tokens/s", "s/step", "%",
+             "GiB", with_mfu ? "     %" : "", "hh:mm:ss");
+}
+
+static void print_wide_header(bool with_mfu)
+{
+    log_info("#%9s %9s %10s %10s %11s %9s %9s %9s%s %12s", "", "loss", "learning", "gradient", "speed", "time",
+             "data wait", "memory", with_mfu ? "   MFU" : "", "time left");
+    log_info("#%9s %9s %10s %10s %11s %9s %9s %9s%s %12s", "step", "nats", "rate", "norm", "tokens/s", "s/step", "%",
+             "MiB", with_mfu ? "     %" : "", "d-hh:mm:ss");
+}
+
+static void print_header(struct meter *meter, bool with_mfu)
+{
+    int columns = terminal_columns();
+    meter->narrow = columns > 0 && columns < WIDE_COLUMNS;
+    if (meter->narrow)
+        print_narrow_header(with_mfu);
+    else
+        print_wide_header(with_mfu);
+}
 
 static void print_row(struct meter *meter, const struct meter_row *row, const struct meter_sums *sums)
 {
     bool with_mfu = meter->settings.peak > 0;
-    if (meter->rows_printed++ % HEADER_EVERY == 0) {
-        log_info("#%9s %9s %10s %10s %11s %9s %9s %9s%s %12s", "", "loss", "learning", "gradient", "speed", "time",
-                 "data wait", "memory", with_mfu ? "   MFU" : "", "time left");
-        log_info("#%9s %9s %10s %10s %11s %9s %9s %9s%s %12s", "step", "nats", "rate", "norm", "tokens/s", "s/step",
-                 "%", "MiB", with_mfu ? "     %" : "", "d-hh:mm:ss");
-    }
+    if (meter->rows_printed++ % HEADER_EVERY == 0)
+        print_header(meter, with_mfu);
     char left[METER_DURATION_BYTES], mfu[16] = "";
     meter_print_duration(left, seconds_left(meter, row->step));
     if (with_mfu)
         snprintf(mfu, sizeof mfu, " %5.1f", 100 * sums->utilisation[FLOPS_CAUSAL]);
     double steps = meter->step_count > 0 ? (double)meter->step_count : 1;
     double waited = sums->seconds > 0 ? 100 * meter->data_wait / sums->seconds : 0;
-    log_info("%10lld %9.5f %10.4e %#10.4g %11.0f %#9.4g %9.1f %9.0f%s %12s", (long long)row->step, sums->loss,
-             row->learning_rate, row->grad_norm, sums->rate, sums->seconds / steps, waited, sums->memory / (1 << 20),
-             mfu, left);
+    if (meter->narrow)
+        log_info("%7lld %7.4f %8.2e %#8.3g %8.0f %#7.3g %4.0f %5.1f%s %10s", (long long)row->step, sums->loss,
+                 row->learning_rate, row->grad_norm, sums->rate, sums->seconds / steps, waited,
+                 sums->memory / (1 << 30), mfu, left);
+    else
+        log_info("%10lld %9.5f %10.4e %#10.4g %11.0f %#9.4g %9.1f %9.0f%s %12s", (long long)row->step, sums->loss,
+                 row->learning_rate, row->grad_norm, sums->rate, sums->seconds / steps, waited,
+                 sums->memory / (1 << 20), mfu, left);
 }
 
 static void write_line(struct meter *meter, const struct meter_row *row, const struct meter_sums *sums)
@@ -186,6 +270,8 @@ static void write_line(struct meter *meter, const struct meter_row *row, const s
     journal_real(journal, "seconds", sums->seconds, RATE_DIGITS);
     journal_real(journal, "data_wait", meter->data_wait, RATE_DIGITS);
     journal_real(journal, "memory", sums->memory, EXACT_DIGITS);
+    if (isfinite(sums->device))
+        journal_real(journal, "device_memory", sums->device, EXACT_DIGITS);
     for (int c = 0; c < FLOPS_CONVENTIONS && meter->settings.peak > 0; c++) {
         char *key = memory_format("mfu_%s", flops_name((enum flops_convention)c));
         journal_real(journal, key, sums->utilisation[c], RATE_DIGITS);
@@ -198,21 +284,29 @@ static void write_line(struct meter *meter, const struct meter_row *row, const s
 static void write_scalars(struct meter *meter, const struct meter_row *row, const struct meter_sums *sums)
 {
     double steps = meter->step_count > 0 ? (double)meter->step_count : 1;
-    const struct tensorboard_scalar scalars[] = {
+    struct tensorboard_scalar scalars[] = {
         {"train/loss", sums->loss},
         {"train/learning_rate", row->learning_rate},
         {"train/grad_norm", row->grad_norm},
         {"train/tokens_per_second", sums->rate},
         {"train/step_seconds", sums->seconds / steps},
-        {"train/mfu", sums->utilisation[FLOPS_CAUSAL]},
+        {NULL, 0},
+        {NULL, 0},
     };
-    int count = (int)(sizeof scalars / sizeof *scalars);
-    tensorboard_write(&meter->board, row->step, scalars, meter->settings.peak > 0 ? count : count - 1);
+    int count = 5;
+    if (meter->settings.peak > 0)
+        scalars[count++] = (struct tensorboard_scalar){"train/mfu", sums->utilisation[FLOPS_CAUSAL]};
+    if (isfinite(sums->device))
+        scalars[count++] = (struct tensorboard_scalar){"train/device_memory", sums->device};
+    tensorboard_write(&meter->board, row->step, scalars, count);
 }
 
 void meter_step(struct meter *meter, const struct meter_row *row)
 {
-    struct meter_sums sums = {.memory = (double)memory_resident_peak()};
+    struct executor *executor = meter->settings.executor;
+    struct meter_sums sums = {.memory = (double)memory_resident_peak(), .device = NAN};
+    if (executor->class->occupied != NULL && meter->world->rank == 0)
+        sums.device = (double)executor->class->occupied(executor);
     for (int64_t i = 0; i < meter->step_count; i++)
         sums.seconds += meter->step_seconds[i];
     int64_t tokens = comm_sum_i64(meter->world, meter->tokens);
@@ -258,25 +352,60 @@ void meter_note(struct meter *meter, int64_t step, const char *event, const char
     begin_line(meter, event, step);
     journal_text(&meter->journal, "text", text);
     end_line(meter);
+    char *tag = memory_format("run/%s", event);
+    tensorboard_write_text(&meter->board, step, tag, text);
+    free(tag);
+}
+
+void meter_diverged(struct meter *meter, const struct meter_row *row, const char *text)
+{
+    struct journal *journal = &meter->journal;
+    if (meter->step < row->step)
+        meter_step(meter, row);
+    int64_t count = meter->steps < METER_LAST ? meter->steps : METER_LAST;
+    log_info("# the run has diverged; its last steps, each on its own:");
+    log_info("#%9s %9s %10s %10s", "step", "loss", "rate", "norm");
+    begin_line(meter, "diverged", row->step);
+    journal_text(journal, "text", text);
+    journal_list(journal, "last_steps");
+    for (int64_t step = row->step - count + 1; step <= row->step; step++) {
+        const struct meter_row *r = &meter->last[step % METER_LAST];
+        const struct tensorboard_scalar scalars[] = {{"last_steps/loss", r->loss},
+                                                     {"last_steps/learning_rate", r->learning_rate},
+                                                     {"last_steps/grad_norm", r->grad_norm}};
+        log_info("%10lld %9.5f %10.4e %#10.4g", (long long)r->step, r->loss, r->learning_rate, r->grad_norm);
+        tensorboard_write(&meter->board, step, scalars, 3);
+        journal_object(journal);
+        journal_integer(journal, "step", r->step);
+        journal_real(journal, "loss", r->loss, EXACT_DIGITS);
+        journal_real(journal, "lr", r->learning_rate, EXACT_DIGITS);
+        journal_real(journal, "grad_norm", r->grad_norm, EXACT_DIGITS);
+        journal_object_end(journal);
+    }
+    journal_list_end(journal);
+    end_line(meter);
+    tensorboard_write_text(&meter->board, row->step, "run/diverged", text);
+}
+
+void meter_end(struct meter *meter, int code, const char *text)
+{
+    const char *how = code == ERROR_NONE       ? "finished"
+                      : code == ERROR_REQUEUE  ? "stopped"
+                      : code == ERROR_DIVERGED ? "diverged"
+                                               : "failed";
+    if (!meter->begun && !meter->journal.unfinished)
+        return;
+    begin_line(meter, "end", meter->step);
+    journal_text(&meter->journal, "how", how);
+    journal_integer(&meter->journal, "code", code);
+    journal_text(&meter->journal, "text", text);
+    end_line(meter);
+    char *line = memory_format("%s: %s", how, text);
+    tensorboard_write_text(&meter->board, meter->step, "run/end", line);
+    free(line);
 }
 
 /* -- Timers ------------------------------------------------------------------------------------------------------ */
-
-static void summary_row(struct meter *meter, const char *kind, const char *name, int64_t calls, double seconds,
-                        double whole)
-{
-    struct comm_spread spread = comm_spread(meter->world, seconds);
-    log_info("# %-20s %10lld %10.3f %10.3f %10.3f %7.1f", name, (long long)calls, spread.minimum, spread.mean,
-             spread.maximum, whole > 0 ? 100 * spread.mean / whole : 0);
-    journal_object(&meter->journal);
-    journal_text(&meter->journal, "name", name);
-    journal_text(&meter->journal, "kind", kind);
-    journal_integer(&meter->journal, "calls", calls);
-    journal_real(&meter->journal, "minimum", spread.minimum, RATE_DIGITS);
-    journal_real(&meter->journal, "mean", spread.mean, RATE_DIGITS);
-    journal_real(&meter->journal, "maximum", spread.maximum, RATE_DIGITS);
-    journal_object_end(&meter->journal);
-}
 
 void meter_profile(struct meter *meter, int64_t step, int64_t steps, const struct profile_row *rows, int count)
 {
@@ -310,20 +439,49 @@ void meter_profile(struct meter *meter, int64_t step, int64_t steps, const struc
     log_info("# %-18s %8s %8s %7s %10.3f", "all", "", "", "", 1e3 * whole / (double)steps);
 }
 
+static void write_timer(struct journal *journal, const struct timer *timer)
+{
+    journal_object(journal);
+    journal_text(journal, "name", timer->name);
+    journal_text(journal, "kind", timer->kind);
+    journal_integer(journal, "calls", timer->calls);
+    journal_real(journal, "minimum", timer->minimum, RATE_DIGITS);
+    journal_real(journal, "mean", timer->mean, RATE_DIGITS);
+    journal_real(journal, "maximum", timer->maximum, RATE_DIGITS);
+    journal_object_end(journal);
+}
+
+static struct timer timer_over_ranks(struct comm *world, const char *kind, const char *name, int64_t calls,
+                                     double seconds)
+{
+    struct comm_spread spread = comm_spread(world, seconds);
+    return (struct timer){name, kind, calls, spread.minimum, spread.mean, spread.maximum};
+}
+
 void meter_summary(struct meter *meter)
 {
     static const char *const names[METER_TIMERS] = {"training steps", "waiting for data", "validation", "checkpoints"};
-    double whole = clock_seconds() - meter->started;
-    log_info("# %-20s %10s %10s %10s %10s %7s", "seconds over ranks", "calls", "minimum", "mean", "maximum", "percent");
+    struct timer timers[METER_TIMERS + 2 + OP_COUNT];
+    struct comm *world = meter->world;
+    double whole = clock_seconds() - meter->started, rest = whole;
+    int count = 0;
+    for (int i = 0; i < METER_TIMERS; i++) {
+        timers[count++] = timer_over_ranks(world, "part", names[i], meter->calls[i], meter->seconds[i]);
+        rest -= meter->seconds[i];
+    }
+    timers[count++] = timer_over_ranks(world, "part", "the rest", 1, rest);
+    timers[count++] = timer_over_ranks(world, "all", "all", 1, whole);
+    const struct launch_timer *ops = launch_timers();
+    bool times_ops = meter->settings.executor->class->event_passed == NULL;
+    for (int op = 0; times_ops && op < OP_COUNT; op++)
+        if (comm_max_i64(world, ops[op].calls) > 0)
+            timers[count++] = timer_over_ranks(world, "op", op_info((enum op)op)->name, ops[op].calls, ops[op].seconds);
+    if (whole >= TIMERS_AFTER)
+        timers_print(timers, count, "# ");
     begin_line(meter, "timers", meter->step);
     journal_list(&meter->journal, "timers");
-    for (int i = 0; i < METER_TIMERS; i++)
-        summary_row(meter, "part", names[i], meter->calls[i], meter->seconds[i], whole);
-    const struct launch_timer *ops = launch_timers();
-    for (int op = 0; meter->settings.times_ops && op < OP_COUNT; op++)
-        if (comm_max_i64(meter->world, ops[op].calls) > 0)
-            summary_row(meter, "op", op_info((enum op)op)->name, ops[op].calls, ops[op].seconds, whole);
-    summary_row(meter, "all", "all", 1, whole, whole);
+    for (int i = 0; i < count; i++)
+        write_timer(&meter->journal, &timers[i]);
     journal_list_end(&meter->journal);
     end_line(meter);
 }

@@ -5,6 +5,7 @@
 
 #include "comm/comm.h"
 #include "core/profile.h"
+#include "deck/deck.h"
 #include "model/flops.h"
 #include "train/journal.h"
 #include "train/tensorboard.h"
@@ -20,9 +21,19 @@ struct meter_settings {
     double peak;                               /* FLOP/s of all ranks together; 0 = unknown */
     double flops_per_token[FLOPS_CONVENTIONS]; /* of training */
     int64_t parameters;
-    int threads;    /* of a rank */
-    bool times_ops; /* launches end when they return, so that the host's time of them means something */
+    int threads;                 /* of a rank */
+    struct executor *executor;   /* of this rank's device; borrowed */
+    bool resumed;                /* the run goes on from a checkpoint, */
+    struct deck_changes changed; /* with these keys changed since; borrowed */
 };
+
+/* One step, as the engine tells it. */
+struct meter_row {
+    int64_t step;
+    double loss, learning_rate, grad_norm; /* of this step */
+};
+
+enum { METER_LAST = 16 /* steps that a report of a divergence shows */ };
 
 struct meter {
     struct comm *world;
@@ -30,8 +41,11 @@ struct meter {
     struct journal journal; /* rank 0's log.jsonl */
     struct tensorboard board;
     int64_t rows_printed;
-    int64_t step;  /* the last one that was shown */
-    int64_t steps; /* counted since the start of this program */
+    int64_t step;                      /* the last one that was shown */
+    int64_t steps;                     /* counted since the start of this program */
+    bool narrow;                       /* the table is that for terminals of 80 columns */
+    bool begun;                        /* a line "start" is written */
+    struct meter_row last[METER_LAST]; /* of step s at s % METER_LAST */
 
     /* since the last row */
     int64_t tokens;  /* real ones of this rank */
@@ -48,22 +62,18 @@ struct meter {
     double started;
 };
 
-/* Collective. Opens log.jsonl and the event files for appending; what they hold of steps after settings->step, left by
- * a program that was killed, is dropped first. If steps are left to do, a line "start" says who does them. Returns an
- * agreed code; after an error there is nothing to close. */
-int meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings);
+/* Opens log.jsonl and the event files for appending; what they hold of steps after settings->step, left by a program
+ * that was killed, is dropped first. If steps are left to do, a line "start" says who does them. What cannot be written
+ * is warned about. Local. */
+void meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings);
 void meter_close(struct meter *meter);
 
 /* Adds a call to a timer of this rank. */
 void meter_add(struct meter *meter, enum meter_timer timer, double seconds);
 
 /* Ends a step: counts its losses and real tokens towards the next row, and the time since the step before. */
-void meter_count(struct meter *meter, double loss_sum, double labels, int64_t tokens);
+void meter_count(struct meter *meter, const struct meter_row *row, double loss_sum, double labels, int64_t tokens);
 
-struct meter_row {
-    int64_t step;
-    double loss, learning_rate, grad_norm; /* of this step */
-};
 /* One row of the table, line and record for the steps since the last one. The table shows the mean loss over their
  * labels, the line both that and the last step's own. Collective. */
 void meter_step(struct meter *meter, const struct meter_row *row);
@@ -73,11 +83,18 @@ void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint6
 /* A line for what else happens: `event` is its name in log.jsonl ("stop"), `text` one sentence for the reader. */
 void meter_note(struct meter *meter, int64_t step, const char *event, const char *text);
 
+/* The step `row` has ended the run, which `text` says: it is shown, and those in front of it. Collective. */
+void meter_diverged(struct meter *meter, const struct meter_row *row, const char *text);
+/* The last line of a program: how it ends, by its exit code, and one sentence. Left out where no line "start" stands
+ * before it. */
+void meter_end(struct meter *meter, int code, const char *text);
+
 /* What a profile of `steps` steps has found (core/profile.h), by rank 0. */
 void meter_profile(struct meter *meter, int64_t step, int64_t steps, const struct profile_row *rows, int count);
 
-/* The timer summary: seconds as minimum, mean and maximum over ranks, calls of rank 0; and, where settings.times_ops,
- * the ops, dry runs of the planner included. Collective. */
+/* The timer summary: seconds as minimum, mean and maximum over ranks, calls of rank 0; and, where launches end when
+ * they return, so that the host's time of them means something, the ops, dry runs of the planner included. It goes into
+ * the log, and after a minute or more to standard output too. Collective. */
 void meter_summary(struct meter *meter);
 
 /* Seconds as "1-02:03:04", days left out below one. */

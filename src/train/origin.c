@@ -119,9 +119,7 @@ int origin_take(struct comm *world, struct deck *deck, char **path)
 {
     int code = checkpoint_find(world, deck->model.initialise_from, path);
     if (code == ERROR_NONE && *path == NULL)
-        code = comm_agree(world, error_user("key model.initialise_from = \"%s\": holds no checkpoint (cistron import "
-                                            "makes one of a Hugging Face folder)",
-                                            deck->model.initialise_from));
+        code = comm_agree(world, checkpoint_none("key model.initialise_from = \"", deck->model.initialise_from, "\""));
     if (code == ERROR_NONE)
         code = take_model(world, deck, *path);
     if (code != ERROR_NONE) {

@@ -1,5 +1,6 @@
 #include "train/plot.h"
 #include "base/memory.h"
+#include "base/thousands.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -65,6 +66,39 @@ static double place(struct range range, double value)
     return (value - range.low) / (range.high - range.low);
 }
 
+/* A tick's number; whole ones from 1,000 on with commas. Freed with free(). */
+static char *tick_text(double tick, double distance)
+{
+    double value = fabs(tick) < distance * 1e-6 ? 0 : tick;
+    bool whole = fabs(value) >= 1000 && fabs(value) < 1e15 && fabs(value - round(value)) < distance * 1e-6;
+    return whole ? thousands_text(llround(value)) : memory_format("%.6g", value);
+}
+
+/* "values up to 5.582 lie above", "2 values are no numbers": what the axis y leaves out. Freed with free(); NULL:
+ * nothing. */
+static char *left_out(const struct plot *plot, struct range y)
+{
+    struct range all = {INFINITY, -INFINITY};
+    int64_t odd = 0;
+    for (int s = 0; s < plot->series_count; s++)
+        for (int64_t i = 0; i < plot->series[s].count; i++) {
+            range_take(&all, plot->series[s].y[i]);
+            odd += s == 0 && !isfinite(plot->series[s].y[i]); /* the others show the same, or are other values */
+        }
+    char above[64] = "", below[64] = "", none[64] = "";
+    if (all.high > y.high)
+        snprintf(above, sizeof above, "values up to %.4g lie above", all.high);
+    if (all.low < y.low)
+        snprintf(below, sizeof below, "values down to %.4g lie below", all.low);
+    if (odd > 0)
+        snprintf(none, sizeof none, odd == 1 ? "%lld value is no number" : "%lld values are no numbers",
+                 (long long)odd);
+    if (above[0] == '\0' && below[0] == '\0' && none[0] == '\0')
+        return NULL;
+    return memory_format("%s%s%s%s%s", above, above[0] != '\0' && below[0] != '\0' ? ", " : "", below,
+                         (above[0] != '\0' || below[0] != '\0') && none[0] != '\0' ? ", " : "", none);
+}
+
 /* -- SVG --------------------------------------------------------------------------------------------------------- */
 
 void plot_write_escaped(FILE *file, const char *text)
@@ -103,20 +137,21 @@ static void begin_picture(FILE *file, const char *title, const char *x_label, st
             PICTURE_WIDTH, PICTURE_HEIGHT);
     write_label(file, LEFT, TOP - 12, "start", "title", title);
     write_label(file, LEFT + WIDTH / 2, PICTURE_HEIGHT - 8, "middle", "label", x_label);
-    char text[32];
     double distance = tick_distance(x);
     for (double tick = ceil(x.low / distance) * distance; tick <= x.high + distance * 1e-6; tick += distance) {
         double at = LEFT + WIDTH * place(x, tick);
-        snprintf(text, sizeof text, "%.10g", fabs(tick) < distance * 1e-6 ? 0 : tick);
+        char *text = tick_text(tick, distance);
         write_segment(file, at, TOP, at, TOP + HEIGHT, "#e4e4e4", "");
         write_label(file, at, TOP + HEIGHT + 16, "middle", "tick", text);
+        free(text);
     }
     distance = tick_distance(y);
     for (double tick = ceil(y.low / distance) * distance; tick <= y.high + distance * 1e-6; tick += distance) {
         double at = TOP + HEIGHT * (1 - place(y, tick));
-        snprintf(text, sizeof text, "%.6g", fabs(tick) < distance * 1e-6 ? 0 : tick);
+        char *text = tick_text(tick, distance);
         write_segment(file, LEFT, at, LEFT + WIDTH, at, "#e4e4e4", "");
         write_label(file, LEFT - 6, at + 4, "end", "tick", text);
+        free(text);
     }
     fprintf(file, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#888888\"/>\n", LEFT, TOP,
             WIDTH, HEIGHT);
@@ -175,6 +210,31 @@ static void write_points(FILE *file, const struct plot_series *series, struct ra
                     HEIGHT * (1 - place(y, series->y[i])), series->color);
 }
 
+/* Above the frame, up to its right edge: for each series a piece of it, and its name right behind. */
+static void write_legend(FILE *file, const struct plot *plot)
+{
+    enum { SAMPLE = 18, GAP = 5, APART = 14 };
+    const double letter = 5.6; /* the width of an average one */
+    double at = LEFT + WIDTH + APART;
+    for (int s = 0; s < plot->series_count; s++)
+        if (plot->series[s].name != NULL && plot->series[s].count > 0)
+            at -= SAMPLE + GAP + letter * (double)strlen(plot->series[s].name) + APART;
+    for (int s = 0; s < plot->series_count; s++) {
+        const struct plot_series *series = &plot->series[s];
+        if (series->name == NULL || series->count == 0)
+            continue;
+        if (series->style == PLOT_POINTS)
+            fprintf(file, "<circle cx=\"%.1f\" cy=\"%d\" r=\"3\" fill=\"%s\"/>\n", at + SAMPLE - 4, TOP - 16,
+                    series->color);
+        else
+            write_segment(file, at, TOP - 16, at + SAMPLE, TOP - 16, series->color,
+                          series->style == PLOT_FAINT_LINE ? " stroke-width=\"3\" stroke-opacity=\"0.35\""
+                                                           : " stroke-width=\"3\"");
+        write_label(file, at + SAMPLE + GAP, TOP - 12, "start", "legend", series->name);
+        at += SAMPLE + GAP + letter * (double)strlen(series->name) + APART;
+    }
+}
+
 void plot_write_svg(FILE *file, const struct plot *plot)
 {
     struct range x, y;
@@ -190,16 +250,11 @@ void plot_write_svg(FILE *file, const struct plot *plot)
         else
             write_line(file, &plot->series[s], x, y);
     end_picture(file);
-    double at = LEFT + WIDTH;
-    for (int s = plot->series_count - 1; s >= 0; s--)
-        if (plot->series[s].name != NULL && plot->series[s].count > 0) {
-            write_label(file, at, TOP - 12, "end", "legend", plot->series[s].name);
-            at -= 6.3 * (double)strlen(plot->series[s].name) + 6;
-            write_segment(file, at - 18, TOP - 16, at, TOP - 16, plot->series[s].color,
-                          plot->series[s].style == PLOT_FAINT_LINE ? " stroke-width=\"3\" stroke-opacity=\"0.35\""
-                                                                   : " stroke-width=\"3\"");
-            at -= 32;
-        }
+    write_legend(file, plot);
+    char *outside = left_out(plot, y);
+    if (outside != NULL)
+        write_label(file, LEFT + WIDTH, PICTURE_HEIGHT - 8, "end", "label", outside);
+    free(outside);
     end_picture(file);
 }
 
@@ -264,11 +319,18 @@ void plot_write_text(FILE *file, const struct plot *plot, int width, int height)
     fprintf(file, "%*s +", TEXT_MARGIN, "");
     for (int column = 0; column < width; column++)
         fputc('-', file);
-    fprintf(file, "\n%*s%-*.10g%.10g (%s)\n", TEXT_MARGIN + 2, "", width - 6, x.low, x.high, plot->x_label);
+    char *from = tick_text(x.low, 1), *to = tick_text(x.high, 1);
+    fprintf(file, "\n%*s%-*s%s (%s)\n", TEXT_MARGIN + 2, "", width - 6, from, to, plot->x_label);
+    free(from);
+    free(to);
     for (int s = 0; s < plot->series_count; s++)
         if (plot->series[s].name != NULL && plot->series[s].count > 0)
             fprintf(file, "%*s%c %s\n", TEXT_MARGIN + 2, "", characters[s % 5], plot->series[s].name);
     if (plot->mark_count > 0)
         fprintf(file, "%*s| restart\n", TEXT_MARGIN + 2, "");
+    char *outside = left_out(plot, y);
+    if (outside != NULL)
+        fprintf(file, "%*s  (%s)\n", TEXT_MARGIN + 2, "", outside);
+    free(outside);
     memory_free(grid);
 }

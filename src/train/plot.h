@@ -21,7 +21,7 @@ struct plot {
     int series_count;
     const double *marks; /* upright lines at these x */
     int64_t mark_count;
-    double low, high; /* of y; equal = the series' own */
+    double low, high; /* of y; equal = the series' own. The picture says what lies outside */
 };
 
 /* Many points of a line are drawn as means over as many parts of the width as can be told apart. */

@@ -2,10 +2,13 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thousands.h"
 #include "deck/deck.h"
 #include "io/draft.h"
+#include "io/lock.h"
 #include "train/curves.h"
 #include "train/history.h"
+#include "train/verdict.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -23,6 +26,7 @@ struct fact {
 struct report {
     const char *folder;
     struct history history;
+    struct verdict verdict;
     char *settings; /* deck_print_changed, or why there are none */
     struct fact facts[MAXIMUM_FACTS];
     int fact_count;
@@ -38,14 +42,26 @@ static void add_fact(struct report *report, const char *name, char *value)
     report->facts[report->fact_count++] = (struct fact){memory_string(name), value};
 }
 
+/* Rounded, with commas. Freed with free(). */
+static char *count_text(double value)
+{
+    return fabs(value) < 1e15 ? thousands_text(llround(value)) : memory_format("%g", value);
+}
+
+static void add_count_fact(struct report *report, const char *name, double value, const char *unit)
+{
+    char *count = count_text(value);
+    add_fact(report, name, memory_format("%s%s", count, unit));
+    free(count);
+}
+
 static char *date_text(double seconds)
 {
-    if (!isfinite(seconds))
-        return memory_string("unknown");
-    time_t whole = (time_t)seconds;
+    time_t whole = fabs(seconds) < 1e11 ? (time_t)seconds : 0;
     struct tm parts;
     char text[64];
-    gmtime_r(&whole, &parts);
+    if (whole == 0 || gmtime_r(&whole, &parts) == NULL)
+        return memory_string("unknown");
     strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
     return memory_string(text);
 }
@@ -59,11 +75,13 @@ static void add_program_facts(struct report *report)
     add_fact(report, "program",
              memory_format("cistron %s, %lld ranks of %lld threads, on %s%s%s", last->version, (long long)last->ranks,
                            (long long)last->threads, last->host, last->job[0] != '\0' ? ", job " : "", last->job));
-    add_fact(report, "parameters", memory_format("%lld", (long long)last->parameters));
+    add_count_fact(report, "parameters", (double)last->parameters, "");
     add_fact(report, "started", date_text(first->time));
     char *steps = memory_string(report->curves.mark_count == 0 ? "none" : "");
     for (int64_t i = 0; i < report->curves.mark_count; i++) {
-        char *longer = memory_format("%s%s%.0f", steps, i == 0 ? "at step " : ", ", report->curves.marks[i]);
+        char *step = count_text(report->curves.marks[i]);
+        char *longer = memory_format("%s%s%s", steps, i == 0 ? "at step " : "; ", step);
+        free(step);
         free(steps);
         steps = longer;
     }
@@ -75,12 +93,14 @@ static void add_loss_facts(struct report *report)
     const struct history *h = &report->history;
     const struct history_row *last = &h->rows[h->row_count - 1];
     int64_t total = h->start_count > 0 ? h->starts[h->start_count - 1].steps_total : 0;
-    add_fact(report, "steps",
-             total > 0 ? memory_format("%lld of %lld", (long long)last->step, (long long)total)
-                       : memory_format("%lld", (long long)last->step));
-    add_fact(report, "last logged", date_text(last->time));
+    char *done = count_text((double)last->step), *of = count_text((double)total);
+    add_fact(report, "steps", total > 0 ? memory_format("%s of %s", done, of) : memory_string(done));
+    free(done);
+    free(of);
+    add_fact(report, "last logged", date_text(h->time));
     add_fact(report, "training loss",
-             memory_format("%.6f nats (mean of the last row; %.6f at its last step)", last->mean_loss, last->loss));
+             memory_format("%.6f nats, perplexity %.4g (mean of the last row's steps; %.6f nats at the last of them)",
+                           last->mean_loss, exp(last->mean_loss), last->loss));
     if (h->validation_count == 0)
         return;
     const struct history_validation *newest = &h->validations[h->validation_count - 1], *best = newest;
@@ -88,8 +108,8 @@ static void add_loss_facts(struct report *report)
         if (h->validations[i].loss < best->loss || isnan(best->loss))
             best = &h->validations[i];
     add_fact(report, "validation loss",
-             memory_format("%.6f nats at step %lld (best: %.6f at step %lld)", newest->loss, (long long)newest->step,
-                           best->loss, (long long)best->step));
+             memory_format("%.6f nats at step %lld, perplexity %.4g (best: %.6f at step %lld)", newest->loss,
+                           (long long)newest->step, exp(newest->loss), best->loss, (long long)best->step));
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -98,15 +118,16 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of the rows since the last program began: tokens/s, waiting, utilisation. */
+/* Of the rows since the last start: tokens/s, waiting, utilisation. */
 static void add_speed_facts(struct report *report)
 {
     const struct history *h = &report->history;
     int64_t from = h->start_count > 0 ? h->starts[h->start_count - 1].step : 0;
-    double seconds = 0, tokens = 0, waited = 0, memory = 0, work[FLOPS_CONVENTIONS] = {0};
+    double seconds = 0, tokens = 0, waited = 0, memory = 0, device = NAN, work[FLOPS_CONVENTIONS] = {0};
     for (int64_t i = 0; i < h->row_count; i++) {
         const struct history_row *row = &h->rows[i];
         memory = fmax(memory, row->memory);
+        device = fmax(device, row->device_memory);
         if (row->step <= from || !isfinite(row->seconds) || !isfinite(row->tokens_per_second))
             continue;
         seconds += row->seconds;
@@ -116,11 +137,13 @@ static void add_speed_facts(struct report *report)
             work[c] += row->utilisation[c] * row->seconds;
     }
     if (seconds > 0) {
+        char *mean = count_text(tokens / seconds), *last = count_text(h->rows[h->row_count - 1].tokens_per_second);
         add_fact(report, "speed",
-                 memory_format("%.0f tokens/s (mean of the last program; %.0f in the last row)", tokens / seconds,
-                               h->rows[h->row_count - 1].tokens_per_second));
+                 memory_format("%s tokens/s (mean since the last start; %s in the last row)", mean, last));
+        free(mean);
+        free(last);
         add_fact(report, "waiting for data",
-                 memory_format("%.1f %% of the last program's steps", 100 * waited / seconds));
+                 memory_format("%.1f %% of the time of the steps since the last start", 100 * waited / seconds));
         for (int c = 0; c < FLOPS_CONVENTIONS; c++)
             if (isfinite(work[c])) {
                 char *name = memory_format("MFU, %s", flops_name((enum flops_convention)c));
@@ -128,7 +151,9 @@ static void add_speed_facts(struct report *report)
                 free(name);
             }
     }
-    add_fact(report, "peak memory", memory_format("%.0f MiB on rank 0", memory / (1 << 20)));
+    add_count_fact(report, "peak memory", memory / (1 << 20), " MiB of rank 0");
+    if (isfinite(device))
+        add_count_fact(report, "GPU memory", device / (1 << 20), " MiB at most in use on the GPU of rank 0");
 }
 
 /* The value that a share of the steps stays below; of sorted ones. */
@@ -155,6 +180,7 @@ static void add_step_time_fact(struct report *report)
 static void gather_facts(struct report *report)
 {
     const struct history *h = &report->history;
+    add_fact(report, "verdict", memory_format("%s: %s", report->verdict.word, report->verdict.text));
     add_fact(report, "run", memory_string(report->folder));
     add_program_facts(report);
     if (h->row_count == 0)
@@ -183,15 +209,21 @@ static const char style[] =
     "table { border-collapse: collapse; } td, th { padding: 0.15em 1em 0.15em 0; text-align: left; "
     "vertical-align: top; }\n"
     "td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }\n"
+    "td.when, th { white-space: nowrap; }\n"
     "tr + tr td { border-top: 1px solid #e4e4e4; } pre { background: #f6f6f6; padding: 0.8em; overflow: auto; }\n"
+    ".verdict { padding: 0.5em 0.8em; border-left: 6px solid #888888; background: #f6f6f6; }\n"
+    ".finished { border-color: #228833; } .running { border-color: #4477aa; } .stopped { border-color: #ccbb44; }\n"
+    ".diverged, .failed, .killed { border-color: #cc3311; }\n"
     ".plot { width: 100%; height: auto; display: block; margin: 1em 0; page-break-inside: avoid; }\n"
     ".plot text { font: 11px sans-serif; fill: #444444; } .plot .title { font-size: 14px; fill: #1a1a1a; }\n"
     "@media print { body { margin: 0; max-width: none; font-size: 11pt; } }\n";
 
 static void write_facts(FILE *file, const struct report *report)
 {
-    fputs("<table>\n", file);
-    for (int i = 0; i < report->fact_count; i++) {
+    fprintf(file, "<p class=\"verdict %s\"><b>%s</b>: ", report->verdict.word, report->verdict.word);
+    plot_write_escaped(file, report->verdict.text);
+    fputs("</p>\n<table>\n", file);
+    for (int i = 1; i < report->fact_count; i++) { /* the first one is the verdict */
         fputs("<tr><th>", file);
         plot_write_escaped(file, report->facts[i].name);
         fputs("</th><td>", file);
@@ -230,45 +262,63 @@ static void write_curves(FILE *file, const struct report *report)
     if (h->step_count > 0) {
         double low = quantile(h->step_seconds, h->step_count, 0.01);
         double high = quantile(h->step_seconds, h->step_count, 0.99);
-        char *title = memory_format("time of %lld steps (outer bars: below %.4g s, above %.4g s)",
-                                    (long long)h->step_count, low, high);
+        char *count = thousands_text(h->step_count);
+        char *title = memory_format("time of %s steps (outer bars: below %.4g s, above %.4g s)", count, low, high);
+        free(count);
         plot_write_histogram(file, title, "seconds", h->step_seconds, h->step_count, low, high);
         free(title);
     }
 }
 
-/* The whole of the last program, 0 when its timers are not there. */
-static double whole_seconds(const struct history *h)
+static void write_those_timers(FILE *file, const struct history *h, bool ops)
 {
-    for (int64_t i = 0; i < h->timer_count; i++)
-        if (strcmp(h->timers[i].kind, "all") == 0)
-            return h->timers[i].mean;
-    return 0;
-}
-
-static double percent(const struct history_timer *timer, double whole)
-{
-    return whole > 0 ? 100 * timer->mean / whole : 0;
+    bool begun = false;
+    for (int64_t i = 0; i < h->timer_count; i++) {
+        const struct timer *t = &h->timers[i];
+        if ((strcmp(t->kind, "op") == 0) != ops)
+            continue;
+        if (!begun)
+            fprintf(file,
+                    "<table>\n<tr><th>%s</th><th class=\"number\">calls</th><th class=\"number\">minimum</th>"
+                    "<th class=\"number\">mean</th><th class=\"number\">maximum</th><th class=\"number\">percent</th>"
+                    "</tr>\n",
+                    ops ? "ops" : "parts");
+        begun = true;
+        fputs("<tr><td>", file);
+        plot_write_escaped(file, t->name);
+        fprintf(file,
+                "</td><td class=\"number\">%lld</td><td class=\"number\">%.3f</td><td class=\"number\">%.3f</td>"
+                "<td class=\"number\">%.3f</td><td class=\"number\">%.1f</td></tr>\n",
+                (long long)t->calls, t->minimum, t->mean, t->maximum, timers_percent(h->timers, h->timer_count, i));
+    }
+    if (begun)
+        fputs("</table>\n", file);
 }
 
 static void write_timers(FILE *file, const struct history *h)
 {
     if (h->timer_count == 0)
         return;
-    fputs(
-        "<h2>Timers of the last program</h2>\n<p>Seconds over ranks; calls of rank 0; below the parts, the ops that "
-        "they are made of.</p>\n<table>\n<tr><th></th><th class=\"number\">calls</th><th class=\"number\">minimum</th>"
-        "<th class=\"number\">mean</th><th class=\"number\">maximum</th><th class=\"number\">percent</th></tr>\n",
-        file);
-    for (int64_t i = 0; i < h->timer_count; i++) {
-        const struct history_timer *t = &h->timers[i];
-        fputs("<tr><td>", file);
-        plot_write_escaped(file, t->name);
+    fputs("<h2>Where the time went since the last start</h2>\n<p>Seconds over ranks; calls of rank 0. The parts add up "
+          "to all; the ops are what they compute, and their percent is of all ops.</p>\n",
+          file);
+    write_those_timers(file, h, false);
+    write_those_timers(file, h, true);
+}
+
+static void write_last_steps(FILE *file, const struct history *h)
+{
+    if (h->last_count == 0)
+        return;
+    fputs("<h2>The last steps before it diverged</h2>\n<table>\n<tr><th class=\"number\">step</th><th class=\"number\">"
+          "loss</th><th class=\"number\">learning rate</th><th class=\"number\">gradient norm</th></tr>\n",
+          file);
+    for (int64_t i = 0; i < h->last_count; i++)
         fprintf(file,
-                "</td><td class=\"number\">%lld</td><td class=\"number\">%.3f</td><td class=\"number\">%.3f</td>"
-                "<td class=\"number\">%.3f</td><td class=\"number\">%.1f</td></tr>\n",
-                (long long)t->calls, t->minimum, t->mean, t->maximum, percent(t, whole_seconds(h)));
-    }
+                "<tr><td class=\"number\">%lld</td><td class=\"number\">%.6f</td><td class=\"number\">%.4g</td>"
+                "<td class=\"number\">%.4g</td></tr>\n",
+                (long long)h->last_steps[i].step, h->last_steps[i].loss, h->last_steps[i].learning_rate,
+                h->last_steps[i].grad_norm);
     fputs("</table>\n", file);
 }
 
@@ -276,11 +326,14 @@ static void write_notes(FILE *file, const struct history *h)
 {
     if (h->note_count == 0)
         return;
-    fputs("<h2>What happened</h2>\n<table>\n<tr><th class=\"number\">step</th><th></th></tr>\n", file);
+    fputs("<h2>What happened</h2>\n<table>\n<tr><th>when</th><th class=\"number\">step</th><th></th></tr>\n", file);
     for (int64_t i = 0; i < h->note_count; i++) {
-        fprintf(file, "<tr><td class=\"number\">%lld</td><td>", (long long)h->notes[i].step);
+        char *date = date_text(h->notes[i].time);
+        fprintf(file, "<tr><td class=\"when\">%s</td><td class=\"number\">%lld</td><td>", date,
+                (long long)h->notes[i].step);
         plot_write_escaped(file, h->notes[i].text);
         fputs("</td></tr>\n", file);
+        free(date);
     }
     fputs("</table>\n", file);
 }
@@ -296,8 +349,9 @@ static void write_page(FILE *file, const struct report *report)
     fputs("</h1>\n", file);
     write_facts(file, report);
     write_curves(file, report);
-    write_timers(file, &report->history);
     write_notes(file, &report->history);
+    write_last_steps(file, &report->history);
+    write_timers(file, &report->history);
     fputs("<h2>Settings that are not the default</h2>\n<pre>", file);
     plot_write_escaped(file, report->settings);
     fputs("</pre>\n</body>\n</html>\n", file);
@@ -315,13 +369,27 @@ static int save_page(const struct report *report, const char *path)
 
 /* -- Text -------------------------------------------------------------------------------------------------------- */
 
+static void print_last_steps(const struct history *h)
+{
+    if (h->last_count > 0)
+        printf("\nthe last steps before it diverged:\n%10s %10s %10s %10s\n", "step", "loss", "rate", "norm");
+    for (int64_t i = 0; i < h->last_count; i++)
+        printf("%10lld %10.6f %10.4g %10.4g\n", (long long)h->last_steps[i].step, h->last_steps[i].loss,
+               h->last_steps[i].learning_rate, h->last_steps[i].grad_norm);
+}
+
 static void print_text(const struct report *report)
 {
     const struct history *h = &report->history;
     for (int i = 0; i < report->fact_count; i++)
         printf("%-18s %s\n", report->facts[i].name, report->facts[i].value);
-    for (int64_t i = 0; i < h->note_count; i++)
-        printf("%-18s step %lld: %s\n", i == 0 ? "what happened" : "", (long long)h->notes[i].step, h->notes[i].text);
+    for (int64_t i = 0; i < h->note_count; i++) {
+        char *date = date_text(h->notes[i].time);
+        printf("%-18s %s, step %lld: %s\n", i == 0 ? "what happened" : "", date, (long long)h->notes[i].step,
+               h->notes[i].text);
+        free(date);
+    }
+    print_last_steps(h);
     if (h->row_count > 0) {
         struct plot_series series[CURVES_LOSSES];
         struct plot loss = curves_loss_plot(&report->curves, series);
@@ -329,13 +397,8 @@ static void print_text(const struct report *report)
         plot_write_text(stdout, &loss, TEXT_WIDTH, TEXT_HEIGHT);
     }
     if (h->timer_count > 0)
-        printf("\n%-20s %10s %10s %10s %10s %7s\n", "seconds over ranks", "calls", "minimum", "mean", "maximum",
-               "percent");
-    for (int64_t i = 0; i < h->timer_count; i++) {
-        const struct history_timer *t = &h->timers[i];
-        printf("%-20s %10lld %10.3f %10.3f %10.3f %7.1f\n", t->name, (long long)t->calls, t->minimum, t->mean,
-               t->maximum, percent(t, whole_seconds(h)));
-    }
+        printf("\nwhere the time went since the last start:\n");
+    timers_print(h->timers, h->timer_count, "");
     printf("\nsettings that are not the default:\n%s", report->settings);
 }
 
@@ -367,6 +430,7 @@ int report_run(const char *folder, const char *out)
     int code = history_read(&report->history, log);
     if (code == ERROR_NONE) {
         curves_create(&report->curves, &report->history);
+        report->verdict = verdict_of(&report->history, lock_is_held(folder));
         report->settings = read_settings(folder);
         gather_facts(report);
         if (report->history.damaged > 0)
@@ -385,6 +449,7 @@ int report_run(const char *folder, const char *out)
         free(report->facts[i].name);
         free(report->facts[i].value);
     }
+    free(report->verdict.text);
     free(report->settings);
     history_destroy(&report->history);
     memory_free(report);

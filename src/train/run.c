@@ -6,6 +6,7 @@
 #include "base/signals.h"
 #include "bridge/config.h"
 #include "bridge/export.h"
+#include "comm/launcher.h"
 #include "io/lock.h"
 #include "io/safetensors.h"
 #include "model/family.h"
@@ -46,8 +47,11 @@ struct run {
     int64_t validated_step; /* of the last validation; 0 = none */
     int64_t best_step;      /* of the lowest validation loss; 0 = none */
     double best_loss;
-    uint64_t digest; /* of the state that was last written, or found at the end */
-    int64_t skipped; /* diverged steps in a row */
+    uint64_t digest;             /* of the state that was last written, or found at the end */
+    int64_t skipped;             /* diverged steps in a row */
+    struct deck_changes changed; /* keys, since the checkpoint that the run goes on from */
+    char *stretched;             /* what became of the learning rate by them; NULL: nothing by train.steps */
+    char *stopped;               /* why the run ends early; NULL: it does not */
 };
 
 /* -- Start weights ----------------------------------------------------------------------------------------------- */
@@ -56,7 +60,32 @@ struct run {
 struct start {
     char *resumed; /* the checkpoint that it goes on from */
     char *origin;  /* that of model.initialise_from, when it is new */
+    char *aside;   /* which checkpoints were found to be bad; rank 0 */
 };
+
+/* Does the learning rate go by train.steps, which has changed? Freed with free(); NULL: no. */
+static char *describe_stretch(const struct deck *old, const struct deck *new_, int64_t step)
+{
+    if (old->train.steps == new_->train.steps || new_->schedule.decay > 0 ||
+        new_->schedule.kind == DECK_SCHEDULE_CONSTANT)
+        return NULL;
+    return memory_format("the learning rate falls over train.steps, which were %lld and are %lld now: its schedule is "
+                         "%s, and the next step has %.4g instead of %.4g",
+                         (long long)old->train.steps, (long long)new_->train.steps,
+                         new_->train.steps > old->train.steps ? "stretched" : "shortened", learning_rate_at(new_, step),
+                         learning_rate_at(old, step));
+}
+
+static int compare_decks(struct run *run, const struct checkpoint_meta *meta, const char *path)
+{
+    struct deck old;
+    int code = deck_read_text(&old, meta->deck_text, path, NULL, 0);
+    if (code != ERROR_NONE)
+        return code;
+    run->changed = deck_compare(&old, &run->session.deck);
+    run->stretched = describe_stretch(&old, &run->session.deck, run->step);
+    return ERROR_NONE;
+}
 
 static int resume(struct run *run, const char *path)
 {
@@ -71,6 +100,8 @@ static int resume(struct run *run, const char *path)
     run->best_step = meta.best_step;
     run->best_loss = meta.best_loss;
     code = start_check(s, &meta, path);
+    if (code == ERROR_NONE)
+        code = comm_agree(s->world, compare_decks(run, &meta, path));
     if (code == ERROR_NONE)
         code = checkpoint_read(s->world, &s->engine, path, true);
     if (code == ERROR_NONE) {
@@ -166,6 +197,7 @@ static int try_save_step(struct run *run)
 static int stop(struct run *run, enum control_wish wish, const char *why)
 {
     meter_note(&run->meter, run->step, "stop", why);
+    run->stopped = memory_string(why);
     int code = run->step > 0 ? save_step(run) : ERROR_NONE;
     if (code != ERROR_NONE)
         return code;
@@ -178,8 +210,8 @@ static int stop(struct run *run, enum control_wish wish, const char *why)
         log_info("# stopped before the first step: there is nothing to save");
         return ERROR_REQUEUE;
     }
-    log_info("# stopped after step %lld of %lld; started again, the run goes on (exit code %d)", (long long)run->step,
-             (long long)run->session.deck.train.steps, ERROR_REQUEUE);
+    log_info("# stopped after step %lld of %lld: all is saved", (long long)run->step,
+             (long long)run->session.deck.train.steps);
     return ERROR_REQUEUE;
 }
 
@@ -231,9 +263,9 @@ static bool validation_due(const struct run *run)
 }
 
 /* The engine makes no update from what is not finite; what the run makes of it is decided here. */
-static int diverged(struct run *run, int64_t step, double loss, double grad_norm)
+static int diverged(struct run *run, const struct meter_row *row)
 {
-    char *what = memory_format("step %lld: loss %g, gradient norm %g", (long long)step, loss, grad_norm);
+    char *what = memory_format("step %lld: loss %g, gradient norm %g", (long long)row->step, row->loss, row->grad_norm);
     int code = ERROR_NONE;
     run->skipped++;
     if (run->session.deck.train.on_divergence == DECK_DIVERGENCE_STOP)
@@ -241,10 +273,18 @@ static int diverged(struct run *run, int64_t step, double loss, double grad_norm
     else if (run->skipped == SKIPS_IN_A_ROW)
         code = error_diverged("%s: the run has diverged, %d steps in a row; the last checkpoint, if any, stands", what,
                               SKIPS_IN_A_ROW);
+    if (code == ERROR_NONE)
+        meter_note(&run->meter, row->step, "skipped", what);
     else
-        meter_note(&run->meter, step, "skipped", what);
+        meter_diverged(&run->meter, row, what);
     free(what);
     return comm_agree(run->session.world, code);
+}
+
+/* "nan" in messages, whatever its sign. */
+static double unsigned_nan(double value)
+{
+    return isnan(value) ? (double)NAN : value;
 }
 
 /* Takes the oldest step that is on its way, and tells of it. */
@@ -257,15 +297,16 @@ static int take_step(struct run *run)
     meter_add(&run->meter, METER_STEP, begun->seconds + clock_seconds() - start);
     double loss = result.labels > 0 ? result.loss_sum / result.labels : 0;
     bool finite = isfinite(loss) && isfinite(result.grad_norm);
-    meter_count(&run->meter, finite ? result.loss_sum : 0, finite ? result.labels : 0, begun->real);
+    const struct meter_row row = {begun->step, unsigned_nan(loss), begun->rate, unsigned_nan(result.grad_norm)};
+    meter_count(&run->meter, &row, finite ? result.loss_sum : 0, finite ? result.labels : 0, begun->real);
     if (result.labels == 0 && s->world->rank == 0)
         log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train, "
                  "data.mask_degenerate and data.mask_probability",
                  (long long)begun->step);
     if (due(begun->step, s->deck.log.every) || begun->step == 1 || begun->step == s->deck.train.steps)
-        meter_step(&run->meter, &(struct meter_row){begun->step, loss, begun->rate, result.grad_norm});
+        meter_step(&run->meter, &row);
     if (!finite)
-        return diverged(run, begun->step, loss, result.grad_norm);
+        return diverged(run, &row);
     run->skipped = 0;
     return ERROR_NONE;
 }
@@ -420,7 +461,7 @@ static void describe(const struct session *s)
                  (double)s->engine.budget.bytes[c] / (1 << 20));
 }
 
-static int open_meter(struct run *run)
+static void open_meter(struct run *run, const struct start *start)
 {
     const struct session *s = &run->session;
     const struct deck *deck = &s->deck;
@@ -432,11 +473,32 @@ static int open_meter(struct run *run)
                                       .peak = deck->device.peak * 1e12 * s->world->size,
                                       .parameters = model_parameter_count(&s->model.settings),
                                       .threads = s->threads,
-                                      .times_ops = s->executor->class->event_passed == NULL};
+                                      .executor = s->executor,
+                                      .resumed = start->resumed != NULL,
+                                      .changed = run->changed};
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         settings.flops_per_token[c] =
             flops_per_token(&s->model.settings, flops_segment(deck), (enum flops_convention)c);
-    return meter_open(&run->meter, s->world, &settings);
+    meter_open(&run->meter, s->world, &settings);
+    if (start->aside != NULL)
+        meter_note(&run->meter, run->step, "set_aside", start->aside);
+    if (run->stretched != NULL && run->step < deck->train.steps)
+        meter_note(&run->meter, run->step, "stretched", run->stretched);
+}
+
+/* The program's last words in the log. */
+static void close_meter(struct run *run, int code)
+{
+    char *done = memory_format("%lld steps", (long long)run->step);
+    if (run->step > run->first_step)
+        meter_summary(&run->meter);
+    meter_end(&run->meter, code,
+              code == ERROR_NONE                              ? done
+              : code == ERROR_REQUEUE && run->stopped != NULL ? run->stopped
+              : code == ERROR_REQUEUE                         ? "a signal asks to stop"
+                                                              : error_told());
+    meter_close(&run->meter);
+    free(done);
 }
 
 /* A run that could not be exported at its end is refused at its start. */
@@ -467,15 +529,16 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
         code = comm_agree(world, control_parse_walltime(deck->train.walltime, &walltime));
     if (code == ERROR_NONE)
         code = start_write_deck(world, deck->output.folder, run->deck_text);
-    if (code == ERROR_NONE) {
-        tuning_complete(&run->session, run->step < deck->train.steps);
-        code = open_meter(run);
-    }
     if (code != ERROR_NONE)
         return code;
+    tuning_complete(&run->session, run->step < deck->train.steps);
+    open_meter(run, start);
     describe(&run->session);
-    if (run->step >= deck->train.steps)
+    if (run->step == deck->train.steps)
         log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)deck->train.steps);
+    if (run->step > deck->train.steps)
+        log_info("# nothing is left to do: the run has done %lld steps, and train.steps asks for %lld",
+                 (long long)run->step, (long long)deck->train.steps);
     profiler_create(&run->profiler, deck, world->rank);
     control_open(&run->control, world, deck->output.folder, walltime, 60 * deck->checkpoint.every_minutes);
     comm_end_long_work();
@@ -484,16 +547,14 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     if (code == ERROR_NONE)
         code = finish(run);
     control_close(&run->control);
-    if (run->step > run->first_step)
-        meter_summary(&run->meter);
-    meter_close(&run->meter);
+    close_meter(run, code);
     return code;
 }
 
 /* Finds what the run starts from, and completes the deck from it where it names an origin. */
 static int find_start(struct comm *world, struct deck *deck, struct start *start)
 {
-    int code = start_find(world, deck, &start->resumed);
+    int code = start_find(world, deck, &start->resumed, &start->aside);
     if (code != ERROR_NONE || deck->model.initialise_from[0] == '\0')
         return code;
     if (start->resumed != NULL)
@@ -518,7 +579,7 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
         code = lock_acquire(&lock, world, deck.output.folder);
     if (code == ERROR_NONE)
         start_clean_folder(world, &deck);
-    struct start start = {NULL, NULL};
+    struct start start = {NULL, NULL, NULL};
     if (code == ERROR_NONE)
         code = find_start(world, &deck, &start);
     if (code == ERROR_NONE) {
@@ -527,12 +588,19 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
         code = train_with(run, &deck, world, &start, make_executor);
         session_destroy(&run->session);
         carried_destroy(&run->carried);
+        deck_changes_destroy(&run->changed);
+        free(run->stretched);
+        free(run->stopped);
         free(run->deck_text);
         memory_free(run);
     }
     free(start.resumed);
     free(start.origin);
+    free(start.aside);
     lock_release(&lock);
     comm_end_long_work();
+    if (code == ERROR_REQUEUE)
+        log_info("# exit code %d: the run stopped because it was asked to, and the same command goes on with it%s",
+                 code, launcher_reports_codes() ? " (what mpirun says of a non-zero exit code means this)" : "");
     return code;
 }

@@ -38,7 +38,7 @@ static int read_deck_from(struct comm *world, struct deck *deck, const char *fro
     char *path;
     int code = checkpoint_find(world, from, &path);
     if (code == ERROR_NONE && path == NULL)
-        code = comm_agree(world, error_user("--from %s: holds no checkpoint", from));
+        code = comm_agree(world, checkpoint_none("--from ", from, ""));
     if (code != ERROR_NONE)
         return code;
     struct checkpoint_meta meta;
@@ -162,10 +162,10 @@ static int began_alike(struct comm *world, const struct deck *deck, const char *
 
 /* The newest checkpoint of output.folder where train.resume names another file: if the run there began from that, a job
  * that was stopped is started again with the same command, and goes on where it was. */
-static int find_own(struct comm *world, const struct deck *deck, char **path)
+static int find_own(struct comm *world, const struct deck *deck, char **path, char **aside)
 {
     bool alike = false;
-    int code = checkpoint_find(world, deck->output.folder, path);
+    int code = checkpoint_find_telling(world, deck->output.folder, path, aside);
     if (code == ERROR_NONE && *path != NULL)
         code = began_alike(world, deck, *path, &alike);
     if (!alike) {
@@ -175,18 +175,19 @@ static int find_own(struct comm *world, const struct deck *deck, char **path)
     return code;
 }
 
-int start_find(struct comm *world, const struct deck *deck, char **path)
+int start_find(struct comm *world, const struct deck *deck, char **path, char **aside)
 {
-    *path = NULL;
+    *path = *aside = NULL;
     if (strcmp(deck->train.resume, "never") == 0)
         return refuse_old_run(world, deck);
     bool automatic = strcmp(deck->train.resume, "auto") == 0;
-    int code = automatic ? ERROR_NONE : find_own(world, deck, path);
+    int code = automatic ? ERROR_NONE : find_own(world, deck, path, aside);
     if (code != ERROR_NONE || *path != NULL)
         return code;
-    code = checkpoint_find(world, automatic ? deck->output.folder : deck->train.resume, path);
+    free(*aside);
+    code = checkpoint_find_telling(world, automatic ? deck->output.folder : deck->train.resume, path, aside);
     if (code == ERROR_NONE && *path == NULL && !automatic)
-        code = comm_agree(world, error_user("key train.resume = \"%s\": holds no checkpoint", deck->train.resume));
+        code = comm_agree(world, checkpoint_none("key train.resume = \"", deck->train.resume, "\""));
     return code;
 }
 

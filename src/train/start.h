@@ -20,8 +20,8 @@ void start_clean_folder(struct comm *world, const struct deck *deck);
 
 /* The verified checkpoint that train.resume asks for, NULL for a fresh start; freed with free(). A file or folder that
  * train.resume names is where a run begins: once the run has a checkpoint of its own in output.folder, it is that one.
- * ERROR_USER: it holds none, or "never" meets a folder with a run. */
-int start_find(struct comm *world, const struct deck *deck, char **path);
+ * aside: as checkpoint_find_telling has it. ERROR_USER: it holds none, or "never" meets a folder with a run. */
+int start_find(struct comm *world, const struct deck *deck, char **path, char **aside);
 
 /* May the session's run go on from the checkpoint `path`? ERROR_USER: keys that may not change, each named; another
  * store; later checkpoints in output.folder. */

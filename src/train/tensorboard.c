@@ -22,7 +22,10 @@ enum { HEAD_BYTES = 12, TAIL_BYTES = 4, LARGEST_RECORD = 1 << 20 };
 
 /* Fields of event.proto and summary.proto, and how a field's value is stored. */
 enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
-enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, SESSION_STATUS = 1, SESSION_START = 1 };
+enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
+enum { SESSION_STATUS = 1, SESSION_START = 1 };
+enum { TENSOR_DTYPE = 1, TENSOR_SHAPE = 2, TENSOR_STRINGS = 8, DTYPE_STRING = 7 }; /* tensor.proto, types.proto */
+enum { METADATA_PLUGIN = 1, METADATA_CLASS = 4, PLUGIN_NAME = 1, CLASS_TENSOR = 2 };
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
 /* -- Checksums --------------------------------------------------------------------------------------------------- */
@@ -58,6 +61,8 @@ struct message {
 
 static void put_bytes(struct message *m, const void *data, int64_t bytes)
 {
+    if (bytes == 0)
+        return;
     if (m->bytes + bytes > m->capacity) {
         m->capacity = 2 * (m->bytes + bytes);
         m->data = memory_grow(m->data, m->capacity);
@@ -119,6 +124,28 @@ static void put_scalar(struct message *summary, const struct tensorboard_scalar 
     put_little_endian(&value, bits, 4);
     put_field(summary, SUMMARY_VALUE, value.data, value.bytes);
     free(value.data);
+}
+
+/* A tensor without dimensions that holds one string, marked for the plugin that shows texts. */
+static void put_text(struct message *summary, const char *tag, const char *text)
+{
+    struct message value = {0}, tensor = {0}, metadata = {0}, plugin = {0};
+    put_key(&tensor, TENSOR_DTYPE, WIRE_VARINT);
+    put_varint(&tensor, DTYPE_STRING);
+    put_field(&tensor, TENSOR_SHAPE, "", 0);
+    put_field(&tensor, TENSOR_STRINGS, text, (int64_t)strlen(text));
+    put_field(&plugin, PLUGIN_NAME, "text", 4);
+    put_field(&metadata, METADATA_PLUGIN, plugin.data, plugin.bytes);
+    put_key(&metadata, METADATA_CLASS, WIRE_VARINT);
+    put_varint(&metadata, CLASS_TENSOR);
+    put_field(&value, VALUE_TAG, tag, (int64_t)strlen(tag));
+    put_field(&value, VALUE_TENSOR, tensor.data, tensor.bytes);
+    put_field(&value, VALUE_METADATA, metadata.data, metadata.bytes);
+    put_field(summary, SUMMARY_VALUE, value.data, value.bytes);
+    free(value.data);
+    free(tensor.data);
+    free(metadata.data);
+    free(plugin.data);
 }
 
 /* One write of the whole record, so that a kill leaves it out or in. Frees the event. */
@@ -205,23 +232,39 @@ void tensorboard_close(struct tensorboard *board)
     board->path = NULL;
 }
 
-void tensorboard_write(struct tensorboard *board, int64_t step, const struct tensorboard_scalar *scalars, int count)
+/* Frees the summary. */
+static void write_summary(struct tensorboard *board, int64_t step, struct message *summary)
 {
-    if (board->path == NULL)
-        return;
-    struct message event = {0}, summary = {0};
-    for (int i = 0; i < count; i++)
-        put_scalar(&summary, &scalars[i]);
+    struct message event = {0};
     put_now(&event);
     put_step(&event, step);
-    put_field(&event, EVENT_SUMMARY, summary.data, summary.bytes);
-    free(summary.data);
+    put_field(&event, EVENT_SUMMARY, summary->data, summary->bytes);
+    free(summary->data);
     if (write_record(board, &event))
         return;
     /* behind a record that is written in part no reader would find another one */
     log_warn("%s: cannot write it: %s; the run goes on without TensorBoard's files until it is started again",
              board->path, strerror(errno));
     tensorboard_close(board);
+}
+
+void tensorboard_write(struct tensorboard *board, int64_t step, const struct tensorboard_scalar *scalars, int count)
+{
+    if (board->path == NULL)
+        return;
+    struct message summary = {0};
+    for (int i = 0; i < count; i++)
+        put_scalar(&summary, &scalars[i]);
+    write_summary(board, step, &summary);
+}
+
+void tensorboard_write_text(struct tensorboard *board, int64_t step, const char *tag, const char *text)
+{
+    if (board->path == NULL)
+        return;
+    struct message summary = {0};
+    put_text(&summary, tag, text);
+    write_summary(board, step, &summary);
 }
 
 /* -- Cutting ----------------------------------------------------------------------------------------------------- */

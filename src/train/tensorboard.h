@@ -30,6 +30,9 @@ void tensorboard_close(struct tensorboard *board);
  * that is not open. */
 void tensorboard_write(struct tensorboard *board, int64_t step, const struct tensorboard_scalar *scalars, int count);
 
+/* The same for one text, which TensorBoard shows as Markdown on its page "Text". */
+void tensorboard_write_text(struct tensorboard *board, int64_t step, const char *tag, const char *text);
+
 /* CRC-32C (Castagnoli's polynomial, reflected), and as a record holds it. */
 uint32_t tensorboard_crc(const void *data, int64_t bytes);
 uint32_t tensorboard_masked_crc(const void *data, int64_t bytes);

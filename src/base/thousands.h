@@ -1,0 +1,10 @@
+/* Numbers for people: 1,234,567. */
+#ifndef BASE_THOUSANDS_H
+#define BASE_THOUSANDS_H
+
+#include <stdint.h>
+
+/* A whole number with commas between groups of three digits. Freed with free(). */
+char *thousands_text(int64_t value);
+
+#endif
