@@ -13,7 +13,7 @@ AC_ARG_WITH([cudnn], [AS_HELP_STRING([--with-cudnn@<:@=DIR@:>@],
 AC_ARG_WITH([cudnn-frontend], [AS_HELP_STRING([--with-cudnn-frontend=DIR],
     [cuDNN's C++ headers under DIR (else with CUDA, the usual paths, or python3's package nvidia-cudnn-frontend)])],
     [], [with_cudnn_frontend=auto])
-AC_ARG_VAR([CUDA_ARCH], [GPU architectures to compile for, as "80 90a"; those that nvcc knows of 80 89 90a 100 103])
+AC_ARG_VAR([CUDA_ARCH], [GPU architectures to compile for, as "80 90a"; "all": those that nvcc knows of 80 89 90a 100 103; else those of the GPUs that nvidia-smi finds here, or all where it finds none])
 AC_ARG_VAR([NVCCFLAGS], [flags of nvcc])
 : ${NVCCFLAGS="-O3 -g -lineinfo"}
 cuda_summary=no
@@ -61,11 +61,21 @@ AS_CASE([$cuda_summary,$with_cuda], [no,no|no,auto], [], [no,*],
 AS_IF([test "$cuda_summary" != no], [
     cuda_known=`"$NVCC" --list-gpu-arch | sed 's/compute_//' | tr '\n' ' '`
     cuda_plain=
-    for cistron_arch in ${CUDA_ARCH-80 89 90a 100 103}; do
+    cuda_all="80 89 90a 100 103"
+    AC_MSG_CHECKING([for what GPUs])
+    AS_CASE([$CUDA_ARCH],
+        [all], [cuda_archs=$cuda_all cuda_why="all, as CUDA_ARCH says"],
+        [?*], [cuda_archs=$CUDA_ARCH cuda_why="as CUDA_ARCH says"],
+        [CISTRON_CUDA_HERE
+        AS_IF([test -n "$cuda_archs"], [cuda_why="of the GPUs here; CUDA_ARCH=all for all"],
+            [cuda_archs=$cuda_all cuda_why="all, since there is no GPU here; CUDA_ARCH names fewer"])])
+    AC_MSG_RESULT([$cuda_archs ($cuda_why)])
+    cuda_summary="$cuda_summary for $cuda_archs"
+    for cistron_arch in $cuda_archs; do
         AS_CASE([" $cuda_known"], [*" "`AS_ECHO(["$cistron_arch"]) | sed 's/a$//'`" "*], [
             NVCC_ARCH="$NVCC_ARCH -gencode arch=compute_$cistron_arch,code=sm_$cistron_arch"
             AS_CASE([$cistron_arch], [*a], [], [cuda_plain=$cistron_arch])],
-            [AS_IF([test -n "$CUDA_ARCH"],
+            [AS_IF([test "$cuda_archs" = "$CUDA_ARCH"],
                 [CISTRON_MISSING([CUDA_ARCH: $NVCC knows no $cistron_arch, but $cuda_known])])])
     done
     # newer devices compile this at start
@@ -102,6 +112,22 @@ AC_SUBST([NVCC_ARCH])
 AC_SUBST([CISTRON_CUDA_CPPFLAGS])
 AC_SUBST([CISTRON_CUDA_LIBS])
 ])
+
+# CISTRON_CUDA_HERE
+# Those of $cuda_all that suit the GPUs here, in cuda_archs: for each GPU the newest that nvcc knows and that is not newer
+# than it. An older one of the same generation runs there, and what is newer than all compiles the last one's at start.
+AC_DEFUN([CISTRON_CUDA_HERE], [
+cuda_archs=
+for cistron_gpu in `nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\(@<:@0-9@:>@*\)\.\(@<:@0-9@:>@\)$/\1\2/p' | sort -nu`; do
+    cistron_best=
+    for cistron_arch in $cuda_all; do
+        cistron_plain=`AS_ECHO(["$cistron_arch"]) | sed 's/a$//'`
+        AS_CASE([" $cuda_known"], [*" $cistron_plain "*],
+            [AS_IF([test "$cistron_plain" -le "$cistron_gpu"], [cistron_best=$cistron_arch])])
+    done
+    AS_CASE([" $cuda_archs "], [*" $cistron_best "*], [], # one that no kernel suits adds none
+        [AS_IF([test -n "$cistron_best"], [cuda_archs="$cuda_archs${cuda_archs:+ }$cistron_best"])])
+done])
 
 # CISTRON_FIND_CUDNN
 # cuDNN and the headers of its front end, of which both are wanted or none. The front end compiles kernels, for which the

@@ -164,6 +164,21 @@ packages_need()
     fi
 }
 
+gpus_are_here()
+{
+    nvidia-smi -L 2>/dev/null | grep -q '^GPU'
+}
+
+# How long a first make takes with CUDA: up to two minutes of a core for each architecture of GPUs, one for the rest.
+build_time()
+{
+    local architectures
+    architectures=$(sed -n 's/^NVCC_ARCH = //p' "$build/Makefile" | grep -o 'code=sm_[0-9a-z]*' | cut -c 9- | paste -sd ' ')
+    [ -n "$architectures" ] && [ ! -f "$build/libcistron_cuda.a" ] || return 0
+    set -- $architectures
+    echo " (with CUDA kernels for $*: some $((1 + (1 + $# * 2) / $(nproc))) minutes)"
+}
+
 build_cistron()
 {
     local said source=$PWD
@@ -179,7 +194,7 @@ build_cistron()
         say "configure, in $build/ ${configure_options[*]}"
         (cd "$build" && "$source/configure" -q "${configure_options[@]}") || fail "configure failed; $build/config.log has the details"
     fi
-    say "make, in $build/"
+    say "make, in $build/$(build_time)"
     make -s -C "$build" -j "$(nproc)" || fail "make failed"
 }
 

@@ -312,8 +312,8 @@ struct adamw_args {
     double beta1, beta2, eps, weight_decay, lr_factor;
 };
 
-/* Collectives, over `group`; every member launches the same ones in the same order. Sums are taken in rank order:
- * ((x_0 + x_1) + x_2) + ... in f32 (f64 for f64). */
+/* Collectives, over `group`; every member launches the same ones in the same order. Sums are in f32 (f64 for f64): in
+ * host memory in rank order, ((x_0 + x_1) + x_2) + ...; between devices in the order of their library. */
 struct all_reduce_args {
     struct group *group;
     struct tensor x; /* stat or f64, contiguous; the sum over ranks, in place */

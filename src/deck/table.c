@@ -222,7 +222,9 @@ const struct deck_row deck_table[] = {
      .doc = "Arithmetic peak of a rank's device, against which the log counts utilisation (MFU) and `cistron plan` the "
             "time of a step; 0 counts none."},
     {BOOL(device.deterministic, false), .may_change = true,
-     .doc = "On CUDA: two runs give the same numbers to the bit, whatever is faster; CPUs always do."},
+     .doc =
+         "On CUDA: two runs on the same GPUs and libraries give the same numbers to the bit, whatever is faster; CPUs "
+         "always do."},
     {BOOL(device.graphs, true), .may_change = true,
      .doc = "On CUDA: the launches of a step are recorded once and replayed as graphs; false launches each anew."},
     {BOOL(device.share, false), .may_change = true,
