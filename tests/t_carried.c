@@ -39,7 +39,7 @@ static bool same(const struct carried_tensor *a, const struct carried_tensor *b)
 static int save(struct training *t, const struct carried *carried, bool with_optimizer)
 {
     const struct checkpoint_meta meta = {
-        .deck_text = "", .version = "0", .position = {.stores = 1}, .tokenizer = "nucleotide", .carried = carried};
+        .deck_text = "", .version = "0", .tokenizer = "nucleotide", .carried = carried};
     return checkpoint_write(self, &t->toy.engine, &meta, path, with_optimizer);
 }
 

@@ -123,12 +123,13 @@ static void flip(const char *path, int64_t offset)
 
 static struct checkpoint_meta meta_of(struct training *t)
 {
+    static int64_t epoch[] = {3}, window[] = {5000000000};
     struct checkpoint_meta meta = {.deck_text = (char *)deck_text,
                                    .version = "0.0-test",
                                    .step = engine_updates(&t->toy.engine),
                                    .tokens = 123456789012345,
                                    .seed = 42,
-                                   .position = {.stores = 1, .epoch = {3}, .window = {5000000000}, .offset = 7},
+                                   .position = {1, epoch, window, 7},
                                    .tokenizer = "nucleotide",
                                    .vocabulary = 256,
                                    .validation_step = 70,
@@ -237,6 +238,24 @@ static void test_meta(struct training *saved, const char *path)
     CHECK_STRING(meta.tokenizer, "nucleotide");
     CHECK(meta.vocabulary == 256 && meta.validation_step == 70 && meta.best_step == 60 && meta.best_loss == 1.0 / 3);
     checkpoint_meta_destroy(&meta);
+
+    /* the place in as many stores as there may be */
+    char *many = memory_format("%s/many.h5", folder);
+    int64_t wrong = 0;
+    wanted.position = blend_position_create(BLEND_STORES);
+    for (int64_t d = 0; d < BLEND_STORES; d++) {
+        wanted.position.epoch[d] = 1000000 + d;
+        wanted.position.window[d] = 5000000000 - d;
+    }
+    CHECK(checkpoint_write(world, &saved->toy.engine, &wanted, many, false) == ERROR_NONE);
+    CHECK(checkpoint_read_meta(world, many, &meta) == ERROR_NONE && meta.position.stores == BLEND_STORES);
+    for (int64_t d = 0; d < meta.position.stores; d++)
+        wrong +=
+            meta.position.epoch[d] != wanted.position.epoch[d] || meta.position.window[d] != wanted.position.window[d];
+    CHECK(wrong == 0);
+    checkpoint_meta_destroy(&meta);
+    blend_position_destroy(&wanted.position);
+    free(many);
 }
 
 /* Going on after a restart equals going on without one, bit for bit. */

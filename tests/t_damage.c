@@ -148,10 +148,8 @@ static bool survived(const struct files *files, struct training *reader, uint64_
 
 static char *save(struct training *t)
 {
-    struct checkpoint_meta meta = {.deck_text = "# none\n",
-                                   .version = "0.0-test",
-                                   .step = engine_updates(&t->toy.engine),
-                                   .position = {.stores = 1}};
+    struct checkpoint_meta meta = {
+        .deck_text = "# none\n", .version = "0.0-test", .step = engine_updates(&t->toy.engine)};
     char *path = checkpoint_path(folder, meta.step);
     CHECK(checkpoint_write(self, &t->toy.engine, &meta, path, true) == ERROR_NONE);
     return path;

@@ -179,6 +179,7 @@ static void test_loader(struct comm *world, struct grid *grid, const char *store
             struct blend_position position = loader_position(own);
             loader_next(own);
             loader_seek(own, &position);
+            blend_position_destroy(&position);
         }
     }
     loader_destroy(own);

@@ -22,7 +22,9 @@ static void test_stream(const char *store, char *const *texts)
         while (got.count <= wanted.count * 3 / 4)
             push_step(&got, loader_next(loader), loader_micro_batches(loader), &settings);
         CHECK(got.count <= wanted.count && memcmp(got.pairs, wanted.pairs, (size_t)got.count * 8) == 0);
-        CHECK(loader_position(loader).epoch[0] == 3);
+        struct blend_position position = loader_position(loader);
+        CHECK(position.epoch[0] == 3);
+        blend_position_destroy(&position);
         loader_destroy(loader);
         free(wanted.pairs);
         free(got.pairs);

@@ -4,6 +4,10 @@
 #include "data/windows.h"
 #include "loader_stream.h"
 
+#include <unistd.h>
+
+enum { MANY = 32 };
+
 /* `count` windows of 62 bases each, as a store. */
 static void write_windows(const char *path, int64_t count)
 {
@@ -25,9 +29,9 @@ static void walk_blend(const struct window_source *const *windows, const double 
         int64_t start;
     } walked[WALK];
     const struct blend_settings settings = {.shuffle = true, .seed = 11};
-    struct blend blend = blend_create(&settings, windows, weights, stores), other = blend;
-    int64_t given[BLEND_STORES] = {0}, wrong = 0;
-    int64_t *seen[BLEND_STORES];
+    struct blend blend = blend_create(&settings, windows, weights, stores), other = blend_copy(&blend);
+    int64_t given[MANY] = {0}, wrong = 0;
+    int64_t *seen[MANY];
     struct blend_position *positions = memory_allocate(WALK * (int64_t)sizeof *positions);
     double ahead = 0, behind = 0;
     long double sum = 0; /* reaches beyond doubles, as weights may together */
@@ -37,7 +41,8 @@ static void walk_blend(const struct window_source *const *windows, const double 
     }
     for (int i = 0; i < WALK; i++) {
         int d;
-        positions[i] = blend.position;
+        positions[i] = blend_position_create(stores);
+        blend_position_set(&positions[i], &blend.position);
         struct window window = blend_window(&blend, &d);
         int64_t count = windows[d]->windows, epoch = given[d] / count;
         wrong += blend.position.epoch[d] != epoch || blend.position.window[d] != given[d] % count;
@@ -71,7 +76,11 @@ static void walk_blend(const struct window_source *const *windows, const double 
     CHECK(wrong == 0);
     for (int d = 0; d < stores; d++)
         memory_free(seen[d]);
+    for (int i = 0; i < WALK; i++)
+        blend_position_destroy(&positions[i]);
     memory_free(positions);
+    blend_destroy(&blend);
+    blend_destroy(&other);
 }
 
 static void test_blend(void)
@@ -80,7 +89,7 @@ static void test_blend(void)
     static const int64_t counts[STORES] = {40, 40, 7, 300, 1, 40, 13, 90};
     struct token_store *stores[STORES];
     struct windows *opened[STORES];
-    const struct window_source *windows[BLEND_STORES];
+    const struct window_source *windows[MANY];
     const struct windows_layout layout = {64, 0, WINDOWS_EACH};
     for (int d = 0; d < STORES; d++) {
         char name[32];
@@ -89,7 +98,7 @@ static void test_blend(void)
         CHECK(token_store_open(&stores[d], stores_path(name)) == ERROR_NONE);
         CHECK(windows_open(&opened[d], stores[d], &layout, world) == ERROR_NONE);
     }
-    for (int d = 0; d < BLEND_STORES; d++)
+    for (int d = 0; d < MANY; d++)
         windows[d] = &opened[d % STORES]->source;
     walk_blend(windows, NULL, 1, 1e-9);
     struct blend equal = blend_create(&(struct blend_settings){.shuffle = true}, windows, NULL, 2);
@@ -98,6 +107,7 @@ static void test_blend(void)
         CHECK(d == i % 2);
         blend_advance(&equal, d);
     }
+    blend_destroy(&equal);
     for (int stores_used = 2; stores_used <= 3; stores_used++) {
         static const double weights[][3] = {{1, 1, 1}, {2, 1, 1}, {0.3, 0.7, 0.2}, {1e-3, 1, 5}, {1e300, 1e308, 1e308}};
         walk_blend(windows, NULL, stores_used, 1);
@@ -106,10 +116,10 @@ static void test_blend(void)
     }
     for (uint64_t trial = 0; trial < 40; trial++) { /* weights over three orders of magnitude */
         struct random_key key = {8, RANDOM_TEST, trial};
-        double weights[BLEND_STORES];
-        for (uint64_t d = 0; d < BLEND_STORES; d++)
+        double weights[MANY];
+        for (uint64_t d = 0; d < MANY; d++)
             weights[d] = pow(10, 3 * random_uniform(&key, d));
-        walk_blend(windows, weights, 4 + (int)trial % (BLEND_STORES - 3), 2);
+        walk_blend(windows, weights, 4 + (int)trial % (MANY - 3), 2);
     }
     for (int d = 0; d < STORES; d++) {
         windows_close(opened[d]);
@@ -172,15 +182,42 @@ static void test_store_lists(const char *first, const char *second)
         settings.weights = mistakes[i].weights;
         CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER && loader == NULL);
     }
-    char many[40000] = "";
-    for (int d = 0; d < BLEND_STORES; d++)
-        strcat(strcat(many, d == 0 ? "" : ", "), first);
-    struct loader_settings settings = small_settings(many);
+    /* by name and by a pattern, many stores; a place among them is found again */
+    enum { SHARDS = 200 };
+    char shard[400], list[1024];
+    for (int d = 0; d < SHARDS; d++) {
+        snprintf(shard, sizeof shard, "%s/shard%04d.h5", stores_folder, d);
+        CHECK(link(d % 2 == 0 ? first : second, shard) == 0);
+    }
+    snprintf(list, sizeof list, "%s, %s/shard*.h5", second, stores_folder);
+    struct loader_settings settings = small_settings(list);
     settings.weights = "";
     loader = create(&settings, 0, 1);
-    CHECK(loader_position(loader).stores == BLEND_STORES);
+    struct read_stream steps[2] = {{0}};
+    for (int step = 0; step < 30; step++)
+        loader_next(loader);
+    struct blend_position position = loader_position(loader);
+    CHECK(position.stores == 1 + SHARDS && position.window[0] + position.epoch[0] > 0);
+    CHECK(position.window[SHARDS] + position.epoch[SHARDS] > 0); /* many of them have given already */
+    CHECK(loader_has_position(loader, &position));
+    push_step(&steps[0], loader_next(loader), loader_micro_batches(loader), &settings);
+    loader_seek(loader, &position);
+    push_step(&steps[1], loader_next(loader), loader_micro_batches(loader), &settings);
+    CHECK(steps[0].count == steps[1].count && memcmp(steps[0].pairs, steps[1].pairs, (size_t)steps[0].count * 8) == 0);
+    for (int i = 0; i < 2; i++)
+        free(steps[i].pairs);
+    blend_position_destroy(&position);
     loader_destroy(loader);
-    strcat(strcat(many, ","), second);
+    /* too many, and a pattern of none */
+    const int64_t bytes = (BLEND_STORES + 1) * (int64_t)(strlen(first) + 2);
+    char *many = memory_allocate(bytes + 1), *end = many;
+    for (int d = 0; d <= BLEND_STORES; d++)
+        end = stpcpy(stpcpy(end, d == 0 ? "" : ", "), first);
+    settings.stores = many;
+    CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER);
+    memory_free(many);
+    snprintf(list, sizeof list, "%s/splinter*.h5", stores_folder);
+    settings.stores = list;
     CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER);
 
     /* one store's checksum stays its own; several have one that knows their order */

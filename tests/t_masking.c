@@ -308,6 +308,7 @@ static void test_restart(const char *store)
         const struct batch *a = loader_next(whole), *b = loader_next(again);
         CHECK(memcmp(a->tokens, b->tokens, (size_t)batch_bytes(a)) == 0 && a->valid == b->valid && a->valid > 0);
         loader_destroy(again);
+        blend_position_destroy(&position);
     }
     loader_destroy(whole);
 }

@@ -292,7 +292,6 @@ static int write_output(struct import *import)
     struct checkpoint_meta meta = {.deck_text = text,
                                    .seed = import->deck.train.seed,
                                    .ranks = 1,
-                                   .position = {.stores = 1},
                                    .vocabulary = import->settings.vocabulary,
                                    .carried = &import->carried};
     snprintf(meta.version, sizeof meta.version, "%s", import->given->version);

@@ -1,5 +1,8 @@
 #include "data/blend.h"
 #include "base/error.h"
+#include "base/memory.h"
+
+#include <string.h>
 
 enum { EPOCH_BITS = 48 };
 static const int64_t MOST_GIVEN = (int64_t)1 << 60; /* windows of all stores since the stream's start */
@@ -7,6 +10,32 @@ static const int64_t MOST_GIVEN = (int64_t)1 << 60; /* windows of all stores sin
 uint64_t blend_epoch(int store, int64_t epoch)
 {
     return (uint64_t)store << EPOCH_BITS | (uint64_t)epoch;
+}
+
+struct blend_position blend_position_create(int64_t stores)
+{
+    int64_t *numbers = memory_allocate(2 * stores * (int64_t)sizeof *numbers);
+    return (struct blend_position){stores, numbers, numbers + stores, 0};
+}
+
+void blend_position_set(struct blend_position *to, const struct blend_position *from)
+{
+    const size_t bytes = (size_t)to->stores * sizeof *to->epoch;
+    to->offset = from->offset;
+    if (from->stores == 0) {
+        memset(to->epoch, 0, bytes);
+        memset(to->window, 0, bytes);
+    } else {
+        CHECK_BUG(from->stores == to->stores);
+        memcpy(to->epoch, from->epoch, bytes);
+        memcpy(to->window, from->window, bytes);
+    }
+}
+
+void blend_position_destroy(struct blend_position *position)
+{
+    memory_free(position->epoch); /* the windows lie behind */
+    *position = (struct blend_position){0};
 }
 
 /* Of `store` in its present epoch; stores of equal size have other orders. */
@@ -20,7 +49,8 @@ static void set_order(struct blend *blend, int store)
 struct blend blend_create(const struct blend_settings *settings, const struct window_source *const *windows,
                           const double *weights, int stores)
 {
-    struct blend blend = {.settings = *settings, .stores = stores};
+    struct blend blend = {.settings = *settings, .stores = stores, .position = blend_position_create(stores)};
+    blend.store = memory_allocate(stores * (int64_t)sizeof *blend.store);
     double largest = 0, sum = 0; /* the largest weight becomes 1, so that the sum is finite */
     for (int d = 0; d < stores; d++) {
         blend.store[d].windows = windows[d];
@@ -35,31 +65,53 @@ struct blend blend_create(const struct blend_settings *settings, const struct wi
     return blend;
 }
 
+struct blend blend_copy(const struct blend *blend)
+{
+    struct blend copy = *blend;
+    const int64_t bytes = blend->stores * (int64_t)sizeof *copy.store;
+    copy.store = memory_allocate(bytes);
+    memcpy(copy.store, blend->store, (size_t)bytes);
+    copy.position = blend_position_create(blend->stores);
+    blend_position_set(&copy.position, &blend->position);
+    return copy;
+}
+
+void blend_destroy(struct blend *blend)
+{
+    memory_free(blend->store);
+    blend->store = NULL;
+    blend_position_destroy(&blend->position);
+}
+
 void blend_seek(struct blend *blend, const struct blend_position *position)
 {
-    blend->position = *position;
-    blend->position.stores = blend->stores;
+    blend_position_set(&blend->position, position);
     for (int d = 0; d < blend->stores; d++) {
-        CHECK_BUG(position->window[d] >= 0 && position->window[d] < blend->store[d].windows->windows);
+        CHECK_BUG(blend->position.window[d] >= 0 && blend->position.window[d] < blend->store[d].windows->windows);
         set_order(blend, d);
     }
 }
 
 bool blend_has(const struct blend *blend, const struct blend_position *position)
 {
+    if (position->stores != blend->stores)
+        return false;
     for (int d = 0; d < blend->stores; d++) {
         const int64_t windows = blend->store[d].windows->windows, epoch = position->epoch[d];
         if (position->window[d] < 0 || position->window[d] >= windows || epoch < 0 || epoch >> (EPOCH_BITS - 1) != 0 ||
             epoch > MOST_GIVEN / blend->stores / windows)
             return false;
     }
-    struct blend there = *blend;
+    struct blend there = blend_copy(blend);
     blend_seek(&there, position);
-    if (position->offset == 0 || blend_ended(&there))
-        return position->offset == 0;
-    int store;
-    const struct window next = blend_window(&there, &store);
-    return position->offset > 0 && position->offset < window_length(&next);
+    bool has = position->offset == 0;
+    if (!has && !blend_ended(&there)) {
+        int store;
+        const struct window next = blend_window(&there, &store);
+        has = position->offset > 0 && position->offset < window_length(&next);
+    }
+    blend_destroy(&there);
+    return has;
 }
 
 bool blend_ended(const struct blend *blend)

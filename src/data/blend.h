@@ -17,15 +17,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { BLEND_STORES = 32 };
+enum { BLEND_STORES = 4096 }; /* the most; a checkpoint keeps two numbers of each in attributes of 64 KB */
 
-/* Where a stream stands, all that a restart needs; {0} is the start. */
+/* Where a stream stands, all that a restart needs; {0} is the start of any stream. */
 struct blend_position {
-    int64_t stores;               /* how many there are; 0 at the start, where it does not matter */
-    int64_t epoch[BLEND_STORES];  /* of each store */
-    int64_t window[BLEND_STORES]; /* number in that epoch's order of the next window that the store gives */
-    int64_t offset;               /* tokens of the stream's next window used already (a rest that is carried on) */
+    int64_t stores;  /* how many there are; 0 at the start, where it does not matter */
+    int64_t *epoch;  /* [stores] */
+    int64_t *window; /* [stores] number in that epoch's order of the next window that the store gives */
+    int64_t offset;  /* tokens of the stream's next window used already (a rest that is carried on) */
 };
+
+/* The start of a stream of so many stores. */
+struct blend_position blend_position_create(int64_t stores);
+/* *to, which has as many stores, becomes what `from` is; from {0}: the start. */
+void blend_position_set(struct blend_position *to, const struct blend_position *from);
+/* Back to {0}. */
+void blend_position_destroy(struct blend_position *position);
 
 struct blend_settings {
     bool shuffle, once;
@@ -40,7 +47,7 @@ struct blend {
         double share; /* w_d */
         struct shuffle order;
         int64_t hint;
-    } store[BLEND_STORES];
+    } * store; /* [stores] */
     struct blend_position position;
 };
 
@@ -48,6 +55,9 @@ struct blend {
  * proportion to the windows. Begins at the stream's start. */
 struct blend blend_create(const struct blend_settings *settings, const struct window_source *const *windows,
                           const double *weights, int stores);
+/* Another stream of the same, at the same position. */
+struct blend blend_copy(const struct blend *blend);
+void blend_destroy(struct blend *blend);
 /* Can this stream be there? What a file says may be anything; every position that the stream has been at is good. */
 bool blend_has(const struct blend *blend, const struct blend_position *position);
 /* Goes to a position that this or an equal stream was at. */

@@ -24,9 +24,9 @@ struct loader {
     struct comm *model_comm;
     int data_rank, data_ranks;
     int64_t micro_batches, steps_once;
-    struct store_set set;                              /* of no stores with random data */
-    struct random_windows *random;                     /* NULL with stores */
-    const struct window_source *sources[BLEND_STORES]; /* [source_count], theirs */
+    struct store_set set;                 /* of no stores with random data */
+    struct random_windows *random;        /* NULL with stores */
+    const struct window_source **sources; /* [source_count], theirs */
     int source_count;
     const struct tokenizer *tokenizer; /* of all sources */
     struct packer_settings rows;
@@ -115,7 +115,7 @@ static void make_blend(struct loader *loader)
     const struct blend_settings order = {settings->shuffle && loader->random == NULL, settings->once, settings->seed};
     loader->blend =
         blend_create(&order, loader->sources, set->list.weighted ? set->list.weights : NULL, loader->source_count);
-    loader->position = loader->blend.position;
+    loader->position = blend_position_create(loader->source_count);
 }
 
 static void make_packer(struct loader *loader)
@@ -128,10 +128,11 @@ static void make_packer(struct loader *loader)
     };
     loader->segments = memory_allocate(loader->rows.max_segments * (int64_t)sizeof *loader->segments);
     if (settings->once) {
-        struct blend walk = loader->blend;
+        struct blend walk = blend_copy(&loader->blend);
         int64_t count = 0;
         while (packer_next(&loader->rows, &walk, loader->segments) > 0)
             count++;
+        blend_destroy(&walk);
         if (count < loader->settings.global_rows) /* no memory for rows that stay empty */
             loader->settings.global_rows = count > 0 ? count : 1;
         loader->steps_once = (count + settings->global_rows - 1) / settings->global_rows;
@@ -143,6 +144,7 @@ static void make_slots(struct loader *loader)
     const struct loader_settings *settings = &loader->settings;
     int slots = loader->model_comm->rank == 0 ? SLOTS : 1; /* a receiver has the handed-out step alone */
     for (int i = 0; i < slots; i++) {
+        loader->slots[i].after = blend_position_create(loader->source_count);
         loader->slots[i].batches = memory_allocate(loader->micro_batches * (int64_t)sizeof(struct batch));
         for (int64_t m = 0; m < loader->micro_batches; m++)
             batch_create(&loader->slots[i].batches[m], settings->micro_rows, settings->row_tokens,
@@ -232,7 +234,7 @@ static void make_step(struct loader *loader, struct slot *slot)
         if (group % loader->data_ranks == loader->data_rank)
             fill_row(loader, &slot->batches[group / loader->data_ranks], row % settings->micro_rows, count);
     }
-    slot->after = loader->blend.position;
+    blend_position_set(&slot->after, &loader->blend.position);
 }
 
 static void *prefetch(void *self)
@@ -285,6 +287,12 @@ static void stop_thread(struct loader *loader)
     loader->running = false;
 }
 
+static void make_sources(struct loader *loader, int count)
+{
+    loader->source_count = count;
+    loader->sources = memory_allocate(count * (int64_t)sizeof *loader->sources);
+}
+
 static int open_stores(struct loader *loader, struct comm *world)
 {
     const struct loader_settings *settings = &loader->settings;
@@ -292,7 +300,7 @@ static int open_stores(struct loader *loader, struct comm *world)
     int code = store_set_open(&loader->set, settings->stores, settings->weights, &layout, world);
     if (code != ERROR_NONE)
         return code;
-    loader->source_count = loader->set.list.count;
+    make_sources(loader, loader->set.list.count);
     for (int d = 0; d < loader->source_count; d++)
         loader->sources[d] = &loader->set.windows[d]->source;
     loader->tokenizer = loader->sources[0]->tokenizer;
@@ -304,8 +312,8 @@ static void open_random(struct loader *loader)
     const struct windows_layout layout = loader_layout(&loader->settings);
     CHECK_BUG(!loader->settings.once);
     loader->random = random_windows_create(&loader->settings.random, &layout, loader->settings.seed);
+    make_sources(loader, 1);
     loader->sources[0] = random_windows_source(loader->random);
-    loader->source_count = 1;
     loader->tokenizer = loader->sources[0]->tokenizer;
 }
 
@@ -349,7 +357,11 @@ void loader_destroy(struct loader *loader)
         for (int64_t m = 0; loader->slots[i].batches != NULL && m < loader->micro_batches; m++)
             batch_destroy(&loader->slots[i].batches[m]);
         memory_free(loader->slots[i].batches);
+        blend_position_destroy(&loader->slots[i].after);
     }
+    blend_position_destroy(&loader->position);
+    blend_destroy(&loader->blend);
+    memory_free(loader->sources);
     memory_free(loader->segments);
     memory_free(loader->window_tokens);
     memory_free(loader->label_of);
@@ -402,7 +414,10 @@ static struct slot *take_step(struct loader *loader)
 /* Sends a step from the group's reader to its other ranks. */
 static void share_step(struct loader *loader, struct slot *slot)
 {
-    comm_broadcast(loader->model_comm, &slot->after, sizeof slot->after, 0);
+    const int64_t bytes = loader->source_count * (int64_t)sizeof *slot->after.epoch;
+    comm_broadcast(loader->model_comm, &slot->after.offset, sizeof slot->after.offset, 0);
+    comm_broadcast(loader->model_comm, slot->after.epoch, bytes, 0);
+    comm_broadcast(loader->model_comm, slot->after.window, bytes, 0);
     for (int64_t m = 0; m < loader->micro_batches; m++) {
         struct batch *batch = &slot->batches[m];
         int64_t counts[2] = {batch->valid, batch->real};
@@ -421,27 +436,29 @@ const struct batch *loader_next(struct loader *loader)
     struct slot *slot = loader->running ? take_step(loader) : &loader->slots[0];
     if (loader->model_comm->size > 1)
         share_step(loader, slot);
-    loader->position = slot->after;
+    blend_position_set(&loader->position, &slot->after);
     loader->wait_seconds += clock_seconds() - start;
     return slot->batches;
 }
 
 struct blend_position loader_position(const struct loader *loader)
 {
-    return loader->position;
+    struct blend_position copy = blend_position_create(loader->source_count);
+    blend_position_set(&copy, &loader->position);
+    return copy;
 }
 
 void loader_seek(struct loader *loader, const struct blend_position *position)
 {
     stop_thread(loader);
     blend_seek(&loader->blend, position);
-    loader->position = loader->blend.position;
+    blend_position_set(&loader->position, position);
     start_thread(loader);
 }
 
 bool loader_has_position(const struct loader *loader, const struct blend_position *position)
 {
-    return position->stores == loader->blend.stores && blend_has(&loader->blend, position);
+    return blend_has(&loader->blend, position);
 }
 
 double loader_wait_seconds(const struct loader *loader)

@@ -73,7 +73,8 @@ int64_t loader_steps_once(const struct loader *loader);
  */
 const struct batch *loader_next(struct loader *loader);
 
-/* The position after the steps handed out so far; loader_seek makes the next loader_next continue from a position. */
+/* The position after the steps handed out so far, to be freed by blend_position_destroy; loader_seek makes the next
+ * loader_next continue from a position. */
 struct blend_position loader_position(const struct loader *loader);
 void loader_seek(struct loader *loader, const struct blend_position *position);
 /* Is it a position that these stores have? */

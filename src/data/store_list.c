@@ -2,9 +2,11 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <glob.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char blanks[] = " \t\n";
 
@@ -19,22 +21,48 @@ static char *take_item(const char **text)
     return memory_format("%.*s", stop > first ? (int)(stop - first) : 0, first);
 }
 
+static void add_path(struct store_list *list, const char *path)
+{
+    list->paths = memory_grow(list->paths, (list->count + 1) * (int64_t)sizeof *list->paths);
+    list->paths[list->count++] = memory_string(path);
+}
+
+/* An item of the list: a path, or a pattern that is no path and stands for all files that match, in order. */
+static int add_item(struct store_list *list, const char *paths, const char *item)
+{
+    glob_t found;
+    if (item[0] == '\0')
+        return error_user("key data.train = \"%s\": store %d of the list has an empty name", paths, list->count + 1);
+    if (strpbrk(item, "*?[") == NULL || access(item, F_OK) == 0) {
+        add_path(list, item);
+    } else if (glob(item, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            add_path(list, found.gl_pathv[i]);
+        globfree(&found);
+    } else {
+        return error_user("key data.train = \"%s\": no file matches %s", paths, item);
+    }
+    if (list->count > BLEND_STORES)
+        return error_user("key data.train = \"%s\": more than %d stores; prepare some of them as one", paths,
+                          BLEND_STORES);
+    return ERROR_NONE;
+}
+
 static int parse_paths(struct store_list *list, const char *paths)
 {
-    for (const char *rest = paths; rest != NULL;) {
-        if (list->count == BLEND_STORES)
-            return error_user("key data.train = \"%s\": more than %d stores; prepare some of them as one", paths,
-                              BLEND_STORES);
-        char *path = list->paths[list->count++] = take_item(&rest);
-        if (path[0] == '\0')
-            return error_user("key data.train = \"%s\": store %d of the list has an empty name", paths, list->count);
+    int code = ERROR_NONE;
+    for (const char *rest = paths; rest != NULL && code == ERROR_NONE;) {
+        char *item = take_item(&rest);
+        code = add_item(list, paths, item);
+        free(item);
     }
-    return ERROR_NONE;
+    return code;
 }
 
 static int parse_weights(struct store_list *list, const char *weights)
 {
     int count = 0;
+    list->weights = memory_allocate(list->count * (int64_t)sizeof *list->weights);
     for (const char *rest = weights; rest != NULL; count++) {
         char *item = take_item(&rest), *end;
         double weight = strtod(item, &end);
@@ -60,7 +88,7 @@ int store_list_parse(struct store_list *list, const char *paths, const char *wei
 {
     *list = (struct store_list){0};
     if (weights == NULL) {
-        list->paths[list->count++] = memory_string(paths);
+        add_path(list, paths);
         return ERROR_NONE;
     }
     int code = parse_paths(list, paths);
@@ -73,5 +101,7 @@ void store_list_destroy(struct store_list *list)
 {
     for (int d = 0; d < list->count; d++)
         free(list->paths[d]);
-    list->count = 0;
+    free(list->paths);
+    memory_free(list->weights);
+    *list = (struct store_list){0};
 }

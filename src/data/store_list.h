@@ -8,14 +8,15 @@
 
 struct store_list {
     int count;
-    char *paths[BLEND_STORES];    /* [count] */
-    bool weighted;                /* else stores count by their windows */
-    double weights[BLEND_STORES]; /* [count], positive, of any sum */
+    char **paths;    /* [count] */
+    bool weighted;   /* else stores count by their windows */
+    double *weights; /* [count] where weighted: positive, of any sum */
 };
 
 /* weights NULL: `paths` is one path, as it stands. Else paths with commas between, blanks around them dropped, so no
- * path may hold a comma, and as many weights, positive numbers, or "" for none. Local. User errors: an empty name, more
- * than BLEND_STORES, weights that are no positive numbers or not as many. Destroy the list in any case. */
+ * path may hold a comma, each a path or a pattern of the shell (* ? [...]) for several, and as many weights, positive
+ * numbers, or "" for none. Local. User errors: an empty name, more than BLEND_STORES, weights that are no positive
+ * numbers or not as many. Destroy the list in any case. */
 int store_list_parse(struct store_list *list, const char *paths, const char *weights);
 void store_list_destroy(struct store_list *list);
 

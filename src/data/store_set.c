@@ -1,5 +1,6 @@
 #include "data/store_set.h"
 #include "base/error.h"
+#include "base/memory.h"
 
 #include <string.h>
 #include <xxhash.h>
@@ -7,6 +8,8 @@
 static int open_stores(struct store_set *set, const char *paths, const char *weights)
 {
     int code = store_list_parse(&set->list, paths, weights);
+    set->stores = memory_allocate(set->list.count * (int64_t)sizeof *set->stores);
+    set->windows = memory_allocate(set->list.count * (int64_t)sizeof *set->windows);
     for (int d = 0; d < set->list.count && code == ERROR_NONE; d++) {
         code = token_store_open(&set->stores[d], set->list.paths[d]);
         if (code == ERROR_NONE && set->stores[d]->tokenizer != set->stores[0]->tokenizer)
@@ -22,6 +25,9 @@ static int open_stores(struct store_set *set, const char *paths, const char *wei
 static int compare_stores(const struct store_set *set, struct comm *world)
 {
     int code = ERROR_NONE;
+    if (comm_max_i64(world, set->list.count) != -comm_max_i64(world, -set->list.count))
+        return error_user("key data.train: rank %d finds %d stores, others another number; put one copy on all nodes",
+                          world->rank, set->list.count);
     for (int d = 0; d < set->list.count; d++) {
         const struct token_store *store = set->stores[d];
         const uint64_t mine[3] = {store->checksum, (uint64_t)store->sequences, (uint64_t)store->token_count};
@@ -63,13 +69,19 @@ void store_set_close(struct store_set *set)
         windows_close(set->windows[d]);
         token_store_close(set->stores[d]);
     }
+    memory_free(set->windows);
+    memory_free(set->stores);
     store_list_destroy(&set->list);
 }
 
 uint64_t store_set_checksum(const struct store_set *set)
 {
-    uint64_t checksums[BLEND_STORES];
+    if (set->list.count == 1)
+        return set->stores[0]->checksum;
+    uint64_t *checksums = memory_allocate(set->list.count * (int64_t)sizeof *checksums);
     for (int d = 0; d < set->list.count; d++)
         checksums[d] = set->stores[d]->checksum;
-    return set->list.count == 1 ? checksums[0] : XXH3_64bits(checksums, (size_t)set->list.count * sizeof *checksums);
+    uint64_t hash = XXH3_64bits(checksums, (size_t)set->list.count * sizeof *checksums);
+    memory_free(checksums);
+    return hash;
 }

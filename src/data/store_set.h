@@ -9,8 +9,8 @@
 
 struct store_set {
     struct store_list list;
-    struct token_store *stores[BLEND_STORES]; /* [list.count], all of one tokenizer */
-    struct windows *windows[BLEND_STORES];    /* [list.count], at least one window each */
+    struct token_store **stores; /* [list.count], all of one tokenizer */
+    struct windows **windows;    /* [list.count], at least one window each */
 };
 
 /* Opens what the two texts name (data/store_list.h). Collective over world. The same code on all ranks; user errors:

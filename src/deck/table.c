@@ -141,8 +141,8 @@ const struct deck_row deck_table[] = {
             "data.random_mean: each sequence fills one window."},
     {INT(data.random_mean, 0, 0, LARGE), .unit = "tokens", .doc = "Random data: mean of these lengths."},
     {PATHS(data.train, ""), .may_change = true,
-     .doc = "Token store to learn from, made by `cistron prepare`, or up to 32 with commas between. A resumed run may "
-            "name other paths of the same stores."},
+     .doc = "Token store to learn from, made by `cistron prepare`, or several with commas between; shards/*.h5 stands "
+            "for all files that match, in order. At most 4096. A resumed run may name other paths of the same stores."},
     {STRING(data.weights, ""),
      .doc = "For each store of data.train, commas between, the share of windows that are drawn from it (any positive "
             "numbers: they are scaled to sum to 1); \"\" draws in proportion to the stores' windows."},

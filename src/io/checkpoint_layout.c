@@ -61,8 +61,11 @@ static bool write_position(hid_t file, const struct checkpoint_meta *meta)
     hid_t group = write_group(file, "data", numbers, 2) ? H5Gopen2(file, "data", H5P_DEFAULT) : -1;
     if (group < 0)
         return false;
-    bool good = hdf5_write_integers(group, "epoch", position->epoch, position->stores) &&
-                hdf5_write_integers(group, "window", position->window, position->stores);
+    int64_t start = 0; /* of a stream that has not begun */
+    const bool begun = position->stores > 0;
+    const int64_t stores = begun ? position->stores : 1;
+    bool good = hdf5_write_integers(group, "epoch", begun ? position->epoch : &start, stores) &&
+                hdf5_write_integers(group, "window", begun ? position->window : &start, stores);
     return H5Gclose(group) >= 0 && good;
 }
 
@@ -116,7 +119,8 @@ static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
 /* Room enough for the file: tensors, and a generous guess at what HDF5 adds. */
 static int64_t most_bytes(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta)
 {
-    int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text) + meta->choices_bytes + HDF5_LAYOUT_DATASET;
+    int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text) + meta->choices_bytes + HDF5_LAYOUT_DATASET +
+                    2 * meta->position.stores * (int64_t)sizeof(int64_t);
     if (meta->carried != NULL)
         bytes += carried_bytes(meta->carried) + (int64_t)meta->carried->count * HDF5_LAYOUT_DATASET;
     for (int u = 0; u < layout->model->unit_count; u++) {
@@ -221,7 +225,10 @@ static bool read_position(hid_t file, struct checkpoint_meta *meta)
     if (!read_numbers(file, "data", names, values, 2))
         return false;
     meta->store = (uint64_t)store;
+    const int64_t offset = position->offset;
     hid_t group = hdf5_open_group(file, "data");
+    *position = blend_position_create(BLEND_STORES);
+    position->offset = offset;
     position->stores = hdf5_read_integers(group, "epoch", position->epoch, BLEND_STORES);
     bool good = position->stores > 0 && is_count(position->offset) &&
                 hdf5_read_integers(group, "window", position->window, BLEND_STORES) == position->stores;
@@ -272,6 +279,7 @@ void checkpoint_meta_destroy(struct checkpoint_meta *meta)
 {
     free(meta->deck_text);
     meta->deck_text = NULL;
+    blend_position_destroy(&meta->position);
 }
 
 int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint_meta *meta)
@@ -280,13 +288,20 @@ int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint
     int code = comm_agree(world, world->rank == 0 ? checkpoint_load_meta(path, meta) : ERROR_NONE);
     if (code != ERROR_NONE)
         return code;
-    char *deck = meta->deck_text; /* rank 0's; the broadcast overwrites the pointer elsewhere */
+    char *deck = meta->deck_text; /* rank 0's; the broadcast overwrites the pointers elsewhere */
+    struct blend_position position = meta->position;
     int64_t bytes = world->rank == 0 ? (int64_t)strlen(deck) + 1 : 0;
     comm_broadcast(world, meta, sizeof *meta, 0);
     comm_broadcast(world, &bytes, sizeof bytes, 0);
-    if (world->rank != 0)
+    if (world->rank != 0) {
         deck = memory_grow(NULL, bytes);
+        position = blend_position_create(meta->position.stores);
+        position.offset = meta->position.offset;
+    }
     comm_broadcast(world, deck, bytes, 0);
+    comm_broadcast(world, position.epoch, position.stores * (int64_t)sizeof *position.epoch, 0);
+    comm_broadcast(world, position.window, position.stores * (int64_t)sizeof *position.window, 0);
     meta->deck_text = deck;
+    meta->position = position;
     return ERROR_NONE;
 }

@@ -153,6 +153,7 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
     if (with_optimizer && s->executor->class->choices != NULL) /* what goes on from here computes alike */
         meta.choices = s->executor->class->choices(s->executor, &meta.choices_bytes);
     int code = checkpoint_write(s->world, &s->engine, &meta, path, with_optimizer);
+    blend_position_destroy(&meta.position);
     comm_end_long_work();
     if (code != ERROR_NONE)
         return code;

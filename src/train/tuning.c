@@ -127,9 +127,10 @@ static enum tuning_source take_known(struct executor *executor, const struct dec
  */
 static void rehearse(struct session *s)
 {
-    const struct blend_position position = loader_position(s->train);
+    struct blend_position position = loader_position(s->train);
     engine_rehearse(&s->engine, loader_next(s->train));
     loader_seek(s->train, &position);
+    blend_position_destroy(&position);
 }
 
 static void tell(const char *source, int64_t known, int64_t made, double seconds, const char *written)

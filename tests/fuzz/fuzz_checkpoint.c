@@ -44,8 +44,7 @@ static void write_side(const char *path, const char *side, size_t size)
 static void *write_checkpoint(bool with_optimizer, size_t *size)
 {
     const char *path = fuzz_path("seed.h5");
-    struct checkpoint_meta meta = {
-        .deck_text = "model = { layers = 1; };\n", .version = "0", .step = 3, .seed = 42, .position = {.stores = 1}};
+    struct checkpoint_meta meta = {.deck_text = "model = { layers = 1; };\n", .version = "0", .step = 3, .seed = 42};
     struct carried carried = {0};
     const struct carried_tensor like = {.name = "head", .dtype = "F32", .dims = 2, .shape = {3, 2}, .bytes = 24};
     if (carried_add(&carried, path, &like) != ERROR_NONE)
