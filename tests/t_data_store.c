@@ -74,8 +74,7 @@ static void test_prepare(void)
     struct prepare_settings unknown = {
         .tokenizer = "words", .output = output, .field = "text", .inputs = &input, .input_count = 1};
     CHECK_USER(prepare_run(&unknown), "--tokenizer words");
-    CHECK(prepare(stores_path("absent/x.h5"), NULL, input) == ERROR_USER);
-    error_clear();
+    CHECK_USER(prepare(stores_path("p.h5/x.h5"), NULL, input), "its folder cannot be made: Not a directory");
     CHECK(files_in_folder() == before);
     CHECK(token_store_open(&store, output) == ERROR_NONE);
     token_store_close(store);

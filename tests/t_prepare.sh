@@ -72,6 +72,14 @@ if command -v zstd >/dev/null; then
     zstd -q -c two.fa >>both.zst
     "$cistron" prepare --tokenizer nucleotide -o zst.h5 both.zst >zst.log
     check "two zstd frames are the two files" test "$(checksum zst.log)" = "$(checksum plain.log)"
+    for file in one.fa two.fa; do # as pzstd: in front of each frame one to be skipped, which holds its size
+        zstd -q -c $file >frame.zst
+        printf '\120\052\115\030\004\000\000\000'
+        printf "\\$(printf %03o $(($(stat -c %s frame.zst) % 256)))\\$(printf %03o $(($(stat -c %s frame.zst) / 256 % 256)))\\000\\000"
+        cat frame.zst
+    done >both.pzst
+    "$cistron" prepare --tokenizer nucleotide -o pzst.h5 both.pzst >pzst.log
+    check "a file of pzstd" test "$(checksum pzst.log)" = "$(checksum plain.log)"
 fi
 
 # JSON lines of the same records, one of them a line of 1.5 MB: the same store, however they come in
@@ -140,6 +148,13 @@ END
 else
     echo "h5py is not at hand: its part is skipped"
 fi
+
+# the folder of the output is made; one that cannot be is named
+"$cistron" prepare --tokenizer nucleotide -o new/er/x.h5 two.fa >out.log
+check "the output's folder is made" test -f new/er/x.h5
+rm -rf new out.log
+: >file
+refuse "file/x.h5: its folder cannot be made: Not a directory" --tokenizer nucleotide -o file/x.h5 two.fa
 
 head -c 100000 both.gz >cut.gz
 refuse "cut.gz" --tokenizer nucleotide -o x.h5 cut.gz

@@ -19,6 +19,34 @@ char *disk_folder(const char *path)
                            : memory_format("%.*s", (int)(slash - path), path);
 }
 
+/* The errno that says why a folder is not there and cannot be made; 0 when it is there. */
+static int make_one(const char *path)
+{
+    struct stat status;
+    int failure = mkdir(path, 0777) == 0 ? 0 : errno;
+    if (stat(path, &status) == 0)
+        return S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
+    return failure;
+}
+
+int disk_make_folder(const char *folder, char **at)
+{
+    char *path = memory_string(folder);
+    int failure = 0;
+    for (char *slash = strchr(path + 1, '/'); slash != NULL && failure == 0; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        failure = make_one(path);
+        if (failure == 0)
+            *slash = '/';
+    }
+    if (failure == 0)
+        failure = make_one(path);
+    if (at != NULL)
+        *at = memory_string(path);
+    free(path);
+    return failure;
+}
+
 int disk_sync_folder(const char *path)
 {
     char *folder = disk_folder(path);

@@ -7,6 +7,9 @@
 
 /* The folder that a path lies in; freed with free(). */
 char *disk_folder(const char *path);
+/* Makes a folder and those above it, as far as they are missing. 0, or the errno that says why there is none; *at (at
+ * may be NULL) is then the one of them that there is not. Freed with free() in any case. */
+int disk_make_folder(const char *folder, char **at);
 
 /* Makes a new name last: flushes the folder that it lies in. A folder that may not be read, and a file system that
  * cannot flush folders, are let off. ERROR_ENVIRONMENT. */

@@ -78,6 +78,17 @@ static void end_progress(const struct progress *progress)
         fprintf(stderr, "\r%*s\r", BAR_WIDTH + 30, "");
 }
 
+static int make_folder(const char *output)
+{
+    char *folder = disk_folder(output), *at;
+    int failure = disk_make_folder(folder, &at), code = ERROR_NONE;
+    if (failure != 0)
+        code = error_user("%s: its folder cannot be made: %s (folder %s)", output, strerror(failure), at);
+    free(at);
+    free(folder);
+    return code;
+}
+
 /* Outputs' paths; refuses one that is an input too. */
 static int name_outputs(struct prepare *prepare)
 {
@@ -287,6 +298,8 @@ static int run(struct prepare *prepare)
         code = split_parse(&prepare->split, settings->split, settings->seed);
     if (code == ERROR_NONE)
         code = name_outputs(prepare);
+    if (code == ERROR_NONE)
+        code = make_folder(settings->output);
     if (code == ERROR_NONE)
         code = spool_create(&prepare->spool, settings->output);
     start_progress(prepare);

@@ -20,8 +20,9 @@ struct prepare_settings {
  * A record's name is what its format gives (data/fasta.h, data/jsonl.h); a piece cut from it is named name:first-last
  * (tokens from 1). With a tokenizer of proteins one '*' at a record's end is dropped. Characters that are no token
  * become unk; they, lower-case letters and dropped stop symbols are reported (data/census.h). Outputs appear when all
- * of them are complete, replacing older ones atomically; a failed or interrupted run leaves nothing. User errors: all
- * of fasta.h, jsonl.h, source.h and split.h, an output that is also an input, no sequence at all. */
+ * of them are complete, replacing older ones atomically; a failed or interrupted run leaves nothing but the folder of
+ * the output, which is made if it is not there. User errors: all of fasta.h, jsonl.h, source.h and split.h, an output
+ * that is also an input, no sequence at all. */
 int prepare_run(const struct prepare_settings *settings);
 
 #endif

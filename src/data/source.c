@@ -52,6 +52,13 @@ static int fill(struct source *source, int64_t wanted)
     return ERROR_NONE;
 }
 
+/* A zstd frame, or one to be skipped, as pzstd puts in front of each. */
+static bool begins_zstd(const uint8_t *head)
+{
+    return memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0 ||
+           ((head[0] & 0xf0) == 0x50 && memcmp(head + 1, "\x2a\x4d\x18", 3) == 0);
+}
+
 static int detect(struct source *source)
 {
     int code = fill(source, 4);
@@ -63,7 +70,7 @@ static int detect(struct source *source)
         source->kind = SOURCE_GZIP;
         if (inflateInit2(&source->inflater, 15 + 16) != Z_OK)
             error_fatal("zlib cannot start");
-    } else if (count >= 4 && memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0) {
+    } else if (count >= 4 && begins_zstd(head)) {
         source->kind = SOURCE_ZSTD;
         source->zstd = ZSTD_createDCtx();
         if (source->zstd == NULL)

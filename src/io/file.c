@@ -1,7 +1,6 @@
 #include "io/file.h"
 #include "base/disk.h"
 #include "base/error.h"
-#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,34 +69,6 @@ int file_check_place(const char *path)
         code = error_user("%s: cannot be written: %s (folder %s)", path, strerror(errno), folder);
     free(folder);
     return code;
-}
-
-/* The errno that says why a folder is not there and cannot be made; 0 when it is there. */
-static int make_one(const char *path)
-{
-    struct stat status;
-    int failure = mkdir(path, 0777) == 0 ? 0 : errno;
-    if (stat(path, &status) == 0)
-        return S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
-    return failure;
-}
-
-int file_make_folder(const char *folder, char **at)
-{
-    char *path = memory_string(folder);
-    int failure = 0;
-    for (char *slash = strchr(path + 1, '/'); slash != NULL && failure == 0; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        failure = make_one(path);
-        if (failure == 0)
-            *slash = '/';
-    }
-    if (failure == 0)
-        failure = make_one(path);
-    if (at != NULL)
-        *at = memory_string(path);
-    free(path);
-    return failure;
 }
 
 int file_move(const char *from, const char *to)

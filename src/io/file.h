@@ -15,9 +15,6 @@ int file_read(int descriptor, const char *path, void *data, int64_t bytes, int64
 int file_finish(int descriptor, const char *path, int code);
 /* Can a new file get this path? ERROR_USER: its folder is not there or not to be written in, or it is a folder. */
 int file_check_place(const char *path);
-/* Makes a folder and those above it, as far as they are missing. 0, or the errno that says why there is none; *at (at
- * may be NULL) is then the one of them that there is not. Freed with free() in any case. */
-int file_make_folder(const char *folder, char **at);
 /* Renames inside a folder and makes the new name last. ERROR_ENVIRONMENT. */
 int file_move(const char *from, const char *to);
 /* Unlinks; a file that is not there is fine. ERROR_ENVIRONMENT. */

@@ -84,7 +84,7 @@ int start_write_deck(struct comm *world, const char *folder, const char *text)
 static int make_folder(const char *folder)
 {
     char *at;
-    int failure = file_make_folder(folder, &at), code = ERROR_NONE;
+    int failure = disk_make_folder(folder, &at), code = ERROR_NONE;
     if (failure != 0)
         code = error_user("key output.folder = \"%s\": cannot be made: %s (folder %s)", folder, strerror(failure), at);
     free(at);

@@ -1,5 +1,6 @@
 #include "train/tuning.h"
 #include "base/clock.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -92,7 +93,7 @@ static bool write_file(const char *path, bool in_cache, const struct bytes *byte
     char *slash = in_cache ? strrchr(path, '/') : NULL;
     if (slash != NULL) {
         char *folder = memory_format("%.*s", (int)(slash - path), path);
-        file_make_folder(folder, NULL);
+        disk_make_folder(folder, NULL);
         free(folder);
     }
     if (write_whole(path, bytes) == ERROR_NONE)
