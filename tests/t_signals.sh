@@ -193,7 +193,7 @@ goes_on "by time" 2
 # cistron train | head
 folder=$work/pipe
 mkfifo "$work/fifo"
-head -n 20 "$work/fifo" >/dev/null &
+head -n 40 "$work/fifo" >/dev/null &
 output=$work/fifo
 start 0
 output=$work/out
