@@ -207,7 +207,7 @@ static void check_log(const char *name, const char *word)
     int diverged = 0;
     for (int64_t i = 0; i < history.note_count; i++)
         if (strcmp(history.notes[i].event, "diverged") == 0) {
-            CHECK(history.notes[i].step == 6 && strncmp(history.notes[i].text, "step 6: loss ", 13) == 0);
+            CHECK(history.notes[i].step == 6 && strncmp(history.notes[i].text, "diverged: loss ", 15) == 0);
             diverged++;
         }
     CHECK(diverged == 1);

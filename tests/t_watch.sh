@@ -162,7 +162,7 @@ check "its restarts" says "at step 4; 8; 10"
 check "the verdict comes first" test "$(head -n 1 "$work/out")" = "verdict            finished: step 12 of 12"
 check "what changed" says 'optimizer.lr = 0.002 (was 0.003)'
 check "a schedule that was stretched" says "which were 10 and are 12 now: its schedule is stretched"
-check "the perplexity" says "perplexity $(LC_ALL=C awk -v loss="$(value mean_loss step)" 'BEGIN { printf "%.4g", exp(loss) }') (mean"
+check "the perplexity" says "(mean of the last row), perplexity $(LC_ALL=C awk -v loss="$(value mean_loss step)" 'BEGIN { printf "%.4g", exp(loss) }')"
 percents()
 {
     awk -v from="$1" -v to="$2" 'index($0, from) == 1 { on = 1; next } index($0, to) == 1 { on = 0 } on { sum += $NF }
@@ -208,7 +208,7 @@ text = " ".join("".join(root.itertext()).split())
 for line in open(sys.argv[2]):
     if line == "\n":
         break
-    assert " ".join(re.sub("^.*?, step [0-9]+: ", "", line[18:]).split()) in text, line
+    assert " ".join(re.sub("^.*?, step [0-9,]+: ", "", line[18:]).split()) in text, line
 page = open(sys.argv[1]).read()
 assert "<script" not in page and "href" not in page and "src=" not in page and "@import" not in page
 PYTHON

@@ -99,8 +99,7 @@ static void add_loss_facts(struct report *report)
     free(of);
     add_fact(report, "last logged", date_text(h->time));
     add_fact(report, "training loss",
-             memory_format("%.6f nats, perplexity %.4g (mean of the last row's steps; %.6f nats at the last of them)",
-                           last->mean_loss, exp(last->mean_loss), last->loss));
+             memory_format("%.6f nats (mean of the last row), perplexity %.4g", last->mean_loss, exp(last->mean_loss)));
     if (h->validation_count == 0)
         return;
     const struct history_validation *newest = &h->validations[h->validation_count - 1], *best = newest;
@@ -192,7 +191,9 @@ static void gather_facts(struct report *report)
     }
     if (h->checkpoint_count > 0) {
         const struct history_checkpoint *last = &h->checkpoints[h->checkpoint_count - 1];
-        add_fact(report, "last checkpoint", memory_format("step %lld, digest %s", (long long)last->step, last->digest));
+        char *saved = thousands_text(last->step);
+        add_fact(report, "last checkpoint", memory_format("step %s, digest %s", saved, last->digest));
+        free(saved);
     }
     if (h->damaged > 0)
         add_fact(report, "damaged lines",
@@ -206,7 +207,8 @@ static const char style[] =
     "body { font: 15px/1.45 sans-serif; color: #1a1a1a; background: #ffffff; max-width: 780px; margin: 2em auto; "
     "padding: 0 1em; }\n"
     "h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 1.8em; }\n"
-    "table { border-collapse: collapse; } td, th { padding: 0.15em 1em 0.15em 0; text-align: left; "
+    "table { border-collapse: collapse; } table + table { margin-top: 1em; } td, th { padding: 0.15em 1em 0.15em 0; "
+    "text-align: left; "
     "vertical-align: top; }\n"
     "td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }\n"
     "td.when, th { white-space: nowrap; }\n"
@@ -286,10 +288,12 @@ static void write_those_timers(FILE *file, const struct history *h, bool ops)
         begun = true;
         fputs("<tr><td>", file);
         plot_write_escaped(file, t->name);
+        char *calls = thousands_text(t->calls);
         fprintf(file,
-                "</td><td class=\"number\">%lld</td><td class=\"number\">%.3f</td><td class=\"number\">%.3f</td>"
+                "</td><td class=\"number\">%s</td><td class=\"number\">%.3f</td><td class=\"number\">%.3f</td>"
                 "<td class=\"number\">%.3f</td><td class=\"number\">%.1f</td></tr>\n",
-                (long long)t->calls, t->minimum, t->mean, t->maximum, timers_percent(h->timers, h->timer_count, i));
+                calls, t->minimum, t->mean, t->maximum, timers_percent(h->timers, h->timer_count, i));
+        free(calls);
     }
     if (begun)
         fputs("</table>\n", file);
@@ -328,11 +332,11 @@ static void write_notes(FILE *file, const struct history *h)
         return;
     fputs("<h2>What happened</h2>\n<table>\n<tr><th>when</th><th class=\"number\">step</th><th></th></tr>\n", file);
     for (int64_t i = 0; i < h->note_count; i++) {
-        char *date = date_text(h->notes[i].time);
-        fprintf(file, "<tr><td class=\"when\">%s</td><td class=\"number\">%lld</td><td>", date,
-                (long long)h->notes[i].step);
+        char *date = date_text(h->notes[i].time), *step = thousands_text(h->notes[i].step);
+        fprintf(file, "<tr><td class=\"when\">%s</td><td class=\"number\">%s</td><td>", date, step);
         plot_write_escaped(file, h->notes[i].text);
         fputs("</td></tr>\n", file);
+        free(step);
         free(date);
     }
     fputs("</table>\n", file);
@@ -384,9 +388,9 @@ static void print_text(const struct report *report)
     for (int i = 0; i < report->fact_count; i++)
         printf("%-18s %s\n", report->facts[i].name, report->facts[i].value);
     for (int64_t i = 0; i < h->note_count; i++) {
-        char *date = date_text(h->notes[i].time);
-        printf("%-18s %s, step %lld: %s\n", i == 0 ? "what happened" : "", date, (long long)h->notes[i].step,
-               h->notes[i].text);
+        char *date = date_text(h->notes[i].time), *step = thousands_text(h->notes[i].step);
+        printf("%-18s %s, step %s: %s\n", i == 0 ? "what happened" : "", date, step, h->notes[i].text);
+        free(step);
         free(date);
     }
     print_last_steps(h);

@@ -266,18 +266,22 @@ static bool validation_due(const struct run *run)
 /* The engine makes no update from what is not finite; what the run makes of it is decided here. */
 static int diverged(struct run *run, const struct meter_row *row)
 {
-    char *what = memory_format("step %lld: loss %g, gradient norm %g", (long long)row->step, row->loss, row->grad_norm);
+    char *what = memory_format("loss %g, gradient norm %g", row->loss, row->grad_norm);
     int code = ERROR_NONE;
     run->skipped++;
     if (run->session.deck.train.on_divergence == DECK_DIVERGENCE_STOP)
-        code = error_diverged("%s: the run has diverged; the last checkpoint, if any, stands", what);
+        code = error_diverged("step %lld: %s: the run has diverged; the last checkpoint, if any, stands",
+                              (long long)row->step, what);
     else if (run->skipped == SKIPS_IN_A_ROW)
-        code = error_diverged("%s: the run has diverged, %d steps in a row; the last checkpoint, if any, stands", what,
-                              SKIPS_IN_A_ROW);
+        code = error_diverged(
+            "step %lld: %s: the run has diverged, %d steps in a row; the last checkpoint, if any, stands",
+            (long long)row->step, what, SKIPS_IN_A_ROW);
+    char *note = memory_format("%s: %s", code == ERROR_NONE ? "skipped" : "diverged", what);
     if (code == ERROR_NONE)
-        meter_note(&run->meter, row->step, "skipped", what);
+        meter_note(&run->meter, row->step, "skipped", note);
     else
-        meter_diverged(&run->meter, row, what);
+        meter_diverged(&run->meter, row, note);
+    free(note);
     free(what);
     return comm_agree(run->session.world, code);
 }

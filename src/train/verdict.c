@@ -61,7 +61,8 @@ struct verdict verdict_of(const struct history *h, bool held)
         found.text = strcmp(end->how, "finished") == 0 ? memory_string(at)
                      : strcmp(end->how, "stopped") == 0
                          ? memory_format("at %s: %s. The same command goes on", at, end->text)
-                         : memory_format("at %s: %s", at, end->text);
+                     : strcmp(end->how, "diverged") == 0 ? memory_string(end->text) /* which names the step */
+                                                         : memory_format("at %s: %s", at, end->text);
     }
     free(at);
     return found;
