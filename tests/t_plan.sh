@@ -109,6 +109,13 @@ check "train refuses: before anything is written" test ! -e "$work/none/log.json
 ranks 2 train "$work/deck.cfg" train.micro_batch=64 device.memory=0.004 $advice output.folder="$work/some" train.steps=2
 check "train as advised" codes_are 0 2
 
+# the rows of a step lie in the host's memory
+ranks 2 train "$work/deck.cfg" train.global_batch=200000000 output.folder="$work/rows"
+check "too many rows: exit code 2" codes_are 2 2
+check "too many rows: the key is named" says "key train.global_batch = 200000000: the rows of two steps take"
+"$CISTRON" plan "$work/deck.cfg" train.global_batch=200000000 >"$work/plan"
+check "too many rows: planned" test "$(value 'rows of two steps, on host' | cut -d . -f 1)" -gt 100000
+
 # mistakes
 mistake()
 {
@@ -138,6 +145,7 @@ import json, sys
 p = json.load(open(sys.argv[1]))
 memory = dict(p["memory"])
 total = memory.pop("total")
+assert 0 < p["host_batches"] < 1e6
 assert total == sum(memory.values()) == p["fit"]["need"] and "%.1f" % (total / 2**20) == sys.argv[2], p["memory"]
 assert p["model"]["parameters"] == int(sys.argv[3]) and p["files"]["checkpoint"] == 12 * int(sys.argv[3])
 assert p["data"]["tokens_an_epoch"] == int(sys.argv[4]) and p["fit"]["fits"] is True

@@ -118,14 +118,19 @@ static void make_blend(struct loader *loader)
     loader->position = blend_position_create(loader->source_count);
 }
 
-static void make_packer(struct loader *loader)
+static struct packer_settings rows_of(const struct loader_settings *settings)
 {
-    const struct loader_settings *settings = &loader->settings;
-    loader->rows = (struct packer_settings){
+    return (struct packer_settings){
         .row_tokens = settings->row_tokens,
         .max_segments = settings->format == LOADER_PADDED ? 1 : settings->max_segments,
         .split = settings->format == LOADER_PACKED && settings->split,
     };
+}
+
+static void make_packer(struct loader *loader)
+{
+    const struct loader_settings *settings = &loader->settings;
+    loader->rows = rows_of(settings);
     loader->segments = memory_allocate(loader->rows.max_segments * (int64_t)sizeof *loader->segments);
     if (settings->once) {
         struct blend walk = blend_copy(&loader->blend);
@@ -137,6 +142,34 @@ static void make_packer(struct loader *loader)
             loader->settings.global_rows = count > 0 ? count : 1;
         loader->steps_once = (count + settings->global_rows - 1) / settings->global_rows;
     }
+}
+
+static int64_t micro_batches_of(const struct loader_settings *settings, int64_t data_ranks)
+{
+    const int64_t groups = (settings->global_rows + settings->micro_rows - 1) / settings->micro_rows;
+    return (groups + data_ranks - 1) / data_ranks;
+}
+
+double loader_bytes(const struct loader_settings *settings, int64_t data_ranks)
+{
+    const struct batch batch = {.rows = settings->micro_rows,
+                                .row_tokens = settings->row_tokens,
+                                .max_segments = rows_of(settings).max_segments};
+    return SLOTS * (double)micro_batches_of(settings, data_ranks) *
+           (double)(batch_bytes(&batch) + (int64_t)sizeof batch);
+}
+
+static int check_memory(const struct loader *loader)
+{
+    const struct loader_settings *settings = &loader->settings;
+    const double need = loader_bytes(settings, loader->data_ranks);
+    if (settings->memory == 0 || need <= (double)settings->memory)
+        return ERROR_NONE;
+    return error_user(
+        "key %s = %lld: the rows of two steps take %.2f GiB of host memory on each rank, which has %.2f GiB "
+        "free for them; take fewer rows or more nodes",
+        settings->once ? "validation.rows" : "train.global_batch", (long long)settings->global_rows, need / (1 << 30),
+        (double)settings->memory / (1 << 30));
 }
 
 static void make_slots(struct loader *loader)
@@ -332,17 +365,19 @@ int loader_create(struct loader **out, const struct loader_settings *settings, s
         code = open_stores(loader, world);
     else if (code == ERROR_NONE)
         open_random(loader);
+    if (code == ERROR_NONE) {
+        loader->window_tokens = memory_allocate((settings->row_tokens + 1) * (int64_t)sizeof(int32_t));
+        make_label_table(loader);
+        make_blend(loader);
+        make_packer(loader);
+        code = comm_agree(world, check_memory(loader));
+    }
     if (code != ERROR_NONE) {
         loader_destroy(loader);
         *out = NULL;
         return code;
     }
-    loader->window_tokens = memory_allocate((settings->row_tokens + 1) * (int64_t)sizeof(int32_t));
-    make_label_table(loader);
-    make_blend(loader);
-    make_packer(loader);
-    int64_t groups = (loader->settings.global_rows + settings->micro_rows - 1) / settings->micro_rows;
-    loader->micro_batches = (groups + data_ranks - 1) / data_ranks;
+    loader->micro_batches = micro_batches_of(&loader->settings, data_ranks);
     make_slots(loader);
     *out = loader;
     return ERROR_NONE;

@@ -41,8 +41,9 @@ struct loader_settings {
     bool token_dropout;      /* the batches' scale is that of token dropout (data/masking.h), 0 on padding */
     bool mask_degenerate;    /* labels other than ACGTacgt are ignored; nucleotides alone */
     bool uppercase_labels;
-    bool shuffle; /* false: store order (validation) */
-    bool once;    /* one pass over one store: behind the last window rows stay empty (validation) */
+    bool shuffle;   /* false: store order (validation) */
+    bool once;      /* one pass over one store: behind the last window rows stay empty (validation) */
+    int64_t memory; /* bytes of host memory that this rank's batches may take; 0: any number */
 };
 
 struct loader;
@@ -53,9 +54,12 @@ struct windows_layout loader_layout(const struct loader_settings *settings);
 /* What can be told without the stores. ERROR_USER. */
 int loader_check_settings(const struct loader_settings *settings);
 
+/* Bytes of host memory that the batches of each of so many ranks take: two steps of them. */
+double loader_bytes(const struct loader_settings *settings, int64_t data_ranks);
+
 /* Collective over `world` (rank 0 makes the window indexes' side files, then all map them) and over model_comm.
- * data_rank of data_ranks: this rank's place among the groups. Returns an enum error_code, agreed by all; ERROR_REQUEUE
- * when a signal stopped it (data/windows.h). */
+ * data_rank of data_ranks: this rank's place among the groups. Returns an enum error_code, agreed by all: ERROR_USER
+ * also where the batches take more than settings->memory; ERROR_REQUEUE when a signal stopped it (data/windows.h). */
 int loader_create(struct loader **loader, const struct loader_settings *settings, struct comm *world,
                   struct comm *model_comm, int data_rank, int data_ranks);
 void loader_destroy(struct loader *loader);

@@ -81,7 +81,9 @@ static bool lay_out(struct token_store_writer *writer, const int64_t counts[STOR
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_alignment(access, 1, ALIGNMENT);
-    hid_t file = H5Fcreate(writer->temporary, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    unlink(writer->temporary); /* a killed process of this number left it, or it is a link */
+    errno = 0;
+    hid_t file = H5Fcreate(writer->temporary, H5F_ACC_EXCL, H5P_DEFAULT, access);
     H5Pclose(access);
     if (file < 0)
         return false;

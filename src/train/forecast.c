@@ -208,6 +208,8 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     f->parameters = model_parameter_count(&f->model);
     int64_t groups = (deck->train.global_batch + deck->train.micro_batch - 1) / deck->train.micro_batch;
     f->micro_batches = (groups + ranks - 1) / ranks;
+    const struct loader_settings loading = session_loader_settings(deck);
+    f->batches = loader_bytes(&loading, ranks);
     f->idle_ranks = ranks > groups ? ranks - groups : 0;
     f->step_tokens = deck->train.global_batch * deck->data.row_tokens;
     f->segment = flops_segment(deck);

@@ -19,6 +19,7 @@ struct forecast {
 
     int64_t memory[BUDGET_CATEGORIES]; /* bytes of a rank */
     int64_t need;                      /* their sum */
+    double batches;                    /* bytes of host memory that the loader's batches take on a rank */
     int64_t micro_batches;             /* of a rank, a step */
     int64_t idle_ranks;                /* that get no row of any step */
     int64_t step_tokens;               /* of all ranks, padding included */

@@ -54,6 +54,7 @@ static void print_memory(const struct forecast *f)
     for (int c = 0; c < BUDGET_CATEGORIES; c++)
         mebibytes(budget_category_name((enum budget_category)c), f->memory[c]);
     mebibytes("total", f->need);
+    printf("  %-28s %18.1f\n", "rows of two steps, on host", f->batches / (1 << 20));
 }
 
 static void print_arithmetic(const struct forecast *f, const struct deck *deck)
@@ -192,6 +193,7 @@ void forecast_print_json(const struct forecast *f, const struct deck *deck, cons
                             "threads", f->threads, "micro_batches", (json_int_t)f->micro_batches, "idle_ranks",
                             (json_int_t)f->idle_ranks, "memory", memory_json(f), "flops", flops_json(f), "traffic",
                             traffic_json(f), "data", data_json(f, deck), "files", files, "fit", verdict);
+    json_object_set_new(all, "host_batches", json_real(f->batches));
     if (deck->device.peak > 0)
         json_object_set_new(all, "seconds_at_peak", json_real(seconds_at_peak(f, deck)));
     json_dumpf(all, stdout, JSON_INDENT(2));

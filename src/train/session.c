@@ -89,6 +89,7 @@ int session_check_deck(const struct deck *deck)
 static int create_loaders(struct session *s)
 {
     struct loader_settings settings = session_loader_settings(&s->deck);
+    settings.memory = fit_available() / s->grid.node->size;
     int code = loader_create(&s->train, &settings, s->world, s->grid.model, s->grid.data->rank, s->grid.data->size);
     if (code != ERROR_NONE)
         return code;
@@ -99,6 +100,7 @@ static int create_loaders(struct session *s)
     settings.weights = NULL;
     settings.shuffle = false;
     settings.once = true;
+    settings.memory = fit_available() / s->grid.node->size;
     if (s->deck.validation.rows > 0)
         settings.global_rows = s->deck.validation.rows; /* the whole set is one loader step */
     code = loader_create(&s->valid, &settings, s->world, s->grid.model, s->grid.data->rank, s->grid.data->size);
