@@ -6,12 +6,11 @@
 #include "deck/deck.h"
 
 struct room {
-    int64_t checkpoint; /* bytes: weights and moments */
-    int64_t model;      /* weights alone */
-    int64_t
-        checkpoints; /* that stay, at most: checkpoint.keep is for those by time too, keep_every counts steps alone */
-    int64_t total;   /* bytes of these, one that is being written, the final model and checkpoint.export_final */
-    int64_t free;    /* bytes below output.folder; -1 where the file system does not tell */
+    int64_t checkpoint;  /* bytes: weights and moments */
+    int64_t model;       /* weights alone */
+    int64_t checkpoints; /* that stay, at most; of keep_every those that checkpoint.every writes */
+    int64_t total;       /* bytes of these, one that is being written, the final model and checkpoint.export_final */
+    int64_t free;        /* bytes below output.folder; -1 where the file system does not tell */
 };
 
 /* Of a deck whose model has so many parameters. Local. */
