@@ -75,6 +75,18 @@ check "eval wants one" ends 2 eval --checkpoint plain.h5 --fasta g.fa -o eval.js
 check "says so" once "plain.h5: its tokenizer is unknown"
 check "export warns" ends 0 export --checkpoint plain.h5 -o plain
 check "says so" once "plain: has no tokenizer files"
+cp -r "$golden/llama_tiny" broken
+shard=broken/model-00002-of-00003.safetensors # it ends with model.norm.weight, in bf16
+printf '\300\177' | dd of=$shard bs=1 seek=$(($(wc -c <$shard) - 2)) conv=notrunc 2>/dev/null
+check "import of a NaN" ends 0 import broken -o broken.h5 --tokenizer nucleotide
+check "names its tensor" once "warning: broken: tensors with numbers that are NaN or infinite: 1, the first is model.norm.weight;"
+check "eval of it" ends 3 eval --checkpoint broken.h5 --fasta g.fa -o broken.json
+check "says so" once "broken.h5: the model gives no finite numbers"
+check "embed of it" ends 3 embed --checkpoint broken.h5 --fasta g.fa -o broken.vectors
+check "says so" once "broken.h5: the model gives no finite numbers"
+check "generate of it" ends 3 generate --checkpoint broken.h5 --prompt ACGT --tokens 4
+check "says so" once "broken.h5: the model gives no finite numbers"
+check "nothing was made" test ! -e broken.json -a ! -e broken.vectors
 check "import of nothing" ends 2 import none -o new.h5
 check "says so" once "none/config.json: cannot open it"
 check "import of a file" ends 2 import llama.h5 -o new.h5

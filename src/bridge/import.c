@@ -16,6 +16,7 @@
 #include "io/shape.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ struct import {
     struct safetensors *st;
     const struct safetensors_entry **of; /* [model_parameters] where each parameter's elements are */
     bool *used;                          /* [st->count] */
+    bool *broken;                        /* [model_parameters]: holds NaN or infinity */
     struct carried carried;
     uint8_t *raw; /* [PIECE_BYTES]: PIECE_ELEMENTS of the widest type that parameters can have */
 };
@@ -283,7 +285,25 @@ static int fill(void *self, const struct checkpoint_piece *piece)
     struct import *import = self;
     if (signals_stopping())
         return error_environment("%s: stopped by a signal", import->given->output);
-    return read_floats(import, import->of[piece->number], piece->slab.first, piece->slab.count, piece->staging);
+    int code = read_floats(import, import->of[piece->number], piece->slab.first, piece->slab.count, piece->staging);
+    for (int64_t i = 0; i < piece->slab.count && code == ERROR_NONE; i++)
+        import->broken[piece->number] |= !isfinite(piece->staging[i]);
+    return code;
+}
+
+/* It may matter or not: rows of a vocabulary that are never read, say. */
+static void warn_of_broken(const struct import *import, int parameters)
+{
+    int broken = 0, first = 0;
+    for (int i = parameters - 1; i >= 0; i--)
+        if (import->broken[i]) {
+            broken++;
+            first = i;
+        }
+    if (broken > 0)
+        log_warn("%s: tensors with numbers that are NaN or infinite: %d, the first is %s; what is computed with such "
+                 "numbers is none",
+                 import->given->folder, broken, import->of[first]->name);
 }
 
 static int write_output(struct import *import)
@@ -305,6 +325,7 @@ static int import_tensors(struct import *import)
 {
     const int parameters = model_parameters(&import->model);
     import->of = memory_allocate(parameters * (int64_t)sizeof *import->of);
+    import->broken = memory_allocate(parameters * (int64_t)sizeof *import->broken);
     import->used = memory_allocate((import->st->count + 1) * (int64_t)sizeof *import->used);
     import->raw = memory_allocate(PIECE_BYTES);
     int code = match_tensors(import);
@@ -314,7 +335,10 @@ static int import_tensors(struct import *import)
         log_info("%s: %s, %lld parameters, tokenizer %s, %d tensors carried along", import->given->output,
                  family_of(import->settings.family)->name, (long long)model_parameter_count(&import->settings),
                  import->tokenizer == NULL ? "unknown" : import->tokenizer->name, import->carried.count);
+    if (code == ERROR_NONE)
+        warn_of_broken(import, parameters);
     memory_free(import->of);
+    memory_free(import->broken);
     memory_free(import->used);
     memory_free(import->raw);
     carried_destroy(&import->carried);

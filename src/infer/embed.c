@@ -261,8 +261,7 @@ static int compute(struct embedder *e)
     engine_embed(&e->inference->engine, &e->batch, e->vectors);
     for (int64_t i = 0; i < e->batch.row_tokens * hidden; i++)
         if (!isfinite(e->vectors[i]))
-            return error_user("%s: the model gives no finite numbers (NaN or infinite): its training has diverged",
-                              e->inference->path);
+            return inference_diverged(e->inference->path);
     const float *states = e->vectors;
     for (int64_t i = 0; i < e->round.counts[own] && e->pool != EMBEDDINGS_NONE; i++) {
         const int64_t length = lengths_of(e, own)[i];

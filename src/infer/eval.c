@@ -175,7 +175,8 @@ static int shape_of(const struct inference *inference, const struct eval_setting
     *masking =
         (struct masking){inference->tokenizer, (uint64_t)seed_of(inference, s), inference->deck.data.mask_probability};
     int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
-    *how = (struct score_settings){.windows = {.fasta = s->fasta,
+    *how = (struct score_settings){.checkpoint = inference->path,
+                                   .windows = {.fasta = s->fasta,
                                                .tokenizer = inference->tokenizer,
                                                .context = context,
                                                .overlap = overlap,

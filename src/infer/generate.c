@@ -99,8 +99,7 @@ static int generate(struct inference *inference, const struct generate_settings 
         int32_t token = sample_token(&s->sampling, logits, vocabulary, count);
         stopped = token == inference->tokenizer->eos;
         if (token < 0)
-            code = error_user("%s: the model gives no finite numbers (NaN or infinite): its training has diverged",
-                              inference->path);
+            code = inference_diverged(inference->path);
         else if (!stopped && prints)
             print_token(inference->tokenizer, token);
         tokens[count++] = token;

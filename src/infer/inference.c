@@ -100,6 +100,12 @@ int inference_start(struct inference *inference, const struct inference_shape *s
     return checkpoint_read(inference->world, &inference->engine, inference->path, false);
 }
 
+int inference_diverged(const char *checkpoint)
+{
+    return error_diverged("%s: the model gives no finite numbers (NaN or infinite): its training has diverged",
+                          checkpoint);
+}
+
 void inference_close(struct inference *inference)
 {
     if (inference->made >= MADE_ENGINE) {

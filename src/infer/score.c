@@ -2,7 +2,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/batch.h"
+#include "infer/inference.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,6 +136,8 @@ static int run_round(struct scorer *s, bool *more)
     for (int r = 0; r < s->world->size; r++)
         for (int64_t i = 0; i < s->lists[r].count; i++) {
             const struct place *place = &s->lists[r].places[i];
+            if (!isfinite(s->all_sums[r * most + i]))
+                return comm_agree(s->world, inference_diverged(s->settings->checkpoint));
             s->totals[place->record] += s->all_sums[r * most + i];
             s->scored[place->record] += place->scored;
             s->computed++;
@@ -194,7 +198,7 @@ int score_run(struct score *score, struct comm *world, struct engine *engine, co
         return code;
     }
     allocate(&s);
-    for (bool more = true; more;)
+    for (bool more = true; more && code == ERROR_NONE;)
         code = run_round(&s, &more);
     if (code == ERROR_NONE)
         collect(&s, score);

@@ -8,6 +8,7 @@
 #include "step/engine.h"
 
 struct score_settings {
+    const char *checkpoint; /* its path, for messages */
     struct sliding_settings windows;
     bool mask; /* causal models: score A C G T a c g t alone; else every token */
     /* Masked models, else NULL: tokens are selected and replaced by its rule, with epoch 0 and a record's number, from
@@ -36,7 +37,8 @@ struct score {
 /* Scores the file. Windows are put into batches in the order of the file, whatever the ranks; rank r computes batches
  * r, r + size, ...; each window's sum is added to its record's in the order of the file: so records have the same sums
  * on any number of ranks, up to what the executor's rounding makes of other numbers of threads. Every rank reads the
- * file. Collective; an agreed code; on success every rank has the whole result, to be freed with score_destroy. */
+ * file. Collective; an agreed code; on success every rank has the whole result, to be freed with score_destroy.
+ * ERROR_DIVERGED: a loss is no number. */
 int score_run(struct score *score, struct comm *world, struct engine *engine, const struct score_settings *settings);
 void score_destroy(struct score *score);
 
