@@ -187,8 +187,8 @@ void attention_check(const struct tensor *const *tensors, int count, const struc
             error_fatal("cuda executor: attention takes tensors of one dtype, f32 or bf16");
     if (lse->dtype != DTYPE_F32)
         error_fatal("cuda executor: attention takes lse in f32");
-    if (head_dim > 128)
-        error_fatal("cuda executor: attention with heads of %lld: at most 128", (long long)head_dim);
+    if (head_dim > CUDA_WIDEST_HEAD)
+        error_fatal("cuda executor: attention with heads of %lld: at most %d", (long long)head_dim, CUDA_WIDEST_HEAD);
     if (!(scale > 0.0f))
         error_fatal("cuda executor: attention with scale %g: must be positive", (double)scale);
 }

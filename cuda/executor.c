@@ -455,6 +455,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         .choices = choices,
         .take_choices = take_choices,
         .destroy = destroy,
+        .widest_head = CUDA_WIDEST_HEAD,
     };
     struct cuda *cuda = memory_allocate(sizeof *cuda);
     struct cudaDeviceProp properties;

@@ -11,6 +11,8 @@ extern "C" {
 
 #include <cuda_runtime_api.h>
 
+enum { CUDA_WIDEST_HEAD = 128 /* of attention */ };
+
 /* What a launcher needs of the executor. */
 struct cuda_target {
     cudaStream_t stream;

@@ -150,6 +150,7 @@ static void test_messages(void)
     refuse("optimizer : { lr = \"1e-3\"; };", "T:1: key optimizer.lr = \"1e-3\": must be a number above 0");
     refuse("optimizer : { lr = 0; };", "T:1: key optimizer.lr = 0: must be a number above 0");
     refuse("optimizer : { lr = 1e999; };", "T:1: key optimizer.lr = inf: must be a number above 0");
+    refuse("optimizer : { eps = 1e-50; };", "T:1: key optimizer.eps = 1e-50: must be a number of 1e-35 or more");
     refuse("optimizer : { beta1 = 1.0; };", "T:1: key optimizer.beta1 = 1.0: must be a number from 0 to below 1");
     refuse("schedule : { min_ratio = 1.01; };", "T:1: key schedule.min_ratio = 1.01: must be a number from 0 to 1");
     refuse("data : { format = \"thd\"; };", "T:1: key data.format = \"thd\": must be one of \"packed\", \"padded\"");

@@ -21,6 +21,8 @@ static struct {
     struct executor *cpu;
     int updates;     /* begun, counted by what ends the sum over all gradients */
     int first, last; /* updates whose gradients are spoilt */
+    struct executor_class class;
+    int64_t widest_head; /* that the device can do; 0: any */
 } fault;
 
 static void spoil(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
@@ -37,6 +39,9 @@ static int make_executor(struct executor **executor, const struct device_request
     fault.cpu = cpu_executor_create(request->threads);
     fault.updates = 0;
     wrapper_create(&fault.wrapper, fault.cpu, spoil, NULL);
+    fault.class = *fault.wrapper.executor.class;
+    fault.class.widest_head = fault.widest_head;
+    fault.wrapper.executor.class = &fault.class;
     *executor = &fault.wrapper.executor;
     return ERROR_NONE;
 }
@@ -237,6 +242,10 @@ int main(void)
     CHECK(train("whole", "stop", 0, 0) == 0);
     stores_digest("whole", 14, whole);
     CHECK(whole[0] != '\0');
+
+    fault.widest_head = 6; /* the deck's have 8 */
+    CHECK(train("wide", "stop", 0, 0) == ERROR_USER && !there("wide", "step_00000001.h5"));
+    fault.widest_head = 0;
 
     CHECK(train("stop", "stop", 6, 6) == ERROR_DIVERGED);
     CHECK(there("stop", "step_00000005.h5") && !there("stop", "step_00000006.h5") && !there("stop", "final_model.h5"));

@@ -228,8 +228,30 @@ static void test_forecasts(void)
     test_forecast(&deck, 2, 2);
 }
 
+/* A device that has no code for such heads is told of before anything is planned. */
+static void test_widest_head(void)
+{
+    struct executor *cpu = cpu_executor_create(1);
+    struct executor_class class = *cpu->class;
+    struct executor narrow = {.class = &class};
+    struct deck deck = small_deck();
+    struct model_settings model;
+    struct forecast forecast;
+    class.widest_head = 14;
+    CHECK(forecast_create(&forecast, &deck, 1, 1, &narrow) == ERROR_USER);
+    CHECK(strstr(error_message(),
+                 "key model.head_dim = 16 (model.hidden / model.heads where it is not set): at most 14 "
+                 "on a GPU") != NULL);
+    error_clear();
+    class.widest_head = 16;
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    CHECK(model_settings_check(&model, &narrow) == ERROR_NONE && model_settings_check(&model, cpu) == ERROR_NONE);
+    cpu->class->destroy(cpu);
+}
+
 int main(void)
 {
+    test_widest_head();
     test_forecasts();
     test_advice();
     test_published_flops();

@@ -76,6 +76,11 @@ static void test_settings(void)
     deck.model.layers = 1;
     deck.model.hidden = deck.model.ffn = 64;
     deck.model.heads = 4;
+    deck.model.norm_eps = 1e-50;
+    CHECK(model_settings_from_deck(&s, &deck, 256) == ERROR_USER);
+    CHECK(strstr(error_message(), "key model.norm_eps = 1e-50: must be from 1e-35 to 1") != NULL);
+    error_clear();
+    deck.model.norm_eps = 0;
     CHECK(model_settings_from_deck(&s, &deck, 256) == ERROR_NONE && s.vocabulary == 256 && s.kv_heads == 4);
     deck.model.vocabulary = 100;
     CHECK(model_settings_from_deck(&s, &deck, 256) == ERROR_USER);

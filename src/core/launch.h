@@ -82,7 +82,8 @@ struct executor_class {
     const void *(*choices)(struct executor *executor, int64_t *bytes);
     bool (*take_choices)(struct executor *executor, const void *from, int64_t bytes);
     void (*destroy)(struct executor *executor);
-    bool dry; /* runs nothing and backs no memory: what would be copied there need not be made */
+    bool dry;            /* runs nothing and backs no memory: what would be copied there need not be made */
+    int64_t widest_head; /* of attention; 0: any */
 };
 
 /* Runs an op on a stream. args points to the op's struct *_args. Fatal on any failure. */

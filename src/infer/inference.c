@@ -56,7 +56,7 @@ int inference_open(struct inference *inference, struct comm *world, const char *
         return code;
     inference->group = comm_group_create(world, inference->executor, "data");
     inference->made = MADE_EXECUTOR;
-    return ERROR_NONE;
+    return comm_agree(world, model_settings_check(&inference->settings, inference->executor));
 }
 
 /* On that executor: the inference's own, or one that plans. */

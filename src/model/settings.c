@@ -82,7 +82,7 @@ static int unknown_preset(const char *name)
 }
 
 /* Beyond these, counts of bytes would no longer fit their types. */
-enum { MAX_LAYERS = 100000 };
+enum { MAX_LAYERS = 100000, WIDEST_HEAD = 256 };
 static const double MAX_PARAMETERS = 1e15;
 
 static int check_sizes(const struct model_settings *s)
@@ -105,8 +105,11 @@ static int check_sizes(const struct model_settings *s)
     if (s->head_dim <= 0)
         return error_user("key model.head_dim: not set, and model.hidden = %lld does not divide by model.heads = %lld",
                           (long long)s->hidden, (long long)s->heads);
-    if (s->head_dim % 2 != 0 || s->head_dim > 256)
-        return error_user("key model.head_dim = %lld: must be even and at most 256", (long long)s->head_dim);
+    if (s->head_dim % 2 != 0 || s->head_dim > WIDEST_HEAD)
+        return error_user("key model.head_dim = %lld: must be even and at most %d", (long long)s->head_dim,
+                          WIDEST_HEAD);
+    if ((float)s->norm_eps < 1e-35f) /* 0 in fp32, or nearly so */
+        return error_user("key model.norm_eps = %g: must be from 1e-35 to 1, or 0 for the preset's", s->norm_eps);
     if (s->rope.factor > 1 && !(s->rope.original > 0 && s->rope.low > 0 && s->rope.high > s->rope.low))
         return error_user("key model.rope_scaling.factor = %g: needs original > 0 and 0 < low < high, not %lld, %g, %g",
                           s->rope.factor, (long long)s->rope.original, s->rope.low, s->rope.high);
@@ -193,6 +196,16 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         return error_user("key model.vocabulary = %lld: the token store data.train has ids up to %lld",
                           (long long)s->vocabulary, (long long)store_vocabulary - 1);
     return check_sizes(s);
+}
+
+int model_settings_check(const struct model_settings *s, const struct executor *executor)
+{
+    const int64_t widest = executor->class->widest_head;
+    if (widest == 0 || s->head_dim <= widest)
+        return ERROR_NONE;
+    return error_user("key model.head_dim = %lld (model.hidden / model.heads where it is not set): at most %lld on a "
+                      "GPU; with device.kind = \"cpu\" at most %d",
+                      (long long)s->head_dim, (long long)widest, WIDEST_HEAD);
 }
 
 void model_settings_to_deck(const struct model_settings *s, struct deck *deck)

@@ -2,6 +2,7 @@
 #ifndef MODEL_SETTINGS_H
 #define MODEL_SETTINGS_H
 
+#include "core/launch.h"
 #include "deck/deck.h"
 #include "model/family.h"
 
@@ -43,6 +44,9 @@ int64_t model_vocabulary_from_deck(const struct deck *deck);
 /* From the deck: a preset, then what the deck sets itself. `store_vocabulary` is used where neither says; 0 = unknown.
  * Errors (user): unknown preset (the known ones are listed), a missing or impossible size, naming the key. */
 int model_settings_from_deck(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary);
+
+/* Can the executor compute it? ERROR_USER, naming the key. */
+int model_settings_check(const struct model_settings *settings, const struct executor *executor);
 
 /* Writes settings into the section `model` of a deck, each key by itself whatever the preset, so that
  * model_settings_from_deck makes the same again. Keys that say how to begin or to decay (scaled_init, spike_no_more)

@@ -203,6 +203,8 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
         vocabulary = session_loader_settings(deck).random.vocabulary;
     if (code == ERROR_NONE)
         code = model_settings_from_deck(&f->model, deck, vocabulary);
+    if (code == ERROR_NONE)
+        code = model_settings_check(&f->model, target);
     if (code != ERROR_NONE)
         return code;
     f->parameters = model_parameter_count(&f->model);

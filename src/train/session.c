@@ -179,6 +179,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
         return code;
     struct model_settings settings;
     code = comm_agree(world, model_settings_from_deck(&settings, deck, loader_vocabulary(s->train)));
+    if (code == ERROR_NONE)
+        code = comm_agree(world, model_settings_check(&settings, s->executor));
     if (code != ERROR_NONE)
         return code;
     code = comm_agree(world, fit_check_training(deck, &settings, world->size, s->grid.node->size, s->executor));
