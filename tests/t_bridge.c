@@ -601,7 +601,9 @@ static void test_tokenizers(void)
     CHECK(import_folder(golden("llama_tiny"), file, "klingon") == ERROR_USER);
     CHECK(strstr(error_message(), "--tokenizer klingon: unknown; this program has nucleotide") != NULL);
     CHECK(import_folder(golden("esm2_tiny"), file, "amplify") == ERROR_USER);
-    CHECK(strstr(error_message(), "has esm2") != NULL);
+    CHECK(strstr(error_message(), "family esm2 learns from esm2 tokens") != NULL);
+    CHECK(import_folder(golden("llama_tiny"), file, "esm2") == ERROR_USER); /* what train would refuse */
+    CHECK(strstr(error_message(), "--tokenizer esm2: a model of family llama learns from nucleotide tokens") != NULL);
     free(other);
     free(other_out);
     free(file);

@@ -158,7 +158,7 @@ check "AMPLIFY, imported" codes_are 0 1
 "$CISTRON" import "$abs_top_srcdir/tests/golden/llama_tiny" -o "$work/unknown.h5" >"$work/out"
 ranks 1 embed --checkpoint "$work/unknown.h5" --fasta "$work/g.fa" -o "$work/bad.h5"
 check "imported without a tokenizer: exit code 2" codes_are 2 1
-check "imported without a tokenizer: is said" says "its tokenizer is unknown; import it again with --tokenizer, one of nucleotide"
+check "imported without a tokenizer: is said" says "its tokenizer is unknown; import it again with --tokenizer nucleotide, if that"
 
 # -- mistakes ------------------------------------------------------------------------------------------------------
 # mistake TEXT SAYS ARGUMENTS...

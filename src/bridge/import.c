@@ -225,9 +225,9 @@ static int choose_tokenizer(struct import *import)
     const struct tokenizer *wanted = tokenizer_find(name);
     if (wanted == NULL)
         return error_user("--tokenizer %s: unknown; this program has %s", name, tokenizer_names());
-    if (import->tokenizer != NULL && import->tokenizer != wanted)
-        return error_user("--tokenizer %s: the model in %s has %s", name, import->given->folder,
-                          import->tokenizer->name);
+    if (strcmp(name, family->learns_from) != 0)
+        return error_user("--tokenizer %s: a model of family %s learns from %s tokens here", name, family->name,
+                          family->learns_from);
     if (wanted->vocabulary > import->settings.vocabulary)
         return error_user("--tokenizer %s: has ids up to %lld, the model in %s up to %lld", name,
                           (long long)wanted->vocabulary - 1, import->given->folder,

@@ -23,8 +23,9 @@ static int read_meta(struct inference *inference)
         comm_set_timeout(inference->deck.comm.timeout);
     if (code == ERROR_NONE && inference->tokenizer == NULL)
         code = meta.tokenizer[0] == '\0'
-                   ? error_user("%s: its tokenizer is unknown; import it again with --tokenizer, one of %s",
-                                inference->path, tokenizer_names())
+                   ? error_user(
+                         "%s: its tokenizer is unknown; import it again with --tokenizer %s, if that is what it reads",
+                         inference->path, family_of(model_family_from_deck(&inference->deck))->learns_from)
                    : error_user("%s: its tokenizer is %s; this program has %s", inference->path, meta.tokenizer,
                                 tokenizer_names());
     checkpoint_meta_destroy(&meta);

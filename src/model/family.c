@@ -7,6 +7,7 @@ static const struct family families[FAMILY_COUNT] = {
                       .causal = true,
                       .zero_row = -1,
                       .padding = -1,
+                      .learns_from = "nucleotide",
                       .names = {.embedding = "model.embed_tokens",
                                 .layer = "model.layers.%d",
                                 .q = "self_attn.q_proj",
@@ -31,6 +32,7 @@ static const struct family families[FAMILY_COUNT] = {
                      .zero_row = 1, /* <pad> */
                      .padding = 1,
                      .tokenizer = "esm2",
+                     .learns_from = "esm2",
                      .names = {.embedding = "esm.embeddings.word_embeddings",
                                .layer = "esm.encoder.layer.%d",
                                .q = "attention.self.query",
@@ -53,6 +55,7 @@ static const struct family families[FAMILY_COUNT] = {
                         .zero_row = -1,
                         .padding = 0, /* <pad> */
                         .tokenizer = "amplify",
+                        .learns_from = "amplify",
                         .names = {.embedding = "encoder",
                                   .layer = "transformer_encoder.%d",
                                   .q = "q",

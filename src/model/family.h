@@ -37,6 +37,7 @@ struct family {
     int64_t zero_row;      /* of the embedding: starts as zeros; -1 = none */
     int64_t padding;       /* token that adds nothing to the embedding's gradient; -1 = none */
     const char *tokenizer; /* of its published models, where this program has it; else NULL */
+    const char *learns_from; /* the tokenizer of what it is trained on here */
     struct family_names names;
 };
 

@@ -14,7 +14,7 @@ enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
 /* Masked tokens are those of a tokenizer; what predicts the next token takes any id. */
 static struct random_windows_settings random_settings(const struct deck *deck, const struct family *family)
 {
-    const struct tokenizer *tokenizer = tokenizer_find(family->tokenizer != NULL ? family->tokenizer : "nucleotide");
+    const struct tokenizer *tokenizer = tokenizer_find(family->learns_from);
     int64_t vocabulary = family->tokenizer != NULL ? 0 : model_vocabulary_from_deck(deck);
     return (struct random_windows_settings){tokenizer->name, vocabulary > 0 ? vocabulary : tokenizer->vocabulary,
                                             deck->data.random_median, deck->data.random_mean};
@@ -116,12 +116,9 @@ static int check_tokens(const struct session *s)
 {
     const struct family *family = family_of(model_family_from_deck(&s->deck));
     const char *tokens = loader_tokenizer(s->train);
-    /* what predicts the next token has no use for a mask */
-    bool fits = family->tokenizer != NULL ? strcmp(tokens, family->tokenizer) == 0 : tokenizer_find(tokens)->mask < 0;
-    if (!fits)
+    if (strcmp(tokens, family->learns_from) != 0)
         return error_user("key data.train = \"%s\": has %s tokens, but model.family = \"%s\" learns from %s tokens",
-                          s->deck.data.train, tokens, family->name,
-                          family->tokenizer != NULL ? family->tokenizer : "nucleotide");
+                          s->deck.data.train, tokens, family->name, family->learns_from);
     if (s->valid != NULL && strcmp(loader_tokenizer(s->valid), tokens) != 0)
         return error_user("key data.valid = \"%s\": has %s tokens, but data.train has %s tokens", s->deck.data.valid,
                           loader_tokenizer(s->valid), tokens);
