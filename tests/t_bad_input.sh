@@ -184,8 +184,8 @@ no such time                    | train deck.cfg train.walltime=soon        | 2 
 
 no store                        | train deck.cfg data.train=none.h5         | 2 | none.h5: cannot open the token store
 FASTA for a store               | train deck.cfg data.train=g.fa            | 2 | g.fa: is not a token store
-a folder for a store            | train deck.cfg data.train=folder          | 2 | folder: is not a token store
-an empty store                  | train deck.cfg data.train=empty           | 2 | empty: is not a token store
+a folder for a store            | train deck.cfg data.train=folder          | 2 | folder: cannot open the token store: Is a directory
+an empty store                  | train deck.cfg data.train=empty           | 2 | empty: is no token store: it is empty
 a checkpoint for a store        | train deck.cfg data.train=$step           | 2 | $step: is not a token store
 another tokenizer's store       | train deck.cfg data.train=foreign.h5      | 2 | foreign.h5: made with tokenizer "amino_acid"
 a store of the future           | train deck.cfg data.train=newer.h5        | 2 | newer.h5: is a token store of version 9
