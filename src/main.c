@@ -12,6 +12,7 @@
 #endif
 
 #include <hdf5.h>
+#include <limits.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,6 +34,28 @@ static void abort_all_ranks(void)
     MPI_Abort(MPI_COMM_WORLD, ERROR_ENVIRONMENT);
 }
 
+static void leave_alone(int number)
+{
+    static const char text[] = "cistron: a rank does not come to the program's end within comm.timeout; all was done\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(ERROR_ENVIRONMENT);
+}
+
+enum { FINALIZE_SECONDS = 10 /* that MPI_Finalize may take by itself */ };
+
+/* MPI_Finalize waits without a limit, and nothing else is left to do. */
+static void finalize(void)
+{
+    const double limit = comm_limit() + FINALIZE_SECONDS;
+    if (limit > FINALIZE_SECONDS && limit < UINT_MAX) {
+        signal(SIGALRM, leave_alone);
+        alarm((unsigned)limit);
+    }
+    MPI_Finalize();
+    alarm(0);
+}
+
 static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
 {
     int provided;
@@ -48,7 +71,7 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
     else if (launcher_rank() != 0)
         error_clear(); /* place 0 says it */
     comm_destroy(world);
-    MPI_Finalize();
+    finalize();
     return code;
 }
 

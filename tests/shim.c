@@ -1,11 +1,15 @@
 /* A library to preload (LD_PRELOAD=shim.so) that makes storage slow, full or deadly on purpose, and writes down what a
  * program does there. It acts on calls of open, pwrite, fsync, rename, unlink, close and fcntl's locks for paths at or
  * below SHIM_FOLDER (an absolute path, as the program spells it); an fsync of that folder itself counts as
- * fsync_folder. SHIM_MATCH=TEXT          only paths that hold TEXT (rename: its source) SHIM_RANK=N              only
- * the process whose OMPI_COMM_WORLD_RANK is N SHIM_DELAY=CALL:SECONDS  each such call sleeps first SHIM_KILL=CALL:N
- * SIGKILL to the process itself in place of its Nth such call SHIM_FAIL=CALL:N:ERROR   its Nth such call and all later
- * ones fail; ERROR is ENOSPC, EIO, ENOLCK, EINVAL SHIM_TRACE=FILE          appends "START END RANK CALL PATH" for each
- * such call that was made; seconds, one clock for all processes */
+ * fsync_folder.
+ * - SHIM_MATCH=TEXT: only paths that hold TEXT (rename: its source)
+ * - SHIM_RANK=N: only the process whose OMPI_COMM_WORLD_RANK is N
+ * - SHIM_DELAY=CALL:SECONDS: each such call sleeps first
+ * - SHIM_KILL=CALL:N: SIGKILL to the process itself in place of its Nth such call
+ * - SHIM_FAIL=CALL:N:ERROR: its Nth such call and all later ones fail; ERROR is ENOSPC, EIO, ENOLCK, EINVAL
+ * - SHIM_TRACE=FILE: appends "START END RANK CALL PATH" for each such call that was made; seconds, one clock for all
+ *   processes
+ * - SHIM_STOP=1: SIGSTOP to the process itself when it calls MPI_Finalize */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +48,7 @@ static struct {
     double delay;                 /* seconds */
     long deadly_count, failing_first, failing_count;
     int error;
+    bool stops; /* at its end */
 } set;
 
 static long counts[CALLS];
@@ -86,8 +91,11 @@ static void read_settings(void)
                 : strstr(rest, "ENOLCK") != NULL ? ENOLCK
                 : strstr(rest, "EINVAL") != NULL ? EINVAL
                                                  : EIO;
-    if (only != NULL && strcmp(only, set.rank) != 0)
+    set.stops = getenv("SHIM_STOP") != NULL;
+    if (only != NULL && strcmp(only, set.rank) != 0) {
         set.delayed = set.deadly = set.failing = -1;
+        set.stops = false;
+    }
 }
 
 static void *real(const char *name)
@@ -285,6 +293,16 @@ int unlink(const char *path)
     int result = before(CALL_UNLINK) ? function(path) : -1;
     after(CALL_UNLINK, path, start);
     return result;
+}
+
+int MPI_Finalize(void)
+{
+    int (*function)(void);
+    *(void **)&function = real("MPI_Finalize");
+    pthread_once(&once, read_settings);
+    if (set.stops)
+        raise(SIGSTOP);
+    return function();
 }
 
 static int fcntl_with(const char *name, int descriptor, int command, void *argument)

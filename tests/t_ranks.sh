@@ -95,6 +95,14 @@ SHIM_FOLDER="$work/slow" SHIM_MATCH=final_model.h5.xxh3 SHIM_RANK=0 SHIM_DELAY=r
     ranks 2 train "$work/deck.cfg" output.folder="$work/slow" comm.timeout=1 checkpoint.every=0
 check "a slow disk does not trip it" codes_are 0 2
 
+# A rank that stands still when all is done
+# shellcheck disable=SC2086
+SHIM_RANK=1 SHIM_STOP=1 LD_PRELOAD="$abs_top_builddir/tests/shim.so" timeout --kill-after=5 60 $MPIRUN -n 2 \
+    "$CISTRON" train "$work/deck.cfg" output.folder="$work/end" comm.timeout=2 >"$work/out" 2>&1
+check "a rank that stands still at the end: the launcher ends with 1" test $? -eq 1
+check "it is said" says "a rank does not come to the program's end within comm.timeout; all was done"
+check "and all was" test -e "$work/end/final_model.h5"
+
 # -- What breaks several ranks at once
 
 # starved RANKS CONDITION: a model of 20 GiB, memory of 6 GiB to the ranks that fulfil the condition
