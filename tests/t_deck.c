@@ -1,5 +1,5 @@
 /* The deck: table, reader, messages, printing, comparison at resume; and that doc/deck.md is what the table says
- * (from $srcdir, or from here without it). */
+ * (from $abs_top_srcdir, or from here without it). */
 #include "check.h"
 #include "deck/table.h"
 #include "base/error.h"
@@ -485,7 +485,7 @@ static void test_print(void)
 
 static void test_markdown(void)
 {
-    const char *source = getenv("srcdir");
+    const char *source = getenv("abs_top_srcdir");
     char *path = memory_format("%s/doc/deck.md", source != NULL ? source : "."), *wanted = NULL;
     size_t bytes;
     FILE *file = open_memstream(&wanted, &bytes);

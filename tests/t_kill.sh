@@ -50,6 +50,13 @@ start()
         LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$run" "$@" \
         "$CISTRON" train "$work/deck.cfg" "${settings[@]}" output.folder="$run" >"$work/out" 2>&1 &
     launcher=$!
+    # a kill that came before would miss who is not there yet, and who then trains beside the next run
+    check "both ranks are there" await 60 both_there
+}
+
+both_there()
+{
+    [ -s "$work/pid.0" ] && [ -s "$work/pid.1" ]
 }
 
 # await SECONDS COMMAND...: until it succeeds
@@ -82,7 +89,7 @@ kill_all()
 ended()
 {
     wait $launcher 2>/dev/null
-    await 10 all_gone
+    check "$1: all of it ends" await 60 all_gone
     after=$(last_saved)
     check "$1: nothing saved is lost" test "$after" -ge "$before"
     check "$1: at most the steps since the last save" test $(($(last_logged) - after)) -le $every
@@ -91,8 +98,8 @@ ended()
 all_gone()
 {
     local pid
-    for pid in $(cat "$work"/pid.* 2>/dev/null); do
-        kill -0 "$pid" 2>/dev/null && return 1
+    for pid in $(cat "$work"/pid.*); do # what nobody waits for stays as a zombie
+        grep -q '^State:[[:space:]]*[^ZX]' "/proc/$pid/status" 2>/dev/null && return 1
     done
     return 0
 }
@@ -100,6 +107,14 @@ all_gone()
 left_now()
 {
     find "$run" -name "$1" -newer "$work/mark" | grep -q .
+}
+
+# written KIB: so much of the checkpoint that is being saved
+written()
+{
+    local file
+    file=$(find "$run" -name 'step_*.h5.tmp' -newer "$work/mark")
+    [ -n "$file" ] && [ "$(du -k "$file" 2>/dev/null | cut -f 1)" -ge "$1" ] 2>/dev/null
 }
 
 more_lines()
@@ -129,9 +144,8 @@ echo "20 kills in training: step $(last_saved) is saved"
 inside=0
 tries=0
 while [ $inside -lt 8 ] && [ $tries -lt 24 ]; do
-    start SHIM_MATCH=.tmp SHIM_DELAY=pwrite:0.005
-    await 20 left_now 'step_*.h5.tmp'
-    sleep "0.$((RANDOM % 300 + 100))"
+    start SHIM_MATCH=.tmp SHIM_DELAY=pwrite:0.02
+    await 60 written $((RANDOM % 400))
     kill_all
     tries=$((tries + 1))
     if left_now 'step_*.tmp'; then inside=$((inside + 1)); fi

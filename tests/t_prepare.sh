@@ -196,16 +196,31 @@ for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
 done >large.fa
 "$cistron" prepare --tokenizer nucleotide --split train:0.95,valid:0.05 -o large.h5 large.fa | tail -1
 
-# Stopped while it writes the store under a temporary name. USR1 is what Slurm warns with.
+# Stopped in the moment in which its unnamed files still have names.
+mkdir named
+LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$PWD/named" SHIM_DELAY=unlink:0.5 \
+    "$cistron" prepare --tokenizer nucleotide -o "$PWD/named/x.h5" two.fa >/dev/null 2>&1 &
+pid=$!
+while [ -z "$(ls -A named)" ] && kill -0 $pid 2>/dev/null; do
+    sleep 0.01
+done
+kill -TERM $pid
+wait $pid 2>/dev/null
+check "a signal ends it while its files have names" test $? -gt 128
+check "none of them is left" test -z "$(ls -A named)"
+
+# Stopped while it writes the store under a temporary name, which tests/shim.c has it do at leisure. USR1 is what Slurm
+# warns with.
 for signal in INT TERM HUP USR1 USR2; do
     mkdir "write$signal"
     (
         trap - INT # a shell has its background jobs ignore it
-        exec "$cistron" prepare --tokenizer nucleotide -o "write$signal/x.h5" large.fa
+        exec env LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$PWD/write$signal" SHIM_DELAY=pwrite:0.5 \
+            "$cistron" prepare --tokenizer nucleotide -o "$PWD/write$signal/x.h5" large.fa
     ) >/dev/null 2>&1 &
     pid=$!
-    while [ -z "$(ls -A "write$signal")" ] && kill -0 $pid 2>/dev/null; do
-        :
+    while [ ! -e "write$signal/x.h5.tmp-$pid" ] && kill -0 $pid 2>/dev/null; do
+        sleep 0.01
     done
     kill -$signal $pid
     wait $pid 2>/dev/null

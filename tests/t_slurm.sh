@@ -37,9 +37,9 @@ in_use()
 {
     (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null
 }
-PORT=$((20000 + $$ % 12000))
+PORT=$((20000 + $$ % 117 * 102)) # tests that run side by side have other ports, 102 each
 while in_use $PORT || in_use $((PORT + 100)) || in_use $((PORT + 101)); do
-    PORT=$((PORT + 7))
+    PORT=$((PORT + 102))
 done
 export PORT
 

@@ -63,7 +63,8 @@ int disk_sync_folder(const char *path)
 
 void disk_remove_folder(const char *path)
 {
-    DIR *listing = opendir(path);
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *listing = descriptor < 0 ? NULL : fdopendir(descriptor);
     if (listing == NULL)
         return;
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)

@@ -18,7 +18,8 @@ int disk_sync_folder(const char *path);
 /* Removes the files whose paths begin so: what killed programs left. With `folders`: the folders, with the files in
  * them. As far as that goes. */
 void disk_remove_leavings(const char *beginning, bool folders);
-/* A folder with the files in it, as far as that goes; a folder inside it stays, and it too. */
+/* A folder with the files in it, as far as that goes; a folder inside it stays, and it too. What a link leads to stays.
+ */
 void disk_remove_folder(const char *path);
 
 /* May an output that is to be written under a temporary name and renamed replace what has its name? ERROR_USER: it is

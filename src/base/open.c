@@ -54,7 +54,7 @@ int open_new(const char *path)
 {
     if (unlink(path) != 0 && errno != ENOENT)
         return fail(errno);
-    return open_regular(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+    return open_regular(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
 }
 
 int64_t open_size(int descriptor)

@@ -13,7 +13,7 @@ FILE *open_stream(const char *path);
 /* A regular file whose name this program gives, not through a link. flags: O_RDONLY, O_WRONLY or O_RDWR, and O_APPEND,
  * O_CREAT or O_TRUNC. */
 int open_own(const char *path, int flags);
-/* A new and empty file for writing, in place of whatever had the name: that is removed first. */
+/* A new and empty file for writing and reading, in place of whatever had the name: that is removed first. */
 int open_new(const char *path);
 /* Bytes of an open regular file. */
 int64_t open_size(int descriptor);

@@ -1,6 +1,8 @@
 #include "data/spool.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/open.h"
+#include "data/temporary.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -33,12 +35,15 @@ static int failed(const struct spool *spool, const char *what)
     return error_environment("%s: cannot %s temporary files beside it: %s", spool->beside, what, strerror(errno));
 }
 
-static FILE *open_unnamed(const char *beside)
+/* It has a name for a moment: a signal that ends the program just then removes it too. */
+static FILE *open_unnamed(const char *beside, int number)
 {
-    char *path = memory_format("%s.tmp-XXXXXX", beside);
-    int file = mkstemp(path);
+    char *path = memory_format("%s.tmp-%ld.%d", beside, (long)getpid(), number);
+    temporary_register(path);
+    int file = open_new(path);
     if (file >= 0)
         unlink(path);
+    temporary_forget(path);
     free(path);
     return file >= 0 ? fdopen(file, "w+b") : NULL;
 }
@@ -49,7 +54,7 @@ int spool_create(struct spool **out, const char *beside)
     spool->beside = memory_string(beside);
     *out = NULL;
     for (int i = 0; i < STREAMS; i++) {
-        spool->streams[i] = open_unnamed(beside);
+        spool->streams[i] = open_unnamed(beside, i);
         if (spool->streams[i] == NULL) {
             int code = errno == ENOSPC ? failed(spool, "create")
                                        : error_user("%s: cannot create temporary files beside it: %s; name another "

@@ -2,6 +2,7 @@
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/open.h"
 #include "data/token_store.h"
 #include "data/temporary.h"
 
@@ -141,8 +142,8 @@ int token_store_writer_create(struct token_store_writer **out, const char *path,
     if (!lay_out(writer, counts, types))
         code = cannot_write(writer, errno != 0 ? strerror(errno) : "HDF5 failed");
     H5Eset_auto2(H5E_DEFAULT, print, data);
-    if (code == ERROR_NONE && (writer->file = open(writer->temporary, O_WRONLY | O_CLOEXEC)) < 0)
-        code = cannot_write(writer, strerror(errno));
+    if (code == ERROR_NONE && (writer->file = open_own(writer->temporary, O_WRONLY)) < 0)
+        code = cannot_write(writer, open_failure());
     if (code == ERROR_NONE)
         code = put(writer, STORE_OFFSETS, &writer->offset, sizeof writer->offset);
     if (code != ERROR_NONE) {

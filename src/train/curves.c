@@ -11,17 +11,26 @@ static double *column(int64_t count)
     return memory_allocate((count > 0 ? count : 1) * (int64_t)sizeof(double));
 }
 
-/* The mean of the finite values among `window` around i. */
-static double mean_around(const double *values, int64_t count, int64_t i, int64_t window)
+/* Means of the finite values among the `window` around each; the sum moves along, so that a million rows take no time.
+ */
+static void smooth(double *out, const double *values, int64_t count, int64_t window)
 {
-    double sum = 0;
-    int64_t members = 0, first = i - window / 2, last = first + window;
-    for (int64_t k = first > 0 ? first : 0; k < last && k < count; k++)
-        if (isfinite(values[k])) {
-            sum += values[k];
-            members++;
-        }
-    return members > 0 ? sum / (double)members : NAN;
+    long double sum = 0;
+    int64_t members = 0, first = 0, behind = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t begin = i - window / 2, end = begin + window;
+        for (; behind < end && behind < count; behind++)
+            if (isfinite(values[behind])) {
+                sum += values[behind];
+                members++;
+            }
+        for (; first < begin; first++)
+            if (isfinite(values[first])) {
+                sum -= values[first];
+                members--;
+            }
+        out[i] = members > 0 ? (double)(sum / (long double)members) : NAN;
+    }
 }
 
 /* The first steps fall from ln(vocabulary), and would press all that follows into a line: the ranges of loss and
@@ -71,8 +80,7 @@ void curves_create(struct curves *c, const struct history *h)
         c->norm[i] = h->rows[i].grad_norm;
         c->speed[i] = h->rows[i].tokens_per_second;
     }
-    for (int64_t i = 0; i < rows; i++)
-        c->smooth[i] = mean_around(c->loss, rows, i, c->window);
+    smooth(c->smooth, c->loss, rows, c->window);
     for (int64_t i = 0; i < h->validation_count; i++) {
         c->validation_step[i] = (double)h->validations[i].step;
         c->validation[i] = h->validations[i].loss;

@@ -17,9 +17,17 @@ struct range {
 
 /* -- Ranges and ticks -------------------------------------------------------------------------------------------- */
 
+/* A log may say anything: differences of what is drawn must be numbers, and products of them. */
+static const double LARGEST = 1e100;
+
+static bool is_drawn(double value)
+{
+    return fabs(value) <= LARGEST; /* of NaN it is false */
+}
+
 static void range_take(struct range *range, double value)
 {
-    if (!isfinite(value))
+    if (!is_drawn(value))
         return;
     range->low = fmin(range->low, value);
     range->high = fmax(range->high, value);
@@ -31,8 +39,8 @@ static struct range range_open(struct range range)
     if (range.low > range.high)
         return (struct range){0, 1};
     double size = fmax(fabs(range.low), fabs(range.high));
-    if (range.high - range.low <= 1e-9 * size) {
-        double half = size > 0 ? size / 20 : 0.5;
+    if (range.high - range.low <= 1e-9 * size || range.high - range.low < 1 / LARGEST) {
+        double half = size > 1 / LARGEST ? size / 20 : 0.5;
         return (struct range){range.low - half, range.high + half};
     }
     return range;
@@ -47,8 +55,9 @@ static void plot_ranges(const struct plot *plot, struct range *x, struct range *
             range_take(y, plot->series[s].y[i]);
         }
     *x = range_open(*x);
-    *y = range_open(plot->low < plot->high ? (struct range){plot->low, plot->high} : *y);
-    double margin = plot->low < plot->high ? 0 : (y->high - y->low) / 20;
+    const bool given = plot->low < plot->high && is_drawn(plot->low) && is_drawn(plot->high);
+    *y = range_open(given ? (struct range){plot->low, plot->high} : *y);
+    double margin = given ? 0 : (y->high - y->low) / 20;
     if (y->low < 0 || y->low > margin) /* what begins at zero keeps it */
         y->low -= margin;
     y->high += margin;
@@ -170,7 +179,7 @@ static int64_t thin(const struct plot_series *series, struct range range, double
     int column = -1;
     for (int64_t i = 0; i < series->count; i++) {
         int own = (int)(WIDTH * place(range, series->x[i]));
-        if (kept > 0 && own == column && isfinite(series->y[i]) && isfinite(y[kept - 1])) {
+        if (kept > 0 && own == column && is_drawn(series->y[i]) && is_drawn(y[kept - 1])) {
             members++;
             x[kept - 1] += (series->x[i] - x[kept - 1]) / (double)members;
             y[kept - 1] += (series->y[i] - y[kept - 1]) / (double)members;
@@ -193,9 +202,9 @@ static void write_line(FILE *file, const struct plot_series *series, struct rang
             series->style == PLOT_FAINT_LINE ? "0.35" : "1");
     bool drawing = false;
     for (int64_t i = 0; i < count; i++) {
-        if (isfinite(ys[i]))
+        if (is_drawn(ys[i]))
             fprintf(file, "%c%.1f %.1f", drawing ? 'L' : 'M', WIDTH * place(x, xs[i]), HEIGHT * (1 - place(y, ys[i])));
-        drawing = isfinite(ys[i]);
+        drawing = is_drawn(ys[i]);
     }
     fputs("\"/>\n", file);
     memory_free(xs);
@@ -205,7 +214,7 @@ static void write_line(FILE *file, const struct plot_series *series, struct rang
 static void write_points(FILE *file, const struct plot_series *series, struct range x, struct range y)
 {
     for (int64_t i = 0; i < series->count; i++)
-        if (isfinite(series->y[i]))
+        if (is_drawn(series->y[i]))
             fprintf(file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", WIDTH * place(x, series->x[i]),
                     HEIGHT * (1 - place(y, series->y[i])), series->color);
 }
@@ -284,7 +293,7 @@ void plot_write_histogram(FILE *file, const char *title, const char *x_label, co
 
 static void put_character(char *grid, int width, int height, double x, double y, char character)
 {
-    if (x < 0 || x > 1 || y < 0 || y > 1)
+    if (!(x >= 0 && x <= 1 && y >= 0 && y <= 1)) /* not for NaN either */
         return;
     int column = (int)(x * (width - 1) + 0.5), row = (int)((1 - y) * (height - 1) + 0.5);
     grid[row * width + column] = character;
@@ -302,7 +311,7 @@ void plot_write_text(FILE *file, const struct plot *plot, int width, int height)
             put_character(grid, width, height, place(x, plot->marks[i]), (double)row / (height - 1), '|');
     for (int s = 0; s < plot->series_count; s++)
         for (int64_t i = 0; i < plot->series[s].count; i++)
-            if (isfinite(plot->series[s].y[i]))
+            if (is_drawn(plot->series[s].y[i]))
                 put_character(grid, width, height, place(x, plot->series[s].x[i]), place(y, plot->series[s].y[i]),
                               characters[s % 5]);
     fprintf(file, "%s\n", plot->title);

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/thousands.h"
 #include "deck/deck.h"
 #include "io/draft.h"
@@ -403,7 +404,8 @@ static void print_text(const struct report *report)
     if (h->timer_count > 0)
         printf("\nwhere the time went since the last start:\n");
     timers_print(h->timers, h->timer_count, "");
-    printf("\nsettings that are not the default:\n%s", report->settings);
+    printf("\nsettings that are not the default:\n");
+    text_print(stdout, report->settings);
 }
 
 /* -- All of it --------------------------------------------------------------------------------------------------- */
