@@ -18,6 +18,7 @@ survives()
 check "FASTA and JSON lines" survives records 1500
 check "decks" survives deck 6000
 check "side files" survives side 10000
+check "logs" survives log 1500
 check "checkpoints" survives checkpoint 3000
 check "token stores" survives store 3000
 check "safetensors" survives safetensors 100000

@@ -456,60 +456,61 @@ static void check_outside(void)
             CHECK(i == 0 || strstr(text, "below") == NULL);
             free(text);
         }
-    /* A log that somebody wrote: what stands in it cannot move a terminal's cursor. */
-    static void check_hostile_log(void)
-    {
-        struct history history;
-        char *path = memory_format("%s/hostile.jsonl", folder);
-        FILE *file = fopen(path, "w");
-        fputs("{\"event\":\"saved\",\"step\":1,\"text\":\"\\u001b[2J so\\u0007\"}\n", file);
-        fputs("{\"event\":\"step\",\"step\":9223372036854775808}\n", file);
-        CHECK(fclose(file) == 0);
-        CHECK(history_read(&history, path) == ERROR_NONE);
-        if (CHECK(history.note_count == 1 && history.damaged == 1))
-            CHECK_STRING(history.notes[0].text, "\\x1b[2J so\\x07");
-        history_destroy(&history);
-        free(path);
-    }
+}
 
-    /* A plot of nothing, of one point, of one value, of what is not finite: no endless loop over ticks, no fault. */
-    static void check_plots(void)
-    {
-        const double x[] = {1, 2, 3, 4}, level[] = {5, 5, 5, 5}, wild[] = {NAN, 1e300, -1e300, INFINITY};
-        const double near[] = {1, 1 + 1e-16, 1 + 3e-16, 1}, huge[] = {1e308, -1e308, 1e308, 1},
-                     least[] = {0, 5e-324, 0, 0};
-        const double *const columns[] = {level, wild, near, huge, least};
-        for (int c = 0; c < 5; c++)
-            for (int64_t count = 0; count <= 4; count++) {
-                char *text = NULL;
-                size_t bytes = 0;
-                FILE *file = open_memstream(&text, &bytes);
-                struct plot_series series = {"<a>", "#000000", PLOT_LINE, x, columns[c], count};
-                struct plot plot = {"a & b", "step", &series, 1, x, count, 0, 0};
-                plot_write_svg(file, &plot);
-                plot_write_text(file, &plot, 20, 5);
-                fclose(file);
-                CHECK(strstr(text, "a &amp; b") != NULL && strstr(text, "nan") == NULL && strstr(text, "inf") == NULL);
-                CHECK((strstr(text, "&lt;a&gt;") != NULL) == (count > 0));
-                free(text);
-            }
-    }
+/* A log that somebody wrote: what stands in it cannot move a terminal's cursor. */
+static void check_hostile_log(void)
+{
+    struct history history;
+    char *path = memory_format("%s/hostile.jsonl", folder);
+    FILE *file = fopen(path, "w");
+    fputs("{\"event\":\"saved\",\"step\":1,\"text\":\"\\u001b[2J so\\u0007\"}\n", file);
+    fputs("{\"event\":\"step\",\"step\":9223372036854775808}\n", file);
+    CHECK(fclose(file) == 0);
+    CHECK(history_read(&history, path) == ERROR_NONE);
+    if (CHECK(history.note_count == 1 && history.damaged == 1))
+        CHECK_STRING(history.notes[0].text, "\\x1b[2J so\\x07");
+    history_destroy(&history);
+    free(path);
+}
 
-    int main(void)
-    {
-        CHECK(mkdtemp(folder) != NULL);
-        check_sums();
-        check_event_files();
-        check_log();
-        check_full_disk();
-        check_verdicts();
-        check_hostile_log();
-        check_durations();
-        check_thousands();
-        check_outside();
-        check_plots();
-        char *remove = memory_format("rm -r %s", folder);
-        CHECK(system(remove) == 0);
-        free(remove);
-        return check_end();
-    }
+/* A plot of nothing, of one point, of one value, of what is not finite: no endless loop over ticks, no fault. */
+static void check_plots(void)
+{
+    const double x[] = {1, 2, 3, 4}, level[] = {5, 5, 5, 5}, wild[] = {NAN, 1e300, -1e300, INFINITY};
+    const double near[] = {1, 1 + 1e-16, 1 + 3e-16, 1}, huge[] = {1e308, -1e308, 1e308, 1}, least[] = {0, 5e-324, 0, 0};
+    const double *const columns[] = {level, wild, near, huge, least};
+    for (int c = 0; c < 5; c++)
+        for (int64_t count = 0; count <= 4; count++) {
+            char *text = NULL;
+            size_t bytes = 0;
+            FILE *file = open_memstream(&text, &bytes);
+            struct plot_series series = {"<a>", "#000000", PLOT_LINE, x, columns[c], count};
+            struct plot plot = {"a & b", "step", &series, 1, x, count, 0, 0};
+            plot_write_svg(file, &plot);
+            plot_write_text(file, &plot, 20, 5);
+            fclose(file);
+            CHECK(strstr(text, "a &amp; b") != NULL && strstr(text, "nan") == NULL && strstr(text, "inf") == NULL);
+            CHECK((strstr(text, "&lt;a&gt;") != NULL) == (count > 0));
+            free(text);
+        }
+}
+
+int main(void)
+{
+    CHECK(mkdtemp(folder) != NULL);
+    check_sums();
+    check_event_files();
+    check_log();
+    check_full_disk();
+    check_verdicts();
+    check_hostile_log();
+    check_durations();
+    check_thousands();
+    check_outside();
+    check_plots();
+    char *remove = memory_format("rm -r %s", folder);
+    CHECK(system(remove) == 0);
+    free(remove);
+    return check_end();
+}

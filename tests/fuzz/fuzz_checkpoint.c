@@ -10,6 +10,7 @@
 #include "io/checkpoint_private.h"
 #include "io/choices.h"
 #include "io/file.h"
+#include "io/inspect.h"
 #include "step/engine.h"
 
 #include <fcntl.h>
@@ -97,6 +98,8 @@ static int read_all(const char *path)
     int code = checkpoint_read_meta(world, path, &meta);
     if (code == ERROR_NONE) {
         FUZZ_CHECK(strlen(meta.version) < sizeof meta.version);
+        FUZZ_CHECK(meta.step >= 0 && meta.updates >= 0 && meta.tokens >= 0 && meta.step + 1 > 0 &&
+                   meta.tokens * 2 >= 0);
         checkpoint_meta_destroy(&meta);
         code = checkpoint_read(world, &training.toy.engine, path, true);
     }
@@ -109,6 +112,7 @@ static int read_all(const char *path)
     if (choices_read(path, &choices, &choices_bytes) == ERROR_NONE)
         FUZZ_CHECK((choices == NULL) == (choices_bytes == 0));
     memory_free(choices);
+    inspect_run(path, false, false);
     return code;
 }
 
