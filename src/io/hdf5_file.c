@@ -54,10 +54,19 @@ static herr_t add_name(hid_t group, const char *name, const H5L_info_t *info, vo
     return 0;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 char **hdf5_list(hid_t group, int64_t *count)
 {
     struct listing listing = {NULL, 0};
-    H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, NULL, add_name, &listing);
+    /* in the file's own order: to sort them HDF5 1.10 makes a table, and frees what is not in it when the file is
+     * damaged */
+    H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, add_name, &listing);
+    if (listing.count > 0)
+        qsort(listing.names, (size_t)listing.count, sizeof *listing.names, by_name);
     *count = listing.count;
     return listing.names;
 }
