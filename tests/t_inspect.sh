@@ -117,6 +117,14 @@ printf '>a\nQQQQEEEE\n' >"$place"
 "$CISTRON" prepare --tokenizer nucleotide -o "$work/place.h5" "$place" >"$work/out" 2>&1
 "$CISTRON" prepare --tokenizer nucleotide -o "$work/place.h5" "$place.absent" >>"$work/out" 2>&1
 "$CISTRON" inspect "$work/place.h5" >>"$work/out" 2>&1
+place=$(printf "$work/$escapes.h5")
+cp "$work/run/final_model.h5" "$place"
+cp "$work/run/final_model.h5.xxh3" "$place.xxh3"
+"$CISTRON" embed --checkpoint "$place" --fasta "$work/long.fa" -o "$work/vectors.h5" >"$work/embedded" 2>&1
+check "vectors" test $? -eq 0
+"$CISTRON" inspect "$work/vectors.h5" >"$work/vectors"
+check "vectors begin with a summary" grep -qF "  vectors of 32 numbers, pool mean, by $work/esc\\x1b[31mred" "$work/vectors"
+cat "$work/vectors" >>"$work/out"
 check "control characters in paths" test "$(LC_ALL=C grep -c '[^ -~]' "$work/out")" -eq 0
 check "they are named" test "$(grep -cF "$seen" "$work/out")" -eq 1
 

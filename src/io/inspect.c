@@ -307,54 +307,73 @@ static const char *text_of(const json_t *object, const char *key)
     return text != NULL ? text : "";
 }
 
-static void summarise_store(const json_t *out)
+static char *summarise_store(const json_t *out)
 {
     char *tokens = counted(out, "tokens", "tokens"), *sequences = counted(out, "sequences", "sequences");
-    printf("  %s (%s) in %s, from %zu files\n", tokens, text_of(out, "tokenizer"), sequences,
-           json_array_size(json_object_get(out, "sources")));
+    char *text = memory_format("  %s (%s) in %s, from %zu files\n", tokens, text_of(out, "tokenizer"), sequences,
+                               json_array_size(json_object_get(out, "sources")));
     free(tokens);
     free(sequences);
+    return text;
 }
 
-static void summarise_checkpoint(const json_t *out)
+static char *summarise_loss(const json_t *out)
 {
-    const json_t *model = json_array_get(json_object_get(out, "groups"), 0), *loss = json_object_get(out, "best_loss");
+    const json_t *loss = json_object_get(out, "best_loss");
+    if (!json_is_real(loss))
+        return memory_string("");
+    return memory_format("  best validation loss %.6f nats per label (perplexity %.4g), at step %lld\n",
+                         json_real_value(loss), exp(json_real_value(loss)),
+                         (long long)json_integer_value(json_object_get(out, "best_step")));
+}
+
+static char *summarise_checkpoint(const json_t *out)
+{
+    const json_t *model = json_array_get(json_object_get(out, "groups"), 0);
+    const char *family = text_of(out, "family"), *tokenizer = text_of(out, "tokenizer");
+    const char *use = strcmp(text_of(out, "kind"), "model") == 0
+                          ? "weights alone: for eval, embed, generate, export and model.initialise_from"
+                          : "weights and moments: a run can go on from it (cistron train --from)";
     char *parameters = counted(model, "elements", "parameters"), *tokens = counted(out, "tokens", "tokens");
-    char *step = counted(out, "step", "steps");
-    printf("  %s%sof %s%s%s, after %s and %s\n", text_of(out, "family"), text_of(out, "family")[0] != '\0' ? " " : "",
-           parameters, text_of(out, "tokenizer")[0] != '\0' ? " on tokens of " : "", text_of(out, "tokenizer"), step,
-           tokens);
-    if (json_is_real(loss))
-        printf("  best validation loss %.6f nats per label (perplexity %.4g), at step %lld\n", json_real_value(loss),
-               exp(json_real_value(loss)), (long long)json_integer_value(json_object_get(out, "best_step")));
-    printf("  %s\n", strcmp(text_of(out, "kind"), "model") == 0
-                         ? "weights alone: for eval, embed, generate, export and model.initialise_from"
-                         : "weights and moments: a run can go on from it (cistron train --from)");
+    char *step = counted(out, "step", "steps"), *loss = summarise_loss(out);
+    char *text =
+        memory_format("  %s%sof %s%s%s, after %s and %s\n%s  %s\n", family, family[0] != '\0' ? " " : "", parameters,
+                      tokenizer[0] != '\0' ? " on tokens of " : "", tokenizer, step, tokens, loss, use);
     free(parameters);
     free(tokens);
     free(step);
+    free(loss);
+    return text;
 }
 
-static void summarise_embeddings(const json_t *out)
+static char *summarise_embeddings(const json_t *out)
 {
     char *hidden = counted(out, "hidden", "numbers");
-    printf("  vectors of %s, pool %s, by %s\n", hidden, text_of(out, "pool"), text_of(out, "checkpoint"));
+    char *text =
+        memory_format("  vectors of %s, pool %s, by %s\n", hidden, text_of(out, "pool"), text_of(out, "checkpoint"));
     free(hidden);
+    return text;
+}
+
+/* What most people want to know, in a line or a few. Freed with free(). */
+static char *summarise(const json_t *out)
+{
+    const char *kind = text_of(out, "kind");
+    if (strcmp(kind, "token store") == 0)
+        return summarise_store(out);
+    return strcmp(kind, "embeddings") == 0 ? summarise_embeddings(out) : summarise_checkpoint(out);
 }
 
 static void print_text(json_t *out)
 {
-    const char *key, *kind = text_of(out, "kind");
+    const char *key;
     json_t *value, *member;
     size_t i;
     text_print(stdout, json_string_value(json_object_get(out, "path")));
-    printf(": %s\n", kind);
-    if (strcmp(kind, "token store") == 0)
-        summarise_store(out);
-    else if (strcmp(kind, "embeddings") == 0)
-        summarise_embeddings(out);
-    else
-        summarise_checkpoint(out);
+    printf(": %s\n", text_of(out, "kind"));
+    char *summary = summarise(out);
+    text_print(stdout, summary);
+    free(summary);
     printf("\n");
     json_object_foreach(out, key, value)
     {
