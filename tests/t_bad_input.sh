@@ -121,7 +121,7 @@ output is the input             | $prepare -o g.fa g.fa                     | 2 
 output is a folder              | $prepare -o taken.h5 g.fa                 | 2 | taken.h5: exists and is no regular file
 import over its source          | import llama_tiny -o llama_tiny/model-00001-of-00003.safetensors | 2 | model-00001-of-00003.safetensors: is an input and the output
 report over its log             | report made -o made/log.jsonl             | 2 | made/log.jsonl: is an input and the output
-output where no folder is       | $prepare -o none/x.h5 g.fa                | 2 | none/x.h5: cannot create
+output where no folder can be   | $prepare -o g.fa/x.h5 g.fa                | 2 | g.fa/x.h5: its folder cannot be made: Not a directory
 no such tokenizer               | prepare --tokenizer none -o x.h5 g.fa     | 2 | none
 no tokenizer                    | prepare -o x.h5 g.fa                      | 2 | --tokenizer is missing
 parts that sum to 1.1           | $prepare --split a:0.5,b:0.6 g.fa         | 2 | sum to 1.1
@@ -292,7 +292,7 @@ a place beyond any window       | inspect offset.h5                           | 
 a place beyond the window       | $from_run train.resume=offset_in.h5         | 2 | its place in the data is beyond
 tokens made of themselves       | inspect round.h5                            | 2 | a dataset has another type or layout
 sources in another file         | inspect told.h5                             | 0 | token store
-a side file of 100 GB           | inspect sparse.h5                           | 2 | sparse.h5.xxh3: is no side file: it has 107374182400 bytes
+a side file of 100 GB           | inspect sparse.h5                           | 2 | sparse.h5.xxh3: is no file of a checkpoint's hashes: it has 107374182400 bytes
 a pipe for a side file          | inspect piped.h5                            | 1 | piped.h5.xxh3: cannot open it: it is no regular file
 a pipe for a checkpoint         | inspect pipe.h5                             | 2 | pipe.h5: cannot open it: it is no regular file
 a pipe to go on from            | train deck.cfg train.resume=pipe.h5         | 2 | pipe.h5: cannot open it: it is no regular file
