@@ -159,12 +159,12 @@ static void leave(struct nccl_group *own)
     pthread_mutex_unlock(&own->lock);
 }
 
-/* A collective is put on the stream between these. */
+/* A collective is put on the stream between these. A host that is PENDING of them ahead of the device waits until the
+ * watchdog has seen one end. */
 static void begin(struct nccl_group *own, cudaStream_t stream, const char *name)
 {
     pthread_mutex_lock(&own->lock);
-    while (own->launched - own->finished ==
-           PENDING) /* so far ahead of the device: until the watchdog has seen one end */
+    while (own->launched - own->finished == PENDING)
         pthread_cond_wait(&own->changed, &own->lock);
     pthread_mutex_unlock(&own->lock);
     struct pending *entry = &own->ring[own->launched % PENDING];

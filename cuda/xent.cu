@@ -113,17 +113,23 @@ static __global__ void __launch_bounds__(TOTAL_THREADS) xent_total(const double2
     }
 }
 
-/* How rows are dealt to blocks, by the shape alone: the order of the total. */
+/* How rows are dealt to blocks. */
 struct xent_cut {
     dim3 block;
     unsigned blocks;
 };
 
-static struct xent_cut cut(const struct tensor &logits, int n)
+static struct xent_cut cut(const struct tensor &logits, int n, int multiprocessors)
 {
     dim3 block = team_block(logits.cols / n, XENT_AHEAD, XENT_TEAM);
     int64_t resident = XENT_RESIDENT * (XENT_TEAM / (block.x * block.y));
-    return {block, team_blocks(logits.rows, block, USUAL_MULTIPROCESSORS * resident)};
+    return {block, team_blocks(logits.rows, block, multiprocessors * resident)};
+}
+
+/* By the shape alone, which is the order of the total. */
+static struct xent_cut total_cut(const struct tensor &logits, int n)
+{
+    return cut(logits, n, USUAL_MULTIPROCESSORS);
 }
 
 /* Calls f as visit_packs does; rows need not consist of packs. */
@@ -140,9 +146,9 @@ template <typename F> static void visit_logits(const struct tensor &logits, F f)
 
 int64_t cuda_xent_stat_workspace(const struct cuda_target *, const struct xent_stat_args *args)
 {
-    unsigned blocks = cut(args->logits, 1).blocks; /* where packs do not fit, and where they do */
+    unsigned blocks = total_cut(args->logits, 1).blocks; /* where packs do not fit, and where they do */
     visit(args->logits.dtype,
-          [&](auto zero) { blocks = std::max(blocks, cut(args->logits, pack_width<decltype(zero)>).blocks); });
+          [&](auto zero) { blocks = std::max(blocks, total_cut(args->logits, pack_width<decltype(zero)>).blocks); });
     return blocks * (int64_t)sizeof(double2);
 }
 
@@ -154,7 +160,7 @@ void cuda_xent_stat(const struct cuda_target *target, const struct xent_stat_arg
     visit_logits(args->logits, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        struct xent_cut c = cut(args->logits, N);
+        struct xent_cut c = total_cut(args->logits, N);
         xent_stat<T, N><<<c.blocks, c.block, 0, target->stream>>>(
             view_of<const T>(args->logits), static_cast<const int32_t *>(args->labels.data),
             static_cast<float *>(args->loss.data), static_cast<float *>(args->lse.data), partial);
@@ -203,7 +209,7 @@ void cuda_xent_grad(const struct cuda_target *target, const struct xent_grad_arg
     visit_logits(args->logits, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
-        struct xent_cut c = cut(args->logits, N);
+        struct xent_cut c = cut(args->logits, N, target->multiprocessors);
         xent_grad<T, N><<<c.blocks, c.block, 0, target->stream>>>(view_of<T>(args->logits),
                                                                   static_cast<const int32_t *>(args->labels.data),
                                                                   static_cast<const float *>(args->lse.data));

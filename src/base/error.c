@@ -4,11 +4,13 @@
 #include "base/text.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MESSAGE_BYTES = 16384, MAX_HOOKS = 4 };
 
@@ -101,8 +103,11 @@ static void await_turn(void)
 
 void error_fatal(const char *format, ...)
 {
+    static atomic_flag ends = ATOMIC_FLAG_INIT;
     char text[MESSAGE_BYTES];
     va_list arguments;
+    while (atomic_flag_test_and_set(&ends)) /* another thread does, often for the same cause */
+        pause();
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
