@@ -274,8 +274,12 @@ static void nccl_destroy(struct group *group)
     memory_free(own);
 }
 
-static const struct group_class nccl_class = {"nccl",          nccl_all_reduce, nccl_reduce_scatter,
-                                              nccl_all_gather, nccl_broadcast,  nccl_destroy};
+static const struct group_class nccl_class = {.name = "nccl",
+                                              .all_reduce = nccl_all_reduce,
+                                              .reduce_scatter = nccl_reduce_scatter,
+                                              .all_gather = nccl_all_gather,
+                                              .broadcast = nccl_broadcast,
+                                              .destroy = nccl_destroy};
 
 /* What NCCL would choose by size and by what it finds of the machine adds in other orders. Its configuration of groups
  * has no word for this, so it is its variables, which stay as the user has set them. */

@@ -9,6 +9,7 @@
 #include "io/checkpoint.h"
 #include "plan/race.h"
 #include "plan/record.h"
+#include "ref/late.h"
 #include "ref/sharded.h"
 #include "ref/toy.h"
 
@@ -60,11 +61,13 @@ struct outcome {
     uint64_t digest; /* of weights and moments */
 };
 
-static struct outcome run(struct executor *cpu, const struct layout *layout, store_make *make_store)
+/* replays: on an executor that can. */
+static struct outcome run(struct executor *executor, const struct layout *layout, store_make *make_store, bool replays)
 {
     struct toy toy;
     struct outcome outcome;
-    struct toy_options options = options_of(cpu, layout, make_store);
+    struct toy_options options = options_of(executor, layout, make_store);
+    options.replays = replays;
     toy_create(&toy, &options);
     for (int s = 0; s < STEPS; s++) {
         struct engine_result result = step(&toy, layout, s);
@@ -87,8 +90,8 @@ static double worst(const double *a, const double *b)
 
 static void test_equal(struct executor *cpu, struct layout layout)
 {
-    struct outcome whole = run(cpu, &layout, NULL), cut = run(cpu, &layout, sharded_store_create);
-    struct outcome poisoned = run(cpu, &layout, sharded_store_create_poisoned);
+    struct outcome whole = run(cpu, &layout, NULL, false), cut = run(cpu, &layout, sharded_store_create, false);
+    struct outcome poisoned = run(cpu, &layout, sharded_store_create_poisoned, false);
     double loss = worst(cut.losses, whole.losses), norm = worst(cut.norms, whole.norms);
     if (world->rank == 0)
         printf("model %d in %s, %d micro-batches: losses %.2e, norms %.2e, state %s\n", (int)layout.kind,
@@ -100,6 +103,18 @@ static void test_equal(struct executor *cpu, struct layout layout)
     const double bound = layout.compute == DTYPE_F32 ? 2e-6 : 2e-3;
     CHECK(loss <= bound);
     CHECK(norm <= 10 * bound);
+}
+
+/* Recordings hold gathers, scatters and sums, and replay them without the store's code. */
+static void test_replays(struct executor *cpu, struct layout layout, store_make *make_store)
+{
+    struct executor *late = late_executor_create(cpu);
+    struct outcome plain = run(cpu, &layout, make_store, false), replayed = run(late, &layout, make_store, true);
+    CHECK(memcmp(&plain, &replayed, sizeof plain) == 0);
+    /* all parts of a step: forwards, backwards, the update; two steps come before the first replay */
+    const int parts = (layout.split ? 3 : 2) * layout.micro_batches + 1;
+    CHECK(late_replays(late) >= (STEPS - 2) * parts);
+    late->class->destroy(late);
 }
 
 /* -- On record --------------------------------------------------------------------------------------------------- */
@@ -158,6 +173,8 @@ int main(int argc, char **argv)
         test_equal(cpu, (struct layout){kind, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NONE});
         test_equal(cpu, (struct layout){kind, DTYPE_F32, 3, 2, true, DECK_RECOMPUTE_NORMS});
         test_equal(cpu, (struct layout){kind, DTYPE_BF16, 3, 1, false, DECK_RECOMPUTE_FULL});
+        test_replays(cpu, (struct layout){kind, DTYPE_F32, 3, 2, true, DECK_RECOMPUTE_NORMS}, sharded_store_create);
+        test_replays(cpu, (struct layout){kind, DTYPE_F32, 2, 1, false, DECK_RECOMPUTE_NONE}, NULL);
         test_record(cpu, (struct layout){kind, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV});
     }
     cpu->class->destroy(cpu);

@@ -231,8 +231,12 @@ static void host_destroy(struct group *group)
     memory_free(host);
 }
 
-static const struct group_class host_class = {"host",          host_all_reduce, host_reduce_scatter,
-                                              host_all_gather, host_broadcast,  host_destroy};
+static const struct group_class host_class = {.name = "host",
+                                              .all_reduce = host_all_reduce,
+                                              .reduce_scatter = host_reduce_scatter,
+                                              .all_gather = host_all_gather,
+                                              .broadcast = host_broadcast,
+                                              .destroy = host_destroy};
 
 struct group *comm_group_create(struct comm *comm, struct executor *executor, const char *name)
 {

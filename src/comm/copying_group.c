@@ -71,6 +71,7 @@ static void copying_destroy(struct group *group)
 }
 
 static const struct group_class copying_class = {.name = "copying",
+                                                 .waits = true,
 #define X(NAME, name) .name = copying_##name,
                                                  OP_COLLECTIVE_TABLE(X)
 #undef X

@@ -17,6 +17,7 @@ struct group {
 /* Each is collective over the group and ordered on the stream. Failures are fatal (tier b). */
 struct group_class {
     const char *name;
+    bool waits; /* a collective waits for the device, so it cannot be recorded (struct executor_class, capture_begin) */
     void (*all_reduce)(struct group *group, struct stream *stream, const struct all_reduce_args *args);
     void (*reduce_scatter)(struct group *group, struct stream *stream, const struct reduce_scatter_args *args);
     void (*all_gather)(struct group *group, struct stream *stream, const struct all_gather_args *args);

@@ -179,7 +179,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     create_batches(e);
     create_rope_table(e);
     create_host(e);
-    replay_create(&e->replay, executor, settings->replays);
+    replay_create(&e->replay, executor, settings->replays && (group->class == NULL || !group->class->waits));
     if (trains)
         optimizer_create(&e->optimizer, &settings->optimizer, tensor_columns(&e->sums, 2, e->sums.cols - 2), &e->budget,
                          m->statistic);
@@ -357,17 +357,20 @@ static void sum_over_ranks(struct engine *e, struct tensor x)
 /* What replay.h calls back with. */
 struct part {
     struct engine *engine;
-    enum replay_part kind;
+    const struct replay_key *key;
     const struct action *action; /* of a forward or a backward */
 };
 
 /* In the order in which backward completes them: what is summed last is waited for last. */
 static void measure(struct engine *e, struct stream *stream)
 {
+    launch_range(stream, "measure");
     for (int u = e->model->unit_count - 1; u >= 0; u--) {
         e->store->class->gradients_wait(e->store, &e->model->units[u], stream);
         optimizer_measure(&e->optimizer, e->store, &e->model->units[u], stream);
     }
+    sum_over_ranks(e, e->sums);
+    launch_range_end(stream);
 }
 
 static void update(struct engine *e, struct stream *stream)
@@ -385,17 +388,14 @@ static void run_part(void *self)
     const struct part *part = self;
     struct engine *e = part->engine;
     struct stream *stream = &e->streams[STREAM_COMPUTE];
-    switch (part->kind) {
+    switch (part->key->part) {
     case REPLAY_FORWARD:
         run_forward(e, PASS_FORWARD, part->action->slot);
         return;
     case REPLAY_BACKWARD:
         run_backward(e, part->action);
-        return;
-    case REPLAY_MEASURE:
-        launch_range(stream, "measure");
-        measure(e, stream);
-        launch_range_end(stream);
+        if (part->key->measures)
+            measure(e, stream);
         return;
     case REPLAY_UPDATE:
         launch_range(stream, "update");
@@ -404,17 +404,13 @@ static void run_part(void *self)
     }
 }
 
-/* meets: it starts collectives or waits for them; these a watchdog follows one by one. */
-static void replay_or_run(struct engine *e, const struct replay_key *key, const struct action *action, bool meets)
+static void run_or_replay(struct engine *e, const struct replay_key *key, const struct action *action)
 {
-    struct part part = {e, key->part, action};
-    if (meets && e->group->size > 1)
-        run_part(&part);
-    else
-        replay_run(&e->replay, key, &e->streams[STREAM_COMPUTE], run_part, &part);
+    struct part part = {e, key, action};
+    replay_run(&e->replay, key, &e->streams[STREAM_COMPUTE], run_part, &part);
 }
 
-static void run_action(struct engine *e, const struct action *action)
+static void run_action(struct engine *e, const struct action *action, bool measures)
 {
     const struct batch_tensors *batch = &e->batches[action->slot];
     const bool forward = action->kind == ACTION_FORWARD;
@@ -423,14 +419,16 @@ static void run_action(struct engine *e, const struct action *action)
                                    .gradients = forward ? 0 : (int)action->gradients,
                                    .first = !forward && action->first,
                                    .last = !forward && action->last,
+                                   .measures = measures,
                                    .tokens = batch->tokens.cols,
                                    .segments = batch->segments.q_start.cols,
                                    .longest = batch->segments.longest,
                                    .regular = batch->segments.regular};
-    replay_or_run(e, &key, action, key.last);
+    run_or_replay(e, &key, action);
 }
 
-static void run_schedule(struct engine *e, const struct schedule *schedule, const struct batch *batches)
+/* measures: the gradient too, once it is complete; its squares are summed over ranks with the totals. */
+static void run_schedule(struct engine *e, const struct schedule *schedule, const struct batch *batches, bool measures)
 {
     CHECK_BUG(schedule->slots <= e->memory.slots);
     CHECK_BUG(!schedule->split_backward || e->settings.memory.split_backward);
@@ -439,7 +437,7 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
         const struct action *action = &schedule->actions[i];
         if (action->kind == ACTION_FORWARD)
             load_batch(e, &batches[action->micro_batch], &e->batches[action->slot]);
-        run_action(e, action);
+        run_action(e, action, measures && i + 1 == schedule->count);
     }
 }
 
@@ -474,19 +472,17 @@ struct engine_result engine_take(struct engine *e)
 
 void engine_begin(struct engine *e, const struct schedule *schedule, const struct batch *batches, double learning_rate)
 {
-    static const struct replay_key measure = {.part = REPLAY_MEASURE}, update = {.part = REPLAY_UPDATE};
+    static const struct replay_key update = {.part = REPLAY_UPDATE};
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     double value; /* wide enough for either type */
     struct tensor there = tensor_columns(&e->optimizer.step, ADAMW_LR, 1), rate = there;
     rate.data = &value;
     tensor_put(&rate, 0, 0, learning_rate);
-    run_schedule(e, schedule, batches);
-    replay_or_run(e, &measure, NULL, true);
-    sum_over_ranks(e, e->sums);
+    run_schedule(e, schedule, batches, true);
     staging_next(&e->staging);
     staging_copy(&e->staging, stream, rate, there);
     staging_end(&e->staging, stream);
-    replay_or_run(e, &update, NULL, false);
+    run_or_replay(e, &update, NULL);
     send_return(e, true);
 }
 
@@ -500,7 +496,7 @@ struct engine_result engine_step(struct engine *e, const struct schedule *schedu
 struct engine_result engine_gradients(struct engine *e, const struct schedule *schedule, const struct batch *batches)
 {
     CHECK_BUG(e->taken == e->begun);
-    run_schedule(e, schedule, batches);
+    run_schedule(e, schedule, batches, false);
     for (int u = 0; u < e->model->unit_count; u++)
         e->store->class->gradients_wait(e->store, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
     sum_over_ranks(e, e->batches[0].total);

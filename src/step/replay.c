@@ -4,10 +4,8 @@
 
 #include <stdlib.h>
 
-static const char *const names[] = {[REPLAY_FORWARD] = "replay forward",
-                                    [REPLAY_BACKWARD] = "replay backward",
-                                    [REPLAY_MEASURE] = "replay measure",
-                                    [REPLAY_UPDATE] = "replay update"};
+static const char *const names[] = {
+    [REPLAY_FORWARD] = "replay forward", [REPLAY_BACKWARD] = "replay backward", [REPLAY_UPDATE] = "replay update"};
 
 void replay_create(struct replay *replay, struct executor *executor, bool enabled)
 {
@@ -25,8 +23,8 @@ void replay_destroy(struct replay *replay)
 static bool same(const struct replay_key *a, const struct replay_key *b)
 {
     return a->part == b->part && a->slot == b->slot && a->gradients == b->gradients && a->first == b->first &&
-           a->last == b->last && a->tokens == b->tokens && a->segments == b->segments && a->longest == b->longest &&
-           a->regular == b->regular;
+           a->last == b->last && a->measures == b->measures && a->tokens == b->tokens && a->segments == b->segments &&
+           a->longest == b->longest && a->regular == b->regular;
 }
 
 /* NULL: the key is new. */

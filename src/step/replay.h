@@ -6,13 +6,14 @@
 
 #include "core/launch.h"
 
-enum replay_part { REPLAY_FORWARD, REPLAY_BACKWARD, REPLAY_MEASURE, REPLAY_UPDATE };
+enum replay_part { REPLAY_FORWARD, REPLAY_BACKWARD, REPLAY_UPDATE };
 
 /* What makes two parts launch the same. */
 struct replay_key {
     enum replay_part part;
     int slot, gradients; /* as in struct action; 0 where the part has none */
     bool first, last;
+    bool measures;            /* a backward at whose end the gradient is measured */
     int64_t tokens, segments; /* of the batch */
     int64_t longest;          /* as in struct attention_segments, which launches hold */
     bool regular;
@@ -32,9 +33,9 @@ struct replay {
 void replay_create(struct replay *replay, struct executor *executor, bool enabled);
 void replay_destroy(struct replay *replay);
 
-/* Does `run(self)` or what it did: launches on the stream, and on such as events tie to it, without waiting for any.
- * The first time it is run, for what is chosen or made at the first use; the second time it is recorded. During a
- * profile, which looks at single launches, it is run. */
+/* Runs `run(self)` when the key is new, for what is chosen or made at the first use; records it the second time, and
+ * replays it from then on. It launches on the stream and on those that it forks from it and joins again by events, and
+ * waits for none. During a profile, which looks at single launches, it is run. */
 void replay_run(struct replay *replay, const struct replay_key *key, struct stream *stream, void (*run)(void *self),
                 void *self);
 
