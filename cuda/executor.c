@@ -28,6 +28,17 @@ struct outgrown {
     struct outgrown *next;
 };
 
+/* A graph, and who is told before it runs. */
+struct recording {
+    cudaGraphExec_t graph;
+    struct notice {
+        void (*launched)(void *self, const char *name);
+        void *self;
+        const char *name;
+    } * notices;
+    int64_t count;
+};
+
 struct cuda {
     struct executor executor; /* first, so that a pointer to it is a pointer to this */
     struct cuda_target targets[STREAM_COUNT];
@@ -36,8 +47,9 @@ struct cuda {
     struct placement_id id;
     struct native_event *events;
     struct outgrown *outgrown;
-    int64_t recordings;  /* that have not been discarded */
-    cudaEvent_t *stamps; /* [stamp_count] */
+    int64_t recordings;          /* that have not been discarded */
+    struct recording *recording; /* that is being made; NULL: none */
+    cudaEvent_t *stamps;         /* [stamp_count] */
     int64_t stamp_count;
 };
 
@@ -293,30 +305,51 @@ static void synchronize(struct executor *executor, struct stream *stream)
 
 static void capture_begin(struct executor *executor, struct stream *stream)
 {
-    cudaStream_t native = ((struct cuda *)executor)->targets[stream->id].stream;
-    CUDA_CHECK(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal));
+    struct cuda *cuda = (struct cuda *)executor;
+    cuda->recording = memory_allocate(sizeof *cuda->recording);
+    CUDA_CHECK(cudaStreamBeginCapture(cuda->targets[stream->id].stream, cudaStreamCaptureModeThreadLocal));
+}
+
+bool cuda_executor_at_replay(struct executor *executor, void (*launched)(void *self, const char *name), void *self,
+                             const char *name)
+{
+    struct recording *recording = ((struct cuda *)executor)->recording;
+    if (recording == NULL)
+        return false;
+    const int64_t bytes = (recording->count + 1) * (int64_t)sizeof *recording->notices;
+    recording->notices = memory_grow(recording->notices, bytes);
+    recording->notices[recording->count++] = (struct notice){launched, self, name};
+    return true;
 }
 
 static void *capture_end(struct executor *executor, struct stream *stream)
 {
+    struct cuda *cuda = (struct cuda *)executor;
+    struct recording *recording = cuda->recording;
     cudaGraph_t graph;
-    cudaGraphExec_t recording;
-    CUDA_CHECK(cudaStreamEndCapture(((struct cuda *)executor)->targets[stream->id].stream, &graph));
-    CUDA_CHECK(cudaGraphInstantiate(&recording, graph, 0));
+    CUDA_CHECK(cudaStreamEndCapture(cuda->targets[stream->id].stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&recording->graph, graph, 0));
     CUDA_CHECK(cudaGraphDestroy(graph));
-    ((struct cuda *)executor)->recordings++;
+    cuda->recordings++;
+    cuda->recording = NULL;
     return recording;
 }
 
-static void replay(struct executor *executor, struct stream *stream, void *recording)
+static void replay(struct executor *executor, struct stream *stream, void *self)
 {
-    CUDA_CHECK(cudaGraphLaunch(recording, ((struct cuda *)executor)->targets[stream->id].stream));
+    const struct recording *recording = self;
+    for (int64_t i = 0; i < recording->count; i++)
+        recording->notices[i].launched(recording->notices[i].self, recording->notices[i].name);
+    CUDA_CHECK(cudaGraphLaunch(recording->graph, ((struct cuda *)executor)->targets[stream->id].stream));
 }
 
-static void discard(struct executor *executor, void *recording)
+static void discard(struct executor *executor, void *self)
 {
     struct cuda *cuda = (struct cuda *)executor;
-    CUDA_CHECK(cudaGraphExecDestroy(recording)); /* once it has run, where it is on its way */
+    struct recording *recording = self;
+    CUDA_CHECK(cudaGraphExecDestroy(recording->graph)); /* once it has run, where it is on its way */
+    free(recording->notices);
+    memory_free(recording);
     if (--cuda->recordings == 0)
         release_outgrown(cuda);
 }

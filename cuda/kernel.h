@@ -57,6 +57,10 @@ int64_t cuda_column_sum_workspace(const struct cuda_target *target, struct tenso
 void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,
                   bool accumulate);
 
+/* When the stream comes here: ++*counter, on the device, and its new value to *seen, in the host's memory. May be
+ * recorded. */
+void cuda_progress(cudaStream_t stream, uint64_t *counter, uint64_t *seen);
+
 #ifdef __cplusplus
 }
 #else
@@ -72,6 +76,9 @@ void cuda_gemm_reconsider(void);
 /* For collectives: the native stream, and a copy on it. */
 cudaStream_t cuda_executor_stream(struct executor *executor, int stream);
 void cuda_executor_copy(struct stream *stream, struct tensor from, struct tensor to);
+/* While a recording is made: true, and launched(self, name) is called before each of its replays. Else false. */
+bool cuda_executor_at_replay(struct executor *executor, void (*launched)(void *self, const char *name), void *self,
+                             const char *name);
 #endif
 
 #endif

@@ -11,30 +11,29 @@
 #include <string.h>
 #include <time.h>
 
-enum { PENDING = 1024 /* collectives on their way that the watchdog follows */ };
+enum { PENDING = 16384 /* collectives on their way that the watchdog can name */ };
 
-struct pending {
-    cudaEvent_t begun, done; /* the stream has come to the collective; is behind it */
-    const char *name;        /* of the collective */
-    int64_t sequence;
-    double since; /* clock_seconds at which the watchdog saw it begun; 0: not yet */
-};
+/* How many collectives of a group the device has come to, and is behind. */
+enum { BEGUN, DONE, PLACES };
 
 struct nccl_group {
     struct group group;
     struct executor *executor;
-    ncclComm_t nccl; /* of more than one rank */
-    int device;
+    ncclComm_t nccl;
     double timeout;
+    uint64_t *counters; /* [PLACES], the device's */
+    uint64_t *seen;     /* [PLACES], the same in the host's memory, some microseconds later */
 
     pthread_t watchdog;
-    struct pending ring[PENDING];
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
     bool stop;
     const char *inside; /* the call of NCCL in which the main thread is; NULL: none */
     double inside_since;
-    int64_t launched, finished; /* sequence numbers; ring entry i % PENDING. Those between are the watchdog's */
+    int64_t launched, finished; /* collectives that streams were given; that are done, as the watchdog has seen */
+    const char *names[PENDING]; /* of collective i, at i % PENDING: those between */
+    int64_t followed;           /* the watchdog's own: the number of the collective that it has seen begun; -1: none */
+    double since;               /* and when, by clock_seconds */
 };
 
 static void check(ncclResult_t status, const char *what)
@@ -46,65 +45,68 @@ static void check(ncclResult_t status, const char *what)
 
 /* -- Watchdog ----------------------------------------------------------------------------------------------------
  * A thread that looks every 20 ms at the oldest collective on its way, and at the call of NCCL in which the main thread
- * is: making a group, and the first collective of a kind, wait for the other ranks too. The clock of a collective runs
- * from when the device has come to it, so the host may be ahead as far as it likes. What takes too long ends the
- * process by error_fatal, whose hooks know that this is not the main thread. Nothing is aborted first: the process is
- * not to go on, the driver ends what it has on the device, and the launcher ends the other ranks. */
+ * is: making a group, and the first collective of a kind, wait for the other ranks too. The device counts the
+ * collectives that it comes to and leaves, whether they were launched one by one or are part of a recording, so the
+ * watchdog needs no call of CUDA. The clock of a collective runs from when the device has come to it, so the host may
+ * be ahead as far as it likes. What takes too long ends the process by error_fatal, whose hooks know that this is not
+ * the main thread. Nothing is aborted first: the process is not to go on, the driver ends what it has on the device,
+ * and the launcher ends the other ranks. */
+
+static int64_t count_of(const struct nccl_group *own, int place)
+{
+    return (int64_t)__atomic_load_n(&own->seen[place], __ATOMIC_ACQUIRE);
+}
 
 static bool is_late(const struct nccl_group *own, double since)
 {
-    return own->timeout > 0 && since > 0 && clock_seconds() - since > own->timeout;
+    return own->timeout > 0 && clock_seconds() - since > own->timeout;
 }
 
-static bool has_passed(cudaEvent_t event, const char *name)
+/* Looks at the oldest collective that is not done. */
+static void follow(struct nccl_group *own, int64_t oldest, const char *name)
 {
-    cudaError_t status = cudaEventQuery(event);
-    if (status != cudaErrorNotReady)
-        cuda_check(status, name);
-    return status == cudaSuccess;
-}
-
-/* Has the oldest collective finished? */
-static bool follow(struct nccl_group *own, struct pending *oldest)
-{
-    if (has_passed(oldest->done, oldest->name))
-        return true;
-    if (oldest->since == 0 && has_passed(oldest->begun, oldest->name))
-        oldest->since = clock_seconds();
     ncclResult_t asynchronous;
     CHECK_NCCL(ncclCommGetAsyncError(own->nccl, &asynchronous));
-    check(asynchronous, oldest->name);
-    if (is_late(own, oldest->since))
+    check(asynchronous, name);
+    if (count_of(own, BEGUN) <= oldest)
+        return;
+    if (own->followed != oldest) {
+        own->followed = oldest;
+        own->since = clock_seconds();
+    }
+    if (is_late(own, own->since))
         error_fatal("%s number %lld of group \"%s\" has not finished on rank %d of %d after %.0f s (comm.timeout)",
-                    oldest->name, (long long)oldest->sequence, own->group.name, own->group.rank, own->group.size,
-                    clock_seconds() - oldest->since);
-    return false;
+                    name, (long long)oldest, own->group.name, own->group.rank, own->group.size,
+                    clock_seconds() - own->since);
 }
 
 static void *watch(void *self)
 {
     struct nccl_group *own = self;
     const struct timespec pause = {0, 20 * 1000 * 1000};
-    CUDA_CHECK(cudaSetDevice(own->device));
     pthread_mutex_lock(&own->lock);
     while (!own->stop) {
-        if (own->inside == NULL && own->finished == own->launched) {
+        const int64_t done = count_of(own, DONE);
+        if (done > own->finished) {
+            own->finished = done;
+            pthread_cond_broadcast(&own->changed);
+        }
+        if (own->inside == NULL && own->finished >= own->launched) {
             pthread_cond_wait(&own->changed, &own->lock);
             continue;
         }
         const char *inside = own->inside;
         const bool late = inside != NULL && is_late(own, own->inside_since);
-        struct pending *oldest = own->finished < own->launched ? &own->ring[own->finished % PENDING] : NULL;
+        const int64_t oldest = own->finished;
+        const char *name = oldest < own->launched ? own->names[oldest % PENDING] : NULL;
         pthread_mutex_unlock(&own->lock);
         if (late)
             error_fatal("%s of group \"%s\" has waited for other ranks on rank %d of %d for %.0f s (comm.timeout)",
                         inside, own->group.name, own->group.rank, own->group.size, own->timeout);
-        const bool finished = oldest != NULL && follow(own, oldest);
-        if (!finished)
-            nanosleep(&pause, NULL);
+        if (name != NULL)
+            follow(own, oldest, name);
+        nanosleep(&pause, NULL);
         pthread_mutex_lock(&own->lock);
-        own->finished += finished;
-        pthread_cond_broadcast(&own->changed);
     }
     pthread_mutex_unlock(&own->lock);
     return NULL;
@@ -115,10 +117,7 @@ static void start_watchdog(struct nccl_group *own)
     sigset_t all, before;
     pthread_mutex_init(&own->lock, NULL);
     pthread_cond_init(&own->changed, NULL);
-    for (int i = 0; i < PENDING; i++) {
-        CUDA_CHECK(cudaEventCreateWithFlags(&own->ring[i].begun, cudaEventDisableTiming));
-        CUDA_CHECK(cudaEventCreateWithFlags(&own->ring[i].done, cudaEventDisableTiming));
-    }
+    own->followed = -1;
     sigfillset(&all); /* signals are waited for by a thread of their own (base/signals.h) */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&own->watchdog, NULL, watch, own);
@@ -134,10 +133,6 @@ static void stop_watchdog(struct nccl_group *own)
     pthread_cond_broadcast(&own->changed);
     pthread_mutex_unlock(&own->lock);
     pthread_join(own->watchdog, NULL);
-    for (int i = 0; i < PENDING; i++) {
-        CUDA_CHECK(cudaEventDestroy(own->ring[i].begun));
-        CUDA_CHECK(cudaEventDestroy(own->ring[i].done));
-    }
     pthread_cond_destroy(&own->changed);
     pthread_mutex_destroy(&own->lock);
 }
@@ -159,29 +154,31 @@ static void leave(struct nccl_group *own)
     pthread_mutex_unlock(&own->lock);
 }
 
-/* A collective is put on the stream between these. A host that is PENDING of them ahead of the device waits until the
- * watchdog has seen one end. */
+/* A stream is given a collective, alone or in a recording. */
+static void launched(void *self, const char *name)
+{
+    struct nccl_group *own = self;
+    pthread_mutex_lock(&own->lock);
+    while (own->launched - own->finished == PENDING) /* so far ahead of the device */
+        pthread_cond_wait(&own->changed, &own->lock);
+    own->names[own->launched++ % PENDING] = name;
+    pthread_cond_broadcast(&own->changed);
+    pthread_mutex_unlock(&own->lock);
+}
+
+/* A collective is put on the stream between these, or into the recording that is being made. */
 static void begin(struct nccl_group *own, cudaStream_t stream, const char *name)
 {
-    pthread_mutex_lock(&own->lock);
-    while (own->launched - own->finished == PENDING)
-        pthread_cond_wait(&own->changed, &own->lock);
-    pthread_mutex_unlock(&own->lock);
-    struct pending *entry = &own->ring[own->launched % PENDING];
-    entry->name = name;
-    entry->sequence = own->launched;
-    entry->since = 0;
-    CUDA_CHECK(cudaEventRecord(entry->begun, stream));
+    if (!cuda_executor_at_replay(own->executor, launched, own, name))
+        launched(own, name);
+    cuda_progress(stream, &own->counters[BEGUN], &own->seen[BEGUN]);
     enter(own, name);
 }
 
 static void end(struct nccl_group *own, cudaStream_t stream)
 {
-    CUDA_CHECK(cudaEventRecord(own->ring[own->launched % PENDING].done, stream));
-    pthread_mutex_lock(&own->lock);
-    own->inside = NULL;
-    own->launched++;
-    pthread_mutex_unlock(&own->lock);
+    leave(own);
+    cuda_progress(stream, &own->counters[DONE], &own->seen[DONE]);
 }
 
 /* -- Collectives ------------------------------------------------------------------------------------------------- */
@@ -271,6 +268,8 @@ static void nccl_destroy(struct group *group)
     CHECK_NCCL(ncclCommDestroy(own->nccl));
     leave(own);
     stop_watchdog(own);
+    own->executor->class->release(own->executor, own->counters, MEMORY_DEVICE);
+    own->executor->class->release(own->executor, own->seen, MEMORY_HOST);
     memory_free(own);
 }
 
@@ -302,7 +301,9 @@ struct group *nccl_group_create(struct comm *comm, struct executor *executor, co
     if (comm->rank == 0)
         CHECK_NCCL(ncclGetUniqueId(&id));
     comm_broadcast(comm, &id, sizeof id, 0);
-    CUDA_CHECK(cudaGetDevice(&own->device));
+    const int64_t bytes = PLACES * (int64_t)sizeof(uint64_t);
+    own->counters = executor->class->allocate(executor, bytes, MEMORY_DEVICE);
+    own->seen = executor->class->allocate(executor, bytes, MEMORY_HOST);
     start_watchdog(own);
     enter(own, "the beginning");
     CHECK_NCCL(ncclCommInitRank(&own->nccl, comm->size, id, comm->rank));
