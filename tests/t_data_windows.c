@@ -174,8 +174,10 @@ static void test_damage(void)
     windows_close(windows);
     CHECK(unlink(side) == 0);
     write_file(left, "wb", "a longer half of an index", 25);
+    const char *earlier = stores_path("damage.h5.windows-100-10-each.tmp-4711"); /* of an earlier build */
+    write_file(earlier, "wb", "half", 4);
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->map != NULL);
-    CHECK(access(left, F_OK) != 0);
+    CHECK(access(left, F_OK) != 0 && access(earlier, F_OK) != 0);
     windows_close(windows);
     CHECK(unlink(side) == 0 && symlink(path, left) == 0); /* nothing is written through a link */
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->table != NULL);

@@ -300,6 +300,7 @@ static void start_thread(struct loader *loader)
     /* signals are the main thread's business: it is the one that checkpoints on them */
     sigset_t all, before;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* its own: a store that is cut short (base/mapping.h) */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&loader->thread, NULL, prefetch, loader);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

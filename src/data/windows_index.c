@@ -1,4 +1,5 @@
 #include "data/windows_index.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
@@ -288,6 +289,9 @@ int windows_index_obtain(struct windows *windows, const struct windows_layout *l
     if (mapped)
         remove_leftover(temporary);
     if (descriptor >= 0) {
+        char *earlier = memory_format("%s-", temporary); /* so earlier builds named theirs, which nobody uses now */
+        disk_remove_leavings(earlier, false);
+        free(earlier);
         code = make(windows->store, layout, path, temporary, descriptor);
         if (code == ERROR_NONE)
             map(windows, layout, true, true);
