@@ -96,7 +96,10 @@ static void fail(struct deck_source *source, int line, const char *what, const c
 
 static void append(struct deck_source *source, const char *bytes, int64_t count)
 {
-    source->text = memory_grow(source->text, source->length + count + 1);
+    if (source->length + count >= source->room) {
+        source->room = 2 * (source->length + count + 1);
+        source->text = memory_grow(source->text, source->room);
+    }
     memcpy(source->text + source->length, bytes, (size_t)count);
     source->length += count;
     source->text[source->length] = '\0';
@@ -104,7 +107,8 @@ static void append(struct deck_source *source, const char *bytes, int64_t count)
 
 static void add_place(struct deck_source *source, int file, int line)
 {
-    source->places = memory_grow(source->places, (source->lines + 1) * (int64_t)sizeof *source->places);
+    if ((source->lines & (source->lines - 1)) == 0) /* at powers of two, to the next */
+        source->places = memory_grow(source->places, (2 * source->lines + 1) * (int64_t)sizeof *source->places);
     source->places[source->lines++] = (struct deck_place){.file = file, .line = line};
 }
 

@@ -18,8 +18,8 @@
 enum { DECK_COMMAND_LINE = INT32_MAX /* in place of a flat line: after all lines of files */, DECK_MOST_FAULTS = 20 };
 
 struct deck_source {
-    char *text; /* flat text, ended by '\0' */
-    int64_t length;
+    char *text;           /* flat text, ended by '\0' */
+    int64_t length, room; /* bytes of the text without its '\0'; bytes allocated */
     struct deck_place {
         int file, line;
     } * places; /* [lines]: where flat line i + 1 comes from */
