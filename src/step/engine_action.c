@@ -1,0 +1,71 @@
+/* Actions of a schedule: forward and backward of a micro-batch through all units. */
+#include "step/engine_private.h"
+
+static void acquire(struct engine *e, struct unit *unit)
+{
+    struct unit *home = engine_lender(unit);
+    if (home != NULL)
+        e->store->class->acquire(e->store, home, e->context.stream);
+    e->store->class->acquire(e->store, unit, e->context.stream);
+}
+
+static void release(struct engine *e, struct unit *unit)
+{
+    struct unit *home = engine_lender(unit);
+    e->store->class->release(e->store, unit, e->context.stream);
+    if (home != NULL)
+        e->store->class->release(e->store, home, e->context.stream);
+}
+
+void engine_run_forward(struct engine *e, enum pass pass, int slot)
+{
+    struct model *model = e->model;
+    e->context.pass = pass;
+    e->context.slot = slot;
+    e->context.batch = &e->batches[slot];
+    launch_range(e->context.stream, "forward");
+    e->store->class->begin(e->store, e->visits, e->visit_count, e->context.stream);
+    for (int u = 0; u < model->unit_count; u++) {
+        acquire(e, &model->units[u]);
+        launch_range(e->context.stream, model->units[u].class->name);
+        memory_forward_unit(&e->context, &model->units[u]);
+        launch_range_end(e->context.stream);
+        release(e, &model->units[u]);
+    }
+    e->store->class->end(e->store, e->context.stream);
+    launch_range_end(e->context.stream);
+}
+
+void engine_run_backward(struct engine *e, const struct action *action)
+{
+    struct model *model = e->model;
+    const struct store_class *store = e->store->class;
+    bool weights = action->gradients & GRADIENT_WEIGHT;
+    struct unit *lent = NULL; /* has gradients of a unit that borrows from it */
+    e->context.pass = PASS_BACKWARD;
+    e->context.slot = action->slot;
+    e->context.batch = &e->batches[action->slot];
+    e->context.gradients = action->gradients;
+    launch_range(e->context.stream, "backward");
+    store->begin(e->store, e->visits + e->visit_count, e->visit_count, e->context.stream);
+    for (int u = model->unit_count - 1; u >= 0; u--) {
+        struct unit *unit = &model->units[u], *home = engine_lender(unit);
+        acquire(e, unit);
+        if (weights && home != NULL)
+            store->gradients_open(e->store, home, e->context.stream, action->first);
+        if (weights) /* a tied embedding adds to what the head has left */
+            store->gradients_open(e->store, unit, e->context.stream, action->first && unit != lent);
+        launch_range(e->context.stream, unit->class->name);
+        memory_backward_unit(&e->context, unit);
+        launch_range_end(e->context.stream);
+        if (weights)
+            store->gradients_close(e->store, unit, e->context.stream, action->last);
+        if (weights && home != NULL)
+            store->gradients_close(e->store, home, e->context.stream, false);
+        if (home != NULL)
+            lent = home;
+        release(e, unit);
+    }
+    store->end(e->store, e->context.stream);
+    launch_range_end(e->context.stream);
+}

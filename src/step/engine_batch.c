@@ -1,0 +1,92 @@
+/* Batches on the device. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "step/engine_private.h"
+
+static struct tensor batch_tensor(struct budget *budget, int64_t count, enum dtype dtype)
+{
+    return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), BUDGET_BATCH), dtype, count);
+}
+
+/* What rows of so many tokens and slots say about their segments. Those of a sequence that goes on see more keys. */
+static void describe_segments(const struct engine *e, int64_t row_tokens, int64_t max_segments,
+                              struct attention_segments *segments)
+{
+    int64_t most = e->settings.memory.longest;
+    segments->regular = !engine_generates(e) && max_segments == 1;
+    segments->longest = engine_generates(e)                                   ? 0
+                        : segments->regular || most == 0 || most > row_tokens ? row_tokens
+                                                                              : most;
+}
+
+/* All slots count their losses in one place, and what is summed over ranks lies together: one collective does it. */
+void engine_create_batches(struct engine *e)
+{
+    const struct memory_settings *m = &e->settings.memory;
+    int64_t tokens = m->rows * m->row_tokens, segments = m->rows * m->max_segments;
+    int64_t squares = m->use == MEMORY_TRAIN ? optimizer_squares(e->model) : 0;
+    e->sums = batch_tensor(&e->budget, 2 + squares, DTYPE_F64);
+    struct tensor total = tensor_columns(&e->sums, 0, 2), discarded = batch_tensor(&e->budget, 2, DTYPE_F64);
+    e->batches = memory_allocate((int64_t)sizeof *e->batches * m->slots);
+    for (int s = 0; s < m->slots; s++) {
+        struct batch_tensors *b = &e->batches[s];
+        b->tokens = batch_tensor(&e->budget, tokens, DTYPE_I32);
+        b->labels = batch_tensor(&e->budget, tokens, DTYPE_I32);
+        b->positions = batch_tensor(&e->budget, tokens, DTYPE_I32);
+        if (e->model->settings.token_dropout)
+            b->scale = batch_tensor(&e->budget, tokens, DTYPE_F32);
+        b->segments.q_start = b->segments.kv_start = batch_tensor(&e->budget, segments, DTYPE_I32);
+        b->segments.q_length = b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
+        if (m->use == MEMORY_GENERATE) /* more keys than queries */
+            b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
+        b->segments.q_offset = batch_tensor(&e->budget, segments, DTYPE_I32); /* zero, as allocated */
+        describe_segments(e, m->row_tokens, m->max_segments, &b->segments);
+        b->total = total;
+        b->discarded = discarded;
+    }
+}
+
+void engine_load_numbers(struct engine *e, void *from, int64_t count, struct tensor *to)
+{
+    *to = tensor_vector(to->data, to->dtype, count);
+    staging_copy(&e->staging, &e->streams[STREAM_COMPUTE], tensor_vector(from, to->dtype, count), *to);
+}
+
+/* Are the segments as describe_segments says? Of a plan's batch there is no memory to look at. */
+static void check_segments(const struct engine *e, const struct batch *batch, const struct attention_segments *said)
+{
+    if (e->executor->class->dry || engine_generates(e))
+        return;
+    for (int64_t s = 0; s < batch->rows * batch->max_segments; s++)
+        if (batch->segment_length[s] > said->longest ||
+            (said->regular && batch->segment_length[s] > 0 && batch->segment_start[s] != s * said->longest))
+            error_fatal("segment %lld of a micro-batch has %d tokens from %d on, where each has %lld at most%s",
+                        (long long)s, (int)batch->segment_length[s], (int)batch->segment_start[s],
+                        (long long)said->longest, said->regular ? " and begins a row" : "");
+}
+
+void engine_stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
+{
+    const struct memory_settings *m = &e->settings.memory;
+    int64_t tokens = batch->rows * batch->row_tokens, slots = batch->rows * batch->max_segments;
+    if (tokens > m->rows * m->row_tokens || slots > m->rows * m->max_segments)
+        error_fatal("a micro-batch of %lld tokens in %lld segments is larger than planned", (long long)tokens,
+                    (long long)slots);
+    engine_load_numbers(e, batch->tokens, tokens, &to->tokens);
+    engine_load_numbers(e, batch->labels, tokens, &to->labels);
+    engine_load_numbers(e, batch->positions, tokens, &to->positions);
+    if (e->model->settings.token_dropout)
+        engine_load_numbers(e, batch->scale, tokens, &to->scale);
+    engine_load_numbers(e, batch->segment_start, slots, &to->segments.q_start);
+    engine_load_numbers(e, batch->segment_length, slots, &to->segments.q_length);
+    to->segments.kv_start.cols = to->segments.kv_length.cols = to->segments.q_offset.cols = slots;
+    describe_segments(e, batch->row_tokens, batch->max_segments, &to->segments);
+    check_segments(e, batch, &to->segments);
+}
+
+void engine_load_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
+{
+    staging_next(&e->staging);
+    engine_stage_batch(e, batch, to);
+    staging_end(&e->staging, &e->streams[STREAM_COMPUTE]);
+}

@@ -1,0 +1,51 @@
+/* What the engine's files share. */
+#ifndef STEP_ENGINE_PRIVATE_H
+#define STEP_ENGINE_PRIVATE_H
+
+#include "step/engine.h"
+
+/* The engine goes on with one sequence. */
+static inline bool engine_generates(const struct engine *e)
+{
+    return e->settings.memory.use == MEMORY_GENERATE;
+}
+
+/* The unit whose weights this one uses beside its own, as a tied head does the embedding's; NULL: none. */
+static inline struct unit *engine_lender(struct unit *unit)
+{
+    for (int w = 0; w < unit->weight_count; w++)
+        if (unit->weights[w].home != NULL && unit->weights[w].home != unit)
+            return unit->weights[w].home;
+    return NULL;
+}
+
+/* -- engine_batch.c ---------------------------------------------------------------------------------------------- */
+
+void engine_create_batches(struct engine *e);
+/* A batch to the device, whole; or part by part between staging_next and staging_end. It may have fewer tokens and
+ * segments than planned; units see those that it has. */
+void engine_load_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to);
+void engine_stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to);
+/* Numbers to the first elements of a tensor, which is then as long as they are. */
+void engine_load_numbers(struct engine *e, void *from, int64_t count, struct tensor *to);
+
+/* -- engine_action.c --------------------------------------------------------------------------------------------- */
+
+void engine_run_forward(struct engine *e, enum pass pass, int slot);
+void engine_run_backward(struct engine *e, const struct action *action);
+
+/* -- engine_step.c ----------------------------------------------------------------------------------------------- */
+
+/* Losses, labels and squares are counted from zero. */
+void engine_start_totals(struct engine *e);
+void engine_sum_over_ranks(struct engine *e, struct tensor x);
+
+/* -- engine_infer.c ---------------------------------------------------------------------------------------------- */
+
+/* A copy in host memory, whose data the caller frees. Waits for everything before, so it ends a call that handed memory
+ * of its own to the device. */
+struct tensor engine_fetch(struct engine *e, struct tensor from);
+/* The first row of a tensor, as doubles. */
+void engine_read_values(struct engine *e, struct tensor from, double *values);
+
+#endif

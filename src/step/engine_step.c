@@ -1,0 +1,194 @@
+/* Steps: schedules of actions, the measurement of the gradient, the update; evaluation. */
+#include "base/error.h"
+#include "step/engine_private.h"
+
+void engine_start_totals(struct engine *e)
+{
+    LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->sums, .value = 0);
+    LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->batches[0].discarded, .value = 0);
+}
+
+void engine_sum_over_ranks(struct engine *e, struct tensor x)
+{
+    if (e->group->size > 1)
+        LAUNCH(&e->streams[STREAM_COMPUTE], ALL_REDUCE, all_reduce, .group = e->group, .x = x);
+}
+
+/* What replay.h calls back with. */
+struct part {
+    struct engine *engine;
+    const struct replay_key *key;
+    const struct action *action; /* of a forward or a backward */
+};
+
+/* In the order in which backward completes them: what is summed last is waited for last. */
+static void measure(struct engine *e, struct stream *stream)
+{
+    launch_range(stream, "measure");
+    for (int u = e->model->unit_count - 1; u >= 0; u--) {
+        e->store->class->gradients_wait(e->store, &e->model->units[u], stream);
+        optimizer_measure(&e->optimizer, e->store, &e->model->units[u], stream);
+    }
+    engine_sum_over_ranks(e, e->sums);
+    launch_range_end(stream);
+}
+
+static void update(struct engine *e, struct stream *stream)
+{
+    optimizer_scale(&e->optimizer, stream, e->batches[0].total);
+    for (int u = 0; u < e->model->unit_count; u++) {
+        struct unit *unit = &e->model->units[u];
+        optimizer_update(&e->optimizer, e->store, unit, stream);
+        e->store->class->updated(e->store, unit, stream);
+    }
+}
+
+static void run_part(void *self)
+{
+    const struct part *part = self;
+    struct engine *e = part->engine;
+    struct stream *stream = &e->streams[STREAM_COMPUTE];
+    switch (part->key->part) {
+    case REPLAY_FORWARD:
+        engine_run_forward(e, PASS_FORWARD, part->action->slot);
+        return;
+    case REPLAY_BACKWARD:
+        engine_run_backward(e, part->action);
+        if (part->key->measures)
+            measure(e, stream);
+        return;
+    case REPLAY_UPDATE:
+        launch_range(stream, "update");
+        update(e, stream);
+        launch_range_end(stream);
+    }
+}
+
+/* A recording ends with all streams joined: sums that only a caller waits for cannot be in one. */
+static void run_or_replay(struct engine *e, const struct replay_key *key, const struct action *action)
+{
+    struct part part = {e, key, action};
+    if (key->last && !key->measures)
+        run_part(&part);
+    else
+        replay_run(&e->replay, key, &e->streams[STREAM_COMPUTE], run_part, &part);
+}
+
+static void run_action(struct engine *e, const struct action *action, bool measures)
+{
+    const struct batch_tensors *batch = &e->batches[action->slot];
+    const bool forward = action->kind == ACTION_FORWARD;
+    const struct replay_key key = {.part = forward ? REPLAY_FORWARD : REPLAY_BACKWARD,
+                                   .slot = action->slot,
+                                   .gradients = forward ? 0 : (int)action->gradients,
+                                   .first = !forward && action->first,
+                                   .last = !forward && action->last,
+                                   .measures = measures,
+                                   .tokens = batch->tokens.cols,
+                                   .segments = batch->segments.q_start.cols,
+                                   .longest = batch->segments.longest,
+                                   .regular = batch->segments.regular};
+    run_or_replay(e, &key, action);
+}
+
+/* measures: the gradient too, once it is complete; its squares are summed over ranks with the totals. */
+static void run_schedule(struct engine *e, const struct schedule *schedule, const struct batch *batches, bool measures)
+{
+    CHECK_BUG(schedule->slots <= e->memory.slots);
+    CHECK_BUG(!schedule->split_backward || e->settings.memory.split_backward);
+    engine_start_totals(e);
+    for (int i = 0; i < schedule->count; i++) {
+        const struct action *action = &schedule->actions[i];
+        if (action->kind == ACTION_FORWARD)
+            engine_load_batch(e, &batches[action->micro_batch], &e->batches[action->slot]);
+        run_action(e, action, measures && i + 1 == schedule->count);
+    }
+}
+
+/* Sends the totals to the host, and the gradient's norm if an update has been made. */
+static void send_return(struct engine *e, bool updated)
+{
+    struct stream *stream = &e->streams[STREAM_COMPUTE];
+    struct engine_return *r = &e->returns[e->begun++ % ENGINE_RETURNS];
+    CHECK_BUG(e->begun - e->taken <= ENGINE_RETURNS);
+    LAUNCH(stream, COPY, copy, .from = e->batches[0].total, .to = r->total);
+    if (updated)
+        LAUNCH(stream, COPY, copy, .from = e->optimizer.norm, .to = r->norm);
+    event_record(&r->read, stream);
+    r->updated = updated;
+}
+
+bool engine_ready(struct engine *e)
+{
+    return e->taken < e->begun && event_passed(&e->returns[e->taken % ENGINE_RETURNS].read, e->executor, false);
+}
+
+struct engine_result engine_take(struct engine *e)
+{
+    CHECK_BUG(e->taken < e->begun);
+    struct engine_return *r = &e->returns[e->taken++ % ENGINE_RETURNS];
+    event_passed(&r->read, e->executor, true);
+    if (e->executor->class->dry)
+        return (struct engine_result){0};
+    const double *total = r->total.data;
+    return (struct engine_result){total[0], total[1], r->updated ? tensor_get(&r->norm, 0, 0) : 0};
+}
+
+void engine_begin(struct engine *e, const struct schedule *schedule, const struct batch *batches, double learning_rate)
+{
+    static const struct replay_key update = {.part = REPLAY_UPDATE};
+    struct stream *stream = &e->streams[STREAM_COMPUTE];
+    double value; /* wide enough for either type */
+    struct tensor there = tensor_columns(&e->optimizer.step, ADAMW_LR, 1), rate = there;
+    rate.data = &value;
+    tensor_put(&rate, 0, 0, learning_rate);
+    run_schedule(e, schedule, batches, true);
+    staging_next(&e->staging);
+    staging_copy(&e->staging, stream, rate, there);
+    staging_end(&e->staging, stream);
+    run_or_replay(e, &update, NULL);
+    send_return(e, true);
+}
+
+struct engine_result engine_step(struct engine *e, const struct schedule *schedule, const struct batch *batches,
+                                 double learning_rate)
+{
+    engine_begin(e, schedule, batches, learning_rate);
+    return engine_take(e);
+}
+
+struct engine_result engine_gradients(struct engine *e, const struct schedule *schedule, const struct batch *batches)
+{
+    CHECK_BUG(e->taken == e->begun);
+    run_schedule(e, schedule, batches, false);
+    for (int u = 0; u < e->model->unit_count; u++)
+        e->store->class->gradients_wait(e->store, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
+    engine_sum_over_ranks(e, e->batches[0].total);
+    send_return(e, false);
+    return engine_take(e);
+}
+
+void engine_rehearse(struct engine *e, const struct batch *batch)
+{
+    const struct action backward = {.kind = ACTION_BACKWARD, .first = true, .gradients = GRADIENT_BOTH};
+    e->executor->rehearsal = true;
+    engine_start_totals(e);
+    engine_load_batch(e, batch, &e->batches[0]);
+    engine_run_forward(e, PASS_FORWARD, 0);
+    engine_run_backward(e, &backward);
+    engine_synchronize(e);
+    e->executor->rehearsal = false;
+}
+
+struct engine_result engine_evaluate(struct engine *e, const struct batch *batches, int64_t count)
+{
+    CHECK_BUG(e->taken == e->begun);
+    engine_start_totals(e);
+    for (int64_t i = 0; i < count; i++) {
+        engine_load_batch(e, &batches[i], &e->batches[0]);
+        engine_run_forward(e, PASS_EVALUATE, 0);
+    }
+    engine_sum_over_ranks(e, e->batches[0].total);
+    send_return(e, false);
+    return engine_take(e);
+}
