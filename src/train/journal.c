@@ -146,7 +146,10 @@ static void wait_for_writing(struct journal *journal, const char *line, int64_t 
         journal->lost_lines++;
         return;
     }
-    journal->waiting = memory_grow(journal->waiting, journal->waiting_bytes + bytes);
+    if (journal->waiting_bytes + bytes > journal->waiting_room) {
+        journal->waiting_room = 2 * (journal->waiting_bytes + bytes);
+        journal->waiting = memory_grow(journal->waiting, journal->waiting_room);
+    }
     memcpy(journal->waiting + journal->waiting_bytes, line, (size_t)bytes);
     journal->waiting_bytes += bytes;
 }

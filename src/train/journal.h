@@ -22,7 +22,7 @@ struct journal {
     size_t line_length;
     bool follow;   /* the next member or object follows another one */
     char *waiting; /* what is not written yet: the rest of a line, then whole ones */
-    int64_t waiting_bytes, lost_lines;
+    int64_t waiting_bytes, waiting_room, lost_lines;
     bool failing;    /* the last try to write failed, and that was told */
     bool unfinished; /* the last program of the file has left no "end" */
 };
