@@ -162,8 +162,8 @@ struct attention_segments {
 };
 
 /* o = softmax(scale * q k' over visible keys) v for each query head h with kv head h / (heads / kv_heads);
- * lse = log(sum(exp(scale * q k'))). Rows of o that no segment covers, or that see no key, are 0, and their lse is 0.
- * (Dao et al. 2022.) */
+ * lse = log(sum(exp(scale * q k'))). Rows of o that no segment covers, or that see no key, are 0, and their lse is
+ * minus infinity: weight 0 where results over parts of the keys are merged. (Dao et al. 2022.) */
 struct attention_forward_args {
     struct tensor q;    /* f [Tq, heads * head_dim], any row stride, as k, v and o */
     struct tensor k, v; /* f [Tk, kv_heads * head_dim] */

@@ -106,7 +106,8 @@ static void load_queries(const struct attention_backward_args *args, int64_t hea
     attention_read(&args->o, row, queries, col, dim, scratch->v_block);
     const float *lse = tensor_at(&args->lse, head, row);
     for (int64_t i = 0; i < lanes; i++) {
-        scratch->lse[i] = i < queries ? lse[i] : 0.0f;
+        /* finite: the scores of a query that sees no key are -infinity too */
+        scratch->lse[i] = i < queries && lse[i] != -INFINITY ? lse[i] : 0.0f;
         scratch->delta[i] = i < queries ? dot(scratch->k_block + i * dim, scratch->v_block + i * dim, dim) : 0.0f;
     }
 }

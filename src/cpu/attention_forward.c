@@ -107,7 +107,7 @@ static void finish(const struct attention_forward_args *args, const struct scrat
         scratch->factor[i] = scratch->sum[i] == 0.0f ? 0.0f : 1.0f / scratch->sum[i];
     scale_columns(scratch->o, dim, lanes, scratch->factor);
     for (int64_t i = 0; i < queries; i++)
-        lse[i] = scratch->sum[i] == 0.0f ? 0.0f : scratch->largest[i] + logf(scratch->sum[i]);
+        lse[i] = scratch->sum[i] == 0.0f ? -INFINITY : scratch->largest[i] + logf(scratch->sum[i]);
     if (o->dtype == DTYPE_F32) {
         tile_transpose(scratch->o, TILE_QUERIES, dim, queries, 1.0f, tensor_at(o, row, col), o->stride, dim);
         return;
@@ -177,7 +177,7 @@ void cpu_attention_forward(struct cpu *cpu, const struct attention_forward_args 
     for (int64_t head = 0; head < args->heads; head++) {
         float *lse = tensor_at(&args->lse, head, 0);
         for (int64_t t = 0; t < args->q.rows; t++)
-            lse[t] = layout.covered[t] ? lse[t] : 0.0f;
+            lse[t] = layout.covered[t] ? lse[t] : -INFINITY;
     }
     int64_t count = list_blocks(args, layout.blocks);
 #pragma omp parallel num_threads(cpu_threads(cpu, tensor_count(&args->q)))

@@ -69,7 +69,7 @@ static void forward_row(const struct attention_forward_args *args, const struct 
 void reference_attention_forward(const struct attention_forward_args *args)
 {
     zero(&args->o);
-    zero(&args->lse);
+    reference_fill(&(struct fill_args){.x = args->lse, .value = -INFINITY});
     for (int64_t slot = 0; slot < args->segments.q_start.cols; slot++) {
         struct reference_span span = reference_span(&args->segments, slot);
         for (int64_t head = 0; head < args->heads; head++)

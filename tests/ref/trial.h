@@ -62,10 +62,9 @@ void trial_expect(struct trial *trial, enum op op, const void *args);
 
 /* Launches on the executor, in its own memory, and compares with what trial_expect kept (args are the same, save where
  * a mistake is planted on purpose). Returns the number of elements beyond their bounds, plus 1 if memory that the op
- * does not write has changed, plus 1 if a second launch gave other bits (unless
- * unordered); prints the worst of each. Outputs hold NaN
- * before the launch. Each f32 output is then spoilt by 1e-3 of its magnitude in its largest element, and planted_missed
- * counts the faults that went unnoticed. */
+ * does not write has changed, plus 1 if a second launch gave other bits (unless unordered); prints the worst of each.
+ * Outputs hold NaN before the launch. Each f32 output is then spoilt by 1e-3 of its magnitude in its largest finite
+ * element, and planted_missed counts the faults that went unnoticed. */
 int64_t trial_compare(struct trial *trial, struct executor *executor, enum op op, const void *args);
 
 /* With the oracle on the executor's own dtypes, where every bit must agree. Returns the number of bytes that do
