@@ -36,7 +36,7 @@ struct attention_side {
     int64_t rows;           /* of the tensors */
     struct work_list list;  /* to be made; `most` 0: not wanted */
     struct tensor clear[2]; /* rows of these that no segment covers become 0; may be absent */
-    struct tensor lse;      /* and columns of this */
+    struct tensor lse;      /* and columns of this -infinity */
 };
 
 enum { ATTENTION_SIDES = 2 };

@@ -35,9 +35,12 @@ template <typename T> struct delta_job {
     int heads, dim;
 };
 
+/* Blocks of a multiprocessor that registers must leave room for; 0: as many as it comes to. */
+template <int DIM, bool VECTOR> constexpr int delta_resident = DIM == 64 && VECTOR ? 8 : 0;
+
 /* delta, and lse log2(e) beside it. A warp for each row; as many lanes for each head as its packs need when padded. */
 template <typename T, int DIM, bool VECTOR>
-__global__ static void __launch_bounds__(256) delta(const struct delta_job<T> job)
+__global__ static void __launch_bounds__(256, delta_resident<DIM, VECTOR>) delta(const struct delta_job<T> job)
 {
     constexpr int width = pack_width<T>, lanes = DIM / width;
     int lane = lane_of_thread(), warps = blockDim.x / WARP, col = lane % lanes * width;
@@ -63,8 +66,12 @@ __global__ static void __launch_bounds__(256) delta(const struct delta_job<T> jo
 #pragma unroll
             for (int offset = lanes / 2; offset > 0; offset /= 2)
                 sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-            if (head < job.heads && lane % lanes == 0)
-                job.statistics.row(head)[row] = make_float2(job.lse.row(head)[row] * static_cast<float>(M_LOG2E), sum);
+            if (head < job.heads && lane % lanes == 0) {
+                float lse = job.lse.row(head)[row];
+                /* finite: the scores of a query that sees no key are -infinity too */
+                float base = lse == -INFINITY ? 0.0f : lse * static_cast<float>(M_LOG2E);
+                job.statistics.row(head)[row] = make_float2(base, sum);
+            }
         }
     }
 }

@@ -90,7 +90,7 @@ __device__ __forceinline__ void forward_item(const struct forward_job<T> &job, c
             factor[i][half] = all == 0.0f ? 0.0f : 1.0f / all;
             int r = 16 * i + 8 * half + fragment_row();
             if (r < own.count && fragment_col() == 0)
-                job.lse.row(item.head)[row + r] = all == 0.0f ? 0.0f : largest[i][half] * job.scale + logf(all);
+                job.lse.row(item.head)[row + r] = all == 0.0f ? -INFINITY : largest[i][half] * job.scale + logf(all);
         }
     store_rows<cut::blocks, DIM, VECTOR>(o, factor, q_tile + threadIdx.x / WARP * cut::warp_rows * DIM,
                                          job.o.row(row) + item.head * job.dim, job.o.stride, own.count, job.dim);

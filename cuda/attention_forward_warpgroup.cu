@@ -191,7 +191,8 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
             factor[half] = total == 0.0f ? 0.0f : 1.0f / total;
             int r = 8 * half + fragment_row();
             if (r < rows.count && fragment_col() == 0)
-                call.lse.row(item.head)[row + r] = total == 0.0f ? 0.0f : largest[0][half] * call.scale + logf(total);
+                call.lse.row(item.head)[row + r] =
+                    total == 0.0f ? -INFINITY : largest[0][half] * call.scale + logf(total);
         }
         store_accumulator(o[0], factor, call.o.row(row) + item.head * call.dim, call.o.stride, rows.count, call.dim);
     }

@@ -64,7 +64,8 @@ __device__ static int64_t place(const struct statistics_job &job, int64_t token,
     return (token / job.longest * job.heads + head) * job.longest + token % job.longest;
 }
 
-/* A tile of tokens and heads at a time, read and written along what is contiguous on either side. */
+/* A tile of tokens and heads at a time, read and written along what is contiguous on either side. The library would
+ * subtract minus infinity from itself, so it gets 0 for rows that no segment covers. */
 __global__ static void __launch_bounds__(TILE *TILE_ROWS) move_statistics(const struct statistics_job job)
 {
     __shared__ float tile[TILE][TILE + 1]; /* heads by tokens */
@@ -78,7 +79,7 @@ __global__ static void __launch_bounds__(TILE *TILE_ROWS) move_statistics(const 
                 continue;
             float *at = in_lse ? job.lse + head * job.lse_stride + token : job.statistics + place(job, token, head);
             if (read)
-                tile[h][t] = *at;
+                tile[h][t] = !job.to_lse && *at == -INFINITY ? 0.0f : *at;
             else
                 *at = tile[h][t];
         }

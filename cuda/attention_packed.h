@@ -21,11 +21,11 @@ void attention_packed_tables(const struct cuda_target *target, const struct atte
                              const struct packed_tables *tables);
 
 /* Between lse [heads, T] and the library's statistics, which are [T, heads] or, where segments are regular,
- * [slots, heads, longest]. */
+ * [slots, heads, longest]. Where lse is minus infinity, the library gets 0. */
 void attention_packed_statistics(const struct cuda_target *target, struct tensor lse,
                                  const struct attention_segments *segments, float *statistics, bool to_lse);
 
-/* Rows that no segment covers become 0. */
+/* Rows that no segment covers become 0, of lse minus infinity. */
 void attention_packed_clear_forward(const struct cuda_target *target, const struct attention_forward_args *args);
 void attention_packed_clear_backward(const struct cuda_target *target, const struct attention_backward_args *args);
 

@@ -135,7 +135,7 @@ __device__ static void clear_uncovered(const struct segment_tables &tables, cons
             if (matrix.data != nullptr)
                 clear_row_of(matrix, first + row);
         for (int64_t head = threadIdx.x % WARP; head < side.lse_rows; head += WARP)
-            side.lse[head * side.lse_stride + first + row] = 0.0f;
+            side.lse[head * side.lse_stride + first + row] = -INFINITY;
     }
 }
 
