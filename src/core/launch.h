@@ -1,5 +1,5 @@
-/* The one door: all device work and every collective goes through launch(). So one place serves every executor,
- * argument checks, timing and the flight recorder. */
+/* The door: all device work and every collective goes through launch(). So argument checks, timing and the flight
+ * recorder are written once, for every executor. */
 #ifndef CORE_LAUNCH_H
 #define CORE_LAUNCH_H
 
@@ -16,7 +16,7 @@ enum { STREAM_COMPUTE, STREAM_COMMUNICATION, STREAM_COUNT };
 struct executor {
     const struct executor_class *class;
     int64_t workspace_bytes[STREAM_COUNT]; /* what reserve() last provided */
-    bool rehearsal; /* set by its user: what is launched matters to nobody, so ways to do it may be timed */
+    bool rehearsal; /* set by its user: results will be discarded, so the executor may time kernels and choose */
 };
 
 struct stream {
@@ -36,53 +36,55 @@ struct event {
 struct executor_class {
     const char *name;
     void (*launch)(struct executor *executor, struct stream *stream, enum op op, const void *args);
-    /* Memory aligned to 256 bytes on the device (64 on the host), zero for whatever stream looks at it; on the device
-     * never called after start-up. Host memory is such that copies to and from it run beside the host's own work. */
+    /* Memory aligned to 256 bytes on the device (64 on the host). Every stream finds it zero. Device memory is
+     * allocated at start-up only. Host memory is pinned where there is a device, so that copies need not wait for the
+     * host. */
     void *(*allocate)(struct executor *executor, int64_t bytes, enum memory_kind kind);
     void (*release)(struct executor *executor, void *memory, enum memory_kind kind);
     void (*event_record)(struct executor *executor, struct event *event, struct stream *stream);
     void (*event_wait)(struct executor *executor, struct event *event, struct stream *stream);
-    /* Has the stream come past what was last recorded? With `wait`, the host waits until it has. NULL: it always has.
-     */
+    /* Has the stream passed the event's last record? With `wait`, the host waits until it has. NULL: it always has. */
     bool (*event_passed)(struct executor *executor, struct event *event, bool wait);
-    /* The host waits until the stream has run dry. */
+    /* The host waits until all that was launched on the stream has run. */
     void (*synchronize)(struct executor *executor, struct stream *stream);
     /* Scratch bytes that an op needs beside its arguments; 0 for most. */
     int64_t (*workspace)(struct executor *executor, enum op op, const void *args);
-    /* Provides scratch for ops of that stream that need up to `bytes`; grows only, and what recordings work in stays.
-     * A launch that needs more is fatal. */
+    /* Provides scratch of `bytes` for the ops of a stream. It only grows, and scratch that recordings use stays where
+     * it is. A launch that needs more than was reserved is fatal. */
     void (*reserve)(struct executor *executor, int stream, int64_t bytes);
     /* A group of collectives on this executor's memory over the ranks of comm, which it borrows; collective. NULL: the
      * memory is the host's (comm/comm.h). */
     struct group *(*make_group)(struct executor *executor, struct comm *comm, const char *name);
     /* Bytes that may still be allocated on the device; NULL: as many as the host has. */
     int64_t (*available)(struct executor *executor);
-    /* Of these, bytes to leave alone, since the device takes them by itself; NULL: none. */
+    /* How many of the available bytes must stay free, because the driver will take them itself; NULL: none. */
     int64_t (*margin)(struct executor *executor);
     /* Bytes of the device's memory that are in use, by whomever. NULL: the memory is the host's. */
     int64_t (*occupied)(struct executor *executor);
-    /* A moment of a stream, by number, and the seconds from one to another that have both passed (core/profile.h).
-     * NULL: the host's clock tells the same. */
+    /* Times on a stream (core/profile.h). stamp: remembers under `number` when the stream comes here. stamp_seconds:
+     * the seconds between two stamps that the stream has passed. NULL: the host's clock tells the same. */
     void (*stamp)(struct executor *executor, struct stream *stream, int64_t number);
     double (*stamp_seconds)(struct executor *executor, int64_t from, int64_t to);
-    /* A tool that looks on is told to begin or to end, and the name of what the program now does; name NULL ends what
-     * began last. NULL: there are no such tools. */
+    /* For profilers (NVTX). watch: begin or stop profiling. range: what follows belongs to the part `name`; name NULL
+     * ends the part that began last. NULL: there is no profiler. */
     void (*watch)(struct executor *executor, bool begin);
     void (*range)(struct executor *executor, const char *name);
-    /* What is launched on the stream from here on, and on such as events tie to it and tie back, is not run but
-     * recorded; capture_end gives the recording, which replay runs on a stream as often as wanted, with what its
-     * addresses hold then. Free it with discard. All NULL: not offered. */
+    /* Recording. From capture_begin on, launches on this stream are not run but recorded, and so are those of every
+     * stream that events fork from it and join to it again. capture_end returns the recording. replay runs it on a
+     * stream, any number of times; it reads what its addresses hold then. Free it with discard. All NULL: not offered.
+     */
     void (*capture_begin)(struct executor *executor, struct stream *stream);
     void *(*capture_end)(struct executor *executor, struct stream *stream);
     void (*replay)(struct executor *executor, struct stream *stream, void *recording);
     void (*discard)(struct executor *executor, void *recording);
-    /* Which of several ways the executor takes for what it has run, as bytes of core/choice.h, borrowed until it
-     * chooses again. take_choices replaces them all, so that this executor computes as that one did; false, and nothing
-     * happens: they are not for this device. Both NULL: there is but one way. */
+    /* Where there are several kernels for the same result: which the executor chose for what it has run, as bytes of
+     * core/choice.h, borrowed until it chooses again. take_choices replaces all choices, so that this executor computes
+     * as that one did. It returns false, and changes nothing, if they were made for another device. Both NULL: there is
+     * one kernel for each result. */
     const void *(*choices)(struct executor *executor, int64_t *bytes);
     bool (*take_choices)(struct executor *executor, const void *from, int64_t bytes);
     void (*destroy)(struct executor *executor);
-    bool dry;            /* runs nothing and backs no memory: what would be copied there need not be made */
+    bool dry;            /* runs nothing and its memory cannot be touched: the caller need not prepare data for it */
     int64_t widest_head; /* of attention; 0: any */
 };
 
@@ -95,18 +97,18 @@ void launch(struct stream *stream, enum op op, const void *args);
 /* For executors: a collective, by its group's table. Fatal when op is none, or its arguments are wrong (op_check). */
 void launch_collective(struct stream *stream, enum op op, const void *args);
 
-/* Runs a recording of the stream's executor. What it launches does not come through here, so the flight recorder has it
- * as one entry, by a name that stays ("replay forward") and the micro-batch's slot. */
+/* Runs a recording of the stream's executor. Its launches do not come through here, so the flight recorder has one
+ * entry for all of them: `name` ("replay forward"; a string that stays valid) and the micro-batch's slot. */
 void launch_replay(struct stream *stream, void *recording, const char *name, int slot);
 
-/* Names what is launched from here to the matching launch_range_end, for tools that look on. */
+/* Names what is launched from here to the matching launch_range_end, for profilers (NVTX). */
 void launch_range(struct stream *stream, const char *name);
 void launch_range_end(struct stream *stream);
 
 void stream_synchronize(struct stream *stream);
 void event_record(struct event *event, struct stream *stream);
 void event_wait(struct event *event, struct stream *stream);
-/* Is the last record of the event, if any, behind its stream? With `wait`: true, once it is. */
+/* Has the stream passed the event's last record? True where there is none. With `wait`: returns true once it has. */
 bool event_passed(struct event *event, struct executor *executor, bool wait);
 
 /* Seconds spent and calls made per op by this process, since start (meaningful where launches are synchronous). */

@@ -11,8 +11,8 @@
 
 enum { UNIT_ALIGNMENT = 128 /* elements */ };
 
-/* As rows or columns of a unit's tensor: the tokens of the micro-batch. Memory is planned for unit->tokens of them; a
- * batch may have fewer, and then the work is that of the tokens it has. */
+/* Stands for rows or columns of a unit's tensor: one for each token of the micro-batch. Memory is planned for
+ * unit->tokens of them; a batch may have fewer, and ops then work on those alone. */
 enum { UNIT_TOKENS = -1 };
 
 /* Where a parameter lives. Each unit has one flat buffer per storage class. */
@@ -100,11 +100,11 @@ struct batch_tensors {
     struct tensor discarded; /* the same, for losses that must not be counted */
 };
 
-/* evaluate: losses without gradients. embed: the head's normed input, no losses. generate: goes on with the one
- * sequence whose keys and values are cached, and leaves the logits of its last token. */
+/* evaluate: losses without gradients. embed: the states behind the head's first norm, no losses. generate: more tokens
+ * of the one sequence whose keys and values are cached; leaves the logits of the last token. */
 enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_EMBED, PASS_GENERATE, PASS_COUNT };
 
-/* Keys (after their rotation) and values of a sequence: what PASS_GENERATE remembers of the tokens before its own. */
+/* PASS_GENERATE: keys (rotated) and values of the tokens before those of this micro-batch. */
 struct kv_cache {
     struct tensor rows; /* f [layers * positions, 2 * kv_heads * head_dim], layer by layer: a token's key, then value */
     int64_t positions;  /* tokens that there is room for */
@@ -129,7 +129,7 @@ struct context {
     enum dtype compute, statistic; /* what ROLE_VALUE and ROLE_STATISTIC mean */
     /* The address of a unit's tensor in this pass and slot; fixed after planning. */
     void *(*address)(const struct context *context, const struct unit *unit, int id);
-    void *memory; /* for address and enter_section */
+    void *memory; /* what address and enter_section work on; the planner's or the engine's */
     /* Optional: the next op tolerates transfers beside it, so those that are pending start. Transfers take
      * multiprocessors: attention hands out its work dynamically, while a matrix product has one block for each and
      * would need another wave. */
@@ -167,8 +167,8 @@ bool context_wants(struct context *context, int id);
 /* Calls context->shares. */
 void context_shares(const struct context *context);
 
-/* What is launched on context->transfers from here on waits for all that was launched on context->stream; and the other
- * way round. A unit that forks has joined when it returns. */
+/* Fork: later launches on context->transfers wait for all earlier ones on context->stream. Join: later launches on
+ * context->stream wait for all earlier ones on context->transfers. A unit that forks joins before it returns. */
 void context_fork(struct context *context);
 void context_join(struct context *context);
 

@@ -1,23 +1,23 @@
-/* Numbers that a rank keeps in full, as the optimizer needs them, while units may compute with shorter ones: f32 or f64
- * as they are, or bf16 and, beside them, what these are short of the f32 numbers (core/dtype.h). */
+/* Master weights, as the optimizer needs them: f32 (f64 on the oracle) stored whole, or f32 stored as the bf16 number
+ * that units compute with and a 16-bit remainder (core/dtype.h). */
 #ifndef STEP_MASTER_H
 #define STEP_MASTER_H
 
 #include "core/launch.h"
 
 struct master {
-    struct tensor value; /* [1, n] */
-    struct tensor low;   /* i16 [1, n], of bf16 values; absent also where they are all that there will be */
+    struct tensor value; /* [1, n]: what units compute with; f32, f64 or bf16 */
+    struct tensor low; /* i16 [1, n]: the remainder of bf16 values; absent for f32 and f64, and where nothing trains */
 };
 
-/* The type of the whole numbers. */
+/* The type of a master weight: f64 or f32, and f32 where value and remainder make it up. */
 enum dtype master_dtype(const struct master *master);
 
-/* `count` numbers from `first` on. */
+/* The part [first, first + count) of the weights; borrows their memory. */
 struct master master_part(const struct master *master, int64_t first, int64_t count);
 
-/* Starts their copy from and to memory of the executor's on the host, in the type of the whole numbers. Writing rounds
- * where low is absent; reading is then not possible. */
+/* Start a copy on the stream. from, to: host memory of the executor (MEMORY_HOST), n numbers of master_dtype. Where
+ * bf16 values have no remainder, writing rounds and reading is not possible. */
 void master_write(struct stream *stream, const void *from, const struct master *to);
 void master_read(struct stream *stream, const struct master *from, void *to);
 

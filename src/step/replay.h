@@ -1,6 +1,6 @@
-/* Parts of a step that an executor has recorded once and launches whole from then on, a CUDA graph, say. Addresses and
- * shapes are fixed after planning, and what changes by step is read from the device's memory, so a recording does what
- * its launches would do. */
+/* Parts of a step that an executor records once and then launches as a whole (CUDA graphs). Addresses and shapes are
+ * fixed after planning, and what changes from step to step is read from device memory, so a recording does the same as
+ * its launches would. */
 #ifndef STEP_REPLAY_H
 #define STEP_REPLAY_H
 
@@ -33,9 +33,10 @@ struct replay {
 void replay_create(struct replay *replay, struct executor *executor, bool enabled);
 void replay_destroy(struct replay *replay);
 
-/* Runs `run(self)` when the key is new, for what is chosen or made at the first use; records it the second time, and
- * replays it from then on. It launches on the stream and on those that it forks from it and joins again by events, and
- * waits for none. During a profile, which looks at single launches, it is run. */
+/* Runs `run(self)` eagerly when the key is new (kernels are chosen and loaded then), captures it on the second call,
+ * and replays the recording afterwards. `run` launches on `stream` and on streams that events fork from it and join to
+ * it again; it never waits on the host. While a profile is taken, which times single launches, it always runs eagerly.
+ */
 void replay_run(struct replay *replay, const struct replay_key *key, struct stream *stream, void (*run)(void *self),
                 void *self);
 

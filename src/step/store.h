@@ -14,8 +14,8 @@
  * checkpoint holds. All [1, count]. */
 struct shard {
     int64_t first;
-    int holder, holders;  /* as many ranks hold the same elements; this one is number `holder` of them */
-    struct master weight; /* its values are what units compute with */
+    int holder, holders; /* `holders` ranks hold the same elements; this rank is number `holder` of them, from 0 */
+    struct master weight;
     struct tensor gradient;
     struct tensor m, v; /* these and the gradient are absent where nothing is trained */
 };
