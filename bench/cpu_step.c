@@ -9,6 +9,7 @@
 #include "step/initialise.h"
 #include "step/learning_rate.h"
 #include "train/session.h"
+#include "train/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,7 +189,7 @@ int main(int count, char **arguments)
     struct session session = {0};
     int code = comm_agree(world, deck_read(&deck, arguments[2], arguments + 3, count - 3));
     if (code == 0)
-        code = comm_agree(world, session_check_deck(&deck));
+        code = comm_agree(world, settings_check(&deck));
     if (code == 0)
         code = session_create(&session, &deck, world, NULL, make_executor);
     if (code == 0)

@@ -8,7 +8,7 @@
 #include "ref/toy.h"
 #include "train/fit.h"
 #include "train/forecast.h"
-#include "train/session.h"
+#include "train/settings.h"
 
 #include <string.h>
 
@@ -120,7 +120,7 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     struct model model;
     struct engine engine;
     struct group group = {.name = "data", .size = ranks};
-    struct engine_settings settings = session_engine_settings(deck);
+    struct engine_settings settings = settings_of_engine(deck);
     model_create(&model, &forecast.model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
     engine_create(&engine, cpu, &model, &group, &settings);
     for (int c = 0; c < BUDGET_CATEGORIES; c++)

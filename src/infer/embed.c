@@ -1,4 +1,5 @@
 #include "infer/embed.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -100,13 +101,13 @@ static struct inference_shape shape_of(const struct embedder *e)
 
 static int check_room(const struct embedder *e, int64_t need, int64_t available, const char *where)
 {
-    char needs[FIT_SIZE], has[FIT_SIZE];
+    char needs[BYTES_TEXT], has[BYTES_TEXT];
     if (need <= available)
         return ERROR_NONE;
     return error_user("%s: its longest record, of %lld tokens, needs %s on each rank, and %s has %s free for each; "
                       "--max-length cuts records short",
-                      e->settings->fasta, (long long)e->longest, fit_size(needs, (double)need), where,
-                      fit_size(has, (double)available));
+                      e->settings->fasta, (long long)e->longest, bytes_text(needs, (double)need), where,
+                      bytes_text(has, (double)available));
 }
 
 /* Every rank of the node asks before one of them allocates. The engine is in the memory of the device, if that has its

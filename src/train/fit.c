@@ -1,20 +1,11 @@
 #include "train/fit.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "train/forecast.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-char *fit_size(char *out, double bytes)
-{
-    const double mebi = 1 << 20, gibi = 1 << 30;
-    if (bytes >= gibi)
-        snprintf(out, FIT_SIZE, "%.2f GiB", bytes / gibi);
-    else
-        snprintf(out, FIT_SIZE, "%.2f MiB", bytes / mebi);
-    return out;
-}
 
 /* -- What may be changed ----------------------------------------------------------------------------------------- */
 
@@ -166,10 +157,10 @@ static void advise(struct fit *fit, struct search *s)
 {
     int level[FIT_KEYS] = {0};
     int64_t need = 0;
-    char keys[FIT_TEXT / 2], size[FIT_SIZE], state_size[FIT_SIZE];
+    char keys[FIT_TEXT / 2], size[BYTES_TEXT], state_size[BYTES_TEXT];
     plan_level(s, level);
     int64_t state = state_of(s->memory);
-    fit_size(state_size, (double)state);
+    bytes_text(state_size, (double)state);
     if (state > fit->limit) {
         snprintf(fit->advice, sizeof fit->advice,
                  "no setting helps: weights, gradients and moments alone are %s on every rank; take a smaller model",
@@ -181,7 +172,7 @@ static void advise(struct fit *fit, struct search *s)
             if (bits_of(mask) != keys_changed || !search_keys(s, mask, fit->limit, level, &need))
                 continue;
             describe(keys, sizeof keys, &s->other, level);
-            snprintf(fit->advice, sizeof fit->advice, "with %s it needs %s", keys, fit_size(size, (double)need));
+            snprintf(fit->advice, sizeof fit->advice, "with %s it needs %s", keys, bytes_text(size, (double)need));
             return;
         }
     }
@@ -190,7 +181,7 @@ static void advise(struct fit *fit, struct search *s)
     snprintf(fit->advice, sizeof fit->advice,
              "no setting fits: the least is %s%s%s, of which weights, gradients and moments are %s on every rank; take "
              "a smaller model",
-             fit_size(size, (double)s->least), keys[0] != '\0' ? " with " : "", keys, state_size);
+             bytes_text(size, (double)s->least), keys[0] != '\0' ? " with " : "", keys, state_size);
 }
 
 /* -- Limits ------------------------------------------------------------------------------------------------------ */
@@ -233,11 +224,11 @@ int fit_check(struct fit *fit, const struct deck *deck, const struct model_setti
 
 int fit_refuse(const struct fit *fit)
 {
-    char need[FIT_SIZE], limit[FIT_SIZE];
+    char need[BYTES_TEXT], limit[BYTES_TEXT];
     if (fit->need <= fit->limit)
         return ERROR_NONE;
-    fit_size(need, (double)fit->need);
-    fit_size(limit, (double)fit->limit);
+    bytes_text(need, (double)fit->need);
+    bytes_text(limit, (double)fit->limit);
     if (fit->of_deck)
         return error_user("key device.memory: a rank needs %s and may use %s; %s", need, limit, fit->advice);
     return error_user("a rank needs %s, and this machine has %s free for each (to plan for another "

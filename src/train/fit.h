@@ -37,8 +37,4 @@ int64_t fit_available(void);
  * divide them; 0 when neither says. */
 int64_t fit_free(struct executor *target, int64_t sharing);
 
-/* "3.1 GiB" or "17.2 MiB" in out[FIT_SIZE]; returns out. */
-enum { FIT_SIZE = 32 };
-char *fit_size(char *out, double bytes);
-
 #endif

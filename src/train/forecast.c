@@ -6,7 +6,7 @@
 #include "data/token_store.h"
 #include "plan/plan.h"
 #include "plan/race.h"
-#include "train/session.h"
+#include "train/settings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static int count_store(struct forecast *f, const struct deck *deck, const char *
     int code = token_store_open(&store, path);
     if (code != ERROR_NONE)
         return code;
-    struct loader_settings settings = session_loader_settings(deck);
+    struct loader_settings settings = settings_of_loader(deck);
     struct windows_layout layout = loader_layout(&settings);
     int64_t windows, tokens;
     code = windows_measure(store, &layout, &windows, &tokens);
@@ -91,7 +91,7 @@ static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const s
     r->executor = plan_executor_create(target);
     r->data = (struct group){.name = "data", .size = (int)ranks};
     model_create(&r->model, model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
-    struct engine_settings settings = session_engine_settings(deck);
+    struct engine_settings settings = settings_of_engine(deck);
     engine_create(&r->engine, r->executor, &r->model, &r->data, &settings);
 }
 
@@ -196,11 +196,11 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
 {
     *f = (struct forecast){.ranks = ranks, .threads = threads};
     int64_t vocabulary = 0;
-    int code = session_check_sizes(deck);
+    int code = settings_check_sizes(deck);
     if (code == ERROR_NONE)
         code = count_data(f, deck, &vocabulary);
     if (vocabulary == 0) /* what a store for this model would have, as random data has it */
-        vocabulary = session_loader_settings(deck).random.vocabulary;
+        vocabulary = settings_of_loader(deck).random.vocabulary;
     if (code == ERROR_NONE)
         code = model_settings_from_deck(&f->model, deck, vocabulary);
     if (code == ERROR_NONE)
@@ -210,7 +210,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     f->parameters = model_parameter_count(&f->model);
     int64_t groups = (deck->train.global_batch + deck->train.micro_batch - 1) / deck->train.micro_batch;
     f->micro_batches = (groups + ranks - 1) / ranks;
-    const struct loader_settings loading = session_loader_settings(deck);
+    const struct loader_settings loading = settings_of_loader(deck);
     f->batches = loader_bytes(&loading, ranks);
     f->idle_ranks = ranks > groups ? ranks - groups : 0;
     f->step_tokens = deck->train.global_batch * deck->data.row_tokens;

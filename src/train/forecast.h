@@ -49,7 +49,7 @@ int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t 
 void forecast_destroy(struct forecast *forecast);
 
 /* Only the bytes of a rank: by category into memory[BUDGET_CATEGORIES], and their sum. The deck must have passed
- * session_check_sizes. */
+ * settings_check_sizes. */
 int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                         struct executor *target);
 

@@ -1,4 +1,5 @@
 #include "train/forecast_report.h"
+#include "base/bytes.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -121,8 +122,8 @@ void forecast_print(const struct forecast *f, const struct deck *deck, const str
     print_traffic(f);
     print_data(f, deck);
     print_files(f);
-    char need[FIT_SIZE], limit[FIT_SIZE];
-    printf("a rank needs %s of %s: %s\n", fit_size(need, (double)fit->need), fit_size(limit, (double)fit->limit),
+    char need[BYTES_TEXT], limit[BYTES_TEXT];
+    printf("a rank needs %s of %s: %s\n", bytes_text(need, (double)fit->need), bytes_text(limit, (double)fit->limit),
            fit->need <= fit->limit ? "it fits" : "it does not fit");
 }
 

@@ -1,8 +1,8 @@
 #include "train/room.h"
+#include "base/bytes.h"
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "train/fit.h"
 
 #include <dirent.h>
 #include <string.h>
@@ -63,11 +63,11 @@ static int check(const struct deck *deck, int64_t parameters)
 {
     const char *folder = deck->output.folder;
     const struct room room = room_of(deck, parameters);
-    char there[FIT_SIZE], one[FIT_SIZE], all[FIT_SIZE];
+    char there[BYTES_TEXT], one[BYTES_TEXT], all[BYTES_TEXT];
     if (room.free < 0)
         return ERROR_NONE;
-    fit_size(there, (double)room.free);
-    fit_size(one, (double)room.checkpoint);
+    bytes_text(there, (double)room.free);
+    bytes_text(one, (double)room.checkpoint);
     if (room.free < room.checkpoint)
         return error_user(
             "key output.folder = \"%s\": a checkpoint takes %s, and the disk has room for %s; make room or "
@@ -77,7 +77,7 @@ static int check(const struct deck *deck, int64_t parameters)
     if (room.free < more)
         log_warn("key output.folder = \"%s\": the run will take %s more (%lld checkpoints of %s that stay, one that is "
                  "being written, the final model), and the disk has room for %s; make room or lower checkpoint.keep",
-                 folder, fit_size(all, (double)more), (long long)room.checkpoints, one, there);
+                 folder, bytes_text(all, (double)more), (long long)room.checkpoints, one, there);
     return ERROR_NONE;
 }
 

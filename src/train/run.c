@@ -18,6 +18,7 @@
 #include "train/profiler.h"
 #include "train/room.h"
 #include "train/session.h"
+#include "train/settings.h"
 #include "train/start.h"
 
 #include <math.h>
@@ -522,23 +523,24 @@ static int check_export(const struct model_settings *settings)
 static int train_with(struct run *run, const struct deck *deck, struct comm *world, const struct start *start,
                       device_make *make_executor)
 {
+    struct session *s = &run->session;
     double walltime;
-    int code = session_create(&run->session, deck, world, start->resumed, make_executor);
+    int code = session_create(s, deck, world, start->resumed, make_executor);
     if (code == ERROR_NONE && deck->checkpoint.export_final)
-        code = comm_agree(world, check_export(&run->session.model.settings));
+        code = comm_agree(world, check_export(&s->model.settings));
     if (code == ERROR_NONE)
         code = start_weights(run, start);
     if (code == ERROR_NONE && run->step < deck->train.steps)
-        code = room_check(world, deck, model_parameter_count(&run->session.model.settings));
+        code = room_check(world, deck, model_parameter_count(&s->model.settings));
     if (code == ERROR_NONE)
         code = comm_agree(world, control_parse_walltime(deck->train.walltime, &walltime));
     if (code == ERROR_NONE)
         code = start_write_deck(world, deck->output.folder, run->deck_text);
     if (code != ERROR_NONE)
         return code;
-    tuning_complete(&run->session, run->step < deck->train.steps);
+    tuning_complete(s->tuning, world, deck, &s->engine, s->train, run->step < deck->train.steps);
     open_meter(run, start);
-    describe(&run->session);
+    describe(s);
     if (run->step == deck->train.steps)
         log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)deck->train.steps);
     if (run->step > deck->train.steps)
@@ -575,7 +577,7 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
     int code = start_read_deck(world, &deck, deck_path, from, overrides, override_count);
     if (code == ERROR_NONE) {
         comm_set_timeout(deck.comm.timeout);
-        code = comm_agree(world, session_check_deck(&deck));
+        code = comm_agree(world, settings_check(&deck));
     }
     if (code == ERROR_NONE)
         code = start_make_folder(world, &deck);

@@ -2,50 +2,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/threads.h"
-#include "data/tokenizer.h"
-#include "train/control.h"
 #include "train/fit.h"
-#include "train/profiler.h"
+#include "train/settings.h"
 
 #include <string.h>
 
 enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
-
-/* Masked tokens are those of a tokenizer; what predicts the next token takes any id. */
-static struct random_windows_settings random_settings(const struct deck *deck, const struct family *family)
-{
-    const struct tokenizer *tokenizer = tokenizer_find(family->learns_from);
-    int64_t vocabulary = family->tokenizer != NULL ? 0 : model_vocabulary_from_deck(deck);
-    return (struct random_windows_settings){tokenizer->name, vocabulary > 0 ? vocabulary : tokenizer->vocabulary,
-                                            deck->data.random_median, deck->data.random_mean};
-}
-
-struct loader_settings session_loader_settings(const struct deck *deck)
-{
-    const struct family *family = family_of(model_family_from_deck(deck));
-    const int64_t window = deck->data.window > 0 ? deck->data.window : deck->data.row_tokens;
-    return (struct loader_settings){
-        .stores = deck->data.source == DECK_DATA_RANDOM ? NULL : deck->data.train,
-        .weights = deck->data.weights,
-        .random = random_settings(deck, family),
-        .seed = (uint64_t)deck->train.seed,
-        .row_tokens = deck->data.row_tokens,
-        .window = window,
-        .overlap = deck->data.overlap,
-        .max_segments = deck->data.max_segments,
-        .global_rows = deck->train.global_batch,
-        .micro_rows = deck->train.micro_batch,
-        .format = deck->data.format == DECK_FORMAT_PADDED ? LOADER_PADDED : LOADER_PACKED,
-        .special = deck->data.special_tokens == DECK_SPECIAL_SEQUENCE ? LOADER_SPECIAL_SEQUENCE : LOADER_SPECIAL_WINDOW,
-        .truncate = deck->data.truncate,
-        .split = deck->data.split,
-        .mask_degenerate = deck->data.mask_degenerate,
-        .uppercase_labels = deck->data.uppercase_labels,
-        .mask_probability = family->causal ? 0 : deck->data.mask_probability,
-        .token_dropout = family->token_dropout && deck->model.token_dropout,
-        .shuffle = deck->data.shuffle,
-    };
-}
 
 static int create_executor(struct session *s, device_make *make_executor)
 {
@@ -65,30 +27,9 @@ static int create_executor(struct session *s, device_make *make_executor)
     return ERROR_NONE;
 }
 
-int session_check_sizes(const struct deck *deck)
-{
-    struct loader_settings settings = session_loader_settings(deck);
-    return loader_check_settings(&settings);
-}
-
-int session_check_deck(const struct deck *deck)
-{
-    int code = session_check_sizes(deck);
-    if (code != ERROR_NONE)
-        return code;
-    if (deck->data.source == DECK_DATA_STORE && deck->data.train[0] == '\0')
-        return error_user("key data.train: not set; name a token store made by cistron prepare (or set data.source = "
-                          "\"random\")");
-    code = profiler_check(deck);
-    if (code != ERROR_NONE)
-        return code;
-    double walltime;
-    return control_parse_walltime(deck->train.walltime, &walltime);
-}
-
 static int create_loaders(struct session *s)
 {
-    struct loader_settings settings = session_loader_settings(&s->deck);
+    struct loader_settings settings = settings_of_loader(&s->deck);
     settings.memory = fit_available() / s->grid.node->size;
     int code = loader_create(&s->train, &settings, s->world, s->grid.model, s->grid.data->rank, s->grid.data->size);
     if (code != ERROR_NONE)
@@ -123,24 +64,6 @@ static int check_tokens(const struct session *s)
         return error_user("key data.valid = \"%s\": has %s tokens, but data.train has %s tokens", s->deck.data.valid,
                           loader_tokenizer(s->valid), tokens);
     return ERROR_NONE;
-}
-
-struct engine_settings session_engine_settings(const struct deck *deck)
-{
-    const struct loader_settings loader = session_loader_settings(deck);
-    return (struct engine_settings){
-        .memory = {.compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
-                   .statistic = DTYPE_F32,
-                   .slots = 1,
-                   .recompute = (enum deck_recompute)deck->memory.recompute,
-                   .rows = deck->train.micro_batch,
-                   .row_tokens = deck->data.row_tokens,
-                   .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments,
-                   .longest = loader.window},
-        .optimizer = {deck->optimizer.beta1, deck->optimizer.beta2, deck->optimizer.eps, deck->optimizer.weight_decay,
-                      deck->optimizer.clip},
-        .replays = deck->device.graphs,
-    };
 }
 
 /* Rows that are computed in vain change nothing but the time, so nobody would notice. */
@@ -184,7 +107,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     if (code != ERROR_NONE)
         return code;
     model_create(&s->model, &settings, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
-    struct engine_settings engine_settings = session_engine_settings(deck);
+    struct engine_settings engine_settings = settings_of_engine(deck);
     engine_create(&s->engine, s->executor, &s->model, s->data_group, &engine_settings);
     s->schedule = schedule_create((int)loader_micro_batches(s->train), 1, false);
     s->made = MADE_ENGINE;

@@ -26,15 +26,6 @@ struct session {
     int made; /* how far session_create came */
 };
 
-/* What can be told from the deck alone: a device that this build has, sizes that fit each other. Local. ERROR_USER. */
-int session_check_sizes(const struct deck *deck);
-/* The same, a store to train on, and a time limit that is one. */
-int session_check_deck(const struct deck *deck);
-
-/* How a deck, borrowed, sets up the loader of its training data, and the engine of a rank. */
-struct loader_settings session_loader_settings(const struct deck *deck);
-struct engine_settings session_engine_settings(const struct deck *deck);
-
 /* Collective over world. Makes all of it; weights are zero. Returns an agreed code; destroy the session in any case.
  * checkpoint: that the run goes on from, whose choices the executor takes over; NULL: none. make_executor: as
  * core/device.h has it. */

@@ -9,7 +9,6 @@
 #include "io/choices.h"
 #include "io/draft.h"
 #include "io/file.h"
-#include "train/session.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -126,11 +125,11 @@ static enum tuning_source take_known(struct executor *executor, const struct dec
 
 /* The first micro-batch that the run will learn from, run once for its timings. By rank 0 alone: it has a whole model.
  */
-static void rehearse(struct session *s)
+static void rehearse(struct engine *engine, struct loader *loader)
 {
-    struct blend_position position = loader_position(s->train);
-    engine_rehearse(&s->engine, loader_next(s->train));
-    loader_seek(s->train, &position);
+    struct blend_position position = loader_position(loader);
+    engine_rehearse(engine, loader_next(loader));
+    loader_seek(loader, &position);
     blend_position_destroy(&position);
 }
 
@@ -144,24 +143,25 @@ static void tell(const char *source, int64_t known, int64_t made, double seconds
     free(more);
 }
 
-static void choose(struct session *s, bool trains)
+static void choose(enum tuning_source source, const struct deck *deck, struct engine *engine, struct loader *loader,
+                   bool trains)
 {
-    const struct deck *deck = &s->deck;
+    struct executor *executor = engine->executor;
     const bool times = trains && !deck->device.deterministic;
-    struct bytes before = copy_of(s->executor);
+    struct bytes before = copy_of(executor);
     double start = clock_seconds();
     if (times)
-        rehearse(s);
+        rehearse(engine, loader);
     double seconds = clock_seconds() - start;
-    struct bytes after = copy_of(s->executor);
+    struct bytes after = copy_of(executor);
     int64_t made = choice_count_new(after.data, after.count, before.data, before.count);
-    char *path = path_of(s->executor, deck);
+    char *path = path_of(executor, deck);
     const char *const sources[] = {[TUNING_NONE] = NULL, [TUNING_CHECKPOINT] = "the checkpoint", [TUNING_FILE] = path};
     /* a checkpoint has the choices of one model, the file may have those of many */
-    bool writes = made > 0 && path != NULL && s->tuning != TUNING_CHECKPOINT;
+    bool writes = made > 0 && path != NULL && source != TUNING_CHECKPOINT;
     bool written = writes && write_file(path, deck->device.tuning_file[0] == '\0', &after);
-    if (times || s->tuning != TUNING_NONE)
-        tell(sources[s->tuning], choice_count(before.data, before.count), made, seconds, written ? path : NULL);
+    if (times || source != TUNING_NONE)
+        tell(sources[source], choice_count(before.data, before.count), made, seconds, written ? path : NULL);
     memory_free(before.data);
     memory_free(after.data);
     free(path);
@@ -204,14 +204,15 @@ int tuning_take(enum tuning_source *source, struct comm *world, struct executor 
     return code;
 }
 
-void tuning_complete(struct session *s, bool trains)
+void tuning_complete(enum tuning_source source, struct comm *world, const struct deck *deck, struct engine *engine,
+                     struct loader *loader, bool trains)
 {
-    if (s->executor->class->choices == NULL)
+    if (engine->executor->class->choices == NULL)
         return;
-    if (s->world->rank == 0)
-        choose(s, trains);
-    int64_t refused = share(s->world, s->executor);
-    if (refused > 0 && s->world->rank == 0)
+    if (world->rank == 0)
+        choose(source, deck, engine, loader, trains);
+    int64_t refused = share(world, engine->executor);
+    if (refused > 0 && world->rank == 0)
         log_warn(
             "tuning: %lld ranks have another kind of GPU or other libraries than rank 0, and take the kernels that "
             "their libraries name first",

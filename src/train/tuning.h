@@ -4,10 +4,10 @@
 #ifndef TRAIN_TUNING_H
 #define TRAIN_TUNING_H
 
-#include "core/launch.h"
+#include "comm/comm.h"
+#include "data/loader.h"
 #include "deck/deck.h"
-
-struct session;
+#include "step/engine.h"
 
 /* What knew the choices that a run begins with. */
 enum tuning_source { TUNING_NONE, TUNING_CHECKPOINT, TUNING_FILE };
@@ -18,8 +18,10 @@ enum tuning_source { TUNING_NONE, TUNING_CHECKPOINT, TUNING_FILE };
 int tuning_take(enum tuning_source *source, struct comm *world, struct executor *executor, const struct deck *deck,
                 const char *checkpoint);
 
-/* Times the rest, keeps it and shares it. trains: the session has a step to make. Before any step or validation;
- * weights, moments and the place in the data stay as they are. Collective over its world. */
-void tuning_complete(struct session *session, bool trains);
+/* Times the rest, keeps it and shares it. source: of tuning_take. engine, loader: what the run trains by and reads.
+ * trains: it has a step to make. Before any step or validation; weights, moments and the place in the data stay as they
+ * are. Collective over world. */
+void tuning_complete(enum tuning_source source, struct comm *world, const struct deck *deck, struct engine *engine,
+                     struct loader *loader, bool trains);
 
 #endif

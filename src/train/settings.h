@@ -1,0 +1,18 @@
+/* From a deck to the settings of what it describes, and what is wrong with it by itself. */
+#ifndef TRAIN_SETTINGS_H
+#define TRAIN_SETTINGS_H
+
+#include "data/loader.h"
+#include "deck/deck.h"
+#include "step/engine.h"
+
+/* How a deck, borrowed, sets up the loader of its training data, and the engine of a rank. */
+struct loader_settings settings_of_loader(const struct deck *deck);
+struct engine_settings settings_of_engine(const struct deck *deck);
+
+/* What can be told from the deck alone: sizes that fit each other. Local. ERROR_USER. */
+int settings_check_sizes(const struct deck *deck);
+/* The same, a store to train on, and a time limit that is one. */
+int settings_check(const struct deck *deck);
+
+#endif
