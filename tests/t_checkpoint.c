@@ -1,6 +1,7 @@
 /* Checkpoints: written on 4 ranks and read on 1, 2 and 3; every fault is noticed and the file before is used; failures
  * leave what was there. Files go to TMPDIR (or .), below a folder that is removed at the end. */
 #include "check.h"
+#include "shard_view.h"
 #include "tiny_training.h"
 
 #include "base/error.h"
@@ -23,56 +24,6 @@ static struct comm *world;
 static char *folder;
 
 static const char deck_text[] = "model: { preset = \"tiny\"; };\n# a comment with \"quotes\" and a µ\n";
-
-/* -- A sharded view of a store ----------------------------------------------------------------------------------- */
-
-/* Shows of each flat buffer one of `shards` cuts alone, as a sharded store would: uneven cuts that fall inside rows.
- * Rank r has cut r % shards, and several ranks may have the same. */
-struct view {
-    struct store store;
-    struct store_class class;
-    struct store *whole;
-    int rank, size, shards;
-};
-
-static int64_t view_cut(const struct view *view, int64_t count, int shard)
-{
-    return shard == view->shards ? count : (count * shard / view->shards + shard) % (count + 1);
-}
-
-static struct shard view_shard(struct store *store, struct unit *unit, enum storage storage)
-{
-    const struct view *view = store->self;
-    struct shard shard = view->whole->class->shard(view->whole, unit, storage);
-    const int cut = view->rank % view->shards;
-    int64_t elements = shard.weight.value.cols, first = view_cut(view, elements, cut);
-    int64_t count = view_cut(view, elements, cut + 1) - first;
-    shard.first = first;
-    shard.holder = view->rank / view->shards;
-    shard.holders = (view->size - cut + view->shards - 1) / view->shards;
-    struct tensor *const tensors[] = {&shard.weight.value, &shard.weight.low, &shard.gradient, &shard.m, &shard.v};
-    for (int i = 0; i < 5; i++)
-        if (tensor_present(tensors[i]))
-            *tensors[i] = tensor_columns(tensors[i], first, count);
-    return shard;
-}
-
-static void view_open(struct view *view, struct engine *engine, struct comm *comm, int shards)
-{
-    view->class = *engine->store->class;
-    view->class.shard = view_shard;
-    view->whole = engine->store;
-    view->rank = comm->rank;
-    view->size = comm->size;
-    view->shards = shards;
-    view->store = (struct store){&view->class, view};
-    engine->store = &view->store;
-}
-
-static void view_close(struct view *view, struct engine *engine)
-{
-    engine->store = view->whole;
-}
 
 /* -- Files ------------------------------------------------------------------------------------------------------- */
 
@@ -170,31 +121,63 @@ static void check_found(const char *where, const char *wanted)
 
 /* -- Cases ------------------------------------------------------------------------------------------------------- */
 
-/* Rectangles cover a slab's elements in order, once each, for every slab of a small tensor. */
+/* Elements of the part before it in a row-major walk through the global tensor. */
+static int64_t place_in_part(const struct parameter *p, int64_t row, int64_t col)
+{
+    return (row - p->part.row) * p->part.cols + col - p->part.col;
+}
+
+/* Rectangles cover a slab's elements in order, once each, inside of the part. */
+static bool rectangles_right(const struct parameter *p, struct slab slab)
+{
+    struct rectangle r[SLAB_RECTANGLES];
+    int64_t next = slab.first;
+    const int rectangles = slab_rectangles(p, slab, r);
+    bool right = rectangles <= SLAB_RECTANGLES;
+    for (int i = 0; i < rectangles; i++) {
+        right &= place_in_part(p, r[i].row, r[i].col) == next && (r[i].rows == 1 || r[i].cols == p->part.cols);
+        right &= r[i].row + r[i].rows <= p->part.row + p->part.rows;
+        right &= r[i].col >= p->part.col && r[i].col + r[i].cols <= p->part.col + p->part.cols;
+        next += r[i].rows * r[i].cols;
+    }
+    return right && next == slab.first + slab.count;
+}
+
+/* So do runs, each as long as it can be. */
+static bool runs_right(const struct parameter *p, struct slab slab)
+{
+    bool right = true;
+    int64_t end = -1; /* of the run before, in the global tensor */
+    while (slab.count > 0 && right) {
+        const struct run run = slab_run(p, slab);
+        const int64_t last = run.first + run.count - 1;
+        right = run.count > 0 && run.first != end &&
+                place_in_part(p, run.first / p->cols, run.first % p->cols) == slab.first;
+        right &= place_in_part(p, last / p->cols, last % p->cols) == slab.first + run.count - 1;
+        end = run.first + run.count;
+        slab = (struct slab){slab.first + run.count, slab.count - run.count};
+    }
+    return right && slab.count == 0;
+}
+
+/* For every slab of a small tensor, whole or a part of a larger one. */
 static void test_slabs(void)
 {
     enum { SHARD_FIRST = 90, OFFSET = 100, MOST = 5 };
     bool right = true;
-    for (int64_t rows = 1; rows <= MOST; rows++) {
-        for (int64_t cols = 1; cols <= MOST; cols++) {
-            struct parameter p = {.rows = rows, .cols = cols, .offset = OFFSET};
-            for (int64_t first = SHARD_FIRST; first <= OFFSET + rows * cols; first++) {
-                for (int64_t count = 0; count <= rows * cols + 12; count++) {
-                    struct slab slab = slab_of(&p, first, count);
-                    struct rectangle r[SLAB_RECTANGLES];
-                    int rectangles = slab_rectangles(slab, cols, r);
-                    int64_t wanted = 0, next = slab.first;
-                    for (int64_t e = first; e < first + count; e++)
-                        wanted += e >= OFFSET && e < OFFSET + rows * cols;
-                    right &= slab.count == wanted && rectangles <= SLAB_RECTANGLES;
-                    right &= wanted == 0 || slab.first == (first > OFFSET ? first - OFFSET : 0);
-                    for (int i = 0; i < rectangles; i++) {
-                        right &= r[i].row * cols + r[i].col == next && (r[i].rows == 1 || r[i].cols == cols);
-                        right &= r[i].row + r[i].rows <= rows && r[i].col + r[i].cols <= cols;
-                        next += r[i].rows * r[i].cols;
-                    }
-                    right &= next == slab.first + slab.count;
-                }
+    for (int64_t shape = 0; shape < MOST * MOST * 3; shape++) {
+        const int64_t rows = shape / 3 / MOST + 1, cols = shape / 3 % MOST + 1, around = shape % 3;
+        struct parameter p = {.part = {0, 0, rows, cols}, .offset = OFFSET};
+        parameter_place(&p, rows + around, cols + (around == 2 ? 3 : 0), around, around == 2);
+        for (int64_t first = SHARD_FIRST; first <= OFFSET + rows * cols; first++) {
+            for (int64_t count = 0; count <= rows * cols + 12; count++) {
+                struct slab slab = slab_of(&p, first, count);
+                int64_t wanted = 0;
+                for (int64_t e = first; e < first + count; e++)
+                    wanted += e >= OFFSET && e < OFFSET + rows * cols;
+                right &= slab.count == wanted;
+                right &= wanted == 0 || slab.first == (first > OFFSET ? first - OFFSET : 0);
+                right &= rectangles_right(&p, slab) && runs_right(&p, slab);
             }
         }
     }
@@ -569,7 +552,7 @@ static void check_initial(struct engine *engine, uint64_t seed)
             const struct parameter *p = &unit->parameters[i];
             struct shard shard = engine->store->class->shard(engine->store, unit, p->storage);
             const float *weights = (float *)shard.weight.value.data + p->offset - shard.first;
-            const int64_t count = p->rows * p->cols;
+            const int64_t count = p->part.rows * p->part.cols;
             double values[1001]; /* other pieces than those of the engine */
             for (int64_t e = 0; e < count; e++) {
                 if (e % 1001 == 0)

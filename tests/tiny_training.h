@@ -65,7 +65,7 @@ static inline bool same_bits(struct engine *a, struct engine *b)
             for (int k = 0; k < 4; k++)
                 if (tensor_present(pairs[k][0]))
                     same &= memcmp(tensor_at(pairs[k][0], 0, p->offset), tensor_at(pairs[k][1], 0, p->offset),
-                                   (size_t)(p->rows * p->cols * dtype_size(pairs[k][0]->dtype))) == 0;
+                                   (size_t)(p->part.rows * p->part.cols * dtype_size(pairs[k][0]->dtype))) == 0;
         }
     }
     return same;

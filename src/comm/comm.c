@@ -57,6 +57,11 @@ void comm_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes
     comm->class->all_gather(comm, in, out, bytes);
 }
 
+void comm_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes)
+{
+    comm->class->all_to_all(comm, in, out, bytes);
+}
+
 struct comm *comm_split(struct comm *comm, int color)
 {
     return comm->class->split(comm, color);
@@ -186,7 +191,7 @@ static void host_all_reduce(struct group *group, struct stream *stream, const st
         int64_t slice = (left + size - 1) / size;
         char *data = (char *)args->x.data + first * width;
         memcpy(host->sent, data, (size_t)(left * width)); /* what lies beyond `left` is summed and thrown away */
-        host->comm->class->all_to_all(host->comm, host->sent, host->received, slice * width);
+        comm_all_to_all(host->comm, host->sent, host->received, slice * width);
         sum_slices(host, slice, args->x.dtype);
         comm_all_gather(host->comm, host->received, host->sent, slice * width);
         memcpy(data, host->sent, (size_t)(left * width));
@@ -203,7 +208,7 @@ static void host_reduce_scatter(struct group *group, struct stream *stream, cons
         int64_t slice = total - first < slice_limit ? total - first : slice_limit;
         for (int r = 0; r < group->size; r++)
             memcpy(host->sent + r * slice * width, tensor_at(&args->in, r, first), (size_t)(slice * width));
-        host->comm->class->all_to_all(host->comm, host->sent, host->received, slice * width);
+        comm_all_to_all(host->comm, host->sent, host->received, slice * width);
         sum_slices(host, slice, args->in.dtype);
         memcpy(tensor_at(&args->out, 0, first), host->received, (size_t)(slice * width));
     }

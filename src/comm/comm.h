@@ -48,6 +48,7 @@ double comm_limit(void);
 void comm_barrier(struct comm *comm);
 void comm_broadcast(struct comm *comm, void *data, int64_t bytes, int root);
 void comm_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes);
+void comm_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes);
 struct comm *comm_split(struct comm *comm, int color);
 struct comm *comm_split_node(struct comm *comm);
 

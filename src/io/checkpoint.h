@@ -12,8 +12,8 @@
  *   /carried/<name>  what the run's first weights came with and training leaves alone (io/carried.h)
  * and beside it a side file "<path>.xxh3" with hashes over all of it (io/block.h).
  *
- * Protocol of a write. Rank 0 lays out <path>.tmp with HDF5; every rank writes its slabs at the offsets
- * of the datasets, hashes them on the way and flushes; rank 0 hashes the rest, writes and flushes <path>.xxh3.tmp, then
+ * Protocol of a write. Rank 0 lays out <path>.tmp with HDF5; every rank writes its share at the offsets
+ * of the datasets, hashes it on the way and flushes; rank 0 hashes the rest, writes and flushes <path>.xxh3.tmp, then
  * renames the side file, then the checkpoint, flushing the folder after each. Killed at any point, this leaves no
  * <path>, or a whole one with its side file; a side file without a checkpoint is replaced or pruned later. Where <path>
  * exists already its side file would not fit the old content, so that goes first, then the checkpoint is renamed, then
@@ -61,9 +61,9 @@ struct checkpoint_meta {
 /* Frees what checkpoint_read_meta allocated. */
 void checkpoint_meta_destroy(struct checkpoint_meta *meta);
 
-/* Writes the engine's weights, and its moments if with_optimizer. Collective over world; ranks that hold the same share
- * the work. A failure on any rank (disk full, no permission) is ERROR_ENVIRONMENT on all; what stood at path before is
- * untouched then, and nothing else is left. */
+/* Writes the engine's weights, and its moments if with_optimizer. Collective over world, to which the ranks of
+ * engine->settings.tensor belong; ranks that hold the same share the work. A failure on any rank (disk full, no
+ * permission) is ERROR_ENVIRONMENT on all; what stood at path before is untouched then, and nothing else is left. */
 int checkpoint_write(struct comm *world, struct engine *engine, const struct checkpoint_meta *meta, const char *path,
                      bool with_optimizer);
 

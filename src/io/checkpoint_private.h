@@ -39,9 +39,9 @@ struct checkpoint_names {
 void checkpoint_names_create(struct checkpoint_names *names, const char *path);
 void checkpoint_names_destroy(struct checkpoint_names *names);
 
-/* Content of a dataset at its offset in the file, and its hash onto the list. Local. ERROR_ENVIRONMENT. */
-int checkpoint_write_slab(struct block_list *blocks, int descriptor, const char *path, const void *data, int64_t bytes,
-                          int64_t offset);
+/* A run of a dataset at its offset in the file, and its hash onto the list. Local. ERROR_ENVIRONMENT. */
+int checkpoint_write_run(struct block_list *blocks, int descriptor, const char *path, const void *data, int64_t bytes,
+                         int64_t offset);
 /* The last steps of a write (rank 0): hashes what the blocks leave out, writes the side file, gives both their names.
  * ERROR_ENVIRONMENT. */
 int checkpoint_publish(struct block_list *blocks, const struct checkpoint_names *names);
@@ -51,7 +51,7 @@ void checkpoint_abandon(const struct checkpoint_names *names);
 /* Do the first `kinds` kinds of an open file's tensors fit the model? ERROR_USER: tensors that are missing, unknown or
  * of another shape, each named; a final model where moments are wanted. */
 int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds);
-/* A slab of an open dataset of that parameter into out, as `type`; false on failure. */
+/* A slab of the parameter from its open dataset into out, as `type`; false on failure. */
 bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *parameter, struct slab slab, void *out);
 /* The message when that fails: ERROR_USER. */
 int checkpoint_refuse_tensor(const char *path, const char *name);

@@ -127,7 +127,7 @@ bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *par
     hid_t space = H5Dget_space(dataset);
     char *to = out;
     bool good = true;
-    int count = slab_rectangles(slab, parameter->cols, rectangles);
+    int count = slab_rectangles(parameter, slab, rectangles);
     for (int i = 0; i < count && good; i++) {
         good = read_rectangle(dataset, space, type, &rectangles[i], parameter->storage == STORAGE_VECTOR, to);
         to += rectangles[i].rows * rectangles[i].cols * (int64_t)H5Tget_size(type);
@@ -165,7 +165,7 @@ static int read_shards(struct engine *engine, const char *path, int kinds)
     if (code != ERROR_NONE)
         return code;
     upload_create(&reader.upload, &engine->streams[STREAM_COMPUTE], PIECE_BYTES);
-    code = piece_visit(engine, PIECE_HELD, kinds, read_piece, &reader);
+    code = piece_visit(engine, kinds, read_piece, &reader);
     upload_destroy(&reader.upload);
     H5Fclose(reader.file);
     return code;

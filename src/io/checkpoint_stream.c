@@ -49,8 +49,8 @@ static int write_piece(void *self, const struct checkpoint_piece *piece)
     const int64_t width = (int64_t)sizeof(float);
     int code = w->fill(w->self, piece);
     if (code == ERROR_NONE)
-        code = checkpoint_write_slab(&w->blocks, w->descriptor, w->names->temporary, piece->staging,
-                                     piece->slab.count * width, w->offsets[piece->number] + piece->slab.first * width);
+        code = checkpoint_write_run(&w->blocks, w->descriptor, w->names->temporary, piece->staging,
+                                    piece->slab.count * width, w->offsets[piece->number] + piece->slab.first * width);
     return code;
 }
 

@@ -1,5 +1,7 @@
 /* A checkpoint's weights in pieces, by one process and without an engine: host memory for one piece, however large the
- * model (bridge/import.h, bridge/export.h). */
+ * model (bridge/import.h, bridge/export.h). The model's parameters are whole, so a slab is a range of the global
+ * tensor.
+ */
 #ifndef IO_CHECKPOINT_STREAM_H
 #define IO_CHECKPOINT_STREAM_H
 

@@ -1,4 +1,4 @@
-/* Writing a checkpoint, and the digest of the same pieces. */
+/* Writing a checkpoint, and the digest of the same runs. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
@@ -7,6 +7,7 @@
 #include "io/checkpoint_private.h"
 #include "io/file.h"
 #include "step/engine.h"
+#include "step/fetch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +36,7 @@ void checkpoint_names_destroy(struct checkpoint_names *names)
     free(names->side_temporary);
 }
 
-/* -- Every rank: its slabs --------------------------------------------------------------------------------------- */
+/* -- Every rank: its share --------------------------------------------------------------------------------------- */
 
 struct writer {
     struct engine *engine;
@@ -46,33 +47,46 @@ struct writer {
     struct block_list blocks;
 };
 
-int checkpoint_write_slab(struct block_list *blocks, int descriptor, const char *path, const void *data, int64_t bytes,
-                          int64_t offset)
+int checkpoint_write_run(struct block_list *blocks, int descriptor, const char *path, const void *data, int64_t bytes,
+                         int64_t offset)
 {
     const uint64_t hash = XXH3_64bits(data, (size_t)bytes);
     int code = file_write(descriptor, path, data, bytes, offset);
     if (code != ERROR_NONE)
         return code;
-    file_start_flush(descriptor, offset, bytes); /* so the disk works while the next piece is copied and hashed */
+    file_start_flush(descriptor, offset, bytes); /* so the disk works while the next run is copied and hashed */
 #pragma omp critical(checkpoint_blocks)
     block_list_add(blocks, offset, bytes, hash);
     return ERROR_NONE;
 }
 
-static int write_piece(void *self, const struct piece *piece, const void *content)
+static int write_run(void *self, const struct fetched *fetched, const void *content)
 {
     struct writer *w = self;
-    int64_t width = dtype_size(master_dtype(&piece->device));
-    int64_t offset = w->offsets[(int)piece->kind * w->parameters + piece->number] + piece->slab.first * width;
-    return checkpoint_write_slab(&w->blocks, w->descriptor, w->path, content, piece->slab.count * width, offset);
+    int64_t width = dtype_size(fetched->dtype);
+    int64_t offset = w->offsets[(int)fetched->kind * w->parameters + fetched->number] + fetched->run.first * width;
+    return checkpoint_write_run(&w->blocks, w->descriptor, w->path, content, fetched->run.count * width, offset);
 }
 
-static int write_slabs(struct writer *w, int kinds)
+static int open_file_of(struct writer *w)
 {
     w->descriptor = open_own(w->path, O_WRONLY);
-    if (w->descriptor < 0)
-        return error_environment("%s: cannot open it: %s", w->path, open_failure());
-    return file_finish(w->descriptor, w->path, piece_fetch(w->engine, PIECE_OWN, kinds, write_piece, w));
+    return w->descriptor >= 0 ? ERROR_NONE : error_environment("%s: cannot open it: %s", w->path, open_failure());
+}
+
+/* Collective: all ranks' files are open, since the rest is collective too, or none. */
+static int open_all(struct comm *world, struct writer *w)
+{
+    int code = comm_agree(world, open_file_of(w));
+    if (code != ERROR_NONE && w->descriptor >= 0)
+        close(w->descriptor);
+    return code;
+}
+
+static int write_share(struct writer *w, int kinds)
+{
+    struct comm *exchange = w->engine->settings.tensor;
+    return file_finish(w->descriptor, w->path, fetch_shares(w->engine, exchange, kinds, write_run, w));
 }
 
 /* -- Rank 0: side file and names --------------------------------------------------------------------------------- */
@@ -151,8 +165,10 @@ int checkpoint_write(struct comm *world, struct engine *engine, const struct che
     int code = comm_agree(world, first ? checkpoint_lay_out(&layout, &complete, names.temporary) : ERROR_NONE);
     if (code == ERROR_NONE) {
         comm_broadcast(world, layout.offsets, table_bytes, 0);
-        code = comm_agree(world, write_slabs(&writer, kinds));
+        code = open_all(world, &writer);
     }
+    if (code == ERROR_NONE)
+        code = comm_agree(world, write_share(&writer, kinds));
     if (code == ERROR_NONE) {
         gather_blocks(world, &writer.blocks);
         code = comm_agree(world, first ? checkpoint_publish(&writer.blocks, &names) : ERROR_NONE);
@@ -191,13 +207,13 @@ static inline uint64_t digest_elements(uint64_t key, int64_t first, const void *
     return sum;
 }
 
-static int digest_piece(void *self, const struct piece *piece, const void *content)
+static int digest_run(void *self, const struct fetched *fetched, const void *content)
 {
     uint64_t *total = self;
-    const uint64_t key = mix(random_hash_name(piece->parameter->name) + (uint64_t)piece->kind);
-    const struct slab slab = piece->slab;
-    uint64_t sum = master_dtype(&piece->device) == DTYPE_F64 ? digest_elements(key, slab.first, content, slab.count, 8)
-                                                             : digest_elements(key, slab.first, content, slab.count, 4);
+    const uint64_t key = mix(random_hash_name(fetched->parameter->name) + (uint64_t)fetched->kind);
+    const struct run run = fetched->run;
+    uint64_t sum = fetched->dtype == DTYPE_F64 ? digest_elements(key, run.first, content, run.count, 8)
+                                               : digest_elements(key, run.first, content, run.count, 4);
 #pragma omp atomic
     *total += sum;
     return ERROR_NONE;
@@ -206,7 +222,7 @@ static int digest_piece(void *self, const struct piece *piece, const void *conte
 uint64_t checkpoint_digest(struct comm *world, struct engine *engine)
 {
     uint64_t own = 0, sum = 0;
-    piece_fetch(engine, PIECE_OWN, PIECE_KINDS, digest_piece, &own);
+    fetch_shares(engine, NULL, PIECE_KINDS, digest_run, &own);
     uint64_t *all = memory_allocate((int64_t)sizeof *all * world->size);
     comm_all_gather(world, &own, all, sizeof *all);
     for (int r = 0; r < world->size; r++)

@@ -59,7 +59,7 @@ void unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct in
     for (int i = 0; i < unit->parameter_count; i++) {
         const struct parameter *p = &unit->parameters[i];
         if (p->storage == weight->storage && p->offset >= weight->offset)
-            above += p->rows * p->cols;
+            above += p->part.rows * p->part.cols;
     }
     unit->parameters =
         extended(unit->parameters, &unit->parameter_count, unit->parameter_count + 1, sizeof *unit->parameters);
@@ -69,11 +69,23 @@ void unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct in
     vsnprintf(parameter->name, sizeof parameter->name, name, list);
     va_end(list);
     bool vector = weight->storage == STORAGE_VECTOR;
-    parameter->rows = vector ? 1 : extent;
-    parameter->cols = vector ? extent : weight->cols;
+    parameter->part = (struct rectangle){0, 0, vector ? 1 : extent, vector ? extent : weight->cols};
+    parameter_place(parameter, parameter->part.rows, parameter->part.cols, 0, 0);
+    parameter->holders = 1;
     parameter->storage = weight->storage;
     parameter->offset = weight->offset + above;
     parameter->initial = initial;
+}
+
+void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, int64_t row, int64_t col)
+{
+    struct rectangle *part = &parameter->part;
+    if (row < 0 || col < 0 || row + part->rows > rows || col + part->cols > cols)
+        error_fatal("bug: the part of %s ends outside of the tensor", parameter->name);
+    parameter->rows = rows;
+    parameter->cols = cols;
+    part->row = row;
+    part->col = col;
 }
 
 void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id)

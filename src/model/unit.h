@@ -24,13 +24,19 @@ enum init { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM };
 struct initial {
     enum init kind;
     double value;     /* the constant, the standard deviation, or the bound of both signs */
-    int64_t zero_row; /* this row is zeros; -1 = none */
+    int64_t zero_row; /* this row of the global tensor is zeros; -1 = none */
+};
+
+struct rectangle {
+    int64_t row, col, rows, cols;
 };
 
 /* A parameter as files know it. Several parameters may be one weight in memory (q, k and v). */
 struct parameter {
-    char name[96];      /* public name, as Hugging Face spells it; the path in checkpoints */
-    int64_t rows, cols; /* global shape; a vector is 1 x n */
+    char name[96];         /* public name, as Hugging Face spells it; the path in checkpoints */
+    int64_t rows, cols;    /* global shape; a vector is 1 x n */
+    struct rectangle part; /* what the unit has of it: all, unless ranks have parts of a layer (parameter_place) */
+    int holder, holders;   /* as many of these ranks have the same part; this one is number `holder` of them */
     enum storage storage;
     int64_t offset; /* elements, in the unit's flat buffer */
     struct initial initial;
@@ -145,6 +151,9 @@ void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, 
  */
 void unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial, const char *name, ...)
     BASE_PRINTF(5, 6);
+/* Says that what was declared is a part of a tensor [rows, cols], in which it starts at row, col. Until then it is the
+ * whole. Where other ranks have the same part, the caller sets holder and holders. */
+void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, int64_t row, int64_t col);
 /* All `value`; what the family's matrices start as, with that standard deviation or bound. */
 struct initial unit_constant(double value);
 struct initial unit_random(const struct unit *unit, double scale);

@@ -4,24 +4,34 @@
 #include "step/piece.h"
 #include "step/upload.h"
 
-enum { RUN = 2048 /* values that a thread makes at a time: they fit the first cache */ };
+enum { MOST = 2048 /* values that a thread makes at a time: they fit the first cache */ };
 
 struct initialiser {
     struct upload upload;
     uint64_t seed;
 };
 
-/* Values first .. first + to->cols - 1. Each depends on its place alone, so threads may share them in any way. */
-static void fill(const struct parameter *parameter, uint64_t seed, int64_t first, const struct tensor *to)
+/* At most MOST values of the slab, to [1, slab.count]. */
+static void fill_few(const struct parameter *parameter, uint64_t seed, struct slab slab, const struct tensor *to)
 {
-    int64_t count = to->cols;
-#pragma omp parallel for schedule(static) if (count > RUN)
-    for (int64_t begin = 0; begin < count; begin += RUN) {
-        double values[RUN];
-        int64_t run = count - begin < RUN ? count - begin : RUN;
-        parameter_initial_values(parameter, seed, first + begin, run, values);
-        for (int64_t i = 0; i < run; i++)
-            tensor_put(to, 0, begin + i, values[i]);
+    double values[MOST];
+    for (int64_t done = 0; done < slab.count;) {
+        struct run run = slab_run(parameter, (struct slab){slab.first + done, slab.count - done});
+        parameter_initial_values(parameter, seed, run.first, run.count, values);
+        for (int64_t i = 0; i < run.count; i++)
+            tensor_put(to, 0, done + i, values[i]);
+        done += run.count;
+    }
+}
+
+/* Each value depends on its place alone, so threads may share them in any way. */
+static void fill(const struct parameter *parameter, uint64_t seed, struct slab slab, const struct tensor *to)
+{
+#pragma omp parallel for schedule(static) if (slab.count > MOST)
+    for (int64_t begin = 0; begin < slab.count; begin += MOST) {
+        const int64_t count = slab.count - begin < MOST ? slab.count - begin : MOST;
+        const struct tensor part = tensor_columns(to, begin, count);
+        fill_few(parameter, seed, (struct slab){slab.first + begin, count}, &part);
     }
 }
 
@@ -29,7 +39,7 @@ static int fill_piece(void *self, const struct piece *piece)
 {
     struct initialiser *own = self;
     struct tensor host = tensor_vector(upload_buffer(&own->upload), master_dtype(&piece->device), piece->slab.count);
-    fill(piece->parameter, own->seed, piece->slab.first, &host);
+    fill(piece->parameter, own->seed, piece->slab, &host);
     upload_put(&own->upload, &piece->device);
     return signals_stopping() ? ERROR_REQUEUE : ERROR_NONE;
 }
@@ -40,7 +50,7 @@ void engine_initialise(struct engine *e, uint64_t seed)
     if (e->executor->class->dry)
         return;
     upload_create(&own.upload, &e->streams[STREAM_COMPUTE], PIECE_BYTES);
-    piece_visit(e, PIECE_HELD, PIECE_WEIGHT + 1, fill_piece, &own);
+    piece_visit(e, PIECE_WEIGHT + 1, fill_piece, &own);
     upload_destroy(&own.upload);
     engine_weights_written(e);
 }

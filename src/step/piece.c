@@ -7,45 +7,70 @@ enum dtype piece_dtype(const struct engine *engine)
     return engine->settings.memory.statistic;
 }
 
+struct piece piece_part(const struct piece *piece, struct slab slab)
+{
+    struct piece part = *piece;
+    part.slab = slab;
+    part.device = master_part(&piece->device, slab.first - piece->slab.first, slab.count);
+    return part;
+}
+
+int piece_split(const struct piece *piece, int (*visit)(void *self, const struct piece *piece), void *self)
+{
+    const int64_t most = PIECE_BYTES / dtype_size(master_dtype(&piece->device)), count = piece->slab.count;
+    int code = ERROR_NONE;
+    for (int64_t done = 0; done < count && code == ERROR_NONE; done += most) {
+        struct slab slab = {piece->slab.first + done, count - done < most ? count - done : most};
+        struct piece part = piece_part(piece, slab);
+        code = visit(self, &part);
+    }
+    return code;
+}
+
+/* -- What a rank holds, and its share ---------------------------------------------------------------------------- */
+
+static struct slab held_slab(const struct parameter *p, const struct shard *shard)
+{
+    return slab_of(p, shard->first, shard->weight.value.cols);
+}
+
+/* Part number `holder` of as many as there are holders. */
+static struct slab divided(int64_t first, int64_t count, int holder, int holders)
+{
+    const int64_t begin = count * holder / holders, end = count * (holder + 1) / holders;
+    return (struct slab){first + begin, end - begin};
+}
+
+/* The ranks that hold a shard divide the shard; those that have a part divide the part, since their shards may lie
+ * differently in it. */
+static struct slab share_slab(const struct parameter *p, const struct shard *shard)
+{
+    const struct slab cut = divided(shard->first, shard->weight.value.cols, shard->holder, shard->holders);
+    const struct slab part = divided(0, p->part.rows * p->part.cols, p->holder, p->holders);
+    return slab_common(slab_of(p, cut.first, cut.count), part);
+}
+
 static struct master memory_of(const struct shard *shard, enum piece_kind kind)
 {
     return kind == PIECE_WEIGHT ? shard->weight : (struct master){.value = kind == PIECE_M ? shard->m : shard->v};
 }
 
-/* Elements of the flat buffer. */
-static struct slab cut_of(const struct shard *shard, enum piece_scope scope)
+static struct piece piece_of(const struct parameter *p, const struct shard *shard, enum piece_kind kind,
+                             struct slab slab)
 {
-    const int64_t count = shard->weight.value.cols;
-    if (scope == PIECE_HELD)
-        return (struct slab){shard->first, count};
-    const int64_t begin = count * shard->holder / shard->holders, end = count * (shard->holder + 1) / shard->holders;
-    return (struct slab){shard->first + begin, end - begin};
+    const struct master memory = memory_of(shard, kind);
+    const int64_t first = slab.count > 0 ? p->offset + slab.first - shard->first : 0;
+    return (struct piece){kind, p, 0, slab, master_part(&memory, first, slab.count)};
 }
 
-struct visitor {
-    int (*visit)(void *self, const struct piece *piece);
-    void *self;
-};
+/* -- All of them ------------------------------------------------------------------------------------------------- */
 
-/* One slab, `memory` its elements on the device, in pieces that fit the staging buffer. */
-static int visit_slab(const struct visitor *visitor, struct piece piece, const struct master *memory)
-{
-    const int64_t most = PIECE_BYTES / dtype_size(master_dtype(memory)), count = piece.slab.count;
-    int code = ERROR_NONE;
-    for (int64_t done = 0; done < count && code == ERROR_NONE; done += most) {
-        piece.slab.count = count - done < most ? count - done : most;
-        piece.device = master_part(memory, done, piece.slab.count);
-        code = visitor->visit(visitor->self, &piece);
-        piece.slab.first += piece.slab.count;
-    }
-    return code;
-}
+typedef struct slab slab_in(const struct parameter *p, const struct shard *shard);
 
-int piece_visit(struct engine *engine, enum piece_scope scope, int kinds,
-                int (*visit)(void *self, const struct piece *piece), void *self)
+static int visit_all(struct engine *engine, int kinds, slab_in *slab_in_shard,
+                     int (*visit)(void *self, const struct piece *piece), void *self)
 {
     const struct model *model = engine->model;
-    const struct visitor visitor = {visit, self};
     struct store *store = engine->store;
     int code = ERROR_NONE;
     for (int kind = 0; kind < kinds; kind++) {
@@ -54,73 +79,35 @@ int piece_visit(struct engine *engine, enum piece_scope scope, int kinds,
             struct unit *unit = &model->units[u];
             for (int i = 0; i < unit->parameter_count && code == ERROR_NONE; i++, number++) {
                 const struct parameter *p = &unit->parameters[i];
-                struct shard shard = store->class->shard(store, unit, p->storage);
-                struct slab cut = cut_of(&shard, scope);
-                struct slab slab = slab_of(p, cut.first, cut.count);
-                if (slab.count == 0)
-                    continue;
-                struct master memory = memory_of(&shard, (enum piece_kind)kind);
-                memory = master_part(&memory, p->offset + slab.first - shard.first, slab.count);
-                code = visit_slab(&visitor, (struct piece){(enum piece_kind)kind, p, number, slab, memory}, &memory);
+                const struct shard shard = store->class->shard(store, unit, p->storage);
+                struct piece piece = piece_of(p, &shard, (enum piece_kind)kind, slab_in_shard(p, &shard));
+                piece.number = number;
+                code = visit(self, &piece);
             }
         }
     }
     return code;
 }
 
-/* -- To the host ------------------------------------------------------------------------------------------------- */
-
-enum { FETCH_THREADS = 4 /* enough for any storage; several ranks of a node share the work besides */ };
-
-struct fetcher {
-    struct engine *engine;
-    int (*visit)(void *self, const struct piece *piece, const void *content);
+struct splitter {
+    int (*visit)(void *self, const struct piece *piece);
     void *self;
-    char *staging; /* [FETCH_THREADS * PIECE_BYTES] */
-    struct piece pieces[FETCH_THREADS];
-    int count; /* whose copies have begun */
 };
 
-static int visit_fetched(const struct fetcher *f, int i)
+static int split_piece(void *self, const struct piece *piece)
 {
-    return f->visit(f->self, &f->pieces[i], f->staging + (int64_t)i * PIECE_BYTES);
+    const struct splitter *splitter = self;
+    return piece_split(piece, splitter->visit, splitter->self);
 }
 
-static int visit_all_fetched(struct fetcher *f)
+int piece_visit(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece), void *self)
 {
-    bool failed[FETCH_THREADS] = {false};
-    int code = ERROR_NONE;
-    engine_synchronize(f->engine);
-#pragma omp parallel for schedule(static) num_threads(FETCH_THREADS) if (f->count > 1)
-    for (int i = 0; i < f->count; i++) {
-        failed[i] = visit_fetched(f, i) != ERROR_NONE;
-        if (failed[i])
-            error_clear(); /* the message is this thread's */
-    }
-    for (int i = 0; i < f->count && code == ERROR_NONE; i++)
-        if (failed[i])
-            code = visit_fetched(f, i);
-    f->count = 0;
-    return code;
+    struct splitter splitter = {visit, self};
+    return visit_all(engine, kinds, held_slab, split_piece, &splitter);
 }
 
-static int start_fetch(void *self, const struct piece *piece)
+int piece_visit_shares(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece),
+                       void *self)
 {
-    struct fetcher *f = self;
-    master_read(&f->engine->streams[STREAM_COMPUTE], &piece->device, f->staging + (int64_t)f->count * PIECE_BYTES);
-    f->pieces[f->count++] = *piece;
-    return f->count < FETCH_THREADS ? ERROR_NONE : visit_all_fetched(f);
-}
-
-int piece_fetch(struct engine *engine, enum piece_scope scope, int kinds,
-                int (*visit)(void *self, const struct piece *piece, const void *content), void *self)
-{
-    struct executor *executor = engine->executor;
-    struct fetcher fetcher = {.engine = engine, .visit = visit, .self = self};
-    fetcher.staging = executor->class->allocate(executor, (int64_t)FETCH_THREADS * PIECE_BYTES, MEMORY_HOST);
-    int code = piece_visit(engine, scope, kinds, start_fetch, &fetcher);
-    if (code == ERROR_NONE)
-        code = visit_all_fetched(&fetcher);
-    executor->class->release(executor, fetcher.staging, MEMORY_HOST);
-    return code;
+    return visit_all(engine, kinds, share_slab, visit, self);
 }

@@ -1,5 +1,5 @@
-/* The model's state as pieces: parts of each tensor (a parameter's weight, first and second moment) of at most
- * PIECE_BYTES, so that they pass through staging buffers on the host. Works on any weight store and any executor. */
+/* The model's state as pieces: what this rank has of each tensor (a parameter's weight, first and second moment). Works
+ * on any weight store and any executor. */
 #ifndef STEP_PIECE_H
 #define STEP_PIECE_H
 
@@ -8,11 +8,7 @@
 
 struct engine;
 
-enum { PIECE_BYTES = 8 << 20 };
-
-/* Which pieces: all that this rank holds, or its part of them where several ranks hold the same (struct shard). The
- * parts of all ranks together are the model, once. */
-enum piece_scope { PIECE_HELD, PIECE_OWN };
+enum { PIECE_BYTES = 8 << 20 /* of what passes through staging buffers on the host at a time */ };
 
 enum piece_kind { PIECE_WEIGHT, PIECE_M, PIECE_V, PIECE_KINDS };
 
@@ -27,15 +23,20 @@ struct piece {
 /* Element type of the masters and moments. */
 enum dtype piece_dtype(const struct engine *engine);
 
-/* Calls visit for each piece of the first `kinds` kinds, kind by kind, parameter by parameter, until one does not
- * return ERROR_NONE; returns what the last one did. Local. */
-int piece_visit(struct engine *engine, enum piece_scope scope, int kinds,
-                int (*visit)(void *self, const struct piece *piece), void *self);
+/* The slab of a piece, which holds it. */
+struct piece piece_part(const struct piece *piece, struct slab slab);
 
-/* The same on this rank's host: visit gets each piece's content besides, which is its own until it returns. It is
- * called by several threads at once, in any order; where it fails, once more by the caller's, whose message stays and
- * whose success counts. */
-int piece_fetch(struct engine *engine, enum piece_scope scope, int kinds,
-                int (*visit)(void *self, const struct piece *piece, const void *content), void *self);
+/* Calls visit for the piece in parts of at most PIECE_BYTES, in order, until one call does not return ERROR_NONE;
+ * returns what the last one did. */
+int piece_split(const struct piece *piece, int (*visit)(void *self, const struct piece *piece), void *self);
+
+/* The same for all that this rank holds of the first `kinds` kinds, kind by kind, parameter by parameter. Local. */
+int piece_visit(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece), void *self);
+
+/* Calls visit for each parameter of each kind with this rank's share of it: where several ranks hold the same (struct
+ * shard, struct parameter) each has a part. The shares of all ranks together are the model, once. A piece may be of any
+ * size; where this rank has nothing its slab is empty. As above; local. */
+int piece_visit_shares(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece),
+                       void *self);
 
 #endif

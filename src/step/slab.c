@@ -1,25 +1,38 @@
 #include "step/slab.h"
 
-struct slab slab_of(const struct parameter *parameter, int64_t first, int64_t count)
+struct slab slab_common(struct slab a, struct slab b)
 {
-    int64_t begin = first - parameter->offset, end = begin + count, size = parameter->rows * parameter->cols;
-    if (begin < 0)
-        begin = 0;
-    if (end > size)
-        end = size;
+    const int64_t a_end = a.first + a.count, b_end = b.first + b.count;
+    const int64_t begin = a.first > b.first ? a.first : b.first, end = a_end < b_end ? a_end : b_end;
     return begin < end ? (struct slab){begin, end - begin} : (struct slab){0, 0};
 }
 
-int slab_rectangles(struct slab slab, int64_t cols, struct rectangle out[SLAB_RECTANGLES])
+struct slab slab_of(const struct parameter *parameter, int64_t first, int64_t count)
 {
+    const struct slab all = {0, parameter->part.rows * parameter->part.cols};
+    return slab_common((struct slab){first - parameter->offset, count}, all);
+}
+
+int slab_rectangles(const struct parameter *parameter, struct slab slab, struct rectangle out[SLAB_RECTANGLES])
+{
+    const struct rectangle *part = &parameter->part;
     int count = 0;
     while (slab.count > 0) {
-        int64_t row = slab.first / cols, col = slab.first % cols;
-        int64_t rows = col == 0 && slab.count >= cols ? slab.count / cols : 1;
-        int64_t width = cols - col < slab.count ? cols - col : slab.count;
-        out[count++] = (struct rectangle){row, col, rows, width};
+        int64_t row = slab.first / part->cols, col = slab.first % part->cols;
+        int64_t rows = col == 0 && slab.count >= part->cols ? slab.count / part->cols : 1;
+        int64_t width = part->cols - col < slab.count ? part->cols - col : slab.count;
+        out[count++] = (struct rectangle){part->row + row, part->col + col, rows, width};
         slab.first += rows * width;
         slab.count -= rows * width;
     }
     return count;
+}
+
+struct run slab_run(const struct parameter *parameter, struct slab slab)
+{
+    const struct rectangle *part = &parameter->part;
+    const int64_t row = slab.first / part->cols, col = slab.first % part->cols, rest = part->cols - col;
+    const bool whole_rows = part->cols == parameter->cols;
+    return (struct run){(part->row + row) * parameter->cols + part->col + col,
+                        whole_rows || rest > slab.count ? slab.count : rest};
 }

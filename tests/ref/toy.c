@@ -73,6 +73,8 @@ void toy_create(struct toy *toy, const struct toy_options *o)
     int64_t tokens = o->rows * o->row_tokens;
     *toy = (struct toy){0};
     model_create(&toy->model, &o->settings, tokens, o->head_tokens > 0 ? o->head_tokens : tokens);
+    if (o->place != NULL)
+        o->place(&toy->model, o->self);
     struct group *group = o->group;
     if (group == NULL) {
         toy->self = comm_self();
@@ -88,7 +90,8 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                                   .max_segments = o->max_segments},
                                        .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0},
                                        .make_store = o->make_store,
-                                       .replays = o->replays};
+                                       .replays = o->replays,
+                                       .tensor = o->tensor};
     engine_create(&toy->engine, o->executor, &toy->model, group, &settings);
     engine_initialise(&toy->engine, 7);
 }

@@ -30,8 +30,11 @@ struct toy_options {
     bool split_backward, replays;
     store_make *make_store; /* NULL: replicated */
     enum deck_recompute recompute;
-    int64_t rows, row_tokens, max_segments; /* of a micro-batch */
-    int64_t head_tokens;                    /* 0 = all */
+    int64_t rows, row_tokens, max_segments;               /* of a micro-batch */
+    int64_t head_tokens;                                  /* 0 = all */
+    void (*place)(struct model *model, const void *self); /* NULL: parameters are whole */
+    const void *self;                                     /* of place */
+    struct comm *tensor;                                  /* of struct engine_settings */
 };
 
 /* Defaults: toy_settings(TOY_LLAMA), fp32, one slot, 2 rows of 48 tokens, 4 segments, keep all. */

@@ -1,0 +1,102 @@
+#include "step/fetch.h"
+#include "base/error.h"
+#include "step/engine.h"
+#include "step/exchange.h"
+
+enum { FETCH_THREADS = 4 /* enough for any storage; several ranks of a node share the work besides */ };
+
+struct fetcher {
+    struct engine *engine;
+    struct exchange *exchange; /* NULL: none */
+    fetch_visit *visit;
+    void *self;
+    char *staging; /* [FETCH_THREADS * PIECE_BYTES] */
+    struct piece pieces[FETCH_THREADS];
+    int64_t visited[FETCH_THREADS]; /* elements of each */
+    int count;                      /* whose copies have begun */
+    int code;
+};
+
+/* What was not visited yet of piece i: where a call fails, the next begins with the same run. */
+static int visit_fetched(struct fetcher *f, int i)
+{
+    const struct piece *piece = &f->pieces[i];
+    const char *content = f->staging + (int64_t)i * PIECE_BYTES;
+    const enum dtype dtype = master_dtype(&piece->device);
+    while (f->visited[i] < piece->slab.count) {
+        const struct slab rest = {piece->slab.first + f->visited[i], piece->slab.count - f->visited[i]};
+        const struct fetched fetched = {piece->kind, piece->parameter, piece->number, dtype,
+                                        slab_run(piece->parameter, rest)};
+        int code = f->visit(f->self, &fetched, content + f->visited[i] * dtype_size(dtype));
+        if (code != ERROR_NONE)
+            return code;
+        f->visited[i] += fetched.run.count;
+    }
+    return ERROR_NONE;
+}
+
+static int visit_all_fetched(struct fetcher *f)
+{
+    bool failed[FETCH_THREADS] = {false};
+    int code = ERROR_NONE;
+    engine_synchronize(f->engine);
+#pragma omp parallel for schedule(static) num_threads(FETCH_THREADS) if (f->count > 1)
+    for (int i = 0; i < f->count; i++) {
+        failed[i] = visit_fetched(f, i) != ERROR_NONE;
+        if (failed[i])
+            error_clear(); /* the message is this thread's */
+    }
+    for (int i = 0; i < f->count && code == ERROR_NONE; i++)
+        if (failed[i])
+            code = visit_fetched(f, i);
+    f->count = 0;
+    return code;
+}
+
+static int start_fetch(void *self, const struct piece *piece)
+{
+    struct fetcher *f = self;
+    master_read(&f->engine->streams[STREAM_COMPUTE], &piece->device, f->staging + (int64_t)f->count * PIECE_BYTES);
+    f->visited[f->count] = 0;
+    f->pieces[f->count++] = *piece;
+    return f->count < FETCH_THREADS ? ERROR_NONE : visit_all_fetched(f);
+}
+
+static void fetch_slab(struct fetcher *f, const struct piece *share, int64_t first, int64_t end)
+{
+    struct piece piece = piece_part(share, (struct slab){first, end - first});
+    if (f->code == ERROR_NONE)
+        f->code = piece_split(&piece, start_fetch, f);
+}
+
+/* Never stops, because others wait in exchanges. */
+static int fetch_share(void *self, const struct piece *share)
+{
+    struct fetcher *f = self;
+    const bool exchanges = f->exchange != NULL && share->parameter->part.cols < share->parameter->cols;
+    struct slab exchanged = {share->slab.first, 0};
+    if (exchanges)
+        exchanged = exchange_rows(f->exchange, share, f->visit, f->self, &f->code);
+    fetch_slab(f, share, share->slab.first, exchanged.first);
+    fetch_slab(f, share, exchanged.first + exchanged.count, share->slab.first + share->slab.count);
+    return ERROR_NONE;
+}
+
+int fetch_shares(struct engine *engine, struct comm *exchange, int kinds, fetch_visit *visit, void *self)
+{
+    struct executor *executor = engine->executor;
+    struct fetcher fetcher = {.engine = engine, .visit = visit, .self = self};
+    struct exchange exchanger;
+    if (exchange != NULL) {
+        exchange_create(&exchanger, engine, exchange);
+        fetcher.exchange = &exchanger;
+    }
+    fetcher.staging = executor->class->allocate(executor, (int64_t)FETCH_THREADS * PIECE_BYTES, MEMORY_HOST);
+    piece_visit_shares(engine, kinds, fetch_share, &fetcher);
+    if (fetcher.code == ERROR_NONE)
+        fetcher.code = visit_all_fetched(&fetcher);
+    executor->class->release(executor, fetcher.staging, MEMORY_HOST);
+    if (exchange != NULL)
+        exchange_destroy(&exchanger);
+    return fetcher.code;
+}

@@ -1,0 +1,58 @@
+/* A sharded view of a store, for tests of what goes by shards: it shows of each flat buffer one of `shards` cuts alone,
+ * as a sharded store would: uneven cuts that fall inside rows. Rank r has cut r % shards, and several ranks may have
+ * the same. */
+#ifndef TESTS_SHARD_VIEW_H
+#define TESTS_SHARD_VIEW_H
+
+#include "comm/comm.h"
+#include "step/engine.h"
+
+struct view {
+    struct store store;
+    struct store_class class;
+    struct store *whole;
+    int rank, size, shards;
+    bool forgets_others; /* a planted fault: it does not tell that several ranks have the same */
+};
+
+static inline int64_t view_cut(const struct view *view, int64_t count, int shard)
+{
+    return shard == view->shards ? count : (count * shard / view->shards + shard) % (count + 1);
+}
+
+static inline struct shard view_shard(struct store *store, struct unit *unit, enum storage storage)
+{
+    const struct view *view = store->self;
+    struct shard shard = view->whole->class->shard(view->whole, unit, storage);
+    const int cut = view->rank % view->shards;
+    int64_t elements = shard.weight.value.cols, first = view_cut(view, elements, cut);
+    int64_t count = view_cut(view, elements, cut + 1) - first;
+    shard.first = first;
+    shard.holder = view->forgets_others ? 0 : view->rank / view->shards;
+    shard.holders = view->forgets_others ? 1 : (view->size - cut + view->shards - 1) / view->shards;
+    struct tensor *const tensors[] = {&shard.weight.value, &shard.weight.low, &shard.gradient, &shard.m, &shard.v};
+    for (int i = 0; i < 5; i++)
+        if (tensor_present(tensors[i]))
+            *tensors[i] = tensor_columns(tensors[i], first, count);
+    return shard;
+}
+
+static inline void view_open(struct view *view, struct engine *engine, struct comm *comm, int shards)
+{
+    view->class = *engine->store->class;
+    view->class.shard = view_shard;
+    view->whole = engine->store;
+    view->rank = comm->rank;
+    view->size = comm->size;
+    view->shards = shards;
+    view->forgets_others = false;
+    view->store = (struct store){&view->class, view};
+    engine->store = &view->store;
+}
+
+static inline void view_close(struct view *view, struct engine *engine)
+{
+    engine->store = view->whole;
+}
+
+#endif

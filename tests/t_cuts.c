@@ -1,0 +1,486 @@
+/* Parameters that tensor ranks have parts of: initial values, digests and checkpoints are those of the whole model. On
+ * 6 ranks, which are 3 data ranks of 2 tensor ranks each, then on 4 and 2, and on one alone. Files go to TMPDIR (or .),
+ * below a folder that is removed at the end. */
+#include "check.h"
+#include "shard_view.h"
+#include "tiny_training.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "comm/grid.h"
+#include "cpu/cpu.h"
+#include "io/checkpoint.h"
+#include "ref/sharded.h"
+#include "step/fetch.h"
+#include "step/initialise.h"
+
+#include <mpi.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { TENSOR_RANKS = 2 };
+
+static struct comm *world, *self;
+static struct executor *cpu;
+static char *folder;
+
+/* -- Cuts -------------------------------------------------------------------------------------------------------- */
+
+/* A model, and what each tensor rank has of it. */
+struct cut {
+    struct model_settings whole, parts[TENSOR_RANKS];
+    bool even; /* the parts have one shape */
+};
+
+/* Heads, hidden units of the MLP and the vocabulary divided, `first` of them the first rank's; key-value heads too, or
+ * all ranks have the same. */
+static struct cut cut_layers(enum toy_kind kind, int64_t first_heads, int64_t first_ffn, int64_t first_vocabulary)
+{
+    struct cut cut = {.whole = toy_settings(kind)};
+    struct model_settings *a = &cut.parts[0], *b = &cut.parts[1];
+    if (kind == TOY_LLAMA_TIED)
+        cut.whole.kv_heads = 1;
+    *a = *b = cut.whole;
+    a->heads = first_heads;
+    a->ffn = first_ffn;
+    a->vocabulary = first_vocabulary;
+    b->heads -= a->heads;
+    b->ffn -= a->ffn;
+    b->vocabulary -= a->vocabulary;
+    if (cut.whole.kv_heads > 1) {
+        a->kv_heads = cut.whole.kv_heads * a->heads / cut.whole.heads;
+        b->kv_heads -= a->kv_heads;
+    }
+    cut.even = a->heads == b->heads && a->ffn == b->ffn && a->vocabulary == b->vocabulary;
+    return cut;
+}
+
+/* Every tensor is cut: by columns what reads the hidden states, with all norms, by rows what writes them. */
+static struct cut cut_states(int64_t vocabulary)
+{
+    struct cut cut = {.whole = toy_settings(TOY_LLAMA_TIED), .even = true};
+    cut.whole.vocabulary = vocabulary;
+    cut.parts[0] = cut.parts[1] = cut.whole;
+    cut.parts[0].hidden = cut.parts[1].hidden = cut.whole.hidden / 2;
+    return cut;
+}
+
+struct place {
+    const struct cut *cut;
+    int rank; /* of the tensor ranks */
+};
+
+static void place_parameter(struct parameter *p, const struct parameter *whole, const struct parameter *first, int rank)
+{
+    const bool rows = p->part.rows < whole->rows, cols = p->part.cols < whole->cols;
+    parameter_place(p, whole->rows, whole->cols, rows && rank > 0 ? first->part.rows : 0,
+                    cols && rank > 0 ? first->part.cols : 0);
+    if (!rows && !cols) {
+        p->holder = rank;
+        p->holders = TENSOR_RANKS;
+    }
+}
+
+static void place_model(struct model *model, const void *data)
+{
+    const struct place *place = data;
+    struct model whole, first;
+    model_create(&whole, &place->cut->whole, 1, 1);
+    model_create(&first, &place->cut->parts[0], 1, 1);
+    for (int u = 0; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++)
+            place_parameter(&model->units[u].parameters[i], &whole.units[u].parameters[i],
+                            &first.units[u].parameters[i], place->rank);
+    model_destroy(&first);
+    model_destroy(&whole);
+}
+
+static struct parameter *parameter_named(struct model *model, const char *name)
+{
+    for (int u = 0; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++)
+            if (strcmp(model->units[u].parameters[i].name, name) == 0)
+                return &model->units[u].parameters[i];
+    error_fatal("no parameter %s", name);
+}
+
+/* -- States ------------------------------------------------------------------------------------------------------ */
+
+/* A rank's part of a model on the ranks of a comm. */
+struct divided {
+    struct comm *comm;
+    struct grid grid;
+    struct group *group;
+    struct place place;
+    struct toy toy;
+};
+
+static struct toy_options small_options(void)
+{
+    struct toy_options options = toy_options(cpu);
+    options.rows = 1;
+    return options;
+}
+
+static void divided_create(struct divided *d, struct comm *comm, const struct cut *cut, struct toy_options options)
+{
+    d->comm = comm;
+    CHECK(grid_create(&d->grid, comm, TENSOR_RANKS) == ERROR_NONE);
+    d->group = comm_group_create(d->grid.data, NULL, "data");
+    d->place = (struct place){cut, d->grid.model->rank};
+    options.settings = cut->parts[d->place.rank];
+    options.group = d->group;
+    options.place = place_model;
+    options.self = &d->place;
+    options.tensor = d->grid.model;
+    toy_create(&d->toy, &options);
+}
+
+static void divided_destroy(struct divided *d)
+{
+    toy_destroy(&d->toy);
+    comm_group_destroy(d->group);
+    grid_destroy(&d->grid);
+}
+
+static uint64_t digest_of(struct divided *d)
+{
+    return checkpoint_digest(d->comm, &d->toy.engine);
+}
+
+static char *in_folder(const char *name)
+{
+    return memory_format("%s/%s", folder, name);
+}
+
+static int save(struct comm *comm, struct engine *engine, const char *name, bool with_optimizer)
+{
+    struct checkpoint_meta meta = {.deck_text = "# none\n", .version = "0.0-test", .step = 3, .seed = 7};
+    char *path = in_folder(name);
+    int code = checkpoint_write(comm, engine, &meta, path, with_optimizer);
+    free(path);
+    return code;
+}
+
+static int verify(struct comm *comm, const char *name)
+{
+    char *path = in_folder(name);
+    int code = checkpoint_verify(comm, path);
+    free(path);
+    return code;
+}
+
+static int load(struct comm *comm, struct engine *engine, const char *name)
+{
+    char *path = in_folder(name);
+    int code = checkpoint_read(comm, engine, path, true);
+    free(path);
+    return code;
+}
+
+/* Two files, of which one rank wrote the first: they differ in how many ranks wrote them (an attribute of /meta), and
+ * in the 4 bytes of HDF5's checksum before it. Collective. */
+static bool same_files(struct comm *comm, const char *one, const char *other)
+{
+    int64_t status = 0;
+    if (comm->rank == 0) {
+        char *command = memory_format("cd '%s' && cmp -l %s %s | awk 'NR == 1 { first = $1 } { last = $0 } END { split("
+                                      "last, b); exit !(NR <= 5 && b[1] - first < 256 && b[2] == 1 && b[3] == %d) }'",
+                                      folder, one, other, comm->size);
+        status = system(command);
+        free(command);
+    }
+    comm_broadcast(comm, &status, sizeof status, 0);
+    return status == 0;
+}
+
+/* -- Cases ------------------------------------------------------------------------------------------------------- */
+
+/* What one rank alone finds. */
+struct found {
+    uint64_t initial, trained; /* digests */
+};
+
+/* Rank 0 trains the whole model and writes whole.h5. */
+static struct found train_whole(const struct cut *cut)
+{
+    struct found found = {0, 0};
+    if (world->rank == 0) {
+        struct training t = {.executor = cpu};
+        struct toy_options options = small_options();
+        options.settings = cut->whole;
+        toy_create(&t.toy, &options);
+        t.group = t.toy.own_group;
+        found.initial = checkpoint_digest(self, &t.toy.engine);
+        train(&t, 3);
+        found.trained = checkpoint_digest(self, &t.toy.engine);
+        CHECK(save(self, &t.toy.engine, "whole.h5", true) == ERROR_NONE);
+        toy_destroy(&t.toy);
+    }
+    comm_broadcast(world, &found, sizeof found, 0);
+    return found;
+}
+
+/* The divided file read by one rank that has all. */
+static void check_alone(const struct cut *cut, uint64_t digest, const char *name)
+{
+    if (world->rank == 0) {
+        struct toy toy;
+        struct toy_options options = small_options();
+        options.settings = cut->whole;
+        toy_create(&toy, &options);
+        CHECK(load(self, &toy.engine, name) == ERROR_NONE);
+        CHECK(checkpoint_digest(self, &toy.engine) == digest);
+        toy_destroy(&toy);
+    }
+    comm_barrier(world);
+}
+
+struct runs {
+    int64_t elements;
+    int parameters, *of; /* [kinds * parameters] how many runs */
+};
+
+static int count_run(void *data, const struct fetched *fetched, const void *content)
+{
+    struct runs *runs = data;
+    (void)content;
+#pragma omp critical
+    {
+        runs->elements += fetched->run.count;
+        runs->of[fetched->kind * runs->parameters + fetched->number]++;
+    }
+    return ERROR_NONE;
+}
+
+/* The most runs of this rank's share of any tensor; the elements of all shares must be those of the model, once. */
+static int most_runs(struct divided *d, struct comm *exchange)
+{
+    const struct model *model = &d->toy.model;
+    struct runs runs = {.parameters = model_parameters(model)};
+    int64_t elements = 0;
+    int most = 0;
+    runs.of = memory_allocate((int64_t)sizeof(int) * PIECE_KINDS * runs.parameters);
+    CHECK(fetch_shares(&d->toy.engine, exchange, PIECE_KINDS, count_run, &runs) == ERROR_NONE);
+    for (int u = 0; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++)
+            elements += PIECE_KINDS * model->units[u].parameters[i].rows * model->units[u].parameters[i].cols;
+    CHECK(comm_sum_i64(d->comm, runs.elements) == elements);
+    for (int i = 0; i < PIECE_KINDS * runs.parameters; i++)
+        most = runs.of[i] > most ? runs.of[i] : most;
+    memory_free(runs.of);
+    return most;
+}
+
+/* The state as this engine's store shows it, written and compared with what one rank wrote. */
+static void check_written(struct divided *d, uint64_t digest)
+{
+    CHECK(digest_of(d) == digest);
+    CHECK(save(d->comm, &d->toy.engine, "cut.h5", true) == ERROR_NONE);
+    CHECK(verify(d->comm, "cut.h5") == ERROR_NONE);
+    CHECK(same_files(d->comm, "whole.h5", "cut.h5"));
+}
+
+/* Replicas, cuts of the parts, and both. */
+static void test_stores(const struct cut *cut, const struct found *found, enum dtype compute)
+{
+    struct toy_options options = small_options();
+    struct divided d;
+    struct view view;
+    options.compute = compute;
+    divided_create(&d, world, cut, options);
+    if (compute == DTYPE_F32)
+        CHECK(digest_of(&d) == found->initial);
+    CHECK(load(world, &d.toy.engine, "whole.h5") == ERROR_NONE);
+    check_written(&d, found->trained);
+    /* rows by exchange, but for where a rank's share begins and ends */
+    if (cut->even)
+        CHECK(most_runs(&d, d.grid.model) <= 3);
+    CHECK(comm_max_i64(world, most_runs(&d, NULL)) > 3);
+    d.toy.engine.settings.tensor = NULL;
+    check_written(&d, found->trained);
+    d.toy.engine.settings.tensor = d.grid.model;
+    view_open(&view, &d.toy.engine, d.grid.data, 2);
+    check_written(&d, found->trained);
+    view_close(&view, &d.toy.engine);
+    divided_destroy(&d);
+
+    options.make_store = sharded_store_create;
+    divided_create(&d, world, cut, options);
+    if (compute == DTYPE_F32)
+        CHECK(digest_of(&d) == found->initial);
+    CHECK(load(world, &d.toy.engine, "whole.h5") == ERROR_NONE);
+    check_written(&d, found->trained);
+    divided_destroy(&d);
+}
+
+/* What 6 ranks wrote, on 4 and 2 at a time and on one. */
+static void test_other_ranks(const struct cut *cut, uint64_t digest)
+{
+    struct comm *part = comm_split(world, world->rank < 4 ? 0 : 1);
+    struct divided d;
+    divided_create(&d, part, cut, small_options());
+    CHECK(load(part, &d.toy.engine, "cut.h5") == ERROR_NONE);
+    CHECK(digest_of(&d) == digest);
+    divided_destroy(&d);
+    comm_destroy(part);
+    check_alone(cut, digest, "cut.h5");
+}
+
+/* A fault is in the state: digest, file and side file must tell. */
+static void check_noticed(struct divided *d, uint64_t digest)
+{
+    CHECK(digest_of(d) != digest);
+    CHECK(save(d->comm, &d->toy.engine, "fault.h5", true) == ERROR_NONE);
+    CHECK(verify(d->comm, "fault.h5") == ERROR_USER);
+}
+
+static void test_faults(const struct cut *cut, const struct found *found)
+{
+    struct divided d;
+    struct view view;
+    divided_create(&d, world, cut, small_options());
+    CHECK(load(world, &d.toy.engine, "whole.h5") == ERROR_NONE);
+    CHECK(digest_of(&d) == found->trained);
+
+    struct parameter *gain = parameter_named(&d.toy.model, "model.norm.weight"), kept = *gain;
+    gain->holder = 0; /* all tensor ranks write it */
+    gain->holders = 1;
+    check_noticed(&d, found->trained);
+    *gain = kept;
+
+    view_open(&view, &d.toy.engine, d.grid.data, 2); /* and all data ranks */
+    view.forgets_others = true;
+    check_noticed(&d, found->trained);
+    view_close(&view, &d.toy.engine);
+
+    struct parameter *by_columns = parameter_named(&d.toy.model, "model.layers.1.mlp.down_proj.weight");
+    kept = *by_columns;
+    by_columns->part.col = 0;
+    check_noticed(&d, found->trained);
+    CHECK(!same_files(world, "whole.h5", "fault.h5"));
+    engine_initialise(&d.toy.engine, 7);
+    CHECK(digest_of(&d) != found->initial);
+    *by_columns = kept;
+
+    CHECK(load(world, &d.toy.engine, "whole.h5") == ERROR_NONE);
+    struct parameter *by_rows = parameter_named(&d.toy.model, "model.layers.1.mlp.up_proj.weight");
+    kept = *by_rows;
+    by_rows->part.row = 0;
+    check_noticed(&d, found->trained);
+    CHECK(!same_files(world, "whole.h5", "fault.h5"));
+    *by_rows = kept;
+    CHECK(digest_of(&d) == found->trained);
+    divided_destroy(&d);
+}
+
+/* One rank's disk is full: no other waits for it in an exchange. */
+static void test_failure(const struct cut *cut)
+{
+    struct divided d;
+    struct rlimit old, small = {4096, RLIM_INFINITY};
+    divided_create(&d, world, cut, small_options());
+    getrlimit(RLIMIT_FSIZE, &old);
+    small.rlim_max = old.rlim_max;
+    if (world->rank == 3)
+        setrlimit(RLIMIT_FSIZE, &small); /* writes beyond fail as on a full disk */
+    CHECK(save(world, &d.toy.engine, "full.h5", true) == ERROR_ENVIRONMENT);
+    setrlimit(RLIMIT_FSIZE, &old);
+    char *path = in_folder("full.h5");
+    CHECK(access(path, F_OK) != 0);
+    free(path);
+    divided_destroy(&d);
+}
+
+/* A tensor whose rows are exchanged in two turns, on the last two ranks. */
+static void test_turns(void)
+{
+    struct cut cut = cut_states(200000);
+    cut.whole.layers = cut.parts[0].layers = cut.parts[1].layers = 1;
+    struct toy_options options = small_options();
+    options.row_tokens = 16;
+    options.head_tokens = 1;
+    struct comm *part = comm_split(world, world->rank < 4 ? 0 : 1);
+    if (world->rank >= 4) {
+        struct divided d;
+        divided_create(&d, part, &cut, options);
+        CHECK(save(part, &d.toy.engine, "turns_cut.h5", false) == ERROR_NONE);
+        CHECK(most_runs(&d, d.grid.model) == 2);
+        divided_destroy(&d);
+        if (part->rank == 0) {
+            struct toy toy;
+            options.settings = cut.whole;
+            toy_create(&toy, &options);
+            CHECK(save(self, &toy.engine, "turns.h5", false) == ERROR_NONE);
+            toy_destroy(&toy);
+        }
+        comm_barrier(part);
+        CHECK(verify(part, "turns_cut.h5") == ERROR_NONE);
+        CHECK(same_files(part, "turns.h5", "turns_cut.h5"));
+    }
+    comm_barrier(world);
+    comm_destroy(part);
+}
+
+static void make_folder(void)
+{
+    const char *base = getenv("TMPDIR");
+    char path[4096] = "";
+    if (world->rank == 0) {
+        snprintf(path, sizeof path, "%s/t_cuts.XXXXXX", base == NULL || *base == '\0' ? "." : base);
+        if (mkdtemp(path) == NULL)
+            error_fatal("cannot make the folder %s", path);
+    }
+    comm_broadcast(world, path, sizeof path, 0);
+    folder = memory_string(path);
+}
+
+static void remove_folder(void)
+{
+    comm_barrier(world);
+    if (world->rank == 0) {
+        char *command = memory_format("rm -r '%s'", folder);
+        CHECK(system(command) == 0);
+        free(command);
+    }
+    free(folder);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    world = comm_open_mpi();
+    self = comm_self();
+    log_open(world->rank);
+    signal(SIGXFSZ, SIG_IGN);
+    make_folder();
+    cpu = cpu_executor_create(1);
+
+    const struct cut cuts[] = {
+        cut_layers(TOY_LLAMA, 2, 24, 20),      /* even */
+        cut_layers(TOY_LLAMA_TIED, 2, 24, 20), /* tensor ranks share the one key-value head */
+        cut_layers(TOY_ESM2, 1, 17, 13),       /* vectors cut and not */
+        cut_states(40),
+    };
+    for (int i = 0; i < (int)(sizeof cuts / sizeof cuts[0]); i++) {
+        const struct found found = train_whole(&cuts[i]);
+        test_stores(&cuts[i], &found, i % 2 == 0 ? DTYPE_F32 : DTYPE_BF16);
+        test_other_ranks(&cuts[i], found.trained);
+        if (i == 0) {
+            test_faults(&cuts[i], &found);
+            test_failure(&cuts[i]);
+        }
+    }
+    test_turns();
+
+    cpu->class->destroy(cpu);
+    remove_folder();
+    int failed = check_end();
+    comm_destroy(self);
+    comm_destroy(world);
+    MPI_Finalize();
+    return failed;
+}
