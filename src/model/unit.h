@@ -135,7 +135,7 @@ struct context {
     enum dtype compute, statistic; /* what ROLE_VALUE and ROLE_STATISTIC mean */
     /* The address of a unit's tensor in this pass and slot; fixed after planning. */
     void *(*address)(const struct context *context, const struct unit *unit, int id);
-    void *memory; /* what address and enter_section work on; the planner's or the engine's */
+    void *memory; /* what address and enter_section work on: struct memory (step/memory.h) */
     /* Optional: the next op tolerates transfers beside it, so those that are pending start. Transfers take
      * multiprocessors: attention hands out its work dynamically, while a matrix product has one block for each and
      * would need another wave. */
