@@ -144,7 +144,7 @@ double golden_distance(const double *a, const double *b, int64_t count)
 
 static struct master parameter_part(const struct master *flat, const struct parameter *p)
 {
-    return master_part(flat, p->offset, p->rows * p->cols);
+    return master_part(flat, p->offset, p->part.rows * p->part.cols);
 }
 
 void golden_load(const struct golden *g, struct engine *engine)
