@@ -222,7 +222,7 @@ static bool cudnn_is_faster(const struct cuda_target *target, struct kind *kind,
         return taken == ATTENTION_CUDNN;
     if (!kind->settled) {
         if (!choice_find(CHOICE_ATTENTION, &kind->key, sizeof kind->key, &kind->times, sizeof kind->times) &&
-            target->rehearsal)
+            target->rehearsal && choice_is_mine(&target->share, CHOICE_ATTENTION, &kind->key, sizeof kind->key))
             measure(target, kind, call);
         kind->settled = true;
     }

@@ -45,3 +45,8 @@ bool choice_take(const void *from, int64_t bytes)
 {
     return choice_table_take(own_table(), from, bytes);
 }
+
+bool choice_add(const void *from, int64_t bytes)
+{
+    return choice_table_add(own_table(), from, bytes);
+}

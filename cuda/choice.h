@@ -23,6 +23,8 @@ void choice_keep(enum choice_kind kind, const void *key, int64_t key_bytes, cons
 const void *choice_bytes(int64_t *bytes);
 /* Replaces all by such bytes. False, and nothing happens: they are damaged, or of another device or library. */
 bool choice_take(const void *from, int64_t bytes);
+/* Keeps those of such bytes beside its own. False as above. */
+bool choice_add(const void *from, int64_t bytes);
 
 #ifdef __cplusplus
 }

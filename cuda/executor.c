@@ -161,6 +161,7 @@ static void run(struct executor *executor, struct stream *stream, enum op op, co
     struct cuda_target *target = &((struct cuda *)executor)->targets[stream->id];
     int64_t scratch = scratch_of(target, op, args);
     target->rehearsal = executor->rehearsal;
+    target->share = executor->share;
     if (scratch > executor->workspace_bytes[stream->id])
         error_fatal("cuda executor: %s needs %lld bytes of workspace, %lld are reserved on stream %d",
                     op_info(op)->name, (long long)scratch, (long long)executor->workspace_bytes[stream->id],
@@ -400,14 +401,25 @@ static const void *choices(struct executor *executor, int64_t *bytes)
     return choice_bytes(bytes);
 }
 
+static bool reconsider(bool changed)
+{
+    if (changed) {
+        cuda_gemm_reconsider();
+        cuda_attention_reconsider();
+    }
+    return changed;
+}
+
 static bool take_choices(struct executor *executor, const void *from, int64_t bytes)
 {
     (void)executor;
-    if (!choice_take(from, bytes))
-        return false;
-    cuda_gemm_reconsider();
-    cuda_attention_reconsider();
-    return true;
+    return reconsider(choice_take(from, bytes));
+}
+
+static bool add_choices(struct executor *executor, const void *from, int64_t bytes)
+{
+    (void)executor;
+    return reconsider(choice_add(from, bytes));
 }
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
@@ -487,6 +499,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         .range = range,
         .choices = choices,
         .take_choices = take_choices,
+        .add_choices = add_choices,
         .destroy = destroy,
         .widest_head = CUDA_WIDEST_HEAD,
     };

@@ -287,10 +287,13 @@ static int fastest(const struct cuda_target *target, const struct gemm_args *arg
 }
 
 /* Timing writes d again and again, which only a product that does not read d stands. It leaves d as the algorithm tried
- * last has it. */
+ * last has it. A product is timed by one rank with its sum and without, since the two are compared. */
 static bool may_time(const struct cuda_target *target, const struct gemm_args *args)
 {
-    return target->rehearsal && !target->deterministic && !args->accumulate && args->c.data != args->d.data;
+    if (!target->rehearsal || target->deterministic || args->accumulate || args->c.data == args->d.data)
+        return false;
+    const struct gemm_key key = key_of(args, false);
+    return choice_is_mine(&target->share, CHOICE_GEMM, &key, sizeof key);
 }
 
 /* That a product with a sum is not to be used is kept as an algorithm of zeros, which is none of the library's. */

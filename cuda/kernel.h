@@ -7,6 +7,7 @@
 extern "C" {
 #endif
 
+#include "core/choice.h"
 #include "core/op.h"
 
 #include <cuda_runtime_api.h>
@@ -20,7 +21,8 @@ struct cuda_target {
     int multiprocessors;
     bool deterministic;
     bool rehearsal; /* as struct executor has it: launchers may run what they launch several times, to choose by */
-    void *blas;     /* cublasLtHandle_t */
+    struct choice_share share; /* and which keys they do it for */
+    void *blas;                /* cublasLtHandle_t */
 };
 
 /* Fatal, naming what failed, unless status is success. */

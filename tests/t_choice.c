@@ -123,6 +123,62 @@ static void test_full(void)
     CHECK(value_of(&other, 3, 1) == -1 && value_of(&other, 2, 1) == 100 && value_of(&other, 2, 0) == 0);
 }
 
+/* What another process has found: its new choices come beside the own ones, and win. */
+static void test_add(void)
+{
+    static struct choice_table news;
+    int64_t before_bytes, after_bytes, news_bytes;
+    char before[sizeof(struct choice_head) + 2 * sizeof(struct choice_entry)];
+    choice_table_create(&table, "a device");
+    keep(&table, 1, 5, 50);
+    keep(&table, 1, 6, 60);
+    const void *bytes = choice_table_bytes(&table, &before_bytes);
+    CHECK(before_bytes == (int64_t)sizeof before);
+    memcpy(before, bytes, sizeof before);
+    keep(&table, 1, 6, 61);
+    keep(&table, 2, 5, 52);
+    const void *after = choice_table_bytes(&table, &after_bytes);
+    choice_table_create_new(&news, after, after_bytes, before, before_bytes);
+    CHECK(news.head.count == 2 && value_of(&news, 1, 6) == 61 && value_of(&news, 2, 5) == 52);
+    bytes = choice_table_bytes(&news, &news_bytes);
+    choice_table_create(&other, "another device");
+    CHECK(!choice_table_add(&other, bytes, news_bytes) && other.head.count == 0);
+    choice_table_create(&other, "a device");
+    keep(&other, 1, 6, 66);
+    keep(&other, 1, 7, 77);
+    CHECK(!choice_table_add(&other, bytes, news_bytes - 1) && other.head.count == 2);
+    CHECK(choice_table_add(&other, bytes, news_bytes) && other.head.count == 3);
+    CHECK(value_of(&other, 1, 6) == 61 && value_of(&other, 1, 7) == 77 && value_of(&other, 2, 5) == 52);
+    choice_table_create_new(&news, after, after_bytes, after, after_bytes);
+    CHECK(news.head.count == 0);
+    choice_table_create_new(&news, after, after_bytes - 1, before, before_bytes);
+    CHECK(news.head.count == 0);
+}
+
+/* Each key is one rank's, and of each kind another's; of many keys no rank has far more than its share. */
+static void test_shares(void)
+{
+    enum { RANKS = 5, KEYS = 1000 };
+    int keys[RANKS] = {0}, once = 0, moved = 0;
+    for (int64_t key = 0; key < KEYS; key++) {
+        int owners = 0;
+        for (int r = 0; r < RANKS; r++) {
+            const struct choice_share share = {r, RANKS};
+            const bool mine = choice_is_mine(&share, 1, &key, sizeof key);
+            owners += mine;
+            keys[r] += mine;
+            moved += mine != choice_is_mine(&share, 2, &key, sizeof key);
+        }
+        once += owners == 1;
+        CHECK(choice_is_mine(&(struct choice_share){0, 0}, 1, &key, sizeof key));
+        CHECK(choice_is_mine(&(struct choice_share){0, 1}, 1, &key, sizeof key));
+        CHECK(!choice_is_mine(&(struct choice_share){-1, RANKS}, 1, &key, sizeof key));
+    }
+    CHECK(once == KEYS && moved > KEYS);
+    for (int r = 0; r < RANKS; r++)
+        CHECK(keys[r] > KEYS / RANKS / 2 && keys[r] < 2 * KEYS / RANKS);
+}
+
 /* A name that is too long is cut, and still one. */
 static void test_identity(void)
 {
@@ -141,6 +197,8 @@ int main(void)
     test_records();
     test_bytes();
     test_full();
+    test_add();
+    test_shares();
     test_identity();
     return check_end();
 }

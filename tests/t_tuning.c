@@ -1,6 +1,6 @@
-/* Runs on 2 ranks of an executor that has two ways for each product, "first" and one that only rank 0 can find by
- * timing; results tell which was taken. All ranks must compute alike, later runs as the file says, a run that goes on
- * as its checkpoint did, and the rehearsal must change nothing. */
+/* Runs on 2 ranks of an executor that has two ways for each product, "first" and one that is found by timing; results
+ * tell which was taken. Each product must be timed on one rank, all ranks compute alike, later runs as the file says, a
+ * run that goes on as its checkpoint did, and the rehearsal must change nothing. */
 #include "check.h"
 
 #include "base/log.h"
@@ -8,37 +8,42 @@
 #include "core/choice.h"
 #include "cpu/cpu.h"
 #include "io/choices.h"
+#include "ref/sharded.h"
 #include "ref/toy.h"
 #include "ref/wrapper.h"
 #include "stores.h"
 #include "train/run.h"
+#include "train/session.h"
 
 #include <mpi.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FIRST = 1, STEPS = 6 };
+enum { FIRST = 1, STEPS = 6, MOST = 64 };
 
 static struct comm *world;
+
+/* What makes two products the same. */
+struct product {
+    int64_t rows, cols, inner, kind;
+};
 
 static struct {
     struct wrapper wrapper;
     struct executor_class class;
     struct executor *cpu;
     struct choice_table table;
-    const char *device; /* NULL: it has no choices */
-    int64_t fastest;    /* what timing finds today */
-    bool tells;         /* by results, which way was taken */
-    int64_t timed;      /* in one run */
-    int64_t unknown;    /* products planned in one run before their way was known */
+    const char *device;            /* NULL: it has no choices */
+    int64_t fastest;               /* what timing finds today */
+    bool tells;                    /* by results, which way was taken */
+    bool deals;                    /* ranks are of one kind and share nothing */
+    int64_t timed;                 /* in one run, by this rank */
+    struct product products[MOST]; /* these */
+    int64_t unknown;               /* products planned in one run before their way was known */
 } fake;
 
 static int micro_batch = 2;
-
-/* What makes two products the same. */
-struct product {
-    int64_t rows, cols, inner, kind;
-};
+static bool sharing;
 
 /* Those that accumulate do not come in a rehearsal. */
 static struct product product_of(const struct gemm_args *gemm)
@@ -56,11 +61,14 @@ static void choose(struct wrapper *wrapper, struct stream *stream, enum op op, c
     const struct product product = product_of(gemm);
     int64_t way = FIRST;
     if (!choice_table_find(&fake.table, 1, &product, sizeof product, &way, sizeof way)) {
-        if (wrapper->executor.rehearsal) {
+        const struct executor *own = &wrapper->executor;
+        const bool times = own->rehearsal && choice_is_mine(&own->share, 1, &product, sizeof product);
+        if (times && CHECK(fake.timed < MOST)) {
             way = fake.fastest;
-            fake.timed++;
+            fake.products[fake.timed++] = product;
         }
-        choice_table_keep(&fake.table, 1, &product, sizeof product, &way, sizeof way);
+        if (times || !own->rehearsal)
+            choice_table_keep(&fake.table, 1, &product, sizeof product, &way, sizeof way);
     }
     if (fake.tells)
         ((float *)gemm->d.data)[0] += 1e-4f * (float)way;
@@ -90,6 +98,12 @@ static bool take_choices(struct executor *executor, const void *from, int64_t by
     return choice_table_take(&fake.table, from, bytes);
 }
 
+static bool add_choices(struct executor *executor, const void *from, int64_t bytes)
+{
+    (void)executor;
+    return choice_table_add(&fake.table, from, bytes);
+}
+
 static int make_executor(struct executor **executor, const struct device_request *request)
 {
     fake.cpu = cpu_executor_create(request->threads);
@@ -100,6 +114,7 @@ static int make_executor(struct executor **executor, const struct device_request
         choice_table_create(&fake.table, fake.device);
         fake.class.choices = choices;
         fake.class.take_choices = take_choices;
+        fake.class.add_choices = add_choices;
         fake.class.workspace = workspace;
     }
     fake.wrapper.executor.class = &fake.class;
@@ -109,25 +124,43 @@ static int make_executor(struct executor **executor, const struct device_request
 
 /* -- Runs -------------------------------------------------------------------------------------------------------- */
 
-/* Trains to a step with that tuning file, going on where the folder has a checkpoint. Of each run: rank 0 alone may
- * time, and all end with the same choices. */
+/* Each product was timed by one rank, its choice is that of all, and each rank had some to time. */
+static void check_timed(void)
+{
+    struct product all[2 * MOST];
+    int64_t counts[2], total = comm_sum_i64(world, fake.timed), way;
+    comm_all_gather(world, fake.products, all, sizeof fake.products);
+    comm_all_gather(world, &fake.timed, counts, sizeof fake.timed);
+    CHECK(total == 0 || (counts[0] > 0 && counts[1] > 0));
+    for (int r = 0; r < world->size; r++)
+        for (int64_t i = 0; i < counts[r]; i++) {
+            const struct product *one = &all[r * MOST + i];
+            CHECK(choice_table_find(&fake.table, 1, one, sizeof *one, &way, sizeof way) && way == fake.fastest);
+            for (int64_t j = 0; j < counts[1 - r]; j++)
+                CHECK(memcmp(one, &all[(1 - r) * MOST + j], sizeof *one) != 0);
+        }
+}
+
+/* Trains to a step with that tuning file, going on where the folder has a checkpoint. Of each run: what was timed was
+ * dealt out, and all end with the same choices. */
 static void train(const char *name, int steps, const char *tuning_file, bool deterministic, char digest[32])
 {
-    char folder[500], file[600], length[40], exact[60], rows[60];
-    char *overrides[] = {folder, file, length, exact, rows};
+    char folder[500], file[600], length[40], exact[60], rows[60], share[60];
+    char *overrides[] = {folder, file, length, exact, rows, share};
     snprintf(folder, sizeof folder, "output.folder=%s", stores_path(name));
     snprintf(file, sizeof file, "device.tuning_file=%s", tuning_file);
     snprintf(length, sizeof length, "train.steps=%d", steps);
     snprintf(exact, sizeof exact, "device.deterministic=%s", deterministic ? "true" : "false");
     snprintf(rows, sizeof rows, "train.micro_batch=%d", micro_batch);
-    CHECK(run_train(world, stores_path("deck.cfg"), NULL, overrides, 5, make_executor) == ERROR_NONE);
+    snprintf(share, sizeof share, "device.share=%s", sharing ? "true" : "false");
+    CHECK(run_train(world, stores_path("deck.cfg"), NULL, overrides, 6, make_executor) == ERROR_NONE);
     fake.cpu->class->destroy(fake.cpu);
     comm_barrier(world);
     stores_digest(name, steps, digest);
     CHECK(digest[0] != '\0');
-    CHECK(world->rank == 0 || fake.timed == 0);
-    if (fake.device == NULL)
+    if (fake.device == NULL || !fake.deals)
         return;
+    check_timed();
     struct choice_table *all = memory_allocate((int64_t)sizeof *all * world->size);
     int64_t bytes;
     choice_table_bytes(&fake.table, &bytes);
@@ -139,9 +172,7 @@ static void train(const char *name, int steps, const char *tuning_file, bool det
 
 static int64_t timed(void)
 {
-    int64_t count = fake.timed;
-    comm_broadcast(world, &count, sizeof count, 0);
-    return count;
+    return comm_sum_i64(world, fake.timed);
 }
 
 static int64_t unknown(void)
@@ -198,6 +229,8 @@ static void test_rehearsal(void)
 {
     char plain[32], rehearsed[32];
     fake.tells = false;
+    fake.deals = true;
+    fake.fastest = 7;
     fake.device = NULL;
     train("plain", STEPS, "none", false, plain);
     fake.device = "Fake GPU, library 1";
@@ -211,13 +244,16 @@ static void test_rehearsal(void)
 }
 
 /* The state after two steps, with a rehearsal of another batch before each. Freed with free(). */
-static char *state_after(struct executor *cpu, enum toy_kind kind, bool rehearses, int64_t *bytes)
+static char *state_after(struct executor *cpu, enum toy_kind kind, struct group *group, store_make *make_store,
+                         bool rehearses, int64_t *bytes)
 {
     struct toy toy;
     struct batch batches[2], other;
     struct toy_options options = toy_options(cpu);
     struct schedule schedule = schedule_create(2, 1, false);
     options.settings = toy_settings(kind);
+    options.group = group;
+    options.make_store = make_store;
     toy_create(&toy, &options);
     toy_batch(&batches[0], 2, 48, 1);
     toy_batch(&batches[1], 2, 48, 2);
@@ -236,17 +272,66 @@ static char *state_after(struct executor *cpu, enum toy_kind kind, bool rehearse
     return state;
 }
 
+static void test_store(struct executor *cpu, enum toy_kind kind, struct group *group, store_make *make_store)
+{
+    int64_t bytes, others;
+    char *plain = state_after(cpu, kind, group, make_store, false, &bytes);
+    char *rehearsed = state_after(cpu, kind, group, make_store, true, &others);
+    CHECK(bytes == others && memcmp(plain, rehearsed, (size_t)bytes) == 0);
+    free(plain);
+    free(rehearsed);
+}
+
 static void test_engine(void)
 {
     struct executor *cpu = cpu_executor_create(1);
+    struct group *group = comm_group_create(world, cpu, "data");
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
-        int64_t bytes, others;
-        char *plain = state_after(cpu, kind, false, &bytes), *rehearsed = state_after(cpu, kind, true, &others);
-        CHECK(bytes == others && memcmp(plain, rehearsed, (size_t)bytes) == 0);
-        free(plain);
-        free(rehearsed);
+        test_store(cpu, kind, NULL, NULL);
+        test_store(cpu, kind, group, NULL);
+        test_store(cpu, kind, group, sharded_store_create);
     }
+    comm_group_destroy(group);
     cpu->class->destroy(cpu);
+}
+
+/* A session whose weights are cut over the ranks, so that all must rehearse; with a step of one micro-batch, of which
+ * rank 1 has no row. */
+static void test_sharded(void)
+{
+    struct deck deck;
+    struct session s;
+    char *notes;
+    char file[] = "device.tuning_file=none", rows[] = "train.global_batch=2", batch[] = "train.micro_batch=2";
+    char *overrides[] = {file, rows, batch};
+    CHECK(deck_read(&deck, stores_path("deck.cfg"), overrides, 3, &notes) == ERROR_NONE);
+    free(notes);
+    CHECK(session_create(&s, &deck, world, NULL, make_executor) == ERROR_NONE);
+    struct engine_settings settings = s.engine.settings;
+    settings.make_store = sharded_store_create;
+    engine_destroy(&s.engine);
+    engine_create(&s.engine, s.executor, &s.model, s.data_group, &settings);
+    tuning_complete(s.tuning, world, &deck, &s.engine, s.train, true);
+    CHECK(timed() > 5);
+    check_timed();
+    session_destroy(&s);
+    fake.cpu->class->destroy(fake.cpu);
+}
+
+/* Ranks that may share a device, or have another, time nothing beside rank 0. */
+static void test_alone(void)
+{
+    char digest[32];
+    fake.deals = false;
+    sharing = true;
+    train("sharing", STEPS, "none", false, digest);
+    CHECK(world->rank == 0 ? fake.timed > 5 : fake.timed == 0);
+    sharing = false;
+    fake.device = world->rank == 0 ? "Fake GPU, library 1" : "Fake GPU, library 2";
+    train("mixed", STEPS, "none", false, digest);
+    CHECK(world->rank == 0 ? fake.timed > 5 : fake.timed == 0);
+    fake.device = "Fake GPU, library 1";
+    fake.deals = true;
 }
 
 static void test_file(void)
@@ -392,6 +477,8 @@ int main(int argc, char **argv)
 
     test_rehearsal();
     test_engine();
+    test_sharded();
+    test_alone();
     test_file();
     test_default_file();
     test_restart();

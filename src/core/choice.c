@@ -112,10 +112,42 @@ bool choice_table_take(struct choice_table *table, const void *from, int64_t byt
     return true;
 }
 
+/* The entry at a place of bytes, which it may not be aligned for. */
+static struct choice_entry entry_of(const void *from, int64_t i)
+{
+    struct choice_entry entry;
+    memcpy(&entry, (const char *)from + bytes_of(i), sizeof entry);
+    return entry;
+}
+
+static void keep_entry(struct choice_table *table, const struct choice_entry *entry)
+{
+    choice_table_keep(table, entry->kind, entry->key, entry->key_bytes, entry->value, entry->value_bytes);
+}
+
+bool choice_table_add(struct choice_table *table, const void *from, int64_t bytes)
+{
+    struct choice_head head;
+    if (!read_head(&head, from, bytes) || strcmp(head.identity, table->head.identity) != 0)
+        return false;
+    for (int64_t i = 0; i < head.count; i++) {
+        const struct choice_entry entry = entry_of(from, i);
+        keep_entry(table, &entry);
+    }
+    return true;
+}
+
 int64_t choice_count(const void *from, int64_t bytes)
 {
     struct choice_head head;
     return read_head(&head, from, bytes) ? head.count : -1;
+}
+
+/* known: how many choices the others hold. */
+static bool is_new(const void *from, int64_t i, const void *others, int64_t known)
+{
+    return i >= known || memcmp((const char *)from + bytes_of(i), (const char *)others + bytes_of(i),
+                                sizeof(struct choice_entry)) != 0;
 }
 
 int64_t choice_count_new(const void *from, int64_t bytes, const void *others, int64_t other_bytes)
@@ -124,10 +156,22 @@ int64_t choice_count_new(const void *from, int64_t bytes, const void *others, in
     if (count < 0)
         return -1;
     for (int64_t i = 0; i < count; i++)
-        if (i >= known || memcmp((const char *)from + bytes_of(i), (const char *)others + bytes_of(i),
-                                 sizeof(struct choice_entry)) != 0)
-            found++;
+        found += is_new(from, i, others, known);
     return found;
+}
+
+void choice_table_create_new(struct choice_table *table, const void *from, int64_t bytes, const void *others,
+                             int64_t other_bytes)
+{
+    int64_t count = choice_count(from, bytes), known = choice_count(others, other_bytes);
+    char identity[CHOICE_IDENTITY_BYTES];
+    choice_identity(identity, from, bytes);
+    choice_table_create(table, identity);
+    for (int64_t i = 0; i < count; i++) {
+        const struct choice_entry entry = entry_of(from, i);
+        if (is_new(from, i, others, known))
+            keep_entry(table, &entry);
+    }
 }
 
 void choice_identity(char identity[CHOICE_IDENTITY_BYTES], const void *from, int64_t bytes)
@@ -135,4 +179,14 @@ void choice_identity(char identity[CHOICE_IDENTITY_BYTES], const void *from, int
     struct choice_head head;
     bool good = read_head(&head, from, bytes);
     memcpy(identity, good ? head.identity : (char[CHOICE_IDENTITY_BYTES]){0}, CHOICE_IDENTITY_BYTES);
+}
+
+/* -- Shares ------------------------------------------------------------------------------------------------------ */
+
+bool choice_is_mine(const struct choice_share *share, int kind, const void *key, int64_t key_bytes)
+{
+    if (share->ranks == 0)
+        return true;
+    const uint64_t hash = XXH3_64bits_withSeed(key, (size_t)key_bytes, (uint64_t)kind);
+    return (int)(hash % (uint64_t)share->ranks) == share->rank;
 }

@@ -1,6 +1,6 @@
 /* Which of several ways an executor takes to do the same work: found by timing, or the first that a library names. A
  * table of small records, looked up by what makes two pieces of work the same, that leaves as bytes: into a file that
- * later runs read, into a checkpoint, and from rank 0 to the others so that all compute alike. */
+ * later runs read, into a checkpoint, and from rank to rank so that all compute alike. */
 #ifndef CORE_CHOICE_H
 #define CORE_CHOICE_H
 
@@ -43,6 +43,19 @@ void choice_table_keep(struct choice_table *table, int kind, const void *key, in
 const void *choice_table_bytes(struct choice_table *table, int64_t *bytes);
 /* Replaces all by such bytes. False, and nothing happens: they are damaged, or of another identity. */
 bool choice_table_take(struct choice_table *table, const void *from, int64_t bytes);
+/* Keeps each choice of such bytes beside its own, or in place of its own of the same key. False as above. */
+bool choice_table_add(struct choice_table *table, const void *from, int64_t bytes);
+/* Makes a table of those choices that choice_count_new counts. Of damaged bytes: an empty one. */
+void choice_table_create_new(struct choice_table *table, const void *from, int64_t bytes, const void *others,
+                             int64_t other_bytes);
+
+/* Which keys a process times where several do it together: each key is one rank's. ranks 0: all keys are this one's;
+ * rank -1: none is. */
+struct choice_share {
+    int rank, ranks;
+};
+
+bool choice_is_mine(const struct choice_share *share, int kind, const void *key, int64_t key_bytes);
 
 /* Of bytes that left a table: how many choices they hold, how many of these are not in `others` at the same place
  * (NULL, 0: none are), what they are good for. -1, -1, "": they are damaged. */

@@ -3,6 +3,7 @@
 #ifndef CORE_LAUNCH_H
 #define CORE_LAUNCH_H
 
+#include "core/choice.h"
 #include "core/group.h"
 
 #include <stdio.h>
@@ -16,7 +17,9 @@ enum { STREAM_COMPUTE, STREAM_COMMUNICATION, STREAM_COUNT };
 struct executor {
     const struct executor_class *class;
     int64_t workspace_bytes[STREAM_COUNT]; /* what reserve() last provided */
-    bool rehearsal; /* set by its user: results will be discarded, so the executor may time kernels and choose */
+    /* Set by its user: results will be discarded, so the executor may time kernels and choose; for which keys. */
+    bool rehearsal;
+    struct choice_share share;
 };
 
 struct stream {
@@ -79,10 +82,11 @@ struct executor_class {
     void (*discard)(struct executor *executor, void *recording);
     /* Where there are several kernels for the same result: which the executor chose for what it has run, as bytes of
      * core/choice.h, borrowed until it chooses again. take_choices replaces all choices, so that this executor computes
-     * as that one did. It returns false, and changes nothing, if they were made for another device. Both NULL: there is
-     * one kernel for each result. */
+     * as that one did; add_choices keeps its own, too, but for those of the same key. They return false, and change
+     * nothing, if the choices were made for another device. All NULL: there is one kernel for each result. */
     const void *(*choices)(struct executor *executor, int64_t *bytes);
     bool (*take_choices)(struct executor *executor, const void *from, int64_t bytes);
+    bool (*add_choices)(struct executor *executor, const void *from, int64_t bytes);
     void (*destroy)(struct executor *executor);
     bool dry;            /* runs nothing and its memory cannot be touched: the caller need not prepare data for it */
     int64_t widest_head; /* of attention; 0: any */

@@ -91,7 +91,8 @@ struct engine_result engine_gradients(struct engine *engine, const struct schedu
                                       const struct batch *batches);
 
 /* Runs the forward and the backward of a micro-batch for nothing but what the executor learns from it (struct executor,
- * rehearsal); the next step's gradients and losses replace what it leaves. Not collective. */
+ * rehearsal); the next step's gradients and losses replace what it leaves. Collective over the group: its store may
+ * gather weights. */
 void engine_rehearse(struct engine *engine, const struct batch *batch);
 
 /* Sum of losses of micro-batches, without gradients. Collective over the group. */

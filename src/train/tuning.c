@@ -121,17 +121,75 @@ static enum tuning_source take_known(struct executor *executor, const struct dec
     return fits ? TUNING_FILE : TUNING_NONE;
 }
 
-/* -- Choosing (rank 0) ------------------------------------------------------------------------------------------- */
+/* -- Timing (all ranks) ------------------------------------------------------------------------------------------ */
 
-/* The first micro-batch that the run will learn from, run once for its timings. By rank 0 alone: it has a whole model.
- */
-static void rehearse(struct engine *engine, struct loader *loader)
+/* Ranks whose device is of rank 0's kind deal out what is to be timed. Where they may share a device, rank 0 times all:
+ * times that are taken side by side on one are wrong. */
+static struct choice_share deal(struct comm *world, struct executor *executor, bool sharing)
 {
+    int64_t bytes;
+    const void *from = executor->class->choices(executor, &bytes);
+    char own[CHOICE_IDENTITY_BYTES], first[CHOICE_IDENTITY_BYTES];
+    choice_identity(own, from, bytes);
+    memcpy(first, own, sizeof first);
+    comm_broadcast(world, first, sizeof first, 0);
+    const bool times = world->rank == 0 || (!sharing && strcmp(own, first) == 0);
+    bool *all = memory_allocate((int64_t)sizeof *all * world->size);
+    comm_all_gather(world, &times, all, sizeof times);
+    int before = 0, ranks = 0;
+    for (int r = 0; r < world->size; r++) {
+        before += r < world->rank && all[r];
+        ranks += all[r];
+    }
+    memory_free(all);
+    return (struct choice_share){times ? before : -1, ranks};
+}
+
+/* A copy, on all ranks, of the first micro-batch that rank 0 will learn from: a rank may have no row of its own. */
+static void share_batch(struct batch *batch, struct comm *world, const struct engine *engine, struct loader *loader)
+{
+    const struct memory_settings *m = &engine->settings.memory;
     struct blend_position position = loader_position(loader);
-    engine_rehearse(engine, loader_next(loader));
+    const struct batch *next = loader_next(loader);
+    batch_create(batch, m->rows, m->row_tokens, m->max_segments);
+    CHECK_BUG(batch_bytes(next) == batch_bytes(batch));
+    memcpy(batch->tokens, next->tokens, (size_t)batch_bytes(batch));
+    comm_broadcast(world, batch->tokens, batch_bytes(batch), 0);
     loader_seek(loader, &position);
     blend_position_destroy(&position);
 }
+
+static void rehearse(struct comm *world, const struct deck *deck, struct engine *engine, struct loader *loader)
+{
+    struct batch batch;
+    share_batch(&batch, world, engine, loader);
+    engine->executor->share = deal(world, engine->executor, deck->device.share);
+    engine_rehearse(engine, &batch);
+    batch_destroy(&batch);
+}
+
+/* Rank 0 adds to its choices those that others have made, which are what differs from `before`. */
+static void join(struct comm *world, struct executor *executor, const struct bytes *before)
+{
+    struct bytes after = copy_of(executor);
+    struct choice_table *own = memory_allocate(sizeof *own);
+    int64_t bytes, most = 0, *sizes = memory_allocate((int64_t)sizeof *sizes * world->size);
+    choice_table_create_new(own, after.data, after.count, before->data, before->count);
+    choice_table_bytes(own, &bytes);
+    comm_all_gather(world, &bytes, sizes, sizeof bytes);
+    for (int r = 0; r < world->size; r++)
+        most = sizes[r] > most ? sizes[r] : most;
+    char *all = memory_allocate(most * world->size);
+    comm_all_gather(world, own, all, most);
+    for (int r = 1; r < world->size && world->rank == 0; r++)
+        executor->class->add_choices(executor, all + most * r, sizes[r]);
+    memory_free(all);
+    memory_free(sizes);
+    memory_free(own);
+    memory_free(after.data);
+}
+
+/* -- Keeping (rank 0) -------------------------------------------------------------------------------------------- */
 
 static void tell(const char *source, int64_t known, int64_t made, double seconds, const char *written)
 {
@@ -143,26 +201,19 @@ static void tell(const char *source, int64_t known, int64_t made, double seconds
     free(more);
 }
 
-static void choose(enum tuning_source source, const struct deck *deck, struct engine *engine, struct loader *loader,
-                   bool trains)
+/* timed: there was a rehearsal, of so many seconds. */
+static void keep(enum tuning_source source, const struct deck *deck, struct executor *executor,
+                 const struct bytes *before, bool timed, double seconds)
 {
-    struct executor *executor = engine->executor;
-    const bool times = trains && !deck->device.deterministic;
-    struct bytes before = copy_of(executor);
-    double start = clock_seconds();
-    if (times)
-        rehearse(engine, loader);
-    double seconds = clock_seconds() - start;
     struct bytes after = copy_of(executor);
-    int64_t made = choice_count_new(after.data, after.count, before.data, before.count);
+    int64_t made = choice_count_new(after.data, after.count, before->data, before->count);
     char *path = path_of(executor, deck);
     const char *const sources[] = {[TUNING_NONE] = NULL, [TUNING_CHECKPOINT] = "the checkpoint", [TUNING_FILE] = path};
     /* a checkpoint has the choices of one model, the file may have those of many */
     bool writes = made > 0 && path != NULL && source != TUNING_CHECKPOINT;
     bool written = writes && write_file(path, deck->device.tuning_file[0] == '\0', &after);
-    if (times || source != TUNING_NONE)
-        tell(sources[source], choice_count(before.data, before.count), made, seconds, written ? path : NULL);
-    memory_free(before.data);
+    if (timed || source != TUNING_NONE)
+        tell(sources[source], choice_count(before->data, before->count), made, seconds, written ? path : NULL);
     memory_free(after.data);
     free(path);
 }
@@ -209,8 +260,16 @@ void tuning_complete(enum tuning_source source, struct comm *world, const struct
 {
     if (engine->executor->class->choices == NULL)
         return;
+    const bool times = trains && !deck->device.deterministic;
+    struct bytes before = copy_of(engine->executor);
+    const double start = clock_seconds();
+    if (times) {
+        rehearse(world, deck, engine, loader);
+        join(world, engine->executor, &before);
+    }
     if (world->rank == 0)
-        choose(source, deck, engine, loader, trains);
+        keep(source, deck, engine->executor, &before, times, clock_seconds() - start);
+    memory_free(before.data);
     int64_t refused = share(world, engine->executor);
     if (refused > 0 && world->rank == 0)
         log_warn(
