@@ -41,7 +41,7 @@ check_tree()
             else if (order[to] > order[from])
                 print where from " comes before " to
             else if ((from == "cpu" || from == "plan") && to != from && to != "base" && to != "core")
-                print where "an executor knows base and core alone, not " to
+                print where "cpu and plan include base and core alone, not " to
             else if (to == "cpu" && from != "cpu" && from != "main")
                 print where "only main picks the cpu executor"
         }'
