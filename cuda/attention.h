@@ -1,4 +1,4 @@
-/* Attention's two implementations, between which cuda/attention.c chooses. */
+/* Attention, done by the faster of two implementations: own kernels (cuda/attention_own.h) or cuDNN's. */
 #ifndef CUDA_ATTENTION_H
 #define CUDA_ATTENTION_H
 
@@ -6,19 +6,7 @@
 extern "C" {
 #endif
 
-#include "cuda/kernel.h"
-
-/* Own kernels (attention_forward.cu, attention_backward.cu, and of bf16 on sm_90 attention_*_warpgroup.cu): every shape
- * and type, deterministic. */
-void cuda_own_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args);
-void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args);
-int64_t cuda_own_attention_forward_workspace(const struct cuda_target *target,
-                                             const struct attention_forward_args *args);
-int64_t cuda_own_attention_backward_workspace(const struct cuda_target *target,
-                                              const struct attention_backward_args *args);
-
-/* Whether own kernels may use the products of warpgroups where the device has them (on; for tests). */
-void cuda_own_attention_by_warpgroups(bool taken);
+#include "cuda/attention_own.h"
 
 /* What is not left to a launch: the library's kernel for these arguments is built, and counts in the workspace from
  * then on. The addresses need not be memory. */

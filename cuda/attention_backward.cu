@@ -1,8 +1,8 @@
 /* Attention backward: probabilities recomputed from lse; with delta = d_o o', ds = p (d_o v' - delta), the gradients
  * are dq = scale ds k, dk = scale ds' q, dv = p' d_o. One kernel for queries and one for keys, which both hold a tile
  * of their own side and pass over the other side's, so that every sum has one order and no two blocks share one. */
-#include "cuda/attention.cuh"
-#include "cuda/attention.h"
+#include "cuda/attention_work.cuh"
+#include "cuda/attention_own.h"
 
 /* How the work is cut: each warp has `blocks` x 16 rows of its own side. Keys sum two gradients, in f32 registers. */
 template <typename T, int DIM, bool KEYS> struct backward_cut {

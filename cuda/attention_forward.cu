@@ -1,7 +1,7 @@
 /* Attention forward: one work item for each tile of queries and head, a running maximum and sum over tiles of keys
  * (Dao, FlashAttention-2, 2023). While a tile of keys is worked on, the next is on its way. */
-#include "cuda/attention.cuh"
-#include "cuda/attention.h"
+#include "cuda/attention_work.cuh"
+#include "cuda/attention_own.h"
 #include "cuda/attention_tile.cuh"
 
 /* How the work is cut: each warp has `blocks` x 16 queries. f32 is there to be right, with little shared memory. */

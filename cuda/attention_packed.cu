@@ -1,5 +1,5 @@
 #include "cuda/attention_packed.h"
-#include "cuda/attention.cuh"
+#include "cuda/attention_work.cuh"
 
 enum { TABLE_THREADS = 1024, TILE = 32, TILE_ROWS = 8 };
 

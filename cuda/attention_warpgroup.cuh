@@ -4,7 +4,7 @@
 #ifndef CUDA_ATTENTION_WARPGROUP_CUH
 #define CUDA_ATTENTION_WARPGROUP_CUH
 
-#include "cuda/attention.cuh"
+#include "cuda/attention_work.cuh"
 #include "cuda/warpgroup.cuh"
 
 enum { WARPGROUP_ROWS = 64, ITEM_SLOTS = 4 };

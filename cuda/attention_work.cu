@@ -1,6 +1,6 @@
 /* Attention's list of work, and the outputs of rows that no segment covers. */
-#include "cuda/attention.cuh"
-#include "cuda/attention.h"
+#include "cuda/attention_work.cuh"
+#include "cuda/attention_own.h"
 
 extern "C" {
 #include "base/error.h"

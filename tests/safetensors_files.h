@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "check.h"
-#include "io/safetensors.h"
+#include "bridge/safetensors.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

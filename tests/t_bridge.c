@@ -8,7 +8,7 @@
 #include "bridge/tokenizer_files.h"
 #include "data/tokenizer.h"
 #include "io/checkpoint.h"
-#include "io/safetensors_writer.h"
+#include "bridge/safetensors_writer.h"
 #include "safetensors_files.h"
 #include "stores.h"
 

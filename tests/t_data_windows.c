@@ -14,17 +14,17 @@
 static void check_walk(const struct windows *windows, const struct windows_layout *layout)
 {
     int64_t hint = 0, tokens = 0, sequence = -1, end = 0, wrong = 0;
-    for (int64_t w = 0; w < windows->header.windows; w++) {
-        int64_t far = w * 7 % (windows->store->sequences + 1); /* a wrong hint must not matter */
+    for (int64_t w = 0; w < windows->index.header.windows; w++) {
+        int64_t far = w * 7 % (windows->index.store->sequences + 1); /* a wrong hint must not matter */
         struct window window = windows_locate(windows, w, &hint), again = windows_locate(windows, w, &far);
         wrong += window.start != again.start || window.length != again.length || window.sequence != again.sequence;
-        int64_t begin = token_store_offset(windows->store, window.sequence);
-        int64_t stop = token_store_offset(windows->store, window.sequence + 1);
+        int64_t begin = token_store_offset(windows->index.store, window.sequence);
+        int64_t stop = token_store_offset(windows->index.store, window.sequence + 1);
         tokens += window_length(&window);
         wrong += window_length(&window) > layout->window || window.start + window.length > stop;
         bool first = window.sequence != sequence, last = window.start + window.length == stop && window.has_eos;
         wrong += first && window.start != begin;
-        wrong += first && end != (sequence < 0 ? 0 : token_store_offset(windows->store, sequence + 1));
+        wrong += first && end != (sequence < 0 ? 0 : token_store_offset(windows->index.store, sequence + 1));
         wrong += !first && window.start != end - layout->overlap && layout->overlap <= window.length;
         wrong += window.has_bos != (first || layout->cut != WINDOWS_ENDS);
         wrong += layout->cut != WINDOWS_ENDS && !window.has_eos;
@@ -33,7 +33,7 @@ static void check_walk(const struct windows *windows, const struct windows_layou
         end = window.start + window.length;
     }
     CHECK(wrong == 0);
-    CHECK(tokens == windows->header.tokens);
+    CHECK(tokens == windows->index.header.tokens);
 }
 
 static void test_windows(void)
@@ -67,12 +67,12 @@ static void test_windows(void)
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
     static const int64_t each[STORES_PERIODIC] = {19, 30, 41, 52, 89};
     for (int i = 0; i < STORES_PERIODIC; i++)
-        CHECK((int64_t)(windows->first[i + 1] - windows->first[i]) == each[i]);
-    CHECK(windows->header.windows == 231 && windows->header.tokens == 59062);
+        CHECK((int64_t)(windows->index.first[i + 1] - windows->index.first[i]) == each[i]);
+    CHECK(windows->index.header.windows == 231 && windows->index.header.tokens == 59062);
     windows_close(windows);
     layout = (struct windows_layout){1024, 200, WINDOWS_EACH};
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
-    CHECK(windows->header.windows == 17 && windows->header.tokens == 15834 && windows->map != NULL);
+    CHECK(windows->index.header.windows == 17 && windows->index.header.tokens == 15834 && windows->index.map != NULL);
     windows_close(windows);
 
     /* a side file that is of another store, cut or foreign is made anew */
@@ -83,7 +83,7 @@ static void test_windows(void)
     CHECK(made.st_ino == again.st_ino && made.st_mtim.tv_nsec == again.st_mtim.tv_nsec);
     windows_close(windows);
     CHECK(truncate(side, 90) == 0);
-    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->header.windows == 17);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.header.windows == 17);
     windows_close(windows);
     token_store_close(store);
     /* a new store with sequences of 0 tokens and of 1 */
@@ -92,8 +92,8 @@ static void test_windows(void)
     sequences[7] = memory_string("");
     stores_write(path, sequences, STORES_PERIODIC + 3);
     CHECK(token_store_open(&store, path) == ERROR_NONE);
-    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->header.windows == 18);
-    CHECK(windows->map != NULL);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.header.windows == 18);
+    CHECK(windows->index.map != NULL);
     windows_close(windows);
     static const int64_t shapes[][2] = {{4, 0}, {4, 1}, {7, 4}, {16, 0}, {61, 13}, {1202, 0}, {6000, 5000}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -106,7 +106,7 @@ static void test_windows(void)
     /* where the side file cannot be had, here because a folder has its name, a table in memory serves */
     layout = (struct windows_layout){1000, 300, WINDOWS_EACH};
     CHECK(mkdir(stores_path("periodic.h5.windows-1000-300-each"), 0700) == 0);
-    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->table != NULL);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.table != NULL);
     check_walk(windows, &layout);
     windows_close(windows);
     token_store_close(store);
@@ -153,17 +153,17 @@ static void test_damage(void)
     struct windows *windows;
     stores_write_periodic(path);
     CHECK(token_store_open(&store, path) == ERROR_NONE && token_store_verify(store) == ERROR_NONE);
-    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->map != NULL);
-    const struct windows_header made = windows->header;
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.map != NULL);
+    const struct windows_header made = windows->index.header;
     windows_close(windows);
     /* each number of the header, and each entry, but for one off by one in both of a pair */
     for (off_t place = 0; place < (off_t)sizeof made + (STORES_PERIODIC + 1) * 8; place += 8) {
         struct stat before, after;
         add_one(side, place);
         CHECK(stat(side, &before) == 0);
-        CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->map != NULL);
+        CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.map != NULL);
         CHECK(stat(side, &after) == 0 && before.st_ino != after.st_ino); /* it was made anew */
-        CHECK(memcmp(&windows->header, &made, sizeof made) == 0);
+        CHECK(memcmp(&windows->index.header, &made, sizeof made) == 0);
         check_walk(windows, &layout);
         windows_close(windows);
     }
@@ -176,11 +176,11 @@ static void test_damage(void)
     write_file(left, "wb", "a longer half of an index", 25);
     const char *earlier = stores_path("damage.h5.windows-100-10-each.tmp-4711"); /* of an earlier build */
     write_file(earlier, "wb", "half", 4);
-    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->map != NULL);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.map != NULL);
     CHECK(access(left, F_OK) != 0 && access(earlier, F_OK) != 0);
     windows_close(windows);
     CHECK(unlink(side) == 0 && symlink(path, left) == 0); /* nothing is written through a link */
-    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->table != NULL);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.table != NULL);
     check_walk(windows, &layout);
     windows_close(windows);
     CHECK(unlink(left) == 0 && token_store_verify(store) == ERROR_NONE);
@@ -195,7 +195,7 @@ static void test_damage(void)
     while (access(left, F_OK) != 0)
         usleep(10000);
     usleep(50000);
-    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->map != NULL);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.map != NULL);
     CHECK(waitpid(child, NULL, WNOHANG) == child);
     windows_close(windows);
 
@@ -213,7 +213,7 @@ static void test_damage(void)
     refused_windows(path, &layout, "its names are not those that were written");
     stores_write_periodic(path);
     CHECK(token_store_open(&store, path) == ERROR_NONE);
-    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->map != NULL);
+    CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.map != NULL);
     windows_close(windows);
     token_store_close(store);
     comm_destroy(world);

@@ -239,7 +239,7 @@ static void test_copies(struct comm *world, const char *folder, const char *stor
         CHECK(token_store_open(&opened, world->rank < 3 ? store : copy) == ERROR_NONE);
         place = opened->tokens - opened->map->data + 100;
         CHECK(windows_open(&windows, opened, &layout, world) == (damaged ? ERROR_USER : ERROR_NONE));
-        CHECK(damaged || windows->map != NULL);
+        CHECK(damaged || windows->index.map != NULL);
         windows_close(windows);
         token_store_close(opened);
     }

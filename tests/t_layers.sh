@@ -1,7 +1,8 @@
 #!/bin/bash
 # The order of src's folders, on the include graph: a folder includes only folders before it, executors (cpu, plan) know
-# base and core alone, only main picks the cpu and the cuda executor, and only comm/mpi.c and main.c see <mpi.h>. Every
-# source is in the makefile's list, so that a release holds it. No two tests have one name.
+# base and core alone, only main picks the cpu and the cuda executor, and only comm/mpi.c and main.c see <mpi.h>. No
+# files of src and cuda include each other in a circle. Every source is in the makefile's list, so that a release holds
+# it. No two tests have one name.
 set -u
 root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 
@@ -47,6 +48,18 @@ check_tree()
         }'
 }
 
+# check_circles ROOT: one line for each circle of includes in src and cuda. NAME.h, NAME_private.h and NAME.c are one
+# thing here: a circle of things that need each other cannot be read one after the other.
+check_circles()
+{
+    (cd "$1/src" && find . ../cuda -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' \) |
+        xargs grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' /dev/null) |
+        sed -E 's|^\./||; s|^\.\./||; s|^([^:]*):[^"]*"([^"]*)".*|\1 \2|; s/(_private)?\.[a-z]+( |$)/\2/g' |
+        tsort 2>&1 >/dev/null | sed 's/^tsort: //' |
+        awk '/loop/ { if (NR > 1) print circle; circle = "a circle of includes:"; next } { circle = circle " " $0 }
+            END { if (NR > 0) print circle }'
+}
+
 # The check itself first: planted faults must be found, and nothing else.
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
@@ -68,7 +81,22 @@ if [ "$found" -ne 8 ]; then
     exit 1
 fi
 
+rm -r "${planted:?}"/*
+mkdir -p "$planted"/{src/base,cuda}
+echo '#include "base/b.h"' | tee "$planted/src/base/a_private.h" >"$planted/src/base/c.h"
+echo '#include "base/c.h"' >"$planted/src/base/b.c"
+printf '%s\n' '#include "base/a.h"' '#include "base/a_private.h"' >"$planted/src/base/a.c"
+echo '#include "cuda/b.cuh"' >"$planted/cuda/a.cu"
+echo '#include "cuda/a.h"' >"$planted/cuda/b.cuh"
+found=$(check_circles "$planted" | wc -l)
+if [ "$found" -ne 2 ]; then
+    echo "2 planted circles, $found found:"
+    check_circles "$planted"
+    exit 1
+fi
+
 faults=$(check_tree "$root/src"
+    check_circles "$root"
     cd "$root" && find src -name '*.[ch]' | sort |
         grep -vxF -f <(tr -s '[:space:]' '\n' <src/Makefile.am | grep .) | sed 's/$/ is not in src\/Makefile.am/'
     cd "$root/tests" && find . -name 't_*.c' -o -name 't_*.sh' | sed 's|^\./||; s|\.[a-z]*$||' | sort | uniq -d |

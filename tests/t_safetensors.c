@@ -1,4 +1,4 @@
-/* Files in the safetensors format as io/safetensors.h reads them: what the Python package wrote is read as it was
+/* Files in the safetensors format as bridge/safetensors.h reads them: what the Python package wrote is read as it was
  * meant, and each kind of damage is told with file and tensor. */
 #include "core/dtype.h"
 #include "safetensors_files.h"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Models that io/safetensors_writer.h wrote, read by the Python package that defines the format.
+# Models that bridge/safetensors_writer.h wrote, read by the Python package that defines the format.
 . "$abs_top_srcdir/tests/lib.sh"
 needs python3
 python=$(transformers_python)

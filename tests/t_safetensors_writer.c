@@ -1,7 +1,7 @@
-/* Models in the safetensors format as io/safetensors_writer.h writes them: they come back, one by one and in shards,
- * and a writer that fails leaves nothing. t_safetensors_writer FOLDER: writes three models below FOLDER for another
- * reader (t_safetensors_python.sh) and does nothing else. */
-#include "io/safetensors_writer.h"
+/* Models in the safetensors format as bridge/safetensors_writer.h writes them: they come back, one by one and in
+ * shards, and a writer that fails leaves nothing. t_safetensors_writer FOLDER: writes three models below FOLDER for
+ * another reader (t_safetensors_python.sh) and does nothing else. */
+#include "bridge/safetensors_writer.h"
 #include "safetensors_files.h"
 #include "stores.h"
 

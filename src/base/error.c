@@ -1,5 +1,4 @@
 #include "base/error.h"
-#include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
 
@@ -17,6 +16,17 @@ enum { MESSAGE_BYTES = 16384, MAX_HOOKS = 4 };
 static _Thread_local char message[MESSAGE_BYTES], told[MESSAGE_BYTES];
 static void (*hooks[MAX_HOOKS])(void);
 static int hook_count;
+static int own_rank;
+
+void error_open(int rank)
+{
+    own_rank = rank;
+}
+
+int error_rank(void)
+{
+    return own_rank;
+}
 
 static int record(int code, const char *format, va_list arguments)
 {
@@ -93,7 +103,7 @@ static void await_turn(void)
 {
     struct timespec pause = {0, 50000000};
     const int before = signals_pending() & SIGNALS_END;
-    for (int rank = log_rank(); rank > 0; rank /= 2)
+    for (int rank = error_rank(); rank > 0; rank /= 2)
         for (int i = 0; i < 10; i++) {
             nanosleep(&pause, NULL);
             if ((signals_pending() & SIGNALS_END) != before)
@@ -112,7 +122,7 @@ void error_fatal(const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     await_turn();
-    fprintf(stderr, "cistron: rank %d: ", log_rank());
+    fprintf(stderr, "cistron: rank %d: ", error_rank());
     text_print(stderr, text);
     fputc('\n', stderr);
     fflush(NULL);

@@ -24,6 +24,11 @@ enum error_code {
 #define BASE_NORETURN
 #endif
 
+/* The number of this process in messages; before error_open, which log_open (base/log.h) calls, every process is rank
+ * 0. */
+void error_open(int rank);
+int error_rank(void);
+
 /* Record a message (without a newline at its end; it may hold several lines) and return the code, so that a
  * caller can write `return error_user(...)`. The first message of a thread stands until error_clear(). It is kept as
  * text_printable (base/text.h) makes it, so that names from files can be put into it as they are. */

@@ -8,23 +8,17 @@
 
 enum { MAX_WARNINGS = 64 };
 
-static int own_rank;
 static bool lost;
 
 void log_open(int rank)
 {
-    own_rank = rank;
+    error_open(rank);
     setvbuf(stdout, NULL, _IOLBF, 0);
-}
-
-int log_rank(void)
-{
-    return own_rank;
 }
 
 void log_info(const char *format, ...)
 {
-    if (own_rank != 0)
+    if (error_rank() != 0)
         return;
     errno = 0;
     va_list arguments;
@@ -49,7 +43,7 @@ void log_warn(const char *format, ...)
 {
     static const char *printed[MAX_WARNINGS];
     static int count;
-    if (own_rank != 0)
+    if (error_rank() != 0)
         return;
     for (int i = 0; i < count; i++)
         if (printed[i] == format)

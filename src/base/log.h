@@ -9,7 +9,6 @@
 
 /* Names this process in messages; before it every process is rank 0. */
 void log_open(int rank);
-int log_rank(void);
 /* Is standard output a pipe whose reader is gone? Known once log_info has met it, where SIGPIPE is ignored. */
 bool log_lost(void);
 

@@ -1,12 +1,13 @@
 #include "base/signals.h"
 #include "base/clock.h"
-#include "base/error.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static atomic_int wishes;
@@ -59,8 +60,10 @@ void signals_catch(void)
     pthread_sigmask(SIG_BLOCK, &caught, NULL);
     pthread_t thread;
     int failure = pthread_create(&thread, NULL, listen, NULL);
-    if (failure != 0)
-        error_fatal("a thread that waits for signals cannot be started: %s", strerror(failure));
+    if (failure != 0) { /* not error_fatal, which asks for signals itself */
+        fprintf(stderr, "cistron: a thread that waits for signals cannot be started: %s\n", strerror(failure));
+        exit(EXIT_FAILURE);
+    }
     pthread_detach(thread);
 }
 

@@ -11,7 +11,7 @@
 #include "data/tokenizer.h"
 #include "io/carried.h"
 #include "io/checkpoint_stream.h"
-#include "io/safetensors_writer.h"
+#include "bridge/safetensors_writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

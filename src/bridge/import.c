@@ -12,7 +12,7 @@
 #include "io/carried.h"
 #include "io/checkpoint_stream.h"
 #include "io/file.h"
-#include "io/safetensors.h"
+#include "bridge/safetensors.h"
 #include "io/shape.h"
 
 #include <fnmatch.h>

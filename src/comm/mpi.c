@@ -2,7 +2,6 @@
  * are cut. Collectives do not block: each is begun and then asked after, so that this file decides how a rank waits
  * (base/waiting.h) and for how long, and can say for whom. */
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/signals.h"
 #include "base/waiting.h"
@@ -155,7 +154,7 @@ static void tell(struct wait *wait, double waited, double limit)
     if (wait->done || presence.lowest != wait->comm->rank)
         return;
     fprintf(stderr, "warning: rank %d on %s has waited for %.0f s in %s number %lld of %d ranks; missing: %s; %s",
-            log_rank(), own->members[wait->comm->rank].host, waited, wait->what, (long long)own->begun,
+            error_rank(), own->members[wait->comm->rank].host, waited, wait->what, (long long)own->begun,
             wait->comm->size, presence.text,
             signals_stopping() ? "a wish to stop has to wait too (a second SIGTERM ends the process); " : "");
     if (limit > 0)

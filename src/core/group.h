@@ -3,9 +3,13 @@
 #ifndef CORE_GROUP_H
 #define CORE_GROUP_H
 
-#include "core/op.h"
+#include <stdbool.h>
 
 struct stream;
+struct all_reduce_args; /* core/op.h */
+struct reduce_scatter_args;
+struct all_gather_args;
+struct broadcast_args;
 
 struct group {
     const char *name; /* "data", "model", ... */

@@ -96,7 +96,7 @@ const struct profile_row *profile_stop(int *count)
 {
     struct executor *executor = profile.executor;
     for (int s = 0; s < STREAM_COUNT; s++)
-        stream_synchronize(&(struct stream){executor, s, NULL});
+        executor->class->synchronize(executor, &(struct stream){executor, s, NULL});
     for (int64_t i = 0; i < profile.count; i++) {
         const struct entry *entry = &profile.entries[i];
         struct profile_row *row = &profile.rows[entry->row];

@@ -1,10 +1,10 @@
 /* Where the device's time goes: while a profile is on, the door takes the time of every launch where it runs, on its
- * stream, and adds up those of one shape. Executors that cannot tell such times (core/launch.h) are timed by the host's
- * clock, which is right where launches are synchronous. */
+ * stream, and adds up those of one shape. Executors that cannot tell such times (core/executor.h) are timed by the
+ * host's clock, which is right where launches are synchronous. */
 #ifndef CORE_PROFILE_H
 #define CORE_PROFILE_H
 
-#include "core/launch.h"
+#include "core/executor.h"
 
 /* All launches of an op on tensors of one shape. */
 struct profile_row {

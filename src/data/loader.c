@@ -417,7 +417,7 @@ int64_t loader_windows(const struct loader *loader)
 {
     int64_t total = 0;
     for (int d = 0; d < loader->set.list.count; d++)
-        total += loader->set.windows[d]->header.windows;
+        total += loader->set.windows[d]->index.header.windows;
     return total;
 }
 
@@ -425,7 +425,7 @@ int64_t loader_window_tokens(const struct loader *loader)
 {
     int64_t total = 0;
     for (int d = 0; d < loader->set.list.count; d++)
-        total += loader->set.windows[d]->header.tokens;
+        total += loader->set.windows[d]->index.header.tokens;
     return total;
 }
 

@@ -44,7 +44,7 @@ static int compare_stores(const struct store_set *set, struct comm *world)
 static int check_windows(const struct store_set *set)
 {
     for (int d = 0; d < set->list.count; d++)
-        if (set->windows[d]->header.windows == 0)
+        if (set->windows[d]->index.header.windows == 0)
             return error_user("%s: holds no tokens; prepare it from files with sequences", set->list.paths[d]);
     return ERROR_NONE;
 }

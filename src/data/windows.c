@@ -2,67 +2,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "data/windows_index.h"
-
-/* Tokens that one window takes of what is cut, and how many tokens of a sequence there are to cut. */
-static int64_t capacity(const struct windows_layout *layout)
-{
-    return layout->cut == WINDOWS_ENDS ? layout->window : layout->window - 2;
-}
-
-static int64_t cuttable(const struct windows_layout *layout, int64_t length)
-{
-    if (layout->cut == WINDOWS_FIRST)
-        return length < capacity(layout) ? length : capacity(layout);
-    return layout->cut == WINDOWS_ENDS ? length + 2 : length;
-}
-
-int64_t windows_count(const struct windows_layout *layout, int64_t length)
-{
-    int64_t room = capacity(layout), step = room - layout->overlap, rest = cuttable(layout, length) - room;
-    if (length == 0)
-        return 0;
-    return rest <= 0 ? 1 : (rest + step - 1) / step + 1;
-}
-
-int64_t windows_tokens(const struct windows_layout *layout, int64_t length)
-{
-    int64_t count = windows_count(layout, length);
-    if (count == 0)
-        return 0;
-    int64_t shared = (count - 1) * layout->overlap;
-    return cuttable(layout, length) + shared + (layout->cut == WINDOWS_ENDS ? 0 : 2 * count);
-}
-
-struct window windows_cut(const struct windows_layout *layout, int64_t length, int64_t k)
-{
-    int64_t from = k * (capacity(layout) - layout->overlap), to = from + capacity(layout);
-    if (to > cuttable(layout, length))
-        to = cuttable(layout, length);
-    struct window window = {.has_bos = true, .has_eos = true};
-    if (layout->cut == WINDOWS_ENDS) { /* from and to count BOS as token 0 and EOS as token length + 1 */
-        window.has_bos = from == 0;
-        window.has_eos = to == length + 2;
-        from = from == 0 ? 0 : from - 1;
-        to = window.has_eos ? length : to - 1;
-    }
-    window.start = from;
-    window.length = to - from;
-    return window;
-}
-
-int windows_check_layout(const struct windows_layout *layout)
-{
-    if (layout->window < 4)
-        return error_user("key data.window = %lld: a window holds at least 4 tokens", (long long)layout->window);
-    if (layout->overlap < 0 || layout->overlap >= capacity(layout))
-        return error_user("key data.overlap = %lld: must be between 0 and %lld for data.window = %lld",
-                          (long long)layout->overlap, (long long)capacity(layout) - 1, (long long)layout->window);
-    if (layout->cut == WINDOWS_FIRST && layout->overlap > 0)
-        return error_user("key data.overlap = %lld: must be 0 with data.truncate, which leaves one window a sequence",
-                          (long long)layout->overlap);
-    return ERROR_NONE;
-}
 
 int windows_measure(const struct token_store *store, const struct windows_layout *layout, int64_t *windows,
                     int64_t *tokens)
@@ -84,7 +23,7 @@ static struct window locate(void *self, int64_t w, int64_t *hint)
 static void read_tokens(void *self, const struct window *window, int64_t from, int64_t count, int32_t *tokens)
 {
     const struct windows *windows = self;
-    const struct token_store *store = windows->store;
+    const struct token_store *store = windows->index.store;
     int64_t start = window->start + from;
     token_store_read(store, start, count, tokens);
     for (int64_t i = 0; i < count; i++)
@@ -104,31 +43,34 @@ static bool is_leader(const struct token_store *store, struct comm *world)
     return leader;
 }
 
-/* Gives windows->first. Rank 0 makes the side file, then those who see another folder make theirs, then all map it. */
+/* Gives windows->index.first. Rank 0 makes the side file, then those who see another folder make theirs, then all map
+ * it. */
 static int obtain(struct windows *windows, const struct windows_layout *layout, struct comm *world)
 {
-    const bool leader = is_leader(windows->store, world) || world->rank == 0;
-    int code = comm_agree(world, world->rank == 0 ? windows_index_obtain(windows, layout) : ERROR_NONE);
+    const bool leader = is_leader(windows->index.store, world) || world->rank == 0;
+    int code = comm_agree(world, world->rank == 0 ? windows_index_obtain(&windows->index, layout) : ERROR_NONE);
     if (code == ERROR_NONE)
-        code = comm_agree(world, leader && windows->first == NULL ? windows_index_obtain(windows, layout) : ERROR_NONE);
+        code = comm_agree(world, leader && windows->index.first == NULL ? windows_index_obtain(&windows->index, layout)
+                                                                        : ERROR_NONE);
     if (code != ERROR_NONE)
         return code;
-    const bool checked = windows->first != NULL;
+    const bool checked = windows->index.first != NULL;
     if (!checked)
-        windows_index_map(windows, layout, leader);
-    const int64_t without = comm_sum_i64(world, windows->first == NULL);
+        windows_index_map(&windows->index, layout, leader);
+    const int64_t without = comm_sum_i64(world, windows->index.first == NULL);
     const int64_t unchecked = comm_sum_i64(world, leader && !checked);
     if (without > 0)
         log_warn(
             "%s: the index of its windows cannot be kept beside it, so each of %lld ranks counts them anew at every "
             "start (%.1f MB of memory), and the store is not compared with its checksum; let a first run write to "
             "its folder",
-            windows->store->path, (long long)without, (double)(windows->store->sequences + 1) * 8e-6);
+            windows->index.store->path, (long long)without, (double)(windows->index.store->sequences + 1) * 8e-6);
     else if (unchecked > 0)
         log_warn("%s: is not compared with its checksum, since its folder cannot be written; cistron inspect --verify "
                  "does that",
-                 windows->store->path);
-    return comm_agree(world, windows->first == NULL ? windows_index_tabulate(windows, layout) : ERROR_NONE);
+                 windows->index.store->path);
+    return comm_agree(world,
+                      windows->index.first == NULL ? windows_index_tabulate(&windows->index, layout) : ERROR_NONE);
 }
 
 int windows_open(struct windows **out, const struct token_store *store, const struct windows_layout *layout,
@@ -136,11 +78,11 @@ int windows_open(struct windows **out, const struct token_store *store, const st
 {
     static const struct window_source_class class = {locate, read_tokens};
     struct windows *windows = memory_allocate(sizeof *windows);
-    windows->store = store;
+    windows->index.store = store;
     int code = comm_agree(world, windows_check_layout(layout));
     if (code == ERROR_NONE)
         code = obtain(windows, layout, world);
-    windows->source = (struct window_source){&class, windows, store->tokenizer, windows->header.windows};
+    windows->source = (struct window_source){&class, windows, store->tokenizer, windows->index.header.windows};
     if (code != ERROR_NONE) {
         windows_close(windows);
         windows = NULL;
@@ -153,19 +95,18 @@ void windows_close(struct windows *windows)
 {
     if (windows == NULL)
         return;
-    mapping_close(windows->map);
-    memory_free(windows->table);
+    windows_index_close(&windows->index);
     memory_free(windows);
 }
 
 /* The sequence with first[i] <= w < first[i + 1]. */
 static int64_t find_sequence(const struct windows *windows, uint64_t w, int64_t hint)
 {
-    const uint64_t *first = windows->first;
+    const uint64_t *first = windows->index.first;
     for (int64_t i = hint; i <= hint + 1; i++)
-        if (i >= 0 && i < windows->header.sequences && first[i] <= w && w < first[i + 1])
+        if (i >= 0 && i < windows->index.header.sequences && first[i] <= w && w < first[i + 1])
             return i;
-    int64_t low = 0, high = windows->header.sequences; /* first[low] <= w < first[high] */
+    int64_t low = 0, high = windows->index.header.sequences; /* first[low] <= w < first[high] */
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
         if (first[middle] <= w)
@@ -178,14 +119,16 @@ static int64_t find_sequence(const struct windows *windows, uint64_t w, int64_t 
 
 struct window windows_locate(const struct windows *windows, int64_t w, int64_t *hint)
 {
-    struct windows_layout layout = {windows->header.window, windows->header.overlap,
-                                    (enum windows_cut)windows->header.cut};
+    struct windows_layout layout = {windows->index.header.window, windows->index.header.overlap,
+                                    (enum windows_cut)windows->index.header.cut};
     int64_t i = *hint = find_sequence(windows, (uint64_t)w, *hint);
-    int64_t begin = token_store_offset(windows->store, i), length = token_store_offset(windows->store, i + 1) - begin;
-    int64_t k = w - (int64_t)windows->first[i];
-    if (token_store_check_offset(windows->store, i + 1) != ERROR_NONE || k < 0 || k >= windows_count(&layout, length))
+    int64_t begin = token_store_offset(windows->index.store, i),
+            length = token_store_offset(windows->index.store, i + 1) - begin;
+    int64_t k = w - (int64_t)windows->index.first[i];
+    if (token_store_check_offset(windows->index.store, i + 1) != ERROR_NONE || k < 0 ||
+        k >= windows_count(&layout, length))
         error_fatal("%s: sequence %lld or its entry in the window index was changed while it was open",
-                    windows->store->path, (long long)i);
+                    windows->index.store->path, (long long)i);
     struct window window = windows_cut(&layout, length, k);
     window.number = w;
     window.sequence = i;

@@ -95,13 +95,19 @@ static int receive_in_memory(void *self, const uint64_t *entries, int64_t count)
     return ERROR_NONE;
 }
 
-int windows_index_tabulate(struct windows *windows, const struct windows_layout *layout)
+int windows_index_tabulate(struct windows_index *index, const struct windows_layout *layout)
 {
-    windows->table = memory_allocate((windows->store->sequences + 1) * (int64_t)sizeof *windows->table);
-    windows->first = windows->table;
-    windows->header = header_of(windows->store, layout);
-    uint64_t *next = windows->table;
-    return scan(windows->store, layout, &windows->header, receive_in_memory, &next);
+    index->table = memory_allocate((index->store->sequences + 1) * (int64_t)sizeof *index->table);
+    index->first = index->table;
+    index->header = header_of(index->store, layout);
+    uint64_t *next = index->table;
+    return scan(index->store, layout, &index->header, receive_in_memory, &next);
+}
+
+void windows_index_close(struct windows_index *index)
+{
+    mapping_close(index->map);
+    memory_free(index->table);
 }
 
 char *windows_index_path(const struct token_store *store, const struct windows_layout *layout)
@@ -139,10 +145,10 @@ static bool has_its_hash(const struct windows_header *header, const uint64_t *fi
 }
 
 /* file: it must be of the very file that is open, not only of a store with its checksum. */
-static bool map(struct windows *windows, const struct windows_layout *layout, bool hash, bool file)
+static bool map(struct windows_index *index, const struct windows_layout *layout, bool hash, bool file)
 {
-    struct windows_header wanted = header_of(windows->store, layout), header;
-    char *path = windows_index_path(windows->store, layout);
+    struct windows_header wanted = header_of(index->store, layout), header;
+    char *path = windows_index_path(index->store, layout);
     struct mapping *mapping;
     int code = mapping_open(&mapping, path, "window index");
     free(path);
@@ -161,21 +167,21 @@ static bool map(struct windows *windows, const struct windows_layout *layout, bo
         const uint64_t *first = (const uint64_t *)(mapping->data + sizeof header);
         good = memcmp(&header, &wanted, offsetof(struct windows_header, windows)) == 0 &&
                first[header.sequences] == (uint64_t)header.windows && (!hash || has_its_hash(&header, first));
-        windows->first = first;
+        index->first = first;
     }
     if (!good) {
-        windows->first = NULL;
+        index->first = NULL;
         mapping_close(mapping);
         return false;
     }
-    windows->header = header;
-    windows->map = mapping;
+    index->header = header;
+    index->map = mapping;
     return true;
 }
 
-bool windows_index_map(struct windows *windows, const struct windows_layout *layout, bool hash)
+bool windows_index_map(struct windows_index *index, const struct windows_layout *layout, bool hash)
 {
-    return map(windows, layout, hash, false);
+    return map(index, layout, hash, false);
 }
 
 /* -- The side file is made ---------------------------------------------------------------------------------------- */
@@ -271,18 +277,18 @@ static void remove_leftover(const char *temporary)
     close(descriptor);
 }
 
-int windows_index_obtain(struct windows *windows, const struct windows_layout *layout)
+int windows_index_obtain(struct windows_index *index, const struct windows_layout *layout)
 {
-    char *path = windows_index_path(windows->store, layout), *temporary = memory_format("%s.tmp", path);
+    char *path = windows_index_path(index->store, layout), *temporary = memory_format("%s.tmp", path);
     int code = ERROR_NONE, descriptor = -1;
     bool busy = true, mapped = false;
     while (code == ERROR_NONE && busy && !mapped) {
-        mapped = map(windows, layout, true, true);
+        mapped = map(index, layout, true, true);
         if (mapped)
             break;
         descriptor = open_temporary(temporary, true, &busy);
         if (busy && signals_stopping())
-            code = stopped(windows->store);
+            code = stopped(index->store);
         if (busy)
             nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
@@ -292,9 +298,9 @@ int windows_index_obtain(struct windows *windows, const struct windows_layout *l
         char *earlier = memory_format("%s-", temporary); /* so earlier builds named theirs, which nobody uses now */
         disk_remove_leavings(earlier, false);
         free(earlier);
-        code = make(windows->store, layout, path, temporary, descriptor);
+        code = make(index->store, layout, path, temporary, descriptor);
         if (code == ERROR_NONE)
-            map(windows, layout, true, true);
+            map(index, layout, true, true);
     }
     free(temporary);
     free(path);

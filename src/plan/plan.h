@@ -9,7 +9,7 @@
  * Launches are checked (op_check; wrong arguments are fatal) and logged. Memory is address space that nothing backs:
  * every block is aligned to 256 bytes and has an unused gap after it, and touching one is a fault; addresses are not
  * used again after a release, and a plan whose target is a plan has none in common with it. Events are logged;
- * synchronize and reserve do nothing, because only events order streams (core/launch.h). Free with class->destroy. */
+ * synchronize and reserve do nothing, because only events order streams (core/executor.h). Free with class->destroy. */
 struct executor *plan_executor_create(struct executor *target);
 
 /* What was launched since creation or the last clear; owned by the executor. */

@@ -8,7 +8,7 @@
 #include "bridge/export.h"
 #include "comm/launcher.h"
 #include "io/lock.h"
-#include "io/safetensors.h"
+#include "bridge/safetensors.h"
 #include "model/family.h"
 #include "step/initialise.h"
 #include "step/learning_rate.h"

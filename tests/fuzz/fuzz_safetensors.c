@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "fuzz/fuzz.h"
-#include "io/safetensors_writer.h"
+#include "bridge/safetensors_writer.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -46,7 +46,7 @@ static void read_windows(const struct token_store *store)
     int32_t tokens[16];
     if (windows_open(&windows, store, &layout, world) == ERROR_NONE) {
         fuzz_accepted++;
-        int64_t hint = 0, most = windows->header.windows < 1000 ? windows->header.windows : 1000;
+        int64_t hint = 0, most = windows->index.header.windows < 1000 ? windows->index.header.windows : 1000;
         for (int64_t w = 0; w < most; w++) {
             struct window window = windows_locate(windows, w, &hint);
             FUZZ_CHECK(window.length >= 0 && window.length <= 14);

@@ -6,29 +6,13 @@
  * A folder holds model.safetensors, or shards of whole tensors and model.safetensors.index.json, whose weight_map gives
  * each tensor's file. Nothing in a file is trusted; memory is needed for headers alone, never for data.
  * Source: github.com/huggingface/safetensors (README, "Format"); huggingface.co/docs, "Sharded checkpoints". */
-#ifndef IO_SAFETENSORS_H
-#define IO_SAFETENSORS_H
+#ifndef BRIDGE_SAFETENSORS_H
+#define BRIDGE_SAFETENSORS_H
 
-#include "io/safetensors_dtype.h"
-
-enum { SAFETENSORS_MAX_DIMS = 8, SAFETENSORS_HEADER_BYTES = 100000000 /* the most */ };
+#include "bridge/safetensors_entry.h"
 
 #define SAFETENSORS_SINGLE "model.safetensors"
 #define SAFETENSORS_INDEX "model.safetensors.index.json"
-#define SAFETENSORS_METADATA "__metadata__"
-#define SAFETENSORS_DIGEST                                                                                             \
-    "cistron_digest" /* in it, as hexadecimal text: of the training's state (io/checkpoint.h)                          \
-                      */
-
-struct safetensors_entry {
-    char *name;
-    enum safetensors_dtype dtype;
-    int dims; /* 0: one element */
-    int64_t shape[SAFETENSORS_MAX_DIMS];
-    int64_t bytes;
-    int64_t position; /* of the first byte in its file */
-    int file;         /* number of its file */
-};
 
 struct safetensors_file;
 

@@ -1,4 +1,4 @@
-#include "io/safetensors_header.h"
+#include "bridge/safetensors_header.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/file.h"

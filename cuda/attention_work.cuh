@@ -1,8 +1,8 @@
 /* What attention's two directions share beside tiles: segments on the device, and the list of work that is made of them
  * there. Lengths change by step and the host does not know them, so grids depend on shapes alone: blocks take tickets
  * until the list is used up. */
-#ifndef CUDA_ATTENTION_CUH
-#define CUDA_ATTENTION_CUH
+#ifndef CUDA_ATTENTION_WORK_CUH
+#define CUDA_ATTENTION_WORK_CUH
 
 #include "cuda/attention_tile.cuh"
 

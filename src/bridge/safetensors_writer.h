@@ -1,10 +1,10 @@
-/* Writes a folder's model in the safetensors format (io/safetensors.h): model.safetensors, or shards of whole tensors
- * and their index. Everything is written under temporary names and renamed by commit, the index last; a writer
+/* Writes a folder's model in the safetensors format (bridge/safetensors.h): model.safetensors, or shards of whole
+ * tensors and their index. Everything is written under temporary names and renamed by commit, the index last; a writer
  * destroyed before, or whose commit failed, leaves nothing. */
-#ifndef IO_SAFETENSORS_WRITER_H
-#define IO_SAFETENSORS_WRITER_H
+#ifndef BRIDGE_SAFETENSORS_WRITER_H
+#define BRIDGE_SAFETENSORS_WRITER_H
 
-#include "io/safetensors.h"
+#include "bridge/safetensors.h"
 
 struct safetensors_writer;
 

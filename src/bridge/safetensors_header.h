@@ -1,8 +1,8 @@
-/* The header of one safetensors file (io/safetensors.h). */
-#ifndef IO_SAFETENSORS_HEADER_H
-#define IO_SAFETENSORS_HEADER_H
+/* The header of one safetensors file (bridge/safetensors.h). */
+#ifndef BRIDGE_SAFETENSORS_HEADER_H
+#define BRIDGE_SAFETENSORS_HEADER_H
 
-#include "io/safetensors.h"
+#include "bridge/safetensors_entry.h"
 
 #include <jansson.h>
 

@@ -1,4 +1,4 @@
-#include "io/safetensors_writer.h"
+#include "bridge/safetensors_writer.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/temporary.h"

@@ -1,9 +1,9 @@
-#include "io/safetensors.h"
+#include "bridge/safetensors.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
 #include "io/file.h"
-#include "io/safetensors_header.h"
+#include "bridge/safetensors_header.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,27 @@
+/* Attention by own kernels. */
+#ifndef CUDA_ATTENTION_OWN_H
+#define CUDA_ATTENTION_OWN_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "cuda/kernel.h"
+
+/* Own kernels (attention_forward.cu, attention_backward.cu, and of bf16 on sm_90 attention_*_warpgroup.cu): every shape
+ * and type, deterministic. */
+void cuda_own_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args);
+void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args);
+int64_t cuda_own_attention_forward_workspace(const struct cuda_target *target,
+                                             const struct attention_forward_args *args);
+int64_t cuda_own_attention_backward_workspace(const struct cuda_target *target,
+                                              const struct attention_backward_args *args);
+
+/* Whether own kernels may use the products of warpgroups where the device has them (on; for tests). */
+void cuda_own_attention_by_warpgroups(bool taken);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
