@@ -4,7 +4,7 @@
 #define STEP_EXCHANGE_H
 
 #include "comm/comm.h"
-#include "step/fetch.h"
+#include "step/fetched.h"
 
 struct exchange {
     struct engine *engine;    /* borrowed */

@@ -2,19 +2,9 @@
 #ifndef STEP_FETCH_H
 #define STEP_FETCH_H
 
-#include "step/piece.h"
+#include "step/fetched.h"
 
 struct comm;
-
-/* Elements of a parameter's weight or moments that follow one another in the global tensor. */
-struct fetched {
-    enum piece_kind kind;
-    const struct parameter *parameter;
-    int number; /* of the parameter, as model_parameters counts */
-    enum dtype dtype;
-    struct run run;
-};
-typedef int fetch_visit(void *self, const struct fetched *fetched, const void *content);
 
 /* Calls visit for each run of the first `kinds` kinds, with its content, which is its own until it returns. Of parts
  * cut by columns a run is but the rest of a row; where `exchange` is not NULL, the engine's tensor ranks exchange

@@ -1,0 +1,17 @@
+/* A stretch of the model's state on the host, as it is handed to files and digests. */
+#ifndef STEP_FETCHED_H
+#define STEP_FETCHED_H
+
+#include "step/piece.h"
+
+/* Elements of a parameter's weight or moments that follow one another in the global tensor. */
+struct fetched {
+    enum piece_kind kind;
+    const struct parameter *parameter;
+    int number; /* of the parameter, as model_parameters counts */
+    enum dtype dtype;
+    struct run run;
+};
+typedef int fetch_visit(void *self, const struct fetched *fetched, const void *content);
+
+#endif
