@@ -107,52 +107,97 @@ static struct deck small_deck(void)
     return deck;
 }
 
-/* Every byte of every category, on the executor that would run it; and what the ops of one step do. */
+static int64_t (*plain_workspace)(struct executor *executor, enum op op, const void *args);
+
+/* An executor on which those who measure gradients need more than others. */
+static int64_t workspace_of_squares(struct executor *executor, enum op op, const void *args)
+{
+    return plain_workspace(executor, op, args) + (op == OP_SUM_SQUARES ? 1 << 22 : 0);
+}
+
+/* Every byte of every category of the engine that a rank makes. */
+static void compare_rank(const struct forecast *forecast, const struct deck *deck, int rank, struct executor *executor)
+{
+    struct model model;
+    struct engine engine;
+    struct group group = {.name = "data", .rank = rank, .size = (int)forecast->ranks};
+    struct engine_settings settings = settings_of_engine(deck);
+    const struct forecast_rank *kind = &forecast->kinds[rank == 0 ? 0 : 1];
+    model_create(&model, &forecast->model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
+    engine_create(&engine, executor, &model, &group, &settings);
+    for (int c = 0; c < BUDGET_CATEGORIES; c++)
+        if (!CHECK(kind->memory[c] == engine.budget.bytes[c]))
+            fprintf(stderr, "    rank %d, %s: forecast %lld, engine %lld\n", rank,
+                    budget_category_name((enum budget_category)c), (long long)kind->memory[c],
+                    (long long)engine.budget.bytes[c]);
+    CHECK(kind->need == budget_total(&engine.budget));
+    engine_destroy(&engine);
+    model_destroy(&model);
+}
+
+/* Kinds of ranks: rank 0 and all others, which only differ in what they measure. */
+static void compare_ranks(const struct forecast *forecast, const struct deck *deck, struct executor *executor)
+{
+    const struct forecast_rank *first = &forecast->kinds[0], *others = &forecast->kinds[1];
+    const int ranks = (int)forecast->ranks;
+    int64_t memory[BUDGET_CATEGORIES];
+    CHECK(forecast->kind_count == (ranks > 1 ? 2 : 1));
+    compare_rank(forecast, deck, 0, executor);
+    for (int rank = 1; rank < ranks; rank++)
+        compare_rank(forecast, deck, rank, executor);
+    CHECK(forecast_neediest(forecast) == first);
+    CHECK(forecast_memory(memory, deck, &forecast->model, ranks, executor) == first->need);
+    CHECK(memcmp(memory, first->memory, sizeof memory) == 0);
+    if (ranks == 1)
+        return;
+    CHECK(first->place.data == 0 && others->place.data == 1);
+    CHECK(first->need - others->need > 1 << 20);
+    CHECK(first->flops == others->flops && first->groups == others->groups &&
+          first->traffic[0].bytes == others->traffic[0].bytes);
+}
+
+/* The forecast of each kind of rank against the executor that would run it, and what the ops of one step do. */
 static void test_forecast(const struct deck *deck, int ranks, int threads)
 {
     struct executor *cpu = cpu_executor_create(threads);
+    struct executor_class class = *cpu->class;
     struct forecast forecast;
+    plain_workspace = class.workspace;
+    class.workspace = workspace_of_squares;
+    cpu->class = &class;
     if (!CHECK(forecast_create(&forecast, deck, ranks, threads, cpu) == ERROR_NONE)) {
         fprintf(stderr, "    %s\n", error_message());
         return;
     }
     CHECK(cpu->workspace_bytes[STREAM_COMPUTE] == 0); /* nothing was asked of the real one */
+    compare_ranks(&forecast, deck, cpu);
+    const struct forecast_rank *rank = forecast_neediest(&forecast);
     struct model model;
-    struct engine engine;
-    struct group group = {.name = "data", .size = ranks};
-    struct engine_settings settings = settings_of_engine(deck);
     model_create(&model, &forecast.model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
-    engine_create(&engine, cpu, &model, &group, &settings);
-    for (int c = 0; c < BUDGET_CATEGORIES; c++)
-        if (!CHECK(forecast.memory[c] == engine.budget.bytes[c]))
-            fprintf(stderr, "    %s: forecast %lld, engine %lld\n", budget_category_name((enum budget_category)c),
-                    (long long)forecast.memory[c], (long long)engine.budget.bytes[c]);
-    CHECK(forecast.need == budget_total(&engine.budget));
     int64_t elements = 0; /* with the padding of flat buffers */
     for (int u = 0; u < model.unit_count; u++)
         elements += model.units[u].elements[STORAGE_MATRIX] + model.units[u].elements[STORAGE_VECTOR];
     const int64_t squares = optimizer_squares(&model);
-    engine_destroy(&engine);
     model_destroy(&model);
 
     CHECK(forecast.micro_batches == (22 / 4 + 1 + ranks - 1) / ranks);
     CHECK(forecast.idle_ranks == (ranks > 6 ? ranks - 6 : 0));
     if (ranks == 1) {
-        CHECK(forecast.groups == 0);
-    } else if (CHECK(forecast.groups == 1)) { /* gradients, and the sums: losses, labels, squares */
-        CHECK_STRING(forecast.traffic[0].group, "data");
+        CHECK(rank->groups == 0);
+    } else if (CHECK(rank->groups == 1)) { /* gradients, and the sums: losses, labels, squares */
+        CHECK_STRING(rank->traffic[0].group, "data");
         double sums = 8.0 * (double)(2 + squares);
         double wanted = 2.0 * ((double)elements * 4 + sums) * (ranks - 1) / ranks;
-        CHECK_NEAR((double)forecast.traffic[0].bytes, wanted, 0, (double)forecast.traffic[0].collectives);
+        CHECK_NEAR((double)rank->traffic[0].bytes, wanted, 0, (double)rank->traffic[0].collectives);
     }
     /* without recomputation: the convention's products, and seven of attention for its six */
     double tokens = (double)(forecast.micro_batches * deck->train.micro_batch * deck->data.row_tokens);
     double causal = forecast.token_flops[FLOPS_CAUSAL] * tokens, full = forecast.token_flops[FLOPS_FULL] * tokens;
     double length = (double)forecast.segment, attention = (full - causal) * (length + 1) / (length - 1);
     if (deck->memory.recompute == DECK_RECOMPUTE_NONE || deck->memory.recompute == DECK_RECOMPUTE_NORMS)
-        CHECK_NEAR(forecast.rank_flops, causal + attention / 6, 1e-12, 0);
+        CHECK_NEAR(rank->flops, causal + attention / 6, 1e-12, 0);
     else
-        CHECK(forecast.rank_flops > causal + attention / 6);
+        CHECK(rank->flops > causal + attention / 6);
     forecast_destroy(&forecast);
     cpu->class->destroy(cpu);
 }

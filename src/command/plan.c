@@ -17,7 +17,7 @@ static int plan(const struct deck *deck, int threads, struct executor *executor)
     struct fit fit;
     int code = forecast_create(&forecast, deck, ranks, threads, executor);
     if (code == ERROR_NONE)
-        code = fit_check(&fit, deck, &forecast.model, forecast.need, ranks, ranks, executor);
+        code = fit_check(&fit, deck, &forecast.model, forecast_neediest(&forecast)->need, ranks, ranks, executor);
     if (code == ERROR_NONE) {
         (json ? forecast_print_json : forecast_print)(&forecast, deck, &fit);
         fflush(stdout); /* before what is said on standard error */

@@ -77,6 +77,16 @@ static int count_data(struct forecast *f, const struct deck *deck, int64_t *voca
 
 /* -- A rank's engine, planned ------------------------------------------------------------------------------------ */
 
+/* A place of each kind in a grid of so many ranks; how many there are. Along an axis the first rank is of one kind, and
+ * the second stands for all others: so many ranks cost no more than two. */
+static int places_of(struct forecast_place places[FORECAST_KINDS], int64_t ranks)
+{
+    int count = 0;
+    for (int data = 0; data < ranks && data < 2; data++)
+        places[count++] = (struct forecast_place){.data = data};
+    return count;
+}
+
 /* The engine of a rank on addresses that nothing backs. */
 struct rehearsal {
     struct executor *executor; /* plan */
@@ -86,10 +96,10 @@ struct rehearsal {
 };
 
 static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const struct model_settings *model,
-                           int64_t ranks, struct executor *target)
+                           int64_t ranks, struct forecast_place place, struct executor *target)
 {
     r->executor = plan_executor_create(target);
-    r->data = (struct group){.name = "data", .size = (int)ranks};
+    r->data = (struct group){.name = "data", .rank = place.data, .size = (int)ranks};
     model_create(&r->model, model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
     struct engine_settings settings = settings_of_engine(deck);
     engine_create(&r->engine, r->executor, &r->model, &r->data, &settings);
@@ -105,12 +115,20 @@ static void close_rehearsal(struct rehearsal *r)
 int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                         struct executor *target)
 {
-    struct rehearsal r;
-    open_rehearsal(&r, deck, model, ranks, target);
-    memcpy(memory, r.engine.budget.bytes, sizeof r.engine.budget.bytes);
-    int64_t total = budget_total(&r.engine.budget);
-    close_rehearsal(&r);
-    return total;
+    struct forecast_place places[FORECAST_KINDS];
+    const int count = places_of(places, ranks);
+    int64_t most = -1;
+    for (int i = 0; i < count; i++) {
+        struct rehearsal r;
+        open_rehearsal(&r, deck, model, ranks, places[i], target);
+        const int64_t need = budget_total(&r.engine.budget);
+        if (need > most) {
+            most = need;
+            memcpy(memory, r.engine.budget.bytes, sizeof r.engine.budget.bytes);
+        }
+        close_rehearsal(&r);
+    }
+    return most;
 }
 
 /* Integers or floats: both are of 4 bytes. */
@@ -155,15 +173,16 @@ static double launched_flops(const struct plan_log *log, int64_t segment)
     return flops;
 }
 
-/* One step of a rank. Micro-batches are alike but for the first, which starts the gradients, and the last, which ends
- * them, so two stand for all. */
-static void rehearse_step(struct forecast *f, const struct deck *deck, struct executor *target)
+/* One step of the rank at that place. Micro-batches are alike but for the first, which starts the gradients, and the
+ * last, which ends them, so two stand for all. */
+static struct forecast_rank rehearse_step(const struct forecast *f, const struct deck *deck,
+                                          struct forecast_place place, struct executor *target)
 {
     enum { PLANNED = 2 };
     struct rehearsal r;
-    open_rehearsal(&r, deck, &f->model, f->ranks, target);
-    memcpy(f->memory, r.engine.budget.bytes, sizeof f->memory);
-    f->need = budget_total(&r.engine.budget);
+    open_rehearsal(&r, deck, &f->model, f->ranks, place, target);
+    struct forecast_rank rank = {.place = place, .need = budget_total(&r.engine.budget)};
+    memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
 
     int64_t rows = deck->train.micro_batch, tokens = rows * deck->data.row_tokens;
     int64_t max_segments = r.engine.settings.memory.max_segments, segments = rows * max_segments;
@@ -185,9 +204,27 @@ static void rehearse_step(struct forecast *f, const struct deck *deck, struct ex
 
     const struct plan_log *log = plan_executor_log(r.executor);
     refuse_races(log);
-    f->rank_flops = launched_flops(log, f->segment) / planned * (double)f->micro_batches;
-    f->groups = plan_log_traffic(plan_log_all(log), f->traffic, FORECAST_GROUPS);
+    rank.flops = launched_flops(log, f->segment) / planned * (double)f->micro_batches;
+    rank.groups = plan_log_traffic(plan_log_all(log), rank.traffic, FORECAST_GROUPS);
     close_rehearsal(&r);
+    return rank;
+}
+
+static void rehearse_steps(struct forecast *f, const struct deck *deck, struct executor *target)
+{
+    struct forecast_place places[FORECAST_KINDS];
+    f->kind_count = places_of(places, f->ranks);
+    for (int i = 0; i < f->kind_count; i++)
+        f->kinds[i] = rehearse_step(f, deck, places[i], target);
+}
+
+const struct forecast_rank *forecast_neediest(const struct forecast *f)
+{
+    const struct forecast_rank *neediest = &f->kinds[0];
+    for (int i = 1; i < f->kind_count; i++)
+        if (f->kinds[i].need > neediest->need)
+            neediest = &f->kinds[i];
+    return neediest;
 }
 
 /* -- All of it --------------------------------------------------------------------------------------------------- */
@@ -217,7 +254,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     f->segment = flops_segment(deck);
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         f->token_flops[c] = flops_per_token(&f->model, f->segment, (enum flops_convention)c);
-    rehearse_step(f, deck, target);
+    rehearse_steps(f, deck, target);
     f->room = room_of(deck, f->parameters);
     return ERROR_NONE;
 }

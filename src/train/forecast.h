@@ -9,7 +9,23 @@
 #include "step/budget.h"
 #include "train/room.h"
 
-enum { FORECAST_GROUPS = 8 };
+enum { FORECAST_GROUPS = 8, FORECAST_KINDS = 2 };
+
+/* A rank's place in the grid (comm/grid.h): its number along each axis. */
+struct forecast_place {
+    int data;
+};
+
+/* What a step takes on ranks of one kind: the first of the data axis, or any other. Not all do the same: what several
+ * hold, one measures (step/store.h, holder). */
+struct forecast_rank {
+    struct forecast_place place;       /* of one that stands for all */
+    int64_t memory[BUDGET_CATEGORIES]; /* bytes */
+    int64_t need;                      /* their sum */
+    double flops;                      /* that its ops do in a step, causal, recomputation included */
+    struct plan_traffic traffic[FORECAST_GROUPS];
+    int groups; /* of traffic; bytes that the rank receives in a step */
+};
 
 struct forecast {
     int64_t ranks;
@@ -17,17 +33,14 @@ struct forecast {
     struct model_settings model;
     int64_t parameters;
 
-    int64_t memory[BUDGET_CATEGORIES]; /* bytes of a rank */
-    int64_t need;                      /* their sum */
-    double batches;                    /* bytes of host memory that the loader's batches take on a rank */
-    int64_t micro_batches;             /* of a rank, a step */
-    int64_t idle_ranks;                /* that get no row of any step */
-    int64_t step_tokens;               /* of all ranks, padding included */
-    int64_t segment;                   /* tokens that attention spans in the conventions (model/flops.h) */
+    struct forecast_rank kinds[FORECAST_KINDS];
+    int kind_count;
+    double batches;        /* bytes of host memory that the loader's batches take on a rank */
+    int64_t micro_batches; /* of a rank, a step */
+    int64_t idle_ranks;    /* that get no row of any step */
+    int64_t step_tokens;   /* of all ranks, padding included */
+    int64_t segment;       /* tokens that attention spans in the conventions (model/flops.h) */
     double token_flops[FLOPS_CONVENTIONS];
-    double rank_flops; /* that the ops of one rank do in a step, causal, recomputation included */
-    struct plan_traffic traffic[FORECAST_GROUPS];
-    int groups; /* of traffic; bytes that each rank receives in a step */
 
     char *data_missing;    /* why an epoch cannot be counted, such as data that is not there; else NULL; owned */
     int64_t epoch_windows; /* of data.train; 0 with data_missing */
@@ -48,7 +61,11 @@ int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t 
                     struct executor *target);
 void forecast_destroy(struct forecast *forecast);
 
-/* Only the bytes of a rank: by category into memory[BUDGET_CATEGORIES], and their sum. The deck must have passed
+/* Of its kinds of ranks that which needs the most memory: what is told of a rank. */
+const struct forecast_rank *forecast_neediest(const struct forecast *forecast);
+
+/* Only the bytes of the rank that needs the most: by category into memory[BUDGET_CATEGORIES], and their sum. The deck
+ * must have passed
  * settings_check_sizes. */
 int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                         struct executor *target);

@@ -53,8 +53,8 @@ static void print_memory(const struct forecast *f)
 {
     printf("memory of a rank, MiB\n");
     for (int c = 0; c < BUDGET_CATEGORIES; c++)
-        mebibytes(budget_category_name((enum budget_category)c), f->memory[c]);
-    mebibytes("total", f->need);
+        mebibytes(budget_category_name((enum budget_category)c), forecast_neediest(f)->memory[c]);
+    mebibytes("total", forecast_neediest(f)->need);
     printf("  %-28s %18.1f\n", "rows of two steps, on host", f->batches / (1 << 20));
 }
 
@@ -64,7 +64,7 @@ static void print_arithmetic(const struct forecast *f, const struct deck *deck)
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         printf("  %-24s %12.4e %18.4e\n", flops_name((enum flops_convention)c), f->token_flops[c],
                f->token_flops[c] * (double)f->step_tokens);
-    printf("  %-37s %18.4e\n", "ops of one rank, recompute included", f->rank_flops);
+    printf("  %-37s %18.4e\n", "ops of one rank, recompute included", forecast_neediest(f)->flops);
     if (deck->device.peak > 0)
         printf("  %-37s %18.4g\n", "seconds a step at peak, a lower bound", seconds_at_peak(f, deck));
 }
@@ -72,13 +72,13 @@ static void print_arithmetic(const struct forecast *f, const struct deck *deck)
 static void print_traffic(const struct forecast *f)
 {
     printf("what each rank receives a step, MiB\n");
-    for (int g = 0; g < f->groups; g++) {
+    for (int g = 0; g < forecast_neediest(f)->groups; g++) {
         char name[64];
-        snprintf(name, sizeof name, "group %s, %lld collectives", f->traffic[g].group,
-                 (long long)f->traffic[g].collectives);
-        mebibytes(name, f->traffic[g].bytes);
+        snprintf(name, sizeof name, "group %s, %lld collectives", forecast_neediest(f)->traffic[g].group,
+                 (long long)forecast_neediest(f)->traffic[g].collectives);
+        mebibytes(name, forecast_neediest(f)->traffic[g].bytes);
     }
-    if (f->groups == 0)
+    if (forecast_neediest(f)->groups == 0)
         mebibytes("one rank alone", 0);
 }
 
@@ -142,8 +142,9 @@ static json_t *memory_json(const struct forecast *f)
 {
     json_t *memory = json_object();
     for (int c = 0; c < BUDGET_CATEGORIES; c++)
-        json_object_set_new(memory, budget_category_name((enum budget_category)c), json_integer(f->memory[c]));
-    json_object_set_new(memory, "total", json_integer(f->need));
+        json_object_set_new(memory, budget_category_name((enum budget_category)c),
+                            json_integer(forecast_neediest(f)->memory[c]));
+    json_object_set_new(memory, "total", json_integer(forecast_neediest(f)->need));
     return memory;
 }
 
@@ -154,17 +155,18 @@ static json_t *flops_json(const struct forecast *f)
         json_object_set_new(
             flops, flops_name((enum flops_convention)c),
             json_pack("{sf sf}", "token", f->token_flops[c], "step", f->token_flops[c] * (double)f->step_tokens));
-    json_object_set_new(flops, "ops_of_a_rank", json_real(f->rank_flops));
+    json_object_set_new(flops, "ops_of_a_rank", json_real(forecast_neediest(f)->flops));
     return flops;
 }
 
 static json_t *traffic_json(const struct forecast *f)
 {
     json_t *traffic = json_object();
-    for (int g = 0; g < f->groups; g++)
-        json_object_set_new(traffic, f->traffic[g].group,
-                            json_pack("{sI sI}", "collectives", (json_int_t)f->traffic[g].collectives, "bytes",
-                                      (json_int_t)f->traffic[g].bytes));
+    for (int g = 0; g < forecast_neediest(f)->groups; g++)
+        json_object_set_new(traffic, forecast_neediest(f)->traffic[g].group,
+                            json_pack("{sI sI}", "collectives",
+                                      (json_int_t)forecast_neediest(f)->traffic[g].collectives, "bytes",
+                                      (json_int_t)forecast_neediest(f)->traffic[g].bytes));
     return traffic;
 }
 
