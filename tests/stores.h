@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/token_store_writer.h"
+#include "prepare/token_store_writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Count models against their definitions. */
-#include "data/baseline.h"
+#include "prepare/baseline.h"
 #include "data/token_store.h"
 #include "data_files.h"
 

@@ -1,6 +1,6 @@
 /* From text to tokens: tokenizers, and records of FASTA and JSON lines. */
-#include "data/record_reader.h"
-#include "data/source.h"
+#include "prepare/record_reader.h"
+#include "prepare/source.h"
 #include "data/tokenizer.h"
 #include "data_files.h"
 

@@ -1,7 +1,7 @@
 /* From records to stores: prepare, split, what a store refuses, the recipes' figures. */
 #include "base/random.h"
-#include "data/prepare.h"
-#include "data/split.h"
+#include "prepare/prepare.h"
+#include "prepare/split.h"
 #include "data/token_store.h"
 #include "data_files.h"
 

@@ -9,7 +9,7 @@
 #include "core/launch.h"
 #include "cpu/cpu.h"
 #include "data/loader.h"
-#include "data/prepare.h"
+#include "prepare/prepare.h"
 #include "ref/late.h"
 
 #include <mpi.h>

@@ -1,7 +1,7 @@
 #include "bridge/safetensors_writer.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/temporary.h"
+#include "base/temporary.h"
 #include "io/draft.h"
 #include "io/file.h"
 

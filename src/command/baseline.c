@@ -1,5 +1,5 @@
 /* cistron baseline */
-#include "data/baseline.h"
+#include "prepare/baseline.h"
 #include "base/error.h"
 #include "command/command.h"
 

@@ -30,7 +30,7 @@ struct command_option {
     const char *help;
 };
 
-/* Of commands that read sequences: a row for --case, whose value (data/census.h) goes to *variable. */
+/* Of commands that read sequences: a row for --case, whose value (prepare/census.h) goes to *variable. */
 #define COMMAND_CASE(variable)                                                                                         \
     {                                                                                                                  \
         "case", 0, "HOW", COMMAND_TEXT, false, variable,                                                               \

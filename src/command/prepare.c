@@ -1,6 +1,6 @@
 /* cistron prepare */
 #include "command/command.h"
-#include "data/prepare.h"
+#include "prepare/prepare.h"
 
 static struct prepare_settings given = {.seed = 42, .field = "text"};
 static int64_t seed = 42;

@@ -11,7 +11,7 @@ struct embed_settings {
     const char *checkpoint, *fasta, *output;
     const char *pool;   /* a name of io/embeddings.h */
     int64_t max_length; /* tokens of a record, special tokens included, beyond which it is cut short; 0 = no limit */
-    const char *letter_case; /* of data/census.h; NULL */
+    const char *letter_case; /* of prepare/census.h; NULL */
 };
 
 /* Masked models are given BOS, record and EOS, causal ones BOS and record: so the last token, for pool "last", is EOS

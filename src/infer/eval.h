@@ -17,7 +17,7 @@ struct eval_settings {
     int64_t batch;   /* windows of that size computed at once; 0 = a few thousand tokens */
     int64_t seed;    /* of a masked model's masks; EVAL_SEED = the training's */
     bool bos, no_mask;
-    const char *letter_case; /* of data/census.h; NULL */
+    const char *letter_case; /* of prepare/census.h; NULL */
 };
 
 /* A causal model scores each token by those before it, in windows that overlap (infer/sliding.h). A masked model scores

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "data/census.h"
+#include "prepare/census.h"
 #include "infer/inference.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 struct generate_settings {
     const char *checkpoint, *prompt;
-    const char *letter_case; /* of the prompt (data/census.h); NULL */
+    const char *letter_case; /* of the prompt (prepare/census.h); NULL */
     int64_t tokens;          /* to add to the prompt, at most */
     struct sampling sampling;
 };

@@ -2,7 +2,7 @@
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/temporary.h"
+#include "base/temporary.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 #include "infer/sequences.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/fasta.h"
-#include "data/source.h"
+#include "prepare/fasta.h"
+#include "prepare/source.h"
 
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
 /* The records of a FASTA file as a model is given them whole, for inference over each as it stands: BOS, the sequence,
- * and for masked models EOS. They are read once and wait beside the output (data/spool.h), so what the longest needs is
- * known before anything is computed, standard input will do, and memory does not grow with their number. */
+ * and for masked models EOS. They are read once and wait beside the output (prepare/spool.h), so what the longest needs
+ * is known before anything is computed, standard input will do, and memory does not grow with their number. */
 #ifndef INFER_SEQUENCES_H
 #define INFER_SEQUENCES_H
 
-#include "data/census.h"
-#include "data/spool.h"
+#include "prepare/census.h"
+#include "prepare/spool.h"
 
 #include <stdbool.h>
 
@@ -14,7 +14,7 @@ struct sequences_settings {
     const char *beside; /* the output */
     const struct tokenizer *tokenizer;
     bool end;                /* EOS behind each */
-    const char *letter_case; /* of data/census.h; NULL */
+    const char *letter_case; /* of prepare/census.h; NULL */
     int64_t most; /* tokens of one, specials included: what is beyond is left out, before EOS; 0 = no limit */
 };
 

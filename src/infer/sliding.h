@@ -6,7 +6,7 @@
 #ifndef INFER_SLIDING_H
 #define INFER_SLIDING_H
 
-#include "data/census.h"
+#include "prepare/census.h"
 
 struct sliding_settings {
     const char *fasta; /* path, as source_open takes it */
@@ -15,7 +15,7 @@ struct sliding_settings {
     int64_t overlap;         /* tokens; 1 <= overlap < context; with `ends` 0 */
     bool ends;               /* BOS and EOS around each window */
     bool bos;                /* without `ends`: a BOS in front of each record, which is a token like others; no EOS */
-    const char *letter_case; /* of data/census.h; NULL */
+    const char *letter_case; /* of prepare/census.h; NULL */
 };
 
 struct sliding_window {

@@ -1,7 +1,7 @@
 /* What `cistron prepare` reads: FASTA and JSON lines, plain, gzip and zstd. */
 #include "base/error.h"
-#include "data/record_reader.h"
-#include "data/source.h"
+#include "prepare/record_reader.h"
+#include "prepare/source.h"
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>

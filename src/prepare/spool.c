@@ -1,8 +1,8 @@
-#include "data/spool.h"
+#include "prepare/spool.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
-#include "data/temporary.h"
+#include "base/temporary.h"
 
 #include <errno.h>
 #include <stdio.h>

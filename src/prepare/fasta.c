@@ -1,7 +1,7 @@
-#include "data/fasta.h"
+#include "prepare/fasta.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/source.h"
+#include "prepare/source.h"
 
 #include <stdbool.h>
 #include <string.h>

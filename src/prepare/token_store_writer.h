@@ -1,7 +1,7 @@
 /* Writes a token store (data/token_store.h) whose sizes are known beforehand, in bounded memory. The file is made under
  * a temporary name beside its path and renamed by commit; a writer destroyed before commit leaves nothing. */
-#ifndef DATA_TOKEN_STORE_WRITER_H
-#define DATA_TOKEN_STORE_WRITER_H
+#ifndef PREPARE_TOKEN_STORE_WRITER_H
+#define PREPARE_TOKEN_STORE_WRITER_H
 
 #include "data/tokenizer.h"
 

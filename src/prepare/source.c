@@ -1,4 +1,4 @@
-#include "data/source.h"
+#include "prepare/source.h"
 #include "base/error.h"
 #include "base/memory.h"
 

@@ -1,8 +1,8 @@
 /* Records on their way into a store: tokens, lengths and names wait in unnamed files beside the output, because the
  * sizes of a store's arrays must be known before it is laid out. The files have no name, so no end of the process,
  * kill -9 included, leaves any of them. Memory is flat. */
-#ifndef DATA_SPOOL_H
-#define DATA_SPOOL_H
+#ifndef PREPARE_SPOOL_H
+#define PREPARE_SPOOL_H
 
 #include <stdint.h>
 

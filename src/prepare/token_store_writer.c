@@ -1,10 +1,10 @@
-#include "data/token_store_writer.h"
+#include "prepare/token_store_writer.h"
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
 #include "data/token_store.h"
-#include "data/temporary.h"
+#include "base/temporary.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* Streaming reader of JSON lines (https://jsonlines.org): one JSON object on each line, over plain, gzip and zstd files
- * (data/source.h). A record's sequence is one member of its object, a string; its name the first word of the string
+ * (prepare/source.h). A record's sequence is one member of its object, a string; its name the first word of the string
  * "record" or else "id", else the number of its line. Blank lines are dropped. Memory grows with the longest line
  * alone. (jansson: C, every distribution ships it, and it checks UTF-8 strictly.) */
-#ifndef DATA_JSONL_H
-#define DATA_JSONL_H
+#ifndef PREPARE_JSONL_H
+#define PREPARE_JSONL_H
 
-#include "data/record.h"
+#include "prepare/record.h"
 
 struct source;
 struct jsonl;

@@ -1,10 +1,10 @@
-/* The records of one input file, whatever its format: FASTA (data/fasta.h) or JSON lines (data/jsonl.h).
+/* The records of one input file, whatever its format: FASTA (prepare/fasta.h) or JSON lines (prepare/jsonl.h).
  * JSON lines are told by the file's name, *.jsonl, .gz or .zst behind it left away, or by their first character that is
  * no blank, '{'; all else is taken for FASTA. Memory does not grow with the input. */
-#ifndef DATA_RECORD_READER_H
-#define DATA_RECORD_READER_H
+#ifndef PREPARE_RECORD_READER_H
+#define PREPARE_RECORD_READER_H
 
-#include "data/record.h"
+#include "prepare/record.h"
 
 struct source;
 struct record_reader;

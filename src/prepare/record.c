@@ -1,4 +1,4 @@
-#include "data/record.h"
+#include "prepare/record.h"
 
 static bool is_blank(char c)
 {

@@ -1,7 +1,7 @@
 /* cistron prepare: FASTA files and JSON lines into one token store, or into one store for each part of a split.
  * Streaming: memory does not grow with the input. Needs no MPI. */
-#ifndef DATA_PREPARE_H
-#define DATA_PREPARE_H
+#ifndef PREPARE_PREPARE_H
+#define PREPARE_PREPARE_H
 
 #include <stdint.h>
 
@@ -11,18 +11,18 @@ struct prepare_settings {
     const char *split;         /* "train:0.95,valid:0.05" or NULL */
     uint64_t seed;             /* of the split; 42 unless the user says otherwise */
     const char *field;         /* of JSON lines, that holds a record's sequence */
-    const char *letter_case;   /* of data/census.h; NULL */
+    const char *letter_case;   /* of prepare/census.h; NULL */
     const char *const *inputs; /* [input_count] files; "-" is standard input */
     int64_t input_count;
 };
 
 /* Runs it: progress on standard error when that is a terminal, counts and checksums on standard output at the end.
- * A record's name is what its format gives (data/fasta.h, data/jsonl.h); a piece cut from it is named name:first-last
- * (tokens from 1). With a tokenizer of proteins one '*' at a record's end is dropped. Characters that are no token
- * become unk; they, lower-case letters and dropped stop symbols are reported (data/census.h). Outputs appear when all
- * of them are complete, replacing older ones atomically; a failed or interrupted run leaves nothing but the folder of
- * the output, which is made if it is not there. User errors: all of fasta.h, jsonl.h, source.h and split.h, an output
- * that is also an input, no sequence at all. */
+ * A record's name is what its format gives (prepare/fasta.h, prepare/jsonl.h); a piece cut from it is named
+ * name:first-last (tokens from 1). With a tokenizer of proteins one '*' at a record's end is dropped. Characters that
+ * are no token become unk; they, lower-case letters and dropped stop symbols are reported (prepare/census.h). Outputs
+ * appear when all of them are complete, replacing older ones atomically; a failed or interrupted run leaves nothing but
+ * the folder of the output, which is made if it is not there. User errors: all of fasta.h, jsonl.h, source.h and
+ * split.h, an output that is also an input, no sequence at all. */
 int prepare_run(const struct prepare_settings *settings);
 
 #endif

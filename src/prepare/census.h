@@ -1,7 +1,7 @@
 /* Characters of sequences become tokens, and are counted: what they are made of, and what of it their owner should
  * hear. */
-#ifndef DATA_CENSUS_H
-#define DATA_CENSUS_H
+#ifndef PREPARE_CENSUS_H
+#define PREPARE_CENSUS_H
 
 #include "data/tokenizer.h"
 

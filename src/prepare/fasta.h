@@ -1,11 +1,11 @@
-/* Streaming FASTA reader with flat memory, over plain, gzip and zstd files (data/source.h).
+/* Streaming FASTA reader with flat memory, over plain, gzip and zstd files (prepare/source.h).
  * A record is a line beginning with '>' (its name is the first word) and the lines up to the next one. Line ends may be
  * LF or CRLF; blanks and blank lines are dropped; sequence characters are printable ASCII and are handed on as they
  * are (case, IUPAC codes). */
-#ifndef DATA_FASTA_H
-#define DATA_FASTA_H
+#ifndef PREPARE_FASTA_H
+#define PREPARE_FASTA_H
 
-#include "data/record.h"
+#include "prepare/record.h"
 
 struct source;
 struct fasta;

@@ -1,9 +1,9 @@
-#include "data/record_reader.h"
+#include "prepare/record_reader.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/fasta.h"
-#include "data/jsonl.h"
-#include "data/source.h"
+#include "prepare/fasta.h"
+#include "prepare/jsonl.h"
+#include "prepare/source.h"
 
 #include <string.h>
 

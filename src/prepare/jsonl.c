@@ -1,7 +1,7 @@
-#include "data/jsonl.h"
+#include "prepare/jsonl.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/source.h"
+#include "prepare/source.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "data/temporary.h"
+#include "base/temporary.h"
 
 #include <limits.h>
 #include <signal.h>

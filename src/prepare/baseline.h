@@ -1,7 +1,7 @@
 /* What a loss is worth: count models, the references of the validation loss. Their symbols are the bases A C G T, or,
  * of tokenizers without bases, all ids that are not special; anything else ends a context, as a sequence's end does. */
-#ifndef DATA_BASELINE_H
-#define DATA_BASELINE_H
+#ifndef PREPARE_BASELINE_H
+#define PREPARE_BASELINE_H
 
 #include "data/token_store.h"
 

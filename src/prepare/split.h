@@ -3,10 +3,10 @@
  * keyed hash of (record name, block number); every part but the first takes, in order of hash, blocks until its
  * fraction of all tokens is reached, so it misses its fraction by less than one block. The first part has the rest.
  * Neighbouring blocks of one record that fall in one part stay one piece, so context is lost at real cuts alone. */
-#ifndef DATA_SPLIT_H
-#define DATA_SPLIT_H
+#ifndef PREPARE_SPLIT_H
+#define PREPARE_SPLIT_H
 
-#include "data/spool.h"
+#include "prepare/spool.h"
 
 #include <stdint.h>
 

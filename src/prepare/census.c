@@ -1,4 +1,4 @@
-#include "data/census.h"
+#include "prepare/census.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"

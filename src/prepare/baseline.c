@@ -1,4 +1,4 @@
-#include "data/baseline.h"
+#include "prepare/baseline.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/masking.h"

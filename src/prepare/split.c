@@ -1,4 +1,4 @@
-#include "data/split.h"
+#include "prepare/split.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
