@@ -87,6 +87,8 @@ static bool key_of(const struct cuda_target *target, const struct call *call, st
     if (!fits(&a->q, a->q.stride) || !fits(&a->k, a->k.stride) || !fits(&a->v, a->v.stride) ||
         !fits(&a->o, a->o.stride))
         return false;
+    if (b != NULL && (b->accumulate_q || b->accumulate_kv))
+        return false;
     if (b != NULL && !(fits(&b->d_o, a->o.stride) && fits(&b->dq, a->q.stride) && fits(&b->dk, a->k.stride) &&
                        fits(&b->dv, a->v.stride)))
         return false;

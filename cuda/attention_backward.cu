@@ -4,6 +4,10 @@
 #include "cuda/attention_work.cuh"
 #include "cuda/attention_own.h"
 
+extern "C" {
+#include "base/error.h"
+}
+
 /* How the work is cut: each warp has `blocks` x 16 rows of its own side. Keys sum two gradients, in f32 registers. */
 template <typename T, int DIM, bool KEYS> struct backward_cut {
     static constexpr bool narrow = sizeof(T) == 2, full = KEYS && DIM > 64;
@@ -265,6 +269,8 @@ void cuda_own_attention_backward(const struct cuda_target *target, const struct 
     const struct tensor *tensors[] = {&args->q,   &args->k,  &args->v,  &args->o,
                                       &args->d_o, &args->dq, &args->dk, &args->dv};
     int count = sizeof tensors / sizeof *tensors;
+    if (args->accumulate_q || args->accumulate_kv)
+        error_fatal("cuda executor: attention's backward does not add to gradients");
     attention_check(tensors, count, &args->lse, args->head_dim, args->scale);
     struct layout layout;
     lay_out(args, target->workspace, &layout);

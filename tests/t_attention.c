@@ -1,14 +1,20 @@
 /* Attention of an executor against the oracle: head counts and sizes, one segment and many, empty slots, rows that no
  * segment covers, queries and keys with rows of their own, query offsets, strided views. With "cudnn" what cuDNN takes,
- * and it must have been cuDNN that did it; with "mma" kernels without warpgroups. "small" as the first argument leaves
+ * and it must have been cuDNN that did it; with "mma" kernels without warpgroups. Each of them also in parts, as ranks
+ * that share the rows of a sequence do it, and adding to gradients. "small" as the first argument leaves
  * few of them, for tools under which a kernel takes seconds: each size of heads that kernels are made for, shared and
  * own key heads, packed segments, forward and backward in both types. */
 #include "ops.h"
+
+#include "base/memory.h"
+#include "ref/wrapper.h"
 
 enum layout { LAYOUT_ONE, LAYOUT_MANY, LAYOUT_HOLES, LAYOUT_ROWS, LAYOUT_CACHE, LAYOUT_MIXED, LAYOUT_COUNT };
 enum { SLOTS = 12, FIRST_OF_SMALL = 1 };
 
 static bool of_cudnn;
+static bool in_parts; /* several launches for each, with gradients in f32 */
+static bool adding;   /* to old gradients */
 
 /* At most four rows of equal lengths that hold `tokens` in all. */
 static int32_t rows_of(int64_t tokens)
@@ -99,6 +105,12 @@ static bool strided(enum layout layout)
     return layout % 2 != 0 && !of_cudnn;
 }
 
+/* Gradients have the type of what they belong to, or f32, as they must where a GPU adds to them. */
+static enum dtype gradient_type(enum dtype dtype)
+{
+    return in_parts || (adding && on_device) ? DTYPE_F32 : dtype;
+}
+
 /* check_op, by cuDNN where that is wanted: its backward adds in no fixed order. */
 static void check_attention(struct trial *trial, enum op op, const void *args)
 {
@@ -140,7 +152,7 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
                          (int)shape->heads, (int)shape->kv_heads, (int)shape->head_dim, (int)layout, causal);
     keys = lay_out(trial, layout, tokens, &f.segments);
     lay_tensors(trial, dtype, shape, tokens, keys, 1.0, qkv);
-    lay_tensors(trial, dtype, shape, tokens, keys, 1.0, d_qkv);
+    lay_tensors(trial, gradient_type(dtype), shape, tokens, keys, 1.0, d_qkv);
     f.q = qkv[0], f.k = qkv[1], f.v = qkv[2];
     f.o = trial_matrix(trial, dtype, tokens, cols, strided(layout), 1.0);
     f.lse = trial_empty(trial, DTYPE_F32, shape->heads, tokens);
@@ -159,8 +171,190 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
                                         .kv_heads = f.kv_heads,
                                         .head_dim = f.head_dim,
                                         .scale = f.scale,
-                                        .causal = causal};
+                                        .causal = causal,
+                                        .accumulate_q = adding,
+                                        .accumulate_kv = adding};
+    for (int i = 0; i < 2 && adding; i++) {
+        struct attention_backward_args forgetful = b;
+        *(i == 0 ? &forgetful.accumulate_q : &forgetful.accumulate_kv) = false;
+        check_noticed(trial, OP_ATTENTION_BACKWARD, &b, &forgetful);
+    }
     check_attention(trial, OP_ATTENTION_BACKWARD, &b);
+}
+
+/* -- In parts ---------------------------------------------------------------------------------------------------- */
+
+enum { PARTS = 2 };
+
+/* Rows begin .. begin + count - 1 of a tensor. */
+struct part {
+    int64_t begin, count;
+};
+
+static struct part part_of(int64_t rows, int number)
+{
+    int64_t begin = rows * number / PARTS;
+    return (struct part){begin, rows * (number + 1) / PARTS - begin};
+}
+
+static int32_t cut(int32_t *start, int32_t *length, struct part part)
+{
+    int64_t begin = *start > part.begin ? *start : part.begin, last = part.begin + part.count;
+    int64_t end = *start + *length < last ? *start + *length : last;
+    int32_t before = begin < end ? (int32_t)(begin - *start) : 0;
+    *length = begin < end ? (int32_t)(end - begin) : 0;
+    *start = begin < end ? (int32_t)(begin - part.begin) : 0;
+    return before;
+}
+
+/* Copies between host and device, and waits for them. */
+static void move(struct stream *stream, struct tensor from, struct tensor to)
+{
+    LAUNCH(stream, COPY, copy, .from = from, .to = to);
+    stream_synchronize(stream);
+}
+
+static struct tensor on_executor(struct stream *stream, enum dtype dtype, int64_t rows, int64_t cols)
+{
+    int64_t bytes = rows * cols * dtype_size(dtype);
+    void *memory = stream->executor->class->allocate(stream->executor, bytes, MEMORY_DEVICE);
+    return tensor_matrix(memory, dtype, rows, cols);
+}
+
+static void give_back(struct stream *stream, struct tensor x)
+{
+    stream->executor->class->release(stream->executor, x.data, MEMORY_DEVICE);
+}
+
+/* What is left of segments in parts of the queries and of the keys, in five rows of `to`. */
+static struct attention_segments cut_segments(struct stream *stream, const struct attention_segments *from,
+                                              struct part queries, struct part keys, struct tensor to)
+{
+    const struct tensor *all[5] = {&from->q_start, &from->q_length, &from->kv_start, &from->kv_length, &from->q_offset};
+    int32_t table[5][SLOTS] = {{0}};
+    struct tensor cut_table[5];
+    for (int i = 0; i < 5; i++)
+        move(stream, *all[i], tensor_vector(table[i], DTYPE_I32, all[i]->cols));
+    for (int64_t slot = 0; slot < from->q_start.cols; slot++) {
+        table[4][slot] += cut(&table[0][slot], &table[1][slot], queries);
+        table[4][slot] -= cut(&table[2][slot], &table[3][slot], keys);
+    }
+    for (int i = 0; i < 5; i++) {
+        cut_table[i] = tensor_vector(tensor_at(&to, i, 0), DTYPE_I32, from->q_start.cols);
+        move(stream, tensor_vector(table[i], DTYPE_I32, from->q_start.cols), cut_table[i]);
+    }
+    return (struct attention_segments){cut_table[0], cut_table[1], cut_table[2], cut_table[3], cut_table[4], 0, false};
+}
+
+static void launch_part(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    CHECK(op_check(op, args) == NULL);
+    wrapper_pass(wrapper, stream, op, args);
+    stream_synchronize(stream);
+}
+
+/* Takes a part's results into those of the parts before it: weights are exp(lse). */
+static void merge(const struct attention_forward_args *args, const struct tensor *o, const struct tensor *lse,
+                  const struct tensor *part_o, const struct tensor *part_lse)
+{
+    for (int64_t head = 0; head < args->heads; head++)
+        for (int64_t row = 0; row < o->rows; row++) {
+            double before = tensor_get(lse, head, row), more = tensor_get(part_lse, head, row);
+            double largest = fmax(before, more);
+            if (largest == -INFINITY)
+                continue;
+            double sum = largest + log(exp(before - largest) + exp(more - largest));
+            tensor_put(lse, head, row, sum);
+            for (int64_t col = head * args->head_dim; col < (head + 1) * args->head_dim; col++)
+                tensor_put(o, row, col,
+                           tensor_get(o, row, col) * exp(before - sum) +
+                               tensor_get(part_o, row, col) * exp(more - sum));
+        }
+}
+
+static struct tensor in_host(enum dtype dtype, int64_t rows, int64_t cols)
+{
+    return tensor_matrix(memory_allocate(rows * cols * dtype_size(dtype)), dtype, rows, cols);
+}
+
+static void forward_in_parts(struct wrapper *wrapper, struct stream *stream, const struct attention_forward_args *args,
+                             struct part queries, struct tensor tables)
+{
+    int64_t rows = queries.count, cols = args->o.cols;
+    struct tensor o = in_host(DTYPE_F64, rows, cols), lse = in_host(DTYPE_F64, args->heads, rows);
+    struct tensor part_o = in_host(DTYPE_F32, rows, cols), part_lse = in_host(DTYPE_F32, args->heads, rows);
+    struct attention_forward_args part = *args;
+    part.q = tensor_rows(&args->q, queries.begin, rows);
+    part.o = on_executor(stream, DTYPE_F32, rows, cols);
+    part.lse = on_executor(stream, DTYPE_F32, args->heads, rows);
+    reference_fill(&(struct fill_args){lse, -INFINITY});
+    for (int i = 0; i < PARTS; i++) {
+        struct part keys = part_of(args->k.rows, i);
+        if (keys.count == 0)
+            continue;
+        part.k = tensor_rows(&args->k, keys.begin, keys.count);
+        part.v = tensor_rows(&args->v, keys.begin, keys.count);
+        part.segments = cut_segments(stream, &args->segments, queries, keys, tables);
+        launch_part(wrapper, stream, OP_ATTENTION_FORWARD, &part);
+        move(stream, part.o, part_o);
+        move(stream, part.lse, part_lse);
+        merge(args, &o, &lse, &part_o, &part_lse);
+    }
+    struct tensor rounded = in_host(args->o.dtype, rows, cols);
+    reference_copy(&(struct copy_args){o, rounded});
+    reference_copy(&(struct copy_args){lse, part_lse});
+    move(stream, rounded, tensor_rows(&args->o, queries.begin, rows));
+    move(stream, part_lse, tensor_columns(&args->lse, queries.begin, rows));
+    give_back(stream, part.o);
+    give_back(stream, part.lse);
+    struct tensor *made[] = {&o, &lse, &part_o, &part_lse, &rounded};
+    for (int64_t i = 0; i < COUNT(made); i++)
+        memory_free(made[i]->data);
+}
+
+static void backward_in_parts(struct wrapper *wrapper, struct stream *stream,
+                              const struct attention_backward_args *args, struct part queries, struct tensor tables)
+{
+    struct attention_backward_args part = *args;
+    part.q = tensor_rows(&args->q, queries.begin, queries.count);
+    part.o = tensor_rows(&args->o, queries.begin, queries.count);
+    part.lse = tensor_columns(&args->lse, queries.begin, queries.count);
+    part.d_o = tensor_rows(&args->d_o, queries.begin, queries.count);
+    part.dq = tensor_rows(&args->dq, queries.begin, queries.count);
+    for (int i = 0; i < PARTS; i++) {
+        struct part keys = part_of(args->k.rows, i);
+        if (keys.count == 0)
+            continue;
+        part.k = tensor_rows(&args->k, keys.begin, keys.count);
+        part.v = tensor_rows(&args->v, keys.begin, keys.count);
+        part.dk = tensor_rows(&args->dk, keys.begin, keys.count);
+        part.dv = tensor_rows(&args->dv, keys.begin, keys.count);
+        part.accumulate_q = keys.begin > 0, part.accumulate_kv = queries.begin > 0;
+        part.segments = cut_segments(stream, &args->segments, queries, keys, tables);
+        launch_part(wrapper, stream, OP_ATTENTION_BACKWARD, &part);
+    }
+}
+
+/* Attention as ranks do it that hold a part of the queries each and pass parts of the keys round. A GPU's kernels give
+ * o in the type of q, and the rounding of each part's to bf16 is more than bounds allow: there forward is whole. */
+static void launch_in_parts(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    const struct attention_forward_args *f = args;
+    const struct attention_backward_args *b = args;
+    bool forward = op == OP_ATTENTION_FORWARD && (f->q.dtype == DTYPE_F32 || !on_device);
+    if (!forward && op != OP_ATTENTION_BACKWARD) {
+        wrapper_pass(wrapper, stream, op, args);
+        return;
+    }
+    struct tensor tables = on_executor(stream, DTYPE_I32, 5, SLOTS);
+    for (int i = 0; i < PARTS; i++) {
+        struct part queries = part_of(forward ? f->q.rows : b->q.rows, i);
+        if (queries.count > 0 && forward)
+            forward_in_parts(wrapper, stream, f, queries, tables);
+        else if (queries.count > 0)
+            backward_in_parts(wrapper, stream, b, queries, tables);
+    }
+    give_back(stream, tables);
 }
 
 /* Each kind of attention takes the library long to build: fewer of them, and such as it takes. */
@@ -199,6 +393,38 @@ static void test_attention(bool small)
                             test_attention_case(storage[d], &shapes[s], lengths[t], layout, causal != 0);
 }
 
+/* Few shapes. */
+static void test_few(bool all_layouts)
+{
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t s = 1; s < COUNT(shapes); s += 2)
+            for (int layout = 0; layout < LAYOUT_COUNT; layout++)
+                for (int causal = 0; causal < 2 && (all_layouts || layout == LAYOUT_MIXED); causal++)
+                    test_attention_case(storage[d], &shapes[s], (layout + s / 2 + causal + d) % 2 ? 129 : 7,
+                                        (enum layout)layout, causal != 0);
+}
+
+static void test_in_parts(void)
+{
+    struct wrapper wrappers[EXECUTORS];
+    for (int i = 0; i < executor_count; i++) {
+        wrapper_create(&wrappers[i], executors[i], launch_in_parts, NULL);
+        executors[i] = &wrappers[i].executor;
+    }
+    in_parts = true;
+    test_few(true);
+    in_parts = false;
+    for (int i = 0; i < executor_count; i++)
+        executors[i] = wrappers[i].inner;
+}
+
+static void test_adding(void)
+{
+    adding = true;
+    test_few(false);
+    adding = false;
+}
+
 int main(int count, char **arguments)
 {
     bool small = count > 1 && strcmp(arguments[1], "small") == 0;
@@ -209,6 +435,8 @@ int main(int count, char **arguments)
     test_attention(small);
     if (!small && !of_cudnn)
         test_long();
+    if (!on_device)
+        test_in_parts(), test_adding();
     executors_close();
     return check_end();
 }

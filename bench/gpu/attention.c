@@ -170,9 +170,9 @@ static struct attention_forward_args forward_args(const struct problem *p, const
 static struct attention_backward_args backward_args(const struct problem *p, const struct shape *s)
 {
     return (struct attention_backward_args){
-        p->q,     p->k,  p->v,        p->o,     p->lse,      p->d_o, p->dq,
-        p->dk,    p->dv, p->segments, s->heads, s->kv_heads, s->dim, 1.0f / sqrtf((float)s->dim),
-        s->causal};
+        p->q,      p->k,  p->v,        p->o,     p->lse,      p->d_o, p->dq,
+        p->dk,     p->dv, p->segments, s->heads, s->kv_heads, s->dim, 1.0f / sqrtf((float)s->dim),
+        s->causal, false, false};
 }
 
 static void run(enum op op, const void *args)

@@ -11,10 +11,11 @@
     {                                                                                                                  \
 #member, offsetof(struct op##_args, member), how, true, 0                                                      \
     }
-#define ACCUMULATED(op, member, is_optional)                                                                           \
+#define ACCUMULATED_BY(op, member, flag, is_optional)                                                                  \
     {                                                                                                                  \
-#member, offsetof(struct op##_args, member), OP_WRITE, is_optional, offsetof(struct op##_args, accumulate)     \
+#member, offsetof(struct op##_args, member), OP_WRITE, is_optional, offsetof(struct op##_args, flag)           \
     }
+#define ACCUMULATED(op, member, is_optional) ACCUMULATED_BY(op, member, accumulate, is_optional)
 
 #define SEGMENT_FIELDS(op)                                                                                             \
     FIELD(op, segments.q_start, OP_READ), FIELD(op, segments.q_length, OP_READ),                                       \
@@ -73,11 +74,16 @@ static const struct op_field attention_forward_fields[] = {
     FIELD(attention_forward, lse, OP_WRITE), SEGMENT_FIELDS(attention_forward),
 };
 static const struct op_field attention_backward_fields[] = {
-    FIELD(attention_backward, q, OP_READ),   FIELD(attention_backward, k, OP_READ),
-    FIELD(attention_backward, v, OP_READ),   FIELD(attention_backward, o, OP_READ),
-    FIELD(attention_backward, lse, OP_READ), FIELD(attention_backward, d_o, OP_READ),
-    FIELD(attention_backward, dq, OP_WRITE), FIELD(attention_backward, dk, OP_WRITE),
-    FIELD(attention_backward, dv, OP_WRITE), SEGMENT_FIELDS(attention_backward),
+    FIELD(attention_backward, q, OP_READ),
+    FIELD(attention_backward, k, OP_READ),
+    FIELD(attention_backward, v, OP_READ),
+    FIELD(attention_backward, o, OP_READ),
+    FIELD(attention_backward, lse, OP_READ),
+    FIELD(attention_backward, d_o, OP_READ),
+    ACCUMULATED_BY(attention_backward, dq, accumulate_q, false),
+    ACCUMULATED_BY(attention_backward, dk, accumulate_kv, false),
+    ACCUMULATED_BY(attention_backward, dv, accumulate_kv, false),
+    SEGMENT_FIELDS(attention_backward),
 };
 static const struct op_field swiglu_forward_fields[] = {
     FIELD(swiglu_forward, x, OP_READ),
@@ -295,6 +301,8 @@ static const char *check_attention_backward(const struct attention_backward_args
                                              a->heads, a->kv_heads, a->head_dim, a->scale, a->causal};
     REQUIRE(same_shape(&a->q, &a->d_o) && same_shape(&a->q, &a->dq));
     REQUIRE(same_shape(&a->k, &a->dk) && same_shape(&a->v, &a->dv));
+    REQUIRE(a->dq.dtype == a->q.dtype || is_stat(&a->dq));
+    REQUIRE((a->dk.dtype == a->k.dtype || is_stat(&a->dk)) && a->dv.dtype == a->dk.dtype);
     return check_attention_forward(&forward);
 }
 

@@ -150,9 +150,10 @@ struct rope_args {
     bool inverse;
 };
 
-/* Segments of a packed batch, on the device. Slots with q_length 0 are empty; segments do not overlap; query i
- * (counted in its segment) sees key j of the same segment slot when not causal or j <= i + q_offset. Where the tables
- * of k and v are those of q themselves, q_offset holds zeros. The rest is what the host knows of the tables. */
+/* Segments of a packed batch, on the device. Slots with q_length 0 are empty; query i (counted in its segment) sees key
+ * j of the same segment slot when not causal or j <= i + q_offset. Segments do not overlap in q; in a backward not in k
+ * and v either: keys that several segments see take a launch for each, which add up. Where the tables of k and v are
+ * those of q themselves, q_offset holds zeros. The rest is what the host knows of the tables. */
 struct attention_segments {
     struct tensor q_start, q_length;   /* i32 [1, slots]: first row and number of rows of q and o */
     struct tensor kv_start, kv_length; /* i32 [1, slots]: the same for k and v */
@@ -175,15 +176,20 @@ struct attention_forward_args {
     bool causal;
 };
 
-/* Gradients of the above. Rows of dq, dk, dv that no segment covers are 0. */
+/* Gradients of the above: dq, dk, dv = (old when accumulate_q or accumulate_kv, else 0) + what the segments add, which
+ * is 0 for rows that none covers. k and v may be a part of the keys that o and lse are of; launches over all parts then
+ * add up to the gradients. */
 struct attention_backward_args {
     struct tensor q, k, v, o, lse; /* as above */
     struct tensor d_o;             /* f [Tq, heads * head_dim] */
-    struct tensor dq, dk, dv;      /* f, shapes of q, k, v; written */
+    struct tensor dq;              /* q's type or stat, shape of q */
+    struct tensor dk, dv;          /* k's type or stat, shape of k */
     struct attention_segments segments;
     int64_t heads, kv_heads, head_dim;
     float scale;
     bool causal;
+    bool accumulate_q;  /* for dq */
+    bool accumulate_kv; /* for dk and dv */
 };
 
 /* y = silu(gate) * up, x = [gate | up]. */

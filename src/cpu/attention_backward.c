@@ -84,12 +84,15 @@ CPU_CLONES static void score_gradients(float *restrict s, float *restrict ds, in
         }
 }
 
-/* Rows of a gradient from f32 rows in scratch. */
-static void store_rows(const struct tensor *to, int64_t row, int64_t col, int64_t rows, int64_t cols, const float *from,
-                       int64_t from_stride)
+/* Rows of a gradient from f32 rows in scratch, to which the old ones are added when accumulate, by way of k_block. */
+static void store_rows(const struct tensor *to, int64_t row, int64_t col, int64_t rows, int64_t cols, float *from,
+                       bool accumulate, const struct scratch *scratch)
 {
-    for (int64_t i = 0; i < rows; i++)
-        cpu_narrow(from + i * from_stride, tensor_at(to, row + i, col), to->dtype, cols);
+    for (int64_t i = 0; i < rows; i++, from += scratch->width) {
+        if (accumulate)
+            cpu_add_span(cpu_read(to, row + i, col, cols, scratch->k_block), from, cols);
+        cpu_narrow(from, tensor_at(to, row + i, col), to->dtype, cols);
+    }
 }
 
 /* Queries first .. first + queries - 1 of a head into scratch: q, d_o by column and by row; lse; delta = d_o o'. */
@@ -144,7 +147,8 @@ static void backward_block(const struct attention_backward_args *args, const str
                       TILE_QUERIES, dim, rest, count, true);
     }
     tile_transpose(scratch->dq, TILE_QUERIES, dim, queries, args->scale, scratch->q_rows, width, dim);
-    store_rows(&args->dq, segment->q_start + first, head * dim, queries, dim, scratch->q_rows, width);
+    store_rows(&args->dq, segment->q_start + first, head * dim, queries, dim, scratch->q_rows, args->accumulate_q,
+               scratch);
 }
 
 static void backward_item(const struct attention_backward_args *args, int64_t slot, int64_t kv_head,
@@ -160,8 +164,10 @@ static void backward_item(const struct attention_backward_args *args, int64_t sl
     for (int64_t head = kv_head * share; head < (kv_head + 1) * share; head++)
         for (int64_t first = 0; first < segment.q_length; first += TILE_QUERIES)
             backward_block(args, &segment, head, first, scratch);
-    store_rows(&args->dk, segment.kv_start, kv_head * dim, segment.kv_length, dim, scratch->dk, width);
-    store_rows(&args->dv, segment.kv_start, kv_head * dim, segment.kv_length, dim, scratch->dv, width);
+    store_rows(&args->dk, segment.kv_start, kv_head * dim, segment.kv_length, dim, scratch->dk, args->accumulate_kv,
+               scratch);
+    store_rows(&args->dv, segment.kv_start, kv_head * dim, segment.kv_length, dim, scratch->dv, args->accumulate_kv,
+               scratch);
 }
 
 void cpu_attention_backward(struct cpu *cpu, const struct attention_backward_args *args)
@@ -170,9 +176,12 @@ void cpu_attention_backward(struct cpu *cpu, const struct attention_backward_arg
     lay_out(cpu, args, cpu->workspace, &layout);
     attention_cover(&args->segments, false, args->q.rows, layout.q_covered);
     attention_cover(&args->segments, true, args->k.rows, layout.kv_covered);
-    attention_clear_rows(&args->dq, layout.q_covered);
-    attention_clear_rows(&args->dk, layout.kv_covered);
-    attention_clear_rows(&args->dv, layout.kv_covered);
+    if (!args->accumulate_q)
+        attention_clear_rows(&args->dq, layout.q_covered);
+    if (!args->accumulate_kv) {
+        attention_clear_rows(&args->dk, layout.kv_covered);
+        attention_clear_rows(&args->dv, layout.kv_covered);
+    }
     int64_t items = attention_slots(&args->segments) * args->kv_heads;
 #pragma omp parallel num_threads(cpu_threads(cpu, tensor_count(&args->q)))
     {

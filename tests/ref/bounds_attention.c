@@ -113,7 +113,7 @@ void bounds_attention_forward(struct trial *trial, const struct attention_forwar
  * delta = d_o o' are off by gamma(d + 1) of their magnitudes, so ds = p (dp - delta) by
  * p (r |dp - delta| + gamma(d + 1) (|d_o| |v|' + |d_o| |o|') + 3 u |dp - delta|).
  * dq, dk: scale times sums of ds k and ds q; dv: a sum of p d_o. Each sum adds gamma(its length) of its magnitude; the
- * length for dk and dv is at most the rows of q times the heads that share a kv head. */
+ * length for dk and dv is at most the rows of q times the heads that share a kv head. An old value is one more term. */
 static void backward_row(const struct attention_backward_args *args, const struct reference_span *span, int64_t head,
                          int64_t i, const struct tensor *dq, const struct tensor *dk, const struct tensor *dv)
 {
@@ -187,11 +187,25 @@ static void add_separate_heads(const struct attention_backward_args *args, const
         memory_free(made[i]->data);
 }
 
+/* What a sum of so many terms onto an old value adds to its error. */
+static void bound_old(const struct tensor *old, int64_t terms, const struct tensor *bound)
+{
+    for (int64_t row = 0; row < old->rows; row++)
+        for (int64_t col = 0; col < old->cols; col++)
+            add(bound, row, col, bounds_gamma((double)terms + 3.0) * bounds_absolute(old, row, col));
+}
+
 void bounds_attention_backward(struct trial *trial, const struct attention_backward_args *args)
 {
     struct tensor dq = trial_bound(trial, OP_ATTENTION_BACKWARD, args, "dq");
     struct tensor dk = trial_bound(trial, OP_ATTENTION_BACKWARD, args, "dk");
     struct tensor dv = trial_bound(trial, OP_ATTENTION_BACKWARD, args, "dv");
+    if (args->accumulate_q)
+        bound_old(&args->dq, args->k.rows, &dq);
+    if (args->accumulate_kv) {
+        bound_old(&args->dk, args->q.rows * (args->heads / args->kv_heads), &dk);
+        bound_old(&args->dv, args->q.rows * (args->heads / args->kv_heads), &dv);
+    }
     for (int64_t slot = 0; slot < args->segments.q_start.cols; slot++) {
         struct reference_span span = reference_span(&args->segments, slot);
         for (int64_t head = 0; head < args->heads; head++)

@@ -102,8 +102,11 @@ void reference_attention_backward(const struct attention_backward_args *args)
 {
     const struct tensor *to[3] = {&args->dq, &args->dk, &args->dv};
     struct tensor sum[3]; /* f64, since rounding is done once, at the end */
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         sum[i] = tensor_matrix(memory_allocate(tensor_count(to[i]) * 8), DTYPE_F64, to[i]->rows, to[i]->cols);
+        if (i == 0 ? args->accumulate_q : args->accumulate_kv)
+            reference_copy(&(struct copy_args){.from = *to[i], .to = sum[i]});
+    }
     for (int64_t slot = 0; slot < args->segments.q_start.cols; slot++) {
         struct reference_span span = reference_span(&args->segments, slot);
         for (int64_t head = 0; head < args->heads; head++)
