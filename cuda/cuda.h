@@ -2,10 +2,14 @@
 #ifndef CUDA_CUDA_H
 #define CUDA_CUDA_H
 
+#include "comm/placement.h"
 #include "core/device.h"
 
 /* GPUs that this process sees; 0 where there is no driver. */
 int cuda_device_count(void);
+
+/* The UUID of one of them. Failures are fatal. */
+struct placement_id cuda_device_id(int device);
 
 /* What it was built with and finds: "CUDA 13.0, NCCL 2.28.9"; static. */
 const char *cuda_versions(void);

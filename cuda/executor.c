@@ -32,7 +32,7 @@ struct outgrown {
 struct recording {
     cudaGraphExec_t graph;
     struct notice {
-        void (*launched)(void *self, const char *name);
+        nccl_launched *launched;
         void *self;
         const char *name;
     } * notices;
@@ -53,19 +53,21 @@ struct cuda {
     int64_t stamp_count;
 };
 
-void cuda_check(cudaError_t status, const char *what)
-{
-    if (status == cudaSuccess)
-        return;
-    error_fatal("CUDA: %s: %s (%s)", what, cudaGetErrorString(status), cudaGetErrorName(status));
-}
-
 /* -- Devices ----------------------------------------------------------------------------------------------------- */
 
 int cuda_device_count(void)
 {
     int count = 0;
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+struct placement_id cuda_device_id(int device)
+{
+    struct cudaDeviceProp properties;
+    struct placement_id id;
+    CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+    memcpy(id.bytes, properties.uuid.bytes, sizeof id.bytes);
+    return id;
 }
 
 const char *cuda_versions(void)
@@ -194,16 +196,6 @@ void cuda_copy(const struct cuda_target *target, const struct copy_args *args)
                                      width, (size_t)from->rows, cudaMemcpyDefault, target->stream));
 }
 
-cudaStream_t cuda_executor_stream(struct executor *executor, int stream)
-{
-    return ((struct cuda *)executor)->targets[stream].stream;
-}
-
-void cuda_executor_copy(struct stream *stream, struct tensor from, struct tensor to)
-{
-    cuda_copy(&((struct cuda *)stream->executor)->targets[stream->id], &(struct copy_args){from, to});
-}
-
 /* -- Memory ------------------------------------------------------------------------------------------------------ */
 
 static void *allocate(struct executor *executor, int64_t bytes, enum memory_kind kind)
@@ -311,8 +303,8 @@ static void capture_begin(struct executor *executor, struct stream *stream)
     CUDA_CHECK(cudaStreamBeginCapture(cuda->targets[stream->id].stream, cudaStreamCaptureModeThreadLocal));
 }
 
-bool cuda_executor_at_replay(struct executor *executor, void (*launched)(void *self, const char *name), void *self,
-                             const char *name)
+#ifdef CISTRON_NCCL
+static bool at_replay(struct executor *executor, nccl_launched *launched, void *self, const char *name)
 {
     struct recording *recording = ((struct cuda *)executor)->recording;
     if (recording == NULL)
@@ -322,6 +314,7 @@ bool cuda_executor_at_replay(struct executor *executor, void (*launched)(void *s
     recording->notices[recording->count++] = (struct notice){launched, self, name};
     return true;
 }
+#endif
 
 static void *capture_end(struct executor *executor, struct stream *stream)
 {
@@ -455,6 +448,17 @@ static bool shares(const struct cuda *cuda, struct comm *comm)
     memory_free(ids);
     return repeats;
 }
+
+static struct group *make_nccl_group(struct cuda *cuda, struct comm *comm, const char *name)
+{
+    struct nccl_settings settings = {.executor = &cuda->executor,
+                                     .at_replay = at_replay,
+                                     .timeout = cuda->timeout,
+                                     .deterministic = cuda->targets[STREAM_COMPUTE].deterministic};
+    for (int i = 0; i < STREAM_COUNT; i++)
+        settings.streams[i] = cuda->targets[i].stream;
+    return nccl_group_create(comm, name, &settings);
+}
 #endif
 
 /* NCCL takes each GPU once. */
@@ -463,9 +467,9 @@ static struct group *make_group(struct executor *executor, struct comm *comm, co
     if (comm->size == 1) /* nothing to sum */
         return comm_group_create(comm, NULL, name);
 #ifdef CISTRON_NCCL
-    const struct cuda *cuda = (struct cuda *)executor;
+    struct cuda *cuda = (struct cuda *)executor;
     if (!shares(cuda, comm))
-        return nccl_group_create(comm, executor, name, cuda->timeout, cuda->targets[STREAM_COMPUTE].deterministic);
+        return make_nccl_group(cuda, comm, name);
 #endif
     if (comm->rank == 0)
         log_info("# group \"%s\": ranks share a GPU, so it sums in the host's memory, which is slow", name);

@@ -63,24 +63,11 @@ void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tens
  * recorded. */
 void cuda_progress(cudaStream_t stream, uint64_t *counter, uint64_t *seen);
 
-#ifdef __cplusplus
-}
-#else
-#include "comm/placement.h"
-#include "core/launch.h"
-
-/* Its UUID. (placement.c) */
-struct placement_id cuda_device_id(int device);
-
 /* All kinds of products forget their algorithm, and look for it among the choices again (cuda/choice.h). */
 void cuda_gemm_reconsider(void);
 
-/* For collectives: the native stream, and a copy on it. */
-cudaStream_t cuda_executor_stream(struct executor *executor, int stream);
-void cuda_executor_copy(struct stream *stream, struct tensor from, struct tensor to);
-/* While a recording is made: true, and launched(self, name) is called before each of its replays. Else false. */
-bool cuda_executor_at_replay(struct executor *executor, void (*launched)(void *self, const char *name), void *self,
-                             const char *name);
+#ifdef __cplusplus
+}
 #endif
 
 #endif

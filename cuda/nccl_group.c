@@ -18,9 +18,8 @@ enum { BEGUN, DONE, PLACES };
 
 struct nccl_group {
     struct group group;
-    struct executor *executor;
+    struct nccl_settings settings;
     ncclComm_t nccl;
-    double timeout;
     uint64_t *counters; /* [PLACES], the device's */
     uint64_t *seen;     /* [PLACES], the same in the host's memory, some microseconds later */
 
@@ -59,7 +58,7 @@ static int64_t count_of(const struct nccl_group *own, int place)
 
 static bool is_late(const struct nccl_group *own, double since)
 {
-    return own->timeout > 0 && clock_seconds() - since > own->timeout;
+    return own->settings.timeout > 0 && clock_seconds() - since > own->settings.timeout;
 }
 
 /* Looks at the oldest collective that is not done. */
@@ -102,7 +101,7 @@ static void *watch(void *self)
         pthread_mutex_unlock(&own->lock);
         if (late)
             error_fatal("%s of group \"%s\" has waited for other ranks on rank %d of %d for %.0f s (comm.timeout)",
-                        inside, own->group.name, own->group.rank, own->group.size, own->timeout);
+                        inside, own->group.name, own->group.rank, own->group.size, own->settings.timeout);
         if (name != NULL)
             follow(own, oldest, name);
         nanosleep(&pause, NULL);
@@ -169,7 +168,7 @@ static void launched(void *self, const char *name)
 /* A collective is put on the stream between these, or into the recording that is being made. */
 static void begin(struct nccl_group *own, cudaStream_t stream, const char *name)
 {
-    if (!cuda_executor_at_replay(own->executor, launched, own, name))
+    if (!own->settings.at_replay(own->settings.executor, launched, own, name))
         launched(own, name);
     cuda_progress(stream, &own->counters[BEGUN], &own->seen[BEGUN]);
     enter(own, name);
@@ -200,16 +199,11 @@ static ncclDataType_t type_of(const struct tensor *t)
     }
 }
 
-static cudaStream_t stream_of(const struct stream *stream)
-{
-    return cuda_executor_stream(stream->executor, stream->id);
-}
-
 /* CALL is ncclSomething(..., communicator, stream). */
 #define COLLECT(group, stream, name, CALL, ...)                                                                        \
     do {                                                                                                               \
         struct nccl_group *own = (group)->self;                                                                        \
-        cudaStream_t on = stream_of(stream);                                                                           \
+        cudaStream_t on = own->settings.streams[(stream)->id];                                                         \
         begin(own, on, name);                                                                                          \
         CHECK_NCCL(CALL(__VA_ARGS__, own->nccl, on));                                                                  \
         end(own, on);                                                                                                  \
@@ -247,19 +241,21 @@ static void connect(struct nccl_group *own)
 {
     enum { COUNTS = 4, LARGEST = 16 << 20 };
     static const int64_t counts[COUNTS] = {4, 16 << 10, 1 << 20, LARGEST};
-    struct stream stream = {own->executor, STREAM_COMMUNICATION, NULL};
-    float *numbers = own->executor->class->allocate(own->executor, LARGEST * (int64_t)sizeof *numbers, MEMORY_DEVICE);
+    struct executor *executor = own->settings.executor;
+    struct stream stream = {executor, STREAM_COMMUNICATION, NULL};
+    float *numbers = executor->class->allocate(executor, LARGEST * (int64_t)sizeof *numbers, MEMORY_DEVICE);
     for (int i = 0; i < COUNTS; i++) {
         struct all_reduce_args args = {&own->group, tensor_vector(numbers, DTYPE_F32, counts[i])};
         nccl_all_reduce(&own->group, &stream, &args);
     }
     stream_synchronize(&stream);
-    own->executor->class->release(own->executor, numbers, MEMORY_DEVICE);
+    executor->class->release(executor, numbers, MEMORY_DEVICE);
 }
 
 static void nccl_destroy(struct group *group)
 {
     struct nccl_group *own = group->self;
+    struct executor *executor = own->settings.executor;
     pthread_mutex_lock(&own->lock);
     while (own->finished < own->launched) /* the watchdog asks NCCL about them */
         pthread_cond_wait(&own->changed, &own->lock);
@@ -268,8 +264,8 @@ static void nccl_destroy(struct group *group)
     CHECK_NCCL(ncclCommDestroy(own->nccl));
     leave(own);
     stop_watchdog(own);
-    own->executor->class->release(own->executor, own->counters, MEMORY_DEVICE);
-    own->executor->class->release(own->executor, own->seen, MEMORY_HOST);
+    executor->class->release(executor, own->counters, MEMORY_DEVICE);
+    executor->class->release(executor, own->seen, MEMORY_HOST);
     memory_free(own);
 }
 
@@ -288,19 +284,18 @@ static void pin_algorithm(void)
     setenv("NCCL_PROTO", "Simple", 0);
 }
 
-struct group *nccl_group_create(struct comm *comm, struct executor *executor, const char *name, double timeout,
-                                bool deterministic)
+struct group *nccl_group_create(struct comm *comm, const char *name, const struct nccl_settings *settings)
 {
     struct nccl_group *own = memory_allocate(sizeof *own);
     own->group = (struct group){name, comm->rank, comm->size, &nccl_class, own};
-    own->executor = executor;
-    own->timeout = timeout;
-    if (deterministic)
+    own->settings = *settings;
+    if (settings->deterministic)
         pin_algorithm();
     ncclUniqueId id;
     if (comm->rank == 0)
         CHECK_NCCL(ncclGetUniqueId(&id));
     comm_broadcast(comm, &id, sizeof id, 0);
+    struct executor *executor = settings->executor;
     const int64_t bytes = PLACES * (int64_t)sizeof(uint64_t);
     own->counters = executor->class->allocate(executor, bytes, MEMORY_DEVICE);
     own->seen = executor->class->allocate(executor, bytes, MEMORY_HOST);

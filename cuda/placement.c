@@ -12,15 +12,6 @@
 
 enum { LINE_BYTES = 512, TABLE_RANKS = 64 };
 
-struct placement_id cuda_device_id(int device)
-{
-    struct cudaDeviceProp properties;
-    struct placement_id id;
-    CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-    memcpy(id.bytes, properties.uuid.bytes, sizeof id.bytes);
-    return id;
-}
-
 /* Where this rank computes, and how many GPUs the ranks of its node see. Collective over the node. */
 static struct placement choose(struct comm *node, int *devices)
 {
