@@ -1,4 +1,4 @@
-/* Folders and file systems: names that last, files that are one, room. */
+/* Folders and file systems: durable names, removal of leftovers, output that would replace an input, free space. */
 #ifndef BASE_DISK_H
 #define BASE_DISK_H
 
@@ -7,25 +7,25 @@
 
 /* The folder that a path lies in; freed with free(). */
 char *disk_folder(const char *path);
-/* Makes a folder and those above it, as far as they are missing. 0, or the errno that says why there is none; *at (at
- * may be NULL) is then the one of them that there is not. Freed with free() in any case. */
+/* Makes a folder and those above it, as far as they are missing. Returns 0, or the errno of the failure; *at (at may be
+ * NULL) is then the folder that could not be made. The caller frees *at with free() in any case. */
 int disk_make_folder(const char *folder, char **at);
 
-/* Makes a new name last: flushes the folder that it lies in. A folder that may not be read, and a file system that
- * cannot flush folders, are let off. ERROR_ENVIRONMENT. */
+/* Makes a new file name durable: flushes the folder that it lies in. A folder that may not be read, or a file system
+ * that cannot flush folders, is no error. Else ERROR_ENVIRONMENT. */
 int disk_sync_folder(const char *path);
 
-/* Removes the files whose paths begin so: what killed programs left. With `folders`: the folders, with the files in
- * them. As far as that goes. */
+/* Removes the files whose paths begin with `beginning`: what killed programs left. With `folders`: the folders, with
+ * the files in them. Failures are ignored. */
 void disk_remove_leavings(const char *beginning, bool folders);
-/* A folder with the files in it, as far as that goes; a folder inside it stays, and it too. What a link leads to stays.
- */
+/* Removes a folder with the files in it, and ignores failures. A folder that holds another folder stays. Links are not
+ * followed. */
 void disk_remove_folder(const char *path);
 
-/* May an output that is to be written under a temporary name and renamed replace what has its name? ERROR_USER: it is
- * no regular file, or one of the inputs by whatever name. "-" is no input. */
+/* Checks that an output, which will be written under a temporary name and renamed to `path`, may replace what is at
+ * `path`. ERROR_USER: that is no regular file, or it is one of inputs[count], by whatever name. "-" is no input. */
 int disk_check_output(const char *path, const char *const inputs[], int64_t count);
-/* The same where the input is a folder: all its files are, but for those with this ending, earlier outputs. */
+/* The same where the inputs are all files of a folder but those with this ending, which are earlier outputs. */
 int disk_check_outside(const char *path, const char *folder, const char *ending);
 
 /* Bytes that this user may still write below a folder, or, where that is not there, below the next one above it; false

@@ -42,13 +42,15 @@ int error_restate(int code, const char *message);
 /* The recorded message of this thread, "" when there is none. */
 const char *error_message(void);
 void error_clear(void);
-/* Prints it on standard error, and clears it. What was printed last, "" for nothing, stays to be asked for. */
+/* error_tell prints the message on standard error and clears it. error_told returns the message printed last, "" if
+ * none was. */
 void error_tell(void);
 const char *error_told(void);
 
-/* For failures with no way back (out of memory, a broken invariant, a failed launch): prints the message with
- * the rank, runs the hooks (flight recorder, MPI_Abort) and ends the process with ERROR_ENVIRONMENT. Ranks other than
- * 0 wait before they print (rank 1 half a second), so that what breaks all ranks at once is told once. */
+/* For failures that the program cannot recover from (out of memory, a broken invariant, a failed launch): prints the
+ * message with the rank, runs the hooks (flight recorder, MPI_Abort) and ends the process with ERROR_ENVIRONMENT. Ranks
+ * other than 0 wait before they print (rank 1 half a second), so that a failure of all ranks at once is printed once.
+ */
 void error_fatal(const char *format, ...) BASE_PRINTF(1, 2) BASE_NORETURN;
 /* Hooks run by error_fatal in the order of registration; at most 4. */
 void error_on_fatal(void (*hook)(void));

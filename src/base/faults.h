@@ -1,4 +1,4 @@
-/* A list of all that is wrong with one thing, so that the user need not find one fault after the other. */
+/* A list of faults (of a deck, a file), so that the user sees all of them at once. */
 #ifndef BASE_FAULTS_H
 #define BASE_FAULTS_H
 

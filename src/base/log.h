@@ -14,8 +14,8 @@ bool log_lost(void);
 
 /* A line on rank 0's standard output (a newline is added). */
 void log_info(const char *format, ...) BASE_PRINTF(1, 2);
-/* A line on rank 0's standard error, "warning: " in front; the same format is printed once. So each thing is said once,
- * and not by each of a thousand ranks: what only some ranks meet must be brought to rank 0. Say what to do about it. */
+/* A line on rank 0's standard error, "warning: " in front. Each format is printed once. Other ranks print nothing, so
+ * the caller must bring to rank 0 what only they see. Say what to do about it. */
 void log_warn(const char *format, ...) BASE_PRINTF(1, 2);
 
 #endif

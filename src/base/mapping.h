@@ -1,6 +1,5 @@
-/* A file as memory: read-only, and one copy for all processes of a node. Where the file is cut short, or its disk
- * fails, while it is mapped, whoever reads it gets SIGBUS; that ends the program by error_fatal, which names the file.
- */
+/* Mapped files: read-only, and one copy in memory for all processes of a node. If the file is cut short or its disk
+ * fails while it is mapped, reading it raises SIGBUS; the program then ends by error_fatal, which names the file. */
 #ifndef BASE_MAPPING_H
 #define BASE_MAPPING_H
 

@@ -7,10 +7,10 @@
 
 /* Zero-filled, aligned to 64 bytes; NULL for 0 bytes. Free with memory_free. */
 void *memory_allocate(int64_t bytes);
-/* A block of `bytes` that begins with the first `kept` of another, which is freed; NULL is a block of none. As from
- * memory_allocate. */
+/* A new allocation of `bytes` bytes whose first `kept` are copied from `block`, which is freed (NULL: nothing to copy).
+ * As from memory_allocate. */
 void *memory_extend(void *block, int64_t kept, int64_t bytes);
-/* realloc that cannot fail; the block must come from this function or be NULL. Free with free(). */
+/* realloc that cannot fail; `block` must come from this function or be NULL. Free with free(). */
 void *memory_grow(void *block, int64_t bytes);
 /* A copy of a string, freed with free(). */
 char *memory_string(const char *text);

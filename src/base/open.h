@@ -1,5 +1,5 @@
 /* Opening files. What is read is a regular file: a pipe without a writer would hold the program for ever, and a device
- * may have no end. A file of a name that the program gives is not looked for behind a link that stands there. On
+ * may have no end. A file that this program names itself is never opened through a symbolic link. On
  * failure the result is -1 or NULL; errno is ENOENT where there is no such file, and open_failure() says why. */
 #ifndef BASE_OPEN_H
 #define BASE_OPEN_H
@@ -10,10 +10,10 @@
 /* A regular file for reading. */
 int open_file(const char *path);
 FILE *open_stream(const char *path);
-/* A regular file whose name this program gives, not through a link. flags: O_RDONLY, O_WRONLY or O_RDWR, and O_APPEND,
- * O_CREAT or O_TRUNC. */
+/* A regular file that this program names itself, not through a symbolic link. flags: O_RDONLY, O_WRONLY or O_RDWR, and
+ * O_APPEND, O_CREAT or O_TRUNC. */
 int open_own(const char *path, int flags);
-/* A new and empty file for writing and reading, in place of whatever had the name: that is removed first. */
+/* A new, empty file for writing and reading; what had the name is removed first. */
 int open_new(const char *path);
 /* Bytes of an open regular file. */
 int64_t open_size(int descriptor);

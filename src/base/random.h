@@ -38,14 +38,14 @@ double random_normal(const struct random_key *key, uint64_t index);
 void random_uniforms(const struct random_key *key, uint64_t first, int64_t count, double *out);
 void random_normals(const struct random_key *key, uint64_t first, int64_t count, double *out);
 
-/* A key made ready for many elements: what they share is drawn once. */
+/* A key prepared for drawing many elements: work that they share is done once. */
 struct random_series {
     uint32_t counter[2], key[2];
 };
 struct random_series random_series_of(const struct random_key *key);
 /* The 128 bits of element `index`. */
 void random_series_words(const struct random_series *series, uint64_t index, uint32_t out[4]);
-/* random_uniform of the key and each of the RANDOM_LANES elements from `first` on, at about a third of the price. */
+/* random_uniform of the key and each of the RANDOM_LANES elements from `first` on, in about a third of the time. */
 enum { RANDOM_LANES = 16 };
 void random_series_uniforms(const struct random_series *series, uint64_t first, double out[RANDOM_LANES]);
 

@@ -1,4 +1,4 @@
-/* Texts from elsewhere (names of records and files, a file's strings) as a terminal gets them. */
+/* Texts from files and users (names of records, paths), made safe to print on a terminal. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -10,7 +10,7 @@
  * text that was made printable stays as it is. */
 void text_printable(char *out, size_t room, const char *text);
 
-/* Writes a text so to a stream. */
+/* Writes a text to a stream, made printable in this way. */
 void text_print(FILE *file, const char *text);
 
 #endif

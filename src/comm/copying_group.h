@@ -1,6 +1,6 @@
-/* A group of collectives (core/group.h) on a device's memory that are done in the host's: what they read is copied
- * there, the comm does its work, and what they write is copied back. Slow, and for any device: where its own library
- * cannot do it, as NCCL where ranks share a GPU. */
+/* A group of collectives (core/group.h) on device memory by way of the host: operands are copied to host memory, the
+ * comm does the collective there, and results are copied back. Slow, but for any device; used where the device's
+ * library cannot do it, as NCCL where ranks share a GPU. */
 #ifndef COMM_COPYING_GROUP_H
 #define COMM_COPYING_GROUP_H
 

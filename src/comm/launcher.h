@@ -4,17 +4,17 @@
 
 #include <stdbool.h>
 
-/* This process's place among those of its launcher, 0 without one: what all of them find wrong before MPI runs, place 0
- * alone says. */
+/* This process's number among those of its launcher; 0 without one. Before MPI runs, number 0 alone prints mistakes
+ * that all of them find. */
 int launcher_rank(void);
 
-/* Did MPI bring the processes of the launcher together? With an mpirun of another MPI, or an srun without its plugin,
- * each of N processes believes that it is alone, and all would train the same run into the same folder. Compares the
- * world's size with the launcher's. ERROR_NONE when they agree, or when the environment says nothing; else ERROR_USER.
+/* Did MPI connect the launcher's processes? With an mpirun of another MPI, or an srun without its plugin, each of N
+ * processes is a world of its own, and all would train the same run in the same folder. Compares the world's size with
+ * the launcher's. ERROR_NONE when they agree, or when the environment says nothing; else ERROR_USER.
  */
 int launcher_check(int world_size);
 
-/* Does the launcher print a text of its own where a process ends with a code other than 0? Open MPI's does. */
+/* Does the launcher print a message of its own when a process ends with a code other than 0? Open MPI's does. */
 bool launcher_reports_codes(void);
 
 /* The batch system's name for this job (Slurm's, PBS's, LSF's, Grid Engine's), "" without one. */

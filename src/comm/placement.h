@@ -18,12 +18,13 @@ struct placement {
 };
 
 /* For each of `ranks`, places[rank]. Rank r sees counts[r] devices, at least one and at most `most`: ids[r * most] and
- * on. Each takes one that the fewest have, the first of such; who sees fewer chooses before. Where all see the same n,
- * rank r has device r mod n. Returns the number of different devices that are seen. */
+ * on. Each takes the device that the fewest ranks have, the first if there are several; ranks that see fewer devices
+ * choose first. Where all see the same n, rank r has device r mod n. Returns the number of different devices that are
+ * seen. */
 int placement_choose(struct placement *places, const struct placement_id *ids, const int64_t *counts, int64_t most,
                      int ranks);
 
-/* Is any id there twice? */
+/* Does any of ids[count] occur twice? */
 bool placement_repeats(const struct placement_id *ids, int count);
 
 #endif

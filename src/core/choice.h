@@ -1,6 +1,6 @@
-/* Which of several ways an executor takes to do the same work: found by timing, or the first that a library names. A
- * table of small records, looked up by what makes two pieces of work the same, that leaves as bytes: into a file that
- * later runs read, into a checkpoint, and from rank to rank so that all compute alike. */
+/* Which of several kernels an executor uses for a product or an attention: found by timing, or the first that a library
+ * names. A table from keys (what makes two pieces of work the same) to values. As bytes it goes into a file for later
+ * runs, into a checkpoint, and to other ranks, so that all compute alike. */
 #ifndef CORE_CHOICE_H
 #define CORE_CHOICE_H
 
@@ -33,15 +33,15 @@ void choice_table_create(struct choice_table *table, const char *identity);
 /* The value of a key; false: not there, or of another size. */
 bool choice_table_find(struct choice_table *table, int kind, const void *key, int64_t key_bytes, void *value,
                        int64_t value_bytes);
-/* Adds a value, or replaces the key's. In a full table it takes the place of one that this process has not used; where
- * it has used them all, nothing is kept, and who looks for the value chooses again. Fatal: a key or a value is too
- * large. */
+/* Adds a value, or replaces the key's. In a full table it replaces an entry that this process has not used; if it has
+ * used all, nothing is kept, and the caller chooses again at the next use. Fatal: a key or a value is too large. */
 void choice_table_keep(struct choice_table *table, int kind, const void *key, int64_t key_bytes, const void *value,
                        int64_t value_bytes);
 
 /* All of it, valid until the next change. */
 const void *choice_table_bytes(struct choice_table *table, int64_t *bytes);
-/* Replaces all by such bytes. False, and nothing happens: they are damaged, or of another identity. */
+/* Replaces all entries by those of such bytes. Returns false, and changes nothing, if they are damaged or of another
+ * identity. */
 bool choice_table_take(struct choice_table *table, const void *from, int64_t bytes);
 /* Keeps each choice of such bytes beside its own, or in place of its own of the same key. False as above. */
 bool choice_table_add(struct choice_table *table, const void *from, int64_t bytes);

@@ -1,4 +1,4 @@
-/* How an executor is asked for. Only main knows which kinds there are; all others hand its device_make on. */
+/* How to ask for an executor. Only main knows which kinds there are; other code passes its device_make on. */
 #ifndef CORE_DEVICE_H
 #define CORE_DEVICE_H
 

@@ -1,6 +1,6 @@
-/* Where the device's time goes: while a profile is on, the door takes the time of every launch where it runs, on its
- * stream, and adds up those of one shape. Executors that cannot tell such times (core/executor.h) are timed by the
- * host's clock, which is right where launches are synchronous. */
+/* Where the device's time goes: while a profile runs, the door takes the time of every launch on its stream and adds up
+ * launches of the same op and shape. Executors without stamps (core/launch.h) are timed by the host's clock, which is
+ * right where launches are synchronous. */
 #ifndef CORE_PROFILE_H
 #define CORE_PROFILE_H
 
@@ -15,15 +15,16 @@ struct profile_row {
     double seconds; /* of all calls */
 };
 
-/* From here on launches are timed; what another profile has found is dropped. Tools that watch the program
- * (cudaProfilerStart) are told. */
+/* Launches are timed from here on; the rows of an earlier profile are dropped. Starts profilers too
+ * (cudaProfilerStart). */
 void profile_start(struct executor *executor);
-/* Waits for what has been launched, and ends it: the rows, by falling time; they stay until the next start. */
+/* Waits for all launches and ends the profile. Returns rows[*count], longest time first; valid until the next start. */
 const struct profile_row *profile_stop(int *count);
 
 bool profile_running(void);
 
-/* The door's part: begins the timing of a launch, and returns what ends it; -1 when there is no profile. */
+/* For the door: profile_enter begins the timing of a launch and returns the number to give to profile_leave; -1 when
+ * there is no profile. */
 int64_t profile_enter(struct stream *stream, enum op op, const void *args);
 void profile_leave(struct stream *stream, int64_t entry);
 

@@ -31,13 +31,13 @@ struct budget {
 };
 
 void budget_create(struct budget *budget, struct executor *executor);
-/* Releases every block. */
+/* Releases all of its memory. */
 void budget_destroy(struct budget *budget);
 
 /* Zero-filled device memory; NULL for 0 bytes. */
 void *budget_allocate(struct budget *budget, int64_t bytes, enum budget_category category);
-/* Makes the executor's scratch on each stream at least what the launches of that plan (plan/plan.h) need, and counts
- * it. */
+/* Reserves, for each stream, the scratch that the launches of the planning executor `plan` (plan/plan.h) need, and
+ * counts it. */
 void budget_reserve(struct budget *budget, const struct executor *plan);
 
 int64_t budget_total(const struct budget *budget);

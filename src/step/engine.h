@@ -25,10 +25,10 @@ struct engine_settings {
     struct comm *tensor;
 };
 
-/* What a step, an evaluation or the like leaves, on its way back to the host. */
+/* The results of a step or an evaluation, on their way to the host. */
 struct engine_return {
     struct tensor total, norm; /* in the executor's host memory */
-    struct event read;         /* they are there */
+    struct event read;         /* they have arrived */
     bool updated;              /* norm is this step's */
 };
 
@@ -74,15 +74,15 @@ struct engine_result {
  * are free for other use. engine_take waits for the oldest of them. engine_step is both. */
 void engine_begin(struct engine *engine, const struct schedule *schedule, const struct batch *batches,
                   double learning_rate);
-/* Can a step be taken without waiting? False, too, when none is on its way. */
+/* Can engine_take return without waiting? False also when no step is on its way. */
 bool engine_ready(struct engine *engine);
 struct engine_result engine_take(struct engine *engine);
 struct engine_result engine_step(struct engine *engine, const struct schedule *schedule, const struct batch *batches,
                                  double learning_rate);
 
-/* Updates that have been made so far, over all runs of this training: steps without those whose gradients were not
- * finite. The moments' bias corrections go by it. Waits for the steps that are on their way. 0 for an engine that does
- * not train. Not collective. engine_set_updates: of moments that a checkpoint brings. */
+/* The number of updates made so far, over all runs of this training: steps whose gradients were finite. The moments'
+ * bias corrections use it. Waits for steps on their way. 0 for an engine that does not train. Not collective.
+ * engine_set_updates: sets it when moments are read from a checkpoint. */
 int64_t engine_updates(struct engine *engine);
 void engine_set_updates(struct engine *engine, int64_t updates);
 
@@ -90,26 +90,26 @@ void engine_set_updates(struct engine *engine, int64_t updates);
 struct engine_result engine_gradients(struct engine *engine, const struct schedule *schedule,
                                       const struct batch *batches);
 
-/* Runs the forward and the backward of a micro-batch for nothing but what the executor learns from it (struct executor,
- * rehearsal); the next step's gradients and losses replace what it leaves. Collective over the group: its store may
+/* Rehearsal (struct executor): runs forward and backward of a micro-batch so that the executor can time kernels.
+ * Results are discarded: the next step's gradients and losses replace them. Collective over the group: its store may
  * gather weights. */
 void engine_rehearse(struct engine *engine, const struct batch *batch);
 
 /* Sum of losses of micro-batches, without gradients. Collective over the group. */
 struct engine_result engine_evaluate(struct engine *engine, const struct batch *batches, int64_t count);
 
-/* Each token's loss in nats, 0 where it has no label: losses[rows * row_tokens]. The batch may have fewer tokens than
+/* losses: [rows * row_tokens], each token's loss in nats, 0 where it has no label. The batch may have fewer tokens than
  * planned, in rows of any length. Not collective. Engines for training or evaluation. */
 void engine_score(struct engine *engine, const struct batch *batch, double *losses);
 
-/* Each token's state after the last norm: vectors[rows * row_tokens][hidden]. The batch may be smaller than planned, as
- * above. Not collective. Engines for MEMORY_EMBED. */
+/* vectors: [rows * row_tokens, hidden], each token's state after the last norm. The batch may be smaller than planned,
+ * as above. Not collective. Engines for MEMORY_EMBED. */
 void engine_embed(struct engine *engine, const struct batch *batch, float *vectors);
 
 /* -- Generation: engines made for MEMORY_GENERATE, which hold the keys and values of one sequence ------------------ */
 
-/* The sequence goes on with tokens[count], count at most the planned tokens: logits[vocabulary] of its last token. Not
- * collective. */
+/* Appends tokens[count] to the sequence and writes the last token's logits[vocabulary]. count: at most the planned
+ * tokens. Not collective. */
 void engine_extend(struct engine *engine, const int32_t *tokens, int64_t count, double *logits);
 
 /* Tokens of the sequence so far; engine_truncate forgets those from `length` on. */
@@ -120,7 +120,7 @@ void engine_truncate(struct engine *engine, int64_t length);
  * the group. */
 void engine_weights_written(struct engine *engine);
 
-/* Waits until the compute stream has run dry. */
+/* Waits until all launches on the compute stream have run. */
 void engine_synchronize(struct engine *engine);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "step/engine.h"
 
-/* The engine goes on with one sequence. */
+/* Is the engine made for generation? */
 static inline bool engine_generates(const struct engine *e)
 {
     return e->settings.memory.use == MEMORY_GENERATE;
@@ -22,11 +22,11 @@ static inline struct unit *engine_lender(struct unit *unit)
 /* -- engine_batch.c ---------------------------------------------------------------------------------------------- */
 
 void engine_create_batches(struct engine *e);
-/* A batch to the device, whole; or part by part between staging_next and staging_end. It may have fewer tokens and
- * segments than planned; units see those that it has. */
+/* Copies a batch to the device: load does it whole, stage between staging_next and staging_end. It may have fewer
+ * tokens and segments than planned; units see those that it has. */
 void engine_load_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to);
 void engine_stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to);
-/* Numbers to the first elements of a tensor, which is then as long as they are. */
+/* Copies from[count] to the start of a tensor, whose length becomes count. */
 void engine_load_numbers(struct engine *e, void *from, int64_t count, struct tensor *to);
 
 /* -- engine_action.c --------------------------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ void engine_run_backward(struct engine *e, const struct action *action);
 
 /* -- engine_step.c ----------------------------------------------------------------------------------------------- */
 
-/* Losses, labels and squares are counted from zero. */
+/* Sets the sums of losses, labels and squares to zero. */
 void engine_start_totals(struct engine *e);
 void engine_sum_over_ranks(struct engine *e, struct tensor x);
 

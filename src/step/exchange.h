@@ -1,5 +1,5 @@
-/* Columns for rows: of a tensor whose columns several ranks have each has a part of every row, which in a file are as
- * many short runs. Here they exchange their parts on the host, so that each rank has some rows whole. */
+/* Exchanges columns for rows. If ranks have different columns of a tensor, each has a part of every row, and in a file
+ * these are many short runs. Here the ranks exchange parts on the host, so that each has some whole rows. */
 #ifndef STEP_EXCHANGE_H
 #define STEP_EXCHANGE_H
 

@@ -4,8 +4,8 @@
 
 #include "step/engine.h"
 
-/* Writes the initial weights (model.h), zero moments. Seconds for a large model: a wish to stop (base/signals.h) ends
- * it early, with weights of no use. */
+/* Writes the initial weights (model.h), zero moments. Takes seconds for a large model: a request to stop
+ * (base/signals.h) ends it early, and the weights are then unusable. */
 void engine_initialise(struct engine *engine, uint64_t seed);
 
 #endif

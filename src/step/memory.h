@@ -42,8 +42,9 @@ struct memory_settings {
     int64_t longest;                        /* no segment has more tokens; 0: none but its row's */
 };
 
-/* Plans by dry runs in copies of `context`, whose memory is this plan; its batch and rotary table are only named, never
- * touched. Workspaces are asked of the budget's executor; arenas and workspace are allocated from the budget. */
+/* Plans by dry runs in copies of `context`. context->memory is this `memory`; its batch and rotary table are used by
+ * address, never read. The budget's executor says how much scratch ops need; memory and scratch are allocated from the
+ * budget. */
 void memory_create(struct memory *memory, struct model *model, const struct memory_settings *settings,
                    const struct context *context, struct budget *budget);
 void memory_destroy(struct memory *memory);
@@ -51,7 +52,7 @@ void memory_destroy(struct memory *memory);
 /* context->address for a context whose memory is this plan. */
 void *memory_address(const struct context *context, const struct unit *unit, int id);
 
-/* A unit's part of an action: forward; backward, after recomputing what the plan says. */
+/* Run a unit's part of an action. Backward first recomputes what the memory plan says. */
 void memory_forward_unit(struct context *context, struct unit *unit);
 void memory_backward_unit(struct context *context, struct unit *unit);
 

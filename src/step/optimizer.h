@@ -23,15 +23,15 @@ int64_t optimizer_squares(const struct model *model);
 void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, struct tensor squares,
                       struct budget *budget, enum dtype statistic);
 
-/* Squares of a unit's gradients, which are complete: the sum over all labels of the step. Of those that several ranks
- * hold one rank measures them; the sum over ranks is the whole gradient's. */
+/* Adds up the squares of a unit's gradients, which must be complete (summed over all labels of the step). Elements that
+ * several ranks hold are measured by one of them, so the sum over ranks is that of the whole gradient. */
 void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
 
-/* The scale and the norm of the gradient, after all units have been measured and the squares summed over ranks, and
- * whether there is an update, which is counted. total = {sum of losses, labels}, complete too. */
+/* Computes norm and scale of the gradient, decides whether there is an update, and counts it. Before: all units
+ * measured, squares summed over ranks. total: f64 [1, 2], sum of losses and number of labels, over all ranks. */
 void optimizer_scale(struct optimizer *optimizer, struct stream *stream, struct tensor total);
 
-/* One update of a unit's weights with optimizer->step and the scale, or none. */
+/* Updates a unit's weights with optimizer->step and the scale, unless there is to be no update. */
 void optimizer_update(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
 
 #endif

@@ -10,8 +10,8 @@ struct action {
     enum action_kind kind;
     int micro_batch;
     int slot;                    /* of activations */
-    bool first;                  /* the first micro-batch whose gradients this step takes: they replace */
-    bool last;                   /* the last one: gradients are complete after it */
+    bool first;                  /* the step's first micro-batch: its gradients replace what the buffers hold */
+    bool last;                   /* the step's last micro-batch: gradients are complete after it */
     enum gradient_set gradients; /* of a backward */
 };
 

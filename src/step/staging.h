@@ -1,5 +1,6 @@
-/* Numbers on their way to a device, which reads host memory when it comes to it: they wait in blocks of the executor's
- * host memory, each used again once the device has read it. So the host runs ahead without waiting for the device. */
+/* Staging buffers for copies from host to device. An asynchronous device reads host memory later than it is told to, so
+ * data waits in buffers of the executor's host memory, each of which is used again once the device has read it. So the
+ * host runs ahead of the device. */
 #ifndef STEP_STAGING_H
 #define STEP_STAGING_H
 
