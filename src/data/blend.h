@@ -24,7 +24,7 @@ struct blend_position {
     int64_t stores;  /* how many there are; 0 at the start, where it does not matter */
     int64_t *epoch;  /* [stores] */
     int64_t *window; /* [stores] number in that epoch's order of the next window that the store gives */
-    int64_t offset;  /* tokens of the stream's next window used already (a rest that is carried on) */
+    int64_t offset;  /* tokens of the stream's next window that are already used */
 };
 
 /* The start of a stream of so many stores. */
@@ -58,15 +58,15 @@ struct blend blend_create(const struct blend_settings *settings, const struct wi
 /* Another stream of the same, at the same position. */
 struct blend blend_copy(const struct blend *blend);
 void blend_destroy(struct blend *blend);
-/* Can this stream be there? What a file says may be anything; every position that the stream has been at is good. */
+/* Is this a position that the stream can reach? For positions from files, which may hold anything. */
 bool blend_has(const struct blend *blend, const struct blend_position *position);
 /* Goes to a position that this or an equal stream was at. */
 void blend_seek(struct blend *blend, const struct blend_position *position);
 
-/* A number for an epoch of a store, another one for each of both, for keys of random numbers. */
+/* A number for (store, epoch), different for each pair, for keys of random numbers. */
 uint64_t blend_epoch(int store, int64_t epoch);
 
-/* Behind the last window of a `once` stream. */
+/* Is a `once` stream past its last window? */
 bool blend_ended(const struct blend *blend);
 /* The next window, without taking it, and its store; not behind the end. */
 struct window blend_window(struct blend *blend, int *store);

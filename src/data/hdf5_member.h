@@ -1,6 +1,6 @@
-/* Groups and datasets of an HDF5 file that is read. HDF5 would follow links into other files, take a dataset's data
- * from any file that the dataset names, and never come back from one that is made of itself; these open what is stored
- * in the file itself alone, and every reader opens by them. */
+/* Opening groups and datasets of HDF5 files, for all readers. HDF5 itself would follow links into other files, read a
+ * dataset's data from any file that the dataset names, and never return from a dataset that refers to itself. These
+ * functions open only what is stored in the file itself. */
 #ifndef DATA_HDF5_MEMBER_H
 #define DATA_HDF5_MEMBER_H
 

@@ -26,7 +26,7 @@ int windows_open(struct windows **windows, const struct token_store *store, cons
 void windows_close(struct windows *windows);
 
 /* Window number w of the store's order. *hint is a sequence number, any at first, that makes walks in store order
- * cheap; it is updated. What was changed since windows_open and would lead beyond the store is fatal. */
+ * cheap; it is updated. Fatal: the file has changed since windows_open and the window would reach beyond the store. */
 struct window windows_locate(const struct windows *windows, int64_t w, int64_t *hint);
 
 #endif

@@ -38,10 +38,10 @@ struct windows_index {
 int windows_index_measure(const struct token_store *store, const struct windows_layout *layout,
                           struct windows_header *header);
 
-/* Gives index->first and ->header from the side file, which must be of this very file and as it was written: its hash
- * is compared. Where there is none such it is made, for which the store is read whole and compared with its checksum;
- * where that cannot be done, index->first stays NULL. Who is killed while he makes one leaves PATH.tmp, under a lock
- * that dies with him; the next to come here takes it over. Errors: those of token_store_verify and of
+/* Gives index->first and ->header from the side file, which must be of this very file and undamaged: its hash is
+ * compared. If there is none, it is made, and for that the whole store is read and compared with its checksum; if it
+ * cannot be made, index->first stays NULL. A process that is killed while it makes one leaves PATH.tmp, whose lock the
+ * kernel releases; the next process here takes it over. Errors: those of token_store_verify and of
  * windows_index_measure. */
 int windows_index_obtain(struct windows_index *index, const struct windows_layout *layout);
 
@@ -52,7 +52,7 @@ bool windows_index_map(struct windows_index *index, const struct windows_layout 
 /* The same as a table in this process's memory. Errors of windows_index_measure. */
 int windows_index_tabulate(struct windows_index *index, const struct windows_layout *layout);
 
-/* Frees what it holds; what holds nothing may be closed too. */
+/* Frees what it holds; an empty index may be closed too. */
 void windows_index_close(struct windows_index *index);
 
 /* The side file's path, freed with free(). */

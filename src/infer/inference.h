@@ -44,7 +44,7 @@ int64_t inference_need(const struct inference *inference, const struct inference
  * (precision.compute). Collective; an agreed code. ERROR_USER: the tensors do not fit the deck. */
 int inference_start(struct inference *inference, const struct inference_shape *shape);
 
-/* ERROR_DIVERGED, saying so: what the checkpoint of that path computes is no number. */
+/* Records and returns ERROR_DIVERGED: the model of that checkpoint computes NaN or infinity. */
 int inference_diverged(const char *checkpoint);
 
 void inference_close(struct inference *inference);

@@ -5,8 +5,8 @@
 
 #include "io/draft.h"
 
-/* It replaces what has its name: ERROR_USER unless that is an old result (a regular file), and none of the two files
- * that are read. Local, as all here. */
+/* Checks what `path` would replace: ERROR_USER unless that is a regular file and neither `fasta` nor `checkpoint`.
+ * Local, as all here. */
 int output_check(const char *path, const char *fasta, const char *checkpoint);
 
 /* As draft_open and draft_close. output_close does nothing without an open draft. */

@@ -43,16 +43,16 @@ struct operand linear_operand(const struct context *context, const struct unit *
 /* Call once the value has been written: makes the copies that the GEMMs read. */
 void linear_prepare(const struct context *context, const struct linear *linear, const struct operand *x);
 
-/* y [T, out] = x W' + bias (+ addend when present; addend may be y itself). */
+/* y = x W' + bias (+ addend, where present). x: [T, in]; y, addend: [T, out]; addend may be y itself. */
 void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend);
 
-/* The gradient of the bias where the op that writes dy shall make it, before linear_backward, which makes it where this
- * is absent. */
+/* The bias's gradient [1, out], if the op that writes dy must also sum dy into it before linear_backward; absent
+ * otherwise: then linear_backward makes it. */
 struct tensor linear_sum(const struct context *context, const struct unit *unit, const struct linear *linear);
 
-/* dx [T, in] = dy W when wanted by context->gradients, and likewise the gradients of the weight (+)= dy' x and of the
- * bias (+)= sum of dy over T. */
+/* x: [T, in]; dy: [T, out]; dx: [T, in]. Computes what context->gradients wants of dx = dy W, the weight's gradient
+ * (+)= dy' x, and the bias's (+)= sum of dy over T. */
 void linear_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx);
 

@@ -18,8 +18,8 @@ void model_destroy(struct model *model);
 /* How many parameters all units have; they are numbered in the order of units, and of parameters in a unit. */
 int model_parameters(const struct model *model);
 
-/* Initial values of elements first .. first + count - 1 of a parameter's row-major global tensor: keyed by (seed, name,
- * element), so they are the same on every layout and in any pieces. */
+/* values: [count], the initial values of elements first .. first + count - 1 of a parameter's global tensor, row-major.
+ * Keyed by (seed, name, element), so they do not depend on layout or pieces. */
 void parameter_initial_values(const struct parameter *parameter, uint64_t seed, int64_t first, int64_t count,
                               double *values);
 

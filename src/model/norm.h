@@ -10,15 +10,15 @@ struct norm {
     int rstd, mean;
 };
 
-/* Declares the parameters "<name>.weight", ".bias" and the statistics; the norm's output is the unit's own business. */
+/* Declares the parameters "<name>.weight", ".bias" and the statistics; the unit declares the norm's output itself. */
 void norm_declare(struct unit *unit, const struct norm *norm, const char *name);
 
-/* y [T, hidden] of x [T, hidden]; T may be less than the micro-batch's tokens. */
+/* x, y: [T, hidden]; T may be less than the micro-batch's tokens. */
 void norm_forward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
                   struct tensor y);
 
-/* dx = residual (where present) + the gradient through the norm, when the input's gradient is wanted, and the
- * parameters' gradients likewise. residual may be dx itself. */
+/* x, dy, residual, dx: [T, hidden]. Computes what context->gradients wants of dx = residual (where present) + the
+ * gradient through the norm, and the gradients of the parameters. residual may be dx itself. */
 void norm_backward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
                    struct tensor dy, struct tensor residual, struct tensor dx);
 

@@ -1,12 +1,12 @@
-/* What is over before what: launches on one stream run in order, and an event orders those before its record before
- * those after a wait for it. Everything else may run at the same time. (Lamport 1978; vector clocks: Mattern 1989.) */
+/* Happens-before: launches on one stream run in order, and launches before an event's record run before those after a
+ * wait for it. All others may run at the same time. (Lamport 1978; vector clocks: Mattern 1989.) */
 #ifndef PLAN_ORDER_H
 #define PLAN_ORDER_H
 
 #include "plan/log.h"
 
-/* Entries of streams: known[s] is the last launch of stream s that is over; ORDER_NONE = none, and what came before the
- * log may still run; ORDER_START = what stream s ran before the log is over, and no launch of the log yet. */
+/* known[s]: index of the last launch of stream s that is sure to have ended. ORDER_START: none of the log, but all that
+ * stream s ran before the log has ended. ORDER_NONE: not even that. */
 enum { ORDER_NONE = -2, ORDER_START = -1 };
 
 struct order_clock {
@@ -14,8 +14,9 @@ struct order_clock {
 };
 
 struct order {
-    struct order_clock *before; /* [log->count]: what is over when a launch starts; of other entries undefined */
-    struct order_clock end;     /* what is over for the compute stream at the log's end */
+    struct order_clock
+        *before; /* [log->count]: what has ended when the launch starts; undefined for entries that are no launch */
+    struct order_clock end; /* what has ended for the compute stream at the log's end */
 };
 
 /* without: a wait of the log that is left out; -1 = none. */

@@ -1,6 +1,6 @@
-/* The record executor: passes everything on to another executor and keeps a log of it, which it can play again, also
- * in any other order that streams and events allow. A program that gives the same bits in all of them has told the
- * streams all that they must know. */
+/* The record executor: passes everything on to another executor and keeps a log, which it can replay as issued or in
+ * any other order that streams and events allow. If all orders give the same bits, the program has all the events that
+ * it needs. (Not the recordings of step/replay.h, which an executor makes.) */
 #ifndef PLAN_RECORD_H
 #define PLAN_RECORD_H
 
@@ -10,10 +10,10 @@
  * must outlive its replays, as must memory and groups that launches name. Free with class->destroy. */
 struct executor *record_executor_create(struct executor *inner);
 
-/* Switches recording on or off; what is launched meanwhile is passed on all the same. */
+/* Switches logging on or off; launches are passed on in either case. */
 void record_enable(struct executor *executor, bool enabled);
 
-/* What was recorded; owned by the executor. race_check reads it as it does a plan's. */
+/* The log, owned by the executor; race_check takes it like a planning executor's. */
 const struct plan_log *record_executor_log(const struct executor *executor);
 
 /* Empties the log. */

@@ -29,17 +29,17 @@ void control_open(struct control *control, struct comm *world, const char *folde
 void control_close(struct control *control);
 
 /* What is wanted now, the same on all ranks. why: a text for the log, valid until the next call; the later in the list
- * wins. ABANDON is a STOP that nobody asked for: standard output is a pipe without a reader. A file asks by being
- * there, and is removed when it is seen; one that cannot be removed, such as a folder, asks for nothing and is warned
- * about. Between checkpoints by time lie control->every seconds, or 20 times what the slowest checkpoint took, if that
- * is more. Collective: every rank calls it at the same places, at every step. */
+ * wins. ABANDON is a STOP that nobody asked for: standard output is a pipe without a reader. A file is a request, and
+ * is removed when it is seen; one that cannot be removed, such as a folder, is ignored with a warning. Checkpoints by
+ * time are control->every seconds apart, or 20 times what the slowest checkpoint took, if that is more. Collective:
+ * every rank calls it at the same places, at every step. */
 enum control_wish { CONTROL_NONE, CONTROL_SAVE, CONTROL_STOP, CONTROL_ABANDON };
 enum control_wish control_poll(struct control *control, const char **why);
 
 /* Is a stop wanted already? Like control_poll, but leaves all requests as they are. Collective. */
 bool control_stopping(struct control *control);
 
-/* Tells that a checkpoint was written, and how long that took. Wishes to save that came meanwhile are served by it. */
+/* A checkpoint has been written, in so many seconds. It also satisfies requests to save that came meanwhile. */
 void control_saved(struct control *control, double seconds);
 
 #endif

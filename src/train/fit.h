@@ -17,8 +17,8 @@ struct fit {
 
 /* Compares. need: budget_total of the deck's forecast; memory: device.memory, or, where that is 0, this machine's
  * MemAvailable divided by the `sharing` ranks that run on it, or what target's device has left. Advice is found by
- * planning weaker needs: first one key, then two and more, of memory.recompute, train.micro_batch, memory.head_tokens,
- * precision.compute, in this order; the first that fits is named, as little changed as possible. target: as for
+ * planning decks that need less: first with one key changed, then with two and more, of memory.recompute,
+ * train.micro_batch, memory.head_tokens, precision.compute, in this order; the first that fits is named. target: as for
  * forecast_create. Local. ERROR_ENVIRONMENT: this machine does not say what is free. */
 int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
               int64_t sharing, struct executor *target);

@@ -1,9 +1,9 @@
-/* log.jsonl: a line of JSON for each thing that a run did, written by rank 0 as it happens (doc/formats.md). Every line
- * has "event" and "step". Of steps, validations and checkpoints the lines stand in the order of their steps, each once;
- * what happened to programs ("start", "end", "diverged", ...) stays where it happened.
+/* log.jsonl: a line of JSON for each event of a run, written by rank 0 as it happens (doc/formats.md). Every line has
+ * "event" and "step". Lines of steps, validations and checkpoints are in the order of their steps, each once; lines on
+ * the program itself ("start", "end", "diverged", ...) stay where they were written.
  *
  * A log that cannot be written stops no run: its lines wait in memory, some megabytes of them, and are written as soon
- * as that goes. */
+ * as possible. */
 #ifndef TRAIN_JOURNAL_H
 #define TRAIN_JOURNAL_H
 

@@ -83,7 +83,7 @@ void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint6
 /* A line for what else happens: `event` is its name in log.jsonl ("stop"), `text` one sentence for the reader. */
 void meter_note(struct meter *meter, int64_t step, const char *event, const char *text);
 
-/* The step `row` has ended the run, which `text` says: it is shown, and those in front of it. Collective. */
+/* The run has ended at the step `row` by divergence: shows `text`, that step and the steps before it. Collective. */
 void meter_diverged(struct meter *meter, const struct meter_row *row, const char *text);
 /* The last line of a program: how it ends, by its exit code, and one sentence. Left out where no line "start" stands
  * before it. */

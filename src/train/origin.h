@@ -1,6 +1,6 @@
-/* The origin of a run: the checkpoint of model.initialise_from, whose weights a new run starts from. It is asked once,
- * when the run is new: what the run took over stands in its deck, and what it carries along in its own checkpoints.
- * All are collective over world and return agreed codes. */
+/* The origin of a run: the checkpoint of model.initialise_from, whose weights a new run starts from. It is read once,
+ * when the run is new: after that the run's own deck and checkpoints have all that came from it. All are collective
+ * over world and return agreed codes. */
 #ifndef TRAIN_ORIGIN_H
 #define TRAIN_ORIGIN_H
 
@@ -11,9 +11,9 @@
 struct session;
 
 /* For a new run: finds and verifies the checkpoint that model.initialise_from names, of a run folder the newest, and
- * completes the section `model` of the deck from it: keys that the deck does not give take its values. What of the rest
- * the deck overrules is said. *path is freed with free(), NULL after an error. ERROR_USER: there is no good one; the
- * family or a size that the deck gives is another, each named. */
+ * completes the section `model` of the deck from it: keys that the deck does not give take its values. Other values of
+ * the checkpoint that the deck overrides are printed. *path is freed with free(), NULL after an error. ERROR_USER:
+ * there is no good one; the family or a size that the deck gives is another, each named. */
 int origin_take(struct comm *world, struct deck *deck, char **path);
 
 /* For a run of such a deck that goes on: completes the deck from its own checkpoint `path`, which took the origin's
