@@ -24,7 +24,7 @@ template <typename T, int DIM, bool KEYS> struct backward_cut {
 /* x and y: q and d_o, or k and v. */
 template <typename T> struct backward_job {
     struct view<const T> x, y, other_x, other_y;
-    struct view<T> dx, dy;          /* dy: of keys */
+    struct gradient<T> dx, dy;      /* dy: of keys */
     struct view<float2> statistics; /* lse log2(e), delta [heads, queries] */
     struct work_list list;
     int heads, share, dim; /* heads of x; query heads of a kv head */
@@ -175,11 +175,21 @@ __device__ __forceinline__ void backward_item(const struct backward_job<T> &job,
         factor[i][0] = factor[i][1] = job.scale, one[i][0] = one[i][1] = 1.0f;
     struct warp_rows rest = warp();
     int64_t row = static_cast<int64_t>(start) + rest.first;
-    store_rows<cut::blocks, DIM, VECTOR>(dx, factor, x_tile + own, job.dx.row(row) + item.head * job.dim, job.dx.stride,
-                                         rest.count, job.dim);
+    auto store = [&](const float(&sum)[cut::blocks][DIM / 8][4], const float(&factor)[cut::blocks][2], T *tile,
+                     const struct gradient<T> &to) {
+        if (to.wide.data == nullptr) {
+            store_rows<cut::blocks, DIM, VECTOR>(sum, factor, tile, to.narrow.row(row) + item.head * job.dim,
+                                                 to.narrow.stride, rest.count, job.dim);
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < cut::blocks; i++)
+            store_wide(sum[i], factor[i][0], to.wide.row(row + 16 * i) + item.head * job.dim, to.wide.stride,
+                       rest.count - 16 * i, job.dim, to.accumulate);
+    };
+    store(dx, factor, x_tile + own, job.dx);
     if constexpr (KEYS)
-        store_rows<cut::blocks, DIM, VECTOR>(dy, one, y_tile + own, job.dy.row(row) + item.head * job.dim,
-                                             job.dy.stride, rest.count, job.dim);
+        store(dy, one, y_tile + own, job.dy);
 }
 
 template <typename T, int DIM, bool KEYS, bool VECTOR>
@@ -250,14 +260,16 @@ static void run(const struct cuda_target *target, const struct attention_backwar
     using queries_cut = backward_cut<T, DIM, false>;
     static_assert(keys_cut::rows == backward_cut<T, 32, true>::rows && queries_cut::rows == keys_cut::rows,
                   "tile_rows() knows the rows of a tile by dtype");
+    auto of_keys = [&](const struct tensor &t) { return gradient_of<T>(t, args->q.dtype, args->accumulate_kv); };
     struct backward_job<T> keys = {
-        k, v, q, d_o, view_of<T>(args->dk), view_of<T>(args->dv),
-            statistics, layout.keys, kv_heads, share, dim, args->scale, args->causal
+        k, v, q, d_o, of_keys(args->dk),
+            of_keys(args->dv), statistics, layout.keys, kv_heads, share, dim, args->scale, args->causal
     };
     run_items(target, backward<T, DIM, true, VECTOR>, keys, keys_cut::threads, keys_cut::resident, keys_cut::shared);
     CUDA_CHECK_LAUNCH("attention_backward of keys");
     struct backward_job<T> queries = {
-        q, d_o, k, v, view_of<T>(args->dq), {}, statistics, layout.queries, heads, share, dim, args->scale, args->causal
+        q, d_o, k, v, gradient_of<T>(args->dq, args->q.dtype, args->accumulate_q),
+            {}, statistics, layout.queries, heads, share, dim, args->scale, args->causal
     };
     run_items(target, backward<T, DIM, false, VECTOR>, queries, queries_cut::threads, queries_cut::resident,
               queries_cut::shared);
@@ -266,11 +278,14 @@ static void run(const struct cuda_target *target, const struct attention_backwar
 
 void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args)
 {
-    const struct tensor *tensors[] = {&args->q,   &args->k,  &args->v,  &args->o,
-                                      &args->d_o, &args->dq, &args->dk, &args->dv};
-    int count = sizeof tensors / sizeof *tensors;
-    if (args->accumulate_q || args->accumulate_kv)
-        error_fatal("cuda executor: attention's backward does not add to gradients");
+    const struct tensor *tensors[8] = {&args->q, &args->k, &args->v, &args->o, &args->d_o};
+    int count = 5;
+    for (const struct tensor *t : {&args->dq, &args->dk, &args->dv}) {
+        if (!gradient_is_wide(*t, args->q.dtype, t == &args->dq ? args->accumulate_q : args->accumulate_kv))
+            tensors[count++] = t;
+        else if (t->dtype != DTYPE_F32)
+            error_fatal("cuda executor: attention adds to gradients in f32, not in %s", dtype_name(t->dtype));
+    }
     attention_check(tensors, count, &args->lse, args->head_dim, args->scale);
     struct layout layout;
     lay_out(args, target->workspace, &layout);
@@ -278,8 +293,12 @@ void cuda_own_attention_backward(const struct cuda_target *target, const struct 
     auto rows = [&](bool keys) {
         return by_warpgroups ? attention_backward_warpgroup_rows(args->head_dim, keys) : tile_rows(args->q.dtype);
     };
-    struct attention_side sides[] = {{false, rows(false), args->q.rows, layout.queries, {args->dq, {}}, {}},
-                                     {true, rows(true), args->k.rows, layout.keys, {args->dk, args->dv}, {}}};
+    struct attention_side sides[] = {{false, rows(false), args->q.rows, layout.queries, {}, {}},
+                                     {true, rows(true), args->k.rows, layout.keys, {}, {}}};
+    if (!args->accumulate_q)
+        sides[0].clear[0] = args->dq;
+    if (!args->accumulate_kv)
+        sides[1].clear[0] = args->dk, sides[1].clear[1] = args->dv;
     attention_prepare(target, &args->segments, args->causal, sides, 2);
     if (args->q.rows == 0)
         return;

@@ -24,8 +24,8 @@ template <int DIM, bool KEYS> struct backward_memory {
 /* x and y: q and d_o, or k and v. */
 struct backward_call {
     struct view<const __nv_bfloat16> x, y, other_x, other_y;
-    struct view<__nv_bfloat16> dx, dy; /* dy: of keys */
-    struct view<float2> statistics;    /* lse log2(e), delta [heads, queries] */
+    struct gradient<__nv_bfloat16> dx, dy; /* dy: of keys */
+    struct view<float2> statistics;        /* lse log2(e), delta [heads, queries] */
     struct work_list list;
     int heads, share, dim; /* heads of x; query heads of a kv head */
     float scale;
@@ -236,9 +236,18 @@ __device__ __forceinline__ void differentiate(const struct backward_call &call,
         const float factor[2] = {call.scale, call.scale}, one[2] = {1.0f, 1.0f};
         struct warp_rows rows = warp();
         int64_t row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + rows.first;
-        store_accumulator(dx, factor, call.dx.row(row) + item.head * call.dim, call.dx.stride, rows.count, call.dim);
+        auto store = [&](const float(&sum)[DIM / 8][4], const float(&factor)[2],
+                         const struct gradient<__nv_bfloat16> &to) {
+            if (to.wide.data == nullptr)
+                store_accumulator(sum, factor, to.narrow.row(row) + item.head * call.dim, to.narrow.stride, rows.count,
+                                  call.dim);
+            else
+                store_wide(sum, factor[0], to.wide.row(row) + item.head * call.dim, to.wide.stride, rows.count,
+                           call.dim, to.accumulate);
+        };
+        store(dx, factor, call.dx);
         if constexpr (KEYS)
-            store_accumulator(dy, one, call.dy.row(row) + item.head * call.dim, call.dy.stride, rows.count, call.dim);
+            store(dy, one, call.dy);
     }
 }
 
@@ -287,10 +296,13 @@ void attention_backward_by_warpgroups(const struct cuda_target *target, const st
     };
     int heads = static_cast<int>(args->heads), kv_heads = static_cast<int>(args->kv_heads), share = heads / kv_heads;
     int dim = static_cast<int>(args->head_dim);
-    struct backward_call of_keys = {k,     v,        q,     d_o, view_of<T>(args->dk), view_of<T>(args->dv), of_queries,
-                                    *keys, kv_heads, share, dim, args->scale,          args->causal};
-    struct backward_call of_q = {q,        d_o,   k,     v,   view_of<T>(args->dq), {},          of_queries,
-                                 *queries, heads, share, dim, args->scale,          args->causal};
+    auto dq = gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q);
+    auto dk = gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv);
+    auto dv = gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv);
+    struct backward_call of_keys = {k,     v,        q,     d_o, dk,          dv,          of_queries,
+                                    *keys, kv_heads, share, dim, args->scale, args->causal};
+    struct backward_call of_q = {q,        d_o,   k,     v,   dq,          {},          of_queries,
+                                 *queries, heads, share, dim, args->scale, args->causal};
     visit_warpgroup_dim(args->head_dim, [&](auto dim) {
         using keys_plan = backward_plan<dim.value, true>;
         run_items(target, backward_by_warpgroups<dim.value, true>, of_keys, keys_plan::threads, keys_plan::resident,

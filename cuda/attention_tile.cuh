@@ -112,6 +112,29 @@ __device__ __forceinline__ void store_rows(const float (&sum)[BLOCKS][DIM / 8][4
     }
 }
 
+/* Sixteen rows of an accumulator, times a factor, to rows 0 .. rows - 1 and columns 0 .. dim - 1 at `to`, in f32, or,
+ * when accumulate, onto them. */
+template <int TILES>
+__device__ __forceinline__ void store_wide(const float (&sum)[TILES][4], float factor, float *to, int64_t stride,
+                                           int rows, int dim, bool accumulate)
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        int row = 8 * half + fragment_row();
+        if (row >= rows)
+            continue;
+        float *at = to + row * stride;
+#pragma unroll
+        for (int j = 0; j < TILES; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                int col = 8 * j + fragment_col() + e;
+                if (col < dim)
+                    at[col] = (accumulate ? at[col] : 0.0f) + sum[j][2 * half + e] * factor;
+            }
+    }
+}
+
 /* -- Products ---------------------------------------------------------------------------------------------------- */
 
 /* Where this lane reads 8 x 8 matrices from `row` and chunk `half` on; 16 columns further: exclusive or with 32 bytes

@@ -203,6 +203,26 @@ inline void run_items(const struct cuda_target *target, void (*kernel)(const J),
     kernel<<<static_cast<unsigned>(most < held ? most : held), threads, shared, target->stream>>>(job);
 }
 
+/* A gradient as backward kernels write it: in their own type, or in f32, perhaps onto what is there. */
+template <typename T> struct gradient {
+    struct view<T> narrow;
+    struct view<float> wide; /* data NULL: narrow it is */
+    bool accumulate;         /* of wide */
+};
+
+/* Of kernels of this type. */
+inline bool gradient_is_wide(const struct tensor &t, enum dtype dtype, bool accumulate)
+{
+    return accumulate || t.dtype != dtype;
+}
+
+template <typename T> inline gradient<T> gradient_of(const struct tensor &t, enum dtype dtype, bool accumulate)
+{
+    if (gradient_is_wide(t, dtype, accumulate))
+        return {{}, view_of<float>(t), accumulate};
+    return {view_of<T>(t), {}, false};
+}
+
 /* Fatal unless dtypes, heads and scale are of a kind that the kernels know. */
 void attention_check(const struct tensor *const *tensors, int count, const struct tensor *lse, int64_t head_dim,
                      float scale);

@@ -116,6 +116,9 @@ static void check_attention(struct trial *trial, enum op op, const void *args)
 {
     int64_t before = executor_cudnn_launches();
     trial->unordered = of_cudnn && op == OP_ATTENTION_BACKWARD;
+    /* a GPU rounds probabilities and their gradients to bf16 */
+    trial->coarse = on_device && op == OP_ATTENTION_BACKWARD &&
+                    ((const struct attention_backward_args *)args)->q.dtype == DTYPE_BF16;
     check_op(trial, op, args);
     if (of_cudnn)
         CHECK(executor_cudnn_launches() > before);
@@ -393,15 +396,17 @@ static void test_attention(bool small)
                             test_attention_case(storage[d], &shapes[s], lengths[t], layout, causal != 0);
 }
 
-/* Few shapes. */
+/* Half of all combinations but one of lengths. */
 static void test_few(bool all_layouts)
 {
     for (int64_t d = 0; d < 2; d++)
-        for (int64_t s = 1; s < COUNT(shapes); s += 2)
+        for (int64_t s = 1; s < COUNT(shapes); s++)
             for (int layout = 0; layout < LAYOUT_COUNT; layout++)
-                for (int causal = 0; causal < 2 && (all_layouts || layout == LAYOUT_MIXED); causal++)
-                    test_attention_case(storage[d], &shapes[s], (layout + s / 2 + causal + d) % 2 ? 129 : 7,
-                                        (enum layout)layout, causal != 0);
+                for (int causal = 0; causal < 2; causal++)
+                    if ((layout + s + causal + d) % 2 &&
+                        (all_layouts || layout == LAYOUT_HOLES || layout == LAYOUT_MIXED))
+                        test_attention_case(storage[d], &shapes[s], (layout + s / 2) % 2 ? 129 : 7, (enum layout)layout,
+                                            causal != 0);
 }
 
 static void test_in_parts(void)
@@ -434,9 +439,7 @@ int main(int count, char **arguments)
         bounds_of_separate_heads();
     test_attention(small);
     if (!small && !of_cudnn)
-        test_long();
-    if (!on_device)
-        test_in_parts(), test_adding();
+        test_long(), test_in_parts(), test_adding();
     executors_close();
     return check_end();
 }

@@ -33,6 +33,7 @@ struct trial {
     struct tensor bounds[TRIAL_FIELDS]; /* by op field; f64, absolute error before storage; absent = 0 */
     bool quiet;                         /* count what is wrong, print nothing */
     bool unordered;                     /* a second launch may give other bits */
+    bool coarse;                        /* f32 outputs have bounds of bf16 factors: no faults are planted */
     int64_t planted_missed;             /* planted faults that no bound noticed */
 };
 
