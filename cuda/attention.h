@@ -8,18 +8,18 @@ extern "C" {
 
 #include "cuda/attention_own.h"
 
-/* What is not left to a launch: the library's kernel for these arguments is built, and counts in the workspace from
- * then on. The addresses need not be memory. */
+/* Before any launch: builds the library's kernel for these arguments; the workspace functions count its scratch from
+ * then on. Addresses are not touched. */
 void cuda_attention_forward_plan(const struct cuda_target *target, const struct attention_forward_args *args);
 void cuda_attention_backward_plan(const struct cuda_target *target, const struct attention_backward_args *args);
 
-/* All kinds of attention forget which implementation is faster, and look for it among the choices again. */
+/* Forgets which implementation is faster for each shape; the next use looks among the choices again. */
 void cuda_attention_reconsider(void);
 
-/* For tests and benchmarks: takes this implementation wherever it can serve, instead of the faster one. */
+/* For tests and benchmarks: uses this implementation wherever it supports the shape, instead of the faster one. */
 enum attention_taken { ATTENTION_FASTER, ATTENTION_OWN, ATTENTION_CUDNN };
 void cuda_attention_take(enum attention_taken taken);
-/* Launches that cuDNN has served; is it in this build at all? */
+/* How many launches cuDNN has done; whether it is in this build. */
 int64_t cuda_attention_by_cudnn(void);
 bool cuda_has_cudnn(void);
 

@@ -11,8 +11,9 @@ extern "C" {
 
 enum { PACKED_TABLES = 5 };
 
-/* lengths[slots]; for each table starts[slots + 1], the first element of each slot's segment in a matrix of that
- * stride, behind them the end of all. Empty slots are where the segments before them end. NULL tables are left out. */
+/* lengths: [slots], tokens of each slot's segment. starts[t]: [slots + 1], for a matrix of strides[t] elements a row:
+ * the element at which each slot's segment begins, then the end of the last. An empty slot begins where the segment
+ * before it ends. NULL tables are left out. */
 struct packed_tables {
     int32_t *lengths;
     int64_t *starts[PACKED_TABLES], strides[PACKED_TABLES];
@@ -20,12 +21,12 @@ struct packed_tables {
 void attention_packed_tables(const struct cuda_target *target, const struct attention_segments *segments,
                              const struct packed_tables *tables);
 
-/* Between lse [heads, T] and the library's statistics, which are [T, heads] or, where segments are regular,
- * [slots, heads, longest]. Where lse is minus infinity, the library gets 0. */
+/* Copies lse to the library's statistics, or with `to_lse` back. lse: [heads, T]; statistics: [T, heads] or, where
+ * segments are regular, [slots, heads, longest]. Where lse is minus infinity, the library gets 0. */
 void attention_packed_statistics(const struct cuda_target *target, struct tensor lse,
                                  const struct attention_segments *segments, float *statistics, bool to_lse);
 
-/* Rows that no segment covers become 0, of lse minus infinity. */
+/* Sets rows that no segment covers to 0, and their lse to minus infinity. */
 void attention_packed_clear_forward(const struct cuda_target *target, const struct attention_forward_args *args);
 void attention_packed_clear_backward(const struct cuda_target *target, const struct attention_backward_args *args);
 

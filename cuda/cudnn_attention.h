@@ -1,5 +1,4 @@
-/* Attention by cuDNN, through its front end: what a kernel for one shape needs, and running it. Nothing else of the
- * program knows the library. */
+/* Attention by cuDNN, through its front end: builds and runs a kernel for one shape. No other file uses the library. */
 #ifndef CUDA_CUDNN_ATTENTION_H
 #define CUDA_CUDNN_ATTENTION_H
 
@@ -11,8 +10,8 @@ extern "C" {
 #include <stddef.h>
 #include <stdint.h>
 
-/* What makes two attentions the same to the library: bf16, of segments whose keys are where their queries are. Compared
- * and stored as bytes: no padding. */
+/* What the library's kernel depends on, for bf16 segments whose keys are where their queries are. Compared and stored
+ * as bytes: no padding. */
 struct attention_key {
     int64_t rows, slots, longest;                   /* no segment has more rows than `longest` */
     int64_t stride_q, stride_k, stride_v, stride_o; /* elements; gradients have those of what they belong to */
@@ -35,8 +34,8 @@ struct cudnn_attention_addresses {
 struct cudnn_attention;
 
 #ifdef CISTRON_CUDNN
-/* The library's kernel for a key, which lives as long as the process; it takes 0.05 to 1 s. NULL, and `why` says it:
- * there is none that makes do with so many bytes. */
+/* Builds the library's kernel for a key, in 0.05 to 1 s; it lives as long as the process. NULL, with the reason in
+ * `why`: there is none whose workspace is at most so many bytes. */
 struct cudnn_attention *cudnn_attention_build(const struct attention_key *key, int64_t most_workspace, char *why,
                                               size_t why_bytes);
 int64_t cudnn_attention_workspace(const struct cudnn_attention *attention);

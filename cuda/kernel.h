@@ -20,7 +20,7 @@ struct cuda_target {
     char *workspace; /* of this stream */
     int multiprocessors;
     bool deterministic;
-    bool rehearsal; /* as struct executor has it: launchers may run what they launch several times, to choose by */
+    bool rehearsal;            /* as in struct executor: launchers may run a kernel several times, to time it */
     struct choice_share share; /* and which keys they do it for */
     void *blas;                /* cublasLtHandle_t */
 };
@@ -36,7 +36,7 @@ void cuda_check(cudaError_t status, const char *what);
 OP_DEVICE_TABLE(X)
 #undef X
 
-/* Bytes of scratch of the ops that need any; they know nothing of the target but its multiprocessors. */
+/* Bytes of scratch of the ops that need any. Of the target they read multiprocessors alone. */
 int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_args *args);
 int64_t cuda_embedding_backward_workspace(const struct cuda_target *target, const struct embedding_backward_args *args);
 int64_t cuda_rmsnorm_backward_workspace(const struct cuda_target *target, const struct rmsnorm_backward_args *args);
@@ -59,11 +59,11 @@ int64_t cuda_column_sum_workspace(const struct cuda_target *target, struct tenso
 void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,
                   bool accumulate);
 
-/* When the stream comes here: ++*counter, on the device, and its new value to *seen, in the host's memory. May be
- * recorded. */
+/* When the stream comes here, the device does ++*counter (in its memory) and stores the value in *seen (in host
+ * memory). May be recorded. */
 void cuda_progress(cudaStream_t stream, uint64_t *counter, uint64_t *seen);
 
-/* All kinds of products forget their algorithm, and look for it among the choices again (cuda/choice.h). */
+/* Forgets the algorithm of each product; the next use looks among the choices again (cuda/choice.h). */
 void cuda_gemm_reconsider(void);
 
 #ifdef __cplusplus

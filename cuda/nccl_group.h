@@ -7,7 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
-/* Told of a collective, by its name, whenever a stream is given it. */
+/* Called with a collective's name whenever it is launched on a stream. */
 typedef void nccl_launched(void *self, const char *name);
 
 /* What a group needs of the executor that makes it. */
@@ -16,10 +16,10 @@ struct nccl_settings {
     cudaStream_t streams[STREAM_COUNT]; /* the executor's */
     /* While a recording is made: true, and launched(self, name) is called before each of its replays. Else false. */
     bool (*at_replay)(struct executor *executor, nccl_launched *launched, void *self, const char *name);
-    /* Seconds after which a collective that the device has come to and that has not finished ends the run, with its
-     * name, sequence number and the last launches, as does a call of NCCL that does not return; 0 waits for ever. */
+    /* Seconds that a collective may take from when the device reaches it, and a call of NCCL until it returns. After
+     * that the run ends and prints the collective's name, its sequence number and the last launches. 0: no limit. */
     double timeout;
-    bool deterministic; /* sums are taken in an order that the ranks' places alone give */
+    bool deterministic; /* the order of sums depends on the ranks' places alone */
 };
 
 /* Collective over comm; every rank's current device must be its own. The group borrows comm and the executor. Failures

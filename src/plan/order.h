@@ -14,8 +14,8 @@ struct order_clock {
 };
 
 struct order {
-    struct order_clock
-        *before; /* [log->count]: what has ended when the launch starts; undefined for entries that are no launch */
+    /* [log->count]: what has ended when the launch starts; undefined for entries that are no launch. */
+    struct order_clock *before;
     struct order_clock end; /* what has ended for the compute stream at the log's end */
 };
 
