@@ -10,6 +10,7 @@
 #include "cpu/cpu.h"
 #include "io/checkpoint.h"
 #include "step/engine.h"
+#include "step/initialise.h"
 
 #include <fcntl.h>
 #include <mpi.h>

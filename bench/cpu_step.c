@@ -187,7 +187,7 @@ int main(int count, char **arguments)
     struct deck deck;
     struct comm *world = comm_self();
     struct session session = {0};
-    int code = comm_agree(world, deck_read(&deck, arguments[2], arguments + 3, count - 3));
+    int code = comm_agree(world, deck_read(&deck, arguments[2], arguments + 3, count - 3, NULL));
     if (code == 0)
         code = comm_agree(world, settings_check(&deck));
     if (code == 0)
