@@ -9,8 +9,7 @@ extern "C" {
 #include "cuda/kernel.h"
 
 /* Own kernels (attention_forward.cu, attention_backward.cu, and of bf16 on sm_90 attention_*_warpgroup.cu): every shape
- * and type, deterministic. They add to gradients
- * in f32 alone. */
+ * and type, deterministic. They add to gradients in f32 alone. */
 void cuda_own_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args);
 void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args);
 int64_t cuda_own_attention_forward_workspace(const struct cuda_target *target,

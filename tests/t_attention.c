@@ -177,6 +177,10 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
                                         .causal = causal,
                                         .accumulate_q = adding,
                                         .accumulate_kv = adding};
+    struct attention_backward_args mixed = b, integers = b;
+    mixed.dv.dtype = b.dk.dtype == DTYPE_F32 ? DTYPE_BF16 : DTYPE_F32;
+    integers.dq.dtype = DTYPE_I32;
+    CHECK(op_check(OP_ATTENTION_BACKWARD, &mixed) != NULL && op_check(OP_ATTENTION_BACKWARD, &integers) != NULL);
     for (int i = 0; i < 2 && adding; i++) {
         struct attention_backward_args forgetful = b;
         *(i == 0 ? &forgetful.accumulate_q : &forgetful.accumulate_kv) = false;
