@@ -348,7 +348,7 @@ static void discard(struct executor *executor, void *self)
         release_outgrown(cuda);
 }
 
-/* -- For tools that look on -------------------------------------------------------------------------------------- */
+/* -- For profilers (NVTX) --------------------------------------------------------------------------------------- */
 
 static void stamp(struct executor *executor, struct stream *stream, int64_t number)
 {

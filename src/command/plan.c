@@ -76,7 +76,7 @@ const struct command command_plan = {
     .arguments = "DECK [KEY=VALUE...]",
     .summary = "say what a deck takes: memory, FLOPs, traffic, disk",
     .help =
-        "Runs one step of the deck on addresses that nothing backs and says what a run on N ranks takes: memory of\n"
+        "Goes through one step of the deck without computing and says what a run on N ranks takes: memory of\n"
         "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI and no\n"
         "data; the file of model.initialise_from is read.\n\n"
         "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by all ranks.\n"

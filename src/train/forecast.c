@@ -87,7 +87,7 @@ static int places_of(struct forecast_place places[FORECAST_KINDS], int64_t ranks
     return count;
 }
 
-/* The engine of a rank on addresses that nothing backs. */
+/* The engine of a rank on the planning executor. */
 struct rehearsal {
     struct executor *executor; /* plan */
     struct group data;
