@@ -203,9 +203,8 @@ const struct deck_row deck_table[] = {
      .doc = "Write TensorBoard event files to the folder tensorboard of output.folder."},
 
     {INT(profile.start, 0, 0, LARGE), .unit = "steps", .may_change = true,
-     .doc =
-         "First step of a profile: what each kind of launch took on the device is logged, and profilers are started "
-         "(`nsys profile --capture-range=cudaProfilerApi`); 0 is off."},
+     .doc = "First step of a profile: what each kind of launch took on the device is logged, and profilers are started "
+            "(`nsys profile --capture-range=cudaProfilerApi`); 0 is off."},
     {INT(profile.stop, 0, 0, LARGE), .unit = "steps", .may_change = true, .doc = "Last step of the profile."},
     {STRING(profile.ranks, "0"), .may_change = true,
      .doc = "Ranks that are profiled, commas between, or \"all\"; the log shows rank 0's."},
