@@ -75,12 +75,11 @@ const struct command command_plan = {
     .name = "plan",
     .arguments = "DECK [KEY=VALUE...]",
     .summary = "say what a deck takes: memory, FLOPs, traffic, disk",
-    .help =
-        "Goes through one step of the deck without computing and says what a run on N ranks takes: memory of\n"
-        "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI and no\n"
-        "data; the file of model.initialise_from is read.\n\n"
-        "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by all ranks.\n"
-        "A deck that needs more is told what to change, and the exit status is 2.",
+    .help = "Goes through one step of the deck without computing and says what a run on N ranks takes: memory of\n"
+            "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI and no\n"
+            "data; the file of model.initialise_from is read.\n\n"
+            "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by all ranks.\n"
+            "A deck that needs more is told what to change, and the exit status is 2.",
     .options = options,
     .least = 1,
     .most = -1,
