@@ -11,7 +11,7 @@ struct export_settings {
     const char *folder;     /* to be made; an empty one may be there */
     bool bf16;              /* weights are rounded to bf16, else f32 */
     int64_t shard_bytes;    /* of tensors in one file; EXPORT_SHARD_BYTES */
-    bool replace;           /* what stands at `folder` is replaced */
+    bool replace;           /* an existing `folder` is replaced */
 };
 
 #define EXPORT_SHARD_BYTES 5000000000 /* transformers' size for a long time */
@@ -20,8 +20,9 @@ struct export_settings {
  * Carried tensors go out as they came in. Where transformers' ESM-2 has a contact head and the checkpoint has none, it
  * gets one of zeros; inv_freq gets the model's frequencies where there is none, or one of others. Files of tokenizers
  * that this program does not have are not written. Needs memory for one piece of a tensor and for what is carried.
- * Local: in a run of many ranks one calls it. ERROR_USER: no checkpoint there, a model that no config.json can say, a
- * folder that is not empty. ERROR_ENVIRONMENT; then nothing new is left, and what was to be replaced stands. */
+ * Local: in a run of many ranks one calls it. ERROR_USER: no checkpoint there, a model that config.json cannot express,
+ * a folder that is not empty. ERROR_ENVIRONMENT; then nothing new is left, and the folder to be replaced is unchanged.
+ */
 int export_run(const struct export_settings *settings);
 
 #endif

@@ -12,9 +12,9 @@ int folder_check_free(const char *path);
 /* Makes the folder draft->temporary, to be filled with files. ERROR_USER: it cannot be made; then there is nothing to
  * close. */
 int folder_draft_open(struct folder_draft *draft, const char *path);
-/* Gives it its name; what stands there is moved aside before and removed after (killed in between, it is still there as
- * "<path>.old-<process>"). After a failure (`code`, which is then returned) it is removed with its files.
- * ERROR_ENVIRONMENT. */
+/* Renames the draft to its path. A folder that is already there is first moved aside and afterwards removed (if the
+ * program is killed in between, it is left as "<path>.old-<process>"). After a failure (`code`, which is then returned)
+ * the draft is removed with its files. ERROR_ENVIRONMENT. */
 int folder_draft_close(struct folder_draft *draft, int code);
 
 #endif

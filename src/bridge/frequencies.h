@@ -6,7 +6,7 @@
 #include "io/carried.h"
 #include "model/settings.h"
 
-/* Is it one, by its name? */
+/* Is a tensor of this name such a table? */
 bool frequencies_named(const char *name);
 /* The largest relative difference of a table of f32, f16 or bf16 [head_dim / 2] from what these settings make;
  * INFINITY for a tensor that is no such table. Local. */

@@ -1,4 +1,4 @@
-/* A Hugging Face folder (config.json, safetensors) made a checkpoint. */
+/* Makes a checkpoint of a Hugging Face folder (config.json, safetensors). */
 #ifndef BRIDGE_IMPORT_H
 #define BRIDGE_IMPORT_H
 
@@ -10,10 +10,10 @@ struct import_settings {
     const char *version;   /* of the program, for the file */
 };
 
-/* Writes the checkpoint: the weights in f32 (from f32, bf16, f16), what the folder has beside them and training leaves
- * alone (io/carried.h), and a deck whose model section is that of the model; step 0. Needs memory for one piece of a
- * tensor and for what is carried. Local. ERROR_USER: a folder that is not whole or not of a model of this program, each
- * fault named; an output that cannot be. ERROR_ENVIRONMENT; then nothing is left of the output. */
+/* Writes the checkpoint: the weights in f32 (from f32, bf16, f16), the folder's other tensors, which are not trained
+ * (io/carried.h), and a deck whose section `model` describes the model; step 0. Needs memory for one piece of a tensor
+ * and for what is carried. Local. ERROR_USER: a folder that is not whole or not of a model of this program, each fault
+ * named; an output that cannot be. ERROR_ENVIRONMENT; then nothing is left of the output. */
 int import_run(const struct import_settings *settings);
 
 #endif

@@ -1,6 +1,5 @@
-/* The side file of a checkpoint: which hash each range of the file had when it was written. The ranges cover the file
- * from its first byte to its last, HDF5's own data included. Text:
- *   cistron-blocks 1 <bytes of the file>
+/* The side file of a checkpoint: the hash of each range (hash block) of the file when it was written. The ranges cover
+ * the file from its first byte to its last, HDF5's own data included. Text: cistron-blocks 1 <bytes of the file>
  *   <offset> <length> <xxh3-64 in hexadecimal>      one line for each block, by offset
  *   end <xxh3-64 of all that stands above> */
 #ifndef IO_BLOCK_H
@@ -26,7 +25,7 @@ void block_list_destroy(struct block_list *list);
 /* Hash of a range of a file; errors of file_read. */
 int block_hash_range(int descriptor, const char *path, int64_t offset, int64_t length, uint64_t *hash);
 
-/* Sorts by offset, hashes what the blocks leave out of the file's `bytes` and adds it. */
+/* Sorts by offset, and adds the hashes of all ranges of the file (of `bytes` bytes) that the list does not have. */
 int block_list_complete(struct block_list *list, int descriptor, const char *path, int64_t bytes);
 
 /* Writes the side file and flushes it to the disk. ERROR_ENVIRONMENT. */

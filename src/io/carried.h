@@ -17,7 +17,7 @@ enum {
     CARRIED_DTYPE_BYTES = 8,
     CARRIED_NAME_BYTES = 256,
     CARRIED_MOST = 10000,         /* tensors */
-    CARRIED_MOST_BYTES = 64 << 20 /* of all tensors of a file: they lie in memory */
+    CARRIED_MOST_BYTES = 64 << 20 /* of all tensors of a file, which are held in memory */
 };
 
 struct carried_tensor {
@@ -36,7 +36,7 @@ struct carried {
 };
 
 /* Adds a tensor like `like`, with a copy of its name and with data that is allocated, zero and the caller's to fill;
- * like->data is not looked at. `origin` names the file in messages. ERROR_USER, and nothing is added: a name that HDF5
+ * like->data is not read. `origin` names the file in messages. ERROR_USER, and nothing is added: a name that HDF5
  * cannot have (empty, with '/', too long, taken), an unknown dtype, bytes that shape and dtype do not make, more than
  * CARRIED_MOST_BYTES in all; one more than CARRIED_MOST. */
 int carried_add(struct carried *carried, const char *origin, const struct carried_tensor *like);

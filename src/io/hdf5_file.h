@@ -9,8 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* HDF5 prints a stack of errors of its own unless told; ours say more in one line. Between begin and end it is silent.
- */
+/* Between begin and end HDF5 does not print its own stack of errors; our messages say more in one line. */
 struct hdf5_silence {
     H5E_auto2_t print;
     void *data;

@@ -12,11 +12,11 @@ struct lock {
     int descriptor;     /* rank 0's; -1 elsewhere and when released */
 };
 
-/* Takes the lock; an owner who has died leaves it to us, which is said. Where the file system has no locks, the owner's
- * line decides: a living process of this host has it, any other is warned about and taken over. Collective.
- * ERROR_USER: held by a living run, named by host, process, job and since when. ERROR_ENVIRONMENT. */
+/* Takes the lock. If its last owner has died, it is taken over with a message. Where the file system has no locks, the
+ * line in the file decides: a living process of this host keeps it; from any other it is taken over with a warning.
+ * Collective. ERROR_USER: held by a living run, named by host, process, job and since when. ERROR_ENVIRONMENT. */
 int lock_acquire(struct lock *lock, struct comm *world, const char *folder);
-/* Gives it back, if it was taken. */
+/* Releases the lock, if it was taken. */
 void lock_release(struct lock *lock);
 
 /* Does a living program hold the folder's lock? Takes nothing, and needs no right to write there. */

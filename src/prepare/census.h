@@ -1,5 +1,4 @@
-/* Characters of sequences become tokens, and are counted: what they are made of, and what of it their owner should
- * hear. */
+/* Turns characters of sequences into tokens and counts them, to warn of characters that their owner may not expect. */
 #ifndef PREPARE_CENSUS_H
 #define PREPARE_CENSUS_H
 
@@ -24,15 +23,15 @@ struct census {
  * other word. */
 int census_start(struct census *census, const struct tokenizer *tokenizer, const char *letter_case);
 
-/* ids[count] of so many characters of the present record, which are counted. */
+/* Writes ids[count], the tokens of text[count] in the present record, and counts the characters. */
 void census_encode(struct census *census, const char *text, int64_t count, uint8_t *ids);
 /* The present record is at its end. */
 void census_end_record(struct census *census, const char *name);
 
 /* Lower-case letters that were read as capitals. */
 int64_t census_lowered(const struct census *census);
-/* Warns, where there is something to say: of characters that the tokenizer does not know, each with its number, of
- * letters that look like those of another kind of sequence, of records with many unknown characters. */
+/* Warns of characters that the tokenizer does not know, each with its number; of letters that look like another kind of
+ * sequence; of records with many unknown characters. */
 void census_warn(const struct census *census);
 /* The same, and lines for letters read as capitals and for the number of stop symbols dropped. */
 void census_report(const struct census *census, int64_t stops);

@@ -1,6 +1,6 @@
-/* Records on their way into a store: tokens, lengths and names wait in unnamed files beside the output, because the
- * sizes of a store's arrays must be known before it is laid out. The files have no name, so no end of the process,
- * kill -9 included, leaves any of them. Memory is flat. */
+/* Temporary files for the records of a token store: tokens, lengths and names, because the sizes of the store's arrays
+ * must be known before it is laid out. The files are in the output's folder but have no name, so nothing is left
+ * however the process ends, kill -9 included. Memory does not grow with the number of records. */
 #ifndef PREPARE_SPOOL_H
 #define PREPARE_SPOOL_H
 
