@@ -15,7 +15,8 @@ enum { STREAM_COMPUTE, STREAM_COMMUNICATION, STREAM_COUNT };
 struct executor {
     const struct executor_class *class;
     int64_t workspace_bytes[STREAM_COUNT]; /* what reserve() last provided */
-    /* Set by its user: results will be discarded, so the executor may time kernels and choose; for which keys. */
+    /* Set by the executor's user. rehearsal: results will be discarded, so the executor may time kernels and choose.
+     * share: the keys that it times itself. */
     bool rehearsal;
     struct choice_share share;
 };

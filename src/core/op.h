@@ -9,7 +9,7 @@
 
 struct group;
 
-/* What executors do themselves. */
+/* Ops that executors run themselves. */
 #define OP_DEVICE_TABLE(X)                                                                                             \
     X(GEMM, gemm)                                                                                                      \
     X(EMBEDDING_FORWARD, embedding_forward)                                                                            \
@@ -37,7 +37,7 @@ struct group;
     X(GRADIENT_SCALE, gradient_scale)                                                                                  \
     X(ADAMW, adamw)
 
-/* What they pass to the group's table. */
+/* Collectives, which executors pass on to the group's table. */
 #define OP_COLLECTIVE_TABLE(X)                                                                                         \
     X(ALL_REDUCE, all_reduce)                                                                                          \
     X(REDUCE_SCATTER, reduce_scatter)                                                                                  \

@@ -11,8 +11,8 @@ struct score_settings {
     const char *checkpoint; /* its path, for messages */
     struct sliding_settings windows;
     bool mask; /* causal models: score A C G T a c g t alone; else every token */
-    /* Masked models, else NULL: tokens are selected and replaced by its rule, with epoch 0 and a record's number, from
-     * 0, as its window; these are scored. */
+    /* For masked models, else NULL: selects and replaces tokens by this rule, with epoch 0 and the record's number
+     * (from 0) as the window; selected tokens are scored. */
     const struct masking *masking;
     bool token_dropout;      /* of the model */
     int64_t tokens;          /* of a batch: at least the context, at most what the engine was planned for */
@@ -30,7 +30,7 @@ struct score {
     struct score_record *records;
     int64_t count;        /* of records */
     int64_t windows;      /* that were computed */
-    struct census census; /* what the records are made of */
+    struct census census; /* of the records' characters */
     int64_t stops;        /* symbols '*' dropped at their ends */
 };
 
@@ -38,7 +38,7 @@ struct score {
  * r, r + size, ...; each window's sum is added to its record's in the order of the file: so records have the same sums
  * on any number of ranks, up to what the executor's rounding makes of other numbers of threads. Every rank reads the
  * file. Collective; an agreed code; on success every rank has the whole result, to be freed with score_destroy.
- * ERROR_DIVERGED: a loss is no number. */
+ * ERROR_DIVERGED: a loss is not finite. */
 int score_run(struct score *score, struct comm *world, struct engine *engine, const struct score_settings *settings);
 void score_destroy(struct score *score);
 

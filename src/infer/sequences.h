@@ -1,6 +1,6 @@
-/* The records of a FASTA file as a model is given them whole, for inference over each as it stands: BOS, the sequence,
- * and for masked models EOS. They are read once and wait beside the output (prepare/spool.h), so what the longest needs
- * is known before anything is computed, standard input will do, and memory does not grow with their number. */
+/* The records of a FASTA file for inference over whole records: BOS, the sequence, and for masked models EOS. They are
+ * read once into temporary files beside the output (prepare/spool.h). So the longest is known before anything is
+ * computed, input may be standard input, and memory does not grow with the number of records. */
 #ifndef INFER_SEQUENCES_H
 #define INFER_SEQUENCES_H
 

@@ -1,8 +1,8 @@
 /* The windows in which the records of a FASTA file are scored. For causal models a record's tokens are cut into windows
  * of at most `context`; each window but a record's first begins with the last `overlap` tokens of the one before, which
- * are its context and are not scored again. So every token but the record's first is scored once, each by the window
- * that brings it. For masked models a record is cut into stretches that share nothing, each with BOS and EOS around
- * it, as in training. */
+ * are its context and are not scored again. So every token but the record's first is scored once, in the first window
+ * that has it. For masked models a record is cut into stretches that share nothing, each with BOS and EOS around it, as
+ * in training. */
 #ifndef INFER_SLIDING_H
 #define INFER_SLIDING_H
 
@@ -37,7 +37,7 @@ int64_t sliding_records(const struct sliding *sliding);
 /* The first word of a record's header, and its tokens so far; those that `ends` adds are not counted. */
 const char *sliding_name(const struct sliding *sliding, int64_t record);
 int64_t sliding_length(const struct sliding *sliding, int64_t record);
-/* What has been read is made of, and the stop symbols '*' that were dropped at ends of protein records. */
+/* The census of the characters read so far; the number of stop symbols '*' dropped at ends of protein records. */
 const struct census *sliding_census(const struct sliding *sliding);
 int64_t sliding_stops(const struct sliding *sliding);
 /* NULL is fine. */
