@@ -1,0 +1,306 @@
+/* What is wrong with an op's arguments: one function for each op with more than a line to check. */
+#include "core/group.h"
+#include "core/op.h"
+
+static bool same_shape(const struct tensor *a, const struct tensor *b)
+{
+    return a->rows == b->rows && a->cols == b->cols;
+}
+
+static bool is_float(const struct tensor *t)
+{
+    return t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16 || t->dtype == DTYPE_F64;
+}
+
+static bool is_stat(const struct tensor *t)
+{
+    return t->dtype == DTYPE_F32 || t->dtype == DTYPE_F64;
+}
+
+static bool is_eight_bit(const struct tensor *t)
+{
+    return t->dtype == DTYPE_E4M3 || t->dtype == DTYPE_E5M2;
+}
+
+static bool has_shape(const struct tensor *t, int64_t rows, int64_t cols)
+{
+    return t->rows == rows && t->cols == cols;
+}
+
+#define REQUIRE(condition)                                                                                             \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            return #condition;                                                                                         \
+    } while (0)
+
+static const char *check_gemm(const struct gemm_args *a)
+{
+    int64_t m = a->transpose_a ? a->a.cols : a->a.rows, k = a->transpose_a ? a->a.rows : a->a.cols;
+    int64_t n = a->transpose_b ? a->b.rows : a->b.cols, kb = a->transpose_b ? a->b.cols : a->b.rows;
+    REQUIRE(k == kb);
+    REQUIRE(has_shape(&a->d, m, n) && is_float(&a->d));
+    REQUIRE(is_float(&a->a) || (is_eight_bit(&a->a) && tensor_present(&a->scale_a)));
+    REQUIRE(is_float(&a->b) || (is_eight_bit(&a->b) && tensor_present(&a->scale_b)));
+    REQUIRE(!tensor_present(&a->c) || (same_shape(&a->c, &a->d) && !a->accumulate));
+    REQUIRE(!tensor_present(&a->bias) || (has_shape(&a->bias, 1, n) && is_float(&a->bias)));
+    REQUIRE(!tensor_present(&a->sum_a) || (has_shape(&a->sum_a, 1, m) && is_stat(&a->sum_a)));
+    return NULL;
+}
+
+static const char *check_segments(const struct attention_segments *s, int64_t queries, int64_t keys)
+{
+    REQUIRE(s->q_start.dtype == DTYPE_I32 && s->q_length.dtype == DTYPE_I32 && s->q_offset.dtype == DTYPE_I32);
+    REQUIRE(s->kv_start.dtype == DTYPE_I32 && s->kv_length.dtype == DTYPE_I32);
+    REQUIRE(same_shape(&s->q_start, &s->q_length) && same_shape(&s->q_start, &s->q_offset));
+    REQUIRE(same_shape(&s->q_start, &s->kv_start) && same_shape(&s->q_start, &s->kv_length));
+    REQUIRE(s->longest >= 0);
+    REQUIRE(!s->regular || (s->longest * s->q_start.cols == queries && queries == keys));
+    return NULL;
+}
+
+static const char *check_attention_forward(const struct attention_forward_args *a)
+{
+    REQUIRE(a->kv_heads > 0 && a->heads % a->kv_heads == 0 && a->head_dim > 0);
+    REQUIRE(a->q.cols == a->heads * a->head_dim && same_shape(&a->q, &a->o));
+    REQUIRE(a->k.cols == a->kv_heads * a->head_dim && same_shape(&a->k, &a->v));
+    REQUIRE(has_shape(&a->lse, a->heads, a->q.rows) && is_stat(&a->lse));
+    REQUIRE(is_float(&a->q) && is_float(&a->k) && is_float(&a->v) && is_float(&a->o));
+    return check_segments(&a->segments, a->q.rows, a->k.rows);
+}
+
+static const char *check_attention_backward(const struct attention_backward_args *a)
+{
+    struct attention_forward_args forward = {a->q,     a->k,        a->v,        a->o,     a->lse,   a->segments,
+                                             a->heads, a->kv_heads, a->head_dim, a->scale, a->causal};
+    REQUIRE(same_shape(&a->q, &a->d_o) && same_shape(&a->q, &a->dq));
+    REQUIRE(same_shape(&a->k, &a->dk) && same_shape(&a->v, &a->dv));
+    REQUIRE(a->dq.dtype == a->q.dtype || is_stat(&a->dq));
+    REQUIRE((a->dk.dtype == a->k.dtype || is_stat(&a->dk)) && a->dv.dtype == a->dk.dtype);
+    return check_attention_forward(&forward);
+}
+
+static const char *check_embedding(const struct tensor *tokens, const struct tensor *scale, const struct tensor *rows,
+                                   const struct tensor *weight)
+{
+    REQUIRE(!tensor_present(scale) || (has_shape(scale, 1, rows->rows) && scale->dtype == DTYPE_F32));
+    REQUIRE(tokens->dtype == DTYPE_I32 && has_shape(tokens, 1, rows->rows));
+    REQUIRE(rows->cols == weight->cols && is_float(rows) && is_float(weight));
+    return NULL;
+}
+
+static const char *check_rmsnorm_forward(const struct rmsnorm_forward_args *a)
+{
+    REQUIRE(same_shape(&a->x, &a->y) && has_shape(&a->weight, 1, a->x.cols));
+    REQUIRE(has_shape(&a->rstd, 1, a->x.rows) && is_stat(&a->rstd));
+    return NULL;
+}
+
+static const char *check_rmsnorm_backward(const struct rmsnorm_backward_args *a)
+{
+    REQUIRE(same_shape(&a->x, &a->dy) && has_shape(&a->weight, 1, a->x.cols));
+    REQUIRE(has_shape(&a->rstd, 1, a->x.rows) && is_stat(&a->rstd));
+    REQUIRE(!tensor_present(&a->dx) || same_shape(&a->x, &a->dx));
+    REQUIRE(!tensor_present(&a->residual) || same_shape(&a->x, &a->residual));
+    REQUIRE(!tensor_present(&a->dweight) || (same_shape(&a->weight, &a->dweight) && is_stat(&a->dweight)));
+    return NULL;
+}
+
+static const char *check_layernorm_forward(const struct layernorm_forward_args *a)
+{
+    REQUIRE(same_shape(&a->x, &a->y) && has_shape(&a->weight, 1, a->x.cols) && same_shape(&a->weight, &a->bias));
+    REQUIRE(has_shape(&a->rstd, 1, a->x.rows) && is_stat(&a->rstd));
+    REQUIRE(same_shape(&a->mean, &a->rstd) && is_stat(&a->mean));
+    return NULL;
+}
+
+static const char *check_layernorm_backward(const struct layernorm_backward_args *a)
+{
+    REQUIRE(same_shape(&a->x, &a->dy) && has_shape(&a->weight, 1, a->x.cols));
+    REQUIRE(has_shape(&a->rstd, 1, a->x.rows) && is_stat(&a->rstd));
+    REQUIRE(same_shape(&a->mean, &a->rstd) && is_stat(&a->mean));
+    REQUIRE(!tensor_present(&a->dx) || same_shape(&a->x, &a->dx));
+    REQUIRE(!tensor_present(&a->residual) || same_shape(&a->x, &a->residual));
+    REQUIRE(tensor_present(&a->dweight) == tensor_present(&a->dbias));
+    REQUIRE(!tensor_present(&a->dweight) || (same_shape(&a->weight, &a->dweight) && is_stat(&a->dweight)));
+    REQUIRE(!tensor_present(&a->dbias) || (same_shape(&a->weight, &a->dbias) && is_stat(&a->dbias)));
+    return NULL;
+}
+
+static const char *check_xent(const struct tensor *logits, const struct tensor *labels, const struct tensor *lse)
+{
+    REQUIRE(labels->dtype == DTYPE_I32 && has_shape(labels, 1, logits->rows));
+    REQUIRE(has_shape(lse, 1, logits->rows) && is_stat(lse) && is_float(logits));
+    return NULL;
+}
+
+static const char *check_quantize(const struct quantize_args *a)
+{
+    REQUIRE(!tensor_present(&a->row) || (same_shape(&a->row, &a->x) && a->row.dtype == DTYPE_E4M3));
+    REQUIRE(!tensor_present(&a->column) ||
+            (has_shape(&a->column, a->x.cols, a->x.rows) && a->column.dtype == DTYPE_E4M3));
+    REQUIRE(tensor_count(&a->scale) == 1 && is_stat(&a->scale));
+    return NULL;
+}
+
+static const char *check_split(const struct tensor *whole, const struct tensor *high, const struct tensor *low)
+{
+    REQUIRE(whole->dtype == DTYPE_F32 && whole->rows == 1);
+    REQUIRE(high->dtype == DTYPE_BF16 && same_shape(whole, high));
+    REQUIRE(!tensor_present(low) || (low->dtype == DTYPE_I16 && same_shape(whole, low)));
+    return NULL;
+}
+
+static const char *check_adamw(const struct adamw_args *a)
+{
+    REQUIRE(same_shape(&a->weight, &a->gradient));
+    REQUIRE(tensor_present(&a->low) ? check_split(&a->m, &a->weight, &a->low) == NULL : is_stat(&a->weight));
+    REQUIRE(same_shape(&a->weight, &a->m) && same_shape(&a->weight, &a->v));
+    REQUIRE(has_shape(&a->step, 1, ADAMW_STEP_COUNT) && tensor_count(&a->scale) == 1);
+    return NULL;
+}
+
+static const char *check_shapes(enum op op, const void *args)
+{
+    switch (op) {
+    case OP_GEMM:
+        return check_gemm(args);
+    case OP_EMBEDDING_FORWARD: {
+        const struct embedding_forward_args *a = args;
+        return check_embedding(&a->tokens, &a->scale, &a->y, &a->weight);
+    }
+    case OP_EMBEDDING_BACKWARD: {
+        const struct embedding_backward_args *a = args;
+        REQUIRE(is_stat(&a->dweight));
+        return check_embedding(&a->tokens, &a->scale, &a->dy, &a->dweight);
+    }
+    case OP_RMSNORM_FORWARD:
+        return check_rmsnorm_forward(args);
+    case OP_RMSNORM_BACKWARD:
+        return check_rmsnorm_backward(args);
+    case OP_LAYERNORM_FORWARD:
+        return check_layernorm_forward(args);
+    case OP_LAYERNORM_BACKWARD:
+        return check_layernorm_backward(args);
+    case OP_ROPE: {
+        const struct rope_args *a = args;
+        REQUIRE(a->head_dim > 0 && a->head_dim % 2 == 0 && a->x.cols % a->head_dim == 0);
+        REQUIRE(a->table.cols == a->head_dim && is_stat(&a->table));
+        REQUIRE(a->positions.dtype == DTYPE_I32 && has_shape(&a->positions, 1, a->x.rows));
+        return NULL;
+    }
+    case OP_ATTENTION_FORWARD:
+        return check_attention_forward(args);
+    case OP_ATTENTION_BACKWARD:
+        return check_attention_backward(args);
+    case OP_SWIGLU_FORWARD: {
+        const struct swiglu_forward_args *a = args;
+        REQUIRE(has_shape(&a->x, a->y.rows, 2 * a->y.cols));
+        return NULL;
+    }
+    case OP_SWIGLU_BACKWARD: {
+        const struct swiglu_backward_args *a = args;
+        REQUIRE(has_shape(&a->x, a->dy.rows, 2 * a->dy.cols) && same_shape(&a->x, &a->dx));
+        return NULL;
+    }
+    case OP_GELU_FORWARD: {
+        const struct gelu_forward_args *a = args;
+        REQUIRE(same_shape(&a->x, &a->y));
+        return NULL;
+    }
+    case OP_GELU_BACKWARD: {
+        const struct gelu_backward_args *a = args;
+        REQUIRE(same_shape(&a->x, &a->dy) && same_shape(&a->x, &a->dx));
+        REQUIRE(!tensor_present(&a->sum) || (has_shape(&a->sum, 1, a->x.cols) && is_stat(&a->sum)));
+        return NULL;
+    }
+    case OP_XENT_STAT: {
+        const struct xent_stat_args *a = args;
+        REQUIRE(has_shape(&a->total, 1, 2) && a->total.dtype == DTYPE_F64);
+        REQUIRE(same_shape(&a->loss, &a->lse) && is_stat(&a->loss));
+        return check_xent(&a->logits, &a->labels, &a->lse);
+    }
+    case OP_XENT_GRAD: {
+        const struct xent_grad_args *a = args;
+        return check_xent(&a->logits, &a->labels, &a->lse);
+    }
+    case OP_COPY: {
+        const struct copy_args *a = args;
+        REQUIRE(same_shape(&a->from, &a->to) && a->from.dtype == a->to.dtype);
+        return NULL;
+    }
+    case OP_SPLIT: {
+        const struct split_args *a = args;
+        return check_split(&a->from, &a->high, &a->low);
+    }
+    case OP_JOIN: {
+        const struct join_args *a = args;
+        return check_split(&a->to, &a->high, &a->low);
+    }
+    case OP_FILL:
+        REQUIRE(is_float(&((const struct fill_args *)args)->x));
+        return NULL;
+    case OP_ADD: {
+        const struct add_args *a = args;
+        REQUIRE(is_stat(&a->from) && same_shape(&a->from, &a->to) && a->from.dtype == a->to.dtype);
+        return NULL;
+    }
+    case OP_QUANTIZE:
+        return check_quantize(args);
+    case OP_SUM_SQUARES: {
+        const struct sum_squares_args *a = args;
+        REQUIRE(is_stat(&a->x) && has_shape(&a->sum, 1, 1) && a->sum.dtype == DTYPE_F64);
+        return NULL;
+    }
+    case OP_GRADIENT_SCALE: {
+        const struct gradient_scale_args *a = args;
+        REQUIRE(a->squares.dtype == DTYPE_F64 && a->squares.rows == 1);
+        REQUIRE(a->total.dtype == DTYPE_F64 && has_shape(&a->total, 1, 2));
+        REQUIRE(tensor_count(&a->scale) == 1 && tensor_count(&a->norm) == 1);
+        REQUIRE(a->updates.dtype == DTYPE_F64 && has_shape(&a->updates, 1, 1));
+        REQUIRE(is_stat(&a->corrections) && has_shape(&a->corrections, 1, 2));
+        return NULL;
+    }
+    case OP_ADAMW:
+        return check_adamw(args);
+    case OP_ALL_REDUCE: {
+        const struct all_reduce_args *a = args;
+        REQUIRE(a->group != NULL && is_stat(&a->x) && tensor_contiguous(&a->x));
+        return NULL;
+    }
+    case OP_REDUCE_SCATTER: {
+        const struct reduce_scatter_args *a = args;
+        REQUIRE(a->group != NULL && is_stat(&a->in) && a->in.dtype == a->out.dtype && tensor_contiguous(&a->in));
+        REQUIRE(a->in.rows == a->group->size && has_shape(&a->out, 1, a->in.cols));
+        return NULL;
+    }
+    case OP_ALL_GATHER: {
+        const struct all_gather_args *a = args;
+        REQUIRE(a->group != NULL && a->in.dtype == a->out.dtype && tensor_contiguous(&a->out));
+        REQUIRE(a->out.rows == a->group->size && has_shape(&a->in, 1, a->out.cols));
+        return NULL;
+    }
+    case OP_BROADCAST: {
+        const struct broadcast_args *a = args;
+        REQUIRE(a->group != NULL && tensor_contiguous(&a->x) && a->root >= 0 && a->root < a->group->size);
+        return NULL;
+    }
+    case OP_COUNT:
+        break;
+    }
+    return "no such op";
+}
+
+const char *op_check(enum op op, const void *args)
+{
+    for (int i = 0; i < op_info(op)->field_count; i++) {
+        const struct tensor *t = op_tensor(op, args, i);
+        if (!tensor_present(t)) {
+            if (!op_info(op)->fields[i].optional)
+                return "a required tensor is absent";
+            continue;
+        }
+        if (t->rows < 0 || t->cols < 0 || (t->rows > 1 && t->stride < t->cols))
+            return "a tensor's rows, cols or stride make no sense";
+    }
+    return check_shapes(op, args);
+}

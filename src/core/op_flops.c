@@ -1,0 +1,51 @@
+/* What an op is worth: multiply-adds times 2, and bytes. */
+#include "core/op.h"
+
+static int64_t gemm_flops(const struct gemm_args *a)
+{
+    return 2 * a->d.rows * a->d.cols * (a->transpose_a ? a->a.rows : a->a.cols);
+}
+
+/* Segment lengths are on the device and change by step, so attention is counted as if each slot's rows filled the
+ * batch evenly: tokens * (tokens per slot), halved when causal. Two products forward, five backward. */
+static int64_t attention_flops(int64_t products, const struct tensor *q, const struct tensor *k, int64_t slots,
+                               bool causal)
+{
+    int64_t all = 2 * products * q->rows * q->cols * (k->rows / (slots > 0 ? slots : 1));
+    return causal ? all / 2 : all;
+}
+
+static int64_t attention_forward_flops(const struct attention_forward_args *a)
+{
+    return attention_flops(2, &a->q, &a->k, a->segments.q_start.cols, a->causal);
+}
+
+static int64_t attention_backward_flops(const struct attention_backward_args *a)
+{
+    return attention_flops(5, &a->q, &a->k, a->segments.q_start.cols, a->causal);
+}
+
+int64_t op_flops(enum op op, const void *args)
+{
+    switch (op) {
+    case OP_GEMM:
+        return gemm_flops(args);
+    case OP_ATTENTION_FORWARD:
+        return attention_forward_flops(args);
+    case OP_ATTENTION_BACKWARD:
+        return attention_backward_flops(args);
+    default:
+        return 0;
+    }
+}
+
+int64_t op_bytes(enum op op, const void *args)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < op_info(op)->field_count; i++) {
+        const struct tensor *t = op_tensor(op, args, i);
+        int64_t once = tensor_present(t) ? tensor_count(t) * dtype_size(t->dtype) : 0;
+        bytes += op_field_access(op, args, i) == OP_READ_WRITE ? 2 * once : once;
+    }
+    return bytes;
+}
