@@ -17,7 +17,7 @@ enum { RANK_SPINS = 100 };
 
 /* From the spin's end until then a rank's turn yields; later ones sleep for a share of the time waited so far, so that
  * a wait takes little longer than it must. */
-static const double YIELD_SECONDS = 5e-3, SLEEP_SHARE = 1.0 / 64, LONGEST_SLEEP = 2e-3;
+static const double YIELD_SECONDS = 2e-4, SLEEP_SHARE = 1.0 / 64, LONGEST_SLEEP = 2e-3;
 
 static int is_libgomp(struct dl_phdr_info *info, size_t bytes, void *unused)
 {
