@@ -105,7 +105,8 @@ static void measure_attention(const struct model *m)
         ((int32_t *)length.data)[i] = (int32_t)m->segment;
         ((int32_t *)offset.data)[i] = 0;
     }
-    struct attention_segments segments = {start, length, start, length, offset};
+    struct attention_segments segments = {
+        .q_start = start, .q_length = length, .kv_start = start, .kv_length = length, .q_offset = offset};
     char label[64];
     snprintf(label, sizeof label, "%lld x %lld of %lld", (long long)m->heads, (long long)dim, (long long)m->segment);
     double pairs = (double)m->tokens * (double)(m->segment + 1) / 2.0 * (double)m->hidden;

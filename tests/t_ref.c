@@ -217,8 +217,21 @@ static void test_attention(int64_t heads, int64_t kv_heads, bool causal)
     struct tensor o = normal(ATTENTION_QUERIES, heads * dim), lse = normal(heads, ATTENTION_QUERIES);
     struct tensor d_o = normal(ATTENTION_QUERIES, heads * dim);
     struct attention_forward_args forward = {q, k, v, o, lse, segments, heads, kv_heads, dim, 0.7f, causal};
-    struct attention_backward_args backward = {q,  k,        v,     o,        lse, d_o,  dq,    dk,
-                                               dv, segments, heads, kv_heads, dim, 0.7f, causal};
+    struct attention_backward_args backward = {.q = q,
+                                               .k = k,
+                                               .v = v,
+                                               .o = o,
+                                               .lse = lse,
+                                               .d_o = d_o,
+                                               .dq = dq,
+                                               .dk = dk,
+                                               .dv = dv,
+                                               .segments = segments,
+                                               .heads = heads,
+                                               .kv_heads = kv_heads,
+                                               .head_dim = dim,
+                                               .scale = 0.7f,
+                                               .causal = causal};
     struct objective f = {.op = OP_ATTENTION_FORWARD, .args = &forward, .output = o, .weight = d_o};
     run(OP_ATTENTION_FORWARD, &forward);
     run(OP_ATTENTION_BACKWARD, &backward);
