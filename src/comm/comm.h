@@ -1,6 +1,6 @@
-/* Process groups for host data, and the rank grid. Two makers: one process alone (comm_self) and MPI (comm_open_mpi).
- * Only comm/mpi.c and main.c know MPI. Failures inside a collective are fatal (tier b), and so is one that takes longer
- * than the limit. */
+/* Communicators: groups of ranks that exchange data in host memory. Two makers: comm_self (one process alone) and
+ * comm_open_mpi. Only comm/mpi.c and main.c use MPI. A failure inside a collective is fatal (error_fatal), and so is a
+ * collective that takes longer than the limit (comm_set_timeout). */
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
 
@@ -14,35 +14,36 @@ struct comm {
     void *self;
 };
 
-/* What a maker of groups supplies. All are collective; bytes may be beyond 2^31. */
+/* What a maker of communicators supplies. Every function is collective. `bytes` may exceed 2^31. */
 struct comm_class {
     void (*barrier)(struct comm *comm);
     void (*broadcast)(struct comm *comm, void *data, int64_t bytes, int root);
     /* out holds size blocks of `bytes`, in rank order, on every rank. */
     void (*all_gather)(struct comm *comm, const void *in, void *out, int64_t bytes);
-    /* Block r of `in` goes to rank r; block r of `out` came from rank r. */
+    /* Blocks of `bytes`: block r of `in` goes to rank r; block r of `out` came from rank r. */
     void (*all_to_all)(struct comm *comm, const void *in, void *out, int64_t bytes);
-    /* Members with equal color form a group, ranked by their rank here. color >= 0. */
+    /* Ranks with the same color form a new communicator, in the order of their ranks in comm. color >= 0. */
     struct comm *(*split)(struct comm *comm, int color);
-    /* The members that share a node's memory. */
+    /* The ranks on the same node (that share its memory) form a new communicator. */
     struct comm *(*split_node)(struct comm *comm);
     void (*destroy)(struct comm *comm);
 };
 
 /* One process alone; needs no MPI. */
 struct comm *comm_self(void);
-/* All ranks of an initialised MPI (MPI_COMM_WORLD, duplicated). */
+/* All ranks of MPI (a duplicate of MPI_COMM_WORLD). MPI must be initialised. */
 struct comm *comm_open_mpi(void);
 void comm_destroy(struct comm *comm);
 
-/* Seconds that a collective of this process may take, 0 = any, as it is until this is called. After a tenth of them,
- * and at their end, which is fatal, it is told which ranks are missing. Local; the same on all ranks. */
+/* Sets the limit of every collective, in seconds; 0, the default, is no limit. A collective that takes longer than a
+ * tenth of the limit prints a warning that names the missing ranks. One that exceeds the limit names them and is fatal.
+ * Local, but to be called with the same value on all ranks. */
 void comm_set_timeout(double seconds);
-/* Between these two the limit is ten times that: some rank reads or writes files, for which the others wait. They may
- * be nested. Local; on all ranks. */
+/* Between these two the limit is ten times as long: for work such as reading or writing files on one rank, while the
+ * others wait. They may be nested. Local, but to be called on all ranks. */
 void comm_begin_long_work(void);
 void comm_end_long_work(void);
-/* The limit that now holds, for makers of groups. */
+/* The current limit in seconds, 0 = none; for makers of communicators. */
 double comm_limit(void);
 
 void comm_barrier(struct comm *comm);
@@ -52,15 +53,15 @@ void comm_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes
 struct comm *comm_split(struct comm *comm, int color);
 struct comm *comm_split_node(struct comm *comm);
 
-/* The largest value over all ranks. Collective. */
+/* The maximum and the sum of a value over all ranks. Collective. */
 int64_t comm_max_i64(struct comm *comm, int64_t value);
 int64_t comm_sum_i64(struct comm *comm, int64_t value);
 
-/* Collective. Takes each rank's outcome (enum error_code). Every rank returns the code of the lowest rank that failed
- * and has its message recorded; ERROR_NONE when none failed. */
+/* Shares errors: `code` (enum error_code) is this rank's outcome. When any rank failed, every rank returns the code of
+ * the lowest rank that failed, and records that rank's message. ERROR_NONE when none failed. Collective. */
 int comm_share(struct comm *comm, int code);
-/* comm_share, and rank 0 prints the message to standard error; no message stays recorded. So each mistake is said
- * once, and all ranks take the same way out. */
+/* comm_share, then rank 0 prints the message to standard error and every rank clears its record. So each error is
+ * printed once, and all ranks return the same code. */
 int comm_agree(struct comm *comm, int code);
 
 /* Minimum, mean and maximum of a value over all ranks. Collective. */
@@ -69,8 +70,9 @@ struct comm_spread {
 };
 struct comm_spread comm_spread(struct comm *comm, double value);
 
-/* A group of collectives (core/group.h) over this comm, on the executor's memory. On the host's, sums are taken in rank
- * order. The group borrows the comm; free it with comm_group_destroy. Both are collective. executor NULL: the host. */
+/* Makes a group (core/group.h): collectives over the ranks of this comm, on the executor's memory, or on host memory
+ * when executor is NULL. In host memory sums are in rank order. The group borrows the comm. Free it with
+ * comm_group_destroy. Both are collective. */
 struct group *comm_group_create(struct comm *comm, struct executor *executor, const char *name);
 void comm_group_destroy(struct group *group);
 

@@ -1,7 +1,12 @@
-/* The op table: everything that a device does, collectives included. Arguments are plain data; a tensor left out
- * of a compound literal is absent. Shapes: T tokens, H hidden, F feed-forward width, V vocabulary. Accumulation and
- * statistics are fp32 (or wider) whatever the storage type. "f" stands for f32 or bf16 (f64 in the oracle);
- * statistics ("stat") are f32 (f64 in the oracle). tests/ref holds each op's definition in double precision. */
+/* The op table: everything that a device does, collectives included. Arguments are plain data. A tensor left out of a
+ * compound literal is absent.
+ *
+ * Shapes are [rows, columns]: T tokens, H hidden size, F feed-forward width, V vocabulary size. Types: "f" is f32 or
+ * bf16, "stat" is f32; both are f64 in the oracle (tests/ref), which defines each op in double precision. Ops
+ * accumulate, and compute statistics, in f32 or wider, whatever the storage type.
+ *
+ * "x (+)= y" is x += y when accumulate, else x = y. "In a fixed order": the order of a sum does not vary from
+ * run to run. */
 #ifndef CORE_OP_H
 #define CORE_OP_H
 
@@ -55,10 +60,12 @@ enum op {
         OP_COUNT
 };
 
-/* d = op(a) op(b) * scale_a * scale_b + bias in every row + (c, or the old d when accumulate). fp32 accumulation over
- * k. sum_a = (old when accumulate, else 0) + scale_a * sum over k of op(a), in a fixed order, which on a GPU that need
- * not be deterministic may be the library's own: where a is the transposed output gradient of a linear layer with bias,
- * the bias's gradient. */
+/* d = op(a) op(b) * scale_a * scale_b + bias + addend; op transposes or does nothing. Every row gets the same bias. The
+ * addend is c, or the old d when accumulate, or 0. The sum over k accumulates in f32.
+ *
+ * sum_a (+)= scale_a * sum over k of op(a). In the weight gradient of a linear layer with bias, a is the transposed
+ * output gradient, so sum_a is the bias's gradient. It is summed in a fixed order; a GPU that need not be deterministic
+ * may leave the order to its GEMM library. */
 struct gemm_args {
     struct tensor a;       /* [m, k]; [k, m] when transpose_a; f, e4m3 or e5m2 */
     struct tensor b;       /* [k, n]; [n, k] when transpose_b; f, e4m3 or e5m2 */
@@ -80,8 +87,8 @@ struct embedding_forward_args {
     struct tensor y;      /* f [T, H] */
 };
 
-/* dweight[v] = (old when accumulate, else 0) + sum over t with token[t] = v of dy[t] * scale[t], in the order of t; of
- * the token `padding` the sum is left out. (torch.nn.Embedding's padding_idx.) */
+/* dweight[v] (+)= sum over all t with token[t] = v of dy[t] * scale[t], in the order of t. The token `padding` adds
+ * nothing (torch.nn.Embedding's padding_idx). */
 struct embedding_backward_args {
     struct tensor tokens;  /* i32 [1, T] */
     struct tensor scale;   /* optional f32 [1, T]; absent: 1 */
@@ -106,7 +113,7 @@ struct rmsnorm_backward_args {
     struct tensor weight;   /* f [1, H] */
     struct tensor rstd;     /* stat [1, T] */
     struct tensor dy;       /* f [T, H] */
-    struct tensor residual; /* optional f [T, H], the gradient that by-passes the norm; may be dx itself */
+    struct tensor residual; /* optional f [T, H], gradient that reaches x around the norm; may be dx itself */
     struct tensor dx;       /* f [T, H]; optional: absent when only the weight's gradient is wanted */
     struct tensor dweight;  /* stat [1, H]; optional: absent when only the input's gradient is wanted */
     bool accumulate;        /* for dweight */
@@ -131,16 +138,16 @@ struct layernorm_backward_args {
     struct tensor weight;     /* f [1, H] */
     struct tensor mean, rstd; /* stat [1, T] */
     struct tensor dy;         /* f [T, H] */
-    struct tensor residual;   /* optional f [T, H], the gradient that by-passes the norm; may be dx itself */
+    struct tensor residual;   /* optional f [T, H], gradient that reaches x around the norm; may be dx itself */
     struct tensor dx;         /* f [T, H]; optional: absent when only the weight's and bias's gradients are wanted */
     struct tensor dweight;    /* stat [1, H]; optional, with dbias: absent when only the input's gradient is wanted */
     struct tensor dbias;      /* stat [1, H]; optional, with dweight */
     bool accumulate;          /* for dweight and dbias */
 };
 
-/* Rotary positions, in place. Half-split (Hugging Face's rotate_half): pair i of a head is its elements i and
- * head_dim / 2 + i; interleaved: its elements 2 i and 2 i + 1. For each pair (x1, x2):
- * x1' = x1 cos - x2 sin, x2' = x2 cos + x1 sin; inverse: with -sin. (Su et al. 2021.) */
+/* Rotary position embedding (Su et al. 2021), in place. Each pair (x1, x2) of a head's elements is rotated:
+ * x1' = x1 cos - x2 sin, x2' = x2 cos + x1 sin; inverse: with -sin. Pair i is elements 2 i and 2 i + 1 when
+ * interleaved, else elements i and head_dim / 2 + i (Hugging Face's rotate_half). */
 struct rope_args {
     struct tensor x;         /* f [T, heads * head_dim], in place */
     struct tensor positions; /* i32 [1, T], each in 0 .. rows of the table - 1 */
@@ -150,23 +157,27 @@ struct rope_args {
     bool inverse;
 };
 
-/* Segments of a packed batch, on the device. Slots with q_length 0 are empty; query i (counted in its segment) sees key
- * j of the same segment slot when not causal or j <= i + q_offset. Segments do not overlap in q; in a backward not in k
- * and v either: keys that several segments see take a launch for each, which add up. Where the tables of k and v are
- * those of q themselves, q_offset holds zeros. The rest is what the host knows of the tables. */
+/* Segments of a packed batch: a table on the device, with one slot per segment. A slot with q_length 0 is empty. Query
+ * i of a segment sees key j of the same segment when not causal, or when j <= i + q_offset; i and j count from 0 within
+ * the segment. With the same tables for k and v as for q, q_offset holds zeros.
+ *
+ * Segments never share rows of q. In a backward they do not share rows of k and v either: where several segments see
+ * the same keys, launch once for each and accumulate dk and dv.
+ *
+ * The tables are on the device; `longest` and `regular` are what the host knows of them. */
 struct attention_segments {
     struct tensor q_start, q_length;   /* i32 [1, slots]: first row and number of rows of q and o */
     struct tensor kv_start, kv_length; /* i32 [1, slots]: the same for k and v */
     struct tensor q_offset;            /* i32 [1, slots] */
     int64_t longest;                   /* no segment has more rows than this; 0: not known */
-    bool regular;                      /* rows are slots * longest: the segment of slot s begins at row s * longest */
+    bool regular;                      /* slots * longest rows in all; the segment of slot s starts at s * longest */
 };
 
-/* o = softmax(scale * q k' over visible keys) v for each query head h with kv head h / (heads / kv_heads);
- * lse = log(sum(exp(scale * q k'))). Rows of o that no segment covers, or that see no key, are 0, and their lse is
- * minus infinity: weight 0 where results over parts of the keys are merged. (Dao et al. 2022.) */
+/* o = softmax(scale * q k') v and lse = log(sum(exp(scale * q k'))), over the keys that a query sees; k' is k
+ * transposed. Query head h uses kv head h / (heads / kv_heads). Rows outside all segments, or that see no key, have
+ * o = 0 and lse = minus infinity: weight 0 where results over parts of the keys are merged. (Dao et al. 2022.) */
 struct attention_forward_args {
-    struct tensor q;    /* f [Tq, heads * head_dim], any row stride, as k, v and o */
+    struct tensor q;    /* f [Tq, heads * head_dim]; q, k, v and o may have any row stride */
     struct tensor k, v; /* f [Tk, kv_heads * head_dim] */
     struct tensor o;    /* f [Tq, heads * head_dim] */
     struct tensor lse;  /* stat [heads, Tq] */
@@ -176,11 +187,11 @@ struct attention_forward_args {
     bool causal;
 };
 
-/* Gradients of the above: dq, dk, dv = (old when accumulate_q or accumulate_kv, else 0) + what the segments add, which
- * is 0 for rows that none covers. k and v may be a part of the keys that o and lse are of; launches over all parts then
- * add up to the gradients. */
+/* Gradients of attention_forward: dq, dk and dv (+)= the gradient, which is 0 for rows outside all segments. k and v
+ * may be one part of the keys that o and lse were computed from. The gradients then are the sums over launches for all
+ * parts. */
 struct attention_backward_args {
-    struct tensor q, k, v, o, lse; /* as above */
+    struct tensor q, k, v, o, lse; /* as in attention_forward */
     struct tensor d_o;             /* f [Tq, heads * head_dim] */
     struct tensor dq;              /* q's type or stat, shape of q */
     struct tensor dk, dv;          /* k's type or stat, shape of k */
@@ -188,8 +199,8 @@ struct attention_backward_args {
     int64_t heads, kv_heads, head_dim;
     float scale;
     bool causal;
-    bool accumulate_q;  /* for dq */
-    bool accumulate_kv; /* for dk and dv */
+    bool accumulate_q;  /* accumulate, for dq */
+    bool accumulate_kv; /* accumulate, for dk and dv */
 };
 
 /* y = silu(gate) * up, x = [gate | up]. */
@@ -204,16 +215,16 @@ struct swiglu_backward_args {
     struct tensor dx; /* f [T, 2 F] */
 };
 
-/* y = x * Phi(x), Phi the normal distribution's cumulative function (erf); tanh_form: its approximation
- * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2. (Hendrycks & Gimpel 2016.) */
+/* y = x * Phi(x); Phi is the normal distribution's cumulative function, computed with erf. tanh_form: the approximation
+ * y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2. (Hendrycks & Gimpel 2016.) */
 struct gelu_forward_args {
     struct tensor x; /* f [T, F] */
     struct tensor y; /* f [T, F] */
     bool tanh_form;
 };
 
-/* dx = dy * dy/dx of the above at x; sum (+)= sum_t dx, of the rounded values, in a fixed order: the gradient of a bias
- * in x. */
+/* dx = dy * (derivative of GELU at x). sum (+)= sum_t dx, of dx as rounded to its type, in a fixed order: where x had a
+ * bias added, this is the bias's gradient. */
 struct gelu_backward_args {
     struct tensor x;   /* f [T, F] */
     struct tensor dy;  /* f [T, F] */
@@ -223,7 +234,7 @@ struct gelu_backward_args {
     bool accumulate; /* for sum */
 };
 
-/* For labels >= 0: loss = lse - logit[label], lse = log(sum(exp(logits))); for others both are 0.
+/* Cross-entropy. Where label >= 0: lse = log(sum(exp(logits))) and loss = lse - logit[label]; elsewhere both are 0.
  * total += {sum of loss, number of labels >= 0}, summed in double in the order of t. */
 struct xent_stat_args {
     struct tensor logits; /* f [T, V] */
@@ -233,8 +244,8 @@ struct xent_stat_args {
     struct tensor total;  /* f64 [1, 2], read and written */
 };
 
-/* In place: logits -> softmax(logits) - onehot(label), rows with labels < 0 -> 0. Unscaled: the gradient of the
- * sum of losses. */
+/* Replaces logits by the gradient of the sum of losses: softmax(logits) - onehot(label), or 0 in rows with label < 0.
+ * It is not divided by the number of labels. */
 struct xent_grad_args {
     struct tensor logits; /* f [T, V] */
     struct tensor labels; /* i32 [1, T] */
@@ -246,15 +257,15 @@ struct copy_args {
     struct tensor from, to;
 };
 
-/* f32 numbers as bf16 ones and what these are short of (core/dtype.h). Either side may be host memory of the
- * executor's. */
+/* Splits each f32 number into a bf16 (high) and a 16-bit remainder (low); see core/dtype.h. Either side may be host
+ * memory that the executor allocated. */
 struct split_args {
     struct tensor from; /* f32 [1, n] */
     struct tensor high; /* bf16 [1, n] */
     struct tensor low;  /* optional i16 [1, n] */
 };
 
-/* The f32 numbers that were split, exactly. */
+/* The inverse of split: the same f32 numbers, exactly. */
 struct join_args {
     struct tensor high; /* bf16 [1, n] */
     struct tensor low;  /* i16 [1, n] */
@@ -272,7 +283,8 @@ struct add_args {
     struct tensor to;   /* stat, the same shape */
 };
 
-/* Current scaling: scale = max|x| / 448 (1 when x is all zero); row and column hold x / scale rounded to e4m3. */
+/* Per-tensor current scaling: scale = max|x| / 448 (1 when x is all zero); 448 is the largest e4m3. row holds
+ * x / scale rounded to e4m3; column holds the transpose of row. */
 struct quantize_args {
     struct tensor x;      /* f [T, K] */
     struct tensor row;    /* optional e4m3 [T, K] */
@@ -286,31 +298,37 @@ struct sum_squares_args {
     struct tensor sum; /* f64 [1, 1] */
 };
 
-/* count = total[1]; norm = sqrt(sum of squares) / count; scale = min(1, max_norm / (norm + 1e-6)) / count;
- * count 0 gives scale 0 and norm 0; max_norm 0 means no clipping. (torch.nn.utils.clip_grad_norm_.)
- * Where the norm or total[0] is not finite, scale is NaN: adamw then leaves everything as it is. Else there will be an
- * update, and updates += 1. corrections = {1 - beta1^updates, 1 - beta2^updates}, for adamw. */
+/* The factor that turns summed gradients into clipped mean gradients (torch.nn.utils.clip_grad_norm_):
+ * count = total[1]; norm = sqrt(sum of squares) / count; scale = min(1, max_norm / (norm + 1e-6)) / count.
+ * count 0 gives scale 0 and norm 0. max_norm 0 means no clipping.
+ *
+ * Where the norm or total[0] (the loss) is not finite, scale is NaN, and adamw skips the update. Else updates += 1.
+ * Then corrections = {1 - beta1^updates, 1 - beta2^updates}: adamw's bias corrections. */
 struct gradient_scale_args {
-    struct tensor squares;     /* f64 [1, n], summed in order */
+    struct tensor squares;     /* f64 [1, n], partial sums of squares, summed in order */
     struct tensor total;       /* f64 [1, 2], as xent_stat leaves it, summed over ranks */
     struct tensor scale;       /* stat [1, 1], written */
     struct tensor norm;        /* stat [1, 1], written */
-    struct tensor updates;     /* f64 [1, 1], read and written: updates that the moments have seen */
+    struct tensor updates;     /* f64 [1, 1], read and written: updates that m and v contain */
     struct tensor corrections; /* stat [1, 2], written */
     double beta1, beta2;
     float max_norm;
 };
 
-/* Step constants of AdamW that change by step, in device memory. Both corrections are those of gradient_scale. */
+/* Columns of adamw_args.step: numbers that change from step to step, so they are in device memory. gradient_scale
+ * writes the two corrections, 1 - beta1^updates and 1 - beta2^updates. */
 enum adamw_step { ADAMW_LR, ADAMW_CORRECTION_1, ADAMW_CORRECTION_2, ADAMW_STEP_COUNT };
 
-/* Decoupled weight decay (Loshchilov & Hutter 2019), as torch.optim.AdamW: with g = gradient * scale, lr = step[LR] *
- * lr_factor: w -= lr * weight_decay * w; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
- * w -= lr * (m / step[CORRECTION_1]) / (sqrt(v / step[CORRECTION_2]) + eps). correction_i = 1 - b_i^t.
- * With a scale of NaN nothing changes. */
+/* Adam with decoupled weight decay (Loshchilov & Hutter 2019), as torch.optim.AdamW. With g = gradient * scale and
+ * lr = step[LR] * lr_factor:
+ *   w -= lr * weight_decay * w
+ *   m = beta1 m + (1 - beta1) g
+ *   v = beta2 v + (1 - beta2) g^2
+ *   w -= lr * (m / step[CORRECTION_1]) / (sqrt(v / step[CORRECTION_2]) + eps)
+ * When scale is NaN nothing changes. */
 struct adamw_args {
-    struct tensor weight;   /* stat [1, n], or bf16 with low: then both are the number */
-    struct tensor low;      /* i16 [1, n], of a bf16 weight */
+    struct tensor weight;   /* stat [1, n], or bf16 [1, n]: then weight and low are the two parts of split */
+    struct tensor low;      /* i16 [1, n]; present when weight is bf16, else absent */
     struct tensor gradient; /* stat [1, n] */
     struct tensor m, v;     /* stat [1, n] */
     struct tensor step;     /* stat [1, ADAMW_STEP_COUNT] */
@@ -318,11 +336,12 @@ struct adamw_args {
     double beta1, beta2, eps, weight_decay, lr_factor;
 };
 
-/* Collectives, over `group`; every member launches the same ones in the same order. Sums are in f32 (f64 for f64): in
- * host memory in rank order, ((x_0 + x_1) + x_2) + ...; between devices in the order of their library. */
+/* Collectives over `group`, which has `size` ranks. Every rank launches the same ones in the same order. f32 is summed
+ * in f32, f64 in f64. In host memory the sum is in rank order, ((x_0 + x_1) + x_2) + ...; between devices their library
+ * chooses the order. */
 struct all_reduce_args {
     struct group *group;
-    struct tensor x; /* stat or f64, contiguous; the sum over ranks, in place */
+    struct tensor x; /* stat or f64, contiguous; replaced by the sum over ranks */
 };
 
 struct reduce_scatter_args {
@@ -339,7 +358,7 @@ struct all_gather_args {
 
 struct broadcast_args {
     struct group *group;
-    struct tensor x; /* any, contiguous; root's values on return */
+    struct tensor x; /* any, contiguous; afterwards every rank has root's values */
     int root;
 };
 
@@ -351,7 +370,7 @@ struct op_field {
     size_t offset; /* of the struct tensor in the args */
     int access;    /* enum op_access */
     bool optional;
-    size_t accumulate; /* offset of a bool that turns WRITE into READ_WRITE; 0 = none */
+    size_t accumulate; /* offset in the args of the bool that turns WRITE into READ_WRITE; 0 = none */
 };
 
 struct op_info {
@@ -363,18 +382,18 @@ struct op_info {
 
 const struct op_info *op_info(enum op op);
 
-/* Useful multiply-adds times 2 of GEMM and attention; 0 for all others. */
+/* Floating-point operations of GEMM and attention: 2 per useful multiply-add. 0 for all other ops. */
 int64_t op_flops(enum op op, const void *args);
 
-/* Bytes of its tensors, those that are read and written twice: what must pass through memory at least, where nothing
- * stays in a cache. */
+/* The least bytes that must pass through memory when nothing stays in a cache: the size of each tensor, twice where the
+ * op both reads and writes it. */
 int64_t op_bytes(enum op op, const void *args);
 
-/* Field i of args: its tensor, and its access with accumulate resolved. */
+/* The tensor of field number `field`, and its access (enum op_access), given whether args accumulate. */
 const struct tensor *op_tensor(enum op op, const void *args, int field);
 int op_field_access(enum op op, const void *args, int field);
 
-/* NULL when the arguments have all that is required and shapes and dtypes agree, else what is wrong (a static text). */
+/* NULL when all required tensors are present, and shapes and dtypes agree; else what is wrong (a static string). */
 const char *op_check(enum op op, const void *args);
 
 #endif
