@@ -1,4 +1,5 @@
-/* What attention's two directions share beside arithmetic: segments, the rows that none covers, blocks of rows. */
+/* What attention forward and backward share besides arithmetic: segments, rows that no segment covers, reads of a block
+ * of rows. */
 #ifndef CPU_ATTENTION_SEGMENTS_H
 #define CPU_ATTENTION_SEGMENTS_H
 
@@ -15,17 +16,17 @@ static inline int64_t attention_slots(const struct attention_segments *segments)
 
 struct attention_segment attention_segment(const struct attention_segments *segments, int64_t slot);
 
-/* Number of keys that query i of a segment sees: always the first ones. */
+/* How many keys query i of a segment sees: always the segment's first ones. Causal: keys j <= i + offset. */
 int64_t attention_visible(const struct attention_segment *segment, int64_t i, bool causal);
 
-/* covered[row] = 1 for rows 0 .. rows - 1 that a segment covers as queries, or as keys when `keys`; else 0. */
+/* Fills covered[rows]: 1 where a segment covers the row, else 0. Rows are queries, or keys when `keys`. */
 void attention_cover(const struct attention_segments *segments, bool keys, int64_t rows, char *covered);
 
 /* Zeroes the rows of x that are not covered. */
 void attention_clear_rows(const struct tensor *x, const char *covered);
 
-/* Copies rows first .. first + rows - 1, columns col .. col + cols - 1, to [rows, cols] in f32: rows of a wide matrix
- * are far apart, by a power of two at worst, and would drive each other out of the first cache. */
+/* Copies rows first .. first + rows - 1, columns col .. col + cols - 1, to [rows, cols] in f32. Rows of a wide matrix
+ * are far apart; where the distance is a power of two they would evict each other from the L1 cache. */
 void attention_read(const struct tensor *x, int64_t first, int64_t rows, int64_t col, int64_t cols, float *to);
 
 #endif

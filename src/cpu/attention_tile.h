@@ -1,23 +1,23 @@
-/* The matrix kernels of attention. A block of queries lies transposed, one query per vector lane, so that keys and
- * values are read where they are, a running maximum needs no sum across lanes, and any head_dim will do. */
+/* The matrix kernels of attention. A block of queries is stored transposed, one query per vector lane. So keys and
+ * values are read in place, a running maximum needs no reduction across lanes, and any head_dim works. */
 #ifndef CPU_ATTENTION_TILE_H
 #define CPU_ATTENTION_TILE_H
 
 #include "cpu/kernel.h"
 
 enum {
-    TILE_QUERIES = 64, /* queries of a block */
-    TILE_KEYS = 32,    /* keys of a block */
-    TILE_LANES = 16    /* columns of a product are a multiple of this */
+    TILE_QUERIES = 64, /* queries in a block */
+    TILE_KEYS = 32,    /* keys in a block */
+    TILE_LANES = 16    /* the columns of a product are a multiple of this */
 };
 
-/* A matrix, element (i, l) at data[i * row + l * depth]. */
+/* A matrix whose element (i, l) is data[i * row + l * depth]. */
 struct tile_factor {
     const float *data;
     int64_t row, depth;
 };
 
-/* c [rows, cols] = (or += when accumulate) a [rows, depth] b [depth, cols]; cols is a multiple of TILE_LANES. */
+/* c [rows, cols] = a [rows, depth] b [depth, cols], or += when accumulate; cols is a multiple of TILE_LANES. */
 void tile_multiply(float *c, int64_t c_stride, struct tile_factor a, const float *b, int64_t b_stride, int64_t rows,
                    int64_t cols, int64_t depth, bool accumulate);
 
@@ -29,14 +29,14 @@ void tile_transpose(const float *from, int64_t from_stride, int64_t rows, int64_
 void tile_copy(const float *from, int64_t from_stride, int64_t rows, int64_t cols, float factor, float *restrict to,
                int64_t to_stride, int64_t width);
 
-/* The first lane to compute when lanes below `hidden` see nothing: a multiple of TILE_LANES. */
+/* The first lane to compute when lanes below `hidden` see no key, rounded down to a multiple of TILE_LANES. */
 static inline int64_t tile_skip(int64_t hidden)
 {
     return hidden > 0 ? hidden / TILE_LANES * TILE_LANES : 0;
 }
 
-/* Scores s [keys, TILE_QUERIES], one row a key: hides key j from the queries below j - shift. The last query of the
- * block sees the last key. */
+/* Causal mask on scores s [keys, TILE_QUERIES], one row per key: key j is hidden from queries i < j - shift
+ * (-infinity). The caller guarantees that the block's last query sees the last key. */
 void tile_mask(float *s, int64_t keys, int64_t shift);
 
 #endif

@@ -1,6 +1,6 @@
 /* The CPU executor: blocked, vectorised, threaded; f32 and bf16 storage (8-bit operands in gemm), f32 accumulation.
- * Synchronous, so events and synchronize do nothing. Results depend on the arguments alone, not on the schedule of
- * threads; only gemm's may depend on their number. */
+ * Synchronous, so events and synchronize do nothing. Results depend on the arguments alone, not on how threads are
+ * scheduled; only those of gemm may depend on the number of threads. */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
 

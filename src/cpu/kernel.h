@@ -5,9 +5,10 @@
 
 #include "core/launch.h"
 
-/* A kernel with CPU_CLONES is compiled for several instruction sets and the dynamic linker picks one, so binaries
- * travel. OpenMP's outlined regions are not cloned: a parallel region belongs in an ordinary function that calls a
- * cloned kernel on a range. What a kernel calls in its loops must be CPU_INLINE, or it is compiled for the baseline. */
+/* A kernel with CPU_CLONES is compiled for several instruction sets; the dynamic linker picks one. So one binary runs
+ * fast on different CPUs. The compiler does not clone OpenMP parallel regions: put them in an ordinary function that
+ * calls a cloned kernel on a range. What a kernel calls in its loops must be CPU_INLINE, or it is compiled for the
+ * baseline. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(CISTRON_NO_CLONES)
 #if __GNUC__ >= 12
 #define CPU_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
@@ -25,7 +26,7 @@
 #endif
 
 enum {
-    CPU_SPAN = 1024,       /* elements that an element-wise kernel takes at a time: a few spans fit the first cache */
+    CPU_SPAN = 1024,       /* elements that an element-wise kernel takes at a time: a few spans fit in the L1 cache */
     CPU_SMALL = 16 * 1024, /* elements below which one thread is faster than several */
     CPU_LINE = 64          /* bytes of a cache line, and alignment of scratch */
 };
@@ -33,7 +34,7 @@ enum {
 struct cpu {
     struct executor executor; /* first, so that a pointer to it is a pointer to this */
     int threads;
-    char *workspace; /* scratch, kept between launches; of all streams, whose launches run one after the other */
+    char *workspace; /* scratch, kept between launches; all streams share it, since their launches never overlap */
     int64_t workspace_bytes;
 };
 
@@ -43,7 +44,7 @@ struct cpu {
 OP_DEVICE_TABLE(X)
 #undef X
 
-/* Bytes of scratch of the ops that need any. */
+/* Bytes of scratch that an op needs; only for ops that need any. */
 int64_t cpu_gemm_workspace(const struct cpu *cpu, const struct gemm_args *args);
 int64_t cpu_rmsnorm_backward_workspace(const struct cpu *cpu, const struct rmsnorm_backward_args *args);
 int64_t cpu_layernorm_backward_workspace(const struct cpu *cpu, const struct layernorm_backward_args *args);
@@ -53,9 +54,9 @@ int64_t cpu_sum_squares_workspace(const struct cpu *cpu, const struct sum_square
 
 /* -- Scratch ------------------------------------------------------------------------------------------------------ */
 
-/* The executor has seen to it that what an op's workspace function counts is there. Scratch is laid out by one function
- * per op that runs twice: with base NULL to count bytes, and at launch. Takes `bytes` from *used on, rounded up to
- * whole cache lines; NULL while counting. */
+/* Takes `bytes` of scratch from base + *used, rounded up to whole cache lines, and advances *used. NULL when base is
+ * NULL. One function per op lays out its scratch, and runs twice: with base NULL to count the bytes (the op's workspace
+ * function), and at launch. Before a launch the executor has allocated the bytes counted. */
 static inline void *cpu_take(char *base, int64_t *used, int64_t bytes)
 {
     int64_t first = *used;
@@ -85,13 +86,13 @@ static inline struct cpu_span cpu_span(const struct cpu_spans *spans, int64_t i)
     return (struct cpu_span){i / spans->per_row, col, left < CPU_SPAN ? left : CPU_SPAN};
 }
 
-/* The same elements as one row, when they are contiguous: fewer, longer spans. */
+/* x as one row when its elements are contiguous, else x: gives fewer, longer spans. */
 static inline struct tensor cpu_flat(const struct tensor *x)
 {
     return tensor_contiguous(x) ? tensor_vector(x->data, x->dtype, tensor_count(x)) : *x;
 }
 
-/* Threads for an op on so many elements. */
+/* Number of threads for an op on so many elements. */
 static inline int cpu_threads(const struct cpu *cpu, int64_t elements)
 {
     return elements < CPU_SMALL ? 1 : cpu->threads;

@@ -4,8 +4,8 @@
 
 #include "cpu/kernel.h"
 
-/* sum[i] = (old when accumulate, else 0) + scale * sum of x's column i where over_rows, else of its row i; f32 [1, ..].
- * Over columns x is f32. */
+/* sum[i] = (accumulate ? sum[i] : 0) + scale * s[i]. s[i] is the sum of column i of x when over_rows, else of row i.
+ * sum is f32 [1, columns of x] or [1, rows of x]. Unless over_rows, x must be f32. */
 void cpu_sum(struct cpu *cpu, const struct tensor *x, bool over_rows, float scale, const struct tensor *sum,
              bool accumulate);
 

@@ -1,13 +1,15 @@
-/* The stream of windows that a run learns from: those of one store (or another source of windows), or of several
+/* The stream of windows that a run learns from: the windows of one store (or another source of windows), or of several
  * blended by weights.
  *
- * Which store: window i of the stream (i = 0, 1, ...) comes from the store d with the largest w_d (i + 1) - n_d, where
- * w_d is its share of the weights and n_d how many windows it has given so far; of equals the first (the rule of
- * Megatron-LM's blended data sets). So n_d never runs ahead of w_d i by a window or more, and with two stores never
- * falls behind by one either; with many it may fall behind by little more.
- * Which window: each store has epochs of its own, and in each epoch gives each of its windows once, in the order of a
- * keyed permutation (data/shuffle.h) or of the store. Store 0's order does not depend on the others.
- * With `once` a stream of one store ends behind the first epoch. */
+ * Which store: window i of the stream (i = 0, 1, ...) comes from the store d with the largest w_d (i + 1) - n_d, the
+ * first such store in a tie. w_d is the store's share of the weights, n_d the number of windows it has given so far.
+ * (This is the rule of Megatron-LM's blended data sets.) So n_d is never ahead of w_d i by a window or more. With two
+ * stores it is never behind by a window or more either; with many it may be behind by slightly more than one.
+ *
+ * Which window: each store has its own epochs. In an epoch it gives each of its windows once, in the order of a keyed
+ * permutation (data/shuffle.h) or in the store's order. Store 0's order does not depend on the other stores.
+ *
+ * With `once` the stream has one store and ends after its first epoch. */
 #ifndef DATA_BLEND_H
 #define DATA_BLEND_H
 
@@ -17,21 +19,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { BLEND_STORES = 4096 }; /* the most; a checkpoint keeps two numbers of each in attributes of 64 KB */
+enum { BLEND_STORES = 4096 }; /* at most; a checkpoint keeps two numbers per store in attributes of 64 KB */
 
-/* Where a stream stands, all that a restart needs; {0} is the start of any stream. */
+/* A position in a stream: all that a restart needs. {0} is the start of any stream. */
 struct blend_position {
-    int64_t stores;  /* how many there are; 0 at the start, where it does not matter */
+    int64_t stores;  /* how many there are; 0 in {0}, the start of any stream */
     int64_t *epoch;  /* [stores] */
-    int64_t *window; /* [stores] number in that epoch's order of the next window that the store gives */
-    int64_t offset;  /* tokens of the stream's next window that are already used */
+    int64_t *window; /* [stores] the store's next window: its number in that epoch's order */
+    int64_t offset;  /* tokens of the stream's next window that are already in rows */
 };
 
 /* The start of a stream of so many stores. */
 struct blend_position blend_position_create(int64_t stores);
-/* *to, which has as many stores, becomes what `from` is; from {0}: the start. */
+/* Copies *from to *to, which has as many stores. From {0}: *to becomes the start. */
 void blend_position_set(struct blend_position *to, const struct blend_position *from);
-/* Back to {0}. */
+/* Frees it and sets it to {0}. */
 void blend_position_destroy(struct blend_position *position);
 
 struct blend_settings {
@@ -51,11 +53,11 @@ struct blend {
     struct blend_position position;
 };
 
-/* windows[stores], each with at least one window, are borrowed; weights[stores]: positive, of any sum; NULL: in
- * proportion to the windows. Begins at the stream's start. */
+/* Begins at the stream's start. windows[stores]: borrowed, each with at least one window. weights[stores]: positive, of
+ * any sum; NULL: in proportion to the number of windows. */
 struct blend blend_create(const struct blend_settings *settings, const struct window_source *const *windows,
                           const double *weights, int stores);
-/* Another stream of the same, at the same position. */
+/* A second, independent stream of the same windows, at the same position. */
 struct blend blend_copy(const struct blend *blend);
 void blend_destroy(struct blend *blend);
 /* Is this a position that the stream can reach? For positions from files, which may hold anything. */
@@ -68,7 +70,7 @@ uint64_t blend_epoch(int store, int64_t epoch);
 
 /* Is a `once` stream past its last window? */
 bool blend_ended(const struct blend *blend);
-/* The next window, without taking it, and its store; not behind the end. */
+/* The next window and its store, without taking it. Not after the end. */
 struct window blend_window(struct blend *blend, int *store);
 /* Takes the next window of `store`, the one that blend_window named; position.offset becomes 0. */
 void blend_advance(struct blend *blend, int store);

@@ -13,21 +13,24 @@ struct masking {
     double probability; /* that a token is selected; 0 < probability < 1 */
 };
 
-/* Masks `count` tokens of a window, its tokens offset .. offset + count - 1, in place. Each token that is not special
- * is selected with the probability. Of the selected, 80 % become the mask token, 10 % a random id of the whole
- * vocabulary, and 10 % stay. labels[count]: the original token where it was selected, BATCH_IGNORED elsewhere; not
- * shifted. Returns how many were selected. The choice is keyed by (seed, epoch, window, place in the window) alone, so
- * neither ranks nor rows nor a cut inside the window change it. `epoch` as blend_epoch numbers it, `window` in the
- * store's order. */
+/* Masks tokens offset .. offset + count - 1 of a window in place; they are tokens[count]. Each token that is not
+ * special is selected with the given probability. Of the selected, 80 % become the mask token, 10 % a random id of the
+ * whole vocabulary, and 10 % stay. labels[count]: the original token where it was selected, BATCH_IGNORED elsewhere;
+ * not shifted. Returns how many were selected.
+ *
+ * The choice is keyed by (seed, epoch, window, place in the window) alone. So it does not depend on the number of
+ * ranks, on the packing into rows, or on a cut inside the window. `epoch` is a number of blend_epoch; `window` is the
+ * window's number in the store's order. */
 int64_t masking_apply(const struct masking *masking, uint64_t epoch, int64_t window, int64_t offset, int64_t count,
                       int32_t *tokens, int32_t *labels);
 
 /* The probability that a selected token `original` is seen as `seen`. */
 double masking_likelihood(const struct tokenizer *tokenizer, int32_t original, int32_t seen);
 
-/* Token dropout of one segment, `count` tokens that attend to each other alone: scale[t], the factor of token t's
- * embedding, is 0 at mask tokens and (1 - 0.12) / (1 - r) elsewhere, r being the share of mask tokens in the segment
- * and 0.12 the share of a training with probability 0.15 (recipes 1.2; Lin et al. 2023, ESM-2's published code). */
+/* Token dropout of one segment: `count` tokens that attend only to each other. scale[t] is the factor of token t's
+ * embedding: 0 at mask tokens, (1 - 0.12) / (1 - r) elsewhere. r is the share of mask tokens in the segment; 0.12 =
+ * 0.15 * 0.8 is their expected share in training with probability 0.15 (recipes 1.2; Lin et al. 2023, ESM-2's published
+ * code). */
 void masking_scale(const struct tokenizer *tokenizer, const int32_t *tokens, int64_t count, float *scale);
 
 #endif

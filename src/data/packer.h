@@ -1,10 +1,12 @@
-/* Cuts the stream of windows into rows: which stretch of which window lies where in which row. A function of the
- * window lengths alone, so all ranks follow all rows and read tokens of their own rows only.
+/* Packs the stream of windows into rows: decides which part of which window goes where. Window lengths alone decide, so
+ * every rank can pack all rows and read the tokens of its own rows only.
  *
- * The stream (data/blend.h) goes on from epoch to epoch without a gap: a row may hold the end of one and the start of
- * the next. Where it ends rows stay empty.
- * Row: filled window by window. With `split` a window that does not fit is cut, and its rest begins the next row as a
- * segment of its own; without, the row ends. `max_segments` segments end a row too. A padded row holds one window. */
+ * The stream (data/blend.h) continues from epoch to epoch without a gap: a row may hold the end of one epoch and the
+ * start of the next. Where the stream ends, rows are empty.
+ *
+ * A row is filled window by window. With `split`, a window that does not fit is cut, and its rest begins the next row
+ * as a segment of its own; without, the row ends before it. A row also ends after `max_segments` segments. A padded row
+ * holds one window: max_segments is 1. */
 #ifndef DATA_PACKER_H
 #define DATA_PACKER_H
 
@@ -14,20 +16,20 @@
 #include <stdint.h>
 
 struct packer_settings {
-    int64_t row_tokens, max_segments; /* every window fits in a row */
+    int64_t row_tokens, max_segments; /* no window is longer than row_tokens */
     bool split;
 };
 
 struct packer_segment {
-    int store;     /* that the window is of */
+    int store;     /* the window's store */
     int64_t epoch; /* of that store, from 0 */
     struct window window;
-    int64_t offset; /* first token, counted in the window with its specials */
+    int64_t offset; /* of the segment's first token in the window, specials counted */
     int64_t length; /* tokens */
 };
 
-/* The next row's segments, in order from the row's start, into segments[max_segments]; returns how many (0 behind the
- * stream's end). The stream moves on behind them. */
+/* Writes the next row's segments to segments[max_segments], in order from the row's start, and advances the stream past
+ * them. Returns how many; 0 after the stream's end. */
 int64_t packer_next(const struct packer_settings *settings, struct blend *blend, struct packer_segment *segments);
 
 #endif

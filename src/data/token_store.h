@@ -1,12 +1,14 @@
 /* Token store: one HDF5 file of sequences, read through memory maps.
- *   /tokens   u8, u16 or u32 by vocabulary, contiguous: all sequences one behind the other, without special tokens
+ *   /tokens   u8, u16 or u32 by vocabulary, contiguous: all sequences one after the other, without special tokens
  *   /offsets  i64, contiguous, sequences + 1: sequence i is tokens offsets[i] .. offsets[i + 1] - 1
  *   /names    u8, contiguous: each sequence's name and a newline, in order
  *   /sources  strings: "xxh3-in-hex path" of each input file
- * and on the root: cistron_store (format version), tokenizer, vocabulary, sequences, token_count, and checksum, the
- * xxh3 of the three digests (little-endian u64) that are attribute `xxh3` of tokens, offsets and names.
- * Arrays are contiguous, so that HDF5 is needed for where they lie and never in the loop. (xxhash: the fastest
- * checksum that every distribution packages; a store is read more often than disks fail.) */
+ * Attributes of the root: cistron_store (format version), tokenizer, vocabulary, sequences, token_count, checksum.
+ * Tokens, offsets and names each have their digest as attribute `xxh3`; checksum is the xxh3 of these three digests
+ * (little-endian u64).
+ *
+ * Arrays are contiguous, so HDF5 is needed only to find where they lie, never in the training loop. (xxhash: the
+ * fastest checksum that every distribution packages; a store is read more often than disks fail.) */
 #ifndef DATA_TOKEN_STORE_H
 #define DATA_TOKEN_STORE_H
 
@@ -27,8 +29,8 @@ struct token_store {
     int64_t token_bytes; /* 1, 2 or 4 */
     int64_t sequences;
     int64_t token_count;
-    uint64_t checksum; /* 0 without one */
-    bool has_checksum; /* and digests, of which it is the hash */
+    uint64_t checksum; /* 0 where the file has none */
+    bool has_checksum; /* the file has a checksum, and the digests that it is the hash of */
     uint64_t digests[STORE_COLUMNS];
     const unsigned char *tokens;  /* mapped [token_count * token_bytes] */
     const unsigned char *offsets; /* mapped [(sequences + 1) * 8]; may be unaligned: use token_store_offset */
@@ -37,19 +39,19 @@ struct token_store {
     struct mapping *map; /* the whole file */
 };
 
-/* Bytes of a token in a store of that vocabulary. */
+/* Bytes per token in a store of that vocabulary. */
 int64_t token_store_token_bytes(int64_t vocabulary);
 
 /* User errors: missing, not HDF5, not a store, an unknown tokenizer, truncated, offsets that do not span the tokens, a
- * checksum that is not that of the digests. One without a checksum is warned of. Takes no longer for a large store:
- * its arrays are not read. Private memory does not depend on the store's size. *store is NULL after an error. */
+ * checksum that does not match the digests. Warns where there is no checksum. The arrays are not read, so neither time
+ * nor private memory depends on the store's size. *store is NULL after an error. */
 int token_store_open(struct token_store **store, const char *path);
 void token_store_close(struct token_store *store);
 
-/* Does sequence i - 1 end at offset i, behind its beginning and within the tokens? ERROR_USER: damaged. Without it
- * neither sequence may be read. For i = 0 there is nothing to check. */
+/* Checks offset i, the end of sequence i - 1: not before the sequence's start, and within the tokens. ERROR_USER:
+ * damaged. A sequence may be read only after the offsets at its two ends have passed. i = 0 always passes. */
 int token_store_check_offset(const struct token_store *store, int64_t i);
-/* All offsets. */
+/* Checks all offsets. */
 int token_store_check_offsets(const struct token_store *store);
 /* Reads the whole store and compares it with its digests. ERROR_USER: damaged, or without a checksum; ERROR_REQUEUE: a
  * signal came (base/signals.h). */
@@ -59,8 +61,8 @@ int token_store_verify(const struct token_store *store);
 int64_t token_store_offset(const struct token_store *store, int64_t i);
 /* Copies tokens start .. start + count - 1 of the whole store to out[count]. */
 void token_store_read(const struct token_store *store, int64_t start, int64_t count, int32_t *out);
-/* Walks the names in order: begins with *cursor = 0, gives the next name (not terminated) and its length, NULL at the
- * end. */
+/* Iterates over the names in order; *cursor starts at 0. Returns the next name (not terminated) and its length; NULL at
+ * the end. */
 const char *token_store_next_name(const struct token_store *store, int64_t *cursor, int64_t *length);
 
 #endif

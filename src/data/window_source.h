@@ -11,17 +11,17 @@ struct window {
     int64_t number; /* in the source's order */
     int64_t sequence;
     int64_t start;  /* where the source has its first token */
-    int64_t length; /* tokens of the source; may be 0 where only EOS is left */
+    int64_t length; /* tokens without BOS and EOS; may be 0 where only EOS is left */
     bool has_bos, has_eos;
 };
 
-/* Tokens of a window, specials included. */
+/* Tokens of a window, BOS and EOS included. */
 int64_t window_length(const struct window *window);
 
 struct window_source_class {
-    /* Window number w of an epoch. *hint is the caller's, 0 at first; it makes walks in order cheap. */
+    /* Window number w of an epoch. *hint belongs to the caller and starts at 0; it makes lookups in order cheap. */
     struct window (*locate)(void *self, int64_t w, int64_t *hint);
-    /* Tokens from .. from + count - 1 of a window, not counting its specials, to tokens[count]. */
+    /* Reads tokens from .. from + count - 1 of a window into tokens[count]. BOS and EOS are not counted. */
     void (*read)(void *self, const struct window *window, int64_t from, int64_t count, int32_t *tokens);
 };
 
@@ -29,7 +29,7 @@ struct window_source {
     const struct window_source_class *class;
     void *self;
     const struct tokenizer *tokenizer;
-    int64_t windows; /* of an epoch */
+    int64_t windows; /* in an epoch */
 };
 
 #endif
