@@ -1,13 +1,13 @@
-/* One tensor of a safetensors file, as its header tells of it (bridge/safetensors.h). */
+/* One tensor of a safetensors file, as the header describes it (bridge/safetensors.h). */
 #ifndef BRIDGE_SAFETENSORS_ENTRY_H
 #define BRIDGE_SAFETENSORS_ENTRY_H
 
 #include "io/safetensors_dtype.h"
 
-enum { SAFETENSORS_MAX_DIMS = 8, SAFETENSORS_HEADER_BYTES = 100000000 /* the most */ };
+enum { SAFETENSORS_MAX_DIMS = 8, SAFETENSORS_HEADER_BYTES = 100000000 /* the largest allowed */ };
 
 #define SAFETENSORS_METADATA "__metadata__"
-/* In it, as hexadecimal text: the digest of the training's state (io/checkpoint.h). */
+/* Key in __metadata__: the digest of the training state (checkpoint_digest), as hexadecimal text. */
 #define SAFETENSORS_DIGEST "cistron_digest"
 
 struct safetensors_entry {
@@ -16,8 +16,8 @@ struct safetensors_entry {
     int dims; /* 0: one element */
     int64_t shape[SAFETENSORS_MAX_DIMS];
     int64_t bytes;
-    int64_t position; /* of the first byte in its file */
-    int file;         /* number of its file */
+    int64_t position; /* of the tensor's first byte in its file */
+    int file;         /* index into struct safetensors.files */
 };
 
 #endif

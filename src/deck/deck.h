@@ -2,8 +2,8 @@
  * are the sections below; key=value on the command line overrides it. One table (deck/table.c) drives the parser, the
  * checks, `cistron deck` and doc/deck.md, so the meaning, unit and range of each field stand there and only there.
  *
- * The deck checks each key by itself; what several keys must agree on is checked where they are used. Every 0 or ""
- * that stands for something else (a preset's value, "the same as", "off") is kept as 0 or "" here. */
+ * Each key is checked here by itself; conditions on several keys are checked where the keys are used. A 0 or "" with a
+ * special meaning (the preset's value, "the same as", "off") is kept as 0 or "" here. */
 #ifndef DECK_DECK_H
 #define DECK_DECK_H
 
@@ -13,7 +13,7 @@
 
 enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 128, DECK_MAXIMUM_THREADS = 1024 };
 
-/* Choices, in the order of their names in the table. */
+/* Values of choices, in the order of their names in the table. */
 enum deck_family { DECK_FAMILY_PRESET, DECK_FAMILY_LLAMA, DECK_FAMILY_ESM2, DECK_FAMILY_AMPLIFY };
 enum deck_gelu { DECK_GELU_ERF, DECK_GELU_TANH };
 enum deck_rounding { DECK_ROUNDING_NONE, DECK_ROUNDING_FP16, DECK_ROUNDING_BF16 };
@@ -120,58 +120,61 @@ struct deck {
     bool given[DECK_MAXIMUM_KEYS]; /* by row of the table: set by the file or an override; read with deck_given */
 };
 
-/* Every key at its default, none given. */
+/* Sets every key to its default and marks none as given. */
 void deck_defaults(struct deck *deck);
 
-/* Read a deck's file, then apply the `override_count` overrides "key=value" in order (the last one of a key wins).
+/* Reads a deck's file, then applies the `override_count` overrides "key=value" in order (the last one of a key wins).
  * `name` is a path or, without "/", also the name of a deck that comes with the program ("quickstart"). `deck` is
- * overwritten: defaults where nothing is given. An @include name is looked for from the folder of the file that
- * includes, then among the same decks; what follows an @include may give its keys again and wins. Paths begin with the
- * home folder where "~" is written. Local; reads files, so let one rank call it and send the deck to the others.
- * Returns ERROR_NONE, or ERROR_USER with what is wrong, one line each (some twenty at most): "FILE:LINE: key ..." or
- * "command line: ..."; a syntax error ends the list of a file. After an error the deck's values must not be used.
- * *notes (notes may be NULL) is, in any case, what the user should know of, '\n' behind each line, freed with free():
- * the file that was taken where it is not `name`, and each key that won over an @include's. */
+ * overwritten; keys that are not given get their defaults. An @include name is looked for first in the folder of the
+ * including file, then among the decks that come with the program. A key may be given again after an @include that gave
+ * it; the later value wins. "~" in paths is replaced by the home folder. Local; it reads files, so let one rank call it
+ * and send the deck to the others.
+ * Returns ERROR_NONE, or ERROR_USER with one line for each fault (some twenty at most): "FILE:LINE: key ..." or
+ * "command line: ..."; after a syntax error no more faults of that file are listed. After an error the deck's values
+ * must not be used.
+ * *notes (notes may be NULL) is set after an error too: what the user should know, each line ended by '\n', freed with
+ * free(). It names the file that was read where that is not `name`, and each key that replaced one of an @include. */
 int deck_read(struct deck *deck, const char *name, char *const overrides[], int override_count, char **notes);
 
-/* The same for a deck held in memory, such as a checkpoint's; `origin` takes the place of FILE in messages. It takes in
- * no file: an @include is a mistake. */
+/* The same for a deck text in memory, such as a checkpoint's; messages have `origin` in place of FILE. It reads no
+ * files: an @include is a fault. */
 int deck_read_text(struct deck *deck, const char *text, const char *origin, char *const overrides[],
                    int override_count);
 
-/* Was the key ("model.hidden") set by the file or an override? After reading an effective deck every key was. An
- * unknown key is a bug of the caller and ends the program. */
+/* Was the key ("model.hidden") set by the file or an override? After reading an effective deck this is true of every
+ * key. An unknown key is a bug of the caller and ends the program. */
 bool deck_given(const struct deck *deck, const char *key);
 
-/* Each key of a section ("model") and of those inside it that `deck` does not give takes its value from `from`. */
+/* For each key of a section ("model") and of the sections inside it: if `deck` does not give it, copies its value from
+ * `from`. */
 void deck_inherit(struct deck *deck, const struct deck *from, const char *section);
 
-/* A deck text with every key at its value in `deck`, that deck_read_text turns back into the same values bit for bit.
- * The caller frees it with free(). */
+/* The effective deck: a deck text that gives every key its value in `deck`. deck_read_text reads back the same values,
+ * bit for bit. The caller frees it with free(). */
 char *deck_print_effective(const struct deck *deck);
 
 /* One line "model.hidden = 128" for each key whose value is not the default, in the order of the table; "" for none.
  * The caller frees it with free(). */
 char *deck_print_changed(const struct deck *deck);
 
-/* The reference: every key at its default, each on its own line below its comment; it parses as it stands. */
+/* Prints the reference: every key at its default, each on its own line below its comment. It is itself a valid deck. */
 void deck_print_reference(FILE *file);
 /* The same as Markdown: doc/deck.md. */
 void deck_print_markdown(FILE *file);
 
-/* The value of a key in deck syntax ("memory.recompute" gives "\"full\""), freed with free(); the key as in deck_given.
- */
+/* The value of a key in deck syntax ("memory.recompute" gives "\"full\""), freed with free(). An unknown key ends the
+ * program. */
 char *deck_key_text(const struct deck *deck, const char *key);
 
-/* Every key on its own line, with `ending` behind it. */
+/* Prints the name of every key on its own line, followed by `ending`. */
 void deck_print_keys(FILE *file, const char *ending);
 
 /* A key whose value differs between two decks. */
 struct deck_change {
     const char *key;
     bool may_change;  /* at resume */
-    bool is_text;     /* the values are texts; else numbers, or "true" and "false" */
-    char *old, *new_; /* as a deck spells them, texts without quotes; owned */
+    bool is_text;     /* the values are texts; otherwise numbers, or "true" and "false" */
+    char *old, *new_; /* in deck syntax, but texts without quotes; owned */
 };
 /* The keys that differ, in the order of the table; freed with deck_changes_destroy. */
 struct deck_changes {
@@ -183,9 +186,9 @@ void deck_changes_destroy(struct deck_changes *changes);
 /* The old or new value in deck syntax, texts in quotes; freed with free(). */
 char *deck_change_value(const struct deck_change *change, bool new_);
 
-/* Compare the decks of a checkpoint and of the run that wants to resume it. Returns how many keys differ among those
- * that may not change at resume; *differences then holds one line "key model.hidden: 128 in the checkpoint, 256 now"
- * each (newlines between, none at the end; the caller frees it with free()), else NULL. */
+/* Compares the decks of a checkpoint and of the run that wants to resume it. Returns how many keys differ that may not
+ * change at resume. *differences then has one line for each, "key model.hidden: 128 in the checkpoint, 256 now", with
+ * newlines between the lines and none at the end; the caller frees it with free(). NULL if none differ. */
 int deck_compare_for_resume(const struct deck *old, const struct deck *new_, char **differences);
 
 #endif

@@ -1,14 +1,15 @@
-/* Inside src/deck: where a deck lies. */
+/* Private to src/deck: finds deck files. */
 #ifndef DECK_LOCATE_H
 #define DECK_LOCATE_H
 
-/* The path of the deck or include `name`, freed with free(). It is looked for from the folder of the file `base`, ""
- * for the current one; a name without "/" also with .cfg behind it, then among the decks that come with the program.
- * The first of these that is a file; where none is, the first. */
+/* The path of the deck or @include `name`, freed with free(). Candidates, in order: `name` relative to the folder of
+ * the file `base` ("" for the current folder); for a name without "/", the same with .cfg added, then `name` and
+ * `name`.cfg among the decks that come with the program. Returns the first that is a file; if none is, the first
+ * candidate. */
 char *deck_locate(const char *base, const char *name);
 
-/* The folder of the decks that come with the program: the installed one or, for a program in the folder where it was
- * built, that of its sources. */
+/* The folder of the decks that come with the program: the one in the source tree if the program runs from the folder it
+ * was built in, otherwise the installed one. */
 const char *deck_folder(void);
 
 #endif

@@ -1,11 +1,13 @@
-/* Inside src/deck: a deck's text made ready for libconfig, and the list of what is wrong with it.
+/* Private to src/deck: prepares a deck's text for libconfig, and lists the faults in it.
  *
- * libconfig (1.5, and later in part) wraps integers past 32 bits without a word, looks for @include names in the
- * working folder, names the wrong file when an included one does not parse, and stops at the first duplicate key. So
- * the text is scanned first: @include is expanded into one flat text whose every line remembers its file and line;
- * integers that do not fit are reported and written so that libconfig reads their true value; a repeated key is renamed
- * NAME*N, a name no deck key has, so that parsing goes on. Such a key is a fault, unless it stands behind an @include
- * that gave it before: then it wins, being the later one, and a note says so. */
+ * libconfig (1.5, and later in part) wraps integers past 32 bits silently, looks for @include names in the working
+ * folder, names the wrong file when an included one does not parse, and stops at the first duplicate key. So the text
+ * is scanned first:
+ *   - @include is expanded into one flat text. For each of its lines, the file and line it came from are kept.
+ *   - An integer past 32 bits needs a final L: without it, that is reported and the L is added. One past 64 bits is
+ *     written as a real of the same size, which an int key refuses.
+ *   - A key that is given again is renamed NAME*N, which is never a deck key, so that parsing goes on. It is a fault,
+ *     unless the key was given before by an @include that has ended: then the later value wins, and a note says so. */
 #ifndef DECK_SOURCE_H
 #define DECK_SOURCE_H
 
@@ -26,20 +28,20 @@ struct deck_source {
     int lines;
     struct deck_file {
         char *name;
-        int from;             /* the file whose @include took it in; -1 = none */
-        struct stat identity; /* all 0 for a text */
-    } * files;                /* [file_count], one for each time that a file is taken in */
+        int from;             /* index of the file that includes it; -1 = none */
+        struct stat identity; /* all 0 for a text in memory */
+    } * files;                /* [file_count], one for each time that a file is included */
     int file_count;
-    int64_t bytes; /* of all files */
+    int64_t bytes; /* in all files together */
     struct deck_setting {
         char *key;
-        int line; /* flat; of the last time */
-    } * settings; /* [setting_count]: the keys met so far */
+        int line; /* flat line where it was given last */
+    } * settings; /* [setting_count]: the keys found so far */
     int setting_count;
-    int repeats; /* keys that were met before */
-    char *notes; /* NULL or lines of deck_read's notes, '\n' behind each */
+    int repeats; /* how many keys were given again */
+    char *notes; /* NULL, or the lines of deck_read's notes, each ended by '\n' */
     struct deck_fault {
-        int line; /* flat */
+        int line; /* flat line */
         int order;
         char *text;
     } * faults;      /* [fault_count] */
@@ -47,20 +49,20 @@ struct deck_source {
     bool broken;     /* not worth parsing: a file is missing, a comment or string does not end */
 
     char *section;  /* "model." inside model : { */
-    char *key;      /* the last key met, with its section */
+    char *key;      /* the last key found, with its section */
     bool in_value;  /* between '=' or ':' and the value */
     int list_depth; /* inside ( ) or [ ], where nothing is a deck key */
 };
 
-/* Add a file's text (`name` as deck_locate takes it), or a text, in which @include is a fault. The file: ERROR_USER
- * when it cannot be read or is no text, else ERROR_NONE; faults inside go to the list. */
+/* Adds the text of a file (`name` as for deck_locate), or a text in memory, in which @include is a fault. Faults inside
+ * go to the list. For a file: ERROR_USER if it cannot be read or is not text, otherwise ERROR_NONE. */
 int deck_source_add_file(struct deck_source *source, const char *name);
 void deck_source_add_text(struct deck_source *source, const char *text, const char *origin);
 
-/* Put "FILE:LINE: message" (or "command line: message") on the list. */
+/* Adds "FILE:LINE: message" (or "command line: message") to the list. `line` is a flat line or DECK_COMMAND_LINE. */
 void deck_source_report(struct deck_source *source, int line, const char *format, ...) BASE_PRINTF(3, 4);
 
-/* ERROR_NONE when the list is empty, else ERROR_USER with all of it as the message, in the order of the lines. */
+/* ERROR_NONE if the list is empty, otherwise ERROR_USER; the message is the whole list, in the order of the lines. */
 int deck_source_verdict(struct deck_source *source);
 
 void deck_source_destroy(struct deck_source *source);

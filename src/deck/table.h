@@ -1,4 +1,4 @@
-/* Inside src/deck (and its test): the table of keys, and what can be asked of one row. */
+/* Private to src/deck and its test: the table of keys, and functions on one row. */
 #ifndef DECK_TABLE_H
 #define DECK_TABLE_H
 
@@ -9,18 +9,19 @@
 
 enum deck_type { DECK_TYPE_BOOL, DECK_TYPE_INT, DECK_TYPE_REAL, DECK_TYPE_STRING, DECK_TYPE_CHOICE };
 
-/* Where "~" is the home folder: at the string's start, or at that of each item between commas. */
+/* Where "~" stands for the home folder: nowhere, at the start of the string, or at the start of each item of a list
+ * separated by commas. */
 enum deck_paths { DECK_PATHS_NONE, DECK_PATHS_ONE, DECK_PATHS_LIST };
 
 struct deck_row {
-    const char *key; /* sections and name: "model.rope_scaling.factor"; rows of a section stand together */
+    const char *key; /* sections and name: "model.rope_scaling.factor"; rows of a section are adjacent */
     enum deck_type type;
     size_t offset;         /* of the field in struct deck: bool, int64_t, double, char[DECK_STRING] or int */
-    double number;         /* default of a bool (0 or 1), an int, a real, a choice (its place) */
+    double number;         /* default of a bool (0 or 1), an int, a real, or a choice (its index) */
     const char *string;    /* default of a string */
-    enum deck_paths paths; /* in a string */
-    double minimum,
-        maximum; /* of an int or a real; ints stay within 2^53, so a double is exact; of a string, its bytes */
+    enum deck_paths paths; /* of a string */
+    /* Of an int or a real: its value. Ints stay within 2^53, so a double is exact. Of a string: its length in bytes. */
+    double minimum, maximum;
     bool above_minimum, below_maximum; /* the bound itself is not allowed */
     const char *const *choices;        /* names ended by NULL, in the order of their enum */
     const char *unit;                  /* NULL where there is none */
@@ -31,7 +32,7 @@ struct deck_row {
 extern const struct deck_row deck_table[];
 extern const int deck_table_rows;
 
-/* A value on its way into a deck, from a file or the command line. */
+/* A value read from a file or the command line, before it is stored in a deck. */
 enum deck_value_kind {
     DECK_VALUE_BOOL,
     DECK_VALUE_INTEGER,
@@ -47,27 +48,27 @@ struct deck_value {
     const char *string; /* borrowed */
 };
 
-/* NULL for an unknown key. */
+/* The row of a key; NULL for an unknown key. */
 const struct deck_row *deck_find(const char *key);
 /* Is this the name of a section ("model", "model.rope_scaling")? */
 bool deck_is_section(const char *name);
-/* The known key (or, for section = true, section name) nearest to a wrong one, by edit distance of the whole key or of
- * its last part; NULL where none is near. Freed with free(). */
+/* The known key (section = true: section name) nearest to a wrong one, by the edit distance of the whole key or of its
+ * last part; NULL if none is near. Freed with free(). */
 char *deck_nearest(const char *wrong, bool section);
 
-/* Store a value, and mark the key as given, if its type and range are right; false and no change otherwise. */
+/* Stores a value and marks the key as given. If type or range are wrong: returns false and changes nothing. */
 bool deck_set(struct deck *deck, const struct deck_row *row, const struct deck_value *value);
 
-/* What a row allows, to follow "must be": "an integer from 1 to 64". Freed with free(). */
+/* The values a row allows, as words that follow "must be": "an integer from 1 to 64". Freed with free(). */
 char *deck_row_allowed(const struct deck_row *row);
-/* The row's value in deck syntax; reals with as many digits as they need to come back equal. Freed with free(). */
+/* The row's value in deck syntax; reals as deck_real writes them. Freed with free(). */
 char *deck_row_value(const struct deck_row *row, const struct deck *deck);
-/* A string in quotes, with escapes that libconfig undoes. Freed with free(). */
+/* A string in quotes, escaped for libconfig. Freed with free(). */
 char *deck_quote(const char *string);
-/* A real as libconfig reads it back equal and as a real. Freed with free(). */
+/* A real with as many digits as libconfig needs to read back the same value, and as a real. Freed with free(). */
 char *deck_real(double value);
 
-/* Numbers are read and written with a decimal point whatever the user's locale: bracket such work with these. */
+/* Between these two calls, numbers are read and written with a decimal point, whatever the user's locale. */
 locale_t deck_locale_enter(void);
 void deck_locale_leave(locale_t previous);
 

@@ -3,21 +3,25 @@
  *   /                attribute cistron_checkpoint: version of this format
  *   /meta            attributes deck, version, tokenizer (texts), step, updates, tokens, seed, ranks, vocabulary,
  *                    validation_step, best_step, best_loss; digest, as a signed number
- *   /data            attributes epoch, window, offset: where the data stands (data/blend.h), epoch and window being
- *                    numbers for one store, arrays with an entry for each store for several; store: the checksum of
- *                    the training stores (data/store_set.h), as a signed number
+ *   /data            attributes epoch, window, offset: the position in the data (data/blend.h). With one store, epoch
+ *                    and window are numbers; with several, arrays with one entry for each store. Attribute store: the
+ *                    checksum of the training stores (data/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
- *   /state/choices   the executor's, where it has any (io/choices.h)
- *   /carried/<name>  what the run's first weights came with and training leaves alone (io/carried.h)
- * and beside it a side file "<path>.xxh3" with hashes over all of it (io/block.h).
+ *   /state/choices   the executor's choices, where it has any (io/choices.h)
+ *   /carried/<name>  tensors that came with the run's first weights and that training does not touch (io/carried.h)
+ * Beside it lies a side file "<path>.xxh3" with the hashes of all its bytes (io/block.h).
  *
- * Protocol of a write. Rank 0 lays out <path>.tmp with HDF5; every rank writes its share at the offsets
- * of the datasets, hashes it on the way and flushes; rank 0 hashes the rest, writes and flushes <path>.xxh3.tmp, then
- * renames the side file, then the checkpoint, flushing the folder after each. Killed at any point, this leaves no
- * <path>, or a whole one with its side file; a side file without a checkpoint is replaced or pruned later. Where <path>
- * exists already its side file would not fit the old content, so that goes first, then the checkpoint is renamed, then
- * the side file: killed in between, the old or the new file stands whole, without its side file.
+ * How a checkpoint is written:
+ *   1. Rank 0 lays out <path>.tmp with HDF5.
+ *   2. Every rank writes its share at the offsets of the datasets, hashes it on the way, and flushes.
+ *   3. Rank 0 hashes the rest, and writes and flushes <path>.xxh3.tmp.
+ *   4. Rank 0 renames the side file, then the checkpoint, and flushes the folder after each.
+ * A program killed at any point leaves either no <path>, or a whole one with its side file. A side file without a
+ * checkpoint is replaced or pruned later.
+ * Where <path> exists already, the new side file would not fit the old content. Then step 4 removes the old side file,
+ * renames the checkpoint, and renames the side file last. A program killed in between leaves the old or the new file
+ * whole, but without its side file.
  *
  * Errors of collective functions are agreed: every rank returns the same code, and rank 0 has printed the message. */
 #ifndef IO_CHECKPOINT_H
@@ -33,27 +37,29 @@ enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_VERSION_BYTES = 64, CHECKPOINT_TOKENIZE
 
 struct checkpoint_meta {
     char *deck_text;                        /* the effective deck */
-    char version[CHECKPOINT_VERSION_BYTES]; /* of the program that wrote it, by its caller */
-    int64_t step;                           /* done, with those that were skipped */
-    int64_t updates; /* that the moments saw: step without those that were skipped, and those of a run whose moments
-                        this one began with (bias correction); checkpoint_write sets it; files of version 0.1 have
-                        none: step */
-    bool moments;    /* the file has them; reading sets it */
-    int64_t tokens;  /* seen in training so far */
+    char version[CHECKPOINT_VERSION_BYTES]; /* of the program that wrote the file; the caller sets it */
+    int64_t step;                           /* steps done, skipped ones included */
+    /* Updates that the moments have seen, for the bias correction: the steps that were not skipped, and the updates of
+     * an earlier run if this run started from its moments. checkpoint_write sets it. Files of version 0.1 do not have
+     * it: reading them sets it to step. */
+    int64_t updates;
+    bool moments;   /* the file has moments; reading sets it */
+    int64_t tokens; /* seen in training so far */
     int64_t seed;
-    int64_t ranks; /* that wrote it, for information; checkpoint_write sets it */
+    int64_t ranks; /* how many wrote the file, for information; checkpoint_write sets it */
     struct blend_position position;
     uint64_t store; /* checksum of the token stores trained on */
-    uint64_t
-        digest; /* of the state that the file is of (checkpoint_digest), also where it has weights alone; 0 = unknown */
+    /* checkpoint_digest of weights and moments, also in a file that holds only the weights. 0 = unknown. */
+    uint64_t digest;
     char tokenizer[CHECKPOINT_TOKENIZER_BYTES];
     int64_t vocabulary;      /* rows of the embedding; 0 in files of version 0.1 */
     int64_t validation_step; /* of the last validation; 0 = none */
-    int64_t best_step;       /* of the lowest validation loss so far, best_loss; 0 = none */
+    int64_t best_step;       /* step of the lowest validation loss so far, best_loss; 0 = none */
     double best_loss;        /* nats per label */
-    /* To be written too; NULL = none. Borrowed, and rank 0's alone. Reading leaves it NULL: carried_read has them. */
+    /* Carried tensors to write; NULL = none. Borrowed; used on rank 0 only. Reading leaves it NULL: carried_read reads
+     * them. */
     const struct carried *carried;
-    /* The same: choices_read has them. */
+    /* The executor's choices to write, in the same way. Reading leaves it NULL: choices_read reads them. */
     const void *choices;
     int64_t choices_bytes;
 };
@@ -63,67 +69,72 @@ void checkpoint_meta_destroy(struct checkpoint_meta *meta);
 
 /* Writes the engine's weights, and its moments if with_optimizer. Collective over world, to which the ranks of
  * engine->settings.tensor belong; ranks that hold the same share the work. A failure on any rank (disk full, no
- * permission) is ERROR_ENVIRONMENT on all; what stood at path before is untouched then, and nothing else is left. */
+ * permission) is ERROR_ENVIRONMENT on all ranks; then a file that was at path before is untouched, and no other file is
+ * left behind. */
 int checkpoint_write(struct comm *world, struct engine *engine, const struct checkpoint_meta *meta, const char *path,
                      bool with_optimizer);
 
-/* Compares the file with its side file, the blocks shared among the ranks, before HDF5 opens anything: damaged metadata
- * can crash the library. Without side file: a warning, and it must open as a checkpoint. Collective. ERROR_USER says
- * what is wrong with the file; ERROR_ENVIRONMENT: it could not be read. */
+/* Compares the file with the hashes in its side file; each rank checks some of the blocks. This comes before HDF5 opens
+ * the file, because damaged metadata can crash the library. Without a side file: a warning, and the file must open as a
+ * checkpoint. Collective. ERROR_USER: the message says what is wrong with the file; ERROR_ENVIRONMENT: it could not be
+ * read. */
 int checkpoint_verify(struct comm *world, const char *path);
 
 /* Reads /meta and /data of a verified file; rank 0 reads for all. Collective. ERROR_USER: not a checkpoint, damaged.
  * On success meta is the caller's to destroy; on error it holds nothing. */
 int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint_meta *meta);
 
-/* Reads weights into the engine from a verified file, of any float type and layout; with_optimizer: moments too, and
- * engine_updates becomes the file's; without, both stay as they are. Collective. ERROR_USER: tensors that are
- * missing, unknown or of another shape, each named; a final model where moments are wanted. */
+/* Reads weights into the engine from a verified file, whatever its float type and HDF5 layout. with_optimizer: reads
+ * the moments too, and sets engine_updates to the file's; otherwise both stay as they are. Collective. ERROR_USER:
+ * tensors are missing, unknown or of another shape (the message names each), or moments are wanted of a final model. */
 int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer);
 
 /* "<folder>/step_00000123.h5"; freed with free(). Local. */
 char *checkpoint_path(const char *folder, int64_t step);
 
-/* The checkpoint to use: the newest good one of a run folder, NULL if it has none, or the file itself if `where` is
- * one; verified; *path is freed with free(). In a folder, files that fail verification are renamed to *.bad with a
- * warning and the one before is taken. Collective: all ranks get rank 0's choice. ERROR_USER: where does not exist; the
- * file is bad, or a newer program's; a folder has bad ones alone. ERROR_ENVIRONMENT: a file could not be read, which is
- * no reason to set it aside. */
+/* Finds and verifies the checkpoint to use. `where` is a file, which is taken itself, or a run folder: the newest good
+ * checkpoint in it, NULL if it has no checkpoints. *path is freed with free(). In a folder, a file that fails
+ * verification is set aside: renamed to *.bad, with a warning; then the next older one is tried. Collective: all ranks
+ * get rank 0's choice. ERROR_USER: `where` does not exist; the file is bad, or a newer program wrote it; all
+ * checkpoints of the folder are bad. ERROR_ENVIRONMENT: a file could not be read; it is not set aside for that. */
 int checkpoint_find(struct comm *world, const char *where, char **path);
-/* The same; on rank 0, *aside says which files were set aside and why, one line each, or is NULL; freed with free(). */
+/* The same. On rank 0, *aside says which files were set aside and why, one line each, or is NULL. It is freed with
+ * free(). */
 int checkpoint_find_telling(struct comm *world, const char *where, char **path, char **aside);
 
-/* The error where a checkpoint is needed and the folder has none; a run that has saved none yet is told apart. The
- * message begins with `before`, the folder and `after` ("--from ", "run", ""). ERROR_USER. */
+/* Records the error that a checkpoint is needed and the folder has none; a run that has not saved one yet gets its own
+ * message. The message begins with `before`, the folder and `after` ("--from ", "run", ""). Always returns ERROR_USER.
+ */
 int checkpoint_none(const char *before, const char *folder, const char *after);
 
-/* checkpoint_find for what needs weights alone: of a run's folder it takes final_model.h5, unless that is there from
- * before the run went on and a step's checkpoint is later. *path is never NULL on success; ERROR_USER besides: the
- * folder --checkpoint names holds none. Collective. */
+/* checkpoint_find for callers that need only weights. In a run folder it takes final_model.h5, unless the run was
+ * continued after that was written and has a checkpoint of a later step. *path is never NULL on success: a folder
+ * without checkpoints is ERROR_USER, and the message names --checkpoint. Collective. */
 int checkpoint_find_model(struct comm *world, const char *where, char **path);
 
-/* Is there a good file that is of the state with this digest? Collective; says nothing. */
+/* Is there a good file at path whose digest in /meta is this one? Collective; prints nothing. */
 bool checkpoint_holds(struct comm *world, const char *path, uint64_t digest);
 
 /* The path of the newest checkpoint of a run folder, not verified, NULL if there is none. Local.
  * ERROR_ENVIRONMENT: the folder cannot be read. */
 int checkpoint_newest(const char *folder, char **path);
 
-/* Which step files stay: the newest `keep` that have a side file, and those without one that are newer; multiples of
- * keep_every (0 = none); best_step (0 = none). */
+/* Which checkpoints of steps are kept: the newest `keep` that have a side file, and any newer ones without a side file;
+ * steps that are multiples of keep_every (0 = none); best_step (0 = none). */
 struct checkpoint_rule {
     int64_t keep, keep_every, best_step;
 };
 
-/* Removes all other step files, and what checkpoint_remove_leavings does. Collective. ERROR_ENVIRONMENT. */
+/* Removes all other checkpoints of steps, then calls checkpoint_remove_leavings. Collective. ERROR_ENVIRONMENT. */
 int checkpoint_prune(struct comm *world, const char *folder, const struct checkpoint_rule *rule);
 
-/* Removes what killed programs left of steps' checkpoints: step_*.tmp, and side files without a checkpoint. Local.
+/* Removes what killed programs left behind: step_*.tmp, and side files of steps without a checkpoint. Local.
  * ERROR_ENVIRONMENT. */
 int checkpoint_remove_leavings(const char *folder);
 
-/* A number for the state of the model (weights, moments), the same on every partition over ranks: the sum over elements
- * of a hash of (tensor, global index, bits). Padding does not count. Collective over the ranks that hold the model. */
+/* Checksum of the model's weights and moments: the sum over elements of a hash of (tensor, global index, bits). It does
+ * not depend on how the model is split over ranks, and leaves out padding. Collective over the ranks that hold the
+ * model. */
 uint64_t checkpoint_digest(struct comm *world, struct engine *engine);
 
 #endif

@@ -7,7 +7,7 @@
 #include "io/hdf5_file.h"
 #include "step/piece.h"
 
-/* The group of each enum piece_kind. */
+/* The HDF5 group of each enum piece_kind. */
 extern const char *const checkpoint_groups[PIECE_KINDS];
 
 /* "<group>/<name>" in out. */
@@ -16,51 +16,53 @@ void checkpoint_dataset_name(char out[CHECKPOINT_DATASET_BYTES], enum piece_kind
 
 /* HDF5's name for the masters' element type. */
 hid_t checkpoint_type(enum dtype dtype);
-/* Dimensions of a parameter's dataset; returns how many. */
+/* Sets dims to the shape of a parameter's dataset; returns the number of dimensions. */
 int checkpoint_dimensions(const struct parameter *parameter, hsize_t dims[2]);
 
-/* What a file holds. */
+/* What a checkpoint holds, and where. */
 struct checkpoint_layout {
     const struct model *model;
     enum dtype dtype; /* of the tensors */
-    int kinds;        /* how many of enum piece_kind */
-    int64_t *offsets; /* [kinds * parameters] where each dataset starts in the file, kind by kind */
+    int kinds;        /* the first `kinds` of enum piece_kind */
+    int64_t *offsets; /* [kinds * parameters] byte where each dataset starts in the file, kind by kind */
 };
 
-/* Lays the file out with HDF5: all of it but the tensors' content; fills layout->offsets. Local (rank 0).
+/* Writes the whole file with HDF5 except the tensors' content, and fills layout->offsets. Local (rank 0).
  * ERROR_ENVIRONMENT. */
 int checkpoint_lay_out(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta, const char *path);
 
-/* The names that a file has while it is written, and then; owned. */
+/* The names of a checkpoint and its side file, while they are written and afterwards; owned. */
 struct checkpoint_names {
-    char *path, *side;                /* in the end */
-    char *temporary, *side_temporary; /* before */
+    char *path, *side;                /* afterwards */
+    char *temporary, *side_temporary; /* while written */
 };
 void checkpoint_names_create(struct checkpoint_names *names, const char *path);
 void checkpoint_names_destroy(struct checkpoint_names *names);
 
-/* A run of a dataset at its offset in the file, and its hash onto the list. Local. ERROR_ENVIRONMENT. */
+/* Writes `bytes` bytes of a dataset at byte `offset` of the file, and adds their hash to blocks. Local.
+ * ERROR_ENVIRONMENT. */
 int checkpoint_write_run(struct block_list *blocks, int descriptor, const char *path, const void *data, int64_t bytes,
                          int64_t offset);
-/* The last steps of a write (rank 0): hashes what the blocks leave out, writes the side file, gives both their names.
+/* The last steps of a write (rank 0): hashes what is not in blocks, writes the side file, renames both files.
  * ERROR_ENVIRONMENT. */
 int checkpoint_publish(struct block_list *blocks, const struct checkpoint_names *names);
-/* After a failure, as far as that goes: the reason was told already. */
+/* After a failed write: removes the temporary files, and the side file if there is no checkpoint. Failures to remove
+ * are ignored: the error of the write is recorded already. */
 void checkpoint_abandon(const struct checkpoint_names *names);
 
-/* Do the first `kinds` kinds of an open file's tensors fit the model? ERROR_USER: tensors that are missing, unknown or
- * of another shape, each named; a final model where moments are wanted. */
+/* Checks that the tensors of the first `kinds` kinds in an open file fit the model. ERROR_USER: tensors are missing,
+ * unknown or of another shape (the message names each), or moments are wanted of a final model. */
 int checkpoint_check_tensors(hid_t file, const char *path, const struct model *model, int kinds);
-/* A slab of the parameter from its open dataset into out, as `type`; false on failure. */
+/* Reads a slab of the parameter from its open dataset into out, converted to `type`; false on failure. */
 bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *parameter, struct slab slab, void *out);
-/* The message when that fails: ERROR_USER. */
+/* Records the error that checkpoint_read_slab failed. Returns ERROR_USER. */
 int checkpoint_refuse_tensor(const char *path, const char *name);
 
-/* Opens the file and checks that it is a checkpoint of a format that this program reads. Local. ERROR_USER. */
+/* Opens the file and checks that it is a checkpoint in a format that this program reads. Local. ERROR_USER. */
 int checkpoint_open(hid_t *file, const char *path);
-/* checkpoint_read_meta by one rank. Local; the message is in the record. */
+/* checkpoint_read_meta on one rank. Local; the error message is recorded (base/error.h), not printed. */
 int checkpoint_load_meta(const char *path, struct checkpoint_meta *meta);
 
-/* checkpoint_verify, but quiet: the agreed code's message is in every rank's record. Collective. */
+/* checkpoint_verify without printing: every rank records the message of the agreed code. Collective. */
 int checkpoint_examine(struct comm *world, const char *path);
 #endif
