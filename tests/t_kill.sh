@@ -4,7 +4,7 @@
 # that what was done has also reached the disk in the right order is read from a trace of the calls.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
-steps=600
+steps=1500
 every=10
 settings=(train.steps=$steps schedule.decay=$steps checkpoint.every=$every validation.every=0)
 run="$work/run"
@@ -128,7 +128,7 @@ for kills in $(seq 20); do
     first=$(lines)
     start
     if [ $((kills % 2)) -eq 0 ]; then
-        sleep "0.$((RANDOM % 500 + 200))"
+        sleep "0.$((RANDOM % 300 + 200))"
     else
         await 20 more_lines $((first + RANDOM % 20))
     fi
