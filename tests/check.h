@@ -41,6 +41,16 @@ static inline int check_near(const char *file, int line, double a, double b, dou
     return ok;
 }
 
+/* The largest |a / b - 1| of `count` numbers; NaN where one is. */
+static inline double check_apart(const double *a, const double *b, int count)
+{
+    double largest = 0;
+    for (int i = 0; i < count; i++)
+        if (!(fabs(a[i] / b[i] - 1) <= largest))
+            largest = fabs(a[i] / b[i] - 1);
+    return largest;
+}
+
 static inline int check_end(void)
 {
     printf("%d checks, %d failed\n", check_count, check_failures);

@@ -59,6 +59,7 @@ struct nan_store {
     struct stream stream;
     enum dtype compute;
     char *weights[BUFFERS], *gradients[BUFFERS]; /* by storage one behind the other */
+    char *copies;                                /* [unit]: the weights as `updated` found them */
     int64_t capacity;                            /* elements of one storage */
 };
 
@@ -66,6 +67,11 @@ struct nan_store {
 static int nan_buffer(const struct unit *unit)
 {
     return unit->index % BUFFERS;
+}
+
+static char *nan_copy(const struct nan_store *n, const struct unit *unit)
+{
+    return n->copies + unit->index * n->capacity * STORAGE_COUNT * dtype_size(n->compute);
 }
 
 static struct tensor nan_view(char *base, int64_t capacity, int storage, int64_t count, enum dtype dtype)
@@ -93,8 +99,8 @@ static void nan_acquire(struct store *store, struct unit *unit, struct stream *s
         if (unit->elements[s] == 0)
             continue;
         struct tensor to = nan_view(buffer, n->capacity, s, unit->elements[s], n->compute);
-        LAUNCH(stream, COPY, copy, .from = tensor_vector(unit->weight_base[s], n->compute, unit->elements[s]),
-               .to = to);
+        struct tensor from = nan_view(nan_copy(n, unit), n->capacity, s, unit->elements[s], n->compute);
+        LAUNCH(stream, COPY, copy, .from = from, .to = to);
         unit->weight_base[s] = to.data;
     }
 }
@@ -159,6 +165,13 @@ static void nan_updated(struct store *store, struct unit *unit, struct stream *s
 {
     struct nan_store *n = store->self;
     n->inner->class->updated(n->inner, unit, stream);
+    for (int s = 0; s < STORAGE_COUNT; s++) {
+        if (unit->elements[s] == 0)
+            continue;
+        struct shard shard = n->inner->class->shard(n->inner, unit, (enum storage)s);
+        struct tensor to = nan_view(nan_copy(n, unit), n->capacity, s, unit->elements[s], n->compute);
+        LAUNCH(stream, COPY, copy, .from = shard.weight.value, .to = to);
+    }
 }
 
 static struct shard nan_shard(struct store *store, struct unit *unit, enum storage storage)
@@ -175,6 +188,7 @@ static void nan_destroy(struct store *store)
         memory_free(n->weights[i]);
         memory_free(n->gradients[i]);
     }
+    memory_free(n->copies);
 }
 
 static const struct store_class nan_class = {"nan",     nan_begin, nan_acquire, nan_release, nan_open,  nan_close,
@@ -202,7 +216,9 @@ static void test_store(struct executor *executor, enum toy_kind kind, enum dtype
         nan_fill(&n, n.weights[i], compute);
         nan_fill(&n, n.gradients[i], DTYPE_F32);
     }
+    n.copies = memory_allocate(toy.model.unit_count * n.capacity * STORAGE_COUNT * 4);
     toy.engine.store = &n.store;
+    engine_weights_written(&toy.engine);
     char *state = run_steps(&toy, 1, false, &bytes);
     CHECK(same(plain, plain_bytes, state, bytes));
     free(state);

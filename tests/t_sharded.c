@@ -79,20 +79,11 @@ static struct outcome run(struct executor *executor, const struct layout *layout
     return outcome;
 }
 
-static double worst(const double *a, const double *b)
-{
-    double largest = 0;
-    for (int i = 0; i < STEPS; i++)
-        if (!(fabs(a[i] / b[i] - 1) <= largest))
-            largest = fabs(a[i] / b[i] - 1);
-    return largest;
-}
-
 static void test_equal(struct executor *cpu, struct layout layout)
 {
     struct outcome whole = run(cpu, &layout, NULL, false), cut = run(cpu, &layout, sharded_store_create, false);
     struct outcome poisoned = run(cpu, &layout, sharded_store_create_poisoned, false);
-    double loss = worst(cut.losses, whole.losses), norm = worst(cut.norms, whole.norms);
+    double loss = check_apart(cut.losses, whole.losses, STEPS), norm = check_apart(cut.norms, whole.norms, STEPS);
     if (world->rank == 0)
         printf("model %d in %s, %d micro-batches: losses %.2e, norms %.2e, state %s\n", (int)layout.kind,
                dtype_name(layout.compute), layout.micro_batches, loss, norm,
