@@ -48,7 +48,8 @@ struct run {
     int64_t validated_step; /* of the last validation; 0 = none */
     int64_t best_step;      /* of the lowest validation loss; 0 = none */
     double best_loss;
-    uint64_t digest;             /* of the state that was last written, or found at the end */
+    uint64_t digest;             /* of the state after step digest_step */
+    int64_t digest_step;         /* -1 = none has been computed */
     int64_t skipped;             /* diverged steps in a row */
     struct deck_changes changed; /* keys, since the checkpoint that the run goes on from */
     char *stretched;             /* what became of the learning rate by them; NULL: nothing by train.steps */
@@ -120,7 +121,7 @@ static int start_weights(struct run *run, const struct start *start)
 {
     struct session *s = &run->session;
     const char *path = start->resumed != NULL ? start->resumed : start->origin;
-    run->saved_step = -1;
+    run->saved_step = run->digest_step = -1;
     if (path == NULL) {
         engine_initialise(&s->engine, (uint64_t)s->deck.train.seed);
         return ERROR_NONE;
@@ -131,11 +132,19 @@ static int start_weights(struct run *run, const struct start *start)
 
 /* -- Checkpoints ------------------------------------------------------------------------------------------------- */
 
+/* All weights and moments pass through the host for it, so once for each step that is written. Collective. */
+static void update_digest(struct run *run)
+{
+    if (run->digest_step != run->step)
+        run->digest = checkpoint_digest(run->session.world, &run->session.engine);
+    run->digest_step = run->step;
+}
+
 static int write_checkpoint(struct run *run, const char *path, bool with_optimizer)
 {
     struct session *s = &run->session;
     double start = clock_seconds();
-    run->digest = checkpoint_digest(s->world, &s->engine);
+    update_digest(run);
     struct checkpoint_meta meta = {.deck_text = run->deck_text,
                                    .version = PACKAGE_VERSION,
                                    .step = run->step,
@@ -424,7 +433,7 @@ static int finish(struct run *run)
     char *path = memory_format("%s/final_model.h5", s->deck.output.folder);
     bool there = false;
     if (run->step == run->first_step) {
-        run->digest = checkpoint_digest(s->world, &s->engine);
+        update_digest(run);
         there = checkpoint_holds(s->world, path, run->digest);
     }
     int code = there ? ERROR_NONE : write_checkpoint(run, path, false);
