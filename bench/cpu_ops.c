@@ -184,8 +184,11 @@ static void measure_model(const struct model *m)
     MEASURE("", JOIN, join, 0.0, .high = high, .low = low, .to = master);
     MEASURE("f32", COPY, copy, 0.0, .from = master, .to = gradient);
     MEASURE("f32", FILL, fill, 0.0, .x = gradient, .value = 0.0);
-    MEASURE("", QUANTIZE, quantize, 0.0, .x = x, .row = matrix(DTYPE_E4M3, m->tokens, m->hidden),
-            .column = matrix(DTYPE_E4M3, m->hidden, m->tokens), .scale = one);
+    MEASURE("", QUANTIZE, quantize, 0.0, .x = x,
+            .to = {.row = matrix(DTYPE_E4M3, m->tokens, m->hidden),
+                   .column = matrix(DTYPE_E4M3, m->hidden, m->tokens),
+                   .row_scale = one,
+                   .column_scale = one});
 }
 
 int main(int count, char **arguments)

@@ -36,7 +36,7 @@ __device__ __forceinline__ float scale_of(uint32_t largest)
  * of four columns. */
 enum { TILE = 128, TILE_PITCH = TILE + 8, SIDE = 16, TILE_THREADS = TILE / SIDE * (TILE / 4) };
 
-struct copies {
+struct copy_targets {
     uint8_t *row, *column; /* NULL: not wanted */
     int64_t row_stride, column_stride;
     float *scale;
@@ -57,7 +57,7 @@ __device__ __forceinline__ void transpose_bytes(uint32_t (&w)[4])
 /* Columns of the tile in memory as rows of the transposed copy; WIDE: SIDE elements by one access. A warp takes 4 *
  * SIDE elements of eight times four columns. */
 template <bool WIDE>
-__device__ __forceinline__ void write_columns(const uint8_t (&tile)[TILE][TILE_PITCH], const struct copies &to,
+__device__ __forceinline__ void write_columns(const uint8_t (&tile)[TILE][TILE_PITCH], const struct copy_targets &to,
                                               int64_t first_row, int64_t first_col, int rows, int cols)
 {
     int from = (threadIdx.x % 4 + threadIdx.x / TILE * 4) * SIDE, col = threadIdx.x / 4 % (TILE / 4) * 4;
@@ -119,7 +119,7 @@ template <int N> __device__ __forceinline__ pack<uint8_t, N> to_e4m3(const float
 
 /* WIDE: x in packs of N, row in packs of N bytes, column in packs of SIDE bytes. */
 template <typename T, int N, bool WIDE>
-__global__ void __launch_bounds__(TILE_THREADS, 4) quantize(view<const T> x, struct copies to)
+__global__ void __launch_bounds__(TILE_THREADS, 4) quantize(view<const T> x, struct copy_targets to)
 {
     __shared__ __align__(16) uint8_t tile[TILE][TILE_PITCH];
     constexpr int PACKS = TILE / N, STEP = TILE_THREADS / PACKS; /* of a tile's row; rows at a time */
@@ -173,15 +173,15 @@ static bool fits(const struct tensor &t, int n)
 void cuda_quantize(const struct cuda_target *target, const struct quantize_args *args)
 {
     uint32_t *largest = reinterpret_cast<uint32_t *>(target->workspace);
-    struct copies to = {static_cast<uint8_t *>(args->row.data),
-                        static_cast<uint8_t *>(args->column.data),
-                        args->row.stride,
-                        args->column.stride,
-                        static_cast<float *>(args->scale.data),
+    struct copy_targets to = {static_cast<uint8_t *>(args->to.row.data),
+                        static_cast<uint8_t *>(args->to.column.data),
+                        args->to.row.stride,
+                        args->to.column.stride,
+                        static_cast<float *>(args->to.row_scale.data),
                         largest};
     struct tensor x = args->x, flat = args->x;
     if (tensor_count(&x) == 0) {
-        struct fill_args one = {args->scale, 1.0};
+        struct fill_args one = {args->to.row_scale, 1.0};
         cuda_fill(target, &one);
         return;
     }
@@ -196,10 +196,18 @@ void cuda_quantize(const struct cuda_target *target, const struct quantize_args 
     visit(x.dtype, [&](auto zero) {
         using T = decltype(zero);
         constexpr int N = pack_width<T>;
-        bool wide = packs_fit(x, N) && fits(args->row, N) && fits(args->column, SIDE);
+        bool wide = packs_fit(x, N) && fits(args->to.row, N) && fits(args->to.column, SIDE);
         auto kernel = wide ? quantize<T, N, true> : quantize<T, 1, false>;
         unsigned tiles = (unsigned)(ceil_div(x.rows, TILE) * ceil_div(x.cols, TILE));
         kernel<<<tiles, TILE_THREADS, 0, target->stream>>>(view_of<const T>(x), to);
         CUDA_CHECK_LAUNCH("quantize");
     });
+}
+
+void cuda_quantization_statistic(const struct cuda_target *, const struct quantization_statistic_args *)
+{
+}
+
+void cuda_delayed_scale(const struct cuda_target *, const struct delayed_scale_args *)
+{
 }

@@ -148,21 +148,21 @@ static void test_quantize(void)
             for (int outputs = 1; outputs < 4; outputs++) {
                 int64_t rows = lengths[t], cols = rows == 129 ? 257 : 33;
                 struct trial *trial = trial_create("%s T %d, outputs %d", dtype_name(storage[d]), (int)rows, outputs);
-                struct quantize_args args = {.scale = trial_empty(trial, DTYPE_F32, 1, 1)};
+                struct quantize_args args = {.to.row_scale = trial_empty(trial, DTYPE_F32, 1, 1)};
                 args.x = trial_matrix(trial, storage[d], rows, cols, t % 2, 0.02);
                 if (outputs & 1)
-                    args.row = trial_empty(trial, DTYPE_E4M3, rows, cols);
+                    args.to.row = trial_empty(trial, DTYPE_E4M3, rows, cols);
                 if (outputs & 2)
-                    args.column = trial_strided(trial, DTYPE_E4M3, cols, rows, rows + 5);
+                    args.to.column = trial_strided(trial, DTYPE_E4M3, cols, rows, rows + 5);
                 check_op(trial, OP_QUANTIZE, &args);
             }
     /* all zero; then, with scale 1, every e4m3 number, the ties between neighbours and a hair to each side of those */
     for (int ties = 0; ties < 2; ties++) {
         struct trial *trial = trial_create(ties ? "ties" : "zeros");
-        struct quantize_args args = {.scale = trial_empty(trial, DTYPE_F32, 1, 1),
+        struct quantize_args args = {.to.row_scale = trial_empty(trial, DTYPE_F32, 1, 1),
                                      .x = trial_empty(trial, DTYPE_F32, 8, 127),
-                                     .row = trial_empty(trial, DTYPE_E4M3, 8, 127),
-                                     .column = trial_empty(trial, DTYPE_E4M3, 127, 8)};
+                                     .to.row = trial_empty(trial, DTYPE_E4M3, 8, 127),
+                                     .to.column = trial_empty(trial, DTYPE_E4M3, 127, 8)};
         for (int64_t i = 0; i < 127; i++) {
             float value = e4m3_to_f32((uint8_t)i), next = i < 126 ? e4m3_to_f32((uint8_t)(i + 1)) : value;
             float middle = 0.5f * (value + next);

@@ -21,6 +21,11 @@
         FIELD(op, segments.kv_start, OP_READ), FIELD(op, segments.kv_length, OP_READ),                                 \
         FIELD(op, segments.q_offset, OP_READ)
 
+#define COPIES_FIELDS(op)                                                                                              \
+    OPTIONAL(op, to.row, OP_WRITE), OPTIONAL(op, to.column, OP_WRITE), OPTIONAL(op, to.row_scale, OP_WRITE),           \
+        OPTIONAL(op, to.column_scale, OP_WRITE), OPTIONAL(op, to.scale, OP_READ), OPTIONAL(op, to.draw, OP_READ),      \
+        OPTIONAL(op, to.amax, OP_READ_WRITE)
+
 static const struct op_field gemm_fields[] = {
     FIELD(gemm, a, OP_READ),          FIELD(gemm, b, OP_READ),          OPTIONAL(gemm, c, OP_READ),
     OPTIONAL(gemm, scale_a, OP_READ), OPTIONAL(gemm, scale_b, OP_READ), OPTIONAL(gemm, bias, OP_READ),
@@ -86,22 +91,23 @@ static const struct op_field attention_backward_fields[] = {
 };
 static const struct op_field swiglu_forward_fields[] = {
     FIELD(swiglu_forward, x, OP_READ),
-    FIELD(swiglu_forward, y, OP_WRITE),
+    OPTIONAL(swiglu_forward, y, OP_WRITE),
+    COPIES_FIELDS(swiglu_forward),
 };
 static const struct op_field swiglu_backward_fields[] = {
     FIELD(swiglu_backward, x, OP_READ),
     FIELD(swiglu_backward, dy, OP_READ),
-    FIELD(swiglu_backward, dx, OP_WRITE),
+    OPTIONAL(swiglu_backward, dx, OP_WRITE),
+    COPIES_FIELDS(swiglu_backward),
 };
 static const struct op_field gelu_forward_fields[] = {
     FIELD(gelu_forward, x, OP_READ),
-    FIELD(gelu_forward, y, OP_WRITE),
+    OPTIONAL(gelu_forward, y, OP_WRITE),
+    COPIES_FIELDS(gelu_forward),
 };
 static const struct op_field gelu_backward_fields[] = {
-    FIELD(gelu_backward, x, OP_READ),
-    FIELD(gelu_backward, dy, OP_READ),
-    FIELD(gelu_backward, dx, OP_WRITE),
-    ACCUMULATED(gelu_backward, sum, true),
+    FIELD(gelu_backward, x, OP_READ), FIELD(gelu_backward, dy, OP_READ),     OPTIONAL(gelu_backward, dx, OP_WRITE),
+    COPIES_FIELDS(gelu_backward),     ACCUMULATED(gelu_backward, sum, true),
 };
 static const struct op_field xent_stat_fields[] = {
     FIELD(xent_stat, logits, OP_READ), FIELD(xent_stat, labels, OP_READ),      FIELD(xent_stat, loss, OP_WRITE),
@@ -127,9 +133,19 @@ static const struct op_field fill_fields[] = {FIELD(fill, x, OP_WRITE)};
 static const struct op_field add_fields[] = {FIELD(add, from, OP_READ), FIELD(add, to, OP_READ_WRITE)};
 static const struct op_field quantize_fields[] = {
     FIELD(quantize, x, OP_READ),
-    OPTIONAL(quantize, row, OP_WRITE),
-    OPTIONAL(quantize, column, OP_WRITE),
-    FIELD(quantize, scale, OP_WRITE),
+    COPIES_FIELDS(quantize),
+    ACCUMULATED(quantize, sum, true),
+};
+static const struct op_field quantization_statistic_fields[] = {
+    FIELD(quantization_statistic, x, OP_READ),
+    OPTIONAL(quantization_statistic, scale, OP_READ),
+    FIELD(quantization_statistic, result, OP_READ_WRITE),
+};
+static const struct op_field delayed_scale_fields[] = {
+    FIELD(delayed_scale, amax, OP_READ_WRITE),
+    FIELD(delayed_scale, history, OP_READ_WRITE),
+    FIELD(delayed_scale, scale, OP_READ_WRITE),
+    FIELD(delayed_scale, largest, OP_READ),
 };
 static const struct op_field sum_squares_fields[] = {FIELD(sum_squares, x, OP_READ), FIELD(sum_squares, sum, OP_WRITE)};
 static const struct op_field gradient_scale_fields[] = {

@@ -10,6 +10,7 @@
 #ifndef CORE_OP_H
 #define CORE_OP_H
 
+#include "core/quantization.h"
 #include "core/tensor.h"
 
 struct group;
@@ -38,6 +39,8 @@ struct group;
     X(FILL, fill)                                                                                                      \
     X(ADD, add)                                                                                                        \
     X(QUANTIZE, quantize)                                                                                              \
+    X(QUANTIZATION_STATISTIC, quantization_statistic)                                                                  \
+    X(DELAYED_SCALE, delayed_scale)                                                                                    \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(GRADIENT_SCALE, gradient_scale)                                                                                  \
     X(ADAMW, adamw)
@@ -60,12 +63,16 @@ enum op {
         OP_COUNT
 };
 
-/* d = op(a) op(b) * scale_a * scale_b + bias + addend; op transposes or does nothing. Every row gets the same bias. The
- * addend is c, or the old d when accumulate, or 0. The sum over k accumulates in f32.
+/* d = op(a) op(b) + bias + addend; op transposes or does nothing. The values of an operand with a scale are element *
+ * scale. Every row gets the same bias. The addend is c, or the old d when accumulate, or 0. The sum over k accumulates
+ * in f32, of 8-bit operands on a GPU by the tensor cores' rules: see `fast`.
  *
- * sum_a (+)= scale_a * sum over k of op(a). In the weight gradient of a linear layer with bias, a is the transposed
- * output gradient, so sum_a is the bias's gradient. It is summed in a fixed order; a GPU that need not be deterministic
- * may leave the order to its GEMM library. */
+ * sum_a (+)= sum over k of op(a). In the weight gradient of a linear layer with bias, a is the transposed output
+ * gradient, so sum_a is the bias's gradient. It is summed in a fixed order; a GPU that need not be deterministic may
+ * leave the order to its GEMM library. Not with a scale.
+ *
+ * Operands with scales are copies that quantize made, and lie with k along their rows: a is [m, k] and b is [n, k],
+ * with transpose_b and without transpose_a. Scales have the shapes of quantize_args. */
 struct gemm_args {
     struct tensor a;       /* [m, k]; [k, m] when transpose_a; f, e4m3 or e5m2 */
     struct tensor b;       /* [k, n]; [n, k] when transpose_b; f, e4m3 or e5m2 */
@@ -73,10 +80,12 @@ struct gemm_args {
     struct tensor d;       /* [m, n], f */
     struct tensor bias;    /* optional f [1, n] */
     struct tensor sum_a;   /* optional stat [1, m] */
-    struct tensor scale_a; /* stat [1, 1], required for an 8-bit a: value = element * scale */
+    struct tensor scale_a; /* stat; required for an 8-bit a */
     struct tensor scale_b; /* the same for b */
+    enum scaling scaling_a, scaling_b;
     bool transpose_a, transpose_b;
     bool accumulate;
+    bool fast; /* 8-bit operands: the sum may be kept in fewer bits (cuBLASLt's fast accumulation) */
 };
 
 /* y[t] = weight[token[t]] * scale[t]. */
@@ -203,23 +212,51 @@ struct attention_backward_args {
     bool accumulate_kv; /* accumulate, for dk and dv */
 };
 
+/* The copies of a tensor x [T, K] that products read, and what they are made with. Where a scale is made of amax, NaN
+ * and inf in x count as inf; NaN stays NaN in the copies, and inf becomes NaN.
+ *
+ * scale present (SCALING_TENSOR only): that scale is used (delayed scaling), and row_scale and column_scale are absent.
+ * Else scales are made of x (current scaling): row_scale where row is present, column_scale where column is. With
+ * SCALING_TENSOR the two are the same number, and may be the same tensor. Their shapes, for a copy [R, C]:
+ *   TENSOR [1, 1]; ROW [1, R]; 1X128 [ceil(C / 128), R]: that of element (r, c) is at (c / 128, r), row stride a
+ *   multiple of 4; 128X128 [ceil(R / 128), ceil(C / 128)], row stride a multiple of 4; 1X32 absent; 1X16, 16X16 [1, 1].
+ * Blocks at the end of a row may be shorter. */
+struct copies {
+    struct tensor row;          /* optional [T, K]; quantization_dtype(rule) */
+    struct tensor column;       /* optional [K, P], P >= T: transposed, with zeros from column T on */
+    struct tensor row_scale;    /* stat */
+    struct tensor column_scale; /* stat */
+    struct tensor scale;        /* optional stat [1, 1] */
+    struct tensor amax;         /* optional stat [1, 1]: raised to max |x| where that is larger */
+    struct tensor draw;         /* i32 [1, 2], with rule.stochastic: the micro-batch's number, which keys random bits */
+    uint32_t salt;              /* with rule.stochastic: tells operands of a micro-batch apart */
+    struct quantization rule;
+};
+
+/* Ops with copies beside y (or dx) make copies of it, as rounded to its type: what quantize would make of it. y may
+ * then be absent, and has x's type. The scale is given, or blocks have scales of their own: TENSOR with scale, 1X128,
+ * 128X128 or 1X32. */
+
 /* y = silu(gate) * up, x = [gate | up]. */
 struct swiglu_forward_args {
-    struct tensor x; /* f [T, 2 F] */
-    struct tensor y; /* f [T, F] */
+    struct tensor x;  /* f [T, 2 F] */
+    struct tensor y;  /* f [T, F]; optional where there are copies */
+    struct copies to; /* of y */
 };
 
 struct swiglu_backward_args {
     struct tensor x;  /* f [T, 2 F] */
     struct tensor dy; /* f [T, F] */
-    struct tensor dx; /* f [T, 2 F] */
+    struct tensor dx; /* f [T, 2 F]; optional where there are copies */
+    struct copies to; /* of dx */
 };
 
 /* y = x * Phi(x); Phi is the normal distribution's cumulative function, computed with erf. tanh_form: the approximation
  * y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2. (Hendrycks & Gimpel 2016.) */
 struct gelu_forward_args {
-    struct tensor x; /* f [T, F] */
-    struct tensor y; /* f [T, F] */
+    struct tensor x;  /* f [T, F] */
+    struct tensor y;  /* f [T, F]; optional where there are copies */
+    struct copies to; /* of y */
     bool tanh_form;
 };
 
@@ -228,7 +265,8 @@ struct gelu_forward_args {
 struct gelu_backward_args {
     struct tensor x;   /* f [T, F] */
     struct tensor dy;  /* f [T, F] */
-    struct tensor dx;  /* f [T, F]; may be dy itself */
+    struct tensor dx;  /* f [T, F]; may be dy itself; optional where there are copies */
+    struct copies to;  /* of dx */
     struct tensor sum; /* optional stat [1, F] */
     bool tanh_form;
     bool accumulate; /* for sum */
@@ -283,13 +321,50 @@ struct add_args {
     struct tensor to;   /* stat, the same shape */
 };
 
-/* Per-tensor current scaling: scale = max|x| / 448 (1 when x is all zero); 448 is the largest e4m3. row holds
- * x / scale rounded to e4m3; column holds the transpose of row. */
+/* Makes copies of x. sum (+)= sum of x over T, in a fixed order: the bias's gradient where x is that of a linear
+ * layer's output. */
 struct quantize_args {
+    struct tensor x; /* f [T, K] */
+    struct copies to;
+    struct tensor sum; /* optional stat [1, K] */
+    bool accumulate;   /* for sum */
+};
+
+/* Columns of quantization_statistic_args.result. Those before STATISTIC_AMAX are sums, the others maxima. */
+enum quantization_statistic {
+    STATISTIC_COUNT,      /* elements */
+    STATISTIC_UNDERFLOWS, /* elements that are not 0 and become 0 */
+    STATISTIC_CLIPPED,    /* finite elements beyond the format's largest number * scale */
+    STATISTIC_ERROR,      /* squares of (value of the copy - x) */
+    STATISTIC_SQUARES,    /* squares of x */
+    STATISTIC_SCALES,     /* scales */
+    STATISTIC_POWERS,     /* scales that are powers of two */
+    STATISTIC_AMAX,       /* max |x| */
+    STATISTIC_SCALE,      /* the largest scale */
+    STATISTIC_INVERSE,    /* the largest reciprocal of a scale */
+    STATISTICS
+};
+
+/* Adds to `result` what rounding x, as quantize does for its row copy, loses. It computes block scales itself, in the
+ * same way; elements are rounded to nearest. Elements that are not finite count as elements alone. */
+struct quantization_statistic_args {
     struct tensor x;      /* f [T, K] */
-    struct tensor row;    /* optional e4m3 [T, K] */
-    struct tensor column; /* optional e4m3 [K, T] */
-    struct tensor scale;  /* stat [1, 1] */
+    struct tensor scale;  /* stat [1, 1]; for SCALING_TENSOR, 1X16 and 16X16: the tensor's scale */
+    struct tensor result; /* f64 [1, STATISTICS], read and written */
+    struct quantization rule;
+};
+
+/* Delayed scaling, for n tensors at once: what their amaxes of a step make of their scales. For each i where amax[i] is
+ * more than 0 and finite: history[i] moves one place back (its last entry is lost) and amax[i] becomes its first entry;
+ * then, with m the largest entry of history[i], or its first when latest, scale[i] = 1 / (largest[i] / m), the quotient
+ * at most FLT_MAX. Where amax[i] is 0 (the tensor was not used) or not finite, nothing changes. amax becomes 0.
+ * (TransformerEngine's rule; it lets inf into the history, which then holds the scale for as long as it stays.) */
+struct delayed_scale_args {
+    struct tensor amax;    /* stat [1, n], read and written */
+    struct tensor history; /* stat [n, length], read and written */
+    struct tensor scale;   /* stat [1, n], read and written */
+    struct tensor largest; /* stat [1, n]: the largest number of the format / 2^margin */
+    bool latest;
 };
 
 /* sum = sum of x^2 in double, in an order that depends on the shape alone. */
@@ -341,7 +416,8 @@ struct adamw_args {
  * chooses the order. */
 struct all_reduce_args {
     struct group *group;
-    struct tensor x; /* stat or f64, contiguous; replaced by the sum over ranks */
+    struct tensor x; /* stat or f64, contiguous; replaced by the sum over ranks, or their maximum */
+    bool maximum;    /* of numbers that are not NaN: NCCL loses NaN */
 };
 
 struct reduce_scatter_args {

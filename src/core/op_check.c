@@ -33,6 +33,37 @@ static bool has_shape(const struct tensor *t, int64_t rows, int64_t cols)
             return #condition;                                                                                         \
     } while (0)
 
+static int64_t blocks_of(int64_t elements)
+{
+    return (elements + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
+}
+
+/* Does `scale` have the shape that scales of a copy [rows, cols] have? */
+static const char *check_scale(const struct tensor *scale, enum scaling scaling, int64_t rows, int64_t cols)
+{
+    REQUIRE(tensor_present(scale) == (scaling != SCALING_1X32));
+    REQUIRE(!tensor_present(scale) || is_stat(scale));
+    switch (scaling) {
+    case SCALING_TENSOR:
+    case SCALING_1X16:
+    case SCALING_16X16:
+        REQUIRE(has_shape(scale, 1, 1));
+        break;
+    case SCALING_ROW:
+        REQUIRE(has_shape(scale, 1, rows));
+        break;
+    case SCALING_1X128:
+        REQUIRE(has_shape(scale, blocks_of(cols), rows) && scale->stride % 4 == 0);
+        break;
+    case SCALING_128X128:
+        REQUIRE(has_shape(scale, blocks_of(rows), blocks_of(cols)) && scale->stride % 4 == 0);
+        break;
+    case SCALING_1X32:
+        break;
+    }
+    return NULL;
+}
+
 static const char *check_gemm(const struct gemm_args *a)
 {
     int64_t m = a->transpose_a ? a->a.cols : a->a.rows, k = a->transpose_a ? a->a.rows : a->a.cols;
@@ -41,6 +72,15 @@ static const char *check_gemm(const struct gemm_args *a)
     REQUIRE(has_shape(&a->d, m, n) && is_float(&a->d));
     REQUIRE(is_float(&a->a) || (is_eight_bit(&a->a) && tensor_present(&a->scale_a)));
     REQUIRE(is_float(&a->b) || (is_eight_bit(&a->b) && tensor_present(&a->scale_b)));
+    REQUIRE(is_eight_bit(&a->a) == is_eight_bit(&a->b));
+    if (tensor_present(&a->scale_a) || tensor_present(&a->scale_b)) {
+        REQUIRE(!a->transpose_a && a->transpose_b && !tensor_present(&a->sum_a));
+        const char *wrong = check_scale(&a->scale_a, a->scaling_a, m, k);
+        if (wrong == NULL)
+            wrong = check_scale(&a->scale_b, a->scaling_b, n, k);
+        if (wrong != NULL)
+            return wrong;
+    }
     REQUIRE(!tensor_present(&a->c) || (same_shape(&a->c, &a->d) && !a->accumulate));
     REQUIRE(!tensor_present(&a->bias) || (has_shape(&a->bias, 1, n) && is_float(&a->bias)));
     REQUIRE(!tensor_present(&a->sum_a) || (has_shape(&a->sum_a, 1, m) && is_stat(&a->sum_a)));
@@ -133,12 +173,69 @@ static const char *check_xent(const struct tensor *logits, const struct tensor *
     return NULL;
 }
 
+static const char *check_copies(const struct copies *to, int64_t rows, int64_t cols)
+{
+    const bool given = tensor_present(&to->scale);
+    const enum dtype dtype = quantization_dtype(&to->rule);
+    const char *wrong = NULL;
+    REQUIRE(!given || (has_shape(&to->scale, 1, 1) && is_stat(&to->scale) && to->rule.scaling == SCALING_TENSOR));
+    REQUIRE(!given || (!tensor_present(&to->row_scale) && !tensor_present(&to->column_scale)));
+    REQUIRE(!tensor_present(&to->amax) || (has_shape(&to->amax, 1, 1) && is_stat(&to->amax)));
+    REQUIRE(to->rule.stochastic == tensor_present(&to->draw));
+    REQUIRE(!tensor_present(&to->draw) || (has_shape(&to->draw, 1, 2) && to->draw.dtype == DTYPE_I32));
+    REQUIRE(!to->rule.stochastic || to->rule.format == FORMAT_E2M1);
+    REQUIRE((to->rule.format == FORMAT_E2M1) == (to->rule.scaling >= SCALING_1X16));
+    REQUIRE(!to->rule.hadamard || to->rule.scaling == SCALING_1X16);
+    if (tensor_present(&to->row)) {
+        REQUIRE(has_shape(&to->row, rows, cols) && to->row.dtype == dtype);
+        wrong = given ? NULL : check_scale(&to->row_scale, to->rule.scaling, rows, cols);
+    }
+    if (wrong == NULL && tensor_present(&to->column)) {
+        REQUIRE(to->column.rows == cols && to->column.cols >= rows && to->column.dtype == dtype);
+        wrong = given ? NULL : check_scale(&to->column_scale, to->rule.scaling, cols, to->column.cols);
+    }
+    return wrong;
+}
+
+static bool has_copies(const struct copies *to)
+{
+    return tensor_present(&to->row) || tensor_present(&to->column);
+}
+
+/* Of an op that makes y [rows, cols], copies of it, or both. */
+static const char *check_made(const struct tensor *y, const struct copies *to, int64_t rows, int64_t cols)
+{
+    const enum scaling scaling = to->rule.scaling;
+    REQUIRE(tensor_present(y) || has_copies(to));
+    REQUIRE(!tensor_present(y) || has_shape(y, rows, cols));
+    if (!has_copies(to))
+        return NULL;
+    REQUIRE(tensor_present(&to->scale) || scaling == SCALING_1X128 || scaling == SCALING_128X128 ||
+            scaling == SCALING_1X32);
+    return check_copies(to, rows, cols);
+}
+
 static const char *check_quantize(const struct quantize_args *a)
 {
-    REQUIRE(!tensor_present(&a->row) || (same_shape(&a->row, &a->x) && a->row.dtype == DTYPE_E4M3));
-    REQUIRE(!tensor_present(&a->column) ||
-            (has_shape(&a->column, a->x.cols, a->x.rows) && a->column.dtype == DTYPE_E4M3));
-    REQUIRE(tensor_count(&a->scale) == 1 && is_stat(&a->scale));
+    REQUIRE(is_float(&a->x));
+    REQUIRE(!tensor_present(&a->sum) || (has_shape(&a->sum, 1, a->x.cols) && is_stat(&a->sum)));
+    return check_copies(&a->to, a->x.rows, a->x.cols);
+}
+
+static const char *check_quantization_statistic(const struct quantization_statistic_args *a)
+{
+    const enum scaling scaling = a->rule.scaling;
+    REQUIRE(is_float(&a->x) && has_shape(&a->result, 1, STATISTICS) && a->result.dtype == DTYPE_F64);
+    REQUIRE(tensor_present(&a->scale) == (scaling == SCALING_TENSOR || scaling >= SCALING_1X16));
+    REQUIRE(!tensor_present(&a->scale) || (has_shape(&a->scale, 1, 1) && is_stat(&a->scale)));
+    return NULL;
+}
+
+static const char *check_delayed_scale(const struct delayed_scale_args *a)
+{
+    REQUIRE(a->amax.rows == 1 && is_stat(&a->amax) && a->history.rows == a->amax.cols && a->history.cols > 0);
+    REQUIRE(is_stat(&a->history) && same_shape(&a->scale, &a->amax) && is_stat(&a->scale));
+    REQUIRE(same_shape(&a->largest, &a->amax) && is_stat(&a->largest));
     return NULL;
 }
 
@@ -194,24 +291,23 @@ static const char *check_shapes(enum op op, const void *args)
         return check_attention_backward(args);
     case OP_SWIGLU_FORWARD: {
         const struct swiglu_forward_args *a = args;
-        REQUIRE(has_shape(&a->x, a->y.rows, 2 * a->y.cols));
-        return NULL;
+        REQUIRE(a->x.cols % 2 == 0);
+        return check_made(&a->y, &a->to, a->x.rows, a->x.cols / 2);
     }
     case OP_SWIGLU_BACKWARD: {
         const struct swiglu_backward_args *a = args;
-        REQUIRE(has_shape(&a->x, a->dy.rows, 2 * a->dy.cols) && same_shape(&a->x, &a->dx));
-        return NULL;
+        REQUIRE(has_shape(&a->x, a->dy.rows, 2 * a->dy.cols));
+        return check_made(&a->dx, &a->to, a->x.rows, a->x.cols);
     }
     case OP_GELU_FORWARD: {
         const struct gelu_forward_args *a = args;
-        REQUIRE(same_shape(&a->x, &a->y));
-        return NULL;
+        return check_made(&a->y, &a->to, a->x.rows, a->x.cols);
     }
     case OP_GELU_BACKWARD: {
         const struct gelu_backward_args *a = args;
-        REQUIRE(same_shape(&a->x, &a->dy) && same_shape(&a->x, &a->dx));
+        REQUIRE(same_shape(&a->x, &a->dy));
         REQUIRE(!tensor_present(&a->sum) || (has_shape(&a->sum, 1, a->x.cols) && is_stat(&a->sum)));
-        return NULL;
+        return check_made(&a->dx, &a->to, a->x.rows, a->x.cols);
     }
     case OP_XENT_STAT: {
         const struct xent_stat_args *a = args;
@@ -246,6 +342,10 @@ static const char *check_shapes(enum op op, const void *args)
     }
     case OP_QUANTIZE:
         return check_quantize(args);
+    case OP_QUANTIZATION_STATISTIC:
+        return check_quantization_statistic(args);
+    case OP_DELAYED_SCALE:
+        return check_delayed_scale(args);
     case OP_SUM_SQUARES: {
         const struct sum_squares_args *a = args;
         REQUIRE(is_stat(&a->x) && has_shape(&a->sum, 1, 1) && a->sum.dtype == DTYPE_F64);

@@ -46,11 +46,11 @@ static void quantize_tile(const struct quantize_args *args, int64_t first_row, i
         float buffer[TILE], scaled[TILE];
         divide(cpu_read(x, first_row + i, first_col, cols, buffer), scale, scaled, cols);
         cpu_narrow(scaled, quantized[i], DTYPE_E4M3, cols);
-        if (tensor_present(&args->row))
-            memcpy(tensor_at(&args->row, first_row + i, first_col), quantized[i], (size_t)cols);
+        if (tensor_present(&args->to.row))
+            memcpy(tensor_at(&args->to.row, first_row + i, first_col), quantized[i], (size_t)cols);
     }
-    for (int64_t j = 0; tensor_present(&args->column) && j < cols; j++) {
-        uint8_t *column = tensor_at(&args->column, first_col + j, first_row);
+    for (int64_t j = 0; tensor_present(&args->to.column) && j < cols; j++) {
+        uint8_t *column = tensor_at(&args->to.column, first_col + j, first_row);
         for (int64_t i = 0; i < rows; i++)
             column[i] = quantized[i][j];
     }
@@ -60,9 +60,22 @@ void cpu_quantize(struct cpu *cpu, const struct quantize_args *args)
 {
     const struct tensor *x = &args->x;
     float scale = scale_of(cpu, x);
-    *(float *)args->scale.data = scale;
+    if (tensor_present(&args->to.row_scale))
+        *(float *)args->to.row_scale.data = scale;
+    if (tensor_present(&args->to.column_scale))
+        *(float *)args->to.column_scale.data = scale;
     int64_t across = (x->cols + TILE - 1) / TILE, down = (x->rows + TILE - 1) / TILE;
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(x))) schedule(static)
     for (int64_t i = 0; i < across * down; i++)
         quantize_tile(args, i / across * TILE, i % across * TILE, scale);
+}
+
+void cpu_quantization_statistic(struct cpu *cpu, const struct quantization_statistic_args *args)
+{
+    (void)cpu, (void)args;
+}
+
+void cpu_delayed_scale(struct cpu *cpu, const struct delayed_scale_args *args)
+{
+    (void)cpu, (void)args;
 }

@@ -33,8 +33,8 @@ struct operand linear_operand(const struct context *context, const struct unit *
 void linear_prepare(const struct context *context, const struct linear *linear, const struct operand *x)
 {
     if (linear->precision == PRECISION_E4M3)
-        LAUNCH(context->stream, QUANTIZE, quantize, .x = x->value, .row = x->row, .column = x->column,
-               .scale = x->scale);
+        LAUNCH(context->stream, QUANTIZE, quantize, .x = x->value,
+               .to = {.row = x->row, .column = x->column, .row_scale = x->scale, .column_scale = x->scale});
 }
 
 static const struct tensor absent;
@@ -51,7 +51,7 @@ void linear_forward(const struct context *context, const struct unit *unit, cons
     }
     struct tensor row = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT_ROW);
     struct tensor scale = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT_SCALE);
-    LAUNCH(context->stream, QUANTIZE, quantize, .x = w, .row = row, .scale = scale);
+    LAUNCH(context->stream, QUANTIZE, quantize, .x = w, .to = {.row = row, .row_scale = scale});
     LAUNCH(context->stream, GEMM, gemm, .a = x->row, .scale_a = x->scale, .b = row, .scale_b = scale,
            .transpose_b = true, .bias = bias, .c = addend, .d = y);
 }

@@ -163,12 +163,12 @@ static void xent_grad(struct trial *trial, const struct xent_grad_args *args)
 /* A division for the scale; with it a division, or a reciprocal and a product, for an element. */
 static void quantize(struct trial *trial, const struct quantize_args *args)
 {
-    struct tensor scale = trial_bound(trial, OP_QUANTIZE, args, "scale");
+    struct tensor scale = trial_bound(trial, OP_QUANTIZE, args, "to.row_scale");
     struct tensor row = {0}, column = {0};
-    if (tensor_present(&args->row))
-        row = trial_bound(trial, OP_QUANTIZE, args, "row");
-    if (tensor_present(&args->column))
-        column = trial_bound(trial, OP_QUANTIZE, args, "column");
+    if (tensor_present(&args->to.row))
+        row = trial_bound(trial, OP_QUANTIZE, args, "to.row");
+    if (tensor_present(&args->to.column))
+        column = trial_bound(trial, OP_QUANTIZE, args, "to.column");
     double amax = 0.0;
     for (int64_t i = 0; i < args->x.rows; i++)
         for (int64_t j = 0; j < args->x.cols; j++)

@@ -140,6 +140,8 @@ static void reference_launch(struct executor *executor, struct stream *stream, e
         LOCAL(FILL, fill)
         LOCAL(ADD, add)
         LOCAL(QUANTIZE, quantize)
+        LOCAL(QUANTIZATION_STATISTIC, quantization_statistic)
+        LOCAL(DELAYED_SCALE, delayed_scale)
         LOCAL(SUM_SQUARES, sum_squares)
         LOCAL(GRADIENT_SCALE, gradient_scale)
         LOCAL(ADAMW, adamw)
