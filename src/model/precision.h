@@ -1,0 +1,53 @@
+/* In which formats a model's linear layers compute: which linears are quantized, and how each operand of theirs is.
+ * Plain data, made from the deck's section `precision` (precision_from_deck). */
+#ifndef MODEL_PRECISION_H
+#define MODEL_PRECISION_H
+
+#include "core/quantization.h"
+#include "deck/deck.h"
+
+/* The linear layers of a block, numbered like their weights (model/block.h). */
+enum { LINEAR_QKV, LINEAR_O, LINEAR_UP, LINEAR_DOWN, LINEAR_COUNT };
+
+/* Operands of a linear's three products: y = input weight', dinput = gradient weight, dweight = gradient' input. */
+enum operand_kind { OPERAND_INPUT, OPERAND_WEIGHT, OPERAND_GRADIENT, OPERAND_COUNT };
+
+/* How the products of a linear layer get their operands. */
+struct linear_precision {
+    bool quantized;           /* false: operands have the compute type, and the rest is unused */
+    bool delayed;             /* scales are made of the amaxes of earlier steps: rules are SCALING_TENSOR */
+    bool fast;                /* the forward product may sum in fewer bits (gemm_args.fast) */
+    bool wide_weight_product; /* the weight's gradient is a product in the compute type */
+    struct quantization rules[OPERAND_COUNT];
+};
+
+/* Layers 0, 1, ... as ranges; count 0: none. */
+enum { LAYER_RANGES = 32 };
+struct layer_list {
+    int count;
+    struct {
+        int first, last;
+    } ranges[LAYER_RANGES];
+};
+
+enum precision_kind { PRECISION_COMPUTE, PRECISION_EIGHT, PRECISION_FOUR, PRECISION_KINDS };
+
+struct precision {
+    struct linear_precision kinds[PRECISION_KINDS];
+    struct layer_list eight, four; /* layers that compute so; the others have PRECISION_COMPUTE */
+    bool linears[LINEAR_COUNT];    /* of these layers, the linears that do */
+    bool head;                     /* so do the head's products, as the eight-bit layers */
+    int64_t history;               /* of delayed scaling: steps */
+    double margin;                 /* largest number of a format is divided by 2^margin */
+    bool latest;                   /* the scale is made of the last amax, not of the largest in the history */
+    bool statistics;               /* what quantization loses is measured at some steps */
+};
+
+/* How a linear of a layer computes. Always valid. */
+const struct linear_precision *precision_of(const struct precision *precision, int layer, int linear);
+
+/* Is any linear quantized; is any with delayed scaling? */
+bool precision_quantizes(const struct precision *precision);
+bool precision_delays(const struct precision *precision);
+
+#endif
