@@ -223,7 +223,8 @@ struct attention_backward_args {
  * Blocks at the end of a row may be shorter. */
 struct copies {
     struct tensor row;          /* optional [T, K]; quantization_dtype(rule) */
-    struct tensor column;       /* optional [K, P], P >= T: transposed, with zeros from column T on */
+    struct tensor column;       /* optional [K, P], P >= T: transposed, with zeros from column T on (rule.hadamard: from
+                                   the next multiple of 16 on, and P is one) */
     struct tensor row_scale;    /* stat */
     struct tensor column_scale; /* stat */
     struct tensor scale;        /* optional stat [1, 1] */

@@ -192,6 +192,7 @@ static const char *check_copies(const struct copies *to, int64_t rows, int64_t c
     }
     if (wrong == NULL && tensor_present(&to->column)) {
         REQUIRE(to->column.rows == cols && to->column.cols >= rows && to->column.dtype == dtype);
+        REQUIRE(!to->rule.hadamard || to->column.cols % QUANTIZATION_HADAMARD == 0);
         wrong = given ? NULL : check_scale(&to->column_scale, to->rule.scaling, cols, to->column.cols);
     }
     return wrong;

@@ -96,24 +96,124 @@ QUANTIZATION_INLINE int quantization_e8m0(float amax, float largest)
     return exponent > 127 ? 127 : exponent;
 }
 
-/* An f32 that overflows nothing: finite values beyond the format's largest become the largest. inf becomes NaN, so that
- * a gradient that has diverged is not hidden. */
-QUANTIZATION_INLINE float quantization_saturated(float value, float largest)
+/* 2^exponent, -127 .. 127. */
+QUANTIZATION_INLINE float quantization_power(int exponent)
 {
-    float bounded = value > largest ? largest : value < -largest ? -largest : value;
-    return value > FLT_MAX || value < -FLT_MAX ? quantization_float(0x7fc00000u) : bounded;
+    return quantization_float(exponent == -127 ? 0x400000u : (uint32_t)(exponent + 127) << 23);
 }
 
-/* The e2m1 number (0, 0.5, 1, 1.5, 2, 3, 4, 6) nearest to a value within -6 .. 6, ties to the even mantissa. NaN stays.
- */
-QUANTIZATION_INLINE float quantization_e2m1(float value)
+/* 1 / value for a value above 0: a scale of its multiplier, and, at most FLT_MAX, a multiplier of its scale. Where a
+ * scale is given, elements are multiplied by its reciprocal. */
+QUANTIZATION_INLINE float quantization_reciprocal(float value)
 {
-    float magnitude = value < 0.0f ? -value : value;
-    float step = magnitude < 2.0f ? 0.5f : magnitude < 4.0f ? 1.0f : 2.0f; /* between numbers here */
+    float reciprocal = 1.0f / value;
+    return reciprocal > FLT_MAX ? FLT_MAX : reciprocal;
+}
+
+/* What is rounded to a format: x * multiplier, at most the format's largest number. inf becomes NaN, so that a gradient
+ * that has diverged is not hidden. (The sign and the bits of a NaN are left open.) */
+QUANTIZATION_INLINE float quantization_scaled(float x, float multiplier, float largest)
+{
+    float product = x * multiplier;
+    float bounded = product > largest ? largest : product < -largest ? -largest : product;
+    return x > FLT_MAX || x < -FLT_MAX ? quantization_float(0x7fc00000u) : bounded;
+}
+
+/* The distance between neighbouring numbers of a format at a magnitude, as a power of two. */
+QUANTIZATION_INLINE float quantization_step(float magnitude, enum format format)
+{
+    int mantissa = format == FORMAT_E4M3 ? 3 : format == FORMAT_E5M2 ? 2 : 1;
+    int least = format == FORMAT_E4M3 ? -6 : format == FORMAT_E5M2 ? -14 : 0; /* exponent of denormals */
+    int exponent = (int)(quantization_bits(magnitude) >> 23) - 127;
+    return quantization_power((exponent > least ? exponent : least) - mantissa);
+}
+
+/* The number of a format nearest to a value within its range, ties to the even mantissa. e2m1 has 0, 0.5, 1, 1.5, 2, 3,
+ * 4, 6. 0 keeps its sign; NaN stays. (The 8-bit floats' codes are those of core/dtype.h.) */
+QUANTIZATION_INLINE float quantization_rounded(float value, enum format format)
+{
+    float magnitude = quantization_float(quantization_bits(value) & 0x7fffffffu);
+    if (!(magnitude <= FLT_MAX))
+        return value;
+    float to_multiple = 0x1.8p23f * quantization_step(magnitude, format); /* adding it rounds to a multiple of a step */
+    float rounded = magnitude + to_multiple - to_multiple;
+    return quantization_float(quantization_bits(rounded) | (quantization_bits(value) & 0x80000000u));
+}
+
+/* The e2m1 number below or above a value within -6 .. 6 in magnitude, above with a probability equal to the value's
+ * share of the way there, for uniform random bits. A number of the format, and NaN, stay. */
+QUANTIZATION_INLINE float quantization_stochastic(float value, uint32_t random)
+{
+    float magnitude = quantization_float(quantization_bits(value) & 0x7fffffffu);
+    if (!(magnitude <= FLT_MAX))
+        return value;
+    float step = quantization_step(magnitude, FORMAT_E2M1);
     float units = magnitude / step;
-    const float to_integer = 0x1.8p23f; /* adding it rounds to an integer, ties to even */
-    float rounded = (units + to_integer - to_integer) * step;
-    return value < 0.0f ? -rounded : rounded;
+    float below = (float)(int)units;
+    float rounded = (units - below > (float)(random >> 8) * 0x1p-24f ? below + 1.0f : below) * step;
+    return quantization_float(quantization_bits(rounded) | (quantization_bits(value) & 0x80000000u));
+}
+
+/* Mixes the bits of a word, one to one: each bit of the result depends on all of them. */
+QUANTIZATION_INLINE uint32_t quantization_mix(uint32_t word)
+{
+    word ^= word >> 16;
+    word *= 0x9e3779b1u;
+    word ^= word >> 13;
+    word *= 0x5bd1e995u;
+    word ^= word >> 15;
+    return word;
+}
+
+/* Keys the random bits of one copy: `draw` as in struct copies, `column` for the column copy. */
+QUANTIZATION_INLINE uint32_t quantization_key(const int32_t draw[2], uint32_t salt, bool column)
+{
+    uint32_t key = quantization_mix((uint32_t)draw[0] + 0x9e3779b9u);
+    key = quantization_mix(key + (uint32_t)draw[1]);
+    key = quantization_mix(key + salt);
+    return quantization_mix(key + (column ? 1u : 0u));
+}
+
+/* Random bits of the copy's element (row, column), both below 2^32. */
+QUANTIZATION_INLINE uint32_t quantization_random(uint32_t key, int64_t row, int64_t column)
+{
+    return quantization_mix(quantization_mix(key + (uint32_t)row) ^ ((uint32_t)column * 0xc2b2ae35u));
+}
+
+/* NVFP4 (1X16 and 16X16). From the tensor's amax: S = quantization_multiplier(amax, QUANTIZATION_NVFP4, false), and the
+ * stored scale is 1 / S. From a block's amax: its scale b, an e4m3 number. Elements are multiplied by a block's
+ * multiplier, S / b, and rounded to e2m1. Copies hold (e2m1 number) * b. (TransformerEngine's rule.) With `hadamard`
+ * the column copy's amaxes, and so its scales, are of the transformed values. */
+#define QUANTIZATION_NVFP4 2688.0f /* the largest e2m1 number * the largest e4m3 number */
+
+QUANTIZATION_INLINE float quantization_block_scale(float amax, float multiplier)
+{
+    float scale = amax / 6.0f * multiplier;
+    return quantization_rounded(scale < 448.0f ? scale : 448.0f, FORMAT_E4M3);
+}
+
+QUANTIZATION_INLINE float quantization_block_multiplier(float multiplier, float block_scale)
+{
+    float quotient = multiplier / block_scale;
+    return block_scale == 0.0f ? 0.0f : quotient > FLT_MAX ? FLT_MAX : quotient;
+}
+
+/* Random Hadamard transform of the elements of 16 rows in one column, rows from the tensor's first on, those beyond its
+ * last counted as 0: y = H D x / 4 with H[i][j] = -1 to the number of bits set in i & j, and D the diagonal of fixed
+ * random signs. H D / 4 is orthogonal, so it falls out of a product over the rows. */
+QUANTIZATION_INLINE void quantization_hadamard(float x[QUANTIZATION_HADAMARD])
+{
+    for (int i = 0; i < QUANTIZATION_HADAMARD; i++)
+        x[i] = 0xd7e8u >> i & 1u ? -x[i] : x[i];
+    for (int half = 1; half < QUANTIZATION_HADAMARD; half *= 2)
+        for (int i = 0; i < QUANTIZATION_HADAMARD; i++)
+            if ((i & half) == 0) {
+                float sum = x[i] + x[i + half], difference = x[i] - x[i + half];
+                x[i] = sum;
+                x[i + half] = difference;
+            }
+    for (int i = 0; i < QUANTIZATION_HADAMARD; i++)
+        x[i] *= 0.25f;
 }
 
 #endif
