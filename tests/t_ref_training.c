@@ -140,11 +140,13 @@ static void test_moves(void)
 {
     struct tensor x = zeros(DTYPE_F32, 2, 3), row = zeros(DTYPE_E4M3, 2, 3), column = zeros(DTYPE_E4M3, 3, 2);
     struct tensor scale = zeros(DTYPE_F32, 1, 1);
-    run(OP_QUANTIZE, &(struct quantize_args){.x = x, .to = {.row = row, .column = column, .row_scale = scale, .column_scale = scale}});
+    run(OP_QUANTIZE, &(struct quantize_args){
+                         .x = x, .to = {.row = row, .column = column, .row_scale = scale, .column_scale = scale}});
     CHECK(reference_load(&scale, 0, 0) == 1.0 && reference_load(&row, 1, 2) == 0.0);
     for (int i = 0; i < 6; i++)
         reference_store(&x, i / 3, i % 3, i == 4 ? -896.0 : 17.0 * i); /* scale 2; 0 8.5 17 25.5 -448 42.5 */
-    run(OP_QUANTIZE, &(struct quantize_args){.x = x, .to = {.row = row, .column = column, .row_scale = scale, .column_scale = scale}});
+    run(OP_QUANTIZE, &(struct quantize_args){
+                         .x = x, .to = {.row = row, .column = column, .row_scale = scale, .column_scale = scale}});
     static const double wanted[6] = {0.0, 8.0, 16.0, 26.0, -448.0, 44.0}; /* 8.5 and 17 are ties, to even */
     CHECK(reference_load(&scale, 0, 0) == 2.0);
     for (int i = 0; i < 6; i++) {
