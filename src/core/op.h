@@ -335,7 +335,7 @@ struct quantize_args {
 enum quantization_statistic {
     STATISTIC_COUNT,      /* elements */
     STATISTIC_UNDERFLOWS, /* elements that are not 0 and become 0 */
-    STATISTIC_CLIPPED,    /* finite elements beyond the format's largest number * scale */
+    STATISTIC_CLIPPED,    /* finite elements beyond the format's largest number * scale: quantization_clipped */
     STATISTIC_ERROR,      /* squares of (value of the copy - x) */
     STATISTIC_SQUARES,    /* squares of x */
     STATISTIC_SCALES,     /* scales */
@@ -347,7 +347,9 @@ enum quantization_statistic {
 };
 
 /* Adds to `result` what rounding x, as quantize does for its row copy, loses. It computes block scales itself, in the
- * same way; elements are rounded to nearest. Elements that are not finite count as elements alone. */
+ * same way; elements are rounded to nearest. Elements that are not finite count as elements alone, and 1X32 blocks that
+ * hold one have no scale. The scale of a 1X16 or 16X16 block is that of the block * the tensor's; one of 0 counts as a
+ * scale alone. */
 struct quantization_statistic_args {
     struct tensor x;      /* f [T, K] */
     struct tensor scale;  /* stat [1, 1]; for SCALING_TENSOR, 1X16 and 16X16: the tensor's scale */

@@ -119,6 +119,13 @@ QUANTIZATION_INLINE float quantization_scaled(float x, float multiplier, float l
     return x > FLT_MAX || x < -FLT_MAX ? quantization_float(0x7fc00000u) : bounded;
 }
 
+/* Is x lost beyond the format's largest number? A share of 2^-20 is not: a multiplier and the product are rounded. */
+QUANTIZATION_INLINE bool quantization_clipped(float x, float multiplier, float largest)
+{
+    float magnitude = x < 0.0f ? -x : x;
+    return magnitude <= FLT_MAX && magnitude * multiplier > largest * (1.0f + 0x1p-20f);
+}
+
 /* The distance between neighbouring numbers of a format at a magnitude, as a power of two. */
 QUANTIZATION_INLINE float quantization_step(float magnitude, enum format format)
 {
