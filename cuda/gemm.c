@@ -8,7 +8,11 @@
 #include <cublasLt.h>
 #include <string.h>
 
-enum { PLANS = 512, GEMM_WORKSPACE = 64 << 20 /* bytes: NVIDIA's advice for Hopper is 32 MiB and more */ };
+enum {
+    PLANS = 512,
+    GEMM_WORKSPACE = 64 << 20, /* bytes: NVIDIA's advice for Hopper is 32 MiB and more */
+    FACTORS = 256              /* bytes before it for the factors of a product: they keep it aligned */
+};
 
 /* What makes two products the same to the library. Whether it reads c or d is left out: the best algorithm is the same.
  * No padding: compared and stored as bytes. */
@@ -19,7 +23,10 @@ struct gemm_key {
     int32_t transpose;                              /* 1: a, 2: b */
     int32_t bias;                                   /* 0 none, else 1 + its enum dtype */
     int32_t align_a, align_b, align_c, align_d;     /* bytes, powers of two */
-    int32_t sum, align_sum; /* sum_a's, where the product makes it: 1 + its enum dtype; else 0 */
+    int32_t sum, align_sum;       /* sum_a's, where the product makes it: 1 + its enum dtype; else 0 */
+    int32_t scaling_a, scaling_b; /* of 8-bit operands: 1 + its enum scaling; else 0 */
+    int32_t fast;
+    int32_t factored; /* by the operands' scales, which are on the device */
 };
 
 struct plan {
@@ -57,6 +64,39 @@ static cudaDataType_t type_of(enum dtype dtype)
         return CUDA_R_8F_E5M2;
     default:
         error_fatal("cuda executor: no products of %s", dtype_name(dtype));
+    }
+}
+
+static bool is_eight_bit(const struct gemm_args *args)
+{
+    return args->a.dtype == DTYPE_E4M3 || args->a.dtype == DTYPE_E5M2;
+}
+
+/* Wider operands with scales: the library scales the 8-bit ones alone, so these are factors of the product. */
+static bool is_factored(const struct gemm_args *args)
+{
+    return !is_eight_bit(args) && (tensor_present(&args->scale_a) || tensor_present(&args->scale_b));
+}
+
+/* Blocks' products are summed in f32 beside the tensor cores in any case. */
+static bool may_be_fast(const struct gemm_args *args)
+{
+    return args->fast && is_eight_bit(args) && args->scaling_a <= SCALING_ROW && args->scaling_b <= SCALING_ROW;
+}
+
+static cublasLtMatmulMatrixScale_t scale_mode_of(enum scaling scaling)
+{
+    switch (scaling) {
+    case SCALING_TENSOR:
+        return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+    case SCALING_ROW:
+        return CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    case SCALING_1X128:
+        return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    case SCALING_128X128:
+        return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+    default:
+        error_fatal("cuda executor: no products of 8-bit operands with scales of kind %d", (int)scaling);
     }
 }
 
@@ -100,6 +140,10 @@ static struct gemm_key key_of(const struct gemm_args *args, bool sum)
     key.align_d = alignment_of(&args->d);
     key.sum = sum ? 1 + (int32_t)args->sum_a.dtype : 0;
     key.align_sum = sum ? alignment_of(&args->sum_a) : 0;
+    key.scaling_a = is_eight_bit(args) ? 1 + (int32_t)args->scaling_a : 0;
+    key.scaling_b = is_eight_bit(args) ? 1 + (int32_t)args->scaling_b : 0;
+    key.fast = may_be_fast(args);
+    key.factored = is_factored(args);
     return key;
 }
 
@@ -135,6 +179,17 @@ static void describe(struct plan *plan, const struct gemm_args *args)
         cudaDataType_t type = type_of(args->sum_a.dtype);
         SET(plan->operation, EPILOGUE, epilogue);
         SET(plan->operation, BIAS_DATA_TYPE, type);
+    }
+    if (plan->key.scaling_a != 0) {
+        const cublasLtMatmulMatrixScale_t of_a = scale_mode_of(args->scaling_b), of_b = scale_mode_of(args->scaling_a);
+        const int8_t fast = (int8_t)plan->key.fast;
+        SET(plan->operation, A_SCALE_MODE, of_a);
+        SET(plan->operation, B_SCALE_MODE, of_b);
+        SET(plan->operation, FAST_ACCUM, fast);
+    }
+    if (plan->key.factored) {
+        const cublasLtPointerMode_t where = CUBLASLT_POINTER_MODE_DEVICE;
+        SET(plan->operation, POINTER_MODE, where);
     }
     plan->a = layout_of(&args->b);
     plan->b = layout_of(&args->a);
@@ -183,27 +238,53 @@ static struct plan *plan_for(const struct gemm_args *args, bool sum)
     return plan;
 }
 
-/* Addresses differ from call to call; the descriptor holds them. */
+/* Addresses differ from call to call; the descriptor holds them. The library must know those of scales before it is
+ * asked for algorithms. */
 static void set_addresses(const struct plan *plan, const struct gemm_args *args)
 {
     const void *address = plan->key.sum != 0 ? args->sum_a.data : args->bias.data;
     if (plan->key.bias != 0 || plan->key.sum != 0)
         SET(plan->operation, BIAS_POINTER, address);
+    if (plan->key.scaling_a == 0)
+        return;
+    CHECK_BUG(args->scaling_a == SCALING_TENSOR || (uintptr_t)args->scale_a.data % 16 == 0);
+    CHECK_BUG(args->scaling_b == SCALING_TENSOR || (uintptr_t)args->scale_b.data % 16 == 0);
     address = args->scale_b.data;
-    if (address != NULL)
-        SET(plan->operation, A_SCALE_POINTER, address);
+    SET(plan->operation, A_SCALE_POINTER, address);
     address = args->scale_a.data;
-    if (address != NULL)
-        SET(plan->operation, B_SCALE_POINTER, address);
+    SET(plan->operation, B_SCALE_POINTER, address);
+}
+
+/* Of what is added to the product: cuBLASLt's beta. */
+static float addend_factor(const struct gemm_args *args)
+{
+    return args->accumulate || tensor_present(&args->c) ? 1 : 0;
 }
 
 static cublasStatus_t multiply(const struct cuda_target *target, const struct plan *plan, const struct gemm_args *args,
                                const cublasLtMatmulAlgo_t *algorithm)
 {
-    const float alpha = 1, beta = args->accumulate || tensor_present(&args->c) ? 1 : 0;
+    const float plain[2] = {1, addend_factor(args)};
+    const float *factors = plan->key.factored ? (const float *)target->workspace : plain;
+    char *workspace = target->workspace + (plan->key.factored ? FACTORS : 0);
     const void *c = tensor_present(&args->c) ? args->c.data : args->d.data;
-    return cublasLtMatmul(target->blas, plan->operation, &alpha, args->b.data, plan->a, args->a.data, plan->b, &beta, c,
-                          plan->c, args->d.data, plan->d, algorithm, target->workspace, GEMM_WORKSPACE, target->stream);
+    return cublasLtMatmul(target->blas, plan->operation, &factors[0], args->b.data, plan->a, args->a.data, plan->b,
+                          &factors[1], c, plan->c, args->d.data, plan->d, algorithm, workspace, GEMM_WORKSPACE,
+                          target->stream);
+}
+
+/* " by row" and the like, for messages. */
+static const char *scales_of(int32_t scaling)
+{
+    static const char *const names[] = {"", " by tensor", " by row", " by 1x128", " by 128x128"};
+    return names[scaling];
+}
+
+/* The library takes scales 1x128 without gaps between their rows, of which each starts at 16 bytes. */
+static bool scales_fit(const struct gemm_key *key)
+{
+    return (key->scaling_a != 1 + SCALING_1X128 || key->m % 4 == 0) &&
+           (key->scaling_b != 1 + SCALING_1X128 || key->n % 4 == 0);
 }
 
 /* The library's suggestions, best first; their number, which is 0 with a sum alone. */
@@ -228,16 +309,18 @@ static int suggestions(const struct cuda_target *target, const struct plan *plan
                                                     sizeof reductions));
     for (int i = 0; i < 4; i++)
         CHECK_BLAS(cublasLtMatmulPreferenceSetAttribute(preference, attributes[i], &alignment[i], sizeof alignment[i]));
-    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(target->blas, plan->operation, plan->a, plan->b, plan->c,
-                                                           plan->d, preference, most, out, &found);
+    cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (scales_fit(key))
+        status = cublasLtMatmulAlgoGetHeuristic(target->blas, plan->operation, plan->a, plan->b, plan->c, plan->d,
+                                                preference, most, out, &found);
     cublasLtMatmulPreferenceDestroy(preference);
     if (status != CUBLAS_STATUS_SUCCESS)
         found = 0;
     if (found == 0 && key->sum == 0)
-        error_fatal("cuBLASLt has no product of %s and %s to %s, m %lld, n %lld, k %lld, transposes %d: %s",
-                    dtype_name((enum dtype)key->type_a), dtype_name((enum dtype)key->type_b),
-                    dtype_name((enum dtype)key->type_d), (long long)key->m, (long long)key->n, (long long)key->k,
-                    (int)key->transpose, cublasLtGetStatusString(status));
+        error_fatal("cuBLASLt has no product of %s%s and %s%s to %s, m %lld, n %lld, k %lld, transposes %d: %s",
+                    dtype_name((enum dtype)key->type_a), scales_of(key->scaling_a), dtype_name((enum dtype)key->type_b),
+                    scales_of(key->scaling_b), dtype_name((enum dtype)key->type_d), (long long)key->m,
+                    (long long)key->n, (long long)key->k, (int)key->transpose, cublasLtGetStatusString(status));
     return found;
 }
 
@@ -361,7 +444,8 @@ int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_
 {
     bool columns = tensor_present(&args->sum_a) && args->transpose_a;
     int64_t sum = columns ? cuda_column_sum_workspace(target, args->a) : 0;
-    return sum > GEMM_WORKSPACE ? sum : GEMM_WORKSPACE;
+    int64_t product = GEMM_WORKSPACE + (is_factored(args) ? FACTORS : 0);
+    return sum > product ? sum : product;
 }
 
 void cuda_gemm(const struct cuda_target *target, const struct gemm_args *args)
@@ -374,6 +458,9 @@ void cuda_gemm(const struct cuda_target *target, const struct gemm_args *args)
             cuda_fill(target, &(struct fill_args){.x = args->d, .value = 0});
         return;
     }
+    if (is_factored(args))
+        cuda_product_factors(target, args->scale_a.data, args->scale_b.data, addend_factor(args),
+                             (float *)target->workspace);
     const struct plan *plan = ready_plan(target, args, NULL);
     struct way way = {plan, &plan->algorithm, tensor_present(&args->sum_a)};
     if (may_sum_inside(target, args)) {

@@ -59,6 +59,11 @@ int64_t cuda_column_sum_workspace(const struct cuda_target *target, struct tenso
 void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,
                   bool accumulate);
 
+/* factors[0] = scale_a * scale_b, NULL = 1; factors[1] = addend: those of a product and of what is added to it.
+ * (product_factors.cu) */
+void cuda_product_factors(const struct cuda_target *target, const float *scale_a, const float *scale_b, float addend,
+                          float *factors);
+
 /* When the stream comes here, the device does ++*counter (in its memory) and stores the value in *seen (in host
  * memory). May be recorded. */
 void cuda_progress(cudaStream_t stream, uint64_t *counter, uint64_t *seen);

@@ -182,7 +182,7 @@ static void end(struct nccl_group *own, cudaStream_t stream)
 
 /* -- Collectives ------------------------------------------------------------------------------------------------- */
 
-/* Of numbers that are summed. */
+/* Of numbers that are summed or compared. */
 static ncclDataType_t type_of(const struct tensor *t)
 {
     switch (t->dtype) {
@@ -195,7 +195,7 @@ static ncclDataType_t type_of(const struct tensor *t)
     case DTYPE_I32:
         return ncclInt32;
     default:
-        error_fatal("NCCL: no sums of %s", dtype_name(t->dtype));
+        error_fatal("NCCL: no sums or maxima of %s", dtype_name(t->dtype));
     }
 }
 
@@ -212,7 +212,8 @@ static ncclDataType_t type_of(const struct tensor *t)
 static void nccl_all_reduce(struct group *group, struct stream *stream, const struct all_reduce_args *args)
 {
     const struct tensor *x = &args->x;
-    COLLECT(group, stream, "all_reduce", ncclAllReduce, x->data, x->data, (size_t)tensor_count(x), type_of(x), ncclSum);
+    COLLECT(group, stream, "all_reduce", ncclAllReduce, x->data, x->data, (size_t)tensor_count(x), type_of(x),
+            args->maximum ? ncclMax : ncclSum);
 }
 
 static void nccl_reduce_scatter(struct group *group, struct stream *stream, const struct reduce_scatter_args *args)
@@ -245,7 +246,7 @@ static void connect(struct nccl_group *own)
     struct stream stream = {executor, STREAM_COMMUNICATION, NULL};
     float *numbers = executor->class->allocate(executor, LARGEST * (int64_t)sizeof *numbers, MEMORY_DEVICE);
     for (int i = 0; i < COUNTS; i++) {
-        struct all_reduce_args args = {&own->group, tensor_vector(numbers, DTYPE_F32, counts[i])};
+        struct all_reduce_args args = {.group = &own->group, .x = tensor_vector(numbers, DTYPE_F32, counts[i])};
         nccl_all_reduce(&own->group, &stream, &args);
     }
     stream_synchronize(&stream);

@@ -21,14 +21,18 @@ enum { COUNT = 1000, REPLAYS = 50, TIMEOUT = 5 };
 
 static struct stream streams[STREAM_COUNT];
 static struct tensor mine, both, cut;
+static struct tensor highest; /* maximum over ranks of what mine was */
 
-/* Forks into the other stream and joins again: mine is summed, gathered, and scattered to cut; then a part is added. */
+/* Forks into the other stream and joins again: mine is compared, summed, gathered, and scattered to cut; then a part is
+ * added. */
 static void run(struct group *group)
 {
     static struct event forked, joined;
     struct stream *compute = &streams[STREAM_COMPUTE], *other = &streams[STREAM_COMMUNICATION];
     event_record(&forked, compute);
     event_wait(&forked, other);
+    LAUNCH(other, COPY, copy, .from = mine, .to = highest);
+    LAUNCH(other, ALL_REDUCE, all_reduce, .group = group, .x = highest, .maximum = true);
     LAUNCH(other, ALL_REDUCE, all_reduce, .group = group, .x = mine);
     LAUNCH(other, ALL_GATHER, all_gather, .group = group, .in = mine, .out = both);
     LAUNCH(other, REDUCE_SCATTER, reduce_scatter, .group = group, .in = both, .out = cut);
@@ -42,10 +46,10 @@ static void fill(double value)
     LAUNCH(&streams[STREAM_COMPUTE], FILL, fill, .x = mine, .value = value);
 }
 
-static float read_back(struct executor *executor)
+static float read_back(struct executor *executor, struct tensor from)
 {
     float *numbers = executor->class->allocate(executor, COUNT * (int64_t)sizeof *numbers, MEMORY_HOST);
-    LAUNCH(&streams[STREAM_COMPUTE], COPY, copy, .from = mine, .to = tensor_vector(numbers, DTYPE_F32, COUNT));
+    LAUNCH(&streams[STREAM_COMPUTE], COPY, copy, .from = from, .to = tensor_vector(numbers, DTYPE_F32, COUNT));
     stream_synchronize(&streams[STREAM_COMPUTE]);
     float found = numbers[0];
     for (int i = 1; i < COUNT; i++)
@@ -59,7 +63,8 @@ static struct tensor vector(struct executor *executor, int64_t rows)
     return tensor_matrix(executor->class->allocate(executor, rows * COUNT * 4, MEMORY_DEVICE), DTYPE_F32, rows, COUNT);
 }
 
-/* With 1 on rank 0 and 2 on rank 1: the sum is 3, each cut twice that on 2 ranks, and 9 is left on both. */
+/* With 1 on rank 0 and 2 on rank 1: the maximum is 2, the sum 3, each cut twice that on 2 ranks, and 9 is left on both.
+ */
 static void test(struct executor *executor, struct group *group, bool hangs)
 {
     for (int s = 0; s < STREAM_COUNT; s++)
@@ -67,9 +72,11 @@ static void test(struct executor *executor, struct group *group, bool hangs)
     mine = vector(executor, 1);
     both = vector(executor, 2);
     cut = vector(executor, 1);
+    highest = vector(executor, 1);
     fill(1 + group->rank);
     run(group);
-    CHECK(read_back(executor) == 9);
+    CHECK(read_back(executor, mine) == 9);
+    CHECK(read_back(executor, highest) == 2);
     executor->class->capture_begin(executor, &streams[STREAM_COMPUTE]);
     run(group);
     void *recording = executor->class->capture_end(executor, &streams[STREAM_COMPUTE]);
@@ -78,7 +85,8 @@ static void test(struct executor *executor, struct group *group, bool hangs)
         launch_replay(&streams[STREAM_COMPUTE], recording, "replay test", 0);
         if (i % 7 == 0)
             run(group); /* launches and replays one after the other */
-        CHECK(read_back(executor) == (3 + 2 * (float)i) * 3 * (i % 7 == 0 ? 6 : 1));
+        CHECK(read_back(executor, mine) == (3 + 2 * (float)i) * 3 * (i % 7 == 0 ? 6 : 1));
+        CHECK(read_back(executor, highest) == (i % 7 == 0 ? (3 + 2 * (float)i) * 3 : (float)(2 + i)));
     }
     if (hangs && group->rank == 1)
         sleep(10 * TIMEOUT);
@@ -91,6 +99,7 @@ static void test(struct executor *executor, struct group *group, bool hangs)
     executor->class->release(executor, mine.data, MEMORY_DEVICE);
     executor->class->release(executor, both.data, MEMORY_DEVICE);
     executor->class->release(executor, cut.data, MEMORY_DEVICE);
+    executor->class->release(executor, highest.data, MEMORY_DEVICE);
 }
 
 static int test_on_gpus(struct comm *world, bool hangs)

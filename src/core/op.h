@@ -72,7 +72,8 @@ enum op {
  * leave the order to its GEMM library. Not with a scale.
  *
  * Operands with scales are copies that quantize made, and lie with k along their rows: a is [m, k] and b is [n, k],
- * with transpose_b and without transpose_a. Scales have the shapes of quantize_args. */
+ * with transpose_b and without transpose_a. Scales have the shapes of struct copies; of wider operands than 8 bits they
+ * are [1, 1]. */
 struct gemm_args {
     struct tensor a;       /* [m, k]; [k, m] when transpose_a; f, e4m3 or e5m2 */
     struct tensor b;       /* [k, n]; [n, k] when transpose_b; f, e4m3 or e5m2 */
@@ -218,9 +219,10 @@ struct attention_backward_args {
  * scale present (SCALING_TENSOR only): that scale is used (delayed scaling), and row_scale and column_scale are absent.
  * Else scales are made of x (current scaling): row_scale where row is present, column_scale where column is. With
  * SCALING_TENSOR the two are the same number, and may be the same tensor. Their shapes, for a copy [R, C]:
- *   TENSOR [1, 1]; ROW [1, R]; 1X128 [ceil(C / 128), R]: that of element (r, c) is at (c / 128, r), row stride a
- *   multiple of 4; 128X128 [ceil(R / 128), ceil(C / 128)], row stride a multiple of 4; 1X32 absent; 1X16, 16X16 [1, 1].
- * Blocks at the end of a row may be shorter. */
+ *   TENSOR [1, 1]; ROW [1, R]; 1X128 [ceil(C / 128), R]: that of element (r, c) is at (c / 128, r); 128X128
+ *   [ceil(R / 128), ceil(C / 128)]; 1X32 absent; 1X16, 16X16 [1, 1].
+ * The row stride of 1X128 and 128X128 is the number of columns rounded up to a multiple of 4. Blocks at the end of a
+ * row may be shorter. On a GPU scales of 8-bit copies start at 16 bytes, except TENSOR's. */
 struct copies {
     struct tensor row;          /* optional [T, K]; quantization_dtype(rule) */
     struct tensor column;       /* optional [K, P], P >= T: transposed, with zeros from column T on (rule.hadamard: from
