@@ -28,6 +28,19 @@ enum deck_device { DECK_DEVICE_AUTO, DECK_DEVICE_CPU, DECK_DEVICE_CUDA };
 enum deck_divergence { DECK_DIVERGENCE_STOP, DECK_DIVERGENCE_SKIP };
 enum deck_failure { DECK_FAILURE_STOP, DECK_FAILURE_CONTINUE };
 enum deck_compute { DECK_COMPUTE_FP32, DECK_COMPUTE_BF16 };
+enum deck_recipe {
+    DECK_RECIPE_NONE,
+    DECK_RECIPE_DELAYED,
+    DECK_RECIPE_CURRENT,
+    DECK_RECIPE_ROW,
+    DECK_RECIPE_BLOCK,
+    DECK_RECIPE_MXFP8,
+    DECK_RECIPE_NVFP4
+};
+enum deck_fp8 { DECK_FP8_AUTO, DECK_FP8_E4M3, DECK_FP8_HYBRID };
+enum deck_amax { DECK_AMAX_MAXIMUM, DECK_AMAX_LATEST };
+enum deck_accumulate { DECK_ACCUMULATE_AUTO, DECK_ACCUMULATE_FAST, DECK_ACCUMULATE_SPLIT };
+enum deck_weight_gradients { DECK_WEIGHT_GRADIENTS_QUANTIZED, DECK_WEIGHT_GRADIENTS_COMPUTE };
 enum deck_recompute {
     DECK_RECOMPUTE_NONE,
     DECK_RECOMPUTE_NORMS,
@@ -111,7 +124,18 @@ struct deck {
         double timeout;
     } comm;
     struct {
-        int compute; /* enum deck_compute */
+        int compute;          /* enum deck_compute */
+        int recipe;           /* enum deck_recipe */
+        int format;           /* enum deck_fp8 */
+        int accumulate;       /* enum deck_accumulate */
+        int weight_gradients; /* enum deck_weight_gradients */
+        int64_t first_layers_bf16, last_layers_bf16;
+        char fp8_layers[DECK_STRING], fp4_layers[DECK_STRING], linears[DECK_STRING];
+        bool head;
+        double margin;
+        int64_t history;
+        int amax; /* enum deck_amax */
+        bool power_of_two, stochastic_rounding, hadamard;
     } precision;
     struct {
         int recompute; /* enum deck_recompute */

@@ -241,6 +241,51 @@ const struct deck_row deck_table[] = {
 
     {CHOICE(precision.compute, DECK_COMPUTE_FP32, "fp32", "bf16"), .may_change = true,
      .doc = "Storage of activations and of the weights that matrix products read; master weights and sums are fp32."},
+    {CHOICE(precision.recipe, DECK_RECIPE_NONE, "none", "delayed", "current", "row", "block", "mxfp8", "nvfp4"),
+     .may_change = true,
+     .doc = "How the linear layers of the blocks are quantized, in all three products (doc/precision.md says how to "
+            "choose). 8-bit floats: \"delayed\" one scale for a tensor, from the steps before; \"current\" one, from "
+            "the tensor itself; \"row\" one for each row; \"block\" one for 128 values, of weights for 128 x 128. "
+            "\"mxfp8\" and \"nvfp4\", of 32 and 16 values in 8 and 4 bits, are emulated: their numbers without "
+            "their speed. \"none\" has precision.compute throughout."},
+    {CHOICE(precision.format, DECK_FP8_AUTO, "auto", "e4m3", "hybrid"), .may_change = true,
+     .doc = "8-bit format: \"e4m3\", or \"hybrid\" with gradients in e5m2, which has more range and fewer digits. "
+            "\"auto\" is e4m3 for \"block\" and \"mxfp8\", else hybrid."},
+    {CHOICE(precision.accumulate, DECK_ACCUMULATE_AUTO, "auto", "fast", "split"), .may_change = true,
+     .doc = "Sums of 8-bit products in forward on a GPU: \"fast\" in fewer bits than fp32, which biases long sums "
+            "towards 0, or \"split\" in fp32 every so many products. \"auto\" is split for \"block\", else fast. "
+            "Backward is always split."},
+    {CHOICE(precision.weight_gradients, DECK_WEIGHT_GRADIENTS_QUANTIZED, "quantized", "compute"), .may_change = true,
+     .doc = "Products that give the weights' gradients: of quantized operands like the others, or in "
+            "precision.compute."},
+    {INT(precision.first_layers_bf16, 0, 0, LAYERS), .unit = "layers", .may_change = true,
+     .doc = "So many layers at the start of the model are not quantized, whatever the lists below say."},
+    {INT(precision.last_layers_bf16, 0, 0, LAYERS), .unit = "layers", .may_change = true,
+     .doc = "So many layers at its end, likewise."},
+    {STRING(precision.fp8_layers, "auto"), .may_change = true,
+     .doc = "Layers in 8 bits, counted from 1: \"2-5,9\"; \"\" for none. \"auto\" is all that precision.fp4_layers "
+            "does not name; with recipe \"nvfp4\" it is none, and layers named here are \"mxfp8\"."},
+    {STRING(precision.fp4_layers, "auto"), .may_change = true,
+     .doc = "Layers in NVFP4, likewise, beside any recipe; no layer may be in both lists. \"auto\" is none, but with "
+            "recipe \"nvfp4\" all that precision.fp8_layers does not name."},
+    {STRING(precision.linears, "qkv,o,up,down"), .may_change = true,
+     .doc = "The linear layers of a block that are quantized, commas between: the product of queries, keys and "
+            "values, the attention's output, and the MLP's first (with the gate) and second product."},
+    {BOOL(precision.head, false), .may_change = true,
+     .doc = "Quantize the head's products as well, as the layers in 8 bits are."},
+    {REAL(precision.margin, 0, 0, 32), .may_change = true,
+     .doc = "\"delayed\": scales leave room for values 2^margin times the largest seen."},
+    {INT(precision.history, 1024, 1, LAYERS), .unit = "steps", .may_change = true,
+     .doc = "\"delayed\": steps whose largest absolute values (amax) are remembered."},
+    {CHOICE(precision.amax, DECK_AMAX_MAXIMUM, "maximum", "latest"), .may_change = true,
+     .doc = "\"delayed\": the amax that makes the scale, the largest remembered or the last step's."},
+    {BOOL(precision.power_of_two, true), .may_change = true,
+     .doc = "\"row\" and \"block\": scales are powers of two, so that scaling rounds nothing."},
+    {BOOL(precision.stochastic_rounding, true), .may_change = true,
+     .doc = "NVFP4: gradients are rounded up or down at random, right on average; the same again after a restart."},
+    {BOOL(precision.hadamard, true), .may_change = true,
+     .doc = "NVFP4: the operands of weight gradients go through a random Hadamard transform of 16 values, which "
+            "spreads outliers."},
 
     {CHOICE(memory.recompute, DECK_RECOMPUTE_NORMS, "none", "norms", "gate_up", "qkv", "attention", "full"),
      .may_change = true,

@@ -1,4 +1,363 @@
 #include "model/precision.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const linear_names[LINEAR_COUNT] = {"qkv", "o", "up", "down"};
+
+/* -- What a recipe is -------------------------------------------------------------------------------------------- */
+
+/* The scalings of a recipe in 8 bits, by operand. */
+static const enum scaling eight_scalings[][OPERAND_COUNT] = {
+    [DECK_RECIPE_DELAYED] = {SCALING_TENSOR, SCALING_TENSOR, SCALING_TENSOR},
+    [DECK_RECIPE_CURRENT] = {SCALING_TENSOR, SCALING_TENSOR, SCALING_TENSOR},
+    [DECK_RECIPE_ROW] = {SCALING_ROW, SCALING_ROW, SCALING_ROW},
+    [DECK_RECIPE_BLOCK] = {SCALING_1X128, SCALING_128X128, SCALING_1X128},
+    [DECK_RECIPE_MXFP8] = {SCALING_1X32, SCALING_1X32, SCALING_1X32}};
+
+/* Of the layers that are in 8 bits; beside NVFP4 they are MXFP8. */
+static enum deck_recipe eight_recipe(const struct deck *deck)
+{
+    return deck->precision.recipe == DECK_RECIPE_NVFP4 ? DECK_RECIPE_MXFP8 : (enum deck_recipe)deck->precision.recipe;
+}
+
+/* Can "fast" mean anything: is there one scale for each row of the product or for all of it? */
+static bool sums_fast(enum deck_recipe recipe)
+{
+    return recipe == DECK_RECIPE_DELAYED || recipe == DECK_RECIPE_CURRENT || recipe == DECK_RECIPE_ROW;
+}
+
+static struct linear_precision eight_bits(const struct deck *deck)
+{
+    const enum deck_recipe recipe = eight_recipe(deck);
+    if (recipe == DECK_RECIPE_NONE)
+        return (struct linear_precision){0};
+    const bool blocks = recipe == DECK_RECIPE_BLOCK || recipe == DECK_RECIPE_MXFP8;
+    const bool hybrid = deck->precision.format == DECK_FP8_AUTO ? !blocks : deck->precision.format == DECK_FP8_HYBRID;
+    struct linear_precision linear = {
+        .quantized = true,
+        .delayed = recipe == DECK_RECIPE_DELAYED,
+        .fast = sums_fast(recipe) && deck->precision.accumulate != DECK_ACCUMULATE_SPLIT,
+        .wide_weight_product = deck->precision.weight_gradients == DECK_WEIGHT_GRADIENTS_COMPUTE,
+    };
+    for (int operand = 0; operand < OPERAND_COUNT; operand++)
+        linear.rules[operand] = (struct quantization){
+            .format = hybrid && operand == OPERAND_GRADIENT ? FORMAT_E5M2 : FORMAT_E4M3,
+            .scaling = eight_scalings[recipe][operand],
+            .power_of_two = (recipe == DECK_RECIPE_ROW || recipe == DECK_RECIPE_BLOCK) && deck->precision.power_of_two};
+    return linear;
+}
+
+/* NVFP4. The Hadamard transform is for the operands of the weight's gradient. */
+static struct linear_precision four_bits(const struct deck *deck)
+{
+    const bool wide = deck->precision.weight_gradients == DECK_WEIGHT_GRADIENTS_COMPUTE;
+    const bool hadamard = deck->precision.hadamard && !wide;
+    return (struct linear_precision){
+        .quantized = true,
+        .wide_weight_product = wide,
+        .rules = {[OPERAND_INPUT] = {.format = FORMAT_E2M1, .scaling = SCALING_1X16, .hadamard = hadamard},
+                  [OPERAND_WEIGHT] = {.format = FORMAT_E2M1, .scaling = SCALING_16X16},
+                  [OPERAND_GRADIENT] = {.format = FORMAT_E2M1,
+                                        .scaling = SCALING_1X16,
+                                        .stochastic = deck->precision.stochastic_rounding,
+                                        .hadamard = hadamard}}};
+}
+
+/* -- Which format claims a layer --------------------------------------------------------------------------------- */
+
+static bool is_auto(const char *list)
+{
+    return strcmp(list, "auto") == 0;
+}
+
+static bool eight_is_on(const struct deck *deck)
+{
+    return deck->precision.recipe == DECK_RECIPE_NVFP4 ? !is_auto(deck->precision.fp8_layers)
+                                                       : deck->precision.recipe != DECK_RECIPE_NONE;
+}
+
+static bool four_is_on(const struct deck *deck)
+{
+    const char *list = deck->precision.fp4_layers;
+    return deck->precision.recipe == DECK_RECIPE_NVFP4 || (!is_auto(list) && list[strspn(list, " ")] != '\0');
+}
+
+/* A number with blanks around it; false where there is none. One too large for any model stays too large. */
+static bool read_number(const char **at, int64_t *number)
+{
+    const char *digit = *at + strspn(*at, " ");
+    if (!isdigit((unsigned char)*digit))
+        return false;
+    for (*number = 0; isdigit((unsigned char)*digit); digit++)
+        *number = *number < INT32_MAX ? *number * 10 + (*digit - '0') : *number;
+    *at = digit + strspn(digit, " ");
+    return true;
+}
+
+/* A number or a range of them. */
+static bool read_range(const char **at, int64_t *first, int64_t *last)
+{
+    if (!read_number(at, first))
+        return false;
+    *last = *first;
+    if (**at == '-') {
+        ++*at;
+        if (!read_number(at, last) || *last < *first)
+            return false;
+    }
+    return true;
+}
+
+/* Gives the layers of a list to a format, where no other has them. claims[layers] of enum precision_kind. */
+static int claim_list(uint8_t *claims, int64_t layers, enum precision_kind kind, const char *key, const char *list)
+{
+    const char *at = list + strspn(list, " ");
+    while (*at != '\0') {
+        int64_t first, last;
+        if (!read_range(&at, &first, &last) || (*at != ',' && *at != '\0') || (*at == ',' && at[1] == '\0'))
+            return error_user("key %s = \"%s\": must be layers counted from 1 and ranges of them with commas between, "
+                              "such as \"2-5,9\"; \"\" for none; or \"auto\"",
+                              key, list);
+        if (first < 1 || last > layers)
+            return error_user("key %s = \"%s\": layers are 1 to %lld, by model.layers", key, list, (long long)layers);
+        for (int64_t layer = first; layer <= last; layer++) {
+            if (claims[layer - 1] != PRECISION_COMPUTE && claims[layer - 1] != kind)
+                return error_user("key %s = \"%s\": layer %lld is in precision.fp8_layers too; a layer has one format",
+                                  key, list, (long long)layer);
+            claims[layer - 1] = (uint8_t)kind;
+        }
+        at += *at == ',';
+    }
+    return ERROR_NONE;
+}
+
+static void claim_rest(uint8_t *claims, int64_t layers, enum precision_kind kind)
+{
+    for (int64_t layer = 0; layer < layers; layer++)
+        if (claims[layer] == PRECISION_COMPUTE)
+            claims[layer] = (uint8_t)kind;
+}
+
+static int64_t at_most(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int claim_layers(uint8_t *claims, const struct deck *deck, int64_t layers)
+{
+    const bool eight = eight_is_on(deck), four = four_is_on(deck);
+    const char *eight_list = deck->precision.fp8_layers, *four_list = deck->precision.fp4_layers;
+    int code = ERROR_NONE;
+    if (eight && !is_auto(eight_list))
+        code = claim_list(claims, layers, PRECISION_EIGHT, "precision.fp8_layers", eight_list);
+    if (code == ERROR_NONE && four && !is_auto(four_list))
+        code = claim_list(claims, layers, PRECISION_FOUR, "precision.fp4_layers", four_list);
+    if (code != ERROR_NONE)
+        return code;
+    if (eight && is_auto(eight_list))
+        claim_rest(claims, layers, PRECISION_EIGHT);
+    if (four && is_auto(four_list))
+        claim_rest(claims, layers, PRECISION_FOUR);
+    const int64_t at_start = at_most(deck->precision.first_layers_bf16, layers);
+    const int64_t at_end = at_most(deck->precision.last_layers_bf16, layers);
+    memset(claims, PRECISION_COMPUTE, (size_t)at_start);
+    memset(claims + layers - at_end, PRECISION_COMPUTE, (size_t)at_end);
+    return ERROR_NONE;
+}
+
+/* The layers that a format has claimed. */
+static int list_claims(struct layer_list *list, const uint8_t *claims, int64_t layers, enum precision_kind kind)
+{
+    for (int64_t layer = 0; layer < layers; layer++) {
+        if (claims[layer] != kind)
+            continue;
+        if (layer == 0 || claims[layer - 1] != kind) {
+            if (list->count == LAYER_RANGES)
+                return error_user("keys precision.fp8_layers, precision.fp4_layers: the layers of a format are more "
+                                  "than %d ranges; name fewer",
+                                  LAYER_RANGES);
+            list->ranges[list->count++].first = (int)layer;
+        }
+        list->ranges[list->count - 1].last = (int)layer;
+    }
+    return ERROR_NONE;
+}
+
+static int find_layers(struct precision *precision, const struct deck *deck, int64_t layers)
+{
+    uint8_t *claims = memory_allocate(layers);
+    int code = claim_layers(claims, deck, layers);
+    if (code == ERROR_NONE)
+        code = list_claims(&precision->eight, claims, layers, PRECISION_EIGHT);
+    if (code == ERROR_NONE)
+        code = list_claims(&precision->four, claims, layers, PRECISION_FOUR);
+    memory_free(claims);
+    return code;
+}
+
+/* -- All of it --------------------------------------------------------------------------------------------------- */
+
+static int find_linears(bool *linears, const char *text)
+{
+    for (const char *at = text; at != NULL; at = *at == ',' ? at + 1 : NULL) {
+        at += strspn(at, " ");
+        const size_t word = strcspn(at, " ,");
+        int linear = 0;
+        while (linear < LINEAR_COUNT &&
+               (strlen(linear_names[linear]) != word || strncmp(at, linear_names[linear], word) != 0))
+            linear++;
+        at += word + strspn(at + word, " ");
+        if (linear == LINEAR_COUNT || (*at != ',' && *at != '\0'))
+            return error_user("key precision.linears = \"%s\": must be one or more of qkv, o, up, down with commas "
+                              "between; with precision.recipe = \"none\" nothing is quantized",
+                              text);
+        linears[linear] = true;
+    }
+    return ERROR_NONE;
+}
+
+int precision_from_deck(struct precision *precision, const struct deck *deck, int64_t layers)
+{
+    *precision = (struct precision){
+        .kinds = {[PRECISION_EIGHT] = eight_bits(deck), [PRECISION_FOUR] = four_bits(deck)},
+        .history = deck->precision.history,
+        .margin = deck->precision.margin,
+        .latest = deck->precision.amax == DECK_AMAX_LATEST,
+    };
+    precision->head = deck->precision.head && precision->kinds[PRECISION_EIGHT].quantized;
+    int code = find_linears(precision->linears, deck->precision.linears);
+    return code != ERROR_NONE ? code : find_layers(precision, deck, layers);
+}
+
+void precision_warn(const struct deck *deck)
+{
+    const enum deck_recipe recipe = eight_recipe(deck);
+    const bool eight = recipe != DECK_RECIPE_NONE && (eight_is_on(deck) || deck->precision.head);
+    const bool four = four_is_on(deck), delayed = recipe == DECK_RECIPE_DELAYED;
+    const struct {
+        const char *key;
+        bool used;
+    } keys[] = {
+        {"precision.format", eight},
+        {"precision.accumulate", deck->precision.accumulate == DECK_ACCUMULATE_FAST ? sums_fast(recipe) : eight},
+        {"precision.weight_gradients", eight || four},
+        {"precision.first_layers_bf16", eight || four},
+        {"precision.last_layers_bf16", eight || four},
+        {"precision.fp8_layers", recipe != DECK_RECIPE_NONE},
+        {"precision.linears", eight || four},
+        {"precision.head", eight},
+        {"precision.margin", delayed},
+        {"precision.history", delayed},
+        {"precision.amax", delayed},
+        {"precision.power_of_two", recipe == DECK_RECIPE_ROW || recipe == DECK_RECIPE_BLOCK},
+        {"precision.stochastic_rounding", four},
+        {"precision.hadamard", four && deck->precision.weight_gradients == DECK_WEIGHT_GRADIENTS_QUANTIZED},
+    };
+    struct deck plain;
+    deck_defaults(&plain);
+    char *unused = memory_string("");
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        char *value = deck_key_text(deck, keys[i].key), *usual = deck_key_text(&plain, keys[i].key);
+        if (!keys[i].used && strcmp(value, usual) != 0) {
+            char *longer = memory_format("%s%s%s = %s", unused, unused[0] != '\0' ? ", " : "", keys[i].key, value);
+            free(unused);
+            unused = longer;
+        }
+        free(value);
+        free(usual);
+    }
+    if (unused[0] != '\0') {
+        char *name = deck_key_text(deck, "precision.recipe");
+        log_warn("%s: changes nothing with precision.recipe = %s; leave it out", unused, name);
+        free(name);
+    }
+    free(unused);
+}
+
+/* -- What was made ----------------------------------------------------------------------------------------------- */
+
+static void print_kind(FILE *text, const struct linear_precision *linear, bool emulated)
+{
+    static const char *const names[] = {[SCALING_TENSOR] = "current scaling",
+                                        [SCALING_ROW] = "scaling by rows",
+                                        [SCALING_1X128] = "block scaling",
+                                        [SCALING_1X32] = "MXFP8",
+                                        [SCALING_1X16] = "NVFP4",
+                                        [SCALING_16X16] = NULL};
+    const struct quantization *input = &linear->rules[OPERAND_INPUT], *gradient = &linear->rules[OPERAND_GRADIENT];
+    fputs(linear->delayed ? "delayed scaling" : names[input->scaling], text);
+    if (input->format != FORMAT_E2M1)
+        fputs(gradient->format == FORMAT_E5M2 ? ", hybrid" : ", e4m3", text);
+    if (linear->fast)
+        fputs(", fast sums forward", text);
+    if (gradient->stochastic)
+        fputs(", stochastic rounding", text);
+    if (gradient->hadamard)
+        fputs(", Hadamard transform", text);
+    if (linear->wide_weight_product)
+        fputs(", weight gradients not quantized", text);
+    if (emulated || quantization_emulated(input))
+        fputs(", emulated", text);
+}
+
+static void print_layers(FILE *text, const struct layer_list *list, int64_t layers)
+{
+    fputs(list->count == 1 && list->ranges[0].first == list->ranges[0].last ? "layer" : "layers", text);
+    for (int i = 0; i < list->count; i++) {
+        fprintf(text, "%s%d", i == 0 ? " " : ", ", list->ranges[i].first + 1);
+        if (list->ranges[i].last > list->ranges[i].first)
+            fprintf(text, "-%d", list->ranges[i].last + 1);
+    }
+    fprintf(text, " of %lld: ", (long long)layers);
+}
+
+static void print_linears(FILE *text, const bool *linears)
+{
+    int named = 0;
+    for (int linear = 0; linear < LINEAR_COUNT; linear++)
+        named += linears[linear];
+    if (named == LINEAR_COUNT)
+        return;
+    for (int linear = 0, printed = 0; linear < LINEAR_COUNT; linear++)
+        if (linears[linear])
+            fprintf(text, "%s%s", printed++ == 0 ? "; of their linears " : ", ", linear_names[linear]);
+}
+
+char *precision_text(const struct precision *precision, int64_t layers, bool emulated)
+{
+    if (!precision_quantizes(precision))
+        return memory_string("nothing");
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        error_fatal("out of memory");
+    const struct layer_list *lists[PRECISION_KINDS] = {NULL, &precision->eight, &precision->four};
+    const char *between = "";
+    for (int kind = PRECISION_EIGHT; kind < PRECISION_KINDS; kind++) {
+        if (lists[kind]->count == 0)
+            continue;
+        fputs(between, out);
+        print_layers(out, lists[kind], layers);
+        print_kind(out, &precision->kinds[kind], emulated);
+        between = "; ";
+    }
+    if (between[0] != '\0')
+        print_linears(out, precision->linears);
+    if (precision->head) {
+        fprintf(out, "%shead: ", between);
+        print_kind(out, &precision->kinds[PRECISION_EIGHT], emulated);
+    }
+    if (fclose(out) != 0)
+        error_fatal("out of memory");
+    return text;
+}
 
 static bool has(const struct layer_list *list, int layer)
 {
@@ -20,10 +379,10 @@ const struct linear_precision *precision_of(const struct precision *precision, i
 
 bool precision_quantizes(const struct precision *precision)
 {
-    return precision->eight.count > 0 || precision->four.count > 0;
+    return precision->eight.count > 0 || precision->four.count > 0 || precision->head;
 }
 
 bool precision_delays(const struct precision *precision)
 {
-    return precision->kinds[PRECISION_EIGHT].delayed && precision->eight.count > 0;
+    return precision->kinds[PRECISION_EIGHT].delayed && (precision->eight.count > 0 || precision->head);
 }

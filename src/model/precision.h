@@ -1,5 +1,5 @@
 /* In which formats a model's linear layers compute: which linears are quantized, and how each operand of theirs is.
- * Plain data, made from the deck's section `precision` (precision_from_deck). */
+ * Plain data, made from the deck's section `precision`. */
 #ifndef MODEL_PRECISION_H
 #define MODEL_PRECISION_H
 
@@ -43,10 +43,23 @@ struct precision {
     bool statistics;               /* what quantization loses is measured at some steps */
 };
 
+/* From the deck, for a model of so many layers. Which format claims a layer is the recipes' rule: a list that is given
+ * stands, "auto" takes what the other does not name, no layer may be in two lists, and the list of a format that is off
+ * is passed over. Errors (user): a list that cannot be read, a layer that the model has not or that is in both lists,
+ * an unknown linear; naming the key. `statistics` stays false. */
+int precision_from_deck(struct precision *precision, const struct deck *deck, int64_t layers);
+
+/* Warns (log_warn) of keys of the section that are set but change nothing. */
+void precision_warn(const struct deck *deck);
+
+/* One line: what is quantized and how, in a model of so many layers; "nothing" where nothing is. emulated: the device
+ * has no products of 8-bit floats (core/executor.h). Freed with free(). */
+char *precision_text(const struct precision *precision, int64_t layers, bool emulated);
+
 /* How a linear of a layer computes. Always valid. */
 const struct linear_precision *precision_of(const struct precision *precision, int layer, int linear);
 
-/* Is any linear quantized; is any with delayed scaling? */
+/* Is any linear quantized, the head's included; is any with delayed scaling? */
 bool precision_quantizes(const struct precision *precision);
 bool precision_delays(const struct precision *precision);
 
