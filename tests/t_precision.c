@@ -3,7 +3,7 @@
 #include "check.h"
 
 #include "base/error.h"
-#include "model/precision.h"
+#include "train/precision_text.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -260,6 +260,7 @@ static void test_text(void)
 static void warns(const char *settings, const char *expected)
 {
     struct deck deck = deck_with(settings);
+    struct precision precision = made(settings, 6);
     int ends[2];
     char got[1024] = "";
     fflush(stderr);
@@ -268,7 +269,7 @@ static void warns(const char *settings, const char *expected)
     pid_t child = fork();
     if (child == 0) {
         dup2(ends[1], STDERR_FILENO);
-        precision_warn(&deck);
+        precision_warn(&precision, &deck);
         fflush(stderr);
         _exit(0);
     }
@@ -295,14 +296,18 @@ static void test_warnings(void)
     warns(
         "recipe = \"block\"; margin = 1; accumulate = \"fast\"; hadamard = false;",
         "warning: precision.accumulate = \"fast\", precision.margin = 1.0, precision.hadamard = false: changes nothing "
-        "with precision.recipe = \"block\"; leave it out\n");
+        "with precision.recipe = \"block\" and these layers; leave it out\n");
     warns("fp8_layers = \"1-3\"; head = true; last_layers_bf16 = 2;",
           "warning: precision.last_layers_bf16 = 2, precision.fp8_layers = \"1-3\", precision.head = true: changes "
-          "nothing with precision.recipe = \"none\"; leave it out\n");
+          "nothing with precision.recipe = \"none\" and these layers; leave it out\n");
+    warns("recipe = \"nvfp4\"; weight_gradients = \"compute\"; hadamard = false; power_of_two = false; format = "
+          "\"hybrid\";",
+          "warning: precision.format = \"hybrid\", precision.power_of_two = false, precision.hadamard = false: changes "
+          "nothing with precision.recipe = \"nvfp4\" and these layers; leave it out\n");
     warns(
-        "recipe = \"nvfp4\"; weight_gradients = \"compute\"; hadamard = false; power_of_two = false;",
-        "warning: precision.power_of_two = false, precision.hadamard = false: changes nothing with precision.recipe = "
-        "\"nvfp4\"; leave it out\n");
+        "recipe = \"block\"; first_layers_bf16 = 6;",
+        "warning: precision.recipe = \"block\", but no layer is left to it: look at precision.fp8_layers, fp4_layers, "
+        "first_layers_bf16 and last_layers_bf16\n");
 }
 
 int main(void)

@@ -1,14 +1,15 @@
 #include "model/precision.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const char *const linear_names[LINEAR_COUNT] = {"qkv", "o", "up", "down"};
+const char *precision_linear_name(int linear)
+{
+    static const char *const names[LINEAR_COUNT] = {"qkv", "o", "up", "down"};
+    return names[linear];
+}
 
 /* -- What a recipe is -------------------------------------------------------------------------------------------- */
 
@@ -144,11 +145,6 @@ static void claim_rest(uint8_t *claims, int64_t layers, enum precision_kind kind
             claims[layer] = (uint8_t)kind;
 }
 
-static int64_t at_most(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int claim_layers(uint8_t *claims, const struct deck *deck, int64_t layers)
 {
     const bool eight = eight_is_on(deck), four = four_is_on(deck);
@@ -164,10 +160,9 @@ static int claim_layers(uint8_t *claims, const struct deck *deck, int64_t layers
         claim_rest(claims, layers, PRECISION_EIGHT);
     if (four && is_auto(four_list))
         claim_rest(claims, layers, PRECISION_FOUR);
-    const int64_t at_start = at_most(deck->precision.first_layers_bf16, layers);
-    const int64_t at_end = at_most(deck->precision.last_layers_bf16, layers);
-    memset(claims, PRECISION_COMPUTE, (size_t)at_start);
-    memset(claims + layers - at_end, PRECISION_COMPUTE, (size_t)at_end);
+    for (int64_t layer = 0; layer < layers; layer++)
+        if (layer < deck->precision.first_layers_bf16 || layer >= layers - deck->precision.last_layers_bf16)
+            claims[layer] = PRECISION_COMPUTE;
     return ERROR_NONE;
 }
 
@@ -210,7 +205,7 @@ static int find_linears(bool *linears, const char *text)
         const size_t word = strcspn(at, " ,");
         int linear = 0;
         while (linear < LINEAR_COUNT &&
-               (strlen(linear_names[linear]) != word || strncmp(at, linear_names[linear], word) != 0))
+               (strlen(precision_linear_name(linear)) != word || strncmp(at, precision_linear_name(linear), word) != 0))
             linear++;
         at += word + strspn(at + word, " ");
         if (linear == LINEAR_COUNT || (*at != ',' && *at != '\0'))
@@ -233,130 +228,6 @@ int precision_from_deck(struct precision *precision, const struct deck *deck, in
     precision->head = deck->precision.head && precision->kinds[PRECISION_EIGHT].quantized;
     int code = find_linears(precision->linears, deck->precision.linears);
     return code != ERROR_NONE ? code : find_layers(precision, deck, layers);
-}
-
-void precision_warn(const struct deck *deck)
-{
-    const enum deck_recipe recipe = eight_recipe(deck);
-    const bool eight = recipe != DECK_RECIPE_NONE && (eight_is_on(deck) || deck->precision.head);
-    const bool four = four_is_on(deck), delayed = recipe == DECK_RECIPE_DELAYED;
-    const struct {
-        const char *key;
-        bool used;
-    } keys[] = {
-        {"precision.format", eight},
-        {"precision.accumulate", deck->precision.accumulate == DECK_ACCUMULATE_FAST ? sums_fast(recipe) : eight},
-        {"precision.weight_gradients", eight || four},
-        {"precision.first_layers_bf16", eight || four},
-        {"precision.last_layers_bf16", eight || four},
-        {"precision.fp8_layers", recipe != DECK_RECIPE_NONE},
-        {"precision.linears", eight || four},
-        {"precision.head", eight},
-        {"precision.margin", delayed},
-        {"precision.history", delayed},
-        {"precision.amax", delayed},
-        {"precision.power_of_two", recipe == DECK_RECIPE_ROW || recipe == DECK_RECIPE_BLOCK},
-        {"precision.stochastic_rounding", four},
-        {"precision.hadamard", four && deck->precision.weight_gradients == DECK_WEIGHT_GRADIENTS_QUANTIZED},
-    };
-    struct deck plain;
-    deck_defaults(&plain);
-    char *unused = memory_string("");
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        char *value = deck_key_text(deck, keys[i].key), *usual = deck_key_text(&plain, keys[i].key);
-        if (!keys[i].used && strcmp(value, usual) != 0) {
-            char *longer = memory_format("%s%s%s = %s", unused, unused[0] != '\0' ? ", " : "", keys[i].key, value);
-            free(unused);
-            unused = longer;
-        }
-        free(value);
-        free(usual);
-    }
-    if (unused[0] != '\0') {
-        char *name = deck_key_text(deck, "precision.recipe");
-        log_warn("%s: changes nothing with precision.recipe = %s; leave it out", unused, name);
-        free(name);
-    }
-    free(unused);
-}
-
-/* -- What was made ----------------------------------------------------------------------------------------------- */
-
-static void print_kind(FILE *text, const struct linear_precision *linear, bool emulated)
-{
-    static const char *const names[] = {[SCALING_TENSOR] = "current scaling",
-                                        [SCALING_ROW] = "scaling by rows",
-                                        [SCALING_1X128] = "block scaling",
-                                        [SCALING_1X32] = "MXFP8",
-                                        [SCALING_1X16] = "NVFP4",
-                                        [SCALING_16X16] = NULL};
-    const struct quantization *input = &linear->rules[OPERAND_INPUT], *gradient = &linear->rules[OPERAND_GRADIENT];
-    fputs(linear->delayed ? "delayed scaling" : names[input->scaling], text);
-    if (input->format != FORMAT_E2M1)
-        fputs(gradient->format == FORMAT_E5M2 ? ", hybrid" : ", e4m3", text);
-    if (linear->fast)
-        fputs(", fast sums forward", text);
-    if (gradient->stochastic)
-        fputs(", stochastic rounding", text);
-    if (gradient->hadamard)
-        fputs(", Hadamard transform", text);
-    if (linear->wide_weight_product)
-        fputs(", weight gradients not quantized", text);
-    if (emulated || quantization_emulated(input))
-        fputs(", emulated", text);
-}
-
-static void print_layers(FILE *text, const struct layer_list *list, int64_t layers)
-{
-    fputs(list->count == 1 && list->ranges[0].first == list->ranges[0].last ? "layer" : "layers", text);
-    for (int i = 0; i < list->count; i++) {
-        fprintf(text, "%s%d", i == 0 ? " " : ", ", list->ranges[i].first + 1);
-        if (list->ranges[i].last > list->ranges[i].first)
-            fprintf(text, "-%d", list->ranges[i].last + 1);
-    }
-    fprintf(text, " of %lld: ", (long long)layers);
-}
-
-static void print_linears(FILE *text, const bool *linears)
-{
-    int named = 0;
-    for (int linear = 0; linear < LINEAR_COUNT; linear++)
-        named += linears[linear];
-    if (named == LINEAR_COUNT)
-        return;
-    for (int linear = 0, printed = 0; linear < LINEAR_COUNT; linear++)
-        if (linears[linear])
-            fprintf(text, "%s%s", printed++ == 0 ? "; of their linears " : ", ", linear_names[linear]);
-}
-
-char *precision_text(const struct precision *precision, int64_t layers, bool emulated)
-{
-    if (!precision_quantizes(precision))
-        return memory_string("nothing");
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        error_fatal("out of memory");
-    const struct layer_list *lists[PRECISION_KINDS] = {NULL, &precision->eight, &precision->four};
-    const char *between = "";
-    for (int kind = PRECISION_EIGHT; kind < PRECISION_KINDS; kind++) {
-        if (lists[kind]->count == 0)
-            continue;
-        fputs(between, out);
-        print_layers(out, lists[kind], layers);
-        print_kind(out, &precision->kinds[kind], emulated);
-        between = "; ";
-    }
-    if (between[0] != '\0')
-        print_linears(out, precision->linears);
-    if (precision->head) {
-        fprintf(out, "%shead: ", between);
-        print_kind(out, &precision->kinds[PRECISION_EIGHT], emulated);
-    }
-    if (fclose(out) != 0)
-        error_fatal("out of memory");
-    return text;
 }
 
 static bool has(const struct layer_list *list, int layer)

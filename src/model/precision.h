@@ -49,12 +49,8 @@ struct precision {
  * an unknown linear; naming the key. `statistics` stays false. */
 int precision_from_deck(struct precision *precision, const struct deck *deck, int64_t layers);
 
-/* Warns (log_warn) of keys of the section that are set but change nothing. */
-void precision_warn(const struct deck *deck);
-
-/* One line: what is quantized and how, in a model of so many layers; "nothing" where nothing is. emulated: the device
- * has no products of 8-bit floats (core/executor.h). Freed with free(). */
-char *precision_text(const struct precision *precision, int64_t layers, bool emulated);
+/* "qkv", "o", "up", "down". */
+const char *precision_linear_name(int linear);
 
 /* How a linear of a layer computes. Always valid. */
 const struct linear_precision *precision_of(const struct precision *precision, int layer, int linear);
