@@ -41,6 +41,13 @@ static void test_collectives(struct stream *stream, struct group *group, const i
     }
     CHECK(wrong == 0);
 
+    for (int64_t i = 0; i < count; i++) /* each rank has the largest of some */
+        data[i] = (i + group->rank) % size == 0 ? 7.0f : -value(world_rank, i);
+    COLLECT(stream, ALL_REDUCE, all_reduce, .x = tensor_vector(data, DTYPE_F32, count), .maximum = true);
+    for (int64_t i = 0; i < count; i++)
+        wrong += data[i] != 7.0f;
+    CHECK(wrong == 0);
+
     for (int64_t i = 0; i < count * size; i++)
         data[i] = value(world_rank, i);
     COLLECT(stream, REDUCE_SCATTER, reduce_scatter, .in = tensor_matrix(data, DTYPE_F32, size, count),
@@ -71,6 +78,9 @@ static void test_collectives(struct stream *stream, struct group *group, const i
     double total[2] = {world_rank + 0.5, 1};
     COLLECT(stream, ALL_REDUCE, all_reduce, .x = tensor_vector(total, DTYPE_F64, 2));
     CHECK(total[1] == size);
+    double most[2] = {world_rank, -world_rank};
+    COLLECT(stream, ALL_REDUCE, all_reduce, .x = tensor_vector(most, DTYPE_F64, 2), .maximum = true);
+    CHECK(most[0] == members[size - 1] && most[1] == -members[0]); /* members ascend */
     memory_free(data);
     memory_free(out);
 }

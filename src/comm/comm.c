@@ -147,12 +147,14 @@ struct comm_spread comm_spread(struct comm *comm, double value)
 
 /* -- Collectives for executors ----------------------------------------------------------------------------------- */
 
-/* Reductions exchange slices and sum them in rank order, so the result is the same on every run and every rank. */
+/* Reductions exchange slices and reduce them in rank order, so the result is the same on every run and every rank. */
 struct host_group {
     struct group group;
     struct comm *comm;
     char *sent, *received; /* CHUNK_BYTES each */
 };
+
+typedef void reduction(void *result, const void *term, int64_t count, enum dtype dtype);
 
 static void add(void *sum, const void *term, int64_t count, enum dtype dtype)
 {
@@ -169,12 +171,27 @@ static void add(void *sum, const void *term, int64_t count, enum dtype dtype)
     }
 }
 
-/* One turn: `received` holds size slices of `count` elements; their sum in rank order ends in the first. */
-static void sum_slices(struct host_group *host, int64_t count, enum dtype dtype)
+static void raise_to(void *largest, const void *term, int64_t count, enum dtype dtype)
+{
+    if (dtype == DTYPE_F64) {
+        double *l = largest;
+        const double *t = term;
+        for (int64_t i = 0; i < count; i++)
+            l[i] = t[i] > l[i] ? t[i] : l[i];
+    } else {
+        float *l = largest;
+        const float *t = term;
+        for (int64_t i = 0; i < count; i++)
+            l[i] = t[i] > l[i] ? t[i] : l[i];
+    }
+}
+
+/* One turn: `received` holds size slices of `count` elements; what they reduce to, in rank order, ends in the first. */
+static void reduce_slices(struct host_group *host, int64_t count, enum dtype dtype, reduction *reduce)
 {
     int64_t bytes = count * dtype_size(dtype);
     for (int r = 1; r < host->comm->size; r++)
-        add(host->received, host->received + r * bytes, count, dtype);
+        reduce(host->received, host->received + r * bytes, count, dtype);
 }
 
 static void host_all_reduce(struct group *group, struct stream *stream, const struct all_reduce_args *args)
@@ -190,9 +207,9 @@ static void host_all_reduce(struct group *group, struct stream *stream, const st
         int64_t left = total - first < slice_limit * size ? total - first : slice_limit * size;
         int64_t slice = (left + size - 1) / size;
         char *data = (char *)args->x.data + first * width;
-        memcpy(host->sent, data, (size_t)(left * width)); /* what lies beyond `left` is summed and thrown away */
+        memcpy(host->sent, data, (size_t)(left * width)); /* what lies beyond `left` is reduced and thrown away */
         comm_all_to_all(host->comm, host->sent, host->received, slice * width);
-        sum_slices(host, slice, args->x.dtype);
+        reduce_slices(host, slice, args->x.dtype, args->maximum ? raise_to : add);
         comm_all_gather(host->comm, host->received, host->sent, slice * width);
         memcpy(data, host->sent, (size_t)(left * width));
     }
@@ -209,7 +226,7 @@ static void host_reduce_scatter(struct group *group, struct stream *stream, cons
         for (int r = 0; r < group->size; r++)
             memcpy(host->sent + r * slice * width, tensor_at(&args->in, r, first), (size_t)(slice * width));
         comm_all_to_all(host->comm, host->sent, host->received, slice * width);
-        sum_slices(host, slice, args->in.dtype);
+        reduce_slices(host, slice, args->in.dtype, add);
         memcpy(tensor_at(&args->out, 0, first), host->received, (size_t)(slice * width));
     }
 }

@@ -44,20 +44,34 @@ CPU_CLONES static void narrow_bf16(const float *from, uint16_t *restrict to, int
     }
 }
 
-/* Normal numbers: round at bit 20 and move the exponent's bias from 127 to 7. Below 2^-6 the spacing is 2^-9, that of
- * f32 at 2^14: adding 2^14 rounds there and leaves the multiple of 2^-9 in the low bits. */
+/* An 8-bit float that saturates; mantissa and bias are its own, `smallest` and `largest` its normal numbers' bits in
+ * f32. Normal numbers: round at the last mantissa bit kept and move the exponent's bias. Below, the spacing is that of
+ * f32 at `coarse`: adding that rounds there and leaves the multiple of the spacing in the low bits. */
+CPU_INLINE uint8_t eight_bits(float from, int mantissa, uint32_t bias, uint32_t smallest, uint32_t largest,
+                              float coarse, uint32_t nan)
+{
+    const int dropped = 23 - mantissa;
+    uint32_t bits = cpu_bits(from), magnitude = bits & 0x7fffffffu;
+    uint32_t capped = magnitude > largest ? largest : magnitude;
+    uint32_t half = (1u << (dropped - 1)) - 1u;
+    uint32_t normal = ((capped + half + ((capped >> dropped) & 1u)) >> dropped) - ((127u - bias) << mantissa);
+    uint32_t denormal = cpu_bits(cpu_float(capped) + coarse) - cpu_bits(coarse);
+    uint32_t value = capped < smallest ? denormal : normal;
+    return (uint8_t)((magnitude > 0x7f800000u ? nan : value) | (bits >> 24 & 0x80u));
+}
+
 CPU_CLONES static void narrow_e4m3(const float *from, uint8_t *restrict to, int64_t count)
 {
 #pragma omp simd
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits = cpu_bits(from[i]), magnitude = bits & 0x7fffffffu;
-        uint32_t largest = 0x43e00000u; /* 448 */
-        uint32_t capped = magnitude > largest ? largest : magnitude;
-        uint32_t normal = ((capped + 0x7ffffu + ((capped >> 20) & 1u)) >> 20) - (120u << 3);
-        uint32_t denormal = cpu_bits(cpu_float(capped) + 0x1p14f) - 0x46800000u;
-        uint32_t value = capped < 0x3c800000u ? denormal : normal; /* 2^-6 */
-        to[i] = (uint8_t)((magnitude > 0x7f800000u ? 0x7fu : value) | (bits >> 24 & 0x80u));
-    }
+    for (int64_t i = 0; i < count; i++)
+        to[i] = eight_bits(from[i], 3, 7, 0x3c800000u, 0x43e00000u, 0x1p14f, 0x7fu);
+}
+
+CPU_CLONES static void narrow_e5m2(const float *from, uint8_t *restrict to, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        to[i] = eight_bits(from[i], 2, 15, 0x38800000u, 0x47600000u, 0x1p7f, 0x7eu);
 }
 
 CPU_CLONES static void split(const float *from, uint16_t *restrict high, int16_t *restrict low, int64_t count)
@@ -130,6 +144,9 @@ void cpu_narrow(const float *from, void *to, enum dtype dtype, int64_t count)
         return;
     case DTYPE_E4M3:
         narrow_e4m3(from, to, count);
+        return;
+    case DTYPE_E5M2:
+        narrow_e5m2(from, to, count);
         return;
     default:
         error_fatal("cpu executor: cannot write a float as %s", dtype_name(dtype));

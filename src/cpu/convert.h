@@ -8,7 +8,7 @@
 /* Converts `count` elements of a dtype (f32, bf16, e4m3, e5m2) to f32. */
 void cpu_widen(const void *from, enum dtype dtype, float *to, int64_t count);
 
-/* Converts `count` elements from f32 to a dtype (f32, bf16, e4m3), rounded as in core/dtype.h. */
+/* Converts `count` elements from f32 to a dtype (f32, bf16, e4m3, e5m2), rounded as in core/dtype.h. */
 void cpu_narrow(const float *from, void *to, enum dtype dtype, int64_t count);
 
 /* Split `count` f32 numbers into bf16 and a 16-bit remainder, and join them, as core/dtype.h does. In a split, low may

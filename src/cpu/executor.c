@@ -21,6 +21,18 @@ static int64_t workspace(struct executor *executor, enum op op, const void *args
         return cpu_attention_forward_workspace(cpu, args);
     case OP_ATTENTION_BACKWARD:
         return cpu_attention_backward_workspace(cpu, args);
+    case OP_SWIGLU_FORWARD:
+        return cpu_swiglu_forward_workspace(cpu, args);
+    case OP_SWIGLU_BACKWARD:
+        return cpu_swiglu_backward_workspace(cpu, args);
+    case OP_GELU_FORWARD:
+        return cpu_gelu_forward_workspace(cpu, args);
+    case OP_GELU_BACKWARD:
+        return cpu_gelu_backward_workspace(cpu, args);
+    case OP_QUANTIZE:
+        return cpu_quantize_workspace(cpu, args);
+    case OP_QUANTIZATION_STATISTIC:
+        return cpu_quantization_statistic_workspace(cpu, args);
     case OP_SUM_SQUARES:
         return cpu_sum_squares_workspace(cpu, args);
     default:

@@ -1,5 +1,6 @@
 /* gelu. */
 #include "cpu/convert.h"
+#include "cpu/quantize.h"
 #include "cpu/sum.h"
 
 /* y = x share; dy/dx = share + x slope. */
@@ -56,9 +57,15 @@ CPU_CLONES static void forward(bool tanh_form, const float *x, float *restrict y
     }
 }
 
+int64_t cpu_gelu_forward_workspace(const struct cpu *cpu, const struct gelu_forward_args *args)
+{
+    (void)cpu;
+    return cpu_made_workspace(&args->y, args->x.dtype, args->x.rows, args->x.cols);
+}
+
 void cpu_gelu_forward(struct cpu *cpu, const struct gelu_forward_args *args)
 {
-    const struct tensor *x = &args->x, *y = &args->y;
+    const struct tensor *x = &args->x, made = cpu_made(cpu, &args->y, x->dtype, x->rows, x->cols), *y = &made;
     struct cpu_spans spans = cpu_spans(y->rows, y->cols);
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(y))) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
@@ -68,6 +75,7 @@ void cpu_gelu_forward(struct cpu *cpu, const struct gelu_forward_args *args)
                 s.count);
         cpu_write(y, s.row, s.col, s.count, y_buffer);
     }
+    cpu_make_copies(cpu, y, &args->to);
 }
 
 /* dx may be dy itself. */
@@ -88,9 +96,16 @@ CPU_CLONES static void backward(bool tanh_form, const float *x, const float *dy,
     }
 }
 
+int64_t cpu_gelu_backward_workspace(const struct cpu *cpu, const struct gelu_backward_args *args)
+{
+    (void)cpu;
+    return cpu_made_workspace(&args->dx, args->x.dtype, args->x.rows, args->x.cols);
+}
+
 void cpu_gelu_backward(struct cpu *cpu, const struct gelu_backward_args *args)
 {
-    const struct tensor *x = &args->x, *dy = &args->dy, *dx = &args->dx;
+    const struct tensor *x = &args->x, *dy = &args->dy;
+    const struct tensor made = cpu_made(cpu, &args->dx, x->dtype, x->rows, x->cols), *dx = &made;
     struct cpu_spans spans = cpu_spans(dx->rows, dx->cols);
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(dx))) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
@@ -101,5 +116,6 @@ void cpu_gelu_backward(struct cpu *cpu, const struct gelu_backward_args *args)
         cpu_write(dx, s.row, s.col, s.count, dx_buffer);
     }
     if (tensor_present(&args->sum))
-        cpu_sum(cpu, dx, true, 1.0f, &args->sum, args->accumulate);
+        cpu_sum(cpu, dx, true, &args->sum, args->accumulate);
+    cpu_make_copies(cpu, dx, &args->to);
 }

@@ -26,19 +26,54 @@ int64_t cpu_gemm_workspace(const struct cpu *cpu, const struct gemm_args *args)
     return lay_out(args, NULL, &scratch);
 }
 
-/* The values of x in f32: x itself, or widened into `copy`. */
-static struct tensor as_f32(struct cpu *cpu, const struct tensor *x, float *copy)
+CPU_CLONES static void multiply(float *restrict x, float factor, int64_t count)
 {
-    if (x->dtype == DTYPE_F32)
-        return *x;
-    struct tensor wide = tensor_matrix(copy, DTYPE_F32, x->rows, x->cols);
-    cpu_cast(cpu, *x, wide);
-    return wide;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        x[i] *= factor;
+}
+
+/* A row of elements to values: scales of a copy [R, C] as in struct copies. */
+static void scale_row(float *x, const struct tensor *scale, enum scaling scaling, int64_t row, int64_t cols)
+{
+    if (scaling == SCALING_ROW)
+        multiply(x, *(const float *)tensor_at(scale, 0, row), cols);
+    for (int64_t col = 0; scaling != SCALING_ROW && col < cols; col += QUANTIZATION_BLOCK) {
+        int64_t block = col / QUANTIZATION_BLOCK;
+        const float *factor =
+            scaling == SCALING_1X128 ? tensor_at(scale, block, row) : tensor_at(scale, row / QUANTIZATION_BLOCK, block);
+        multiply(x + col, *factor, cpu_min(QUANTIZATION_BLOCK, cols - col));
+    }
+}
+
+/* Is there at most one scale, which multiplies the product? Else elements are multiplied by theirs. */
+static bool is_one(const struct tensor *scale)
+{
+    return !tensor_present(scale) || tensor_count(scale) == 1;
 }
 
 static float scale_of(const struct tensor *scale)
 {
-    return tensor_present(scale) ? *(const float *)scale->data : 1.0f;
+    return tensor_present(scale) && is_one(scale) ? *(const float *)scale->data : 1.0f;
+}
+
+/* The values of x in f32, but for a single scale: x itself, or converted into `copy`. */
+static struct tensor as_f32(struct cpu *cpu, const struct tensor *x, const struct tensor *scale, enum scaling scaling,
+                            float *copy)
+{
+    if (x->dtype == DTYPE_F32)
+        return *x;
+    struct tensor wide = tensor_matrix(copy, DTYPE_F32, x->rows, x->cols);
+    if (is_one(scale)) {
+        cpu_cast(cpu, *x, wide);
+        return wide;
+    }
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(x))) schedule(static)
+    for (int64_t row = 0; row < x->rows; row++) {
+        cpu_widen(tensor_at(x, row, 0), x->dtype, tensor_at(&wide, row, 0), x->cols);
+        scale_row(tensor_at(&wide, row, 0), scale, scaling, row, x->cols);
+    }
+    return wide;
 }
 
 /* -- The product --------------------------------------------------------------------------------------------------- */
@@ -82,13 +117,14 @@ void cpu_gemm(struct cpu *cpu, const struct gemm_args *args)
 {
     struct scratch scratch;
     lay_out(args, cpu->workspace, &scratch);
-    struct tensor a = as_f32(cpu, &args->a, scratch.a), b = as_f32(cpu, &args->b, scratch.b), d = args->d;
+    struct tensor a = as_f32(cpu, &args->a, &args->scale_a, args->scaling_a, scratch.a);
+    struct tensor b = as_f32(cpu, &args->b, &args->scale_b, args->scaling_b, scratch.b), d = args->d;
     if (d.dtype != DTYPE_F32)
         d = tensor_matrix(scratch.d, DTYPE_F32, d.rows, d.cols);
     int64_t k = args->transpose_a ? a.rows : a.cols;
 
     if (tensor_present(&args->sum_a))
-        cpu_sum(cpu, &a, args->transpose_a, scale_of(&args->scale_a), &args->sum_a, args->accumulate);
+        cpu_sum(cpu, &a, args->transpose_a, &args->sum_a, args->accumulate);
     bool add = start(cpu, args, &d);
     if (!add && k == 0)
         cpu_fill(cpu, &(struct fill_args){.x = d, .value = 0.0});

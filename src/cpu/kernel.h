@@ -50,6 +50,12 @@ int64_t cpu_rmsnorm_backward_workspace(const struct cpu *cpu, const struct rmsno
 int64_t cpu_layernorm_backward_workspace(const struct cpu *cpu, const struct layernorm_backward_args *args);
 int64_t cpu_attention_forward_workspace(const struct cpu *cpu, const struct attention_forward_args *args);
 int64_t cpu_attention_backward_workspace(const struct cpu *cpu, const struct attention_backward_args *args);
+int64_t cpu_swiglu_forward_workspace(const struct cpu *cpu, const struct swiglu_forward_args *args);
+int64_t cpu_swiglu_backward_workspace(const struct cpu *cpu, const struct swiglu_backward_args *args);
+int64_t cpu_gelu_forward_workspace(const struct cpu *cpu, const struct gelu_forward_args *args);
+int64_t cpu_gelu_backward_workspace(const struct cpu *cpu, const struct gelu_backward_args *args);
+int64_t cpu_quantize_workspace(const struct cpu *cpu, const struct quantize_args *args);
+int64_t cpu_quantization_statistic_workspace(const struct cpu *cpu, const struct quantization_statistic_args *args);
 int64_t cpu_sum_squares_workspace(const struct cpu *cpu, const struct sum_squares_args *args);
 
 /* -- Scratch ------------------------------------------------------------------------------------------------------ */

@@ -1,5 +1,6 @@
 /* rope, swiglu. */
 #include "cpu/convert.h"
+#include "cpu/quantize.h"
 
 #include "base/error.h"
 
@@ -66,9 +67,15 @@ CPU_CLONES static void swiglu_forward(const float *gate, const float *up, float 
         y[i] = gate[i] * cpu_sigmoid(gate[i]).value * up[i];
 }
 
+int64_t cpu_swiglu_forward_workspace(const struct cpu *cpu, const struct swiglu_forward_args *args)
+{
+    (void)cpu;
+    return cpu_made_workspace(&args->y, args->x.dtype, args->x.rows, args->x.cols / 2);
+}
+
 void cpu_swiglu_forward(struct cpu *cpu, const struct swiglu_forward_args *args)
 {
-    const struct tensor *x = &args->x, *y = &args->y;
+    const struct tensor *x = &args->x, made = cpu_made(cpu, &args->y, x->dtype, x->rows, x->cols / 2), *y = &made;
     struct cpu_spans spans = cpu_spans(y->rows, y->cols);
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(y))) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
@@ -79,6 +86,7 @@ void cpu_swiglu_forward(struct cpu *cpu, const struct swiglu_forward_args *args)
                        s.count);
         cpu_write(y, s.row, s.col, s.count, y_buffer);
     }
+    cpu_make_copies(cpu, y, &args->to);
 }
 
 /* dx may be x itself. */
@@ -94,9 +102,16 @@ CPU_CLONES static void swiglu_backward(const float *gate, const float *up, const
     }
 }
 
+int64_t cpu_swiglu_backward_workspace(const struct cpu *cpu, const struct swiglu_backward_args *args)
+{
+    (void)cpu;
+    return cpu_made_workspace(&args->dx, args->x.dtype, args->x.rows, args->x.cols);
+}
+
 void cpu_swiglu_backward(struct cpu *cpu, const struct swiglu_backward_args *args)
 {
-    const struct tensor *x = &args->x, *dy = &args->dy, *dx = &args->dx;
+    const struct tensor *x = &args->x, *dy = &args->dy;
+    const struct tensor made = cpu_made(cpu, &args->dx, x->dtype, x->rows, x->cols), *dx = &made;
     int64_t width = dy->cols;
     struct cpu_spans spans = cpu_spans(dy->rows, width);
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(dy))) schedule(static)
@@ -109,4 +124,5 @@ void cpu_swiglu_backward(struct cpu *cpu, const struct swiglu_backward_args *arg
         cpu_write(dx, s.row, s.col, s.count, d_gate);
         cpu_write(dx, s.row, width + s.col, s.count, d_up);
     }
+    cpu_make_copies(cpu, dx, &args->to);
 }

@@ -1,81 +1,281 @@
-/* quantize: to e4m3 with one scale for the tensor. */
+/* quantize: copies of a tensor, made by pieces of 128 x 128 elements. The column copy of a piece is the row copy of the
+ * piece transposed. */
+#include "cpu/blocks.h"
 #include "cpu/convert.h"
+#include "cpu/quantize.h"
+#include "cpu/sum.h"
 
-/* NaN counts as the largest, so that a bad tensor gives a bad scale instead of passing for a good one. */
-CPU_CLONES static uint32_t largest_magnitude(const float *x, int64_t count)
-{
-    uint32_t result = 0; /* bits of a float without its sign order as the float does */
-#pragma omp simd reduction(max : result)
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t magnitude = cpu_bits(x[i]) & 0x7fffffffu;
-        result = magnitude > result ? magnitude : result;
-    }
-    return result;
-}
+/* -- Largest magnitudes ------------------------------------------------------------------------------------------- */
 
-CPU_CLONES static void divide(const float *x, float scale, float *restrict y, int64_t count)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++)
-        y[i] = x[i] / scale;
-}
-
-static float scale_of(struct cpu *cpu, const struct tensor *x)
+static float largest_of(struct cpu *cpu, const struct tensor *x)
 {
     struct cpu_spans spans = cpu_spans(x->rows, x->cols);
-    uint32_t largest = 0;
+    float largest = 0.0f;
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(x))) schedule(static) reduction(max : largest)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
         float buffer[CPU_SPAN];
-        uint32_t candidate = largest_magnitude(cpu_read(x, s.row, s.col, s.count, buffer), s.count);
+        float candidate = cpu_largest(cpu_read(x, s.row, s.col, s.count, buffer), s.count);
         largest = candidate > largest ? candidate : largest;
     }
-    return largest == 0 ? 1.0f : cpu_float(largest) / 448.0f;
+    return largest;
 }
 
-/* The square tile at (first_row, first_col): into both copies while it is in cache. */
-enum { TILE = 64 };
+CPU_CLONES static void raise_each(const float *x, float *restrict largest, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        float magnitude = cpu_magnitude(x[i]);
+        largest[i] = magnitude > largest[i] ? magnitude : largest[i];
+    }
+}
 
-static void quantize_tile(const struct quantize_args *args, int64_t first_row, int64_t first_col, float scale)
+static void largest_of_columns(struct cpu *cpu, const struct tensor *x, float *largest)
+{
+    memset(largest, 0, (size_t)x->cols * sizeof *largest);
+    int parts = cpu_threads(cpu, tensor_count(x));
+#pragma omp parallel for num_threads(parts) schedule(static)
+    for (int i = 0; i < parts; i++) {
+        int64_t end = cpu_part(x->cols, parts, i + 1, CPU_LINE / sizeof(float)), count;
+        for (int64_t first = cpu_part(x->cols, parts, i, CPU_LINE / sizeof(float)); first < end; first += count) {
+            count = cpu_min(CPU_SPAN, end - first);
+            for (int64_t row = 0; row < x->rows; row++) {
+                float buffer[CPU_SPAN];
+                raise_each(cpu_read(x, row, first, count, buffer), largest + first, count);
+            }
+        }
+    }
+}
+
+/* -- Pieces ------------------------------------------------------------------------------------------------------- */
+
+/* Elements (row, col ...) of x as f32. */
+struct piece {
+    int64_t row, col, rows, cols;
+    const float *values;
+    int64_t stride;
+};
+
+typedef float square[CPU_PIECE][CPU_PIECE];
+
+static struct piece read_piece(const struct tensor *x, int64_t row, int64_t col, square buffer)
+{
+    struct piece piece = {row,
+                          col,
+                          cpu_max(0, cpu_min(CPU_PIECE, x->rows - row)),
+                          cpu_min(CPU_PIECE, x->cols - col),
+                          x->dtype == DTYPE_F32 ? tensor_at(x, row, col) : buffer[0],
+                          x->dtype == DTYPE_F32 ? x->stride : CPU_PIECE};
+    for (int64_t i = 0; x->dtype != DTYPE_F32 && i < piece.rows; i++)
+        cpu_widen(tensor_at(x, row + i, col), x->dtype, buffer[i], piece.cols);
+    return piece;
+}
+
+CPU_CLONES static void transpose(const float *from, int64_t stride, int64_t rows, int64_t cols, square to)
+{
+    enum { SIDE = 8 };
+    for (int64_t i = 0; i < rows; i += SIDE)
+        for (int64_t j = 0; j < cols; j += SIDE) {
+            int64_t down = cpu_min(SIDE, rows - i), across = cpu_min(SIDE, cols - j);
+            for (int64_t r = 0; r < down; r++)
+                for (int64_t c = 0; c < across; c++)
+                    to[j + c][i + r] = from[(i + r) * stride + j + c];
+        }
+}
+
+/* The piece transposed, with zeros up to `width` columns. */
+static struct piece transposed(const struct piece *piece, int64_t width, bool hadamard, square buffer)
+{
+    transpose(piece->values, piece->stride, piece->rows, piece->cols, buffer);
+    for (int64_t i = 0; i < piece->cols; i++) {
+        memset(&buffer[i][piece->rows], 0, (size_t)(width - piece->rows) * sizeof(float));
+        for (int64_t j = 0; hadamard && j < width; j += QUANTIZATION_HADAMARD)
+            quantization_hadamard(&buffer[i][j]);
+    }
+    return (struct piece){piece->col, piece->row, piece->cols, width, buffer[0], CPU_PIECE};
+}
+
+/* -- Copies ------------------------------------------------------------------------------------------------------- */
+
+/* One of the two copies [R, C], and what is known of its scales before its pieces are made. */
+struct target {
+    struct tensor copy, scale;
+    const struct quantization *rule;
+    float multiplier;   /* of the tensor */
+    float *multipliers; /* SCALING_ROW: [R] */
+    uint32_t key;       /* of random bits */
+};
+
+static void store_scales(const struct target *target, const struct piece *piece, const struct cpu_blocks *blocks)
+{
+    int64_t block = piece->col / CPU_PIECE;
+    if (target->rule->scaling == SCALING_128X128)
+        *(float *)tensor_at(&target->scale, piece->row / CPU_PIECE, block) = blocks->scale[0][0];
+    for (int64_t i = 0; target->rule->scaling == SCALING_1X128 && i < piece->rows; i++)
+        *(float *)tensor_at(&target->scale, block, piece->row + i) = blocks->scale[i][0];
+}
+
+static void write_piece(const struct target *target, const struct piece *piece)
+{
+    struct cpu_blocks blocks;
+    const float *multipliers = target->multipliers == NULL ? NULL : target->multipliers + piece->row;
+    cpu_blocks_make(&blocks, target->rule, piece->values, piece->stride, piece->rows, piece->cols, target->multiplier,
+                    multipliers);
+    store_scales(target, piece, &blocks);
+    for (int64_t i = 0; i < piece->rows; i++) {
+        float row[CPU_PIECE];
+        cpu_blocks_scale(&blocks, i, piece->values + i * piece->stride, row, piece->cols);
+        if (quantization_emulated(target->rule))
+            cpu_blocks_round(&blocks, i, row, piece->cols, target->key, piece->row + i, piece->col);
+        cpu_narrow(row, tensor_at(&target->copy, piece->row + i, piece->col), target->copy.dtype, piece->cols);
+    }
+}
+
+/* Scales that are made before the copies: those of the whole tensor, and of rows. */
+static void set_tensor_scale(struct target *target, float amax)
+{
+    bool four = target->rule->format == FORMAT_E2M1;
+    target->multiplier =
+        quantization_multiplier(amax, four ? QUANTIZATION_NVFP4 : format_largest(target->rule->format), false);
+    *(float *)target->scale.data = quantization_reciprocal(target->multiplier);
+}
+
+static void set_row_scales(struct target *target, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        target->multipliers[i] = quantization_multiplier(target->multipliers[i], format_largest(target->rule->format),
+                                                         target->rule->power_of_two);
+        *(float *)tensor_at(&target->scale, 0, i) = quantization_reciprocal(target->multipliers[i]);
+    }
+}
+
+/* The largest magnitude after the Hadamard transform. */
+static float largest_transformed(struct cpu *cpu, const struct tensor *x)
+{
+    int64_t across = (x->cols + CPU_PIECE - 1) / CPU_PIECE, down = (x->rows + CPU_PIECE - 1) / CPU_PIECE;
+    float largest = 0.0f;
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(x))) schedule(static) reduction(max : largest)
+    for (int64_t i = 0; i < across * down; i++) {
+        square buffer, turned;
+        struct piece piece = read_piece(x, i / across * CPU_PIECE, i % across * CPU_PIECE, buffer);
+        int64_t width = (piece.rows + QUANTIZATION_HADAMARD - 1) / QUANTIZATION_HADAMARD * QUANTIZATION_HADAMARD;
+        struct piece column = transposed(&piece, width, true, turned);
+        for (int64_t j = 0; j < column.rows; j++) {
+            float candidate = cpu_largest(turned[j], width);
+            largest = candidate > largest ? candidate : largest;
+        }
+    }
+    return largest;
+}
+
+static int64_t lay_out(const struct quantize_args *args, char *base, struct target *row, struct target *column)
+{
+    const struct copies *to = &args->to;
+    int64_t used = 0, width = (int64_t)sizeof(float);
+    *row = (struct target){.copy = to->row, .scale = to->row_scale, .rule = &to->rule};
+    *column = (struct target){.copy = to->column, .scale = to->column_scale, .rule = &to->rule};
+    if (to->rule.scaling == SCALING_ROW && tensor_present(&to->row))
+        row->multipliers = cpu_take(base, &used, to->row.rows * width);
+    if (to->rule.scaling == SCALING_ROW && tensor_present(&to->column))
+        column->multipliers = cpu_take(base, &used, to->column.rows * width);
+    return used;
+}
+
+int64_t cpu_quantize_workspace(const struct cpu *cpu, const struct quantize_args *args)
+{
+    (void)cpu;
+    struct target row, column;
+    return lay_out(args, NULL, &row, &column);
+}
+
+static void prepare(struct cpu *cpu, const struct quantize_args *args, struct target *row, struct target *column)
 {
     const struct tensor *x = &args->x;
-    int64_t rows = cpu_min(TILE, x->rows - first_row), cols = cpu_min(TILE, x->cols - first_col);
-    uint8_t quantized[TILE][TILE];
-    for (int64_t i = 0; i < rows; i++) {
-        float buffer[TILE], scaled[TILE];
-        divide(cpu_read(x, first_row + i, first_col, cols, buffer), scale, scaled, cols);
-        cpu_narrow(scaled, quantized[i], DTYPE_E4M3, cols);
-        if (tensor_present(&args->to.row))
-            memcpy(tensor_at(&args->to.row, first_row + i, first_col), quantized[i], (size_t)cols);
+    const struct copies *to = &args->to;
+    enum scaling scaling = to->rule.scaling;
+    bool given = tensor_present(&to->scale), amax = tensor_present(&to->amax);
+    bool current = !given && (scaling == SCALING_TENSOR || scaling >= SCALING_1X16);
+    float largest = amax || current ? largest_of(cpu, x) : 0.0f;
+    if (amax && largest > *(float *)to->amax.data)
+        *(float *)to->amax.data = largest;
+    if (given)
+        row->multiplier = column->multiplier = quantization_reciprocal(*(const float *)to->scale.data);
+    if (current && tensor_present(&to->row_scale))
+        set_tensor_scale(row, largest);
+    if (current && tensor_present(&to->column_scale))
+        set_tensor_scale(column, to->rule.hadamard ? largest_transformed(cpu, x) : largest);
+    if (row->multipliers != NULL) {
+        cpu_largest_of_rows(cpu, x, row->multipliers);
+        set_row_scales(row, x->rows);
     }
-    for (int64_t j = 0; tensor_present(&args->to.column) && j < cols; j++) {
-        uint8_t *column = tensor_at(&args->to.column, first_col + j, first_row);
-        for (int64_t i = 0; i < rows; i++)
-            column[i] = quantized[i][j];
+    if (column->multipliers != NULL) {
+        largest_of_columns(cpu, x, column->multipliers);
+        set_row_scales(column, x->cols);
+    }
+    if (to->rule.stochastic) {
+        row->key = quantization_key(to->draw.data, to->salt, false);
+        column->key = quantization_key(to->draw.data, to->salt, true);
     }
 }
 
 void cpu_quantize(struct cpu *cpu, const struct quantize_args *args)
 {
     const struct tensor *x = &args->x;
-    float scale = scale_of(cpu, x);
-    if (tensor_present(&args->to.row_scale))
-        *(float *)args->to.row_scale.data = scale;
-    if (tensor_present(&args->to.column_scale))
-        *(float *)args->to.column_scale.data = scale;
-    int64_t across = (x->cols + TILE - 1) / TILE, down = (x->rows + TILE - 1) / TILE;
-#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(x))) schedule(static)
-    for (int64_t i = 0; i < across * down; i++)
-        quantize_tile(args, i / across * TILE, i % across * TILE, scale);
+    struct target row, column;
+    lay_out(args, cpu->workspace, &row, &column);
+    prepare(cpu, args, &row, &column);
+    if (tensor_present(&args->sum))
+        cpu_sum(cpu, x, true, &args->sum, args->accumulate);
+    bool to_row = tensor_present(&row.copy), to_column = tensor_present(&column.copy);
+    int64_t rows = to_column ? column.copy.cols : to_row ? x->rows : 0; /* with those that the column copy pads */
+    int64_t across = (x->cols + CPU_PIECE - 1) / CPU_PIECE, down = (rows + CPU_PIECE - 1) / CPU_PIECE;
+#pragma omp parallel for num_threads(cpu_threads(cpu, rows * x->cols)) schedule(static)
+    for (int64_t i = 0; i < across * down; i++) {
+        square buffer, turned;
+        struct piece piece = read_piece(x, i / across * CPU_PIECE, i % across * CPU_PIECE, buffer);
+        if (to_row && piece.rows > 0)
+            write_piece(&row, &piece);
+        if (to_column) {
+            int64_t width = cpu_min(CPU_PIECE, rows - piece.row);
+            struct piece turned_piece = transposed(&piece, width, args->to.rule.hadamard, turned);
+            write_piece(&column, &turned_piece);
+        }
+    }
 }
 
-void cpu_quantization_statistic(struct cpu *cpu, const struct quantization_statistic_args *args)
+/* -- Ops that make copies of their result ------------------------------------------------------------------------- */
+
+int64_t cpu_made_workspace(const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols)
 {
-    (void)cpu, (void)args;
+    return tensor_present(y) ? 0 : rows * cols * dtype_size(dtype);
 }
+
+struct tensor cpu_made(struct cpu *cpu, const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols)
+{
+    return tensor_present(y) ? *y : tensor_matrix(cpu->workspace, dtype, rows, cols);
+}
+
+/* The scalings that these ops have need no scratch, so y may lie there. */
+void cpu_make_copies(struct cpu *cpu, const struct tensor *y, const struct copies *to)
+{
+    if (tensor_present(&to->row) || tensor_present(&to->column) || tensor_present(&to->amax))
+        cpu_quantize(cpu, &(struct quantize_args){.x = *y, .to = *to});
+}
+
+/* -- Delayed scales ----------------------------------------------------------------------------------------------- */
 
 void cpu_delayed_scale(struct cpu *cpu, const struct delayed_scale_args *args)
 {
-    (void)cpu, (void)args;
+    (void)cpu;
+    for (int64_t i = 0; i < args->amax.cols; i++) {
+        float *amax = tensor_at(&args->amax, 0, i), *history = tensor_at(&args->history, i, 0);
+        if (*amax > 0.0f && *amax <= FLT_MAX) {
+            memmove(history + 1, history, (size_t)(args->history.cols - 1) * sizeof *history);
+            history[0] = *amax;
+            float most = args->latest ? *amax : cpu_largest(history, args->history.cols);
+            float multiplier = quantization_multiplier(most, *(const float *)tensor_at(&args->largest, 0, i), false);
+            *(float *)tensor_at(&args->scale, 0, i) = quantization_reciprocal(multiplier);
+        }
+        *amax = 0.0f;
+    }
 }

@@ -1,11 +1,11 @@
 #include "cpu/sum.h"
 #include "cpu/convert.h"
 
-CPU_CLONES static void set_sums(const float *sums, float scale, bool accumulate, float *restrict to, int64_t count)
+CPU_CLONES static void set_sums(const float *sums, bool accumulate, float *restrict to, int64_t count)
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
-        to[i] = (accumulate ? to[i] : 0.0f) + scale * sums[i];
+        to[i] = (accumulate ? to[i] : 0.0f) + sums[i];
 }
 
 /* Columns first .. first + count - 1, at most CPU_SPAN: over blocks of rows, then over the blocks. */
@@ -42,8 +42,7 @@ static void sum_rows(const struct tensor *x, int64_t first, int64_t count, float
 }
 
 /* Threads share the sums, never one sum, so that its order depends on the shape alone. */
-void cpu_sum(struct cpu *cpu, const struct tensor *x, bool over_rows, float scale, const struct tensor *sum,
-             bool accumulate)
+void cpu_sum(struct cpu *cpu, const struct tensor *x, bool over_rows, const struct tensor *sum, bool accumulate)
 {
     int parts = cpu_threads(cpu, tensor_count(x));
 #pragma omp parallel for num_threads(parts) schedule(static)
@@ -56,7 +55,7 @@ void cpu_sum(struct cpu *cpu, const struct tensor *x, bool over_rows, float scal
                 sum_columns(x, first, count, sums);
             else
                 sum_rows(x, first, count, sums);
-            set_sums(sums, scale, accumulate, tensor_at(sum, 0, first), count);
+            set_sums(sums, accumulate, tensor_at(sum, 0, first), count);
         }
     }
 }
