@@ -42,6 +42,10 @@ void bounds_swiglu_backward(struct trial *trial, const struct swiglu_backward_ar
 void bounds_gelu_forward(struct trial *trial, const struct gelu_forward_args *args);
 void bounds_gelu_backward(struct trial *trial, const struct gelu_backward_args *args);
 
+/* bounds_quantization.c */
+void bounds_quantize(struct trial *trial, const struct quantize_args *args);
+void bounds_quantization_statistic(struct trial *trial, const struct quantization_statistic_args *args);
+
 /* bounds_attention.c */
 void bounds_attention_forward(struct trial *trial, const struct attention_forward_args *args);
 void bounds_attention_backward(struct trial *trial, const struct attention_backward_args *args);

@@ -145,27 +145,31 @@ static double sigmoid(double x)
 
 void reference_swiglu_forward(const struct swiglu_forward_args *args)
 {
-    int64_t width = args->y.cols;
-    for (int64_t t = 0; t < args->y.rows; t++)
+    int64_t width = args->x.cols / 2;
+    struct tensor y = reference_made(&args->y, args->x.dtype, args->x.rows, width);
+    for (int64_t t = 0; t < y.rows; t++)
         for (int64_t f = 0; f < width; f++) {
             double gate = reference_load(&args->x, t, f);
             double up = reference_load(&args->x, t, width + f);
-            reference_store(&args->y, t, f, gate * sigmoid(gate) * up);
+            reference_store(&y, t, f, gate * sigmoid(gate) * up);
         }
+    reference_made_end(&y, &args->y, &args->to);
 }
 
 void reference_swiglu_backward(const struct swiglu_backward_args *args)
 {
     int64_t width = args->dy.cols;
+    struct tensor dx = reference_made(&args->dx, args->x.dtype, args->x.rows, args->x.cols);
     for (int64_t t = 0; t < args->dy.rows; t++)
         for (int64_t f = 0; f < width; f++) {
             double gate = reference_load(&args->x, t, f);
             double up = reference_load(&args->x, t, width + f);
             double dy = reference_load(&args->dy, t, f);
             double s = sigmoid(gate);
-            reference_store(&args->dx, t, f, dy * up * s * (1.0 + gate * (1.0 - s)));
-            reference_store(&args->dx, t, width + f, dy * gate * s);
+            reference_store(&dx, t, f, dy * up * s * (1.0 + gate * (1.0 - s)));
+            reference_store(&dx, t, width + f, dy * gate * s);
         }
+    reference_made_end(&dx, &args->dx, &args->to);
 }
 
 static const double pi = 3.14159265358979323846;
@@ -187,25 +191,29 @@ static struct gelu gelu_at(double x, bool tanh_form)
 
 void reference_gelu_forward(const struct gelu_forward_args *args)
 {
-    for (int64_t t = 0; t < args->y.rows; t++)
-        for (int64_t f = 0; f < args->y.cols; f++) {
+    struct tensor y = reference_made(&args->y, args->x.dtype, args->x.rows, args->x.cols);
+    for (int64_t t = 0; t < y.rows; t++)
+        for (int64_t f = 0; f < y.cols; f++) {
             double x = reference_load(&args->x, t, f);
-            reference_store(&args->y, t, f, x * gelu_at(x, args->tanh_form).share);
+            reference_store(&y, t, f, x * gelu_at(x, args->tanh_form).share);
         }
+    reference_made_end(&y, &args->y, &args->to);
 }
 
 void reference_gelu_backward(const struct gelu_backward_args *args)
 {
-    for (int64_t t = 0; t < args->dx.rows; t++)
-        for (int64_t f = 0; f < args->dx.cols; f++) {
+    struct tensor dx = reference_made(&args->dx, args->x.dtype, args->x.rows, args->x.cols);
+    for (int64_t t = 0; t < dx.rows; t++)
+        for (int64_t f = 0; f < dx.cols; f++) {
             double x = reference_load(&args->x, t, f);
             struct gelu gelu = gelu_at(x, args->tanh_form);
-            reference_store(&args->dx, t, f, reference_load(&args->dy, t, f) * (gelu.share + x * gelu.slope));
+            reference_store(&dx, t, f, reference_load(&args->dy, t, f) * (gelu.share + x * gelu.slope));
         }
     for (int64_t f = 0; tensor_present(&args->sum) && f < args->sum.cols; f++) {
         double sum = args->accumulate ? reference_load(&args->sum, 0, f) : 0.0;
-        for (int64_t t = 0; t < args->dx.rows; t++)
-            sum += reference_load(&args->dx, t, f);
+        for (int64_t t = 0; t < dx.rows; t++)
+            sum += reference_load(&dx, t, f);
         reference_store(&args->sum, 0, f, sum);
     }
+    reference_made_end(&dx, &args->dx, &args->to);
 }

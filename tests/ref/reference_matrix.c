@@ -2,21 +2,28 @@
 #include "reference.h"
 #include "reference_ops.h"
 
-/* Element of op(a): row i, column l of k. */
+/* Element of op(a): row i, column l of k, with its scale. */
 static double left_operand(const struct gemm_args *args, int64_t i, int64_t l)
 {
-    return args->transpose_a ? reference_load(&args->a, l, i) : reference_load(&args->a, i, l);
+    return args->transpose_a ? reference_load(&args->a, l, i)
+                             : reference_load(&args->a, i, l) * reference_scale(&args->scale_a, args->scaling_a, i, l);
+}
+
+/* Element of op(b): row l of k, column j. */
+static double right_operand(const struct gemm_args *args, int64_t l, int64_t j)
+{
+    return args->transpose_b ? reference_load(&args->b, j, l) * reference_scale(&args->scale_b, args->scaling_b, j, l)
+                             : reference_load(&args->b, l, j);
 }
 
 static void sum_left_operand(const struct gemm_args *args, int64_t k)
 {
-    double scale = tensor_present(&args->scale_a) ? reference_load(&args->scale_a, 0, 0) : 1.0;
     for (int64_t i = 0; i < args->sum_a.cols; i++) {
         double sum = 0.0;
         for (int64_t l = 0; l < k; l++)
             sum += left_operand(args, i, l);
         double old = args->accumulate ? reference_load(&args->sum_a, 0, i) : 0.0;
-        reference_store(&args->sum_a, 0, i, old + scale * sum);
+        reference_store(&args->sum_a, 0, i, old + sum);
     }
 }
 
@@ -25,19 +32,11 @@ void reference_gemm(const struct gemm_args *args)
     int64_t k = args->transpose_a ? args->a.rows : args->a.cols;
     if (tensor_present(&args->sum_a))
         sum_left_operand(args, k);
-    double scale = 1.0;
-    if (tensor_present(&args->scale_a))
-        scale *= reference_load(&args->scale_a, 0, 0);
-    if (tensor_present(&args->scale_b))
-        scale *= reference_load(&args->scale_b, 0, 0);
     for (int64_t i = 0; i < args->d.rows; i++)
         for (int64_t j = 0; j < args->d.cols; j++) {
             double sum = 0.0;
-            for (int64_t l = 0; l < k; l++) {
-                double b = args->transpose_b ? reference_load(&args->b, j, l) : reference_load(&args->b, l, j);
-                sum += left_operand(args, i, l) * b;
-            }
-            sum *= scale;
+            for (int64_t l = 0; l < k; l++)
+                sum += left_operand(args, i, l) * right_operand(args, l, j);
             if (tensor_present(&args->bias))
                 sum += reference_load(&args->bias, 0, j);
             if (tensor_present(&args->c))
@@ -138,35 +137,4 @@ void reference_add(const struct add_args *args)
     for (int64_t i = 0; i < args->to.rows; i++)
         for (int64_t j = 0; j < args->to.cols; j++)
             reference_store(&args->to, i, j, reference_load(&args->to, i, j) + reference_load(&args->from, i, j));
-}
-
-void reference_quantize(const struct quantize_args *args)
-{
-    double amax = 0.0;
-    for (int64_t i = 0; i < args->x.rows; i++)
-        for (int64_t j = 0; j < args->x.cols; j++)
-            amax = fmax(amax, fabs(reference_load(&args->x, i, j)));
-    double scale = amax > 0.0 ? amax / 448.0 : 1.0;
-    if (tensor_present(&args->to.row_scale))
-        reference_store(&args->to.row_scale, 0, 0, scale);
-    if (tensor_present(&args->to.column_scale))
-        reference_store(&args->to.column_scale, 0, 0, scale);
-    for (int64_t i = 0; i < args->x.rows; i++)
-        for (int64_t j = 0; j < args->x.cols; j++) {
-            double value = reference_load(&args->x, i, j) / scale;
-            if (tensor_present(&args->to.row))
-                reference_store(&args->to.row, i, j, value);
-            if (tensor_present(&args->to.column))
-                reference_store(&args->to.column, j, i, value);
-        }
-}
-
-void reference_quantization_statistic(const struct quantization_statistic_args *args)
-{
-    (void)args;
-}
-
-void reference_delayed_scale(const struct delayed_scale_args *args)
-{
-    (void)args;
 }

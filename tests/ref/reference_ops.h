@@ -14,15 +14,25 @@ void reference_split(const struct split_args *args);
 void reference_join(const struct join_args *args);
 void reference_fill(const struct fill_args *args);
 void reference_add(const struct add_args *args);
-void reference_quantize(const struct quantize_args *args);
-void reference_quantization_statistic(const struct quantization_statistic_args *args);
-void reference_delayed_scale(const struct delayed_scale_args *args);
 
 /* An f32 number as the nearest bf16 (ties away from zero) and what that is short of it, in units of the last place of
  * the f32 numbers between them; and back. */
 double reference_high(double x);
 double reference_low(double x);
 double reference_joined(double high, double low);
+
+/* reference_quantization.c */
+void reference_quantize(const struct quantize_args *args);
+void reference_quantization_statistic(const struct quantization_statistic_args *args);
+void reference_delayed_scale(const struct delayed_scale_args *args);
+/* The scale of element (row, col) of a copy; 1 where `scale` is absent. */
+double reference_scale(const struct tensor *scale, enum scaling scaling, int64_t row, int64_t col);
+/* The copies of x. */
+void reference_copies(const struct tensor *x, const struct copies *to);
+/* Where an op with copies writes y: to y, or, where that is absent, to memory of its own. reference_made_end makes the
+ * copies of it, and frees that memory. */
+struct tensor reference_made(const struct tensor *y, enum dtype dtype, int64_t rows, int64_t cols);
+void reference_made_end(const struct tensor *made, const struct tensor *y, const struct copies *to);
 
 /* reference_layer.c */
 void reference_rmsnorm_forward(const struct rmsnorm_forward_args *args);
