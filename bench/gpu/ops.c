@@ -1,12 +1,15 @@
-/* Ops of the CUDA executor that memory bounds, at the shapes of training: GB/s, each tensor counted once and those that
- * are read and written twice; then gradients of weights with the sum for the bias, made inside the product or apart.
- *   bench/gpu/ops      exits with 1 when the two sums differ */
+/* Ops of the CUDA executor at the shapes of training.
+ *   bench/gpu/ops [PART]      all parts, or one:
+ *     rows        ops that memory bounds: GB/s, each tensor counted once and those that are read and written twice
+ *     gradients   of weights, with the sum for the bias made inside the product or apart; exits with 1 when the two
+ * differ scaled      products of 8-bit operands with each kind of scale, under load, beside those of bf16 */
 #include "base/memory.h"
 #include "cuda/cuda.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Several sets of tensors take turns, so that none is found in the cache. */
 enum { SETS = 4, RUNS = 9, TENSORS = 64, POSITIONS = 4096 };
@@ -45,19 +48,22 @@ static struct tensor part(const struct tensor *t, int64_t from, int64_t count)
     return tensor_vector((char *)t->data + from * dtype_size(t->dtype), t->dtype, count);
 }
 
-/* Nearly normal numbers: a block from the host, over and over. */
+/* Nearly normal numbers, in 8 bits 64 times as large: a block from the host, over and over. */
 static struct tensor filled(enum dtype dtype, int64_t rows, int64_t cols)
 {
     enum { BLOCK = 1000003 };
     static float block[BLOCK];
     static uint16_t narrow[BLOCK];
+    static uint8_t eight_bit[BLOCK];
     struct tensor t = device(dtype, rows, cols);
     int64_t count = rows * cols, done = count < BLOCK ? count : BLOCK;
     for (int64_t i = 0; i < done; i++) {
         block[i] = (float)(1.7320508 * (draw() + draw() + draw() + draw() - 2.0));
         narrow[i] = f32_to_bf16(block[i]);
+        if (dtype_size(dtype) == 1)
+            eight_bit[i] = dtype == DTYPE_E4M3 ? f32_to_e4m3(64 * block[i]) : f32_to_e5m2(64 * block[i]);
     }
-    void *values = dtype == DTYPE_BF16 ? (void *)narrow : (void *)block;
+    void *values = dtype == DTYPE_F32 ? (void *)block : dtype == DTYPE_BF16 ? (void *)narrow : (void *)eight_bit;
     LAUNCH(&stream, COPY, copy, .from = tensor_vector(values, dtype, done), .to = part(&t, 0, done));
     stream_synchronize(&stream);
     for (; done < count; done *= 2) {
@@ -181,6 +187,14 @@ static void measure_rows(int64_t t, int64_t h)
             .dy = matrix(t, 2 * h), .dx = own);
 }
 
+static void measure_all_rows(void)
+{
+    static const int64_t hidden[] = {320, 1280, 2048, 2560, 4096, 5120};
+    for (size_t h = 0; h < sizeof hidden / sizeof *hidden; h++)
+        for (int64_t rows = 16384; rows <= 32768; rows *= 2)
+            measure_rows(rows, hidden[h]);
+}
+
 /* The sums over columns of dy [t, h] that biases take, beside a product that makes nothing. */
 static void measure_sums(void)
 {
@@ -253,19 +267,152 @@ static bool measure_products(struct executor *free_one, struct executor *strict)
     return right;
 }
 
-int main(void)
+/* -- Products with scales ---------------------------------------------------------------------------------------- */
+
+/* d [m, n] = a b' over k: a linear layer's output (tokens, out, in), input's gradient (tokens, in, out), or weight's
+ * (out, in, tokens). */
+struct product {
+    const char *name;
+    int64_t m, n, k;
+    unsigned with;
+};
+enum { NOTHING, BIAS = 1, ADDEND = 2, WEIGHT = 4 /* a gradient in f32 */, ACCUMULATE = 8 };
+
+static const struct kind {
+    const char *name;
+    enum dtype a, b;
+    enum scaling scaling_a, scaling_b;
+    bool fast;
+} kinds[] = {
+    {"bf16", .a = DTYPE_BF16, .b = DTYPE_BF16},
+    {"tensor fast", DTYPE_E4M3, DTYPE_E4M3, SCALING_TENSOR, SCALING_TENSOR, true},
+    {"tensor", DTYPE_E4M3, DTYPE_E4M3, SCALING_TENSOR, SCALING_TENSOR, false},
+    {"e5m2 tensor", DTYPE_E5M2, DTYPE_E4M3, SCALING_TENSOR, SCALING_TENSOR, false},
+    {"row fast", DTYPE_E4M3, DTYPE_E4M3, SCALING_ROW, SCALING_ROW, true},
+    {"row", DTYPE_E4M3, DTYPE_E4M3, SCALING_ROW, SCALING_ROW, false},
+    {"1x128 128x128", DTYPE_E4M3, DTYPE_E4M3, SCALING_1X128, SCALING_128X128, false},
+    {"1x128 1x128", DTYPE_E4M3, DTYPE_E4M3, SCALING_1X128, SCALING_1X128, false},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* Those of an operand [rows, k]. */
+static struct tensor scales(enum scaling scaling, int64_t rows, int64_t k)
 {
-    static const int64_t hidden[] = {320, 1280, 2048, 2560, 4096, 5120};
+    const int64_t blocks = (k + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
+    const int64_t rows_of_blocks = (rows + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
+    struct tensor t = scaling == SCALING_TENSOR  ? device(DTYPE_F32, 1, 1)
+                      : scaling == SCALING_ROW   ? device(DTYPE_F32, 1, rows)
+                      : scaling == SCALING_1X128 ? device(DTYPE_F32, blocks, rows)
+                                                 : device(DTYPE_F32, rows_of_blocks, (blocks + 3) / 4 * 4);
+    LAUNCH(&stream, FILL, fill, .x = t, .value = 1.0 / 64);
+    return scaling == SCALING_128X128 ? tensor_columns(&t, 0, blocks) : t;
+}
+
+/* Mean seconds of a product in the second half of a quarter of a second, when the GPU has found its clocks. */
+static double seconds_under_load(const struct gemm_args *args)
+{
+    const double half = 0.125;
+    double each = 0.0;
+    int64_t count = 1;
+    executor->class->reserve(executor, STREAM_COMPUTE, executor->class->workspace(executor, OP_GEMM, args));
+    for (int turn = 0; turn < 4; turn++) { /* chooses; learns how long one takes; finds the clocks; is measured */
+        executor->class->stamp(executor, &stream, 0);
+        for (int64_t i = 0; i < count; i++)
+            launch(&stream, OP_GEMM, args);
+        executor->class->stamp(executor, &stream, 1);
+        stream_synchronize(&stream);
+        each = executor->class->stamp_seconds(executor, 0, 1) / (double)count;
+        count = turn == 0 ? 4 : 1 + (int64_t)(half / each);
+    }
+    return each;
+}
+
+static void measure_scaled_product(const struct product *p)
+{
+    struct tensor a[DTYPE_COUNT], b[DTYPE_COUNT], d = device(p->with & WEIGHT ? DTYPE_F32 : DTYPE_BF16, p->m, p->n);
+    struct tensor c = p->with & ADDEND ? matrix(p->m, p->n) : (struct tensor){0};
+    struct tensor bias = p->with & BIAS ? matrix(1, p->n) : (struct tensor){0};
+    const double work = 2.0 * (double)p->m * (double)p->n * (double)p->k;
+    for (enum dtype t = DTYPE_BF16; t <= DTYPE_E5M2; t++) {
+        a[t] = filled(t, p->m, p->k);
+        b[t] = filled(t, p->n, p->k);
+    }
+    printf("%-28s %6lld x %-6lld over %-6lld", p->name, (long long)p->m, (long long)p->n, (long long)p->k);
+    for (const struct kind *kind = kinds; kind < kinds + KINDS; kind++) {
+        struct gemm_args args = {.a = a[kind->a],
+                                 .b = b[kind->b],
+                                 .c = c,
+                                 .d = d,
+                                 .bias = bias,
+                                 .transpose_b = true,
+                                 .accumulate = p->with & ACCUMULATE,
+                                 .scaling_a = kind->scaling_a,
+                                 .scaling_b = kind->scaling_b,
+                                 .fast = kind->fast};
+        if (dtype_size(kind->a) == 1) {
+            args.scale_a = scales(kind->scaling_a, p->m, p->k);
+            args.scale_b = scales(kind->scaling_b, p->n, p->k);
+        }
+        if (p->with & WEIGHT && kind->scaling_b == SCALING_128X128) /* squares are of weights */
+            printf(" %13s", "-");
+        else
+            printf(" %13.0f", work / seconds_under_load(&args) * 1e-12);
+        fflush(stdout);
+    }
+    printf("\n");
+    release_all();
+}
+
+static void measure_scaled_products(void)
+{
+    static const struct product products[] = {
+        {"llama8b up", 16384, 28672, 4096, NOTHING},
+        {"llama8b up, bias", 16384, 28672, 4096, BIAS},
+        {"llama8b up, addend", 16384, 28672, 4096, ADDEND},
+        {"llama8b up, both", 16384, 28672, 4096, BIAS | ADDEND},
+        {"llama8b up, input", 16384, 4096, 28672, NOTHING},
+        {"llama8b up, weight", 28672, 4096, 16384, WEIGHT},
+        {"llama8b up, weight, adding", 28672, 4096, 16384, WEIGHT | ACCUMULATE},
+        {"llama8b down", 16384, 4096, 14336, NOTHING},
+        {"llama8b down, input", 16384, 14336, 4096, NOTHING},
+        {"esm15b up", 16384, 20480, 5120, NOTHING},
+        {"esm15b up, weight", 20480, 5120, 16384, WEIGHT},
+        {"esm15b up, weight, adding", 20480, 5120, 16384, WEIGHT | ACCUMULATE},
+        {"esm650m up", 32768, 5120, 1280, NOTHING},
+        {"lingua1b up", 16384, 12288, 2048, NOTHING},
+    };
+    printf("\n%-51s", "products under load, TFLOP/s");
+    for (int i = 0; i < KINDS; i++)
+        printf(" %13s", kinds[i].name);
+    printf("\n");
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        measure_scaled_product(&products[i]);
+}
+
+static const char *wanted; /* NULL: all */
+
+static bool is_wanted(const char *name)
+{
+    return wanted == NULL || strcmp(wanted, name) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    wanted = argc > 1 ? argv[1] : NULL;
     struct executor *free_one = cuda_executor_create(0, 1, &(struct device_request){.deterministic = false});
     struct executor *strict = cuda_executor_create(0, 1, &(struct device_request){.deterministic = true});
+    bool right = true;
     executor = free_one;
     stream.executor = executor;
-    for (size_t h = 0; h < sizeof hidden / sizeof *hidden; h++)
-        for (int64_t rows = 16384; rows <= 32768; rows *= 2)
-            measure_rows(rows, hidden[h]);
-    measure_sums();
+    if (is_wanted("rows")) {
+        measure_all_rows();
+        measure_sums();
+    }
     free_one->rehearsal = true;
-    bool right = measure_products(free_one, strict);
+    if (is_wanted("gradients"))
+        right = measure_products(free_one, strict);
+    if (is_wanted("scaled"))
+        measure_scaled_products();
     strict->class->destroy(strict);
     free_one->class->destroy(free_one);
     return right ? 0 : 1;
