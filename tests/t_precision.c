@@ -310,6 +310,38 @@ static void test_warnings(void)
         "first_layers_bf16 and last_layers_bf16\n");
 }
 
+/* The decks of the recipes that quantize, as they come with the program ($abs_top_srcdir, or from here without it). */
+static void test_decks(void)
+{
+    static const struct {
+        const char *name, *text;
+        int64_t layers;
+    } decks[] = {
+        {"llama3_lingua_1b_fp8", "layers 1-25 of 25: delayed scaling, hybrid, fast sums forward", 25},
+        {"llama3_8b_megatron_fp8", "layers 1-32 of 32: delayed scaling, hybrid, fast sums forward", 32},
+        {"og2_7b_thd_gqa_fp8", "layers 2-31 of 32: block scaling, e4m3", 32},
+        {"esm2_650m_fp8", "layers 1-33 of 33: delayed scaling, hybrid, fast sums forward", 33},
+        {"esm2_3b_nvfp4",
+         "layers 1-13, 23-36 of 36: MXFP8, e4m3, emulated; layers 14-22 of 36: NVFP4, stochastic rounding, Hadamard "
+         "transform, emulated",
+         36}};
+    const char *source = getenv("abs_top_srcdir");
+    for (size_t i = 0; i < sizeof decks / sizeof decks[0]; i++) {
+        char path[1024];
+        struct deck deck;
+        struct precision precision;
+        char *notes;
+        snprintf(path, sizeof path, "%s/input/%s.cfg", source != NULL ? source : ".", decks[i].name);
+        CHECK(deck_read(&deck, path, NULL, 0, &notes) == ERROR_NONE);
+        CHECK_STRING(error_message(), "");
+        CHECK(precision_from_deck(&precision, &deck, decks[i].layers) == ERROR_NONE);
+        char *text = precision_text(&precision, decks[i].layers, false);
+        CHECK_STRING(text, decks[i].text);
+        free(text);
+        free(notes);
+    }
+}
+
 int main(void)
 {
     test_claims();
@@ -317,5 +349,6 @@ int main(void)
     test_rules();
     test_text();
     test_warnings();
+    test_decks();
     return check_end();
 }
