@@ -28,30 +28,35 @@ int64_t cpu_quantization_statistic_workspace(const struct cpu *cpu, const struct
     return lay_out(args, NULL, &scratch);
 }
 
-/* Of elements with one scale: `rounded` are their values in the copy but for the tensor's scale. */
-static void add_elements(double *result, const float *x, const float *rounded, int64_t count, float tensor,
-                         double limit)
+/* Elements of one block, whose scale is `scale` * `tensor`; NaN: it has none. `scaled` is in the format's range. */
+static void add_elements(double *result, enum format format, const float *x, const float *scaled, int64_t count,
+                         float multiplier, float scale, float tensor)
 {
+    const float limit = format_largest(format) * (1.0f + 0x1p-20f); /* a block's amax may be rounded up */
     for (int64_t i = 0; i < count; i++) {
         result[STATISTIC_COUNT]++;
         if (!isfinite(x[i]))
             continue;
-        double value = (double)x[i], error = (double)rounded[i] * (double)tensor - value;
-        result[STATISTIC_UNDERFLOWS] += x[i] != 0.0f && rounded[i] == 0.0f;
-        result[STATISTIC_CLIPPED] += fabs(value) > limit;
-        result[STATISTIC_ERROR] += error * error;
-        result[STATISTIC_SQUARES] += value * value;
+        double value = (double)x[i];
         result[STATISTIC_AMAX] = fmax(result[STATISTIC_AMAX], fabs(value));
+        result[STATISTIC_SQUARES] += value * value;
+        if (isnan(scale))
+            continue;
+        double copied = (double)quantization_rounded(scaled[i], format) * (double)scale * (double)tensor;
+        result[STATISTIC_UNDERFLOWS] += value != 0.0 && copied == 0.0;
+        result[STATISTIC_CLIPPED] += fabsf(x[i]) * multiplier > limit;
+        result[STATISTIC_ERROR] += (copied - value) * (copied - value);
     }
 }
 
-static void add_scale(double *result, double scale)
+static void add_scale(double *result, float scale)
 {
     int exponent;
     result[STATISTIC_SCALES]++;
-    result[STATISTIC_POWERS] += frexp(scale, &exponent) == 0.5;
-    result[STATISTIC_SCALE] = fmax(result[STATISTIC_SCALE], scale);
-    result[STATISTIC_INVERSE] = fmax(result[STATISTIC_INVERSE], 1.0 / scale);
+    result[STATISTIC_POWERS] += frexpf(scale, &exponent) == 0.5f;
+    result[STATISTIC_SCALE] = fmax(result[STATISTIC_SCALE], (double)scale);
+    if (scale > 0.0f)
+        result[STATISTIC_INVERSE] = fmax(result[STATISTIC_INVERSE], (double)quantization_reciprocal(scale));
 }
 
 /* Does the block with element (row, col) of a piece start there; a scale of the tensor, or of a row, starts once. */
@@ -73,24 +78,21 @@ static void measure(const struct quantization_statistic_args *args, int64_t firs
     const bool given = tensor_present(&args->scale);
     int64_t rows = cpu_min(CPU_PIECE, x->rows - first_row), cols = cpu_min(CPU_PIECE, x->cols - first_col);
     float tensor = given ? *(const float *)args->scale.data : 1.0f, values[CPU_PIECE][CPU_PIECE];
-    struct quantization rule = args->rule;
     struct cpu_blocks blocks;
-    rule.stochastic = false;
     for (int64_t i = 0; i < rows; i++)
         cpu_widen(tensor_at(x, first_row + i, first_col), x->dtype, values[i], cols);
-    cpu_blocks_make(&blocks, &rule, values[0], CPU_PIECE, rows, cols, quantization_reciprocal(tensor),
+    cpu_blocks_make(&blocks, &args->rule, values[0], CPU_PIECE, rows, cols, quantization_reciprocal(tensor),
                     multipliers == NULL ? NULL : multipliers + first_row);
     memset(result, 0, STATISTICS * sizeof *result);
     for (int64_t i = 0; i < rows; i++) {
-        float rounded[CPU_PIECE];
-        cpu_blocks_scale(&blocks, i, values[i], rounded, cols);
-        cpu_blocks_round(&blocks, i, rounded, cols, 0, 0, 0);
+        float scaled[CPU_PIECE];
+        cpu_blocks_scale(&blocks, i, values[i], scaled, cols);
         for (int64_t j = 0; j < cols; j += blocks.width) {
-            double scale = (double)blocks.scale[i][j / blocks.width] * (double)tensor;
-            add_elements(result, values[i] + j, rounded + j, cpu_min(blocks.width, cols - j), tensor,
-                         (double)format_largest(rule.format) * scale);
-            if (starts(&blocks, first_row, first_col, i))
-                add_scale(result, scale);
+            float multiplier = blocks.multiplier[i][j / blocks.width], scale = blocks.scale[i][j / blocks.width];
+            add_elements(result, args->rule.format, values[i] + j, scaled + j, cpu_min(blocks.width, cols - j),
+                         multiplier, scale, tensor);
+            if (!isnan(scale) && starts(&blocks, first_row, first_col, i))
+                add_scale(result, scale * tensor);
         }
     }
 }
