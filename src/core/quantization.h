@@ -205,13 +205,15 @@ QUANTIZATION_INLINE float quantization_block_multiplier(float multiplier, float 
     return block_scale == 0.0f ? 0.0f : quotient > FLT_MAX ? FLT_MAX : quotient;
 }
 
+#define QUANTIZATION_SIGNS 0xd7e8u /* bit i: D's element i is -1 */
+
 /* Random Hadamard transform of the elements of 16 rows in one column, rows from the tensor's first on, those beyond its
  * last counted as 0: y = H D x / 4 with H[i][j] = -1 to the number of bits set in i & j, and D the diagonal of fixed
  * random signs. H D / 4 is orthogonal, so it falls out of a product over the rows. */
 QUANTIZATION_INLINE void quantization_hadamard(float x[QUANTIZATION_HADAMARD])
 {
     for (int i = 0; i < QUANTIZATION_HADAMARD; i++)
-        x[i] = 0xd7e8u >> i & 1u ? -x[i] : x[i];
+        x[i] = QUANTIZATION_SIGNS >> i & 1u ? -x[i] : x[i];
     for (int half = 1; half < QUANTIZATION_HADAMARD; half *= 2)
         for (int i = 0; i < QUANTIZATION_HADAMARD; i++)
             if ((i & half) == 0) {

@@ -1,0 +1,512 @@
+/* Copies of a matrix in formats of few bits (struct copies of core/op.h), made in one pass. A block takes a square
+ * tile, a thread a small square of it, which it keeps in registers: the row copy is written from there, the column copy
+ * through shared memory. What the matrix is comes from a source: memory, or what an op computes. */
+#ifndef CUDA_COPIES_CUH
+#define CUDA_COPIES_CUH
+
+#include "cuda/tile.cuh"
+
+/* Where copies go; NULL: not wanted. */
+struct copy_targets {
+    int64_t rows, cols; /* of the matrix */
+    int64_t padded;     /* columns of the column copy; without one the rows */
+    void *values, *row, *column;
+    int64_t values_stride, row_stride, column_stride;
+    float *row_scale, *column_scale;
+    int64_t row_scale_stride, column_scale_stride;
+    const float *scale;                     /* that is given; NULL: made of amaxes */
+    const uint32_t *row_amax, *column_amax; /* of a pass before: of each row and column with ROW, else of all */
+    uint32_t *amax;                         /* raised */
+    float *partial;                         /* sums of columns [tiles down][cols] */
+    const int32_t *draw;
+    struct quantization rule;
+    uint32_t salt;
+};
+
+template <enum scaling SCALING> constexpr bool emulated = SCALING >= SCALING_1X32;
+template <enum scaling SCALING> using copy_element = std::conditional_t<emulated<SCALING>, __nv_bfloat16, uint8_t>;
+template <enum format FORMAT>
+constexpr float largest_of = FORMAT == FORMAT_E4M3   ? 448.0f
+                             : FORMAT == FORMAT_E5M2 ? 57344.0f
+                                                     : 6.0f;
+
+/* -- Elements ------------------------------------------------------------------------------------------------------ */
+
+/* quantization_scaled but for the bound, which the conversion to 8 bits has: 0 or NaN is added. */
+__device__ __forceinline__ float scaled(float x, float multiplier)
+{
+    return fmaf(x, 0.0f, __fmul_rn(x, multiplier));
+}
+
+/* Two elements of 8 bits, the first in the low byte. */
+template <enum format FORMAT> __device__ __forceinline__ uint32_t two_bytes(float first, float second)
+{
+    return __nv_cvt_float2_to_fp8x2(make_float2(first, second), __NV_SATFINITE,
+                                    FORMAT == FORMAT_E5M2 ? __NV_E5M2 : __NV_E4M3);
+}
+
+/* What the elements of a block are multiplied by, and what the rounded ones are: an emulated copy holds the product. */
+struct block_scale {
+    float multiplier, scale;
+};
+
+/* From the bits of a block's amax; `tensor` is the tensor's multiplier. */
+template <enum scaling SCALING, enum format FORMAT>
+__device__ __forceinline__ struct block_scale block_scale_of(uint32_t amax, float tensor)
+{
+    if (SCALING == SCALING_1X32) {
+        if (amax >= not_finite)
+            return {__uint_as_float(0x7fc00000u), 1.0f};
+        int exponent = quantization_e8m0(__uint_as_float(amax), largest_of<FORMAT>);
+        return {quantization_power(-exponent), quantization_power(exponent)};
+    }
+    float scale = quantization_block_scale(amax_of(amax), tensor);
+    return {quantization_block_multiplier(tensor, scale), scale};
+}
+
+/* Random bits of the elements from (row, col) of a copy on. */
+struct random_bits {
+    bool wanted;
+    uint32_t key;
+};
+
+/* Eight neighbours in a copy's row: for 8 bits two words, else four. (row, col): of the first, in the copy. */
+template <enum scaling SCALING, enum format FORMAT>
+__device__ __forceinline__ void cast(const float (&x)[SIDE], const struct block_scale &by,
+                                     const struct random_bits &random, int64_t row, int64_t col,
+                                     uint32_t (&out)[SIDE * sizeof(copy_element<SCALING>) / 4])
+{
+    if constexpr (!emulated<SCALING>) {
+#pragma unroll
+        for (int i = 0; i < SIDE; i += 4) {
+            uint32_t low = two_bytes<FORMAT>(scaled(x[i], by.multiplier), scaled(x[i + 1], by.multiplier));
+            uint32_t high = two_bytes<FORMAT>(scaled(x[i + 2], by.multiplier), scaled(x[i + 3], by.multiplier));
+            out[i / 4] = low | high << 16;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < SIDE; i += 2) {
+            float two[2];
+            if constexpr (FORMAT == FORMAT_E2M1) {
+#pragma unroll
+                for (int j = 0; j < 2; j++) {
+                    float value = quantization_scaled(x[i + j], by.multiplier, largest_of<FORMAT>);
+                    two[j] = random.wanted
+                                 ? quantization_stochastic(value, quantization_random(random.key, row, col + i + j))
+                                 : quantization_rounded(value, FORMAT);
+                }
+            } else {
+                __half2_raw halves =
+                    __nv_cvt_fp8x2_to_halfraw2((__nv_fp8x2_storage_t)two_bytes<FORMAT>(scaled(x[i], by.multiplier),
+                                                                                       scaled(x[i + 1], by.multiplier)),
+                                               FORMAT == FORMAT_E5M2 ? __NV_E5M2 : __NV_E4M3);
+                float2 values = __half22float2(__half2(halves));
+                two[0] = values.x;
+                two[1] = values.y;
+            }
+            pack<__nv_bfloat16, 2> pair = {
+                {from_float<__nv_bfloat16>(two[0] * by.scale), from_float<__nv_bfloat16>(two[1] * by.scale)}};
+            out[i / 2] = reinterpret_cast<const uint32_t &>(pair);
+        }
+    }
+}
+
+/* -- The column copy's tile ---------------------------------------------------------------------------------------- */
+
+/* Columns of the matrix, `elements` of 16 bytes each, laid out so that neither side finds two words in a bank. */
+template <typename OUT> struct column_tile {
+    static constexpr int CHUNK = 16 / sizeof(OUT), CHUNKS = TILE / CHUNK;
+    uint4 of[TILE * CHUNKS];
+
+    /* Column j of the thread's square. */
+    __device__ __forceinline__ void put(int j, const uint32_t (&from)[SIDE * sizeof(OUT) / 4])
+    {
+        int pack = threadIdx.x % TILE_PACKS, group = threadIdx.x / TILE_PACKS, col = pack * SIDE + j;
+        if constexpr (sizeof(OUT) == 1) {
+            int at = (group / 2 ^ pack % 8) * 2 + (group % 2 ^ pack / 8);
+            reinterpret_cast<uint2 *>(of + col * CHUNKS)[at] = make_uint2(from[0], from[1]);
+        } else {
+            of[col * CHUNKS + (group ^ pack % 8)] = make_uint4(from[0], from[1], from[2], from[3]);
+        }
+    }
+
+    __device__ __forceinline__ uint4 get(int col, int chunk) const
+    {
+        uint4 word = of[col * CHUNKS + (chunk ^ col / SIDE % 8)];
+        if (sizeof(OUT) == 1 && col / SIDE / 8 != 0)
+            return make_uint4(word.z, word.w, word.x, word.y);
+        return word;
+    }
+};
+
+/* A whole tile of it, to memory. */
+template <bool WIDE, typename OUT>
+__device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, const struct copy_targets &to,
+                                              const struct place &at)
+{
+    constexpr int CHUNK = column_tile<OUT>::CHUNK, CHUNKS = column_tile<OUT>::CHUNKS;
+    OUT *out = static_cast<OUT *>(to.column);
+#pragma unroll 4
+    for (int i = threadIdx.x; i < TILE * CHUNKS; i += TILE_THREADS) {
+        int col = i / CHUNKS, chunk = i % CHUNKS;
+        int64_t row = at.first_row + chunk * CHUNK;
+        if (at.first_col + col >= to.cols || row >= to.padded)
+            continue;
+        uint4 word = tile.get(col, chunk);
+        OUT *first = out + (at.first_col + col) * to.column_stride + row;
+        if (WIDE && to.padded - row >= CHUNK)
+            write_some<true, OUT, CHUNK>(first, reinterpret_cast<const pack<OUT, CHUNK> &>(word), CHUNK);
+        else
+            write_some<false, OUT, CHUNK>(first, reinterpret_cast<const pack<OUT, CHUNK> &>(word), to.padded - row);
+    }
+}
+
+/* -- Scales -------------------------------------------------------------------------------------------------------- */
+
+template <typename T, enum scaling SCALING>
+struct copy_memory {
+    column_tile<copy_element<SCALING>> column; uint32_t column_words[TILE_WARPS][TILE_PACKS * square_words<T>];
+    uint32_t row_bits[TILE], warp_bits[TILE_WARPS];
+    float row_multiplier[TILE], column_multiplier[TILE];
+    float sums[TILE_WARPS][TILE];
+};
+
+/* A tile's multipliers from its amaxes, and the scales that follow. All threads call it. */
+template <typename T, enum scaling SCALING, enum format FORMAT>
+__device__ __forceinline__ void multipliers_of_lines(copy_memory<T, SCALING> &memory, const struct copy_targets &to,
+                                                     const struct place &at)
+{
+    const int line = threadIdx.x % TILE;
+    const bool of_row = threadIdx.x < TILE;
+    const int64_t first = of_row ? at.first_row : at.first_col, count = of_row ? to.rows : to.cols;
+    const bool there = first + line < count;
+    uint32_t amax;
+    if (SCALING == SCALING_ROW)
+        amax = there ? (of_row ? to.row_amax : to.column_amax)[first + line] : 0;
+    else
+        amax = of_row ? memory.row_bits[line] : column_amax<T>(memory.column_words, line);
+    float multiplier = quantization_multiplier(amax_of(amax), largest_of<FORMAT>, to.rule.power_of_two);
+    (of_row ? memory.row_multiplier : memory.column_multiplier)[line] = multiplier;
+    float *scale = of_row ? to.row_scale : to.column_scale;
+    if (scale == NULL || !there)
+        return;
+    int64_t across = of_row ? at.first_col : at.first_row; /* along the copy's row */
+    if (SCALING == SCALING_1X128)
+        scale += across / TILE * (of_row ? to.row_scale_stride : to.column_scale_stride);
+    else if (across != 0)
+        return;
+    scale[first + line] = quantization_reciprocal(multiplier);
+}
+
+/* The multiplier of the whole tile, and the scale that follows. All threads call it. */
+template <typename T, enum scaling SCALING, enum format FORMAT>
+__device__ __forceinline__ float multiplier_of_tile(const copy_memory<T, SCALING> &memory,
+                                                    const struct copy_targets &to, const struct place &at)
+{
+    uint32_t amax = 0;
+    if (to.row == NULL && to.column == NULL)
+        return 1.0f;
+    if (SCALING == SCALING_TENSOR && to.scale != NULL)
+        return quantization_reciprocal(*to.scale);
+    if (SCALING == SCALING_TENSOR)
+        amax = *to.row_amax;
+    else
+#pragma unroll
+        for (int i = 0; i < TILE_WARPS; i++)
+            amax = max(amax, memory.warp_bits[i]);
+    bool power_of_two = SCALING == SCALING_128X128 && to.rule.power_of_two;
+    float multiplier = quantization_multiplier(amax_of(amax), largest_of<FORMAT>, power_of_two);
+    if (threadIdx.x > 0)
+        return multiplier;
+    int64_t down = at.first_row / TILE, across = at.first_col / TILE;
+    bool first = SCALING == SCALING_128X128 || (down == 0 && across == 0);
+    if (first && to.row_scale != NULL && (at.first_row < to.rows || SCALING == SCALING_TENSOR))
+        to.row_scale[down * to.row_scale_stride + across] = quantization_reciprocal(multiplier);
+    if (first && to.column_scale != NULL)
+        to.column_scale[across * to.column_scale_stride + down] = quantization_reciprocal(multiplier);
+    return multiplier;
+}
+
+/* The multiplier that all blocks of a tensor share, and its scale. */
+__device__ __forceinline__ float multiplier_of_tensor(const uint32_t *amax, float *scale)
+{
+    float multiplier = quantization_multiplier(amax_of(*amax), QUANTIZATION_NVFP4, false);
+    if (scale != NULL && blockIdx.x == 0 && threadIdx.x == 0)
+        *scale = quantization_reciprocal(multiplier);
+    return multiplier;
+}
+
+/* -- Copies -------------------------------------------------------------------------------------------------------- */
+
+template <bool WIDE, typename OUT>
+__device__ __forceinline__ void write_row(const uint32_t (&from)[SIDE * sizeof(OUT) / 4], const struct copy_targets &to,
+                                          const struct place &at, int i)
+{
+    if (i < (at.cols > 0 ? at.rows : 0))
+        write_some<WIDE, OUT, SIDE>(row_of<OUT>(to.row, to.row_stride, at, i),
+                                    reinterpret_cast<const pack<OUT, SIDE> &>(from), at.cols);
+}
+
+/* The 4 x 4 bytes of four words, transposed. */
+__device__ __forceinline__ void transpose_bytes(uint32_t &w0, uint32_t &w1, uint32_t &w2, uint32_t &w3)
+{
+    uint32_t a = __byte_perm(w0, w1, 0x5140), b = __byte_perm(w2, w3, 0x5140);
+    uint32_t c = __byte_perm(w0, w1, 0x7362), d = __byte_perm(w2, w3, 0x7362);
+    w0 = __byte_perm(a, b, 0x5410);
+    w1 = __byte_perm(a, b, 0x7632);
+    w2 = __byte_perm(c, d, 0x5410);
+    w3 = __byte_perm(c, d, 0x7632);
+}
+
+/* One multiplier for both copies of 8 bits. */
+template <typename T, enum scaling SCALING, enum format FORMAT, bool WIDE>
+__device__ __forceinline__ void copy_alike(square<T> &x, float multiplier, copy_memory<T, SCALING> &memory,
+                                           const struct copy_targets &to, const struct place &at)
+{
+    uint32_t bytes[SIDE][2];
+    x.renew();
+#pragma unroll
+    for (int i = 0; i < SIDE; i++) {
+        float v[SIDE];
+        x.read_row(i, v);
+        cast<SCALING, FORMAT>(v, {multiplier, 1.0f}, {}, 0, 0, bytes[i]);
+        if (to.row != NULL)
+            write_row<WIDE, uint8_t>(bytes[i], to, at, i);
+    }
+    if (to.column == NULL)
+        return;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        transpose_bytes(bytes[0][half], bytes[1][half], bytes[2][half], bytes[3][half]);
+        transpose_bytes(bytes[4][half], bytes[5][half], bytes[6][half], bytes[7][half]);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const uint32_t column[2] = {bytes[j][half], bytes[4 + j][half]};
+            memory.column.put(4 * half + j, column);
+        }
+    }
+}
+
+/* A multiplier for each row and each column. */
+template <typename T, enum scaling SCALING, enum format FORMAT, bool WIDE>
+__device__ __forceinline__ void copy_lines(square<T> &x, copy_memory<T, SCALING> &memory, const struct copy_targets &to,
+                                           const struct place &at)
+{
+    float v[SIDE];
+    uint32_t bytes[2];
+    x.renew();
+    if (to.row != NULL)
+#pragma unroll
+        for (int i = 0; i < SIDE; i++) {
+            x.read_row(i, v);
+            cast<SCALING, FORMAT>(v, {memory.row_multiplier[at.row + i], 1.0f}, {}, 0, 0, bytes);
+            write_row<WIDE, uint8_t>(bytes, to, at, i);
+        }
+    x.renew();
+    if (to.column != NULL)
+#pragma unroll
+        for (int j = 0; j < SIDE; j++) {
+            x.read_column(j, v);
+            cast<SCALING, FORMAT>(v, {memory.column_multiplier[at.col + j], 1.0f}, {}, 0, 0, bytes);
+            memory.column.put(j, bytes);
+        }
+}
+
+/* Emulated blocks of a few elements. */
+template <typename T, enum scaling SCALING, enum format FORMAT, bool WIDE>
+__device__ __forceinline__ void copy_blocks(square<T> &x, copy_memory<T, SCALING> &memory,
+                                            const struct copy_targets &to, const struct place &at)
+{
+    constexpr bool SQUARE = SCALING == SCALING_16X16, NVFP4 = SCALING != SCALING_1X32;
+    struct random_bits random = {to.rule.stochastic, 0};
+    float v[SIDE];
+    uint32_t out[SIDE / 2], all = 0;
+    if constexpr (SQUARE) {
+        all = square_amax(x);
+        all = max(all, __shfl_xor_sync(0xffffffffu, all, 1));
+        all = max(all, __shfl_xor_sync(0xffffffffu, all, TILE_PACKS));
+    }
+    x.renew();
+    if (to.row != NULL) {
+        float tensor = NVFP4 ? multiplier_of_tensor(to.row_amax, to.row_scale) : 1.0f;
+        if (random.wanted)
+            random.key = quantization_key(to.draw, to.salt, false);
+#pragma unroll
+        for (int i = 0; i < SIDE; i++) {
+            uint32_t amax = SQUARE ? all : x.row_amax(i);
+            if (!SQUARE) {
+                amax = max(amax, __shfl_xor_sync(0xffffffffu, amax, 1));
+                if (SCALING == SCALING_1X32)
+                    amax = max(amax, __shfl_xor_sync(0xffffffffu, amax, 2));
+            }
+            x.read_row(i, v);
+            cast<SCALING, FORMAT>(v, block_scale_of<SCALING, FORMAT>(amax, tensor), random, at.first_row + at.row + i,
+                                  at.first_col + at.col, out);
+            write_row<WIDE, __nv_bfloat16>(out, to, at, i);
+        }
+    }
+    x.renew();
+    if (to.column != NULL) {
+        float tensor = NVFP4 ? multiplier_of_tensor(to.column_amax, to.column_scale) : 1.0f;
+        if (random.wanted)
+            random.key = quantization_key(to.draw, to.salt, true);
+#pragma unroll
+        for (int j = 0; j < SIDE; j++) {
+            x.read_column(j, v);
+            if (SCALING == SCALING_1X16 && to.rule.hadamard)
+                transform_column(v);
+            uint32_t amax = SQUARE ? all : 0;
+            if (SCALING == SCALING_1X16) {
+                amax = line_amax(v);
+                amax = max(amax, __shfl_xor_sync(0xffffffffu, amax, TILE_PACKS));
+            } else if (SCALING == SCALING_1X32) {
+                amax = warp_pair_amax<T>(memory.column_words, at.col + j);
+            }
+            cast<SCALING, FORMAT>(v, block_scale_of<SCALING, FORMAT>(amax, tensor), random, at.first_col + at.col + j,
+                                  at.first_row + at.row, out);
+            if (SCALING == SCALING_1X32 && at.rows < SIDE) /* zeros beside NaN too */
+#pragma unroll
+                for (int i = 0; i < SIDE; i++)
+                    if (i >= at.rows)
+                        out[i / 2] &= i % 2 == 0 ? 0xffff0000u : 0x0000ffffu;
+            memory.column.put(j, out);
+        }
+    }
+}
+
+/* -- The kernel ---------------------------------------------------------------------------------------------------- */
+
+template <typename Source, enum scaling SCALING, enum format FORMAT, bool WIDE>
+__global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(Source source, struct copy_targets to)
+{
+    using T = typename Source::type;
+    using OUT = copy_element<SCALING>;
+    constexpr bool BY_TILE = SCALING == SCALING_TENSOR || SCALING == SCALING_128X128;
+    constexpr bool BY_LINE = SCALING == SCALING_ROW || SCALING == SCALING_1X128;
+    __shared__ copy_memory<T, SCALING> memory;
+    const struct place at = place_of(to.rows, to.cols);
+    square<T> x;
+    load_square<WIDE>(source, at, x);
+    if (to.values != NULL)
+        write_square<WIDE>(x, to.values, to.values_stride, at);
+    if (to.partial != NULL)
+        put_column_sums(x, memory.sums);
+    x.renew();
+    if (SCALING == SCALING_128X128 || to.amax != NULL)
+        put_amax(x, memory.warp_bits);
+    if (SCALING == SCALING_1X128)
+        put_row_amaxes(x, memory.row_bits);
+    if (SCALING == SCALING_1X128 || SCALING == SCALING_1X32)
+        put_column_amaxes(x, memory.column_words);
+    __syncthreads();
+    if (BY_LINE) {
+        multipliers_of_lines<T, SCALING, FORMAT>(memory, to, at);
+        __syncthreads();
+    }
+    if constexpr (BY_TILE)
+        copy_alike<T, SCALING, FORMAT, WIDE>(x, multiplier_of_tile<T, SCALING, FORMAT>(memory, to, at), memory, to, at);
+    else if constexpr (BY_LINE)
+        copy_lines<T, SCALING, FORMAT, WIDE>(x, memory, to, at);
+    else
+        copy_blocks<T, SCALING, FORMAT, WIDE>(x, memory, to, at);
+    if (to.partial != NULL)
+        write_column_sums(memory.sums, to.partial, to.rows, to.cols, at);
+    if (to.amax != NULL)
+        raise_amax(memory.warp_bits, to.amax);
+    if (to.column == NULL)
+        return;
+    __syncthreads();
+    write_columns<WIDE, OUT>(memory.column, to, at);
+}
+
+/* -- Launches ------------------------------------------------------------------------------------------------------ */
+
+static inline bool has_copies(const struct copies &to)
+{
+    return tensor_present(&to.row) || tensor_present(&to.column);
+}
+
+/* Bytes of scratch of a sum over the rows. */
+static inline int64_t copies_workspace(int64_t rows, int64_t cols, const struct tensor &sum)
+{
+    return tensor_present(&sum) ? ceil_div(rows, TILE) * cols * (int64_t)sizeof(float) : 0;
+}
+
+static inline struct copy_targets copy_targets_of(const struct copies &to, int64_t rows, int64_t cols,
+                                                  const struct tensor &values)
+{
+    struct copy_targets t = {};
+    t.rows = rows;
+    t.cols = cols;
+    t.padded = tensor_present(&to.column) ? to.column.cols : rows;
+    t.values = values.data;
+    t.values_stride = values.stride;
+    t.row = to.row.data;
+    t.row_stride = to.row.stride;
+    t.column = to.column.data;
+    t.column_stride = to.column.stride;
+    t.row_scale = static_cast<float *>(to.row_scale.data);
+    t.row_scale_stride = to.row_scale.stride;
+    t.column_scale = static_cast<float *>(to.column_scale.data);
+    t.column_scale_stride = to.column_scale.stride;
+    t.scale = static_cast<const float *>(to.scale.data);
+    t.amax = static_cast<uint32_t *>(to.amax.data);
+    t.draw = static_cast<const int32_t *>(to.draw.data);
+    t.rule = to.rule;
+    t.salt = to.salt;
+    return t;
+}
+
+/* May packs of SIDE elements of the matrix, and 16 bytes of the column copy, be moved at once? */
+static inline bool copies_fit(const struct copies &to, int64_t cols, const struct tensor &values)
+{
+    auto fits = [](const struct tensor &t, int64_t n) { return !tensor_present(&t) || rows_fit(t, (int)n); };
+    return cols % SIDE == 0 && fits(values, SIDE) && fits(to.row, SIDE) &&
+           fits(to.column, 16 / dtype_size(quantization_dtype(&to.rule)));
+}
+
+static inline int64_t copies_tiles(const struct copy_targets &to)
+{
+    return ceil_div(to.padded > to.rows ? to.padded : to.rows, TILE) * ceil_div(to.cols, TILE);
+}
+
+template <typename Source, enum scaling SCALING, enum format FORMAT>
+static void launch_copies_of(const struct cuda_target *target, const char *name, const Source &source,
+                             const struct copy_targets &to, bool wide)
+{
+    int64_t tiles = copies_tiles(to);
+    if (tiles == 0)
+        return;
+    auto kernel = make_copies<Source, SCALING, FORMAT, false>;
+    if constexpr (sizeof(typename Source::type) == 2)
+        kernel = wide ? make_copies<Source, SCALING, FORMAT, true> : kernel;
+    kernel<<<(unsigned)tiles, TILE_THREADS, 0, target->stream>>>(source, to);
+    CUDA_CHECK_LAUNCH(name);
+}
+
+template <enum scaling SCALING, typename Source>
+static void launch_copies_in(const struct cuda_target *target, const char *name, const Source &source,
+                             const struct copy_targets &to, bool wide)
+{
+    if (to.rule.format == FORMAT_E5M2)
+        launch_copies_of<Source, SCALING, FORMAT_E5M2>(target, name, source, to, wide);
+    else
+        launch_copies_of<Source, SCALING, FORMAT_E4M3>(target, name, source, to, wide);
+}
+
+/* For the scalings that one pass is enough for. WIDE as copies_fit says, and the same of what the source reads. */
+template <typename Source>
+static void launch_copies(const struct cuda_target *target, const char *name, const Source &source,
+                          const struct copy_targets &to, bool wide)
+{
+    if (to.rule.scaling == SCALING_1X128)
+        launch_copies_in<SCALING_1X128>(target, name, source, to, wide);
+    else if (to.rule.scaling == SCALING_128X128)
+        launch_copies_in<SCALING_128X128>(target, name, source, to, wide);
+    else if (to.rule.scaling == SCALING_1X32)
+        launch_copies_in<SCALING_1X32>(target, name, source, to, wide);
+    else
+        launch_copies_in<SCALING_TENSOR>(target, name, source, to, wide);
+}
+
+#endif

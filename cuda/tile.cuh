@@ -1,0 +1,357 @@
+/* A matrix in square tiles: a block takes a tile, a thread a small square of it, whose values, amaxes and sums it has
+ * in registers. */
+#ifndef CUDA_TILE_CUH
+#define CUDA_TILE_CUH
+
+#include "cuda/device.cuh"
+
+#include <cuda_fp8.h>
+
+/* 16 lanes hold a tile's row, eight elements each; a warp holds 16 rows. */
+enum {
+    TILE = QUANTIZATION_BLOCK,
+    SIDE = 8,
+    TILE_PACKS = TILE / SIDE,
+    TILE_THREADS = TILE_PACKS * TILE_PACKS,
+    TILE_WARPS = TILE_THREADS / WARP
+};
+
+/* The block's tile, and in it the thread's square. */
+struct place {
+    int64_t first_row, first_col; /* of the tile */
+    int row, col;                 /* of the square in the tile */
+    int rows, cols;               /* of the square that the matrix has, 0 .. SIDE */
+};
+
+__device__ __forceinline__ struct place place_of(int64_t rows, int64_t cols)
+{
+    uint32_t across = (uint32_t)((cols + TILE - 1) / TILE);
+    struct place at;
+    at.first_row = (int64_t)(blockIdx.x / across) * TILE;
+    at.first_col = (int64_t)(blockIdx.x % across) * TILE;
+    at.row = threadIdx.x / TILE_PACKS * SIDE;
+    at.col = threadIdx.x % TILE_PACKS * SIDE;
+    at.rows = (int)max((int64_t)0, min((int64_t)SIDE, rows - at.first_row - at.row));
+    at.cols = (int)max((int64_t)0, min((int64_t)SIDE, cols - at.first_col - at.col));
+    return at;
+}
+
+/* -- Access -------------------------------------------------------------------------------------------------------- */
+
+/* The first `count` of N elements. WHOLE: all, by one access. */
+template <bool WHOLE, typename T, int N>
+__device__ __forceinline__ void write_some(T *to, const pack<T, N> &from, int64_t count)
+{
+    if constexpr (WHOLE) {
+        store_pack(to, from);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (i < count)
+                to[i] = from.at[i];
+    }
+}
+
+/* Their counterpart, with zeros for the others. WIDE: all are there. */
+template <bool WIDE, typename T> __device__ __forceinline__ pack<T, SIDE> read_side(const T *from, int count)
+{
+    if constexpr (WIDE) {
+        return load_pack<SIDE>(from);
+    } else {
+        pack<T, SIDE> to = {};
+#pragma unroll
+        for (int i = 0; i < SIDE; i++)
+            if (i < count)
+                to.at[i] = from[i];
+        return to;
+    }
+}
+
+/* Values as the words that hold them. */
+template <typename T> constexpr int square_words = SIDE * sizeof(T) / 4;
+
+/* Bits of magnitudes order as the numbers do. From these on they are those of inf and NaN, which count as inf. */
+__device__ constexpr uint32_t not_finite = 0x7f800000u;
+
+__device__ __forceinline__ float amax_of(uint32_t bits)
+{
+    return __uint_as_float(min(bits, not_finite));
+}
+
+/* Magnitudes of the values in a word, and the larger ones of two words', value by value. */
+template <typename T> __device__ __forceinline__ uint32_t magnitudes(uint32_t word)
+{
+    return word & (sizeof(T) == 2 ? 0x7fff7fffu : 0x7fffffffu);
+}
+
+template <typename T> __device__ __forceinline__ uint32_t larger(uint32_t a, uint32_t b)
+{
+    return sizeof(T) == 2 ? __vmaxu2(a, b) : max(a, b);
+}
+
+/* Value j of a row's words as the bits of an f32. */
+template <typename T> __device__ __forceinline__ uint32_t value_bits(const uint32_t *words, int j)
+{
+    if (sizeof(T) == 2)
+        return j % 2 == 0 ? words[j / 2] << 16 : words[j / 2] & 0xffff0000u;
+    return words[j];
+}
+
+template <typename T> struct square {
+    uint32_t at[SIDE][square_words<T>];
+
+    /* To the compiler they are new: else it would keep what it made of them, in registers that it does not have. */
+    __device__ __forceinline__ void renew()
+    {
+#pragma unroll
+        for (int i = 0; i < SIDE; i++)
+#pragma unroll
+            for (int w = 0; w < square_words<T>; w++)
+                asm volatile("" : "+r"(at[i][w]));
+    }
+
+    __device__ __forceinline__ void read_row(int i, float (&v)[SIDE]) const
+    {
+#pragma unroll
+        for (int j = 0; j < SIDE; j++)
+            v[j] = __uint_as_float(value_bits<T>(at[i], j));
+    }
+
+    __device__ __forceinline__ void read_column(int j, float (&v)[SIDE]) const
+    {
+#pragma unroll
+        for (int i = 0; i < SIDE; i++)
+            v[i] = __uint_as_float(value_bits<T>(at[i], j));
+    }
+
+    /* Bits of the largest magnitude. */
+    __device__ __forceinline__ uint32_t row_amax(int i) const
+    {
+        uint32_t most = 0;
+#pragma unroll
+        for (int w = 0; w < square_words<T>; w++)
+            most = larger<T>(most, magnitudes<T>(at[i][w]));
+        return sizeof(T) == 2 ? max(most << 16, most & 0xffff0000u) : most;
+    }
+
+    /* Of each column, as words. */
+    __device__ __forceinline__ void column_amaxes(uint32_t (&most)[square_words<T>]) const
+    {
+#pragma unroll
+        for (int w = 0; w < square_words<T>; w++) {
+            most[w] = 0;
+#pragma unroll
+            for (int i = 0; i < SIDE; i++)
+                most[w] = larger<T>(most[w], magnitudes<T>(at[i][w]));
+        }
+    }
+};
+
+template <typename T> __device__ __forceinline__ uint32_t square_amax(const square<T> &x)
+{
+    uint32_t most = 0;
+#pragma unroll
+    for (int i = 0; i < SIDE; i++)
+#pragma unroll
+        for (int w = 0; w < square_words<T>; w++)
+            most = larger<T>(most, magnitudes<T>(x.at[i][w]));
+    return sizeof(T) == 2 ? max(most << 16, most & 0xffff0000u) : most;
+}
+
+/* Where the matrix ends there are zeros. A source has the values' type, load(row, col, count) with WIDE, value(loaded,
+ * col), whose result is zeros for loaded zeros, and says how many loads are to be on their way. */
+template <bool WIDE, typename Source, typename T>
+__device__ __forceinline__ void load_square(const Source &source, const struct place &at, square<T> &x)
+{
+    constexpr int AHEAD = Source::AHEAD;
+    const int rows = at.cols > 0 ? at.rows : 0;
+#pragma unroll
+    for (int first = 0; first < SIDE; first += AHEAD) {
+        typename Source::loaded in[AHEAD] = {};
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            if (first + i < rows)
+                in[i] = source.template load<WIDE>(at.first_row + at.row + first + i, at.first_col + at.col, at.cols);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            pack<T, SIDE> v = source.value(in[i], at.first_col + at.col);
+#pragma unroll
+            for (int w = 0; w < square_words<T>; w++)
+                x.at[first + i][w] = reinterpret_cast<const uint32_t *>(&v)[w];
+        }
+    }
+}
+
+/* Row i of the thread's square in a matrix. */
+template <typename T> __device__ __forceinline__ T *row_of(void *matrix, int64_t stride, const struct place &at, int i)
+{
+    return static_cast<T *>(matrix) + (at.first_row + at.row + i) * stride + at.first_col + at.col;
+}
+
+template <bool WIDE, typename T>
+__device__ __forceinline__ void write_square(const square<T> &x, void *to, int64_t stride, const struct place &at)
+{
+    const int rows = at.cols > 0 ? at.rows : 0;
+#pragma unroll
+    for (int i = 0; i < SIDE; i++)
+        if (i < rows)
+            write_some<WIDE, T, SIDE>(row_of<T>(to, stride, at, i), reinterpret_cast<const pack<T, SIDE> &>(x.at[i]),
+                                      at.cols);
+}
+
+/* -- Amaxes -------------------------------------------------------------------------------------------------------- */
+
+/* Each warp's. */
+template <typename T> __device__ __forceinline__ void put_amax(const square<T> &x, uint32_t (&warp_bits)[TILE_WARPS])
+{
+    uint32_t most = __reduce_max_sync(0xffffffffu, square_amax(x));
+    if (threadIdx.x % WARP == 0)
+        warp_bits[threadIdx.x / WARP] = most;
+}
+
+/* amax, which others raise too, to the largest of the warps'. An amax only grows: one that is seen is no larger. */
+__device__ __forceinline__ void raise_amax(const uint32_t (&warp_bits)[TILE_WARPS], uint32_t *amax)
+{
+    if (threadIdx.x > 0)
+        return;
+    uint32_t most = 0;
+#pragma unroll
+    for (int i = 0; i < TILE_WARPS; i++)
+        most = max(most, warp_bits[i]);
+    most = min(most, not_finite);
+    if (most > __ldcg(amax))
+        atomicMax(amax, most);
+}
+
+/* Lane c of 16 gets the maximum over them of row c % SIDE: of what two lanes hold each keeps a half and sends the
+ * other. */
+template <typename T> __device__ __forceinline__ uint32_t lane_row_amax(const square<T> &x)
+{
+    uint32_t most[SIDE];
+#pragma unroll
+    for (int i = 0; i < SIDE; i++)
+        most[i] = x.row_amax(i);
+#pragma unroll
+    for (int half = SIDE / 2; half > 0; half /= 2) {
+        bool upper = threadIdx.x & half;
+#pragma unroll
+        for (int i = 0; i < half; i++) {
+            uint32_t kept = upper ? most[i + half] : most[i], sent = upper ? most[i] : most[i + half];
+            most[i] = max(kept, __shfl_xor_sync(0xffffffffu, sent, half));
+        }
+    }
+    return max(most[0], __shfl_xor_sync(0xffffffffu, most[0], SIDE));
+}
+
+/* Of the tile's rows. */
+template <typename T> __device__ __forceinline__ void put_row_amaxes(const square<T> &x, uint32_t (&row_bits)[TILE])
+{
+    uint32_t most = lane_row_amax(x);
+    if (threadIdx.x % TILE_PACKS < SIDE)
+        row_bits[threadIdx.x / TILE_PACKS * SIDE + threadIdx.x % SIDE] = most;
+}
+
+/* Of the tile's columns over each warp's 16 rows, as words. */
+template <typename T>
+__device__ __forceinline__ void put_column_amaxes(const square<T> &x,
+                                                  uint32_t (&words)[TILE_WARPS][TILE_PACKS * square_words<T>])
+{
+    uint32_t most[square_words<T>];
+    x.column_amaxes(most);
+#pragma unroll
+    for (int w = 0; w < square_words<T>; w++)
+        most[w] = larger<T>(most[w], __shfl_xor_sync(0xffffffffu, most[w], TILE_PACKS));
+    if (threadIdx.x % WARP < TILE_PACKS)
+#pragma unroll
+        for (int w = 0; w < square_words<T>; w++)
+            words[threadIdx.x / WARP][threadIdx.x % TILE_PACKS * square_words<T> + w] = most[w];
+}
+
+/* What they make over the tile's rows, and over the 32 rows of a pair of warps. */
+template <typename T>
+__device__ __forceinline__ uint32_t column_amax(const uint32_t (&words)[TILE_WARPS][TILE_PACKS * square_words<T>],
+                                                int col)
+{
+    uint32_t most = 0;
+#pragma unroll
+    for (int warp = 0; warp < TILE_WARPS; warp++)
+        most = max(most, value_bits<T>(words[warp], col));
+    return most;
+}
+
+template <typename T>
+__device__ __forceinline__ uint32_t warp_pair_amax(const uint32_t (&words)[TILE_WARPS][TILE_PACKS * square_words<T>],
+                                                   int col)
+{
+    int warp = threadIdx.x / WARP;
+    return max(value_bits<T>(words[warp], col), value_bits<T>(words[warp ^ 1], col));
+}
+
+__device__ __forceinline__ uint32_t line_amax(const float (&v)[SIDE])
+{
+    uint32_t most = 0;
+#pragma unroll
+    for (int i = 0; i < SIDE; i++)
+        most = max(most, __float_as_uint(v[i]) & 0x7fffffffu);
+    return most;
+}
+
+/* quantization_hadamard of 16 rows in a column: two lanes hold eight each. */
+__device__ __forceinline__ void transform_column(float (&v)[SIDE])
+{
+    static_assert(QUANTIZATION_HADAMARD == 2 * SIDE, "two squares");
+    bool lower = threadIdx.x / TILE_PACKS % 2 == 1;
+    uint32_t signs = QUANTIZATION_SIGNS >> (lower ? SIDE : 0);
+#pragma unroll
+    for (int i = 0; i < SIDE; i++)
+        v[i] = signs >> i & 1u ? -v[i] : v[i];
+#pragma unroll
+    for (int half = 1; half < SIDE; half *= 2)
+#pragma unroll
+        for (int i = 0; i < SIDE; i++)
+            if ((i & half) == 0) {
+                float sum = v[i] + v[i + half], difference = v[i] - v[i + half];
+                v[i] = sum;
+                v[i + half] = difference;
+            }
+#pragma unroll
+    for (int i = 0; i < SIDE; i++) {
+        float other = __shfl_xor_sync(0xffffffffu, v[i], TILE_PACKS);
+        v[i] = (lower ? other - v[i] : v[i] + other) * 0.25f;
+    }
+}
+
+/* -- Sums ---------------------------------------------------------------------------------------------------------- */
+
+/* Of the tile's columns over each warp's rows, in a fixed order. */
+template <typename T>
+__device__ __forceinline__ void put_column_sums(const square<T> &x, float (&sums)[TILE_WARPS][TILE])
+{
+#pragma unroll
+    for (int j = 0; j < SIDE; j++) {
+        float v[SIDE], sum = 0.0f;
+        x.read_column(j, v);
+#pragma unroll
+        for (int i = 0; i < SIDE; i++)
+            sum += v[i];
+        sum += __shfl_xor_sync(0xffffffffu, sum, TILE_PACKS);
+        if (threadIdx.x % WARP < TILE_PACKS)
+            sums[threadIdx.x / WARP][threadIdx.x % TILE_PACKS * SIDE + j] = sum;
+    }
+}
+
+/* Over the tile's, to partial [tiles down][cols]. */
+__device__ __forceinline__ void write_column_sums(const float (&sums)[TILE_WARPS][TILE], float *partial, int64_t rows,
+                                                  int64_t cols, const struct place &at)
+{
+    int64_t col = at.first_col + threadIdx.x;
+    if (threadIdx.x >= TILE || col >= cols || at.first_row >= rows)
+        return;
+    float sum = 0.0f;
+#pragma unroll
+    for (int warp = 0; warp < TILE_WARPS; warp++)
+        sum += sums[warp][threadIdx.x];
+    partial[at.first_row / TILE * cols + col] = sum;
+}
+
+#endif
