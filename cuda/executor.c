@@ -43,7 +43,8 @@ struct cuda {
     struct executor executor; /* first, so that a pointer to it is a pointer to this */
     struct cuda_target targets[STREAM_COUNT];
     double timeout;
-    int sharing; /* ranks that have this GPU */
+    int sharing;    /* ranks that have this GPU */
+    int capability; /* of the GPU, 90 for 9.0 */
     struct placement_id id;
     struct native_event *events;
     struct outgrown *outgrown;
@@ -476,6 +477,19 @@ static struct group *make_group(struct executor *executor, struct comm *comm, co
     return copying_group_create(comm, executor, name);
 }
 
+/* Scales of rows and blocks: cuBLASLt's manual has them for 9.0 alone. Copies of emulated formats are bf16. */
+static const char *lacks_products(const struct executor *executor, enum scaling scaling)
+{
+    const int capability = ((const struct cuda *)executor)->capability;
+    if (scaling >= SCALING_1X32)
+        return NULL;
+    if (scaling == SCALING_TENSOR)
+        return capability >= 89 ? NULL : "a GPU of compute capability 8.9 or newer";
+    return capability == 90 && cublasLtGetVersion() >= 120900
+               ? NULL
+               : "a GPU of compute capability 9.0 and CUDA 12.9 or newer";
+}
+
 struct executor *cuda_executor_create(int device, int sharing, const struct device_request *request)
 {
     static const struct executor_class class = {
@@ -504,6 +518,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         .choices = choices,
         .take_choices = take_choices,
         .add_choices = add_choices,
+        .lacks_products = lacks_products,
         .destroy = destroy,
         .widest_head = CUDA_WIDEST_HEAD,
     };
@@ -514,6 +529,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
     cuda->executor.class = &class;
     cuda->timeout = request->timeout;
     cuda->sharing = sharing;
+    cuda->capability = 10 * properties.major + properties.minor;
     cuda->id = cuda_device_id(device);
     int lowest, highest;
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));

@@ -86,6 +86,9 @@ struct executor_class {
     const void *(*choices)(struct executor *executor, int64_t *bytes);
     bool (*take_choices)(struct executor *executor, const void *from, int64_t bytes);
     bool (*add_choices)(struct executor *executor, const void *from, int64_t bytes);
+    /* What this device lacks for products of 8-bit copies of a scaling (core/quantization.h), to follow "needs"; NULL
+     * where it has them. The function is NULL where they are emulated, whatever the scaling. */
+    const char *(*lacks_products)(const struct executor *executor, enum scaling scaling);
     void (*destroy)(struct executor *executor);
     bool dry;            /* runs nothing and its memory cannot be touched: the caller need not prepare data for it */
     int64_t widest_head; /* of attention; 0: any */
