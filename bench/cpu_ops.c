@@ -122,6 +122,47 @@ static void measure_attention(const struct model *m)
             .table = matrix(DTYPE_F32, m->segment, dim), .head_dim = dim, .interleaved = true);
 }
 
+static struct tensor scales(int64_t rows, int64_t cols)
+{
+    struct tensor scale = matrix(DTYPE_F32, rows, (cols + 3) / 4 * 4);
+    scale.cols = cols;
+    return scale;
+}
+
+/* Both copies of x, with scales of each kind. */
+static void measure_quantize(struct tensor x)
+{
+    int64_t rows = x.rows, cols = x.cols, down = (rows + 127) / 128, across = (cols + 127) / 128;
+    const struct {
+        const char *label;
+        struct copies to;
+    } cases[] = {
+        {"tensor, given", {.scale = scales(1, 1), .amax = scales(1, 1)}},
+        {"tensor", {.row_scale = scales(1, 1), .column_scale = scales(1, 1)}},
+        {"row", {.row_scale = scales(1, rows), .column_scale = scales(1, cols), .rule.scaling = SCALING_ROW}},
+        {"1x128",
+         {.row_scale = scales(across, rows), .column_scale = scales(down, cols), .rule.scaling = SCALING_1X128}},
+        {"128x128",
+         {.row_scale = scales(down, across), .column_scale = scales(across, down), .rule.scaling = SCALING_128X128}},
+        {"1x32", {.rule.scaling = SCALING_1X32}},
+        {"1x16",
+         {.row_scale = scales(1, 1), .column_scale = scales(1, 1), .rule = {FORMAT_E2M1, .scaling = SCALING_1X16}}},
+        {"1x16, random, hadamard",
+         {.row_scale = scales(1, 1),
+          .column_scale = scales(1, 1),
+          .draw = integers(2, 7),
+          .rule = {FORMAT_E2M1, .scaling = SCALING_1X16, .stochastic = true, .hadamard = true}}},
+        {"16x16",
+         {.row_scale = scales(1, 1), .column_scale = scales(1, 1), .rule = {FORMAT_E2M1, .scaling = SCALING_16X16}}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct copies to = cases[i].to;
+        to.row = matrix(quantization_dtype(&to.rule), rows, cols);
+        to.column = matrix(quantization_dtype(&to.rule), cols, rows);
+        MEASURE(cases[i].label, QUANTIZE, quantize, 0.0, .x = x, .to = to);
+    }
+}
+
 static void measure_model(const struct model *m)
 {
     printf("tokens %lld, hidden %lld, ffn %lld, vocabulary %lld, %s\n", (long long)m->tokens, (long long)m->hidden,
@@ -184,11 +225,7 @@ static void measure_model(const struct model *m)
     MEASURE("", JOIN, join, 0.0, .high = high, .low = low, .to = master);
     MEASURE("f32", COPY, copy, 0.0, .from = master, .to = gradient);
     MEASURE("f32", FILL, fill, 0.0, .x = gradient, .value = 0.0);
-    MEASURE("", QUANTIZE, quantize, 0.0, .x = x,
-            .to = {.row = matrix(DTYPE_E4M3, m->tokens, m->hidden),
-                   .column = matrix(DTYPE_E4M3, m->hidden, m->tokens),
-                   .row_scale = one,
-                   .column_scale = one});
+    measure_quantize(x);
 }
 
 int main(int count, char **arguments)

@@ -1,5 +1,5 @@
 /* quantize: copies of a tensor, made by pieces of 128 x 128 elements. The column copy of a piece is the row copy of the
- * piece transposed. */
+ * piece transposed; where both have the same elements, these are made once. */
 #include "cpu/blocks.h"
 #include "cpu/convert.h"
 #include "cpu/quantize.h"
@@ -115,19 +115,45 @@ static void store_scales(const struct target *target, const struct piece *piece,
         *(float *)tensor_at(&target->scale, block, piece->row + i) = blocks->scale[i][0];
 }
 
+static void make_blocks(const struct target *target, const struct piece *piece, struct cpu_blocks *blocks)
+{
+    const float *multipliers = target->multipliers == NULL ? NULL : target->multipliers + piece->row;
+    cpu_blocks_make(blocks, target->rule, piece->values, piece->stride, piece->rows, piece->cols, target->multiplier,
+                    multipliers);
+    store_scales(target, piece, blocks);
+}
+
 static void write_piece(const struct target *target, const struct piece *piece)
 {
     struct cpu_blocks blocks;
-    const float *multipliers = target->multipliers == NULL ? NULL : target->multipliers + piece->row;
-    cpu_blocks_make(&blocks, target->rule, piece->values, piece->stride, piece->rows, piece->cols, target->multiplier,
-                    multipliers);
-    store_scales(target, piece, &blocks);
+    make_blocks(target, piece, &blocks);
     for (int64_t i = 0; i < piece->rows; i++) {
         float row[CPU_PIECE];
         cpu_blocks_scale(&blocks, i, piece->values + i * piece->stride, row, piece->cols);
         if (quantization_emulated(target->rule))
             cpu_blocks_round(&blocks, i, row, piece->cols, target->key, piece->row + i, piece->col);
         cpu_narrow(row, tensor_at(&target->copy, piece->row + i, piece->col), target->copy.dtype, piece->cols);
+    }
+}
+
+/* Both copies, of 8-bit elements that are the same in both; `width` is the column copy's, with zeros. */
+static void write_twice(const struct target *row, const struct target *column, const struct piece *piece, int64_t width)
+{
+    struct cpu_blocks blocks;
+    uint8_t codes[CPU_PIECE][CPU_PIECE];
+    make_blocks(row, piece, &blocks);
+    store_scales(column, &(struct piece){.row = piece->col, .col = piece->row}, &blocks);
+    for (int64_t i = 0; i < piece->rows; i++) {
+        float scaled[CPU_PIECE];
+        cpu_blocks_scale(&blocks, i, piece->values + i * piece->stride, scaled, piece->cols);
+        cpu_narrow(scaled, codes[i], row->copy.dtype, piece->cols);
+        memcpy(tensor_at(&row->copy, piece->row + i, piece->col), codes[i], (size_t)piece->cols);
+    }
+    memset(&codes[piece->rows], 0, (size_t)(width - piece->rows) * sizeof *codes);
+    for (int64_t j = 0; j < piece->cols; j++) {
+        uint8_t *to = tensor_at(&column->copy, piece->col + j, piece->row);
+        for (int64_t i = 0; i < width; i++)
+            to[i] = codes[i][j];
     }
 }
 
@@ -229,14 +255,20 @@ void cpu_quantize(struct cpu *cpu, const struct quantize_args *args)
     bool to_row = tensor_present(&row.copy), to_column = tensor_present(&column.copy);
     int64_t rows = to_column ? column.copy.cols : to_row ? x->rows : 0; /* with those that the column copy pads */
     int64_t across = (x->cols + CPU_PIECE - 1) / CPU_PIECE, down = (rows + CPU_PIECE - 1) / CPU_PIECE;
+    enum scaling scaling = args->to.rule.scaling;
+    bool alike = to_row && to_column && (scaling == SCALING_TENSOR || scaling == SCALING_128X128);
 #pragma omp parallel for num_threads(cpu_threads(cpu, rows * x->cols)) schedule(static)
     for (int64_t i = 0; i < across * down; i++) {
         square buffer, turned;
         struct piece piece = read_piece(x, i / across * CPU_PIECE, i % across * CPU_PIECE, buffer);
+        int64_t width = cpu_min(CPU_PIECE, rows - piece.row);
+        if (alike && piece.rows > 0) {
+            write_twice(&row, &column, &piece, width);
+            continue;
+        }
         if (to_row && piece.rows > 0)
             write_piece(&row, &piece);
         if (to_column) {
-            int64_t width = cpu_min(CPU_PIECE, rows - piece.row);
             struct piece turned_piece = transposed(&piece, width, args->to.rule.hadamard, turned);
             write_piece(&column, &turned_piece);
         }
