@@ -37,10 +37,17 @@ static inline struct shard view_shard(struct store *store, struct unit *unit, en
     return shard;
 }
 
+static inline void view_updated(struct store *store, struct unit *unit, struct stream *stream)
+{
+    const struct view *view = store->self;
+    view->whole->class->updated(view->whole, unit, stream);
+}
+
 static inline void view_open(struct view *view, struct engine *engine, struct comm *comm, int shards)
 {
     view->class = *engine->store->class;
     view->class.shard = view_shard;
+    view->class.updated = view_updated;
     view->whole = engine->store;
     view->rank = comm->rank;
     view->size = comm->size;

@@ -20,9 +20,10 @@ struct batch {
     int32_t *positions;   /* [rows * row_tokens]; restart at 0 in each segment; 0 on padding */
     int32_t *segment_start; /* [rows * max_segments] */
     int32_t *segment_length;
-    float *scale;  /* [rows * row_tokens]; factor of each token's embedding; 1 unless token dropout sets it */
-    int64_t valid; /* labels that are not -100 */
-    int64_t real;  /* tokens inside segments */
+    float *scale;   /* [rows * row_tokens]; factor of each token's embedding; 1 unless token dropout sets it */
+    int64_t number; /* keys random numbers of the micro-batch: no other of the training has it */
+    int64_t valid;  /* labels that are not -100 */
+    int64_t real;   /* tokens inside segments */
 };
 
 /* All arrays in one allocation that begins at `tokens`; every row empty (token 0, no segment, no label, scale 1). */

@@ -11,12 +11,14 @@ static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BL
 
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
-    const enum precision *table = unit->settings->precision;
     return (struct linear){.weight = (int)weight,
                            .bias = BLOCK_BIASES + (int)weight,
                            .first = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
-                           .precision = table ? table[unit->layer * LINEAR_COUNT + (int)weight] : PRECISION_COMPUTE,
-                           .summed = weight == BLOCK_UP && unit_family(unit)->gelu};
+                           .first_copy = (int)weight * LINEAR_COPIES,
+                           .number = operand_number(unit->layer, (int)weight, OPERAND_INPUT),
+                           .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
+                           .summed = weight == BLOCK_UP && unit_family(unit)->gelu,
+                           .fused = {[OPERAND_INPUT] = weight == BLOCK_DOWN, [OPERAND_GRADIENT] = weight == BLOCK_UP}};
 }
 
 /* Columns of the fused projection: query heads, key heads, value heads. */
@@ -55,14 +57,14 @@ static void attention_part(struct context *c, struct unit *unit, struct tensor i
 {
     const struct model_settings *s = unit->settings;
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
-    struct operand normed = linear_operand(c, unit, &qkv_linear, BLOCK_NORMED1);
-    struct operand attention = linear_operand(c, unit, &o_linear, BLOCK_ATTENTION);
+    struct operand normed = linear_input(c, unit, &qkv_linear, BLOCK_NORMED1);
+    struct operand attention = linear_input(c, unit, &o_linear, BLOCK_ATTENTION);
     struct tensor fused = unit_tensor(c, unit, BLOCK_QKV_OUT);
     struct qkv part = split_qkv(unit, fused);
 
     if (context_wants(c, BLOCK_NORMED1)) {
         norm_forward(c, unit, &norm1, input, normed.value);
-        linear_prepare(c, &qkv_linear, &normed);
+        linear_prepare(c, unit, &qkv_linear, &normed);
     }
     if (context_wants(c, BLOCK_QKV_OUT)) {
         linear_forward(c, unit, &qkv_linear, &normed, fused, absent);
@@ -76,48 +78,55 @@ static void attention_part(struct context *c, struct unit *unit, struct tensor i
                .v = tensor_columns(&kv, width, width), .o = attention.value, .lse = unit_tensor(c, unit, BLOCK_LSE),
                .segments = c->batch->segments, .heads = s->heads, .kv_heads = s->kv_heads, .head_dim = s->head_dim,
                .scale = softmax_scale(unit), .causal = unit_family(unit)->causal);
-        linear_prepare(c, &o_linear, &attention);
+        linear_prepare(c, unit, &o_linear, &attention);
     }
     if (context_wants(c, BLOCK_MIDDLE))
         linear_forward(c, unit, &o_linear, &attention, unit_tensor(c, unit, BLOCK_MIDDLE), input);
 }
 
-static void activate(struct context *c, const struct unit *unit, struct tensor x, struct tensor y)
+/* y: what `down` reads. */
+static void activate(struct context *c, const struct unit *unit, const struct linear *down, struct tensor x,
+                     const struct operand *y)
 {
+    const struct operand made = linear_made(c, unit, down, OPERAND_INPUT, y);
     if (unit_family(unit)->gelu)
-        LAUNCH(c->stream, GELU_FORWARD, gelu_forward, .x = x, .y = y, .tanh_form = unit->settings->tanh_gelu);
+        LAUNCH(c->stream, GELU_FORWARD, gelu_forward, .x = x, .y = made.value, .to = made.to,
+               .tanh_form = unit->settings->tanh_gelu);
     else
-        LAUNCH(c->stream, SWIGLU_FORWARD, swiglu_forward, .x = x, .y = y);
+        LAUNCH(c->stream, SWIGLU_FORWARD, swiglu_forward, .x = x, .y = made.value, .to = made.to);
 }
 
-/* x: what `up` made. */
+/* x: what `up` made; dx: its gradient. */
 static void activate_backward(struct context *c, const struct unit *unit, const struct linear *up, struct tensor x,
                               struct tensor dy, struct tensor dx)
 {
+    const struct operand gradient = linear_gradient(c, unit, up, dx);
+    const struct operand made = linear_made(c, unit, up, OPERAND_GRADIENT, &gradient);
     if (unit_family(unit)->gelu)
-        LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = x, .dy = dy, .dx = dx, .sum = linear_sum(c, unit, up),
-               .tanh_form = unit->settings->tanh_gelu, .accumulate = unit_accumulates(unit, up->weight));
+        LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = x, .dy = dy, .dx = made.value, .to = made.to,
+               .sum = linear_sum(c, unit, up), .tanh_form = unit->settings->tanh_gelu,
+               .accumulate = unit_accumulates(unit, up->weight));
     else
-        LAUNCH(c->stream, SWIGLU_BACKWARD, swiglu_backward, .x = x, .dy = dy, .dx = dx);
+        LAUNCH(c->stream, SWIGLU_BACKWARD, swiglu_backward, .x = x, .dy = dy, .dx = made.value, .to = made.to);
 }
 
 static void mlp_part(struct context *c, struct unit *unit)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
-    struct operand normed = linear_operand(c, unit, &up_linear, BLOCK_NORMED2);
-    struct operand activated = linear_operand(c, unit, &down_linear, BLOCK_ACTIVATED);
+    struct operand normed = linear_input(c, unit, &up_linear, BLOCK_NORMED2);
+    struct operand activated = linear_input(c, unit, &down_linear, BLOCK_ACTIVATED);
     struct tensor middle = unit_tensor(c, unit, BLOCK_MIDDLE);
     struct tensor up_out = unit_tensor(c, unit, BLOCK_UP_OUT);
 
     if (context_wants(c, BLOCK_NORMED2)) {
         norm_forward(c, unit, &norm2, middle, normed.value);
-        linear_prepare(c, &up_linear, &normed);
+        linear_prepare(c, unit, &up_linear, &normed);
     }
     if (context_wants(c, BLOCK_UP_OUT))
         linear_forward(c, unit, &up_linear, &normed, up_out, absent);
     if (context_wants(c, BLOCK_ACTIVATED)) {
-        activate(c, unit, up_out, activated.value);
-        linear_prepare(c, &down_linear, &activated);
+        activate(c, unit, &down_linear, up_out, &activated);
+        linear_prepare(c, unit, &down_linear, &activated);
     }
     if (context_wants(c, UNIT_OUTPUT))
         linear_forward(c, unit, &down_linear, &activated, unit_tensor(c, unit, UNIT_OUTPUT), middle);
@@ -132,8 +141,8 @@ static void block_forward(struct context *c, struct unit *unit, struct tensor in
 static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy, struct tensor d_middle)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
-    struct operand normed = linear_operand(c, unit, &up_linear, BLOCK_NORMED2);
-    struct operand activated = linear_operand(c, unit, &down_linear, BLOCK_ACTIVATED);
+    struct operand normed = linear_input(c, unit, &up_linear, BLOCK_NORMED2);
+    struct operand activated = linear_input(c, unit, &down_linear, BLOCK_ACTIVATED);
     struct tensor d_activated = unit_tensor(c, unit, BLOCK_D_ACTIVATED);
     /* gelu's backward works in place; swiglu's result is twice as wide */
     struct tensor d_up = unit_family(unit)->gelu ? d_activated : unit_tensor(c, unit, BLOCK_D_UP);
@@ -150,8 +159,8 @@ static void attention_part_backward(struct context *c, struct unit *unit, struct
 {
     const struct model_settings *s = unit->settings;
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
-    struct operand normed = linear_operand(c, unit, &qkv_linear, BLOCK_NORMED1);
-    struct operand attention = linear_operand(c, unit, &o_linear, BLOCK_ATTENTION);
+    struct operand normed = linear_input(c, unit, &qkv_linear, BLOCK_NORMED1);
+    struct operand attention = linear_input(c, unit, &o_linear, BLOCK_ATTENTION);
     struct qkv part = split_qkv(unit, unit_tensor(c, unit, BLOCK_QKV_OUT));
     struct tensor d_fused = unit_tensor(c, unit, BLOCK_D_QKV);
     struct qkv d_part = split_qkv(unit, d_fused);
@@ -180,7 +189,15 @@ static void block_backward(struct context *c, struct unit *unit, struct tensor i
     attention_part_backward(c, unit, input, d_middle);
 }
 
-static const struct unit_class block_class = {"block", block_forward, block_backward};
+static void block_copy_weights(const struct context *c, struct unit *unit)
+{
+    for (int weight = BLOCK_QKV; weight <= BLOCK_DOWN; weight++) {
+        struct linear linear = linear_of(unit, (enum block_weight)weight);
+        linear_copy_weight(c, unit, &linear);
+    }
+}
+
+static const struct unit_class block_class = {"block", block_forward, block_backward, block_copy_weights};
 
 /* What one linear layer is made of: its parameters one below the other. */
 struct part {
@@ -279,19 +296,31 @@ void block_declare(struct unit *unit)
     }
 }
 
+/* A value, and the copies of it that the linear that reads it keeps instead of it. */
+static void drop_input(struct id_set *set, enum block_tensor value, enum block_weight reader)
+{
+    id_set_add(set, (int)value);
+    for (int copy = 0; copy < LINEAR_COPIES; copy++)
+        id_set_add(set, BLOCK_LINEARS + (int)reader * LINEAR_TENSORS + copy);
+}
+
 struct id_set block_dropped_by(enum deck_recompute policy)
 {
-    /* What each policy drops beyond the one before it. */
-    static const struct {
-        enum deck_recompute policy;
-        int id;
-    } dropped[] = {{DECK_RECOMPUTE_NORMS, BLOCK_NORMED1},   {DECK_RECOMPUTE_NORMS, BLOCK_NORMED2},
-                   {DECK_RECOMPUTE_NORMS, BLOCK_ACTIVATED}, {DECK_RECOMPUTE_GATE_UP, BLOCK_UP_OUT},
-                   {DECK_RECOMPUTE_QKV, BLOCK_QKV_OUT},     {DECK_RECOMPUTE_ATTENTION, BLOCK_ATTENTION},
-                   {DECK_RECOMPUTE_ATTENTION, BLOCK_LSE},   {DECK_RECOMPUTE_FULL, BLOCK_MIDDLE}};
     struct id_set set = {{0}};
-    for (size_t i = 0; i < sizeof dropped / sizeof dropped[0]; i++)
-        if (policy >= dropped[i].policy)
-            id_set_add(&set, dropped[i].id);
+    if (policy >= DECK_RECOMPUTE_NORMS) {
+        drop_input(&set, BLOCK_NORMED1, BLOCK_QKV);
+        drop_input(&set, BLOCK_NORMED2, BLOCK_UP);
+        drop_input(&set, BLOCK_ACTIVATED, BLOCK_DOWN);
+    }
+    if (policy >= DECK_RECOMPUTE_GATE_UP)
+        id_set_add(&set, BLOCK_UP_OUT);
+    if (policy >= DECK_RECOMPUTE_QKV)
+        id_set_add(&set, BLOCK_QKV_OUT);
+    if (policy >= DECK_RECOMPUTE_ATTENTION) {
+        drop_input(&set, BLOCK_ATTENTION, BLOCK_O);
+        id_set_add(&set, BLOCK_LSE);
+    }
+    if (policy >= DECK_RECOMPUTE_FULL)
+        id_set_add(&set, BLOCK_MIDDLE);
     return set;
 }

@@ -19,8 +19,8 @@ enum block_weight {
     BLOCK_NORM2_BIAS
 };
 
-/* Linears are numbered like their weights: model_settings.precision has LINEAR_COUNT entries a layer. */
-enum { LINEAR_COUNT = 4 };
+/* Linears (model/precision.h) are numbered like their weights. */
+_Static_assert((int)BLOCK_QKV == LINEAR_QKV && (int)BLOCK_DOWN == LINEAR_DOWN, "one order");
 
 /* Ids of tensors; those up to BLOCK_GRADIENTS are made by forward, in this order. */
 enum block_tensor {

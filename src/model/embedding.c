@@ -28,7 +28,8 @@ static void embedding_backward(struct context *context, struct unit *unit, struc
                .accumulate = unit_accumulates(unit, EMBEDDING_TABLE));
 }
 
-static const struct unit_class embedding_class = {"embedding", embedding_forward, embedding_backward};
+static const struct unit_class embedding_class = {
+    .name = "embedding", .forward = embedding_forward, .backward = embedding_backward};
 
 void embedding_declare(struct unit *unit)
 {

@@ -1,98 +1,314 @@
 #include "model/linear.h"
 
+static const struct tensor absent;
+
+static bool is_quantized(const struct linear *linear)
+{
+    return linear->precision != NULL && linear->precision->quantized;
+}
+
+/* In this pass? */
+static bool quantizes(const struct context *context, const struct linear *linear)
+{
+    return is_quantized(linear) && (context->pass == PASS_FORWARD || context->pass == PASS_BACKWARD);
+}
+
+/* -- Declaring --------------------------------------------------------------------------------------------------- */
+
+static int64_t blocks_of(int64_t elements)
+{
+    return (elements + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
+}
+
+static int64_t stride_of(int64_t blocks)
+{
+    return (blocks + 3) / 4 * 4;
+}
+
+struct shape {
+    int64_t rows, cols, stride;
+};
+
+/* Of the scales of a copy [rows, cols], in so many blocks of columns and rows; core/op.h. */
+static struct shape scale_shape(enum scaling scaling, int64_t rows, int64_t row_blocks, int64_t col_blocks)
+{
+    switch (scaling) {
+    case SCALING_ROW:
+        return (struct shape){1, rows, rows};
+    case SCALING_1X128:
+        return (struct shape){col_blocks, rows, rows};
+    case SCALING_128X128:
+        return (struct shape){row_blocks, col_blocks, stride_of(col_blocks)};
+    default:
+        return (struct shape){1, 1, 1};
+    }
+}
+
+/* Copies of an input or gradient of `width` columns. Where the scale is one for the tensor, the column copy shares the
+ * row copy's. */
+static void declare_operand(struct unit *unit, const struct linear *linear, enum operand_kind kind, int64_t width)
+{
+    const struct linear_precision *p = linear->precision;
+    const struct quantization *rule = &p->rules[kind];
+    const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
+    const bool input = kind == OPERAND_INPUT, columns = !p->wide_weight_product;
+    const enum role role = role_of_copies(rule);
+    const struct shape row = scale_shape(rule->scaling, UNIT_TOKENS, UNIT_TOKEN_BLOCKS, blocks_of(width));
+    const struct shape column = scale_shape(rule->scaling, width, blocks_of(width), UNIT_TOKEN_BLOCKS);
+    unit_declare_tensor(unit, id + LINEAR_ROW, input ? "input row copy" : "gradient row copy", UNIT_TOKENS, width,
+                        role);
+    if (columns)
+        unit_declare_tensor(unit, id + LINEAR_COLUMN, input ? "input column copy" : "gradient column copy", width,
+                            UNIT_PADDED_TOKENS, role);
+    if (p->delayed || rule->scaling == SCALING_1X32)
+        return;
+    unit_declare_tensor(unit, id + LINEAR_ROW_SCALE, input ? "input row scale" : "gradient row scale", row.rows,
+                        row.cols, ROLE_STATISTIC);
+    if (columns && rule->scaling != SCALING_TENSOR)
+        unit_declare_tensor(unit, id + LINEAR_COLUMN_SCALE, input ? "input column scale" : "gradient column scale",
+                            column.rows, column.cols, ROLE_STATISTIC);
+}
+
+static void declare_scale(struct unit *unit, int id, struct shape shape)
+{
+    unit_declare_copy(unit, id, shape.rows, shape.cols, shape.stride, ROLE_STATISTIC);
+}
+
+static void declare_weight(struct unit *unit, const struct linear *linear)
+{
+    const struct weight *w = &unit->weights[linear->weight];
+    const struct quantization *rule = &linear->precision->rules[OPERAND_WEIGHT];
+    const int64_t out = w->rows, in = w->cols;
+    const int id = linear->first_copy;
+    unit_declare_copy(unit, id + LINEAR_ROW, out, in, in, role_of_copies(rule));
+    unit_declare_copy(unit, id + LINEAR_COLUMN, in, out, out, role_of_copies(rule));
+    declare_scale(unit, id + LINEAR_ROW_SCALE, scale_shape(rule->scaling, out, blocks_of(out), blocks_of(in)));
+    declare_scale(unit, id + LINEAR_COLUMN_SCALE, scale_shape(rule->scaling, in, blocks_of(in), blocks_of(out)));
+}
+
 void linear_declare(struct unit *unit, const struct linear *linear)
 {
-    if (linear->precision == PRECISION_COMPUTE)
+    if (!is_quantized(linear))
         return;
     const struct weight *w = &unit->weights[linear->weight];
-    int64_t in = w->cols, out = w->rows;
-    int id = linear->first;
-    unit_declare_tensor(unit, id + LINEAR_INPUT_ROW, "input row copy", UNIT_TOKENS, in, ROLE_QUANTIZED);
-    unit_declare_tensor(unit, id + LINEAR_INPUT_COLUMN, "input column copy", in, UNIT_TOKENS, ROLE_QUANTIZED);
-    unit_declare_tensor(unit, id + LINEAR_INPUT_SCALE, "input scale", 1, 1, ROLE_STATISTIC);
-    unit_declare_tensor(unit, id + LINEAR_WEIGHT_ROW, "weight row copy", out, in, ROLE_QUANTIZED);
-    unit_declare_tensor(unit, id + LINEAR_WEIGHT_COLUMN, "weight column copy", in, out, ROLE_QUANTIZED);
-    unit_declare_tensor(unit, id + LINEAR_WEIGHT_SCALE, "weight scale", 1, 1, ROLE_STATISTIC);
-    unit_declare_tensor(unit, id + LINEAR_GRADIENT_ROW, "gradient row copy", UNIT_TOKENS, out, ROLE_QUANTIZED);
-    unit_declare_tensor(unit, id + LINEAR_GRADIENT_COLUMN, "gradient column copy", out, UNIT_TOKENS, ROLE_QUANTIZED);
-    unit_declare_tensor(unit, id + LINEAR_GRADIENT_SCALE, "gradient scale", 1, 1, ROLE_STATISTIC);
+    declare_operand(unit, linear, OPERAND_INPUT, w->cols);
+    declare_operand(unit, linear, OPERAND_GRADIENT, w->rows);
+    declare_weight(unit, linear);
 }
 
-struct operand linear_operand(const struct context *context, const struct unit *unit, const struct linear *linear,
-                              int id)
+/* -- Operands ---------------------------------------------------------------------------------------------------- */
+
+/* What the copies of an operand are made with, but for the copies and their scales. */
+static struct copies rule_of(const struct context *context, const struct linear *linear, enum operand_kind kind)
 {
-    struct operand x = {.value = unit_tensor(context, unit, id)};
-    if (linear->precision == PRECISION_E4M3) {
-        x.row = unit_tensor(context, unit, linear->first + LINEAR_INPUT_ROW);
-        x.column = unit_tensor(context, unit, linear->first + LINEAR_INPUT_COLUMN);
-        x.scale = unit_tensor(context, unit, linear->first + LINEAR_INPUT_SCALE);
+    const struct linear_precision *p = linear->precision;
+    const int number = linear->number + (int)kind;
+    struct copies to = {.rule = p->rules[kind], .salt = (uint32_t)number};
+    if (p->delayed) {
+        to.scale = tensor_columns(&context->scales, number, 1);
+        to.amax = tensor_columns(&context->amax, number, 1);
     }
-    return x;
+    if (to.rule.stochastic)
+        to.draw = context->batch->draw;
+    return to;
 }
 
-void linear_prepare(const struct context *context, const struct linear *linear, const struct operand *x)
+static bool has_scales(const struct copies *to)
 {
-    if (linear->precision == PRECISION_E4M3)
-        LAUNCH(context->stream, QUANTIZE, quantize, .x = x->value,
-               .to = {.row = x->row, .column = x->column, .row_scale = x->scale, .column_scale = x->scale});
+    return !tensor_present(&to->scale) && to->rule.scaling != SCALING_1X32;
 }
 
-static const struct tensor absent;
+static struct operand operand_of(const struct context *context, const struct unit *unit, const struct linear *linear,
+                                 enum operand_kind kind, struct tensor value)
+{
+    const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
+    const bool columns = quantizes(context, linear) && !linear->precision->wide_weight_product;
+    struct operand operand = {.value = value};
+    if (!quantizes(context, linear))
+        return operand;
+    struct copies to = rule_of(context, linear, kind);
+    const bool scales = has_scales(&to), shared = to.rule.scaling == SCALING_TENSOR;
+    to.row = unit_tensor(context, unit, id + LINEAR_ROW);
+    if (columns)
+        to.column = unit_tensor(context, unit, id + LINEAR_COLUMN);
+    if (scales)
+        to.row_scale = unit_tensor(context, unit, id + LINEAR_ROW_SCALE);
+    if (scales && columns)
+        to.column_scale = shared ? to.row_scale : unit_tensor(context, unit, id + LINEAR_COLUMN_SCALE);
+    operand.to = to;
+    return operand;
+}
+
+struct operand linear_input(const struct context *context, const struct unit *unit, const struct linear *linear, int id)
+{
+    return operand_of(context, unit, linear, OPERAND_INPUT, unit_tensor(context, unit, id));
+}
+
+struct operand linear_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
+                               struct tensor dy)
+{
+    return operand_of(context, unit, linear, OPERAND_GRADIENT, dy);
+}
+
+/* Of a quantized linear. */
+static struct copies copies_of_weight(const struct context *context, const struct unit *unit,
+                                      const struct linear *linear)
+{
+    const int id = linear->first_copy;
+    struct copies to = rule_of(context, linear, OPERAND_WEIGHT);
+    to.row = unit_copy(context, unit, id + LINEAR_ROW);
+    to.column = unit_copy(context, unit, id + LINEAR_COLUMN);
+    if (has_scales(&to))
+        to.row_scale = to.column_scale = unit_copy(context, unit, id + LINEAR_ROW_SCALE);
+    if (has_scales(&to) && to.rule.scaling != SCALING_TENSOR)
+        to.column_scale = unit_copy(context, unit, id + LINEAR_COLUMN_SCALE);
+    return to;
+}
+
+void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear)
+{
+    if (is_quantized(linear))
+        LAUNCH(context->stream, QUANTIZE, quantize, .x = unit_weight(context, unit, linear->weight),
+               .to = copies_of_weight(context, unit, linear));
+}
+
+/* Are statistics made of the unit's operands at this step? */
+static bool measures(const struct context *context, const struct unit *unit)
+{
+    return tensor_present(&context->losses) && !context->recompute &&
+           layer_list_has(&unit->settings->precision.statistics, unit->layer);
+}
+
+/* Adds what rounding the operand loses to the step's statistics, where they are made. */
+static void measure(const struct context *context, const struct unit *unit, const struct linear *linear,
+                    enum operand_kind kind, const struct operand *operand)
+{
+    const struct copies *to = &operand->to;
+    const bool whole = to->rule.scaling == SCALING_TENSOR || to->rule.scaling >= SCALING_1X16;
+    if (!measures(context, unit))
+        return;
+    LAUNCH(context->stream, QUANTIZATION_STATISTIC, quantization_statistic, .x = operand->value,
+           .scale = !whole                       ? absent
+                    : tensor_present(&to->scale) ? to->scale
+                                                 : to->row_scale,
+           .result = tensor_rows(&context->losses, linear->number + (int)kind, 1), .rule = to->rule);
+}
+
+/* Does the op that writes the operand make its copies as well? It needs a scale that is given, or one for each block. A
+ * backward that is split in two makes them in each half. */
+static bool is_fused(const struct context *context, const struct linear *linear, enum operand_kind kind)
+{
+    if (!quantizes(context, linear) || !linear->fused[kind])
+        return false;
+    const enum scaling scaling = linear->precision->rules[kind].scaling;
+    const bool local = scaling == SCALING_1X128 || scaling == SCALING_128X128 || scaling == SCALING_1X32;
+    const bool whole = kind == OPERAND_INPUT || context->gradients == GRADIENT_BOTH;
+    return whole && (local || linear->precision->delayed);
+}
+
+struct operand linear_made(const struct context *context, const struct unit *unit, const struct linear *linear,
+                           enum operand_kind kind, const struct operand *operand)
+{
+    if (!is_fused(context, linear, kind))
+        return (struct operand){.value = operand->value};
+    const bool value = linear->precision->wide_weight_product || measures(context, unit);
+    return (struct operand){.value = value ? operand->value : absent, .to = operand->to};
+}
+
+void linear_prepare(const struct context *context, const struct unit *unit, const struct linear *linear,
+                    const struct operand *x)
+{
+    if (!quantizes(context, linear))
+        return;
+    if (!is_fused(context, linear, OPERAND_INPUT))
+        LAUNCH(context->stream, QUANTIZE, quantize, .x = x->value, .to = x->to);
+    measure(context, unit, linear, OPERAND_INPUT, x);
+}
+
+/* -- Products ---------------------------------------------------------------------------------------------------- */
+
+static struct tensor row_scale(const struct copies *to)
+{
+    return tensor_present(&to->scale) ? to->scale : to->row_scale;
+}
+
+static struct tensor column_scale(const struct copies *to)
+{
+    return tensor_present(&to->scale) ? to->scale : to->column_scale;
+}
 
 void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend)
 {
-    struct tensor w = unit_weight(context, unit, linear->weight);
     struct tensor bias = unit_family(unit)->bias ? unit_weight(context, unit, linear->bias) : absent;
-    if (linear->precision == PRECISION_COMPUTE) {
-        LAUNCH(context->stream, GEMM, gemm, .a = x->value, .b = w, .transpose_b = true, .bias = bias, .c = addend,
-               .d = y);
+    if (!quantizes(context, linear)) {
+        LAUNCH(context->stream, GEMM, gemm, .a = x->value, .b = unit_weight(context, unit, linear->weight),
+               .transpose_b = true, .bias = bias, .c = addend, .d = y);
         return;
     }
-    struct tensor row = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT_ROW);
-    struct tensor scale = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT_SCALE);
-    LAUNCH(context->stream, QUANTIZE, quantize, .x = w, .to = {.row = row, .row_scale = scale});
-    LAUNCH(context->stream, GEMM, gemm, .a = x->row, .scale_a = x->scale, .b = row, .scale_b = scale,
-           .transpose_b = true, .bias = bias, .c = addend, .d = y);
+    const struct operand w = {unit_weight(context, unit, linear->weight), copies_of_weight(context, unit, linear)};
+    measure(context, unit, linear, OPERAND_WEIGHT, &w);
+    LAUNCH(context->stream, GEMM, gemm, .a = x->to.row, .scale_a = row_scale(&x->to), .scaling_a = x->to.rule.scaling,
+           .b = w.to.row, .scale_b = row_scale(&w.to), .scaling_b = w.to.rule.scaling, .transpose_b = true,
+           .bias = bias, .c = addend, .d = y, .fast = linear->precision->fast);
 }
 
 struct tensor linear_sum(const struct context *context, const struct unit *unit, const struct linear *linear)
 {
-    bool made = linear->summed && linear->precision == PRECISION_COMPUTE && context->gradients == GRADIENT_BOTH;
+    bool made = linear->summed && context->gradients == GRADIENT_BOTH;
     return made && unit_family(unit)->bias ? unit_gradient(context, unit, linear->bias) : absent;
 }
 
+/* The sum over dy that linear_backward has to make. */
+static struct tensor own_sum(const struct context *context, const struct unit *unit, const struct linear *linear)
+{
+    struct tensor made = linear_sum(context, unit, linear);
+    bool wanted = (context->gradients & GRADIENT_WEIGHT) && unit_family(unit)->bias && !tensor_present(&made);
+    return wanted ? unit_gradient(context, unit, linear->bias) : absent;
+}
+
 /* The weight's gradient comes first: after it dx may take x's memory. */
+static void multiply_values(const struct context *context, const struct unit *unit, const struct linear *linear,
+                            struct tensor x, struct tensor dy)
+{
+    LAUNCH(context->stream, GEMM, gemm, .a = dy, .transpose_a = true, .b = x,
+           .d = unit_gradient(context, unit, linear->weight), .sum_a = own_sum(context, unit, linear),
+           .accumulate = unit_accumulates(unit, linear->weight));
+}
+
+static void backward_of_copies(const struct context *context, const struct unit *unit, const struct linear *linear,
+                               const struct operand *x, struct tensor value, struct tensor dx)
+{
+    const bool wide = linear->precision->wide_weight_product;
+    const bool accumulate = unit_accumulates(unit, linear->weight);
+    const struct operand dy = linear_gradient(context, unit, linear, value);
+    if (!is_fused(context, linear, OPERAND_GRADIENT))
+        LAUNCH(context->stream, QUANTIZE, quantize, .x = value, .to = dy.to,
+               .sum = wide ? absent : own_sum(context, unit, linear), .accumulate = accumulate);
+    measure(context, unit, linear, OPERAND_GRADIENT, &dy);
+    if ((context->gradients & GRADIENT_WEIGHT) && wide)
+        multiply_values(context, unit, linear, x->value, value);
+    else if (context->gradients & GRADIENT_WEIGHT)
+        LAUNCH(context->stream, GEMM, gemm, .a = dy.to.column, .scale_a = column_scale(&dy.to),
+               .scaling_a = dy.to.rule.scaling, .b = x->to.column, .scale_b = column_scale(&x->to),
+               .scaling_b = x->to.rule.scaling, .transpose_b = true, .d = unit_gradient(context, unit, linear->weight),
+               .accumulate = accumulate);
+    if ((context->gradients & GRADIENT_INPUT) == 0)
+        return;
+    const struct copies w = copies_of_weight(context, unit, linear);
+    LAUNCH(context->stream, GEMM, gemm, .a = dy.to.row, .scale_a = row_scale(&dy.to), .scaling_a = dy.to.rule.scaling,
+           .b = w.column, .scale_b = column_scale(&w), .scaling_b = w.rule.scaling, .transpose_b = true, .d = dx);
+}
+
 void linear_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx)
 {
-    struct tensor w = unit_weight(context, unit, linear->weight);
-    struct tensor dw = unit_gradient(context, unit, linear->weight);
-    struct tensor sum = linear_sum(context, unit, linear);
-    bool own_sum = unit_family(unit)->bias && !tensor_present(&sum);
-    struct tensor dbias = own_sum ? unit_gradient(context, unit, linear->bias) : absent;
-    bool accumulate = unit_accumulates(unit, linear->weight);
-    struct operand gradient = {.value = dy}, weight = {.value = w};
-    if (linear->precision == PRECISION_COMPUTE) {
-        if (context->gradients & GRADIENT_WEIGHT)
-            LAUNCH(context->stream, GEMM, gemm, .a = dy, .transpose_a = true, .b = x->value, .d = dw, .sum_a = dbias,
-                   .accumulate = accumulate);
-        if (context->gradients & GRADIENT_INPUT)
-            LAUNCH(context->stream, GEMM, gemm, .a = dy, .b = w, .d = dx);
+    if (quantizes(context, linear)) {
+        backward_of_copies(context, unit, linear, x, dy, dx);
         return;
     }
-    gradient.row = unit_tensor(context, unit, linear->first + LINEAR_GRADIENT_ROW);
-    gradient.column = unit_tensor(context, unit, linear->first + LINEAR_GRADIENT_COLUMN);
-    gradient.scale = unit_tensor(context, unit, linear->first + LINEAR_GRADIENT_SCALE);
-    linear_prepare(context, linear, &gradient);
     if (context->gradients & GRADIENT_WEIGHT)
-        LAUNCH(context->stream, GEMM, gemm, .a = gradient.column, .scale_a = gradient.scale, .b = x->column,
-               .scale_b = x->scale, .transpose_b = true, .d = dw, .sum_a = dbias, .accumulate = accumulate);
-    if (context->gradients & GRADIENT_INPUT) {
-        weight.column = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT_COLUMN);
-        weight.scale = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT_SCALE);
-        linear_prepare(context, linear, &weight);
-        LAUNCH(context->stream, GEMM, gemm, .a = gradient.row, .scale_a = gradient.scale, .b = weight.column,
-               .scale_b = weight.scale, .transpose_b = true, .d = dx);
-    }
+        multiply_values(context, unit, linear, x->value, dy);
+    if (context->gradients & GRADIENT_INPUT)
+        LAUNCH(context->stream, GEMM, gemm, .a = dy, .b = unit_weight(context, unit, linear->weight), .d = dx);
 }

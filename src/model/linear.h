@@ -1,47 +1,67 @@
-/* Linear layers y = x W' (+ bias) and the operands that they read. What a linear keeps for backward, and in which
- * format its GEMMs run, is decided here and nowhere else. */
+/* Linear layers y = x W' (+ bias) and the operands that their products read. What a linear keeps for backward, and in
+ * which format its products run, is decided here and nowhere else.
+ *
+ * A quantized linear computes with copies of its operands in training; evaluation and inference compute in the compute
+ * type. An operand's value is rounded into copies once: the input's and the gradient's when they are made, the weight's
+ * when it has changed. */
 #ifndef MODEL_LINEAR_H
 #define MODEL_LINEAR_H
 
 #include "model/unit.h"
 
-/* The input of a linear: its value, and for 8-bit GEMMs a row copy (forward), a column copy (weight gradient) and
- * their scale. */
+/* An operand of a linear's products: its value, and the copies that are made of it where the linear is quantized: the
+ * row copy for the product over its columns, the column copy for the weight's gradient. */
 struct operand {
     struct tensor value;
-    struct tensor row, column, scale;
+    struct copies to;
 };
 
-/* Ids that a linear adds to its unit, from `first` on. */
+/* Ids that a linear adds to its unit's tensors, from `first` on, and to its copies of weights, from `first_copy` on. */
 enum linear_tensor {
-    LINEAR_INPUT_ROW,
-    LINEAR_INPUT_COLUMN,
-    LINEAR_INPUT_SCALE,
-    LINEAR_WEIGHT_ROW,
-    LINEAR_WEIGHT_COLUMN,
-    LINEAR_WEIGHT_SCALE,
-    LINEAR_GRADIENT_ROW,
-    LINEAR_GRADIENT_COLUMN,
-    LINEAR_GRADIENT_SCALE,
-    LINEAR_TENSORS
+    LINEAR_ROW,
+    LINEAR_COLUMN,
+    LINEAR_ROW_SCALE,
+    LINEAR_COLUMN_SCALE,
+    LINEAR_COPIES, /* here: the input's; LINEAR_GRADIENT + the same: the gradient's */
+    LINEAR_GRADIENT = LINEAR_COPIES,
+    LINEAR_TENSORS = 2 * LINEAR_COPIES
 };
 
 struct linear {
     int weight; /* id of the unit's weight [out, in] */
     int bias;   /* of its bias [1, out], where the family has them */
-    int first;  /* id of the first of LINEAR_TENSORS tensors */
-    enum precision precision;
-    bool summed; /* the op that writes dy can sum it as well: linear_sum */
+    int first, first_copy;
+    int number;                               /* of its first operand among all of the model's: operand_number */
+    const struct linear_precision *precision; /* NULL: the compute type */
+    bool summed;                              /* the op that writes dy can sum it as well: linear_sum */
+    bool fused[OPERAND_COUNT];                /* the op that writes the operand can make its copies: linear_made */
 };
 
-/* Declares the tensors of a linear that reads unit tensors of UNIT_TOKENS rows. */
+/* Operands of the blocks' linears are numbered by layer, linear and operand. */
+static inline int operand_number(int layer, int linear, enum operand_kind kind)
+{
+    return (layer * LINEAR_COUNT + linear) * OPERAND_COUNT + (int)kind;
+}
+
+/* Declares the tensors of a linear that reads unit tensors of UNIT_TOKENS rows, and the copies of its weight. */
 void linear_declare(struct unit *unit, const struct linear *linear);
 
-/* The operand whose value is the unit's tensor `id`. */
-struct operand linear_operand(const struct context *context, const struct unit *unit, const struct linear *linear,
-                              int id);
-/* Call once the value has been written: makes the copies that the GEMMs read. */
-void linear_prepare(const struct context *context, const struct linear *linear, const struct operand *x);
+/* Makes the copies of the weight, which is valid now. */
+void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear);
+
+/* The operand that is the unit's tensor `id`, or any tensor [T, in] or [T, out]. */
+struct operand linear_input(const struct context *context, const struct unit *unit, const struct linear *linear,
+                            int id);
+struct operand linear_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
+                               struct tensor dy);
+
+/* What an op that can make copies shall write of the operand: its value, copies of it, or both. */
+struct operand linear_made(const struct context *context, const struct unit *unit, const struct linear *linear,
+                           enum operand_kind kind, const struct operand *operand);
+
+/* Call once the input has been written: makes the copies that its op has not made. */
+void linear_prepare(const struct context *context, const struct unit *unit, const struct linear *linear,
+                    const struct operand *x);
 
 /* y = x W' + bias (+ addend, where present). x: [T, in]; y, addend: [T, out]; addend may be y itself. */
 void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
@@ -52,7 +72,7 @@ void linear_forward(const struct context *context, const struct unit *unit, cons
 struct tensor linear_sum(const struct context *context, const struct unit *unit, const struct linear *linear);
 
 /* x: [T, in]; dy: [T, out]; dx: [T, in]. Computes what context->gradients wants of dx = dy W, the weight's gradient
- * (+)= dy' x, and the bias's (+)= sum of dy over T. */
+ * (+)= dy' x, and the bias's (+)= sum of dy over T. dy's copies, where its op has not made them, are made here. */
 void linear_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx);
 

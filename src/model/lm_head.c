@@ -145,7 +145,8 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
     norm_backward(c, unit, &last_norm, input, d_normed, absent, unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
 }
 
-static const struct unit_class lm_head_class = {"lm_head", lm_head_forward, lm_head_backward};
+static const struct unit_class lm_head_class = {
+    .name = "lm_head", .forward = lm_head_forward, .backward = lm_head_backward};
 
 static void declare_weights(struct unit *unit, struct unit *embedding)
 {

@@ -230,7 +230,7 @@ int precision_from_deck(struct precision *precision, const struct deck *deck, in
     return code != ERROR_NONE ? code : find_layers(precision, deck, layers);
 }
 
-static bool has(const struct layer_list *list, int layer)
+bool layer_list_has(const struct layer_list *list, int layer)
 {
     for (int i = 0; i < list->count; i++)
         if (layer >= list->ranges[i].first && layer <= list->ranges[i].last)
@@ -242,9 +242,9 @@ const struct linear_precision *precision_of(const struct precision *precision, i
 {
     enum precision_kind kind = PRECISION_COMPUTE;
     if (precision->linears[linear])
-        kind = has(&precision->four, layer)    ? PRECISION_FOUR
-               : has(&precision->eight, layer) ? PRECISION_EIGHT
-                                               : PRECISION_COMPUTE;
+        kind = layer_list_has(&precision->four, layer)    ? PRECISION_FOUR
+               : layer_list_has(&precision->eight, layer) ? PRECISION_EIGHT
+                                                          : PRECISION_COMPUTE;
     return &precision->kinds[kind];
 }
 

@@ -40,17 +40,19 @@ struct precision {
     int64_t history;               /* of delayed scaling: steps */
     double margin;                 /* largest number of a format is divided by 2^margin */
     bool latest;                   /* the scale is made of the last amax, not of the largest in the history */
-    bool statistics;               /* what quantization loses is measured at some steps */
+    struct layer_list statistics;  /* layers in which what quantization loses can be measured */
 };
 
 /* From the deck, for a model of so many layers. Which format claims a layer is the recipes' rule: a list that is given
  * stands, "auto" takes what the other does not name, no layer may be in two lists, and the list of a format that is off
  * is passed over. Errors (user): a list that cannot be read, a layer that the model has not or that is in both lists,
- * an unknown linear; naming the key. `statistics` stays false. */
+ * an unknown linear; naming the key. `statistics` stays empty. */
 int precision_from_deck(struct precision *precision, const struct deck *deck, int64_t layers);
 
 /* "qkv", "o", "up", "down". */
 const char *precision_linear_name(int linear);
+
+bool layer_list_has(const struct layer_list *list, int layer);
 
 /* How a linear of a layer computes. Always valid. */
 const struct linear_precision *precision_of(const struct precision *precision, int layer, int linear);

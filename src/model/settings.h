@@ -5,6 +5,7 @@
 #include "core/launch.h"
 #include "deck/deck.h"
 #include "model/family.h"
+#include "model/precision.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,9 +17,6 @@ struct rope_settings {
     int64_t original;            /* original_max_position_embeddings */
     enum deck_rounding rounding; /* of each frequency */
 };
-
-/* What a linear's operands are stored as in GEMMs. */
-enum precision { PRECISION_COMPUTE, PRECISION_E4M3 };
 
 struct model_settings {
     enum model_family family;
@@ -32,8 +30,7 @@ struct model_settings {
     double embedding_std;                                /* the embedding */
     double output_std;                                   /* attention and MLP output projections */
     bool decay_matrices, decay_vectors, decay_embedding; /* which parameters weight decay reaches */
-    /* Optional table [layers][LINEAR_COUNT of model/block.h]; NULL = all PRECISION_COMPUTE. Borrowed. */
-    const enum precision *precision;
+    struct precision precision; /* of the blocks' linear layers; zeros: all compute in the compute type */
 };
 
 /* The family that the deck asks for, by itself or by its preset; Llama where the preset is unknown. */

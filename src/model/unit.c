@@ -101,8 +101,18 @@ void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t ro
     unit->tensors[id] = (struct unit_tensor){name, rows, cols, role};
 }
 
+void unit_declare_copy(struct unit *unit, int id, int64_t rows, int64_t cols, int64_t stride, enum role role)
+{
+    enum { ALIGNMENT = 256 /* bytes */, WIDEST = 8 };
+    unit->copies = extended(unit->copies, &unit->copy_count, id + 1, sizeof *unit->copies);
+    unit->copies[id] = (struct weight_copy){rows, cols, stride, role, unit->copy_bytes};
+    int64_t width = role == ROLE_STATISTIC ? WIDEST : role == ROLE_BF16 ? 2 : 1;
+    unit->copy_bytes += (rows * stride * width + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
 void unit_destroy(struct unit *unit)
 {
+    memory_free(unit->copies);
     memory_free(unit->parameters);
     memory_free(unit->weights);
     memory_free(unit->tensors);
@@ -110,7 +120,17 @@ void unit_destroy(struct unit *unit)
 
 static int64_t extent_of(int64_t declared, int64_t tokens)
 {
-    return declared == UNIT_TOKENS ? tokens : declared;
+    int64_t blocks = (tokens + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
+    switch (declared) {
+    case UNIT_TOKENS:
+        return tokens;
+    case UNIT_PADDED_TOKENS:
+        return blocks * QUANTIZATION_BLOCK;
+    case UNIT_TOKEN_BLOCKS:
+        return blocks;
+    default:
+        return declared;
+    }
 }
 
 int64_t unit_tensor_elements(const struct unit *unit, int id)
@@ -146,7 +166,25 @@ void context_join(struct context *context)
 
 enum dtype context_dtype(const struct context *context, enum role role)
 {
-    return role == ROLE_VALUE ? context->compute : role == ROLE_STATISTIC ? context->statistic : DTYPE_E4M3;
+    switch (role) {
+    case ROLE_VALUE:
+        return context->compute;
+    case ROLE_STATISTIC:
+        return context->statistic;
+    case ROLE_E4M3:
+        return DTYPE_E4M3;
+    case ROLE_E5M2:
+        return DTYPE_E5M2;
+    case ROLE_BF16:
+        break;
+    }
+    return DTYPE_BF16;
+}
+
+enum role role_of_copies(const struct quantization *rule)
+{
+    enum dtype dtype = quantization_dtype(rule);
+    return dtype == DTYPE_E4M3 ? ROLE_E4M3 : dtype == DTYPE_E5M2 ? ROLE_E5M2 : ROLE_BF16;
 }
 
 struct tensor unit_tensor(const struct context *context, const struct unit *unit, int id)
@@ -166,6 +204,13 @@ struct tensor unit_weight(const struct context *context, const struct unit *unit
 {
     const struct weight *weight = &unit->weights[id];
     return weight_view(weight, weight->home->weight_base[weight->storage], context->compute);
+}
+
+struct tensor unit_copy(const struct context *context, const struct unit *unit, int id)
+{
+    const struct weight_copy *copy = &unit->copies[id];
+    return (struct tensor){unit->copy_base + copy->offset, context_dtype(context, copy->role), copy->rows, copy->cols,
+                           copy->stride};
 }
 
 struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id)

@@ -14,6 +14,8 @@ enum { UNIT_ALIGNMENT = 128 /* elements */ };
 /* Stands for rows or columns of a unit's tensor: one for each token of the micro-batch. Memory is planned for
  * unit->tokens of them; a batch may have fewer, and ops then work on those alone. */
 enum { UNIT_TOKENS = -1 };
+/* The same, rounded up to whole blocks of QUANTIZATION_BLOCK tokens; and the number of these blocks. */
+enum { UNIT_PADDED_TOKENS = -2, UNIT_TOKEN_BLOCKS = -3 };
 
 /* Where a parameter lives. Each unit has one flat buffer per storage class. */
 enum storage { STORAGE_MATRIX, STORAGE_VECTOR, STORAGE_COUNT };
@@ -50,13 +52,25 @@ struct weight {
     struct unit *home; /* the unit whose buffers hold it: itself, or the embedding for a tied head */
 };
 
-/* What a unit's tensor holds. Values have the compute dtype, statistics are fp32 (fp64 in the oracle). */
-enum role { ROLE_VALUE, ROLE_STATISTIC, ROLE_QUANTIZED };
+/* What a tensor holds. Values have the compute dtype, statistics are fp32 (fp64 in the oracle); the others are copies
+ * of few bits (core/quantization.h). */
+enum role { ROLE_VALUE, ROLE_STATISTIC, ROLE_E4M3, ROLE_E5M2, ROLE_BF16 };
+
+/* The role of copies that are made by a rule. */
+enum role role_of_copies(const struct quantization *rule);
 
 struct unit_tensor {
     const char *name;
     int64_t rows, cols; /* or UNIT_TOKENS */
     enum role role;
+};
+
+/* A copy of weights that products read instead of them, or its scales. class->copy_weights makes it of the weights,
+ * once they have changed. */
+struct weight_copy {
+    int64_t rows, cols, stride;
+    enum role role;
+    int64_t offset; /* bytes, in the unit's copies; a multiple of 256 */
 };
 
 /* Ids that every class shares. */
@@ -73,6 +87,8 @@ struct unit_class {
     /* output_gradient: absent for the head. Gradients of weights are added to what the unit's buffers hold, or replace
      * it in the first micro-batch of a step. */
     void (*backward)(struct context *context, struct unit *unit, struct tensor input, struct tensor output_gradient);
+    /* Makes the copies of the unit's weights, which are valid now. NULL: it has none. */
+    void (*copy_weights)(const struct context *context, struct unit *unit);
 };
 
 struct unit {
@@ -88,11 +104,15 @@ struct unit {
     struct weight *weights;       /* [weight_count] */
     struct unit_tensor *tensors;  /* [tensor_count], at most ID_SET_LIMIT; those that are not declared have no name */
     int64_t elements[STORAGE_COUNT]; /* of the flat buffers, padded to UNIT_ALIGNMENT */
-    bool decay[STORAGE_COUNT];       /* does weight decay reach them */
-    int64_t head_tokens;             /* head only: tokens per chunk */
+    struct weight_copy *copies;      /* [copy_count]; training alone reads them */
+    int copy_count;
+    int64_t copy_bytes;
+    bool decay[STORAGE_COUNT]; /* does weight decay reach them */
+    int64_t head_tokens;       /* head only: tokens per chunk */
 
     /* Set by a weight store between acquire and release, and between open and close of gradients. */
     void *weight_base[STORAGE_COUNT];
+    char *copy_base;
     void *gradient_base[STORAGE_COUNT];
     bool gradient_fresh; /* the buffers hold nothing yet: the first contribution replaces */
 };
@@ -101,6 +121,7 @@ struct unit {
 struct batch_tensors {
     struct tensor tokens, labels, positions; /* i32 [1, tokens of this micro-batch] */
     struct tensor scale;                     /* f32, alike: factors of the tokens' embeddings */
+    struct tensor draw;                      /* i32 [1, 2]: the micro-batch's number, which keys random rounding */
     struct attention_segments segments;
     struct tensor total;     /* f64 [1, 2]: sum of losses and number of labels so far */
     struct tensor discarded; /* the same, for losses that must not be counted */
@@ -133,6 +154,9 @@ struct context {
     struct tensor rope_table;
     struct kv_cache cache;         /* of PASS_GENERATE */
     enum dtype compute, statistic; /* what ROLE_VALUE and ROLE_STATISTIC mean */
+    /* Of every operand of every linear layer, numbered as operand_number says. */
+    struct tensor amax, scales; /* stat [1, operands]: of delayed scaling; absent where it has no user */
+    struct tensor losses;       /* f64 [operands, STATISTICS]: what quantization loses is added; absent: not measured */
     /* The address of a unit's tensor in this pass and slot; fixed after planning. */
     void *(*address)(const struct context *context, const struct unit *unit, int id);
     void *memory; /* what address and enter_section work on: struct memory (step/memory.h) */
@@ -160,6 +184,8 @@ struct initial unit_random(const struct unit *unit, double scale);
 /* The weight is another unit's (tied): its buffers and gradients are used. */
 void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id);
 void unit_declare_tensor(struct unit *unit, int id, const char *name, int64_t rows, int64_t cols, enum role role);
+/* A copy of weights with that distance between its rows. */
+void unit_declare_copy(struct unit *unit, int id, int64_t rows, int64_t cols, int64_t stride, enum role role);
 /* Frees what was declared. */
 void unit_destroy(struct unit *unit);
 /* Elements of tensor `id` for a whole micro-batch of unit->tokens: what memory is planned for. */
@@ -188,6 +214,8 @@ enum dtype context_dtype(const struct context *context, enum role role);
 struct tensor unit_tensor(const struct context *context, const struct unit *unit, int id);
 /* The weight as ops read it; valid between acquire and release. */
 struct tensor unit_weight(const struct context *context, const struct unit *unit, int id);
+/* A copy of weights, valid between acquire and release in training. */
+struct tensor unit_copy(const struct context *context, const struct unit *unit, int id);
 /* Its gradient (fp32), valid between open and close. */
 struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id);
 /* Whether a gradient op should add to what is there. */

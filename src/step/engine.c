@@ -83,13 +83,34 @@ static void reserve_for_update(struct engine *e)
 {
     struct executor *plan = plan_executor_create(e->executor);
     struct stream stream = {plan, STREAM_COMPUTE, NULL};
+    struct stream *own = e->context.stream;
     for (int u = 0; u < e->model->unit_count; u++)
         optimizer_measure(&e->optimizer, e->store, &e->model->units[u], &stream);
     optimizer_scale(&e->optimizer, &stream, e->batches[0].total);
-    for (int u = 0; u < e->model->unit_count; u++)
+    delayed_scaling_update(&e->scaling, &stream);
+    e->context.stream = &stream;
+    for (int u = 0; u < e->model->unit_count; u++) {
         optimizer_update(&e->optimizer, e->store, &e->model->units[u], &stream);
+        e->store->class->updated(e->store, &e->model->units[u], &stream);
+    }
+    e->context.stream = own;
     budget_reserve(&e->budget, plan);
     plan->class->destroy(plan);
+}
+
+/* Memory is planned for steps that measure what quantization loses, which use the most. */
+static void create_scaling(struct engine *e)
+{
+    const struct model_settings *s = &e->model->settings;
+    const int64_t operands = delayed_scaling_operands(s);
+    delayed_scaling_create(&e->scaling, s, &e->budget, e->settings.memory.statistic, &e->streams[STREAM_COMPUTE]);
+    e->context.amax = e->scaling.amax;
+    e->context.scales = e->scaling.scale;
+    if (s->precision.statistics.count > 0)
+        e->losses =
+            tensor_matrix(budget_allocate(&e->budget, operands * STATISTICS * dtype_size(DTYPE_F64), BUDGET_BATCH),
+                          DTYPE_F64, operands, STATISTICS);
+    e->context.losses = e->losses;
 }
 
 static void start_transfers(const struct context *context)
@@ -113,7 +134,8 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                           .group = group,
                                           .compute = m->compute,
                                           .statistic = m->statistic,
-                                          .trains = trains};
+                                          .trains = trains,
+                                          .context = &e->context};
     e->store = (settings->make_store != NULL ? settings->make_store : store_create_replicated)(&request);
     create_visits(e);
     engine_create_batches(e);
@@ -133,10 +155,13 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                   .memory = &e->memory,
                                   .shares = start_transfers,
                                   .engine = e};
+    if (trains)
+        create_scaling(e);
     if (engine_generates(e))
         e->context.cache = create_cache(e);
     memory_create(&e->memory, model, m, &e->context, &e->budget);
     e->context.cache.filled = 0;
+    e->context.losses = (struct tensor){0};
     if (trains)
         reserve_for_update(e);
 }
@@ -154,6 +179,7 @@ void engine_destroy(struct engine *e)
 
 void engine_weights_written(struct engine *e)
 {
+    delayed_scaling_restart(&e->scaling, &e->streams[STREAM_COMPUTE]);
     for (int u = 0; u < e->model->unit_count; u++)
         e->store->class->updated(e->store, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
 }

@@ -8,6 +8,7 @@
 #include "step/memory.h"
 #include "step/optimizer.h"
 #include "step/replay.h"
+#include "step/delayed_scaling.h"
 #include "step/schedule.h"
 #include "step/staging.h"
 #include "step/store.h"
@@ -44,7 +45,9 @@ struct engine {
     struct unit **visits; /* [2][visit_count]: what a forward acquires, then what a backward does */
     int visit_count;
     struct memory memory;
-    struct optimizer optimizer; /* of an engine that trains */
+    struct optimizer optimizer; /* of an engine that trains, as is scaling */
+    struct delayed_scaling scaling;
+    struct tensor losses; /* f64 [operands, STATISTICS]: context.losses at steps that measure; absent where none does */
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots] */
     struct tensor sums;            /* f64: the loss and label sums of a step, then the optimizer's squares */

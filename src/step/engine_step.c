@@ -30,12 +30,14 @@ static void measure(struct engine *e, struct stream *stream)
         optimizer_measure(&e->optimizer, e->store, &e->model->units[u], stream);
     }
     engine_sum_over_ranks(e, e->sums);
+    delayed_scaling_share(&e->scaling, e->group, stream);
     launch_range_end(stream);
 }
 
 static void update(struct engine *e, struct stream *stream)
 {
     optimizer_scale(&e->optimizer, stream, e->batches[0].total);
+    delayed_scaling_update(&e->scaling, stream);
     for (int u = 0; u < e->model->unit_count; u++) {
         struct unit *unit = &e->model->units[u];
         optimizer_update(&e->optimizer, e->store, unit, stream);
@@ -178,6 +180,7 @@ void engine_rehearse(struct engine *e, const struct batch *batch)
     engine_run_backward(e, &backward);
     engine_synchronize(e);
     e->executor->rehearsal = false;
+    engine_weights_written(e); /* amaxes are those of the weights again */
 }
 
 struct engine_result engine_evaluate(struct engine *e, const struct batch *batches, int64_t count)

@@ -111,6 +111,7 @@ static void start_planner(struct planner *p, struct memory *memory, const struct
             unit->weight_base[s] = fake(p, unit->elements[s] * dtype_size(settings->compute));
             unit->gradient_base[s] = fake(p, unit->elements[s] * dtype_size(settings->statistic));
         }
+        unit->copy_base = fake(p, unit->copy_bytes);
         unit->gradient_fresh = false;
     }
     memory->planner = p;
@@ -118,9 +119,11 @@ static void start_planner(struct planner *p, struct memory *memory, const struct
 
 static void end_planner(struct planner *p)
 {
-    for (int u = 0; u < p->model->unit_count; u++)
+    for (int u = 0; u < p->model->unit_count; u++) {
         for (int s = 0; s < STORAGE_COUNT; s++)
             p->model->units[u].weight_base[s] = p->model->units[u].gradient_base[s] = NULL;
+        p->model->units[u].copy_base = NULL;
+    }
     p->memory->planner = NULL;
     p->executor->class->destroy(p->executor);
     free(p->sections);

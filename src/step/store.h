@@ -30,7 +30,7 @@ struct store_class {
     /* An action starts. It acquires units[count] one after the other; the list stays as it is until the action ends. A
      * unit that lends weights to another (a tied embedding) stands right before it, and is released after it. */
     void (*begin)(struct store *store, struct unit *const *units, int count, struct stream *stream);
-    /* From here on in the stream the unit's weight_base is valid. */
+    /* From here on in the stream the unit's weight_base and, in training, its copy_base are valid. */
     void (*acquire)(struct store *store, struct unit *unit, struct stream *stream);
     void (*release)(struct store *store, struct unit *unit, struct stream *stream);
     /* Sets gradient_base and gradient_fresh. */
@@ -52,12 +52,13 @@ struct store_class {
 /* What a store is made for. All are borrowed. */
 struct store_request {
     struct model *model;
-    struct budget *budget;        /* to allocate from */
-    struct stream *communication; /* for collectives */
-    struct group *group;          /* ranks over which gradients are summed */
-    enum dtype compute;           /* of the weights that units read */
-    enum dtype statistic;         /* of masters, gradients and moments */
-    bool trains;                  /* false: no gradients and no moments; gradients are never opened */
+    struct budget *budget;         /* to allocate from */
+    struct stream *communication;  /* for collectives */
+    struct group *group;           /* ranks over which gradients are summed */
+    enum dtype compute;            /* of the weights that units read */
+    enum dtype statistic;          /* of masters, gradients and moments */
+    bool trains;                   /* false: no gradients, moments or copies; gradients are never opened */
+    const struct context *context; /* what units make copies of their weights in: unit_class.copy_weights */
 };
 
 /* Weights are zero until written. Collective over the group. */

@@ -4,6 +4,7 @@
 struct holding {
     struct shard shards[STORAGE_COUNT];
     struct tensor gradients; /* those of the shards one after the other, so that one collective sums them */
+    char *copies;            /* of the weights; NULL: none */
     struct event complete;   /* the gradients are complete on this rank */
     struct event summed;     /* and over the group */
 };
@@ -12,6 +13,7 @@ struct replicated {
     struct store store;
     struct stream *communication;
     struct group *group;
+    const struct context *context;
     struct holding *units;    /* [unit_count] */
     struct holding **pending; /* [unit_count], pending_count in use: complete, their sums over the group not started */
     int pending_count;
@@ -22,15 +24,10 @@ static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtyp
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), category), dtype, count);
 }
 
-/* Every rank holds everything: nothing is brought, and nothing else is made of the weights. */
+/* Every rank holds everything: nothing is brought. */
 static void begin(struct store *store, struct unit *const *units, int count, struct stream *stream)
 {
     (void)store, (void)units, (void)count, (void)stream;
-}
-
-static void updated(struct store *store, struct unit *unit, struct stream *stream)
-{
-    (void)store, (void)unit, (void)stream;
 }
 
 static void acquire(struct store *store, struct unit *unit, struct stream *stream)
@@ -39,6 +36,7 @@ static void acquire(struct store *store, struct unit *unit, struct stream *strea
     struct replicated *own = store->self;
     for (int s = 0; s < STORAGE_COUNT; s++)
         unit->weight_base[s] = own->units[unit->index].shards[s].weight.value.data;
+    unit->copy_base = own->units[unit->index].copies;
 }
 
 static void release(struct store *store, struct unit *unit, struct stream *stream)
@@ -46,6 +44,17 @@ static void release(struct store *store, struct unit *unit, struct stream *strea
     (void)store, (void)stream;
     for (int s = 0; s < STORAGE_COUNT; s++)
         unit->weight_base[s] = NULL;
+    unit->copy_base = NULL;
+}
+
+static void updated(struct store *store, struct unit *unit, struct stream *stream)
+{
+    struct replicated *own = store->self;
+    if (own->units[unit->index].copies == NULL)
+        return;
+    acquire(store, unit, stream);
+    unit->class->copy_weights(own->context, unit);
+    release(store, unit, stream);
 }
 
 static void gradients_open(struct store *store, struct unit *unit, struct stream *stream, bool fresh)
@@ -124,8 +133,11 @@ static void create_holding(struct holding *holding, const struct unit *unit, con
     int64_t total = 0, first = 0;
     for (int s = 0; s < STORAGE_COUNT; s++)
         total += unit->elements[s];
-    if (r->trains)
+    if (r->trains) {
         holding->gradients = flat_tensor(r->budget, total, r->statistic, BUDGET_GRADIENTS);
+        if (unit->copy_bytes > 0)
+            holding->copies = budget_allocate(r->budget, unit->copy_bytes, BUDGET_WEIGHTS);
+    }
     for (int s = 0; s < STORAGE_COUNT; s++) {
         int64_t count = unit->elements[s];
         struct shard *shard = &holding->shards[s];
@@ -149,6 +161,7 @@ struct store *store_create_replicated(const struct store_request *r)
     own->store = (struct store){&replicated_class, own};
     own->communication = r->communication;
     own->group = r->group;
+    own->context = r->context;
     own->units = memory_allocate((int64_t)sizeof *own->units * r->model->unit_count);
     own->pending = memory_allocate((int64_t)sizeof *own->pending * r->model->unit_count);
     for (int u = 0; u < r->model->unit_count; u++)

@@ -1,0 +1,71 @@
+#include "step/delayed_scaling.h"
+#include "base/memory.h"
+#include "model/linear.h"
+
+#include <math.h>
+
+int64_t delayed_scaling_operands(const struct model_settings *settings)
+{
+    return settings->layers * LINEAR_COUNT * OPERAND_COUNT;
+}
+
+bool delayed_scaling_present(const struct delayed_scaling *scaling)
+{
+    return tensor_present(&scaling->amax);
+}
+
+/* From host memory, once. */
+static void write_largest(const struct delayed_scaling *scaling, const struct precision *precision,
+                          struct stream *stream)
+{
+    const struct linear_precision *eight = &precision->kinds[PRECISION_EIGHT];
+    struct tensor host = scaling->largest;
+    host.data = memory_allocate(host.cols * dtype_size(host.dtype));
+    for (int64_t i = 0; i < host.cols; i++)
+        tensor_put(&host, 0, i,
+                   ldexp((double)format_largest(eight->rules[i % OPERAND_COUNT].format), -(int)precision->margin));
+    LAUNCH(stream, COPY, copy, .from = host, .to = scaling->largest);
+    stream_synchronize(stream);
+    memory_free(host.data);
+}
+
+static struct tensor numbers(struct budget *budget, int64_t rows, int64_t cols, enum dtype dtype)
+{
+    return tensor_matrix(budget_allocate(budget, rows * cols * dtype_size(dtype), BUDGET_OPTIMIZER), dtype, rows, cols);
+}
+
+void delayed_scaling_create(struct delayed_scaling *scaling, const struct model_settings *settings,
+                            struct budget *budget, enum dtype statistic, struct stream *stream)
+{
+    const struct precision *precision = &settings->precision;
+    const int64_t operands = delayed_scaling_operands(settings);
+    *scaling = (struct delayed_scaling){.latest = precision->latest};
+    if (!precision_delays(precision))
+        return;
+    scaling->amax = numbers(budget, 1, operands, statistic);
+    scaling->history = numbers(budget, operands, precision->history, statistic);
+    scaling->scale = numbers(budget, 1, operands, statistic);
+    scaling->largest = numbers(budget, 1, operands, statistic);
+    LAUNCH(stream, FILL, fill, .x = scaling->scale, .value = 1);
+    if (!stream->executor->class->dry)
+        write_largest(scaling, precision, stream);
+}
+
+void delayed_scaling_share(const struct delayed_scaling *scaling, struct group *group, struct stream *stream)
+{
+    if (delayed_scaling_present(scaling) && group->size > 1)
+        LAUNCH(stream, ALL_REDUCE, all_reduce, .group = group, .x = scaling->amax, .maximum = true);
+}
+
+void delayed_scaling_update(const struct delayed_scaling *scaling, struct stream *stream)
+{
+    if (delayed_scaling_present(scaling))
+        LAUNCH(stream, DELAYED_SCALE, delayed_scale, .amax = scaling->amax, .history = scaling->history,
+               .scale = scaling->scale, .largest = scaling->largest, .latest = scaling->latest);
+}
+
+void delayed_scaling_restart(const struct delayed_scaling *scaling, struct stream *stream)
+{
+    if (delayed_scaling_present(scaling))
+        LAUNCH(stream, FILL, fill, .x = scaling->amax, .value = 0);
+}

@@ -1,0 +1,34 @@
+/* Delayed scaling: the scale of an operand is made of its largest magnitudes (amaxes) in earlier steps, so copies are
+ * made in the same pass that makes the operand. Each operand of each of the blocks' linear layers has an amax of this
+ * step, a history and a scale, numbered by operand_number (model/linear.h), whether or not it is quantized: their
+ * shapes do not depend on which are. All ranks have the same numbers. */
+#ifndef STEP_DELAYED_SCALING_H
+#define STEP_DELAYED_SCALING_H
+
+#include "model/model.h"
+#include "step/budget.h"
+
+struct delayed_scaling {
+    struct tensor amax;    /* stat [1, operands]: the largest magnitude of this step so far; 0: not used yet */
+    struct tensor history; /* stat [operands, precision.history], the latest step first */
+    struct tensor scale;   /* stat [1, operands] */
+    struct tensor largest; /* stat [1, operands]: the largest number of the operand's format / 2^margin */
+    bool latest;           /* as precision.latest */
+};
+
+/* Operands of a model's linear layers. */
+int64_t delayed_scaling_operands(const struct model_settings *settings);
+
+/* Scales are 1, histories empty. Absent tensors where no linear of the model has delayed scaling. */
+void delayed_scaling_create(struct delayed_scaling *scaling, const struct model_settings *settings,
+                            struct budget *budget, enum dtype statistic, struct stream *stream);
+bool delayed_scaling_present(const struct delayed_scaling *scaling);
+
+/* The amaxes become their maximum over the group. Collective over it. */
+void delayed_scaling_share(const struct delayed_scaling *scaling, struct group *group, struct stream *stream);
+/* A step ends: amaxes enter the histories, and scales follow. */
+void delayed_scaling_update(const struct delayed_scaling *scaling, struct stream *stream);
+/* Forgets this step's amaxes. */
+void delayed_scaling_restart(const struct delayed_scaling *scaling, struct stream *stream);
+
+#endif
