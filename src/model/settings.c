@@ -195,7 +195,8 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     if (store_vocabulary > 0 && s->vocabulary > 0 && s->vocabulary < store_vocabulary)
         return error_user("key model.vocabulary = %lld: the token store data.train has ids up to %lld",
                           (long long)s->vocabulary, (long long)store_vocabulary - 1);
-    return check_sizes(s);
+    int code = check_sizes(s);
+    return code == ERROR_NONE ? precision_from_deck(&s->precision, deck, s->layers) : code;
 }
 
 int model_settings_check(const struct model_settings *s, const struct executor *executor)
