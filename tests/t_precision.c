@@ -226,7 +226,7 @@ static void test_rules(void)
     CHECK(!p.linears[LINEAR_QKV] && p.linears[LINEAR_O] && p.linears[LINEAR_UP] && !p.linears[LINEAR_DOWN]);
     p = made("recipe = \"current\"; linears = \"down\";", 4);
     CHECK(precision_of(&p, 1, LINEAR_DOWN)->quantized && !precision_of(&p, 1, LINEAR_UP)->quantized);
-    CHECK(p.history == 1024 && p.margin == 0 && !p.latest && !p.head && !p.statistics);
+    CHECK(p.history == 1024 && p.margin == 0 && !p.latest && !p.head && p.statistics.count == 0);
     p = made("head = true;", 4); /* there is no format for it */
     CHECK(!p.head && !precision_quantizes(&p) && !precision_delays(&p));
 }
