@@ -2,7 +2,7 @@
 # Every op of the CUDA executor against the oracle: the programs that test the CPU's, on the GPU; attention also by the
 # kernels for GPUs without warpgroups' products, and by cuDNN where it is in the build.
 set -u
-for program in t_ops t_ops_matrix t_ops_layer t_attention; do
+for program in t_ops t_ops_matrix t_ops_quantize t_ops_layer t_attention; do
     echo "== $program"
     "$abs_top_builddir/tests/$program" cuda
     code=$?

@@ -68,8 +68,12 @@ void trial_expect(struct trial *trial, enum op op, const void *args);
  * element, and planted_missed counts the faults that went unnoticed. */
 int64_t trial_compare(struct trial *trial, struct executor *executor, enum op op, const void *args);
 
-/* With the oracle on the executor's own dtypes, where every bit must agree. Returns the number of bytes that do
- * not. For ops that round once or not at all. */
+/* With the oracle on the executor's own dtypes, where every bit must agree, save those of NaN. Returns the number of
+ * bytes that do not. For ops that round once or not at all, or whose every rounding is defined. */
 int64_t trial_compare_exact(struct trial *trial, struct executor *executor, enum op op, const void *args);
+
+/* A copy of the trial's memory in which the executor has run the op, to be freed; and where a tensor lies in one. */
+char *trial_run(const struct trial *trial, struct executor *executor, enum op op, const void *args);
+struct tensor trial_in_copy(const struct trial *trial, const struct tensor *x, char *copy);
 
 #endif
