@@ -244,6 +244,14 @@ static void prepare(struct cpu *cpu, const struct quantize_args *args, struct ta
     }
 }
 
+/* 1X32: padding in a block with NaN is zero too. */
+static void clear_padding(const struct tensor *column, const struct piece *piece, int64_t width)
+{
+    for (int64_t i = 0; i < piece->cols; i++)
+        memset(tensor_at(column, piece->col + i, piece->row + piece->rows), 0,
+               (size_t)((width - piece->rows) * dtype_size(column->dtype)));
+}
+
 void cpu_quantize(struct cpu *cpu, const struct quantize_args *args)
 {
     const struct tensor *x = &args->x;
@@ -271,6 +279,8 @@ void cpu_quantize(struct cpu *cpu, const struct quantize_args *args)
         if (to_column) {
             struct piece turned_piece = transposed(&piece, width, args->to.rule.hadamard, turned);
             write_piece(&column, &turned_piece);
+            if (args->to.rule.scaling == SCALING_1X32 && piece.rows < width)
+                clear_padding(&column.copy, &piece, width);
         }
     }
 }

@@ -30,7 +30,7 @@ static double unit_at(double x, enum format format)
 /* x * multiplier within the format's range; NaN for inf. */
 static double within_range(double x, double multiplier, enum format format)
 {
-    if (!isfinite(x))
+    if (!isfinite(x) || isnan(multiplier))
         return NAN;
     double product = f32(x * multiplier);
     return copysign(fmin(fabs(product), largest_of[format]), product);
