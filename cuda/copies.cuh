@@ -384,7 +384,7 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
     constexpr bool BY_TILE = SCALING == SCALING_TENSOR || SCALING == SCALING_128X128;
     constexpr bool BY_LINE = SCALING == SCALING_ROW || SCALING == SCALING_1X128;
     __shared__ copy_memory<T, SCALING> memory;
-    const struct place at = place_of(to.rows, to.cols);
+    const struct place at = place_of<Source::PAIRS>(to.rows, to.cols);
     square<T> x;
     load_square<WIDE>(source, at, x);
     if (to.values != NULL)
@@ -424,6 +424,12 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
 static inline bool has_copies(const struct copies &to)
 {
     return tensor_present(&to.row) || tensor_present(&to.column);
+}
+
+/* Does an op beside its result make what `to` says? */
+static inline bool wants_copies(const struct copies &to)
+{
+    return has_copies(to) || tensor_present(&to.amax);
 }
 
 /* Bytes of scratch of a sum over the rows. */

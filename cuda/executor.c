@@ -141,6 +141,8 @@ static int64_t scratch_of(const struct cuda_target *target, enum op op, const vo
         return cuda_xent_stat_workspace(target, args);
     case OP_QUANTIZE:
         return cuda_quantize_workspace(target, args);
+    case OP_QUANTIZATION_STATISTIC:
+        return cuda_quantization_statistic_workspace(target, args);
     case OP_SUM_SQUARES:
         return cuda_sum_squares_workspace(target, args);
     default:

@@ -1,3 +1,5 @@
+#include "cuda/column_sum.cuh"
+#include "cuda/copies.cuh"
 #include "cuda/slab_sum.cuh"
 #include "cuda/walk.cuh"
 
@@ -127,9 +129,47 @@ __global__ WALK_BOUNDS void gelu_forward(struct walk walk, view<const T> x, view
         });
 }
 
+template <typename T_, bool TANH> struct gelu_source {
+    using type = T_;
+    using loaded = pack<T_, SIDE>;
+    enum { AHEAD = SIDE, RESIDENT = sizeof(T_) == 2 ? 3 : 1, PAIRS = false };
+    view<const T_> x;
+
+    template <bool WIDE> __device__ __forceinline__ loaded load(int64_t row, int64_t col, int count) const
+    {
+        return read_side<WIDE>(x.row(row) + col, count);
+    }
+
+    __device__ __forceinline__ loaded value(const loaded &in, int64_t) const
+    {
+        float v[SIDE];
+        unpack(in, v);
+#pragma unroll
+        for (int i = 0; i < SIDE; i++)
+            v[i] = gelu_value<T_, TANH>(v[i]);
+        return rounded<T_>(v);
+    }
+};
+
+static void forward_with_copies(const struct cuda_target *target, const struct gelu_forward_args *args)
+{
+    const struct tensor &x = args->x;
+    const bool wide = packs_fit(x, SIDE) && copies_fit(args->to, x.cols, args->y);
+    const struct copy_targets to = copy_targets_of(args->to, x.rows, x.cols, args->y);
+    visit(x.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        if (args->tanh_form)
+            launch_copies(target, "gelu_forward", gelu_source<T, true>{view_of<const T>(x)}, to, wide);
+        else
+            launch_copies(target, "gelu_forward", gelu_source<T, false>{view_of<const T>(x)}, to, wide);
+    });
+}
+
 void cuda_gelu_forward(const struct cuda_target *target, const struct gelu_forward_args *args)
 {
     struct tensor x = args->x, y = args->y;
+    if (wants_copies(args->to))
+        return forward_with_copies(target, args);
     bool vector = flatten({&x, &y});
     visit_packs({x, y}, [&](auto zero, auto width) {
         using T = decltype(zero);
@@ -185,8 +225,29 @@ __global__ SLAB_BOUNDS void gelu_backward_sums(view<const T> x, view<const T> dy
         });
 }
 
+template <typename T_, bool TANH> struct gelu_gradient_source {
+    using type = T_;
+    struct loaded {
+        pack<T_, SIDE> x, dy;
+    };
+    enum { AHEAD = SIDE / 2, RESIDENT = sizeof(T_) == 2 ? 3 : 1, PAIRS = false };
+    view<const T_> x, dy;
+
+    template <bool WIDE> __device__ __forceinline__ loaded load(int64_t row, int64_t col, int count) const
+    {
+        return {read_side<WIDE>(x.row(row) + col, count), read_side<WIDE>(dy.row(row) + col, count)};
+    }
+
+    __device__ __forceinline__ pack<T_, SIDE> value(const loaded &in, int64_t) const
+    {
+        return gelu_gradient<TANH>(in.x, in.dy);
+    }
+};
+
 int64_t cuda_gelu_backward_workspace(const struct cuda_target *, const struct gelu_backward_args *args)
 {
+    if (wants_copies(args->to))
+        return copies_workspace(args->x.rows, args->x.cols, args->sum);
     return tensor_present(&args->sum) ? slab_workspace(args->dx) : 0;
 }
 
@@ -207,9 +268,31 @@ static void launch_with_sums(const struct cuda_target *target, const struct gelu
     });
 }
 
+static void backward_with_copies(const struct cuda_target *target, const struct gelu_backward_args *args)
+{
+    const struct tensor &x = args->x, &dy = args->dy;
+    const bool wide = packs_fit(x, SIDE) && packs_fit(dy, SIDE) && copies_fit(args->to, x.cols, args->dx);
+    struct copy_targets to = copy_targets_of(args->to, x.rows, x.cols, args->dx);
+    float *partial = reinterpret_cast<float *>(target->workspace);
+    if (tensor_present(&args->sum))
+        to.partial = partial;
+    visit(x.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        const view<const T> of_x = view_of<const T>(x), of_dy = view_of<const T>(dy);
+        if (args->tanh_form)
+            launch_copies(target, "gelu_backward", gelu_gradient_source<T, true>{of_x, of_dy}, to, wide);
+        else
+            launch_copies(target, "gelu_backward", gelu_gradient_source<T, false>{of_x, of_dy}, to, wide);
+    });
+    if (tensor_present(&args->sum))
+        sum_parts(target, partial, ceil_div(x.rows, TILE), {args->sum}, args->accumulate);
+}
+
 void cuda_gelu_backward(const struct cuda_target *target, const struct gelu_backward_args *args)
 {
     struct tensor x = args->x, dy = args->dy, dx = args->dx;
+    if (wants_copies(args->to))
+        return backward_with_copies(target, args);
     if (tensor_present(&args->sum))
         return launch_with_sums(target, args);
     bool vector = flatten({&x, &dy, &dx});

@@ -46,6 +46,8 @@ int64_t cuda_attention_forward_workspace(const struct cuda_target *target, const
 int64_t cuda_attention_backward_workspace(const struct cuda_target *target, const struct attention_backward_args *args);
 int64_t cuda_xent_stat_workspace(const struct cuda_target *target, const struct xent_stat_args *args);
 int64_t cuda_quantize_workspace(const struct cuda_target *target, const struct quantize_args *args);
+int64_t cuda_quantization_statistic_workspace(const struct cuda_target *target,
+                                              const struct quantization_statistic_args *args);
 int64_t cuda_sum_squares_workspace(const struct cuda_target *target, const struct sum_squares_args *args);
 
 /* sum[c] = (old when accumulate, else 0) + scale * sum over rows of x, in an order that depends on the shape alone: the

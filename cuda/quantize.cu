@@ -6,7 +6,7 @@
 template <typename T> struct matrix_source {
     using type = T;
     using loaded = pack<T, SIDE>;
-    enum { AHEAD = SIDE, RESIDENT = sizeof(T) == 2 ? 3 : 1 };
+    enum { AHEAD = SIDE, RESIDENT = sizeof(T) == 2 ? 3 : 1, PAIRS = false };
     view<const T> x;
 
     template <bool WIDE> __device__ __forceinline__ loaded load(int64_t row, int64_t col, int count) const

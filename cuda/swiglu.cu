@@ -1,4 +1,22 @@
+#include "cuda/copies.cuh"
 #include "cuda/walk.cuh"
+
+__device__ __forceinline__ float swiglu_value(float gate, float up)
+{
+    return up * (gate * sigmoid_of(gate).value);
+}
+
+struct swiglu_gradients {
+    float gate, up;
+};
+
+__device__ __forceinline__ struct swiglu_gradients swiglu_gradients_of(float gate, float up, float d)
+{
+    struct sigmoid s = sigmoid_of(gate);
+    return {d * up * s.value * fmaf(gate, s.complement, 1.0f), d * gate * s.value};
+}
+
+/* -- Alone --------------------------------------------------------------------------------------------------------- */
 
 /* The two halves of a row of x. */
 template <typename T, int N> struct gate_up {
@@ -22,19 +40,9 @@ template <typename T, int N> __global__ WALK_BOUNDS void swiglu_forward(struct w
             unpack(in.up, up);
 #pragma unroll
             for (int i = 0; i < N; i++)
-                up[i] *= gate[i] * sigmoid_of(gate[i]).value;
+                up[i] = swiglu_value(gate[i], up[i]);
             store(pack_at<N>(y, row, p), up);
         });
-}
-
-void cuda_swiglu_forward(const struct cuda_target *target, const struct swiglu_forward_args *args)
-{
-    visit_packs({args->y, args->x}, [&](auto zero, auto width) {
-        using T = decltype(zero);
-        constexpr int N = decltype(width)::value;
-        walk_launch(target, "swiglu_forward", swiglu_forward<T, N>, args->y.rows, args->y.cols / N,
-                    view_of<const T>(args->x), view_of<T>(args->y));
-    });
 }
 
 /* dx may be x itself. */
@@ -57,10 +65,9 @@ __global__ WALK_BOUNDS void swiglu_backward(struct walk walk, view<const T> x, v
             unpack(in.dy, d);
 #pragma unroll
             for (int i = 0; i < N; i++) {
-                float g = gate[i];
-                struct sigmoid s = sigmoid_of(g);
-                gate[i] = d[i] * up[i] * s.value * fmaf(g, s.complement, 1.0f);
-                up[i] = d[i] * g * s.value;
+                struct swiglu_gradients made = swiglu_gradients_of(gate[i], up[i], d[i]);
+                gate[i] = made.gate;
+                up[i] = made.up;
             }
             T *d_gate = pack_at<N>(dx, row, p);
             store(d_gate, gate);
@@ -68,12 +75,138 @@ __global__ WALK_BOUNDS void swiglu_backward(struct walk walk, view<const T> x, v
         });
 }
 
+/* -- With copies --------------------------------------------------------------------------------------------------- */
+
+template <typename T> struct swiglu_source {
+    using type = T;
+    using loaded = gate_up<T, SIDE>;
+    enum { AHEAD = SIDE / 2, RESIDENT = sizeof(T) == 2 ? 3 : 1, PAIRS = false };
+    view<const T> x;
+
+    template <bool WIDE> __device__ __forceinline__ loaded load(int64_t row, int64_t col, int count) const
+    {
+        const T *gate = x.row(row) + col;
+        return {read_side<WIDE>(gate, count), read_side<WIDE>(gate + x.cols / 2, count)};
+    }
+
+    __device__ __forceinline__ pack<T, SIDE> value(const loaded &in, int64_t) const
+    {
+        float gate[SIDE], up[SIDE];
+        unpack(in.gate, gate);
+        unpack(in.up, up);
+#pragma unroll
+        for (int i = 0; i < SIDE; i++)
+            up[i] = swiglu_value(gate[i], up[i]);
+        return rounded<T>(up);
+    }
+};
+
+/* dx's tiles, each by itself: what a pair of them reads twice comes from the cache. */
+template <typename T> struct swiglu_gradient_source {
+    using type = T;
+    struct loaded {
+        pack<T, SIDE> gate, up, dy;
+    };
+    enum { AHEAD = SIDE / 2, RESIDENT = sizeof(T) == 2 ? 2 : 1, PAIRS = true };
+    view<const T> x, dy;
+
+    /* Of the elements from `col` of dx on, how many are the gate's. */
+    __device__ __forceinline__ int gates(int64_t col) const
+    {
+        return (int)max((int64_t)0, min((int64_t)SIDE, dy.cols - col));
+    }
+
+    template <bool WIDE> __device__ __forceinline__ loaded load(int64_t row, int64_t col, int count) const
+    {
+        const int left = gates(col);
+        const T *gate = x.row(row), *d = dy.row(row);
+        loaded in = {};
+        if constexpr (WIDE) {
+            int64_t at = left > 0 ? col : col - dy.cols;
+            in.gate = read_side<true>(gate + at, SIDE);
+            in.dy = read_side<true>(d + at, SIDE);
+            if (left > 0)
+                in.up = read_side<true>(gate + dy.cols + at, SIDE);
+        } else {
+#pragma unroll
+            for (int i = 0; i < SIDE; i++) {
+                int64_t at = i < left ? col + i : col + i - dy.cols;
+                if (i >= count)
+                    break;
+                in.gate.at[i] = gate[at];
+                in.up.at[i] = gate[dy.cols + at];
+                in.dy.at[i] = d[at];
+            }
+        }
+        return in;
+    }
+
+    __device__ __forceinline__ pack<T, SIDE> value(const loaded &in, int64_t col) const
+    {
+        const int left = gates(col);
+        float gate[SIDE], up[SIDE], d[SIDE];
+        unpack(in.gate, gate);
+        unpack(in.up, up);
+        unpack(in.dy, d);
+#pragma unroll
+        for (int i = 0; i < SIDE; i++) {
+            struct swiglu_gradients made = swiglu_gradients_of(gate[i], up[i], d[i]);
+            d[i] = i < left ? made.gate : made.up;
+        }
+        return rounded<T>(d);
+    }
+};
+
+/* -- Ops ----------------------------------------------------------------------------------------------------------- */
+
+static void forward_with_copies(const struct cuda_target *target, const struct swiglu_forward_args *args)
+{
+    const struct tensor &x = args->x;
+    const int64_t width = x.cols / 2;
+    const bool wide = width % SIDE == 0 && rows_fit(x, SIDE) && copies_fit(args->to, width, args->y);
+    visit(x.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        launch_copies(target, "swiglu_forward", swiglu_source<T>{view_of<const T>(x)},
+                      copy_targets_of(args->to, x.rows, width, args->y), wide);
+    });
+}
+
+void cuda_swiglu_forward(const struct cuda_target *target, const struct swiglu_forward_args *args)
+{
+    if (wants_copies(args->to))
+        return forward_with_copies(target, args);
+    visit_packs({args->y, args->x}, [&](auto zero, auto width) {
+        using T = decltype(zero);
+        constexpr int N = decltype(width)::value;
+        walk_launch(target, "swiglu_forward", swiglu_forward<T, N>, args->y.rows, args->y.cols / N,
+                    view_of<const T>(args->x), view_of<T>(args->y));
+    });
+}
+
+static void backward_with_copies(const struct cuda_target *target, const struct swiglu_backward_args *args)
+{
+    const struct tensor &x = args->x, &dy = args->dy;
+    const bool wide = packs_fit(dy, SIDE) && rows_fit(x, SIDE) && copies_fit(args->to, x.cols, {});
+    visit(x.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        launch_copies(target, "swiglu_backward", swiglu_gradient_source<T>{view_of<const T>(x), view_of<const T>(dy)},
+                      copy_targets_of(args->to, x.rows, x.cols, {}), wide);
+    });
+}
+
+/* With copies and dx, which may be x, dx is made first: a block would change what another reads. */
 void cuda_swiglu_backward(const struct cuda_target *target, const struct swiglu_backward_args *args)
 {
+    if (wants_copies(args->to) && !tensor_present(&args->dx))
+        return backward_with_copies(target, args);
     visit_packs({args->dy, args->x, args->dx}, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
         walk_launch(target, "swiglu_backward", swiglu_backward<T, N>, args->dy.rows, args->dy.cols / N,
                     view_of<const T>(args->x), view_of<const T>(args->dy), view_of<T>(args->dx));
     });
+    if (wants_copies(args->to)) {
+        struct quantize_args copies = {args->dx, args->to, {}, false};
+        cuda_quantize(target, &copies);
+    }
 }

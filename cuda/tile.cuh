@@ -23,12 +23,15 @@ struct place {
     int rows, cols;               /* of the square that the matrix has, 0 .. SIDE */
 };
 
-__device__ __forceinline__ struct place place_of(int64_t rows, int64_t cols)
+/* PAIRS: the left half's tiles and the right half's take turns, since they are made of the same values. */
+template <bool PAIRS = false> __device__ __forceinline__ struct place place_of(int64_t rows, int64_t cols)
 {
-    uint32_t across = (uint32_t)((cols + TILE - 1) / TILE);
+    uint32_t across = (uint32_t)((cols + TILE - 1) / TILE), col = blockIdx.x % across;
     struct place at;
+    if (PAIRS)
+        col = col / 2 + (col % 2 == 0 ? 0 : (across + 1) / 2);
     at.first_row = (int64_t)(blockIdx.x / across) * TILE;
-    at.first_col = (int64_t)(blockIdx.x % across) * TILE;
+    at.first_col = (int64_t)col * TILE;
     at.row = threadIdx.x / TILE_PACKS * SIDE;
     at.col = threadIdx.x % TILE_PACKS * SIDE;
     at.rows = (int)max((int64_t)0, min((int64_t)SIDE, rows - at.first_row - at.row));
@@ -159,7 +162,8 @@ template <typename T> __device__ __forceinline__ uint32_t square_amax(const squa
 }
 
 /* Where the matrix ends there are zeros. A source has the values' type, load(row, col, count) with WIDE, value(loaded,
- * col), whose result is zeros for loaded zeros, and says how many loads are to be on their way. */
+ * col), whose result is zeros for loaded zeros, and says how many loads are to be AHEAD, how many blocks RESIDENT, and
+ * whether tiles come in PAIRS. */
 template <bool WIDE, typename Source, typename T>
 __device__ __forceinline__ void load_square(const Source &source, const struct place &at, square<T> &x)
 {
