@@ -78,6 +78,13 @@ static bool is_factored(const struct gemm_args *args)
     return !is_eight_bit(args) && (tensor_present(&args->scale_a) || tensor_present(&args->scale_b));
 }
 
+/* The library's 8-bit products take no f32 bias. */
+static bool adds_bias_apart(const struct gemm_args *args)
+{
+    return is_eight_bit(args) && tensor_present(&args->bias) && args->bias.dtype == DTYPE_F32 &&
+           args->d.dtype == DTYPE_F32;
+}
+
 /* Blocks' products are summed in f32 beside the tensor cores in any case. */
 static bool may_be_fast(const struct gemm_args *args)
 {
@@ -448,7 +455,8 @@ int64_t cuda_gemm_workspace(const struct cuda_target *target, const struct gemm_
     return sum > product ? sum : product;
 }
 
-void cuda_gemm(const struct cuda_target *target, const struct gemm_args *args)
+/* All that cuBLASLt does, which is all but a bias that it does not take. */
+static void product(const struct cuda_target *target, const struct gemm_args *args)
 {
     int64_t k = args->transpose_a ? args->a.rows : args->a.cols;
     if (tensor_count(&args->d) == 0 || k == 0) {
@@ -469,4 +477,15 @@ void cuda_gemm(const struct cuda_target *target, const struct gemm_args *args)
             way = (struct way){inside, &inside->algorithm, false};
     }
     CHECK_BLAS(run_way(&way, target, args));
+}
+
+void cuda_gemm(const struct cuda_target *target, const struct gemm_args *args)
+{
+    const bool apart = adds_bias_apart(args);
+    struct gemm_args inside = *args;
+    if (apart)
+        inside.bias = (struct tensor){0};
+    product(target, &inside);
+    if (apart)
+        cuda_add_bias(target, args->bias, args->d);
 }

@@ -62,9 +62,11 @@ void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tens
                   bool accumulate);
 
 /* factors[0] = scale_a * scale_b, NULL = 1; factors[1] = addend: those of a product and of what is added to it.
- * (product_factors.cu) */
+ * (product.cu) */
 void cuda_product_factors(const struct cuda_target *target, const float *scale_a, const float *scale_b, float addend,
                           float *factors);
+/* Adds an f32 bias to each row of an f32 d. */
+void cuda_add_bias(const struct cuda_target *target, struct tensor bias, struct tensor d);
 
 /* When the stream comes here, the device does ++*counter (in its memory) and stores the value in *seen (in host
  * memory). May be recorded. */
