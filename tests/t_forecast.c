@@ -294,9 +294,88 @@ static void test_widest_head(void)
     cpu->class->destroy(cpu);
 }
 
+/* A GPU that has one scale for a tensor, and what it lacks for more. */
+static const char *lacks_blocks(const struct executor *executor, enum scaling scaling)
+{
+    (void)executor;
+    return scaling == SCALING_TENSOR || scaling == SCALING_1X32 ? NULL : "a GPU of a kind";
+}
+
+/* A forecast of the small deck with what a recipe and two widths make of it: the text, or the message. */
+static void check_quantized(int recipe, int64_t hidden, int64_t ffn, struct executor *target, const char *expected)
+{
+    struct deck deck = small_deck();
+    struct forecast forecast;
+    deck.precision.recipe = recipe;
+    deck.memory.recompute = DECK_RECOMPUTE_NONE;
+    deck.model.hidden = hidden;
+    deck.model.ffn = ffn;
+    int code = forecast_create(&forecast, &deck, 1, 1, target);
+    CHECK(code == (strncmp(expected, "key ", 4) == 0 ? ERROR_USER : ERROR_NONE));
+    CHECK_STRING(code == ERROR_NONE ? forecast.quantized : error_message(), expected);
+    forecast_destroy(&forecast);
+    error_clear();
+}
+
+static void test_quantized(void)
+{
+    struct executor *cpu = cpu_executor_create(1);
+    struct executor_class class = *cpu->class;
+    struct executor gpu = *cpu;
+    gpu.class = &class;
+    class.lacks_products = lacks_blocks;
+    check_quantized(DECK_RECIPE_NONE, 56, 150, &gpu, "nothing");
+    check_quantized(DECK_RECIPE_CURRENT, 64, 160, &gpu, "layers 1-3 of 3: current scaling, hybrid, fast sums forward");
+    check_quantized(DECK_RECIPE_CURRENT, 64, 160, cpu,
+                    "layers 1-3 of 3: current scaling, hybrid, fast sums forward, emulated");
+    check_quantized(DECK_RECIPE_MXFP8, 64, 160, &gpu, "layers 1-3 of 3: MXFP8, e4m3, emulated");
+    check_quantized(DECK_RECIPE_ROW, 64, 160, &gpu,
+                    "key precision.recipe = \"row\": needs a GPU of a kind; \"current\" runs here, and device.kind = "
+                    "\"cpu\" emulates it");
+    check_quantized(DECK_RECIPE_NVFP4, 64, 160, &gpu,
+                    "key precision.recipe = \"nvfp4\": needs a GPU of a kind; \"current\" runs here, and device.kind = "
+                    "\"cpu\" emulates it");
+    check_quantized(DECK_RECIPE_MXFP8, 64, 144, cpu,
+                    "key model.ffn = 144: quantized products need a multiple of 32, such as 160; precision.linears can "
+                    "leave linear layers out");
+    check_quantized(DECK_RECIPE_NVFP4, 64, 150, cpu,
+                    "key model.ffn = 150: quantized products need a multiple of 16, such as 160; precision.linears can "
+                    "leave linear layers out");
+    check_quantized(
+        DECK_RECIPE_CURRENT, 56, 160, cpu,
+        "key model.hidden = 56: quantized products need a multiple of 16, such as 64; precision.linears can "
+        "leave linear layers out");
+
+    struct deck deck = small_deck();
+    struct model_settings model;
+    deck.precision.recipe = DECK_RECIPE_CURRENT;
+    deck.model.head_dim = 6; /* 4 query and 2 key heads: 24 and 48 columns */
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    CHECK(settings_check_precision(&deck, &model, cpu) == ERROR_USER);
+    CHECK(strstr(error_message(), "key model.heads x head_dim = 24: ") == error_message());
+    error_clear();
+    deck.model.head_dim = 12; /* 48 and 96 */
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    CHECK(settings_check_precision(&deck, &model, cpu) == ERROR_NONE);
+    deck.model.kv_heads = 1; /* 48 and 72 */
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    CHECK(settings_check_precision(&deck, &model, cpu) == ERROR_USER);
+    CHECK(strstr(error_message(), "key (model.heads + 2 kv_heads) x head_dim = 72: ") == error_message());
+    error_clear();
+    snprintf(deck.precision.linears, sizeof deck.precision.linears, "o,up");
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    CHECK(settings_check_precision(&deck, &model, cpu) == ERROR_NONE);
+    deck.precision.head = true;
+    CHECK(settings_check_precision(&deck, &model, cpu) == ERROR_USER);
+    CHECK(strstr(error_message(), "key precision.head = true: ") == error_message());
+    error_clear();
+    cpu->class->destroy(cpu);
+}
+
 int main(void)
 {
     test_widest_head();
+    test_quantized();
     test_forecasts();
     test_advice();
     test_published_flops();

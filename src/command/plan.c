@@ -3,6 +3,7 @@
 #include "command/command.h"
 #include "train/forecast_report.h"
 #include "train/origin.h"
+#include "train/precision_text.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@ static int plan(const struct deck *deck, int threads, struct executor *executor)
     struct forecast forecast;
     struct fit fit;
     int code = forecast_create(&forecast, deck, ranks, threads, executor);
+    if (code == ERROR_NONE)
+        precision_warn(&forecast.model.precision, deck);
     if (code == ERROR_NONE)
         code = fit_check(&fit, deck, &forecast.model, forecast_neediest(&forecast)->need, ranks, ranks, executor);
     if (code == ERROR_NONE) {

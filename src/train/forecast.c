@@ -6,6 +6,7 @@
 #include "data/token_store.h"
 #include "plan/plan.h"
 #include "plan/race.h"
+#include "train/precision_text.h"
 #include "train/settings.h"
 
 #include <stdlib.h>
@@ -242,8 +243,11 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
         code = model_settings_from_deck(&f->model, deck, vocabulary);
     if (code == ERROR_NONE)
         code = model_settings_check(&f->model, target);
+    if (code == ERROR_NONE)
+        code = settings_check_precision(deck, &f->model, target);
     if (code != ERROR_NONE)
         return code;
+    f->quantized = precision_text(&f->model.precision, f->model.layers, target->class->lacks_products == NULL);
     f->parameters = model_parameter_count(&f->model);
     int64_t groups = (deck->train.global_batch + deck->train.micro_batch - 1) / deck->train.micro_batch;
     f->micro_batches = (groups + ranks - 1) / ranks;
@@ -261,6 +265,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
 
 void forecast_destroy(struct forecast *f)
 {
+    free(f->quantized);
     free(f->data_missing);
-    f->data_missing = NULL;
+    f->quantized = f->data_missing = NULL;
 }

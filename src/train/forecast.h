@@ -31,6 +31,7 @@ struct forecast {
     int64_t ranks;
     int threads; /* of a rank */
     struct model_settings model;
+    char *quantized; /* what is, and how; owned */
     int64_t parameters;
 
     struct forecast_rank kinds[FORECAST_KINDS];

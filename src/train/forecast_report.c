@@ -47,6 +47,7 @@ static void print_model(const struct forecast *f)
     whole("vocabulary", m->vocabulary);
     printf("  %-28s %18s\n", "tied head", m->tied ? "yes" : "no");
     whole("parameters", f->parameters);
+    printf("  %-28s %18s\n", "quantized", f->quantized);
 }
 
 static void print_memory(const struct forecast *f)
@@ -132,10 +133,11 @@ void forecast_print(const struct forecast *f, const struct deck *deck, const str
 static json_t *model_json(const struct forecast *f)
 {
     const struct model_settings *m = &f->model;
-    return json_pack("{ss sI sI sI sI sI sI sI sb sI}", "family", family_of(m->family)->name, "layers",
+    return json_pack("{ss sI sI sI sI sI sI sI sb sI ss}", "family", family_of(m->family)->name, "layers",
                      (json_int_t)m->layers, "hidden", (json_int_t)m->hidden, "ffn", (json_int_t)m->ffn, "heads",
                      (json_int_t)m->heads, "kv_heads", (json_int_t)m->kv_heads, "head_dim", (json_int_t)m->head_dim,
-                     "vocabulary", (json_int_t)m->vocabulary, "tied", m->tied, "parameters", (json_int_t)f->parameters);
+                     "vocabulary", (json_int_t)m->vocabulary, "tied", m->tied, "parameters", (json_int_t)f->parameters,
+                     "quantized", f->quantized);
 }
 
 static json_t *memory_json(const struct forecast *f)

@@ -15,6 +15,7 @@
 #include "train/control.h"
 #include "train/meter.h"
 #include "train/origin.h"
+#include "train/precision_text.h"
 #include "train/profiler.h"
 #include "train/room.h"
 #include "train/session.h"
@@ -463,6 +464,10 @@ static void describe(const struct session *s)
     log_info("# %d ranks of %d threads, %s of %lld parameters, %lld layers, hidden %lld, vocabulary %lld",
              s->world->size, s->threads, family_of(m->family)->name, (long long)model_parameter_count(m),
              (long long)m->layers, (long long)m->hidden, (long long)m->vocabulary);
+    char *quantized = precision_text(&m->precision, m->layers, s->executor->class->lacks_products == NULL);
+    if (precision_quantizes(&m->precision))
+        log_info("# quantized: %s", quantized);
+    free(quantized);
     char *data = describe_data(s);
     log_info("# %s, %lld rows of %lld tokens a step in %lld micro-batches a rank", data,
              (long long)s->deck.train.global_batch, (long long)s->deck.data.row_tokens,

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "comm/threads.h"
 #include "train/fit.h"
+#include "train/precision_text.h"
 #include "train/settings.h"
 
 #include <string.h>
@@ -101,6 +102,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     code = comm_agree(world, model_settings_from_deck(&settings, deck, loader_vocabulary(s->train)));
     if (code == ERROR_NONE)
         code = comm_agree(world, model_settings_check(&settings, s->executor));
+    if (code == ERROR_NONE)
+        code = comm_agree(world, settings_check_precision(deck, &settings, s->executor));
     if (code != ERROR_NONE)
         return code;
     code = comm_agree(world, fit_check_training(deck, &settings, world->size, s->grid.node->size, s->executor));
@@ -112,6 +115,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     s->schedule = schedule_create((int)loader_micro_batches(s->train), 1, false);
     s->made = MADE_ENGINE;
     warn_of_waste(deck, world->size);
+    precision_warn(&settings.precision, deck);
     return ERROR_NONE;
 }
 

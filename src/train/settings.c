@@ -5,6 +5,8 @@
 #include "train/control.h"
 #include "train/profiler.h"
 
+#include <stdlib.h>
+
 /* Masked tokens are those of a tokenizer; what predicts the next token takes any id. */
 static struct random_windows_settings random_settings(const struct deck *deck, const struct family *family)
 {
@@ -78,4 +80,80 @@ int settings_check(const struct deck *deck)
         return code;
     double walltime;
     return control_parse_walltime(deck->train.walltime, &walltime);
+}
+
+/* -- Precision --------------------------------------------------------------------------------------------------- */
+
+/* Is a format computed with by any layer? */
+static bool in_use(const struct precision *precision, enum precision_kind kind)
+{
+    return kind == PRECISION_EIGHT ? precision->eight.count > 0 : kind == PRECISION_FOUR && precision->four.count > 0;
+}
+
+static const char *lacking(const struct precision *precision, const struct executor *executor)
+{
+    const char *lacks = NULL;
+    for (int kind = 0; kind < PRECISION_KINDS && executor->class->lacks_products != NULL; kind++)
+        for (int operand = 0; operand < OPERAND_COUNT && in_use(precision, (enum precision_kind)kind); operand++)
+            if (lacks == NULL)
+                lacks = executor->class->lacks_products(executor, precision->kinds[kind].rules[operand].scaling);
+    return lacks;
+}
+
+static int check_device(const struct deck *deck, const struct precision *precision, const struct executor *executor)
+{
+    const char *lacks = lacking(precision, executor);
+    if (lacks == NULL)
+        return ERROR_NONE;
+    const bool tensors = executor->class->lacks_products(executor, SCALING_TENSOR) == NULL;
+    char *recipe = deck_key_text(deck, "precision.recipe");
+    int code = error_user("key precision.recipe = %s: needs %s; %sdevice.kind = \"cpu\" emulates it", recipe, lacks,
+                          tensors ? "\"current\" runs here, and " : "");
+    free(recipe);
+    return code;
+}
+
+/* Elements that a product takes at a time along its sum. */
+static int64_t multiple_of(const struct precision *precision)
+{
+    const bool mx = in_use(precision, PRECISION_EIGHT) &&
+                    precision->kinds[PRECISION_EIGHT].rules[OPERAND_INPUT].scaling == SCALING_1X32;
+    return mx ? 32 : 16;
+}
+
+static int check_widths(const struct precision *precision, const struct model_settings *m)
+{
+    const bool *linears = precision->linears;
+    const bool attention = linears[LINEAR_QKV] || linears[LINEAR_O], mlp = linears[LINEAR_UP] || linears[LINEAR_DOWN];
+    const int64_t multiple = multiple_of(precision);
+    const struct {
+        const char *key;
+        int64_t width;
+        bool read;
+    } widths[] = {
+        {"model.hidden", m->hidden, true}, /* that every linear has on one side */
+        {"model.heads x head_dim", m->heads * m->head_dim, attention},
+        {"(model.heads + 2 kv_heads) x head_dim", (m->heads + 2 * m->kv_heads) * m->head_dim, linears[LINEAR_QKV]},
+        {"model.ffn", m->ffn, mlp},
+    };
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
+        if (widths[i].read && widths[i].width % multiple != 0)
+            return error_user(
+                "key %s = %lld: quantized products need a multiple of %lld, such as %lld; precision.linears "
+                "can leave linear layers out",
+                widths[i].key, (long long)widths[i].width, (long long)multiple,
+                (long long)((widths[i].width / multiple + 1) * multiple));
+    return ERROR_NONE;
+}
+
+int settings_check_precision(const struct deck *deck, const struct model_settings *settings,
+                             const struct executor *executor)
+{
+    const struct precision *precision = &settings->precision;
+    if (deck->precision.head)
+        return error_user("key precision.head = true: the head's products cannot be quantized yet; leave it out");
+    if (!precision_quantizes(precision))
+        return ERROR_NONE;
+    int code = check_device(deck, precision, executor);
+    return code == ERROR_NONE ? check_widths(precision, settings) : code;
 }

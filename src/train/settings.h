@@ -15,4 +15,10 @@ int settings_check_sizes(const struct deck *deck);
 /* The same, a store to train on, and a time limit that is one. */
 int settings_check(const struct deck *deck);
 
+/* Can the executor train with the model's precision: has the device the products, are widths multiples of what they
+ * take? Local. ERROR_USER, naming the key. (Tokens need no check: data.row_tokens is a multiple of 16, and copies that
+ * have them along a row are padded.) */
+int settings_check_precision(const struct deck *deck, const struct model_settings *settings,
+                             const struct executor *executor);
+
 #endif
