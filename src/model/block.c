@@ -12,9 +12,10 @@ static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BL
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
     return (struct linear){.weight = (int)weight,
-                           .bias = BLOCK_BIASES + (int)weight,
+                           .bias = unit_family(unit)->bias ? BLOCK_BIASES + (int)weight : -1,
                            .first = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
                            .first_copy = (int)weight * LINEAR_COPIES,
+                           .tokens = UNIT_TOKENS,
                            .number = operand_number(unit->layer, (int)weight, OPERAND_INPUT),
                            .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
                            .summed = weight == BLOCK_UP && unit_family(unit)->gelu,
@@ -57,8 +58,8 @@ static void attention_part(struct context *c, struct unit *unit, struct tensor i
 {
     const struct model_settings *s = unit->settings;
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
-    struct operand normed = linear_input(c, unit, &qkv_linear, BLOCK_NORMED1);
-    struct operand attention = linear_input(c, unit, &o_linear, BLOCK_ATTENTION);
+    struct operand normed = linear_input(c, unit, &qkv_linear, unit_tensor(c, unit, BLOCK_NORMED1));
+    struct operand attention = linear_input(c, unit, &o_linear, unit_tensor(c, unit, BLOCK_ATTENTION));
     struct tensor fused = unit_tensor(c, unit, BLOCK_QKV_OUT);
     struct qkv part = split_qkv(unit, fused);
 
@@ -113,8 +114,8 @@ static void activate_backward(struct context *c, const struct unit *unit, const 
 static void mlp_part(struct context *c, struct unit *unit)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
-    struct operand normed = linear_input(c, unit, &up_linear, BLOCK_NORMED2);
-    struct operand activated = linear_input(c, unit, &down_linear, BLOCK_ACTIVATED);
+    struct operand normed = linear_input(c, unit, &up_linear, unit_tensor(c, unit, BLOCK_NORMED2));
+    struct operand activated = linear_input(c, unit, &down_linear, unit_tensor(c, unit, BLOCK_ACTIVATED));
     struct tensor middle = unit_tensor(c, unit, BLOCK_MIDDLE);
     struct tensor up_out = unit_tensor(c, unit, BLOCK_UP_OUT);
 
@@ -141,8 +142,8 @@ static void block_forward(struct context *c, struct unit *unit, struct tensor in
 static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy, struct tensor d_middle)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
-    struct operand normed = linear_input(c, unit, &up_linear, BLOCK_NORMED2);
-    struct operand activated = linear_input(c, unit, &down_linear, BLOCK_ACTIVATED);
+    struct operand normed = linear_input(c, unit, &up_linear, unit_tensor(c, unit, BLOCK_NORMED2));
+    struct operand activated = linear_input(c, unit, &down_linear, unit_tensor(c, unit, BLOCK_ACTIVATED));
     struct tensor d_activated = unit_tensor(c, unit, BLOCK_D_ACTIVATED);
     /* gelu's backward works in place; swiglu's result is twice as wide */
     struct tensor d_up = unit_family(unit)->gelu ? d_activated : unit_tensor(c, unit, BLOCK_D_UP);
@@ -159,8 +160,8 @@ static void attention_part_backward(struct context *c, struct unit *unit, struct
 {
     const struct model_settings *s = unit->settings;
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
-    struct operand normed = linear_input(c, unit, &qkv_linear, BLOCK_NORMED1);
-    struct operand attention = linear_input(c, unit, &o_linear, BLOCK_ATTENTION);
+    struct operand normed = linear_input(c, unit, &qkv_linear, unit_tensor(c, unit, BLOCK_NORMED1));
+    struct operand attention = linear_input(c, unit, &o_linear, unit_tensor(c, unit, BLOCK_ATTENTION));
     struct qkv part = split_qkv(unit, unit_tensor(c, unit, BLOCK_QKV_OUT));
     struct tensor d_fused = unit_tensor(c, unit, BLOCK_D_QKV);
     struct qkv d_part = split_qkv(unit, d_fused);

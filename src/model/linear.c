@@ -51,15 +51,17 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
     const struct linear_precision *p = linear->precision;
     const struct quantization *rule = &p->rules[kind];
     const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
-    const bool input = kind == OPERAND_INPUT, columns = !p->wide_weight_product;
+    const bool input = kind == OPERAND_INPUT, columns = !p->wide_weight_product, all = linear->tokens == UNIT_TOKENS;
     const enum role role = role_of_copies(rule);
-    const struct shape row = scale_shape(rule->scaling, UNIT_TOKENS, UNIT_TOKEN_BLOCKS, blocks_of(width));
-    const struct shape column = scale_shape(rule->scaling, width, blocks_of(width), UNIT_TOKEN_BLOCKS);
-    unit_declare_tensor(unit, id + LINEAR_ROW, input ? "input row copy" : "gradient row copy", UNIT_TOKENS, width,
+    const int64_t blocks = all ? UNIT_TOKEN_BLOCKS : blocks_of(linear->tokens);
+    const int64_t padded = all ? UNIT_PADDED_TOKENS : blocks * QUANTIZATION_BLOCK;
+    const struct shape row = scale_shape(rule->scaling, linear->tokens, blocks, blocks_of(width));
+    const struct shape column = scale_shape(rule->scaling, width, blocks_of(width), blocks);
+    unit_declare_tensor(unit, id + LINEAR_ROW, input ? "input row copy" : "gradient row copy", linear->tokens, width,
                         role);
     if (columns)
         unit_declare_tensor(unit, id + LINEAR_COLUMN, input ? "input column copy" : "gradient column copy", width,
-                            UNIT_PADDED_TOKENS, role);
+                            padded, role);
     if (p->delayed || rule->scaling == SCALING_1X32)
         return;
     unit_declare_tensor(unit, id + LINEAR_ROW_SCALE, input ? "input row scale" : "gradient row scale", row.rows,
@@ -118,30 +120,44 @@ static bool has_scales(const struct copies *to)
     return !tensor_present(&to->scale) && to->rule.scaling != SCALING_1X32;
 }
 
+/* In the memory of the unit's tensor `id`. */
+static struct tensor shaped(const struct context *context, const struct unit *unit, int id, int64_t rows, int64_t cols)
+{
+    return tensor_matrix(context->address(context, unit, id), context_dtype(context, unit->tensors[id].role), rows,
+                         cols);
+}
+
+static struct tensor shaped_scale(const struct context *context, const struct unit *unit, int id, enum scaling scaling,
+                                  const struct tensor *copy)
+{
+    const struct shape s = scale_shape(scaling, copy->rows, blocks_of(copy->rows), blocks_of(copy->cols));
+    return shaped(context, unit, id, s.rows, s.cols);
+}
+
 static struct operand operand_of(const struct context *context, const struct unit *unit, const struct linear *linear,
                                  enum operand_kind kind, struct tensor value)
 {
     const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
-    const bool columns = quantizes(context, linear) && !linear->precision->wide_weight_product;
-    struct operand operand = {.value = value};
     if (!quantizes(context, linear))
-        return operand;
+        return (struct operand){.value = value};
     struct copies to = rule_of(context, linear, kind);
+    const bool columns = !linear->precision->wide_weight_product;
     const bool scales = has_scales(&to), shared = to.rule.scaling == SCALING_TENSOR;
-    to.row = unit_tensor(context, unit, id + LINEAR_ROW);
-    if (columns)
-        to.column = unit_tensor(context, unit, id + LINEAR_COLUMN);
+    to.row = shaped(context, unit, id + LINEAR_ROW, value.rows, value.cols);
     if (scales)
-        to.row_scale = unit_tensor(context, unit, id + LINEAR_ROW_SCALE);
-    if (scales && columns)
-        to.column_scale = shared ? to.row_scale : unit_tensor(context, unit, id + LINEAR_COLUMN_SCALE);
-    operand.to = to;
-    return operand;
+        to.row_scale = shaped_scale(context, unit, id + LINEAR_ROW_SCALE, to.rule.scaling, &to.row);
+    if (columns)
+        to.column = shaped(context, unit, id + LINEAR_COLUMN, value.cols, blocks_of(value.rows) * QUANTIZATION_BLOCK);
+    if (columns && scales)
+        to.column_scale =
+            shared ? to.row_scale : shaped_scale(context, unit, id + LINEAR_COLUMN_SCALE, to.rule.scaling, &to.column);
+    return (struct operand){value, to};
 }
 
-struct operand linear_input(const struct context *context, const struct unit *unit, const struct linear *linear, int id)
+struct operand linear_input(const struct context *context, const struct unit *unit, const struct linear *linear,
+                            struct tensor x)
 {
-    return operand_of(context, unit, linear, OPERAND_INPUT, unit_tensor(context, unit, id));
+    return operand_of(context, unit, linear, OPERAND_INPUT, x);
 }
 
 struct operand linear_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
@@ -240,7 +256,7 @@ static struct tensor column_scale(const struct copies *to)
 void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend)
 {
-    struct tensor bias = unit_family(unit)->bias ? unit_weight(context, unit, linear->bias) : absent;
+    struct tensor bias = linear->bias >= 0 ? unit_weight(context, unit, linear->bias) : absent;
     if (!quantizes(context, linear)) {
         LAUNCH(context->stream, GEMM, gemm, .a = x->value, .b = unit_weight(context, unit, linear->weight),
                .transpose_b = true, .bias = bias, .c = addend, .d = y);
@@ -256,14 +272,19 @@ void linear_forward(const struct context *context, const struct unit *unit, cons
 struct tensor linear_sum(const struct context *context, const struct unit *unit, const struct linear *linear)
 {
     bool made = linear->summed && context->gradients == GRADIENT_BOTH;
-    return made && unit_family(unit)->bias ? unit_gradient(context, unit, linear->bias) : absent;
+    return made && linear->bias >= 0 ? unit_gradient(context, unit, linear->bias) : absent;
+}
+
+static bool accumulates(const struct unit *unit, const struct linear *linear)
+{
+    return linear->adds || unit_accumulates(unit, linear->weight);
 }
 
 /* The sum over dy that linear_backward has to make. */
 static struct tensor own_sum(const struct context *context, const struct unit *unit, const struct linear *linear)
 {
     struct tensor made = linear_sum(context, unit, linear);
-    bool wanted = (context->gradients & GRADIENT_WEIGHT) && unit_family(unit)->bias && !tensor_present(&made);
+    bool wanted = (context->gradients & GRADIENT_WEIGHT) && linear->bias >= 0 && !tensor_present(&made);
     return wanted ? unit_gradient(context, unit, linear->bias) : absent;
 }
 
@@ -273,14 +294,14 @@ static void multiply_values(const struct context *context, const struct unit *un
 {
     LAUNCH(context->stream, GEMM, gemm, .a = dy, .transpose_a = true, .b = x,
            .d = unit_gradient(context, unit, linear->weight), .sum_a = own_sum(context, unit, linear),
-           .accumulate = unit_accumulates(unit, linear->weight));
+           .accumulate = accumulates(unit, linear));
 }
 
 static void backward_of_copies(const struct context *context, const struct unit *unit, const struct linear *linear,
                                const struct operand *x, struct tensor value, struct tensor dx)
 {
     const bool wide = linear->precision->wide_weight_product;
-    const bool accumulate = unit_accumulates(unit, linear->weight);
+    const bool accumulate = accumulates(unit, linear);
     const struct operand dy = linear_gradient(context, unit, linear, value);
     if (!is_fused(context, linear, OPERAND_GRADIENT))
         LAUNCH(context->stream, QUANTIZE, quantize, .x = value, .to = dy.to,

@@ -29,29 +29,31 @@ enum linear_tensor {
 
 struct linear {
     int weight; /* id of the unit's weight [out, in] */
-    int bias;   /* of its bias [1, out], where the family has them */
+    int bias;   /* of its bias [1, out]; -1: it has none */
     int first, first_copy;
+    int64_t tokens;                           /* that it works on at a time, at most: UNIT_TOKENS, or so many */
+    bool adds;                                /* to the gradients that an earlier part of the micro-batch has left */
     int number;                               /* of its first operand among all of the model's: operand_number */
     const struct linear_precision *precision; /* NULL: the compute type */
     bool summed;                              /* the op that writes dy can sum it as well: linear_sum */
     bool fused[OPERAND_COUNT];                /* the op that writes the operand can make its copies: linear_made */
 };
 
-/* Operands of the blocks' linears are numbered by layer, linear and operand. */
+/* Operands are numbered by layer, linear and operand; the head's two linears count as a layer behind the last. */
 static inline int operand_number(int layer, int linear, enum operand_kind kind)
 {
     return (layer * LINEAR_COUNT + linear) * OPERAND_COUNT + (int)kind;
 }
 
-/* Declares the tensors of a linear that reads unit tensors of UNIT_TOKENS rows, and the copies of its weight. */
+/* Declares the copies of a linear's operands, its weight's included, which is declared already. */
 void linear_declare(struct unit *unit, const struct linear *linear);
 
 /* Makes the copies of the weight, which is valid now. */
 void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear);
 
-/* The operand that is the unit's tensor `id`, or any tensor [T, in] or [T, out]. */
+/* The operand that is x [T, in] or dy [T, out]; T may be less than linear->tokens. */
 struct operand linear_input(const struct context *context, const struct unit *unit, const struct linear *linear,
-                            int id);
+                            struct tensor x);
 struct operand linear_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
                                struct tensor dy);
 

@@ -6,7 +6,40 @@
 static const struct tensor absent;
 static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_RSTD, LM_HEAD_MEAN};
 static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM_HEAD_RSTD2, LM_HEAD_MEAN2};
-static const struct linear dense = {.weight = LM_HEAD_DENSE, .bias = LM_HEAD_DENSE_BIAS, .summed = true};
+
+/* The head's linears, by their numbers. */
+enum { HEAD_DENSE, HEAD_DECODER, HEAD_LINEARS };
+
+static struct linear head_linear(const struct unit *unit, int number)
+{
+    const struct model_settings *s = unit->settings;
+    return (struct linear){.first = LM_HEAD_LINEARS + number * LINEAR_TENSORS,
+                           .first_copy = number * LINEAR_COPIES,
+                           .number = operand_number((int)s->layers, number, OPERAND_INPUT),
+                           .precision = s->precision.head ? &s->precision.kinds[PRECISION_EIGHT] : NULL};
+}
+
+/* Of the transform. */
+static struct linear dense_of(const struct unit *unit)
+{
+    struct linear linear = head_linear(unit, HEAD_DENSE);
+    linear.weight = LM_HEAD_DENSE;
+    linear.bias = LM_HEAD_DENSE_BIAS;
+    linear.tokens = UNIT_TOKENS;
+    linear.summed = true;
+    return linear;
+}
+
+/* Of the chunk that begins with token `first`. */
+static struct linear decoder_of(const struct unit *unit, int64_t first)
+{
+    struct linear linear = head_linear(unit, HEAD_DECODER);
+    linear.weight = LM_HEAD_MATRIX;
+    linear.bias = unit_family(unit)->decoder_bias ? LM_HEAD_BIAS : -1;
+    linear.tokens = unit->head_tokens;
+    linear.adds = first > 0;
+    return linear;
+}
 
 static struct tensor first_rows(const struct context *c, const struct unit *unit, int id, int64_t rows)
 {
@@ -30,7 +63,10 @@ static struct tensor make_features(struct context *c, struct unit *unit, struct 
     struct tensor dense_out = first_rows(c, unit, LM_HEAD_DENSE_OUT, normed.rows);
     struct tensor activated = first_rows(c, unit, LM_HEAD_ACTIVATED, normed.rows);
     struct tensor features = first_rows(c, unit, LM_HEAD_FEATURES, normed.rows);
-    linear_forward(c, unit, &dense, &(struct operand){.value = normed}, dense_out, absent);
+    const struct linear dense = dense_of(unit);
+    const struct operand x = linear_input(c, unit, &dense, normed);
+    linear_prepare(c, unit, &dense, &x);
+    linear_forward(c, unit, &dense, &x, dense_out, absent);
     LAUNCH(c->stream, GELU_FORWARD, gelu_forward, .x = dense_out, .y = activated);
     norm_forward(c, unit, &transform_norm, activated, features);
     return features;
@@ -40,11 +76,13 @@ static void features_backward(struct context *c, struct unit *unit, struct tenso
 {
     struct tensor d_activated = unit_tensor(c, unit, LM_HEAD_D_ACTIVATED);
     struct tensor d_dense_out = unit_tensor(c, unit, LM_HEAD_D_DENSE_OUT);
+    const struct linear dense = dense_of(unit);
+    const struct operand x = linear_input(c, unit, &dense, normed);
     norm_backward(c, unit, &transform_norm, unit_tensor(c, unit, LM_HEAD_ACTIVATED),
                   unit_tensor(c, unit, LM_HEAD_D_FEATURES), absent, d_activated);
     LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = unit_tensor(c, unit, LM_HEAD_DENSE_OUT), .dy = d_activated,
            .dx = d_dense_out, .sum = linear_sum(c, unit, &dense), .accumulate = unit_accumulates(unit, dense.weight));
-    linear_backward(c, unit, &dense, &(struct operand){.value = normed}, d_dense_out, d_normed);
+    linear_backward(c, unit, &dense, &x, d_dense_out, d_normed);
 }
 
 struct tensor lm_head_logits(const struct context *c, const struct unit *unit, int64_t rows)
@@ -74,8 +112,10 @@ static struct chunk chunk_at(const struct context *c, const struct unit *unit, s
 
 static void chunk_logits(struct context *c, struct unit *unit, const struct chunk *chunk)
 {
-    LAUNCH(c->stream, GEMM, gemm, .a = chunk->features, .b = unit_weight(c, unit, LM_HEAD_MATRIX), .transpose_b = true,
-           .bias = unit_family(unit)->decoder_bias ? unit_weight(c, unit, LM_HEAD_BIAS) : absent, .d = chunk->logits);
+    const struct linear decoder = decoder_of(unit, chunk->first);
+    const struct operand x = linear_input(c, unit, &decoder, chunk->features);
+    linear_prepare(c, unit, &decoder, &x);
+    linear_forward(c, unit, &decoder, &x, chunk->logits, absent);
 }
 
 static void chunk_losses(struct context *c, const struct chunk *chunk, struct tensor total)
@@ -111,17 +151,23 @@ static void lm_head_forward(struct context *c, struct unit *unit, struct tensor 
         losses(c, unit, input);
 }
 
+/* What comes before the decoder needs d_features in either half of a backward that is split in two. */
 static void chunk_backward(struct context *c, struct unit *unit, const struct chunk *chunk, struct tensor d_features)
 {
-    bool bias = unit_family(unit)->decoder_bias;
+    const struct linear decoder = decoder_of(unit, chunk->first);
+    const struct operand x = linear_input(c, unit, &decoder, chunk->features);
+    struct context both = *c;
+    both.gradients |= GRADIENT_INPUT;
     LAUNCH(c->stream, XENT_GRAD, xent_grad, .logits = chunk->logits, .labels = chunk->labels, .lse = chunk->lse);
-    LAUNCH(c->stream, GEMM, gemm, .a = chunk->logits, .b = unit_weight(c, unit, LM_HEAD_MATRIX),
-           .d = tensor_rows(&d_features, chunk->first, chunk->count));
-    if (c->gradients & GRADIENT_WEIGHT)
-        LAUNCH(c->stream, GEMM, gemm, .a = chunk->logits, .transpose_a = true, .b = chunk->features,
-               .d = unit_gradient(c, unit, LM_HEAD_MATRIX),
-               .sum_a = bias ? unit_gradient(c, unit, LM_HEAD_BIAS) : absent,
-               .accumulate = chunk->first > 0 || unit_accumulates(unit, LM_HEAD_MATRIX));
+    linear_backward(&both, unit, &decoder, &x, chunk->logits, tensor_rows(&d_features, chunk->first, chunk->count));
+}
+
+static void lm_head_copy_weights(const struct context *c, struct unit *unit)
+{
+    const struct linear dense = dense_of(unit), decoder = decoder_of(unit, 0);
+    if (unit_family(unit)->transform)
+        linear_copy_weight(c, unit, &dense);
+    linear_copy_weight(c, unit, &decoder);
 }
 
 static void lm_head_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor output_gradient)
@@ -146,7 +192,7 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
 }
 
 static const struct unit_class lm_head_class = {
-    .name = "lm_head", .forward = lm_head_forward, .backward = lm_head_backward};
+    .name = "lm_head", .forward = lm_head_forward, .backward = lm_head_backward, .copy_weights = lm_head_copy_weights};
 
 static void declare_weights(struct unit *unit, struct unit *embedding)
 {
@@ -202,4 +248,8 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
     unit_declare_tensor(unit, LM_HEAD_LOGITS, "logits", unit->head_tokens, row, ROLE_VALUE);
     unit_declare_tensor(unit, LM_HEAD_LOSS, "loss", 1, UNIT_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, LM_HEAD_LSE, "lse", 1, unit->head_tokens, ROLE_STATISTIC);
+    const struct linear dense = dense_of(unit), decoder = decoder_of(unit, 0);
+    if (unit_family(unit)->transform)
+        linear_declare(unit, &dense);
+    linear_declare(unit, &decoder);
 }

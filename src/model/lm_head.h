@@ -42,7 +42,8 @@ enum lm_head_tensor {
     LM_HEAD_LOGITS, /* of one chunk; row 0 in generation: the last token's */
     LM_HEAD_LOSS,   /* [1, tokens] */
     LM_HEAD_LSE,    /* of one chunk */
-    LM_HEAD_D_NORMED
+    LM_HEAD_D_NORMED,
+    LM_HEAD_LINEARS /* here: twice LINEAR_TENSORS, of dense and of the decoder */
 };
 
 /* Fills a zeroed unit. embedding: the unit whose matrix a tied head shares. head_tokens: tokens per chunk, at most the

@@ -37,6 +37,14 @@ void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, 
     unit->elements[storage] += aligned(rows * cols);
 }
 
+struct unit *unit_lender(const struct unit *unit)
+{
+    for (int w = 0; w < unit->weight_count; w++)
+        if (unit->weights[w].home != NULL && unit->weights[w].home != unit)
+            return unit->weights[w].home;
+    return NULL;
+}
+
 const struct family *unit_family(const struct unit *unit)
 {
     return family_of(unit->settings->family);

@@ -193,6 +193,9 @@ int64_t unit_tensor_elements(const struct unit *unit, int id);
 
 /* -- Asking ----------------------------------------------------------------------------------------------------- */
 
+/* The unit whose weights this one uses beside its own, as a tied head does the embedding's; NULL: none. */
+struct unit *unit_lender(const struct unit *unit);
+
 /* What the unit's family fixes. */
 const struct family *unit_family(const struct unit *unit);
 

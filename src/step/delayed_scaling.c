@@ -6,7 +6,7 @@
 
 int64_t delayed_scaling_operands(const struct model_settings *settings)
 {
-    return settings->layers * LINEAR_COUNT * OPERAND_COUNT;
+    return operand_number((int)settings->layers + 1, 0, OPERAND_INPUT);
 }
 
 bool delayed_scaling_present(const struct delayed_scaling *scaling)

@@ -1,5 +1,5 @@
 /* Delayed scaling: the scale of an operand is made of its largest magnitudes (amaxes) in earlier steps, so copies are
- * made in the same pass that makes the operand. Each operand of each of the blocks' linear layers has an amax of this
+ * made in the same pass that makes the operand. Each operand of each linear layer has an amax of this
  * step, a history and a scale, numbered by operand_number (model/linear.h), whether or not it is quantized: their
  * shapes do not depend on which are. All ranks have the same numbers. */
 #ifndef STEP_DELAYED_SCALING_H
@@ -16,7 +16,7 @@ struct delayed_scaling {
     bool latest;           /* as precision.latest */
 };
 
-/* Operands of a model's linear layers. */
+/* Operands of a model's linear layers, as operand_number counts them. */
 int64_t delayed_scaling_operands(const struct model_settings *settings);
 
 /* Scales are 1, histories empty. Absent tensors where no linear of the model has delayed scaling. */

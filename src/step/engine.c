@@ -16,8 +16,8 @@ static struct kv_cache create_cache(struct engine *e)
 
 static void visit(struct unit **visits, int *count, struct unit *unit)
 {
-    if (engine_lender(unit) != NULL)
-        visits[(*count)++] = engine_lender(unit);
+    if (unit_lender(unit) != NULL)
+        visits[(*count)++] = unit_lender(unit);
     visits[(*count)++] = unit;
 }
 

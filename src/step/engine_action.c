@@ -3,7 +3,7 @@
 
 static void acquire(struct engine *e, struct unit *unit)
 {
-    struct unit *home = engine_lender(unit);
+    struct unit *home = unit_lender(unit);
     if (home != NULL)
         e->store->class->acquire(e->store, home, e->context.stream);
     e->store->class->acquire(e->store, unit, e->context.stream);
@@ -11,7 +11,7 @@ static void acquire(struct engine *e, struct unit *unit)
 
 static void release(struct engine *e, struct unit *unit)
 {
-    struct unit *home = engine_lender(unit);
+    struct unit *home = unit_lender(unit);
     e->store->class->release(e->store, unit, e->context.stream);
     if (home != NULL)
         e->store->class->release(e->store, home, e->context.stream);
@@ -49,7 +49,7 @@ void engine_run_backward(struct engine *e, const struct action *action)
     launch_range(e->context.stream, "backward");
     store->begin(e->store, e->visits + e->visit_count, e->visit_count, e->context.stream);
     for (int u = model->unit_count - 1; u >= 0; u--) {
-        struct unit *unit = &model->units[u], *home = engine_lender(unit);
+        struct unit *unit = &model->units[u], *home = unit_lender(unit);
         acquire(e, unit);
         if (weights && home != NULL)
             store->gradients_open(e->store, home, e->context.stream, action->first);

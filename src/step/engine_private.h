@@ -10,15 +10,6 @@ static inline bool engine_generates(const struct engine *e)
     return e->settings.memory.use == MEMORY_GENERATE;
 }
 
-/* The unit whose weights this one uses beside its own, as a tied head does the embedding's; NULL: none. */
-static inline struct unit *engine_lender(struct unit *unit)
-{
-    for (int w = 0; w < unit->weight_count; w++)
-        if (unit->weights[w].home != NULL && unit->weights[w].home != unit)
-            return unit->weights[w].home;
-    return NULL;
-}
-
 /* -- engine_batch.c ---------------------------------------------------------------------------------------------- */
 
 void engine_create_batches(struct engine *e);

@@ -43,7 +43,8 @@ struct store_class {
     void (*end)(struct store *store, struct stream *stream);
     /* From here on in the stream the unit's gradients are complete. After the step's last backward. */
     void (*gradients_wait)(struct store *store, struct unit *unit, struct stream *stream);
-    /* The stream has written the weights of the unit's shards: by an update, a checkpoint or initial values. */
+    /* The stream has written the weights of the unit's shards, and before that those of its lender (unit_lender): by an
+     * update, a checkpoint or initial values. The store sees to it that the unit's copies are made of them. */
     void (*updated)(struct store *store, struct unit *unit, struct stream *stream);
     struct shard (*shard)(struct store *store, struct unit *unit, enum storage storage);
     void (*destroy)(struct store *store);

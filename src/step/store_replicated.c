@@ -52,9 +52,14 @@ static void updated(struct store *store, struct unit *unit, struct stream *strea
     struct replicated *own = store->self;
     if (own->units[unit->index].copies == NULL)
         return;
+    struct unit *lender = unit_lender(unit);
+    if (lender != NULL)
+        acquire(store, lender, stream);
     acquire(store, unit, stream);
     unit->class->copy_weights(own->context, unit);
     release(store, unit, stream);
+    if (lender != NULL)
+        release(store, lender, stream);
 }
 
 static void gradients_open(struct store *store, struct unit *unit, struct stream *stream, bool fresh)
