@@ -328,7 +328,7 @@ static void test_gemm_case(const struct pair *pair, const int64_t *mnk, enum dty
     check_op(trial, OP_GEMM, &args);
 }
 
-/* On a GPU m, n and k are multiples of 16. k = 1280 has ten blocks, whose scales lie twelve apart. */
+/* On a GPU m, n and k are multiples of 16. With k = 1280 the scales of two rows of ten blocks lie twelve apart. */
 static void test_gemm(void)
 {
     static const int64_t odd[3][3] = {{1, 1, 1}, {7, 5, 33}, {130, 3, 261}};
@@ -341,6 +341,31 @@ static void test_gemm(void)
                     test_gemm_case(&pairs[p], s < COUNT(odd) ? odd[s] : even[s - COUNT(odd)], storage[draw & 1],
                                    (enum addend)addend, draw & 2, draw & 4);
             }
+    const struct pair blocks = {DTYPE_E4M3, DTYPE_E4M3, SCALING_1X128, SCALING_128X128};
+    test_gemm_case(&blocks, (int64_t[]){16, 144, 1280}, DTYPE_F32, ADDEND_NONE, false, false);
+}
+
+/* What cuBLASLt would misread: rows of block scales with another distance than it takes for granted. And scales of rows
+ * beside bf16, which it does not have. */
+static void test_gemm_refusals(void)
+{
+    static char memory[1]; /* nothing is read */
+    const struct gemm_args good = {.a = tensor_matrix(memory, DTYPE_E4M3, 16, 1280),
+                                   .b = tensor_matrix(memory, DTYPE_E4M3, 144, 1280),
+                                   .d = tensor_matrix(memory, DTYPE_F32, 16, 144),
+                                   .scale_a = {memory, DTYPE_F32, 10, 16, 16},
+                                   .scale_b = {memory, DTYPE_F32, 2, 10, 12},
+                                   .scaling_a = SCALING_1X128,
+                                   .scaling_b = SCALING_128X128,
+                                   .transpose_b = true};
+    CHECK(op_check(OP_GEMM, &good) == NULL);
+    struct gemm_args apart = good, further = good, wide = good;
+    apart.scale_a.stride = 20;
+    further.scale_b.stride = 16;
+    wide.a.dtype = wide.b.dtype = DTYPE_BF16;
+    CHECK(op_check(OP_GEMM, &apart) != NULL);
+    CHECK(op_check(OP_GEMM, &further) != NULL);
+    CHECK(op_check(OP_GEMM, &wide) != NULL);
 }
 
 /* Every finite 8-bit number times 1. */
@@ -506,6 +531,7 @@ int main(int count, char **arguments)
     test_statistic();
     test_delayed_scale();
     test_gemm();
+    test_gemm_refusals();
     test_eight_bit_codes();
     test_activations();
     executors_close();
