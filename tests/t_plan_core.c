@@ -544,6 +544,11 @@ static void test_closure(void)
     CHECK(closure_bits(&unit, BIT(ID_H)) == BIT(ID_H));
     CHECK(closure_bits(&unit, BIT(ID_RSTD)) == (BIT(ID_RSTD) | BIT(ID_H))); /* the norm's section makes it */
     CHECK(closure_bits(&unit, BIT(ID_H) | BIT(ID_ACT)) == (BIT(ID_H) | BIT(ID_ACT)));
+    /* a section whose id is that of a dropped tensor which it does not write: what makes copies of ACT, and no ACT */
+    const int copies[] = {ID_H, ID_UP, IDS, ID_Y};
+    struct closure_unit other = unit;
+    other.section = copies;
+    CHECK(closure_bits(&other, BIT(ID_ACT) | BIT(IDS)) == (BIT(ID_ACT) | BIT(IDS)));
     /* backward's weight gradient alone reads ACT: UP and H are wanted only because ACT is made from them */
     struct closure_unit weight = unit;
     weight.backward.end = weight_end;

@@ -54,16 +54,19 @@ static struct id_use *sections_of(const struct closure_unit *unit, int *count)
     return sections;
 }
 
-/* Adds what a section of the set lacks, and the section itself if it makes something of the set. */
-static void extend(struct id_set *set, const struct id_use *section, int id, const struct id_set *dropped)
+/* Adds what a section of the set lacks, to `tensors` too, and the section itself if it makes something of the set. */
+static void extend(struct id_set *set, struct id_set *tensors, const struct id_use *section, int id,
+                   const struct id_set *dropped)
 {
     struct id_set made = id_set_both(&section->writes, dropped);
     made = id_set_both(&made, set);
     if (!id_set_empty(&made))
         id_set_add(set, id);
     struct id_set lacking = id_set_both(&section->reads, dropped);
-    if (id_set_has(set, id))
+    if (id_set_has(set, id)) {
         id_set_join(set, &lacking);
+        id_set_join(tensors, &lacking);
+    }
 }
 
 struct id_set closure_find(const struct closure_unit *unit, const struct id_set *dropped)
@@ -71,20 +74,21 @@ struct id_set closure_find(const struct closure_unit *unit, const struct id_set 
     int count;
     struct id_use *sections = sections_of(unit, &count);
     struct id_set set = {{0}}, before, made = {{0}};
+    struct id_set tensors = {{0}}; /* of the set: a section may make others than the one whose id it has */
     for (int64_t i = unit->backward.first; i < unit->backward.end; i++) {
         struct id_use use = use_of_entry(unit, unit->backward.log, i);
         struct id_set needed = id_set_both(&use.reads, dropped);
         id_set_join(&set, &needed);
+        id_set_join(&tensors, &needed);
     }
     do {
         before = set;
         for (int s = 0; s < count; s++)
-            extend(&set, &sections[s], s, dropped);
+            extend(&set, &tensors, &sections[s], s, dropped);
     } while (!id_set_equal(&set, &before));
     for (int s = 0; s < count; s++)
         id_set_join(&made, &sections[s].writes);
-    struct id_set lacking = id_set_both(&set, dropped);
-    lacking = id_set_without(&lacking, &made);
+    struct id_set lacking = id_set_without(&tensors, &made);
     for (int id = 0; id < ID_SET_LIMIT; id++)
         if (id_set_has(&lacking, id))
             error_fatal("bug: id %d is dropped and needed again, but no section of the forward writes it", id);
