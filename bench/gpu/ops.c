@@ -1,8 +1,9 @@
 /* Ops of the CUDA executor at the shapes of training.
  *   bench/gpu/ops [PART]      all parts, or one:
  *     rows        ops that memory bounds: GB/s, each tensor counted once and those that are read and written twice
- *     gradients   of weights, with the sum for the bias made inside the product or apart; exits with 1 when the two
- * differ scaled      products of 8-bit operands with each kind of scale, under load, beside those of bf16 */
+ *     copies      of few bits by each rule, made of a matrix or beside an activation: the same
+ *     gradients   of weights, with the sum for the bias made inside the product or apart; exits with 1 when they differ
+ *     scaled      products of 8-bit operands with each kind of scale, under load, beside those of bf16 */
 #include "base/memory.h"
 #include "cuda/cuda.h"
 
@@ -111,6 +112,19 @@ static struct tensor rope_table(int64_t head_dim)
     return t;
 }
 
+/* Scales of a copy [rows, k]. */
+static struct tensor scales(enum scaling scaling, int64_t rows, int64_t k)
+{
+    const int64_t blocks = (k + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
+    const int64_t rows_of_blocks = (rows + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
+    struct tensor t = scaling == SCALING_ROW       ? device(DTYPE_F32, 1, rows)
+                      : scaling == SCALING_1X128   ? device(DTYPE_F32, blocks, rows)
+                      : scaling == SCALING_128X128 ? device(DTYPE_F32, rows_of_blocks, (blocks + 3) / 4 * 4)
+                                                   : device(DTYPE_F32, 1, 1);
+    LAUNCH(&stream, FILL, fill, .x = t, .value = 1.0 / 64);
+    return scaling == SCALING_128X128 ? tensor_columns(&t, 0, blocks) : t;
+}
+
 /* -- Times ------------------------------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
@@ -208,6 +222,77 @@ static void measure_sums(void)
     }
 }
 
+/* -- Copies ------------------------------------------------------------------------------------------------------ */
+
+static const struct copy_kind {
+    const char *name;
+    struct quantization rule;
+    bool given;
+} copy_kinds[] = {
+    {"tensor, given", {.scaling = SCALING_TENSOR}, true},
+    {"1x128", {.scaling = SCALING_1X128, .power_of_two = true}, false},
+    {"128x128", {.scaling = SCALING_128X128, .power_of_two = true}, false},
+    {"1x32", {.scaling = SCALING_1X32}, false},
+    {"tensor", {.scaling = SCALING_TENSOR}, false},
+    {"row", {.scaling = SCALING_ROW}, false},
+    {"1x16", {.format = FORMAT_E2M1, .scaling = SCALING_1X16}, false},
+    {"1x16, hadamard", {.format = FORMAT_E2M1, .scaling = SCALING_1X16, .hadamard = true}, false},
+    {"16x16", {.format = FORMAT_E2M1, .scaling = SCALING_16X16}, false},
+};
+enum { COPY_KINDS = sizeof copy_kinds / sizeof *copy_kinds, ACTIVATION_KINDS = 4 };
+
+/* Both copies of a tensor [t, k]. */
+static struct copies copies(const struct copy_kind *kind, int64_t t, int64_t k)
+{
+    const enum dtype dtype = quantization_dtype(&kind->rule);
+    struct copies to = {.rule = kind->rule, .row = device(dtype, t, k), .column = device(dtype, k, t)};
+    if (kind->given) {
+        to.scale = scales(SCALING_TENSOR, 1, 1);
+        to.amax = device(DTYPE_F32, 1, 1);
+    } else if (kind->rule.scaling != SCALING_1X32) {
+        to.row_scale = scales(kind->rule.scaling, t, k);
+        to.column_scale = scales(kind->rule.scaling, k, t);
+    }
+    return to;
+}
+
+static const char *named(const char *op, const struct copy_kind *kind)
+{
+    static char name[64];
+    snprintf(name, sizeof name, "%s: %s", op, kind->name);
+    return name;
+}
+
+static void measure_copies(void)
+{
+    static const int64_t shapes[][2] = {{16384, 4096}, {32768, 1280}, {32768, 5120}, {16384, 14336}};
+    printf("\n");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int64_t t = shapes[i][0], h = shapes[i][1];
+        for (int k = 0; k < COPY_KINDS; k++)
+            MEASURE(named("quantize", &copy_kinds[k]), QUANTIZE, quantize, t, h, .x = own,
+                    .to = copies(&copy_kinds[k], t, h));
+        MEASURE(named("quantize, sum", &copy_kinds[1]), QUANTIZE, quantize, t, h, .x = own,
+                .to = copies(&copy_kinds[1], t, h), .sum = numbers(h));
+        for (int k = 0; k < ACTIVATION_KINDS; k++) {
+            MEASURE(named("swiglu_forward", &copy_kinds[k]), SWIGLU_FORWARD, swiglu_forward, t, 2 * h, .x = own,
+                    .to = copies(&copy_kinds[k], t, h));
+            MEASURE(named("swiglu_backward", &copy_kinds[k]), SWIGLU_BACKWARD, swiglu_backward, t, 2 * h, .x = own,
+                    .dy = matrix(t, h), .to = copies(&copy_kinds[k], t, 2 * h));
+            MEASURE(named("gelu_forward", &copy_kinds[k]), GELU_FORWARD, gelu_forward, t, h, .x = own,
+                    .to = copies(&copy_kinds[k], t, h));
+            MEASURE(named("gelu_backward, sum", &copy_kinds[k]), GELU_BACKWARD, gelu_backward, t, h, .x = own,
+                    .dy = matrix(t, h), .to = copies(&copy_kinds[k], t, h), .sum = numbers(h));
+        }
+        for (int k = 0; k < COPY_KINDS; k++)
+            MEASURE(named("statistic", &copy_kinds[k]), QUANTIZATION_STATISTIC, quantization_statistic, t, h, .x = own,
+                    .scale = copy_kinds[k].rule.scaling == SCALING_TENSOR || copy_kinds[k].rule.scaling >= SCALING_1X16
+                                 ? scales(SCALING_TENSOR, 1, 1)
+                                 : (struct tensor){0},
+                    .result = device(DTYPE_F64, 1, STATISTICS), .rule = copy_kinds[k].rule);
+    }
+}
+
 /* -- Products with a sum ----------------------------------------------------------------------------------------- */
 
 static double difference(const struct tensor *a, const struct tensor *b)
@@ -294,19 +379,6 @@ static const struct kind {
     {"1x128 1x128", DTYPE_E4M3, DTYPE_E4M3, SCALING_1X128, SCALING_1X128, false},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
-
-/* Those of an operand [rows, k]. */
-static struct tensor scales(enum scaling scaling, int64_t rows, int64_t k)
-{
-    const int64_t blocks = (k + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
-    const int64_t rows_of_blocks = (rows + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
-    struct tensor t = scaling == SCALING_TENSOR  ? device(DTYPE_F32, 1, 1)
-                      : scaling == SCALING_ROW   ? device(DTYPE_F32, 1, rows)
-                      : scaling == SCALING_1X128 ? device(DTYPE_F32, blocks, rows)
-                                                 : device(DTYPE_F32, rows_of_blocks, (blocks + 3) / 4 * 4);
-    LAUNCH(&stream, FILL, fill, .x = t, .value = 1.0 / 64);
-    return scaling == SCALING_128X128 ? tensor_columns(&t, 0, blocks) : t;
-}
 
 /* Mean seconds of a product in the second half of a quarter of a second, when the GPU has found its clocks. */
 static double seconds_under_load(const struct gemm_args *args)
@@ -408,6 +480,8 @@ int main(int argc, char **argv)
         measure_all_rows();
         measure_sums();
     }
+    if (is_wanted("copies"))
+        measure_copies();
     free_one->rehearsal = true;
     if (is_wanted("gradients"))
         right = measure_products(free_one, strict);
