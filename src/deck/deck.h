@@ -138,6 +138,10 @@ struct deck {
         bool power_of_two, stochastic_rounding, hadamard;
     } precision;
     struct {
+        int64_t every, start, stop;
+        char layers[DECK_STRING];
+    } statistics;
+    struct {
         int recompute; /* enum deck_recompute */
         int64_t head_tokens;
     } memory;

@@ -287,6 +287,18 @@ const struct deck_row deck_table[] = {
      .doc = "NVFP4: the operands of weight gradients go through a random Hadamard transform of 16 values, which "
             "spreads outliers."},
 
+    {INT(statistics.every, 0, 0, LARGE), .unit = "steps", .may_change = true,
+     .doc = "At every so many steps, and at step 1, measure what quantization loses in each layer (doc/precision.md, "
+            "Statistics); it goes to log.jsonl, TensorBoard and `cistron report`. 0 is off. Results do not change by a "
+            "bit."},
+    {STRING(statistics.layers, ""), .may_change = true,
+     .doc = "Layers that are measured, counted from 1: \"2-5,9\"; those that are not quantized are left out. \"\" is "
+            "all that are quantized."},
+    {INT(statistics.start, 0, 0, LARGE), .unit = "steps", .may_change = true,
+     .doc = "First step that may be measured."},
+    {INT(statistics.stop, 0, 0, LARGE), .unit = "steps", .may_change = true,
+     .doc = "Last step that may be measured; 0 is no end."},
+
     {CHOICE(memory.recompute, DECK_RECOMPUTE_NORMS, "none", "norms", "gate_up", "qkv", "attention", "full"),
      .may_change = true,
      .doc = "What backward computes again instead of keeping it, each name including those before it: norm and "

@@ -115,16 +115,18 @@ static bool read_range(const char **at, int64_t *first, int64_t *last)
     return true;
 }
 
-/* Gives the layers of a list to a format, where no other has them. claims[layers] of enum precision_kind. */
-static int claim_list(uint8_t *claims, int64_t layers, enum precision_kind kind, const char *key, const char *list)
+/* Gives the layers of a list to a format, where no other has them. claims[layers] of enum precision_kind; besides: what
+ * the key may say other than a list. */
+static int claim_list(uint8_t *claims, int64_t layers, enum precision_kind kind, const char *key, const char *list,
+                      const char *besides)
 {
     const char *at = list + strspn(list, " ");
     while (*at != '\0') {
         int64_t first, last;
         if (!read_range(&at, &first, &last) || (*at != ',' && *at != '\0') || (*at == ',' && at[1] == '\0'))
             return error_user("key %s = \"%s\": must be layers counted from 1 and ranges of them with commas between, "
-                              "such as \"2-5,9\"; \"\" for none; or \"auto\"",
-                              key, list);
+                              "such as \"2-5,9\"; %s",
+                              key, list, besides);
         if (first < 1 || last > layers)
             return error_user("key %s = \"%s\": layers are 1 to %lld, by model.layers", key, list, (long long)layers);
         for (int64_t layer = first; layer <= last; layer++) {
@@ -147,13 +149,14 @@ static void claim_rest(uint8_t *claims, int64_t layers, enum precision_kind kind
 
 static int claim_layers(uint8_t *claims, const struct deck *deck, int64_t layers)
 {
+    static const char besides[] = "\"\" for none; or \"auto\"";
     const bool eight = eight_is_on(deck), four = four_is_on(deck);
     const char *eight_list = deck->precision.fp8_layers, *four_list = deck->precision.fp4_layers;
     int code = ERROR_NONE;
     if (eight && !is_auto(eight_list))
-        code = claim_list(claims, layers, PRECISION_EIGHT, "precision.fp8_layers", eight_list);
+        code = claim_list(claims, layers, PRECISION_EIGHT, "precision.fp8_layers", eight_list, besides);
     if (code == ERROR_NONE && four && !is_auto(four_list))
-        code = claim_list(claims, layers, PRECISION_FOUR, "precision.fp4_layers", four_list);
+        code = claim_list(claims, layers, PRECISION_FOUR, "precision.fp4_layers", four_list, besides);
     if (code != ERROR_NONE)
         return code;
     if (eight && is_auto(eight_list))
@@ -166,17 +169,16 @@ static int claim_layers(uint8_t *claims, const struct deck *deck, int64_t layers
     return ERROR_NONE;
 }
 
-/* The layers that a format has claimed. */
-static int list_claims(struct layer_list *list, const uint8_t *claims, int64_t layers, enum precision_kind kind)
+/* The layers that a format has claimed by these keys. */
+static int list_claims(struct layer_list *list, const uint8_t *claims, int64_t layers, enum precision_kind kind,
+                       const char *keys)
 {
     for (int64_t layer = 0; layer < layers; layer++) {
         if (claims[layer] != kind)
             continue;
         if (layer == 0 || claims[layer - 1] != kind) {
             if (list->count == LAYER_RANGES)
-                return error_user("keys precision.fp8_layers, precision.fp4_layers: the layers of a format are more "
-                                  "than %d ranges; name fewer",
-                                  LAYER_RANGES);
+                return error_user("%s: the layers are more than %d ranges; name fewer", keys, LAYER_RANGES);
             list->ranges[list->count++].first = (int)layer;
         }
         list->ranges[list->count - 1].last = (int)layer;
@@ -186,12 +188,40 @@ static int list_claims(struct layer_list *list, const uint8_t *claims, int64_t l
 
 static int find_layers(struct precision *precision, const struct deck *deck, int64_t layers)
 {
+    static const char keys[] = "keys precision.fp8_layers, precision.fp4_layers";
     uint8_t *claims = memory_allocate(layers);
     int code = claim_layers(claims, deck, layers);
     if (code == ERROR_NONE)
-        code = list_claims(&precision->eight, claims, layers, PRECISION_EIGHT);
+        code = list_claims(&precision->eight, claims, layers, PRECISION_EIGHT, keys);
     if (code == ERROR_NONE)
-        code = list_claims(&precision->four, claims, layers, PRECISION_FOUR);
+        code = list_claims(&precision->four, claims, layers, PRECISION_FOUR, keys);
+    memory_free(claims);
+    return code;
+}
+
+/* The layers that are quantized and that statistics.layers names. */
+static int find_statistics(struct precision *precision, const struct deck *deck, int64_t layers)
+{
+    const char *list = deck->statistics.layers;
+    const bool all = list[strspn(list, " ")] == '\0';
+    if (deck->statistics.every == 0)
+        return ERROR_NONE;
+    if (precision->eight.count == 0 && precision->four.count == 0)
+        return error_user("key statistics.every = %lld: no layer is quantized, so there is nothing to measure; set "
+                          "precision.recipe, or statistics.every = 0",
+                          (long long)deck->statistics.every);
+    uint8_t *claims = memory_allocate(layers);
+    const enum precision_kind named = PRECISION_EIGHT;
+    int code = claim_list(claims, layers, named, "statistics.layers", list, "\"\" for all");
+    for (int64_t layer = 0; layer < layers; layer++)
+        if (!layer_list_has(&precision->eight, (int)layer) && !layer_list_has(&precision->four, (int)layer))
+            claims[layer] = PRECISION_COMPUTE;
+        else if (all)
+            claims[layer] = (uint8_t)named;
+    if (code == ERROR_NONE)
+        code = list_claims(&precision->statistics, claims, layers, named, "key statistics.layers");
+    if (code == ERROR_NONE && precision->statistics.count == 0)
+        code = error_user("key statistics.layers = \"%s\": none of these layers is quantized", list);
     memory_free(claims);
     return code;
 }
@@ -227,7 +257,9 @@ int precision_from_deck(struct precision *precision, const struct deck *deck, in
     };
     precision->head = deck->precision.head && precision->kinds[PRECISION_EIGHT].quantized;
     int code = find_linears(precision->linears, deck->precision.linears);
-    return code != ERROR_NONE ? code : find_layers(precision, deck, layers);
+    if (code == ERROR_NONE)
+        code = find_layers(precision, deck, layers);
+    return code != ERROR_NONE ? code : find_statistics(precision, deck, layers);
 }
 
 bool layer_list_has(const struct layer_list *list, int layer)

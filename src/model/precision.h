@@ -40,13 +40,13 @@ struct precision {
     int64_t history;               /* of delayed scaling: steps */
     double margin;                 /* largest number of a format is divided by 2^margin */
     bool latest;                   /* the scale is made of the last amax, not of the largest in the history */
-    struct layer_list statistics;  /* layers in which what quantization loses can be measured */
+    struct layer_list statistics;  /* quantized layers in which what that loses is measured at some steps */
 };
 
 /* From the deck, for a model of so many layers. Which format claims a layer is the recipes' rule: a list that is given
  * stands, "auto" takes what the other does not name, no layer may be in two lists, and the list of a format that is off
  * is passed over. Errors (user): a list that cannot be read, a layer that the model has not or that is in both lists,
- * an unknown linear; naming the key. `statistics` stays empty. */
+ * an unknown linear, statistics where nothing is quantized; naming the key. */
 int precision_from_deck(struct precision *precision, const struct deck *deck, int64_t layers);
 
 /* "qkv", "o", "up", "down". */

@@ -74,6 +74,8 @@ static void destroy_host(struct engine *e)
     for (int i = 0; i < ENGINE_RETURNS; i++) {
         e->executor->class->release(e->executor, e->returns[i].total.data, MEMORY_HOST);
         e->executor->class->release(e->executor, e->returns[i].norm.data, MEMORY_HOST);
+        if (tensor_present(&e->returns[i].losses))
+            e->executor->class->release(e->executor, e->returns[i].losses.data, MEMORY_HOST);
     }
     staging_destroy(&e->staging);
 }
@@ -99,18 +101,25 @@ static void reserve_for_update(struct engine *e)
 }
 
 /* Memory is planned for steps that measure what quantization loses, which use the most. */
+static void create_losses(struct engine *e)
+{
+    const int64_t operands = delayed_scaling_operands(&e->model->settings);
+    const int64_t bytes = operands * STATISTICS * dtype_size(DTYPE_F64);
+    if (e->model->settings.precision.statistics.count == 0)
+        return;
+    e->losses = tensor_matrix(budget_allocate(&e->budget, bytes, BUDGET_BATCH), DTYPE_F64, operands, STATISTICS);
+    for (int i = 0; i < ENGINE_RETURNS; i++)
+        e->returns[i].losses = tensor_matrix(e->executor->class->allocate(e->executor, bytes, MEMORY_HOST), DTYPE_F64,
+                                             operands, STATISTICS);
+    e->context.losses = e->losses;
+}
+
 static void create_scaling(struct engine *e)
 {
     const struct model_settings *s = &e->model->settings;
-    const int64_t operands = delayed_scaling_operands(s);
     delayed_scaling_create(&e->scaling, s, &e->budget, e->settings.memory.statistic, &e->streams[STREAM_COMPUTE]);
     e->context.amax = e->scaling.amax;
     e->context.scales = e->scaling.scale;
-    if (s->precision.statistics.count > 0)
-        e->losses =
-            tensor_matrix(budget_allocate(&e->budget, operands * STATISTICS * dtype_size(DTYPE_F64), BUDGET_BATCH),
-                          DTYPE_F64, operands, STATISTICS);
-    e->context.losses = e->losses;
 }
 
 static void start_transfers(const struct context *context)
@@ -155,8 +164,10 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                   .memory = &e->memory,
                                   .shares = start_transfers,
                                   .engine = e};
-    if (trains)
+    if (trains) {
         create_scaling(e);
+        create_losses(e);
+    }
     if (engine_generates(e))
         e->context.cache = create_cache(e);
     memory_create(&e->memory, model, m, &e->context, &e->budget);

@@ -29,8 +29,10 @@ struct engine_settings {
 /* The results of a step or an evaluation, on their way to the host. */
 struct engine_return {
     struct tensor total, norm; /* in the executor's host memory */
+    struct tensor losses;      /* likewise, as those of the engine; absent where that has none */
     struct event read;         /* they have arrived */
     bool updated;              /* norm is this step's */
+    bool measured;             /* losses are this step's */
 };
 
 enum { ENGINE_RETURNS = 2 /* steps that may be on their way at a time */ };
@@ -48,6 +50,7 @@ struct engine {
     struct optimizer optimizer; /* of an engine that trains, as is scaling */
     struct delayed_scaling scaling;
     struct tensor losses; /* f64 [operands, STATISTICS]: context.losses at steps that measure; absent where none does */
+    bool statistics;      /* set by the caller: steps that begin now measure what quantization loses; needs losses */
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots] */
     struct tensor sums;            /* f64: the loss and label sums of a step, then the optimizer's squares */
@@ -82,6 +85,11 @@ bool engine_ready(struct engine *engine);
 struct engine_result engine_take(struct engine *engine);
 struct engine_result engine_step(struct engine *engine, const struct schedule *schedule, const struct batch *batches,
                                  double learning_rate);
+
+/* What quantization lost on this rank in the step that engine_take returned last, and that measured it: of each operand
+ * (operand_number, model/linear.h) its sums and maxima over the step's micro-batches, weights counted with each.
+ * losses: [operands, STATISTICS]. Not collective. */
+void engine_losses(const struct engine *engine, double *losses);
 
 /* The number of updates made so far, over all runs of this training: steps whose gradients were finite. The moments'
  * bias corrections use it. Waits for steps on their way. 0 for an engine that does not train. Not collective.

@@ -2,6 +2,8 @@
 #include "base/error.h"
 #include "step/engine_private.h"
 
+#include <string.h>
+
 void engine_start_totals(struct engine *e)
 {
     LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->sums, .value = 0);
@@ -86,11 +88,22 @@ static void run_action(struct engine *e, const struct action *action, bool measu
                                    .first = !forward && action->first,
                                    .last = !forward && action->last,
                                    .measures = measures,
+                                   .statistics = tensor_present(&e->context.losses),
                                    .tokens = batch->tokens.cols,
                                    .segments = batch->segments.q_start.cols,
                                    .longest = batch->segments.longest,
                                    .regular = batch->segments.regular};
     run_or_replay(e, &key, action);
+}
+
+/* What quantization loses is measured from here to the end of the schedule, if it is to be. */
+static void start_losses(struct engine *e)
+{
+    if (!e->statistics)
+        return;
+    CHECK_BUG(tensor_present(&e->losses));
+    e->context.losses = e->losses;
+    LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->losses, .value = 0);
 }
 
 /* measures: the gradient too, once it is complete; its squares are summed over ranks with the totals. */
@@ -99,16 +112,19 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
     CHECK_BUG(schedule->slots <= e->memory.slots);
     CHECK_BUG(!schedule->split_backward || e->settings.memory.split_backward);
     engine_start_totals(e);
+    start_losses(e);
     for (int i = 0; i < schedule->count; i++) {
         const struct action *action = &schedule->actions[i];
         if (action->kind == ACTION_FORWARD)
             engine_load_batch(e, &batches[action->micro_batch], &e->batches[action->slot]);
         run_action(e, action, measures && i + 1 == schedule->count);
     }
+    e->context.losses = (struct tensor){0};
 }
 
-/* Sends the totals to the host, and the gradient's norm if an update has been made. */
-static void send_return(struct engine *e, bool updated)
+/* Sends the totals to the host, the gradient's norm if an update has been made, and what quantization lost if that was
+ * measured. */
+static void send_return(struct engine *e, bool updated, bool measured)
 {
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     struct engine_return *r = &e->returns[e->begun++ % ENGINE_RETURNS];
@@ -116,8 +132,11 @@ static void send_return(struct engine *e, bool updated)
     LAUNCH(stream, COPY, copy, .from = e->batches[0].total, .to = r->total);
     if (updated)
         LAUNCH(stream, COPY, copy, .from = e->optimizer.norm, .to = r->norm);
+    if (measured)
+        LAUNCH(stream, COPY, copy, .from = e->losses, .to = r->losses);
     event_record(&r->read, stream);
     r->updated = updated;
+    r->measured = measured;
 }
 
 bool engine_ready(struct engine *e)
@@ -136,6 +155,15 @@ struct engine_result engine_take(struct engine *e)
     return (struct engine_result){total[0], total[1], r->updated ? tensor_get(&r->norm, 0, 0) : 0};
 }
 
+void engine_losses(const struct engine *e, double *losses)
+{
+    CHECK_BUG(e->taken > 0);
+    const struct engine_return *r = &e->returns[(e->taken - 1) % ENGINE_RETURNS];
+    CHECK_BUG(r->measured && e->begun - e->taken < ENGINE_RETURNS);
+    if (!e->executor->class->dry)
+        memcpy(losses, r->losses.data, (size_t)tensor_count(&r->losses) * sizeof *losses);
+}
+
 void engine_begin(struct engine *e, const struct schedule *schedule, const struct batch *batches, double learning_rate)
 {
     static const struct replay_key update = {.part = REPLAY_UPDATE};
@@ -149,7 +177,7 @@ void engine_begin(struct engine *e, const struct schedule *schedule, const struc
     staging_copy(&e->staging, stream, rate, there);
     staging_end(&e->staging, stream);
     run_or_replay(e, &update, NULL);
-    send_return(e, true);
+    send_return(e, true, e->statistics);
 }
 
 struct engine_result engine_step(struct engine *e, const struct schedule *schedule, const struct batch *batches,
@@ -166,7 +194,7 @@ struct engine_result engine_gradients(struct engine *e, const struct schedule *s
     for (int u = 0; u < e->model->unit_count; u++)
         e->store->class->gradients_wait(e->store, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
     engine_sum_over_ranks(e, e->batches[0].total);
-    send_return(e, false);
+    send_return(e, false, e->statistics);
     return engine_take(e);
 }
 
@@ -192,6 +220,6 @@ struct engine_result engine_evaluate(struct engine *e, const struct batch *batch
         engine_run_forward(e, PASS_EVALUATE, 0);
     }
     engine_sum_over_ranks(e, e->batches[0].total);
-    send_return(e, false);
+    send_return(e, false, false);
     return engine_take(e);
 }

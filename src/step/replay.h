@@ -14,6 +14,7 @@ struct replay_key {
     int slot, gradients; /* as in struct action; 0 where the part has none */
     bool first, last;
     bool measures;            /* a backward at whose end the gradient is measured */
+    bool statistics;          /* what quantization loses is measured too */
     int64_t tokens, segments; /* of the batch */
     int64_t longest;          /* as in struct attention_segments, which launches hold */
     bool regular;

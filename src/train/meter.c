@@ -346,6 +346,15 @@ void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint6
     end_line(meter);
 }
 
+/* The step itself is not shown by it: no begin_line. */
+void meter_statistics(struct meter *meter, int64_t step, const struct statistics_row *rows, int64_t count)
+{
+    journal_begin(&meter->journal, "statistics", step);
+    statistics_log(&meter->journal, rows, count);
+    end_line(meter);
+    statistics_draw(&meter->board, step, rows, count);
+}
+
 void meter_note(struct meter *meter, int64_t step, const char *event, const char *text)
 {
     log_info("#%9lld %s", (long long)step, text);

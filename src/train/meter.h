@@ -8,6 +8,7 @@
 #include "deck/deck.h"
 #include "model/flops.h"
 #include "train/journal.h"
+#include "train/statistics.h"
 #include "train/tensorboard.h"
 
 /* Where a rank's time goes. */
@@ -80,6 +81,8 @@ void meter_step(struct meter *meter, const struct meter_row *row);
 /* A line for a validation, and one for a checkpoint. */
 void meter_validation(struct meter *meter, int64_t step, double loss, double labels);
 void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds);
+/* A line and a record for a step at which it was measured what quantization loses. */
+void meter_statistics(struct meter *meter, int64_t step, const struct statistics_row *rows, int64_t count);
 /* A line for what else happens: `event` is its name in log.jsonl ("stop"), `text` one sentence for the reader. */
 void meter_note(struct meter *meter, int64_t step, const char *event, const char *text);
 

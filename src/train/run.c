@@ -43,6 +43,7 @@ struct run {
         int64_t step, real; /* number; tokens of this rank that are no padding */
         double rate;        /* of learning */
         double seconds;     /* that the host was busy with it */
+        bool measured;      /* what quantization loses */
     } begun[ENGINE_RETURNS];
     int64_t first_step;     /* where this program began */
     int64_t saved_step;     /* that has a checkpoint in the output folder; -1 = none */
@@ -303,6 +304,15 @@ static double unsigned_nan(double value)
     return isnan(value) ? (double)NAN : value;
 }
 
+/* Tells what quantization lost in the step that was taken last. Collective. */
+static void tell_statistics(struct run *run, int64_t step)
+{
+    struct statistics_row *rows;
+    const int64_t count = statistics_take(&run->session.engine, run->session.grid.data, &rows);
+    meter_statistics(&run->meter, step, rows, count);
+    free(rows);
+}
+
 /* Takes the oldest step that is on its way, and tells of it. */
 static int take_step(struct run *run)
 {
@@ -321,6 +331,8 @@ static int take_step(struct run *run)
                  (long long)begun->step);
     if (due(begun->step, s->deck.log.every) || begun->step == 1 || begun->step == s->deck.train.steps)
         meter_step(&run->meter, &row);
+    if (begun->measured)
+        tell_statistics(run, begun->step);
     if (!finite)
         return diverged(run, &row);
     run->skipped = 0;
@@ -346,6 +358,7 @@ static int one_step(struct run *run)
     double start = clock_seconds();
     struct begun *begun = &run->begun[s->engine.begun % ENGINE_RETURNS];
     *begun = (struct begun){.step = run->step + 1, .rate = learning_rate_at(&s->deck, run->step)};
+    begun->measured = s->engine.statistics = statistics_due(&s->deck, begun->step);
     for (int64_t m = 0; m < loader_micro_batches(s->train); m++)
         begun->real += batches[m].real;
     profiler_before(&run->profiler, s->executor, begun->step);

@@ -75,6 +75,9 @@ int settings_check(const struct deck *deck)
     if (deck->data.source == DECK_DATA_STORE && deck->data.train[0] == '\0')
         return error_user("key data.train: not set; name a token store made by cistron prepare (or set data.source = "
                           "\"random\")");
+    if (deck->statistics.stop > 0 && deck->statistics.stop < deck->statistics.start)
+        return error_user("key statistics.stop: %lld is before statistics.start = %lld",
+                          (long long)deck->statistics.stop, (long long)deck->statistics.start);
     code = profiler_check(deck);
     if (code != ERROR_NONE)
         return code;

@@ -1,0 +1,122 @@
+#include "train/statistics.h"
+#include "base/memory.h"
+#include "model/linear.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { LAYER_OPERANDS = LINEAR_COUNT * OPERAND_COUNT, DIGITS = 6 };
+
+const char *statistics_operand_name(enum operand_kind operand)
+{
+    static const char *const names[OPERAND_COUNT] = {"input", "weight", "gradient"};
+    return names[operand];
+}
+
+const char *statistics_value_name(enum statistics_value value)
+{
+    static const char *const names[STATISTICS_VALUES] = {"underflow", "clipped",     "error",  "amax",
+                                                         "scale",     "least_scale", "scales", "powers_of_two"};
+    return names[value];
+}
+
+bool statistics_due(const struct deck *deck, int64_t step)
+{
+    const bool within = step >= deck->statistics.start && (deck->statistics.stop == 0 || step <= deck->statistics.stop);
+    return deck->statistics.every > 0 && within && (step == 1 || step % deck->statistics.every == 0);
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+struct statistics_row statistics_row_of(int64_t operand, const double found[STATISTICS])
+{
+    const int64_t of_layer = operand % LAYER_OPERANDS;
+    return (struct statistics_row){
+        .layer = (int)(operand / LAYER_OPERANDS),
+        .linear = (int)(of_layer / OPERAND_COUNT),
+        .operand = (enum operand_kind)(of_layer % OPERAND_COUNT),
+        .values = {[STATISTICS_UNDERFLOW] = share(found[STATISTIC_UNDERFLOWS], found[STATISTIC_COUNT]),
+                   [STATISTICS_CLIPPED] = share(found[STATISTIC_CLIPPED], found[STATISTIC_COUNT]),
+                   [STATISTICS_ERROR] = sqrt(share(found[STATISTIC_ERROR], found[STATISTIC_SQUARES])),
+                   [STATISTICS_AMAX] = found[STATISTIC_AMAX],
+                   [STATISTICS_SCALE] = found[STATISTIC_SCALE],
+                   [STATISTICS_LEAST_SCALE] = found[STATISTIC_INVERSE] > 0 ? 1 / found[STATISTIC_INVERSE] : (double)NAN,
+                   [STATISTICS_SCALES] = found[STATISTIC_SCALES],
+                   [STATISTICS_POWERS] = found[STATISTIC_POWERS]}};
+}
+
+/* Over the ranks, in their order, so that all get the same bits. all: room for what they have, [ranks][count]. */
+static void combine(struct comm *comm, double *found, double *all)
+{
+    enum { COUNT = LAYER_OPERANDS * STATISTICS };
+    comm_all_gather(comm, found, all, COUNT * (int64_t)sizeof *found);
+    for (int i = 0; i < COUNT; i++) {
+        found[i] = all[i];
+        for (int rank = 1; rank < comm->size; rank++) {
+            const double other = all[rank * COUNT + i];
+            found[i] = i % STATISTICS < STATISTIC_AMAX ? found[i] + other : fmax(found[i], other);
+        }
+    }
+}
+
+int64_t statistics_take(const struct engine *engine, struct comm *comm, struct statistics_row **rows)
+{
+    const struct model_settings *s = &engine->model->settings;
+    const int64_t operands = s->layers * LAYER_OPERANDS;
+    double(*found)[STATISTICS] = memory_allocate(operands * (int64_t)sizeof *found);
+    double *all = memory_allocate(comm->size * LAYER_OPERANDS * (int64_t)sizeof *found);
+    int64_t count = 0;
+    *rows = memory_grow(NULL, operands * (int64_t)sizeof **rows);
+    engine_losses(engine, found[0]);
+    for (int64_t layer = 0; layer < s->layers; layer++) {
+        if (!layer_list_has(&s->precision.statistics, (int)layer))
+            continue;
+        const int64_t first = layer * LAYER_OPERANDS;
+        combine(comm, found[first], all);
+        for (int64_t i = first; i < first + LAYER_OPERANDS; i++)
+            if (found[i][STATISTIC_COUNT] > 0)
+                (*rows)[count++] = statistics_row_of(i, found[i]);
+    }
+    memory_free(all);
+    memory_free(found);
+    return count;
+}
+
+void statistics_log(struct journal *journal, const struct statistics_row *rows, int64_t count)
+{
+    journal_list(journal, "operands");
+    for (int64_t i = 0; i < count; i++) {
+        journal_object(journal);
+        journal_integer(journal, "layer", rows[i].layer + 1);
+        journal_text(journal, "linear", precision_linear_name(rows[i].linear));
+        journal_text(journal, "operand", statistics_operand_name(rows[i].operand));
+        for (enum statistics_value v = 0; v < STATISTICS_VALUES; v++)
+            journal_real(journal, statistics_value_name(v), rows[i].values[v], v < STATISTICS_SCALES ? DIGITS : 17);
+        journal_object_end(journal);
+    }
+    journal_list_end(journal);
+}
+
+/* The numbers of scales do not change: they are not drawn. */
+void statistics_draw(struct tensorboard *board, int64_t step, const struct statistics_row *rows, int64_t count)
+{
+    enum { DRAWN = STATISTICS_LEAST_SCALE };
+    if (board->path == NULL)
+        return;
+    struct tensorboard_scalar *scalars = memory_allocate(count * DRAWN * (int64_t)sizeof *scalars);
+    for (int64_t i = 0; i < count * DRAWN; i++) {
+        const struct statistics_row *row = &rows[i / DRAWN];
+        const enum statistics_value value = (enum statistics_value)(i % DRAWN);
+        scalars[i] = (struct tensorboard_scalar){
+            memory_format("quantization/layer %d/%s/%s/%s", row->layer + 1, precision_linear_name(row->linear),
+                          statistics_operand_name(row->operand), statistics_value_name(value)),
+            row->values[value]};
+    }
+    tensorboard_write(board, step, scalars, (int)(count * DRAWN));
+    for (int64_t i = 0; i < count * DRAWN; i++)
+        free((char *)scalars[i].tag);
+    memory_free(scalars);
+}
