@@ -64,17 +64,16 @@ static void combine(struct comm *comm, double *found, double *all)
 
 int64_t statistics_take(const struct engine *engine, struct comm *comm, struct statistics_row **rows)
 {
-    const struct model_settings *s = &engine->model->settings;
-    const int64_t operands = s->layers * LAYER_OPERANDS;
+    const struct layer_list *layers = &engine->model->settings.precision.statistics;
+    const int64_t operands = engine->losses.rows;
     double(*found)[STATISTICS] = memory_allocate(operands * (int64_t)sizeof *found);
     double *all = memory_allocate(comm->size * LAYER_OPERANDS * (int64_t)sizeof *found);
     int64_t count = 0;
     *rows = memory_grow(NULL, operands * (int64_t)sizeof **rows);
     engine_losses(engine, found[0]);
-    for (int64_t layer = 0; layer < s->layers; layer++) {
-        if (!layer_list_has(&s->precision.statistics, (int)layer))
+    for (int64_t first = 0; first < operands; first += LAYER_OPERANDS) {
+        if (!layer_list_has(layers, (int)(first / LAYER_OPERANDS)))
             continue;
-        const int64_t first = layer * LAYER_OPERANDS;
         combine(comm, found[first], all);
         for (int64_t i = first; i < first + LAYER_OPERANDS; i++)
             if (found[i][STATISTIC_COUNT] > 0)
