@@ -341,10 +341,9 @@ static void test_quantized(void)
     check_quantized(DECK_RECIPE_NVFP4, 64, 150, cpu,
                     "key model.ffn = 150: quantized products need a multiple of 16, such as 160; precision.linears can "
                     "leave linear layers out");
-    check_quantized(
-        DECK_RECIPE_CURRENT, 56, 160, cpu,
-        "key model.hidden = 56: quantized products need a multiple of 16, such as 64; precision.linears can "
-        "leave linear layers out");
+    check_quantized(DECK_RECIPE_CURRENT, 56, 160, cpu,
+                    "key model.hidden = 56: quantized products need a multiple of 16, such as 64; "
+                    "precision.recipe = \"none\" takes any");
 
     struct deck deck = small_deck();
     struct model_settings model;
@@ -365,9 +364,20 @@ static void test_quantized(void)
     snprintf(deck.precision.linears, sizeof deck.precision.linears, "o,up");
     CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
     CHECK(settings_check_precision(&deck, &model, cpu) == ERROR_NONE);
-    deck.precision.head = true;
+    deck.precision.head = true; /* for 300 tokens */
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
     CHECK(settings_check_precision(&deck, &model, cpu) == ERROR_USER);
-    CHECK(strstr(error_message(), "key precision.head = true: ") == error_message());
+    CHECK(strstr(error_message(), "key model.vocabulary = 300: ") == error_message());
+    error_clear();
+    deck.model.vocabulary = 304;
+    deck.model.ffn = 150; /* no layer reads it */
+    strcpy(deck.precision.fp8_layers, "");
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE && precision_quantizes(&model.precision));
+    CHECK(settings_check_precision(&deck, &model, cpu) == ERROR_NONE);
+    deck.precision.recipe = DECK_RECIPE_BLOCK; /* what the GPU lacks, the head needs */
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    CHECK(settings_check_precision(&deck, &model, &gpu) == ERROR_USER);
+    CHECK(strstr(error_message(), "needs a GPU of a kind") != NULL);
     error_clear();
     cpu->class->destroy(cpu);
 }

@@ -272,7 +272,7 @@ const struct deck_row deck_table[] = {
      .doc = "The linear layers of a block that are quantized, commas between: the product of queries, keys and "
             "values, the attention's output, and the MLP's first (with the gate) and second product."},
     {BOOL(precision.head, false), .may_change = true,
-     .doc = "Quantize the head's products as well, as the layers in 8 bits are; refused so far."},
+     .doc = "Quantize the head's products as well, as the layers in 8 bits are."},
     {REAL(precision.margin, 0, 0, 32), .may_change = true,
      .doc = "\"delayed\": scales leave room for values 2^margin times the largest seen."},
     {INT(precision.history, 1024, 1, LAYERS), .unit = "steps", .may_change = true,

@@ -87,10 +87,11 @@ int settings_check(const struct deck *deck)
 
 /* -- Precision --------------------------------------------------------------------------------------------------- */
 
-/* Is a format computed with by any layer? */
+/* Is a format computed with by any layer, or the head? */
 static bool in_use(const struct precision *precision, enum precision_kind kind)
 {
-    return kind == PRECISION_EIGHT ? precision->eight.count > 0 : kind == PRECISION_FOUR && precision->four.count > 0;
+    return kind == PRECISION_EIGHT ? precision->eight.count > 0 || precision->head
+                                   : kind == PRECISION_FOUR && precision->four.count > 0;
 }
 
 static const char *lacking(const struct precision *precision, const struct executor *executor)
@@ -127,25 +128,29 @@ static int64_t multiple_of(const struct precision *precision)
 static int check_widths(const struct precision *precision, const struct model_settings *m)
 {
     const bool *linears = precision->linears;
-    const bool attention = linears[LINEAR_QKV] || linears[LINEAR_O], mlp = linears[LINEAR_UP] || linears[LINEAR_DOWN];
+    const bool blocks = precision->eight.count > 0 || precision->four.count > 0;
+    const bool attention = blocks && (linears[LINEAR_QKV] || linears[LINEAR_O]);
+    const bool mlp = blocks && (linears[LINEAR_UP] || linears[LINEAR_DOWN]);
     const int64_t multiple = multiple_of(precision);
+    const char *fewer = "precision.linears can leave linear layers out";
     const struct {
         const char *key;
         int64_t width;
         bool read;
+        const char *mend;
     } widths[] = {
-        {"model.hidden", m->hidden, true}, /* that every linear has on one side */
-        {"model.heads x head_dim", m->heads * m->head_dim, attention},
-        {"(model.heads + 2 kv_heads) x head_dim", (m->heads + 2 * m->kv_heads) * m->head_dim, linears[LINEAR_QKV]},
-        {"model.ffn", m->ffn, mlp},
+        {"model.hidden", m->hidden, true, "precision.recipe = \"none\" takes any"}, /* all have it on one side */
+        {"model.heads x head_dim", m->heads * m->head_dim, attention, fewer},
+        {"(model.heads + 2 kv_heads) x head_dim", (m->heads + 2 * m->kv_heads) * m->head_dim,
+         blocks && linears[LINEAR_QKV], fewer},
+        {"model.ffn", m->ffn, mlp, fewer},
+        {"model.vocabulary", m->vocabulary, precision->head, "precision.head = false takes any"},
     };
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
         if (widths[i].read && widths[i].width % multiple != 0)
-            return error_user(
-                "key %s = %lld: quantized products need a multiple of %lld, such as %lld; precision.linears "
-                "can leave linear layers out",
-                widths[i].key, (long long)widths[i].width, (long long)multiple,
-                (long long)((widths[i].width / multiple + 1) * multiple));
+            return error_user("key %s = %lld: quantized products need a multiple of %lld, such as %lld; %s",
+                              widths[i].key, (long long)widths[i].width, (long long)multiple,
+                              (long long)((widths[i].width / multiple + 1) * multiple), widths[i].mend);
     return ERROR_NONE;
 }
 
@@ -153,8 +158,6 @@ int settings_check_precision(const struct deck *deck, const struct model_setting
                              const struct executor *executor)
 {
     const struct precision *precision = &settings->precision;
-    if (deck->precision.head)
-        return error_user("key precision.head = true: the head's products cannot be quantized yet; leave it out");
     if (!precision_quantizes(precision))
         return ERROR_NONE;
     int code = check_device(deck, precision, executor);
