@@ -76,6 +76,38 @@ losses "$work/bf16b" >"$work/bf16b.losses"
 check "bf16 restarts bit for bit" cmp "$work/bf16.losses" "$work/bf16b.losses"
 check "bf16 is near fp32" close_losses "$work/bf16.losses" "$work/first.losses" 1e-2
 
+# delayed scaling: its histories are in the checkpoint. 7 rows by 2 are uneven: a rank has two, the other one and a half
+delayed="precision.recipe=delayed precision.history=4"
+ranks 2 train "$work/deck.cfg" $delayed checkpoint.every=6 output.folder="$work/delayed"
+ranks 2 train "$work/deck.cfg" $delayed output.folder="$work/delayedb" train.steps=7
+ranks 2 train "$work/deck.cfg" $delayed output.folder="$work/delayedb"
+check "it does not start anew" test "$(grep -c "delayed scaling" "$work/out")" -eq 1 # what is quantized
+losses "$work/delayed" >"$work/delayed.losses"
+losses "$work/delayedb" >"$work/delayedb.losses"
+check "delayed scaling restarts bit for bit" cmp "$work/delayed.losses" "$work/delayedb.losses"
+check "and with the same digest" test "$(digest "$work/delayed" 12)" = "$(digest "$work/delayedb" 12)"
+check "delayed scaling is near fp32" close_losses "$work/delayed.losses" "$work/first.losses" 3e-2
+check "and is another run" test "$(cmp "$work/delayed.losses" "$work/first.losses" 2>&1)"
+half="$work/delayed/step_00000006.h5"
+"$CISTRON" inspect "$half" >"$work/out" 2>&1
+check "inspect counts its numbers" says "state/precision tensors 3 elements"
+for to in none block "delayed precision.history=5"; do
+    "$CISTRON" train "$work/deck.cfg" precision.recipe=$to train.resume="$half" train.steps=7 \
+        output.folder="$work/to" >"$work/out" 2>&1
+    check "from delayed to $to: ends with 0" test $? -eq 0
+    check "what was is said" says "$half was written with precision.recipe = \"delayed\", precision.history = 4"
+    check "what is is said" says "this run has precision.recipe = \"${to% *}\""
+    rm -r "$work/to"
+done
+check "histories of another length" says "delayed scaling starts anew"
+"$CISTRON" train "$work/deck.cfg" $delayed train.resume="$work/first/step_00000008.h5" train.steps=9 \
+    output.folder="$work/to" >"$work/out" 2>&1
+check "from none to delayed: is said" says "delayed scaling starts anew: $work/first/step_00000008.h5 was written with precision.recipe = \"none\"; this run has precision.recipe = \"delayed\""
+check "and goes on" test -f "$work/to/final_model.h5"
+"$CISTRON" export --checkpoint "$work/delayed/step_00000012.h5" -o "$work/hf_step" >"$work/out" 2>&1
+"$CISTRON" export --checkpoint "$work/delayed/final_model.h5" -o "$work/hf_final" >"$work/out" 2>&1
+check "exported are the weights alone" diff -r "$work/hf_step" "$work/hf_final"
+
 # keep-last-n
 ranks 2 train "$work/deck.cfg" checkpoint.every=1 checkpoint.keep=2 output.folder="$work/keep"
 check "two checkpoints are kept" test "$(ls "$work/keep" | grep -c '^step_.*h5$')" -eq 2

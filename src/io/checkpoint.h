@@ -9,6 +9,8 @@
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
  *   /state/choices   the executor's choices, where it has any (io/choices.h)
+ *   /state/precision/history [operands, steps], scale [operands], largest [operands]
+ *                    delayed scaling, where the run has it (step/delayed_scaling.h); a final model has none
  *   /carried/<name>  tensors that came with the run's first weights and that training does not touch (io/carried.h)
  * Beside it lies a side file "<path>.xxh3" with the hashes of all its bytes (io/block.h).
  *
@@ -44,6 +46,7 @@ struct checkpoint_meta {
      * it: reading them sets it to step. */
     int64_t updates;
     bool moments;   /* the file has moments; reading sets it */
+    bool scales;    /* it has the state of delayed scaling; reading sets it */
     int64_t tokens; /* seen in training so far */
     int64_t seed;
     int64_t ranks; /* how many wrote the file, for information; checkpoint_write sets it */
@@ -67,8 +70,8 @@ struct checkpoint_meta {
 /* Frees what checkpoint_read_meta allocated. */
 void checkpoint_meta_destroy(struct checkpoint_meta *meta);
 
-/* Writes the engine's weights, and its moments if with_optimizer. Collective over world, to which the ranks of
- * engine->settings.tensor belong; ranks that hold the same share the work. A failure on any rank (disk full, no
+/* Writes the engine's weights, and its moments and scales if with_optimizer. Collective over world, to which the ranks
+ * of engine->settings.tensor belong; ranks that hold the same share the work. A failure on any rank (disk full, no
  * permission) is ERROR_ENVIRONMENT on all ranks; then a file that was at path before is untouched, and no other file is
  * left behind. */
 int checkpoint_write(struct comm *world, struct engine *engine, const struct checkpoint_meta *meta, const char *path,
@@ -85,7 +88,8 @@ int checkpoint_verify(struct comm *world, const char *path);
 int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint_meta *meta);
 
 /* Reads weights into the engine from a verified file, whatever its float type and HDF5 layout. with_optimizer: reads
- * the moments too, and sets engine_updates to the file's; otherwise both stay as they are. Collective. ERROR_USER:
+ * the moments too, and sets engine_updates to the file's; otherwise both stay as they are. With the moments comes the
+ * state of delayed scaling, where it fits the engine's: engine->scaling.restored says so. Collective. ERROR_USER:
  * tensors are missing, unknown or of another shape (the message names each), or moments are wanted of a final model. */
 int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer);
 

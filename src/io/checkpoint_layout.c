@@ -121,6 +121,7 @@ static int64_t most_bytes(const struct checkpoint_layout *layout, const struct c
 {
     int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text) + meta->choices_bytes + HDF5_LAYOUT_DATASET +
                     2 * meta->position.stores * (int64_t)sizeof(int64_t);
+    bytes += checkpoint_scales_bytes(&layout->scales);
     if (meta->carried != NULL)
         bytes += carried_bytes(meta->carried) + (int64_t)meta->carried->count * HDF5_LAYOUT_DATASET;
     for (int u = 0; u < layout->model->unit_count; u++) {
@@ -137,12 +138,22 @@ struct file_content {
     const struct checkpoint_meta *meta;
 };
 
+/* /state is there where something is in it. */
+static bool write_state(hid_t file, const struct file_content *content)
+{
+    const struct checkpoint_meta *meta = content->meta;
+    const struct delayed_scaling *scales = &content->layout->scales;
+    if (meta->choices_bytes == 0 && !delayed_scaling_present(scales))
+        return true;
+    return write_group(file, "state", NULL, 0) && choices_write(file, meta->choices, meta->choices_bytes) &&
+           checkpoint_write_scales(file, scales);
+}
+
 static bool create(hid_t file, void *self)
 {
     const struct file_content *content = self;
     const struct checkpoint_meta *meta = content->meta;
-    return write_meta(file, meta) && write_datasets(file, content->layout) &&
-           choices_write(file, meta->choices, meta->choices_bytes) &&
+    return write_meta(file, meta) && write_datasets(file, content->layout) && write_state(file, content) &&
            (meta->carried == NULL || carried_write(file, meta->carried));
 }
 
@@ -250,6 +261,7 @@ static bool read_meta(hid_t file, struct checkpoint_meta *meta)
     read_later_meta(group, meta);
     H5Gclose(group);
     meta->moments = hdf5_has(file, "optim");
+    meta->scales = checkpoint_has_scales(file);
     bool good = version != NULL && meta->deck_text != NULL && are_counts(meta);
     if (good)
         snprintf(meta->version, sizeof meta->version, "%s", version);

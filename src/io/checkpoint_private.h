@@ -5,6 +5,7 @@
 #include "io/block.h"
 #include "io/checkpoint.h"
 #include "io/hdf5_file.h"
+#include "step/delayed_scaling.h"
 #include "step/piece.h"
 
 /* The HDF5 group of each enum piece_kind. */
@@ -22,14 +23,25 @@ int checkpoint_dimensions(const struct parameter *parameter, hsize_t dims[2]);
 /* What a checkpoint holds, and where. */
 struct checkpoint_layout {
     const struct model *model;
-    enum dtype dtype; /* of the tensors */
-    int kinds;        /* the first `kinds` of enum piece_kind */
-    int64_t *offsets; /* [kinds * parameters] byte where each dataset starts in the file, kind by kind */
+    enum dtype dtype;              /* of the tensors */
+    int kinds;                     /* the first `kinds` of enum piece_kind */
+    int64_t *offsets;              /* [kinds * parameters] byte where each dataset starts in the file, kind by kind */
+    struct delayed_scaling scales; /* delayed_scaling_fetch; absent tensors: none are written */
 };
 
 /* Writes the whole file with HDF5 except the tensors' content, and fills layout->offsets. Local (rank 0).
  * ERROR_ENVIRONMENT. */
 int checkpoint_lay_out(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta, const char *path);
+
+/* The state of delayed scaling, group /state/precision. Write: into a file that is being made, whose group /state is
+ * there; nothing of absent tensors; false when HDF5 fails. bytes: that it takes. */
+bool checkpoint_write_scales(hid_t file, const struct delayed_scaling *host);
+int64_t checkpoint_scales_bytes(const struct delayed_scaling *host);
+bool checkpoint_has_scales(hid_t file);
+/* Takes an open file's state over where file and engine have one and it fits: as many operands and steps, and the same
+ * largest numbers. Else the engine's stays as it is. engine->scaling.restored says which. Local. ERROR_USER: the
+ * datasets cannot be read. */
+int checkpoint_read_scales(hid_t file, const char *path, struct engine *engine);
 
 /* The names of a checkpoint and its side file, while they are written and afterwards; owned. */
 struct checkpoint_names {

@@ -167,6 +167,8 @@ static int read_shards(struct engine *engine, const char *path, int kinds)
     upload_create(&reader.upload, &engine->streams[STREAM_COMPUTE], PIECE_BYTES);
     code = piece_visit(engine, kinds, read_piece, &reader);
     upload_destroy(&reader.upload);
+    if (code == ERROR_NONE && kinds == PIECE_KINDS)
+        code = checkpoint_read_scales(reader.file, path, engine);
     H5Fclose(reader.file);
     return code;
 }

@@ -69,7 +69,8 @@ int checkpoint_stream_write(const struct model *model, const struct checkpoint_m
     struct checkpoint_names names;
     checkpoint_names_create(&names, path);
     const int64_t table_bytes = (int64_t)sizeof(int64_t) * model_parameters(model);
-    const struct checkpoint_layout layout = {model, DTYPE_F32, PIECE_WEIGHT + 1, memory_allocate(table_bytes)};
+    const struct checkpoint_layout layout = {
+        .model = model, .dtype = DTYPE_F32, .kinds = PIECE_WEIGHT + 1, .offsets = memory_allocate(table_bytes)};
     struct stream_writer writer = {.fill = fill, .self = self, .names = &names, .offsets = layout.offsets};
     int code = checkpoint_lay_out(&layout, meta, names.temporary);
     if (code == ERROR_NONE)

@@ -158,7 +158,10 @@ int checkpoint_write(struct comm *world, struct engine *engine, const struct che
     complete.updates = engine_updates(engine);
     struct checkpoint_names names;
     checkpoint_names_create(&names, path);
-    const struct checkpoint_layout layout = {engine->model, piece_dtype(engine), kinds, memory_allocate(table_bytes)};
+    struct checkpoint_layout layout = {
+        .model = engine->model, .dtype = piece_dtype(engine), .kinds = kinds, .offsets = memory_allocate(table_bytes)};
+    if (first && with_optimizer && delayed_scaling_present(&engine->scaling)) /* all ranks have the same */
+        layout.scales = delayed_scaling_fetch(&engine->scaling, &engine->streams[STREAM_COMPUTE]);
     struct writer writer = {
         .engine = engine, .path = names.temporary, .parameters = parameters, .offsets = layout.offsets};
 
@@ -179,6 +182,7 @@ int checkpoint_write(struct comm *world, struct engine *engine, const struct che
         comm_barrier(world); /* on return nothing is left, whoever looks */
     }
     block_list_destroy(&writer.blocks);
+    delayed_scaling_host_destroy(&layout.scales);
     memory_free(layout.offsets);
     checkpoint_names_destroy(&names);
     return code;

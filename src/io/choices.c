@@ -58,7 +58,7 @@ bool choices_write(hid_t file, const void *data, int64_t bytes)
 {
     if (bytes == 0)
         return true;
-    hid_t group = hdf5_layout_group(file, GROUP);
+    hid_t group = hdf5_open_group(file, GROUP);
     hid_t dataset = group >= 0 ? hdf5_write_bytes(group, NAME, data, bytes) : -1;
     bool good = dataset >= 0 && H5Dclose(dataset) >= 0;
     return group >= 0 && H5Gclose(group) >= 0 && good;

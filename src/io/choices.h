@@ -10,7 +10,8 @@
 /* Those of a verified checkpoint, whatever they are; *data is freed with memory_free, NULL: it has none. Local.
  * ERROR_USER: the file cannot be opened, the dataset is not as above or larger than any choices. */
 int choices_read(const char *path, void **data, int64_t *bytes);
-/* Writes them into a file that is being made; nothing for no bytes. false when HDF5 fails. */
+/* Writes them into a file that is being made, whose group /state is there; nothing for no bytes. false when HDF5 fails.
+ */
 bool choices_write(hid_t file, const void *data, int64_t bytes);
 
 #endif

@@ -208,7 +208,9 @@ static int describe_checkpoint(json_t *out, hid_t file, const char *path)
     json_t *groups = put_array(out, "groups"), *tensors = put_array(out, "tensors");
     for (int kind = 0; kind < (meta.moments ? PIECE_KINDS : PIECE_M); kind++) /* moments have the same shapes */
         describe_group(groups, kind == PIECE_WEIGHT ? tensors : NULL, file, checkpoint_groups[kind]);
-    describe_group(groups, NULL, file, "state"); /* elements of these two are bytes */
+    describe_group(groups, NULL, file, "state/precision");
+    if (hdf5_has(file, "state/choices"))
+        describe_group(groups, NULL, file, "state"); /* elements of these two are bytes */
     describe_group(groups, NULL, file, "carried");
     put_text(out, "deck", meta.deck_text);
     checkpoint_meta_destroy(&meta);

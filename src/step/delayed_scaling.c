@@ -11,7 +11,7 @@ int64_t delayed_scaling_operands(const struct model_settings *settings)
 
 bool delayed_scaling_present(const struct delayed_scaling *scaling)
 {
-    return tensor_present(&scaling->amax);
+    return tensor_present(&scaling->scale);
 }
 
 /* From host memory, once. */
@@ -68,4 +68,36 @@ void delayed_scaling_restart(const struct delayed_scaling *scaling, struct strea
 {
     if (delayed_scaling_present(scaling))
         LAUNCH(stream, FILL, fill, .x = scaling->amax, .value = 0);
+}
+
+static struct tensor fetch(struct tensor from, struct stream *stream)
+{
+    struct tensor host = from;
+    host.data = memory_allocate(tensor_extent(&from));
+    LAUNCH(stream, COPY, copy, .from = from, .to = host);
+    stream_synchronize(stream);
+    return host;
+}
+
+struct delayed_scaling delayed_scaling_fetch(const struct delayed_scaling *scaling, struct stream *stream)
+{
+    return (struct delayed_scaling){.history = fetch(scaling->history, stream),
+                                    .scale = fetch(scaling->scale, stream),
+                                    .largest = fetch(scaling->largest, stream)};
+}
+
+void delayed_scaling_put(struct delayed_scaling *scaling, const struct delayed_scaling *host, struct stream *stream)
+{
+    LAUNCH(stream, COPY, copy, .from = host->history, .to = scaling->history);
+    LAUNCH(stream, COPY, copy, .from = host->scale, .to = scaling->scale);
+    stream_synchronize(stream);
+    scaling->restored = true;
+}
+
+void delayed_scaling_host_destroy(struct delayed_scaling *host)
+{
+    memory_free(host->history.data);
+    memory_free(host->scale.data);
+    memory_free(host->largest.data);
+    *host = (struct delayed_scaling){0};
 }

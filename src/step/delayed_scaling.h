@@ -14,6 +14,7 @@ struct delayed_scaling {
     struct tensor scale;   /* stat [1, operands] */
     struct tensor largest; /* stat [1, operands]: the largest number of the operand's format / 2^margin */
     bool latest;           /* as precision.latest */
+    bool restored;         /* histories and scales came from a checkpoint */
 };
 
 /* Operands of a model's linear layers, as operand_number counts them. */
@@ -30,5 +31,12 @@ void delayed_scaling_share(const struct delayed_scaling *scaling, struct group *
 void delayed_scaling_update(const struct delayed_scaling *scaling, struct stream *stream);
 /* Forgets this step's amaxes. */
 void delayed_scaling_restart(const struct delayed_scaling *scaling, struct stream *stream);
+
+/* What a training that goes on needs, of a scaling that is present: history, scale and largest, and copies of them in
+ * host memory, which delayed_scaling_host_destroy frees. fetch waits for the stream. put makes the copies' history and
+ * scale the scaling's own. Local. */
+struct delayed_scaling delayed_scaling_fetch(const struct delayed_scaling *scaling, struct stream *stream);
+void delayed_scaling_put(struct delayed_scaling *scaling, const struct delayed_scaling *host, struct stream *stream);
+void delayed_scaling_host_destroy(struct delayed_scaling *host);
 
 #endif

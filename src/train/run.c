@@ -91,6 +91,38 @@ static int compare_decks(struct run *run, const struct checkpoint_meta *meta, co
     return ERROR_NONE;
 }
 
+/* The keys that the state of delayed scaling hangs on. Freed with free(). */
+static char *describe_scaling(const struct deck *deck)
+{
+    static const char *const keys[] = {"precision.recipe", "precision.history", "precision.format", "precision.margin"};
+    const int count = deck->precision.recipe == DECK_RECIPE_DELAYED ? 4 : 1;
+    char *text = memory_string("");
+    for (int i = 0; i < count; i++) {
+        char *value = deck_key_text(deck, keys[i]);
+        char *longer = memory_format("%s%s%s = %s", text, i > 0 ? ", " : "", keys[i], value);
+        free(value);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* Of a state of delayed scaling that is not taken over, or that the checkpoint has not. */
+static void tell_scaling(const struct run *run, const struct checkpoint_meta *meta, const char *path)
+{
+    const struct session *s = &run->session;
+    const bool delays = delayed_scaling_present(&s->engine.scaling);
+    struct deck old;
+    if (s->engine.scaling.restored || (!delays && !meta->scales) ||
+        deck_read_text(&old, meta->deck_text, path, NULL, 0) != ERROR_NONE)
+        return;
+    char *before = describe_scaling(&old), *now = describe_scaling(&s->deck);
+    log_info("# %s: %s was written with %s; this run has %s",
+             delays ? "delayed scaling starts anew" : "the scales of delayed scaling are left out", path, before, now);
+    free(before);
+    free(now);
+}
+
 static int resume(struct run *run, const char *path)
 {
     struct session *s = &run->session;
@@ -111,6 +143,7 @@ static int resume(struct run *run, const char *path)
     if (code == ERROR_NONE) {
         loader_seek(s->train, &meta.position);
         log_info("# continuing from %s at step %lld", path, (long long)run->step);
+        tell_scaling(run, &meta, path);
         char *own = checkpoint_path(s->deck.output.folder, run->step);
         run->saved_step = strcmp(own, path) == 0 ? run->step : -1;
         free(own);

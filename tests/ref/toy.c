@@ -1,4 +1,5 @@
 #include "ref/toy.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "step/initialise.h"
@@ -26,6 +27,18 @@ struct model_settings toy_settings(enum toy_kind kind)
                                    .output_std = 0.2,
                                    .decay_matrices = true,
                                    .decay_embedding = true};
+}
+
+struct precision toy_precision(int recipe)
+{
+    struct precision precision;
+    struct deck deck;
+    deck_defaults(&deck);
+    deck.precision.recipe = recipe;
+    deck.precision.history = 4;
+    if (precision_from_deck(&precision, &deck, toy_settings(TOY_LLAMA).layers) != ERROR_NONE)
+        error_fatal("toy_precision: %s", error_message());
+    return precision;
 }
 
 void toy_batch(struct batch *batch, int64_t rows, int64_t row_tokens, uint64_t key)

@@ -9,6 +9,9 @@
 enum toy_kind { TOY_LLAMA, TOY_LLAMA_TIED, TOY_ESM2, TOY_AMPLIFY, TOY_KINDS };
 struct model_settings toy_settings(enum toy_kind kind);
 
+/* A recipe (enum deck_recipe) for all linears of such a model, with histories of 4 steps. */
+struct precision toy_precision(int recipe);
+
 /* Random tokens in `rows` rows; row r holds 1 + r % 3 segments of random lengths with padding behind them; about one
  * label in five is ignored, and about one token in five has the factor 0, others 0.5 to 1.5. key chooses the content.
  */
