@@ -134,6 +134,34 @@ static void add_timers(struct history *history, const json_t *line)
     }
 }
 
+/* Operands of a layer follow each other. */
+static void add_statistics(struct history *history, const json_t *line)
+{
+    const int64_t step = integer(line, "step");
+    struct history_layer *layer = NULL;
+    size_t i;
+    json_t *value;
+    json_array_foreach(json_object_get(line, "operands"), i, value)
+    {
+        const int64_t own = integer(value, "layer");
+        const char *linear = json_string_value(json_object_get(value, "linear"));
+        const char *operand = json_string_value(json_object_get(value, "operand"));
+        const double underflow = number(value, "underflow"), error = number(value, "error");
+        if (own < 1 || own > INT32_MAX || linear == NULL || operand == NULL)
+            continue;
+        if (layer == NULL || layer->layer != own) {
+            layer = APPEND(history->layers, history->layer_count);
+            *layer = (struct history_layer){.step = step, .layer = (int)own, .underflow = NAN, .error = NAN};
+        }
+        if (isnan(layer->error) || error > layer->error)
+            layer->error = error;
+        if (strcmp(operand, "gradient") != 0 || !(isnan(layer->underflow) || underflow > layer->underflow))
+            continue;
+        layer->underflow = underflow;
+        text_printable(layer->linear, sizeof layer->linear, linear);
+    }
+}
+
 /* An end is told with how it was: "stopped: a signal asks to stop". */
 static void add_note(struct history *history, const json_t *line, const char *event)
 {
@@ -163,6 +191,8 @@ static void add_line(struct history *history, const json_t *line, const char *ev
             (struct history_checkpoint){step, text(line, "digest")};
     else if (strcmp(event, "timers") == 0)
         add_timers(history, line);
+    else if (strcmp(event, "statistics") == 0)
+        add_statistics(history, line);
     else if (strcmp(event, "diverged") == 0)
         add_last_steps(history, line);
     else if (strcmp(event, "end") == 0)
@@ -224,6 +254,7 @@ void history_destroy(struct history *history)
     free(history->validations);
     free(history->checkpoints);
     free(history->ends);
+    free(history->layers);
     free(history->notes);
     free(history->last_steps);
     free(history->timers);

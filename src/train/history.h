@@ -44,6 +44,15 @@ struct history_checkpoint {
     char *digest;
 };
 
+/* What quantization lost in a layer at a step; NaN: the log does not say it. */
+struct history_layer {
+    int64_t step;
+    int layer;        /* from 1 */
+    char linear[8];   /* "qkv": the one of the largest underflow */
+    double underflow; /* of gradients: the largest share of the layer's linears */
+    double error;     /* relative: the largest of their operands */
+};
+
 struct history_note {
     int64_t step;
     double time;
@@ -57,12 +66,13 @@ struct history {
     struct history_validation *validations;
     struct history_checkpoint *checkpoints;
     struct history_end *ends;
+    struct history_layer *layers;
     struct history_note *notes;     /* all that has a text: starts and ends too */
     struct history_row *last_steps; /* of the last divergence: step, loss, learning rate, gradient norm of each */
     struct timer *timers;           /* of the last program, when it has come to its end; its texts are owned too */
     double *step_seconds;           /* of every step that was logged */
-    int64_t start_count, row_count, validation_count, checkpoint_count, end_count, note_count, last_count, timer_count,
-        step_count;
+    int64_t start_count, row_count, validation_count, checkpoint_count, end_count, layer_count, note_count, last_count,
+        timer_count, step_count;
     double time;                    /* of the newest line */
     int64_t damaged, first_damaged; /* lines, and the first one's number from 1; a half-written last line is none */
 };

@@ -289,6 +289,75 @@ void plot_write_histogram(FILE *file, const char *title, const char *x_label, co
     end_picture(file);
 }
 
+/* -- Maps -------------------------------------------------------------------------------------------------------- */
+
+static int band_of(const struct plot_map *map, double value)
+{
+    int band = 0;
+    while (band < map->band_count - 1 && value >= map->bands[band].below)
+        band++;
+    return band;
+}
+
+/* Cells of a row that follow each other and have the same colour are one rectangle. */
+static void write_cells(FILE *file, const struct plot_map *map, double height)
+{
+    const double width = (double)WIDTH / (double)map->columns;
+    for (int64_t row = 0; row < map->rows; row++) {
+        const double *values = map->values + row * map->columns;
+        for (int64_t first = 0, end; first < map->columns; first = end) {
+            end = first + 1;
+            if (isnan(values[first]))
+                continue;
+            const int band = band_of(map, values[first]);
+            while (end < map->columns && !isnan(values[end]) && band_of(map, values[end]) == band)
+                end++;
+            fprintf(file, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n",
+                    LEFT + width * (double)first, TOP + height * (double)(map->rows - 1 - row),
+                    width * (double)(end - first), height, map->bands[band].color);
+        }
+    }
+}
+
+/* At most `most` numbers of an axis, each at the middle of its cell. */
+static void write_numbers(FILE *file, const int64_t *numbers, int64_t count, int64_t most, double x, double y,
+                          double dx, double dy, const char *anchor)
+{
+    const int64_t every = (count + most - 1) / most;
+    for (int64_t i = 0; i < count; i += every) {
+        char *text = thousands_text(numbers[i]);
+        write_label(file, x + dx * ((double)i + 0.5), y + dy * ((double)i + 0.5), anchor, "tick", text);
+        free(text);
+    }
+}
+
+void plot_write_map(FILE *file, const struct plot_map *map)
+{
+    enum { TALLEST = 14, LINE = 14, LEGEND = 20, SAMPLE = 12, APART = 12 };
+    const double letter = 5.6, row = fmax(2, fmin(TALLEST, 2.0 * HEIGHT / (double)map->rows));
+    const double height = row * (double)map->rows, bottom = TOP + height;
+    fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" viewBox=\"0 0 %d %.0f\" role=\"img\">\n",
+            PICTURE_WIDTH, bottom + 36 + LEGEND);
+    write_label(file, LEFT, TOP - 12, "start", "title", map->title);
+    write_label(file, LEFT - 6, TOP - 12, "end", "label", map->y_label);
+    write_label(file, LEFT + WIDTH / 2, bottom + 32, "middle", "label", map->x_label);
+    write_cells(file, map, row);
+    fprintf(file, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%.1f\" fill=\"none\" stroke=\"#888888\"/>\n", LEFT,
+            TOP, WIDTH, height);
+    write_numbers(file, map->row_numbers, map->rows, (int64_t)fmax(1, height / LINE), LEFT - 6, bottom + 4, 0, -row,
+                  "end");
+    write_numbers(file, map->column_numbers, map->columns, 2 * TICKS, LEFT, bottom + 16,
+                  (double)WIDTH / (double)map->columns, 0, "middle");
+    double at = LEFT;
+    for (int band = 0; band < map->band_count; band++) {
+        fprintf(file, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n", at,
+                bottom + 26 + LEGEND - SAMPLE, SAMPLE, SAMPLE, map->bands[band].color);
+        write_label(file, at + SAMPLE + 4, bottom + 24 + LEGEND, "start", "legend", map->bands[band].name);
+        at += SAMPLE + 4 + letter * (double)strlen(map->bands[band].name) + APART;
+    }
+    end_picture(file);
+}
+
 /* -- Characters -------------------------------------------------------------------------------------------------- */
 
 static void put_character(char *grid, int width, int height, double x, double y, char character)

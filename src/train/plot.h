@@ -29,6 +29,24 @@ void plot_write_svg(FILE *file, const struct plot *plot);
 /* How many of the values fall into each of equal parts of [low, high); values beyond count to the outer parts. */
 void plot_write_histogram(FILE *file, const char *title, const char *x_label, const double *values, int64_t count,
                           double low, double high);
+/* Values below a bound, and not below the one before, have a colour. */
+struct plot_band {
+    double below;
+    const char *color, *name;
+};
+
+/* Cells in rows, the first at the bottom, and columns, each in the colour of its value's band. All borrowed. */
+struct plot_map {
+    const char *title, *x_label, *y_label;
+    const double *values; /* [rows][columns]; NaN: no cell */
+    int64_t rows, columns;
+    const int64_t *row_numbers, *column_numbers; /* what the axes say of each */
+    const struct plot_band *bands;               /* the last one's bound is INFINITY */
+    int band_count;
+};
+
+void plot_write_map(FILE *file, const struct plot_map *map);
+
 /* `width` x `height` characters, axes not counted; series are drawn with '.', '*', 'o', ... in their order. */
 void plot_write_text(FILE *file, const struct plot *plot, int width, int height);
 

@@ -9,6 +9,7 @@
 #include "io/lock.h"
 #include "train/curves.h"
 #include "train/history.h"
+#include "train/quantization_report.h"
 #include "train/verdict.h"
 
 #include <math.h>
@@ -190,6 +191,9 @@ static void gather_facts(struct report *report)
         add_speed_facts(report);
         add_step_time_fact(report);
     }
+    char *losses = quantization_report_text(h);
+    if (losses != NULL)
+        add_fact(report, "gradient underflow", losses);
     if (h->checkpoint_count > 0) {
         const struct history_checkpoint *last = &h->checkpoints[h->checkpoint_count - 1];
         char *saved = thousands_text(last->step);
@@ -354,6 +358,7 @@ static void write_page(FILE *file, const struct report *report)
     fputs("</h1>\n", file);
     write_facts(file, report);
     write_curves(file, report);
+    quantization_report_write(file, &report->history);
     write_notes(file, &report->history);
     write_last_steps(file, &report->history);
     write_timers(file, &report->history);
