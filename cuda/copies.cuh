@@ -139,25 +139,37 @@ template <typename OUT> struct column_tile {
     }
 };
 
-/* A whole tile of it, to memory. */
+/* To memory: a thread takes one chunk of every STEP-th column. */
 template <bool WIDE, typename OUT>
 __device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, const struct copy_targets &to,
                                               const struct place &at)
 {
-    constexpr int CHUNK = column_tile<OUT>::CHUNK, CHUNKS = column_tile<OUT>::CHUNKS;
-    OUT *out = static_cast<OUT *>(to.column);
-#pragma unroll 4
-    for (int i = threadIdx.x; i < TILE * CHUNKS; i += TILE_THREADS) {
-        int col = i / CHUNKS, chunk = i % CHUNKS;
-        int64_t row = at.first_row + chunk * CHUNK;
-        if (at.first_col + col >= to.cols || row >= to.padded)
-            continue;
-        uint4 word = tile.get(col, chunk);
-        OUT *first = out + (at.first_col + col) * to.column_stride + row;
-        if (WIDE && to.padded - row >= CHUNK)
-            write_some<true, OUT, CHUNK>(first, reinterpret_cast<const pack<OUT, CHUNK> &>(word), CHUNK);
-        else
-            write_some<false, OUT, CHUNK>(first, reinterpret_cast<const pack<OUT, CHUNK> &>(word), to.padded - row);
+    constexpr int CHUNK = column_tile<OUT>::CHUNK, CHUNKS = column_tile<OUT>::CHUNKS, STEP = TILE_THREADS / CHUNKS;
+    constexpr int AHEAD = 4;
+    const int chunk = threadIdx.x % CHUNKS, first = threadIdx.x / CHUNKS;
+    const int cols = (int)min((int64_t)TILE, to.cols - at.first_col);
+    const int64_t row = at.first_row + chunk * CHUNK, count = to.padded - row;
+    OUT *out = static_cast<OUT *>(to.column) + at.first_col * to.column_stride + row;
+    if (!WIDE || count < CHUNK) {
+#pragma unroll 1
+        for (int col = first; col < cols; col += STEP) {
+            uint4 word = tile.get(col, chunk);
+            write_some<false, OUT, CHUNK>(out + col * to.column_stride,
+                                          reinterpret_cast<const pack<OUT, CHUNK> &>(word), count);
+        }
+        return;
+    }
+#pragma unroll
+    for (int col = first; col < TILE; col += STEP * AHEAD) {
+        uint4 words[AHEAD];
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            words[i] = tile.get(col + i * STEP, chunk);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++)
+            if (col + i * STEP < cols)
+                write_some<true, OUT, CHUNK>(out + (col + i * STEP) * to.column_stride,
+                                             reinterpret_cast<const pack<OUT, CHUNK> &>(words[i]), CHUNK);
     }
 }
 
@@ -329,25 +341,31 @@ __device__ __forceinline__ void copy_blocks(square<T> &x, copy_memory<T, SCALING
     x.renew();
     if (to.row != NULL) {
         float tensor = NVFP4 ? multiplier_of_tensor(to.row_amax, to.row_scale) : 1.0f;
+        struct block_scale by = {};
+        if (SQUARE)
+            by = block_scale_of<SCALING, FORMAT>(all, tensor);
         if (random.wanted)
             random.key = quantization_key(to.draw, to.salt, false);
 #pragma unroll
         for (int i = 0; i < SIDE; i++) {
-            uint32_t amax = SQUARE ? all : x.row_amax(i);
             if (!SQUARE) {
+                uint32_t amax = x.row_amax(i);
                 amax = max(amax, __shfl_xor_sync(0xffffffffu, amax, 1));
                 if (SCALING == SCALING_1X32)
                     amax = max(amax, __shfl_xor_sync(0xffffffffu, amax, 2));
+                by = block_scale_of<SCALING, FORMAT>(amax, tensor);
             }
             x.read_row(i, v);
-            cast<SCALING, FORMAT>(v, block_scale_of<SCALING, FORMAT>(amax, tensor), random, at.first_row + at.row + i,
-                                  at.first_col + at.col, out);
+            cast<SCALING, FORMAT>(v, by, random, at.first_row + at.row + i, at.first_col + at.col, out);
             write_row<WIDE, __nv_bfloat16>(out, to, at, i);
         }
     }
     x.renew();
     if (to.column != NULL) {
         float tensor = NVFP4 ? multiplier_of_tensor(to.column_amax, to.column_scale) : 1.0f;
+        struct block_scale by = {};
+        if (SQUARE)
+            by = block_scale_of<SCALING, FORMAT>(all, tensor);
         if (random.wanted)
             random.key = quantization_key(to.draw, to.salt, true);
 #pragma unroll
@@ -355,15 +373,15 @@ __device__ __forceinline__ void copy_blocks(square<T> &x, copy_memory<T, SCALING
             x.read_column(j, v);
             if (SCALING == SCALING_1X16 && to.rule.hadamard)
                 transform_column(v);
-            uint32_t amax = SQUARE ? all : 0;
-            if (SCALING == SCALING_1X16) {
-                amax = line_amax(v);
-                amax = max(amax, __shfl_xor_sync(0xffffffffu, amax, TILE_PACKS));
-            } else if (SCALING == SCALING_1X32) {
-                amax = warp_pair_amax<T>(memory.column_words, at.col + j);
+            if (!SQUARE) {
+                uint32_t amax;
+                if (SCALING == SCALING_1X32)
+                    amax = warp_pair_amax<T>(memory.column_words, at.col + j);
+                else
+                    amax = max(line_amax(v), __shfl_xor_sync(0xffffffffu, line_amax(v), TILE_PACKS));
+                by = block_scale_of<SCALING, FORMAT>(amax, tensor);
             }
-            cast<SCALING, FORMAT>(v, block_scale_of<SCALING, FORMAT>(amax, tensor), random, at.first_col + at.col + j,
-                                  at.first_row + at.row, out);
+            cast<SCALING, FORMAT>(v, by, random, at.first_col + at.col + j, at.first_row + at.row, out);
             if (SCALING == SCALING_1X32 && at.rows < SIDE) /* zeros beside NaN too */
 #pragma unroll
                 for (int i = 0; i < SIDE; i++)
