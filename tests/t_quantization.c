@@ -156,6 +156,35 @@ static void check_scale(int largest, bool powers, float amax, float scale)
     }
 }
 
+/* MXFP8's exponents: those of amax / 448 rounded up. A block with NaN or inf is NaN, its padding is not. */
+static void test_exponents(void)
+{
+    static const struct {
+        float amax;
+        int exponent;
+    } cases[] = {{0.0f, -127},        {0x1p-149f, -127},   {448.0f * 0x1p-126f, -126}, {0x1.c00004p-119f, -126},
+                 {0x1.cp-119f, -127}, {448.0f, 0},         {0x1.bffffep8f, 0},         {0x1.c00002p8f, 1},
+                 {3.5f, -7},          {0x1.c00002p1f, -6}, {0x1.cp127f, 119},          {FLT_MAX, 120}};
+    for (int64_t i = 0; i < COUNT(cases); i++) {
+        CHECK(quantization_e8m0(cases[i].amax, 448.0f) == cases[i].exponent);
+        const double unit = ldexp(1.0, cases[i].exponent);
+        CHECK((double)quantization_power(cases[i].exponent) == unit);
+        struct tensor x = zeros(DTYPE_F32, 1, 33);
+        reference_store(&x, 0, 4, cases[i].amax);
+        reference_store(&x, 0, 5, 13.0 * unit); /* between 12 and 14 there is one number, 13; 27 rounds to 28 */
+        reference_store(&x, 0, 6, -27.0 * unit);
+        reference_store(&x, 0, 32, NAN);
+        struct copies to = copies_of(&x, (struct quantization){.format = FORMAT_E4M3, .scaling = SCALING_1X32}, 3);
+        if ((double)cases[i].amax >= 32.0 * unit) {
+            CHECK(reference_load(&to.row, 0, 5) == 13.0 * unit);
+            CHECK(reference_load(&to.row, 0, 6) == -28.0 * unit);
+        }
+        CHECK(isnan(reference_load(&to.row, 0, 32)) && reference_load(&to.row, 0, 31) == 0.0);
+        CHECK(isnan(reference_load(&to.column, 32, 0)) && reference_load(&to.column, 32, 1) == 0.0);
+        case_end();
+    }
+}
+
 /* -- Copies that torchao made -------------------------------------------------------------------------------------- */
 
 static uint32_t mixed(uint32_t h)
@@ -510,6 +539,45 @@ static void test_random(void)
     }
 }
 
+/* -- Activations --------------------------------------------------------------------------------------------------- */
+
+/* The oracle's copies are those of y as rounded, whether y is kept or not. */
+static void test_activations(void)
+{
+    struct tensor values = normal(9, 40), x = zeros(DTYPE_BF16, 9, 40), dy = zeros(DTYPE_BF16, 9, 20);
+    run(OP_COPY, &(struct copy_args){.from = values, .to = x});
+    for (int64_t i = 0; i < 9; i++)
+        for (int64_t j = 0; j < 20; j++)
+            reference_store(&dy, i, j, reference_load(&x, 8 - i, j));
+    struct tensor half = tensor_columns(&x, 20, 20);
+    for (int which = 0; which < 4; which++) {
+        const int64_t cols = which == 1 ? 40 : 20;
+        const struct quantization rule = {.format = FORMAT_E4M3, .scaling = SCALING_1X128};
+        struct tensor y = zeros(DTYPE_BF16, 9, cols), none = {0};
+        struct copies to[2];
+        for (int kept = 0; kept < 2; kept++) {
+            to[kept] = (struct copies){
+                .rule = rule, .row = zeros(DTYPE_E4M3, 9, cols), .row_scale = scales_for(SCALING_1X128, 9, cols)};
+            struct tensor made = kept ? y : none;
+            if (which == 0)
+                run(OP_SWIGLU_FORWARD, &(struct swiglu_forward_args){.x = x, .y = made, .to = to[kept]});
+            else if (which == 1)
+                run(OP_SWIGLU_BACKWARD, &(struct swiglu_backward_args){.x = x, .dy = dy, .dx = made, .to = to[kept]});
+            else if (which == 2)
+                run(OP_GELU_FORWARD, &(struct gelu_forward_args){.x = half, .y = made, .to = to[kept]});
+            else
+                run(OP_GELU_BACKWARD, &(struct gelu_backward_args){.x = half, .dy = dy, .dx = made, .to = to[kept]});
+        }
+        struct copies wanted = copies_of(&y, rule, 9);
+        for (int kept = 0; kept < 2; kept++) {
+            CHECK(hash_of(&to[kept].row) == hash_of(&wanted.row));
+            CHECK(hash_of(&to[kept].row_scale) == hash_of(&wanted.row_scale));
+        }
+        CHECK(reference_load(&wanted.row_scale, 0, 3) != 1.0);
+    }
+    case_end();
+}
+
 /* -- Delayed scales, statistics ------------------------------------------------------------------------------------ */
 
 /* Forty steps, written out: an inf at step 12, the tensor not used at 20 and 21, NaN at 30. `wanted`: the largest of
@@ -587,9 +655,11 @@ int main(void)
     oracle = reference_executor_create();
     test_golden();
     test_beyond();
+    test_exponents();
     test_layouts();
     test_hadamard();
     test_random();
+    test_activations();
     test_history();
     test_statistic();
     oracle->class->destroy(oracle);
