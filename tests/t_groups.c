@@ -188,7 +188,7 @@ static void test_loader(struct comm *world, struct grid *grid, const char *store
         if (step == 2) { /* a restart in mid-epoch */
             struct blend_position position = loader_position(own);
             loader_next(own);
-            loader_seek(own, &position);
+            loader_seek(own, &position, step + 1);
             blend_position_destroy(&position);
         }
     }

@@ -132,7 +132,7 @@ static void test_once(const char *store, char *const *texts)
         struct loader *loader = create(&settings, 0, 1);
         for (int pass = 0; pass < 2; pass++) {
             struct read_stream got = {0};
-            loader_seek(loader, &(struct blend_position){0});
+            loader_seek(loader, &(struct blend_position){0}, 0);
             for (int64_t step = 0; step < loader_steps_once(loader); step++) {
                 CHECK(got.count < wanted.count);
                 push_step(&got, loader_next(loader), loader_micro_batches(loader), &settings);

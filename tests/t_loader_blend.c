@@ -201,7 +201,7 @@ static void test_store_lists(const char *first, const char *second)
     CHECK(position.window[SHARDS] + position.epoch[SHARDS] > 0); /* many of them have given already */
     CHECK(loader_has_position(loader, &position));
     push_step(&steps[0], loader_next(loader), loader_micro_batches(loader), &settings);
-    loader_seek(loader, &position);
+    loader_seek(loader, &position, 30);
     push_step(&steps[1], loader_next(loader), loader_micro_batches(loader), &settings);
     CHECK(steps[0].count == steps[1].count && memcmp(steps[0].pairs, steps[1].pairs, (size_t)steps[0].count * 8) == 0);
     for (int i = 0; i < 2; i++)

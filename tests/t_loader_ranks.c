@@ -78,7 +78,7 @@ static void test_ranks(const struct loader_settings *base)
         struct loader *loaders[2] = {create(&settings, 0, 2), create(&settings, 1, 2)};
         struct read_stream got = {0}, plain = {0};
         for (int r = 0; r < 2; r++)
-            loader_seek(loaders[r], &position);
+            loader_seek(loaders[r], &position, step);
         push_global(&got, loaders, 2, &settings);
         push_global(&plain, &whole, 1, &settings);
         forget_starts(&got);
@@ -97,7 +97,7 @@ static void test_ranks(const struct loader_settings *base)
         free(plain.pairs);
     }
     struct read_stream again = {0};
-    loader_seek(whole, &start);
+    loader_seek(whole, &start, 0);
     blend_position_destroy(&start);
     push_global(&again, &whole, 1, &settings);
     forget_starts(&again);
@@ -106,6 +106,48 @@ static void test_ranks(const struct loader_settings *base)
     loader_destroy(whole);
     free(again.pairs);
     free(reference.pairs);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* No two micro-batches of a training have one number, whatever their ranks; from any step on, a loader that begins
+ * there, or has been elsewhere before, gives the same ones again. */
+static void test_numbers(const char *store)
+{
+    enum { RANKS = 3, STEPS = 9, MOST = RANKS * STEPS * 2 };
+    struct loader_settings settings = small_settings(store);
+    struct loader *loaders[RANKS];
+    int64_t all[MOST], count = 0, wrong = 0;
+    settings.micro_rows = 2; /* of 7 rows: rank 0 has two micro-batches with rows, the others one and an empty one */
+    for (int r = 0; r < RANKS; r++)
+        loaders[r] = create(&settings, r, RANKS);
+    struct loader *wanderer = create(&settings, 1, RANKS);
+    for (int step = 0; step < STEPS; step++) {
+        struct blend_position position = loader_position(loaders[1]);
+        CHECK(loader_step(loaders[1]) == step && loader_micro_batches(loaders[1]) == 2);
+        loader_seek(wanderer, &position, step);
+        const struct batch *again = loader_next(wanderer);
+        for (int r = 0; r < RANKS; r++) {
+            const struct batch *batches = loader_next(loaders[r]);
+            for (int m = 0; m < 2; m++) {
+                wrong += r == 1 && batches[m].number != again[m].number;
+                all[count++] = batches[m].number;
+            }
+        }
+        blend_position_destroy(&position);
+    }
+    CHECK(wrong == 0);
+    qsort(all, MOST, sizeof all[0], by_number);
+    for (int i = 1; i < MOST; i++)
+        wrong += all[i] == all[i - 1];
+    CHECK(wrong == 0);
+    for (int r = 0; r < RANKS; r++)
+        loader_destroy(loaders[r]);
+    loader_destroy(wanderer);
 }
 
 /* Random data, in each kind of rows, masked and not. */
@@ -156,6 +198,7 @@ static void test_group(const char *store)
         for (int64_t m = 0; m < loader_micro_batches(loaders[0]); m++) {
             CHECK(memcmp(sent[m].tokens, received[m].tokens, (size_t)batch_bytes(&sent[m])) == 0);
             CHECK(sent[m].valid == received[m].valid && sent[m].real == received[m].real);
+            CHECK(sent[m].number == received[m].number);
         }
         struct blend_position a = loader_position(loaders[0]), b = loader_position(loaders[1]);
         CHECK(same_place(&a, &b));
@@ -178,6 +221,7 @@ int main(void)
     settings.weights = "1, 2.5";
     test_ranks(&settings);
     test_random();
+    test_numbers(texts.first);
     test_group(texts.first);
     return texts_end(&texts);
 }

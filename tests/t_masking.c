@@ -279,7 +279,7 @@ static void test_epochs(const char *store)
     loader = create(&settings, 0, 1);
     for (int pass = 0; pass < 2; pass++) {
         int64_t at = 0;
-        loader_seek(loader, &(struct blend_position){0});
+        loader_seek(loader, &(struct blend_position){0}, 0);
         for (int64_t step = 0; step < loader_steps_once(loader); step++) {
             const struct batch *batch = loader_next(loader);
             for (int64_t row = 0; row < batch->rows; row++)
@@ -304,7 +304,7 @@ static void test_restart(const char *store)
     for (int step = 0; step < 20; step++) {
         struct blend_position position = loader_position(whole);
         struct loader *again = create(&settings, 0, 1);
-        loader_seek(again, &position);
+        loader_seek(again, &position, step);
         const struct batch *a = loader_next(whole), *b = loader_next(again);
         CHECK(memcmp(a->tokens, b->tokens, (size_t)batch_bytes(a)) == 0 && a->valid == b->valid && a->valid > 0);
         loader_destroy(again);

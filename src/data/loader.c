@@ -37,6 +37,7 @@ struct loader {
     struct slot slots[SLOTS];
     int64_t handed_out; /* steps since the last seek; the last one lies in slot (handed_out - 1) % SLOTS */
     struct blend_position position;
+    int64_t step; /* of the training: steps before the last seek, and those handed out since */
     double wait_seconds;
 
     pthread_t thread;
@@ -464,6 +465,13 @@ static void share_step(struct loader *loader, struct slot *slot)
     }
 }
 
+/* By step and place in the global batch (loader.h): no other micro-batch of the training has the number. */
+static void number_batches(const struct loader *loader, struct slot *slot)
+{
+    for (int64_t m = 0; m < loader->micro_batches; m++)
+        slot->batches[m].number = (int64_t)((uint64_t)loader->step << 32) + m * loader->data_ranks + loader->data_rank;
+}
+
 const struct batch *loader_next(struct loader *loader)
 {
     double start = clock_seconds();
@@ -473,6 +481,8 @@ const struct batch *loader_next(struct loader *loader)
     if (loader->model_comm->size > 1)
         share_step(loader, slot);
     blend_position_set(&loader->position, &slot->after);
+    number_batches(loader, slot);
+    loader->step++;
     loader->wait_seconds += clock_seconds() - start;
     return slot->batches;
 }
@@ -484,9 +494,15 @@ struct blend_position loader_position(const struct loader *loader)
     return copy;
 }
 
-void loader_seek(struct loader *loader, const struct blend_position *position)
+int64_t loader_step(const struct loader *loader)
+{
+    return loader->step;
+}
+
+void loader_seek(struct loader *loader, const struct blend_position *position, int64_t step)
 {
     stop_thread(loader);
+    loader->step = step;
     blend_seek(&loader->blend, position);
     blend_position_set(&loader->position, position);
     start_thread(loader);

@@ -5,7 +5,8 @@
  *
  * A global batch has G rows, a micro-batch B. In micro-batch m, data rank r of `data_ranks` takes rows
  * (m * data_ranks + r) * B + i, i < B; rows from G on are empty. Every rank has ceil(G / (data_ranks * B))
- * micro-batches a step.
+ * micro-batches a step. Its number (batch.number) is s * 2^32 + m * data_ranks + r: whatever went before in the
+ * process, and the same on other ranks where micro-batches are.
  *
  * Ranks that share data (tensor, context and pipeline parallelism) form a group, `model_comm`. Rank 0 of the group
  * reads; the others receive over model_comm inside loader_next. A prefetch thread keeps one step ahead; it calls
@@ -80,10 +81,12 @@ int64_t loader_steps_once(const struct loader *loader);
  */
 const struct batch *loader_next(struct loader *loader);
 
-/* The position after the steps that loader_next has returned so far; free it with blend_position_destroy. After
- * loader_seek, the next loader_next continues from the position. */
+/* The position after the steps that loader_next has returned so far, which is freed with blend_position_destroy, and
+ * the number of these steps. After loader_seek, the next loader_next continues from the position, which so many steps
+ * of the training come before. */
 struct blend_position loader_position(const struct loader *loader);
-void loader_seek(struct loader *loader, const struct blend_position *position);
+int64_t loader_step(const struct loader *loader);
+void loader_seek(struct loader *loader, const struct blend_position *position, int64_t step);
 /* Is this a position that the stream of these stores can reach? */
 bool loader_has_position(const struct loader *loader, const struct blend_position *position);
 

@@ -141,7 +141,7 @@ static int resume(struct run *run, const char *path)
     if (code == ERROR_NONE)
         code = checkpoint_read(s->world, &s->engine, path, true);
     if (code == ERROR_NONE) {
-        loader_seek(s->train, &meta.position);
+        loader_seek(s->train, &meta.position, run->step);
         log_info("# continuing from %s at step %lld", path, (long long)run->step);
         tell_scaling(run, &meta, path);
         char *own = checkpoint_path(s->deck.output.folder, run->step);

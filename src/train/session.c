@@ -142,7 +142,7 @@ void session_destroy(struct session *s)
 bool session_validate(struct session *s, bool (*stopping)(void *self), void *self, struct session_validation *result)
 {
     double loss = 0, count = 0;
-    loader_seek(s->valid, &(struct blend_position){0});
+    loader_seek(s->valid, &(struct blend_position){0}, 0);
     for (int64_t i = 0; i < s->valid_steps; i++) {
         const struct batch *batches = loader_next(s->valid);
         for (int64_t m = 0; m < loader_micro_batches(s->valid); m++) {

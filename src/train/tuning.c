@@ -150,12 +150,13 @@ static void share_batch(struct batch *batch, struct comm *world, const struct en
 {
     const struct memory_settings *m = &engine->settings.memory;
     struct blend_position position = loader_position(loader);
+    const int64_t step = loader_step(loader);
     const struct batch *next = loader_next(loader);
     batch_create(batch, m->rows, m->row_tokens, m->max_segments);
     CHECK_BUG(batch_bytes(next) == batch_bytes(batch));
     memcpy(batch->tokens, next->tokens, (size_t)batch_bytes(batch));
     comm_broadcast(world, batch->tokens, batch_bytes(batch), 0);
-    loader_seek(loader, &position);
+    loader_seek(loader, &position, step);
     blend_position_destroy(&position);
 }
 
