@@ -1,5 +1,6 @@
 /* On an executor that does everything later, a training that runs ahead of it, and replays parts of its steps, finds
- * what one that waits finds, to the bit, though the host's batches are written over as soon as a step has begun. */
+ * what one that waits finds, to the bit, though the host's batches are written over as soon as a step has begun;
+ * likewise what it measures of quantization's losses. */
 #include "check.h"
 
 #include "cpu/cpu.h"
@@ -7,6 +8,7 @@
 #include "ref/toy.h"
 #include "ref/wrapper.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,10 +156,158 @@ static void test_rows(struct executor *cpu)
     late->class->destroy(late);
 }
 
+/* -- What quantization loses, at some of the steps ---------------------------------------------------------------- */
+
+enum { MEASURED = 4, TOY_LAYERS = 3, TOY_OPERANDS = (TOY_LAYERS + 1 /* the head */) * LINEAR_COUNT * OPERAND_COUNT };
+
+/* The same, by hand: from what the launches that measure are given, in the order in which they are run. */
+struct counted {
+    const struct engine *engine;
+    double by_hand[MEASURED][TOY_OPERANDS][STATISTICS];
+    int steps; /* that have begun to measure */
+};
+
+/* Of copies with one scale for the tensor, in formats of 3 and 2 digits behind the first. */
+static void count_operand(double sums[STATISTICS], const struct quantization_statistic_args *a)
+{
+    const bool e5m2 = a->rule.format == FORMAT_E5M2;
+    const double scale = tensor_get(&a->scale, 0, 0), largest = e5m2 ? 57344 : 448;
+    const int digits = e5m2 ? 2 : 3, least = e5m2 ? -14 : -6;
+    int exponent;
+    for (int64_t i = 0; i < tensor_count(&a->x); i++) {
+        const double x = tensor_get(&a->x, i / a->x.cols, i % a->x.cols);
+        const double value = fabs((double)(float)((float)x * (1.0f / (float)scale)));
+        frexp(value, &exponent);
+        const double step = ldexp(1, (exponent - 1 > least ? exponent - 1 : least) - digits);
+        const double copy = fmin(rint(value / step) * step, largest) * scale;
+        sums[STATISTIC_COUNT]++;
+        sums[STATISTIC_UNDERFLOWS] += x != 0 && copy == 0;
+        sums[STATISTIC_CLIPPED] += value > largest * (1 + ldexp(1, -20));
+        sums[STATISTIC_ERROR] += (copy - fabs(x)) * (copy - fabs(x));
+        sums[STATISTIC_SQUARES] += x * x;
+        sums[STATISTIC_AMAX] = fmax(sums[STATISTIC_AMAX], fabs(x));
+    }
+    sums[STATISTIC_SCALES]++;
+    sums[STATISTIC_POWERS] += frexp(scale, &exponent) == 0.5;
+    sums[STATISTIC_SCALE] = fmax(sums[STATISTIC_SCALE], scale);
+    sums[STATISTIC_INVERSE] = fmax(sums[STATISTIC_INVERSE], (double)(1.0f / (float)scale));
+}
+
+static void count_by_hand(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    struct counted *counted = wrapper->self;
+    const double *losses = counted->engine->losses.data;
+    if (op == OP_FILL && losses != NULL && ((const struct fill_args *)args)->x.data == losses)
+        CHECK(counted->steps++ < MEASURED);
+    if (op == OP_QUANTIZATION_STATISTIC) {
+        const struct quantization_statistic_args *a = args;
+        const int64_t operand = ((const double *)a->result.data - losses) / STATISTICS;
+        if (CHECK(counted->steps > 0 && operand >= 0 && operand < TOY_OPERANDS))
+            count_operand(counted->by_hand[counted->steps - 1][operand], a);
+    }
+    wrapper_pass(wrapper, stream, op, args);
+}
+
+static bool is_measured(int step)
+{
+    return step % 2 == 0;
+}
+
+/* Layers 1 and 3 of 3 are measured. */
+static struct precision measured_precision(bool measures)
+{
+    struct deck deck;
+    struct precision precision;
+    deck_defaults(&deck);
+    deck.precision.recipe = DECK_RECIPE_DELAYED;
+    deck.precision.history = 2;
+    deck.statistics.every = measures;
+    strcpy(deck.statistics.layers, "1,3");
+    CHECK(precision_from_deck(&precision, &deck, TOY_LAYERS) == ERROR_NONE);
+    return precision;
+}
+
+/* What the engine has found at the step that it took last, and what was counted. */
+static void compare(const struct engine *engine, const struct counted *counted, int step)
+{
+    static double losses[TOY_OPERANDS][STATISTICS];
+    const int of_layer = LINEAR_COUNT * OPERAND_COUNT;
+    engine_losses(engine, losses[0]);
+    for (int i = 0; i < TOY_OPERANDS; i++) {
+        for (int k = 0; k < STATISTICS; k++) {
+            const double by_hand = counted->by_hand[step][i][k];
+            const bool rounded = k == STATISTIC_ERROR || k == STATISTIC_SQUARES; /* sums in another order */
+            CHECK(fabs(losses[i][k] - by_hand) <= (rounded ? 1e-12 * by_hand : 0));
+        }
+        /* all operands of the layers that are named, and no others; scales that no step has made before are 1 */
+        const bool named = i / of_layer == 0 || i / of_layer == 2;
+        CHECK(losses[i][STATISTIC_SCALES] == (named ? MICRO_BATCHES : 0));
+        CHECK((losses[i][STATISTIC_SCALE] == 1) == (named && step == 0));
+    }
+    /* rows of the queries', keys' and values' product, in the first layer: its inputs and its gradients */
+    CHECK(losses[OPERAND_INPUT][STATISTIC_COUNT] == MICRO_BATCHES * 2 * 48 * 32);
+    CHECK(losses[OPERAND_GRADIENT][STATISTIC_COUNT] > losses[OPERAND_INPUT][STATISTIC_COUNT]);
+}
+
+/* Trains, and compares what the engine has found at each step with what was counted by hand. */
+static void train_measured(struct found *found, struct executor *cpu, struct way way, bool measures)
+{
+    static struct counted counted;
+    struct wrapper wrapper;
+    struct toy toy;
+    wrapper_create(&wrapper, cpu, count_by_hand, &counted);
+    struct executor *late = late_executor_create(&wrapper.executor);
+    struct toy_options options = toy_options(late);
+    options.settings = toy_settings(TOY_LLAMA);
+    options.settings.precision = measured_precision(measures);
+    options.recompute = DECK_RECOMPUTE_NORMS;
+    options.replays = way.replays;
+    counted = (struct counted){.engine = &toy.engine};
+    toy_create(&toy, &options);
+    CHECK(toy.engine.losses.rows == (measures ? TOY_OPERANDS : 0));
+    struct schedule schedule = schedule_create(MICRO_BATCHES, 1, false);
+    int taken = 0, compared = 0;
+    for (int s = 0; s < STEPS; s++) {
+        struct batch batches[MICRO_BATCHES];
+        for (int m = 0; m < MICRO_BATCHES; m++)
+            toy_batch(&batches[m], options.rows, options.row_tokens, (uint64_t)(s * MICRO_BATCHES + m));
+        toy.engine.statistics = measures && is_measured(s);
+        engine_begin(&toy.engine, &schedule, batches, 1e-2 / (s + 1));
+        destroy_batches(batches);
+        for (; taken < s + (way.ahead && s + 1 < STEPS ? 0 : 1); taken++) {
+            found->results[taken] = engine_take(&toy.engine);
+            if (measures && is_measured(taken))
+                compare(&toy.engine, &counted, compared++);
+        }
+    }
+    CHECK(compared == (measures ? MEASURED : 0) && counted.steps == compared);
+    CHECK((late_replays(late) > STEPS * MICRO_BATCHES) == way.replays);
+    engine_synchronize(&toy.engine);
+    found->state = toy_state(&toy, &found->bytes);
+    schedule_destroy(&schedule);
+    toy_destroy(&toy);
+    late->class->destroy(late);
+}
+
+static void test_losses(struct executor *cpu)
+{
+    static const struct way ways[WAYS] = {{false, false}, {false, true}, {true, true}};
+    struct found plain, other;
+    train_measured(&plain, cpu, ways[0], false);
+    for (int w = 0; w < WAYS; w++) {
+        train_measured(&other, cpu, ways[w], true);
+        CHECK(other.bytes == plain.bytes && memcmp(other.state, plain.state, (size_t)plain.bytes) == 0);
+        CHECK(memcmp(other.results, plain.results, sizeof plain.results) == 0);
+        free(other.state);
+    }
+    free(plain.state);
+}
+
 int main(void)
 {
     struct executor *cpu = cpu_executor_create(2);
     test_rows(cpu);
+    test_losses(cpu);
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
         test(cpu, kind, 1, false);
         test(cpu, kind, 2, kind == TOY_ESM2);
