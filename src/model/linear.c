@@ -188,11 +188,13 @@ void linear_copy_weight(const struct context *context, const struct unit *unit, 
                .to = copies_of_weight(context, unit, linear));
 }
 
-/* Are statistics made of the unit's operands at this step? */
-static bool measures(const struct context *context, const struct unit *unit)
+/* Are statistics made of the linear's operands at this step? Not where they are made again. */
+static bool measures(const struct context *context, const struct unit *unit, const struct linear *linear)
 {
-    return tensor_present(&context->losses) && !context->recompute &&
-           layer_list_has(&unit->settings->precision.statistics, unit->layer);
+    const bool again =
+        context->recompute || (context->pass == PASS_BACKWARD && (context->gradients & GRADIENT_INPUT) == 0);
+    return tensor_present(&context->losses) && !again &&
+           layer_list_has(&unit->settings->precision.statistics, operand_layer(linear->number));
 }
 
 /* Adds what rounding the operand loses to the step's statistics, where they are made. */
@@ -201,7 +203,7 @@ static void measure(const struct context *context, const struct unit *unit, cons
 {
     const struct copies *to = &operand->to;
     const bool whole = to->rule.scaling == SCALING_TENSOR || to->rule.scaling >= SCALING_1X16;
-    if (!measures(context, unit))
+    if (!measures(context, unit, linear))
         return;
     LAUNCH(context->stream, QUANTIZATION_STATISTIC, quantization_statistic, .x = operand->value,
            .scale = !whole                       ? absent
@@ -227,7 +229,7 @@ struct operand linear_made(const struct context *context, const struct unit *uni
 {
     if (!is_fused(context, linear, kind))
         return (struct operand){.value = operand->value};
-    const bool value = linear->precision->wide_weight_product || measures(context, unit);
+    const bool value = linear->precision->wide_weight_product || measures(context, unit, linear);
     return (struct operand){.value = value ? operand->value : absent, .to = operand->to};
 }
 

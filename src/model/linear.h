@@ -45,6 +45,12 @@ static inline int operand_number(int layer, int linear, enum operand_kind kind)
     return (layer * LINEAR_COUNT + linear) * OPERAND_COUNT + (int)kind;
 }
 
+/* The layer, counted from 0, of an operand's number. */
+static inline int operand_layer(int number)
+{
+    return number / operand_number(1, 0, OPERAND_INPUT);
+}
+
 /* Declares the copies of a linear's operands, its weight's included, which is declared already. */
 void linear_declare(struct unit *unit, const struct linear *linear);
 

@@ -199,18 +199,18 @@ static int find_layers(struct precision *precision, const struct deck *deck, int
     return code;
 }
 
-/* The layers that are quantized and that statistics.layers names. */
+/* The layers that are quantized and that statistics.layers names; the head counts as one behind the last. */
 static int find_statistics(struct precision *precision, const struct deck *deck, int64_t layers)
 {
     const char *list = deck->statistics.layers;
     const bool all = list[strspn(list, " ")] == '\0';
     if (deck->statistics.every == 0)
         return ERROR_NONE;
-    if (precision->eight.count == 0 && precision->four.count == 0)
-        return error_user("key statistics.every = %lld: no layer is quantized, so there is nothing to measure; set "
+    if (!precision_quantizes(precision))
+        return error_user("key statistics.every = %lld: nothing is quantized, so there is nothing to measure; set "
                           "precision.recipe, or statistics.every = 0",
                           (long long)deck->statistics.every);
-    uint8_t *claims = memory_allocate(layers);
+    uint8_t *claims = memory_allocate(layers + 1);
     const enum precision_kind named = PRECISION_EIGHT;
     int code = claim_list(claims, layers, named, "statistics.layers", list, "\"\" for all");
     for (int64_t layer = 0; layer < layers; layer++)
@@ -218,8 +218,10 @@ static int find_statistics(struct precision *precision, const struct deck *deck,
             claims[layer] = PRECISION_COMPUTE;
         else if (all)
             claims[layer] = (uint8_t)named;
+    if (precision->head && all)
+        claims[layers] = (uint8_t)named;
     if (code == ERROR_NONE)
-        code = list_claims(&precision->statistics, claims, layers, named, "key statistics.layers");
+        code = list_claims(&precision->statistics, claims, layers + 1, named, "key statistics.layers");
     if (code == ERROR_NONE && precision->statistics.count == 0)
         code = error_user("key statistics.layers = \"%s\": none of these layers is quantized", list);
     memory_free(claims);

@@ -40,7 +40,8 @@ struct precision {
     int64_t history;               /* of delayed scaling: steps */
     double margin;                 /* largest number of a format is divided by 2^margin */
     bool latest;                   /* the scale is made of the last amax, not of the largest in the history */
-    struct layer_list statistics;  /* quantized layers in which what that loses is measured at some steps */
+    struct layer_list statistics;  /* quantized layers in which what that loses is measured at some steps; the head is
+                                      the  one behind the last */
 };
 
 /* From the deck, for a model of so many layers. Which format claims a layer is the recipes' rule: a list that is given

@@ -48,7 +48,7 @@ struct history_checkpoint {
 struct history_layer {
     int64_t step;
     int layer;        /* from 1 */
-    char linear[8];   /* "qkv": the one of the largest underflow */
+    char linear[16];  /* "qkv": the one of the largest underflow */
     double underflow; /* of gradients: the largest share of the layer's linears */
     double error;     /* relative: the largest of their operands */
 };

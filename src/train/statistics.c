@@ -31,12 +31,14 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
-struct statistics_row statistics_row_of(int64_t operand, const double found[STATISTICS])
+/* Of what all ranks have found of an operand. */
+static struct statistics_row row_of(int operand, int64_t layers, const double found[STATISTICS])
 {
-    const int64_t of_layer = operand % LAYER_OPERANDS;
+    static const char *const of_head[] = {"transform", "decoder"};
+    const int of_layer = operand % LAYER_OPERANDS, linear = of_layer / OPERAND_COUNT, layer = operand_layer(operand);
     return (struct statistics_row){
-        .layer = (int)(operand / LAYER_OPERANDS),
-        .linear = (int)(of_layer / OPERAND_COUNT),
+        .layer = layer,
+        .linear = layer < layers ? precision_linear_name(linear) : of_head[linear],
         .operand = (enum operand_kind)(of_layer % OPERAND_COUNT),
         .values = {[STATISTICS_UNDERFLOW] = share(found[STATISTIC_UNDERFLOWS], found[STATISTIC_COUNT]),
                    [STATISTICS_CLIPPED] = share(found[STATISTIC_CLIPPED], found[STATISTIC_COUNT]),
@@ -65,19 +67,19 @@ static void combine(struct comm *comm, double *found, double *all)
 int64_t statistics_take(const struct engine *engine, struct comm *comm, struct statistics_row **rows)
 {
     const struct layer_list *layers = &engine->model->settings.precision.statistics;
-    const int64_t operands = engine->losses.rows;
+    const int operands = (int)engine->losses.rows;
     double(*found)[STATISTICS] = memory_allocate(operands * (int64_t)sizeof *found);
     double *all = memory_allocate(comm->size * LAYER_OPERANDS * (int64_t)sizeof *found);
     int64_t count = 0;
     *rows = memory_grow(NULL, operands * (int64_t)sizeof **rows);
     engine_losses(engine, found[0]);
-    for (int64_t first = 0; first < operands; first += LAYER_OPERANDS) {
-        if (!layer_list_has(layers, (int)(first / LAYER_OPERANDS)))
+    for (int first = 0; first < operands; first += LAYER_OPERANDS) {
+        if (!layer_list_has(layers, operand_layer(first)))
             continue;
         combine(comm, found[first], all);
-        for (int64_t i = first; i < first + LAYER_OPERANDS; i++)
+        for (int i = first; i < first + LAYER_OPERANDS; i++)
             if (found[i][STATISTIC_COUNT] > 0)
-                (*rows)[count++] = statistics_row_of(i, found[i]);
+                (*rows)[count++] = row_of(i, engine->model->settings.layers, found[i]);
     }
     memory_free(all);
     memory_free(found);
@@ -90,7 +92,7 @@ void statistics_log(struct journal *journal, const struct statistics_row *rows, 
     for (int64_t i = 0; i < count; i++) {
         journal_object(journal);
         journal_integer(journal, "layer", rows[i].layer + 1);
-        journal_text(journal, "linear", precision_linear_name(rows[i].linear));
+        journal_text(journal, "linear", rows[i].linear);
         journal_text(journal, "operand", statistics_operand_name(rows[i].operand));
         for (enum statistics_value v = 0; v < STATISTICS_VALUES; v++)
             journal_real(journal, statistics_value_name(v), rows[i].values[v], v < STATISTICS_SCALES ? DIGITS : 17);
@@ -109,10 +111,10 @@ void statistics_draw(struct tensorboard *board, int64_t step, const struct stati
     for (int64_t i = 0; i < count * DRAWN; i++) {
         const struct statistics_row *row = &rows[i / DRAWN];
         const enum statistics_value value = (enum statistics_value)(i % DRAWN);
-        scalars[i] = (struct tensorboard_scalar){
-            memory_format("quantization/layer %d/%s/%s/%s", row->layer + 1, precision_linear_name(row->linear),
-                          statistics_operand_name(row->operand), statistics_value_name(value)),
-            row->values[value]};
+        scalars[i] = (struct tensorboard_scalar){memory_format("quantization/layer %d/%s/%s/%s", row->layer + 1,
+                                                               row->linear, statistics_operand_name(row->operand),
+                                                               statistics_value_name(value)),
+                                                 row->values[value]};
     }
     tensorboard_write(board, step, scalars, (int)(count * DRAWN));
     for (int64_t i = 0; i < count * DRAWN; i++)

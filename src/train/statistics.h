@@ -22,16 +22,14 @@ enum statistics_value {
 };
 
 struct statistics_row {
-    int layer, linear; /* from 0; LINEAR_QKV, ... */
+    int layer;          /* from 0; the head is the one behind the last */
+    const char *linear; /* "qkv", ...; of the head "transform", "decoder" */
     enum operand_kind operand;
     double values[STATISTICS_VALUES];
 };
 
 /* Is the step measured? */
 bool statistics_due(const struct deck *deck, int64_t step);
-
-/* One row from what engine_losses and the other ranks have found of an operand. */
-struct statistics_row statistics_row_of(int64_t operand, const double found[STATISTICS]);
 
 /* The rows of the step that engine_take returned last, the same on all ranks of the comm, in the order of layer, linear
  * and operand; linears that are not quantized have none. rows: freed with free(). Returns how many. Collective. */
