@@ -337,7 +337,7 @@ static void test_gemm(void)
         for (int64_t s = 0; s < COUNT(odd) + COUNT(even); s++)
             for (int addend = 0; addend < ADDEND_COUNT; addend++) {
                 const int64_t draw = trial_draw(8);
-                if (s >= COUNT(odd) || !on_device)
+                if (on_device ? s >= COUNT(odd) : (p + s + addend) % 2 == 0)
                     test_gemm_case(&pairs[p], s < COUNT(odd) ? odd[s] : even[s - COUNT(odd)], storage[draw & 1],
                                    (enum addend)addend, draw & 2, draw & 4);
             }
