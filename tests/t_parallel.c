@@ -1,5 +1,6 @@
 /* Data parallelism: 1, 2, 3 and 4 ranks give the losses of one, whatever the number of valid labels of each, and
- * normalising per rank or per micro-batch, planted here, would not. Run on 4 ranks. */
+ * normalising per rank or per micro-batch, planted here, would not. So with every kind of quantization, where all have
+ * the same micro-batches; delayed scaling whatever they have. Run on 4 ranks. */
 #include "check.h"
 
 #include "base/error.h"
@@ -52,11 +53,14 @@ static void copy_row(struct batch *batch, int64_t to, const struct batch *global
 struct fault_scale {
     double factor_per_label; /* gradient *= factor / labels of the scope; 0 = leave alone */
     double scope_labels;     /* labels of the scope; 0 = those of the launch */
+    bool forgets_maximum;    /* maxima over ranks are left out */
 };
 
 static void misnormalise(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
     const struct fault_scale *scale = wrapper->self;
+    if (op == OP_ALL_REDUCE && ((const struct all_reduce_args *)args)->maximum && scale->forgets_maximum)
+        return;
     wrapper_pass(wrapper, stream, op, args);
     if (op != OP_XENT_GRAD || scale->factor_per_label == 0)
         return;
@@ -71,25 +75,56 @@ static void misnormalise(struct wrapper *wrapper, struct stream *stream, enum op
 
 /* -- Runs -------------------------------------------------------------------------------------------------------- */
 
-enum fault { FAULT_NONE, FAULT_PER_RANK, FAULT_PER_MICRO_BATCH };
+enum fault { FAULT_NONE, FAULT_PER_RANK, FAULT_PER_MICRO_BATCH, FAULT_NO_MAXIMUM };
 
 struct layout {
     int64_t micro_rows;
     enum dtype compute;
     enum fault fault;
     enum toy_kind kind;
+    int recipe; /* enum deck_recipe */
+    int steps;  /* 0: STEPS */
 };
 
-static void run_layout(struct comm *comm, struct executor *cpu, struct layout layout, double *losses)
+enum { OPERANDS = 256 /* or fewer */ };
+
+struct scales {
+    double of[OPERANDS]; /* 1 where there is none */
+    bool agree;          /* on all ranks */
+};
+
+/* Of delayed scaling. */
+static void read_scales(struct comm *comm, struct engine *engine, struct scales *scales)
 {
+    *scales = (struct scales){.agree = true};
+    for (int i = 0; i < OPERANDS; i++)
+        scales->of[i] = 1;
+    if (!delayed_scaling_present(&engine->scaling))
+        return;
+    struct delayed_scaling host = delayed_scaling_fetch(&engine->scaling, &engine->streams[STREAM_COMPUTE]);
+    CHECK(host.scale.cols <= OPERANDS);
+    for (int64_t i = 0; i < host.scale.cols && i < OPERANDS; i++) {
+        int32_t bits;
+        memcpy(&bits, tensor_at(&host.scale, 0, i), sizeof bits);
+        scales->agree &= comm_sum_i64(comm, comm_max_i64(comm, bits) != bits) == 0;
+        scales->of[i] = tensor_get(&host.scale, 0, i);
+    }
+    delayed_scaling_host_destroy(&host);
+}
+
+static void run_layout(struct comm *comm, struct executor *cpu, struct layout layout, double *losses,
+                       struct scales *scales)
+{
+    const int steps = layout.steps > 0 ? layout.steps : STEPS;
     int64_t per_pass = comm->size * layout.micro_rows;
     int64_t micro_batches = (GLOBAL_ROWS + per_pass - 1) / per_pass;
-    struct fault_scale scale = {0, 0};
+    struct fault_scale scale = {.forgets_maximum = layout.fault == FAULT_NO_MAXIMUM};
     struct wrapper planter;
     wrapper_create(&planter, cpu, misnormalise, &scale);
     struct group *group = comm_group_create(comm, NULL, "data");
     struct toy_options options = toy_options(&planter.executor);
     options.settings = toy_settings(layout.kind);
+    options.settings.precision = toy_precision(layout.recipe);
     /* the recipes' scale of weights: larger ones amplify rounding from step to step */
     options.settings.init_std = options.settings.embedding_std = options.settings.output_std = 0.02;
     options.group = group;
@@ -100,7 +135,7 @@ static void run_layout(struct comm *comm, struct executor *cpu, struct layout la
     toy_create(&toy, &options);
     struct schedule schedule = schedule_create((int)micro_batches, 1, false);
     struct batch *batches = memory_allocate((int64_t)sizeof *batches * micro_batches);
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < steps; step++) {
         struct batch global;
         fill_rows(&global, step);
         double all = 0, own = 0;
@@ -109,6 +144,7 @@ static void run_layout(struct comm *comm, struct executor *cpu, struct layout la
         for (int64_t m = 0; m < micro_batches; m++) {
             batch_create(&batches[m], layout.micro_rows, ROW_TOKENS, MAX_SEGMENTS);
             batch_clear(&batches[m], 1);
+            batches[m].number = step * 100 + m * comm->size + comm->rank;
             for (int64_t i = 0; i < layout.micro_rows; i++) {
                 int64_t row = (m * comm->size + comm->rank) * layout.micro_rows + i;
                 if (row < GLOBAL_ROWS)
@@ -129,10 +165,59 @@ static void run_layout(struct comm *comm, struct executor *cpu, struct layout la
             batch_destroy(&batches[m]);
         batch_destroy(&global);
     }
+    if (scales != NULL)
+        read_scales(comm, &toy.engine, scales);
     memory_free(batches);
     schedule_destroy(&schedule);
     toy_destroy(&toy);
     comm_group_destroy(group);
+}
+
+/* -- Quantized --------------------------------------------------------------------------------------------------- */
+
+enum { QUANTIZED_STEPS = 8 };
+
+struct outcome {
+    double losses[QUANTIZED_STEPS];
+    struct scales scales;
+};
+
+static struct outcome run_quantized(struct comm *comm, struct executor *cpu, int recipe, int64_t rows, enum fault fault)
+{
+    struct outcome outcome;
+    const struct layout layout = {rows, DTYPE_F32, fault, TOY_LLAMA, recipe, QUANTIZED_STEPS};
+    run_layout(comm, cpu, layout, outcome.losses, &outcome.scales);
+    return outcome;
+}
+
+/* The ranks of `part` against one. Rounding of sums in another order may send a value to another number of few bits,
+ * but hardly ever does. */
+static void test_quantized(struct comm *part, struct comm *self, struct executor *cpu)
+{
+    static const struct {
+        int recipe;
+        int64_t rows, rows_of_one; /* of a micro-batch */
+    } cases[] = {{DECK_RECIPE_DELAYED, 1, GLOBAL_ROWS},
+                 {DECK_RECIPE_DELAYED, 2, 2},
+                 {DECK_RECIPE_CURRENT, 2, 2},
+                 {DECK_RECIPE_BLOCK, 2, 2},
+                 {DECK_RECIPE_MXFP8, 2, 2},
+                 {DECK_RECIPE_NVFP4, 2, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int recipe = cases[i].recipe;
+        const struct outcome one = run_quantized(self, cpu, recipe, cases[i].rows_of_one, FAULT_NONE);
+        const struct outcome all = run_quantized(part, cpu, recipe, cases[i].rows, FAULT_NONE);
+        const double losses = check_apart(all.losses, one.losses, QUANTIZED_STEPS);
+        const double scales = check_apart(all.scales.of, one.scales.of, OPERANDS);
+        if (part->rank == 0)
+            printf("recipe %d, %d ranks, %lld rows: losses %.2e, scales %.2e\n", recipe, part->size,
+                   (long long)cases[i].rows, losses, scales);
+        CHECK(losses <= 5e-6 && scales <= 1e-4 && all.scales.agree);
+        if (recipe != DECK_RECIPE_DELAYED)
+            continue;
+        const struct outcome wrong = run_quantized(part, cpu, recipe, cases[i].rows, FAULT_NO_MAXIMUM);
+        CHECK(check_apart(wrong.losses, one.losses, QUANTIZED_STEPS) > 2e-5 && !wrong.scales.agree);
+    }
 }
 
 int main(int argc, char **argv)
@@ -142,8 +227,8 @@ int main(int argc, char **argv)
     struct executor *cpu = cpu_executor_create(1);
     static double expected[STEPS], again[STEPS], losses[STEPS];
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
-        run_layout(self, cpu, (struct layout){GLOBAL_ROWS, DTYPE_F32, FAULT_NONE, kind}, expected);
-        run_layout(self, cpu, (struct layout){GLOBAL_ROWS, DTYPE_F32, FAULT_NONE, kind}, again);
+        run_layout(self, cpu, (struct layout){GLOBAL_ROWS, DTYPE_F32, FAULT_NONE, kind, 0, 0}, expected, NULL);
+        run_layout(self, cpu, (struct layout){GLOBAL_ROWS, DTYPE_F32, FAULT_NONE, kind, 0, 0}, again, NULL);
         CHECK(memcmp(expected, again, sizeof expected) == 0);
         CHECK(expected[STEPS - 1] < 0.9 * expected[0]); /* it learns, so later losses depend on all gradients */
         for (int size = 1; size <= world->size; size++) {
@@ -152,18 +237,20 @@ int main(int argc, char **argv)
                 /* 7 rows by 7, 4, 3, 2, 1 rows a micro-batch: accumulation 1, 2, 3, 4, 7 on one rank; the last
                  * micro-batches have empty rows */
                 for (int64_t rows = 1; rows <= 4; rows++) {
-                    run_layout(part, cpu, (struct layout){rows, DTYPE_F32, FAULT_NONE, kind}, losses);
+                    run_layout(part, cpu, (struct layout){rows, DTYPE_F32, FAULT_NONE, kind, 0, 0}, losses, NULL);
                     double distance = check_apart(losses, expected, STEPS);
                     if (part->rank == 0)
                         printf("model %d, %d ranks, %lld rows: %.2e\n", (int)kind, size, (long long)rows, distance);
                     CHECK(distance <= 1e-6);
                 }
                 if (size > 1) {
-                    run_layout(part, cpu, (struct layout){2, DTYPE_F32, FAULT_PER_RANK, kind}, losses);
+                    run_layout(part, cpu, (struct layout){2, DTYPE_F32, FAULT_PER_RANK, kind, 0, 0}, losses, NULL);
                     CHECK(check_apart(losses, expected, STEPS) > 1e-5);
                 }
-                run_layout(part, cpu, (struct layout){1, DTYPE_F32, FAULT_PER_MICRO_BATCH, kind}, losses);
+                run_layout(part, cpu, (struct layout){1, DTYPE_F32, FAULT_PER_MICRO_BATCH, kind, 0, 0}, losses, NULL);
                 CHECK(check_apart(losses, expected, STEPS) > 1e-5);
+                if (kind == TOY_LLAMA && size > 1)
+                    test_quantized(part, self, cpu);
             }
             comm_destroy(part);
         }

@@ -27,12 +27,14 @@ struct layout {
     int micro_batches, slots;
     bool split;
     enum deck_recompute recompute;
+    int recipe; /* enum deck_recipe */
 };
 
 static struct toy_options options_of(struct executor *executor, const struct layout *layout, store_make *make_store)
 {
     struct toy_options options = toy_options(executor);
     options.settings = toy_settings(layout->kind);
+    options.settings.precision = toy_precision(layout->recipe);
     options.group = group;
     options.compute = layout->compute;
     options.slots = layout->slots;
@@ -161,13 +163,22 @@ int main(int argc, char **argv)
     group = comm_group_create(world, NULL, "data");
     struct executor *cpu = cpu_executor_create(1);
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
-        test_equal(cpu, (struct layout){kind, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NONE});
-        test_equal(cpu, (struct layout){kind, DTYPE_F32, 3, 2, true, DECK_RECOMPUTE_NORMS});
-        test_equal(cpu, (struct layout){kind, DTYPE_BF16, 3, 1, false, DECK_RECOMPUTE_FULL});
-        test_replays(cpu, (struct layout){kind, DTYPE_F32, 3, 2, true, DECK_RECOMPUTE_NORMS}, sharded_store_create);
-        test_replays(cpu, (struct layout){kind, DTYPE_F32, 2, 1, false, DECK_RECOMPUTE_NONE}, NULL);
-        test_record(cpu, (struct layout){kind, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV});
+        test_equal(cpu, (struct layout){kind, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE});
+        test_equal(cpu, (struct layout){kind, DTYPE_F32, 3, 2, true, DECK_RECOMPUTE_NORMS, DECK_RECIPE_NONE});
+        test_equal(cpu, (struct layout){kind, DTYPE_BF16, 3, 1, false, DECK_RECOMPUTE_FULL, DECK_RECIPE_NONE});
+        test_replays(cpu, (struct layout){kind, DTYPE_F32, 3, 2, true, DECK_RECOMPUTE_NORMS, DECK_RECIPE_NONE},
+                     sharded_store_create);
+        test_replays(cpu, (struct layout){kind, DTYPE_F32, 2, 1, false, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE}, NULL);
+        test_record(cpu, (struct layout){kind, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, DECK_RECIPE_NONE});
     }
+    for (int i = 0; i < 2; i++) { /* copies of gathered weights */
+        const int recipe = i == 0 ? DECK_RECIPE_DELAYED : DECK_RECIPE_BLOCK;
+        test_equal(cpu, (struct layout){TOY_LLAMA_TIED, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NORMS, recipe});
+        test_equal(cpu, (struct layout){TOY_ESM2, DTYPE_F32, 2, 2, true, DECK_RECOMPUTE_QKV, recipe});
+        test_record(cpu, (struct layout){TOY_LLAMA, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, recipe});
+    }
+    test_replays(cpu, (struct layout){TOY_AMPLIFY, DTYPE_F32, 2, 1, false, DECK_RECOMPUTE_FULL, DECK_RECIPE_DELAYED},
+                 sharded_store_create);
     cpu->class->destroy(cpu);
     comm_group_destroy(group);
     comm_destroy(world);

@@ -17,6 +17,7 @@ struct holding {
 /* Whole flat buffers of a unit. */
 struct weights {
     struct tensor flat[STORAGE_COUNT];
+    struct tensor copies; /* of them, as bf16 to fill it; absent: no unit has any */
     struct event gathered, released;
 };
 
@@ -31,7 +32,9 @@ struct sharded {
     struct store store;
     struct stream *communication;
     struct group *group;
+    const struct context *context;
     bool poisoned;
+    bool trains;
     struct holding *units; /* [unit_count] */
     struct weights weights[BUFFERS];
     struct gradients gradients[BUFFERS];
@@ -111,6 +114,9 @@ static void acquire(struct store *store, struct unit *unit, struct stream *strea
     own->units[unit->index].visit = visit;
     for (int s = 0; s < STORAGE_COUNT; s++)
         unit->weight_base[s] = from->flat[s].data;
+    unit->copy_base = from->copies.data;
+    if (own->trains && unit->copy_bytes > 0)
+        unit->class->copy_weights(own->context, unit);
 }
 
 static void release(struct store *store, struct unit *unit, struct stream *stream)
@@ -119,7 +125,10 @@ static void release(struct store *store, struct unit *unit, struct stream *strea
     struct weights *held = &own->weights[own->units[unit->index].visit % BUFFERS];
     for (int s = 0; s < STORAGE_COUNT; s++)
         unit->weight_base[s] = NULL;
+    unit->copy_base = NULL;
     poison(own, stream, held->flat);
+    if (own->poisoned && tensor_present(&held->copies))
+        LAUNCH(stream, FILL, fill, .x = held->copies, .value = NAN);
     event_record(&held->released, stream);
 }
 
@@ -192,7 +201,7 @@ static void gradients_wait(struct store *store, struct unit *unit, struct stream
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
-/* Each action gathers anew. */
+/* Each action gathers anew, and makes copies of what it has gathered. */
 static void updated(struct store *store, struct unit *unit, struct stream *stream)
 {
     (void)store, (void)unit, (void)stream;
@@ -261,18 +270,30 @@ static void create_buffers(struct sharded *own, const struct store_request *r, i
     }
 }
 
+static void create_copies(struct sharded *own, const struct store_request *r)
+{
+    int64_t largest = 0;
+    for (int u = 0; u < r->model->unit_count; u++)
+        largest = r->model->units[u].copy_bytes > largest ? r->model->units[u].copy_bytes : largest;
+    for (int b = 0; b < BUFFERS && r->trains && largest > 0; b++)
+        own->weights[b].copies = flat_tensor(r->budget, largest / dtype_size(DTYPE_BF16), DTYPE_BF16, BUDGET_WEIGHTS);
+}
+
 struct store *sharded_store_create(const struct store_request *r)
 {
     struct sharded *own = memory_allocate(sizeof *own);
     own->store = (struct store){&sharded_class, own};
     own->communication = r->communication;
     own->group = r->group;
+    own->context = r->context;
+    own->trains = r->trains;
     own->units = memory_allocate((int64_t)sizeof *own->units * r->model->unit_count);
     for (int u = 0; u < r->model->unit_count; u++)
         for (int s = 0; s < STORAGE_COUNT; s++)
             create_shard(&own->units[u].shards[s], r->model->units[u].elements[s], r);
     for (int s = 0; s < STORAGE_COUNT; s++)
         create_buffers(own, r, s);
+    create_copies(own, r);
     return &own->store;
 }
 

@@ -138,7 +138,7 @@ static int64_t move(const struct tensor *t, char *state, int64_t bytes, bool res
 }
 
 /* Copies the store's tensors, the first `parts` of each shard, to or from `state`; counts bytes when it is NULL. With
- * the moments goes their count of updates. */
+ * the moments go their count of updates, and the state of delayed scaling. */
 static int64_t walk(const struct toy *toy, char *state, int parts, bool restore)
 {
     int64_t bytes = 0;
@@ -153,7 +153,14 @@ static int64_t walk(const struct toy *toy, char *state, int parts, bool restore)
             }
         }
     }
-    return parts < PARTS ? bytes : move(&toy->engine.optimizer.updates, state, bytes, restore);
+    if (parts < PARTS)
+        return bytes;
+    const struct delayed_scaling *scaling = &toy->engine.scaling;
+    const struct tensor *const more[] = {&scaling->amax, &scaling->history, &scaling->scale,
+                                         &toy->engine.optimizer.updates};
+    for (int i = delayed_scaling_present(scaling) ? 0 : 3; i < 4; i++)
+        bytes = move(more[i], state, bytes, restore);
+    return bytes;
 }
 
 static char *collect(const struct toy *toy, int parts, int64_t *bytes)

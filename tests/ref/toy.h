@@ -46,8 +46,8 @@ struct toy_options toy_options(struct executor *executor);
 void toy_create(struct toy *toy, const struct toy_options *options);
 void toy_destroy(struct toy *toy);
 
-/* All state of a training engine: weights, copies, gradients, m, v and the count of updates, as bytes in a fixed order.
- * Freed with free(). */
+/* All state of a training engine: weights, gradients, m, v, the count of updates and delayed scaling, as bytes in a
+ * fixed order. Freed with free(). */
 char *toy_state(const struct toy *toy, int64_t *bytes);
 /* Only the gradients. */
 char *toy_gradients(const struct toy *toy, int64_t *bytes);
