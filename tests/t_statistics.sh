@@ -1,0 +1,84 @@
+#!/bin/bash
+# What quantization loses, in log.jsonl: the same on any number of ranks, each step once over a restart; a run is the
+# same with and without it; TensorBoard and the report have it; where nothing is quantized it is refused.
+. "$abs_top_srcdir/tests/lib.sh"
+cat >"$work/deck.cfg" <<END
+model = { layers = 2; hidden = 32; ffn = 64; heads = 4; };
+data = { source = "random"; random_median = 40; random_mean = 70; row_tokens = 64; };
+train = { steps = 8; global_batch = 4; micro_batch = 1; };
+schedule = { warmup = 3; decay = 20; };
+precision = { recipe = "delayed"; };
+log = { every = 1; };
+checkpoint = { every = 4; };
+device = { threads = 1; };
+output = { folder = "$work/run"; };
+END
+
+# measured FOLDER: the lines, but for the time
+measured()
+{
+    sed -n '/"event":"statistics"/s/,"time".*//p' "$work/$1/log.jsonl"
+}
+
+# operand FOLDER STEP LAYER LINEAR OPERAND VALUE
+operand()
+{
+    measured "$1" | sed -n 's/.*"step":'"$2"',.*{"layer":'"$3"',"linear":"'"$4"'","operand":"'"$5"'"\([^}]*\).*/\1/p' |
+        sed 's/.*"'"$6"'":\([^,]*\).*/\1/'
+}
+
+above_zero()
+{
+    awk -v value="$1" 'BEGIN { exit !(value + 0 > 0) }'
+}
+
+steps_of()
+{
+    measured "$1" | sed 's/.*"step":\([0-9]*\),.*/\1/' | tr '\n' ' '
+}
+
+for count in 1 2; do
+    ranks $count train "$work/deck.cfg" output.folder="$work/$count" statistics.every=3
+    check "$count ranks: a run ends with 0" codes_are 0 $count
+    check "$count ranks: the first step and every third are measured" test "$(steps_of $count)" = "1 3 6 "
+done
+check "2 layers of 4 linears of 3 operands" test "$(measured 1 | head -n 1 | grep -o '"operand"' | wc -l)" -eq 24
+check "two ranks find at the first step what one finds" test "$(measured 1 | head -n 1)" = "$(measured 2 | head -n 1)"
+check "no step has made a scale before the first" test "$(operand 2 1 2 down gradient scale)" = 1
+check "nor a smaller one" test "$(operand 2 1 2 down gradient least_scale)" = 1
+check "so gradients underflow" above_zero "$(operand 2 1 1 qkv gradient underflow)"
+check "which scales put right" test "$(operand 2 3 1 qkv gradient underflow)" = 0
+check "scales: one for each micro-batch" test "$(operand 2 3 1 qkv gradient scales)" = 4
+
+# nothing is changed by it
+ranks 2 train "$work/deck.cfg" output.folder="$work/none"
+check "without: nothing is measured" test -z "$(measured none)"
+check "without: the same losses" cmp <(losses "$work/none") <(losses "$work/2")
+check "without: the same state" test "$(digest "$work/none" 8)" = "$(digest "$work/2" 8)"
+
+# a program that was killed behind its last checkpoint has left a line that the next one makes again
+measured 2 >"$work/before"
+rm "$work"/2/step_00000008.h5* "$work"/2/final_model.h5*
+ranks 2 train "$work/deck.cfg" output.folder="$work/2" statistics.every=3
+check "a restart goes on" says "at step 4"
+measured 2 >"$work/after"
+check "a restart: each step once, as it was" cmp "$work/before" "$work/after"
+
+check "TensorBoard has it" grep -qa "quantization/layer 2/down/gradient/underflow" "$work"/1/tensorboard/events.*
+"$CISTRON" report "$work/1" >"$work/out" 2>&1
+check "the report says how much underflows" says "gradient underflow"
+check "the report has maps" grep -q "share of gradients that underflow" "$work/1/report.html"
+"$CISTRON" report "$work/none" >"$work/out" 2>&1
+check "the report of a run without has none" test "$(grep -c underflow "$work/out" "$work/none/report.html" | tr '\n' ' ')" = \
+    "$work/out:0 $work/none/report.html:0 "
+
+ranks 1 train "$work/deck.cfg" output.folder="$work/some" statistics.every=2 statistics.layers=2 statistics.start=3 \
+    statistics.stop=6
+check "from step 3 to 6: the fourth and the sixth" test "$(steps_of some)" = "4 6 "
+check "layer 2 alone" test "$(measured some | grep -o '"layer":[0-9]' | sort -u)" = '"layer":2'
+
+refused "nothing is quantized" "nothing is quantized, so there is nothing to measure" train "$work/deck.cfg" \
+    output.folder="$work/refused" precision.recipe=none statistics.every=10
+refused "an end before the start" "key statistics.stop: 2 is before statistics.start = 3" train "$work/deck.cfg" \
+    output.folder="$work/refused" statistics.every=1 statistics.start=3 statistics.stop=2
+finish
