@@ -179,8 +179,8 @@ template <typename T, enum scaling SCALING>
 struct copy_memory {
     column_tile<copy_element<SCALING>> column; uint32_t column_words[TILE_WARPS][TILE_PACKS * square_words<T>];
     uint32_t row_bits[TILE], warp_bits[TILE_WARPS];
-    float row_multiplier[TILE], column_multiplier[TILE];
-    float sums[TILE_WARPS][TILE];
+    alignas(16) float row_multiplier[TILE], column_multiplier[TILE];
+    alignas(16) float sums[TILE_WARPS][TILE];
 };
 
 /* A tile's multipliers from its amaxes, and the scales that follow. All threads call it. */
@@ -315,13 +315,15 @@ __device__ __forceinline__ void copy_lines(square<T> &x, copy_memory<T, SCALING>
             write_row<WIDE, uint8_t>(bytes, to, at, i);
         }
     x.renew();
-    if (to.column != NULL)
+    if (to.column == NULL)
+        return;
+    const pack<float, SIDE> by = load_pack<SIDE>(memory.column_multiplier + at.col);
 #pragma unroll
-        for (int j = 0; j < SIDE; j++) {
-            x.read_column(j, v);
-            cast<SCALING, FORMAT>(v, {memory.column_multiplier[at.col + j], 1.0f}, {}, 0, 0, bytes);
-            memory.column.put(j, bytes);
-        }
+    for (int j = 0; j < SIDE; j++) {
+        x.read_column(j, v);
+        cast<SCALING, FORMAT>(v, {by.at[j], 1.0f}, {}, 0, 0, bytes);
+        memory.column.put(j, bytes);
+    }
 }
 
 /* Emulated blocks of a few elements. */
@@ -417,7 +419,7 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
     if (SCALING == SCALING_1X128 || SCALING == SCALING_1X32)
         put_column_amaxes(x, memory.column_words);
     __syncthreads();
-    if (BY_LINE) {
+    if (BY_LINE && (to.row != NULL || to.column != NULL)) {
         multipliers_of_lines<T, SCALING, FORMAT>(memory, to, at);
         __syncthreads();
     }

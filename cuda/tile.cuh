@@ -331,17 +331,18 @@ __device__ __forceinline__ void transform_column(float (&v)[SIDE])
 template <typename T>
 __device__ __forceinline__ void put_column_sums(const square<T> &x, float (&sums)[TILE_WARPS][TILE])
 {
+    pack<float, SIDE> total = {};
 #pragma unroll
     for (int j = 0; j < SIDE; j++) {
-        float v[SIDE], sum = 0.0f;
+        float v[SIDE];
         x.read_column(j, v);
 #pragma unroll
         for (int i = 0; i < SIDE; i++)
-            sum += v[i];
-        sum += __shfl_xor_sync(0xffffffffu, sum, TILE_PACKS);
-        if (threadIdx.x % WARP < TILE_PACKS)
-            sums[threadIdx.x / WARP][threadIdx.x % TILE_PACKS * SIDE + j] = sum;
+            total.at[j] += v[i];
+        total.at[j] += __shfl_xor_sync(0xffffffffu, total.at[j], TILE_PACKS);
     }
+    if (threadIdx.x % WARP < TILE_PACKS)
+        *reinterpret_cast<pack<float, SIDE> *>(&sums[threadIdx.x / WARP][threadIdx.x % TILE_PACKS * SIDE]) = total;
 }
 
 /* Over the tile's, to partial [tiles down][cols]. */
