@@ -57,8 +57,10 @@ static void train(struct found *found, struct toy_options options, struct execut
     int taken = 0;
     for (int s = 0; s < STEPS; s++) {
         struct batch batches[MICRO_BATCHES];
-        for (int m = 0; m < MICRO_BATCHES; m++)
+        for (int m = 0; m < MICRO_BATCHES; m++) {
             toy_batch(&batches[m], options.rows, options.row_tokens, (uint64_t)(s * MICRO_BATCHES + m));
+            batches[m].number = s * MICRO_BATCHES + m;
+        }
         engine_begin(&toy.engine, &schedule, batches, 1e-2 / (s + 1));
         destroy_batches(batches);
         if (!way.ahead)
@@ -76,11 +78,12 @@ static void train(struct found *found, struct toy_options options, struct execut
     toy_destroy(&toy);
 }
 
-static void test(struct executor *cpu, enum toy_kind kind, int slots, bool split)
+static void test(struct executor *cpu, enum toy_kind kind, int slots, bool split, int recipe)
 {
     static const struct way ways[WAYS] = {{false, false}, {false, true}, {true, true}};
     struct toy_options options = toy_options(cpu);
     options.settings = toy_settings(kind);
+    options.settings.precision = toy_precision(recipe);
     options.slots = slots;
     options.split_backward = split;
     options.recompute = DECK_RECOMPUTE_NORMS;
@@ -309,9 +312,11 @@ int main(void)
     test_rows(cpu);
     test_losses(cpu);
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
-        test(cpu, kind, 1, false);
-        test(cpu, kind, 2, kind == TOY_ESM2);
+        test(cpu, kind, 1, false, DECK_RECIPE_NONE);
+        test(cpu, kind, 2, kind == TOY_ESM2, DECK_RECIPE_NONE);
     }
+    test(cpu, TOY_ESM2, 2, false, DECK_RECIPE_DELAYED);
+    test(cpu, TOY_LLAMA, 1, false, DECK_RECIPE_NVFP4); /* whose random numbers a replay draws anew */
     cpu->class->destroy(cpu);
     return check_end();
 }

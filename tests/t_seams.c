@@ -61,6 +61,8 @@ struct nan_store {
     char *weights[BUFFERS], *gradients[BUFFERS]; /* by storage one behind the other */
     char *copies;                                /* [unit]: the weights as `updated` found them */
     int64_t capacity;                            /* elements of one storage */
+    char *quantized[BUFFERS];                    /* copies of few bits, moved as bf16 */
+    int64_t quantized_capacity;                  /* such elements */
 };
 
 /* A tied head has two units at once, the first and the last, which must not meet in one. */
@@ -103,12 +105,25 @@ static void nan_acquire(struct store *store, struct unit *unit, struct stream *s
         LAUNCH(stream, COPY, copy, .from = from, .to = to);
         unit->weight_base[s] = to.data;
     }
+    if (unit->copy_bytes > 0) {
+        const int64_t count = unit->copy_bytes / dtype_size(DTYPE_BF16);
+        struct tensor to = tensor_vector(n->quantized[nan_buffer(unit)], DTYPE_BF16, count);
+        LAUNCH(stream, COPY, copy, .from = tensor_vector(unit->copy_base, DTYPE_BF16, count), .to = to);
+        unit->copy_base = to.data;
+    }
+}
+
+static void nan_forget(struct nan_store *n, char *quantized)
+{
+    if (n->quantized_capacity > 0)
+        LAUNCH(&n->stream, FILL, fill, .x = tensor_vector(quantized, DTYPE_BF16, n->quantized_capacity), .value = NAN);
 }
 
 static void nan_release(struct store *store, struct unit *unit, struct stream *stream)
 {
     struct nan_store *n = store->self;
     nan_fill(n, n->weights[nan_buffer(unit)], n->compute);
+    nan_forget(n, n->quantized[nan_buffer(unit)]);
     n->inner->class->release(n->inner, unit, stream);
 }
 
@@ -187,6 +202,7 @@ static void nan_destroy(struct store *store)
     for (int i = 0; i < BUFFERS; i++) {
         memory_free(n->weights[i]);
         memory_free(n->gradients[i]);
+        memory_free(n->quantized[i]);
     }
     memory_free(n->copies);
 }
@@ -194,10 +210,11 @@ static void nan_destroy(struct store *store)
 static const struct store_class nan_class = {"nan",     nan_begin, nan_acquire, nan_release, nan_open,  nan_close,
                                              nan_start, nan_end,   nan_wait,    nan_updated, nan_shard, nan_destroy};
 
-static void test_store(struct executor *executor, enum toy_kind kind, enum dtype compute)
+static void test_store(struct executor *executor, enum toy_kind kind, enum dtype compute, int recipe)
 {
     struct toy_options options = toy_options(executor);
     options.settings = toy_settings(kind);
+    options.settings.precision = toy_precision(recipe);
     options.compute = compute;
     int64_t plain_bytes, bytes;
     char *plain = plain_state(executor, options, &plain_bytes);
@@ -206,15 +223,20 @@ static void test_store(struct executor *executor, enum toy_kind kind, enum dtype
     struct nan_store n = {.store = {&nan_class, &n}, .inner = toy.engine.store, .executor = executor};
     n.stream = (struct stream){executor, STREAM_COMPUTE, NULL};
     n.compute = compute;
-    for (int u = 0; u < toy.model.unit_count; u++)
+    for (int u = 0; u < toy.model.unit_count; u++) {
+        const int64_t quantized = toy.model.units[u].copy_bytes / dtype_size(DTYPE_BF16);
         for (int s = 0; s < STORAGE_COUNT; s++)
             if (toy.model.units[u].elements[s] > n.capacity)
                 n.capacity = toy.model.units[u].elements[s];
+        n.quantized_capacity = quantized > n.quantized_capacity ? quantized : n.quantized_capacity;
+    }
     for (int i = 0; i < BUFFERS; i++) {
         n.weights[i] = memory_allocate(n.capacity * STORAGE_COUNT * 4);
         n.gradients[i] = memory_allocate(n.capacity * STORAGE_COUNT * 4);
         nan_fill(&n, n.weights[i], compute);
         nan_fill(&n, n.gradients[i], DTYPE_F32);
+        n.quantized[i] = memory_allocate(n.quantized_capacity * dtype_size(DTYPE_BF16));
+        nan_forget(&n, n.quantized[i]);
     }
     n.copies = memory_allocate(toy.model.unit_count * n.capacity * STORAGE_COUNT * 4);
     toy.engine.store = &n.store;
@@ -229,10 +251,11 @@ static void test_store(struct executor *executor, enum toy_kind kind, enum dtype
 /* -- Schedules: two slots, backward in two halves -------------------------------------------------------------------
  */
 
-static void test_schedules(struct executor *executor, enum toy_kind kind, enum deck_recompute recompute)
+static void test_schedules(struct executor *executor, enum toy_kind kind, enum deck_recompute recompute, int recipe)
 {
     struct toy_options options = toy_options(executor);
     options.settings = toy_settings(kind);
+    options.settings.precision = toy_precision(recipe);
     options.recompute = recompute;
     int64_t plain_bytes, bytes;
     char *plain = plain_state(executor, options, &plain_bytes);
@@ -251,13 +274,32 @@ static void test_schedules(struct executor *executor, enum toy_kind kind, enum d
     free(plain);
 }
 
+/* -- Keep table: what is made again is what would have been kept ------------------------------------------------- */
+
+static void test_keep_table(struct executor *executor, enum toy_kind kind, int recipe)
+{
+    struct toy_options options = toy_options(executor);
+    options.settings = toy_settings(kind);
+    options.settings.precision = toy_precision(recipe);
+    int64_t all_bytes, bytes;
+    char *all = plain_state(executor, options, &all_bytes);
+    for (int policy = DECK_RECOMPUTE_NORMS; policy <= DECK_RECOMPUTE_FULL; policy++) {
+        options.recompute = (enum deck_recompute)policy;
+        char *state = plain_state(executor, options, &bytes);
+        if (!CHECK(same(all, all_bytes, state, bytes)))
+            fprintf(stderr, "    model %d, recipe %d, keep table %d\n", (int)kind, recipe, policy);
+        free(state);
+    }
+    free(all);
+}
+
 /* -- Record: replay in random orders, each wait needed ----------------------------------------------------------- */
 
 /* A second rank with the same data: sums are doubles. Makes a step use both streams without MPI. */
 static void twin_all_reduce(struct group *group, struct stream *stream, const struct all_reduce_args *args)
 {
     (void)group, (void)stream;
-    for (int64_t i = 0; i < args->x.cols; i++) {
+    for (int64_t i = 0; i < args->x.cols && !args->maximum; i++) {
         if (args->x.dtype == DTYPE_F64)
             ((double *)args->x.data)[i] *= 2;
         else
@@ -267,12 +309,30 @@ static void twin_all_reduce(struct group *group, struct stream *stream, const st
 
 static const struct group_class twin_class = {.name = "twin", .all_reduce = twin_all_reduce};
 
-static void test_record(struct executor *executor, enum toy_kind kind)
+/* The copies of weights of a replicated store, into `state` or back; counts bytes when it is NULL. */
+static int64_t move_copies(struct toy *toy, char *state, bool restore)
+{
+    struct store *store = toy->engine.store;
+    int64_t bytes = 0;
+    for (int u = 0; u < toy->model.unit_count; u++) {
+        struct unit *unit = &toy->model.units[u];
+        store->class->acquire(store, unit, NULL);
+        if (state != NULL && unit->copy_bytes > 0)
+            memcpy(restore ? unit->copy_base : state + bytes, restore ? state + bytes : unit->copy_base,
+                   (size_t)unit->copy_bytes);
+        bytes += unit->copy_bytes;
+        store->class->release(store, unit, NULL);
+    }
+    return bytes;
+}
+
+static void test_record(struct executor *executor, enum toy_kind kind, int recipe)
 {
     struct group twin = {"data", 0, 2, &twin_class, NULL};
     struct executor *record = record_executor_create(executor);
     struct toy_options options = toy_options(record);
     options.settings = toy_settings(kind);
+    options.settings.precision = toy_precision(recipe);
     options.group = &twin;
     options.slots = 2;
     options.recompute = DECK_RECOMPUTE_NORMS;
@@ -281,7 +341,8 @@ static void test_record(struct executor *executor, enum toy_kind kind)
     struct schedule schedule = schedule_create(MICRO_BATCHES, 2, false);
     engine_step(&toy.engine, &schedule, batches, 1e-2); /* not from zero moments */
     int64_t bytes, after_bytes;
-    char *before = toy_state(&toy, &bytes);
+    char *before = toy_state(&toy, &bytes), *copies = memory_allocate(move_copies(&toy, NULL, false) + 1);
+    move_copies(&toy, copies, false);
     record_clear(record);
     engine_step(&toy.engine, &schedule, batches, 1e-2);
     char *eager = toy_state(&toy, &bytes);
@@ -289,6 +350,7 @@ static void test_record(struct executor *executor, enum toy_kind kind)
 
     for (int order = 0; order < 20; order++) {
         toy_restore(&toy, before);
+        move_copies(&toy, copies, true);
         record_replay(record, order == 0 ? RECORD_AS_ISSUED : RECORD_RANDOM, (uint64_t)order, -1);
         char *after = toy_state(&toy, &after_bytes);
         CHECK(same(eager, bytes, after, after_bytes));
@@ -314,6 +376,7 @@ static void test_record(struct executor *executor, enum toy_kind kind)
     printf("record: %lld entries, %d waits, each needed\n", (long long)log->count, waits);
     free(before);
     free(eager);
+    memory_free(copies);
     schedule_destroy(&schedule);
     toy_destroy(&toy);
     record->class->destroy(record);
@@ -554,12 +617,22 @@ int main(void)
         toy_batch(&batches[m], 2, 48, (uint64_t)m);
     struct executor *cpu = cpu_executor_create(2), *reference = reference_executor_create();
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
-        test_store(cpu, kind, DTYPE_F32);
-        test_store(cpu, kind, DTYPE_BF16);
-        test_schedules(cpu, kind, DECK_RECOMPUTE_NONE);
-        test_schedules(cpu, kind, DECK_RECOMPUTE_FULL);
-        test_record(cpu, kind);
+        test_store(cpu, kind, DTYPE_F32, DECK_RECIPE_NONE);
+        test_store(cpu, kind, DTYPE_BF16, DECK_RECIPE_NONE);
+        test_schedules(cpu, kind, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE);
+        test_schedules(cpu, kind, DECK_RECOMPUTE_FULL, DECK_RECIPE_NONE);
+        test_record(cpu, kind, DECK_RECIPE_NONE);
     }
+    for (int i = 0; i < 2; i++) {
+        const int recipe = i == 0 ? DECK_RECIPE_DELAYED : DECK_RECIPE_BLOCK;
+        test_store(cpu, i == 0 ? TOY_AMPLIFY : TOY_ESM2, DTYPE_BF16, recipe);
+        test_schedules(cpu, TOY_LLAMA, DECK_RECOMPUTE_NONE, recipe);
+        test_schedules(cpu, TOY_ESM2, DECK_RECOMPUTE_NORMS, recipe);
+        test_keep_table(cpu, TOY_LLAMA, recipe);
+        test_keep_table(cpu, TOY_ESM2, recipe);
+        test_record(cpu, TOY_LLAMA_TIED, recipe);
+    }
+    test_keep_table(cpu, TOY_AMPLIFY, DECK_RECIPE_NVFP4);
     for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++)
         test_wide_unit(cpu, (enum deck_recompute)policy);
     test_operands(cpu, reference, TOY_LLAMA);
@@ -572,6 +645,10 @@ int main(void)
         options.compute = policy % 2 ? DTYPE_BF16 : DTYPE_F32;
         options.head_tokens = 20;
         test_plan(cpu, options);
+        for (int recipe = DECK_RECIPE_DELAYED; recipe <= DECK_RECIPE_NVFP4; recipe++) {
+            options.settings.precision = toy_precision(recipe);
+            test_plan(cpu, options);
+        }
     }
     cpu->class->destroy(cpu);
     reference->class->destroy(reference);
