@@ -8,11 +8,11 @@ static __global__ void __launch_bounds__(HISTORY_THREADS)
 {
     __shared__ float warp_most[HISTORY_THREADS / WARP];
     const int64_t i = blockIdx.x;
-    const float newest = amax.data[i];
+    const float newest = *amax.row(i);
     float *entry = history.row(i), most = newest;
     __syncthreads(); /* all have read it */
     if (threadIdx.x == 0)
-        amax.data[i] = 0.0f;
+        *amax.row(i) = 0.0f;
     if (!(newest > 0.0f && newest <= FLT_MAX))
         return;
     /* From the end on, so that each place is read before it is written. */
@@ -34,14 +34,14 @@ static __global__ void __launch_bounds__(HISTORY_THREADS)
 #pragma unroll
     for (int warp = 1; warp < HISTORY_THREADS / WARP; warp++)
         most = fmaxf(most, warp_most[warp]);
-    scale.data[i] = quantization_reciprocal(quantization_multiplier(most, largest.data[i], false));
+    *scale.row(i) = quantization_reciprocal(quantization_multiplier(most, *largest.row(i), false));
 }
 
 void cuda_delayed_scale(const struct cuda_target *target, const struct delayed_scale_args *args)
 {
-    if (args->amax.cols == 0)
+    if (args->amax.rows == 0)
         return;
-    delayed_scale<<<(unsigned)args->amax.cols, HISTORY_THREADS, 0, target->stream>>>(
+    delayed_scale<<<(unsigned)args->amax.rows, HISTORY_THREADS, 0, target->stream>>>(
         view_of<float>(args->amax), view_of<float>(args->history), view_of<float>(args->scale),
         view_of<const float>(args->largest), args->latest);
     CUDA_CHECK_LAUNCH("delayed_scale");

@@ -247,14 +247,14 @@ static void test_delayed_scale(void)
     for (int64_t length = 1; length < 40; length += 19)
         for (int latest = 0; latest < 2; latest++) {
             struct trial *trial = trial_create("history of %d%s", (int)length, latest ? ", latest" : "");
-            struct delayed_scale_args args = {.amax = trial_empty(trial, DTYPE_F32, 1, 8),
+            struct delayed_scale_args args = {.amax = trial_empty(trial, DTYPE_F32, 8, 1),
                                               .history = trial_matrix(trial, DTYPE_F32, 8, length, latest, 1.0),
-                                              .scale = trial_normal(trial, DTYPE_F32, 1, 8, 1.0),
-                                              .largest = trial_empty(trial, DTYPE_F32, 1, 8),
+                                              .scale = trial_matrix(trial, DTYPE_F32, 8, 1, true, 1.0),
+                                              .largest = trial_empty(trial, DTYPE_F32, 8, 1),
                                               .latest = latest};
             for (int64_t i = 0; i < 8; i++) {
-                reference_store(&args.amax, 0, i, amaxes[i]);
-                reference_store(&args.largest, 0, i, i % 2 ? 448.0 : 57344.0 / 4.0);
+                reference_store(&args.amax, i, 0, amaxes[i]);
+                reference_store(&args.largest, i, 0, i % 2 ? 448.0 : 57344.0 / 4.0);
                 for (int64_t j = 0; j < length; j++)
                     reference_store(&args.history, i, j,
                                     i == 4 || i == 7 ? 0.0 : fabs(reference_load(&args.history, i, j)));

@@ -588,29 +588,29 @@ static void test_history(void)
                                       0, 0, 5, 1, 1, 1, 1, 1, 1, 1, NAN, 1, 8,        1, 1, 1, 1, 1, 1, 9};
     static const double wanted[40] = {1, 2, 3, 3, 3, 3, 3, 3, 3, 2, 1, 4, 4, 4, 4, 4, 4, 4, 4, 1,
                                       1, 1, 5, 5, 5, 5, 5, 5, 5, 1, 1, 1, 8, 8, 8, 8, 8, 8, 8, 9};
-    struct tensor amax = zeros(DTYPE_F32, 1, 2), scale = zeros(DTYPE_F32, 1, 2), largest = zeros(DTYPE_F32, 1, 2);
+    struct tensor amax = zeros(DTYPE_F32, 2, 1), scale = zeros(DTYPE_F32, 2, 1), largest = zeros(DTYPE_F32, 2, 1);
     struct tensor latest = copy_of(&scale);
     struct tensor window = zeros(DTYPE_F32, 2, 7), only = zeros(DTYPE_F32, 2, 7);
     double last = 1.0;
     for (int64_t i = 0; i < 2; i++) {
-        reference_store(&scale, 0, i, 1.0);
-        reference_store(&latest, 0, i, 1.0);
-        reference_store(&largest, 0, i, i ? 57344.0 / 8.0 : 448.0); /* e5m2 with margin 3 */
+        reference_store(&scale, i, 0, 1.0);
+        reference_store(&latest, i, 0, 1.0);
+        reference_store(&largest, i, 0, i ? 57344.0 / 8.0 : 448.0); /* e5m2 with margin 3 */
     }
     for (int64_t step = 0; step < 40; step++) {
         struct delayed_scale_args args = {.amax = amax, .history = window, .scale = scale, .largest = largest};
         reference_store(&amax, 0, 0, amaxes[step]);
-        reference_store(&amax, 0, 1, 2.0 * amaxes[step]);
+        reference_store(&amax, 1, 0, 2.0 * amaxes[step]);
         run(OP_DELAYED_SCALE, &args);
-        CHECK(reference_load(&amax, 0, 0) == 0.0 && reference_load(&amax, 0, 1) == 0.0);
+        CHECK(reference_load(&amax, 0, 0) == 0.0 && reference_load(&amax, 1, 0) == 0.0);
         CHECK(reference_load(&scale, 0, 0) == (double)(1.0f / (448.0f / (float)wanted[step])));
-        CHECK(reference_load(&scale, 0, 1) == (double)(1.0f / (7168.0f / (2.0f * (float)wanted[step]))));
+        CHECK(reference_load(&scale, 1, 0) == (double)(1.0f / (7168.0f / (2.0f * (float)wanted[step]))));
         args.latest = true, args.scale = latest, args.history = only;
         last = amaxes[step] > 0.0 && isfinite(amaxes[step]) ? amaxes[step] : last;
         reference_store(&amax, 0, 0, amaxes[step]);
         run(OP_DELAYED_SCALE, &args);
         CHECK(reference_load(&latest, 0, 0) == (double)(1.0f / (448.0f / (float)last)));
-        CHECK(reference_load(&latest, 0, 1) == 1.0); /* not used */
+        CHECK(reference_load(&latest, 1, 0) == 1.0); /* not used */
     }
     CHECK(reference_load(&window, 0, 0) == 9.0 && reference_load(&window, 0, 6) == 1.0);
     case_end();

@@ -216,7 +216,7 @@ struct attention_backward_args {
 /* The copies of a tensor x [T, K] that products read, and what they are made with. Where a scale is made of amax, NaN
  * and inf in x count as inf; NaN stays NaN in the copies, and inf becomes NaN.
  *
- * scale present (SCALING_TENSOR only): that scale is used (delayed scaling), and row_scale and column_scale are absent.
+ * scale present (SCALING_TENSOR only; at a multiple of 16 bytes, as cuBLASLt reads it): that scale is used (delayed scaling), and row_scale and column_scale are absent.
  * Else scales are made of x (current scaling): row_scale where row is present, column_scale where column is. With
  * SCALING_TENSOR the two are the same number, and may be the same tensor. Their shapes, for a copy [R, C]:
  *   TENSOR [1, 1]; ROW [1, R]; 1X128 [ceil(C / 128), R]: that of element (r, c) is at (c / 128, r); 128X128
@@ -365,10 +365,10 @@ struct quantization_statistic_args {
  * at most FLT_MAX. Where amax[i] is 0 (the tensor was not used) or not finite, nothing changes. amax becomes 0.
  * (TransformerEngine's rule; it lets inf into the history, which then holds the scale for as long as it stays.) */
 struct delayed_scale_args {
-    struct tensor amax;    /* stat [1, n], read and written */
+    struct tensor amax;    /* stat [n, 1], read and written */
     struct tensor history; /* stat [n, length], read and written */
-    struct tensor scale;   /* stat [1, n], read and written */
-    struct tensor largest; /* stat [1, n]: the largest number of the format / 2^margin */
+    struct tensor scale;   /* stat [n, 1], read and written */
+    struct tensor largest; /* stat [n, 1]: the largest number of the format / 2^margin */
     bool latest;
 };
 

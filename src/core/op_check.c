@@ -241,7 +241,7 @@ static const char *check_quantization_statistic(const struct quantization_statis
 
 static const char *check_delayed_scale(const struct delayed_scale_args *a)
 {
-    REQUIRE(a->amax.rows == 1 && is_stat(&a->amax) && a->history.rows == a->amax.cols && a->history.cols > 0);
+    REQUIRE(a->amax.cols == 1 && is_stat(&a->amax) && a->history.rows == a->amax.rows && a->history.cols > 0);
     REQUIRE(is_stat(&a->history) && same_shape(&a->scale, &a->amax) && is_stat(&a->scale));
     REQUIRE(same_shape(&a->largest, &a->amax) && is_stat(&a->largest));
     return NULL;

@@ -309,14 +309,14 @@ void cpu_make_copies(struct cpu *cpu, const struct tensor *y, const struct copie
 void cpu_delayed_scale(struct cpu *cpu, const struct delayed_scale_args *args)
 {
     (void)cpu;
-    for (int64_t i = 0; i < args->amax.cols; i++) {
-        float *amax = tensor_at(&args->amax, 0, i), *history = tensor_at(&args->history, i, 0);
+    for (int64_t i = 0; i < args->amax.rows; i++) {
+        float *amax = tensor_at(&args->amax, i, 0), *history = tensor_at(&args->history, i, 0);
         if (*amax > 0.0f && *amax <= FLT_MAX) {
             memmove(history + 1, history, (size_t)(args->history.cols - 1) * sizeof *history);
             history[0] = *amax;
             float most = args->latest ? *amax : cpu_largest(history, args->history.cols);
-            float multiplier = quantization_multiplier(most, *(const float *)tensor_at(&args->largest, 0, i), false);
-            *(float *)tensor_at(&args->scale, 0, i) = quantization_reciprocal(multiplier);
+            float multiplier = quantization_multiplier(most, *(const float *)tensor_at(&args->largest, i, 0), false);
+            *(float *)tensor_at(&args->scale, i, 0) = quantization_reciprocal(multiplier);
         }
         *amax = 0.0f;
     }

@@ -21,9 +21,9 @@ static struct tensor number_of(const struct delayed_scaling *scaling, int i)
 static int dimensions_of(const struct tensor *x, int i, hsize_t dims[2])
 {
     int count = 0;
+    dims[count++] = (hsize_t)x->rows;
     if (i == 0)
-        dims[count++] = (hsize_t)x->rows;
-    dims[count++] = (hsize_t)x->cols;
+        dims[count++] = (hsize_t)x->cols;
     return count;
 }
 

@@ -107,8 +107,8 @@ static struct copies rule_of(const struct context *context, const struct linear 
     const int number = linear->number + (int)kind;
     struct copies to = {.rule = p->rules[kind], .salt = (uint32_t)number};
     if (p->delayed) {
-        to.scale = tensor_columns(&context->scales, number, 1);
-        to.amax = tensor_columns(&context->amax, number, 1);
+        to.scale = tensor_rows(&context->scales, number, 1);
+        to.amax = tensor_rows(&context->amax, number, 1);
     }
     if (to.rule.stochastic)
         to.draw = context->batch->draw;

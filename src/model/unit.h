@@ -155,7 +155,7 @@ struct context {
     struct kv_cache cache;         /* of PASS_GENERATE */
     enum dtype compute, statistic; /* what ROLE_VALUE and ROLE_STATISTIC mean */
     /* Of every operand of every linear layer, numbered as operand_number says. */
-    struct tensor amax, scales; /* stat [1, operands]: of delayed scaling; absent where it has no user */
+    struct tensor amax, scales; /* stat [operands, 1]: of delayed scaling; absent where it has no user */
     struct tensor losses;       /* f64 [operands, STATISTICS]: what quantization loses is added; absent: not measured */
     /* The address of a unit's tensor in this pass and slot; fixed after planning. */
     void *(*address)(const struct context *context, const struct unit *unit, int id);

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+enum { SCALE_STRIDE = 4 /* elements: products read a scale at a multiple of 16 bytes */ };
+
 int64_t delayed_scaling_operands(const struct model_settings *settings)
 {
     return operand_number((int)settings->layers + 1, 0, OPERAND_INPUT);
@@ -20,9 +22,9 @@ static void write_largest(const struct delayed_scaling *scaling, const struct pr
 {
     const struct linear_precision *eight = &precision->kinds[PRECISION_EIGHT];
     struct tensor host = scaling->largest;
-    host.data = memory_allocate(host.cols * dtype_size(host.dtype));
-    for (int64_t i = 0; i < host.cols; i++)
-        tensor_put(&host, 0, i,
+    host.data = memory_allocate(host.rows * dtype_size(host.dtype));
+    for (int64_t i = 0; i < host.rows; i++)
+        tensor_put(&host, i, 0,
                    ldexp((double)format_largest(eight->rules[i % OPERAND_COUNT].format), -(int)precision->margin));
     LAUNCH(stream, COPY, copy, .from = host, .to = scaling->largest);
     stream_synchronize(stream);
@@ -42,10 +44,11 @@ void delayed_scaling_create(struct delayed_scaling *scaling, const struct model_
     *scaling = (struct delayed_scaling){.latest = precision->latest};
     if (!precision_delays(precision))
         return;
-    scaling->amax = numbers(budget, 1, operands, statistic);
+    scaling->amax = numbers(budget, operands, 1, statistic);
     scaling->history = numbers(budget, operands, precision->history, statistic);
-    scaling->scale = numbers(budget, 1, operands, statistic);
-    scaling->largest = numbers(budget, 1, operands, statistic);
+    scaling->scale = numbers(budget, operands, SCALE_STRIDE, statistic);
+    scaling->scale.cols = 1;
+    scaling->largest = numbers(budget, operands, 1, statistic);
     LAUNCH(stream, FILL, fill, .x = scaling->scale, .value = 1);
     if (!stream->executor->class->dry)
         write_largest(scaling, precision, stream);
@@ -72,8 +75,8 @@ void delayed_scaling_restart(const struct delayed_scaling *scaling, struct strea
 
 static struct tensor fetch(struct tensor from, struct stream *stream)
 {
-    struct tensor host = from;
-    host.data = memory_allocate(tensor_extent(&from));
+    struct tensor host = tensor_matrix(NULL, from.dtype, from.rows, from.cols);
+    host.data = memory_allocate(tensor_extent(&host));
     LAUNCH(stream, COPY, copy, .from = from, .to = host);
     stream_synchronize(stream);
     return host;

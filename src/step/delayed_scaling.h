@@ -9,10 +9,10 @@
 #include "step/budget.h"
 
 struct delayed_scaling {
-    struct tensor amax;    /* stat [1, operands]: the largest magnitude of this step so far; 0: not used yet */
+    struct tensor amax;    /* stat [operands, 1]: the largest magnitude of this step so far; 0: not used yet */
     struct tensor history; /* stat [operands, precision.history], the latest step first */
-    struct tensor scale;   /* stat [1, operands] */
-    struct tensor largest; /* stat [1, operands]: the largest number of the operand's format / 2^margin */
+    struct tensor scale;   /* stat [operands, 1] */
+    struct tensor largest; /* stat [operands, 1]: the largest number of the operand's format / 2^margin */
     bool latest;           /* as precision.latest */
     bool restored;         /* histories and scales came from a checkpoint */
 };

@@ -326,9 +326,9 @@ void reference_quantization_statistic(const struct quantization_statistic_args *
 void reference_delayed_scale(const struct delayed_scale_args *args)
 {
     const int64_t length = args->history.cols;
-    for (int64_t i = 0; i < args->amax.cols; i++) {
-        const double amax = reference_load(&args->amax, 0, i);
-        reference_store(&args->amax, 0, i, 0.0);
+    for (int64_t i = 0; i < args->amax.rows; i++) {
+        const double amax = reference_load(&args->amax, i, 0);
+        reference_store(&args->amax, i, 0, 0.0);
         if (!(amax > 0.0) || isinf(amax))
             continue;
         for (int64_t age = length - 1; age > 0; age--)
@@ -337,7 +337,7 @@ void reference_delayed_scale(const struct delayed_scale_args *args)
         double decides = amax;
         for (int64_t age = 1; age < length && !args->latest; age++)
             decides = fmax(decides, reference_load(&args->history, i, age));
-        const double quotient = fmin(f32(reference_load(&args->largest, 0, i) / decides), FLT_MAX);
-        reference_store(&args->scale, 0, i, f32(1.0 / quotient));
+        const double quotient = fmin(f32(reference_load(&args->largest, i, 0) / decides), FLT_MAX);
+        reference_store(&args->scale, i, 0, f32(1.0 / quotient));
     }
 }
