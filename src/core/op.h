@@ -216,13 +216,13 @@ struct attention_backward_args {
 /* The copies of a tensor x [T, K] that products read, and what they are made with. Where a scale is made of amax, NaN
  * and inf in x count as inf; NaN stays NaN in the copies, and inf becomes NaN.
  *
- * scale present (SCALING_TENSOR only; at a multiple of 16 bytes, as cuBLASLt reads it): that scale is used (delayed scaling), and row_scale and column_scale are absent.
- * Else scales are made of x (current scaling): row_scale where row is present, column_scale where column is. With
- * SCALING_TENSOR the two are the same number, and may be the same tensor. Their shapes, for a copy [R, C]:
- *   TENSOR [1, 1]; ROW [1, R]; 1X128 [ceil(C / 128), R]: that of element (r, c) is at (c / 128, r); 128X128
- *   [ceil(R / 128), ceil(C / 128)]; 1X32 absent; 1X16, 16X16 [1, 1].
- * The row stride of 1X128 and 128X128 is the number of columns rounded up to a multiple of 4. Blocks at the end of a
- * row may be shorter. On a GPU scales of 8-bit copies start at 16 bytes, except TENSOR's. */
+ * scale present (SCALING_TENSOR only; at a multiple of 16 bytes, as cuBLASLt reads it): that scale is used (delayed
+ * scaling), and row_scale and column_scale are absent. Else scales are made of x (current scaling): row_scale where row
+ * is present, column_scale where column is. With SCALING_TENSOR the two are the same number, and may be the same
+ * tensor. Their shapes, for a copy [R, C]: TENSOR [1, 1]; ROW [1, R]; 1X128 [ceil(C / 128), R]: that of element (r, c)
+ * is at (c / 128, r); 128X128 [ceil(R / 128), ceil(C / 128)]; 1X32 absent; 1X16, 16X16 [1, 1]. The row stride of 1X128
+ * and 128X128 is the number of columns rounded up to a multiple of 4. Blocks at the end of a row may be shorter. On a
+ * GPU scales of 8-bit copies start at 16 bytes, except TENSOR's. */
 struct copies {
     struct tensor row;          /* optional [T, K]; quantization_dtype(rule) */
     struct tensor column;       /* optional [K, P], P >= T: transposed, with zeros from column T on (rule.hadamard: from
