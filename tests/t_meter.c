@@ -8,6 +8,7 @@
 #include "train/journal.h"
 #include "train/meter.h"
 #include "train/plot.h"
+#include "train/quantization_report.h"
 #include "train/tensorboard.h"
 #include "train/verdict.h"
 
@@ -496,6 +497,85 @@ static void check_plots(void)
         }
 }
 
+/* -- What quantization loses --------------------------------------------------------------------------------------- */
+
+static struct statistics_row lost(int layer, const char *linear, enum operand_kind operand, double underflow,
+                                  double error)
+{
+    return (struct statistics_row){layer, linear, operand,
+                                   .values = {[STATISTICS_UNDERFLOW] = underflow,
+                                              [STATISTICS_ERROR] = error,
+                                              [STATISTICS_LEAST_SCALE] = NAN,
+                                              [STATISTICS_SCALES] = 123456789}};
+}
+
+static int occurrences(const char *text, const char *of)
+{
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, of)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* 200 steps of two layers, 510 the first of those that a column shows, 570 the last: of each layer the worst linear, of
+ * some steps the worst one, in the colour of its bounds. */
+static void check_statistics(void)
+{
+    char *path = memory_format("%s/statistics.jsonl", folder), *text = NULL;
+    struct journal journal;
+    struct history history;
+    size_t bytes = 0;
+    journal_open(&journal, path, 0, false);
+    for (int64_t step = 10; step <= 2000; step += 10) {
+        const struct statistics_row rows[] = {
+            lost(0, "qkv", OPERAND_INPUT, 0.5, 0.01), lost(0, "qkv", OPERAND_GRADIENT, 0.001, 0.03),
+            lost(0, "o", OPERAND_GRADIENT, 0.004, NAN), lost(2, "up", OPERAND_WEIGHT, 0, 0.2),
+            lost(2, "up", OPERAND_GRADIENT, step == 510 || step == 570 ? 0.0625 : 0.03, 0.05)};
+        journal_begin(&journal, "statistics", step);
+        statistics_log(&journal, rows, 5);
+        journal_end(&journal);
+    }
+    journal_close(&journal);
+    FILE *file = fopen(path, "a");
+    fputs("{\"event\":\"statistics\",\"step\":2001,\"operands\":[{\"layer\":0,\"linear\":\"a\",\"operand\":\"input\"},"
+          "{\"layer\":2},7,{\"layer\":3,\"linear\":\"\\u001b[2J and "
+          "more\",\"operand\":\"gradient\",\"underflow\":0.01}]}\n"
+          "{\"event\":\"statistics\",\"step\":2002,\"operands\":5}\n",
+          file);
+    CHECK(fclose(file) == 0);
+    CHECK(history_read(&history, path) == ERROR_NONE);
+    if (CHECK(history.layer_count == 2 * 200 + 1 && history.damaged == 0)) {
+        const struct history_layer *first = &history.layers[0], *last = &history.layers[400];
+        CHECK(first->step == 10 && first->layer == 1 && first->underflow == 0.004 && first->error == 0.03);
+        CHECK_STRING(first->linear, "o");
+        CHECK(history.layers[1].layer == 3 && history.layers[1].error == 0.2 && history.layers[1].underflow == 0.03);
+        CHECK(last->layer == 3 && last->underflow == 0.01 && isnan(last->error) && last->linear[0] == '\\');
+        history.layer_count--;
+        char *sentence = quantization_report_text(&history);
+        CHECK_STRING(sentence,
+                     "6.25 % at most, in layer 3, up, at step 510 (severe); at step 2,000 3.00 % in layer 3, up "
+                     "(critical)");
+        free(sentence);
+    }
+    file = open_memstream(&text, &bytes);
+    quantization_report_write(file, &history);
+    fclose(file);
+    CHECK(strstr(text, "200 steps were measured") != NULL && strstr(text, "nan") == NULL);
+    CHECK(strstr(text, ">10</text>") != NULL);                                     /* the first column */
+    CHECK(occurrences(text, "#a6d8b4") == 2 && occurrences(text, "#bb2211") == 3); /* layer 1; two cells; the legend */
+    CHECK(occurrences(text, "#ee8a3c") == 4 && occurrences(text, "#ead96b") == 1); /* layer 3 beside them */
+    CHECK(occurrences(text, "#0b2d59") == 2 && occurrences(text, "#a9c8e4") == 2); /* errors */
+    free(text);
+    history_destroy(&history);
+    history = (struct history){.layers = NULL};
+    file = open_memstream(&text, &bytes);
+    quantization_report_write(file, &history);
+    fclose(file);
+    CHECK(bytes == 0 && quantization_report_text(&history) == NULL);
+    free(text);
+    free(path);
+}
+
 int main(void)
 {
     CHECK(mkdtemp(folder) != NULL);
@@ -509,6 +589,7 @@ int main(void)
     check_thousands();
     check_outside();
     check_plots();
+    check_statistics();
     char *remove = memory_format("rm -r %s", folder);
     CHECK(system(remove) == 0);
     free(remove);

@@ -112,6 +112,17 @@ static void test_refusals(void)
                  linears[i]);
         refuse(settings, message);
     }
+    refuse("recipe = \"none\"; }; statistics = { every = 5;",
+           "key statistics.every = 5: nothing is quantized, so there is nothing to measure; set precision.recipe, or "
+           "statistics.every = 0");
+    refuse("recipe = \"block\"; first_layers_bf16 = 2; }; statistics = { every = 1; layers = \"1-2\";",
+           "key statistics.layers = \"1-2\": none of these layers is quantized");
+    refuse(
+        "recipe = \"block\"; }; statistics = { every = 1; layers = \"auto\";",
+        "key statistics.layers = \"auto\": must be layers counted from 1 and ranges of them with commas between, such "
+        "as \"2-5,9\"; \"\" for all");
+    refuse("recipe = \"block\"; }; statistics = { every = 1; layers = \"7\";",
+           "key statistics.layers = \"7\": layers are 1 to 6, by model.layers");
     /* Every other of 66 layers is one range too many. */
     char list[256] = "1";
     for (int layer = 3; layer <= 65; layer += 2)
@@ -127,6 +138,27 @@ static void test_refusals(void)
     snprintf(settings, sizeof settings, "recipe = \"block\"; fp8_layers = \"%s\";", list);
     precision = made(settings, 66);
     CHECK(precision.eight.count == LAYER_RANGES);
+}
+
+/* Which of 6 layers are measured, and the head behind them. */
+static void measured(const char *settings, const char *expected)
+{
+    struct precision precision = made(settings, 6);
+    char got[8] = "";
+    for (int layer = 0; layer <= 6; layer++)
+        got[layer] = layer_list_has(&precision.statistics, layer) ? 'm' : '.';
+    CHECK_STRING(got, expected);
+}
+
+static void test_measured(void)
+{
+    measured("recipe = \"block\";", ".......");
+    measured("recipe = \"none\"; }; statistics = { every = 0; layers = \"9\";", "......."); /* off: not looked at */
+    measured("recipe = \"block\"; }; statistics = { every = 7;", "mmmmmm.");
+    measured("recipe = \"block\"; head = true; last_layers_bf16 = 2; }; statistics = { every = 1; layers = \" \";",
+             "mmmm..m");
+    measured("recipe = \"mxfp8\"; fp4_layers = \"2\"; }; statistics = { every = 1; layers = \"2-3,6\";", ".mm..m.");
+    measured("recipe = \"row\"; fp8_layers = \"3-4\"; }; statistics = { every = 1; layers = \"1-3\";", "..m....");
 }
 
 /* Scalings and formats of input, weight and gradient. */
@@ -346,6 +378,7 @@ int main(void)
 {
     test_claims();
     test_refusals();
+    test_measured();
     test_rules();
     test_text();
     test_warnings();

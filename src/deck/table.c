@@ -293,7 +293,7 @@ const struct deck_row deck_table[] = {
             "bit."},
     {STRING(statistics.layers, ""), .may_change = true,
      .doc = "Layers that are measured, counted from 1: \"2-5,9\"; those that are not quantized are left out. \"\" is "
-            "all that are quantized."},
+            "all that are quantized, and the head with precision.head."},
     {INT(statistics.start, 0, 0, LARGE), .unit = "steps", .may_change = true,
      .doc = "First step that may be measured."},
     {INT(statistics.stop, 0, 0, LARGE), .unit = "steps", .may_change = true,
