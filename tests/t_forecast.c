@@ -178,6 +178,7 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     for (int u = 0; u < model.unit_count; u++)
         elements += model.units[u].elements[STORAGE_MATRIX] + model.units[u].elements[STORAGE_VECTOR];
     const int64_t squares = optimizer_squares(&model);
+    CHECK((rank->copies > 0) == precision_quantizes(&forecast.model.precision));
     model_destroy(&model);
 
     CHECK(forecast.micro_batches == (22 / 4 + 1 + ranks - 1) / ranks);
@@ -187,6 +188,8 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     } else if (CHECK(rank->groups == 1)) { /* gradients, and the sums: losses, labels, squares */
         CHECK_STRING(rank->traffic[0].group, "data");
         double sums = 8.0 * (double)(2 + squares);
+        if (precision_delays(&forecast.model.precision)) /* and amaxes */
+            sums += 4.0 * (double)delayed_scaling_operands(&forecast.model);
         double wanted = 2.0 * ((double)elements * 4 + sums) * (ranks - 1) / ranks;
         CHECK_NEAR((double)rank->traffic[0].bytes, wanted, 0, (double)rank->traffic[0].collectives);
     }
@@ -271,6 +274,12 @@ static void test_forecasts(void)
     deck.data.window = 32; /* attention spans windows */
     deck.data.max_segments = 64;
     test_forecast(&deck, 2, 2);
+    for (int recipe = DECK_RECIPE_DELAYED; recipe <= DECK_RECIPE_NVFP4; recipe++) {
+        deck.precision.recipe = recipe;
+        deck.precision.compute = recipe % 2 ? DECK_COMPUTE_BF16 : DECK_COMPUTE_FP32;
+        deck.memory.recompute = recipe % 3 ? DECK_RECOMPUTE_NORMS : DECK_RECOMPUTE_QKV;
+        test_forecast(&deck, 1 + recipe % 2, 1);
+    }
 }
 
 /* A device that has no code for such heads is told of before anything is planned. */

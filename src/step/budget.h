@@ -5,9 +5,9 @@
 #include "core/launch.h"
 
 enum budget_category {
-    BUDGET_WEIGHTS,     /* masters and compute copies */
+    BUDGET_WEIGHTS,     /* masters, and quantized copies */
     BUDGET_GRADIENTS,   /* accumulated, fp32 */
-    BUDGET_OPTIMIZER,   /* moments */
+    BUDGET_OPTIMIZER,   /* moments; histories and scales of delayed scaling */
     BUDGET_ACTIVATIONS, /* kept from forward to backward, all slots; keys and values of a sequence */
     BUDGET_TRANSIENT,   /* live inside one action */
     BUDGET_BATCH,       /* tokens, labels, segments, tables, statistics */

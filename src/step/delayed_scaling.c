@@ -11,6 +11,13 @@ int64_t delayed_scaling_operands(const struct model_settings *settings)
     return operand_number((int)settings->layers + 1, 0, OPERAND_INPUT);
 }
 
+int64_t delayed_scaling_bytes(const struct model_settings *settings)
+{
+    const struct precision *precision = &settings->precision;
+    const int64_t numbers = precision->history + 2; /* of an operand: history, scale, largest */
+    return precision_delays(precision) ? delayed_scaling_operands(settings) * numbers * dtype_size(DTYPE_F32) : 0;
+}
+
 bool delayed_scaling_present(const struct delayed_scaling *scaling)
 {
     return tensor_present(&scaling->scale);

@@ -20,6 +20,9 @@ struct delayed_scaling {
 /* Operands of a model's linear layers, as operand_number counts them. */
 int64_t delayed_scaling_operands(const struct model_settings *settings);
 
+/* Bytes of what a checkpoint holds of it; 0 where no linear has delayed scaling. */
+int64_t delayed_scaling_bytes(const struct model_settings *settings);
+
 /* Scales are 1, histories empty. Absent tensors where no linear of the model has delayed scaling. */
 void delayed_scaling_create(struct delayed_scaling *scaling, const struct model_settings *settings,
                             struct budget *budget, enum dtype statistic, struct stream *stream);

@@ -184,6 +184,8 @@ static struct forecast_rank rehearse_step(const struct forecast *f, const struct
     open_rehearsal(&r, deck, &f->model, f->ranks, place, target);
     struct forecast_rank rank = {.place = place, .need = budget_total(&r.engine.budget)};
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
+    for (int u = 0; u < r.model.unit_count; u++)
+        rank.copies += r.model.units[u].copy_bytes;
 
     int64_t rows = deck->train.micro_batch, tokens = rows * deck->data.row_tokens;
     int64_t max_segments = r.engine.settings.memory.max_segments, segments = rows * max_segments;
@@ -259,7 +261,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         f->token_flops[c] = flops_per_token(&f->model, f->segment, (enum flops_convention)c);
     rehearse_steps(f, deck, target);
-    f->room = room_of(deck, f->parameters);
+    f->room = room_of(deck, &f->model);
     return ERROR_NONE;
 }
 

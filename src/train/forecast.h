@@ -22,6 +22,7 @@ struct forecast_rank {
     struct forecast_place place;       /* of one that stands for all */
     int64_t memory[BUDGET_CATEGORIES]; /* bytes */
     int64_t need;                      /* their sum */
+    int64_t copies;                    /* of the weights' bytes: copies of few bits and their scales */
     double flops;                      /* that its ops do in a step, causal, recomputation included */
     struct plan_traffic traffic[FORECAST_GROUPS];
     int groups; /* of traffic; bytes that the rank receives in a step */

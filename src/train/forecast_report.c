@@ -4,7 +4,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* Seconds that a step cannot go below at the devices' peak; 0 where no peak is known. */
+/* Seconds that a step cannot go below at the devices' peak, were all products in one format; 0 where no peak is known.
+ */
 static double seconds_at_peak(const struct forecast *f, const struct deck *deck)
 {
     double flops = f->token_flops[FLOPS_CAUSAL] * (double)f->step_tokens;
@@ -52,10 +53,14 @@ static void print_model(const struct forecast *f)
 
 static void print_memory(const struct forecast *f)
 {
+    const struct forecast_rank *rank = forecast_neediest(f);
     printf("memory of a rank, MiB\n");
-    for (int c = 0; c < BUDGET_CATEGORIES; c++)
-        mebibytes(budget_category_name((enum budget_category)c), forecast_neediest(f)->memory[c]);
-    mebibytes("total", forecast_neediest(f)->need);
+    for (int c = 0; c < BUDGET_CATEGORIES; c++) {
+        mebibytes(budget_category_name((enum budget_category)c), rank->memory[c]);
+        if (c == BUDGET_WEIGHTS && rank->copies > 0)
+            mebibytes("  of these quantized copies", rank->copies);
+    }
+    mebibytes("total", rank->need);
     printf("  %-28s %18.1f\n", "rows of two steps, on host", f->batches / (1 << 20));
 }
 
@@ -67,7 +72,10 @@ static void print_arithmetic(const struct forecast *f, const struct deck *deck)
                f->token_flops[c] * (double)f->step_tokens);
     printf("  %-37s %18.4e\n", "ops of one rank, recompute included", forecast_neediest(f)->flops);
     if (deck->device.peak > 0)
-        printf("  %-37s %18.4g\n", "seconds a step at peak, a lower bound", seconds_at_peak(f, deck));
+        printf("  %-37s %18.4g\n",
+               precision_quantizes(&f->model.precision) ? "seconds a step at peak, unquantized"
+                                                        : "seconds a step at peak, a lower bound",
+               seconds_at_peak(f, deck));
 }
 
 static void print_traffic(const struct forecast *f)
@@ -198,6 +206,7 @@ void forecast_print_json(const struct forecast *f, const struct deck *deck, cons
                             "threads", f->threads, "micro_batches", (json_int_t)f->micro_batches, "idle_ranks",
                             (json_int_t)f->idle_ranks, "memory", memory_json(f), "flops", flops_json(f), "traffic",
                             traffic_json(f), "data", data_json(f, deck), "files", files, "fit", verdict);
+    json_object_set_new(all, "weight_copies", json_integer(forecast_neediest(f)->copies));
     json_object_set_new(all, "host_batches", json_real(f->batches));
     if (deck->device.peak > 0)
         json_object_set_new(all, "seconds_at_peak", json_real(seconds_at_peak(f, deck)));

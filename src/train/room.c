@@ -3,6 +3,7 @@
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "step/delayed_scaling.h"
 
 #include <dirent.h>
 #include <string.h>
@@ -31,10 +32,11 @@ static int64_t checkpoints_that_stay(const struct deck *deck)
     return (stay < written ? stay : written) + (deck->checkpoint.keep_best ? 1 : 0);
 }
 
-struct room room_of(const struct deck *deck, int64_t parameters)
+struct room room_of(const struct deck *deck, const struct model_settings *model)
 {
-    struct room room = {.model = parameters * (int64_t)sizeof(float), .checkpoints = checkpoints_that_stay(deck)};
-    room.checkpoint = 3 * room.model; /* weights and two moments */
+    struct room room = {.model = model_parameter_count(model) * (int64_t)sizeof(float),
+                        .checkpoints = checkpoints_that_stay(deck)};
+    room.checkpoint = 3 * room.model + delayed_scaling_bytes(model); /* weights and two moments */
     room.total = (room.checkpoints + 1) * room.checkpoint + (deck->checkpoint.export_final ? 2 : 1) * room.model;
     if (!disk_room(deck->output.folder, &room.free))
         room.free = -1;
@@ -59,10 +61,10 @@ static int64_t held(const char *folder)
     return bytes;
 }
 
-static int check(const struct deck *deck, int64_t parameters)
+static int check(const struct deck *deck, const struct model_settings *model)
 {
     const char *folder = deck->output.folder;
-    const struct room room = room_of(deck, parameters);
+    const struct room room = room_of(deck, model);
     char there[BYTES_TEXT], one[BYTES_TEXT], all[BYTES_TEXT];
     if (room.free < 0)
         return ERROR_NONE;
@@ -81,7 +83,7 @@ static int check(const struct deck *deck, int64_t parameters)
     return ERROR_NONE;
 }
 
-int room_check(struct comm *world, const struct deck *deck, int64_t parameters)
+int room_check(struct comm *world, const struct deck *deck, const struct model_settings *model)
 {
-    return comm_agree(world, world->rank == 0 ? check(deck, parameters) : ERROR_NONE);
+    return comm_agree(world, world->rank == 0 ? check(deck, model) : ERROR_NONE);
 }

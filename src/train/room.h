@@ -4,20 +4,21 @@
 
 #include "comm/comm.h"
 #include "deck/deck.h"
+#include "model/model.h"
 
 struct room {
-    int64_t checkpoint;  /* bytes: weights and moments */
+    int64_t checkpoint;  /* bytes: weights, moments, scales */
     int64_t model;       /* weights alone */
     int64_t checkpoints; /* that stay, at most; of keep_every those that checkpoint.every writes */
     int64_t total;       /* bytes of these, one that is being written, the final model and checkpoint.export_final */
     int64_t free;        /* bytes below output.folder; -1 where the file system does not tell */
 };
 
-/* Of a deck whose model has so many parameters. Local. */
-struct room room_of(const struct deck *deck, int64_t parameters);
+/* Of a deck with such a model. Local. */
+struct room room_of(const struct deck *deck, const struct model_settings *model);
 
 /* For a training that is about to begin: ERROR_USER where not even one checkpoint finds room; a warning where not all
  * that stay do, what the folder holds of the run already left out. Rank 0 looks. Collective; an agreed code. */
-int room_check(struct comm *world, const struct deck *deck, int64_t parameters);
+int room_check(struct comm *world, const struct deck *deck, const struct model_settings *model);
 
 #endif

@@ -591,7 +591,7 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     if (code == ERROR_NONE)
         code = start_weights(run, start);
     if (code == ERROR_NONE && run->step < deck->train.steps)
-        code = room_check(world, deck, model_parameter_count(&s->model.settings));
+        code = room_check(world, deck, &s->model.settings);
     if (code == ERROR_NONE)
         code = comm_agree(world, control_parse_walltime(deck->train.walltime, &walltime));
     if (code == ERROR_NONE)
