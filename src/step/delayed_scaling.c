@@ -31,8 +31,7 @@ static void write_largest(const struct delayed_scaling *scaling, const struct pr
     struct tensor host = scaling->largest;
     host.data = memory_allocate(host.rows * dtype_size(host.dtype));
     for (int64_t i = 0; i < host.rows; i++)
-        tensor_put(&host, i, 0,
-                   ldexp((double)format_largest(eight->rules[i % OPERAND_COUNT].format), -(int)precision->margin));
+        tensor_put(&host, i, 0, format_largest(eight->rules[i % OPERAND_COUNT].format) * exp2(-precision->margin));
     LAUNCH(stream, COPY, copy, .from = host, .to = scaling->largest);
     stream_synchronize(stream);
     memory_free(host.data);
