@@ -103,8 +103,8 @@ static void spoil(struct wrapper *wrapper, struct stream *stream, enum op op, co
         planted->spoilt += a.gemm.scale_a.data == room[0];
     }
     if (planted->fault == OTHER_FORMAT && op == OP_DELAYED_SCALE) {
-        memcpy(room, a.delayed_scale.largest.data, (size_t)a.delayed_scale.largest.cols * sizeof(float));
-        for (int64_t i = OPERAND_GRADIENT; i < a.delayed_scale.largest.cols; i += OPERAND_COUNT)
+        memcpy(room, a.delayed_scale.largest.data, (size_t)a.delayed_scale.largest.rows * sizeof(float));
+        for (int64_t i = OPERAND_GRADIENT; i < a.delayed_scale.largest.rows; i += OPERAND_COUNT)
             room[0][i] = format_largest(FORMAT_E5M2);
         a.delayed_scale.largest.data = room;
         planted->spoilt++;
