@@ -70,6 +70,7 @@ static void begin(void)
     settings.heads = 2;
     settings.kv_heads = 1;
     settings.head_dim = 4;
+    settings.precision = toy_precision(DECK_RECIPE_DELAYED); /* whose state is in the file too */
     world = comm_self();
     training_create(&training, world, &settings, DTYPE_F32);
     size_t size;
