@@ -621,6 +621,18 @@ static void check_other_recipe(const struct precision *other, struct training *s
     training_destroy(&t);
 }
 
+/* Where the file has the scales, in bytes. */
+static int64_t place_of_scales(const char *path)
+{
+    hid_t file, dataset;
+    CHECK(hdf5_open(&file, path) == ERROR_NONE);
+    dataset = hdf5_open_dataset(file, "state/precision/scale");
+    const int64_t place = (int64_t)H5Dget_offset(dataset);
+    H5Dclose(dataset);
+    H5Fclose(file);
+    return place;
+}
+
 static void test_scales(void)
 {
     struct model_settings settings = toy_settings(TOY_LLAMA);
@@ -634,6 +646,7 @@ static void test_scales(void)
     CHECK(!anew(&saved) && !saved.toy.engine.scaling.restored);
     CHECK(save(&saved, path, true) == ERROR_NONE && save(&saved, final, false) == ERROR_NONE);
     CHECK(checkpoint_verify(world, path) == ERROR_NONE);
+    check_noticed(path, path, place_of_scales(path) + 5);
     CHECK(checkpoint_read_meta(world, path, &meta) == ERROR_NONE && meta.scales);
     checkpoint_meta_destroy(&meta);
     CHECK(checkpoint_read_meta(world, final, &meta) == ERROR_NONE && !meta.scales);

@@ -102,12 +102,13 @@ static void read_scales(struct comm *comm, struct engine *engine, struct scales 
     if (!delayed_scaling_present(&engine->scaling))
         return;
     struct delayed_scaling host = delayed_scaling_fetch(&engine->scaling, &engine->streams[STREAM_COMPUTE]);
-    CHECK(host.scale.cols <= OPERANDS);
-    for (int64_t i = 0; i < host.scale.cols && i < OPERANDS; i++) {
+    const int64_t operands = delayed_scaling_operands(&engine->model->settings);
+    CHECK(operands <= OPERANDS && tensor_count(&host.scale) == operands);
+    for (int64_t i = 0; i < operands && i < OPERANDS; i++) {
         int32_t bits;
-        memcpy(&bits, tensor_at(&host.scale, 0, i), sizeof bits);
+        memcpy(&bits, tensor_at(&host.scale, i, 0), sizeof bits);
         scales->agree &= comm_sum_i64(comm, comm_max_i64(comm, bits) != bits) == 0;
-        scales->of[i] = tensor_get(&host.scale, 0, i);
+        scales->of[i] = tensor_get(&host.scale, i, 0);
     }
     delayed_scaling_host_destroy(&host);
 }
@@ -203,9 +204,14 @@ static void test_quantized(struct comm *part, struct comm *self, struct executor
                  {DECK_RECIPE_BLOCK, 2, 2},
                  {DECK_RECIPE_MXFP8, 2, 2},
                  {DECK_RECIPE_NVFP4, 2, 2}};
+    static struct outcome ones[sizeof cases / sizeof cases[0]];
+    static bool known;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0] && !known; i++)
+        ones[i] = run_quantized(self, cpu, cases[i].recipe, cases[i].rows_of_one, FAULT_NONE);
+    known = true;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const int recipe = cases[i].recipe;
-        const struct outcome one = run_quantized(self, cpu, recipe, cases[i].rows_of_one, FAULT_NONE);
+        const struct outcome one = ones[i];
         const struct outcome all = run_quantized(part, cpu, recipe, cases[i].rows, FAULT_NONE);
         const double losses = check_apart(all.losses, one.losses, QUANTIZED_STEPS);
         const double scales = check_apart(all.scales.of, one.scales.of, OPERANDS);
