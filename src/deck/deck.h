@@ -41,6 +41,7 @@ enum deck_fp8 { DECK_FP8_AUTO, DECK_FP8_E4M3, DECK_FP8_HYBRID };
 enum deck_amax { DECK_AMAX_MAXIMUM, DECK_AMAX_LATEST };
 enum deck_accumulate { DECK_ACCUMULATE_AUTO, DECK_ACCUMULATE_FAST, DECK_ACCUMULATE_SPLIT };
 enum deck_weight_gradients { DECK_WEIGHT_GRADIENTS_QUANTIZED, DECK_WEIGHT_GRADIENTS_COMPUTE };
+enum deck_weight_copies { DECK_WEIGHT_COPIES_KEPT, DECK_WEIGHT_COPIES_MADE };
 enum deck_recompute {
     DECK_RECOMPUTE_NONE,
     DECK_RECOMPUTE_NORMS,
@@ -129,6 +130,7 @@ struct deck {
         int format;           /* enum deck_fp8 */
         int accumulate;       /* enum deck_accumulate */
         int weight_gradients; /* enum deck_weight_gradients */
+        int weight_copies;    /* enum deck_weight_copies */
         int64_t first_layers_bf16, last_layers_bf16;
         char fp8_layers[DECK_STRING], fp4_layers[DECK_STRING], linears[DECK_STRING];
         bool head;

@@ -11,11 +11,14 @@ static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BL
 
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
+    static const int sections[] = {BLOCK_QKV_OUT, BLOCK_MIDDLE, BLOCK_UP_OUT, UNIT_OUTPUT};
     return (struct linear){.weight = (int)weight,
                            .bias = unit_family(unit)->bias ? BLOCK_BIASES + (int)weight : -1,
                            .first = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
                            .first_copy = (int)weight * LINEAR_COPIES,
+                           .section = sections[weight],
                            .tokens = UNIT_TOKENS,
+                           .makes_copies = unit->settings->precision.makes_copies,
                            .number = operand_number(unit->layer, (int)weight, OPERAND_INPUT),
                            .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
                            .summed = weight == BLOCK_UP && unit_family(unit)->gelu,
@@ -79,8 +82,9 @@ static void attention_part(struct context *c, struct unit *unit, struct tensor i
                .v = tensor_columns(&kv, width, width), .o = attention.value, .lse = unit_tensor(c, unit, BLOCK_LSE),
                .segments = c->batch->segments, .heads = s->heads, .kv_heads = s->kv_heads, .head_dim = s->head_dim,
                .scale = softmax_scale(unit), .causal = unit_family(unit)->causal);
-        linear_prepare(c, unit, &o_linear, &attention);
     }
+    if (context_wants(c, BLOCK_LINEARS + BLOCK_O * LINEAR_TENSORS)) /* so that attention need not run again for them */
+        linear_prepare(c, unit, &o_linear, &attention);
     if (context_wants(c, BLOCK_MIDDLE))
         linear_forward(c, unit, &o_linear, &attention, unit_tensor(c, unit, BLOCK_MIDDLE), input);
 }
@@ -297,28 +301,27 @@ void block_declare(struct unit *unit)
     }
 }
 
-/* A value, and the copies of it that the linear that reads it keeps instead of it. */
-static void drop_input(struct id_set *set, enum block_tensor value, enum block_weight reader)
+/* The copies of what a linear reads. */
+static void drop_copies(struct id_set *set, enum block_weight reader)
 {
-    id_set_add(set, (int)value);
     for (int copy = 0; copy < LINEAR_COPIES; copy++)
         id_set_add(set, BLOCK_LINEARS + (int)reader * LINEAR_TENSORS + copy);
 }
 
 struct id_set block_dropped_by(enum deck_recompute policy)
 {
+    static const int of_norms[] = {BLOCK_NORMED1, BLOCK_NORMED2, BLOCK_ACTIVATED};
     struct id_set set = {{0}};
-    if (policy >= DECK_RECOMPUTE_NORMS) {
-        drop_input(&set, BLOCK_NORMED1, BLOCK_QKV);
-        drop_input(&set, BLOCK_NORMED2, BLOCK_UP);
-        drop_input(&set, BLOCK_ACTIVATED, BLOCK_DOWN);
-    }
+    for (int i = 0; i < 3 && policy >= DECK_RECOMPUTE_NORMS; i++)
+        id_set_add(&set, of_norms[i]);
+    for (int reader = BLOCK_QKV; reader <= BLOCK_DOWN && policy >= DECK_RECOMPUTE_NORMS; reader++)
+        drop_copies(&set, (enum block_weight)reader);
     if (policy >= DECK_RECOMPUTE_GATE_UP)
         id_set_add(&set, BLOCK_UP_OUT);
     if (policy >= DECK_RECOMPUTE_QKV)
         id_set_add(&set, BLOCK_QKV_OUT);
     if (policy >= DECK_RECOMPUTE_ATTENTION) {
-        drop_input(&set, BLOCK_ATTENTION, BLOCK_O);
+        id_set_add(&set, BLOCK_ATTENTION);
         id_set_add(&set, BLOCK_LSE);
     }
     if (policy >= DECK_RECOMPUTE_FULL)

@@ -71,21 +71,39 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
                             column.rows, column.cols, ROLE_STATISTIC);
 }
 
-static void declare_scale(struct unit *unit, int id, struct shape shape)
+/* One copy of the weight, or the scales of one: in the store, or in the unit's tensors as rows of `stride` elements. */
+static void declare_copy(struct unit *unit, const struct linear *linear, int copy, struct shape shape, enum role role)
 {
-    unit_declare_copy(unit, id, shape.rows, shape.cols, shape.stride, ROLE_STATISTIC);
+    static const char *const names[LINEAR_COPIES] = {"weight row copy", "weight column copy", "weight row scale",
+                                                     "weight column scale"};
+    if (linear->makes_copies)
+        unit_declare_tensor(unit, linear->first + LINEAR_WEIGHT + copy, names[copy], shape.rows, shape.stride, role);
+    else
+        unit_declare_copy(unit, linear->first_copy + copy, shape.rows, shape.cols, shape.stride, role);
+}
+
+static struct shape weight_shape(const struct unit *unit, const struct linear *linear, int copy)
+{
+    const struct weight *w = &unit->weights[linear->weight];
+    const enum scaling scaling = linear->precision->rules[OPERAND_WEIGHT].scaling;
+    switch (copy) {
+    case LINEAR_ROW:
+        return (struct shape){w->rows, w->cols, w->cols};
+    case LINEAR_COLUMN:
+        return (struct shape){w->cols, w->rows, w->rows};
+    case LINEAR_ROW_SCALE:
+        return scale_shape(scaling, w->rows, blocks_of(w->rows), blocks_of(w->cols));
+    default:
+        return scale_shape(scaling, w->cols, blocks_of(w->cols), blocks_of(w->rows));
+    }
 }
 
 static void declare_weight(struct unit *unit, const struct linear *linear)
 {
-    const struct weight *w = &unit->weights[linear->weight];
-    const struct quantization *rule = &linear->precision->rules[OPERAND_WEIGHT];
-    const int64_t out = w->rows, in = w->cols;
-    const int id = linear->first_copy;
-    unit_declare_copy(unit, id + LINEAR_ROW, out, in, in, role_of_copies(rule));
-    unit_declare_copy(unit, id + LINEAR_COLUMN, in, out, out, role_of_copies(rule));
-    declare_scale(unit, id + LINEAR_ROW_SCALE, scale_shape(rule->scaling, out, blocks_of(out), blocks_of(in)));
-    declare_scale(unit, id + LINEAR_COLUMN_SCALE, scale_shape(rule->scaling, in, blocks_of(in), blocks_of(out)));
+    const enum role role = role_of_copies(&linear->precision->rules[OPERAND_WEIGHT]);
+    for (int copy = 0; copy < LINEAR_COPIES; copy++)
+        declare_copy(unit, linear, copy, weight_shape(unit, linear, copy),
+                     copy <= LINEAR_COLUMN ? role : ROLE_STATISTIC);
 }
 
 void linear_declare(struct unit *unit, const struct linear *linear)
@@ -142,15 +160,20 @@ static struct operand operand_of(const struct context *context, const struct uni
         return (struct operand){.value = value};
     struct copies to = rule_of(context, linear, kind);
     const bool columns = !linear->precision->wide_weight_product;
+    const bool rows = kind == OPERAND_GRADIENT || !context->recompute || id_set_has(context->wanted, linear->section);
     const bool scales = has_scales(&to), shared = to.rule.scaling == SCALING_TENSOR;
-    to.row = shaped(context, unit, id + LINEAR_ROW, value.rows, value.cols);
-    if (scales)
-        to.row_scale = shaped_scale(context, unit, id + LINEAR_ROW_SCALE, to.rule.scaling, &to.row);
+    const struct tensor row = shaped(context, unit, id + LINEAR_ROW, value.rows, value.cols);
+    const struct tensor row_scale =
+        scales ? shaped_scale(context, unit, id + LINEAR_ROW_SCALE, to.rule.scaling, &row) : absent;
+    if (rows) {
+        to.row = row;
+        to.row_scale = row_scale;
+    }
     if (columns)
         to.column = shaped(context, unit, id + LINEAR_COLUMN, value.cols, blocks_of(value.rows) * QUANTIZATION_BLOCK);
     if (columns && scales)
         to.column_scale =
-            shared ? to.row_scale : shaped_scale(context, unit, id + LINEAR_COLUMN_SCALE, to.rule.scaling, &to.column);
+            shared ? row_scale : shaped_scale(context, unit, id + LINEAR_COLUMN_SCALE, to.rule.scaling, &to.column);
     return (struct operand){value, to};
 }
 
@@ -166,26 +189,48 @@ struct operand linear_gradient(const struct context *context, const struct unit 
     return operand_of(context, unit, linear, OPERAND_GRADIENT, dy);
 }
 
-/* Of a quantized linear. */
+/* One copy of the weight of a quantized linear, or its scales. */
+static struct tensor weight_copy(const struct context *context, const struct unit *unit, const struct linear *linear,
+                                 int copy)
+{
+    if (!linear->makes_copies)
+        return unit_copy(context, unit, linear->first_copy + copy);
+    struct tensor made = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT + copy);
+    made.cols = weight_shape(unit, linear, copy).cols;
+    return made;
+}
+
 static struct copies copies_of_weight(const struct context *context, const struct unit *unit,
                                       const struct linear *linear)
 {
-    const int id = linear->first_copy;
     struct copies to = rule_of(context, linear, OPERAND_WEIGHT);
-    to.row = unit_copy(context, unit, id + LINEAR_ROW);
-    to.column = unit_copy(context, unit, id + LINEAR_COLUMN);
+    to.row = weight_copy(context, unit, linear, LINEAR_ROW);
+    to.column = weight_copy(context, unit, linear, LINEAR_COLUMN);
     if (has_scales(&to))
-        to.row_scale = to.column_scale = unit_copy(context, unit, id + LINEAR_ROW_SCALE);
+        to.row_scale = to.column_scale = weight_copy(context, unit, linear, LINEAR_ROW_SCALE);
     if (has_scales(&to) && to.rule.scaling != SCALING_TENSOR)
-        to.column_scale = unit_copy(context, unit, id + LINEAR_COLUMN_SCALE);
+        to.column_scale = weight_copy(context, unit, linear, LINEAR_COLUMN_SCALE);
     return to;
 }
 
 void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear)
 {
-    if (is_quantized(linear))
+    if (is_quantized(linear) && !linear->makes_copies)
         LAUNCH(context->stream, QUANTIZE, quantize, .x = unit_weight(context, unit, linear->weight),
                .to = copies_of_weight(context, unit, linear));
+}
+
+/* The copies, of which a product reads the row copy or the column copy; where they are not kept, that one is made. */
+static struct copies ready_weight(const struct context *context, const struct unit *unit, const struct linear *linear,
+                                  bool column)
+{
+    struct copies to = copies_of_weight(context, unit, linear);
+    if (!linear->makes_copies)
+        return to;
+    *(column ? &to.row : &to.column) = absent;
+    *(column ? &to.row_scale : &to.column_scale) = absent;
+    LAUNCH(context->stream, QUANTIZE, quantize, .x = unit_weight(context, unit, linear->weight), .to = to);
+    return to;
 }
 
 /* Are statistics made of the linear's operands at this step? Not where they are made again. */
@@ -238,7 +283,8 @@ void linear_prepare(const struct context *context, const struct unit *unit, cons
 {
     if (!quantizes(context, linear))
         return;
-    if (!is_fused(context, linear, OPERAND_INPUT))
+    const bool copies = tensor_present(&x->to.row) || tensor_present(&x->to.column);
+    if (copies && !is_fused(context, linear, OPERAND_INPUT))
         LAUNCH(context->stream, QUANTIZE, quantize, .x = x->value, .to = x->to);
     measure(context, unit, linear, OPERAND_INPUT, x);
 }
@@ -264,7 +310,7 @@ void linear_forward(const struct context *context, const struct unit *unit, cons
                .transpose_b = true, .bias = bias, .c = addend, .d = y);
         return;
     }
-    const struct operand w = {unit_weight(context, unit, linear->weight), copies_of_weight(context, unit, linear)};
+    const struct operand w = {unit_weight(context, unit, linear->weight), ready_weight(context, unit, linear, false)};
     measure(context, unit, linear, OPERAND_WEIGHT, &w);
     LAUNCH(context->stream, GEMM, gemm, .a = x->to.row, .scale_a = row_scale(&x->to), .scaling_a = x->to.rule.scaling,
            .b = w.to.row, .scale_b = row_scale(&w.to), .scaling_b = w.to.rule.scaling, .transpose_b = true,
@@ -318,7 +364,7 @@ static void backward_of_copies(const struct context *context, const struct unit 
                .accumulate = accumulate);
     if ((context->gradients & GRADIENT_INPUT) == 0)
         return;
-    const struct copies w = copies_of_weight(context, unit, linear);
+    const struct copies w = ready_weight(context, unit, linear, true);
     LAUNCH(context->stream, GEMM, gemm, .a = dy.to.row, .scale_a = row_scale(&dy.to), .scaling_a = dy.to.rule.scaling,
            .b = w.column, .scale_b = column_scale(&w), .scaling_b = w.rule.scaling, .transpose_b = true, .d = dx);
 }

@@ -22,19 +22,22 @@ enum linear_tensor {
     LINEAR_COLUMN,
     LINEAR_ROW_SCALE,
     LINEAR_COLUMN_SCALE,
-    LINEAR_COPIES, /* here: the input's; LINEAR_GRADIENT + the same: the gradient's */
+    LINEAR_COPIES, /* here: the input's; LINEAR_GRADIENT + the same: the gradient's; LINEAR_WEIGHT +: the weight's */
     LINEAR_GRADIENT = LINEAR_COPIES,
-    LINEAR_TENSORS = 2 * LINEAR_COPIES
+    LINEAR_WEIGHT = 2 * LINEAR_COPIES, /* where the store does not keep them */
+    LINEAR_TENSORS = 3 * LINEAR_COPIES
 };
 
 struct linear {
     int weight; /* id of the unit's weight [out, in] */
     int bias;   /* of its bias [1, out]; -1: it has none */
     int first, first_copy;
+    int section; /* of forward (context_wants) that has its product: where it is not run again, no row copy is made */
     int64_t tokens;                           /* that it works on at a time, at most: UNIT_TOKENS, or so many */
     bool adds;                                /* to the gradients that an earlier part of the micro-batch has left */
     int number;                               /* of its first operand among all of the model's: operand_number */
     const struct linear_precision *precision; /* NULL: the compute type */
+    bool makes_copies;                        /* of its weight for each product; false: the store keeps them */
     bool summed;                              /* the op that writes dy can sum it as well: linear_sum */
     bool fused[OPERAND_COUNT];                /* the op that writes the operand can make its copies: linear_made */
 };
@@ -54,7 +57,7 @@ static inline int operand_layer(int number)
 /* Declares the copies of a linear's operands, its weight's included, which is declared already. */
 void linear_declare(struct unit *unit, const struct linear *linear);
 
-/* Makes the copies of the weight, which is valid now. */
+/* Makes the copies of the weight that the store keeps; the weight is valid now. */
 void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear);
 
 /* The operand that is x [T, in] or dy [T, out]; T may be less than linear->tokens. */

@@ -39,6 +39,7 @@ struct precision {
     bool head;                     /* so do the head's products, as the eight-bit layers */
     int64_t history;               /* of delayed scaling: steps */
     double margin;                 /* largest number of a format is divided by 2^margin */
+    bool makes_copies;             /* of weights, for each product; false: copies are kept from update to update */
     bool latest;                   /* the scale is made of the last amax, not of the largest in the history */
     struct layer_list statistics;  /* quantized layers in which what that loses is measured at some steps; the head is
                                       the  one behind the last */
