@@ -285,6 +285,7 @@ static void test_keep_table(struct executor *executor, enum toy_kind kind, int r
     char *all = plain_state(executor, options, &all_bytes);
     for (int policy = DECK_RECOMPUTE_NORMS; policy <= DECK_RECOMPUTE_FULL; policy++) {
         options.recompute = (enum deck_recompute)policy;
+        options.settings.precision.makes_copies = policy % 2 == 1; /* of weights: for each product, or kept */
         char *state = plain_state(executor, options, &bytes);
         if (!CHECK(same(all, all_bytes, state, bytes)))
             fprintf(stderr, "    model %d, recipe %d, keep table %d\n", (int)kind, recipe, policy);
@@ -647,6 +648,7 @@ int main(void)
         test_plan(cpu, options);
         for (int recipe = DECK_RECIPE_DELAYED; recipe <= DECK_RECIPE_NVFP4; recipe++) {
             options.settings.precision = toy_precision(recipe);
+            options.settings.precision.makes_copies = recipe % 2 == 1;
             test_plan(cpu, options);
         }
     }

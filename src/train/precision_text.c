@@ -98,6 +98,7 @@ static char *unused_keys(const struct precision *precision, const struct deck *d
         {"precision.format", eight},
         {"precision.accumulate", eight && (!fast || scaling <= SCALING_ROW)},
         {"precision.weight_gradients", eight || four},
+        {"precision.weight_copies", eight || four},
         {"precision.first_layers_bf16", recipe || four},
         {"precision.last_layers_bf16", recipe || four},
         {"precision.fp8_layers", recipe},
