@@ -9,7 +9,7 @@
 
 /* -- What may be changed ----------------------------------------------------------------------------------------- */
 
-enum fit_key { FIT_RECOMPUTE, FIT_MICRO_BATCH, FIT_HEAD_TOKENS, FIT_COMPUTE, FIT_KEYS };
+enum fit_key { FIT_WEIGHT_COPIES, FIT_RECOMPUTE, FIT_MICRO_BATCH, FIT_HEAD_TOKENS, FIT_COMPUTE, FIT_KEYS };
 enum { MAX_LEVELS = 40, LEAST_HEAD_TOKENS = 64, MAX_HEAD_CHUNKS = 1024 };
 
 /* Values of each key from the deck's own on, each needing less than the one before. */
@@ -26,6 +26,9 @@ static void add_level(struct levels *levels, enum fit_key key, int64_t value)
 static struct levels levels_of(const struct deck *deck)
 {
     struct levels levels = {.count = {0}};
+    add_level(&levels, FIT_WEIGHT_COPIES, deck->precision.weight_copies);
+    if (deck->precision.recipe != DECK_RECIPE_NONE && deck->precision.weight_copies == DECK_WEIGHT_COPIES_KEPT)
+        add_level(&levels, FIT_WEIGHT_COPIES, DECK_WEIGHT_COPIES_MADE);
     for (int policy = deck->memory.recompute; policy <= DECK_RECOMPUTE_FULL; policy++)
         add_level(&levels, FIT_RECOMPUTE, policy);
     for (int64_t rows = deck->train.micro_batch; rows > 0; rows /= 2)
@@ -45,6 +48,7 @@ static struct levels levels_of(const struct deck *deck)
 static struct deck deck_at(const struct deck *deck, const struct levels *levels, const int level[FIT_KEYS])
 {
     struct deck other = *deck;
+    other.precision.weight_copies = (int)levels->values[FIT_WEIGHT_COPIES][level[FIT_WEIGHT_COPIES]];
     other.memory.recompute = (int)levels->values[FIT_RECOMPUTE][level[FIT_RECOMPUTE]];
     other.train.micro_batch = levels->values[FIT_MICRO_BATCH][level[FIT_MICRO_BATCH]];
     other.memory.head_tokens = levels->values[FIT_HEAD_TOKENS][level[FIT_HEAD_TOKENS]];
@@ -55,8 +59,8 @@ static struct deck deck_at(const struct deck *deck, const struct levels *levels,
 /* "memory.recompute = "full" and train.micro_batch = 1" */
 static void describe(char *out, size_t bytes, const struct deck *other, const int level[FIT_KEYS])
 {
-    static const char *const names[FIT_KEYS] = {"memory.recompute", "train.micro_batch", "memory.head_tokens",
-                                                "precision.compute"};
+    static const char *const names[FIT_KEYS] = {"precision.weight_copies", "memory.recompute", "train.micro_batch",
+                                                "memory.head_tokens", "precision.compute"};
     size_t used = 0;
     out[0] = '\0';
     for (int key = 0; key < FIT_KEYS; key++) {
@@ -85,7 +89,9 @@ struct search {
 static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
 {
     s->other = deck_at(s->deck, &s->levels, level);
-    int64_t need = forecast_memory(s->memory, &s->other, s->model, s->ranks, s->target);
+    struct model_settings model = *s->model;
+    model.precision.makes_copies = s->other.precision.weight_copies == DECK_WEIGHT_COPIES_MADE;
+    int64_t need = forecast_memory(s->memory, &s->other, &model, s->ranks, s->target);
     if (s->least == 0 || need < s->least) {
         s->least = need;
         memcpy(s->least_level, level, sizeof s->least_level);
@@ -158,6 +164,7 @@ static void advise(struct fit *fit, struct search *s)
     int level[FIT_KEYS] = {0};
     int64_t need = 0;
     char keys[FIT_TEXT / 2], size[BYTES_TEXT], state_size[BYTES_TEXT];
+    level[FIT_WEIGHT_COPIES] = s->levels.count[FIT_WEIGHT_COPIES] - 1;
     plan_level(s, level);
     int64_t state = state_of(s->memory);
     bytes_text(state_size, (double)state);
