@@ -1,6 +1,7 @@
 /* Quantization, products of copies, statistics, delayed scales and activations with copies, against the oracle. Copies
  * and scales must be the oracle's to the bit. */
 #include "ops.h"
+#include "ref/tensor_core.h"
 
 #include "base/memory.h"
 
@@ -395,6 +396,175 @@ static void test_eight_bit_codes(void)
     }
 }
 
+/* -- Products of real data ----------------------------------------------------------------------------------------- */
+
+enum { SAMPLED_ROWS = 16, SAMPLED_COLUMNS = 24, SAMPLED = SAMPLED_ROWS * SAMPLED_COLUMNS };
+
+/* What products of a case must be at a few places, and how far from it tensor cores may be. */
+struct sample {
+    int64_t row[SAMPLED], column[SAMPLED];
+    struct tensor_core_sum split[SAMPLED], fast[SAMPLED];
+    double rounded[SAMPLED]; /* how far sums in f32 may be */
+};
+
+/* A copy of normal numbers, or of their magnitudes. */
+static struct tensor copy_of_normal(struct trial *trial, enum dtype dtype, enum scaling scaling, int64_t rows,
+                                    int64_t cols, bool positive, struct tensor *scale)
+{
+    static struct executor *oracle;
+    if (oracle == NULL)
+        oracle = reference_executor_create();
+    struct quantize_args args = {.x = trial_normal(trial, DTYPE_BF16, rows, cols, 0.02)};
+    for (int64_t i = 0; i < rows && positive; i++)
+        for (int64_t j = 0; j < cols; j++)
+            reference_store(&args.x, i, j, fabs(reference_load(&args.x, i, j)));
+    args.to = (struct copies){.rule = {.format = dtype == DTYPE_E5M2 ? FORMAT_E5M2 : FORMAT_E4M3, .scaling = scaling},
+                              .row = trial_empty(trial, dtype, rows, cols),
+                              .row_scale = scales_for(trial, scaling, rows, cols)};
+    oracle->class->launch(oracle, NULL, OP_QUANTIZE, &args);
+    *scale = args.to.row_scale;
+    return args.to.row;
+}
+
+static void sample_create(struct sample *sample, const struct gemm_args *args)
+{
+    struct tensor_core_row a, b[SAMPLED_COLUMNS];
+    for (int64_t j = 0; j < SAMPLED_COLUMNS; j++)
+        tensor_core_row_load(&b[j], &args->b, &args->scale_b, args->scaling_b,
+                             j * (args->d.cols - 1) / (SAMPLED_COLUMNS - 1));
+    for (int64_t n = 0; n < SAMPLED; n++) {
+        const int64_t i = n / SAMPLED_COLUMNS, j = n % SAMPLED_COLUMNS;
+        sample->row[n] = i * (args->d.rows - 1) / (SAMPLED_ROWS - 1);
+        sample->column[n] = j * (args->d.cols - 1) / (SAMPLED_COLUMNS - 1);
+        if (j == 0)
+            tensor_core_row_load(&a, &args->a, &args->scale_a, args->scaling_a, sample->row[n]);
+        sample->split[n] = sample->fast[n] = tensor_core_dot(&a, &b[j], false);
+        if (args->scaling_a <= SCALING_ROW)
+            sample->fast[n] = tensor_core_dot(&a, &b[j], true);
+        /* one by one on a CPU; on a GPU each run of 128, which cuBLASLt may cut in halves, and the scales */
+        const double additions = (on_device ? (double)args->a.cols / 64.0 : (double)args->a.cols) + 5.0;
+        sample->rounded[n] = additions * 0x1p-24 * sample->split[n].magnitude;
+        if (j == SAMPLED_COLUMNS - 1)
+            tensor_core_row_free(&a);
+    }
+    for (int64_t j = 0; j < SAMPLED_COLUMNS; j++)
+        tensor_core_row_free(&b[j]);
+}
+
+struct distance {
+    double beyond;       /* largest error in units of its bound */
+    double mean;         /* error, in units of the mean magnitude of the exact products */
+    double root, wanted; /* of the mean square error, in the same units: seen, and at most allowed */
+};
+
+/* How far results are from exact, and from what tensor cores may do. Root mean square: no more than half as much again
+ * as the model's, and f32's. Sums that cuBLASLt cuts in pieces are nearer to exact, not farther. */
+static struct distance distance_of(const struct sample *sample, const double *results, bool fast, bool on_cores)
+{
+    struct distance distance = {0};
+    double size = 0.0, squares = 0.0, allowed = 0.0, rounded = 0.0;
+    for (int64_t n = 0; n < SAMPLED; n++) {
+        const struct tensor_core_sum *sum = fast ? &sample->fast[n] : &sample->split[n];
+        const double error = results[n] - sum->exact, by_model = sum->model - sum->exact;
+        const double bound = (on_cores ? sum->bound : 0.0) + sample->rounded[n];
+        if (!(fabs(error) / bound <= distance.beyond))
+            distance.beyond = fabs(error) / bound;
+        distance.mean += error;
+        squares += error * error;
+        allowed += by_model * by_model;
+        rounded += sample->rounded[n] * sample->rounded[n];
+        size += fabs(sum->exact);
+    }
+    distance.mean /= size;
+    distance.root = sqrt(squares * SAMPLED) / size;
+    distance.wanted = (1.5 * sqrt(allowed * SAMPLED) + sqrt(rounded * SAMPLED)) / size;
+    return distance;
+}
+
+static bool is_near(const struct distance *distance)
+{
+    return distance->beyond <= 1.0 && distance->root <= distance->wanted;
+}
+
+/* The executor's product of sampled places. */
+static struct distance measured(const struct trial *trial, struct executor *executor, const struct gemm_args *args,
+                                const struct sample *sample, bool as_fast)
+{
+    double results[SAMPLED];
+    char *copy = trial_run(trial, executor, OP_GEMM, args);
+    const struct tensor d = trial_in_copy(trial, &args->d, copy);
+    for (int64_t n = 0; n < SAMPLED; n++)
+        results[n] = reference_load(&d, sample->row[n], sample->column[n]);
+    memory_free(copy);
+    return distance_of(sample, results, as_fast, on_device);
+}
+
+static void check_distance(const struct trial *trial, const struct distance *distance, bool near)
+{
+    if (!check_report(__FILE__, __LINE__, is_near(distance) == near, trial->name) || getenv("T_DISTANCES") != NULL)
+        fprintf(stderr, "%s: %.3g of the bound, mean error %.2e, root mean square %.2e of at most %.2e\n", trial->name,
+                distance->beyond, distance->mean, distance->root, distance->wanted);
+}
+
+/* Also: what the bounds allow is what a tensor core's model does; and of long sums of positive numbers, what adds up
+ * when fast is beyond the bounds of split. */
+static void test_real_case(const struct pair *pair, const int64_t *mnk, bool positive)
+{
+    static struct sample sample;
+    const int64_t m = mnk[0], n = mnk[1], k = mnk[2];
+    const bool can_be_fast = pair->scaling_a <= SCALING_ROW;
+    struct trial *trial = trial_create("m %d n %d k %d, %s numbers in %s %d by %s %d", (int)m, (int)n, (int)k,
+                                       positive ? "positive" : "normal", dtype_name(pair->a), (int)pair->scaling_a,
+                                       dtype_name(pair->b), (int)pair->scaling_b);
+    trial_make_room(trial, 4 * (m * k + n * k + m * n) + (1 << 20));
+    struct gemm_args args = {.d = trial_empty(trial, DTYPE_F32, m, n),
+                             .scaling_a = pair->scaling_a,
+                             .scaling_b = pair->scaling_b,
+                             .transpose_b = true};
+    args.a = copy_of_normal(trial, pair->a, pair->scaling_a, m, k, positive, &args.scale_a);
+    args.b = copy_of_normal(trial, pair->b, pair->scaling_b, n, k, positive, &args.scale_b);
+    sample_create(&sample, &args);
+    double fast_model[SAMPLED];
+    bool within = true;
+    for (int64_t s = 0; s < SAMPLED; s++) {
+        const struct tensor_core_sum *split = &sample.split[s], *fast = &sample.fast[s];
+        within = within && fabs(split->model - split->exact) <= split->bound &&
+                 fabs(fast->model - fast->exact) <= fast->bound;
+        fast_model[s] = fast->model;
+    }
+    check_report(__FILE__, __LINE__, within, trial->name);
+    for (int e = 0; e < executor_count; e++)
+        for (int fast = 0; fast <= (can_be_fast ? 1 : 0); fast++) {
+            args.fast = fast;
+            const struct distance distance = measured(trial, executors[e], &args, &sample, fast);
+            check_distance(trial, &distance, true);
+            if (fast && on_device && positive && m >= 2048) { /* so many rows are not cut along k */
+                const struct distance mistaken = measured(trial, executors[e], &args, &sample, false);
+                check_distance(trial, &mistaken, false);
+            }
+        }
+    if (positive && can_be_fast && k >= 4096) {
+        const struct distance mistaken = distance_of(&sample, fast_model, false, true);
+        check_distance(trial, &mistaken, false);
+    }
+    trial_destroy(trial);
+}
+
+static void test_real(void)
+{
+    static const int64_t shapes[3][3] = {{48, 80, 512}, {144, 272, 4096}, {80, 144, 14336}};
+    static const int64_t large[3] = {2048, 2048, 4096};
+    for (int64_t p = 0; p < COUNT(pairs); p++)
+        for (int64_t s = 0; s < COUNT(shapes) && dtype_size(pairs[p].a) == 1; s++)
+            for (int positive = 0; positive < 2; positive++)
+                if (s == 0 || (on_device && (s == 1 || (p + positive) % 2 == 0)))
+                    test_real_case(&pairs[p], shapes[s], positive);
+    if (on_device)
+        test_real_case(&pairs[0], large, true);
+    else
+        test_real_case(&pairs[0], (int64_t[]){16, 32, 4096}, true);
+}
+
 /* -- Activations with copies --------------------------------------------------------------------------------------- */
 
 enum activation {
@@ -533,6 +703,7 @@ int main(int count, char **arguments)
     test_gemm();
     test_gemm_refusals();
     test_eight_bit_codes();
+    test_real();
     test_activations();
     executors_close();
     return check_end();

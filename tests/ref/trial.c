@@ -6,12 +6,20 @@
 
 #include <stdarg.h>
 
-enum { TRIAL_CAPACITY = 8 << 20, GUARD_BYTES = 256, ARGS_BYTES = 1024 };
+enum { GUARD_BYTES = 256, ARGS_BYTES = 1024 };
 
 static struct executor *oracle;
 static uint64_t draws; /* over all trials, so that no two share numbers */
 
 static const struct random_key trial_key = {.seed = 11, .purpose = RANDOM_TEST, .stream = 2};
+
+void trial_make_room(struct trial *trial, int64_t bytes)
+{
+    memory_free(trial->memory);
+    trial->memory = memory_allocate(bytes);
+    trial->capacity = bytes;
+    memset(trial->memory, 0xff, (size_t)bytes);
+}
 
 struct trial *trial_create(const char *format, ...)
 {
@@ -22,8 +30,7 @@ struct trial *trial_create(const char *format, ...)
     va_start(list, format);
     vsnprintf(trial->name, sizeof trial->name, format, list);
     va_end(list);
-    trial->memory = memory_allocate(TRIAL_CAPACITY);
-    memset(trial->memory, 0xff, TRIAL_CAPACITY);
+    trial_make_room(trial, 8 << 20);
     trial->used = GUARD_BYTES;
     return trial;
 }
@@ -42,7 +49,7 @@ struct tensor trial_strided(struct trial *trial, enum dtype dtype, int64_t rows,
     struct tensor x = {trial->memory + trial->used, dtype, rows, cols, stride};
     int64_t bytes = tensor_extent(&x);
     int64_t next = (trial->used + bytes + 2 * GUARD_BYTES - 1) / GUARD_BYTES * GUARD_BYTES;
-    if (trial->block_count == TRIAL_BLOCKS || next > TRIAL_CAPACITY)
+    if (trial->block_count == TRIAL_BLOCKS || next > trial->capacity)
         error_fatal("trial %s: too many tensors or too large", trial->name);
     trial->blocks[trial->block_count++] = (struct trial_block){trial->used, bytes, dtype};
     trial->used = next;

@@ -28,6 +28,7 @@ struct trial {
     char *memory; /* the values before the launch; a launch works on copies of it */
     char *wanted; /* the oracle's results, after trial_expect */
     int64_t used; /* bytes */
+    int64_t capacity;
     struct trial_block blocks[TRIAL_BLOCKS];
     int block_count;
     struct tensor bounds[TRIAL_FIELDS]; /* by op field; f64, absolute error before storage; absent = 0 */
@@ -40,6 +41,8 @@ struct trial {
 /* The name is for messages: the shape and kind of this case. */
 struct trial *trial_create(const char *format, ...) BASE_PRINTF(1, 2);
 void trial_destroy(struct trial *trial);
+/* Before the first tensor: room for so many bytes, where 8 MiB do not do. */
+void trial_make_room(struct trial *trial, int64_t bytes);
 
 /* New tensors, owned by the trial. All NaN (or -1), with rows `stride` elements apart: an output. */
 struct tensor trial_strided(struct trial *trial, enum dtype dtype, int64_t rows, int64_t cols, int64_t stride);
