@@ -147,9 +147,10 @@ __device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, cons
     constexpr int CHUNK = column_tile<OUT>::CHUNK, CHUNKS = column_tile<OUT>::CHUNKS, STEP = TILE_THREADS / CHUNKS;
     constexpr int AHEAD = 4;
     const int chunk = threadIdx.x % CHUNKS, first = threadIdx.x / CHUNKS;
-    const int cols = (int)min((int64_t)TILE, to.cols - at.first_col);
+    const int cols = (int)min((int64_t)TILE, at.end_col - at.first_col);
     const int64_t row = at.first_row + chunk * CHUNK, count = to.padded - row;
     OUT *out = static_cast<OUT *>(to.column) + at.first_col * to.column_stride + row;
+    OUT *const first_out = out + first * to.column_stride;
     if (!WIDE || count < CHUNK) {
 #pragma unroll 1
         for (int col = first; col < cols; col += STEP) {
@@ -160,15 +161,15 @@ __device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, cons
         return;
     }
 #pragma unroll
-    for (int col = first; col < TILE; col += STEP * AHEAD) {
+    for (int on = 0; on < TILE; on += STEP * AHEAD) {
         uint4 words[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
-            words[i] = tile.get(col + i * STEP, chunk);
+            words[i] = tile.get(first + on + i * STEP, chunk);
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
-            if (col + i * STEP < cols)
-                write_some<true, OUT, CHUNK>(out + (col + i * STEP) * to.column_stride,
+            if (first + on + i * STEP < cols)
+                write_some<true, OUT, CHUNK>(rows_on(first_out, to.column_stride, on + i * STEP),
                                              reinterpret_cast<const pack<OUT, CHUNK> &>(words[i]), CHUNK);
     }
 }
@@ -177,11 +178,20 @@ __device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, cons
 
 template <typename T, enum scaling SCALING>
 struct copy_memory {
-    column_tile<copy_element<SCALING>> column; uint32_t column_words[TILE_WARPS][TILE_PACKS * square_words<T>];
-    uint32_t row_bits[TILE], warp_bits[TILE_WARPS];
+    uint32_t column_words[TILE_WARPS][TILE_PACKS * square_words<T>]; uint32_t row_bits[TILE], warp_bits[TILE_WARPS];
     alignas(16) float row_multiplier[TILE], column_multiplier[TILE];
     alignas(16) float sums[TILE_WARPS][TILE];
+    column_tile<copy_element<SCALING>>
+        column; /* the last: staged words begin here and may need more */
 };
+
+/* What a block of make_copies uses. */
+template <typename Source, enum scaling SCALING, bool WIDE> constexpr size_t copy_memory_bytes()
+{
+    using memory = copy_memory<typename Source::type, SCALING>;
+    constexpr size_t column = sizeof(column_tile<copy_element<SCALING>>), staged = staged_words<Source> * sizeof(uint4);
+    return sizeof(memory) + (WIDE && staged > column ? staged - column : 0);
+}
 
 /* A tile's multipliers from its amaxes, and the scales that follow. All threads call it. */
 template <typename T, enum scaling SCALING, enum format FORMAT>
@@ -190,7 +200,7 @@ __device__ __forceinline__ void multipliers_of_lines(copy_memory<T, SCALING> &me
 {
     const int line = threadIdx.x % TILE;
     const bool of_row = threadIdx.x < TILE;
-    const int64_t first = of_row ? at.first_row : at.first_col, count = of_row ? to.rows : to.cols;
+    const int64_t first = of_row ? at.first_row : at.first_col, count = of_row ? to.rows : at.end_col;
     const bool there = first + line < count;
     uint32_t amax;
     if (SCALING == SCALING_ROW)
@@ -250,15 +260,6 @@ __device__ __forceinline__ float multiplier_of_tensor(const uint32_t *amax, floa
 
 /* -- Copies -------------------------------------------------------------------------------------------------------- */
 
-template <bool WIDE, typename OUT>
-__device__ __forceinline__ void write_row(const uint32_t (&from)[SIDE * sizeof(OUT) / 4], const struct copy_targets &to,
-                                          const struct place &at, int i)
-{
-    if (i < (at.cols > 0 ? at.rows : 0))
-        write_some<WIDE, OUT, SIDE>(row_of<OUT>(to.row, to.row_stride, at, i),
-                                    reinterpret_cast<const pack<OUT, SIDE> &>(from), at.cols);
-}
-
 /* The 4 x 4 bytes of four words, transposed. */
 __device__ __forceinline__ void transpose_bytes(uint32_t &w0, uint32_t &w1, uint32_t &w2, uint32_t &w3)
 {
@@ -282,8 +283,12 @@ __device__ __forceinline__ void copy_alike(square<T> &x, float multiplier, copy_
         float v[SIDE];
         x.read_row(i, v);
         cast<SCALING, FORMAT>(v, {multiplier, 1.0f}, {}, 0, 0, bytes[i]);
-        if (to.row != NULL)
-            write_row<WIDE, uint8_t>(bytes[i], to, at, i);
+    }
+    if (to.row != NULL) {
+        const square_rows<uint8_t> rows = square_rows_of<uint8_t>(to.row, to.row_stride, at);
+#pragma unroll
+        for (int i = 0; i < SIDE; i++)
+            rows.template write<WIDE>(i, bytes[i]);
     }
     if (to.column == NULL)
         return;
@@ -307,13 +312,16 @@ __device__ __forceinline__ void copy_lines(square<T> &x, copy_memory<T, SCALING>
     float v[SIDE];
     uint32_t bytes[2];
     x.renew();
-    if (to.row != NULL)
+    if (to.row != NULL) {
+        const square_rows<uint8_t> rows = square_rows_of<uint8_t>(to.row, to.row_stride, at);
+        const pack<float, SIDE> by = load_pack<SIDE>(memory.row_multiplier + at.row);
 #pragma unroll
         for (int i = 0; i < SIDE; i++) {
             x.read_row(i, v);
-            cast<SCALING, FORMAT>(v, {memory.row_multiplier[at.row + i], 1.0f}, {}, 0, 0, bytes);
-            write_row<WIDE, uint8_t>(bytes, to, at, i);
+            cast<SCALING, FORMAT>(v, {by.at[i], 1.0f}, {}, 0, 0, bytes);
+            rows.template write<WIDE>(i, bytes);
         }
+    }
     x.renew();
     if (to.column == NULL)
         return;
@@ -348,6 +356,7 @@ __device__ __forceinline__ void copy_blocks(square<T> &x, copy_memory<T, SCALING
             by = block_scale_of<SCALING, FORMAT>(all, tensor);
         if (random.wanted)
             random.key = quantization_key(to.draw, to.salt, false);
+        const square_rows<__nv_bfloat16> rows = square_rows_of<__nv_bfloat16>(to.row, to.row_stride, at);
 #pragma unroll
         for (int i = 0; i < SIDE; i++) {
             if (!SQUARE) {
@@ -359,7 +368,7 @@ __device__ __forceinline__ void copy_blocks(square<T> &x, copy_memory<T, SCALING
             }
             x.read_row(i, v);
             cast<SCALING, FORMAT>(v, by, random, at.first_row + at.row + i, at.first_col + at.col, out);
-            write_row<WIDE, __nv_bfloat16>(out, to, at, i);
+            rows.template write<WIDE>(i, out);
         }
     }
     x.renew();
@@ -403,40 +412,53 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
     using OUT = copy_element<SCALING>;
     constexpr bool BY_TILE = SCALING == SCALING_TENSOR || SCALING == SCALING_128X128;
     constexpr bool BY_LINE = SCALING == SCALING_ROW || SCALING == SCALING_1X128;
-    __shared__ copy_memory<T, SCALING> memory;
-    const struct place at = place_of<Source::PAIRS>(to.rows, to.cols);
-    square<T> x;
-    load_square<WIDE>(source, at, x);
-    if (to.values != NULL)
-        write_square<WIDE>(x, to.values, to.values_stride, at);
-    if (to.partial != NULL)
-        put_column_sums(x, memory.sums);
-    x.renew();
-    if (SCALING == SCALING_128X128 || to.amax != NULL)
-        put_amax(x, memory.warp_bits);
-    if (SCALING == SCALING_1X128)
-        put_row_amaxes(x, memory.row_bits);
-    if (SCALING == SCALING_1X128 || SCALING == SCALING_1X32)
-        put_column_amaxes(x, memory.column_words);
-    __syncthreads();
-    if (BY_LINE && (to.row != NULL || to.column != NULL)) {
-        multipliers_of_lines<T, SCALING, FORMAT>(memory, to, at);
-        __syncthreads();
-    }
-    if constexpr (BY_TILE)
-        copy_alike<T, SCALING, FORMAT, WIDE>(x, multiplier_of_tile<T, SCALING, FORMAT>(memory, to, at), memory, to, at);
-    else if constexpr (BY_LINE)
-        copy_lines<T, SCALING, FORMAT, WIDE>(x, memory, to, at);
+    extern __shared__ uint4 shared[];
+    auto &memory = *reinterpret_cast<copy_memory<T, SCALING> *>(shared);
+    struct place at = place_of<Source::PAIRS>(to.rows, to.cols / Source::HALVES);
+    square<T> made[Source::HALVES];
+    if constexpr (WIDE && Source::STAGED > 0)
+        load_staged(source, at, memory.column.of, made);
     else
-        copy_blocks<T, SCALING, FORMAT, WIDE>(x, memory, to, at);
-    if (to.partial != NULL)
-        write_column_sums(memory.sums, to.partial, to.rows, to.cols, at);
-    if (to.amax != NULL)
-        raise_amax(memory.warp_bits, to.amax);
-    if (to.column == NULL)
-        return;
-    __syncthreads();
-    write_columns<WIDE, OUT>(memory.column, to, at);
+        load_square<WIDE>(source, at, made);
+    square<T> x = made[0];
+#pragma unroll 1
+    for (int half = 0;; half++) {
+        if (to.values != NULL)
+            write_square<WIDE>(x, to.values, to.values_stride, at);
+        if (to.partial != NULL)
+            put_column_sums(x, memory.sums);
+        x.renew();
+        if (SCALING == SCALING_128X128 || to.amax != NULL)
+            put_amax(x, memory.warp_bits);
+        if (SCALING == SCALING_1X128)
+            put_row_amaxes(x, memory.row_bits);
+        if (SCALING == SCALING_1X128 || SCALING == SCALING_1X32)
+            put_column_amaxes(x, memory.column_words);
+        __syncthreads();
+        if (BY_LINE && (to.row != NULL || to.column != NULL)) {
+            multipliers_of_lines<T, SCALING, FORMAT>(memory, to, at);
+            __syncthreads();
+        }
+        if constexpr (BY_TILE)
+            copy_alike<T, SCALING, FORMAT, WIDE>(x, multiplier_of_tile<T, SCALING, FORMAT>(memory, to, at), memory, to,
+                                                 at);
+        else if constexpr (BY_LINE)
+            copy_lines<T, SCALING, FORMAT, WIDE>(x, memory, to, at);
+        else
+            copy_blocks<T, SCALING, FORMAT, WIDE>(x, memory, to, at);
+        if (to.partial != NULL)
+            write_column_sums(memory.sums, to.partial, to.rows, to.cols, at);
+        if (to.amax != NULL)
+            raise_amax(memory.warp_bits, to.amax);
+        __syncthreads();
+        if (to.column != NULL)
+            write_columns<WIDE, OUT>(memory.column, to, at);
+        if (half + 1 == Source::HALVES)
+            return;
+        x = made[Source::HALVES - 1];
+        at.first_col += at.end_col;
+        at.end_col = to.cols;
+    }
 }
 
 /* -- Launches ------------------------------------------------------------------------------------------------------ */
@@ -491,23 +513,31 @@ static inline bool copies_fit(const struct copies &to, int64_t cols, const struc
            fits(to.column, 16 / dtype_size(quantization_dtype(&to.rule)));
 }
 
-static inline int64_t copies_tiles(const struct copy_targets &to)
+static inline int64_t copies_tiles(const struct copy_targets &to, int halves = 1)
 {
-    return ceil_div(to.padded > to.rows ? to.padded : to.rows, TILE) * ceil_div(to.cols, TILE);
+    return ceil_div(to.padded > to.rows ? to.padded : to.rows, TILE) * ceil_div(to.cols / halves, TILE);
 }
 
 template <typename Source, enum scaling SCALING, enum format FORMAT>
 static void launch_copies_of(const struct cuda_target *target, const char *name, const Source &source,
                              const struct copy_targets &to, bool wide)
 {
-    int64_t tiles = copies_tiles(to);
+    int64_t tiles = copies_tiles(to, Source::HALVES);
     if (tiles == 0)
         return;
-    auto kernel = make_copies<Source, SCALING, FORMAT, false>;
+    auto launch = [&](auto wide) {
+        auto kernel = make_copies<Source, SCALING, FORMAT, wide>;
+        constexpr size_t bytes = copy_memory_bytes<Source, SCALING, wide>();
+        CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+        kernel<<<(unsigned)tiles, TILE_THREADS, bytes, target->stream>>>(source, to);
+        CUDA_CHECK_LAUNCH(name);
+    };
     if constexpr (sizeof(typename Source::type) == 2)
-        kernel = wide ? make_copies<Source, SCALING, FORMAT, true> : kernel;
-    kernel<<<(unsigned)tiles, TILE_THREADS, 0, target->stream>>>(source, to);
-    CUDA_CHECK_LAUNCH(name);
+        if (wide || Source::HALVES == 2)
+            return launch(std::true_type());
+    if constexpr (Source::HALVES == 1)
+        launch(std::false_type());
 }
 
 template <enum scaling SCALING, typename Source>
@@ -520,7 +550,8 @@ static void launch_copies_in(const struct cuda_target *target, const char *name,
         launch_copies_of<Source, SCALING, FORMAT_E4M3>(target, name, source, to, wide);
 }
 
-/* For the scalings that one pass is enough for. WIDE as copies_fit says, and the same of what the source reads. */
+/* For the scalings that one pass is enough for. WIDE as copies_fit says, and the same of what the source reads;
+ * a source of two HALVES must be. */
 template <typename Source>
 static void launch_copies(const struct cuda_target *target, const char *name, const Source &source,
                           const struct copy_targets &to, bool wide)

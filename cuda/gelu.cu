@@ -101,17 +101,16 @@ template <typename T, bool TANH> __device__ __forceinline__ float gelu_slope(flo
     return fmaf(x, gelu.slope, gelu.share);
 }
 
-/* dy times the slope at x, rounded. */
-template <bool TANH, typename T, int N>
-__device__ __forceinline__ pack<T, N> gelu_gradient(const pack<T, N> &x, const pack<T, N> &dy)
+/* dy times the slope at x. */
+template <typename T, bool TANH, int N, typename Elements>
+__device__ __forceinline__ void gelu_gradient(const Elements &x, const Elements &dy, float (&d)[N])
 {
-    float v[N], d[N];
+    float v[N];
     unpack(x, v);
     unpack(dy, d);
 #pragma unroll
     for (int i = 0; i < N; i++)
         d[i] *= gelu_slope<T, TANH>(v[i]);
-    return rounded<T>(d);
 }
 
 template <typename T, int N, bool TANH, bool VECTOR>
@@ -131,23 +130,23 @@ __global__ WALK_BOUNDS void gelu_forward(struct walk walk, view<const T> x, view
 
 template <typename T_, bool TANH> struct gelu_source {
     using type = T_;
-    using loaded = pack<T_, SIDE>;
-    enum { AHEAD = SIDE, RESIDENT = sizeof(T_) == 2 ? 3 : 1, PAIRS = false };
+    using loaded = sides<T_, 1>;
+    enum { AHEAD = SIDE, RESIDENT = sizeof(T_) == 2 ? 3 : 1, STAGED = 1, PAIRS = false, HALVES = 1 };
     view<const T_> x;
 
-    template <bool WIDE> __device__ __forceinline__ loaded load(int64_t row, int64_t col, int count) const
+    __device__ __forceinline__ part_rows<T_, 1> at(int64_t row, int64_t col) const
     {
-        return read_side<WIDE>(x.row(row) + col, count);
+        return {{x.row(row) + col}, {x.stride}};
     }
 
-    __device__ __forceinline__ loaded value(const loaded &in, int64_t) const
+    __device__ __forceinline__ void values(const loaded &in, int64_t, side<T_> (&to)[1]) const
     {
         float v[SIDE];
-        unpack(in, v);
+        unpack(in.of[0], v);
 #pragma unroll
         for (int i = 0; i < SIDE; i++)
             v[i] = gelu_value<T_, TANH>(v[i]);
-        return rounded<T_>(v);
+        to[0] = rounded_side<T_>(v);
     }
 };
 
@@ -194,7 +193,9 @@ __global__ WALK_BOUNDS void gelu_backward(struct walk walk, view<const T> x, vie
             return loaded{load_pack<N>(pack_at<N>(x, row, p)), load_pack<N>(pack_at<N>(dy, row, p))};
         },
         [&](uint32_t row, uint32_t p, const loaded &in) {
-            store_pack(pack_at<N>(dx, row, p), gelu_gradient<TANH>(in.x, in.dy));
+            float d[N];
+            gelu_gradient<T, TANH>(in.x, in.dy, d);
+            store(pack_at<N>(dx, row, p), d);
         });
 }
 
@@ -217,8 +218,9 @@ __global__ SLAB_BOUNDS void gelu_backward_sums(view<const T> x, view<const T> dy
                           read_elements<T, WHOLE>(dy_rows.row(row), slab.count)};
         },
         [&](int row, bool there, const loaded &in, float(&v)[N]) {
-            elements d = gelu_gradient<TANH>(reinterpret_cast<const elements &>(in.x),
-                                             reinterpret_cast<const elements &>(in.dy));
+            gelu_gradient<T, TANH>(reinterpret_cast<const elements &>(in.x), reinterpret_cast<const elements &>(in.dy),
+                                   v);
+            elements d = rounded<T>(v);
             if (there)
                 write_elements<WHOLE>(dx_rows.row(row), d, slab.count);
             unpack(d, v);
@@ -227,20 +229,20 @@ __global__ SLAB_BOUNDS void gelu_backward_sums(view<const T> x, view<const T> dy
 
 template <typename T_, bool TANH> struct gelu_gradient_source {
     using type = T_;
-    struct loaded {
-        pack<T_, SIDE> x, dy;
-    };
-    enum { AHEAD = SIDE / 2, RESIDENT = sizeof(T_) == 2 ? 3 : 1, PAIRS = false };
+    using loaded = sides<T_, 2>;
+    enum { AHEAD = SIDE / 2, RESIDENT = sizeof(T_) == 2 ? 3 : 1, STAGED = 2, PAIRS = false, HALVES = 1 };
     view<const T_> x, dy;
 
-    template <bool WIDE> __device__ __forceinline__ loaded load(int64_t row, int64_t col, int count) const
+    __device__ __forceinline__ part_rows<T_, 2> at(int64_t row, int64_t col) const
     {
-        return {read_side<WIDE>(x.row(row) + col, count), read_side<WIDE>(dy.row(row) + col, count)};
+        return {{x.row(row) + col, dy.row(row) + col}, {x.stride, dy.stride}};
     }
 
-    __device__ __forceinline__ pack<T_, SIDE> value(const loaded &in, int64_t) const
+    __device__ __forceinline__ void values(const loaded &in, int64_t, side<T_> (&to)[1]) const
     {
-        return gelu_gradient<TANH>(in.x, in.dy);
+        float d[SIDE];
+        gelu_gradient<T_, TANH>(in.of[0], in.of[1], d);
+        to[0] = rounded_side<T_>(d);
     }
 };
 

@@ -5,18 +5,18 @@
 
 template <typename T> struct matrix_source {
     using type = T;
-    using loaded = pack<T, SIDE>;
-    enum { AHEAD = SIDE, RESIDENT = sizeof(T) == 2 ? 3 : 1, PAIRS = false };
+    using loaded = sides<T, 1>;
+    enum { AHEAD = SIDE, RESIDENT = sizeof(T) == 2 ? 3 : 1, STAGED = 0, PAIRS = false, HALVES = 1 };
     view<const T> x;
 
-    template <bool WIDE> __device__ __forceinline__ loaded load(int64_t row, int64_t col, int count) const
+    __device__ __forceinline__ part_rows<T, 1> at(int64_t row, int64_t col) const
     {
-        return read_side<WIDE>(x.row(row) + col, count);
+        return {{x.row(row) + col}, {x.stride}};
     }
 
-    __device__ __forceinline__ loaded value(const loaded &in, int64_t) const
+    __device__ __forceinline__ void values(const loaded &in, int64_t, side<T> (&to)[1]) const
     {
-        return in;
+        to[0] = in.of[0];
     }
 };
 
@@ -48,8 +48,9 @@ __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
 {
     __shared__ uint32_t words[TILE_WARPS][TILE_PACKS * square_words<T>];
     const struct place at = place_of(source.x.rows, source.x.cols);
-    square<T> x;
-    load_square<WIDE>(source, at, x);
+    square<T> loaded[1];
+    load_square<WIDE>(source, at, loaded);
+    const square<T> &x = loaded[0];
     uint32_t most = lane_row_amax(x);
     int row = threadIdx.x % TILE_PACKS;
     if (row < at.rows) /* so it is less than SIDE */
@@ -67,8 +68,9 @@ __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
     transformed_magnitude(struct matrix_source<T> source, uint32_t *plain, uint32_t *transformed)
 {
     const struct place at = place_of(source.x.rows, source.x.cols);
-    square<T> x;
-    load_square<WIDE>(source, at, x);
+    square<T> loaded[1];
+    load_square<WIDE>(source, at, loaded);
+    const square<T> &x = loaded[0];
     uint32_t before = __reduce_max_sync(0xffffffffu, square_amax(x)), after = 0;
 #pragma unroll
     for (int j = 0; j < SIDE; j++) {

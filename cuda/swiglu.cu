@@ -79,35 +79,64 @@ __global__ WALK_BOUNDS void swiglu_backward(struct walk walk, view<const T> x, v
 
 template <typename T> struct swiglu_source {
     using type = T;
-    using loaded = gate_up<T, SIDE>;
-    enum { AHEAD = SIDE / 2, RESIDENT = sizeof(T) == 2 ? 3 : 1, PAIRS = false };
+    using loaded = sides<T, 2>;
+    enum { AHEAD = SIDE / 2, RESIDENT = sizeof(T) == 2 ? 3 : 1, STAGED = 2, PAIRS = false, HALVES = 1 };
     view<const T> x;
 
-    template <bool WIDE> __device__ __forceinline__ loaded load(int64_t row, int64_t col, int count) const
+    __device__ __forceinline__ part_rows<T, 2> at(int64_t row, int64_t col) const
     {
         const T *gate = x.row(row) + col;
-        return {read_side<WIDE>(gate, count), read_side<WIDE>(gate + x.cols / 2, count)};
+        return {{gate, gate + x.cols / 2}, {x.stride, x.stride}};
     }
 
-    __device__ __forceinline__ pack<T, SIDE> value(const loaded &in, int64_t) const
+    __device__ __forceinline__ void values(const loaded &in, int64_t, side<T> (&to)[1]) const
     {
         float gate[SIDE], up[SIDE];
-        unpack(in.gate, gate);
-        unpack(in.up, up);
+        unpack(in.of[0], gate);
+        unpack(in.of[1], up);
 #pragma unroll
         for (int i = 0; i < SIDE; i++)
             up[i] = swiglu_value(gate[i], up[i]);
-        return rounded<T>(up);
+        to[0] = rounded_side<T>(up);
     }
 };
 
-/* dx's tiles, each by itself: what a pair of them reads twice comes from the cache. */
+/* dx's halves, a tile of each at once. */
+template <typename T> struct swiglu_gradients_source {
+    using type = T;
+    using loaded = sides<T, 3>;
+    enum { AHEAD = SIDE / 2, RESIDENT = 2, STAGED = 3, PAIRS = false, HALVES = 2 };
+    view<const T> x, dy;
+
+    __device__ __forceinline__ part_rows<T, 3> at(int64_t row, int64_t col) const
+    {
+        const T *gate = x.row(row) + col;
+        return {{gate, gate + dy.cols, dy.row(row) + col}, {x.stride, x.stride, dy.stride}};
+    }
+
+    __device__ __forceinline__ void values(const loaded &in, int64_t, side<T> (&to)[2]) const
+    {
+        float gate[SIDE], up[SIDE], d[SIDE];
+        unpack(in.of[0], gate);
+        unpack(in.of[1], up);
+        unpack(in.of[2], d);
+#pragma unroll
+        for (int i = 0; i < SIDE; i++) {
+            struct swiglu_gradients made = swiglu_gradients_of(gate[i], up[i], d[i]);
+            gate[i] = made.gate;
+            up[i] = made.up;
+        }
+        to[0] = rounded_side<T>(gate);
+        to[1] = rounded_side<T>(up);
+    }
+};
+
+/* dx's tiles, each by itself, for tiles that hold columns of both halves: what a pair of them reads twice comes from
+ * the cache. */
 template <typename T> struct swiglu_gradient_source {
     using type = T;
-    struct loaded {
-        pack<T, SIDE> gate, up, dy;
-    };
-    enum { AHEAD = SIDE / 2, RESIDENT = sizeof(T) == 2 ? 2 : 1, PAIRS = true };
+    using loaded = sides<T, 3>;
+    enum { AHEAD = SIDE / 2, RESIDENT = sizeof(T) == 2 ? 2 : 1, STAGED = 0, PAIRS = true, HALVES = 1 };
     view<const T> x, dy;
 
     /* Of the elements from `col` of dx on, how many are the gate's. */
@@ -116,44 +145,55 @@ template <typename T> struct swiglu_gradient_source {
         return (int)max((int64_t)0, min((int64_t)SIDE, dy.cols - col));
     }
 
-    template <bool WIDE> __device__ __forceinline__ loaded load(int64_t row, int64_t col, int count) const
-    {
-        const int left = gates(col);
-        const T *gate = x.row(row), *d = dy.row(row);
-        loaded in = {};
-        if constexpr (WIDE) {
-            int64_t at = left > 0 ? col : col - dy.cols;
-            in.gate = read_side<true>(gate + at, SIDE);
-            in.dy = read_side<true>(d + at, SIDE);
-            if (left > 0)
-                in.up = read_side<true>(gate + dy.cols + at, SIDE);
-        } else {
+    struct rows {
+        const T *gate, *dy;
+        int64_t gate_stride, dy_stride, col, width;
+        int left;
+
+        template <bool WIDE> __device__ __forceinline__ loaded load(int row, int count) const
+        {
+            const T *of_gate = rows_on(gate, gate_stride, row), *of_dy = rows_on(dy, dy_stride, row);
+            if constexpr (WIDE) {
+                int64_t at = left > 0 ? col : col - width;
+                loaded in = {};
+                in.of[0] = read_side<true>(of_gate + at, SIDE);
+                in.of[2] = read_side<true>(of_dy + at, SIDE);
+                if (left > 0)
+                    in.of[1] = read_side<true>(of_gate + width + at, SIDE);
+                return in;
+            }
+            pack<T, SIDE> in[3] = {};
 #pragma unroll
             for (int i = 0; i < SIDE; i++) {
-                int64_t at = i < left ? col + i : col + i - dy.cols;
+                int64_t at = i < left ? col + i : col + i - width;
                 if (i >= count)
                     break;
-                in.gate.at[i] = gate[at];
-                in.up.at[i] = gate[dy.cols + at];
-                in.dy.at[i] = d[at];
+                in[0].at[i] = of_gate[at];
+                in[1].at[i] = of_gate[width + at];
+                in[2].at[i] = of_dy[at];
             }
+            return reinterpret_cast<const loaded &>(in);
         }
-        return in;
+    };
+
+    __device__ __forceinline__ struct rows at(int64_t row, int64_t col) const
+    {
+        return {x.row(row), dy.row(row), x.stride, dy.stride, col, dy.cols, gates(col)};
     }
 
-    __device__ __forceinline__ pack<T, SIDE> value(const loaded &in, int64_t col) const
+    __device__ __forceinline__ void values(const loaded &in, int64_t col, side<T> (&to)[1]) const
     {
         const int left = gates(col);
         float gate[SIDE], up[SIDE], d[SIDE];
-        unpack(in.gate, gate);
-        unpack(in.up, up);
-        unpack(in.dy, d);
+        unpack(in.of[0], gate);
+        unpack(in.of[1], up);
+        unpack(in.of[2], d);
 #pragma unroll
         for (int i = 0; i < SIDE; i++) {
             struct swiglu_gradients made = swiglu_gradients_of(gate[i], up[i], d[i]);
             d[i] = i < left ? made.gate : made.up;
         }
-        return rounded<T>(d);
+        to[0] = rounded_side<T>(d);
     }
 };
 
@@ -187,10 +227,16 @@ static void backward_with_copies(const struct cuda_target *target, const struct 
 {
     const struct tensor &x = args->x, &dy = args->dy;
     const bool wide = packs_fit(dy, SIDE) && rows_fit(x, SIDE) && copies_fit(args->to, x.cols, {});
+    /* Scales of blocks belong to tiles from a half's first column on where no block has columns of both halves. */
+    const bool apart = dy.cols % (args->to.rule.scaling == SCALING_TENSOR ? SIDE : TILE) == 0;
+    const struct copy_targets to = copy_targets_of(args->to, x.rows, x.cols, {});
     visit(x.dtype, [&](auto zero) {
         using T = decltype(zero);
-        launch_copies(target, "swiglu_backward", swiglu_gradient_source<T>{view_of<const T>(x), view_of<const T>(dy)},
-                      copy_targets_of(args->to, x.rows, x.cols, {}), wide);
+        const view<const T> of_x = view_of<const T>(x), of_dy = view_of<const T>(dy);
+        if constexpr (sizeof(T) == 2)
+            if (wide && apart)
+                return launch_copies(target, "swiglu_backward", swiglu_gradients_source<T>{of_x, of_dy}, to, wide);
+        launch_copies(target, "swiglu_backward", swiglu_gradient_source<T>{of_x, of_dy}, to, wide);
     });
 }
 

@@ -4,8 +4,10 @@
 #define CUDA_TILE_CUH
 
 #include "cuda/device.cuh"
+#include "cuda/mma.cuh"
 
 #include <cuda_fp8.h>
+#include <cuda_pipeline_primitives.h>
 
 /* 16 lanes hold a tile's row, eight elements each; a warp holds 16 rows. */
 enum {
@@ -21,6 +23,7 @@ struct place {
     int64_t first_row, first_col; /* of the tile */
     int row, col;                 /* of the square in the tile */
     int rows, cols;               /* of the square that the matrix has, 0 .. SIDE */
+    int64_t end_col;              /* of the matrix, or of its half that the tile is in */
 };
 
 /* PAIRS: the left half's tiles and the right half's take turns, since they are made of the same values. */
@@ -36,6 +39,7 @@ template <bool PAIRS = false> __device__ __forceinline__ struct place place_of(i
     at.col = threadIdx.x % TILE_PACKS * SIDE;
     at.rows = (int)max((int64_t)0, min((int64_t)SIDE, rows - at.first_row - at.row));
     at.cols = (int)max((int64_t)0, min((int64_t)SIDE, cols - at.first_col - at.col));
+    at.end_col = cols;
     return at;
 }
 
@@ -55,23 +59,44 @@ __device__ __forceinline__ void write_some(T *to, const pack<T, N> &from, int64_
     }
 }
 
-/* Their counterpart, with zeros for the others. WIDE: all are there. */
-template <bool WIDE, typename T> __device__ __forceinline__ pack<T, SIDE> read_side(const T *from, int count)
+/* The i-th row after the one at `from`, by one product of 32 bits: rows are less than 4 GiB apart, or there is one. */
+template <typename T> __device__ __forceinline__ T *rows_on(T *from, int64_t stride, int i)
+{
+    using byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+    return reinterpret_cast<T *>(reinterpret_cast<byte *>(from) +
+                                 (uint64_t)(uint32_t)(stride * sizeof(T)) * (uint32_t)i);
+}
+
+/* Values as the words that hold them: the compiler would move elements of 16 bits one by one. */
+template <typename T> constexpr int square_words = SIDE * sizeof(T) / 4;
+
+template <typename T> struct alignas(16) side {
+    uint32_t at[square_words<T>];
+};
+
+/* The counterpart of write_some, with zeros for the others. WIDE: all are there. */
+template <bool WIDE, typename T> __device__ __forceinline__ side<T> read_side(const T *from, int count)
 {
     if constexpr (WIDE) {
-        return load_pack<SIDE>(from);
+        side<T> to;
+#pragma unroll
+        for (int i = 0; i < square_words<T>; i += 4) {
+            uint4 word = reinterpret_cast<const uint4 *>(from)[i / 4];
+            to.at[i] = word.x;
+            to.at[i + 1] = word.y;
+            to.at[i + 2] = word.z;
+            to.at[i + 3] = word.w;
+        }
+        return to;
     } else {
         pack<T, SIDE> to = {};
 #pragma unroll
         for (int i = 0; i < SIDE; i++)
             if (i < count)
                 to.at[i] = from[i];
-        return to;
+        return reinterpret_cast<const side<T> &>(to);
     }
 }
-
-/* Values as the words that hold them. */
-template <typename T> constexpr int square_words = SIDE * sizeof(T) / 4;
 
 /* Bits of magnitudes order as the numbers do. From these on they are those of inf and NaN, which count as inf. */
 __device__ constexpr uint32_t not_finite = 0x7f800000u;
@@ -98,6 +123,19 @@ template <typename T> __device__ __forceinline__ uint32_t value_bits(const uint3
     if (sizeof(T) == 2)
         return j % 2 == 0 ? words[j / 2] << 16 : words[j / 2] & 0xffff0000u;
     return words[j];
+}
+
+template <typename T> __device__ __forceinline__ void unpack(const side<T> &from, float (&to)[SIDE])
+{
+#pragma unroll
+    for (int i = 0; i < SIDE; i++)
+        to[i] = __uint_as_float(value_bits<T>(from.at, i));
+}
+
+template <typename T> __device__ __forceinline__ side<T> rounded_side(const float (&from)[SIDE])
+{
+    const pack<T, SIDE> p = rounded<T>(from);
+    return reinterpret_cast<const side<T> &>(p);
 }
 
 template <typename T> struct square {
@@ -161,46 +199,126 @@ template <typename T> __device__ __forceinline__ uint32_t square_amax(const squa
     return sizeof(T) == 2 ? max(most << 16, most & 0xffff0000u) : most;
 }
 
-/* Where the matrix ends there are zeros. A source has the values' type, load(row, col, count) with WIDE, value(loaded,
- * col), whose result is zeros for loaded zeros, and says how many loads are to be AHEAD, how many blocks RESIDENT, and
- * whether tiles come in PAIRS. */
+/* Eight neighbours in each of several matrices. */
+template <typename T, int PARTS> struct sides {
+    side<T> of[PARTS];
+};
+
+/* The first of the thread's rows in each. */
+template <typename T, int PARTS> struct part_rows {
+    const T *of[PARTS];
+    int64_t stride[PARTS];
+
+    template <bool WIDE> __device__ __forceinline__ sides<T, PARTS> load(int row, int count) const
+    {
+        sides<T, PARTS> in;
+#pragma unroll
+        for (int p = 0; p < PARTS; p++)
+            in.of[p] = read_side<WIDE>(rows_on(of[p], stride[p], row), count);
+        return in;
+    }
+};
+
+/* Words of shared memory that a source's loads pass. */
+template <typename Source> constexpr int staged_words = Source::STAGED *SIDE *TILE_THREADS;
+
+/* Where the matrix ends there are zeros. A source has the values' type, at(row, col), whose result has load(row of the
+ * square, count) with WIDE, and values(loaded, col, to), which makes zeros of zeros. It says how many loads are to be
+ * AHEAD, or how many parts' rows are STAGED, how many blocks are RESIDENT, whether tiles come in PAIRS, and how many
+ * HALVES with the same columns it makes. */
+template <typename Source, typename T>
+__device__ __forceinline__ void values_of(const Source &source, const typename Source::loaded &in, int64_t col, int row,
+                                          square<T> (&x)[Source::HALVES])
+{
+    side<T> made[Source::HALVES];
+    source.values(in, col, made);
+#pragma unroll
+    for (int half = 0; half < Source::HALVES; half++)
+#pragma unroll
+        for (int w = 0; w < square_words<T>; w++)
+            x[half].at[row][w] = made[half].at[w];
+}
+
 template <bool WIDE, typename Source, typename T>
-__device__ __forceinline__ void load_square(const Source &source, const struct place &at, square<T> &x)
+__device__ __forceinline__ void load_square(const Source &source, const struct place &at,
+                                            square<T> (&x)[Source::HALVES])
 {
     constexpr int AHEAD = Source::AHEAD;
     const int rows = at.cols > 0 ? at.rows : 0;
+    const int64_t col = at.first_col + at.col;
+    const auto from = source.at(at.first_row + at.row, col);
 #pragma unroll
     for (int first = 0; first < SIDE; first += AHEAD) {
         typename Source::loaded in[AHEAD] = {};
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
             if (first + i < rows)
-                in[i] = source.template load<WIDE>(at.first_row + at.row + first + i, at.first_col + at.col, at.cols);
+                in[i] = from.template load<WIDE>(first + i, at.cols);
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            pack<T, SIDE> v = source.value(in[i], at.first_col + at.col);
-#pragma unroll
-            for (int w = 0; w < square_words<T>; w++)
-                x.at[first + i][w] = reinterpret_cast<const uint32_t *>(&v)[w];
-        }
+        for (int i = 0; i < AHEAD; i++)
+            values_of(source, in[i], col, first + i, x);
     }
 }
 
-/* Row i of the thread's square in a matrix. */
-template <typename T> __device__ __forceinline__ T *row_of(void *matrix, int64_t stride, const struct place &at, int i)
+/* The same of packs of 16 bytes, all on their way at once: through shared memory, where the thread alone uses them. The
+ * registers that they would need are not there. */
+template <typename Source, typename T>
+__device__ __forceinline__ void load_staged(const Source &source, const struct place &at, uint4 *stage,
+                                            square<T> (&x)[Source::HALVES])
 {
-    return static_cast<T *>(matrix) + (at.first_row + at.row + i) * stride + at.first_col + at.col;
+    constexpr int PARTS = Source::STAGED;
+    static_assert(sizeof(side<T>) == sizeof *stage, "one word");
+    const int rows = at.cols > 0 ? at.rows : 0;
+    const int64_t col = at.first_col + at.col;
+    const auto from = source.at(at.first_row + at.row, col);
+    stage += threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < SIDE; i++) {
+#pragma unroll
+        for (int p = 0; p < PARTS; p++)
+            copy_async<sizeof *stage>(stage + (i * PARTS + p) * TILE_THREADS, rows_on(from.of[p], from.stride[p], i),
+                                      i < rows);
+        __pipeline_commit();
+    }
+#pragma unroll
+    for (int i = 0; i < SIDE; i++) {
+        typename Source::loaded in;
+        __pipeline_wait_prior(SIDE - 1 - i);
+#pragma unroll
+        for (int p = 0; p < PARTS; p++)
+            reinterpret_cast<uint4 &>(in.of[p]) = stage[(i * PARTS + p) * TILE_THREADS];
+        values_of(source, in, col, i, x);
+    }
+}
+
+/* The rows of the thread's square in a matrix. */
+template <typename T> struct square_rows {
+    T *first;
+    int64_t stride;
+    int rows, cols;
+
+    template <bool WIDE>
+    __device__ __forceinline__ void write(int i, const uint32_t (&from)[SIDE * sizeof(T) / 4]) const
+    {
+        if (i < rows)
+            write_some<WIDE, T, SIDE>(rows_on(first, stride, i), reinterpret_cast<const pack<T, SIDE> &>(from), cols);
+    }
+};
+
+template <typename T>
+__device__ __forceinline__ square_rows<T> square_rows_of(void *matrix, int64_t stride, const struct place &at)
+{
+    T *first = static_cast<T *>(matrix) + (at.first_row + at.row) * stride + at.first_col + at.col;
+    return {first, stride, at.cols > 0 ? at.rows : 0, at.cols};
 }
 
 template <bool WIDE, typename T>
 __device__ __forceinline__ void write_square(const square<T> &x, void *to, int64_t stride, const struct place &at)
 {
-    const int rows = at.cols > 0 ? at.rows : 0;
+    const square_rows<T> rows = square_rows_of<T>(to, stride, at);
 #pragma unroll
     for (int i = 0; i < SIDE; i++)
-        if (i < rows)
-            write_some<WIDE, T, SIDE>(row_of<T>(to, stride, at, i), reinterpret_cast<const pack<T, SIDE> &>(x.at[i]),
-                                      at.cols);
+        rows.template write<WIDE>(i, x.at[i]);
 }
 
 /* -- Amaxes -------------------------------------------------------------------------------------------------------- */

@@ -682,13 +682,14 @@ static void test_activation_case(enum activation which, const struct kind *kind,
 
 static void test_activations(void)
 {
-    static const int64_t shapes[3][2] = {{7, 33}, {130, 144}, {65, 264}};
+    static const int64_t shapes[5][2] = {{7, 33}, {130, 144}, {65, 264}, {140, 256}, {129, 128}};
     for (int which = 0; which < 4; which++)
         for (int64_t k = 0; k < COUNT(kinds); k++) {
             const enum scaling scaling = kinds[k].rule.scaling;
             if (kinds[k].given || scaling == SCALING_1X128 || scaling == SCALING_128X128 || scaling == SCALING_1X32)
                 for (int64_t s = 0; s < COUNT(shapes); s++)
-                    test_activation_case((enum activation)which, &kinds[k], shapes[s], storage[(k + s + which) % 2]);
+                    test_activation_case((enum activation)which, &kinds[k], shapes[s],
+                                         s < 2 ? storage[(k + s + which) % 2] : DTYPE_BF16);
         }
 }
 
