@@ -220,18 +220,36 @@ __device__ __forceinline__ void multipliers_of_lines(copy_memory<T, SCALING> &me
     scale[first + line] = quantization_reciprocal(multiplier);
 }
 
+/* What memory says before a tile is made, read early, since nobody waits for it there. */
+struct known_bits {
+    uint32_t scale; /* of TENSOR: the given scale, or the amax that it is made of */
+    uint32_t amax;  /* that is raised */
+};
+
+template <enum scaling SCALING>
+__device__ __forceinline__ struct known_bits known_bits_of(const struct copy_targets &to)
+{
+    struct known_bits known = {};
+    if (SCALING == SCALING_TENSOR && (to.row != NULL || to.column != NULL))
+        known.scale = to.scale != NULL ? __float_as_uint(*to.scale) : *to.row_amax;
+    if (to.amax != NULL)
+        known.amax = __ldcg(to.amax);
+    return known;
+}
+
 /* The multiplier of the whole tile, and the scale that follows. All threads call it. */
 template <typename T, enum scaling SCALING, enum format FORMAT>
 __device__ __forceinline__ float multiplier_of_tile(const copy_memory<T, SCALING> &memory,
-                                                    const struct copy_targets &to, const struct place &at)
+                                                    const struct copy_targets &to, const struct place &at,
+                                                    uint32_t known)
 {
     uint32_t amax = 0;
     if (to.row == NULL && to.column == NULL)
         return 1.0f;
     if (SCALING == SCALING_TENSOR && to.scale != NULL)
-        return quantization_reciprocal(*to.scale);
+        return quantization_reciprocal(__uint_as_float(known));
     if (SCALING == SCALING_TENSOR)
-        amax = *to.row_amax;
+        amax = known;
     else
 #pragma unroll
         for (int i = 0; i < TILE_WARPS; i++)
@@ -415,6 +433,7 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
     extern __shared__ uint4 shared[];
     auto &memory = *reinterpret_cast<copy_memory<T, SCALING> *>(shared);
     struct place at = place_of<Source::PAIRS>(to.rows, to.cols / Source::HALVES);
+    const struct known_bits known = known_bits_of<SCALING>(to);
     square<T> made[Source::HALVES];
     if constexpr (WIDE && Source::STAGED > 0)
         load_staged(source, at, memory.column.of, made);
@@ -440,8 +459,8 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
             __syncthreads();
         }
         if constexpr (BY_TILE)
-            copy_alike<T, SCALING, FORMAT, WIDE>(x, multiplier_of_tile<T, SCALING, FORMAT>(memory, to, at), memory, to,
-                                                 at);
+            copy_alike<T, SCALING, FORMAT, WIDE>(x, multiplier_of_tile<T, SCALING, FORMAT>(memory, to, at, known.scale),
+                                                 memory, to, at);
         else if constexpr (BY_LINE)
             copy_lines<T, SCALING, FORMAT, WIDE>(x, memory, to, at);
         else
@@ -449,7 +468,7 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
         if (to.partial != NULL)
             write_column_sums(memory.sums, to.partial, to.rows, to.cols, at);
         if (to.amax != NULL)
-            raise_amax(memory.warp_bits, to.amax);
+            raise_amax(memory.warp_bits, known.amax, to.amax);
         __syncthreads();
         if (to.column != NULL)
             write_columns<WIDE, OUT>(memory.column, to, at);

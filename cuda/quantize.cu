@@ -6,7 +6,7 @@
 template <typename T> struct matrix_source {
     using type = T;
     using loaded = sides<T, 1>;
-    enum { AHEAD = SIDE, RESIDENT = sizeof(T) == 2 ? 3 : 1, STAGED = 0, PAIRS = false, HALVES = 1 };
+    enum { AHEAD = SIDE, RESIDENT = sizeof(T) == 2 ? 4 : 1, STAGED = 0, PAIRS = false, HALVES = 1 };
     view<const T> x;
 
     __device__ __forceinline__ part_rows<T, 1> at(int64_t row, int64_t col) const

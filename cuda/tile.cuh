@@ -331,8 +331,8 @@ template <typename T> __device__ __forceinline__ void put_amax(const square<T> &
         warp_bits[threadIdx.x / WARP] = most;
 }
 
-/* amax, which others raise too, to the largest of the warps'. An amax only grows: one that is seen is no larger. */
-__device__ __forceinline__ void raise_amax(const uint32_t (&warp_bits)[TILE_WARPS], uint32_t *amax)
+/* amax, which others raise too, to the largest of the warps'. An amax only grows: what it was before is no larger. */
+__device__ __forceinline__ void raise_amax(const uint32_t (&warp_bits)[TILE_WARPS], uint32_t before, uint32_t *amax)
 {
     if (threadIdx.x > 0)
         return;
@@ -341,7 +341,7 @@ __device__ __forceinline__ void raise_amax(const uint32_t (&warp_bits)[TILE_WARP
     for (int i = 0; i < TILE_WARPS; i++)
         most = max(most, warp_bits[i]);
     most = min(most, not_finite);
-    if (most > __ldcg(amax))
+    if (most > before)
         atomicMax(amax, most);
 }
 
