@@ -254,8 +254,7 @@ static void set_addresses(const struct plan *plan, const struct gemm_args *args)
         SET(plan->operation, BIAS_POINTER, address);
     if (plan->key.scaling_a == 0)
         return;
-    CHECK_BUG(args->scaling_a == SCALING_TENSOR || (uintptr_t)args->scale_a.data % 16 == 0);
-    CHECK_BUG(args->scaling_b == SCALING_TENSOR || (uintptr_t)args->scale_b.data % 16 == 0);
+    CHECK_BUG(!is_eight_bit(args) || ((uintptr_t)args->scale_a.data | (uintptr_t)args->scale_b.data) % 16 == 0);
     address = args->scale_b.data;
     SET(plan->operation, A_SCALE_POINTER, address);
     address = args->scale_a.data;

@@ -261,7 +261,7 @@ const struct deck_row deck_table[] = {
     {CHOICE(precision.weight_copies, DECK_WEIGHT_COPIES_KEPT, "kept", "made"), .may_change = true,
      .doc =
          "Copies of quantized weights: \"kept\" in memory from update to update (2 bytes a weight, 4 where the format "
-         "is emulated), or \"made\" for each product, which costs some 0.5 % of a step for each of its micro-batches."},
+         "is emulated), or \"made\" for each product of each micro-batch: up to 1 % of a step of one micro-batch."},
     {INT(precision.first_layers_bf16, 0, 0, LAYERS), .unit = "layers", .may_change = true,
      .doc = "So many layers at the start of the model are not quantized, whatever the lists below say."},
     {INT(precision.last_layers_bf16, 0, 0, LAYERS), .unit = "layers", .may_change = true,
