@@ -160,17 +160,19 @@ __device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, cons
         }
         return;
     }
+    if constexpr (WIDE) {
 #pragma unroll
-    for (int on = 0; on < TILE; on += STEP * AHEAD) {
-        uint4 words[AHEAD];
+        for (int on = 0; on < TILE; on += STEP * AHEAD) {
+            uint4 words[AHEAD];
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++)
-            words[i] = tile.get(first + on + i * STEP, chunk);
+            for (int i = 0; i < AHEAD; i++)
+                words[i] = tile.get(first + on + i * STEP, chunk);
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++)
-            if (first + on + i * STEP < cols)
-                write_some<true, OUT, CHUNK>(rows_on(first_out, to.column_stride, on + i * STEP),
-                                             reinterpret_cast<const pack<OUT, CHUNK> &>(words[i]), CHUNK);
+            for (int i = 0; i < AHEAD; i++)
+                if (first + on + i * STEP < cols)
+                    write_some<true, OUT, CHUNK>(rows_on(first_out, to.column_stride, on + i * STEP),
+                                                 reinterpret_cast<const pack<OUT, CHUNK> &>(words[i]), CHUNK);
+        }
     }
 }
 
@@ -178,7 +180,8 @@ __device__ __forceinline__ void write_columns(const column_tile<OUT> &tile, cons
 
 template <typename T, enum scaling SCALING>
 struct copy_memory {
-    uint32_t column_words[TILE_WARPS][TILE_PACKS * square_words<T>]; uint32_t row_bits[TILE], warp_bits[TILE_WARPS];
+    uint32_t column_words[TILE_WARPS][TILE_PACKS * square_words<T>];
+    uint32_t row_bits[TILE], warp_bits[TILE_WARPS];
     alignas(16) float row_multiplier[TILE], column_multiplier[TILE];
     alignas(16) float sums[TILE_WARPS][TILE];
     column_tile<copy_element<SCALING>>
