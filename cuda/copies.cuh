@@ -485,15 +485,10 @@ __global__ void __launch_bounds__(TILE_THREADS, Source::RESIDENT) make_copies(So
 
 /* -- Launches ------------------------------------------------------------------------------------------------------ */
 
-static inline bool has_copies(const struct copies &to)
-{
-    return tensor_present(&to.row) || tensor_present(&to.column);
-}
-
 /* Does an op beside its result make what `to` says? */
 static inline bool wants_copies(const struct copies &to)
 {
-    return has_copies(to) || tensor_present(&to.amax);
+    return has_copies(&to) || tensor_present(&to.amax);
 }
 
 /* Bytes of scratch of a sum over the rows. */

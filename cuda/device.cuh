@@ -72,6 +72,20 @@ template <typename T, int N> __device__ __forceinline__ void store_pack(T *to, c
         __stwb(reinterpret_cast<word *>(to) + i, reinterpret_cast<const word *>(&from)[i]);
 }
 
+/* The first `count` of N elements. WHOLE: all, by one access. */
+template <bool WHOLE, typename T, int N, typename Count>
+__device__ __forceinline__ void write_some(T *to, const pack<T, N> &from, Count count)
+{
+    if constexpr (WHOLE) {
+        store_pack(to, from);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (i < count)
+                to[i] = from.at[i];
+    }
+}
+
 template <typename T, int N> __device__ __forceinline__ void unpack(const pack<T, N> &from, float (&to)[N])
 {
 #pragma unroll

@@ -222,7 +222,7 @@ __global__ SLAB_BOUNDS void gelu_backward_sums(view<const T> x, view<const T> dy
                                    v);
             elements d = rounded<T>(v);
             if (there)
-                write_elements<WHOLE>(dx_rows.row(row), d, slab.count);
+                write_some<WHOLE>(dx_rows.row(row), d, slab.count);
             unpack(d, v);
         });
 }

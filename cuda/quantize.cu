@@ -91,9 +91,7 @@ __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
 /* Are scales made of more than a tile? */
 static bool looks_first(const struct copies &to)
 {
-    const enum scaling scaling = to.rule.scaling;
-    return has_copies(to) && (scaling == SCALING_ROW || scaling >= SCALING_1X16 ||
-                              (scaling == SCALING_TENSOR && !tensor_present(&to.scale)));
+    return has_copies(&to) && !tensor_present(&to.scale) && !scaling_local(to.rule.scaling);
 }
 
 static int64_t amax_count(const struct quantize_args *args)

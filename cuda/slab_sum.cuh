@@ -114,20 +114,6 @@ template <typename T, bool WHOLE> __device__ __forceinline__ uint4 read_elements
     return word;
 }
 
-/* Their counterpart. */
-template <bool WHOLE, typename T, int N>
-__device__ __forceinline__ void write_elements(T *to, const pack<T, N> &from, int count)
-{
-    if constexpr (WHOLE) {
-        store_pack(to, from);
-    } else {
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            if (i < count)
-                to[i] = from.at[i];
-    }
-}
-
 /* Thread c of the block gets the sum over the slab's rows of its column c, a zero beyond the last. Each thread calls
  * values(row, there, load(row), v) for its rows, with ROUND loads on their way before the first is used, and for some
  * that are not there, whose loaded value is all zeros and must give zeros. All threads of the block call it; none may

@@ -45,20 +45,6 @@ template <bool PAIRS = false> __device__ __forceinline__ struct place place_of(i
 
 /* -- Access -------------------------------------------------------------------------------------------------------- */
 
-/* The first `count` of N elements. WHOLE: all, by one access. */
-template <bool WHOLE, typename T, int N>
-__device__ __forceinline__ void write_some(T *to, const pack<T, N> &from, int64_t count)
-{
-    if constexpr (WHOLE) {
-        store_pack(to, from);
-    } else {
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            if (i < count)
-                to[i] = from.at[i];
-    }
-}
-
 /* The i-th row after the one at `from`, by one product of 32 bits: rows are less than 4 GiB apart, or there is one. */
 template <typename T> __device__ __forceinline__ T *rows_on(T *from, int64_t stride, int i)
 {
@@ -301,7 +287,7 @@ template <typename T> struct square_rows {
     __device__ __forceinline__ void write(int i, const uint32_t (&from)[SIDE * sizeof(T) / 4]) const
     {
         if (i < rows)
-            write_some<WIDE, T, SIDE>(rows_on(first, stride, i), reinterpret_cast<const pack<T, SIDE> &>(from), cols);
+            write_some<WIDE, T, SIDE>(rows_on(first, stride, i), reinterpret_cast<const pack<T, SIDE> &>(from), (int64_t)cols);
     }
 };
 

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "cpu/cpu.h"
 #include "model/flops.h"
+#include "model/linear.h"
 #include "plan/plan.h"
 #include "ref/toy.h"
 #include "train/fit.h"
@@ -189,7 +190,7 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
         CHECK_STRING(rank->traffic[0].group, "data");
         double sums = 8.0 * (double)(2 + squares);
         if (precision_delays(&forecast.model.precision)) /* and amaxes */
-            sums += 4.0 * (double)delayed_scaling_operands(&forecast.model);
+            sums += 4.0 * (double)operand_count(&forecast.model);
         double wanted = 2.0 * ((double)elements * 4 + sums) * (ranks - 1) / ranks;
         CHECK_NEAR((double)rank->traffic[0].bytes, wanted, 0, (double)rank->traffic[0].collectives);
     }

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "comm/comm.h"
 #include "cpu/cpu.h"
+#include "model/linear.h"
 #include "ref/toy.h"
 #include "ref/wrapper.h"
 
@@ -102,7 +103,7 @@ static void read_scales(struct comm *comm, struct engine *engine, struct scales 
     if (!delayed_scaling_present(&engine->scaling))
         return;
     struct delayed_scaling host = delayed_scaling_fetch(&engine->scaling, &engine->streams[STREAM_COMPUTE]);
-    const int64_t operands = delayed_scaling_operands(&engine->model->settings);
+    const int64_t operands = operand_count(&engine->model->settings);
     CHECK(operands <= OPERANDS && tensor_count(&host.scale) == operands);
     for (int64_t i = 0; i < operands && i < OPERANDS; i++) {
         int32_t bits;

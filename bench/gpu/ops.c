@@ -115,14 +115,10 @@ static struct tensor rope_table(int64_t head_dim)
 /* Scales of a copy [rows, k]. */
 static struct tensor scales(enum scaling scaling, int64_t rows, int64_t k)
 {
-    const int64_t blocks = (k + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
-    const int64_t rows_of_blocks = (rows + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
-    struct tensor t = scaling == SCALING_ROW       ? device(DTYPE_F32, 1, rows)
-                      : scaling == SCALING_1X128   ? device(DTYPE_F32, blocks, rows)
-                      : scaling == SCALING_128X128 ? device(DTYPE_F32, rows_of_blocks, (blocks + 3) / 4 * 4)
-                                                   : device(DTYPE_F32, 1, 1);
+    const struct copy_shape shape = scale_shape_of(scaling, rows, quantization_blocks(rows), quantization_blocks(k));
+    struct tensor t = device(DTYPE_F32, shape.rows, shape.stride);
     LAUNCH(&stream, FILL, fill, .x = t, .value = 1.0 / 64);
-    return scaling == SCALING_128X128 ? tensor_columns(&t, 0, blocks) : t;
+    return tensor_columns(&t, 0, shape.cols);
 }
 
 /* -- Times ------------------------------------------------------------------------------------------------------- */
@@ -286,9 +282,8 @@ static void measure_copies(void)
         }
         for (int k = 0; k < COPY_KINDS; k++)
             MEASURE(named("statistic", &copy_kinds[k]), QUANTIZATION_STATISTIC, quantization_statistic, t, h, .x = own,
-                    .scale = copy_kinds[k].rule.scaling == SCALING_TENSOR || copy_kinds[k].rule.scaling >= SCALING_1X16
-                                 ? scales(SCALING_TENSOR, 1, 1)
-                                 : (struct tensor){0},
+                    .scale =
+                        scaling_whole(copy_kinds[k].rule.scaling) ? scales(SCALING_TENSOR, 1, 1) : (struct tensor){0},
                     .result = device(DTYPE_F64, 1, STATISTICS), .rule = copy_kinds[k].rule);
     }
 }

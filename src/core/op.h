@@ -236,6 +236,11 @@ struct copies {
     struct quantization rule;
 };
 
+static inline bool has_copies(const struct copies *to)
+{
+    return tensor_present(&to->row) || tensor_present(&to->column);
+}
+
 /* Ops with copies beside y (or dx) make copies of it, as rounded to its type: what quantize would make of it. y may
  * then be absent, and has x's type. The scale is given, or blocks have scales of their own: TENSOR with scale, 1X128,
  * 128X128 or 1X32. */

@@ -33,40 +33,13 @@ static bool has_shape(const struct tensor *t, int64_t rows, int64_t cols)
             return #condition;                                                                                         \
     } while (0)
 
-static int64_t blocks_of(int64_t elements)
-{
-    return (elements + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
-}
-
-/* Rows of block scales lie as close as they may while each starts at 16 bytes: cuBLASLt is told of no distance. */
-static bool is_packed(const struct tensor *scale)
-{
-    return scale->stride == (scale->cols + 3) / 4 * 4;
-}
-
 /* Does `scale` have the shape that scales of a copy [rows, cols] have? */
 static const char *check_scale(const struct tensor *scale, enum scaling scaling, int64_t rows, int64_t cols)
 {
+    const struct copy_shape shape = scale_shape_of(scaling, rows, quantization_blocks(rows), quantization_blocks(cols));
     REQUIRE(tensor_present(scale) == (scaling != SCALING_1X32));
-    REQUIRE(!tensor_present(scale) || is_stat(scale));
-    switch (scaling) {
-    case SCALING_TENSOR:
-    case SCALING_1X16:
-    case SCALING_16X16:
-        REQUIRE(has_shape(scale, 1, 1));
-        break;
-    case SCALING_ROW:
-        REQUIRE(has_shape(scale, 1, rows));
-        break;
-    case SCALING_1X128:
-        REQUIRE(has_shape(scale, blocks_of(cols), rows) && is_packed(scale));
-        break;
-    case SCALING_128X128:
-        REQUIRE(has_shape(scale, blocks_of(rows), blocks_of(cols)) && is_packed(scale));
-        break;
-    case SCALING_1X32:
-        break;
-    }
+    REQUIRE(!tensor_present(scale) || (is_stat(scale) && has_shape(scale, shape.rows, shape.cols)));
+    REQUIRE((scaling != SCALING_1X128 && scaling != SCALING_128X128) || scale->stride == shape.stride);
     return NULL;
 }
 
@@ -205,21 +178,14 @@ static const char *check_copies(const struct copies *to, int64_t rows, int64_t c
     return wrong;
 }
 
-static bool has_copies(const struct copies *to)
-{
-    return tensor_present(&to->row) || tensor_present(&to->column);
-}
-
 /* Of an op that makes y [rows, cols], copies of it, or both. */
 static const char *check_made(const struct tensor *y, const struct copies *to, int64_t rows, int64_t cols)
 {
-    const enum scaling scaling = to->rule.scaling;
     REQUIRE(tensor_present(y) || has_copies(to));
     REQUIRE(!tensor_present(y) || has_shape(y, rows, cols));
     if (!has_copies(to))
         return NULL;
-    REQUIRE(tensor_present(&to->scale) || scaling == SCALING_1X128 || scaling == SCALING_128X128 ||
-            scaling == SCALING_1X32);
+    REQUIRE(tensor_present(&to->scale) || scaling_local(to->rule.scaling));
     return check_copies(to, rows, cols);
 }
 
@@ -232,9 +198,8 @@ static const char *check_quantize(const struct quantize_args *a)
 
 static const char *check_quantization_statistic(const struct quantization_statistic_args *a)
 {
-    const enum scaling scaling = a->rule.scaling;
     REQUIRE(is_float(&a->x) && has_shape(&a->result, 1, STATISTICS) && a->result.dtype == DTYPE_F64);
-    REQUIRE(tensor_present(&a->scale) == (scaling == SCALING_TENSOR || scaling >= SCALING_1X16));
+    REQUIRE(tensor_present(&a->scale) == scaling_whole(a->rule.scaling));
     REQUIRE(!tensor_present(&a->scale) || (has_shape(&a->scale, 1, 1) && is_stat(&a->scale)));
     return NULL;
 }

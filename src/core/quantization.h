@@ -39,6 +39,45 @@ struct quantization {
     bool hadamard;     /* 1X16: the column copy is of x after a random Hadamard transform of 16 rows at a time */
 };
 
+/* Is there one scale for the tensor: alone, or over those of its blocks? */
+QUANTIZATION_INLINE bool scaling_whole(enum scaling scaling)
+{
+    return scaling == SCALING_TENSOR || scaling == SCALING_1X16 || scaling == SCALING_16X16;
+}
+
+/* Are all scales made of blocks alone, so that copies can be made as the tensor is written? */
+QUANTIZATION_INLINE bool scaling_local(enum scaling scaling)
+{
+    return scaling == SCALING_1X128 || scaling == SCALING_128X128 || scaling == SCALING_1X32;
+}
+
+/* Blocks of QUANTIZATION_BLOCK that so many elements begin. */
+QUANTIZATION_INLINE int64_t quantization_blocks(int64_t elements)
+{
+    return (elements + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
+}
+
+/* Of a copy, or of the scales beside one. */
+struct copy_shape {
+    int64_t rows, cols, stride;
+};
+
+/* Scales beside a copy of so many rows, whose blocks of 128 are row_blocks x col_blocks. Rows of block scales lie as
+ * close as they may while each starts at 16 bytes: cuBLASLt is told of no distance. */
+QUANTIZATION_INLINE struct copy_shape scale_shape_of(enum scaling scaling, int64_t rows, int64_t row_blocks,
+                                                     int64_t col_blocks)
+{
+    struct copy_shape shape = {1, 1, 1};
+    if (scaling == SCALING_ROW) {
+        shape.cols = shape.stride = rows;
+    } else if (scaling == SCALING_1X128 || scaling == SCALING_128X128) {
+        shape.rows = scaling == SCALING_1X128 ? col_blocks : row_blocks;
+        shape.cols = scaling == SCALING_1X128 ? rows : col_blocks;
+        shape.stride = (shape.cols + 3) / 4 * 4;
+    }
+    return shape;
+}
+
 /* The largest number of a format. */
 QUANTIZATION_INLINE float format_largest(enum format format)
 {

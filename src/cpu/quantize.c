@@ -220,7 +220,7 @@ static void prepare(struct cpu *cpu, const struct quantize_args *args, struct ta
     const struct copies *to = &args->to;
     enum scaling scaling = to->rule.scaling;
     bool given = tensor_present(&to->scale), amax = tensor_present(&to->amax);
-    bool current = !given && (scaling == SCALING_TENSOR || scaling >= SCALING_1X16);
+    bool current = !given && scaling_whole(scaling);
     float largest = amax || current ? largest_of(cpu, x) : 0.0f;
     if (amax && largest > *(float *)to->amax.data)
         *(float *)to->amax.data = largest;
@@ -300,7 +300,7 @@ struct tensor cpu_made(struct cpu *cpu, const struct tensor *y, enum dtype dtype
 /* The scalings that these ops have need no scratch, so y may lie there. */
 void cpu_make_copies(struct cpu *cpu, const struct tensor *y, const struct copies *to)
 {
-    if (tensor_present(&to->row) || tensor_present(&to->column) || tensor_present(&to->amax))
+    if (has_copies(to) || tensor_present(&to->amax))
         cpu_quantize(cpu, &(struct quantize_args){.x = *y, .to = *to});
 }
 

@@ -195,6 +195,8 @@ void deck_print_markdown(FILE *file);
 /* The value of a key in deck syntax ("memory.recompute" gives "\"full\""), freed with free(). An unknown key ends the
  * program. */
 char *deck_key_text(const struct deck *deck, const char *key);
+/* "memory.recompute = \"full\"" for each of keys[count], with `between` in between; "" for none. Freed with free(). */
+char *deck_keys_text(const struct deck *deck, const char *const keys[], int count, const char *between);
 
 /* Prints the name of every key on its own line, followed by `ending`. */
 void deck_print_keys(FILE *file, const char *ending);

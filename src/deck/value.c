@@ -226,6 +226,19 @@ char *deck_key_text(const struct deck *deck, const char *key)
     return deck_row_value(row_of(key), deck);
 }
 
+char *deck_keys_text(const struct deck *deck, const char *const keys[], int count, const char *between)
+{
+    char *text = memory_string("");
+    for (int i = 0; i < count; i++) {
+        char *value = deck_key_text(deck, keys[i]);
+        char *longer = memory_format("%s%s%s = %s", text, i > 0 ? between : "", keys[i], value);
+        free(value);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
 /* "from 1 to 64", "above 0", "of 0 or more", "from 0 to below 1" */
 static char *range_text(const struct deck_row *row)
 {

@@ -15,35 +15,6 @@ static bool quantizes(const struct context *context, const struct linear *linear
 
 /* -- Declaring --------------------------------------------------------------------------------------------------- */
 
-static int64_t blocks_of(int64_t elements)
-{
-    return (elements + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
-}
-
-static int64_t stride_of(int64_t blocks)
-{
-    return (blocks + 3) / 4 * 4;
-}
-
-struct shape {
-    int64_t rows, cols, stride;
-};
-
-/* Of the scales of a copy [rows, cols], in so many blocks of columns and rows; core/op.h. */
-static struct shape scale_shape(enum scaling scaling, int64_t rows, int64_t row_blocks, int64_t col_blocks)
-{
-    switch (scaling) {
-    case SCALING_ROW:
-        return (struct shape){1, rows, rows};
-    case SCALING_1X128:
-        return (struct shape){col_blocks, rows, rows};
-    case SCALING_128X128:
-        return (struct shape){row_blocks, col_blocks, stride_of(col_blocks)};
-    default:
-        return (struct shape){1, 1, 1};
-    }
-}
-
 /* Copies of an input or gradient of `width` columns. Where the scale is one for the tensor, the column copy shares the
  * row copy's. */
 static void declare_operand(struct unit *unit, const struct linear *linear, enum operand_kind kind, int64_t width)
@@ -53,10 +24,10 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
     const int id = linear->first + (kind == OPERAND_GRADIENT ? LINEAR_GRADIENT : 0);
     const bool input = kind == OPERAND_INPUT, columns = !p->wide_weight_product, all = linear->tokens == UNIT_TOKENS;
     const enum role role = role_of_copies(rule);
-    const int64_t blocks = all ? UNIT_TOKEN_BLOCKS : blocks_of(linear->tokens);
+    const int64_t blocks = all ? UNIT_TOKEN_BLOCKS : quantization_blocks(linear->tokens);
     const int64_t padded = all ? UNIT_PADDED_TOKENS : blocks * QUANTIZATION_BLOCK;
-    const struct shape row = scale_shape(rule->scaling, linear->tokens, blocks, blocks_of(width));
-    const struct shape column = scale_shape(rule->scaling, width, blocks_of(width), blocks);
+    const struct copy_shape row = scale_shape_of(rule->scaling, linear->tokens, blocks, quantization_blocks(width));
+    const struct copy_shape column = scale_shape_of(rule->scaling, width, quantization_blocks(width), blocks);
     unit_declare_tensor(unit, id + LINEAR_ROW, input ? "input row copy" : "gradient row copy", linear->tokens, width,
                         role);
     if (columns)
@@ -72,7 +43,8 @@ static void declare_operand(struct unit *unit, const struct linear *linear, enum
 }
 
 /* One copy of the weight, or the scales of one: in the store, or in the unit's tensors as rows of `stride` elements. */
-static void declare_copy(struct unit *unit, const struct linear *linear, int copy, struct shape shape, enum role role)
+static void declare_copy(struct unit *unit, const struct linear *linear, int copy, struct copy_shape shape,
+                         enum role role)
 {
     static const char *const names[LINEAR_COPIES] = {"weight row copy", "weight column copy", "weight row scale",
                                                      "weight column scale"};
@@ -82,19 +54,19 @@ static void declare_copy(struct unit *unit, const struct linear *linear, int cop
         unit_declare_copy(unit, linear->first_copy + copy, shape.rows, shape.cols, shape.stride, role);
 }
 
-static struct shape weight_shape(const struct unit *unit, const struct linear *linear, int copy)
+static struct copy_shape weight_shape(const struct unit *unit, const struct linear *linear, int copy)
 {
     const struct weight *w = &unit->weights[linear->weight];
     const enum scaling scaling = linear->precision->rules[OPERAND_WEIGHT].scaling;
     switch (copy) {
     case LINEAR_ROW:
-        return (struct shape){w->rows, w->cols, w->cols};
+        return (struct copy_shape){w->rows, w->cols, w->cols};
     case LINEAR_COLUMN:
-        return (struct shape){w->cols, w->rows, w->rows};
+        return (struct copy_shape){w->cols, w->rows, w->rows};
     case LINEAR_ROW_SCALE:
-        return scale_shape(scaling, w->rows, blocks_of(w->rows), blocks_of(w->cols));
+        return scale_shape_of(scaling, w->rows, quantization_blocks(w->rows), quantization_blocks(w->cols));
     default:
-        return scale_shape(scaling, w->cols, blocks_of(w->cols), blocks_of(w->rows));
+        return scale_shape_of(scaling, w->cols, quantization_blocks(w->cols), quantization_blocks(w->rows));
     }
 }
 
@@ -138,6 +110,17 @@ static bool has_scales(const struct copies *to)
     return !tensor_present(&to->scale) && to->rule.scaling != SCALING_1X32;
 }
 
+/* The scale of the row copy, given or made with it; of the column copy. */
+static struct tensor row_scale(const struct copies *to)
+{
+    return tensor_present(&to->scale) ? to->scale : to->row_scale;
+}
+
+static struct tensor column_scale(const struct copies *to)
+{
+    return tensor_present(&to->scale) ? to->scale : to->column_scale;
+}
+
 /* In the memory of the unit's tensor `id`. */
 static struct tensor shaped(const struct context *context, const struct unit *unit, int id, int64_t rows, int64_t cols)
 {
@@ -148,7 +131,8 @@ static struct tensor shaped(const struct context *context, const struct unit *un
 static struct tensor shaped_scale(const struct context *context, const struct unit *unit, int id, enum scaling scaling,
                                   const struct tensor *copy)
 {
-    const struct shape s = scale_shape(scaling, copy->rows, blocks_of(copy->rows), blocks_of(copy->cols));
+    const struct copy_shape s =
+        scale_shape_of(scaling, copy->rows, quantization_blocks(copy->rows), quantization_blocks(copy->cols));
     return shaped(context, unit, id, s.rows, s.cols);
 }
 
@@ -163,17 +147,18 @@ static struct operand operand_of(const struct context *context, const struct uni
     const bool rows = kind == OPERAND_GRADIENT || !context->recompute || id_set_has(context->wanted, linear->section);
     const bool scales = has_scales(&to), shared = to.rule.scaling == SCALING_TENSOR;
     const struct tensor row = shaped(context, unit, id + LINEAR_ROW, value.rows, value.cols);
-    const struct tensor row_scale =
+    const struct tensor scale =
         scales ? shaped_scale(context, unit, id + LINEAR_ROW_SCALE, to.rule.scaling, &row) : absent;
     if (rows) {
         to.row = row;
-        to.row_scale = row_scale;
+        to.row_scale = scale;
     }
     if (columns)
-        to.column = shaped(context, unit, id + LINEAR_COLUMN, value.cols, blocks_of(value.rows) * QUANTIZATION_BLOCK);
+        to.column =
+            shaped(context, unit, id + LINEAR_COLUMN, value.cols, quantization_blocks(value.rows) * QUANTIZATION_BLOCK);
     if (columns && scales)
         to.column_scale =
-            shared ? row_scale : shaped_scale(context, unit, id + LINEAR_COLUMN_SCALE, to.rule.scaling, &to.column);
+            shared ? scale : shaped_scale(context, unit, id + LINEAR_COLUMN_SCALE, to.rule.scaling, &to.column);
     return (struct operand){value, to};
 }
 
@@ -247,13 +232,10 @@ static void measure(const struct context *context, const struct unit *unit, cons
                     enum operand_kind kind, const struct operand *operand)
 {
     const struct copies *to = &operand->to;
-    const bool whole = to->rule.scaling == SCALING_TENSOR || to->rule.scaling >= SCALING_1X16;
     if (!measures(context, unit, linear))
         return;
     LAUNCH(context->stream, QUANTIZATION_STATISTIC, quantization_statistic, .x = operand->value,
-           .scale = !whole                       ? absent
-                    : tensor_present(&to->scale) ? to->scale
-                                                 : to->row_scale,
+           .scale = scaling_whole(to->rule.scaling) ? row_scale(to) : absent,
            .result = tensor_rows(&context->losses, linear->number + (int)kind, 1), .rule = to->rule);
 }
 
@@ -263,8 +245,7 @@ static bool is_fused(const struct context *context, const struct linear *linear,
 {
     if (!quantizes(context, linear) || !linear->fused[kind])
         return false;
-    const enum scaling scaling = linear->precision->rules[kind].scaling;
-    const bool local = scaling == SCALING_1X128 || scaling == SCALING_128X128 || scaling == SCALING_1X32;
+    const bool local = scaling_local(linear->precision->rules[kind].scaling);
     const bool whole = kind == OPERAND_INPUT || context->gradients == GRADIENT_BOTH;
     return whole && (local || linear->precision->delayed);
 }
@@ -283,23 +264,12 @@ void linear_prepare(const struct context *context, const struct unit *unit, cons
 {
     if (!quantizes(context, linear))
         return;
-    const bool copies = tensor_present(&x->to.row) || tensor_present(&x->to.column);
-    if (copies && !is_fused(context, linear, OPERAND_INPUT))
+    if (has_copies(&x->to) && !is_fused(context, linear, OPERAND_INPUT))
         LAUNCH(context->stream, QUANTIZE, quantize, .x = x->value, .to = x->to);
     measure(context, unit, linear, OPERAND_INPUT, x);
 }
 
 /* -- Products ---------------------------------------------------------------------------------------------------- */
-
-static struct tensor row_scale(const struct copies *to)
-{
-    return tensor_present(&to->scale) ? to->scale : to->row_scale;
-}
-
-static struct tensor column_scale(const struct copies *to)
-{
-    return tensor_present(&to->scale) ? to->scale : to->column_scale;
-}
 
 void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend)

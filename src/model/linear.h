@@ -48,6 +48,12 @@ static inline int operand_number(int layer, int linear, enum operand_kind kind)
     return (layer * LINEAR_COUNT + linear) * OPERAND_COUNT + (int)kind;
 }
 
+/* How many a model has. */
+static inline int operand_count(const struct model_settings *settings)
+{
+    return operand_number((int)settings->layers + 1, 0, OPERAND_INPUT);
+}
+
 /* The layer, counted from 0, of an operand's number. */
 static inline int operand_layer(int number)
 {

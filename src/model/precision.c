@@ -283,12 +283,24 @@ const struct linear_precision *precision_of(const struct precision *precision, i
     return &precision->kinds[kind];
 }
 
+bool precision_uses(const struct precision *precision, enum precision_kind kind)
+{
+    return kind == PRECISION_EIGHT ? precision->eight.count > 0 || precision->head
+                                   : kind == PRECISION_FOUR && precision->four.count > 0;
+}
+
 bool precision_quantizes(const struct precision *precision)
 {
-    return precision->eight.count > 0 || precision->four.count > 0 || precision->head;
+    return precision_uses(precision, PRECISION_EIGHT) || precision_uses(precision, PRECISION_FOUR);
 }
 
 bool precision_delays(const struct precision *precision)
 {
-    return precision->kinds[PRECISION_EIGHT].delayed && (precision->eight.count > 0 || precision->head);
+    return precision_uses(precision, PRECISION_EIGHT) && precision->kinds[PRECISION_EIGHT].delayed;
+}
+
+bool precision_draws(const struct precision *precision)
+{
+    return precision_uses(precision, PRECISION_FOUR) &&
+           precision->kinds[PRECISION_FOUR].rules[OPERAND_GRADIENT].stochastic;
 }

@@ -59,8 +59,12 @@ bool layer_list_has(const struct layer_list *list, int layer);
 /* How a linear of a layer computes. Always valid. */
 const struct linear_precision *precision_of(const struct precision *precision, int layer, int linear);
 
-/* Is any linear quantized, the head's included; is any with delayed scaling? */
+/* Is a format used by any layer, or by the head? */
+bool precision_uses(const struct precision *precision, enum precision_kind kind);
+
+/* Is any linear quantized; is any with delayed scaling; is any rounded at random? */
 bool precision_quantizes(const struct precision *precision);
 bool precision_delays(const struct precision *precision);
+bool precision_draws(const struct precision *precision);
 
 #endif

@@ -128,7 +128,7 @@ void unit_destroy(struct unit *unit)
 
 static int64_t extent_of(int64_t declared, int64_t tokens)
 {
-    int64_t blocks = (tokens + QUANTIZATION_BLOCK - 1) / QUANTIZATION_BLOCK;
+    int64_t blocks = quantization_blocks(tokens);
     switch (declared) {
     case UNIT_TOKENS:
         return tokens;

@@ -121,7 +121,7 @@ struct unit {
 struct batch_tensors {
     struct tensor tokens, labels, positions; /* i32 [1, tokens of this micro-batch] */
     struct tensor scale;                     /* f32, alike: factors of the tokens' embeddings */
-    struct tensor draw;                      /* i32 [1, 2]: the micro-batch's number, which keys random rounding */
+    struct tensor draw;                      /* i32 [1, 2]: the micro-batch's number, for what is rounded at random */
     struct attention_segments segments;
     struct tensor total;     /* f64 [1, 2]: sum of losses and number of labels so far */
     struct tensor discarded; /* the same, for losses that must not be counted */

@@ -6,16 +6,11 @@
 
 enum { SCALE_STRIDE = 4 /* elements: products read a scale at a multiple of 16 bytes */ };
 
-int64_t delayed_scaling_operands(const struct model_settings *settings)
-{
-    return operand_number((int)settings->layers + 1, 0, OPERAND_INPUT);
-}
-
 int64_t delayed_scaling_bytes(const struct model_settings *settings)
 {
     const struct precision *precision = &settings->precision;
     const int64_t numbers = precision->history + 2; /* of an operand: history, scale, largest */
-    return precision_delays(precision) ? delayed_scaling_operands(settings) * numbers * dtype_size(DTYPE_F32) : 0;
+    return precision_delays(precision) ? operand_count(settings) * numbers * dtype_size(DTYPE_F32) : 0;
 }
 
 bool delayed_scaling_present(const struct delayed_scaling *scaling)
@@ -46,7 +41,7 @@ void delayed_scaling_create(struct delayed_scaling *scaling, const struct model_
                             struct budget *budget, enum dtype statistic, struct stream *stream)
 {
     const struct precision *precision = &settings->precision;
-    const int64_t operands = delayed_scaling_operands(settings);
+    const int64_t operands = operand_count(settings);
     *scaling = (struct delayed_scaling){.latest = precision->latest};
     if (!precision_delays(precision))
         return;

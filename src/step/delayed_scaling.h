@@ -17,9 +17,6 @@ struct delayed_scaling {
     bool restored;         /* histories and scales came from a checkpoint */
 };
 
-/* Operands of a model's linear layers, as operand_number counts them. */
-int64_t delayed_scaling_operands(const struct model_settings *settings);
-
 /* Bytes of what a checkpoint holds of it; 0 where no linear has delayed scaling. */
 int64_t delayed_scaling_bytes(const struct model_settings *settings);
 

@@ -1,5 +1,6 @@
 #include "step/engine.h"
 #include "base/memory.h"
+#include "model/linear.h"
 #include "plan/plan.h"
 #include "step/engine_private.h"
 
@@ -103,7 +104,7 @@ static void reserve_for_update(struct engine *e)
 /* Memory is planned for steps that measure what quantization loses, which use the most. */
 static void create_losses(struct engine *e)
 {
-    const int64_t operands = delayed_scaling_operands(&e->model->settings);
+    const int64_t operands = operand_count(&e->model->settings);
     const int64_t bytes = operands * STATISTICS * dtype_size(DTYPE_F64);
     if (e->model->settings.precision.statistics.count == 0)
         return;

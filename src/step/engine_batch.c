@@ -33,7 +33,8 @@ void engine_create_batches(struct engine *e)
         b->tokens = batch_tensor(&e->budget, tokens, DTYPE_I32);
         b->labels = batch_tensor(&e->budget, tokens, DTYPE_I32);
         b->positions = batch_tensor(&e->budget, tokens, DTYPE_I32);
-        b->draw = batch_tensor(&e->budget, 2, DTYPE_I32);
+        if (engine_draws(e))
+            b->draw = batch_tensor(&e->budget, 2, DTYPE_I32);
         if (e->model->settings.token_dropout)
             b->scale = batch_tensor(&e->budget, tokens, DTYPE_F32);
         b->segments.q_start = b->segments.kv_start = batch_tensor(&e->budget, segments, DTYPE_I32);
@@ -77,7 +78,7 @@ void engine_stage_batch(struct engine *e, const struct batch *batch, struct batc
     engine_load_numbers(e, batch->labels, tokens, &to->labels);
     engine_load_numbers(e, batch->positions, tokens, &to->positions);
     int32_t draw[2] = {(int32_t)(uint32_t)batch->number, (int32_t)(uint32_t)(batch->number >> 32)};
-    if (e->settings.memory.use == MEMORY_TRAIN)
+    if (engine_draws(e))
         engine_load_numbers(e, draw, 2, &to->draw);
     if (e->model->settings.token_dropout)
         engine_load_numbers(e, batch->scale, tokens, &to->scale);

@@ -10,6 +10,12 @@ static inline bool engine_generates(const struct engine *e)
     return e->settings.memory.use == MEMORY_GENERATE;
 }
 
+/* Does it round anything at random? */
+static inline bool engine_draws(const struct engine *e)
+{
+    return e->settings.memory.use == MEMORY_TRAIN && precision_draws(&e->model->settings.precision);
+}
+
 /* -- engine_batch.c ---------------------------------------------------------------------------------------------- */
 
 void engine_create_batches(struct engine *e);

@@ -61,15 +61,14 @@ static void describe(char *out, size_t bytes, const struct deck *other, const in
 {
     static const char *const names[FIT_KEYS] = {"precision.weight_copies", "memory.recompute", "train.micro_batch",
                                                 "memory.head_tokens", "precision.compute"};
-    size_t used = 0;
-    out[0] = '\0';
-    for (int key = 0; key < FIT_KEYS; key++) {
-        if (level[key] == 0)
-            continue;
-        char *value = deck_key_text(other, names[key]);
-        used += (size_t)snprintf(out + used, bytes - used, "%s%s = %s", used > 0 ? " and " : "", names[key], value);
-        free(value);
-    }
+    const char *changed[FIT_KEYS];
+    int count = 0;
+    for (int key = 0; key < FIT_KEYS; key++)
+        if (level[key] > 0)
+            changed[count++] = names[key];
+    char *text = deck_keys_text(other, changed, count, " and ");
+    snprintf(out, bytes, "%s", text);
+    free(text);
 }
 
 /* -- The search -------------------------------------------------------------------------------------------------- */
@@ -90,7 +89,8 @@ static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
 {
     s->other = deck_at(s->deck, &s->levels, level);
     struct model_settings model = *s->model;
-    model.precision.makes_copies = s->other.precision.weight_copies == DECK_WEIGHT_COPIES_MADE;
+    if (precision_from_deck(&model.precision, &s->other, model.layers) != ERROR_NONE)
+        error_fatal("bug: %s", error_message());
     int64_t need = forecast_memory(s->memory, &s->other, &model, s->ranks, s->target);
     if (s->least == 0 || need < s->least) {
         s->least = need;

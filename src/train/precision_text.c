@@ -88,7 +88,7 @@ char *precision_text(const struct precision *precision, int64_t layers, bool emu
 static char *unused_keys(const struct precision *precision, const struct deck *deck)
 {
     const enum scaling scaling = precision->kinds[PRECISION_EIGHT].rules[OPERAND_INPUT].scaling;
-    const bool eight = precision->eight.count > 0 || precision->head, four = precision->four.count > 0;
+    const bool eight = precision_uses(precision, PRECISION_EIGHT), four = precision_uses(precision, PRECISION_FOUR);
     const bool recipe = deck->precision.recipe != DECK_RECIPE_NONE, delayed = precision_delays(precision);
     const bool fast = deck->precision.accumulate == DECK_ACCUMULATE_FAST;
     const struct {
@@ -111,20 +111,18 @@ static char *unused_keys(const struct precision *precision, const struct deck *d
         {"precision.stochastic_rounding", four},
         {"precision.hadamard", four && deck->precision.weight_gradients == DECK_WEIGHT_GRADIENTS_QUANTIZED},
     };
+    const char *unused[sizeof keys / sizeof keys[0]];
+    int count = 0;
     struct deck plain;
     deck_defaults(&plain);
-    char *unused = memory_string("");
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         char *value = deck_key_text(deck, keys[i].key), *usual = deck_key_text(&plain, keys[i].key);
-        if (!keys[i].used && strcmp(value, usual) != 0) {
-            char *longer = memory_format("%s%s%s = %s", unused, unused[0] != '\0' ? ", " : "", keys[i].key, value);
-            free(unused);
-            unused = longer;
-        }
+        if (!keys[i].used && strcmp(value, usual) != 0)
+            unused[count++] = keys[i].key;
         free(value);
         free(usual);
     }
-    return unused;
+    return deck_keys_text(deck, unused, count, ", ");
 }
 
 void precision_warn(const struct precision *precision, const struct deck *deck)

@@ -95,16 +95,7 @@ static int compare_decks(struct run *run, const struct checkpoint_meta *meta, co
 static char *describe_scaling(const struct deck *deck)
 {
     static const char *const keys[] = {"precision.recipe", "precision.history", "precision.format", "precision.margin"};
-    const int count = deck->precision.recipe == DECK_RECIPE_DELAYED ? 4 : 1;
-    char *text = memory_string("");
-    for (int i = 0; i < count; i++) {
-        char *value = deck_key_text(deck, keys[i]);
-        char *longer = memory_format("%s%s%s = %s", text, i > 0 ? ", " : "", keys[i], value);
-        free(value);
-        free(text);
-        text = longer;
-    }
-    return text;
+    return deck_keys_text(deck, keys, deck->precision.recipe == DECK_RECIPE_DELAYED ? 4 : 1, ", ");
 }
 
 /* Of a state of delayed scaling that is not taken over, or that the checkpoint has not. */

@@ -87,18 +87,12 @@ int settings_check(const struct deck *deck)
 
 /* -- Precision --------------------------------------------------------------------------------------------------- */
 
-/* Is a format computed with by any layer, or the head? */
-static bool in_use(const struct precision *precision, enum precision_kind kind)
-{
-    return kind == PRECISION_EIGHT ? precision->eight.count > 0 || precision->head
-                                   : kind == PRECISION_FOUR && precision->four.count > 0;
-}
-
 static const char *lacking(const struct precision *precision, const struct executor *executor)
 {
     const char *lacks = NULL;
     for (int kind = 0; kind < PRECISION_KINDS && executor->class->lacks_products != NULL; kind++)
-        for (int operand = 0; operand < OPERAND_COUNT && in_use(precision, (enum precision_kind)kind); operand++)
+        for (int operand = 0; operand < OPERAND_COUNT && precision_uses(precision, (enum precision_kind)kind);
+             operand++)
             if (lacks == NULL)
                 lacks = executor->class->lacks_products(executor, precision->kinds[kind].rules[operand].scaling);
     return lacks;
@@ -120,7 +114,7 @@ static int check_device(const struct deck *deck, const struct precision *precisi
 /* Elements that a product takes at a time along its sum. */
 static int64_t multiple_of(const struct precision *precision)
 {
-    const bool mx = in_use(precision, PRECISION_EIGHT) &&
+    const bool mx = precision_uses(precision, PRECISION_EIGHT) &&
                     precision->kinds[PRECISION_EIGHT].rules[OPERAND_INPUT].scaling == SCALING_1X32;
     return mx ? 32 : 16;
 }
