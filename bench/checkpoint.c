@@ -167,7 +167,8 @@ int main(int count, char **arguments)
     struct model model;
     struct engine engine;
     model_create(&model, &settings, TOKENS, TOKENS);
-    engine_create(&engine, executor, &model, group, &engine_settings);
+    const struct groups groups = groups_replicated(group);
+    engine_create(&engine, executor, &model, &groups, &engine_settings);
     engine_initialise(&engine, 1);
     int64_t bytes = 0;
     double cached = 0;

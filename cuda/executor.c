@@ -541,7 +541,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
     for (int i = 0; i < STREAM_COUNT; i++) {
         struct cuda_target *target = &cuda->targets[i];
         /* Where blocks wait for room, a transfer's are few and go first. */
-        int priority = i == STREAM_COMMUNICATION ? highest : lowest;
+        int priority = i == STREAM_COMPUTE ? lowest : highest;
         CUDA_CHECK(cudaStreamCreateWithPriority(&target->stream, cudaStreamNonBlocking, priority));
         target->multiprocessors = properties.multiProcessorCount;
         target->deterministic = request->deterministic;

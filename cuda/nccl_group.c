@@ -243,7 +243,7 @@ static void connect(struct nccl_group *own)
     enum { COUNTS = 4, LARGEST = 16 << 20 };
     static const int64_t counts[COUNTS] = {4, 16 << 10, 1 << 20, LARGEST};
     struct executor *executor = own->settings.executor;
-    struct stream stream = {executor, STREAM_COMMUNICATION, NULL};
+    struct stream stream = {executor, STREAM_REDUCE, NULL};
     float *numbers = executor->class->allocate(executor, LARGEST * (int64_t)sizeof *numbers, MEMORY_DEVICE);
     for (int i = 0; i < COUNTS; i++) {
         struct all_reduce_args args = {.group = &own->group, .x = tensor_vector(numbers, DTYPE_F32, counts[i])};

@@ -128,14 +128,14 @@ static struct toy_options small_options(void)
 static void divided_create(struct divided *d, struct comm *comm, const struct cut *cut, struct toy_options options)
 {
     d->comm = comm;
-    CHECK(grid_create(&d->grid, comm, TENSOR_RANKS) == ERROR_NONE);
+    CHECK(grid_create(&d->grid, comm, &(struct grid_shape){TENSOR_RANKS, 1, 0}) == ERROR_NONE);
     d->group = comm_group_create(d->grid.data, NULL, "data");
-    d->place = (struct place){cut, d->grid.model->rank};
+    d->place = (struct place){cut, d->grid.tensor->rank};
     options.settings = cut->parts[d->place.rank];
     options.group = d->group;
     options.place = place_model;
     options.self = &d->place;
-    options.tensor = d->grid.model;
+    options.tensor = d->grid.tensor;
     toy_create(&d->toy, &options);
 }
 

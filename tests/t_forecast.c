@@ -125,7 +125,8 @@ static void compare_rank(const struct forecast *forecast, const struct deck *dec
     struct engine_settings settings = settings_of_engine(deck);
     const struct forecast_rank *kind = &forecast->kinds[rank == 0 ? 0 : 1];
     model_create(&model, &forecast->model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
-    engine_create(&engine, executor, &model, &group, &settings);
+    const struct groups groups = groups_replicated(&group);
+    engine_create(&engine, executor, &model, &groups, &settings);
     for (int c = 0; c < BUDGET_CATEGORIES; c++)
         if (!CHECK(kind->memory[c] == engine.budget.bytes[c]))
             fprintf(stderr, "    rank %d, %s: forecast %lld, engine %lld\n", rank,

@@ -84,12 +84,13 @@ static void pair_create(struct pair *p, struct executor *executor, const struct 
                                             .row_tokens = POSITIONS,
                                             .max_segments = 1}};
     model_create(&p->whole_model, settings, POSITIONS, POSITIONS);
-    engine_create(&p->whole, executor, &p->whole_model, p->group, &of);
+    const struct groups groups = groups_replicated(p->group);
+    engine_create(&p->whole, executor, &p->whole_model, &groups, &of);
     of.memory.use = MEMORY_GENERATE;
     of.memory.row_tokens = chunk;
     of.positions = POSITIONS;
     model_create(&p->cached_model, settings, chunk, 1);
-    engine_create(&p->cached, &p->wrapper.executor, &p->cached_model, p->group, &of);
+    engine_create(&p->cached, &p->wrapper.executor, &p->cached_model, &groups, &of);
     engine_initialise(&p->whole, 7);
     engine_initialise(&p->cached, 7);
 }

@@ -232,7 +232,8 @@ static struct outcome run_case(const struct golden *g, struct executor *inner, e
                                                          .row_tokens = g->batch.row_tokens,
                                                          .max_segments = g->batch.max_segments},
                                               .optimizer = g->optimizer};
-    engine_create(&engine, &mutant.executor, &model, group, &engine_settings);
+    const struct groups groups = groups_replicated(group);
+    engine_create(&engine, &mutant.executor, &model, &groups, &engine_settings);
     golden_load(g, &engine);
     struct schedule schedule = schedule_create(1, 1, false);
 

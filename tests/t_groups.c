@@ -89,7 +89,7 @@ static void test_collectives(struct stream *stream, struct group *group, const i
 static void test_copying(struct executor *cpu, struct comm *comm, const int *members)
 {
     struct executor *late = late_executor_create(cpu);
-    struct stream stream = {late, STREAM_COMMUNICATION, NULL};
+    struct stream stream = {late, STREAM_REDUCE, NULL};
     struct group *group = copying_group_create(comm, late, "copying");
     CHECK(group->rank == comm->rank && group->size == comm->size);
     for (int64_t count = 1; count <= 2000; count = count * 1700 + 1)
@@ -274,7 +274,7 @@ int main(int argc, char **argv)
     make_store(world, folder, store, sizeof store);
     for (int model = 1; model <= 6; model++) {
         struct grid grid;
-        int code = grid_create(&grid, world, model);
+        int code = grid_create(&grid, world, &(struct grid_shape){model, 1, 0});
         CHECK((code == 0) == (6 % model == 0));
         if (code != 0) {
             error_clear();

@@ -28,7 +28,7 @@ static struct tensor highest; /* maximum over ranks of what mine was */
 static void run(struct group *group)
 {
     static struct event forked, joined;
-    struct stream *compute = &streams[STREAM_COMPUTE], *other = &streams[STREAM_COMMUNICATION];
+    struct stream *compute = &streams[STREAM_COMPUTE], *other = &streams[STREAM_REDUCE];
     event_record(&forked, compute);
     event_wait(&forked, other);
     LAUNCH(other, COPY, copy, .from = mine, .to = highest);

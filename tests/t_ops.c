@@ -330,7 +330,7 @@ static void test_collectives(struct executor *executor)
     struct group group = {.name = "test", .rank = 0, .size = 2, .class = &class};
     float data[8] = {0};
     struct tensor one = tensor_vector(data, DTYPE_F32, 4), two = tensor_matrix(data, DTYPE_F32, 2, 4);
-    struct stream stream = {.executor = executor, .id = STREAM_COMMUNICATION};
+    struct stream stream = {.executor = executor, .id = STREAM_REDUCE};
     memset(seen, 0, sizeof seen);
     LAUNCH(&stream, ALL_REDUCE, all_reduce, .group = &group, .x = one);
     LAUNCH(&stream, REDUCE_SCATTER, reduce_scatter, .group = &group, .in = two, .out = one);

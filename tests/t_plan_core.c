@@ -50,7 +50,7 @@ static void loop_open(struct loop *loop, struct executor *executor)
 {
     *loop = (struct loop){.executor = executor,
                           .compute = {executor, STREAM_COMPUTE, NULL},
-                          .communication = {executor, STREAM_COMMUNICATION, NULL}};
+                          .communication = {executor, STREAM_REDUCE, NULL}};
     for (int i = 0; i < LAYERS; i++)
         loop->shard[i] = matrix(executor, WIDTH, WIDTH);
     for (int i = 0; i < 2; i++)
@@ -162,9 +162,10 @@ static void test_random_programs(void)
         struct tensor x[4];
         for (int i = 0; i < 4; i++)
             x[i] = matrix(plan, 1, 8);
-        int64_t share = 1 + draw(8); /* of launches, in ten steps */
+        const int64_t share = 1 + draw(8); /* of launches, in ten steps */
+        const int64_t used = 2 + program % (STREAM_COUNT - 1);
         for (int step = 0; step < 100; step++) {
-            struct stream *stream = &streams[draw(STREAM_COUNT)];
+            struct stream *stream = &streams[draw(used)];
             if (draw(10) < share)
                 LAUNCH(stream, FILL, fill, .x = x[draw(4)], .value = 1);
             else if (draw(2))
@@ -200,7 +201,7 @@ static void test_large_log(void)
 
 static int64_t races_of_two_fills(struct executor *plan, struct tensor a, struct tensor b)
 {
-    struct stream compute = {plan, STREAM_COMPUTE, NULL}, communication = {plan, STREAM_COMMUNICATION, NULL};
+    struct stream compute = {plan, STREAM_COMPUTE, NULL}, communication = {plan, STREAM_REDUCE, NULL};
     plan_executor_clear(plan);
     LAUNCH(&compute, FILL, fill, .x = a);
     LAUNCH(&communication, FILL, fill, .x = b);
@@ -267,7 +268,7 @@ static void test_lifetimes(void)
     double worst = 0;
     for (int trial = 0; trial < 100; trial++) {
         struct executor *plan = plan_executor_create(NULL);
-        struct stream compute = {plan, STREAM_COMPUTE, NULL}, communication = {plan, STREAM_COMMUNICATION, NULL};
+        struct stream compute = {plan, STREAM_COMPUTE, NULL}, communication = {plan, STREAM_REDUCE, NULL};
         struct lifetime buffers[BUFFERS];
         struct tensor tensors[BUFFERS];
         int64_t first[BUFFERS], last[BUFFERS];
@@ -337,7 +338,7 @@ static void program_run(const struct program *p, struct executor *executor, cons
     for (int s = 0; s < STREAM_COUNT; s++)
         streams[s] = (struct stream){executor, s, NULL};
     event_record(&begun, &streams[STREAM_COMPUTE]);
-    event_wait(&begun, &streams[STREAM_COMMUNICATION]);
+    event_wait(&begun, &streams[STREAM_REDUCE]);
     for (int s = 0; s < STREAM_COUNT; s++)
         LAUNCH(&streams[s], FILL, fill, .x = sums[s], .value = 0);
     for (int64_t turn = 0; turn < 120; turn++)
@@ -352,7 +353,7 @@ static void program_run(const struct program *p, struct executor *executor, cons
                 LAUNCH(&streams[p->adds[i]], ADD, add, .from = buffers[i], .to = sums[p->adds[i]]);
             }
         }
-    event_record(&ended, &streams[STREAM_COMMUNICATION]);
+    event_record(&ended, &streams[STREAM_REDUCE]);
     event_wait(&ended, &streams[STREAM_COMPUTE]);
     LAUNCH(&streams[STREAM_COMPUTE], ADD, add, .from = sums[1], .to = sums[0]);
 }
@@ -658,7 +659,7 @@ static void test_plan(void)
     CHECK(plan_workspace(plan, STREAM_COMPUTE) == 0);
     LAUNCH(&compute, GEMM, gemm, .a = x, .b = y, .d = z);
     LAUNCH(&compute, GEMM, gemm, .a = tensor_rows(&x, 0, 10), .b = y, .d = tensor_rows(&z, 0, 10), .accumulate = true);
-    CHECK(plan_workspace(plan, STREAM_COMPUTE) == 1000 * 1000 && plan_workspace(plan, STREAM_COMMUNICATION) == 0);
+    CHECK(plan_workspace(plan, STREAM_COMPUTE) == 1000 * 1000 && plan_workspace(plan, STREAM_REDUCE) == 0);
     const struct plan_log *log = plan_executor_log(plan);
     struct plan_cost cost = plan_log_cost(plan_log_all(log));
     CHECK(cost.launches == 2);
@@ -683,16 +684,15 @@ static void test_plan(void)
     CHECK_STRING(traffic[2].group, "self");
     CHECK(traffic[2].collectives == 1 && traffic[2].bytes == 0);
 
-    struct stream communication = {plan, STREAM_COMMUNICATION, NULL};
+    struct stream communication = {plan, STREAM_REDUCE, NULL};
     LAUNCH(&communication, GEMM, gemm, .a = tensor_rows(&x, 0, 10), .b = y, .d = tensor_rows(&z, 0, 10));
-    CHECK(plan_workspace(plan, STREAM_COMPUTE) == 1000 * 1000 && plan_workspace(plan, STREAM_COMMUNICATION) == 10000);
+    CHECK(plan_workspace(plan, STREAM_COMPUTE) == 1000 * 1000 && plan_workspace(plan, STREAM_REDUCE) == 10000);
     struct executor *other = plan_executor_create(NULL);
     struct budget budget;
     budget_create(&budget, other);
     for (int times = 0; times < 2; times++)
         budget_reserve(&budget, plan);
-    CHECK(other->workspace_bytes[STREAM_COMPUTE] == 1000 * 1000 &&
-          other->workspace_bytes[STREAM_COMMUNICATION] == 10000);
+    CHECK(other->workspace_bytes[STREAM_COMPUTE] == 1000 * 1000 && other->workspace_bytes[STREAM_REDUCE] == 10000);
     CHECK(budget.bytes[BUDGET_WORKSPACE] == 1010 * 1000);
     budget_destroy(&budget);
     other->class->destroy(other);

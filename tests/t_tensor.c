@@ -102,7 +102,7 @@ static void chain_create(struct chain *chain, struct executor *executor, struct 
         chain->streams[s] = (struct stream){executor, s, NULL};
     chain->batch.tokens = tensor_vector(NULL, DTYPE_I32, HIDDEN);
     chain->context = (struct context){.stream = &chain->streams[STREAM_COMPUTE],
-                                      .transfers = &chain->streams[STREAM_COMMUNICATION],
+                                      .transfers = &chain->streams[STREAM_REDUCE],
                                       .tensor = group,
                                       .pass = PASS_EVALUATE,
                                       .batch = &chain->batch,

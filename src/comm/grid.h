@@ -1,19 +1,39 @@
-/* The rank grid: rank = data_rank * model_ranks + model_rank. Ranks of one model group share the same data (tensor,
- * context and pipeline parallel ranks will); ranks of one data group hold the same part of the model. */
+/* The rank grid: the axes along which ranks are numbered, and the groups of ranks that work together.
+ *
+ *   rank = (data_rank * context + context_rank) * tensor + tensor_rank
+ *
+ * Context ranks share rows of tokens: each has a part of every row. Tensor ranks share tokens and have a part of every
+ * layer. The ranks of one tensor_rank have the same part of the model; they sum its gradients, and divide its state:
+ * `shard` of them that follow one another hold it once, each a cut. */
 #ifndef COMM_GRID_H
 #define COMM_GRID_H
 
 #include "comm/comm.h"
 
-struct grid {
-    struct comm *world; /* borrowed */
-    struct comm *node;  /* ranks on this node */
-    struct comm *model; /* ranks that share this rank's data */
-    struct comm *data;  /* ranks that hold this rank's part of the model */
+/* How many ranks there are along an axis. */
+struct grid_shape {
+    int tensor, context;
+    int shard; /* ranks that hold the state of their part of the model once; 0: all that have this part */
 };
 
-/* Collective. model_ranks must divide the world's size (error_user, the same on all ranks). */
-int grid_create(struct grid *grid, struct comm *world, int model_ranks);
+struct grid {
+    struct comm *world;        /* borrowed */
+    struct comm *node;         /* ranks on this node */
+    struct comm *model;        /* that share this rank's data: its tensor and context ranks */
+    struct comm *tensor;       /* that share this rank's tokens */
+    struct comm *context;      /* that share this rank's rows and have its part of the model */
+    struct comm *data;         /* that have this rank's part of the model; gradients are summed over them */
+    struct comm *shard;        /* of these: that hold its state once between them */
+    struct comm *replicas;     /* of these: that hold the same cut as this rank */
+    int data_rank, data_ranks; /* this rank's number among those that have other data than it, and of how many */
+};
+
+/* Why the shape does not fit so many ranks, as the end of a sentence that begins with "N ranks"; NULL: it does. A
+ * static string. */
+const char *grid_check(const struct grid_shape *shape, int64_t ranks);
+
+/* Collective. A shape that does not fit is ERROR_USER, the same on all ranks. */
+int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *shape);
 void grid_destroy(struct grid *grid);
 
 #endif

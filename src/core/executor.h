@@ -10,7 +10,9 @@ struct comm;
 
 enum memory_kind { MEMORY_DEVICE, MEMORY_HOST };
 
-enum { STREAM_COMPUTE, STREAM_COMMUNICATION, STREAM_COUNT };
+/* Units run on the first. The others are for transfers beside it: gradients that are summed, weights that are gathered,
+ * and what a unit's ops exchange with other ranks. */
+enum { STREAM_COMPUTE, STREAM_REDUCE, STREAM_GATHER, STREAM_EXCHANGE, STREAM_COUNT };
 
 struct executor {
     const struct executor_class *class;

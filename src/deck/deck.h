@@ -42,6 +42,10 @@ enum deck_amax { DECK_AMAX_MAXIMUM, DECK_AMAX_LATEST };
 enum deck_accumulate { DECK_ACCUMULATE_AUTO, DECK_ACCUMULATE_FAST, DECK_ACCUMULATE_SPLIT };
 enum deck_weight_gradients { DECK_WEIGHT_GRADIENTS_QUANTIZED, DECK_WEIGHT_GRADIENTS_COMPUTE };
 enum deck_weight_copies { DECK_WEIGHT_COPIES_KEPT, DECK_WEIGHT_COPIES_MADE };
+/* As enum shard_level (step/store.h), and: whichever fits and costs least. */
+enum deck_shard { DECK_SHARD_NONE, DECK_SHARD_OPTIMIZER, DECK_SHARD_GRADIENTS, DECK_SHARD_FULL, DECK_SHARD_AUTO };
+enum deck_reduce { DECK_REDUCE_AUTO, DECK_REDUCE_MICRO_BATCH, DECK_REDUCE_STEP };
+enum deck_context { DECK_CONTEXT_AUTO, DECK_CONTEXT_GATHER, DECK_CONTEXT_HEADS, DECK_CONTEXT_RING };
 enum deck_recompute {
     DECK_RECOMPUTE_NONE,
     DECK_RECOMPUTE_NORMS,
@@ -125,12 +129,21 @@ struct deck {
         double timeout;
     } comm;
     struct {
+        int shard; /* enum deck_shard */
+        int64_t shard_size;
+        int reduce;    /* enum deck_reduce */
+        int reduce_as; /* enum deck_compute */
+        int64_t context;
+        int context_method; /* enum deck_context */
+    } parallel;
+    struct {
         int compute;          /* enum deck_compute */
         int recipe;           /* enum deck_recipe */
         int format;           /* enum deck_fp8 */
         int accumulate;       /* enum deck_accumulate */
         int weight_gradients; /* enum deck_weight_gradients */
         int weight_copies;    /* enum deck_weight_copies */
+        bool masters;
         int64_t first_layers_bf16, last_layers_bf16;
         char fp8_layers[DECK_STRING], fp4_layers[DECK_STRING], linears[DECK_STRING];
         bool head;

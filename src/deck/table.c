@@ -239,6 +239,26 @@ const struct deck_row deck_table[] = {
             "times as long at the start and the end, while a checkpoint is written, and in inference. 0 waits for "
             "ever."},
 
+    {CHOICE(parallel.shard, DECK_SHARD_NONE, "none", "optimizer", "gradients", "full", "auto"), .may_change = true,
+     .doc = "What the ranks of a sharding group hold once between them, each a cut: nothing; master weights and "
+            "moments; gradients too; weights too, which are then gathered layer by layer, in forward and in backward. "
+            "\"auto\" takes what fits and costs least. Bytes a parameter of each: doc/parallel.md."},
+    {INT(parallel.shard_size, 0, 0, INDEX), .unit = "ranks", .may_change = true,
+     .doc = "Ranks of a sharding group, that follow one another; groups hold the same (hybrid sharding: a node's ranks "
+            "in a group). 0 is all."},
+    {CHOICE(parallel.reduce, DECK_REDUCE_AUTO, "auto", "micro_batch", "step"), .may_change = true,
+     .doc =
+         "With parallel.shard = \"gradients\" or \"full\": when gradients are summed over ranks, in each micro-batch, "
+         "or once a step, for which each rank holds all (4 bytes a parameter). \"auto\" is \"micro_batch\"."},
+    {CHOICE(parallel.reduce_as, DECK_COMPUTE_FP32, "fp32", "bf16"), .may_change = true,
+     .doc = "Type in which gradients travel within a sharding group; they are added in fp32 in either case."},
+    {INT(parallel.context, 1, 1, INDEX), .unit = "ranks", .may_change = true,
+     .doc = "Ranks that share each row of tokens, for rows too long for one; a divisor of the rank count."},
+    {CHOICE(parallel.context_method, DECK_CONTEXT_AUTO, "auto", "gather", "heads", "ring"), .may_change = true,
+     .doc = "How attention sees the whole row: it gathers keys and values; it exchanges tokens for heads; or keys and "
+            "values go round the ranks. \"auto\" is \"heads\" where parallel.context divides model.kv_heads, else "
+            "\"gather\"."},
+
     {CHOICE(precision.compute, DECK_COMPUTE_FP32, "fp32", "bf16"), .may_change = true,
      .doc = "Storage of activations and of the weights that matrix products read; master weights and sums are fp32."},
     {CHOICE(precision.recipe, DECK_RECIPE_NONE, "none", "delayed", "current", "row", "block", "mxfp8", "nvfp4"),
@@ -262,6 +282,9 @@ const struct deck_row deck_table[] = {
      .doc =
          "Copies of quantized weights: \"kept\" in memory from update to update (2 bytes a weight, 4 where the format "
          "is emulated), or \"made\" for each product of each micro-batch: up to 1 % of a step of one micro-batch."},
+    {BOOL(precision.masters, true), .may_change = true,
+     .doc = "false: weights, gradients and moments are bf16 alone, 8 bytes a parameter; small updates of large weights "
+            "are lost. Needs precision.compute = \"bf16\"."},
     {INT(precision.first_layers_bf16, 0, 0, LAYERS), .unit = "layers", .may_change = true,
      .doc = "So many layers at the start of the model are not quantized, whatever the lists below say."},
     {INT(precision.last_layers_bf16, 0, 0, LAYERS), .unit = "layers", .may_change = true,

@@ -77,7 +77,8 @@ static void make_engine(const struct inference *inference, const struct inferenc
     };
     int64_t head_tokens = shape->use == MEMORY_GENERATE ? 1 : deck->memory.head_tokens;
     model_create(model, &inference->settings, shape->tokens, head_tokens);
-    engine_create(engine, executor, model, inference->group, &settings);
+    const struct groups groups = groups_replicated(inference->group);
+    engine_create(engine, executor, model, &groups, &settings);
 }
 
 int64_t inference_need(const struct inference *inference, const struct inference_shape *shape)

@@ -18,6 +18,12 @@ struct rope_settings {
     enum deck_rounding rounding; /* of each frequency */
 };
 
+/* Context parallelism: how many ranks share a row, and how their attention sees all of it. */
+struct row_cut {
+    int ranks;                /* 0 and 1: none share one */
+    enum deck_context method; /* where there are more: not DECK_CONTEXT_AUTO */
+};
+
 struct model_settings {
     enum model_family family;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
@@ -30,6 +36,7 @@ struct model_settings {
     double embedding_std;                                /* the embedding */
     double output_std;                                   /* attention and MLP output projections */
     bool decay_matrices, decay_vectors, decay_embedding; /* which parameters weight decay reaches */
+    struct row_cut rows;
     struct precision precision; /* of the blocks' linear layers; zeros: all compute in the compute type */
 };
 

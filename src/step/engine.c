@@ -129,10 +129,10 @@ static void start_transfers(const struct context *context)
     e->store->class->start_transfers(e->store, context->stream);
 }
 
-void engine_create(struct engine *e, struct executor *executor, struct model *model, struct group *group,
+void engine_create(struct engine *e, struct executor *executor, struct model *model, const struct groups *groups,
                    const struct engine_settings *settings)
 {
-    *e = (struct engine){.executor = executor, .model = model, .group = group, .settings = *settings};
+    *e = (struct engine){.executor = executor, .model = model, .groups = *groups, .settings = *settings};
     const struct memory_settings *m = &e->settings.memory;
     for (int i = 0; i < STREAM_COUNT; i++)
         e->streams[i] = (struct stream){executor, i, NULL};
@@ -140,8 +140,9 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     bool trains = m->use == MEMORY_TRAIN;
     const struct store_request request = {.model = model,
                                           .budget = &e->budget,
-                                          .communication = &e->streams[STREAM_COMMUNICATION],
-                                          .group = group,
+                                          .streams = e->streams,
+                                          .groups = &e->groups,
+                                          .sharding = settings->sharding,
                                           .compute = m->compute,
                                           .statistic = m->statistic,
                                           .trains = trains,
@@ -151,12 +152,13 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     engine_create_batches(e);
     create_rope_table(e);
     create_host(e);
-    replay_create(&e->replay, executor, settings->replays && (group->class == NULL || !group->class->waits));
+    replay_create(&e->replay, executor,
+                  settings->replays && (groups->data->class == NULL || !groups->data->class->waits));
     if (trains)
         optimizer_create(&e->optimizer, &settings->optimizer, tensor_columns(&e->sums, 2, e->sums.cols - 2), &e->budget,
                          m->statistic);
     e->context = (struct context){.stream = &e->streams[STREAM_COMPUTE],
-                                  .transfers = &e->streams[STREAM_COMMUNICATION],
+                                  .transfers = &e->streams[STREAM_EXCHANGE],
                                   .batch = &e->batches[0],
                                   .rope_table = e->rope_table,
                                   .compute = m->compute,

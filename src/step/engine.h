@@ -18,6 +18,7 @@ struct comm;
 struct engine_settings {
     struct memory_settings memory; /* memory.use says what the engine is for */
     struct optimizer_settings optimizer;
+    struct sharding sharding;
     store_make *make_store; /* NULL: store_create_replicated */
     bool replays;           /* parts of a step are recorded and replayed where the executor can (step/replay.h) */
     int64_t positions;      /* MEMORY_GENERATE: tokens that the cache has room for; others: unused */
@@ -41,7 +42,7 @@ struct engine {
     struct executor *executor; /* borrowed */
     struct stream streams[STREAM_COUNT];
     struct model *model; /* borrowed */
-    struct group *group; /* borrowed: ranks over which losses and gradients are summed */
+    struct groups groups;
     struct budget budget;
     struct store *store;  /* owned; may be exchanged for one that wraps it before the first step */
     struct unit **visits; /* [2][visit_count]: what a forward acquires, then what a backward does */
@@ -63,19 +64,19 @@ struct engine {
 };
 
 /* Allocates everything from the executor; weights are zero until engine_initialise or a checkpoint writes them. */
-void engine_create(struct engine *engine, struct executor *executor, struct model *model, struct group *group,
+void engine_create(struct engine *engine, struct executor *executor, struct model *model, const struct groups *groups,
                    const struct engine_settings *settings);
 void engine_destroy(struct engine *engine);
 
-/* What a step or an evaluation found, over all ranks of the group. */
+/* What a step or an evaluation found, over all ranks of groups.data. */
 struct engine_result {
     double loss_sum; /* nats, over all labels */
     double labels;
     double grad_norm; /* of the mean loss, before clipping */
 };
 
-/* One optimizer step: runs the schedule over this rank's micro-batches, sums over the group, updates. Collective over
- * the group. schedule->slots must not exceed the planned slots.
+/* One optimizer step: runs the schedule over this rank's micro-batches, sums over ranks, updates. Collective over
+ * groups.data. schedule->slots must not exceed the planned slots.
  * engine_begin launches the step and need not wait for it: up to ENGINE_RETURNS steps may be on their way; the batches
  * are free for other use. engine_take waits for the oldest of them. engine_step is both. */
 void engine_begin(struct engine *engine, const struct schedule *schedule, const struct batch *batches,
@@ -102,11 +103,11 @@ struct engine_result engine_gradients(struct engine *engine, const struct schedu
                                       const struct batch *batches);
 
 /* Rehearsal (struct executor): runs forward and backward of a micro-batch so that the executor can time kernels.
- * Results are discarded: the next step's gradients and losses replace them. Collective over the group: its store may
+ * Results are discarded: the next step's gradients and losses replace them. Collective over groups.data: its store may
  * gather weights. */
 void engine_rehearse(struct engine *engine, const struct batch *batch);
 
-/* Sum of losses of micro-batches, without gradients. Collective over the group. */
+/* Sum of losses of micro-batches, without gradients. Collective over groups.data. */
 struct engine_result engine_evaluate(struct engine *engine, const struct batch *batches, int64_t count);
 
 /* losses: [rows * row_tokens], each token's loss in nats, 0 where it has no label. The batch may have fewer tokens than
@@ -128,7 +129,7 @@ int64_t engine_length(const struct engine *engine);
 void engine_truncate(struct engine *engine, int64_t length);
 
 /* To be called when the compute stream has written weights of the store's shards other than by a step. Collective over
- * the group. */
+ * groups.data. */
 void engine_weights_written(struct engine *engine);
 
 /* Waits until all launches on the compute stream have run. */

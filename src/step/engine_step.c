@@ -12,8 +12,8 @@ void engine_start_totals(struct engine *e)
 
 void engine_sum_over_ranks(struct engine *e, struct tensor x)
 {
-    if (e->group->size > 1)
-        LAUNCH(&e->streams[STREAM_COMPUTE], ALL_REDUCE, all_reduce, .group = e->group, .x = x);
+    if (e->groups.data->size > 1)
+        LAUNCH(&e->streams[STREAM_COMPUTE], ALL_REDUCE, all_reduce, .group = e->groups.data, .x = x);
 }
 
 /* What replay.h calls back with. */
@@ -32,7 +32,7 @@ static void measure(struct engine *e, struct stream *stream)
         optimizer_measure(&e->optimizer, e->store, &e->model->units[u], stream);
     }
     engine_sum_over_ranks(e, e->sums);
-    delayed_scaling_share(&e->scaling, e->group, stream);
+    delayed_scaling_share(&e->scaling, e->groups.data, stream);
     launch_range_end(stream);
 }
 

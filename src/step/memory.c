@@ -103,7 +103,7 @@ static void start_planner(struct planner *p, struct memory *memory, const struct
     for (int i = 0; i < STREAM_COUNT; i++)
         p->streams[i] = (struct stream){p->executor, i, NULL};
     p->context.stream = &p->streams[STREAM_COMPUTE];
-    p->context.transfers = &p->streams[STREAM_COMMUNICATION];
+    p->context.transfers = &p->streams[STREAM_EXCHANGE];
     p->context.enter_section = enter_section;
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit *unit = &p->model->units[u];

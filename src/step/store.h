@@ -8,6 +8,7 @@
 
 #include "model/model.h"
 #include "step/budget.h"
+#include "step/groups.h"
 #include "step/master.h"
 
 /* What this rank holds of a unit's flat buffer: elements first .. first + count - 1, which the optimizer updates and a
@@ -50,23 +51,43 @@ struct store_class {
     void (*destroy)(struct store *store);
 };
 
+/* What a rank holds of a training's state, and when the rest moves. Of a model of P parameters with bf16 values, n
+ * ranks to a sharding group and `masters`, in bytes a parameter; buffers for two or three units come on top:
+ *
+ *   level             values  remainders and moments  gradients        moves
+ *   SHARD_NONE        2       10                      4                gradients are summed in the step's last
+ * micro-batch SHARD_OPTIMIZER   2       10 / n                  4                they are scattered there, values
+ * gathered at its end SHARD_GRADIENTS   2       10 / n                  4 / n            they are scattered in each
+ * micro-batch SHARD_FULL        2 / n   10 / n                  4 / n            and values are gathered for each
+ * forward and backward
+ */
+enum shard_level { SHARD_NONE, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_FULL };
+
+struct sharding {
+    enum shard_level level;
+    bool whole_gradients; /* from SHARD_GRADIENTS on: they stay whole, 4 bytes, and are scattered once a step */
+    bool bf16_sums;       /* gradients travel between the ranks of a sharding group as bf16, and are added in fp32 */
+    bool no_masters;      /* values, gradients and moments are bf16, without remainders: 8 bytes a parameter in all */
+};
+
 /* What a store is made for. All are borrowed. */
 struct store_request {
     struct model *model;
-    struct budget *budget;         /* to allocate from */
-    struct stream *communication;  /* for collectives */
-    struct group *group;           /* ranks over which gradients are summed */
+    struct budget *budget;  /* to allocate from */
+    struct stream *streams; /* [STREAM_COUNT]; collectives run on STREAM_REDUCE and STREAM_GATHER */
+    const struct groups *groups;
+    struct sharding sharding;
     enum dtype compute;            /* of the weights that units read */
     enum dtype statistic;          /* of masters, gradients and moments */
     bool trains;                   /* false: no gradients, moments or copies; gradients are never opened */
     const struct context *context; /* what units make copies of their weights in: unit_class.copy_weights */
 };
 
-/* Weights are zero until written. Collective over the group. */
+/* Weights are zero until written. Collective over groups->data. */
 typedef struct store *store_make(const struct store_request *request);
 
-/* Every rank holds everything; gradients are summed over the group unit by unit on the communication stream, while
- * backward goes on. */
+/* Every rank holds everything; gradients are summed over groups->data unit by unit on STREAM_REDUCE, while backward
+ * goes on. */
 struct store *store_create_replicated(const struct store_request *request);
 
 #endif

@@ -11,7 +11,7 @@ struct holding {
 
 struct replicated {
     struct store store;
-    struct stream *communication;
+    struct stream *reduce;
     struct group *group;
     const struct context *context;
     struct holding *units;    /* [unit_count] */
@@ -85,9 +85,9 @@ static void gradients_close(struct store *store, struct unit *unit, struct strea
 static void start_sum(struct replicated *own, struct holding *holding, struct stream *stream)
 {
     event_record(&holding->complete, stream);
-    event_wait(&holding->complete, own->communication);
-    LAUNCH(own->communication, ALL_REDUCE, all_reduce, .group = own->group, .x = holding->gradients);
-    event_record(&holding->summed, own->communication);
+    event_wait(&holding->complete, own->reduce);
+    LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = own->group, .x = holding->gradients);
+    event_record(&holding->summed, own->reduce);
 }
 
 static void start_transfers(struct store *store, struct stream *stream)
@@ -146,8 +146,8 @@ static void create_holding(struct holding *holding, const struct unit *unit, con
     for (int s = 0; s < STORAGE_COUNT; s++) {
         int64_t count = unit->elements[s];
         struct shard *shard = &holding->shards[s];
-        shard->holder = r->group->rank;
-        shard->holders = r->group->size;
+        shard->holder = r->groups->data->rank;
+        shard->holders = r->groups->data->size;
         shard->weight.value = flat_tensor(r->budget, count, r->compute, BUDGET_WEIGHTS);
         if (!r->trains || count == 0)
             continue;
@@ -164,8 +164,8 @@ struct store *store_create_replicated(const struct store_request *r)
 {
     struct replicated *own = memory_allocate(sizeof *own);
     own->store = (struct store){&replicated_class, own};
-    own->communication = r->communication;
-    own->group = r->group;
+    own->reduce = &r->streams[STREAM_REDUCE];
+    own->group = r->groups->data;
     own->context = r->context;
     own->units = memory_allocate((int64_t)sizeof *own->units * r->model->unit_count);
     own->pending = memory_allocate((int64_t)sizeof *own->pending * r->model->unit_count);

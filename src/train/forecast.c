@@ -103,7 +103,8 @@ static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const s
     r->data = (struct group){.name = "data", .rank = place.data, .size = (int)ranks};
     model_create(&r->model, model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
     struct engine_settings settings = settings_of_engine(deck);
-    engine_create(&r->engine, r->executor, &r->model, &r->data, &settings);
+    const struct groups groups = groups_replicated(&r->data);
+    engine_create(&r->engine, r->executor, &r->model, &groups, &settings);
 }
 
 static void close_rehearsal(struct rehearsal *r)

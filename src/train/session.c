@@ -32,7 +32,7 @@ static int create_loaders(struct session *s)
 {
     struct loader_settings settings = settings_of_loader(&s->deck);
     settings.memory = fit_available() / s->grid.node->size;
-    int code = loader_create(&s->train, &settings, s->world, s->grid.model, s->grid.data->rank, s->grid.data->size);
+    int code = loader_create(&s->train, &settings, s->world, s->grid.model, s->grid.data_rank, s->grid.data_ranks);
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_TRAIN;
@@ -45,7 +45,7 @@ static int create_loaders(struct session *s)
     settings.memory = fit_available() / s->grid.node->size;
     if (s->deck.validation.rows > 0)
         settings.global_rows = s->deck.validation.rows; /* the whole set is one loader step */
-    code = loader_create(&s->valid, &settings, s->world, s->grid.model, s->grid.data->rank, s->grid.data->size);
+    code = loader_create(&s->valid, &settings, s->world, s->grid.model, s->grid.data_rank, s->grid.data_ranks);
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_VALID;
@@ -85,7 +85,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
                    device_make *make_executor)
 {
     *s = (struct session){.deck = *deck, .world = world};
-    int code = comm_agree(world, grid_create(&s->grid, world, 1));
+    int code = comm_agree(world, grid_create(&s->grid, world, &(struct grid_shape){1, 1, 0}));
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_GRID;
@@ -111,7 +111,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
         return code;
     model_create(&s->model, &settings, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
     struct engine_settings engine_settings = settings_of_engine(deck);
-    engine_create(&s->engine, s->executor, &s->model, s->data_group, &engine_settings);
+    const struct groups groups = groups_replicated(s->data_group);
+    engine_create(&s->engine, s->executor, &s->model, &groups, &engine_settings);
     s->schedule = schedule_create((int)loader_micro_batches(s->train), 1, false);
     s->made = MADE_ENGINE;
     warn_of_waste(deck, world->size);

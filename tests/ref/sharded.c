@@ -240,8 +240,8 @@ static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtyp
 
 static void create_shard(struct shard *shard, int64_t elements, const struct store_request *r)
 {
-    const int64_t cut = cut_of(elements, r->group->size);
-    shard->first = cut * r->group->rank;
+    const int64_t cut = cut_of(elements, r->groups->data->size);
+    shard->first = cut * r->groups->data->rank;
     shard->holders = 1;
     shard->weight.value = flat_tensor(r->budget, cut, r->compute, BUDGET_WEIGHTS);
     if (!r->trains || cut == 0)
@@ -257,11 +257,11 @@ static void create_buffers(struct sharded *own, const struct store_request *r, i
 {
     int64_t largest = 0;
     for (int u = 0; u < r->model->unit_count; u++) {
-        int64_t cut = cut_of(r->model->units[u].elements[s], r->group->size);
+        int64_t cut = cut_of(r->model->units[u].elements[s], r->groups->data->size);
         largest = cut > largest ? cut : largest;
     }
     for (int b = 0; b < BUFFERS; b++) {
-        const int64_t all = largest * r->group->size;
+        const int64_t all = largest * r->groups->data->size;
         own->weights[b].flat[s] = flat_tensor(r->budget, all, r->compute, BUDGET_WEIGHTS);
         if (!r->trains)
             continue;
@@ -283,8 +283,8 @@ struct store *sharded_store_create(const struct store_request *r)
 {
     struct sharded *own = memory_allocate(sizeof *own);
     own->store = (struct store){&sharded_class, own};
-    own->communication = r->communication;
-    own->group = r->group;
+    own->communication = &r->streams[STREAM_REDUCE];
+    own->group = r->groups->data;
     own->context = r->context;
     own->trains = r->trains;
     own->units = memory_allocate((int64_t)sizeof *own->units * r->model->unit_count);

@@ -89,7 +89,7 @@ void toy_create(struct toy *toy, const struct toy_options *o)
     if (o->place != NULL)
         o->place(&toy->model, o->self);
     struct group *group = o->group;
-    if (group == NULL) {
+    if (group == NULL && o->groups == NULL) {
         toy->self = comm_self();
         group = toy->own_group = comm_group_create(toy->self, NULL, "data");
     }
@@ -102,10 +102,12 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                                   .row_tokens = o->row_tokens,
                                                   .max_segments = o->max_segments},
                                        .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0},
+                                       .sharding = o->sharding,
                                        .make_store = o->make_store,
                                        .replays = o->replays,
                                        .tensor = o->tensor};
-    engine_create(&toy->engine, o->executor, &toy->model, group, &settings);
+    const struct groups replicated = groups_replicated(group);
+    engine_create(&toy->engine, o->executor, &toy->model, o->groups != NULL ? o->groups : &replicated, &settings);
     engine_initialise(&toy->engine, 7);
 }
 

@@ -27,8 +27,10 @@ struct toy {
 struct toy_options {
     struct model_settings settings;
     struct executor *executor;
-    struct group *group; /* NULL: one rank alone */
-    enum dtype compute;  /* statistics are f32 */
+    struct group *group;         /* whose ranks hold everything each; NULL: one rank alone */
+    const struct groups *groups; /* NULL: only `group` */
+    struct sharding sharding;
+    enum dtype compute; /* statistics are f32 */
     int slots;
     bool split_backward, replays;
     store_make *make_store; /* NULL: replicated */

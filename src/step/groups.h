@@ -1,0 +1,35 @@
+/* The groups in which a rank's engine exchanges weights, gradients and tokens (comm/grid.h has their ranks). All are
+ * borrowed. NULL is this rank alone, but for `data`, which is always there. */
+#ifndef STEP_GROUPS_H
+#define STEP_GROUPS_H
+
+#include "core/group.h"
+
+#include <stddef.h>
+
+struct groups {
+    struct group *data; /* have the same part of the model: losses, labels and gradients are summed over them */
+    /* Of these, ranks that hold the model's state once between them. Weights are gathered in one group and gradients
+     * reduced in the other: the same ranks with a communicator each, so that neither waits for the other. */
+    struct group *gather, *reduce;
+    struct group *replicas; /* of `data`, ranks that hold the same cut of the state; may be `data` itself */
+    struct group *context;  /* share rows of tokens, each with a part of every row */
+};
+
+/* Every rank of the group holds everything. */
+static inline struct groups groups_replicated(struct group *data)
+{
+    return (struct groups){.data = data, .replicas = data};
+}
+
+static inline int group_size(const struct group *group)
+{
+    return group != NULL ? group->size : 1;
+}
+
+static inline int group_rank(const struct group *group)
+{
+    return group != NULL ? group->rank : 0;
+}
+
+#endif
