@@ -48,7 +48,7 @@ static void whole(bool padded, bool short_, double mask)
     const struct loader_settings settings = settings_of(padded, short_, mask);
     struct comm *world = comm_self();
     struct loader *loader;
-    if (loader_create(&loader, &settings, world, world, 0, 1) != ERROR_NONE)
+    if (loader_create(&loader, &settings, world, 0, 1) != ERROR_NONE)
         error_fatal("%s", error_message());
     loader_next(loader);
     double start = processor_seconds(), tokens = 0;

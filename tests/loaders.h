@@ -11,7 +11,7 @@ static struct comm *world; /* the test's own */
 static inline struct loader *create(const struct loader_settings *settings, int data_rank, int data_ranks)
 {
     struct loader *loader;
-    if (loader_create(&loader, settings, world, world, data_rank, data_ranks) != ERROR_NONE)
+    if (loader_create(&loader, settings, world, data_rank, data_ranks) != ERROR_NONE)
         error_fatal("loader_create failed");
     return loader;
 }

@@ -137,8 +137,8 @@ static void test_placement(void)
     CHECK(placement_repeats(ids, 3) && !placement_repeats(ids, 2));
 }
 
-/* The loader on the same grid: ranks of a model group get the same batches, and the rows of all data groups together
- * are those that one rank alone gets. */
+/* The loader on a grid: ranks of a model group get the same batches, and the rows of all these groups together are
+ * those that one rank alone gets. */
 enum { LOADED_STEPS = 6, GLOBAL_ROWS = 7, ROW_TOKENS = 64 };
 
 static const struct loader_settings loading = {.seed = 3,
@@ -169,20 +169,22 @@ static void hash_rows(const struct batch *batches, int64_t micro_batches, int da
     }
 }
 
-static void test_loader(struct comm *world, struct grid *grid, const char *store)
+static void test_loader(struct comm *world, int tensor, int context, const char *store)
 {
     struct comm *self = comm_self();
+    struct grid made, *grid = &made;
+    CHECK(grid_create(grid, world, &(struct grid_shape){tensor, context, 0}) == ERROR_NONE);
     struct loader_settings settings = loading;
     settings.stores = store;
     struct loader *own, *alone;
-    CHECK(loader_create(&own, &settings, world, grid->model, grid->data->rank, grid->data->size) == ERROR_NONE);
-    CHECK(loader_create(&alone, &settings, self, self, 0, 1) == ERROR_NONE);
+    CHECK(loader_create(&own, &settings, world, grid->data_rank, grid->data_ranks) == ERROR_NONE);
+    CHECK(loader_create(&alone, &settings, self, 0, 1) == ERROR_NONE);
     for (int step = 0; step < LOADED_STEPS; step++) {
         int64_t expected[GLOBAL_ROWS] = {0}, found[GLOBAL_ROWS] = {0};
         hash_rows(loader_next(alone), loader_micro_batches(alone), 0, 1, expected);
-        hash_rows(loader_next(own), loader_micro_batches(own), grid->data->rank, grid->data->size, found);
+        hash_rows(loader_next(own), loader_micro_batches(own), grid->data_rank, grid->data_ranks, found);
         for (int r = 0; r < GLOBAL_ROWS; r++) { /* each model group holds some of the rows */
-            CHECK(comm_sum_i64(grid->data, found[r]) == expected[r]);
+            CHECK(comm_sum_i64(world, found[r]) == tensor * context * expected[r]);
             CHECK(comm_max_i64(grid->model, found[r]) == found[r]);
         }
         if (step == 2) { /* a restart in mid-epoch */
@@ -194,6 +196,7 @@ static void test_loader(struct comm *world, struct grid *grid, const char *store
     }
     loader_destroy(own);
     loader_destroy(alone);
+    grid_destroy(grid);
     comm_destroy(self);
 }
 
@@ -295,11 +298,14 @@ int main(int argc, char **argv)
             test_collectives(&stream, data_group, data_members, count);
         }
         test_copying(cpu, grid.data, data_members);
-        test_loader(world, &grid, store);
         comm_group_destroy(model_group);
         comm_group_destroy(data_group);
         grid_destroy(&grid);
     }
+    for (int tensor = 1; tensor <= 6; tensor++)
+        for (int context = 1; tensor * context <= 6; context++)
+            if (6 % (tensor * context) == 0)
+                test_loader(world, tensor, context, store);
     test_copies(world, folder, store);
     /* the code of the lowest rank that failed is everybody's */
     CHECK(comm_agree(world, ERROR_NONE) == ERROR_NONE);

@@ -160,15 +160,15 @@ static void test_mistakes(const char *store)
         static const int64_t values[MISTAKES] = {100, 97, 3, 62, -1, 0, 0, 0, (int64_t)1 << 31};
         *places[i] = values[i];
         struct loader *loader;
-        CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER && loader == NULL);
+        CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_USER && loader == NULL);
     }
     struct loader_settings settings = small_settings(stores_path("absent.h5"));
     struct loader *loader;
-    CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER);
+    CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_USER);
     char *nothing[] = {memory_string("")};
     settings.stores = stores_path("nothing.h5");
     stores_write(settings.stores, nothing, 1);
-    CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER);
+    CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_USER);
     free(nothing[0]);
 }
 

@@ -180,7 +180,7 @@ static void test_store_lists(const char *first, const char *second)
         snprintf(list, sizeof list, mistakes[i].format, first, second);
         struct loader_settings settings = small_settings(list);
         settings.weights = mistakes[i].weights;
-        CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER && loader == NULL);
+        CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_USER && loader == NULL);
     }
     /* by name and by a pattern, many stores; a place among them is found again */
     enum { SHARDS = 200 };
@@ -214,11 +214,11 @@ static void test_store_lists(const char *first, const char *second)
     for (int d = 0; d <= BLEND_STORES; d++)
         end = stpcpy(stpcpy(end, d == 0 ? "" : ", "), first);
     settings.stores = many;
-    CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER);
+    CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_USER);
     memory_free(many);
     snprintf(list, sizeof list, "%s/splinter*.h5", stores_folder);
     settings.stores = list;
-    CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_USER);
+    CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_USER);
 
     /* one store's checksum stays its own; several have one that knows their order */
     char one_two[1024], two_one[1024];

@@ -1,5 +1,4 @@
-/* The same global batches on any number of ranks and after a restart, from one store, two, and random data; and to all
- * ranks of a group. */
+/* The same global batches on any number of ranks and after a restart, from one store, two, and random data. */
 #include "loader_stream.h"
 
 /* A global batch, put together from all ranks, as text that equals another's exactly when the batches do. */
@@ -163,54 +162,6 @@ static void test_random(void)
     }
 }
 
-/* A group of two in one process: what its rank 0 broadcasts waits in a queue for rank 1. */
-static struct {
-    unsigned char *bytes;
-    int64_t written, read, room;
-} queue;
-
-static void queue_broadcast(struct comm *comm, void *data, int64_t bytes, int root)
-{
-    (void)root;
-    if (comm->rank == 0) {
-        if (queue.written + bytes > queue.room) {
-            queue.room = 2 * (queue.written + bytes);
-            queue.bytes = memory_grow(queue.bytes, queue.room);
-        }
-        memcpy(queue.bytes + queue.written, data, (size_t)bytes);
-        queue.written += bytes;
-    } else {
-        memcpy(data, queue.bytes + queue.read, (size_t)bytes);
-        queue.read += bytes;
-    }
-}
-
-static void test_group(const char *store)
-{
-    static const struct comm_class class = {.broadcast = queue_broadcast};
-    struct comm members[2] = {{0, 2, &class, NULL}, {1, 2, &class, NULL}};
-    struct loader_settings settings = small_settings(store);
-    struct loader *loaders[2];
-    for (int r = 0; r < 2; r++)
-        CHECK(loader_create(&loaders[r], &settings, world, &members[r], 0, 1) == ERROR_NONE);
-    for (int step = 0; step < 6; step++) {
-        const struct batch *sent = loader_next(loaders[0]), *received = loader_next(loaders[1]);
-        for (int64_t m = 0; m < loader_micro_batches(loaders[0]); m++) {
-            CHECK(memcmp(sent[m].tokens, received[m].tokens, (size_t)batch_bytes(&sent[m])) == 0);
-            CHECK(sent[m].valid == received[m].valid && sent[m].real == received[m].real);
-            CHECK(sent[m].number == received[m].number);
-        }
-        struct blend_position a = loader_position(loaders[0]), b = loader_position(loaders[1]);
-        CHECK(same_place(&a, &b));
-        blend_position_destroy(&a);
-        blend_position_destroy(&b);
-        CHECK(queue.read == queue.written);
-    }
-    for (int r = 0; r < 2; r++)
-        loader_destroy(loaders[r]);
-    free(queue.bytes);
-}
-
 int main(void)
 {
     struct texts texts;
@@ -222,6 +173,5 @@ int main(void)
     test_ranks(&settings);
     test_random();
     test_numbers(texts.first);
-    test_group(texts.first);
     return texts_end(&texts);
 }

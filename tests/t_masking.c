@@ -352,7 +352,7 @@ static void test_truncate(const char *store, char *const *texts)
 static int refused(const struct loader_settings *settings)
 {
     struct loader *loader;
-    return loader_create(&loader, settings, world, world, 0, 1) == ERROR_USER && loader == NULL;
+    return loader_create(&loader, settings, world, 0, 1) == ERROR_USER && loader == NULL;
 }
 
 /* comm_agree prints the messages. */

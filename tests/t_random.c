@@ -229,7 +229,7 @@ static void test_rows(enum loader_special special)
     struct random_windows *random = random_windows_create(&settings.random, &layout, SEED);
     struct comm *world = comm_self();
     struct loader *loader;
-    CHECK(loader_create(&loader, &settings, world, world, 0, 1) == ERROR_NONE);
+    CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_NONE);
     CHECK(loader_vocabulary(loader) == VOCABULARY && strcmp(loader_tokenizer(loader), "nucleotide") == 0);
     const struct batch *batch = loader_next(loader);
     CHECK(batch->real == ROWS * TOKENS && batch->valid == ROWS * (TOKENS - 1));

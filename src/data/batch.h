@@ -28,7 +28,7 @@ struct batch {
 
 /* All arrays in one allocation that begins at `tokens`; every row empty (token 0, no segment, no label, scale 1). */
 void batch_create(struct batch *batch, int64_t rows, int64_t row_tokens, int64_t max_segments);
-/* Bytes of that allocation: what one rank sends another to hand a batch over. */
+/* Bytes of that allocation. */
 int64_t batch_bytes(const struct batch *batch);
 /* Back to empty rows; pad is the token id of padding. */
 void batch_clear(struct batch *batch, int32_t pad);

@@ -21,7 +21,6 @@ struct slot {
 
 struct loader {
     struct loader_settings settings;
-    struct comm *model_comm;
     int data_rank, data_ranks;
     int64_t micro_batches, steps_once;
     struct store_set set;                 /* of no stores with random data */
@@ -176,8 +175,7 @@ static int check_memory(const struct loader *loader)
 static void make_slots(struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
-    int slots = loader->model_comm->rank == 0 ? SLOTS : 1; /* a receiver has the handed-out step alone */
-    for (int i = 0; i < slots; i++) {
+    for (int i = 0; i < SLOTS; i++) {
         loader->slots[i].after = blend_position_create(loader->source_count);
         loader->slots[i].batches = memory_allocate(loader->micro_batches * (int64_t)sizeof(struct batch));
         for (int64_t m = 0; m < loader->micro_batches; m++)
@@ -296,8 +294,6 @@ static void start_thread(struct loader *loader)
     loader->made = loader->handed_out = 0;
     loader->wanted = 1;
     loader->stop = false;
-    if (loader->model_comm->rank != 0)
-        return;
     /* signals are the main thread's business: it is the one that checkpoints on them */
     sigset_t all, before;
     sigfillset(&all);
@@ -352,12 +348,11 @@ static void open_random(struct loader *loader)
     loader->tokenizer = loader->sources[0]->tokenizer;
 }
 
-int loader_create(struct loader **out, const struct loader_settings *settings, struct comm *world,
-                  struct comm *model_comm, int data_rank, int data_ranks)
+int loader_create(struct loader **out, const struct loader_settings *settings, struct comm *world, int data_rank,
+                  int data_ranks)
 {
     struct loader *loader = memory_allocate(sizeof *loader);
     loader->settings = *settings;
-    loader->model_comm = model_comm;
     loader->data_rank = data_rank;
     loader->data_ranks = data_ranks;
     pthread_mutex_init(&loader->lock, NULL);
@@ -448,23 +443,6 @@ static struct slot *take_step(struct loader *loader)
     return slot;
 }
 
-/* Sends a step from the group's reader to its other ranks. */
-static void share_step(struct loader *loader, struct slot *slot)
-{
-    const int64_t bytes = loader->source_count * (int64_t)sizeof *slot->after.epoch;
-    comm_broadcast(loader->model_comm, &slot->after.offset, sizeof slot->after.offset, 0);
-    comm_broadcast(loader->model_comm, slot->after.epoch, bytes, 0);
-    comm_broadcast(loader->model_comm, slot->after.window, bytes, 0);
-    for (int64_t m = 0; m < loader->micro_batches; m++) {
-        struct batch *batch = &slot->batches[m];
-        int64_t counts[2] = {batch->valid, batch->real};
-        comm_broadcast(loader->model_comm, counts, sizeof counts, 0);
-        batch->valid = counts[0];
-        batch->real = counts[1];
-        comm_broadcast(loader->model_comm, batch->tokens, batch_bytes(batch), 0);
-    }
-}
-
 /* By step and place in the global batch (loader.h): no other micro-batch of the training has the number. */
 static void number_batches(const struct loader *loader, struct slot *slot)
 {
@@ -475,11 +453,9 @@ static void number_batches(const struct loader *loader, struct slot *slot)
 const struct batch *loader_next(struct loader *loader)
 {
     double start = clock_seconds();
-    if (!loader->running && loader->model_comm->rank == 0)
+    if (!loader->running)
         start_thread(loader); /* not before: nothing fills memory until the session has found that the deck fits */
-    struct slot *slot = loader->running ? take_step(loader) : &loader->slots[0];
-    if (loader->model_comm->size > 1)
-        share_step(loader, slot);
+    struct slot *slot = take_step(loader);
     blend_position_set(&loader->position, &slot->after);
     number_batches(loader, slot);
     loader->step++;

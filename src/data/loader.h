@@ -8,9 +8,8 @@
  * micro-batches a step. Its number (batch.number) is s * 2^32 + m * data_ranks + r: whatever went before in the
  * process, and the same on other ranks where micro-batches are.
  *
- * Ranks that share data (tensor, context and pipeline parallelism) form a group, `model_comm`. Rank 0 of the group
- * reads; the others receive over model_comm inside loader_next. A prefetch thread keeps one step ahead; it calls
- * neither MPI nor HDF5. */
+ * Ranks that share data (tensor and context parallelism) have the same data rank, and each reads whole rows for itself:
+ * a step depends on nothing else. A prefetch thread keeps one step ahead; it calls neither MPI nor HDF5. */
 #ifndef DATA_LOADER_H
 #define DATA_LOADER_H
 
@@ -60,12 +59,12 @@ int loader_check_settings(const struct loader_settings *settings);
 /* Bytes of host memory that the batches of one rank take, with so many data ranks: those of two steps. */
 double loader_bytes(const struct loader_settings *settings, int64_t data_ranks);
 
-/* Collective over `world` and model_comm. Rank 0 of the world writes the side files of the window indexes, then all
- * ranks map them. data_rank of data_ranks: this rank's place among the groups. Returns an enum error_code, the same on
- * all ranks: ERROR_USER also where the batches take more than settings->memory; ERROR_REQUEUE when a signal stopped it
+/* Collective over `world`. Rank 0 of it writes the side files of the window indexes, then all ranks map them. data_rank
+ * of data_ranks: which data this rank reads (comm/grid.h). Returns an enum error_code, the same on all ranks:
+ * ERROR_USER also where the batches take more than settings->memory; ERROR_REQUEUE when a signal stopped it
  * (data/windows.h). */
-int loader_create(struct loader **loader, const struct loader_settings *settings, struct comm *world,
-                  struct comm *model_comm, int data_rank, int data_ranks);
+int loader_create(struct loader **loader, const struct loader_settings *settings, struct comm *world, int data_rank,
+                  int data_ranks);
 void loader_destroy(struct loader *loader);
 
 /* Micro-batches a step, the same on every rank. When `once`, a step has no more rows than the store fills. */
@@ -77,8 +76,7 @@ int64_t loader_window_tokens(const struct loader *loader);
 /* When `once`: steps of one pass over the store. After so many calls of loader_next all rows are empty. */
 int64_t loader_steps_once(const struct loader *loader);
 
-/* The next step's micro-batches (loader_micro_batches of them), valid until the next call. Collective over model_comm.
- */
+/* The next step's micro-batches (loader_micro_batches of them), valid until the next call. Not collective. */
 const struct batch *loader_next(struct loader *loader);
 
 /* The position after the steps that loader_next has returned so far, which is freed with blend_position_destroy, and
@@ -90,7 +88,7 @@ void loader_seek(struct loader *loader, const struct blend_position *position, i
 /* Is this a position that the stream of these stores can reach? */
 bool loader_has_position(const struct loader *loader, const struct blend_position *position);
 
-/* Total seconds spent in loader_next: waiting for the prefetch thread, and for the rank that reads for the group. */
+/* Total seconds spent in loader_next, waiting for the prefetch thread. */
 double loader_wait_seconds(const struct loader *loader);
 
 /* Vocabulary, name of the tokenizer, and checksum: of the content of all stores (data/store_set.h), or of what

@@ -32,7 +32,7 @@ static int create_loaders(struct session *s)
 {
     struct loader_settings settings = settings_of_loader(&s->deck);
     settings.memory = fit_available() / s->grid.node->size;
-    int code = loader_create(&s->train, &settings, s->world, s->grid.model, s->grid.data_rank, s->grid.data_ranks);
+    int code = loader_create(&s->train, &settings, s->world, s->grid.data_rank, s->grid.data_ranks);
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_TRAIN;
@@ -45,7 +45,7 @@ static int create_loaders(struct session *s)
     settings.memory = fit_available() / s->grid.node->size;
     if (s->deck.validation.rows > 0)
         settings.global_rows = s->deck.validation.rows; /* the whole set is one loader step */
-    code = loader_create(&s->valid, &settings, s->world, s->grid.model, s->grid.data_rank, s->grid.data_ranks);
+    code = loader_create(&s->valid, &settings, s->world, s->grid.data_rank, s->grid.data_ranks);
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_VALID;
