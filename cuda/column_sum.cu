@@ -3,8 +3,6 @@
 #include "cuda/slab_sum.cuh"
 #include "cuda/team.cuh"
 
-#include <cuda_fp8.h>
-
 /* -- Parts -------------------------------------------------------------------------------------------------------- */
 
 enum { PART_LANES = 16 };
@@ -51,33 +49,6 @@ void sum_parts(const struct cuda_target *target, const float *partial, int64_t p
 
 /* -- Over rows ---------------------------------------------------------------------------------------------------- */
 
-__device__ __forceinline__ float to_float(__nv_fp8_e4m3 x)
-{
-    return static_cast<float>(x);
-}
-
-__device__ __forceinline__ float to_float(__nv_fp8_e5m2 x)
-{
-    return static_cast<float>(x);
-}
-
-/* With the element types of a product's operands, and the width of packs that fits. */
-template <typename F> static void visit_operand(const struct tensor &x, F f)
-{
-    auto widths = [&](auto zero) {
-        if (packs_fit(x, pack_width<decltype(zero)>))
-            f(zero, std::integral_constant<int, pack_width<decltype(zero)>>());
-        else
-            f(zero, std::integral_constant<int, 1>());
-    };
-    if (x.dtype == DTYPE_E4M3)
-        widths(__nv_fp8_e4m3());
-    else if (x.dtype == DTYPE_E5M2)
-        widths(__nv_fp8_e5m2());
-    else
-        visit(x.dtype, widths);
-}
-
 template <typename T, bool WHOLE> __global__ SLAB_BOUNDS void sum_rows(view<const T> x, struct slab_sums sums)
 {
     constexpr int N = pack_width<T>;
@@ -93,14 +64,14 @@ int64_t cuda_column_sum_workspace(const struct cuda_target *, struct tensor x)
     return slab_workspace(x);
 }
 
-void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,
-                     bool accumulate, char *scratch)
+void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, bool accumulate,
+                     char *scratch)
 {
     if (x.cols == 0)
         return;
-    struct slab_sums sums = {slab_cut_of(x), reinterpret_cast<float *>(scratch), static_cast<float *>(sum.data), scale,
+    struct slab_sums sums = {slab_cut_of(x), reinterpret_cast<float *>(scratch), static_cast<float *>(sum.data),
                              accumulate};
-    visit_operand(x, [&](auto zero, auto width) {
+    visit_packs({x}, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr bool WHOLE = decltype(width)::value > 1;
         sum_rows<T, WHOLE><<<slab_grid(sums.cut), slab_block(sums.cut), 0, target->stream>>>(view_of<const T>(x), sums);
@@ -113,7 +84,7 @@ void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct t
 enum { SUM_TEAM = 256 };
 
 template <typename T, int N>
-__global__ void __launch_bounds__(SUM_TEAM) sum_cols(view<const T> x, float *sum, const float *scale, bool accumulate)
+__global__ void __launch_bounds__(SUM_TEAM) sum_cols(view<const T> x, float *sum, bool accumulate)
 {
     __shared__ team_memory<1> memory;
     int64_t packs = x.cols / N;
@@ -128,23 +99,22 @@ __global__ void __launch_bounds__(SUM_TEAM) sum_cols(view<const T> x, float *sum
             for (int i = 0; i < N; i++)
                 total += v[i];
         }
-        total = team_sum(total, memory) * (scale != NULL ? *scale : 1.0f);
+        total = team_sum(total, memory);
         if (threadIdx.x == 0)
             sum[row] = accumulate ? sum[row] + total : total;
     }
 }
 
-void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,
-                  bool accumulate)
+void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, bool accumulate)
 {
     if (x.rows == 0)
         return;
-    visit_operand(x, [&](auto zero, auto width) {
+    visit_packs({x}, [&](auto zero, auto width) {
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
         dim3 block = team_block(x.cols / N, 4, SUM_TEAM);
         sum_cols<T, N><<<team_blocks(x.rows, block, 8 * target->multiprocessors), block, 0, target->stream>>>(
-            view_of<const T>(x), static_cast<float *>(sum.data), scale, accumulate);
+            view_of<const T>(x), static_cast<float *>(sum.data), accumulate);
         CUDA_CHECK_LAUNCH("row_sum");
     });
 }

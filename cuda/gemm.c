@@ -334,9 +334,9 @@ static int suggestions(const struct cuda_target *target, const struct plan *plan
 static void sum_left_operand(const struct cuda_target *target, const struct gemm_args *args)
 {
     if (!args->transpose_a)
-        cuda_row_sum(target, args->a, args->sum_a, args->scale_a.data, args->accumulate);
+        cuda_row_sum(target, args->a, args->sum_a, args->accumulate);
     else
-        cuda_column_sum(target, args->a, args->sum_a, args->scale_a.data, args->accumulate, target->workspace);
+        cuda_column_sum(target, args->a, args->sum_a, args->accumulate, target->workspace);
 }
 
 /* -- Choosing ---------------------------------------------------------------------------------------------------- */

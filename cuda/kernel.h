@@ -50,16 +50,14 @@ int64_t cuda_quantization_statistic_workspace(const struct cuda_target *target,
                                               const struct quantization_statistic_args *args);
 int64_t cuda_sum_squares_workspace(const struct cuda_target *target, const struct sum_squares_args *args);
 
-/* sum[c] = (old when accumulate, else 0) + scale * sum over rows of x, in an order that depends on the shape alone: the
- * bias gradient beside a product. scale: NULL = 1. Scratch as cuda_column_sum_workspace says, aligned to 16 bytes.
- * (column_sum.cu) */
-void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,
-                     bool accumulate, char *scratch);
+/* sum[c] (+)= sum over rows of x, f [T, C], in an order that depends on the shape alone: the bias gradient beside a
+ * product. Scratch as cuda_column_sum_workspace says, aligned to 16 bytes. (column_sum.cu) */
+void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, bool accumulate,
+                     char *scratch);
 int64_t cuda_column_sum_workspace(const struct cuda_target *target, struct tensor x);
 
 /* The same over columns: sum[r] is that of row r of x. */
-void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, const float *scale,
-                  bool accumulate);
+void cuda_row_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, bool accumulate);
 
 /* factors[0] = scale_a * scale_b, NULL = 1; factors[1] = addend: those of a product and of what is added to it.
  * (product.cu) */

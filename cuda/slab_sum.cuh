@@ -50,12 +50,11 @@ inline int64_t slab_workspace(const struct tensor &x)
     return (int64_t)cut.stripes * cut.slabs * cut.packs * (16 / dtype_size(x.dtype)) * (int64_t)sizeof(float);
 }
 
-/* What a kernel is given for sum[c] = (old when accumulate, else 0) + scale * sum over rows. */
+/* What a kernel is given for sum[c] (+)= sum over rows. */
 struct slab_sums {
     struct slab_cut cut;
     float *partial; /* scratch [stripes][slabs][packs * elements of a pack] */
     float *sum;
-    const float *scale; /* NULL = 1 */
     bool accumulate;
 };
 
@@ -207,7 +206,6 @@ __device__ __forceinline__ void sum_slab(const struct slab_sums &to, const struc
     if (threadIdx.x >= s.cols)
         return;
     float *sum = to.sum + s.first_col + threadIdx.x;
-    total *= to.scale != NULL ? *to.scale : 1.0f;
     *sum = to.accumulate ? *sum + total : total;
 }
 
