@@ -234,6 +234,40 @@ static void nccl_broadcast(struct group *group, struct stream *stream, const str
             ncclInt8, args->root);
 }
 
+/* NCCL's own call for it is younger than its sends. */
+static ncclResult_t exchange_rows(const struct tensor *in, const struct tensor *out, ncclComm_t nccl,
+                                  cudaStream_t stream)
+{
+    const size_t bytes = (size_t)(in->cols * dtype_size(in->dtype));
+    CHECK_NCCL(ncclGroupStart());
+    for (int r = 0; r < (int)in->rows; r++) {
+        CHECK_NCCL(ncclSend(tensor_at(in, r, 0), bytes, ncclInt8, r, nccl, stream));
+        CHECK_NCCL(ncclRecv(tensor_at(out, r, 0), bytes, ncclInt8, r, nccl, stream));
+    }
+    return ncclGroupEnd();
+}
+
+static void nccl_all_to_all(struct group *group, struct stream *stream, const struct all_to_all_args *args)
+{
+    COLLECT(group, stream, "all_to_all", exchange_rows, &args->in, &args->out);
+}
+
+static ncclResult_t pass_on(const struct group *group, const struct shift_args *args, ncclComm_t nccl,
+                            cudaStream_t stream)
+{
+    const size_t bytes = (size_t)tensor_extent(&args->in);
+    const int next = (group->rank + 1) % group->size, before = (group->rank + group->size - 1) % group->size;
+    CHECK_NCCL(ncclGroupStart());
+    CHECK_NCCL(ncclSend(args->in.data, bytes, ncclInt8, next, nccl, stream));
+    CHECK_NCCL(ncclRecv(args->out.data, bytes, ncclInt8, before, nccl, stream));
+    return ncclGroupEnd();
+}
+
+static void nccl_shift(struct group *group, struct stream *stream, const struct shift_args *args)
+{
+    COLLECT(group, stream, "shift", pass_on, group, args);
+}
+
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
 /* The first collectives of a size connect the ranks by way of it, for which NCCL takes memory: now, so that what is
@@ -275,6 +309,8 @@ static const struct group_class nccl_class = {.name = "nccl",
                                               .reduce_scatter = nccl_reduce_scatter,
                                               .all_gather = nccl_all_gather,
                                               .broadcast = nccl_broadcast,
+                                              .all_to_all = nccl_all_to_all,
+                                              .shift = nccl_shift,
                                               .destroy = nccl_destroy};
 
 /* What NCCL would choose by size and by what it finds of the machine adds in other orders. Its configuration of groups

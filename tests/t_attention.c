@@ -260,41 +260,22 @@ static void launch_part(struct wrapper *wrapper, struct stream *stream, enum op 
     stream_synchronize(stream);
 }
 
-/* Takes a part's results into those of the parts before it: weights are exp(lse). */
-static void merge(const struct attention_forward_args *args, const struct tensor *o, const struct tensor *lse,
-                  const struct tensor *part_o, const struct tensor *part_lse)
-{
-    for (int64_t head = 0; head < args->heads; head++)
-        for (int64_t row = 0; row < o->rows; row++) {
-            double before = tensor_get(lse, head, row), more = tensor_get(part_lse, head, row);
-            double largest = fmax(before, more);
-            if (largest == -INFINITY)
-                continue;
-            double sum = largest + log(exp(before - largest) + exp(more - largest));
-            tensor_put(lse, head, row, sum);
-            for (int64_t col = head * args->head_dim; col < (head + 1) * args->head_dim; col++)
-                tensor_put(o, row, col,
-                           tensor_get(o, row, col) * exp(before - sum) +
-                               tensor_get(part_o, row, col) * exp(more - sum));
-        }
-}
-
-static struct tensor in_host(enum dtype dtype, int64_t rows, int64_t cols)
-{
-    return tensor_matrix(memory_allocate(rows * cols * dtype_size(dtype)), dtype, rows, cols);
-}
-
 static void forward_in_parts(struct wrapper *wrapper, struct stream *stream, const struct attention_forward_args *args,
                              struct part queries, struct tensor tables)
 {
     int64_t rows = queries.count, cols = args->o.cols;
-    struct tensor o = in_host(DTYPE_F64, rows, cols), lse = in_host(DTYPE_F64, args->heads, rows);
-    struct tensor part_o = in_host(DTYPE_F32, rows, cols), part_lse = in_host(DTYPE_F32, args->heads, rows);
     struct attention_forward_args part = *args;
     part.q = tensor_rows(&args->q, queries.begin, rows);
     part.o = on_executor(stream, DTYPE_F32, rows, cols);
     part.lse = on_executor(stream, DTYPE_F32, args->heads, rows);
-    reference_fill(&(struct fill_args){lse, -INFINITY});
+    struct attention_merge_args merge = {.part_o = part.o,
+                                         .part_lse = part.lse,
+                                         .o = on_executor(stream, DTYPE_F32, rows, cols),
+                                         .lse = on_executor(stream, DTYPE_F32, args->heads, rows),
+                                         .to = tensor_rows(&args->o, queries.begin, rows),
+                                         .heads = args->heads,
+                                         .head_dim = args->head_dim,
+                                         .first = true};
     for (int i = 0; i < PARTS; i++) {
         struct part keys = part_of(args->k.rows, i);
         if (keys.count == 0)
@@ -303,20 +284,13 @@ static void forward_in_parts(struct wrapper *wrapper, struct stream *stream, con
         part.v = tensor_rows(&args->v, keys.begin, keys.count);
         part.segments = cut_segments(stream, &args->segments, queries, keys, tables);
         launch_part(wrapper, stream, OP_ATTENTION_FORWARD, &part);
-        move(stream, part.o, part_o);
-        move(stream, part.lse, part_lse);
-        merge(args, &o, &lse, &part_o, &part_lse);
+        launch_part(wrapper, stream, OP_ATTENTION_MERGE, &merge);
+        merge.first = false;
     }
-    struct tensor rounded = in_host(args->o.dtype, rows, cols);
-    reference_copy(&(struct copy_args){o, rounded});
-    reference_copy(&(struct copy_args){lse, part_lse});
-    move(stream, rounded, tensor_rows(&args->o, queries.begin, rows));
-    move(stream, part_lse, tensor_columns(&args->lse, queries.begin, rows));
-    give_back(stream, part.o);
-    give_back(stream, part.lse);
-    struct tensor *made[] = {&o, &lse, &part_o, &part_lse, &rounded};
+    move(stream, merge.lse, tensor_columns(&args->lse, queries.begin, rows));
+    struct tensor made[] = {part.o, part.lse, merge.o, merge.lse};
     for (int64_t i = 0; i < COUNT(made); i++)
-        memory_free(made[i]->data);
+        give_back(stream, made[i]);
 }
 
 static void backward_in_parts(struct wrapper *wrapper, struct stream *stream,
@@ -362,6 +336,67 @@ static void launch_in_parts(struct wrapper *wrapper, struct stream *stream, enum
             backward_in_parts(wrapper, stream, b, queries, tables);
     }
     give_back(stream, tables);
+}
+
+/* -- Merging ----------------------------------------------------------------------------------------------------- */
+
+/* A part's log-sum-exps and those so far: numbers near each other and far apart, and minus infinity on either side and
+ * on both, where o may hold anything. */
+static void draw_lses(const struct attention_merge_args *m)
+{
+    static const double distances[5] = {0.0, 0.3, -2.0, 40.0, -300.0};
+    for (int64_t row = 0; row < m->o.rows; row++)
+        for (int64_t head = 0; head < m->heads; head++) {
+            int64_t kind = row + 3 * head;
+            double old = (double)trial_draw(1000) / 10.0 - 50.0, part = old + distances[kind % 5];
+            bool no_old = kind % 7 == 2 || kind % 7 == 4, no_part = kind % 7 == 3 || kind % 7 == 4;
+            reference_store(&m->part_lse, head, row, no_part ? -INFINITY : part);
+            if (!m->first)
+                reference_store(&m->lse, head, row, no_old ? -INFINITY : old);
+            for (int64_t col = head * m->head_dim; col < (head + 1) * m->head_dim; col++) {
+                if (no_part)
+                    reference_store(&m->part_o, row, col, NAN);
+                if (no_old)
+                    reference_store(&m->o, row, col, NAN);
+            }
+        }
+}
+
+static void test_merge_case(enum dtype dtype, int64_t tokens, int64_t heads, int64_t dim, int variant)
+{
+    const bool first = variant % 3 == 2, wide = variant % 2 != 0;
+    struct trial *trial = trial_create("merge %s T %d heads %d of %d, variant %d", dtype_name(dtype), (int)tokens,
+                                       (int)heads, (int)dim, variant);
+    struct attention_merge_args m = {.part_o = trial_matrix(trial, dtype, tokens, heads * dim, wide, 1.0),
+                                     .part_lse = trial_matrix(trial, DTYPE_F32, heads, tokens, wide, 1.0),
+                                     .o = first
+                                              ? trial_empty(trial, DTYPE_F32, tokens, heads * dim)
+                                              : trial_matrix(trial, DTYPE_F32, tokens, heads * dim, variant == 3, 1.0),
+                                     .lse = first ? trial_empty(trial, DTYPE_F32, heads, tokens)
+                                                  : trial_matrix(trial, DTYPE_F32, heads, tokens, variant == 3, 1.0),
+                                     .heads = heads,
+                                     .head_dim = dim,
+                                     .first = first};
+    if (variant > 0)
+        m.to = trial_matrix(trial, storage[variant % 4 / 2], tokens, heads * dim, wide, 1.0);
+    draw_lses(&m);
+    if (!first && tokens > 1) {
+        struct attention_merge_args mistaken = m;
+        mistaken.first = true;
+        check_noticed(trial, OP_ATTENTION_MERGE, &m, &mistaken);
+    }
+    check_op(trial, OP_ATTENTION_MERGE, &m);
+}
+
+static void test_merge(void)
+{
+    static const int64_t dims[5] = {1, 7, 20, 64, 128};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t t = 0; t < COUNT(lengths); t++)
+            for (int64_t i = 0; i < COUNT(dims); i++)
+                for (int variant = 0; variant < 4; variant++)
+                    test_merge_case(storage[d], lengths[t], 1 + i % 3, dims[i], variant);
+    test_merge_case(DTYPE_F32, 3, 2, 2000, 1); /* longer than what a CPU takes at a time */
 }
 
 /* Each kind of attention takes the library long to build: fewer of them, and such as it takes. */
@@ -443,7 +478,7 @@ int main(int count, char **arguments)
         bounds_of_separate_heads();
     test_attention(small);
     if (!small && !of_cudnn)
-        test_long(), test_in_parts(), test_adding();
+        test_long(), test_in_parts(), test_adding(), test_merge();
     executors_close();
     return check_end();
 }

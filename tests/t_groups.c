@@ -23,7 +23,33 @@ static float value(int rank, int64_t i)
 #define COLLECT(stream, OP, name, ...)                                                                                 \
     launch_collective((stream), OP_##OP, &(struct name##_args){.group = group, __VA_ARGS__})
 
-/* All four collectives on one group, against sums made here in rank order. */
+/* With a rank's part in its place within the whole: `data` has room for a row of each rank. */
+static void test_in_place(struct stream *stream, struct group *group, const int *members, float *data, int64_t count)
+{
+    const struct tensor whole = tensor_matrix(data, DTYPE_F32, group->size, count);
+    const struct tensor own = tensor_rows(&whole, group->rank, 1);
+    const int world_rank = members[group->rank];
+    int wrong = 0;
+    for (int64_t i = 0; i < count * group->size; i++)
+        data[i] = value(world_rank, i);
+    COLLECT(stream, REDUCE_SCATTER, reduce_scatter, .in = whole, .out = own);
+    for (int64_t i = 0; i < count * group->size; i++) {
+        float expected = value(i / count == group->rank ? members[0] : world_rank, i);
+        for (int r = 1; r < group->size && i / count == group->rank; r++)
+            expected += value(members[r], i);
+        wrong += data[i] != expected;
+    }
+    COLLECT(stream, ALL_GATHER, all_gather, .in = own, .out = whole);
+    for (int64_t i = 0; i < count * group->size; i++) {
+        float expected = value(members[0], i);
+        for (int r = 1; r < group->size; r++)
+            expected += value(members[r], i);
+        wrong += data[i] != expected;
+    }
+    CHECK(wrong == 0);
+}
+
+/* All collectives on one group, against sums made here in rank order. */
 static void test_collectives(struct stream *stream, struct group *group, const int *members, int64_t count)
 {
     int size = group->size, world_rank = members[group->rank];
@@ -74,6 +100,22 @@ static void test_collectives(struct stream *stream, struct group *group, const i
     for (int64_t i = 0; i < count; i++)
         wrong += data[i] != value(members[size - 1], i);
     CHECK(wrong == 0);
+
+    for (int64_t i = 0; i < count * size; i++)
+        data[i] = value(world_rank, i);
+    COLLECT(stream, ALL_TO_ALL, all_to_all, .in = tensor_matrix(data, DTYPE_F32, size, count),
+            .out = tensor_matrix(out, DTYPE_F32, size, count));
+    for (int r = 0; r < size; r++)
+        for (int64_t i = 0; i < count; i++)
+            wrong += out[r * count + i] != value(members[r], group->rank * count + i);
+    CHECK(wrong == 0);
+
+    COLLECT(stream, SHIFT, shift, .in = tensor_vector(data, DTYPE_F32, count),
+            .out = tensor_vector(out, DTYPE_F32, count));
+    for (int64_t i = 0; i < count; i++)
+        wrong += out[i] != value(members[(group->rank + size - 1) % size], i);
+    CHECK(wrong == 0);
+    test_in_place(stream, group, members, data, count);
 
     double total[2] = {world_rank + 0.5, 1};
     COLLECT(stream, ALL_REDUCE, all_reduce, .x = tensor_vector(total, DTYPE_F64, 2));

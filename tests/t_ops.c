@@ -290,7 +290,7 @@ static void test_halves(void)
 }
 
 /* Collectives go to the group's table, once each, with the arguments as they are. */
-static struct tensor seen[4];
+static struct tensor seen[6];
 
 static void see_all_reduce(struct group *group, struct stream *stream, const struct all_reduce_args *args)
 {
@@ -320,13 +320,29 @@ static void see_broadcast(struct group *group, struct stream *stream, const stru
     seen[3] = args->x;
 }
 
+static void see_all_to_all(struct group *group, struct stream *stream, const struct all_to_all_args *args)
+{
+    (void)stream;
+    CHECK(args->group == group && args->in.rows == 2);
+    seen[4] = args->out;
+}
+
+static void see_shift(struct group *group, struct stream *stream, const struct shift_args *args)
+{
+    (void)stream;
+    CHECK(args->group == group && args->in.rows == 1);
+    seen[5] = args->out;
+}
+
 static void test_collectives(struct executor *executor)
 {
     static const struct group_class class = {.name = "seen",
                                              .all_reduce = see_all_reduce,
                                              .reduce_scatter = see_reduce_scatter,
                                              .all_gather = see_all_gather,
-                                             .broadcast = see_broadcast};
+                                             .broadcast = see_broadcast,
+                                             .all_to_all = see_all_to_all,
+                                             .shift = see_shift};
     struct group group = {.name = "test", .rank = 0, .size = 2, .class = &class};
     float data[8] = {0};
     struct tensor one = tensor_vector(data, DTYPE_F32, 4), two = tensor_matrix(data, DTYPE_F32, 2, 4);
@@ -336,8 +352,10 @@ static void test_collectives(struct executor *executor)
     LAUNCH(&stream, REDUCE_SCATTER, reduce_scatter, .group = &group, .in = two, .out = one);
     LAUNCH(&stream, ALL_GATHER, all_gather, .group = &group, .in = one, .out = two);
     LAUNCH(&stream, BROADCAST, broadcast, .group = &group, .x = one, .root = 1);
+    LAUNCH(&stream, ALL_TO_ALL, all_to_all, .group = &group, .in = two, .out = two);
+    LAUNCH(&stream, SHIFT, shift, .group = &group, .in = one, .out = one);
     stream_synchronize(&stream);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < COUNT(seen); i++)
         CHECK(seen[i].data == data);
 }
 

@@ -670,19 +670,23 @@ static void test_plan(void)
 
     struct group data = {.name = "data", .size = 4}, model = {.name = "model", .size = 2}, self = {"self", 0, 1, 0, 0};
     struct tensor whole = matrix(plan, 4, 100), part = matrix(plan, 1, 100);
+    struct tensor whole_too = matrix(plan, 4, 100), part_too = matrix(plan, 1, 100);
     LAUNCH(&compute, ALL_GATHER, all_gather, .group = &data, .in = part, .out = whole);
     LAUNCH(&compute, REDUCE_SCATTER, reduce_scatter, .group = &data, .in = whole, .out = part);
     LAUNCH(&compute, ALL_REDUCE, all_reduce, .group = &model, .x = part);
     LAUNCH(&compute, BROADCAST, broadcast, .group = &model, .x = part);
+    LAUNCH(&compute, ALL_TO_ALL, all_to_all, .group = &data, .in = whole, .out = whole_too);
+    LAUNCH(&compute, SHIFT, shift, .group = &model, .in = part, .out = part_too);
     LAUNCH(&compute, ALL_REDUCE, all_reduce, .group = &self, .x = part);
+    LAUNCH(&compute, SHIFT, shift, .group = &self, .in = part, .out = part_too);
     struct plan_traffic traffic[3];
     CHECK(plan_log_traffic(plan_log_all(log), traffic, 3) == 3);
     CHECK_STRING(traffic[0].group, "data");
-    CHECK(traffic[0].collectives == 2 && traffic[0].bytes == 2 * 3 * 400);
+    CHECK(traffic[0].collectives == 3 && traffic[0].bytes == 3 * 3 * 400);
     CHECK_STRING(traffic[1].group, "model");
-    CHECK(traffic[1].collectives == 2 && traffic[1].bytes == 400 + 400);
+    CHECK(traffic[1].collectives == 3 && traffic[1].bytes == 400 + 400 + 400);
     CHECK_STRING(traffic[2].group, "self");
-    CHECK(traffic[2].collectives == 1 && traffic[2].bytes == 0);
+    CHECK(traffic[2].collectives == 2 && traffic[2].bytes == 0);
 
     struct stream communication = {plan, STREAM_REDUCE, NULL};
     LAUNCH(&communication, GEMM, gemm, .a = tensor_rows(&x, 0, 10), .b = y, .d = tensor_rows(&z, 0, 10));

@@ -154,13 +154,19 @@ static void test_moves(void)
         CHECK(reference_load(&column, i % 3, i / 3) == wanted[i]);
     }
 
-    /* a group of one: gather and scatter copy, the others leave the data alone */
+    /* a group of one: gather, scatter and the exchanges copy, the others leave the data alone */
     struct group alone = {.name = "alone", .rank = 0, .size = 1};
     struct tensor in = normal(1, 4), out = zeros(DTYPE_F64, 1, 4), kept = copy_of(&in);
     run(OP_ALL_GATHER, &(struct all_gather_args){.group = &alone, .in = in, .out = out});
     CHECK(memcmp(out.data, in.data, 32) == 0);
     memset(out.data, 0, 32);
     run(OP_REDUCE_SCATTER, &(struct reduce_scatter_args){.group = &alone, .in = in, .out = out});
+    CHECK(memcmp(out.data, in.data, 32) == 0);
+    memset(out.data, 0, 32);
+    run(OP_ALL_TO_ALL, &(struct all_to_all_args){.group = &alone, .in = in, .out = out});
+    CHECK(memcmp(out.data, in.data, 32) == 0);
+    memset(out.data, 0, 32);
+    run(OP_SHIFT, &(struct shift_args){.group = &alone, .in = in, .out = out});
     CHECK(memcmp(out.data, in.data, 32) == 0);
     run(OP_ALL_REDUCE, &(struct all_reduce_args){.group = &alone, .x = in});
     run(OP_BROADCAST, &(struct broadcast_args){.group = &alone, .x = in});

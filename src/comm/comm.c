@@ -62,6 +62,11 @@ void comm_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes
     comm->class->all_to_all(comm, in, out, bytes);
 }
 
+void comm_shift(struct comm *comm, const void *in, void *out, int64_t bytes)
+{
+    comm->class->shift(comm, in, out, bytes);
+}
+
 struct comm *comm_split(struct comm *comm, int color)
 {
     return comm->class->split(comm, color);
@@ -245,6 +250,20 @@ static void host_broadcast(struct group *group, struct stream *stream, const str
     comm_broadcast(host->comm, args->x.data, tensor_extent(&args->x), args->root);
 }
 
+static void host_all_to_all(struct group *group, struct stream *stream, const struct all_to_all_args *args)
+{
+    (void)stream;
+    struct host_group *host = group->self;
+    comm_all_to_all(host->comm, args->in.data, args->out.data, args->in.cols * dtype_size(args->in.dtype));
+}
+
+static void host_shift(struct group *group, struct stream *stream, const struct shift_args *args)
+{
+    (void)stream;
+    struct host_group *host = group->self;
+    comm_shift(host->comm, args->in.data, args->out.data, tensor_extent(&args->in));
+}
+
 static void host_destroy(struct group *group)
 {
     struct host_group *host = group->self;
@@ -258,6 +277,8 @@ static const struct group_class host_class = {.name = "host",
                                               .reduce_scatter = host_reduce_scatter,
                                               .all_gather = host_all_gather,
                                               .broadcast = host_broadcast,
+                                              .all_to_all = host_all_to_all,
+                                              .shift = host_shift,
                                               .destroy = host_destroy};
 
 struct group *comm_group_create(struct comm *comm, struct executor *executor, const char *name)

@@ -18,10 +18,12 @@ struct comm {
 struct comm_class {
     void (*barrier)(struct comm *comm);
     void (*broadcast)(struct comm *comm, void *data, int64_t bytes, int root);
-    /* out holds size blocks of `bytes`, in rank order, on every rank. */
+    /* out holds size blocks of `bytes`, in rank order, on every rank. in may be this rank's block of out. */
     void (*all_gather)(struct comm *comm, const void *in, void *out, int64_t bytes);
     /* Blocks of `bytes`: block r of `in` goes to rank r; block r of `out` came from rank r. */
     void (*all_to_all)(struct comm *comm, const void *in, void *out, int64_t bytes);
+    /* Around the ranks: `in` goes to rank + 1, `out` comes from rank - 1; the last sends to the first. */
+    void (*shift)(struct comm *comm, const void *in, void *out, int64_t bytes);
     /* Ranks with the same color form a new communicator, in the order of their ranks in comm. color >= 0. */
     struct comm *(*split)(struct comm *comm, int color);
     /* The ranks on the same node (that share its memory) form a new communicator. */
@@ -50,6 +52,7 @@ void comm_barrier(struct comm *comm);
 void comm_broadcast(struct comm *comm, void *data, int64_t bytes, int root);
 void comm_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes);
 void comm_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes);
+void comm_shift(struct comm *comm, const void *in, void *out, int64_t bytes);
 struct comm *comm_split(struct comm *comm, int color);
 struct comm *comm_split_node(struct comm *comm);
 

@@ -90,13 +90,30 @@ static void answer_calls(void)
         send_empty(rank, TAG_HERE);
 }
 
-/* Who answers, as a flag for each rank of the group. Ends early when nobody is missing, or the wait is over. */
-static void listen(struct comm *comm, MPI_Request *request, int *done, bool *here)
+/* A collective that this rank waits for, and the requests that it consists of. */
+enum { MOST_REQUESTS = 2 };
+
+struct wait {
+    struct comm *comm;
+    const char *what; /* the collective */
+    MPI_Request requests[MOST_REQUESTS];
+    int count, done;
+    bool told, told_wish;
+};
+
+static void ask_after(struct wait *wait)
 {
+    verify(MPI_Testall(wait->count, wait->requests, &wait->done, MPI_STATUSES_IGNORE), wait->what);
+}
+
+/* Who answers, as a flag for each rank of the group. Ends early when nobody is missing, or the wait is over. */
+static void listen(struct wait *wait, bool *here)
+{
+    const struct comm *comm = wait->comm;
     const struct member *members = own_of(comm)->members;
     int missing = comm->size - 1;
     struct waiting waiting = {0};
-    while (!*done && missing > 0 && waiting_turn(&waiting) < 3 * ATTEND_SECONDS) {
+    while (!wait->done && missing > 0 && waiting_turn(&waiting) < 3 * ATTEND_SECONDS) {
         answer_calls();
         for (int rank = take_empty(TAG_HERE); rank >= 0; rank = take_empty(TAG_HERE))
             for (int r = 0; r < comm->size; r++)
@@ -104,13 +121,14 @@ static void listen(struct comm *comm, MPI_Request *request, int *done, bool *her
                     here[r] = true;
                     missing--;
                 }
-        verify(MPI_Test(request, done, MPI_STATUS_IGNORE), "MPI_Test");
+        ask_after(wait);
     }
 }
 
 /* Lists who is absent; of no use when the wait is over meanwhile. */
-static struct presence call_roll(struct comm *comm, MPI_Request *request, int *done)
+static struct presence call_roll(struct wait *wait)
 {
+    const struct comm *comm = wait->comm;
     const struct member *members = own_of(comm)->members;
     bool *here = memory_allocate((int64_t)sizeof *here * comm->size);
     while (take_empty(TAG_HERE) >= 0) /* answers that came late */
@@ -119,7 +137,7 @@ static struct presence call_roll(struct comm *comm, MPI_Request *request, int *d
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank)
             send_empty(members[r].rank, TAG_CALL);
-    listen(comm, request, done, here);
+    listen(wait, here);
     struct presence presence = {.lowest = comm->rank};
     for (int r = comm->size - 1; r >= 0; r--)
         presence.lowest = here[r] ? r : presence.lowest;
@@ -138,19 +156,11 @@ static struct presence call_roll(struct comm *comm, MPI_Request *request, int *d
 
 /* -- Waiting ------------------------------------------------------------------------------------------------------ */
 
-struct wait {
-    struct comm *comm;
-    const char *what; /* the collective */
-    MPI_Request request;
-    int done;
-    bool told, told_wish;
-};
-
 /* The lowest rank that is there says for whom it waits. */
 static void tell(struct wait *wait, double waited, double limit)
 {
     const struct mpi_comm *own = own_of(wait->comm);
-    const struct presence presence = call_roll(wait->comm, &wait->request, &wait->done);
+    const struct presence presence = call_roll(wait);
     if (wait->done || presence.lowest != wait->comm->rank)
         return;
     fprintf(stderr, "warning: rank %d on %s has waited for %.0f s in %s number %lld of %d ranks; missing: %s; %s",
@@ -166,7 +176,7 @@ static void tell(struct wait *wait, double waited, double limit)
 static void give_up(struct wait *wait, double waited)
 {
     const struct mpi_comm *own = own_of(wait->comm);
-    const struct presence presence = call_roll(wait->comm, &wait->request, &wait->done);
+    const struct presence presence = call_roll(wait);
     if (!wait->done)
         error_fatal("%s number %lld of %d ranks has not finished on %s after %.0f s (comm.timeout); missing: %s",
                     wait->what, (long long)own->begun, wait->comm->size, own->members[wait->comm->rank].host, waited,
@@ -189,20 +199,24 @@ static void attend(struct wait *wait, double waited)
     }
 }
 
-/* Waits until the collective that the request stands for is done here. */
-static void await(struct comm *comm, const char *what, MPI_Request request)
+/* Waits until the requests of a collective are done here. */
+static void await_all(struct wait *wait)
 {
-    struct wait wait = {.comm = comm, .what = what, .request = request};
     struct waiting waiting = {0};
-    own_of(comm)->begun++;
-    verify(MPI_Test(&wait.request, &wait.done, MPI_STATUS_IGNORE), what);
-    while (!wait.done) {
+    own_of(wait->comm)->begun++;
+    ask_after(wait);
+    while (!wait->done) {
         double waited = waiting_turn(&waiting);
         if (waited > ATTEND_SECONDS)
-            attend(&wait, waited);
-        if (!wait.done)
-            verify(MPI_Test(&wait.request, &wait.done, MPI_STATUS_IGNORE), what);
+            attend(wait, waited);
+        if (!wait->done)
+            ask_after(wait);
     }
+}
+
+static void await(struct comm *comm, const char *what, MPI_Request request)
+{
+    await_all(&(struct wait){.comm = comm, .what = what, .requests = {request}, .count = 1});
 }
 
 /* -- Collectives -------------------------------------------------------------------------------------------------- */
@@ -235,8 +249,11 @@ static int checked_count(int64_t bytes, const char *what)
 static void mpi_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
     int count = checked_count(bytes, "MPI_Iallgather");
+    const bool in_place = in == (const char *)out + comm->rank * bytes;
     MPI_Request request;
-    verify(MPI_Iallgather(in, count, MPI_BYTE, out, count, MPI_BYTE, handle_of(comm), &request), "MPI_Iallgather");
+    verify(
+        MPI_Iallgather(in_place ? MPI_IN_PLACE : in, count, MPI_BYTE, out, count, MPI_BYTE, handle_of(comm), &request),
+        "MPI_Iallgather");
     await(comm, "all_gather", request);
 }
 
@@ -246,6 +263,20 @@ static void mpi_all_to_all(struct comm *comm, const void *in, void *out, int64_t
     MPI_Request request;
     verify(MPI_Ialltoall(in, count, MPI_BYTE, out, count, MPI_BYTE, handle_of(comm), &request), "MPI_Ialltoall");
     await(comm, "all_to_all", request);
+}
+
+static void mpi_shift(struct comm *comm, const void *in, void *out, int64_t bytes)
+{
+    const int next = (comm->rank + 1) % comm->size, before = (comm->rank + comm->size - 1) % comm->size;
+    for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        int piece = (int)(bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES);
+        struct wait wait = {.comm = comm, .what = "shift", .count = 2};
+        verify(MPI_Irecv((char *)out + done, piece, MPI_BYTE, before, 0, handle_of(comm), &wait.requests[0]),
+               "MPI_Irecv");
+        verify(MPI_Isend((const char *)in + done, piece, MPI_BYTE, next, 0, handle_of(comm), &wait.requests[1]),
+               "MPI_Isend");
+        await_all(&wait);
+    }
 }
 
 static struct comm *wrap(MPI_Comm handle);
@@ -276,8 +307,8 @@ static void mpi_destroy(struct comm *comm)
     memory_free(own);
 }
 
-static const struct comm_class mpi_class = {mpi_barrier, mpi_broadcast,  mpi_all_gather, mpi_all_to_all,
-                                            mpi_split,   mpi_split_node, mpi_destroy};
+static const struct comm_class mpi_class = {mpi_barrier, mpi_broadcast, mpi_all_gather, mpi_all_to_all,
+                                            mpi_shift,   mpi_split,     mpi_split_node, mpi_destroy};
 
 static void describe_members(struct comm *comm)
 {

@@ -37,8 +37,8 @@ static void self_destroy(struct comm *comm)
     (void)comm;
 }
 
-static const struct comm_class self_class = {self_barrier, self_broadcast,  self_exchange, self_exchange,
-                                             self_split,   self_split_node, self_destroy};
+static const struct comm_class self_class = {self_barrier,  self_broadcast, self_exchange,   self_exchange,
+                                             self_exchange, self_split,     self_split_node, self_destroy};
 
 struct comm *comm_self(void)
 {

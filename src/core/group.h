@@ -10,6 +10,8 @@ struct all_reduce_args; /* core/op.h */
 struct reduce_scatter_args;
 struct all_gather_args;
 struct broadcast_args;
+struct all_to_all_args;
+struct shift_args;
 
 struct group {
     const char *name; /* "data", "model", ... */
@@ -26,6 +28,8 @@ struct group_class {
     void (*reduce_scatter)(struct group *group, struct stream *stream, const struct reduce_scatter_args *args);
     void (*all_gather)(struct group *group, struct stream *stream, const struct all_gather_args *args);
     void (*broadcast)(struct group *group, struct stream *stream, const struct broadcast_args *args);
+    void (*all_to_all)(struct group *group, struct stream *stream, const struct all_to_all_args *args);
+    void (*shift)(struct group *group, struct stream *stream, const struct shift_args *args);
     void (*destroy)(struct group *group); /* collective */
 };
 

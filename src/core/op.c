@@ -4,15 +4,19 @@
 
 #define FIELD(op, member, how)                                                                                         \
     {                                                                                                                  \
-#member, offsetof(struct op##_args, member), how, false, 0                                                     \
+#member, offsetof(struct op##_args, member), how, false, 0, 0                                                  \
     }
 #define OPTIONAL(op, member, how)                                                                                      \
     {                                                                                                                  \
-#member, offsetof(struct op##_args, member), how, true, 0                                                      \
+#member, offsetof(struct op##_args, member), how, true, 0, 0                                                   \
     }
 #define ACCUMULATED_BY(op, member, flag, is_optional)                                                                  \
     {                                                                                                                  \
-#member, offsetof(struct op##_args, member), OP_WRITE, is_optional, offsetof(struct op##_args, flag)           \
+#member, offsetof(struct op##_args, member), OP_WRITE, is_optional, offsetof(struct op##_args, flag), 0        \
+    }
+#define OVERWRITTEN_BY(op, member, flag)                                                                               \
+    {                                                                                                                  \
+#member, offsetof(struct op##_args, member), OP_READ_WRITE, false, 0, offsetof(struct op##_args, flag)         \
     }
 #define ACCUMULATED(op, member, is_optional) ACCUMULATED_BY(op, member, accumulate, is_optional)
 
@@ -88,6 +92,11 @@ static const struct op_field attention_backward_fields[] = {
     ACCUMULATED_BY(attention_backward, dk, accumulate_kv, false),
     ACCUMULATED_BY(attention_backward, dv, accumulate_kv, false),
     SEGMENT_FIELDS(attention_backward),
+};
+static const struct op_field attention_merge_fields[] = {
+    FIELD(attention_merge, part_o, OP_READ),   FIELD(attention_merge, part_lse, OP_READ),
+    OVERWRITTEN_BY(attention_merge, o, first), OVERWRITTEN_BY(attention_merge, lse, first),
+    OPTIONAL(attention_merge, to, OP_WRITE),
 };
 static const struct op_field swiglu_forward_fields[] = {
     FIELD(swiglu_forward, x, OP_READ),
@@ -165,6 +174,8 @@ static const struct op_field reduce_scatter_fields[] = {
 };
 static const struct op_field all_gather_fields[] = {FIELD(all_gather, in, OP_READ), FIELD(all_gather, out, OP_WRITE)};
 static const struct op_field broadcast_fields[] = {FIELD(broadcast, x, OP_READ_WRITE)};
+static const struct op_field all_to_all_fields[] = {FIELD(all_to_all, in, OP_READ), FIELD(all_to_all, out, OP_WRITE)};
+static const struct op_field shift_fields[] = {FIELD(shift, in, OP_READ), FIELD(shift, out, OP_WRITE)};
 
 static const struct op_info table[OP_COUNT] = {
 #define X(NAME, name)                                                                                                  \
@@ -188,5 +199,7 @@ int op_field_access(enum op op, const void *args, int field)
     const struct op_field *f = &table[op].fields[field];
     if (f->accumulate != 0 && *(const bool *)((const char *)args + f->accumulate))
         return OP_READ_WRITE;
+    if (f->overwrite != 0 && *(const bool *)((const char *)args + f->overwrite))
+        return OP_WRITE;
     return f->access;
 }

@@ -27,6 +27,7 @@ struct group;
     X(ROPE, rope)                                                                                                      \
     X(ATTENTION_FORWARD, attention_forward)                                                                            \
     X(ATTENTION_BACKWARD, attention_backward)                                                                          \
+    X(ATTENTION_MERGE, attention_merge)                                                                                \
     X(SWIGLU_FORWARD, swiglu_forward)                                                                                  \
     X(SWIGLU_BACKWARD, swiglu_backward)                                                                                \
     X(GELU_FORWARD, gelu_forward)                                                                                      \
@@ -50,7 +51,9 @@ struct group;
     X(ALL_REDUCE, all_reduce)                                                                                          \
     X(REDUCE_SCATTER, reduce_scatter)                                                                                  \
     X(ALL_GATHER, all_gather)                                                                                          \
-    X(BROADCAST, broadcast)
+    X(BROADCAST, broadcast)                                                                                            \
+    X(ALL_TO_ALL, all_to_all)                                                                                          \
+    X(SHIFT, shift)
 
 #define OP_TABLE(X)                                                                                                    \
     OP_DEVICE_TABLE(X)                                                                                                 \
@@ -211,6 +214,20 @@ struct attention_backward_args {
     bool causal;
     bool accumulate_q;  /* accumulate, for dq */
     bool accumulate_kv; /* accumulate, for dk and dv */
+};
+
+/* Merges attention over a part of the keys into that over others, in f32. With w = exp(lse) and w' = exp(part_lse):
+ * o = (w o + w' part_o) / (w + w') and lse = log(w + w'). first: there are no others, so o and lse are the part's. Rows
+ * that see no key, whose lse is minus infinity, have weight 0, whatever their o holds; where no part has weight, o is 0
+ * and lse minus infinity. With `to`, the new o is also written there, rounded. (Dao et al. 2022.) */
+struct attention_merge_args {
+    struct tensor part_o;   /* f [T, heads * head_dim] */
+    struct tensor part_lse; /* stat [heads, T] */
+    struct tensor o;        /* stat [T, heads * head_dim] */
+    struct tensor lse;      /* stat [heads, T] */
+    struct tensor to;       /* optional f [T, heads * head_dim] */
+    int64_t heads, head_dim;
+    bool first;
 };
 
 /* The copies of a tensor x [T, K] that products read, and what they are made with. Where a scale is made of amax, NaN
@@ -433,12 +450,12 @@ struct all_reduce_args {
 struct reduce_scatter_args {
     struct group *group;
     struct tensor in;  /* stat [size, n]: row r is the contribution to rank r */
-    struct tensor out; /* stat [1, n] */
+    struct tensor out; /* stat [1, n]; may be this rank's row of in, whose other rows stay as they are */
 };
 
 struct all_gather_args {
     struct group *group;
-    struct tensor in;  /* any [1, n] */
+    struct tensor in;  /* any [1, n]; may be this rank's row of out */
     struct tensor out; /* same dtype [size, n]: row r comes from rank r */
 };
 
@@ -446,6 +463,19 @@ struct broadcast_args {
     struct group *group;
     struct tensor x; /* any, contiguous; afterwards every rank has root's values */
     int root;
+};
+
+struct all_to_all_args {
+    struct group *group;
+    struct tensor in;  /* any [size, n]: row r goes to rank r */
+    struct tensor out; /* same dtype [size, n]: row r comes from rank r; shares nothing with in */
+};
+
+/* Around the group: rank r sends to rank r + 1, and the last to the first. */
+struct shift_args {
+    struct group *group;
+    struct tensor in;  /* any [1, n] */
+    struct tensor out; /* same dtype [1, n]: what the rank before has sent; shares nothing with in */
 };
 
 /* Reflection: which tensors an op has and how it uses them. */
@@ -457,6 +487,7 @@ struct op_field {
     int access;    /* enum op_access */
     bool optional;
     size_t accumulate; /* offset in the args of the bool that turns WRITE into READ_WRITE; 0 = none */
+    size_t overwrite;  /* of the one that turns READ_WRITE into WRITE; 0 = none */
 };
 
 struct op_info {

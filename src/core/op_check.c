@@ -99,6 +99,16 @@ static const char *check_attention_backward(const struct attention_backward_args
     return check_attention_forward(&forward);
 }
 
+static const char *check_attention_merge(const struct attention_merge_args *a)
+{
+    REQUIRE(a->heads > 0 && a->head_dim > 0 && a->o.cols == a->heads * a->head_dim);
+    REQUIRE(is_stat(&a->o) && is_float(&a->part_o) && same_shape(&a->part_o, &a->o));
+    REQUIRE(is_stat(&a->lse) && has_shape(&a->lse, a->heads, a->o.rows));
+    REQUIRE(is_stat(&a->part_lse) && same_shape(&a->part_lse, &a->lse));
+    REQUIRE(!tensor_present(&a->to) || (is_float(&a->to) && same_shape(&a->to, &a->o)));
+    return NULL;
+}
+
 static const char *check_embedding(const struct tensor *tokens, const struct tensor *scale, const struct tensor *rows,
                                    const struct tensor *weight)
 {
@@ -262,6 +272,8 @@ static const char *check_shapes(enum op op, const void *args)
         return check_attention_forward(args);
     case OP_ATTENTION_BACKWARD:
         return check_attention_backward(args);
+    case OP_ATTENTION_MERGE:
+        return check_attention_merge(args);
     case OP_SWIGLU_FORWARD: {
         const struct swiglu_forward_args *a = args;
         REQUIRE(a->x.cols % 2 == 0);
@@ -355,6 +367,17 @@ static const char *check_shapes(enum op op, const void *args)
     case OP_BROADCAST: {
         const struct broadcast_args *a = args;
         REQUIRE(a->group != NULL && tensor_contiguous(&a->x) && a->root >= 0 && a->root < a->group->size);
+        return NULL;
+    }
+    case OP_ALL_TO_ALL: {
+        const struct all_to_all_args *a = args;
+        REQUIRE(a->group != NULL && a->in.rows == a->group->size && same_shape(&a->in, &a->out));
+        REQUIRE(a->in.dtype == a->out.dtype && tensor_contiguous(&a->in) && tensor_contiguous(&a->out));
+        return NULL;
+    }
+    case OP_SHIFT: {
+        const struct shift_args *a = args;
+        REQUIRE(a->group != NULL && a->in.rows == 1 && same_shape(&a->in, &a->out) && a->in.dtype == a->out.dtype);
         return NULL;
     }
     case OP_COUNT:

@@ -199,6 +199,17 @@ static bool traffic_of(enum op op, const void *args, const struct group **group,
         *bytes = a->group->size > 1 ? tensor_count(&a->x) * dtype_size(a->x.dtype) : 0;
         return true;
     }
+    case OP_ALL_TO_ALL: {
+        const struct all_to_all_args *a = args;
+        *group = a->group, whole = &a->out;
+        break;
+    }
+    case OP_SHIFT: {
+        const struct shift_args *a = args;
+        *group = a->group;
+        *bytes = a->group->size > 1 ? tensor_extent(&a->out) : 0;
+        return true;
+    }
     default:
         return false;
     }

@@ -215,3 +215,33 @@ void bounds_attention_backward(struct trial *trial, const struct attention_backw
     if (separate_heads && args->heads > args->kv_heads)
         add_separate_heads(args, &dk, &dv);
 }
+
+/* With d = |lse - part_lse| and s = exp(-d), off by r = 4 u d + BOUNDS_FUNCTION (the argument's subtraction and change
+ * of base, and exp): the weights 1 / (1 + s) and s / (1 + s) are off by the sum's r s / (1 + s), a division and two
+ * roundings, the second by r as well; two products and an addition. lse: the sum's error and rounding, log, and the
+ * addition. Where only one of the two has a weight, it is 1. */
+void bounds_attention_merge(struct trial *trial, const struct attention_merge_args *args)
+{
+    struct tensor o = trial_bound(trial, OP_ATTENTION_MERGE, args, "o"), to = o;
+    struct tensor lse = trial_bound(trial, OP_ATTENTION_MERGE, args, "lse");
+    if (tensor_present(&args->to))
+        to = trial_bound(trial, OP_ATTENTION_MERGE, args, "to");
+    for (int64_t row = 0; row < o.rows; row++)
+        for (int64_t col = 0; col < o.cols; col++) {
+            int64_t head = col / args->head_dim;
+            double old = args->first ? -INFINITY : reference_load(&args->lse, head, row);
+            double part = reference_load(&args->part_lse, head, row);
+            if (old == -INFINITY || part == -INFINITY)
+                continue;
+            double d = fabs(old - part), s = exp(-d), r = 4.0 * BOUNDS_U * d + BOUNDS_FUNCTION,
+                   of_sum = r * s / (1.0 + s);
+            double larger = bounds_absolute(old > part ? &args->o : &args->part_o, row, col) / (1.0 + s);
+            double smaller = bounds_absolute(old > part ? &args->part_o : &args->o, row, col);
+            double error = (of_sum + BOUNDS_FUNCTION + 5.0 * BOUNDS_U) * (larger + smaller * s / (1.0 + s)) +
+                           r * smaller * s / (1.0 + s) + BOUNDS_EXP_FLOOR * smaller;
+            reference_store(&o, row, col, error);
+            reference_store(&to, row, col, error);
+            double merged = fmax(old, part) + log1p(s);
+            reference_store(&lse, head, row, of_sum + BOUNDS_U + BOUNDS_FUNCTION * log1p(s) + BOUNDS_U * fabs(merged));
+        }
+}

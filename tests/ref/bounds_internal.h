@@ -49,5 +49,6 @@ void bounds_quantization_statistic(struct trial *trial, const struct quantizatio
 /* bounds_attention.c */
 void bounds_attention_forward(struct trial *trial, const struct attention_forward_args *args);
 void bounds_attention_backward(struct trial *trial, const struct attention_backward_args *args);
+void bounds_attention_merge(struct trial *trial, const struct attention_merge_args *args);
 
 #endif

@@ -101,6 +101,16 @@ static void alone_all_gather(const struct all_gather_args *args)
     reference_copy(&(struct copy_args){.from = args->in, .to = args->out});
 }
 
+static void alone_all_to_all(const struct all_to_all_args *args)
+{
+    reference_copy(&(struct copy_args){.from = args->in, .to = args->out});
+}
+
+static void alone_shift(const struct shift_args *args)
+{
+    reference_copy(&(struct copy_args){.from = args->in, .to = args->out});
+}
+
 static void reference_launch(struct executor *executor, struct stream *stream, enum op op, const void *args)
 {
     (void)executor;
@@ -128,6 +138,7 @@ static void reference_launch(struct executor *executor, struct stream *stream, e
         LOCAL(ROPE, rope)
         LOCAL(ATTENTION_FORWARD, attention_forward)
         LOCAL(ATTENTION_BACKWARD, attention_backward)
+        LOCAL(ATTENTION_MERGE, attention_merge)
         LOCAL(SWIGLU_FORWARD, swiglu_forward)
         LOCAL(SWIGLU_BACKWARD, swiglu_backward)
         LOCAL(GELU_FORWARD, gelu_forward)
@@ -149,6 +160,8 @@ static void reference_launch(struct executor *executor, struct stream *stream, e
         COLLECTIVE(REDUCE_SCATTER, reduce_scatter)
         COLLECTIVE(ALL_GATHER, all_gather)
         COLLECTIVE(BROADCAST, broadcast)
+        COLLECTIVE(ALL_TO_ALL, all_to_all)
+        COLLECTIVE(SHIFT, shift)
 #undef LOCAL
 #undef COLLECTIVE
     case OP_COUNT:

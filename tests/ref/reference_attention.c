@@ -118,3 +118,30 @@ void reference_attention_backward(const struct attention_backward_args *args)
         memory_free(sum[i].data);
     }
 }
+
+/* One head of one row. A part without weight is left out, whatever its o holds. */
+static void merge_head(const struct attention_merge_args *args, int64_t row, int64_t head)
+{
+    double old = args->first ? -INFINITY : reference_load(&args->lse, head, row);
+    double part = reference_load(&args->part_lse, head, row), largest = fmax(old, part);
+    double old_weight = old == -INFINITY ? 0.0 : exp(old - largest);
+    double part_weight = part == -INFINITY ? 0.0 : exp(part - largest), sum = old_weight + part_weight;
+    for (int64_t col = head * args->head_dim; col < (head + 1) * args->head_dim; col++) {
+        double o = 0.0;
+        if (old_weight > 0.0)
+            o += old_weight / sum * reference_load(&args->o, row, col);
+        if (part_weight > 0.0)
+            o += part_weight / sum * reference_load(&args->part_o, row, col);
+        reference_store(&args->o, row, col, o);
+        if (tensor_present(&args->to))
+            reference_store(&args->to, row, col, o);
+    }
+    reference_store(&args->lse, head, row, sum > 0.0 ? largest + log(sum) : -INFINITY);
+}
+
+void reference_attention_merge(const struct attention_merge_args *args)
+{
+    for (int64_t row = 0; row < args->o.rows; row++)
+        for (int64_t head = 0; head < args->heads; head++)
+            merge_head(args, row, head);
+}

@@ -57,6 +57,7 @@ int64_t reference_visible_keys(const struct reference_span *span, int64_t i, boo
 
 void reference_attention_forward(const struct attention_forward_args *args);
 void reference_attention_backward(const struct attention_backward_args *args);
+void reference_attention_merge(const struct attention_merge_args *args);
 
 /* reference_training.c */
 void reference_xent_stat(const struct xent_stat_args *args);
