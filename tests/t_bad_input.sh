@@ -179,6 +179,13 @@ window beyond the row           | train deck.cfg data.window=128            | 2 
 overlap beyond the window       | train deck.cfg data.overlap=64            | 2 | data.overlap = 64
 batch past 31 bits              | train deck.cfg train.micro_batch=2147483647 | 2 | train.micro_batch = 2147483647
 more ranks than rows            | train deck.cfg train.global_batch=1 train.steps=1 output.folder=one | 0 | # 2 ranks
+ranks that do not share rows    | train deck.cfg parallel.context=3         | 2 | parallel.context = 3: must divide the number of ranks, 2
+rows without two chunks a rank  | train deck.cfg parallel.context=2 data.row_tokens=48 | 2 | data.row_tokens = 48: must be a multiple of 64
+ranks that do not share state   | train deck.cfg parallel.shard=full parallel.shard_size=3 | 2 | parallel.shard_size = 3: must divide
+ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs parallel.shard
+whole gradients, summed early   | train deck.cfg parallel.shard=optimizer parallel.reduce=micro_batch | 2 | parallel.reduce = "micro_batch"
+bf16 sums of replicas           | train deck.cfg parallel.reduce_as=bf16    | 2 | parallel.reduce_as = "bf16"
+no masters beside fp32          | train deck.cfg precision.masters=false    | 2 | precision.masters = false
 no such device                  | train deck.cfg device.kind=cuda           | 2 | device.kind
 no such time                    | train deck.cfg train.walltime=soon        | 2 | train.walltime
 

@@ -152,7 +152,7 @@ static void compare_ranks(const struct forecast *forecast, const struct deck *de
     CHECK(memcmp(memory, first->memory, sizeof memory) == 0);
     if (ranks == 1)
         return;
-    CHECK(first->place.data == 0 && others->place.data == 1);
+    CHECK(first->rank == 0 && others->rank == 1);
     CHECK(first->need - others->need > 1 << 20);
     CHECK(first->flops == others->flops && first->groups == others->groups &&
           first->traffic[0].bytes == others->traffic[0].bytes);
@@ -167,7 +167,7 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     plain_workspace = class.workspace;
     class.workspace = workspace_of_squares;
     cpu->class = &class;
-    if (!CHECK(forecast_create(&forecast, deck, ranks, threads, cpu) == ERROR_NONE)) {
+    if (!CHECK(forecast_create(&forecast, deck, ranks, threads, 0, cpu) == ERROR_NONE)) {
         fprintf(stderr, "    %s\n", error_message());
         return;
     }
@@ -294,7 +294,7 @@ static void test_widest_head(void)
     struct model_settings model;
     struct forecast forecast;
     class.widest_head = 14;
-    CHECK(forecast_create(&forecast, &deck, 1, 1, &narrow) == ERROR_USER);
+    CHECK(forecast_create(&forecast, &deck, 1, 1, 0, &narrow) == ERROR_USER);
     CHECK(strstr(error_message(),
                  "key model.head_dim = 16 (model.hidden / model.heads where it is not set): at most 14 "
                  "on a GPU") != NULL);
@@ -321,7 +321,7 @@ static void check_quantized(int recipe, int64_t hidden, int64_t ffn, struct exec
     deck.memory.recompute = DECK_RECOMPUTE_NONE;
     deck.model.hidden = hidden;
     deck.model.ffn = ffn;
-    int code = forecast_create(&forecast, &deck, 1, 1, target);
+    int code = forecast_create(&forecast, &deck, 1, 1, 0, target);
     CHECK(code == (strncmp(expected, "key ", 4) == 0 ? ERROR_USER : ERROR_NONE));
     CHECK_STRING(code == ERROR_NONE ? forecast.quantized : error_message(), expected);
     forecast_destroy(&forecast);

@@ -242,6 +242,67 @@ static void test_loader(struct comm *world, int tensor, int context, const char 
     comm_destroy(self);
 }
 
+/* -- Shapes of the grid -------------------------------------------------------------------------------------------- */
+
+static bool stands_at(const struct comm *comm, int size, int rank)
+{
+    return comm->size == size && comm->rank == rank;
+}
+
+/* The ranks of each group of a shape are those that the formula of grid.h names. */
+static void check_grid(struct comm *world, const struct grid_shape *shape)
+{
+    struct grid grid;
+    const int own = world->rank, cuts = shape->shard > 0 ? shape->shard : world->size / shape->tensor;
+    const int data = own / shape->tensor, tensor = own % shape->tensor;
+    if (!CHECK(grid_create(&grid, world, shape) == ERROR_NONE))
+        return;
+    const struct grid_numbers sizes = grid_sizes(shape, world->size), place = grid_place(shape, world->size, own);
+    CHECK(stands_at(grid.model, sizes.model, place.model) && stands_at(grid.tensor, sizes.tensor, place.tensor));
+    CHECK(stands_at(grid.context, sizes.context, place.context) && stands_at(grid.data, sizes.data, place.data));
+    CHECK(stands_at(grid.shard, sizes.shard, place.shard) && stands_at(grid.replicas, sizes.replicas, place.replicas));
+    CHECK(sizes.shard * sizes.replicas == sizes.data && sizes.data * sizes.tensor == world->size);
+    CHECK(grid.data_rank == data / shape->context && grid.data_ranks == sizes.data / shape->context);
+    int members[6];
+    comm_all_gather(grid.tensor, &own, members, sizeof own);
+    for (int r = 0; r < shape->tensor; r++)
+        CHECK(members[r] == data * shape->tensor + r);
+    comm_all_gather(grid.context, &own, members, sizeof own);
+    for (int r = 0; r < shape->context; r++)
+        CHECK(members[r] == (grid.data_rank * shape->context + r) * shape->tensor + tensor);
+    comm_all_gather(grid.shard, &own, members, sizeof own);
+    for (int r = 0; r < cuts; r++)
+        CHECK(members[r] == (data / cuts * cuts + r) * shape->tensor + tensor);
+    comm_all_gather(grid.replicas, &own, members, sizeof own);
+    for (int r = 0; r < sizes.replicas; r++)
+        CHECK(members[r] == (r * cuts + data % cuts) * shape->tensor + tensor);
+    grid_destroy(&grid);
+}
+
+static void test_shapes(struct comm *world)
+{
+    int fit = 0;
+    for (int tensor = 0; tensor <= 6; tensor++)
+        for (int context = 0; context <= 6; context++)
+            for (int shard = -1; shard <= 6; shard++) {
+                const struct grid_shape shape = {tensor, context, shard};
+                const bool fits = tensor * context > 0 && 6 % (tensor * context) == 0 && shard >= 0 &&
+                                  (shard == 0 || 6 / tensor % shard == 0);
+                CHECK((grid_check(&shape, 6) == NULL) == fits);
+                fit += fits;
+                if (fits)
+                    check_grid(world, &shape);
+            }
+    CHECK(fit == 34);
+    struct grid grid;
+    CHECK(grid_create(&grid, world, &(struct grid_shape){1, 4, 0}) == ERROR_USER);
+    CHECK_STRING(error_message(), "6 ranks do not divide into groups that share data");
+    error_clear();
+    CHECK(grid_create(&grid, world, &(struct grid_shape){2, 1, 2}) == ERROR_USER);
+    CHECK_STRING(error_message(), "6 ranks do not divide into groups that hold the model's state");
+    error_clear();
+}
+
 /* A store of a few sequences, made by rank 0. */
 static void make_store(struct comm *world, char *folder, char *store, size_t bytes)
 {
@@ -315,6 +376,7 @@ int main(int argc, char **argv)
     struct stream stream = {cpu, STREAM_COMPUTE, NULL};
     CHECK(world->size == 6);
     test_placement();
+    test_shapes(world);
     char folder[] = "/tmp/cistron-groups.XXXXXX", store[300];
     make_store(world, folder, store, sizeof store);
     for (int model = 1; model <= 6; model++) {

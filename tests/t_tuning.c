@@ -310,7 +310,7 @@ static void test_sharded(void)
     struct engine_settings settings = s.engine.settings;
     settings.make_store = sharded_store_create;
     engine_destroy(&s.engine);
-    const struct groups groups = groups_replicated(s.data_group);
+    const struct groups groups = groups_replicated(s.groups.data);
     engine_create(&s.engine, s.executor, &s.model, &groups, &settings);
     tuning_complete(s.tuning, world, &deck, &s.engine, s.train, true);
     CHECK(timed() > 5);

@@ -11,23 +11,46 @@ const char *grid_check(const struct grid_shape *shape, int64_t ranks)
     return NULL;
 }
 
+struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks)
+{
+    const int data = ranks / shape->tensor, shard = shape->shard > 0 ? shape->shard : data;
+    return (struct grid_numbers){.model = shape->tensor * shape->context,
+                                 .tensor = shape->tensor,
+                                 .context = shape->context,
+                                 .data = data,
+                                 .shard = shard,
+                                 .replicas = data / shard};
+}
+
+struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int rank)
+{
+    const struct grid_numbers sizes = grid_sizes(shape, ranks);
+    const int data = rank / sizes.tensor;
+    return (struct grid_numbers){.model = rank % sizes.model,
+                                 .tensor = rank % sizes.tensor,
+                                 .context = data % sizes.context,
+                                 .data = data,
+                                 .shard = data % sizes.shard,
+                                 .replicas = data / sizes.shard};
+}
+
 int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *shape)
 {
     const char *wrong = grid_check(shape, world->size);
     if (wrong != NULL)
         return error_user("%d ranks %s", world->size, wrong);
-    const int model = shape->tensor * shape->context;
+    const struct grid_numbers sizes = grid_sizes(shape, world->size);
+    const struct grid_numbers place = grid_place(shape, world->size, world->rank);
     grid->world = world;
     grid->node = comm_split_node(world);
-    grid->model = comm_split(world, world->rank / model);
-    grid->tensor = comm_split(world, world->rank / shape->tensor);
-    grid->context = comm_split(grid->model, world->rank % shape->tensor);
-    grid->data = comm_split(world, world->rank % shape->tensor);
-    const int cuts = shape->shard > 0 ? shape->shard : grid->data->size;
-    grid->shard = comm_split(grid->data, grid->data->rank / cuts);
-    grid->replicas = comm_split(grid->data, grid->data->rank % cuts);
-    grid->data_rank = world->rank / model;
-    grid->data_ranks = world->size / model;
+    grid->data_rank = world->rank / sizes.model;
+    grid->data_ranks = world->size / sizes.model;
+    grid->model = comm_split(world, grid->data_rank);
+    grid->tensor = comm_split(world, place.data);
+    grid->context = comm_split(grid->model, place.tensor);
+    grid->data = comm_split(world, place.tensor);
+    grid->shard = comm_split(grid->data, place.replicas);
+    grid->replicas = comm_split(grid->data, place.shard);
     return ERROR_NONE;
 }
 

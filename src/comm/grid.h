@@ -32,6 +32,15 @@ struct grid {
  * static string. */
 const char *grid_check(const struct grid_shape *shape, int64_t ranks);
 
+/* The sizes of a rank's groups, or its numbers in them. `data` and what divides it count ranks of one tensor rank. */
+struct grid_numbers {
+    int model, tensor, context, data, shard, replicas;
+};
+
+/* Of a shape that fits so many ranks; `rank` is one of them. */
+struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks);
+struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int rank);
+
 /* Collective. A shape that does not fit is ERROR_USER, the same on all ranks. */
 int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *shape);
 void grid_destroy(struct grid *grid);

@@ -14,15 +14,20 @@ static bool json;
 
 static int plan(const struct deck *deck, int threads, struct executor *executor)
 {
-    struct forecast forecast;
+    struct forecast forecast = {0};
+    struct deck planned = *deck;
     struct fit fit;
-    int code = forecast_create(&forecast, deck, ranks, threads, executor);
+    int64_t limit;
+    int code = fit_limit(&limit, deck, ranks, executor);
+    if (code == ERROR_NONE)
+        code = forecast_create(&forecast, deck, ranks, threads, limit, executor);
+    planned.parallel.shard = forecast.shard;
     if (code == ERROR_NONE)
         precision_warn(&forecast.model.precision, deck);
     if (code == ERROR_NONE)
-        code = fit_check(&fit, deck, &forecast.model, forecast_neediest(&forecast)->need, ranks, ranks, executor);
+        code = fit_check(&fit, &planned, &forecast.model, forecast_neediest(&forecast)->need, ranks, ranks, executor);
     if (code == ERROR_NONE) {
-        (json ? forecast_print_json : forecast_print)(&forecast, deck, &fit);
+        (json ? forecast_print_json : forecast_print)(&forecast, &planned, &fit);
         fflush(stdout); /* before what is said on standard error */
         code = fit_refuse(&fit);
     }

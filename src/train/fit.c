@@ -9,7 +9,7 @@
 
 /* -- What may be changed ----------------------------------------------------------------------------------------- */
 
-enum fit_key { FIT_WEIGHT_COPIES, FIT_RECOMPUTE, FIT_MICRO_BATCH, FIT_HEAD_TOKENS, FIT_COMPUTE, FIT_KEYS };
+enum fit_key { FIT_WEIGHT_COPIES, FIT_SHARD, FIT_RECOMPUTE, FIT_MICRO_BATCH, FIT_HEAD_TOKENS, FIT_COMPUTE, FIT_KEYS };
 enum { MAX_LEVELS = 40, LEAST_HEAD_TOKENS = 64, MAX_HEAD_CHUNKS = 1024 };
 
 /* Values of each key from the deck's own on, each needing less than the one before. */
@@ -23,12 +23,14 @@ static void add_level(struct levels *levels, enum fit_key key, int64_t value)
     levels->values[key][levels->count[key]++] = value;
 }
 
-static struct levels levels_of(const struct deck *deck)
+static struct levels levels_of(const struct deck *deck, int64_t ranks)
 {
     struct levels levels = {.count = {0}};
     add_level(&levels, FIT_WEIGHT_COPIES, deck->precision.weight_copies);
     if (deck->precision.recipe != DECK_RECIPE_NONE && deck->precision.weight_copies == DECK_WEIGHT_COPIES_KEPT)
         add_level(&levels, FIT_WEIGHT_COPIES, DECK_WEIGHT_COPIES_MADE);
+    for (int shard = deck->parallel.shard; shard <= (ranks > 1 ? DECK_SHARD_FULL : deck->parallel.shard); shard++)
+        add_level(&levels, FIT_SHARD, shard);
     for (int policy = deck->memory.recompute; policy <= DECK_RECOMPUTE_FULL; policy++)
         add_level(&levels, FIT_RECOMPUTE, policy);
     for (int64_t rows = deck->train.micro_batch; rows > 0; rows /= 2)
@@ -49,6 +51,7 @@ static struct deck deck_at(const struct deck *deck, const struct levels *levels,
 {
     struct deck other = *deck;
     other.precision.weight_copies = (int)levels->values[FIT_WEIGHT_COPIES][level[FIT_WEIGHT_COPIES]];
+    other.parallel.shard = (int)levels->values[FIT_SHARD][level[FIT_SHARD]];
     other.memory.recompute = (int)levels->values[FIT_RECOMPUTE][level[FIT_RECOMPUTE]];
     other.train.micro_batch = levels->values[FIT_MICRO_BATCH][level[FIT_MICRO_BATCH]];
     other.memory.head_tokens = levels->values[FIT_HEAD_TOKENS][level[FIT_HEAD_TOKENS]];
@@ -59,8 +62,8 @@ static struct deck deck_at(const struct deck *deck, const struct levels *levels,
 /* "memory.recompute = "full" and train.micro_batch = 1" */
 static void describe(char *out, size_t bytes, const struct deck *other, const int level[FIT_KEYS])
 {
-    static const char *const names[FIT_KEYS] = {"precision.weight_copies", "memory.recompute", "train.micro_batch",
-                                                "memory.head_tokens", "precision.compute"};
+    static const char *const names[FIT_KEYS] = {"precision.weight_copies", "parallel.shard",     "memory.recompute",
+                                                "train.micro_batch",       "memory.head_tokens", "precision.compute"};
     const char *changed[FIT_KEYS];
     int count = 0;
     for (int key = 0; key < FIT_KEYS; key++)
@@ -165,6 +168,7 @@ static void advise(struct fit *fit, struct search *s)
     int64_t need = 0;
     char keys[FIT_TEXT / 2], size[BYTES_TEXT], state_size[BYTES_TEXT];
     level[FIT_WEIGHT_COPIES] = s->levels.count[FIT_WEIGHT_COPIES] - 1;
+    level[FIT_SHARD] = s->levels.count[FIT_SHARD] - 1;
     plan_level(s, level);
     int64_t state = state_of(s->memory);
     bytes_text(state_size, (double)state);
@@ -211,19 +215,27 @@ int64_t fit_free(struct executor *target, int64_t sharing)
     return target->class->available != NULL ? target->class->available(target) : fit_available() / sharing;
 }
 
+int fit_limit(int64_t *limit, const struct deck *deck, int64_t sharing, struct executor *target)
+{
+    const double bytes = deck->device.memory * (1 << 30);
+    *limit = bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
+    if (deck->device.memory > 0)
+        return ERROR_NONE;
+    *limit = fit_free(target, sharing);
+    if (*limit == 0 && fit_available() == 0)
+        return error_environment("/proc/meminfo does not say MemAvailable; set device.memory");
+    return ERROR_NONE;
+}
+
 int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
               int64_t sharing, struct executor *target)
 {
     *fit = (struct fit){.need = need, .of_deck = deck->device.memory > 0};
-    double bytes = deck->device.memory * (1 << 30);
-    if (fit->of_deck) {
-        fit->limit = bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
-    } else {
-        fit->limit = fit_free(target, sharing);
-        if (fit->limit == 0 && fit_available() == 0)
-            return error_environment("/proc/meminfo does not say MemAvailable; set device.memory");
-    }
-    struct search search = {.deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck)};
+    int code = fit_limit(&fit->limit, deck, sharing, target);
+    if (code != ERROR_NONE)
+        return code;
+    struct search search = {
+        .deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck, ranks)};
     if (fit->need > fit->limit)
         advise(fit, &search);
     return ERROR_NONE;

@@ -15,11 +15,15 @@ struct fit {
     char advice[FIT_TEXT]; /* what to change where need > limit, else "" */
 };
 
-/* Compares. need: budget_total of the deck's forecast; memory: device.memory, or, where that is 0, this machine's
- * MemAvailable divided by the `sharing` ranks that run on it, or what target's device has left. Advice is found by
- * planning decks that need less: first with one key changed, then with two and more, of memory.recompute,
- * train.micro_batch, memory.head_tokens, precision.compute, in this order; the first that fits is named. target: as for
- * forecast_create. Local. ERROR_ENVIRONMENT: this machine does not say what is free. */
+/* Bytes that a rank may use: device.memory, or, where that is 0, this machine's MemAvailable divided by the `sharing`
+ * ranks that run on it, or what target's device has left. Local. ERROR_ENVIRONMENT: this machine does not say what is
+ * free. */
+int fit_limit(int64_t *limit, const struct deck *deck, int64_t sharing, struct executor *target);
+
+/* Compares need, budget_total of the deck's forecast, with fit_limit. Advice is found by planning decks that need less:
+ * first with one key changed, then with two and more, of precision.weight_copies, parallel.shard where there are
+ * several ranks, memory.recompute, train.micro_batch, memory.head_tokens, precision.compute, in this order; the first
+ * that fits is named. target: as for forecast_create. Local. Errors as fit_limit. */
 int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
               int64_t sharing, struct executor *target);
 

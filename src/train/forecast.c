@@ -6,6 +6,7 @@
 #include "data/token_store.h"
 #include "plan/plan.h"
 #include "plan/race.h"
+#include "train/layout.h"
 #include "train/precision_text.h"
 #include "train/settings.h"
 
@@ -76,34 +77,83 @@ static int count_data(struct forecast *f, const struct deck *deck, int64_t *voca
     return code;
 }
 
+/* Groups of rows that are a micro-batch. */
+static int64_t groups_of_rows(const struct deck *deck)
+{
+    return (deck->train.global_batch + deck->train.micro_batch - 1) / deck->train.micro_batch;
+}
+
+/* Of a rank, a step. */
+static int64_t micro_batches_of(const struct deck *deck, int64_t ranks)
+{
+    const int64_t data_ranks = ranks / deck->parallel.context;
+    return (groups_of_rows(deck) + data_ranks - 1) / data_ranks;
+}
+
 /* -- A rank's engine, planned ------------------------------------------------------------------------------------ */
 
-/* A place of each kind in a grid of so many ranks; how many there are. Along an axis the first rank is of one kind, and
- * the second stands for all others: so many ranks cost no more than two. */
-static int places_of(struct forecast_place places[FORECAST_KINDS], int64_t ranks)
+static bool same_kind(const struct grid_numbers *a, const struct grid_numbers *b)
 {
+    return (a->context > 0) == (b->context > 0) && (a->shard > 0) == (b->shard > 0) &&
+           (a->replicas > 0) == (b->replicas > 0);
+}
+
+/* A rank of each kind; how many there are. All kinds are among the first and the second of each group, so many ranks
+ * cost no more than a few. */
+static int kinds_of(const struct grid_shape *shape, int64_t ranks, int kinds[FORECAST_KINDS])
+{
+    const struct grid_numbers sizes = grid_sizes(shape, (int)ranks);
     int count = 0;
-    for (int data = 0; data < ranks && data < 2; data++)
-        places[count++] = (struct forecast_place){.data = data};
+    for (int i = 0; i < 8; i++) {
+        const int64_t rank = (i & 1) + (int64_t)(i >> 1 & 1) * sizes.context + (int64_t)(i >> 2 & 1) * sizes.shard;
+        bool known = rank >= ranks;
+        const struct grid_numbers place = grid_place(shape, (int)ranks, known ? 0 : (int)rank);
+        for (int k = 0; k < count && !known; k++) {
+            const struct grid_numbers other = grid_place(shape, (int)ranks, kinds[k]);
+            known = same_kind(&place, &other);
+        }
+        if (!known)
+            kinds[count++] = (int)rank;
+    }
     return count;
 }
 
 /* The engine of a rank on the planning executor. */
 struct rehearsal {
     struct executor *executor; /* plan */
-    struct group data;
+    struct grid_numbers sizes, place;
+    struct group made[FORECAST_GROUPS];
+    int made_count;
     struct model model;
     struct engine engine;
 };
 
-static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const struct model_settings *model,
-                           int64_t ranks, struct forecast_place place, struct executor *target)
+static struct group *make_group(void *self, enum layout_axis axis, const char *name)
 {
-    r->executor = plan_executor_create(target);
-    r->data = (struct group){.name = "data", .rank = place.data, .size = (int)ranks};
-    model_create(&r->model, model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
+    struct rehearsal *r = self;
+    const struct grid_numbers *sizes = &r->sizes, *place = &r->place;
+    const int size[] = {[LAYOUT_DATA] = sizes->data,
+                        [LAYOUT_SHARD] = sizes->shard,
+                        [LAYOUT_REPLICAS] = sizes->replicas,
+                        [LAYOUT_CONTEXT] = sizes->context};
+    const int rank[] = {[LAYOUT_DATA] = place->data,
+                        [LAYOUT_SHARD] = place->shard,
+                        [LAYOUT_REPLICAS] = place->replicas,
+                        [LAYOUT_CONTEXT] = place->context};
+    r->made[r->made_count] = (struct group){.name = name, .rank = rank[axis], .size = size[axis]};
+    return &r->made[r->made_count++];
+}
+
+static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const struct model_settings *model,
+                           int64_t ranks, int rank, struct executor *target)
+{
+    const struct grid_shape shape = layout_shape(deck);
+    *r = (struct rehearsal){.executor = plan_executor_create(target),
+                            .sizes = grid_sizes(&shape, (int)ranks),
+                            .place = grid_place(&shape, (int)ranks, rank)};
+    model_create(&r->model, model, settings_tokens(deck), deck->memory.head_tokens);
     struct engine_settings settings = settings_of_engine(deck);
-    const struct groups groups = groups_replicated(&r->data);
+    const struct groups groups = layout_groups(&r->sizes, make_group, r);
     engine_create(&r->engine, r->executor, &r->model, &groups, &settings);
 }
 
@@ -117,12 +167,13 @@ static void close_rehearsal(struct rehearsal *r)
 int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                         struct executor *target)
 {
-    struct forecast_place places[FORECAST_KINDS];
-    const int count = places_of(places, ranks);
+    const struct grid_shape shape = layout_shape(deck);
+    int kinds[FORECAST_KINDS];
+    const int count = kinds_of(&shape, ranks, kinds);
     int64_t most = -1;
     for (int i = 0; i < count; i++) {
         struct rehearsal r;
-        open_rehearsal(&r, deck, model, ranks, places[i], target);
+        open_rehearsal(&r, deck, model, ranks, kinds[i], target);
         const int64_t need = budget_total(&r.engine.budget);
         if (need > most) {
             most = need;
@@ -175,93 +226,145 @@ static double launched_flops(const struct plan_log *log, int64_t segment)
     return flops;
 }
 
-/* One step of the rank at that place. Micro-batches are alike but for the first, which starts the gradients, and the
- * last, which ends them, so two stand for all. */
-static struct forecast_rank rehearse_step(const struct forecast *f, const struct deck *deck,
-                                          struct forecast_place place, struct executor *target)
+static struct batch fake_batch(const struct rehearsal *r)
 {
-    enum { PLANNED = 2 };
+    const struct memory_settings *m = &r->engine.settings.memory;
+    const int64_t tokens = m->rows * m->row_tokens, segments = m->rows * m->max_segments;
+    return (struct batch){.rows = m->rows,
+                          .row_tokens = m->row_tokens,
+                          .max_segments = m->max_segments,
+                          .tokens = fake_numbers(r->executor, tokens),
+                          .labels = fake_numbers(r->executor, tokens),
+                          .positions = fake_numbers(r->executor, tokens),
+                          .segment_start = fake_numbers(r->executor, segments),
+                          .segment_length = fake_numbers(r->executor, segments),
+                          .scale = fake_numbers(r->executor, tokens)};
+}
+
+/* Adds `times` what a step of `count` alike micro-batches does. */
+static void add_step(struct forecast_rank *rank, struct rehearsal *r, const struct deck *deck,
+                     const struct batch *batches, int count, int64_t times)
+{
+    struct plan_traffic traffic[FORECAST_GROUPS];
+    struct schedule schedule = schedule_create(count, 1, false);
+    plan_executor_clear(r->executor);
+    engine_step(&r->engine, &schedule, batches, deck->optimizer.lr);
+    schedule_destroy(&schedule);
+    const struct plan_log *log = plan_executor_log(r->executor);
+    refuse_races(log);
+    rank->flops += (double)times * launched_flops(log, flops_segment(deck));
+    rank->groups = plan_log_traffic(plan_log_all(log), traffic, FORECAST_GROUPS); /* in one order, whatever the count */
+    for (int g = 0; g < rank->groups; g++) {
+        rank->traffic[g].group = traffic[g].group;
+        rank->traffic[g].collectives += times * traffic[g].collectives;
+        rank->traffic[g].bytes += times * traffic[g].bytes;
+    }
+}
+
+/* One step of so many micro-batches. They are alike but for the first, which starts the gradients, and the last, which
+ * ends them: a step of three has one more of the others than a step of two. */
+static struct forecast_rank rehearse_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
+                                          int number, struct executor *target)
+{
+    const int64_t micro_batches = micro_batches_of(deck, ranks), more = micro_batches - 2;
     struct rehearsal r;
-    open_rehearsal(&r, deck, &f->model, f->ranks, place, target);
-    struct forecast_rank rank = {.place = place, .need = budget_total(&r.engine.budget)};
+    open_rehearsal(&r, deck, model, ranks, number, target);
+    struct forecast_rank rank = {.rank = number, .need = budget_total(&r.engine.budget)};
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
     for (int u = 0; u < r.model.unit_count; u++)
         rank.copies += r.model.units[u].copy_bytes;
-
-    int64_t rows = deck->train.micro_batch, tokens = rows * deck->data.row_tokens;
-    int64_t max_segments = r.engine.settings.memory.max_segments, segments = rows * max_segments;
-    const struct batch batch = {.rows = rows,
-                                .row_tokens = deck->data.row_tokens,
-                                .max_segments = max_segments,
-                                .tokens = fake_numbers(r.executor, tokens),
-                                .labels = fake_numbers(r.executor, tokens),
-                                .positions = fake_numbers(r.executor, tokens),
-                                .segment_start = fake_numbers(r.executor, segments),
-                                .segment_length = fake_numbers(r.executor, segments),
-                                .scale = fake_numbers(r.executor, tokens)};
-    const struct batch batches[PLANNED] = {batch, batch};
-    int planned = f->micro_batches < PLANNED ? (int)f->micro_batches : PLANNED;
-    struct schedule schedule = schedule_create(planned, 1, false);
-    plan_executor_clear(r.executor);
-    engine_step(&r.engine, &schedule, batches, deck->optimizer.lr);
-    schedule_destroy(&schedule);
-
-    const struct plan_log *log = plan_executor_log(r.executor);
-    refuse_races(log);
-    rank.flops = launched_flops(log, f->segment) / planned * (double)f->micro_batches;
-    rank.groups = plan_log_traffic(plan_log_all(log), rank.traffic, FORECAST_GROUPS);
+    const struct batch batch = fake_batch(&r), batches[] = {batch, batch, batch};
+    if (more > 0) {
+        add_step(&rank, &r, deck, batches, 3, more);
+        add_step(&rank, &r, deck, batches, 2, 1 - more);
+    } else {
+        add_step(&rank, &r, deck, batches, (int)micro_batches, 1);
+    }
     close_rehearsal(&r);
     return rank;
 }
 
-static void rehearse_steps(struct forecast *f, const struct deck *deck, struct executor *target)
+static int rehearse_kinds(struct forecast_rank kinds[FORECAST_KINDS], const struct deck *deck,
+                          const struct model_settings *model, int64_t ranks, struct executor *target)
 {
-    struct forecast_place places[FORECAST_KINDS];
-    f->kind_count = places_of(places, f->ranks);
-    for (int i = 0; i < f->kind_count; i++)
-        f->kinds[i] = rehearse_step(f, deck, places[i], target);
+    const struct grid_shape shape = layout_shape(deck);
+    int numbers[FORECAST_KINDS];
+    const int count = kinds_of(&shape, ranks, numbers);
+    for (int i = 0; i < count; i++)
+        kinds[i] = rehearse_step(deck, model, ranks, numbers[i], target);
+    return count;
+}
+
+static const struct forecast_rank *neediest(const struct forecast_rank *kinds, int count)
+{
+    const struct forecast_rank *most = &kinds[0];
+    for (int i = 1; i < count; i++)
+        if (kinds[i].need > most->need)
+            most = &kinds[i];
+    return most;
 }
 
 const struct forecast_rank *forecast_neediest(const struct forecast *f)
 {
-    const struct forecast_rank *neediest = &f->kinds[0];
-    for (int i = 1; i < f->kind_count; i++)
-        if (f->kinds[i].need > neediest->need)
-            neediest = &f->kinds[i];
-    return neediest;
+    return neediest(f->kinds, f->kind_count);
+}
+
+const struct forecast_candidate *forecast_choose(struct forecast_candidate candidates[FORECAST_CANDIDATES],
+                                                 const struct deck *deck, const struct model_settings *model,
+                                                 int64_t ranks, int64_t limit, struct executor *target)
+{
+    static const int levels[FORECAST_CANDIDATES] = {DECK_SHARD_NONE, DECK_SHARD_OPTIMIZER, DECK_SHARD_GRADIENTS,
+                                                    DECK_SHARD_FULL};
+    const struct forecast_candidate *chosen = NULL;
+    struct deck other = *deck;
+    for (int i = 0; i < FORECAST_CANDIDATES; i++) {
+        struct forecast_rank kinds[FORECAST_KINDS] = {{.rank = 0}};
+        other.parallel.shard = levels[i];
+        const int count = rehearse_kinds(kinds, &other, model, ranks, target);
+        const struct forecast_rank *rank = neediest(kinds, count);
+        candidates[i] = (struct forecast_candidate){.shard = levels[i], .need = rank->need};
+        for (int g = 0; g < rank->groups; g++)
+            candidates[i].moved += rank->traffic[g].bytes;
+        if (chosen == NULL && rank->need <= limit)
+            chosen = &candidates[i];
+    }
+    return chosen != NULL ? chosen : &candidates[FORECAST_CANDIDATES - 1];
 }
 
 /* -- All of it --------------------------------------------------------------------------------------------------- */
 
-int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, int threads, struct executor *target)
+int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, int threads, int64_t limit,
+                    struct executor *target)
 {
-    *f = (struct forecast){.ranks = ranks, .threads = threads};
+    *f = (struct forecast){.ranks = ranks, .threads = threads, .shard = deck->parallel.shard};
     int64_t vocabulary = 0;
-    int code = settings_check_sizes(deck);
+    int code = settings_check_sizes(deck, ranks);
     if (code == ERROR_NONE)
         code = count_data(f, deck, &vocabulary);
     if (vocabulary == 0) /* what a store for this model would have, as random data has it */
         vocabulary = settings_of_loader(deck).random.vocabulary;
     if (code == ERROR_NONE)
-        code = model_settings_from_deck(&f->model, deck, vocabulary);
-    if (code == ERROR_NONE)
-        code = model_settings_check(&f->model, target);
-    if (code == ERROR_NONE)
-        code = settings_check_precision(deck, &f->model, target);
+        code = settings_of_model(&f->model, deck, vocabulary, target);
     if (code != ERROR_NONE)
         return code;
     f->quantized = precision_text(&f->model.precision, f->model.layers, target->class->lacks_products == NULL);
     f->parameters = model_parameter_count(&f->model);
-    int64_t groups = (deck->train.global_batch + deck->train.micro_batch - 1) / deck->train.micro_batch;
-    f->micro_batches = (groups + ranks - 1) / ranks;
+    const int64_t groups = groups_of_rows(deck), data_ranks = ranks / deck->parallel.context;
+    f->micro_batches = micro_batches_of(deck, ranks);
     const struct loader_settings loading = settings_of_loader(deck);
-    f->batches = loader_bytes(&loading, ranks);
-    f->idle_ranks = ranks > groups ? ranks - groups : 0;
+    f->batches = loader_bytes(&loading, data_ranks);
+    f->idle_ranks = data_ranks > groups ? (data_ranks - groups) * deck->parallel.context : 0;
     f->step_tokens = deck->train.global_batch * deck->data.row_tokens;
     f->segment = flops_segment(deck);
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         f->token_flops[c] = flops_per_token(&f->model, f->segment, (enum flops_convention)c);
-    rehearse_steps(f, deck, target);
+    if (deck->parallel.shard == DECK_SHARD_AUTO) {
+        f->candidate_count = FORECAST_CANDIDATES;
+        f->shard = forecast_choose(f->candidates, deck, &f->model, ranks, limit, target)->shard;
+    }
+    struct deck chosen = *deck;
+    chosen.parallel.shard = f->shard;
+    f->kind_count = rehearse_kinds(f->kinds, &chosen, &f->model, ranks, target);
     f->room = room_of(deck, &f->model);
     return ERROR_NONE;
 }

@@ -9,17 +9,13 @@
 #include "step/budget.h"
 #include "train/room.h"
 
-enum { FORECAST_GROUPS = 8, FORECAST_KINDS = 2 };
+enum { FORECAST_GROUPS = 8, FORECAST_KINDS = 8, FORECAST_CANDIDATES = 4 };
 
-/* A rank's place in the grid (comm/grid.h): its number along each axis. */
-struct forecast_place {
-    int data;
-};
-
-/* What a step takes on ranks of one kind: the first of the data axis, or any other. Not all do the same: what several
- * hold, one measures (step/store.h, holder). */
+/* What a step takes on ranks of one kind. Ranks are of one kind that are the first, or are not, in each of the groups
+ * that share rows, that share the state and that hold the same of it: not all do the same, as what several hold one
+ * measures (step/store.h, holder). */
 struct forecast_rank {
-    struct forecast_place place;       /* of one that stands for all */
+    int rank;                          /* one that stands for all */
     int64_t memory[BUDGET_CATEGORIES]; /* bytes */
     int64_t need;                      /* their sum */
     int64_t copies;                    /* of the weights' bytes: copies of few bits and their scales */
@@ -28,9 +24,19 @@ struct forecast_rank {
     int groups; /* of traffic; bytes that the rank receives in a step */
 };
 
+/* What ranks need with a level of parallel.shard. */
+struct forecast_candidate {
+    int shard;     /* enum deck_shard */
+    int64_t need;  /* bytes of the rank that needs the most */
+    int64_t moved; /* bytes that it receives in a step */
+};
+
 struct forecast {
     int64_t ranks;
     int threads; /* of a rank */
+    int shard;   /* enum deck_shard: the deck's, or what its "auto" comes to */
+    struct forecast_candidate candidates[FORECAST_CANDIDATES]; /* of "auto" */
+    int candidate_count;                                       /* else 0 */
     struct model_settings model;
     char *quantized; /* what is, and how; owned */
     int64_t parameters;
@@ -55,11 +61,11 @@ struct forecast {
  * process when all ranks run on this machine. */
 int forecast_threads(const struct deck *deck, int64_t ranks);
 
-/* Forecasts a run of the deck on so many ranks of so many threads. target: the executor that will run it, asked
- * for scratch sizes alone.
+/* Forecasts a run of the deck on so many ranks of so many threads. limit: bytes that a rank may use, for parallel.shard
+ * = "auto"; target: the executor that will run it, asked for scratch sizes alone.
  * Local. ERROR_USER: keys that are out of range or do not fit each other, a store that is there and no good. A race
  * between the streams of a step is a bug and fatal. Destroy it in any case. */
-int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t ranks, int threads,
+int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t ranks, int threads, int64_t limit,
                     struct executor *target);
 void forecast_destroy(struct forecast *forecast);
 
@@ -68,8 +74,14 @@ const struct forecast_rank *forecast_neediest(const struct forecast *forecast);
 
 /* Only the bytes of the rank that needs the most: by category into memory[BUDGET_CATEGORIES], and their sum. The deck
  * must have passed
- * settings_check_sizes. */
+ * settings_check_sizes, and its parallel.shard not be "auto". */
 int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                         struct executor *target);
+
+/* What parallel.shard = "auto" comes to: the first candidate, from the one that moves least to the one that holds
+ * least, that needs at most `limit` bytes; the last where none does. The deck must have passed settings_check_sizes. */
+const struct forecast_candidate *forecast_choose(struct forecast_candidate candidates[FORECAST_CANDIDATES],
+                                                 const struct deck *deck, const struct model_settings *model,
+                                                 int64_t ranks, int64_t limit, struct executor *target);
 
 #endif

@@ -1,8 +1,10 @@
 #include "train/forecast_report.h"
 #include "base/bytes.h"
+#include "train/layout.h"
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* Seconds that a step cannot go below at the devices' peak, were all products in one format; 0 where no peak is known.
  */
@@ -49,6 +51,16 @@ static void print_model(const struct forecast *f)
     printf("  %-28s %18s\n", "tied head", m->tied ? "yes" : "no");
     whole("parameters", f->parameters);
     printf("  %-28s %18s\n", "quantized", f->quantized);
+}
+
+/* What parallel.shard = "auto" chose among. */
+static void print_candidates(const struct forecast *f)
+{
+    if (f->candidate_count > 0)
+        printf("parallel.shard = \"auto\", MiB %17s %18s\n", "memory of a rank", "received a step");
+    for (const struct forecast_candidate *c = f->candidates; c < f->candidates + f->candidate_count; c++)
+        printf("  %-26s %16.1f %18.1f%s\n", layout_level(c->shard), (double)c->need / (1 << 20),
+               (double)c->moved / (1 << 20), c->shard == f->shard ? "  chosen" : "");
 }
 
 static void print_memory(const struct forecast *f)
@@ -120,12 +132,16 @@ static void print_files(const struct forecast *f)
 void forecast_print(const struct forecast *f, const struct deck *deck, const struct fit *fit)
 {
     print_model(f);
+    char *layout = layout_text(deck, f->ranks);
     printf("ranks\n");
     whole("ranks", f->ranks);
+    printf("  %-28s %18s\n", "layout", layout);
+    free(layout);
     whole("threads of a rank", f->threads);
     whole("micro-batches of a rank", f->micro_batches);
     if (f->idle_ranks > 0)
         whole("ranks without any row", f->idle_ranks);
+    print_candidates(f);
     print_memory(f);
     print_arithmetic(f, deck);
     print_traffic(f);
@@ -180,6 +196,23 @@ static json_t *traffic_json(const struct forecast *f)
     return traffic;
 }
 
+static json_t *layout_json(const struct forecast *f, const struct deck *deck)
+{
+    const struct grid_shape shape = layout_shape(deck);
+    const struct grid_numbers sizes = grid_sizes(&shape, (int)f->ranks);
+    return json_pack("{ss si si si}", "shard", layout_level(f->shard), "replicas", sizes.replicas, "shards",
+                     sizes.shard, "context", sizes.context);
+}
+
+static json_t *candidates_json(const struct forecast *f)
+{
+    json_t *all = json_object();
+    for (const struct forecast_candidate *c = f->candidates; c < f->candidates + f->candidate_count; c++)
+        json_object_set_new(all, layout_level(c->shard),
+                            json_pack("{sI sI}", "memory", (json_int_t)c->need, "moved", (json_int_t)c->moved));
+    return all;
+}
+
 static json_t *data_json(const struct forecast *f, const struct deck *deck)
 {
     json_t *data =
@@ -206,6 +239,9 @@ void forecast_print_json(const struct forecast *f, const struct deck *deck, cons
                             "threads", f->threads, "micro_batches", (json_int_t)f->micro_batches, "idle_ranks",
                             (json_int_t)f->idle_ranks, "memory", memory_json(f), "flops", flops_json(f), "traffic",
                             traffic_json(f), "data", data_json(f, deck), "files", files, "fit", verdict);
+    json_object_set_new(all, "layout", layout_json(f, deck));
+    if (f->candidate_count > 0)
+        json_object_set_new(all, "candidates", candidates_json(f));
     json_object_set_new(all, "weight_copies", json_integer(forecast_neediest(f)->copies));
     json_object_set_new(all, "host_batches", json_real(f->batches));
     if (deck->device.peak > 0)

@@ -13,6 +13,7 @@
 #include "step/initialise.h"
 #include "step/learning_rate.h"
 #include "train/control.h"
+#include "train/layout.h"
 #include "train/meter.h"
 #include "train/origin.h"
 #include "train/precision_text.h"
@@ -501,6 +502,11 @@ static void describe(const struct session *s)
     log_info("# %d ranks of %d threads, %s of %lld parameters, %lld layers, hidden %lld, vocabulary %lld",
              s->world->size, s->threads, family_of(m->family)->name, (long long)model_parameter_count(m),
              (long long)m->layers, (long long)m->hidden, (long long)m->vocabulary);
+    struct deck deck = s->deck;
+    deck.parallel.shard = s->shard;
+    char *layout = layout_text(&deck, s->world->size);
+    log_info("# layout: %s", layout);
+    free(layout);
     char *quantized = precision_text(&m->precision, m->layers, s->executor->class->lacks_products == NULL);
     if (precision_quantizes(&m->precision))
         log_info("# quantized: %s", quantized);
@@ -628,7 +634,7 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
     int code = start_read_deck(world, &deck, deck_path, from, overrides, override_count);
     if (code == ERROR_NONE) {
         comm_set_timeout(deck.comm.timeout);
-        code = comm_agree(world, settings_check(&deck));
+        code = comm_agree(world, settings_check(&deck, world->size));
     }
     if (code == ERROR_NONE)
         code = start_make_folder(world, &deck);

@@ -1,15 +1,29 @@
 #include "train/session.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/threads.h"
 #include "train/fit.h"
+#include "train/forecast.h"
+#include "train/layout.h"
 #include "train/precision_text.h"
 #include "train/settings.h"
 
 #include <string.h>
 
-enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
+enum { MADE_GRID = 1, MADE_GROUPS, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
 
+static struct group *make_group(void *self, enum layout_axis axis, const char *name)
+{
+    const struct session *s = self;
+    struct comm *const comms[] = {[LAYOUT_DATA] = s->grid.data,
+                                  [LAYOUT_SHARD] = s->grid.shard,
+                                  [LAYOUT_REPLICAS] = s->grid.replicas,
+                                  [LAYOUT_CONTEXT] = s->grid.context};
+    return comm_group_create(comms[axis], s->executor, name);
+}
+
+/* The executor and the groups of its collectives. */
 static int create_executor(struct session *s, device_make *make_executor)
 {
     s->threads = threads_choose(s->grid.node, s->deck.device.threads);
@@ -23,8 +37,10 @@ static int create_executor(struct session *s, device_make *make_executor)
     int code = make_executor(&s->executor, &request);
     if (code != ERROR_NONE)
         return code;
-    s->data_group = comm_group_create(s->grid.data, s->executor, "data");
-    s->made = MADE_EXECUTOR;
+    const struct grid_shape shape = layout_shape(&s->deck);
+    const struct grid_numbers sizes = grid_sizes(&shape, s->world->size);
+    s->groups = layout_groups(&sizes, make_group, s);
+    s->made = MADE_GROUPS;
     return ERROR_NONE;
 }
 
@@ -67,6 +83,45 @@ static int check_tokens(const struct session *s)
     return ERROR_NONE;
 }
 
+/* What the deck's "auto" comes to on the rank that may use the least; all must come to the same. */
+static int choose_shard(struct session *s, const struct model_settings *model)
+{
+    struct forecast_candidate candidates[FORECAST_CANDIDATES];
+    char need[BYTES_TEXT], limit_text[BYTES_TEXT];
+    int64_t limit;
+    int code = comm_agree(s->world, fit_limit(&limit, &s->deck, s->grid.node->size, s->executor));
+    if (code != ERROR_NONE)
+        return code;
+    limit = -comm_max_i64(s->world, -limit);
+    const struct forecast_candidate *chosen =
+        forecast_choose(candidates, &s->deck, model, s->world->size, limit, s->executor);
+    s->shard = (int)comm_max_i64(s->world, chosen->shard);
+    bytes_text(limit_text, (double)limit);
+    for (const struct forecast_candidate *c = candidates; c <= chosen; c++)
+        log_info("# parallel.shard = \"auto\": with \"%s\" a rank needs %s and may use %s", layout_level(c->shard),
+                 bytes_text(need, (double)c->need), limit_text);
+    if (s->shard == DECK_SHARD_NONE)
+        layout_unshard(&s->groups);
+    return ERROR_NONE;
+}
+
+/* The model, an engine for it and what it runs; nothing large is allocated before. */
+static int create_engine(struct session *s, const struct model_settings *settings)
+{
+    struct deck deck = s->deck;
+    deck.parallel.shard = s->shard;
+    int code =
+        comm_agree(s->world, fit_check_training(&deck, settings, s->world->size, s->grid.node->size, s->executor));
+    if (code != ERROR_NONE)
+        return code;
+    model_create(&s->model, settings, settings_tokens(&deck), deck.memory.head_tokens);
+    struct engine_settings engine_settings = settings_of_engine(&deck);
+    engine_create(&s->engine, s->executor, &s->model, &s->groups, &engine_settings);
+    s->schedule = schedule_create((int)loader_micro_batches(s->train), 1, false);
+    s->made = MADE_ENGINE;
+    return ERROR_NONE;
+}
+
 /* Rows that are computed in vain change nothing but the time, so nobody would notice. */
 static void warn_of_waste(const struct deck *deck, int64_t ranks)
 {
@@ -84,8 +139,9 @@ static void warn_of_waste(const struct deck *deck, int64_t ranks)
 int session_create(struct session *s, const struct deck *deck, struct comm *world, const char *checkpoint,
                    device_make *make_executor)
 {
-    *s = (struct session){.deck = *deck, .world = world};
-    int code = comm_agree(world, grid_create(&s->grid, world, &(struct grid_shape){1, 1, 0}));
+    *s = (struct session){.deck = *deck, .world = world, .shard = deck->parallel.shard};
+    const struct grid_shape shape = layout_shape(deck);
+    int code = comm_agree(world, grid_create(&s->grid, world, &shape));
     if (code != ERROR_NONE)
         return code;
     s->made = MADE_GRID;
@@ -99,23 +155,14 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     if (code != ERROR_NONE)
         return code;
     struct model_settings settings;
-    code = comm_agree(world, model_settings_from_deck(&settings, deck, loader_vocabulary(s->train)));
+    code = comm_agree(world, settings_of_model(&settings, deck, loader_vocabulary(s->train), s->executor));
+    if (code == ERROR_NONE && s->shard == DECK_SHARD_AUTO)
+        code = choose_shard(s, &settings);
     if (code == ERROR_NONE)
-        code = comm_agree(world, model_settings_check(&settings, s->executor));
-    if (code == ERROR_NONE)
-        code = comm_agree(world, settings_check_precision(deck, &settings, s->executor));
+        code = create_engine(s, &settings);
     if (code != ERROR_NONE)
         return code;
-    code = comm_agree(world, fit_check_training(deck, &settings, world->size, s->grid.node->size, s->executor));
-    if (code != ERROR_NONE)
-        return code;
-    model_create(&s->model, &settings, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
-    struct engine_settings engine_settings = settings_of_engine(deck);
-    const struct groups groups = groups_replicated(s->data_group);
-    engine_create(&s->engine, s->executor, &s->model, &groups, &engine_settings);
-    s->schedule = schedule_create((int)loader_micro_batches(s->train), 1, false);
-    s->made = MADE_ENGINE;
-    warn_of_waste(deck, world->size);
+    warn_of_waste(deck, s->grid.data_ranks);
     precision_warn(&settings.precision, deck);
     return ERROR_NONE;
 }
@@ -131,8 +178,8 @@ void session_destroy(struct session *s)
         loader_destroy(s->valid);
     if (s->train != NULL)
         loader_destroy(s->train);
-    if (s->made >= MADE_EXECUTOR) {
-        comm_group_destroy(s->data_group);
+    if (s->made >= MADE_GROUPS) {
+        layout_destroy(&s->groups);
         s->executor->class->destroy(s->executor);
     }
     if (s->made >= MADE_GRID)

@@ -13,7 +13,8 @@ struct session {
     struct deck deck;
     struct comm *world; /* borrowed */
     struct grid grid;
-    struct group *data_group;
+    struct groups groups; /* owned */
+    int shard;            /* enum deck_shard: the deck's, or what its "auto" has come to */
     struct executor *executor;
     int threads;
     enum tuning_source tuning; /* of the executor's choices so far */

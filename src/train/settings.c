@@ -3,6 +3,7 @@
 #include "data/tokenizer.h"
 #include "model/settings.h"
 #include "train/control.h"
+#include "train/layout.h"
 #include "train/profiler.h"
 
 #include <stdlib.h>
@@ -43,6 +44,11 @@ struct loader_settings settings_of_loader(const struct deck *deck)
     };
 }
 
+int64_t settings_tokens(const struct deck *deck)
+{
+    return deck->train.micro_batch * deck->data.row_tokens / deck->parallel.context;
+}
+
 struct engine_settings settings_of_engine(const struct deck *deck)
 {
     const struct loader_settings loader = settings_of_loader(deck);
@@ -52,24 +58,26 @@ struct engine_settings settings_of_engine(const struct deck *deck)
                    .slots = 1,
                    .recompute = (enum deck_recompute)deck->memory.recompute,
                    .rows = deck->train.micro_batch,
-                   .row_tokens = deck->data.row_tokens,
+                   .row_tokens = deck->data.row_tokens / deck->parallel.context,
                    .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments,
                    .longest = loader.window},
         .optimizer = {deck->optimizer.beta1, deck->optimizer.beta2, deck->optimizer.eps, deck->optimizer.weight_decay,
                       deck->optimizer.clip},
+        .sharding = layout_sharding(deck),
         .replays = deck->device.graphs,
     };
 }
 
-int settings_check_sizes(const struct deck *deck)
+int settings_check_sizes(const struct deck *deck, int64_t ranks)
 {
     struct loader_settings settings = settings_of_loader(deck);
-    return loader_check_settings(&settings);
+    int code = loader_check_settings(&settings);
+    return code == ERROR_NONE ? layout_check(deck, ranks) : code;
 }
 
-int settings_check(const struct deck *deck)
+int settings_check(const struct deck *deck, int64_t ranks)
 {
-    int code = settings_check_sizes(deck);
+    int code = settings_check_sizes(deck, ranks);
     if (code != ERROR_NONE)
         return code;
     if (deck->data.source == DECK_DATA_STORE && deck->data.train[0] == '\0')
@@ -156,4 +164,15 @@ int settings_check_precision(const struct deck *deck, const struct model_setting
         return ERROR_NONE;
     int code = check_device(deck, precision, executor);
     return code == ERROR_NONE ? check_widths(precision, settings) : code;
+}
+
+int settings_of_model(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary,
+                      const struct executor *executor)
+{
+    int code = model_settings_from_deck(settings, deck, store_vocabulary);
+    if (code != ERROR_NONE)
+        return code;
+    settings->rows = layout_rows(deck, settings->kv_heads);
+    code = model_settings_check(settings, executor);
+    return code == ERROR_NONE ? settings_check_precision(deck, settings, executor) : code;
 }

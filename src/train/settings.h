@@ -9,11 +9,18 @@
 /* How a deck, borrowed, sets up the loader of its training data, and the engine of a rank. */
 struct loader_settings settings_of_loader(const struct deck *deck);
 struct engine_settings settings_of_engine(const struct deck *deck);
+/* Tokens of a rank's micro-batch. */
+int64_t settings_tokens(const struct deck *deck);
 
-/* What can be told from the deck alone: sizes that fit each other. Local. ERROR_USER. */
-int settings_check_sizes(const struct deck *deck);
+/* What can be told from the deck alone, for so many ranks: sizes that fit each other. Local. ERROR_USER. */
+int settings_check_sizes(const struct deck *deck, int64_t ranks);
 /* The same, a store to train on, and a time limit that is one. */
-int settings_check(const struct deck *deck);
+int settings_check(const struct deck *deck, int64_t ranks);
+
+/* The model that the deck trains on an executor: as model_settings_from_deck has it, with its rows' cut, and checked
+ * for what the executor can compute. Local. ERROR_USER, naming the key. */
+int settings_of_model(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary,
+                      const struct executor *executor);
 
 /* Can the executor train with the model's precision: has the device the products, are widths multiples of what they
  * take? Local. ERROR_USER, naming the key. (Tokens need no check: data.row_tokens is a multiple of 16, and copies that
