@@ -49,6 +49,34 @@ static void test_in_place(struct stream *stream, struct group *group, const int 
     CHECK(wrong == 0);
 }
 
+/* Sums of bf16 are rounded once, when all terms are in. */
+static uint16_t half_sum(const int *members, int size, int64_t i)
+{
+    float sum = bf16_to_f32(f32_to_bf16(value(members[0], i)));
+    for (int r = 1; r < size; r++)
+        sum += bf16_to_f32(f32_to_bf16(value(members[r], i)));
+    return f32_to_bf16(sum);
+}
+
+static void test_halves(struct stream *stream, struct group *group, const int *members, int64_t count)
+{
+    const int64_t all = count * group->size, own = group->rank * count;
+    uint16_t *data = memory_allocate(all * 2), *out = memory_allocate(count * 2);
+    int wrong = 0;
+    for (int64_t i = 0; i < all; i++)
+        data[i] = f32_to_bf16(value(members[group->rank], i));
+    COLLECT(stream, REDUCE_SCATTER, reduce_scatter, .in = tensor_matrix(data, DTYPE_BF16, group->size, count),
+            .out = tensor_vector(out, DTYPE_BF16, count));
+    COLLECT(stream, ALL_REDUCE, all_reduce, .x = tensor_vector(data, DTYPE_BF16, all));
+    for (int64_t i = 0; i < all; i++)
+        wrong += data[i] != half_sum(members, group->size, i);
+    for (int64_t i = 0; i < count; i++)
+        wrong += out[i] != half_sum(members, group->size, own + i);
+    CHECK(wrong == 0);
+    memory_free(data);
+    memory_free(out);
+}
+
 /* All collectives on one group, against sums made here in rank order. */
 static void test_collectives(struct stream *stream, struct group *group, const int *members, int64_t count)
 {
@@ -117,6 +145,7 @@ static void test_collectives(struct stream *stream, struct group *group, const i
     CHECK(wrong == 0);
     test_in_place(stream, group, members, data, count);
 
+    test_halves(stream, group, members, count);
     double total[2] = {world_rank + 0.5, 1};
     COLLECT(stream, ALL_REDUCE, all_reduce, .x = tensor_vector(total, DTYPE_F64, 2));
     CHECK(total[1] == size);
