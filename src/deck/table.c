@@ -173,6 +173,9 @@ const struct deck_row deck_table[] = {
             "replaced by the mask token, 10 % by a random one, and 10 % stay. Special tokens are never selected."},
     {BOOL(data.shuffle, true), .doc = "Draw windows in a random order, another one each epoch; false keeps the "
                                       "store's order."},
+    {BOOL(data.balance, true), .may_change = true,
+     .doc = "Deal the micro-batches of a step out to ranks so that they have as much to do as each other at any time, "
+            "by the squares of the segments' lengths. What is in a micro-batch does not change by it."},
 
     {INT(validation.every, 0, 0, LARGE), .unit = "steps", .may_change = true,
      .doc = "Validate on data.valid each time so many steps are done, and after the last; 0 is after the last alone."},

@@ -42,6 +42,7 @@ struct loader_settings settings_of_loader(const struct deck *deck)
         .uppercase_labels = deck->data.uppercase_labels,
         .mask_probability = family->causal ? 0 : deck->data.mask_probability,
         .token_dropout = family->token_dropout && deck->model.token_dropout,
+        .balance = deck->data.balance,
         .shuffle = deck->data.shuffle,
     };
 }
