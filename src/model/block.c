@@ -1,7 +1,6 @@
 #include "model/block.h"
 #include "model/norm.h"
 
-#include <math.h>
 #include <stdio.h>
 
 static const struct tensor absent;
@@ -25,46 +24,23 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
                            .fused = {[OPERAND_INPUT] = weight == BLOCK_DOWN, [OPERAND_GRADIENT] = weight == BLOCK_UP}};
 }
 
-/* Columns of the fused projection: query heads, key heads, value heads. */
-struct qkv {
-    struct tensor q, k, v, qk;
-};
+static const struct attention attention_ids = {BLOCK_QKV_OUT, BLOCK_ATTENTION, BLOCK_LSE, BLOCK_EXCHANGE};
 
-static struct qkv split_qkv(const struct unit *unit, struct tensor fused)
+/* Rotates queries and keys, or, inverse, their gradients. */
+static void rotate(struct context *c, const struct unit *unit, struct tensor fused, bool inverse)
 {
     const struct model_settings *s = unit->settings;
-    int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    return (struct qkv){tensor_columns(&fused, 0, q), tensor_columns(&fused, q, kv), tensor_columns(&fused, q + kv, kv),
-                        tensor_columns(&fused, 0, q + kv)};
-}
-
-/* Where attention finds keys and values, [rows, 2 * kv_heads * head_dim]: in the projection or, where a sequence goes
- * on, in the cache, which these tokens' join first. */
-static struct tensor keys_and_values(struct context *c, const struct unit *unit, struct tensor fused)
-{
-    const struct model_settings *s = unit->settings;
-    struct tensor own = tensor_columns(&fused, s->heads * s->head_dim, 2 * s->kv_heads * s->head_dim);
-    if (c->pass != PASS_GENERATE)
-        return own;
-    const struct kv_cache *cache = &c->cache;
-    struct tensor all = tensor_rows(&cache->rows, unit->layer * cache->positions, cache->filled + own.rows);
-    LAUNCH(c->stream, COPY, copy, .from = own, .to = tensor_rows(&all, cache->filled, own.rows));
-    return all;
-}
-
-static float softmax_scale(const struct unit *unit)
-{
-    return (float)(1.0 / sqrt((double)unit->settings->head_dim));
+    LAUNCH(c->stream, ROPE, rope, .x = tensor_columns(&fused, 0, (s->heads + s->kv_heads) * s->head_dim),
+           .positions = c->batch->positions, .table = c->rope_table, .head_dim = s->head_dim,
+           .interleaved = unit_family(unit)->interleaved, .inverse = inverse);
 }
 
 static void attention_part(struct context *c, struct unit *unit, struct tensor input)
 {
-    const struct model_settings *s = unit->settings;
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
     struct operand normed = linear_input(c, unit, &qkv_linear, unit_tensor(c, unit, BLOCK_NORMED1));
     struct operand attention = linear_input(c, unit, &o_linear, unit_tensor(c, unit, BLOCK_ATTENTION));
     struct tensor fused = unit_tensor(c, unit, BLOCK_QKV_OUT);
-    struct qkv part = split_qkv(unit, fused);
 
     if (context_wants(c, BLOCK_NORMED1)) {
         norm_forward(c, unit, &norm1, input, normed.value);
@@ -72,17 +48,9 @@ static void attention_part(struct context *c, struct unit *unit, struct tensor i
     }
     if (context_wants(c, BLOCK_QKV_OUT)) {
         linear_forward(c, unit, &qkv_linear, &normed, fused, absent);
-        LAUNCH(c->stream, ROPE, rope, .x = part.qk, .positions = c->batch->positions, .table = c->rope_table,
-               .head_dim = s->head_dim, .interleaved = unit_family(unit)->interleaved);
+        rotate(c, unit, fused, false);
     }
-    if (context_wants(c, BLOCK_ATTENTION)) {
-        struct tensor kv = keys_and_values(c, unit, fused);
-        int64_t width = s->kv_heads * s->head_dim;
-        LAUNCH(c->stream, ATTENTION_FORWARD, attention_forward, .q = part.q, .k = tensor_columns(&kv, 0, width),
-               .v = tensor_columns(&kv, width, width), .o = attention.value, .lse = unit_tensor(c, unit, BLOCK_LSE),
-               .segments = c->batch->segments, .heads = s->heads, .kv_heads = s->kv_heads, .head_dim = s->head_dim,
-               .scale = softmax_scale(unit), .causal = unit_family(unit)->causal);
-    }
+    attention_forward(c, unit, &attention_ids);
     if (context_wants(c, BLOCK_LINEARS + BLOCK_O * LINEAR_TENSORS)) /* so that attention need not run again for them */
         linear_prepare(c, unit, &o_linear, &attention);
     if (context_wants(c, BLOCK_MIDDLE))
@@ -162,26 +130,17 @@ static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy,
 
 static void attention_part_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor d_middle)
 {
-    const struct model_settings *s = unit->settings;
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
     struct operand normed = linear_input(c, unit, &qkv_linear, unit_tensor(c, unit, BLOCK_NORMED1));
     struct operand attention = linear_input(c, unit, &o_linear, unit_tensor(c, unit, BLOCK_ATTENTION));
-    struct qkv part = split_qkv(unit, unit_tensor(c, unit, BLOCK_QKV_OUT));
-    struct tensor d_fused = unit_tensor(c, unit, BLOCK_D_QKV);
-    struct qkv d_part = split_qkv(unit, d_fused);
-    struct tensor d_attention = unit_tensor(c, unit, BLOCK_D_ATTENTION);
+    struct tensor d_fused = unit_tensor(c, unit, BLOCK_D_QKV), d_attention = unit_tensor(c, unit, BLOCK_D_ATTENTION);
     struct tensor d_normed = unit_tensor(c, unit, BLOCK_D_NORMED1);
 
     linear_backward(c, unit, &o_linear, &attention, d_middle, d_attention);
     context_shares(c);
     if (c->gradients & GRADIENT_INPUT) {
-        LAUNCH(c->stream, ATTENTION_BACKWARD, attention_backward, .q = part.q, .k = part.k, .v = part.v,
-               .o = attention.value, .lse = unit_tensor(c, unit, BLOCK_LSE), .d_o = d_attention, .dq = d_part.q,
-               .dk = d_part.k, .dv = d_part.v, .segments = c->batch->segments, .heads = s->heads,
-               .kv_heads = s->kv_heads, .head_dim = s->head_dim, .scale = softmax_scale(unit),
-               .causal = unit_family(unit)->causal);
-        LAUNCH(c->stream, ROPE, rope, .x = d_part.qk, .positions = c->batch->positions, .table = c->rope_table,
-               .head_dim = s->head_dim, .interleaved = unit_family(unit)->interleaved, .inverse = true);
+        attention_backward(c, unit, &attention_ids, d_attention, d_fused);
+        rotate(c, unit, d_fused, true);
     }
     linear_backward(c, unit, &qkv_linear, &normed, d_fused, d_normed);
     norm_backward(c, unit, &norm1, input, d_normed, d_middle, unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
@@ -280,7 +239,6 @@ void block_declare(struct unit *unit)
         {BLOCK_NORMED1, "normed 1", UNIT_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_QKV_OUT, "qkv", UNIT_TOKENS, fused, ROLE_VALUE},
         {BLOCK_ATTENTION, "attention", UNIT_TOKENS, q, ROLE_VALUE},
-        {BLOCK_LSE, "lse", s->heads, UNIT_TOKENS, ROLE_STATISTIC},
         {BLOCK_MIDDLE, "middle", UNIT_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_NORMED2, "normed 2", UNIT_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_UP_OUT, "up", UNIT_TOKENS, up, ROLE_VALUE},
@@ -295,6 +253,7 @@ void block_declare(struct unit *unit)
     };
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
         unit_declare_tensor(unit, tensors[i].id, tensors[i].name, tensors[i].rows, tensors[i].cols, tensors[i].role);
+    attention_declare(unit, &attention_ids);
     for (int weight = BLOCK_QKV; weight <= BLOCK_DOWN; weight++) {
         struct linear linear = linear_of(unit, (enum block_weight)weight);
         linear_declare(unit, &linear);
@@ -324,6 +283,7 @@ struct id_set block_dropped_by(enum deck_recompute policy)
         id_set_add(&set, BLOCK_ATTENTION);
         id_set_add(&set, BLOCK_LSE);
     }
+    attention_drop(&set, &attention_ids, policy >= DECK_RECOMPUTE_QKV, policy >= DECK_RECOMPUTE_ATTENTION);
     if (policy >= DECK_RECOMPUTE_FULL)
         id_set_add(&set, BLOCK_MIDDLE);
     return set;

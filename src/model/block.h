@@ -5,6 +5,7 @@
 #ifndef MODEL_BLOCK_H
 #define MODEL_BLOCK_H
 
+#include "model/attention.h"
 #include "model/linear.h"
 
 enum block_weight {
@@ -44,7 +45,8 @@ enum block_tensor {
     BLOCK_D_ATTENTION,
     BLOCK_D_QKV,
     BLOCK_D_NORMED1,
-    BLOCK_LINEARS /* here: LINEAR_COUNT times LINEAR_TENSORS */
+    BLOCK_LINEARS,                                                 /* here: LINEAR_COUNT times LINEAR_TENSORS */
+    BLOCK_EXCHANGE = BLOCK_LINEARS + LINEAR_COUNT * LINEAR_TENSORS /* here: ATTENTION_TENSORS */
 };
 
 /* Fills a zeroed unit whose layer is set. */

@@ -126,7 +126,7 @@ void unit_destroy(struct unit *unit)
     memory_free(unit->tensors);
 }
 
-static int64_t extent_of(int64_t declared, int64_t tokens)
+static int64_t extent_of(const struct unit *unit, int64_t declared, int64_t tokens)
 {
     int64_t blocks = quantization_blocks(tokens);
     switch (declared) {
@@ -136,6 +136,8 @@ static int64_t extent_of(int64_t declared, int64_t tokens)
         return blocks * QUANTIZATION_BLOCK;
     case UNIT_TOKEN_BLOCKS:
         return blocks;
+    case UNIT_ROW_TOKENS:
+        return tokens * row_ranks(&unit->settings->rows);
     default:
         return declared;
     }
@@ -144,7 +146,7 @@ static int64_t extent_of(int64_t declared, int64_t tokens)
 int64_t unit_tensor_elements(const struct unit *unit, int id)
 {
     const struct unit_tensor *t = &unit->tensors[id];
-    return extent_of(t->rows, unit->tokens) * extent_of(t->cols, unit->tokens);
+    return extent_of(unit, t->rows, unit->tokens) * extent_of(unit, t->cols, unit->tokens);
 }
 
 bool context_wants(struct context *context, int id)
@@ -200,7 +202,7 @@ struct tensor unit_tensor(const struct context *context, const struct unit *unit
     const struct unit_tensor *t = &unit->tensors[id];
     int64_t tokens = context->batch->tokens.cols;
     return tensor_matrix(context->address(context, unit, id), context_dtype(context, t->role),
-                         extent_of(t->rows, tokens), extent_of(t->cols, tokens));
+                         extent_of(unit, t->rows, tokens), extent_of(unit, t->cols, tokens));
 }
 
 static struct tensor weight_view(const struct weight *weight, void *base, enum dtype dtype)

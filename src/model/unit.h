@@ -16,6 +16,8 @@ enum { UNIT_ALIGNMENT = 128 /* elements */ };
 enum { UNIT_TOKENS = -1 };
 /* The same, rounded up to whole blocks of QUANTIZATION_BLOCK tokens; and the number of these blocks. */
 enum { UNIT_PADDED_TOKENS = -2, UNIT_TOKEN_BLOCKS = -3 };
+/* One for each token that the ranks that share rows have together. */
+enum { UNIT_ROW_TOKENS = -4 };
 
 /* Where a parameter lives. Each unit has one flat buffer per storage class. */
 enum storage { STORAGE_MATRIX, STORAGE_VECTOR, STORAGE_COUNT };
@@ -97,7 +99,7 @@ struct unit {
     char name[32];
     int index;      /* place in the model's list */
     int layer;      /* of a block; -1 for others */
-    int64_t tokens; /* of a micro-batch, at most */
+    int64_t tokens; /* of a micro-batch, at most, that this rank has */
 
     int parameter_count, weight_count, tensor_count;
     struct parameter *parameters; /* [parameter_count] */
@@ -117,12 +119,17 @@ struct unit {
     bool gradient_fresh; /* the buffers hold nothing yet: the first contribution replaces */
 };
 
-/* The batch of one activation slot, on the device. */
+/* The batch of one activation slot, on the device: where ranks share rows, this rank's part of it. */
 struct batch_tensors {
+    int64_t row_tokens;                      /* that this rank has of each row */
     struct tensor tokens, labels, positions; /* i32 [1, tokens of this micro-batch] */
     struct tensor scale;                     /* f32, alike: factors of the tokens' embeddings */
     struct tensor draw;                      /* i32 [1, 2]: the micro-batch's number, for what is rounded at random */
-    struct attention_segments segments;
+    struct attention_segments segments;      /* of whole rows */
+    /* Where ranks share rows: this rank's queries (data/context_cut.h). With DECK_CONTEXT_GATHER one entry, for the
+     * keys of whole rows. With DECK_CONTEXT_RING entry i is for the keys of the rank that is i places before this one.
+     */
+    struct attention_segments *parts;
     struct tensor total;     /* f64 [1, 2]: sum of losses and number of labels so far */
     struct tensor discarded; /* the same, for losses that must not be counted */
 };
@@ -144,6 +151,7 @@ struct context {
     struct stream *transfers;    /* for collectives beside what runs on `stream`: context_fork, context_join */
     struct event forked, joined; /* of these */
     struct group *tensor;        /* ranks that share this rank's tokens and have a part of every layer; NULL: none */
+    struct group *row;           /* ranks that share this rank's rows, each with a part of every row; NULL: none */
     enum pass pass;
     int slot;                                               /* of activations */
     bool recompute;                                         /* a forward inside backward: only `wanted` sections run */

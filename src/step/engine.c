@@ -60,7 +60,7 @@ static void create_host(struct engine *e)
     enum { MORE = 256 /* for what goes along with a batch or with an update */ };
     const struct memory_settings *m = &e->settings.memory;
     const struct batch largest = {.rows = m->rows, .row_tokens = m->row_tokens, .max_segments = m->max_segments};
-    staging_create(&e->staging, e->executor, batch_bytes(&largest) + MORE);
+    staging_create(&e->staging, e->executor, batch_bytes(&largest) + engine_table_bytes(e) + MORE);
     for (int i = 0; i < ENGINE_RETURNS; i++) {
         struct engine_return *r = &e->returns[i];
         r->total = tensor_vector(e->executor->class->allocate(e->executor, 2 * dtype_size(DTYPE_F64), MEMORY_HOST),
@@ -86,12 +86,17 @@ static void reserve_for_update(struct engine *e)
 {
     struct executor *plan = plan_executor_create(e->executor);
     struct stream stream = {plan, STREAM_COMPUTE, NULL};
+    struct stream *own = e->context.stream;
     for (int u = 0; u < e->model->unit_count; u++)
         optimizer_measure(&e->optimizer, e->store, &e->model->units[u], &stream);
     optimizer_scale(&e->optimizer, &stream, e->batches[0].total);
     delayed_scaling_update(&e->scaling, &stream);
-    for (int u = 0; u < e->model->unit_count; u++)
+    e->context.stream = &stream;
+    for (int u = 0; u < e->model->unit_count; u++) {
         optimizer_update(&e->optimizer, e->store, &e->model->units[u], &stream);
+        e->store->class->updated(e->store, &e->model->units[u], &stream);
+    }
+    e->context.stream = own;
     budget_reserve(&e->budget, plan);
     plan->class->destroy(plan);
 }
@@ -132,7 +137,6 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     for (int i = 0; i < STREAM_COUNT; i++)
         e->streams[i] = (struct stream){executor, i, NULL};
     budget_create(&e->budget, executor);
-    create_visits(e);
     bool trains = m->use == MEMORY_TRAIN;
     const struct store_request request = {.model = model,
                                           .budget = &e->budget,
@@ -142,11 +146,11 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                           .compute = m->compute,
                                           .statistic = m->statistic,
                                           .trains = trains,
-                                          .context = &e->context,
-                                          .visits = e->visits,
-                                          .visit_count = e->visit_count};
-    e->store = store_create(&request);
+                                          .context = &e->context};
+    e->store = (settings->make_store != NULL ? settings->make_store : store_create_replicated)(&request);
+    create_visits(e);
     engine_create_batches(e);
+    engine_create_rows(e);
     create_rope_table(e);
     create_host(e);
     replay_create(&e->replay, executor,
@@ -156,6 +160,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                          m->statistic);
     e->context = (struct context){.stream = &e->streams[STREAM_COMPUTE],
                                   .transfers = &e->streams[STREAM_EXCHANGE],
+                                  .row = groups->context,
                                   .batch = &e->batches[0],
                                   .rope_table = e->rope_table,
                                   .compute = m->compute,
@@ -182,6 +187,7 @@ void engine_destroy(struct engine *e)
     replay_destroy(&e->replay);
     e->store->class->destroy(e->store);
     memory_destroy(&e->memory);
+    engine_destroy_rows(e);
     memory_free(e->batches);
     memory_free(e->visits);
     destroy_host(e);
@@ -193,7 +199,6 @@ void engine_weights_written(struct engine *e)
     delayed_scaling_restart(&e->scaling, &e->streams[STREAM_COMPUTE]);
     for (int u = 0; u < e->model->unit_count; u++)
         e->store->class->updated(e->store, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
-    e->store->class->updates_end(e->store, &e->streams[STREAM_COMPUTE]);
 }
 
 int64_t engine_updates(struct engine *e)

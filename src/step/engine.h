@@ -4,7 +4,7 @@
 #ifndef STEP_ENGINE_H
 #define STEP_ENGINE_H
 
-#include "data/batch.h"
+#include "data/context_cut.h"
 #include "step/memory.h"
 #include "step/optimizer.h"
 #include "step/replay.h"
@@ -15,12 +15,21 @@
 
 struct comm;
 
+/* Where ranks share rows (groups.context): this rank's part of the batch that is on its way to the device. */
+struct engine_rows {
+    struct context_cut cut;
+    struct batch batch;
+    int32_t *tables;                  /* of its attention, as context_cut_segments makes them */
+    struct attention_segments *parts; /* what the slots' batch_tensors.parts point into; NULL: no ranks share rows */
+};
+
 struct engine_settings {
     struct memory_settings memory; /* memory.use says what the engine is for */
     struct optimizer_settings optimizer;
     struct sharding sharding;
-    bool replays;      /* parts of a step are recorded and replayed where the executor can (step/replay.h) */
-    int64_t positions; /* MEMORY_GENERATE: tokens that the cache has room for; others: unused */
+    store_make *make_store; /* NULL: store_create_replicated */
+    bool replays;           /* parts of a step are recorded and replayed where the executor can (step/replay.h) */
+    int64_t positions;      /* MEMORY_GENERATE: tokens that the cache has room for; others: unused */
     /* Ranks whose parts of parameters lie side by side with this rank's, in the order of their columns; with them a
      * checkpoint is written by whole rows. NULL: parameters are whole. Borrowed. */
     struct comm *tensor;
@@ -53,7 +62,8 @@ struct engine {
     bool statistics;      /* set by the caller: steps that begin now measure what quantization loses; needs losses */
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots] */
-    struct tensor sums;            /* f64: the loss and label sums of a step, then the optimizer's squares */
+    struct engine_rows rows;
+    struct tensor sums; /* f64: the loss and label sums of a step, then the optimizer's squares */
     struct tensor rope_table;
     struct context context;
     struct staging staging;
@@ -62,7 +72,11 @@ struct engine {
     int64_t begun, taken; /* of the returns */
 };
 
-/* Allocates everything from the executor; weights are zero until engine_initialise or a checkpoint writes them. */
+/* Allocates everything from the executor; weights are zero until engine_initialise or a checkpoint writes them.
+ *
+ * Where ranks share rows, groups->context are these ranks, model->settings.rows says how, and model->tokens are those
+ * that one rank has; settings->memory and all batches are of whole rows, of a multiple of 2 * ranks tokens. Each of the
+ * ranks gives its engine the same batches, and the engine takes its part. */
 void engine_create(struct engine *engine, struct executor *executor, struct model *model, const struct groups *groups,
                    const struct engine_settings *settings);
 void engine_destroy(struct engine *engine);
@@ -110,7 +124,7 @@ void engine_rehearse(struct engine *engine, const struct batch *batch);
 struct engine_result engine_evaluate(struct engine *engine, const struct batch *batches, int64_t count);
 
 /* losses: [rows * row_tokens], each token's loss in nats, 0 where it has no label. The batch may have fewer tokens than
- * planned, in rows of any length. Not collective. Engines for training or evaluation. */
+ * planned, in rows of any length. Not collective. Engines for training or evaluation whose rows no ranks share. */
 void engine_score(struct engine *engine, const struct batch *batch, double *losses);
 
 /* vectors: [rows * row_tokens, hidden], each token's state after the last norm. The batch may be smaller than planned,

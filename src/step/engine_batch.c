@@ -23,7 +23,7 @@ static void describe_segments(const struct engine *e, int64_t row_tokens, int64_
 void engine_create_batches(struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;
-    int64_t tokens = m->rows * m->row_tokens, segments = m->rows * m->max_segments;
+    int64_t tokens = m->rows * m->row_tokens / group_size(e->groups.context), segments = m->rows * m->max_segments;
     int64_t squares = m->use == MEMORY_TRAIN ? optimizer_squares(e->model) : 0;
     e->sums = batch_tensor(&e->budget, 2 + squares, DTYPE_F64);
     struct tensor total = tensor_columns(&e->sums, 0, 2), discarded = batch_tensor(&e->budget, 2, DTYPE_F64);
@@ -70,23 +70,27 @@ static void check_segments(const struct engine *e, const struct batch *batch, co
 void engine_stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
 {
     const struct memory_settings *m = &e->settings.memory;
-    int64_t tokens = batch->rows * batch->row_tokens, slots = batch->rows * batch->max_segments;
-    if (tokens > m->rows * m->row_tokens || slots > m->rows * m->max_segments)
-        error_fatal("a micro-batch of %lld tokens in %lld segments is larger than planned", (long long)tokens,
-                    (long long)slots);
-    engine_load_numbers(e, batch->tokens, tokens, &to->tokens);
-    engine_load_numbers(e, batch->labels, tokens, &to->labels);
-    engine_load_numbers(e, batch->positions, tokens, &to->positions);
-    int32_t draw[2] = {(int32_t)(uint32_t)batch->number, (int32_t)(uint32_t)(batch->number >> 32)};
+    int64_t slots = batch->rows * batch->max_segments;
+    if (batch->rows * batch->row_tokens > m->rows * m->row_tokens || slots > m->rows * m->max_segments)
+        error_fatal("a micro-batch of %lld tokens in %lld segments is larger than planned",
+                    (long long)(batch->rows * batch->row_tokens), (long long)slots);
+    const struct batch *part = engine_part(e, batch);
+    int64_t tokens = part->rows * part->row_tokens;
+    to->row_tokens = part->row_tokens;
+    engine_load_numbers(e, part->tokens, tokens, &to->tokens);
+    engine_load_numbers(e, part->labels, tokens, &to->labels);
+    engine_load_numbers(e, part->positions, tokens, &to->positions);
+    int32_t draw[2] = {(int32_t)(uint32_t)part->number, (int32_t)(uint32_t)(part->number >> 32)};
     if (engine_draws(e))
         engine_load_numbers(e, draw, 2, &to->draw);
     if (e->model->settings.token_dropout)
-        engine_load_numbers(e, batch->scale, tokens, &to->scale);
+        engine_load_numbers(e, part->scale, tokens, &to->scale);
     engine_load_numbers(e, batch->segment_start, slots, &to->segments.q_start);
     engine_load_numbers(e, batch->segment_length, slots, &to->segments.q_length);
     to->segments.kv_start.cols = to->segments.kv_length.cols = to->segments.q_offset.cols = slots;
     describe_segments(e, batch->row_tokens, batch->max_segments, &to->segments);
     check_segments(e, batch, &to->segments);
+    engine_stage_tables(e, batch, to);
 }
 
 void engine_load_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)

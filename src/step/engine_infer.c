@@ -28,6 +28,8 @@ static const struct unit *head_of(const struct engine *e)
 
 void engine_score(struct engine *e, const struct batch *batch, double *losses)
 {
+    if (e->rows.parts != NULL)
+        error_fatal("bug: a rank has no losses of tokens that others have");
     engine_start_totals(e);
     engine_load_batch(e, batch, &e->batches[0]);
     engine_run_forward(e, PASS_EVALUATE, 0);

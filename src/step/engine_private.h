@@ -26,6 +26,17 @@ void engine_stage_batch(struct engine *e, const struct batch *batch, struct batc
 /* Copies from[count] to the start of a tensor, whose length becomes count. */
 void engine_load_numbers(struct engine *e, void *from, int64_t count, struct tensor *to);
 
+/* -- engine_rows.c ----------------------------------------------------------------------------------------------- */
+
+/* After the batches. Checks what engine_create says of ranks that share rows. */
+void engine_create_rows(struct engine *e);
+void engine_destroy_rows(struct engine *e);
+/* Bytes that engine_stage_tables copies to the device for a batch, at most. */
+int64_t engine_table_bytes(const struct engine *e);
+/* What this rank has of a batch: all of it, or a part that is valid until the next call. */
+const struct batch *engine_part(struct engine *e, const struct batch *whole);
+void engine_stage_tables(struct engine *e, const struct batch *whole, struct batch_tensors *to);
+
 /* -- engine_action.c --------------------------------------------------------------------------------------------- */
 
 void engine_run_forward(struct engine *e, enum pass pass, int slot);

@@ -38,7 +38,7 @@ struct memory_settings {
     int slots;
     bool split_backward; /* gradients of tensors stay in the slot between the two halves */
     enum deck_recompute recompute;
-    int64_t rows, row_tokens, max_segments; /* of a micro-batch */
+    int64_t rows, row_tokens, max_segments; /* of a micro-batch, of whole rows */
     int64_t longest;                        /* no segment has more tokens; 0: none but its row's */
 };
 

@@ -41,7 +41,7 @@ struct run {
     char *deck_text;
     int64_t step, tokens; /* done, or on their way in the engine */
     struct begun {
-        int64_t step, real; /* number; tokens of this rank that are no padding */
+        int64_t step, real; /* number; tokens that are no padding, of rows that this rank is the first to have */
         double rate;        /* of learning */
         double seconds;     /* that the host was busy with it */
         bool measured;      /* what quantization loses */
@@ -384,7 +384,7 @@ static int one_step(struct run *run)
     struct begun *begun = &run->begun[s->engine.begun % ENGINE_RETURNS];
     *begun = (struct begun){.step = run->step + 1, .rate = learning_rate_at(&s->deck, run->step)};
     begun->measured = s->engine.statistics = statistics_due(&s->deck, begun->step);
-    for (int64_t m = 0; m < loader_micro_batches(s->train); m++)
+    for (int64_t m = 0; m < loader_micro_batches(s->train) && group_rank(s->groups.context) == 0; m++)
         begun->real += batches[m].real;
     profiler_before(&run->profiler, s->executor, begun->step);
     engine_begin(&s->engine, &s->schedule, batches, begun->rate);

@@ -85,6 +85,7 @@ void toy_create(struct toy *toy, const struct toy_options *o)
 {
     int64_t tokens = o->rows * o->row_tokens;
     *toy = (struct toy){0};
+    tokens /= row_ranks(&o->settings.rows);
     model_create(&toy->model, &o->settings, tokens, o->head_tokens > 0 ? o->head_tokens : tokens);
     if (o->place != NULL)
         o->place(&toy->model, o->self);
@@ -103,6 +104,7 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                                   .max_segments = o->max_segments},
                                        .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0},
                                        .sharding = o->sharding,
+                                       .make_store = o->make_store,
                                        .replays = o->replays,
                                        .tensor = o->tensor};
     const struct groups replicated = groups_replicated(group);

@@ -1,0 +1,232 @@
+#include "model/attention_private.h"
+
+#include <math.h>
+
+/* -- What methods share ------------------------------------------------------------------------------------------ */
+
+struct attention_heads attention_all_heads(const struct unit *unit)
+{
+    return (struct attention_heads){unit->settings->heads, unit->settings->kv_heads};
+}
+
+struct attention_columns attention_split(const struct unit *unit, struct tensor fused, struct attention_heads heads)
+{
+    const int64_t q = heads.query * unit->settings->head_dim, kv = heads.kv * unit->settings->head_dim;
+    return (struct attention_columns){tensor_columns(&fused, 0, q), tensor_columns(&fused, q, kv),
+                                      tensor_columns(&fused, q + kv, kv), tensor_columns(&fused, q, 2 * kv)};
+}
+
+static float softmax_scale(const struct unit *unit)
+{
+    return (float)(1.0 / sqrt((double)unit->settings->head_dim));
+}
+
+void attention_launch(struct context *c, const struct unit *unit, struct attention_heads heads,
+                      struct attention_forward_args *args)
+{
+    args->heads = heads.query;
+    args->kv_heads = heads.kv;
+    args->head_dim = unit->settings->head_dim;
+    args->scale = softmax_scale(unit);
+    args->causal = unit_family(unit)->causal;
+    launch(c->stream, OP_ATTENTION_FORWARD, args);
+}
+
+void attention_launch_backward(struct context *c, const struct unit *unit, struct attention_heads heads,
+                               struct attention_backward_args *args)
+{
+    args->heads = heads.query;
+    args->kv_heads = heads.kv;
+    args->head_dim = unit->settings->head_dim;
+    args->scale = softmax_scale(unit);
+    args->causal = unit_family(unit)->causal;
+    launch(c->stream, OP_ATTENTION_BACKWARD, args);
+}
+
+/* Slots first .. first + count - 1. */
+static struct attention_segments some_slots(const struct attention_segments *all, int64_t first, int64_t count)
+{
+    struct attention_segments some = *all;
+    some.q_start = tensor_columns(&all->q_start, first, count);
+    some.q_length = tensor_columns(&all->q_length, first, count);
+    some.kv_start = tensor_columns(&all->kv_start, first, count);
+    some.kv_length = tensor_columns(&all->kv_length, first, count);
+    some.q_offset = tensor_columns(&all->q_offset, first, count);
+    return some;
+}
+
+void attention_launch_halves(struct context *c, const struct unit *unit, const struct attention_segments *part,
+                             bool skip_first, struct attention_backward_args *args)
+{
+    const int halves = unit_family(unit)->causal ? 2 : 1;
+    const int64_t each = part->q_start.cols / halves;
+    for (int half = skip_first ? 1 : 0; half < halves; half++) {
+        args->segments = some_slots(part, half * each, each);
+        attention_launch_backward(c, unit, attention_all_heads(unit), args);
+        args->accumulate_q = args->accumulate_kv = true;
+    }
+}
+
+/* Chunk `half` of all batch rows of one rank, a chunk a row. */
+static struct tensor chunks_of_rank(const struct context *c, const struct tensor *ranks, int rank, int half)
+{
+    const int64_t chunk = c->batch->row_tokens / 2, tokens = c->batch->tokens.cols;
+    return (struct tensor){tensor_at(ranks, rank * tokens + half * chunk, 0), ranks->dtype, tokens / (2 * chunk),
+                           chunk * ranks->cols, 2 * chunk * ranks->cols};
+}
+
+/* Chunk `number` of all whole rows, a chunk a row. */
+static struct tensor chunks_of_rows(const struct context *c, const struct tensor *rows, int number)
+{
+    const int64_t chunk = c->batch->row_tokens / 2, chunks = 2 * c->row->size;
+    return (struct tensor){tensor_at(rows, number * chunk, 0), rows->dtype, rows->rows / (chunks * chunk),
+                           chunk * rows->cols, chunks * chunk * rows->cols};
+}
+
+static void reorder(struct context *c, struct tensor ranks, struct tensor rows, bool to_rows)
+{
+    for (int rank = 0; rank < c->row->size; rank++)
+        for (int half = 0; half < 2; half++) {
+            const int number = half == 0 ? rank : 2 * c->row->size - 1 - rank;
+            struct tensor a = chunks_of_rank(c, &ranks, rank, half), b = chunks_of_rows(c, &rows, number);
+            LAUNCH(c->stream, COPY, copy, .from = to_rows ? a : b, .to = to_rows ? b : a);
+        }
+}
+
+void attention_to_rows(struct context *c, struct tensor ranks, struct tensor rows)
+{
+    reorder(c, ranks, rows, true);
+}
+
+void attention_to_ranks(struct context *c, struct tensor rows, struct tensor ranks)
+{
+    reorder(c, ranks, rows, false);
+}
+
+struct tensor attention_of_rank(const struct context *c, struct tensor ranks, int rank)
+{
+    return tensor_rows(&ranks, rank * c->batch->tokens.cols, c->batch->tokens.cols);
+}
+
+struct tensor attention_flat(struct tensor x)
+{
+    return tensor_vector(x.data, x.dtype, tensor_count(&x));
+}
+
+struct tensor attention_by_ranks(const struct context *c, struct tensor x)
+{
+    return tensor_matrix(x.data, x.dtype, c->row->size, tensor_count(&x) / c->row->size);
+}
+
+void attention_round(struct context *c, struct tensor from, struct tensor rounded, struct tensor to)
+{
+    if (from.dtype != to.dtype) {
+        LAUNCH(c->stream, SPLIT, split, .from = attention_flat(from), .high = attention_flat(rounded));
+        from = rounded;
+    }
+    LAUNCH(c->stream, COPY, copy, .from = from, .to = to);
+}
+
+/* -- Rows that no ranks share ------------------------------------------------------------------------------------ */
+
+static void declare(struct unit *unit, const struct attention *ids)
+{
+    unit_declare_tensor(unit, ids->lse, "lse", unit->settings->heads, UNIT_TOKENS, ROLE_STATISTIC);
+}
+
+/* Where attention finds keys and values, [rows, 2 * kv_heads * head_dim]: in the projection or, where a sequence goes
+ * on, in the cache, which these tokens' join first. */
+static struct tensor keys_and_values(struct context *c, const struct unit *unit, struct tensor own)
+{
+    if (c->pass != PASS_GENERATE)
+        return own;
+    const struct kv_cache *cache = &c->cache;
+    struct tensor all = tensor_rows(&cache->rows, unit->layer * cache->positions, cache->filled + own.rows);
+    LAUNCH(c->stream, COPY, copy, .from = own, .to = tensor_rows(&all, cache->filled, own.rows));
+    return all;
+}
+
+static void forward(struct context *c, const struct unit *unit, const struct attention *ids)
+{
+    const struct attention_heads heads = attention_all_heads(unit);
+    if (!context_wants(c, ids->output))
+        return;
+    struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
+    struct tensor kv = keys_and_values(c, unit, of.kv);
+    attention_launch(c, unit, heads,
+                     &(struct attention_forward_args){.q = of.q,
+                                                      .k = tensor_columns(&kv, 0, of.k.cols),
+                                                      .v = tensor_columns(&kv, of.k.cols, of.v.cols),
+                                                      .o = unit_tensor(c, unit, ids->output),
+                                                      .lse = unit_tensor(c, unit, ids->lse),
+                                                      .segments = c->batch->segments});
+}
+
+static void backward(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor d_output,
+                     struct tensor d_fused)
+{
+    const struct attention_heads heads = attention_all_heads(unit);
+    struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
+    struct attention_columns d = attention_split(unit, d_fused, heads);
+    attention_launch_backward(c, unit, heads,
+                              &(struct attention_backward_args){.q = of.q,
+                                                                .k = of.k,
+                                                                .v = of.v,
+                                                                .o = unit_tensor(c, unit, ids->output),
+                                                                .lse = unit_tensor(c, unit, ids->lse),
+                                                                .d_o = d_output,
+                                                                .dq = d.q,
+                                                                .dk = d.k,
+                                                                .dv = d.v,
+                                                                .segments = c->batch->segments});
+}
+
+static const struct attention_method whole_rows = {declare, forward, backward};
+
+/* -- Of whichever method ----------------------------------------------------------------------------------------- */
+
+static const struct attention_method *method_of(const struct unit *unit)
+{
+    static const struct attention_method *const methods[] = {[DECK_CONTEXT_GATHER] = &attention_gather,
+                                                             [DECK_CONTEXT_HEADS] = &attention_heads,
+                                                             [DECK_CONTEXT_RING] = &attention_ring};
+    const struct row_cut *rows = &unit->settings->rows;
+    return row_ranks(rows) > 1 ? methods[rows->method] : &whole_rows;
+}
+
+void attention_declare(struct unit *unit, const struct attention *ids)
+{
+    method_of(unit)->declare(unit, ids);
+}
+
+void attention_forward(struct context *c, const struct unit *unit, const struct attention *ids)
+{
+    method_of(unit)->forward(c, unit, ids);
+}
+
+void attention_backward(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor d_output,
+                        struct tensor d_fused)
+{
+    method_of(unit)->backward(c, unit, ids, d_output, d_fused);
+}
+
+void attention_drop(struct id_set *set, const struct attention *ids, bool fused, bool output)
+{
+    id_set_add(set, ids->first + GATHER_KV);
+    if (fused)
+        id_set_add(set, ids->first + HEADS_FUSED);
+    if (output)
+        id_set_add(set, ids->first + HEADS_OUTPUT);
+}
+
+const char *attention_refuses(const struct model_settings *s)
+{
+    const int ranks = row_ranks(&s->rows);
+    if (ranks == 1 || s->rows.method != DECK_CONTEXT_HEADS)
+        return NULL;
+    if (s->heads % ranks != 0)
+        return "must divide model.heads with parallel.context_method = \"heads\"";
+    if (s->kv_heads % ranks != 0 && ranks % s->kv_heads != 0)
+        return "must divide model.kv_heads, or be a multiple of it, with parallel.context_method = \"heads\"";
+    return NULL;
+}

@@ -1,0 +1,80 @@
+/* Attention where ranks gather the keys and values of whole rows. In backward they gather them again: kept, they would
+ * take as many times the memory of a rank's own as there are ranks. */
+#include "model/attention_private.h"
+
+enum {
+    PACKED = ATTENTION_OWN, /* own keys and values: what is gathered */
+    GATHERED,               /* all ranks' */
+    D_KV,                   /* gradients, of whole rows, summed over this rank's queries */
+    D_SENT,                 /* the same by ranks */
+    D_SUM,                  /* of own keys and values, over all ranks */
+    D_ROUNDED,
+    COUNT
+};
+_Static_assert((int)COUNT <= (int)ATTENTION_TENSORS, "ids");
+
+static void declare(struct unit *unit, const struct attention *ids)
+{
+    const int64_t kv = 2 * unit->settings->kv_heads * unit->settings->head_dim;
+    unit_declare_tensor(unit, ids->lse, "lse", unit->settings->heads, UNIT_TOKENS, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + PACKED, "own kv", UNIT_TOKENS, kv, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + GATHERED, "gathered kv", UNIT_ROW_TOKENS, kv, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + GATHER_KV, "kv of rows", UNIT_ROW_TOKENS, kv, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + D_KV, "d kv of rows", UNIT_ROW_TOKENS, kv, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + D_SENT, "d kv by ranks", UNIT_ROW_TOKENS, kv, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + D_SUM, "sum of d kv", UNIT_TOKENS, kv, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + D_ROUNDED, "rounded d kv", UNIT_TOKENS, kv, ROLE_VALUE);
+}
+
+static void gather(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor own)
+{
+    struct tensor packed = unit_tensor(c, unit, ids->first + PACKED);
+    struct tensor gathered = unit_tensor(c, unit, ids->first + GATHERED);
+    LAUNCH(c->stream, COPY, copy, .from = own, .to = packed);
+    LAUNCH(c->stream, ALL_GATHER, all_gather, .group = c->row, .in = attention_flat(packed),
+           .out = attention_by_ranks(c, gathered));
+    attention_to_rows(c, gathered, unit_tensor(c, unit, ids->first + GATHER_KV));
+}
+
+static void forward(struct context *c, const struct unit *unit, const struct attention *ids)
+{
+    const struct attention_heads heads = attention_all_heads(unit);
+    struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
+    struct tensor kv = unit_tensor(c, unit, ids->first + GATHER_KV);
+    if (context_wants(c, ids->first + GATHER_KV))
+        gather(c, unit, ids, of.kv);
+    if (context_wants(c, ids->output))
+        attention_launch(c, unit, heads,
+                         &(struct attention_forward_args){.q = of.q,
+                                                          .k = tensor_columns(&kv, 0, of.k.cols),
+                                                          .v = tensor_columns(&kv, of.k.cols, of.v.cols),
+                                                          .o = unit_tensor(c, unit, ids->output),
+                                                          .lse = unit_tensor(c, unit, ids->lse),
+                                                          .segments = c->batch->parts[0]});
+}
+
+static void backward(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor d_output,
+                     struct tensor d_fused)
+{
+    const struct attention_heads heads = attention_all_heads(unit);
+    struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
+    struct attention_columns d = attention_split(unit, d_fused, heads);
+    struct tensor kv = unit_tensor(c, unit, ids->first + GATHER_KV), d_kv = unit_tensor(c, unit, ids->first + D_KV);
+    struct tensor sent = unit_tensor(c, unit, ids->first + D_SENT), sum = unit_tensor(c, unit, ids->first + D_SUM);
+    attention_launch_halves(c, unit, &c->batch->parts[0], false,
+                            &(struct attention_backward_args){.q = of.q,
+                                                              .k = tensor_columns(&kv, 0, of.k.cols),
+                                                              .v = tensor_columns(&kv, of.k.cols, of.v.cols),
+                                                              .o = unit_tensor(c, unit, ids->output),
+                                                              .lse = unit_tensor(c, unit, ids->lse),
+                                                              .d_o = d_output,
+                                                              .dq = d.q,
+                                                              .dk = tensor_columns(&d_kv, 0, of.k.cols),
+                                                              .dv = tensor_columns(&d_kv, of.k.cols, of.v.cols)});
+    attention_to_ranks(c, d_kv, sent);
+    LAUNCH(c->stream, REDUCE_SCATTER, reduce_scatter, .group = c->row, .in = attention_by_ranks(c, sent),
+           .out = attention_flat(sum));
+    attention_round(c, sum, unit_tensor(c, unit, ids->first + D_ROUNDED), d.kv);
+}
+
+const struct attention_method attention_gather = {declare, forward, backward};

@@ -1,0 +1,128 @@
+/* Attention where keys and values go round the ranks: at step i a rank has those of the rank that is i places before
+ * it, and passes them on while it computes. Results over parts of the keys are merged in fp32; gradients of keys and
+ * values go round behind them, in fp32, and come home one step after the last. (Liu et al. 2023.) */
+#include "model/attention_private.h"
+
+enum {
+    BLOCK = ATTENTION_OWN, /* keys and values of a rank: two, which take turns */
+    BLOCK_OTHER,
+    PART_OUTPUT, /* of one step, as PART_LSE */
+    PART_LSE,
+    SUM_OUTPUT, /* of all steps so far */
+    D_Q,
+    D_BLOCK, /* gradients of a rank's keys and values: two, which take turns */
+    D_BLOCK_OTHER,
+    D_PART, /* what one step adds */
+    ROUNDED_Q,
+    ROUNDED_KV,
+    COUNT
+};
+_Static_assert((int)COUNT <= (int)ATTENTION_TENSORS, "ids");
+
+static void declare(struct unit *unit, const struct attention *ids)
+{
+    const struct model_settings *s = unit->settings;
+    const int64_t q = s->heads * s->head_dim, kv = 2 * s->kv_heads * s->head_dim;
+    unit_declare_tensor(unit, ids->lse, "lse", s->heads, UNIT_TOKENS, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + BLOCK, "kv of a rank", UNIT_TOKENS, kv, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + BLOCK_OTHER, "kv of the next rank", UNIT_TOKENS, kv, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + PART_OUTPUT, "part of attention", UNIT_TOKENS, q, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + PART_LSE, "part of lse", s->heads, UNIT_TOKENS, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + SUM_OUTPUT, "merged attention", UNIT_TOKENS, q, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + D_Q, "d q", UNIT_TOKENS, q, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + D_BLOCK, "d kv of a rank", UNIT_TOKENS, kv, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + D_BLOCK_OTHER, "d kv of the next rank", UNIT_TOKENS, kv, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + D_PART, "part of d kv", UNIT_TOKENS, kv, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + ROUNDED_Q, "rounded d q", UNIT_TOKENS, q, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + ROUNDED_KV, "rounded d kv", UNIT_TOKENS, kv, ROLE_VALUE);
+}
+
+/* Of the two that take turns from `id` on, the one of step `step`. */
+static struct tensor turn(const struct context *c, const struct unit *unit, const struct attention *ids, int id,
+                          int step)
+{
+    return unit_tensor(c, unit, ids->first + id + step % 2);
+}
+
+/* Passes on what this rank has at step `step`, which is then the next rank's. */
+static void pass_on(struct context *c, const struct unit *unit, const struct attention *ids, int id, int step)
+{
+    LAUNCH(c->transfers, SHIFT, shift, .group = c->row, .in = attention_flat(turn(c, unit, ids, id, step)),
+           .out = attention_flat(turn(c, unit, ids, id, step + 1)));
+}
+
+static void forward(struct context *c, const struct unit *unit, const struct attention *ids)
+{
+    if (!context_wants(c, ids->output))
+        return;
+    const struct model_settings *s = unit->settings;
+    const int steps = c->row->size;
+    const struct attention_columns of =
+        attention_split(unit, unit_tensor(c, unit, ids->fused), attention_all_heads(unit));
+    struct tensor part_o = unit_tensor(c, unit, ids->first + PART_OUTPUT);
+    struct tensor part_lse = unit_tensor(c, unit, ids->first + PART_LSE);
+    LAUNCH(c->stream, COPY, copy, .from = of.kv, .to = turn(c, unit, ids, BLOCK, 0));
+    for (int step = 0; step < steps; step++) {
+        const bool last = step + 1 == steps;
+        struct tensor kv = turn(c, unit, ids, BLOCK, step);
+        if (!last) {
+            context_fork(c);
+            pass_on(c, unit, ids, BLOCK, step);
+        }
+        attention_launch(c, unit, attention_all_heads(unit),
+                         &(struct attention_forward_args){.q = of.q,
+                                                          .k = tensor_columns(&kv, 0, of.k.cols),
+                                                          .v = tensor_columns(&kv, of.k.cols, of.v.cols),
+                                                          .o = part_o,
+                                                          .lse = part_lse,
+                                                          .segments = c->batch->parts[step]});
+        LAUNCH(c->stream, ATTENTION_MERGE, attention_merge, .part_o = part_o, .part_lse = part_lse,
+               .o = unit_tensor(c, unit, ids->first + SUM_OUTPUT), .lse = unit_tensor(c, unit, ids->lse),
+               .to = last ? unit_tensor(c, unit, ids->output) : (struct tensor){0}, .heads = s->heads,
+               .head_dim = s->head_dim, .first = step == 0);
+        if (!last)
+            context_join(c);
+    }
+}
+
+static void backward(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor d_output,
+                     struct tensor d_fused)
+{
+    const int steps = c->row->size;
+    const struct attention_heads heads = attention_all_heads(unit);
+    const struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
+    const struct attention_columns d = attention_split(unit, d_fused, heads);
+    struct tensor d_q = unit_tensor(c, unit, ids->first + D_Q);
+    LAUNCH(c->stream, COPY, copy, .from = of.kv, .to = turn(c, unit, ids, BLOCK, 0));
+    for (int step = 0; step < steps; step++) {
+        struct tensor kv = turn(c, unit, ids, BLOCK, step), d_kv = turn(c, unit, ids, D_BLOCK, step);
+        struct tensor d_part = step == 0 ? d_kv : unit_tensor(c, unit, ids->first + D_PART);
+        context_fork(c);
+        if (step + 1 < steps)
+            pass_on(c, unit, ids, BLOCK, step);
+        if (step > 0)
+            pass_on(c, unit, ids, D_BLOCK, step - 1);
+        attention_launch_halves(c, unit, &c->batch->parts[step],
+                                unit_family(unit)->causal && step > c->row->rank, /* a later rank's: see chunks */
+                                &(struct attention_backward_args){.q = of.q,
+                                                                  .k = tensor_columns(&kv, 0, of.k.cols),
+                                                                  .v = tensor_columns(&kv, of.k.cols, of.v.cols),
+                                                                  .o = unit_tensor(c, unit, ids->output),
+                                                                  .lse = unit_tensor(c, unit, ids->lse),
+                                                                  .d_o = d_output,
+                                                                  .dq = d_q,
+                                                                  .dk = tensor_columns(&d_part, 0, of.k.cols),
+                                                                  .dv = tensor_columns(&d_part, of.k.cols, of.v.cols),
+                                                                  .accumulate_q = step > 0});
+        context_join(c);
+        if (step > 0)
+            LAUNCH(c->stream, ADD, add, .from = d_part, .to = d_kv);
+    }
+    context_fork(c);
+    pass_on(c, unit, ids, D_BLOCK, steps - 1);
+    attention_round(c, d_q, unit_tensor(c, unit, ids->first + ROUNDED_Q), d.q);
+    context_join(c);
+    attention_round(c, turn(c, unit, ids, D_BLOCK, steps), unit_tensor(c, unit, ids->first + ROUNDED_KV), d.kv);
+}
+
+const struct attention_method attention_ring = {declare, forward, backward};

@@ -1,0 +1,117 @@
+/* Rows that ranks share: the part of a batch that this rank has, and what its attention sees. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "step/engine_private.h"
+
+#include <string.h>
+
+static int entries_of(const struct engine *e)
+{
+    const struct row_cut *rows = &e->model->settings.rows;
+    return rows->method == DECK_CONTEXT_GATHER ? 1 : rows->method == DECK_CONTEXT_RING ? rows->ranks : 0;
+}
+
+static bool is_causal(const struct engine *e)
+{
+    return family_of(e->model->settings.family)->causal;
+}
+
+/* Those of a whole micro-batch, as planned. */
+static int64_t slots_of(const struct engine *e)
+{
+    const struct memory_settings *m = &e->settings.memory;
+    return context_slots(&(struct batch){.rows = m->rows, .max_segments = m->max_segments}, is_causal(e));
+}
+
+static void check_settings(const struct engine *e)
+{
+    const struct memory_settings *m = &e->settings.memory;
+    const int ranks = row_ranks(&e->model->settings.rows);
+    if (group_size(e->groups.context) != ranks)
+        error_fatal("bug: rows are cut for %d ranks, but %d share them", ranks, group_size(e->groups.context));
+    if (ranks == 1)
+        return;
+    if (m->row_tokens % (2 * ranks) != 0 || e->model->tokens * ranks != m->rows * m->row_tokens)
+        error_fatal("bug: %lld rows of %lld tokens are not %d times %lld tokens in chunks of one size",
+                    (long long)m->rows, (long long)m->row_tokens, ranks, (long long)e->model->tokens);
+    if (m->use != MEMORY_TRAIN && m->use != MEMORY_EVALUATE)
+        error_fatal("bug: ranks share rows in training and in evaluation alone");
+}
+
+void engine_create_rows(struct engine *e)
+{
+    struct engine_rows *rows = &e->rows;
+    check_settings(e);
+    if (row_ranks(&e->model->settings.rows) == 1)
+        return;
+    const struct memory_settings *m = &e->settings.memory;
+    const int entries = entries_of(e);
+    rows->cut = (struct context_cut){e->groups.context->rank, e->groups.context->size};
+    batch_create(&rows->batch, m->rows, m->row_tokens / rows->cut.ranks, 0);
+    rows->tables = memory_allocate(CONTEXT_TABLES * slots_of(e) * (int64_t)sizeof *rows->tables);
+    rows->parts = memory_allocate((m->slots * entries + 1) * (int64_t)sizeof *rows->parts);
+    for (int i = 0; i < m->slots * entries; i++) {
+        const int64_t slots = slots_of(e), bytes = CONTEXT_TABLES * slots * (int64_t)sizeof(int32_t);
+        struct tensor table =
+            tensor_matrix(budget_allocate(&e->budget, bytes, BUDGET_BATCH), DTYPE_I32, CONTEXT_TABLES, slots);
+        rows->parts[i] = (struct attention_segments){.q_start = tensor_rows(&table, 0, 1),
+                                                     .q_length = tensor_rows(&table, 1, 1),
+                                                     .kv_start = tensor_rows(&table, 2, 1),
+                                                     .kv_length = tensor_rows(&table, 3, 1),
+                                                     .q_offset = tensor_rows(&table, 4, 1),
+                                                     .longest = e->batches[i / entries].segments.longest};
+    }
+    for (int s = 0; s < m->slots; s++) {
+        e->batches[s].parts = rows->parts + s * entries;
+        e->batches[s].row_tokens = rows->batch.row_tokens;
+    }
+}
+
+void engine_destroy_rows(struct engine *e)
+{
+    if (e->rows.parts == NULL)
+        return;
+    batch_destroy(&e->rows.batch);
+    memory_free(e->rows.tables);
+    memory_free(e->rows.parts);
+}
+
+int64_t engine_table_bytes(const struct engine *e)
+{
+    return e->rows.parts == NULL ? 0 : entries_of(e) * CONTEXT_TABLES * slots_of(e) * (int64_t)sizeof(int32_t);
+}
+
+const struct batch *engine_part(struct engine *e, const struct batch *whole)
+{
+    struct batch *part = &e->rows.batch;
+    if (e->rows.parts == NULL)
+        return whole;
+    if (whole->row_tokens != e->settings.memory.row_tokens)
+        error_fatal("bug: rows that ranks share have %lld tokens, not %lld", (long long)e->settings.memory.row_tokens,
+                    (long long)whole->row_tokens);
+    part->rows = whole->rows;
+    if (!e->executor->class->dry)
+        context_cut_batch(&e->rows.cut, whole, part);
+    return part;
+}
+
+void engine_stage_tables(struct engine *e, const struct batch *whole, struct batch_tensors *to)
+{
+    if (e->rows.parts == NULL)
+        return;
+    const struct context_cut *cut = &e->rows.cut;
+    const bool gathers = e->model->settings.rows.method == DECK_CONTEXT_GATHER;
+    const int64_t slots = context_slots(whole, is_causal(e)), all = slots_of(e);
+    for (int i = 0; i < entries_of(e); i++) {
+        struct attention_segments *part = &to->parts[i];
+        const int owner = gathers ? -1 : (cut->rank - i + cut->ranks) % cut->ranks;
+        if (!e->executor->class->dry)
+            context_cut_segments(cut, whole, is_causal(e), owner, e->rows.tables);
+        staging_copy(&e->staging, &e->streams[STREAM_COMPUTE],
+                     tensor_matrix(e->rows.tables, DTYPE_I32, CONTEXT_TABLES, slots),
+                     (struct tensor){part->q_start.data, DTYPE_I32, CONTEXT_TABLES, slots, all});
+        part->q_start.cols = part->q_length.cols = part->kv_start.cols = part->kv_length.cols = part->q_offset.cols =
+            slots;
+        part->longest = to->segments.longest;
+    }
+}
