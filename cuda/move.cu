@@ -15,6 +15,17 @@ template <int N> __global__ WALK_BOUNDS void split(struct walk walk, const float
         });
 }
 
+template <int N> __global__ WALK_BOUNDS void widen(struct walk walk, const __nv_bfloat16 *high, float *to)
+{
+    walk_packs<4>(
+        walk, [&](uint32_t, uint32_t p) { return load_pack<N>(high + (int64_t)p * N); },
+        [&](uint32_t, uint32_t p, const pack<__nv_bfloat16, N> &in) {
+            float out[N];
+            unpack(in, out);
+            store(to + (int64_t)p * N, out);
+        });
+}
+
 template <int N> __global__ WALK_BOUNDS void join(struct walk walk, const uint16_t *high, const int16_t *low, float *to)
 {
     struct loaded {
@@ -56,10 +67,16 @@ void cuda_split(const struct cuda_target *target, const struct split_args *args)
 void cuda_join(const struct cuda_target *target, const struct join_args *args)
 {
     constexpr int N = pack_width<float>;
+    const bool wide = halves_fit(args->to, args->high, args->low, N);
+    if (!tensor_present(&args->low)) {
+        walk_launch(target, "join", wide ? widen<N> : widen<1>, 1, args->to.cols / (wide ? N : 1),
+                    static_cast<const __nv_bfloat16 *>(args->high.data), static_cast<float *>(args->to.data));
+        return;
+    }
     const auto *high = static_cast<const uint16_t *>(args->high.data);
     const auto *low = static_cast<const int16_t *>(args->low.data);
     auto *to = static_cast<float *>(args->to.data);
-    if (halves_fit(args->to, args->high, args->low, N))
+    if (wide)
         walk_launch(target, "join", join<N>, 1, args->to.cols / N, high, low, to);
     else
         walk_launch(target, "join", join<1>, 1, args->to.cols, high, low, to);
@@ -103,10 +120,12 @@ void cuda_fill(const struct cuda_target *target, const struct fill_args *args)
 
 /* -- Add ---------------------------------------------------------------------------------------------------------- */
 
-template <int N> __global__ WALK_BOUNDS void add(struct walk walk, view<const float> from, view<float> to)
+template <int N, typename FROM, typename TO>
+__global__ WALK_BOUNDS void add(struct walk walk, view<const FROM> from, view<TO> to)
 {
     struct loaded {
-        pack<float, N> from, to;
+        pack<FROM, N> from;
+        pack<TO, N> to;
     };
     walk_packs<2>(
         walk,
@@ -114,21 +133,26 @@ template <int N> __global__ WALK_BOUNDS void add(struct walk walk, view<const fl
             return loaded{load_pack<N>(pack_at<N>(from, row, p)), load_pack<N>(pack_at<N>(to, row, p))};
         },
         [&](uint32_t row, uint32_t p, const loaded &in) {
-            pack<float, N> out;
+            pack<TO, N> out;
 #pragma unroll
             for (int i = 0; i < N; i++)
-                out.at[i] = in.to.at[i] + in.from.at[i];
+                out.at[i] = from_float<TO>(to_float(in.to.at[i]) + to_float(in.from.at[i]));
             store_pack(pack_at<N>(to, row, p), out);
         });
 }
 
 void cuda_add(const struct cuda_target *target, const struct add_args *args)
 {
-    constexpr int N = pack_width<float>;
     struct tensor from = args->from, to = args->to;
     flatten({&from, &to});
-    if (packs_fit(from, N) && packs_fit(to, N))
-        walk_launch(target, "add", add<N>, to.rows, to.cols / N, view_of<const float>(from), view_of<float>(to));
-    else
-        walk_launch(target, "add", add<1>, to.rows, to.cols, view_of<const float>(from), view_of<float>(to));
+    visit(from.dtype, [&](auto source) {
+        visit(to.dtype, [&](auto destination) {
+            using FROM = decltype(source);
+            using TO = decltype(destination);
+            constexpr int N = pack_width<FROM> < pack_width<TO> ? pack_width<FROM> : pack_width<TO>;
+            const bool wide = packs_fit(from, N) && packs_fit(to, N);
+            walk_launch(target, "add", wide ? add<N, FROM, TO> : add<1, FROM, TO>, to.rows, to.cols / (wide ? N : 1),
+                        view_of<const FROM>(from), view_of<TO>(to));
+        });
+    });
 }

@@ -14,16 +14,16 @@ static int64_t square_blocks(const struct tensor &x)
     return needed < most ? needed : most;
 }
 
-template <int N> __global__ WALK_BOUNDS void sum_squares(struct walk walk, view<const float> x, double *partial)
+template <typename T, int N> __global__ WALK_BOUNDS void sum_squares(struct walk walk, view<const T> x, double *partial)
 {
     __shared__ double shared[WARP];
     double sum = 0.0;
     walk_packs<4>(
         walk, [&](uint32_t row, uint32_t p) { return load_pack<N>(pack_at<N>(x, row, p)); },
-        [&](uint32_t, uint32_t, const pack<float, N> &in) {
+        [&](uint32_t, uint32_t, const pack<T, N> &in) {
 #pragma unroll
             for (int i = 0; i < N; i++)
-                sum += (double)in.at[i] * (double)in.at[i];
+                sum += (double)to_float(in.at[i]) * (double)to_float(in.at[i]);
         });
     sum = block_sum(sum, shared);
     if (threadIdx.x == 0)
@@ -52,14 +52,14 @@ void cuda_sum_squares(const struct cuda_target *target, const struct sum_squares
     struct tensor x = args->x;
     unsigned blocks = (unsigned)square_blocks(x);
     flatten({&x});
-    if (blocks > 0) {
-        bool wide = packs_fit(x, pack_width<float>);
-        int64_t packs = wide ? x.cols / pack_width<float> : x.cols;
-        auto kernel = wide ? sum_squares<pack_width<float>> : sum_squares<1>;
-        kernel<<<blocks, WALK_THREADS, 0, target->stream>>>(walk_of(blocks, x.rows, packs), view_of<const float>(x),
-                                                            partial);
-        CUDA_CHECK_LAUNCH("sum_squares");
-    }
+    if (blocks > 0)
+        visit_packs({x}, [&](auto zero, auto width) {
+            using T = decltype(zero);
+            constexpr int N = decltype(width)::value;
+            sum_squares<T, N><<<blocks, WALK_THREADS, 0, target->stream>>>(walk_of(blocks, x.rows, x.cols / N),
+                                                                           view_of<const T>(x), partial);
+            CUDA_CHECK_LAUNCH("sum_squares");
+        });
     sum_partial<<<1, WALK_THREADS, 0, target->stream>>>(partial, (int)blocks, static_cast<double *>(args->sum.data));
     CUDA_CHECK_LAUNCH("sum_squares");
 }
@@ -119,17 +119,18 @@ void cuda_gradient_scale(const struct cuda_target *target, const struct gradient
 
 /* -- AdamW -------------------------------------------------------------------------------------------------------- */
 
-/* Weights, whole or in halves. */
-struct whole_weights {
-    float *at;
-    template <int N> using loaded = pack<float, N>;
+/* Weights, whole or in halves, and the type of gradients and moments beside them. */
+template <typename T> struct whole_weights {
+    using state = T;
+    T *at;
+    template <int N> using loaded = pack<T, N>;
     template <int N> __device__ __forceinline__ loaded<N> load(int64_t i) const
     {
         return load_pack<N>(at + i);
     }
     template <int N> static __device__ __forceinline__ float number(const loaded<N> &in, int i)
     {
-        return in.at[i];
+        return to_float(in.at[i]);
     }
     template <int N> __device__ __forceinline__ void keep(int64_t i, const float (&to)[N]) const
     {
@@ -138,6 +139,7 @@ struct whole_weights {
 };
 
 struct halved_weights {
+    using state = float;
     uint16_t *high;
     int16_t *low;
     template <int N> struct loaded {
@@ -160,9 +162,10 @@ struct halved_weights {
 
 /* Buffers of one row. */
 template <typename WEIGHTS> struct adamw_buffers {
+    using state = typename WEIGHTS::state;
     WEIGHTS weights;
-    const float *gradient;
-    float *m, *v;
+    const state *gradient;
+    state *m, *v;
     const float *step, *scale;
     double beta1, beta2, eps, weight_decay, lr_factor;
 };
@@ -197,7 +200,7 @@ template <int N, typename WEIGHTS> __global__ WALK_BOUNDS void adamw(struct walk
     __syncthreads();
     struct loaded {
         typename WEIGHTS::template loaded<N> weight;
-        pack<float, N> gradient, m, v;
+        pack<typename WEIGHTS::state, N> gradient, m, v;
     };
     walk_packs<2>(
         walk,
@@ -211,9 +214,9 @@ template <int N, typename WEIGHTS> __global__ WALK_BOUNDS void adamw(struct walk
             float weight[N], m[N], v[N];
 #pragma unroll
             for (int i = 0; i < N; i++) {
-                float g = __fmul_rn(in.gradient.at[i], c.scale);
-                m[i] = __fadd_rn(__fmul_rn(c.beta1, in.m.at[i]), __fmul_rn(c.rest1, g));
-                v[i] = __fadd_rn(__fmul_rn(c.beta2, in.v.at[i]), __fmul_rn(c.rest2, __fmul_rn(g, g)));
+                float g = __fmul_rn(to_float(in.gradient.at[i]), c.scale);
+                m[i] = __fadd_rn(__fmul_rn(c.beta1, to_float(in.m.at[i])), __fmul_rn(c.rest1, g));
+                v[i] = __fadd_rn(__fmul_rn(c.beta2, to_float(in.v.at[i])), __fmul_rn(c.rest2, __fmul_rn(g, g)));
                 float divisor = __fadd_rn(__fmul_rn(__fsqrt_rn(v[i]), c.root), c.eps);
                 float before = WEIGHTS::number(in.weight, i);
                 weight[i] = __fsub_rn(__fmul_rn(before, c.decay), __fdiv_rn(__fmul_rn(c.step, m[i]), divisor));
@@ -227,9 +230,10 @@ template <int N, typename WEIGHTS> __global__ WALK_BOUNDS void adamw(struct walk
 template <typename WEIGHTS>
 static void launch_adamw(const struct cuda_target *target, const struct adamw_args *args, WEIGHTS weights)
 {
+    using T = typename WEIGHTS::state;
     const struct adamw_buffers<WEIGHTS> b = {
-        weights, static_cast<const float *>(args->gradient.data), static_cast<float *>(args->m.data),
-            static_cast<float *>(args->v.data), static_cast<const float *>(args->step.data),
+        weights, static_cast<const T *>(args->gradient.data), static_cast<T *>(args->m.data),
+            static_cast<T *>(args->v.data), static_cast<const float *>(args->step.data),
             static_cast<const float *>(args->scale.data), args->beta1, args->beta2, args->eps, args->weight_decay,
             args->lr_factor
     };
@@ -249,5 +253,8 @@ void cuda_adamw(const struct cuda_target *target, const struct adamw_args *args)
     if (tensor_present(&args->low))
         launch_adamw(target, args, halved_weights{static_cast<uint16_t *>(weight), static_cast<int16_t *>(low)});
     else
-        launch_adamw(target, args, whole_weights{static_cast<float *>(weight)});
+        visit(args->weight.dtype, [&](auto zero) {
+            using T = decltype(zero);
+            launch_adamw(target, args, whole_weights<T>{static_cast<T *>(weight)});
+        });
 }

@@ -11,7 +11,6 @@
 #include "comm/grid.h"
 #include "cpu/cpu.h"
 #include "io/checkpoint.h"
-#include "ref/sharded.h"
 #include "step/fetch.h"
 #include "step/initialise.h"
 
@@ -114,6 +113,7 @@ struct divided {
     struct comm *comm;
     struct grid grid;
     struct group *group;
+    struct groups groups;
     struct place place;
     struct toy toy;
 };
@@ -132,7 +132,10 @@ static void divided_create(struct divided *d, struct comm *comm, const struct cu
     d->group = comm_group_create(d->grid.data, NULL, "data");
     d->place = (struct place){cut, d->grid.tensor->rank};
     options.settings = cut->parts[d->place.rank];
-    options.group = d->group;
+    d->groups = options.sharding.level == SHARD_NONE
+                    ? groups_replicated(d->group)
+                    : (struct groups){.data = d->group, .gather = d->group, .reduce = d->group};
+    options.groups = &d->groups;
     options.place = place_model;
     options.self = &d->place;
     options.tensor = d->grid.tensor;
@@ -308,7 +311,7 @@ static void test_stores(const struct cut *cut, const struct found *found, enum d
     view_close(&view, &d.toy.engine);
     divided_destroy(&d);
 
-    options.make_store = sharded_store_create;
+    options.sharding.level = SHARD_FULL;
     divided_create(&d, world, cut, options);
     if (compute == DTYPE_F32)
         CHECK(digest_of(&d) == found->initial);

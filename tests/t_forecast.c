@@ -261,6 +261,38 @@ static void test_advice(void)
     cpu->class->destroy(cpu);
 }
 
+/* Sequences beyond a preset's are for those who ask for them. */
+static void test_positions(void)
+{
+    const struct {
+        const char *preset;
+        int64_t positions, row, window;
+        bool fits;
+    } cases[] = {
+        {"og2_7b", 0, 8192, 0, true},       {"og2_7b", 0, 8208, 0, false},      {"og2_7b", 0, 16384, 8192, true},
+        {"og2_7b", 0, 16384, 8193, false},  {"og2_7b", 16384, 16384, 0, true},  {"og2_7b", 4096, 8192, 0, false},
+        {"esm2_8m", 0, 1024, 0, true},      {"esm2_8m", 0, 1040, 0, false},     {"esm2_8m", 1042, 1040, 0, true},
+        {"esm2_8m", 1040, 1040, 0, false},  {"amplify_120m", 0, 2048, 0, true}, {"amplify_120m", 0, 2064, 0, false},
+        {"llama31_8b", 0, 131072, 0, true}, {"", 0, 1 << 20, 0, true}};
+    struct executor *cpu = cpu_executor_create(1);
+    struct model_settings model;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct deck deck;
+        deck_defaults(&deck);
+        strcpy(deck.model.preset, cases[i].preset);
+        deck.model.positions = cases[i].positions;
+        deck.data.row_tokens = cases[i].row;
+        deck.data.window = cases[i].window;
+        deck.model.vocabulary = 64;
+        if (cases[i].preset[0] == '\0')
+            deck.model.layers = deck.model.hidden = deck.model.ffn = deck.model.heads = 2, deck.model.head_dim = 2;
+        if (!CHECK((settings_of_model(&model, &deck, 0, cpu) == ERROR_NONE) == cases[i].fits))
+            fprintf(stderr, "    case %d: %s\n", (int)i, error_message());
+        error_clear();
+    }
+    cpu->class->destroy(cpu);
+}
+
 static void test_forecasts(void)
 {
     struct deck deck = small_deck();
@@ -397,6 +429,7 @@ int main(void)
 {
     test_widest_head();
     test_quantized();
+    test_positions();
     test_forecasts();
     test_advice();
     test_published_flops();

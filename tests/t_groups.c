@@ -49,6 +49,34 @@ static void test_in_place(struct stream *stream, struct group *group, const int 
     CHECK(wrong == 0);
 }
 
+/* Sums of bf16 are rounded once, when all terms are in. */
+static uint16_t half_sum(const int *members, int size, int64_t i)
+{
+    float sum = bf16_to_f32(f32_to_bf16(value(members[0], i)));
+    for (int r = 1; r < size; r++)
+        sum += bf16_to_f32(f32_to_bf16(value(members[r], i)));
+    return f32_to_bf16(sum);
+}
+
+static void test_halves(struct stream *stream, struct group *group, const int *members, int64_t count)
+{
+    const int64_t all = count * group->size, own = group->rank * count;
+    uint16_t *data = memory_allocate(all * 2), *out = memory_allocate(count * 2);
+    int wrong = 0;
+    for (int64_t i = 0; i < all; i++)
+        data[i] = f32_to_bf16(value(members[group->rank], i));
+    COLLECT(stream, REDUCE_SCATTER, reduce_scatter, .in = tensor_matrix(data, DTYPE_BF16, group->size, count),
+            .out = tensor_vector(out, DTYPE_BF16, count));
+    COLLECT(stream, ALL_REDUCE, all_reduce, .x = tensor_vector(data, DTYPE_BF16, all));
+    for (int64_t i = 0; i < all; i++)
+        wrong += data[i] != half_sum(members, group->size, i);
+    for (int64_t i = 0; i < count; i++)
+        wrong += out[i] != half_sum(members, group->size, own + i);
+    CHECK(wrong == 0);
+    memory_free(data);
+    memory_free(out);
+}
+
 /* All collectives on one group, against sums made here in rank order. */
 static void test_collectives(struct stream *stream, struct group *group, const int *members, int64_t count)
 {
@@ -117,6 +145,7 @@ static void test_collectives(struct stream *stream, struct group *group, const i
     CHECK(wrong == 0);
     test_in_place(stream, group, members, data, count);
 
+    test_halves(stream, group, members, count);
     double total[2] = {world_rank + 0.5, 1};
     COLLECT(stream, ALL_REDUCE, all_reduce, .x = tensor_vector(total, DTYPE_F64, 2));
     CHECK(total[1] == size);
@@ -194,40 +223,52 @@ static const struct loader_settings loading = {.seed = 3,
                                                .mask_degenerate = true,
                                                .shuffle = true};
 
-/* A number for each row of a step: its tokens, labels, positions. Empty rows give 0. */
-static void hash_rows(const struct batch *batches, int64_t micro_batches, int data_rank, int data_ranks,
-                      int64_t *hashes)
+/* A number for each row of a step that is not empty: its tokens, labels, positions. Returns how many. */
+static int64_t hash_rows(struct loader *loader, int64_t *hashes)
 {
-    for (int64_t m = 0; m < micro_batches; m++) {
+    const struct batch *batches = loader_next(loader);
+    int64_t count = 0;
+    for (int64_t m = 0; m < loader_micro_batches(loader); m++)
         for (int64_t i = 0; i < batches[m].rows; i++) {
-            int64_t row = (m * data_ranks + data_rank) * batches[m].rows + i, hash = 0;
-            for (int64_t t = i * ROW_TOKENS; t < (i + 1) * ROW_TOKENS && row < GLOBAL_ROWS; t++)
+            const struct batch *batch = &batches[m];
+            int64_t hash = 0;
+            for (int64_t t = i * ROW_TOKENS; t < (i + 1) * ROW_TOKENS; t++)
                 hash =
-                    (hash * 1000003 + batches[m].tokens[t] * 7 + batches[m].labels[t] * 131 + batches[m].positions[t]) %
-                    2147483647;
-            if (row < GLOBAL_ROWS)
-                hashes[row] = hash;
+                    (hash * 1000003 + batch->tokens[t] * 7 + batch->labels[t] * 131 + batch->positions[t]) % 2147483647;
+            if (batch->segment_length[i * batch->max_segments] > 0)
+                hashes[count++] = hash;
         }
-    }
+    return count;
 }
 
-static void test_loader(struct comm *world, int tensor, int context, const char *store)
+static int64_t count_of(int64_t wanted, const int64_t *hashes, int64_t count)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++)
+        found += hashes[i] == wanted;
+    return found;
+}
+
+static void test_loader(struct comm *world, int tensor, int context, bool balance, const char *store)
 {
     struct comm *self = comm_self();
     struct grid made, *grid = &made;
     CHECK(grid_create(grid, world, &(struct grid_shape){tensor, context, 0}) == ERROR_NONE);
     struct loader_settings settings = loading;
     settings.stores = store;
+    settings.balance = balance;
     struct loader *own, *alone;
     CHECK(loader_create(&own, &settings, world, grid->data_rank, grid->data_ranks) == ERROR_NONE);
     CHECK(loader_create(&alone, &settings, self, 0, 1) == ERROR_NONE);
     for (int step = 0; step < LOADED_STEPS; step++) {
-        int64_t expected[GLOBAL_ROWS] = {0}, found[GLOBAL_ROWS] = {0};
-        hash_rows(loader_next(alone), loader_micro_batches(alone), 0, 1, expected);
-        hash_rows(loader_next(own), loader_micro_batches(own), grid->data_rank, grid->data_ranks, found);
+        int64_t expected[2 * GLOBAL_ROWS], own_rows[2 * GLOBAL_ROWS];
+        CHECK(hash_rows(alone, expected) == GLOBAL_ROWS);
+        const int64_t rows = hash_rows(own, own_rows);
+        CHECK(comm_sum_i64(world, rows) == tensor * context * GLOBAL_ROWS);
         for (int r = 0; r < GLOBAL_ROWS; r++) { /* each model group holds some of the rows */
-            CHECK(comm_sum_i64(world, found[r]) == tensor * context * expected[r]);
-            CHECK(comm_max_i64(grid->model, found[r]) == found[r]);
+            const int64_t found = count_of(expected[r], own_rows, rows);
+            CHECK(comm_sum_i64(world, found) == tensor * context * count_of(expected[r], expected, GLOBAL_ROWS));
+            CHECK(comm_max_i64(grid->model, found) == found);
         }
         if (step == 2) { /* a restart in mid-epoch */
             struct blend_position position = loader_position(own);
@@ -409,7 +450,8 @@ int main(int argc, char **argv)
     for (int tensor = 1; tensor <= 6; tensor++)
         for (int context = 1; tensor * context <= 6; context++)
             if (6 % (tensor * context) == 0)
-                test_loader(world, tensor, context, store);
+                for (int balance = 0; balance < 2; balance++)
+                    test_loader(world, tensor, context, balance, store);
     test_copies(world, folder, store);
     /* the code of the lowest rank that failed is everybody's */
     CHECK(comm_agree(world, ERROR_NONE) == ERROR_NONE);

@@ -1,5 +1,8 @@
 /* The same global batches on any number of ranks and after a restart, from one store, two, and random data. */
+#include "data/deal.h"
 #include "loader_stream.h"
+
+#include <math.h>
 
 /* A global batch, put together from all ranks, as text that equals another's exactly when the batches do. */
 static void push_global(struct read_stream *stream, struct loader *const *loaders, int ranks,
@@ -162,6 +165,150 @@ static void test_random(void)
     }
 }
 
+/* -- Micro-batches dealt by cost (data/deal.h) ----------------------------------------------------------------------
+ */
+
+static void test_deal(void)
+{
+    static const struct {
+        int64_t costs[6], rounds, ranks, places[6];
+    } cases[] = {
+        {{5, 1, 9, 4}, 2, 2, {1, 2, 0, 3}},             /* 9 and 5, then 1 and 4 */
+        {{3, 3, 3, 3, 0, 0}, 3, 2, {0, 1, 2, 3, 4, 5}}, /* as they are */
+        {{1, 2, 3}, 1, 3, {2, 1, 0}},
+        {{1, 2, 3, 4, 5, 8}, 2, 3, {3, 4, 5, 2, 1, 0}}, /* 8, 5, 4, then 1, 2, 3 */
+        {{1, 3, 9, 2, 2, 3}, 3, 2, {4, 1, 0, 2, 5, 3}}, /* 9 and 3, 2 and 3, then 1 and 2 */
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int64_t places[6];
+        deal_micro_batches(cases[c].costs, cases[c].rounds, cases[c].ranks, places);
+        for (int64_t k = 0; k < cases[c].rounds * cases[c].ranks; k++)
+            CHECK(places[k] == cases[c].places[k]);
+    }
+}
+
+static double cost_of(const struct batch *batch)
+{
+    double cost = 0;
+    for (int64_t s = 0; s < batch->rows * batch->max_segments; s++)
+        cost += (double)batch->segment_length[s] * batch->segment_length[s];
+    return cost;
+}
+
+enum { DEALT_ROWS = 71, MOST_MICRO_BATCHES = 72 };
+
+/* The next step of some ranks: its micro-batches by their numbers, and by how much the costs of the dearest ranks
+ * exceed the mean's, where ranks wait for each other in each round and where they wait once. */
+struct dealt_step {
+    const struct batch *batches[MOST_MICRO_BATCHES];
+    int64_t count;
+    double lost[2];
+};
+
+static struct dealt_step next_step(struct loader *const *loaders, int ranks, int64_t step)
+{
+    const int64_t rounds = loader_micro_batches(loaders[0]);
+    struct dealt_step dealt = {.count = rounds * ranks};
+    double sums[4] = {0}, most[2] = {0}, mean = 0;
+    const struct batch *own[4];
+    for (int r = 0; r < ranks; r++)
+        own[r] = loader_next(loaders[r]);
+    for (int64_t m = 0; m < rounds; m++) {
+        double round = 0;
+        for (int r = 0; r < ranks; r++) {
+            const struct batch *batch = &own[r][m];
+            const int64_t k = batch->number - step * ((int64_t)1 << 32);
+            CHECK(k >= 0 && k < dealt.count && dealt.batches[k] == NULL);
+            if (k >= 0 && k < dealt.count)
+                dealt.batches[k] = batch;
+            sums[r] += cost_of(batch);
+            mean += cost_of(batch) / ranks;
+            round = fmax(round, cost_of(batch));
+        }
+        most[0] += round;
+    }
+    for (int r = 0; r < ranks; r++)
+        most[1] = fmax(most[1], sums[r]);
+    for (int once = 0; once < 2; once++)
+        dealt.lost[once] = most[once] - mean;
+    return dealt;
+}
+
+/* One rank may have fewer micro-batches: those that are empty. */
+static bool same_step(const struct dealt_step *a, const struct dealt_step *b)
+{
+    bool same = true;
+    for (int64_t k = 0; k < a->count && k < b->count; k++)
+        same = same && memcmp(a->batches[k]->tokens, b->batches[k]->tokens, (size_t)batch_bytes(a->batches[k])) == 0 &&
+               a->batches[k]->valid == b->batches[k]->valid && a->batches[k]->real == b->batches[k]->real;
+    for (int64_t k = a->count; k < b->count; k++)
+        same = same && b->batches[k]->real == 0;
+    return same;
+}
+
+/* The same micro-batches in every step on any number of ranks, dealt or not; dealt, the dearest ranks exceed the mean
+ * by at most a third as much. A loader that begins anew at every other step, where one rank is, has each where it was.
+ */
+static void test_balance(int ranks, int64_t micro_rows)
+{
+    enum { STEPS = 12 };
+    struct loader_settings settings = small_settings(NULL);
+    settings.random = (struct random_windows_settings){"esm2", 33, 60, 150};
+    settings.row_tokens = settings.window = 512;
+    settings.max_segments = 16;
+    settings.global_rows = DEALT_ROWS;
+    settings.micro_rows = micro_rows;
+    settings.mask_probability = 0.15;
+    struct loader *plain[4], *dealt[4], *again[4], *whole = create(&settings, 0, 1);
+    double plain_lost[2] = {0}, dealt_lost[2] = {0};
+    for (int r = 0; r < ranks; r++) {
+        settings.balance = false;
+        plain[r] = create(&settings, r, ranks);
+        settings.balance = true;
+        dealt[r] = create(&settings, r, ranks);
+        again[r] = create(&settings, r, ranks);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        struct blend_position position = loader_position(whole);
+        for (int r = 0; r < ranks && step % 2 == 1; r++)
+            loader_seek(again[r], &position, step);
+        blend_position_destroy(&position);
+        const struct dealt_step a = next_step(&whole, 1, step), b = next_step(plain, ranks, step);
+        const struct dealt_step c = next_step(dealt, ranks, step), d = next_step(again, ranks, step);
+        CHECK(same_step(&a, &b) && same_step(&b, &c) && same_step(&c, &d));
+        for (int once = 0; once < 2; once++) {
+            CHECK(c.lost[once] == d.lost[once]);
+            plain_lost[once] += b.lost[once];
+            dealt_lost[once] += c.lost[once];
+        }
+    }
+    for (int once = 0; once < 2; once++)
+        CHECK(3 * dealt_lost[once] <= plain_lost[once] && (plain_lost[once] > 0) == (ranks > 1));
+    for (int r = 0; r < ranks; r++) {
+        loader_destroy(plain[r]);
+        loader_destroy(dealt[r]);
+        loader_destroy(again[r]);
+    }
+    loader_destroy(whole);
+}
+
+/* Validation: one pass. */
+static void test_balance_once(const char *store, int ranks)
+{
+    struct loader_settings settings = small_settings(store);
+    settings.balance = settings.once = true;
+    struct loader *whole = create(&settings, 0, 1), *dealt[4];
+    for (int r = 0; r < ranks; r++)
+        dealt[r] = create(&settings, r, ranks);
+    for (int64_t step = 0; step < loader_steps_once(whole); step++) {
+        const struct dealt_step a = next_step(&whole, 1, step), b = next_step(dealt, ranks, step);
+        CHECK(same_step(&a, &b));
+    }
+    loader_destroy(whole);
+    for (int r = 0; r < ranks; r++)
+        loader_destroy(dealt[r]);
+}
+
 int main(void)
 {
     struct texts texts;
@@ -173,5 +320,11 @@ int main(void)
     test_ranks(&settings);
     test_random();
     test_numbers(texts.first);
+    test_deal();
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        for (int64_t micro_rows = 1; micro_rows <= 3; micro_rows++)
+            test_balance(ranks, micro_rows);
+        test_balance_once(texts.first, ranks);
+    }
     return texts_end(&texts);
 }

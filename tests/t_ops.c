@@ -43,9 +43,11 @@ static void test_xent(void)
 static void test_sum_squares(void)
 {
     static const int64_t shapes[6][2] = {{1, 1}, {1, 7}, {64, 33}, {129, 20}, {1, 100003}, {7, 20011}};
-    for (int64_t s = 0; s < COUNT(shapes); s++) {
-        struct trial *trial = trial_create("%d x %d", (int)shapes[s][0], (int)shapes[s][1]);
-        struct sum_squares_args args = {.x = trial_matrix(trial, DTYPE_F32, shapes[s][0], shapes[s][1], s % 2, 1.0),
+    for (int64_t s = 0; s < 2 * COUNT(shapes); s++) {
+        const enum dtype dtype = storage[s / COUNT(shapes)];
+        const int64_t *shape = shapes[s % COUNT(shapes)];
+        struct trial *trial = trial_create("%s %d x %d", dtype_name(dtype), (int)shape[0], (int)shape[1]);
+        struct sum_squares_args args = {.x = trial_matrix(trial, dtype, shape[0], shape[1], s % 2, 1.0),
                                         .sum = trial_empty(trial, DTYPE_F64, 1, 1)};
         double first = NAN;
         for (int i = 0; i < executor_count && !on_device;
@@ -128,12 +130,14 @@ static void test_adamw(void)
 {
     static const int64_t counts[5] = {1, 7, 64, 129, 40001};
     for (int64_t c = 0; c < COUNT(counts); c++)
-        for (int halves = 0; halves < 2; halves++) {
-            struct trial *trial = trial_create("n %d, halves %d", (int)counts[c], halves);
-            struct adamw_args args = {.weight = trial_normal(trial, storage[halves], 1, counts[c], 1.0),
-                                      .gradient = trial_normal(trial, DTYPE_F32, 1, counts[c], 50.0),
-                                      .m = trial_normal(trial, DTYPE_F32, 1, counts[c], 0.5),
-                                      .v = trial_normal(trial, DTYPE_F32, 1, counts[c], 0.5),
+        for (int kind = 0; kind < 3; kind++) { /* all in f32, a weight in halves, all in bf16 */
+            const bool halves = kind == 1;
+            const enum dtype moments = storage[kind / 2];
+            struct trial *trial = trial_create("n %d, kind %d", (int)counts[c], kind);
+            struct adamw_args args = {.weight = trial_normal(trial, storage[kind > 0], 1, counts[c], 1.0),
+                                      .gradient = trial_normal(trial, moments, 1, counts[c], 50.0),
+                                      .m = trial_normal(trial, moments, 1, counts[c], 0.5),
+                                      .v = trial_normal(trial, moments, 1, counts[c], 0.5),
                                       .step = trial_empty(trial, DTYPE_F32, 1, ADAMW_STEP_COUNT),
                                       .scale = trial_empty(trial, DTYPE_F32, 1, 1),
                                       .beta1 = 0.9f,
@@ -151,11 +155,11 @@ static void test_adamw(void)
             reference_store(&args.scale, 0, 0, 0.02);
             struct adamw_args mistaken = args;
             mistaken.weight_decay = 0.101f;
-            if (!halves) /* whose values show no more than the moments */
+            if (kind == 0) /* others' values show no more than the moments */
                 check_noticed(trial, OP_ADAMW, &args, &mistaken);
             mistaken = args;
             mistaken.eps = 2e-3f;
-            if (!halves)
+            if (kind == 0)
                 check_noticed(trial, OP_ADAMW, &args, &mistaken);
             check_op(trial, OP_ADAMW, &args);
         }
@@ -212,6 +216,50 @@ static void test_adamw_halves(struct executor *executor)
     trial_destroy(trial);
 }
 
+/* One step of torch.optim.AdamW(fused=True) on bf16 tensors, on its CPU (PyTorch 2.15): lr 0.05, betas (0.9, 0.95), eps
+ * 1e-8, weight decay 0.1, the third step. */
+static void test_adamw_bf16(struct executor *executor)
+{
+    enum { NUMBERS = 12, WEIGHT = 0, GRADIENT, M, V, STEP, SCALE, TENSORS };
+    static const uint16_t before[4][NUMBERS] = {
+        {0xc022, 0x4009, 0x3fd2, 0x3f91, 0x3f22, 0x3e01, 0xbec2, 0xbf62, 0xbfb2, 0xbff2, 0xc01a, 0x4011},
+        {0xbfb2, 0x3fa6, 0x3f8e, 0x3f6d, 0x3f3d, 0x3f0e, 0x3ebd, 0x3e3d, 0x0000, 0xbe3d, 0xbebd, 0xbf0e},
+        {0xbe4c, 0x3ddf, 0x0000, 0xbddf, 0x3e4c, 0x3dba, 0xbc94, 0xbe02, 0x3e3a, 0x3d94, 0xbd14, 0xbe14},
+        {0x3c88, 0x3e6d, 0x3e08, 0x3d08, 0x3e7e, 0x3e19, 0x3d4c, 0x3e88, 0x3e2a, 0x3d88, 0x3e90, 0x3e3b}};
+    static const uint16_t after[4][NUMBERS] = {
+        {0xc01d, 0x4006, 0x3fcf, 0x3f90, 0x3f18, 0x3dcf, 0xbec4, 0xbf5d, 0xbfb5, 0xbff2, 0xc019, 0x4012},
+        {0xbfb2, 0x3fa6, 0x3f8e, 0x3f6d, 0x3f3d, 0x3f0e, 0x3ebd, 0x3e3d, 0x0000, 0xbe3d, 0xbebd, 0xbf0e},
+        {0xbea3, 0x3e69, 0x3de3, 0xbbb2, 0x3e82, 0x3e0c, 0x3ca9, 0xbdc4, 0x3e27, 0x3d3f, 0xbd8e, 0xbe3e},
+        {0x3de6, 0x3e9c, 0x3e40, 0x3d98, 0x3e87, 0x3e21, 0x3d5e, 0x3e82, 0x3e22, 0x3d85, 0x3e8c, 0x3e41}};
+    float step[ADAMW_STEP_COUNT] = {
+        [ADAMW_LR] = 0.05f,
+        [ADAMW_CORRECTION_1] = (float)(1 - 0.9 * 0.9 * 0.9),
+        [ADAMW_CORRECTION_2] = (float)(1 - 0.95 * 0.95 * 0.95),
+    };
+    float scale = 1.0f;
+    struct stream stream = {.executor = executor};
+    struct tensor host[TENSORS], at[TENSORS];
+    uint16_t numbers[4][NUMBERS];
+    memcpy(numbers, before, sizeof numbers);
+    for (int i = 0; i < TENSORS; i++) {
+        host[i] = i < STEP    ? tensor_vector(numbers[i], DTYPE_BF16, NUMBERS)
+                  : i == STEP ? tensor_vector(step, DTYPE_F32, ADAMW_STEP_COUNT)
+                              : tensor_vector(&scale, DTYPE_F32, 1);
+        at[i] = host[i];
+        at[i].data = executor->class->allocate(executor, tensor_extent(&host[i]), MEMORY_DEVICE);
+        LAUNCH(&stream, COPY, copy, .from = host[i], .to = at[i]);
+    }
+    LAUNCH(&stream, ADAMW, adamw, .weight = at[WEIGHT], .gradient = at[GRADIENT], .m = at[M], .v = at[V],
+           .step = at[STEP], .scale = at[SCALE], .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
+           .lr_factor = 1);
+    for (int i = 0; i < STEP; i++)
+        LAUNCH(&stream, COPY, copy, .from = at[i], .to = host[i]);
+    stream_synchronize(&stream);
+    CHECK(memcmp(numbers, after, sizeof after) == 0);
+    for (int i = 0; i < TENSORS; i++)
+        executor->class->release(executor, at[i].data, MEMORY_DEVICE);
+}
+
 /* -- Moves and collectives ----------------------------------------------------------------------------------------- */
 
 static void test_moves(void)
@@ -232,12 +280,16 @@ static void test_moves(void)
                 struct fill_args fill = {.x = trial_matrix(trial, floats[from], rows, cols, strided, 1.0),
                                          .value = strided ? 0.1 : 0.0};
                 check_op_exact(trial, OP_FILL, &fill);
-                if (from > 0)
-                    continue;
-                trial = trial_create("T %d, strided %d", (int)rows, strided);
-                struct add_args add = {.from = trial_matrix(trial, DTYPE_F32, rows, cols, strided, 100.0),
-                                       .to = trial_matrix(trial, DTYPE_F32, rows, cols, !strided, 1.0)};
-                check_op_exact(trial, OP_ADD, &add);
+                for (int to = 0; to < 2 && from < 2; to++) {
+                    trial = trial_create("T %d %s to %s, strided %d", (int)rows, dtype_name(floats[from]),
+                                         dtype_name(floats[to]), strided);
+                    struct add_args add = {.from = trial_matrix(trial, floats[from], rows, cols, strided, 100.0),
+                                           .to = trial_matrix(trial, floats[to], rows, cols, !strided, 1.0)};
+                    if (to == 0)
+                        check_op_exact(trial, OP_ADD, &add);
+                    else
+                        check_op(trial, OP_ADD, &add);
+                }
             }
 }
 
@@ -267,11 +319,9 @@ static void test_halves(void)
     static const int16_t lows[] = {0, 1, -1, 77, -12345, 0x7fff, -0x7fff, -0x8000};
     const int64_t count = 0x10000 + 3; /* no multiple of a pack */
     for (int64_t l = 0; l < COUNT(lows); l++)
-        for (int what = 0; what < 3; what++) {
-            struct trial *trial = trial_create("low %d, %s", lows[l],
-                                               what == 0   ? "split"
-                                               : what == 1 ? "high"
-                                                           : "join");
+        for (int what = 0; what < 4; what++) {
+            static const char *const names[4] = {"split", "high", "join", "widen"};
+            struct trial *trial = trial_create("low %d, %s", lows[l], names[what]);
             struct split_args split = {.from = trial_empty(trial, DTYPE_F32, 1, count),
                                        .high = trial_empty(trial, DTYPE_BF16, 1, count),
                                        .low = trial_empty(trial, DTYPE_I16, 1, count)};
@@ -282,10 +332,10 @@ static void test_halves(void)
                 ((uint16_t *)split.high.data)[i] = f32_high(x);
                 ((int16_t *)split.low.data)[i] = f32_low(x);
             }
-            const struct join_args join = {split.high, split.low, split.from};
-            if (what == 1)
+            if (what % 2 == 1)
                 split.low = (struct tensor){0};
-            check_op_exact(trial, what == 2 ? OP_JOIN : OP_SPLIT, what == 2 ? (const void *)&join : &split);
+            const struct join_args join = {split.high, split.low, split.from};
+            check_op_exact(trial, what >= 2 ? OP_JOIN : OP_SPLIT, what >= 2 ? (const void *)&join : &split);
         }
 }
 
@@ -514,7 +564,7 @@ int main(int count, char **arguments)
     test_adamw();
     for (int i = 0; i < executor_count; i++) {
         test_updates(executors[i]);
-        test_adamw_halves(executors[i]);
+        test_adamw_halves(executors[i]), test_adamw_bf16(executors[i]);
     }
     test_moves();
     test_ties();

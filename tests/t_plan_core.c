@@ -617,15 +617,15 @@ static void see_nothing(struct group *group, struct stream *stream, const struct
 }
 
 /* Groups know no sums of these, and executors that run ask before they do. */
-static void sum_halves(struct executor *plan)
+static void sum_integers(struct executor *plan)
 {
     static const struct group_class class = {.name = "none", .all_reduce = see_nothing};
     struct group pair = {.name = "pair", .size = 2, .class = &class};
     struct executor *reference = reference_executor_create();
     struct stream compute = {reference, STREAM_COMPUTE, NULL};
-    uint16_t halves[4] = {0};
+    int16_t integers[4] = {0};
     (void)plan;
-    LAUNCH(&compute, ALL_REDUCE, all_reduce, .group = &pair, .x = tensor_vector(halves, DTYPE_BF16, 4));
+    LAUNCH(&compute, ALL_REDUCE, all_reduce, .group = &pair, .x = tensor_vector(integers, DTYPE_I16, 4));
 }
 
 static void release_twice(struct executor *plan)
@@ -704,7 +704,7 @@ static void test_plan(void)
 
     CHECK(status_of(launch_wrong_shapes) == ERROR_ENVIRONMENT);
     CHECK(status_of(launch_nothing_required) == ERROR_ENVIRONMENT);
-    CHECK(status_of(sum_halves) == ERROR_ENVIRONMENT);
+    CHECK(status_of(sum_integers) == ERROR_ENVIRONMENT);
     CHECK(status_of(release_twice) == ERROR_ENVIRONMENT);
 }
 

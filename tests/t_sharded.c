@@ -1,16 +1,17 @@
-/* Weights, gradients and moments cut over 4 ranks (ref/sharded.h) against every rank holding all: the same losses;
- * on record, every order that the events allow gives the same bits, and waits that are left out are noticed. */
+/* Weights, gradients and moments cut over 4 ranks, or over 2 and 2 that hold the same, against every rank holding all:
+ * the same losses; on record, every order that the events allow gives the same bits, and each wait is needed. */
 #include "check.h"
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/comm.h"
+#include "comm/grid.h"
 #include "cpu/cpu.h"
 #include "io/checkpoint.h"
+#include "plan/order.h"
 #include "plan/race.h"
 #include "plan/record.h"
 #include "ref/late.h"
-#include "ref/sharded.h"
+#include "ref/poison.h"
 #include "ref/toy.h"
 
 #include <mpi.h>
@@ -19,7 +20,32 @@
 enum { STEPS = 6, MOST = 3 };
 
 static struct comm *world;
-static struct group *group;
+
+/* Groups in which `ranks` hold the state once. */
+struct cut {
+    struct grid grid;
+    struct groups groups;
+};
+static struct cut four, two;
+
+static void cut_create(struct cut *cut, int ranks)
+{
+    const struct grid_shape shape = {.tensor = 1, .context = 1, .shard = ranks};
+    CHECK(grid_create(&cut->grid, world, &shape) == ERROR_NONE);
+    cut->groups = (struct groups){.data = comm_group_create(cut->grid.data, NULL, "data"),
+                                  .gather = comm_group_create(cut->grid.shard, NULL, "gather"),
+                                  .reduce = comm_group_create(cut->grid.shard, NULL, "reduce"),
+                                  .replicas = comm_group_create(cut->grid.replicas, NULL, "replicas")};
+}
+
+static void cut_destroy(struct cut *cut)
+{
+    comm_group_destroy(cut->groups.data);
+    comm_group_destroy(cut->groups.gather);
+    comm_group_destroy(cut->groups.reduce);
+    comm_group_destroy(cut->groups.replicas);
+    grid_destroy(&cut->grid);
+}
 
 struct layout {
     enum toy_kind kind;
@@ -30,18 +56,28 @@ struct layout {
     int recipe; /* enum deck_recipe */
 };
 
-static struct toy_options options_of(struct executor *executor, const struct layout *layout, store_make *make_store)
+/* Who holds what. */
+struct holders {
+    const struct cut *cut; /* NULL: every rank holds everything */
+    struct sharding sharding;
+};
+static const struct holders everyone;
+
+static void make(struct toy *toy, struct executor *executor, const struct layout *layout, struct holders holders,
+                 bool replays)
 {
+    const struct groups whole = groups_replicated(four.groups.data);
     struct toy_options options = toy_options(executor);
     options.settings = toy_settings(layout->kind);
     options.settings.precision = toy_precision(layout->recipe);
-    options.group = group;
+    options.groups = holders.cut != NULL ? &holders.cut->groups : &whole;
+    options.sharding = holders.sharding;
     options.compute = layout->compute;
     options.slots = layout->slots;
     options.split_backward = layout->split;
     options.recompute = layout->recompute;
-    options.make_store = make_store;
-    return options;
+    options.replays = replays;
+    toy_create(toy, &options);
 }
 
 /* Other tokens on each rank, in each micro-batch and at each step. */
@@ -50,7 +86,7 @@ static struct engine_result step(struct toy *toy, const struct layout *layout, i
     struct schedule schedule = schedule_create(layout->micro_batches, layout->slots, layout->split);
     struct batch batches[MOST];
     for (int m = 0; m < layout->micro_batches; m++)
-        toy_batch(&batches[m], 2, 48, (uint64_t)((number * MOST + m) * group->size + group->rank));
+        toy_batch(&batches[m], 2, 48, (uint64_t)((number * MOST + m) * world->size + world->rank));
     struct engine_result result = engine_step(&toy->engine, &schedule, batches, 1e-2);
     for (int m = 0; m < layout->micro_batches; m++)
         batch_destroy(&batches[m]);
@@ -63,46 +99,64 @@ struct outcome {
     uint64_t digest; /* of weights and moments */
 };
 
+/* Ranks that hold the same cut have the same bits. */
+static void check_replicas(const struct toy *toy, struct comm *replicas)
+{
+    int64_t bytes;
+    char *state = toy_state(toy, &bytes), *first = memory_allocate(bytes);
+    memcpy(first, state, (size_t)bytes);
+    comm_broadcast(replicas, first, bytes, 0);
+    CHECK(memcmp(first, state, (size_t)bytes) == 0);
+    memory_free(first);
+    free(state);
+}
+
 /* replays: on an executor that can. */
-static struct outcome run(struct executor *executor, const struct layout *layout, store_make *make_store, bool replays)
+static struct outcome run(struct executor *executor, const struct layout *layout, struct holders holders, bool replays)
 {
     struct toy toy;
+    struct poison poison;
     struct outcome outcome;
-    struct toy_options options = options_of(executor, layout, make_store);
-    options.replays = replays;
-    toy_create(&toy, &options);
+    make(&toy, executor, layout, holders, replays);
+    poison_store(&poison, &toy.engine);
     for (int s = 0; s < STEPS; s++) {
         struct engine_result result = step(&toy, layout, s);
         outcome.losses[s] = result.loss_sum / result.labels;
         outcome.norms[s] = result.grad_norm;
     }
     outcome.digest = checkpoint_digest(world, &toy.engine);
+    /* but for gradients, which are whole, where each rank keeps what it has not summed */
+    if (holders.cut != NULL && holders.sharding.level >= SHARD_GRADIENTS)
+        check_replicas(&toy, holders.cut->grid.replicas);
     toy_destroy(&toy);
     return outcome;
 }
 
-static void test_equal(struct executor *cpu, struct layout layout)
+static void test_equal(struct executor *cpu, struct layout layout, const struct holders *holders, int count)
 {
-    struct outcome whole = run(cpu, &layout, NULL, false), cut = run(cpu, &layout, sharded_store_create, false);
-    struct outcome poisoned = run(cpu, &layout, sharded_store_create_poisoned, false);
-    double loss = check_apart(cut.losses, whole.losses, STEPS), norm = check_apart(cut.norms, whole.norms, STEPS);
-    if (world->rank == 0)
-        printf("model %d in %s, %d micro-batches: losses %.2e, norms %.2e, state %s\n", (int)layout.kind,
-               dtype_name(layout.compute), layout.micro_batches, loss, norm,
-               cut.digest == whole.digest ? "equal" : "differs");
-    CHECK(memcmp(&cut, &poisoned, sizeof cut) == 0);
-    /* sums of one micro-batch are taken in the same order, by ranks; of several, by micro-batches first; the norm's
-     * squares are added up cut by cut, so its last bit may differ */
-    const double bound = layout.compute == DTYPE_F32 ? 2e-6 : 2e-3;
-    CHECK(loss <= bound);
-    CHECK(norm <= 10 * bound);
+    struct outcome whole = run(cpu, &layout, everyone, false);
+    for (int i = 0; i < count; i++) {
+        struct outcome cut = run(cpu, &layout, holders[i], false);
+        double loss = check_apart(cut.losses, whole.losses, STEPS), norm = check_apart(cut.norms, whole.norms, STEPS);
+        if (world->rank == 0)
+            printf("model %d in %s, %d micro-batches, level %d%s over %d: losses %.2e, norms %.2e, state %s\n",
+                   (int)layout.kind, dtype_name(layout.compute), layout.micro_batches, (int)holders[i].sharding.level,
+                   holders[i].sharding.whole_gradients ? " with whole gradients" : "",
+                   holders[i].cut->groups.gather->size, loss, norm, cut.digest == whole.digest ? "equal" : "differs");
+        /* sums of one micro-batch are taken in the same order, by ranks; of several, by micro-batches first; the norm's
+         * squares are added up cut by cut, so its last bit may differ; where copies have few bits, an element that lies
+         * between two of their numbers may take the other, and moves by up to 1/16 of itself */
+        const double bound = layout.compute == DTYPE_F32 ? 2e-6 : 2e-3;
+        CHECK(loss <= bound);
+        CHECK(norm <= (layout.recipe == DECK_RECIPE_NONE ? 10 : 100) * bound);
+    }
 }
 
 /* Recordings hold gathers, scatters and sums, and replay them without the store's code. */
-static void test_replays(struct executor *cpu, struct layout layout, store_make *make_store)
+static void test_replays(struct executor *cpu, struct layout layout, struct holders holders)
 {
     struct executor *late = late_executor_create(cpu);
-    struct outcome plain = run(cpu, &layout, make_store, false), replayed = run(late, &layout, make_store, true);
+    struct outcome plain = run(cpu, &layout, holders, false), replayed = run(late, &layout, holders, true);
     CHECK(memcmp(&plain, &replayed, sizeof plain) == 0);
     /* all parts of a step: forwards, backwards, the update; two steps come before the first replay */
     const int parts = (layout.split ? 3 : 2) * layout.micro_batches + 1;
@@ -112,13 +166,86 @@ static void test_replays(struct executor *cpu, struct layout layout, store_make 
 
 /* -- On record --------------------------------------------------------------------------------------------------- */
 
-static void test_record(struct executor *cpu, struct layout layout)
+static void check_no_race(const struct plan_log *log)
+{
+    struct race race;
+    if (!CHECK(race_check(log, -1, &race, 1) == 0)) {
+        char *text = race_describe(&race);
+        fprintf(stderr, "    %s\n", text);
+        free(text);
+    }
+}
+
+/* Whole values are not part of the state. */
+static void restore(struct toy *toy, struct executor *record, const char *state)
+{
+    record_enable(record, false);
+    toy_restore(toy, state);
+    engine_weights_written(&toy->engine);
+    toy_restore(toy, state); /* making copies has raised amaxes */
+    record_enable(record, true);
+}
+
+/* What stands around it. */
+static void describe_wait(const struct plan_log *log, int64_t wait)
+{
+    const int stream = log->entries[wait].stream;
+    fprintf(stderr, "    entry %lld, a wait of stream %d for entry %lld:", (long long)wait, stream,
+            (long long)log->entries[wait].record);
+    for (int64_t e = wait - 8 > 0 ? wait - 8 : 0; e < wait + 8 && e < log->count; e++)
+        if (log->entries[e].kind == PLAN_LAUNCH)
+            fprintf(stderr, "%s %s/%d", e < wait ? "" : " |", op_info(log->entries[e].op)->name,
+                    log->entries[e].stream);
+    fprintf(stderr, "\n");
+}
+
+/* Does the stream know more for it, where it goes on? Not so where another wait has said as much, or says more before
+ * the next launch. */
+static bool wait_tells(const struct plan_log *log, int64_t wait)
+{
+    struct order with, without;
+    int64_t next = wait + 1;
+    while (next < log->count &&
+           (log->entries[next].stream != log->entries[wait].stream || log->entries[next].kind == PLAN_WAIT))
+        next++;
+    order_create(&with, log, -1);
+    order_create(&without, log, wait);
+    const bool tells = next < log->count && memcmp(&with.before[next], &without.before[next], sizeof *with.before) != 0;
+    order_destroy(&with);
+    order_destroy(&without);
+    return tells;
+}
+
+/* Every wait of a step that orders anything is needed on some rank, given the steps before and after it. (A rank that
+ * does not measure a unit's gradient could wait for the last unit's alone.) */
+static void test_waits(struct executor *record, struct toy *toy, const struct layout *layout)
+{
+    const struct plan_log *log = record_executor_log(record);
+    int64_t ends[3], waits = 0;
+    struct race race;
+    record_clear(record);
+    for (int s = 0; s < 3; s++) {
+        step(toy, layout, 2 + s);
+        ends[s] = log->count;
+    }
+    for (int64_t e = ends[0]; e < ends[1]; e++) {
+        if (log->entries[e].kind != PLAN_WAIT || comm_max_i64(world, wait_tells(log, e)) == 0)
+            continue;
+        waits++;
+        if (!CHECK(comm_max_i64(world, race_check(log, e, &race, 1)) > 0))
+            describe_wait(log, e);
+    }
+    CHECK(waits > 0 && waits == comm_max_i64(world, waits));
+}
+
+static void test_record(struct executor *cpu, struct layout layout, struct holders holders)
 {
     struct executor *record = record_executor_create(cpu);
-    struct toy_options options = options_of(record, &layout, sharded_store_create_poisoned);
     struct toy toy;
+    struct poison poison;
     int64_t bytes, after_bytes;
-    toy_create(&toy, &options);
+    make(&toy, record, &layout, holders, false);
+    poison_store(&poison, &toy.engine);
     step(&toy, &layout, 0);
     char *before = toy_state(&toy, &bytes);
     record_clear(record);
@@ -126,30 +253,14 @@ static void test_record(struct executor *cpu, struct layout layout)
     char *eager = toy_state(&toy, &bytes);
     CHECK(memcmp(before, eager, (size_t)bytes) != 0);
     for (int order = 0; order < 10; order++) { /* the same on all ranks, since collectives must meet */
-        toy_restore(&toy, before);
+        restore(&toy, record, before);
         record_replay(record, order == 0 ? RECORD_AS_ISSUED : RECORD_RANDOM, (uint64_t)order, -1);
         char *after = toy_state(&toy, &after_bytes);
         CHECK(bytes == after_bytes && memcmp(eager, after, (size_t)bytes) == 0);
         free(after);
     }
-    const struct plan_log *log = record_executor_log(record);
-    struct race race;
-    if (!CHECK(race_check(log, -1, &race, 1) == 0)) {
-        char *text = race_describe(&race);
-        fprintf(stderr, "    %s\n", text);
-        free(text);
-    }
-    for (sharded_left_out = SHARDED_NONE + 1; sharded_left_out < SHARDED_WAITS; sharded_left_out++) {
-        /* a unit waits for gathers, which come behind the scatters of three units before; a tied head shifts the turns
-         */
-        if (sharded_left_out == SHARDED_SCATTERED && !toy.model.settings.tied)
-            continue;
-        record_clear(record);
-        step(&toy, &layout, 2); /* in order, on an executor that does all at once */
-        if (!CHECK(race_check(log, -1, &race, 1) > 0))
-            fprintf(stderr, "    without waits of purpose %d\n", (int)sharded_left_out);
-    }
-    sharded_left_out = SHARDED_NONE;
+    check_no_race(record_executor_log(record));
+    test_waits(record, &toy, &layout);
     free(before);
     free(eager);
     toy_destroy(&toy);
@@ -160,27 +271,44 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
-    group = comm_group_create(world, NULL, "data");
+    cut_create(&four, 4);
+    cut_create(&two, 2);
     struct executor *cpu = cpu_executor_create(1);
+    const struct holders holders[] = {{&four, {.level = SHARD_FULL}},
+                                      {&two, {.level = SHARD_FULL}},
+                                      {&four, {.level = SHARD_OPTIMIZER}},
+                                      {&two, {.level = SHARD_GRADIENTS}},
+                                      {&four, {.level = SHARD_GRADIENTS}},
+                                      {&two, {.level = SHARD_OPTIMIZER}},
+                                      {&four, {.level = SHARD_FULL, .whole_gradients = true}},
+                                      {&two, {.level = SHARD_FULL, .whole_gradients = true}}};
+    enum { HOLDERS = sizeof holders / sizeof *holders };
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
-        test_equal(cpu, (struct layout){kind, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE});
-        test_equal(cpu, (struct layout){kind, DTYPE_F32, 3, 2, true, DECK_RECOMPUTE_NORMS, DECK_RECIPE_NONE});
-        test_equal(cpu, (struct layout){kind, DTYPE_BF16, 3, 1, false, DECK_RECOMPUTE_FULL, DECK_RECIPE_NONE});
-        test_replays(cpu, (struct layout){kind, DTYPE_F32, 3, 2, true, DECK_RECOMPUTE_NORMS, DECK_RECIPE_NONE},
-                     sharded_store_create);
-        test_replays(cpu, (struct layout){kind, DTYPE_F32, 2, 1, false, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE}, NULL);
-        test_record(cpu, (struct layout){kind, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, DECK_RECIPE_NONE});
+        const struct layout one = {kind, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE};
+        const struct layout split = {kind, DTYPE_F32, 3, 2, true, DECK_RECOMPUTE_NORMS, DECK_RECIPE_NONE};
+        const struct layout bf16 = {kind, DTYPE_BF16, 3, 1, false, DECK_RECOMPUTE_FULL, DECK_RECIPE_NONE};
+        const struct layout slots = {kind, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, DECK_RECIPE_NONE};
+        test_equal(cpu, one, holders, HOLDERS);
+        test_equal(cpu, split, holders, HOLDERS);
+        test_equal(cpu, bf16, holders, HOLDERS);
+        test_replays(cpu, split, holders[kind]);
+        test_replays(cpu, slots, holders[kind + 4]);
+        test_replays(cpu, slots, everyone);
+        test_record(cpu, slots, holders[kind]);
+        test_record(cpu, split, holders[kind + 4]);
     }
     for (int i = 0; i < 2; i++) { /* copies of gathered weights */
         const int recipe = i == 0 ? DECK_RECIPE_DELAYED : DECK_RECIPE_BLOCK;
-        test_equal(cpu, (struct layout){TOY_LLAMA_TIED, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NORMS, recipe});
-        test_equal(cpu, (struct layout){TOY_ESM2, DTYPE_F32, 2, 2, true, DECK_RECOMPUTE_QKV, recipe});
-        test_record(cpu, (struct layout){TOY_LLAMA, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, recipe});
+        test_equal(cpu, (struct layout){TOY_LLAMA_TIED, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NORMS, recipe}, holders,
+                   HOLDERS);
+        test_equal(cpu, (struct layout){TOY_ESM2, DTYPE_F32, 2, 2, true, DECK_RECOMPUTE_QKV, recipe}, holders, HOLDERS);
+        test_record(cpu, (struct layout){TOY_LLAMA, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, recipe}, holders[i]);
     }
     test_replays(cpu, (struct layout){TOY_AMPLIFY, DTYPE_F32, 2, 1, false, DECK_RECOMPUTE_FULL, DECK_RECIPE_DELAYED},
-                 sharded_store_create);
+                 holders[0]);
     cpu->class->destroy(cpu);
-    comm_group_destroy(group);
+    cut_destroy(&four);
+    cut_destroy(&two);
     comm_destroy(world);
     MPI_Finalize();
     return check_end();

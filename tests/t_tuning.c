@@ -8,7 +8,6 @@
 #include "core/choice.h"
 #include "cpu/cpu.h"
 #include "io/choices.h"
-#include "ref/sharded.h"
 #include "ref/toy.h"
 #include "ref/wrapper.h"
 #include "stores.h"
@@ -244,7 +243,7 @@ static void test_rehearsal(void)
 }
 
 /* The state after two steps, with a rehearsal of another batch before each. Freed with free(). */
-static char *state_after(struct executor *cpu, enum toy_kind kind, struct group *group, store_make *make_store,
+static char *state_after(struct executor *cpu, enum toy_kind kind, const struct groups *groups, enum shard_level level,
                          bool rehearses, int64_t *bytes)
 {
     struct toy toy;
@@ -252,8 +251,8 @@ static char *state_after(struct executor *cpu, enum toy_kind kind, struct group 
     struct toy_options options = toy_options(cpu);
     struct schedule schedule = schedule_create(2, 1, false);
     options.settings = toy_settings(kind);
-    options.group = group;
-    options.make_store = make_store;
+    options.groups = groups;
+    options.sharding.level = level;
     toy_create(&toy, &options);
     toy_batch(&batches[0], 2, 48, 1);
     toy_batch(&batches[1], 2, 48, 2);
@@ -272,11 +271,11 @@ static char *state_after(struct executor *cpu, enum toy_kind kind, struct group 
     return state;
 }
 
-static void test_store(struct executor *cpu, enum toy_kind kind, struct group *group, store_make *make_store)
+static void test_store(struct executor *cpu, enum toy_kind kind, const struct groups *groups, enum shard_level level)
 {
     int64_t bytes, others;
-    char *plain = state_after(cpu, kind, group, make_store, false, &bytes);
-    char *rehearsed = state_after(cpu, kind, group, make_store, true, &others);
+    char *plain = state_after(cpu, kind, groups, level, false, &bytes);
+    char *rehearsed = state_after(cpu, kind, groups, level, true, &others);
     CHECK(bytes == others && memcmp(plain, rehearsed, (size_t)bytes) == 0);
     free(plain);
     free(rehearsed);
@@ -286,10 +285,11 @@ static void test_engine(void)
 {
     struct executor *cpu = cpu_executor_create(1);
     struct group *group = comm_group_create(world, cpu, "data");
+    const struct groups whole = groups_replicated(group), cut = {.data = group, .gather = group, .reduce = group};
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
-        test_store(cpu, kind, NULL, NULL);
-        test_store(cpu, kind, group, NULL);
-        test_store(cpu, kind, group, sharded_store_create);
+        test_store(cpu, kind, NULL, SHARD_NONE);
+        test_store(cpu, kind, &whole, SHARD_NONE);
+        test_store(cpu, kind, &cut, SHARD_FULL);
     }
     comm_group_destroy(group);
     cpu->class->destroy(cpu);
@@ -303,15 +303,11 @@ static void test_sharded(void)
     struct session s;
     char *notes;
     char file[] = "device.tuning_file=none", rows[] = "train.global_batch=2", batch[] = "train.micro_batch=2";
-    char *overrides[] = {file, rows, batch};
-    CHECK(deck_read(&deck, stores_path("deck.cfg"), overrides, 3, &notes) == ERROR_NONE);
+    char shard[] = "parallel.shard=full";
+    char *overrides[] = {file, rows, batch, shard};
+    CHECK(deck_read(&deck, stores_path("deck.cfg"), overrides, 4, &notes) == ERROR_NONE);
     free(notes);
     CHECK(session_create(&s, &deck, world, NULL, make_executor) == ERROR_NONE);
-    struct engine_settings settings = s.engine.settings;
-    settings.make_store = sharded_store_create;
-    engine_destroy(&s.engine);
-    const struct groups groups = groups_replicated(s.groups.data);
-    engine_create(&s.engine, s.executor, &s.model, &groups, &settings);
     tuning_complete(s.tuning, world, &deck, &s.engine, s.train, true);
     CHECK(timed() > 5);
     check_timed();

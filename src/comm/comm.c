@@ -191,10 +191,25 @@ static void raise_to(void *largest, const void *term, int64_t count, enum dtype 
     }
 }
 
+/* Sums of bf16 are kept in f32 on the way, so each is made at once: the first slice of `size` becomes the sum. */
+static void add_halves(uint16_t *slices, int size, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float sum = bf16_to_f32(slices[i]);
+        for (int r = 1; r < size; r++)
+            sum += bf16_to_f32(slices[r * count + i]);
+        slices[i] = f32_to_bf16(sum);
+    }
+}
+
 /* One turn: `received` holds size slices of `count` elements; what they reduce to, in rank order, ends in the first. */
 static void reduce_slices(struct host_group *host, int64_t count, enum dtype dtype, reduction *reduce)
 {
     int64_t bytes = count * dtype_size(dtype);
+    if (dtype == DTYPE_BF16) {
+        add_halves((uint16_t *)host->received, host->comm->size, count);
+        return;
+    }
     for (int r = 1; r < host->comm->size; r++)
         reduce(host->received, host->received + r * bytes, count, dtype);
 }

@@ -135,7 +135,7 @@ static const struct op_field split_fields[] = {
 };
 static const struct op_field join_fields[] = {
     FIELD(join, high, OP_READ),
-    FIELD(join, low, OP_READ),
+    OPTIONAL(join, low, OP_READ),
     FIELD(join, to, OP_WRITE),
 };
 static const struct op_field fill_fields[] = {FIELD(fill, x, OP_WRITE)};

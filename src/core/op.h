@@ -328,10 +328,10 @@ struct split_args {
     struct tensor low;  /* optional i16 [1, n] */
 };
 
-/* The inverse of split: the same f32 numbers, exactly. */
+/* The inverse of split: the same f32 numbers, exactly; without low, the bf16 ones as f32. */
 struct join_args {
     struct tensor high; /* bf16 [1, n] */
-    struct tensor low;  /* i16 [1, n] */
+    struct tensor low;  /* optional i16 [1, n] */
     struct tensor to;   /* f32 [1, n] */
 };
 
@@ -340,10 +340,10 @@ struct fill_args {
     double value;
 };
 
-/* to += from. */
+/* to += from, added in f32 and rounded to to's type. */
 struct add_args {
-    struct tensor from; /* stat [rows, cols] */
-    struct tensor to;   /* stat, the same shape */
+    struct tensor from; /* f [rows, cols] */
+    struct tensor to;   /* f, the same shape */
 };
 
 /* Makes copies of x. sum (+)= sum of x over T, in a fixed order: the bias's gradient where x is that of a linear
@@ -396,7 +396,7 @@ struct delayed_scale_args {
 
 /* sum = sum of x^2 in double, in an order that depends on the shape alone. */
 struct sum_squares_args {
-    struct tensor x;   /* stat [rows, cols] */
+    struct tensor x;   /* f [rows, cols] */
     struct tensor sum; /* f64 [1, 1] */
 };
 
@@ -427,30 +427,30 @@ enum adamw_step { ADAMW_LR, ADAMW_CORRECTION_1, ADAMW_CORRECTION_2, ADAMW_STEP_C
  *   m = beta1 m + (1 - beta1) g
  *   v = beta2 v + (1 - beta2) g^2
  *   w -= lr * (m / step[CORRECTION_1]) / (sqrt(v / step[CORRECTION_2]) + eps)
- * When scale is NaN nothing changes. */
+ * All are computed in f32, and rounded once where they are kept in bf16. When scale is NaN nothing changes. */
 struct adamw_args {
-    struct tensor weight;   /* stat [1, n], or bf16 [1, n]: then weight and low are the two parts of split */
-    struct tensor low;      /* i16 [1, n]; present when weight is bf16, else absent */
-    struct tensor gradient; /* stat [1, n] */
-    struct tensor m, v;     /* stat [1, n] */
+    struct tensor weight;   /* f [1, n], of the type of m and v; with low it is bf16, and they are the parts of split */
+    struct tensor low;      /* optional i16 [1, n] */
+    struct tensor gradient; /* f [1, n], of the type of m and v */
+    struct tensor m, v;     /* f [1, n]; with low stat */
     struct tensor step;     /* stat [1, ADAMW_STEP_COUNT] */
     struct tensor scale;    /* stat [1, 1] */
     double beta1, beta2, eps, weight_decay, lr_factor;
 };
 
-/* Collectives over `group`, which has `size` ranks. Every rank launches the same ones in the same order. f32 is summed
- * in f32, f64 in f64. In host memory the sum is in rank order, ((x_0 + x_1) + x_2) + ...; between devices their library
- * chooses the order. */
+/* Collectives over `group`, which has `size` ranks. Every rank launches the same ones in the same order. f32 and
+ * bf16 are summed in f32, f64 in f64. In host memory the sum is in rank order, ((x_0 + x_1) + x_2) + ..., and rounded
+ * to bf16 once; between devices their library chooses the order, and may round each partial sum to bf16. */
 struct all_reduce_args {
     struct group *group;
-    struct tensor x; /* stat or f64, contiguous; replaced by the sum over ranks, or their maximum */
-    bool maximum;    /* of numbers that are not NaN: NCCL loses NaN */
+    struct tensor x; /* f or f64, contiguous; replaced by the sum over ranks, or their maximum */
+    bool maximum;    /* of numbers that are not NaN (NCCL loses NaN), and not bf16 */
 };
 
 struct reduce_scatter_args {
     struct group *group;
-    struct tensor in;  /* stat [size, n]: row r is the contribution to rank r */
-    struct tensor out; /* stat [1, n]; may be this rank's row of in, whose other rows stay as they are */
+    struct tensor in;  /* f [size, n]: row r is the contribution to rank r */
+    struct tensor out; /* same dtype [1, n]; may be this rank's row of in, whose other rows stay as they are */
 };
 
 struct all_gather_args {

@@ -233,7 +233,8 @@ static const char *check_split(const struct tensor *whole, const struct tensor *
 static const char *check_adamw(const struct adamw_args *a)
 {
     REQUIRE(same_shape(&a->weight, &a->gradient));
-    REQUIRE(tensor_present(&a->low) ? check_split(&a->m, &a->weight, &a->low) == NULL : is_stat(&a->weight));
+    REQUIRE(tensor_present(&a->low) ? check_split(&a->m, &a->weight, &a->low) == NULL : a->weight.dtype == a->m.dtype);
+    REQUIRE(is_float(&a->m) && a->m.dtype == a->v.dtype && a->m.dtype == a->gradient.dtype);
     REQUIRE(same_shape(&a->weight, &a->m) && same_shape(&a->weight, &a->v));
     REQUIRE(has_shape(&a->step, 1, ADAMW_STEP_COUNT) && tensor_count(&a->scale) == 1);
     return NULL;
@@ -322,7 +323,7 @@ static const char *check_shapes(enum op op, const void *args)
         return NULL;
     case OP_ADD: {
         const struct add_args *a = args;
-        REQUIRE(is_stat(&a->from) && same_shape(&a->from, &a->to) && a->from.dtype == a->to.dtype);
+        REQUIRE(is_float(&a->from) && is_float(&a->to) && same_shape(&a->from, &a->to));
         return NULL;
     }
     case OP_QUANTIZE:
@@ -333,7 +334,7 @@ static const char *check_shapes(enum op op, const void *args)
         return check_delayed_scale(args);
     case OP_SUM_SQUARES: {
         const struct sum_squares_args *a = args;
-        REQUIRE(is_stat(&a->x) && has_shape(&a->sum, 1, 1) && a->sum.dtype == DTYPE_F64);
+        REQUIRE(is_float(&a->x) && has_shape(&a->sum, 1, 1) && a->sum.dtype == DTYPE_F64);
         return NULL;
     }
     case OP_GRADIENT_SCALE: {
@@ -349,12 +350,13 @@ static const char *check_shapes(enum op op, const void *args)
         return check_adamw(args);
     case OP_ALL_REDUCE: {
         const struct all_reduce_args *a = args;
-        REQUIRE(a->group != NULL && is_stat(&a->x) && tensor_contiguous(&a->x));
+        REQUIRE(a->group != NULL && is_float(&a->x) && tensor_contiguous(&a->x));
+        REQUIRE(!a->maximum || is_stat(&a->x));
         return NULL;
     }
     case OP_REDUCE_SCATTER: {
         const struct reduce_scatter_args *a = args;
-        REQUIRE(a->group != NULL && is_stat(&a->in) && a->in.dtype == a->out.dtype && tensor_contiguous(&a->in));
+        REQUIRE(a->group != NULL && is_float(&a->in) && a->in.dtype == a->out.dtype && tensor_contiguous(&a->in));
         REQUIRE(a->in.rows == a->group->size && has_shape(&a->out, 1, a->in.cols));
         return NULL;
     }

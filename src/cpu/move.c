@@ -35,8 +35,12 @@ void cpu_join(struct cpu *cpu, const struct join_args *args)
 #pragma omp parallel for num_threads(cpu_threads(cpu, args->to.cols)) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
-        cpu_join_span(tensor_at(&args->high, 0, s.col), tensor_at(&args->low, 0, s.col), tensor_at(&args->to, 0, s.col),
-                      s.count);
+        const void *high = tensor_at(&args->high, 0, s.col);
+        float *to = tensor_at(&args->to, 0, s.col);
+        if (tensor_present(&args->low))
+            cpu_join_span(high, tensor_at(&args->low, 0, s.col), to, s.count);
+        else
+            cpu_widen(high, DTYPE_BF16, to, s.count);
     }
 }
 
@@ -75,6 +79,9 @@ void cpu_add(struct cpu *cpu, const struct add_args *args)
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&to))) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
-        cpu_add_span(tensor_at(&from, s.row, s.col), tensor_at(&to, s.row, s.col), s.count);
+        float from_buffer[CPU_SPAN], to_buffer[CPU_SPAN], *sum = cpu_target(&to, s.row, s.col, to_buffer);
+        cpu_read(&to, s.row, s.col, s.count, to_buffer);
+        cpu_add_span(cpu_read(&from, s.row, s.col, s.count, from_buffer), sum, s.count);
+        cpu_write(&to, s.row, s.col, s.count, to_buffer);
     }
 }

@@ -29,7 +29,8 @@ void cpu_sum_squares(struct cpu *cpu, const struct sum_squares_args *args)
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(&x))) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
-        partial[i] = sum_of_squares(tensor_at(&x, s.row, s.col), s.count);
+        float buffer[CPU_SPAN];
+        partial[i] = sum_of_squares(cpu_read(&x, s.row, s.col, s.count, buffer), s.count);
     }
     for (int64_t i = 0; i < spans.count; i++)
         sum += partial[i];
@@ -99,19 +100,26 @@ void cpu_adamw(struct cpu *cpu, const struct adamw_args *args)
         .root = (float)(1.0 / sqrt((double)step[ADAMW_CORRECTION_2])),
         .eps = (float)args->eps,
     };
-    float *m = args->m.data, *v = args->v.data;
-    const float *gradient = args->gradient.data;
     const bool halves = tensor_present(&args->low);
     struct cpu_spans spans = cpu_spans(1, args->weight.cols);
 #pragma omp parallel for num_threads(cpu_threads(cpu, args->weight.cols)) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
         void *high = tensor_at(&args->weight, 0, s.col), *low = halves ? tensor_at(&args->low, 0, s.col) : NULL;
-        float joined[CPU_SPAN], *weight = halves ? joined : high;
+        float w_buffer[CPU_SPAN], g_buffer[CPU_SPAN], m_buffer[CPU_SPAN], v_buffer[CPU_SPAN];
         if (halves)
-            cpu_join_span(high, low, joined, s.count);
-        adamw(weight, gradient + s.col, m + s.col, v + s.col, constants, s.count);
+            cpu_join_span(high, low, w_buffer, s.count);
+        else
+            cpu_read(&args->weight, 0, s.col, s.count, w_buffer);
+        cpu_read(&args->m, 0, s.col, s.count, m_buffer);
+        cpu_read(&args->v, 0, s.col, s.count, v_buffer);
+        adamw(cpu_target(&args->weight, 0, s.col, w_buffer), cpu_read(&args->gradient, 0, s.col, s.count, g_buffer),
+              cpu_target(&args->m, 0, s.col, m_buffer), cpu_target(&args->v, 0, s.col, v_buffer), constants, s.count);
         if (halves)
-            cpu_split_span(joined, high, low, s.count);
+            cpu_split_span(w_buffer, high, low, s.count);
+        else
+            cpu_write(&args->weight, 0, s.col, s.count, w_buffer);
+        cpu_write(&args->m, 0, s.col, s.count, m_buffer);
+        cpu_write(&args->v, 0, s.col, s.count, v_buffer);
     }
 }

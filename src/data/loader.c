@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/deal.h"
 #include "data/masking.h"
 #include "data/packer.h"
 #include "data/store_set.h"
@@ -30,6 +31,8 @@ struct loader {
     const struct tokenizer *tokenizer; /* of all sources */
     struct packer_settings rows;
     struct blend blend;              /* the prefetch thread's, while it runs */
+    struct blend ahead;              /* the same stream, gone through for its lengths before rows are filled */
+    int64_t *costs, *places;         /* [micro_batches * data_ranks], of the step being made (data/deal.h) */
     struct packer_segment *segments; /* [max_segments], of the row being packed */
     int32_t *window_tokens;          /* [row_tokens + 1], of the segment being read and one more */
     int32_t *label_of;               /* [vocabulary]: what a base is as a label; NULL where all tokens stay */
@@ -115,6 +118,7 @@ static void make_blend(struct loader *loader)
     const struct blend_settings order = {settings->shuffle && loader->random == NULL, settings->once, settings->seed};
     loader->blend =
         blend_create(&order, loader->sources, set->list.weighted ? set->list.weights : NULL, loader->source_count);
+    loader->ahead = blend_copy(&loader->blend);
     loader->position = blend_position_create(loader->source_count);
 }
 
@@ -175,6 +179,9 @@ static int check_memory(const struct loader *loader)
 static void make_slots(struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
+    const int64_t micro_batches = loader->micro_batches * loader->data_ranks;
+    loader->costs = memory_allocate(micro_batches * (int64_t)sizeof *loader->costs);
+    loader->places = memory_allocate(micro_batches * (int64_t)sizeof *loader->places);
     for (int i = 0; i < SLOTS; i++) {
         loader->slots[i].after = blend_position_create(loader->source_count);
         loader->slots[i].batches = memory_allocate(loader->micro_batches * (int64_t)sizeof(struct batch));
@@ -254,17 +261,44 @@ static void clear_batch(const struct loader *loader, struct batch *batch)
         batch->scale[i] = 0.0f;
 }
 
+/* What each micro-batch of the next step costs: nothing where it does not matter. */
+static void count_costs(struct loader *loader)
+{
+    const struct loader_settings *settings = &loader->settings;
+    const int64_t rows = settings->balance && loader->data_ranks > 1 ? settings->global_rows : 0;
+    memset(loader->costs, 0, (size_t)(loader->micro_batches * loader->data_ranks) * sizeof *loader->costs);
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t count = packer_next(&loader->rows, &loader->ahead, loader->segments);
+        for (int64_t s = 0; s < count; s++)
+            loader->costs[row / settings->micro_rows] += loader->segments[s].length * loader->segments[s].length;
+    }
+}
+
+/* Where this rank has micro-batch k of the step; NULL: another rank has it. */
+static struct batch *place_of(const struct loader *loader, const struct slot *slot, int64_t k)
+{
+    const int64_t place = loader->places[k];
+    return place % loader->data_ranks == loader->data_rank ? &slot->batches[place / loader->data_ranks] : NULL;
+}
+
 /* Makes the next step: follows every row of the global batch, fills this rank's. */
 static void make_step(struct loader *loader, struct slot *slot)
 {
     const struct loader_settings *settings = &loader->settings;
-    for (int64_t m = 0; m < loader->micro_batches; m++)
-        clear_batch(loader, &slot->batches[m]);
+    count_costs(loader);
+    deal_micro_batches(loader->costs, loader->micro_batches, loader->data_ranks, loader->places);
+    for (int64_t k = 0; k < loader->micro_batches * loader->data_ranks; k++) {
+        struct batch *batch = place_of(loader, slot, k);
+        if (batch != NULL) {
+            clear_batch(loader, batch);
+            batch->number = k; /* of the step */
+        }
+    }
     for (int64_t row = 0; row < settings->global_rows; row++) {
         int64_t count = packer_next(&loader->rows, &loader->blend, loader->segments);
-        int64_t group = row / settings->micro_rows; /* m * data_ranks + r of the header's rule */
-        if (group % loader->data_ranks == loader->data_rank)
-            fill_row(loader, &slot->batches[group / loader->data_ranks], row % settings->micro_rows, count);
+        struct batch *batch = place_of(loader, slot, row / settings->micro_rows);
+        if (batch != NULL)
+            fill_row(loader, batch, row % settings->micro_rows, count);
     }
     blend_position_set(&slot->after, &loader->blend.position);
 }
@@ -393,6 +427,9 @@ void loader_destroy(struct loader *loader)
     }
     blend_position_destroy(&loader->position);
     blend_destroy(&loader->blend);
+    blend_destroy(&loader->ahead);
+    memory_free(loader->costs);
+    memory_free(loader->places);
     memory_free(loader->sources);
     memory_free(loader->segments);
     memory_free(loader->window_tokens);
@@ -443,13 +480,6 @@ static struct slot *take_step(struct loader *loader)
     return slot;
 }
 
-/* By step and place in the global batch (loader.h): no other micro-batch of the training has the number. */
-static void number_batches(const struct loader *loader, struct slot *slot)
-{
-    for (int64_t m = 0; m < loader->micro_batches; m++)
-        slot->batches[m].number = (int64_t)((uint64_t)loader->step << 32) + m * loader->data_ranks + loader->data_rank;
-}
-
 const struct batch *loader_next(struct loader *loader)
 {
     double start = clock_seconds();
@@ -457,7 +487,8 @@ const struct batch *loader_next(struct loader *loader)
         start_thread(loader); /* not before: nothing fills memory until the session has found that the deck fits */
     struct slot *slot = take_step(loader);
     blend_position_set(&loader->position, &slot->after);
-    number_batches(loader, slot);
+    for (int64_t m = 0; m < loader->micro_batches; m++)
+        slot->batches[m].number += (int64_t)((uint64_t)loader->step << 32);
     loader->step++;
     loader->wait_seconds += clock_seconds() - start;
     return slot->batches;
@@ -480,6 +511,7 @@ void loader_seek(struct loader *loader, const struct blend_position *position, i
     stop_thread(loader);
     loader->step = step;
     blend_seek(&loader->blend, position);
+    blend_seek(&loader->ahead, position);
     blend_position_set(&loader->position, position);
     start_thread(loader);
 }

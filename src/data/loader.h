@@ -3,10 +3,10 @@
  * Windows come from one store, or from several blended by weights (data/blend.h), epoch after epoch without a gap. The
  * packer puts them into rows (data/packer.h). Row g of step s is a function of the deck and the seed alone.
  *
- * A global batch has G rows, a micro-batch B. In micro-batch m, data rank r of `data_ranks` takes rows
- * (m * data_ranks + r) * B + i, i < B; rows from G on are empty. Every rank has ceil(G / (data_ranks * B))
- * micro-batches a step. Its number (batch.number) is s * 2^32 + m * data_ranks + r: whatever went before in the
- * process, and the same on other ranks where micro-batches are.
+ * A global batch has G rows, a micro-batch B: micro-batch k of step s has rows k * B + i, i < B; rows from G on are
+ * empty. Its number (batch.number) is s * 2^32 + k: whatever went before in the process, and on whatever rank. Every
+ * one of `data_ranks` data ranks has ceil(G / (data_ranks * B)) micro-batches a step: rank r has micro-batches
+ * m * data_ranks + r, or with `balance` those that data/deal.h deals it.
  *
  * Ranks that share data (tensor and context parallelism) have the same data rank, and each reads whole rows for itself:
  * a step depends on nothing else. A prefetch thread keeps one step ahead; it calls neither MPI nor HDF5. */
@@ -43,6 +43,7 @@ struct loader_settings {
     bool token_dropout;      /* fill the batches' scale with that of token dropout (data/masking.h), 0 on padding */
     bool mask_degenerate;    /* ignore labels other than ACGTacgt; for nucleotides only */
     bool uppercase_labels;
+    bool balance;   /* deal micro-batches to ranks by what they cost */
     bool shuffle;   /* false: store order (validation) */
     bool once;      /* one pass over one store; rows after the last window are empty (validation) */
     int64_t memory; /* bytes of host memory that this rank's batches may take; 0: no limit */

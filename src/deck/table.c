@@ -50,8 +50,10 @@ const struct deck_row deck_table[] = {
      .doc = "Rows of the embedding; 0 takes the preset's, or the token store's vocabulary without one."},
     {INT(model.positions, 0, 0, LARGE), .unit = "tokens", .may_change = true,
      .doc =
-         "Longest sequence that an export claims for the model (max_position_embeddings of its config.json); nothing "
-         "is computed from it. 0 takes the longest window."},
+         "Longest sequence that the model is made for (max_position_embeddings of its config.json; ESM-2 counts two "
+         "more): longer windows are refused, and an export claims it. Nothing is computed from it: to train on longer "
+         "sequences, set it. 0 takes the preset's, and in an export the longest window; without a preset there is no "
+         "limit."},
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"),
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
     {CHOICE(model.gelu, DECK_GELU_ERF, "erf", "tanh"),
@@ -171,6 +173,9 @@ const struct deck_row deck_table[] = {
             "replaced by the mask token, 10 % by a random one, and 10 % stay. Special tokens are never selected."},
     {BOOL(data.shuffle, true), .doc = "Draw windows in a random order, another one each epoch; false keeps the "
                                       "store's order."},
+    {BOOL(data.balance, true), .may_change = true,
+     .doc = "Deal the micro-batches of a step out to ranks so that they have as much to do as each other at any time, "
+            "by the squares of the segments' lengths. What is in a micro-batch does not change by it."},
 
     {INT(validation.every, 0, 0, LARGE), .unit = "steps", .may_change = true,
      .doc = "Validate on data.valid each time so many steps are done, and after the last; 0 is after the last alone."},

@@ -26,34 +26,42 @@
  * AMPLIFY model cards, and the layer-cut 405B of the NeMo benchmark recipes. AMPLIFY's ffn is two thirds of its
  * intermediate size, rounded up to a multiple of 8. */
 static const struct model_preset presets[] = {
-    /* name, family, layers, hidden, ffn, heads, kv, head_dim, vocabulary, tied, rope, init_std, eps, parameters */
-    {"llama32_1b", FAMILY_LLAMA, 16, 2048, 8192, 32, 8, 64, 128256, true, LLAMA32_ROPE, 0.02, 1e-5, 1235814400},
-    {"llama3_sanity", FAMILY_LLAMA, 2, 384, 1536, 6, 6, 64, 128256, true, LLAMA32_ROPE, 0.02, 1e-5, 53970816},
-    {"llama3_convergence", FAMILY_LLAMA, 16, 2048, 8192, 32, 8, 64, 256, false, LLAMA32_ROPE, 0.02, 1e-5, 974194688},
-    {"lingua_1b", FAMILY_LLAMA, 25, 2048, 6144, 16, 8, 128, 128256, false, PLAIN_ROPE(10000), 0.023, 1e-5, 1783732224},
-    {"llama3_8b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 128256, false, PLAIN_ROPE(500000), 0.02, 1e-5, 8030261248},
-    {"llama31_8b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 8030261248},
-    {"llama3_70b", FAMILY_LLAMA, 80, 8192, 28672, 64, 8, 128, 128256, false, PLAIN_ROPE(500000), 0.02, 1e-5,
+    /* name, family, layers, hidden, ffn, heads, kv, head_dim, vocabulary, tied, rope, init_std, eps, positions,
+     * parameters */
+    {"llama32_1b", FAMILY_LLAMA, 16, 2048, 8192, 32, 8, 64, 128256, true, LLAMA32_ROPE, 0.02, 1e-5, 131072, 1235814400},
+    {"llama3_sanity", FAMILY_LLAMA, 2, 384, 1536, 6, 6, 64, 128256, true, LLAMA32_ROPE, 0.02, 1e-5, 131072, 53970816},
+    {"llama3_convergence", FAMILY_LLAMA, 16, 2048, 8192, 32, 8, 64, 256, false, LLAMA32_ROPE, 0.02, 1e-5, 131072,
+     974194688},
+    {"lingua_1b", FAMILY_LLAMA, 25, 2048, 6144, 16, 8, 128, 128256, false, PLAIN_ROPE(10000), 0.023, 1e-5, 4096,
+     1783732224},
+    {"llama3_8b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 128256, false, PLAIN_ROPE(500000), 0.02, 1e-5, 8192,
+     8030261248},
+    {"llama31_8b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 131072,
+     8030261248},
+    {"llama3_70b", FAMILY_LLAMA, 80, 8192, 28672, 64, 8, 128, 128256, false, PLAIN_ROPE(500000), 0.02, 1e-5, 8192,
      70553706496},
-    {"llama31_70b", FAMILY_LLAMA, 80, 8192, 28672, 64, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 70553706496},
-    {"llama31_405b", FAMILY_LLAMA, 126, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5,
+    {"llama31_70b", FAMILY_LLAMA, 80, 8192, 28672, 64, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 131072,
+     70553706496},
+    {"llama31_405b", FAMILY_LLAMA, 126, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 131072,
      405853388800},
-    {"llama31_405b_8", FAMILY_LLAMA, 8, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5,
+    {"llama31_405b_8", FAMILY_LLAMA, 8, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 131072,
      29704339456},
-    {"llama31_405b_30", FAMILY_LLAMA, 30, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5,
+    {"llama31_405b_30", FAMILY_LLAMA, 30, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 131072,
      99833823232},
-    {"llama31_405b_62", FAMILY_LLAMA, 62, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5,
+    {"llama31_405b_62", FAMILY_LLAMA, 62, 16384, 53248, 128, 8, 128, 128256, false, LLAMA31_ROPE, 0.02, 1e-5, 131072,
      201840345088},
-    {"og2_7b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 256, false, OG2_ROPE, 0.02, 1e-5, 6981685248},
-    {"og2_sanity", FAMILY_LLAMA, 2, 384, 1536, 6, 6, 64, 256, true, LLAMA32_ROPE, 0.02, 1e-5, 4818816},
-    {"esm2_8m", FAMILY_ESM2, 6, 320, 1280, 20, 20, 16, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 7512353},
-    {"esm2_35m", FAMILY_ESM2, 12, 480, 1920, 20, 20, 24, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 33501153},
-    {"esm2_150m", FAMILY_ESM2, 30, 640, 2560, 20, 20, 32, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 148139553},
-    {"esm2_650m", FAMILY_ESM2, 33, 1280, 5120, 20, 20, 64, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 651042593},
-    {"esm2_3b", FAMILY_ESM2, 36, 2560, 10240, 40, 40, 64, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 2839004193},
-    {"esm2_15b", FAMILY_ESM2, 48, 5120, 20480, 40, 40, 128, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 15129098273},
-    {"amplify_120m", FAMILY_AMPLIFY, 24, 640, 1712, 10, 10, 64, 27, false, PLAIN_ROPE(10000), 0.02, 1e-5, 118276507},
-    {"amplify_350m", FAMILY_AMPLIFY, 32, 960, 2560, 15, 15, 64, 27, false, PLAIN_ROPE(10000), 0.02, 1e-5, 354008667},
+    {"og2_7b", FAMILY_LLAMA, 32, 4096, 14336, 32, 8, 128, 256, false, OG2_ROPE, 0.02, 1e-5, 8192, 6981685248},
+    {"og2_sanity", FAMILY_LLAMA, 2, 384, 1536, 6, 6, 64, 256, true, LLAMA32_ROPE, 0.02, 1e-5, 131072, 4818816},
+    {"esm2_8m", FAMILY_ESM2, 6, 320, 1280, 20, 20, 16, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 1026, 7512353},
+    {"esm2_35m", FAMILY_ESM2, 12, 480, 1920, 20, 20, 24, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 1026, 33501153},
+    {"esm2_150m", FAMILY_ESM2, 30, 640, 2560, 20, 20, 32, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 1026, 148139553},
+    {"esm2_650m", FAMILY_ESM2, 33, 1280, 5120, 20, 20, 64, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 1026, 651042593},
+    {"esm2_3b", FAMILY_ESM2, 36, 2560, 10240, 40, 40, 64, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 1026, 2839004193},
+    {"esm2_15b", FAMILY_ESM2, 48, 5120, 20480, 40, 40, 128, 33, true, PLAIN_ROPE(10000), 0.02, 1e-5, 1026, 15129098273},
+    {"amplify_120m", FAMILY_AMPLIFY, 24, 640, 1712, 10, 10, 64, 27, false, PLAIN_ROPE(10000), 0.02, 1e-5, 2048,
+     118276507},
+    {"amplify_350m", FAMILY_AMPLIFY, 32, 960, 2560, 15, 15, 64, 27, false, PLAIN_ROPE(10000), 0.02, 1e-5, 2048,
+     354008667},
 };
 
 enum { PRESETS = sizeof presets / sizeof presets[0] };
@@ -141,6 +149,12 @@ int64_t model_vocabulary_from_deck(const struct deck *deck)
 {
     const struct model_preset *p = find_preset(deck->model.preset);
     return pick_size(deck->model.vocabulary, p != NULL ? p->vocabulary : 0);
+}
+
+int64_t model_positions_from_deck(const struct deck *deck)
+{
+    const struct model_preset *p = find_preset(deck->model.preset);
+    return pick_size(deck->model.positions, p != NULL ? p->positions : 0);
 }
 
 int model_settings_from_deck(struct model_settings *s, const struct deck *deck, int64_t store_vocabulary)

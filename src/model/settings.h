@@ -50,6 +50,8 @@ struct model_settings {
 enum model_family model_family_from_deck(const struct deck *deck);
 /* Its vocabulary, likewise; 0 where neither says. */
 int64_t model_vocabulary_from_deck(const struct deck *deck);
+/* Its max_position_embeddings, likewise. */
+int64_t model_positions_from_deck(const struct deck *deck);
 
 /* From the deck: a preset, then what the deck sets itself. `store_vocabulary` is used where neither says; 0 = unknown.
  * Errors (user): unknown preset (the known ones are listed), a missing or impossible size, naming the key. */
@@ -78,6 +80,7 @@ struct model_preset {
     struct rope_settings rope;
     double init_std;
     double norm_eps;
+    int64_t positions;  /* max_position_embeddings of its config.json */
     int64_t parameters; /* as published */
 };
 const struct model_preset *model_preset_at(int index);

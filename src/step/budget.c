@@ -55,7 +55,7 @@ int64_t budget_total(const struct budget *budget)
 
 const char *budget_category_name(enum budget_category category)
 {
-    static const char *const names[BUDGET_CATEGORIES] = {"weights",   "gradients", "optimizer", "activations",
-                                                         "transient", "batch",     "workspace", "margin"};
+    static const char *const names[BUDGET_CATEGORIES] = {
+        "weights", "gradients", "optimizer", "exchange", "activations", "transient", "batch", "workspace", "margin"};
     return names[category];
 }

@@ -86,17 +86,12 @@ static void reserve_for_update(struct engine *e)
 {
     struct executor *plan = plan_executor_create(e->executor);
     struct stream stream = {plan, STREAM_COMPUTE, NULL};
-    struct stream *own = e->context.stream;
     for (int u = 0; u < e->model->unit_count; u++)
         optimizer_measure(&e->optimizer, e->store, &e->model->units[u], &stream);
     optimizer_scale(&e->optimizer, &stream, e->batches[0].total);
     delayed_scaling_update(&e->scaling, &stream);
-    e->context.stream = &stream;
-    for (int u = 0; u < e->model->unit_count; u++) {
+    for (int u = 0; u < e->model->unit_count; u++)
         optimizer_update(&e->optimizer, e->store, &e->model->units[u], &stream);
-        e->store->class->updated(e->store, &e->model->units[u], &stream);
-    }
-    e->context.stream = own;
     budget_reserve(&e->budget, plan);
     plan->class->destroy(plan);
 }
@@ -137,6 +132,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     for (int i = 0; i < STREAM_COUNT; i++)
         e->streams[i] = (struct stream){executor, i, NULL};
     budget_create(&e->budget, executor);
+    create_visits(e);
     bool trains = m->use == MEMORY_TRAIN;
     const struct store_request request = {.model = model,
                                           .budget = &e->budget,
@@ -146,9 +142,10 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                           .compute = m->compute,
                                           .statistic = m->statistic,
                                           .trains = trains,
-                                          .context = &e->context};
-    e->store = (settings->make_store != NULL ? settings->make_store : store_create_replicated)(&request);
-    create_visits(e);
+                                          .context = &e->context,
+                                          .visits = e->visits,
+                                          .visit_count = e->visit_count};
+    e->store = store_create(&request);
     engine_create_batches(e);
     engine_create_rows(e);
     create_rope_table(e);
@@ -199,6 +196,7 @@ void engine_weights_written(struct engine *e)
     delayed_scaling_restart(&e->scaling, &e->streams[STREAM_COMPUTE]);
     for (int u = 0; u < e->model->unit_count; u++)
         e->store->class->updated(e->store, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
+    e->store->class->updates_end(e->store, &e->streams[STREAM_COMPUTE]);
 }
 
 int64_t engine_updates(struct engine *e)

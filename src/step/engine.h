@@ -27,9 +27,8 @@ struct engine_settings {
     struct memory_settings memory; /* memory.use says what the engine is for */
     struct optimizer_settings optimizer;
     struct sharding sharding;
-    store_make *make_store; /* NULL: store_create_replicated */
-    bool replays;           /* parts of a step are recorded and replayed where the executor can (step/replay.h) */
-    int64_t positions;      /* MEMORY_GENERATE: tokens that the cache has room for; others: unused */
+    bool replays;      /* parts of a step are recorded and replayed where the executor can (step/replay.h) */
+    int64_t positions; /* MEMORY_GENERATE: tokens that the cache has room for; others: unused */
     /* Ranks whose parts of parameters lie side by side with this rank's, in the order of their columns; with them a
      * checkpoint is written by whole rows. NULL: parameters are whole. Borrowed. */
     struct comm *tensor;

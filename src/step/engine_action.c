@@ -32,7 +32,7 @@ void engine_run_forward(struct engine *e, enum pass pass, int slot)
         launch_range_end(e->context.stream);
         release(e, &model->units[u]);
     }
-    e->store->class->end(e->store, e->context.stream);
+    e->store->class->end(e->store, e->context.stream, false);
     launch_range_end(e->context.stream);
 }
 
@@ -66,6 +66,6 @@ void engine_run_backward(struct engine *e, const struct action *action)
             lent = home;
         release(e, unit);
     }
-    store->end(e->store, e->context.stream);
+    store->end(e->store, e->context.stream, action->last);
     launch_range_end(e->context.stream);
 }

@@ -45,6 +45,7 @@ static void update(struct engine *e, struct stream *stream)
         optimizer_update(&e->optimizer, e->store, unit, stream);
         e->store->class->updated(e->store, unit, stream);
     }
+    e->store->class->updates_end(e->store, stream);
 }
 
 static void run_part(void *self)

@@ -336,6 +336,14 @@ static int64_t lay_out_transient(struct planner *p, enum pass pass)
     return arena.bytes;
 }
 
+/* The store has the copies of weights made; they need scratch. */
+static void copy_weights(struct planner *p)
+{
+    for (int u = 0; u < p->model->unit_count; u++)
+        if (p->model->units[u].copy_bytes > 0)
+            p->model->units[u].class->copy_weights(&p->context, &p->model->units[u]);
+}
+
 static bool is_used(enum memory_use use, enum pass pass)
 {
     static const enum pass of_inference[] = {
@@ -379,6 +387,8 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
         if (bytes > memory->transient_bytes)
             memory->transient_bytes = bytes;
     }
+    if (settings->use == MEMORY_TRAIN)
+        copy_weights(&planner);
     budget_reserve(budget, planner.executor);
     end_planner(&planner);
 

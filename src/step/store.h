@@ -1,7 +1,7 @@
-/* Weight stores: who holds weights, gradients and moments, and when they move. Units see addresses between acquire and
- * release (weights), and between open and close (gradients). Nothing here blocks the host.
+/* The weight store: who holds weights, gradients and moments, and when they move. Units see addresses between acquire
+ * and release (weights), and between open and close (gradients). Nothing here blocks the host.
  *
- * An action may be recorded and run again later without the store's code. So a store decides what to move, when and
+ * An action may be recorded and run again later without the store's code. So the store decides what to move, when and
  * where from the action's units and the place among them alone, never from what ran before. */
 #ifndef STEP_STORE_H
 #define STEP_STORE_H
@@ -11,8 +11,8 @@
 #include "step/groups.h"
 #include "step/master.h"
 
-/* What this rank holds of a unit's flat buffer: elements first .. first + count - 1, which the optimizer updates and a
- * checkpoint holds. All [1, count]. */
+/* What this rank holds of a storage class of a unit: elements first .. first + count - 1 of its flat buffer, which the
+ * optimizer updates and a checkpoint holds. All [1, count]; absent where the count is 0. */
 struct shard {
     int64_t first;
     int holder, holders; /* `holders` ranks hold the same elements; this rank is number `holder` of them, from 0 */
@@ -27,7 +27,6 @@ struct store {
 };
 
 struct store_class {
-    const char *name;
     /* An action starts. It acquires units[count] one after the other; the list stays as it is until the action ends. A
      * unit that lends weights to another (a tied embedding) stands right before it, and is released after it. */
     void (*begin)(struct store *store, struct unit *const *units, int count, struct stream *stream);
@@ -40,26 +39,29 @@ struct store_class {
     void (*gradients_close)(struct store *store, struct unit *unit, struct stream *stream, bool last);
     /* Starts the sums of all units that were closed: a unit's next op tolerates transfers beside it (unit.h). */
     void (*start_transfers)(struct store *store, struct stream *stream);
-    /* The action ends: sums that have not started start now. */
-    void (*end)(struct store *store, struct stream *stream);
+    /* The action ends: sums that have not started start now. The stream waits for all sums, so that other streams are
+     * joined, unless this was the last backward of a step: then gradients_wait does. */
+    void (*end)(struct store *store, struct stream *stream, bool last);
     /* From here on in the stream the unit's gradients are complete. After the step's last backward. */
     void (*gradients_wait)(struct store *store, struct unit *unit, struct stream *stream);
     /* The stream has written the weights of the unit's shards, and before that those of its lender (unit_lender): by an
-     * update, a checkpoint or initial values. The store sees to it that the unit's copies are made of them. */
+     * update, a checkpoint or initial values. */
     void (*updated)(struct store *store, struct unit *unit, struct stream *stream);
+    /* All units are updated. From here on in the stream what was written has reached all ranks that hold it, and copies
+     * that the store keeps are made of it. */
+    void (*updates_end)(struct store *store, struct stream *stream);
     struct shard (*shard)(struct store *store, struct unit *unit, enum storage storage);
     void (*destroy)(struct store *store);
 };
 
 /* What a rank holds of a training's state, and when the rest moves. Of a model of P parameters with bf16 values, n
- * ranks to a sharding group and `masters`, in bytes a parameter; buffers for two or three units come on top:
+ * ranks to a sharding group and masters, in bytes a parameter; buffers for three units come on top:
  *
- *   level             values  remainders and moments  gradients        moves
- *   SHARD_NONE        2       10                      4                gradients are summed in the step's last
- * micro-batch SHARD_OPTIMIZER   2       10 / n                  4                they are scattered there, values
- * gathered at its end SHARD_GRADIENTS   2       10 / n                  4 / n            they are scattered in each
- * micro-batch SHARD_FULL        2 / n   10 / n                  4 / n            and values are gathered for each
- * forward and backward
+ *   level            values  remainders, moments  gradients  moves
+ *   SHARD_NONE       2       10                   4          gradients are summed in the step's last micro-batch
+ *   SHARD_OPTIMIZER  2       10 / n               4          they are scattered there; values are gathered at its end
+ *   SHARD_GRADIENTS  2       10 / n               4 / n      gradients are scattered in each micro-batch
+ *   SHARD_FULL       2 / n   10 / n               4 / n      and values are gathered for each forward and backward
  */
 enum shard_level { SHARD_NONE, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_FULL };
 
@@ -81,13 +83,14 @@ struct store_request {
     enum dtype statistic;          /* of masters, gradients and moments */
     bool trains;                   /* false: no gradients, moments or copies; gradients are never opened */
     const struct context *context; /* what units make copies of their weights in: unit_class.copy_weights */
+    /* [2][visit_count]: what a forward acquires, then what a backward does, in this order. */
+    struct unit *const *visits;
+    int visit_count;
 };
 
-/* Weights are zero until written. Collective over groups->data. */
-typedef struct store *store_make(const struct store_request *request);
-
-/* Every rank holds everything; gradients are summed over groups->data unit by unit on STREAM_REDUCE, while backward
- * goes on. */
-struct store *store_create_replicated(const struct store_request *request);
+/* Weights are zero until written. A unit's weights are one flat buffer: matrices, vectors, and padding, so that it can
+ * be cut evenly over the ranks of a sharding group; one collective moves it. With SHARD_NONE, or one rank to a group,
+ * every rank holds everything: then `replicas` are all ranks of `data`. Collective over groups->data. */
+struct store *store_create(const struct store_request *request);
 
 #endif

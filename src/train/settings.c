@@ -1,5 +1,7 @@
 #include "train/settings.h"
 #include "base/error.h"
+#include "base/memory.h"
+#include "bridge/config.h"
 #include "data/tokenizer.h"
 #include "model/attention.h"
 #include "train/control.h"
@@ -40,6 +42,7 @@ struct loader_settings settings_of_loader(const struct deck *deck)
         .uppercase_labels = deck->data.uppercase_labels,
         .mask_probability = family->causal ? 0 : deck->data.mask_probability,
         .token_dropout = family->token_dropout && deck->model.token_dropout,
+        .balance = deck->data.balance,
         .shuffle = deck->data.shuffle,
     };
 }
@@ -166,10 +169,32 @@ int settings_check_precision(const struct deck *deck, const struct model_setting
     return code == ERROR_NONE ? check_widths(precision, settings) : code;
 }
 
+/* -- The model ---------------------------------------------------------------------------------------------------- */
+
+/* A model that was made for shorter sequences learns from longer ones only if somebody wants that. */
+static int check_positions(const struct deck *deck)
+{
+    const int64_t longest = settings_of_loader(deck).window;
+    const int64_t extra = config_extra_positions(model_family_from_deck(deck));
+    const int64_t positions = model_positions_from_deck(deck);
+    if (positions == 0 || longest + extra <= positions)
+        return ERROR_NONE;
+    const char *key = deck->data.window > 0 ? "data.window" : "data.row_tokens";
+    char *maker = deck->model.positions > 0 ? memory_format("model.positions = %lld", (long long)positions)
+                                            : memory_format("model.preset = \"%s\"", deck->model.preset);
+    int code = error_user("key %s = %lld: sequences are longer than the %lld tokens of %s; to train on such, set "
+                          "model.positions = %lld or more",
+                          key, (long long)longest, (long long)(positions - extra), maker, (long long)(longest + extra));
+    free(maker);
+    return code;
+}
+
 int settings_of_model(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary,
                       const struct executor *executor)
 {
     int code = model_settings_from_deck(settings, deck, store_vocabulary);
+    if (code == ERROR_NONE)
+        code = check_positions(deck);
     if (code != ERROR_NONE)
         return code;
     settings->rows = layout_rows(deck, settings->kv_heads);

@@ -18,7 +18,7 @@ int settings_check_sizes(const struct deck *deck, int64_t ranks);
 int settings_check(const struct deck *deck, int64_t ranks);
 
 /* The model that the deck trains on an executor: as model_settings_from_deck has it, with its rows' cut, and checked
- * for what the executor can compute. Local. ERROR_USER, naming the key. */
+ * for how long its sequences may be and for what the executor can compute. Local. ERROR_USER, naming the key. */
 int settings_of_model(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary,
                       const struct executor *executor);
 

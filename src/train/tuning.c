@@ -145,13 +145,14 @@ static struct choice_share deal(struct comm *world, struct executor *executor, b
     return (struct choice_share){times ? before : -1, ranks};
 }
 
-/* A copy, on all ranks, of the first micro-batch that rank 0 will learn from: a rank may have no row of its own. */
+/* A copy, on all ranks, of a micro-batch that rank 0 will learn from: a rank may have no row of its own. The middle one
+ * of its first step, for the first may have the longest segments (data/deal.h). */
 static void share_batch(struct batch *batch, struct comm *world, const struct engine *engine, struct loader *loader)
 {
     const struct memory_settings *m = &engine->settings.memory;
     struct blend_position position = loader_position(loader);
     const int64_t step = loader_step(loader);
-    const struct batch *next = loader_next(loader);
+    const struct batch *next = loader_next(loader) + (loader_micro_batches(loader) - 1) / 2;
     batch_create(batch, m->rows, m->row_tokens, m->max_segments);
     CHECK_BUG(batch_bytes(next) == batch_bytes(batch));
     memcpy(batch->tokens, next->tokens, (size_t)batch_bytes(batch));

@@ -157,6 +157,16 @@ static void xent_grad(struct trial *trial, const struct xent_grad_args *args)
         }
 }
 
+/* Both may be rounded to f32 only once they are added. */
+static void add(struct trial *trial, const struct add_args *args)
+{
+    struct tensor bound = trial_bound(trial, OP_ADD, args, "to");
+    for (int64_t i = 0; i < bound.rows; i++)
+        for (int64_t j = 0; j < bound.cols; j++)
+            reference_store(&bound, i, j,
+                            BOUNDS_U * fabs(reference_load(&args->from, i, j) + reference_load(&args->to, i, j)));
+}
+
 /* In double throughout: the squares of f32 are exact. */
 static void sum_squares(struct trial *trial, const struct sum_squares_args *args)
 {
@@ -206,6 +216,8 @@ static void adamw(struct trial *trial, const struct adamw_args *args)
         double quotient = lr * m_size / correction_1 / (sqrt(v_size / correction_2) + (double)args->eps);
         double w_error = bounds_gamma(4.0) * w + bounds_gamma(5.0) * quotient +
                          (bounds_gamma(6.0) + 3.0 * BOUNDS_FUNCTION + bounds_gamma(6.0)) * quotient;
+        if (tensor_present(&low)) /* the oracle rounds the weight to its two parts, too, and a tie may go either way */
+            w_error += 0x1p-8 * (w + quotient);
         reference_store(&m, 0, i, m_error);
         reference_store(&v, 0, i, v_error);
         reference_store(&weight, 0, i, w_error);
@@ -245,6 +257,7 @@ void bounds_set(struct trial *trial, enum op op, const void *args)
         CASE(XENT_GRAD, xent_grad)
         CASE(QUANTIZE, bounds_quantize)
         CASE(QUANTIZATION_STATISTIC, bounds_quantization_statistic)
+        CASE(ADD, add)
         CASE(SUM_SQUARES, sum_squares)
         CASE(GRADIENT_SCALE, gradient_scale)
         CASE(ADAMW, adamw)

@@ -120,9 +120,10 @@ void reference_split(const struct split_args *args)
 
 void reference_join(const struct join_args *args)
 {
-    for (int64_t i = 0; i < args->to.cols; i++)
-        reference_store(&args->to, 0, i,
-                        reference_joined(reference_load(&args->high, 0, i), reference_load(&args->low, 0, i)));
+    for (int64_t i = 0; i < args->to.cols; i++) {
+        double low = tensor_present(&args->low) ? reference_load(&args->low, 0, i) : 0.0;
+        reference_store(&args->to, 0, i, reference_joined(reference_load(&args->high, 0, i), low));
+    }
 }
 
 void reference_fill(const struct fill_args *args)

@@ -104,7 +104,6 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                                   .max_segments = o->max_segments},
                                        .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0},
                                        .sharding = o->sharding,
-                                       .make_store = o->make_store,
                                        .replays = o->replays,
                                        .tensor = o->tensor};
     const struct groups replicated = groups_replicated(group);

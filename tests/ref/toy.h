@@ -33,7 +33,6 @@ struct toy_options {
     enum dtype compute; /* statistics are f32 */
     int slots;
     bool split_backward, replays;
-    store_make *make_store; /* NULL: replicated */
     enum deck_recompute recompute;
     int64_t rows, row_tokens, max_segments;               /* of a micro-batch */
     int64_t head_tokens;                                  /* 0 = all */

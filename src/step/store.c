@@ -1,0 +1,146 @@
+/* The one class of store: what is allocated for each level, and the shards. */
+#include "step/store.h"
+#include "base/memory.h"
+#include "step/store_private.h"
+
+void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *base[STORAGE_COUNT])
+{
+    char *at = flat;
+    for (int s = 0; s < STORAGE_COUNT; s++) {
+        base[s] = at;
+        at = at != NULL ? at + unit->elements[s] * dtype_size(dtype) : NULL;
+    }
+}
+
+static int64_t elements_of(const struct unit *unit)
+{
+    int64_t all = 0;
+    for (int s = 0; s < STORAGE_COUNT; s++)
+        all += unit->elements[s];
+    return all;
+}
+
+/* -- Shards ------------------------------------------------------------------------------------------------------ */
+
+/* `count` elements of what this rank holds, from `first` of its cut on. */
+static struct tensor part_of(const struct flat_store *own, const struct holding *holding, const struct tensor *held,
+                             int64_t first, int64_t count)
+{
+    if (!tensor_present(held) || count == 0)
+        return tensor_vector(NULL, held->dtype, 0);
+    const struct tensor cut = store_cut(own, holding, held);
+    return tensor_columns(&cut, first, count);
+}
+
+/* The common part of this rank's cut and of a storage class. */
+static struct shard shard_of(struct store *store, struct unit *unit, enum storage storage)
+{
+    const struct flat_store *own = store->self;
+    const struct holding *h = store_holding(store, unit);
+    const int64_t cut = own->rank * h->cut, class = storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0;
+    const int64_t begin = cut > class ? cut : class;
+    const int64_t cut_end = cut + h->cut, class_end = class + unit->elements[storage];
+    const int64_t end = cut_end < class_end ? cut_end : class_end, count = begin < end ? end - begin : 0;
+    const int64_t first = begin - cut;
+    return (struct shard){.first = count > 0 ? begin - class : 0,
+                          .holder = group_rank(own->groups->replicas),
+                          .holders = group_size(own->groups->replicas),
+                          .weight = {part_of(own, h, &h->values, first, count), part_of(own, h, &h->low, first, count)},
+                          .gradient = part_of(own, h, &h->gradients, first, count),
+                          .m = part_of(own, h, &h->m, first, count),
+                          .v = part_of(own, h, &h->v, first, count)};
+}
+
+/* -- Making ------------------------------------------------------------------------------------------------------ */
+
+static void destroy(struct store *store)
+{
+    struct flat_store *own = store->self;
+    memory_free(own->pending);
+    memory_free(own->holdings);
+    memory_free(own);
+}
+
+static const struct store_class class = {.begin = store_begin,
+                                         .acquire = store_acquire,
+                                         .release = store_release,
+                                         .gradients_open = store_gradients_open,
+                                         .gradients_close = store_gradients_close,
+                                         .start_transfers = store_start_transfers,
+                                         .end = store_end,
+                                         .gradients_wait = store_gradients_wait,
+                                         .updated = store_updated,
+                                         .updates_end = store_updates_end,
+                                         .shard = shard_of,
+                                         .destroy = destroy};
+
+static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtype dtype, enum budget_category category)
+{
+    return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), category), dtype, count);
+}
+
+static void create_holding(const struct flat_store *own, struct holding *holding, const struct unit *unit,
+                           const struct store_request *r)
+{
+    const int64_t step = (int64_t)own->ranks * UNIT_ALIGNMENT;
+    const int64_t cut = (elements_of(unit) + step - 1) / step * UNIT_ALIGNMENT, all = own->ranks * cut;
+    holding->cut = cut;
+    holding->values = flat_tensor(r->budget, own->cut_values ? cut : all, r->compute, BUDGET_WEIGHTS);
+    if (!r->trains)
+        return;
+    if (r->compute != r->statistic)
+        holding->low = flat_tensor(r->budget, cut, DTYPE_I16, BUDGET_WEIGHTS);
+    if (!own->cut_values && unit->copy_bytes > 0)
+        holding->copies = budget_allocate(r->budget, unit->copy_bytes, BUDGET_WEIGHTS);
+    holding->gradients = flat_tensor(r->budget, own->cut_gradients ? cut : all, r->statistic, BUDGET_GRADIENTS);
+    holding->m = flat_tensor(r->budget, cut, r->statistic, BUDGET_OPTIMIZER);
+    holding->v = flat_tensor(r->budget, cut, r->statistic, BUDGET_OPTIMIZER);
+}
+
+/* The most that visits of this turn need; of a forward and a backward alike. */
+static void create_buffers(struct flat_store *own, int turn, const struct store_request *r)
+{
+    int64_t elements = 0, copies = 0;
+    for (int list = 0; list < 2; list++) {
+        for (int visit = turn; visit < r->visit_count; visit += STORE_TURNS) {
+            const struct unit *unit = r->visits[list * r->visit_count + visit];
+            const int64_t all = own->ranks * own->holdings[unit->index].cut;
+            elements = all > elements ? all : elements;
+            copies = unit->copy_bytes > copies ? unit->copy_bytes : copies;
+        }
+    }
+    if (own->cut_values) {
+        own->gathered[turn].values = budget_allocate(r->budget, elements * dtype_size(r->compute), BUDGET_EXCHANGE);
+        own->gathered[turn].copies = budget_allocate(r->budget, r->trains ? copies : 0, BUDGET_EXCHANGE);
+    }
+    if (own->cut_gradients)
+        own->contributions[turn].values =
+            budget_allocate(r->budget, elements * dtype_size(r->statistic), BUDGET_EXCHANGE);
+}
+
+struct store *store_create(const struct store_request *r)
+{
+    struct flat_store *own = memory_allocate(sizeof *own);
+    own->store = (struct store){&class, own};
+    own->gather = &r->streams[STREAM_GATHER];
+    own->reduce = &r->streams[STREAM_REDUCE];
+    own->groups = r->groups;
+    own->context = r->context;
+    own->compute = r->compute;
+    own->statistic = r->statistic;
+    own->trains = r->trains;
+    own->ranks = r->sharding.level == SHARD_NONE ? 1 : group_size(r->groups->gather);
+    own->rank = own->ranks > 1 ? group_rank(r->groups->gather) : 0;
+    own->cut_values = own->ranks > 1 && r->sharding.level == SHARD_FULL;
+    own->cut_gradients =
+        own->ranks > 1 && r->trains && r->sharding.level >= SHARD_GRADIENTS && !r->sharding.whole_gradients;
+    own->unit_count = r->model->unit_count;
+    own->units = r->model->units;
+    own->holdings = memory_allocate((int64_t)sizeof *own->holdings * own->unit_count);
+    own->pending = memory_allocate((int64_t)sizeof *own->pending * (own->unit_count + STORE_TURNS));
+    for (int u = 0; u < own->unit_count; u++)
+        create_holding(own, &own->holdings[u], &own->units[u], r);
+    for (int turn = 0; turn < STORE_TURNS; turn++)
+        create_buffers(own, turn, r);
+    return &own->store;
+}

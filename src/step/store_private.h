@@ -1,0 +1,109 @@
+/* What the store's files share. */
+#ifndef STEP_STORE_PRIVATE_H
+#define STEP_STORE_PRIVATE_H
+
+#include "step/store.h"
+
+/* Buffers for whole units are used in turn, by an action's visits: a tied head and its embedding have two, and what
+ * comes next is gathered into the third, or what came before is summed from it. */
+enum { STORE_TURNS = 3 };
+
+/* What this rank holds of a unit, whose flat buffer has ranks * cut elements. */
+struct holding {
+    int64_t cut;                     /* elements; a multiple of UNIT_ALIGNMENT */
+    struct tensor values, gradients; /* [1, ranks * cut] where they are whole, else [1, cut] */
+    struct tensor low, m, v;         /* [1, cut] */
+    char *copies;                    /* of the weights, where those are whole; NULL: none */
+    int visit;                       /* the place among the action's units at which it was acquired last */
+    struct event gathered;           /* the whole values are those of the last update */
+    struct event summed;             /* the step's gradients are */
+};
+
+/* For the whole values of a unit, where ranks hold cuts. */
+struct gathered {
+    char *values, *copies;
+    struct event ready, released;
+};
+
+/* For what a micro-batch adds to a unit's gradients, where those are cut. */
+struct contribution {
+    char *values;
+    bool fresh;   /* it replaces what the gradients hold */
+    bool pending; /* it is complete on this rank, and its sum has not started */
+    struct event added;
+};
+
+/* A sum over ranks that has not started. */
+struct pending_sum {
+    struct holding *holding;
+    struct contribution *from; /* NULL: from the whole gradients themselves */
+    bool last;                 /* of the step */
+};
+
+struct flat_store {
+    struct store store;
+    struct stream *gather, *reduce;
+    const struct groups *groups;
+    const struct context *context;
+    enum dtype compute, statistic;
+    bool trains, cut_values, cut_gradients;
+    int rank, ranks; /* of the sharding group; 0 and 1: this rank holds everything */
+    int unit_count;
+    struct unit *units;       /* the model's */
+    struct holding *holdings; /* [unit_count] */
+    struct event written;     /* values of a cut, before they are gathered */
+    struct event complete;    /* gradients of this rank, before they are summed */
+
+    /* The action that runs. */
+    struct unit *const *visits;
+    int visit_count, acquired;
+    struct event begun;
+    struct gathered gathered[STORE_TURNS];
+    struct contribution contributions[STORE_TURNS];
+    bool contributed; /* it has made any */
+    struct event joined;
+    struct pending_sum *pending; /* [unit_count + STORE_TURNS], pending_count in use */
+    int pending_count;
+};
+
+static inline struct holding *store_holding(struct store *store, const struct unit *unit)
+{
+    struct flat_store *own = store->self;
+    return &own->holdings[unit->index];
+}
+
+/* This rank's cut of a tensor that is whole, or that cut already. */
+static inline struct tensor store_cut(const struct flat_store *own, const struct holding *holding,
+                                      const struct tensor *of)
+{
+    return of->cols > holding->cut ? tensor_columns(of, own->rank * holding->cut, holding->cut) : *of;
+}
+
+/* A whole flat buffer as collectives see it: [ranks, cut]. */
+static inline struct tensor store_rows(const struct flat_store *own, const struct holding *holding, void *data,
+                                       enum dtype dtype)
+{
+    return tensor_matrix(data, dtype, own->ranks, holding->cut);
+}
+
+/* Sets a unit's addresses of its storage classes in a flat buffer; NULL: none. */
+void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *base[STORAGE_COUNT]);
+
+/* -- store_weights.c: what struct store_class says ------------------------------------------------------------------
+ */
+
+void store_begin(struct store *store, struct unit *const *units, int count, struct stream *stream);
+void store_acquire(struct store *store, struct unit *unit, struct stream *stream);
+void store_release(struct store *store, struct unit *unit, struct stream *stream);
+void store_updated(struct store *store, struct unit *unit, struct stream *stream);
+void store_updates_end(struct store *store, struct stream *stream);
+
+/* -- store_gradients.c ------------------------------------------------------------------------------------------- */
+
+void store_gradients_open(struct store *store, struct unit *unit, struct stream *stream, bool fresh);
+void store_gradients_close(struct store *store, struct unit *unit, struct stream *stream, bool last);
+void store_start_transfers(struct store *store, struct stream *stream);
+void store_end(struct store *store, struct stream *stream, bool last);
+void store_gradients_wait(struct store *store, struct unit *unit, struct stream *stream);
+
+#endif

@@ -1,0 +1,110 @@
+/* Weights: gathered once an update where ranks hold them whole, for each visit where they hold cuts. */
+#include "base/error.h"
+#include "step/store_private.h"
+
+/* Each visit's buffer is free again once the visit three before it has released it; those of the action before have
+ * when the action begins. */
+static void gather(struct flat_store *own, int visit)
+{
+    const struct holding *holding = &own->holdings[own->visits[visit]->index];
+    struct gathered *to = &own->gathered[visit % STORE_TURNS];
+    if (visit >= STORE_TURNS)
+        event_wait(&to->released, own->gather);
+    LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather, .in = holding->values,
+           .out = store_rows(own, holding, to->values, own->compute));
+    event_record(&to->ready, own->gather);
+}
+
+void store_begin(struct store *store, struct unit *const *units, int count, struct stream *stream)
+{
+    struct flat_store *own = store->self;
+    own->visits = units;
+    own->visit_count = count;
+    own->acquired = 0;
+    own->contributed = false;
+    if (!own->cut_values)
+        return;
+    event_record(&own->begun, stream);
+    event_wait(&own->begun, own->gather);
+    gather(own, 0);
+}
+
+/* The unit's values are there once its gather has run; the next unit's are gathered meanwhile. */
+static struct gathered *next_gathered(struct flat_store *own, const struct unit *unit, int visit, struct stream *stream)
+{
+    struct gathered *from = &own->gathered[visit % STORE_TURNS];
+    if (visit >= own->visit_count || own->visits[visit] != unit)
+        error_fatal("bug: unit %s is acquired out of turn", unit->name);
+    if (visit + 1 < own->visit_count)
+        gather(own, visit + 1);
+    event_wait(&from->ready, stream);
+    return from;
+}
+
+void store_acquire(struct store *store, struct unit *unit, struct stream *stream)
+{
+    struct flat_store *own = store->self;
+    struct holding *holding = store_holding(store, unit);
+    holding->visit = own->acquired++;
+    if (!own->cut_values) {
+        store_point(unit, holding->values.data, own->compute, unit->weight_base);
+        unit->copy_base = holding->copies;
+        return;
+    }
+    const struct gathered *from = next_gathered(own, unit, holding->visit, stream);
+    store_point(unit, from->values, own->compute, unit->weight_base);
+    unit->copy_base = from->copies;
+    if (own->trains && unit->copy_bytes > 0)
+        unit->class->copy_weights(own->context, unit);
+}
+
+void store_release(struct store *store, struct unit *unit, struct stream *stream)
+{
+    struct flat_store *own = store->self;
+    store_point(unit, NULL, own->compute, unit->weight_base);
+    unit->copy_base = NULL;
+    if (own->cut_values)
+        event_record(&own->gathered[store_holding(store, unit)->visit % STORE_TURNS].released, stream);
+}
+
+void store_updated(struct store *store, struct unit *unit, struct stream *stream)
+{
+    struct flat_store *own = store->self;
+    struct holding *holding = store_holding(store, unit);
+    if (own->ranks == 1 || own->cut_values)
+        return;
+    event_record(&own->written, stream);
+    event_wait(&own->written, own->gather);
+    LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather,
+           .in = store_cut(own, holding, &holding->values),
+           .out = store_rows(own, holding, holding->values.data, own->compute));
+    event_record(&holding->gathered, own->gather);
+}
+
+/* A tied head's copies are of its lender's weights too, which were gathered before its own. */
+static void make_copies(struct store *store, struct unit *unit, struct stream *stream)
+{
+    const struct flat_store *own = store->self;
+    struct unit *lender = unit_lender(unit);
+    if (own->ranks > 1)
+        event_wait(&store_holding(store, unit)->gathered, stream);
+    if (lender != NULL)
+        store_acquire(store, lender, stream);
+    store_acquire(store, unit, stream);
+    unit->class->copy_weights(own->context, unit);
+    store_release(store, unit, stream);
+    if (lender != NULL)
+        store_release(store, lender, stream);
+}
+
+void store_updates_end(struct store *store, struct stream *stream)
+{
+    struct flat_store *own = store->self;
+    if (own->cut_values)
+        return;
+    for (int u = 0; u < own->unit_count; u++)
+        if (own->holdings[u].copies != NULL)
+            make_copies(store, &own->units[u], stream);
+    if (own->ranks > 1)
+        event_wait(&own->holdings[own->unit_count - 1].gathered, stream);
+}

@@ -1,0 +1,46 @@
+#include "ref/poison.h"
+
+#include <math.h>
+
+static void spoil(struct stream *stream, void *at, enum dtype dtype, int64_t count)
+{
+    if (count > 0)
+        LAUNCH(stream, FILL, fill, .x = tensor_vector(at, dtype, count), .value = NAN);
+}
+
+static void release(struct store *store, struct unit *unit, struct stream *stream)
+{
+    const struct poison *p = (const struct poison *)store;
+    const struct engine_settings *settings = &p->engine->settings;
+    if (settings->sharding.level == SHARD_FULL) {
+        for (int s = 0; s < STORAGE_COUNT; s++)
+            spoil(stream, unit->weight_base[s], settings->memory.compute, unit->elements[s]);
+        spoil(stream, unit->copy_base, DTYPE_BF16, unit->copy_bytes / dtype_size(DTYPE_BF16));
+    }
+    p->inner->class->release(p->inner, unit, stream);
+}
+
+static void gradients_open(struct store *store, struct unit *unit, struct stream *stream, bool fresh)
+{
+    const struct poison *p = (const struct poison *)store;
+    const struct engine_settings *settings = &p->engine->settings;
+    const enum dtype dtype = settings->memory.statistic;
+    p->inner->class->gradients_open(p->inner, unit, stream, fresh);
+    if (settings->sharding.level < SHARD_GRADIENTS || settings->sharding.whole_gradients)
+        return;
+    for (int w = 0; w < unit->weight_count; w++) {
+        const struct weight *weight = &unit->weights[w];
+        if (weight->home == unit)
+            spoil(stream, (char *)unit->gradient_base[weight->storage] + weight->offset * dtype_size(dtype), dtype,
+                  weight->rows * weight->cols);
+    }
+}
+
+void poison_store(struct poison *p, struct engine *engine)
+{
+    *p = (struct poison){.class = *engine->store->class, .inner = engine->store, .engine = engine};
+    p->class.release = release;
+    p->class.gradients_open = gradients_open;
+    p->store = (struct store){&p->class, p->inner->self};
+    engine->store = &p->store;
+}

@@ -1,0 +1,19 @@
+/* A store in front of an engine's own, for tests: what is gathered is NaN once its unit has released it, and a
+ * contribution to gradients is NaN until its unit writes it. So a unit that reads too late, or leaves some of its
+ * gradients alone, ruins the losses. Only what the store has in buffers: what is whole stays. */
+#ifndef TESTS_REF_POISON_H
+#define TESTS_REF_POISON_H
+
+#include "step/engine.h"
+
+struct poison {
+    struct store store; /* first, so that a pointer to it is a pointer to this */
+    struct store_class class;
+    struct store *inner;
+    const struct engine *engine;
+};
+
+/* Before the engine's first step. `poison` must live as long as the engine. */
+void poison_store(struct poison *poison, struct engine *engine);
+
+#endif
