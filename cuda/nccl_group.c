@@ -1,6 +1,7 @@
 #include "cuda/nccl_group.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "cuda/kernel.h"
 
@@ -16,10 +17,15 @@ enum { PENDING = 16384 /* collectives on their way that the watchdog can name */
 /* How many collectives of a group the device has come to, and is behind. */
 enum { BEGUN, DONE, PLACES };
 
+/* NCCL's window on memory of the group: what other ranks write into without taking multiprocessors. */
+struct window;
+
 struct nccl_group {
     struct group group;
+    struct comm *comm;
     struct nccl_settings settings;
     ncclComm_t nccl;
+    struct window *windows;
     uint64_t *counters; /* [PLACES], the device's */
     uint64_t *seen;     /* [PLACES], the same in the host's memory, some microseconds later */
 
@@ -270,6 +276,101 @@ static void nccl_shift(struct group *group, struct stream *stream, const struct 
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
+/* By copy engines, where NCCL can: one node, all GPUs reach each other's memory, and both tensors of an all_gather are
+ * registered (NCCL 2.28's manual: CTAPolicy, window registration). NCCL_WIN_ENABLE=0 in the environment turns it off.
+ */
+#if NCCL_VERSION_CODE >= 22800
+
+struct window {
+    void *memory;
+    ncclWindow_t handle; /* NULL: other ranks or this one could not register */
+    struct window *next;
+};
+
+static ncclResult_t initialise(struct nccl_group *own, ncclUniqueId id)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+    return ncclCommInitRankConfig(&own->nccl, own->group.size, id, own->group.rank, &config);
+}
+
+/* All ranks, or none. */
+static ncclWindow_t open_window(struct nccl_group *own, void *memory, int64_t bytes)
+{
+    ncclWindow_t handle = NULL;
+    enter(own, "the registration of memory");
+    ncclResult_t status = ncclCommWindowRegister(own->nccl, memory, (size_t)bytes, &handle, NCCL_WIN_COLL_SYMMETRIC);
+    leave(own);
+    if (comm_max_i64(own->comm, status != ncclSuccess) == 0)
+        return handle;
+    if (status == ncclSuccess)
+        CHECK_NCCL(ncclCommWindowDeregister(own->nccl, handle));
+    if (own->windows == NULL && own->group.rank == 0)
+        log_info("# group \"%s\": NCCL does not register its memory (%s), so gathers take multiprocessors",
+                 own->group.name, status == ncclSuccess ? "on another rank" : ncclGetErrorString(status));
+    return NULL;
+}
+
+/* NCCL makes what copies need at the first gather, which cannot be recorded. And it tells by a number that a rank is
+ * ready: that of the gather, or 1 in a recording. After the second gather no 1 is left over. */
+static void try_gathers(struct nccl_group *own, void *memory)
+{
+    struct stream stream = {own->settings.executor, STREAM_GATHER, NULL};
+    const struct tensor whole = tensor_matrix(memory, DTYPE_I16, own->group.size, 1);
+    const struct all_gather_args args = {&own->group, tensor_rows(&whole, own->group.rank, 1), whole};
+    for (int i = 0; i < 2; i++)
+        nccl_all_gather(&own->group, &stream, &args);
+    stream_synchronize(&stream);
+}
+
+static void *nccl_allocate(struct group *group, int64_t bytes)
+{
+    struct nccl_group *own = group->self;
+    struct window *window = memory_allocate(sizeof *window);
+    cudaStream_t stream = own->settings.streams[STREAM_COMPUTE];
+    const int64_t least = group->size * dtype_size(DTYPE_I16); /* for try_gathers */
+    bytes = bytes > least ? bytes : least;
+    if (ncclMemAlloc(&window->memory, (size_t)bytes) != ncclSuccess)
+        error_fatal("out of device memory: %.2f GiB asked for by group \"%s\"", (double)bytes / (1 << 30), group->name);
+    CUDA_CHECK(cudaMemsetAsync(window->memory, 0, (size_t)bytes, stream));
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+    window->handle = open_window(own, window->memory, bytes);
+    if (own->windows == NULL)
+        try_gathers(own, window->memory);
+    window->next = own->windows;
+    own->windows = window;
+    return window->memory;
+}
+
+static void nccl_release(struct group *group, void *memory)
+{
+    struct nccl_group *own = group->self;
+    struct window **at = &own->windows, *window;
+    while (*at != NULL && (*at)->memory != memory)
+        at = &(*at)->next;
+    window = *at;
+    if (window == NULL)
+        error_fatal("bug: group \"%s\" has no memory at %p", group->name, memory);
+    *at = window->next;
+    CUDA_CHECK(cudaDeviceSynchronize()); /* freeing does not wait for what is on its way */
+    if (window->handle != NULL)
+        CHECK_NCCL(ncclCommWindowDeregister(own->nccl, window->handle));
+    CHECK_NCCL(ncclMemFree(memory));
+    memory_free(window);
+}
+
+#else
+
+#define nccl_allocate NULL
+#define nccl_release NULL
+
+static ncclResult_t initialise(struct nccl_group *own, ncclUniqueId id)
+{
+    return ncclCommInitRank(&own->nccl, own->group.size, id, own->group.rank);
+}
+
+#endif
+
 /* The first collectives of a size connect the ranks by way of it, for which NCCL takes memory: now, so that what is
  * free afterwards is what a run may use. */
 static void connect(struct nccl_group *own)
@@ -278,10 +379,14 @@ static void connect(struct nccl_group *own)
     static const int64_t counts[COUNTS] = {4, 16 << 10, 1 << 20, LARGEST};
     struct executor *executor = own->settings.executor;
     struct stream stream = {executor, STREAM_REDUCE, NULL};
-    float *numbers = executor->class->allocate(executor, LARGEST * (int64_t)sizeof *numbers, MEMORY_DEVICE);
+    const int size = own->group.size;
+    float *numbers = executor->class->allocate(executor, (LARGEST + size) * (int64_t)sizeof *numbers, MEMORY_DEVICE);
     for (int i = 0; i < COUNTS; i++) {
-        struct all_reduce_args args = {.group = &own->group, .x = tensor_vector(numbers, DTYPE_F32, counts[i])};
-        nccl_all_reduce(&own->group, &stream, &args);
+        const struct tensor whole = tensor_matrix(numbers, DTYPE_F32, size, (counts[i] + size - 1) / size);
+        const struct tensor part = tensor_rows(&whole, own->group.rank, 1);
+        nccl_all_reduce(&own->group, &stream, &(struct all_reduce_args){.group = &own->group, .x = whole});
+        nccl_reduce_scatter(&own->group, &stream, &(struct reduce_scatter_args){&own->group, whole, part});
+        nccl_all_gather(&own->group, &stream, &(struct all_gather_args){&own->group, part, whole});
     }
     stream_synchronize(&stream);
     executor->class->release(executor, numbers, MEMORY_DEVICE);
@@ -311,6 +416,8 @@ static const struct group_class nccl_class = {.name = "nccl",
                                               .broadcast = nccl_broadcast,
                                               .all_to_all = nccl_all_to_all,
                                               .shift = nccl_shift,
+                                              .allocate = nccl_allocate,
+                                              .release = nccl_release,
                                               .destroy = nccl_destroy};
 
 /* What NCCL would choose by size and by what it finds of the machine adds in other orders. Its configuration of groups
@@ -325,6 +432,7 @@ struct group *nccl_group_create(struct comm *comm, const char *name, const struc
 {
     struct nccl_group *own = memory_allocate(sizeof *own);
     own->group = (struct group){name, comm->rank, comm->size, &nccl_class, own};
+    own->comm = comm;
     own->settings = *settings;
     if (settings->deterministic)
         pin_algorithm();
@@ -338,7 +446,7 @@ struct group *nccl_group_create(struct comm *comm, const char *name, const struc
     own->seen = executor->class->allocate(executor, bytes, MEMORY_HOST);
     start_watchdog(own);
     enter(own, "the beginning");
-    CHECK_NCCL(ncclCommInitRank(&own->nccl, comm->size, id, comm->rank));
+    CHECK_NCCL(initialise(own, id));
     leave(own);
     connect(own);
     return &own->group;

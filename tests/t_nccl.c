@@ -1,6 +1,7 @@
-/* Collectives of GPUs in recordings: replays give what launches give, and the watchdog names one that does not finish.
- * Run on 2 ranks, each with a GPU of its own; skipped elsewhere.
- *   t_nccl hang    rank 1 leaves out a replay: rank 0 ends after 5 s with 1, and says in which collective */
+/* Collectives of GPUs in recordings, also in place and in memory that the group gave: replays give what launches give,
+ * and the watchdog names one that does not finish. Run on 2 ranks, each with a GPU of its own; skipped elsewhere.
+ *   t_nccl hang           rank 1 leaves out a replay: rank 0 ends after 5 s with 1, and says in which collective
+ *   t_nccl hang gather    the same of an all_gather in memory that the group gave */
 #include "check.h"
 
 #include "base/error.h"
@@ -41,6 +42,29 @@ static void run(struct group *group)
     LAUNCH(compute, ADD, add, .from = cut, .to = mine);
 }
 
+/* With v of rank r in mine: whole is gathered in place, [v0; v1]; 2 v are added to each of its rows, so that those
+ * cross as v_r + 2 v_own; rows are passed round; and whole is summed into its own row. Between launches `mine` does not
+ * change. */
+static struct tensor whole, crossed, passed;
+
+static void exchange(struct group *group)
+{
+    static struct event forked, joined;
+    struct stream *compute = &streams[STREAM_COMPUTE], *other = &streams[STREAM_GATHER];
+    const struct tensor own = tensor_rows(&whole, group->rank, 1);
+    event_record(&forked, compute);
+    event_wait(&forked, other);
+    LAUNCH(other, COPY, copy, .from = mine, .to = own);
+    LAUNCH(other, ALL_GATHER, all_gather, .group = group, .in = own, .out = whole);
+    for (int i = 0; i < 4; i++)
+        LAUNCH(other, ADD, add, .from = mine, .to = tensor_rows(&whole, i % 2, 1));
+    LAUNCH(other, ALL_TO_ALL, all_to_all, .group = group, .in = whole, .out = crossed);
+    LAUNCH(other, SHIFT, shift, .group = group, .in = tensor_rows(&crossed, group->rank, 1), .out = passed);
+    LAUNCH(other, REDUCE_SCATTER, reduce_scatter, .group = group, .in = whole, .out = own);
+    event_record(&joined, other);
+    event_wait(&joined, compute);
+}
+
 static void fill(double value)
 {
     LAUNCH(&streams[STREAM_COMPUTE], FILL, fill, .x = mine, .value = value);
@@ -63,13 +87,20 @@ static struct tensor vector(struct executor *executor, int64_t rows)
     return tensor_matrix(executor->class->allocate(executor, rows * COUNT * 4, MEMORY_DEVICE), DTYPE_F32, rows, COUNT);
 }
 
+/* Replays it on rank 0 alone. */
+static void hang(const struct group *group, void *recording)
+{
+    if (group->rank == 1)
+        sleep(10 * TIMEOUT);
+    launch_replay(&streams[STREAM_COMPUTE], recording, "replay test", 0);
+    stream_synchronize(&streams[STREAM_COMPUTE]);
+    fprintf(stderr, "the watchdog has not ended this\n");
+}
+
 /* With 1 on rank 0 and 2 on rank 1: the maximum is 2, the sum 3, each cut twice that on 2 ranks, and 9 is left on both.
  */
-static void test(struct executor *executor, struct group *group, bool hangs)
+static void test_sums(struct executor *executor, struct group *group, bool hangs)
 {
-    for (int s = 0; s < STREAM_COUNT; s++)
-        streams[s] = (struct stream){executor, s, NULL};
-    mine = vector(executor, 1);
     both = vector(executor, 2);
     cut = vector(executor, 1);
     highest = vector(executor, 1);
@@ -88,21 +119,85 @@ static void test(struct executor *executor, struct group *group, bool hangs)
         CHECK(read_back(executor, mine) == (3 + 2 * (float)i) * 3 * (i % 7 == 0 ? 6 : 1));
         CHECK(read_back(executor, highest) == (i % 7 == 0 ? (3 + 2 * (float)i) * 3 : (float)(2 + i)));
     }
-    if (hangs && group->rank == 1)
-        sleep(10 * TIMEOUT);
-    if (hangs) {
-        launch_replay(&streams[STREAM_COMPUTE], recording, "replay test", 0);
-        stream_synchronize(&streams[STREAM_COMPUTE]);
-        fprintf(stderr, "the watchdog has not ended this\n");
-    }
+    if (hangs)
+        hang(group, recording);
     executor->class->discard(executor, recording);
-    executor->class->release(executor, mine.data, MEMORY_DEVICE);
     executor->class->release(executor, both.data, MEMORY_DEVICE);
     executor->class->release(executor, cut.data, MEMORY_DEVICE);
     executor->class->release(executor, highest.data, MEMORY_DEVICE);
 }
 
-static int test_on_gpus(struct comm *world, bool hangs)
+/* Of bf16, which NCCL may round once a rank: of two ranks it is one sum. */
+static void test_halves(struct executor *executor, struct group *group)
+{
+    struct stream *compute = &streams[STREAM_COMPUTE];
+    struct tensor halves =
+        tensor_vector(executor->class->allocate(executor, COUNT * 2, MEMORY_DEVICE), DTYPE_BF16, COUNT);
+    LAUNCH(compute, FILL, fill, .x = halves, .value = group->rank == 0 ? 256 : 3);
+    LAUNCH(compute, ALL_REDUCE, all_reduce, .group = group, .x = halves);
+    fill(0);
+    LAUNCH(compute, ADD, add, .from = halves, .to = mine);
+    CHECK(read_back(executor, mine) == 260); /* 259 is a tie, to even */
+    executor->class->release(executor, halves.data, MEMORY_DEVICE);
+}
+
+static void check_exchange(struct executor *executor, const struct group *group, float base)
+{
+    const float v[2] = {base, base + 1}, own = v[group->rank], other = v[1 - group->rank];
+    CHECK(read_back(executor, mine) == own);
+    CHECK(read_back(executor, tensor_rows(&crossed, group->rank, 1)) == 3 * own);
+    CHECK(read_back(executor, tensor_rows(&crossed, 1 - group->rank, 1)) == own + 2 * other);
+    CHECK(read_back(executor, passed) == 3 * other);
+    CHECK(read_back(executor, tensor_rows(&whole, group->rank, 1)) == 4 * own + 2 * other);
+    CHECK(read_back(executor, tensor_rows(&whole, 1 - group->rank, 1)) == other + 2 * own);
+}
+
+static double mebibytes(struct executor *executor)
+{
+    return (double)executor->class->occupied(executor) / (1 << 20);
+}
+
+/* In the group's own memory, if it has any, and in the executor's. */
+static void test_exchange(struct executor *executor, struct group *group, bool of_group, bool hangs)
+{
+    const double before = mebibytes(executor);
+    void *memory = NULL;
+    if (of_group && group->class->allocate != NULL)
+        memory = group->class->allocate(group, 2 * COUNT * 4);
+    const double given = mebibytes(executor);
+    whole = memory != NULL ? tensor_matrix(memory, DTYPE_F32, 2, COUNT) : vector(executor, 2);
+    crossed = vector(executor, 2);
+    passed = vector(executor, 1);
+    CHECK(read_back(executor, tensor_rows(&whole, 1, 1)) == 0);
+    fill(1 + group->rank);
+    exchange(group);
+    check_exchange(executor, group, 1);
+    if (group->rank == 0)
+        printf("the group's memory took %.0f MiB of the device, the first exchanges %.0f\n", given - before,
+               mebibytes(executor) - given);
+    executor->class->capture_begin(executor, &streams[STREAM_COMPUTE]);
+    exchange(group);
+    void *recording = executor->class->capture_end(executor, &streams[STREAM_COMPUTE]);
+    for (int i = 0; i < REPLAYS; i++) {
+        fill(1 + group->rank + i);
+        if (i % 7 != 3)
+            launch_replay(&streams[STREAM_COMPUTE], recording, "replay test", 0);
+        else
+            exchange(group);
+        check_exchange(executor, group, (float)(1 + i));
+    }
+    if (hangs)
+        hang(group, recording);
+    executor->class->discard(executor, recording);
+    if (memory != NULL)
+        group->class->release(group, memory);
+    else
+        executor->class->release(executor, whole.data, MEMORY_DEVICE);
+    executor->class->release(executor, crossed.data, MEMORY_DEVICE);
+    executor->class->release(executor, passed.data, MEMORY_DEVICE);
+}
+
+static int test_on_gpus(struct comm *world, bool hangs, bool in_gather)
 {
     struct comm *node = comm_split_node(world);
     struct executor *executor;
@@ -112,7 +207,15 @@ static int test_on_gpus(struct comm *world, bool hangs)
     if (cuda_executor_make(&executor, &request) != ERROR_NONE)
         return 1;
     struct group *group = comm_group_create(world, executor, "test");
-    test(executor, group, hangs);
+    for (int s = 0; s < STREAM_COUNT; s++)
+        streams[s] = (struct stream){executor, s, NULL};
+    mine = vector(executor, 1);
+    test_sums(executor, group, hangs && !in_gather);
+    test_halves(executor, group);
+    test_exchange(executor, group, true, hangs);
+    test_exchange(executor, group, false, false);
+    test_exchange(executor, group, true, false); /* at an address that the group has had before */
+    executor->class->release(executor, mine.data, MEMORY_DEVICE);
     comm_group_destroy(group);
     executor->class->destroy(executor);
     comm_destroy(node);
@@ -121,9 +224,9 @@ static int test_on_gpus(struct comm *world, bool hangs)
 
 #else
 
-static int test_on_gpus(struct comm *world, bool hangs)
+static int test_on_gpus(struct comm *world, bool hangs, bool in_gather)
 {
-    (void)world, (void)hangs;
+    (void)world, (void)hangs, (void)in_gather;
     return CHECK_SKIP;
 }
 
@@ -133,7 +236,8 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     struct comm *world = comm_open_mpi();
-    int code = test_on_gpus(world, argc > 1 && strcmp(argv[1], "hang") == 0);
+    const bool hangs = argc > 1 && strcmp(argv[1], "hang") == 0;
+    int code = test_on_gpus(world, hangs, hangs && argc > 2 && strcmp(argv[2], "gather") == 0);
     if (code == CHECK_SKIP && world->rank == 0)
         printf("skipped: no two GPUs here\n");
     comm_destroy(world);

@@ -4,6 +4,7 @@
 #define CORE_GROUP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct stream;
 struct all_reduce_args; /* core/op.h */
@@ -20,7 +21,8 @@ struct group {
     void *self;
 };
 
-/* Each is collective over the group and ordered on the stream. Failures are fatal (tier b). */
+/* Each is collective over the group and ordered on the stream; where one rank launches it, no other replays it from a
+ * recording. Failures are fatal (tier b). */
 struct group_class {
     const char *name;
     bool waits; /* a collective waits for the device, so it cannot be recorded (struct executor_class, capture_begin) */
@@ -30,6 +32,11 @@ struct group_class {
     void (*broadcast)(struct group *group, struct stream *stream, const struct broadcast_args *args);
     void (*all_to_all)(struct group *group, struct stream *stream, const struct all_to_all_args *args);
     void (*shift)(struct group *group, struct stream *stream, const struct shift_args *args);
+    /* Memory of the group's executor, zero, between which all_gather may move without taking multiprocessors: both its
+     * tensors lie in such memory. Every rank asks for the same sizes in the same order: collective, and so is release,
+     * once all that uses the memory has run. NULL: there is none, and gathers do not care. */
+    void *(*allocate)(struct group *group, int64_t bytes);
+    void (*release)(struct group *group, void *memory);
     void (*destroy)(struct group *group); /* collective */
 };
 

@@ -11,6 +11,7 @@ struct entry {
 
 static struct {
     struct executor *executor; /* NULL: no profile */
+    bool follows;
     struct entry *entries;
     int64_t count, capacity;
     struct profile_row *rows;
@@ -25,9 +26,14 @@ void profile_start(struct executor *executor)
         executor->class->watch(executor, true);
 }
 
+void profile_follow(bool on)
+{
+    profile.follows = on;
+}
+
 bool profile_running(void)
 {
-    return profile.executor != NULL;
+    return profile.executor != NULL || profile.follows;
 }
 
 static int row_of(const struct profile_row *wanted)

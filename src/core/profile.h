@@ -21,6 +21,10 @@ void profile_start(struct executor *executor);
 /* Waits for all launches and ends the profile. Returns rows[*count], longest time first; valid until the next start. */
 const struct profile_row *profile_stop(int *count);
 
+/* On a rank without a profile, while others take one: what they launch is not replayed here either (core/group.h). */
+void profile_follow(bool on);
+
+/* Here, or on a rank that this one follows. */
 bool profile_running(void);
 
 /* For the door: profile_enter begins the timing of a launch and returns the number to give to profile_leave; -1 when

@@ -13,24 +13,37 @@ void budget_create(struct budget *budget, struct executor *executor)
 
 void budget_destroy(struct budget *budget)
 {
-    for (int i = 0; i < budget->count; i++)
-        budget->executor->class->release(budget->executor, budget->blocks[i].address, MEMORY_DEVICE);
+    for (int i = 0; i < budget->count; i++) {
+        const struct budget_block *block = &budget->blocks[i];
+        if (block->group != NULL)
+            block->group->class->release(block->group, block->address);
+        else
+            budget->executor->class->release(budget->executor, block->address, MEMORY_DEVICE);
+    }
     free(budget->blocks);
     *budget = (struct budget){0};
 }
 
-void *budget_allocate(struct budget *budget, int64_t bytes, enum budget_category category)
+void *budget_allocate_gathered(struct budget *budget, int64_t bytes, enum budget_category category, struct group *group)
 {
+    const bool dry = budget->executor->class->dry || group == NULL || group->class == NULL;
     if (bytes == 0)
         return NULL;
     if (budget->count == budget->capacity) {
         budget->capacity = budget->capacity ? 2 * budget->capacity : 64;
         budget->blocks = memory_grow(budget->blocks, (int64_t)sizeof *budget->blocks * budget->capacity);
     }
-    void *address = budget->executor->class->allocate(budget->executor, bytes, MEMORY_DEVICE);
-    budget->blocks[budget->count++] = (struct budget_block){address, bytes, category};
+    struct group *giver = dry || group->class->allocate == NULL ? NULL : group;
+    void *address = giver != NULL ? giver->class->allocate(giver, bytes)
+                                  : budget->executor->class->allocate(budget->executor, bytes, MEMORY_DEVICE);
+    budget->blocks[budget->count++] = (struct budget_block){address, bytes, category, giver};
     budget->bytes[category] += bytes;
     return address;
+}
+
+void *budget_allocate(struct budget *budget, int64_t bytes, enum budget_category category)
+{
+    return budget_allocate_gathered(budget, bytes, category, NULL);
 }
 
 void budget_reserve(struct budget *budget, const struct executor *plan)

@@ -21,6 +21,7 @@ struct budget_block {
     void *address;
     int64_t bytes;
     enum budget_category category;
+    struct group *group; /* that it comes from; NULL: the executor */
 };
 
 struct budget {
@@ -32,11 +33,15 @@ struct budget {
 };
 
 void budget_create(struct budget *budget, struct executor *executor);
-/* Releases all of its memory. */
+/* Releases all of its memory. Collective over the groups that gave some. */
 void budget_destroy(struct budget *budget);
 
 /* Zero-filled device memory; NULL for 0 bytes. */
 void *budget_allocate(struct budget *budget, int64_t bytes, enum budget_category category);
+/* The same for tensors that all_gather reads or writes: memory between which the group moves them best (core/group.h).
+ * Collective over the group. NULL: the group is this rank alone. */
+void *budget_allocate_gathered(struct budget *budget, int64_t bytes, enum budget_category category,
+                               struct group *group);
 /* Reserves, for each stream, the scratch that the launches of the planning executor `plan` (plan/plan.h) need, and
  * counts it. */
 void budget_reserve(struct budget *budget, const struct executor *plan);

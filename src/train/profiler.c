@@ -37,18 +37,18 @@ int profiler_check(const struct deck *deck)
 
 void profiler_create(struct profiler *profiler, const struct deck *deck, int rank)
 {
-    *profiler = (struct profiler){0};
-    if (listed(deck->profile.ranks, rank) > 0) {
-        profiler->start = deck->profile.start;
-        profiler->stop = deck->profile.stop;
-    }
+    *profiler = (struct profiler){
+        .start = deck->profile.start, .stop = deck->profile.stop, .listed = listed(deck->profile.ranks, rank) > 0};
 }
 
 void profiler_before(struct profiler *profiler, struct executor *executor, int64_t step)
 {
     if (profiler->start == 0 || step != profiler->start)
         return;
-    profile_start(executor);
+    if (profiler->listed)
+        profile_start(executor);
+    else
+        profile_follow(true);
     profiler->on = true;
 }
 
@@ -56,8 +56,12 @@ void profiler_after(struct profiler *profiler, struct meter *meter, int64_t step
 {
     if (!profiler->on || step < profiler->stop)
         return;
+    profiler->on = false;
+    if (!profiler->listed) {
+        profile_follow(false);
+        return;
+    }
     int count;
     const struct profile_row *rows = profile_stop(&count);
     meter_profile(meter, step, step - profiler->start + 1, rows, count);
-    profiler->on = false;
 }

@@ -8,12 +8,13 @@
 
 struct profiler {
     int64_t start, stop; /* first and last step; 0 = none */
+    bool listed;         /* this rank is one of profile.ranks */
     bool on;
 };
 
 /* ERROR_USER: the keys make no sense together. */
 int profiler_check(const struct deck *deck);
-/* Is it this rank's to profile? */
+/* Ranks that are not to be profiled launch as those that are. */
 void profiler_create(struct profiler *profiler, const struct deck *deck, int rank);
 
 /* Around step number `step`, from 1. The end of the last step waits for the device and shows what was found. */

@@ -105,6 +105,26 @@ static int choose_shard(struct session *s, const struct model_settings *model)
     return ERROR_NONE;
 }
 
+/* The first exchange of a group connects its ranks, for which a library takes memory: now, so that what is free
+ * afterwards is what a run may use. */
+static void connect_context(struct session *s, enum deck_context method)
+{
+    struct group *group = s->groups.context;
+    if (group == NULL || method == DECK_CONTEXT_GATHER)
+        return;
+    struct stream stream = {s->executor, STREAM_EXCHANGE, NULL};
+    const int64_t bytes = 2 * group->size * dtype_size(DTYPE_I32);
+    void *memory = s->executor->class->allocate(s->executor, bytes, MEMORY_DEVICE);
+    const struct tensor both = tensor_matrix(memory, DTYPE_I32, 2 * group->size, 1);
+    const struct tensor in = tensor_rows(&both, 0, group->size), out = tensor_rows(&both, group->size, group->size);
+    if (method == DECK_CONTEXT_HEADS)
+        LAUNCH(&stream, ALL_TO_ALL, all_to_all, .group = group, .in = in, .out = out);
+    else
+        LAUNCH(&stream, SHIFT, shift, .group = group, .in = tensor_rows(&in, 0, 1), .out = tensor_rows(&out, 0, 1));
+    stream_synchronize(&stream);
+    s->executor->class->release(s->executor, memory, MEMORY_DEVICE);
+}
+
 /* The model, an engine for it and what it runs; nothing large is allocated before. */
 static int create_engine(struct session *s, const struct model_settings *settings)
 {
@@ -156,6 +176,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
         return code;
     struct model_settings settings;
     code = comm_agree(world, settings_of_model(&settings, deck, loader_vocabulary(s->train), s->executor));
+    if (code == ERROR_NONE)
+        connect_context(s, settings.rows.method);
     if (code == ERROR_NONE && s->shard == DECK_SHARD_AUTO)
         code = choose_shard(s, &settings);
     if (code == ERROR_NONE)
