@@ -65,14 +65,16 @@ int main(int argc, char **argv)
         error_fatal("usage: logits CHECKPOINT TOKENS OUT");
     batch_create(&batch, 1, MOST_TOKENS, MOST_SEQUENCES);
     read_tokens(&batch, argv[2]);
-    const struct inference_shape shape = {MEMORY_EVALUATE, batch.row_tokens, batch.max_segments, 0};
     int code = inference_open(&inference, self, argv[1], cpu_executor_make);
     if (code == ERROR_NONE && inference.settings.token_dropout)
         for (int64_t s = 0; s < batch.max_segments; s++)
             masking_scale(inference.tokenizer, batch.tokens + batch.segment_start[s], batch.segment_length[s],
                           batch.scale + batch.segment_start[s]);
-    if (code == ERROR_NONE)
-        code = inference_start(&inference, &shape);
+    if (code == ERROR_NONE) {
+        inference_lay_out(&inference,
+                          &(struct inference_shape){MEMORY_EVALUATE, batch.row_tokens, batch.max_segments, 0, false});
+        code = inference_start(&inference);
+    }
     if (code == ERROR_NONE) {
         engine_score(&inference.engine, &batch, losses);
         write_logits(&inference.engine, batch.row_tokens, argv[3]);

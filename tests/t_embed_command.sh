@@ -70,6 +70,9 @@ ranks 1 embed --checkpoint "$work/esm" --fasta "$work/many.fa" -o "$work/many1.h
 ranks 3 embed --checkpoint "$work/esm" --fasta "$work/many.fa" -o "$work/many3.h5"
 check "many batches: ends with 0" codes_are 0 3
 check "many batches: the bytes of 1" cmp "$work/many1.h5" "$work/many3.h5"
+ranks 3 embed --checkpoint "$work/esm" --fasta "$work/many.fa" -o "$work/shard3.h5" --shard
+check "ranks that share the weights: end with 0" codes_are 0 3
+check "ranks that share the weights: the bytes of 1" cmp "$work/many1.h5" "$work/shard3.h5"
 gzip -c "$work/p.fa" >"$work/p.fa.gz"
 ranks 2 embed --checkpoint "$work/esm/final_model.h5" --fasta "$work/p.fa.gz" -o "$work/gz.h5"
 check "compressed: the same" cmp "$work/gz.h5" "$work/mean1.h5"

@@ -21,6 +21,12 @@ for n in 1 2 3 4; do
     check "eval on $n ranks: the result of 1" same_result "$work/eval1.json" "$work/eval$n.json"
     check "eval says how many ranks" grep -q "\"world_size\": $n," "$work/eval$n.json"
 done
+for n in 2 3; do
+    ranks $n eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/shard$n.json" --overlap 16 --shard
+    check "eval on $n ranks that share the weights ends with 0" codes_are 0 $n
+    check "eval on $n ranks that share the weights: is said" says "# $n ranks hold the weights once between them"
+    check "eval on $n ranks that share the weights: the result of 1" same_result "$work/eval1.json" "$work/shard$n.json"
+done
 # 6 records of 40000 300 7000 20000 90 11000 bases: all but the first of each
 check "every base but a record's first" grep -q '"total_valid_tokens": 78384$\|"total_valid_tokens": 78384,' "$work/eval1.json"
 check "all records" grep -q '"total_sequences": 6' "$work/eval1.json"
@@ -72,6 +78,10 @@ for how in "--temperature 0" "--seed 6 --top-k 3 --top-p 0.9 --temperature 0.8";
         timeout 60 $MPIRUN -n $n "$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 50 $how \
             >"$work/text$n" 2>/dev/null
         check "generate $how on $n ranks: the same" cmp "$work/text1" "$work/text$n"
+        # shellcheck disable=SC2086
+        timeout 60 $MPIRUN -n $n "$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 50 $how --shard \
+            >"$work/text$n" 2>/dev/null
+        check "generate $how on $n ranks that share the weights: the same" cmp "$work/text1" "$work/text$n"
     done
 done
 "$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 50 --seed 5 >"$work/a" 2>/dev/null

@@ -37,6 +37,13 @@ struct command_option {
             "lower-case letters: upper, as capitals (nucleotides' default); keep, as they are (proteins')"             \
     }
 
+/* The --shard option of commands that compute with a checkpoint; goes to *variable. */
+#define COMMAND_SHARD(variable)                                                                                        \
+    {                                                                                                                  \
+        "shard", 0, NULL, COMMAND_FLAG, false, variable,                                                               \
+            "the ranks hold the weights once between them, as they do by themselves where one has no room for all"     \
+    }
+
 struct command {
     const char *name;
     const char *arguments;                /* in the usage, after the options; "" = none */

@@ -94,11 +94,6 @@ static int read_input(struct embedder *e)
     return code;
 }
 
-static struct inference_shape shape_of(const struct embedder *e)
-{
-    return (struct inference_shape){MEMORY_EMBED, e->batch_tokens, e->most_records, 0};
-}
-
 static int check_room(const struct embedder *e, int64_t need, int64_t available, const char *where)
 {
     char needs[BYTES_TEXT], has[BYTES_TEXT];
@@ -114,7 +109,6 @@ static int check_room(const struct embedder *e, int64_t need, int64_t available,
  * own; the vectors are in the host's. */
 static int check_memory(const struct embedder *e)
 {
-    const struct inference_shape shape = shape_of(e);
     struct executor *executor = e->inference->executor;
     const bool apart = executor->class->available != NULL;
     struct comm *node = comm_split_node(e->world);
@@ -122,7 +116,7 @@ static int check_memory(const struct embedder *e)
     comm_destroy(node);
     /* engine_embed copies them once */
     int64_t vectors = 2 * e->batch_tokens * e->inference->settings.hidden * (int64_t)sizeof(float);
-    int64_t engine = inference_need(e->inference, &shape);
+    int64_t engine = inference_need(e->inference);
     int code = apart ? check_room(e, engine, free_for_engine, "the GPU") : ERROR_NONE;
     if (code == ERROR_NONE && machine > 0) /* else it does not say */
         code = check_room(e, apart ? vectors : engine + vectors, machine, "this machine");
@@ -256,9 +250,11 @@ static int compute(struct embedder *e)
 {
     const int own = e->world->rank;
     const int64_t hidden = e->inference->settings.hidden;
-    if (e->round.counts[own] == 0)
+    if (e->round.counts[own] == 0 && !e->inference->shares)
         return ERROR_NONE;
     fill_own(e);
+    if (e->round.counts[own] == 0)
+        batch_append(&e->batch, &e->inference->tokenizer->bos, 1); /* for the others' sake */
     engine_embed(&e->inference->engine, &e->batch, e->vectors);
     for (int64_t i = 0; i < e->batch.row_tokens * hidden; i++)
         if (!isfinite(e->vectors[i]))
@@ -409,10 +405,11 @@ static int prepare(struct embedder *e)
     if (reads)
         report_input(e);
     choose_batch(e);
+    inference_lay_out(e->inference,
+                      &(struct inference_shape){MEMORY_EMBED, e->batch_tokens, e->most_records, 0, e->settings->shard});
     code = comm_agree(e->world, check_memory(e));
-    const struct inference_shape shape = shape_of(e);
     if (code == ERROR_NONE)
-        code = inference_start(e->inference, &shape);
+        code = inference_start(e->inference);
     if (code == ERROR_NONE)
         code = comm_agree(e->world, reads ? create_file(e) : ERROR_NONE);
     return code;

@@ -231,9 +231,12 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
         code = comm_agree(world, world->rank == 0 ? output_check(s->output, s->fasta, inference->path) : ERROR_NONE);
     if (code == ERROR_NONE)
         code = comm_agree(world, world->rank == 0 ? output_open(output, s->output) : ERROR_NONE);
-    if (code == ERROR_NONE)
-        code =
-            inference_start(inference, &(struct inference_shape){MEMORY_EVALUATE, how.tokens, how.windows_at_once, 0});
+    if (code != ERROR_NONE)
+        return code;
+    inference_lay_out(inference,
+                      &(struct inference_shape){MEMORY_EVALUATE, how.tokens, how.windows_at_once, 0, s->shard});
+    how.together = inference->shares;
+    code = inference_start(inference);
     if (code != ERROR_NONE)
         return code;
     double start = clock_seconds();

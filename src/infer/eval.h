@@ -17,6 +17,7 @@ struct eval_settings {
     int64_t batch;   /* windows of that size computed at once; 0 = a few thousand tokens */
     int64_t seed;    /* of a masked model's masks; EVAL_SEED = the training's */
     bool bos, no_mask;
+    bool shard;              /* as inference_shape has it */
     const char *letter_case; /* of prepare/census.h; NULL */
 };
 

@@ -97,6 +97,8 @@ static int generate(struct inference *inference, const struct generate_settings 
         if (count == prompt)
             prefilled = clock_seconds();
         int32_t token = sample_token(&s->sampling, logits, vocabulary, count);
+        if (inference->shares) /* none may stop before the others */
+            comm_broadcast(inference->world, &token, sizeof token, 0);
         stopped = token == inference->tokenizer->eos;
         if (token < 0)
             code = inference_diverged(inference->path);
@@ -143,7 +145,8 @@ static int start_and_generate(struct inference *inference, const struct generate
                      "comes behind them may make little sense",
                      (long long)positions, (long long)inference->context);
     }
-    code = inference_start(inference, &(struct inference_shape){MEMORY_GENERATE, chunk, 1, positions});
+    inference_lay_out(inference, &(struct inference_shape){MEMORY_GENERATE, chunk, 1, positions, s->shard});
+    code = inference_start(inference);
     if (code == ERROR_NONE)
         code = comm_agree(inference->world, generate(inference, s, tokens, count, chunk));
     memory_free(tokens);

@@ -4,10 +4,13 @@
 #include "comm/threads.h"
 #include "io/checkpoint.h"
 #include "plan/plan.h"
+#include "train/fit.h"
+#include "train/layout.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-enum { MADE_EXECUTOR = 1, MADE_ENGINE };
+enum { MADE_EXECUTOR = 1, MADE_GROUPS, MADE_ENGINE };
 
 static int read_meta(struct inference *inference)
 {
@@ -55,16 +58,16 @@ int inference_open(struct inference *inference, struct comm *world, const char *
     comm_destroy(node);
     if (code != ERROR_NONE)
         return code;
-    inference->group = comm_group_create(world, inference->executor, "data");
     inference->made = MADE_EXECUTOR;
     return comm_agree(world, model_settings_check(&inference->settings, inference->executor));
 }
 
 /* On that executor: the inference's own, or one that plans. */
-static void make_engine(const struct inference *inference, const struct inference_shape *shape,
-                        struct executor *executor, struct model *model, struct engine *engine)
+static void make_engine(const struct inference *inference, const struct groups *groups, struct executor *executor,
+                        struct model *model, struct engine *engine)
 {
     const struct deck *deck = &inference->deck;
+    const struct inference_shape *shape = &inference->shape;
     struct engine_settings settings = {
         .memory = {.use = shape->use,
                    .compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
@@ -73,20 +76,20 @@ static void make_engine(const struct inference *inference, const struct inferenc
                    .rows = 1,
                    .row_tokens = shape->tokens,
                    .max_segments = shape->segments},
+        .sharding = {.level = groups->gather != NULL ? SHARD_FULL : SHARD_NONE},
         .positions = shape->positions,
     };
     int64_t head_tokens = shape->use == MEMORY_GENERATE ? 1 : deck->memory.head_tokens;
     model_create(model, &inference->settings, shape->tokens, head_tokens);
-    const struct groups groups = groups_replicated(inference->group);
-    engine_create(engine, executor, model, &groups, &settings);
+    engine_create(engine, executor, model, groups, &settings);
 }
 
-int64_t inference_need(const struct inference *inference, const struct inference_shape *shape)
+static int64_t need_with(const struct inference *inference, const struct groups *groups)
 {
     struct executor *plan = plan_executor_create(inference->executor);
     struct model model;
     struct engine *engine = memory_allocate(sizeof *engine);
-    make_engine(inference, shape, plan, &model, engine);
+    make_engine(inference, groups, plan, &model, engine);
     int64_t need = budget_total(&engine->budget);
     engine_destroy(engine);
     model_destroy(&model);
@@ -95,9 +98,47 @@ int64_t inference_need(const struct inference *inference, const struct inference
     return need;
 }
 
-int inference_start(struct inference *inference, const struct inference_shape *shape)
+/* Whether this rank has no room for all weights beside what the shape takes. */
+static bool lacks_room(const struct inference *inference)
 {
-    make_engine(inference, shape, inference->executor, &inference->model, &inference->engine);
+    const struct comm *world = inference->world;
+    struct comm *node = comm_split_node(inference->world);
+    const int64_t unused = fit_free(inference->executor, node->size);
+    comm_destroy(node);
+    struct group all = {.name = "data", .rank = world->rank, .size = world->size};
+    const struct groups groups = groups_replicated(&all);
+    return unused > 0 && need_with(inference, &groups) > unused; /* 0: nobody says */
+}
+
+static struct group *make_group(void *self, enum layout_axis axis, const char *name)
+{
+    (void)axis; /* all ranks, along each that there is */
+    const struct inference *inference = self;
+    return comm_group_create(inference->world, inference->executor, name);
+}
+
+void inference_lay_out(struct inference *inference, const struct inference_shape *shape)
+{
+    inference->shape = *shape;
+    struct comm *world = inference->world;
+    const bool shares = world->size > 1 && comm_max_i64(world, shape->shard || lacks_room(inference)) > 0;
+    const struct grid_shape grid = {.tensor = 1, .context = 1, .shard = shares ? 0 : 1};
+    const struct grid_numbers sizes = grid_sizes(&grid, world->size);
+    inference->groups = layout_groups(&sizes, make_group, inference);
+    inference->shares = shares;
+    inference->made = MADE_GROUPS;
+    if (shares && world->rank == 0)
+        fprintf(stderr, "# %d ranks hold the weights once between them\n", world->size);
+}
+
+int64_t inference_need(const struct inference *inference)
+{
+    return need_with(inference, &inference->groups);
+}
+
+int inference_start(struct inference *inference)
+{
+    make_engine(inference, &inference->groups, inference->executor, &inference->model, &inference->engine);
     inference->made = MADE_ENGINE;
     return checkpoint_read(inference->world, &inference->engine, inference->path, false);
 }
@@ -114,10 +155,10 @@ void inference_close(struct inference *inference)
         engine_destroy(&inference->engine);
         model_destroy(&inference->model);
     }
-    if (inference->made >= MADE_EXECUTOR) {
-        comm_group_destroy(inference->group);
+    if (inference->made >= MADE_GROUPS)
+        layout_destroy(&inference->groups);
+    if (inference->made >= MADE_EXECUTOR)
         inference->executor->class->destroy(inference->executor);
-    }
     free(inference->path);
     inference->made = 0;
     comm_end_long_work();

@@ -9,6 +9,14 @@
 #include "deck/deck.h"
 #include "step/engine.h"
 
+/* What an engine is to do; as in memory_settings and engine_settings. */
+struct inference_shape {
+    enum memory_use use;
+    int64_t tokens, segments; /* of one call */
+    int64_t positions;        /* MEMORY_GENERATE: of a sequence */
+    bool shard;               /* cut the weights over the ranks, even if each can hold all */
+};
+
 struct inference {
     struct comm *world; /* borrowed */
     struct deck deck;   /* the checkpoint's */
@@ -18,17 +26,12 @@ struct inference {
     int64_t context;    /* tokens of the longest piece that it was trained on */
     struct model_settings settings;
     struct executor *executor;
-    struct group *group;
+    struct inference_shape shape;
+    bool shares; /* ranks hold the weights once between them, each a cut */
+    struct groups groups;
     struct model model;
     struct engine engine;
     int made; /* how far it came */
-};
-
-/* What an engine is to do; as in memory_settings and engine_settings. */
-struct inference_shape {
-    enum memory_use use;
-    int64_t tokens, segments; /* of one call */
-    int64_t positions;        /* MEMORY_GENERATE: of a sequence */
 };
 
 /* Finds the checkpoint `where`: a file, or a run folder, of which it takes final_model.h5 or a later good
@@ -37,12 +40,16 @@ struct inference_shape {
  * this program's. */
 int inference_open(struct inference *inference, struct comm *world, const char *where, device_make *make_executor);
 
-/* Bytes that inference_start would take for that shape. Local. */
-int64_t inference_need(const struct inference *inference, const struct inference_shape *shape);
+/* Decides what the ranks hold: all weights each, where there is room for them and for what the shape takes; else each a
+ * cut, and they are gathered layer by layer. Every forward pass of the engine is then collective. Collective. */
+void inference_lay_out(struct inference *inference, const struct inference_shape *shape);
+
+/* Bytes that inference_start will take of this rank. Local. */
+int64_t inference_need(const struct inference *inference);
 
 /* Makes the model and an engine of that shape, and reads the weights; they are stored as the checkpoint's deck says
  * (precision.compute). Collective; an agreed code. ERROR_USER: the tensors do not fit the deck. */
-int inference_start(struct inference *inference, const struct inference_shape *shape);
+int inference_start(struct inference *inference);
 
 /* Records and returns ERROR_DIVERGED: the model of that checkpoint computes NaN or infinity. */
 int inference_diverged(const char *checkpoint);

@@ -96,8 +96,10 @@ static int fill_batch(struct scorer *s, struct list *list, bool own)
 
 static void compute(struct scorer *s, const struct list *list)
 {
-    if (list->count == 0)
+    if (list->count == 0 && !s->settings->together)
         return;
+    if (list->count == 0)
+        batch_append(&s->batch, &s->settings->windows.tokenizer->bos, 1); /* for the others' sake */
     engine_score(s->engine, &s->batch, s->losses);
     for (int64_t i = 0; i < list->count; i++) {
         const struct place *place = &list->places[i];

@@ -17,6 +17,7 @@ struct score_settings {
     bool token_dropout;      /* of the model */
     int64_t tokens;          /* of a batch: at least the context, at most what the engine was planned for */
     int64_t windows_at_once; /* of a batch, likewise */
+    bool together;           /* the engine's forward passes are collective over the world (infer/inference.h) */
 };
 
 struct score_record {
