@@ -183,6 +183,7 @@ longer than the preset's        | train deck.cfg model.preset=og2_7b data.row_to
 longer than the model's         | train deck.cfg model.positions=32 data.window=33 | 2 | data.window = 33: sequences are longer than the 32 tokens of model.positions
 ranks that do not share rows    | train deck.cfg parallel.context=3         | 2 | parallel.context = 3: must divide the number of ranks, 2
 rows without two chunks a rank  | train deck.cfg parallel.context=2 data.row_tokens=48 | 2 | data.row_tokens = 48: must be a multiple of 64
+heads that ranks cannot divide  | train deck.cfg parallel.context=2 parallel.context_method=heads model.heads=1 model.kv_heads=1 | 2 | parallel.context = 2: must divide model.heads, 1, with parallel.context_method = "heads"
 ranks that do not share state   | train deck.cfg parallel.shard=full parallel.shard_size=3 | 2 | parallel.shard_size = 3: must divide
 ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs parallel.shard
 whole gradients, summed early   | train deck.cfg parallel.shard=optimizer parallel.reduce=micro_batch | 2 | parallel.reduce = "micro_batch"

@@ -595,14 +595,14 @@ static void test_refusals(void)
 {
     struct model_settings s = toy_settings(TOY_LLAMA); /* 4 heads, 2 for keys and values */
     s.rows = (struct row_cut){3, DECK_CONTEXT_HEADS};
-    CHECK(attention_refuses(&s) != NULL);
+    CHECK(attention_check(&s) == ERROR_USER);
     s.heads = 12, s.kv_heads = 4;
     s.rows.ranks = 6;
-    CHECK(attention_refuses(&s) != NULL);
+    CHECK(attention_check(&s) == ERROR_USER);
     s.rows.method = DECK_CONTEXT_RING;
-    CHECK(attention_refuses(&s) == NULL);
+    CHECK(attention_check(&s) == ERROR_NONE);
     s.rows = (struct row_cut){12, DECK_CONTEXT_HEADS};
-    CHECK(attention_refuses(&s) == NULL);
+    CHECK(attention_check(&s) == ERROR_NONE);
 }
 
 int main(int argc, char **argv)

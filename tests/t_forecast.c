@@ -207,6 +207,34 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     cpu->class->destroy(cpu);
 }
 
+/* Ranks that share rows do together what one rank does, by each method of attention. */
+static void test_shared_rows(void)
+{
+    struct executor *cpu = cpu_executor_create(1);
+    struct deck deck = small_deck();
+    struct forecast alone, shared;
+    CHECK(forecast_create(&alone, &deck, 1, 1, 0, cpu) == ERROR_NONE);
+    deck.parallel.context = 2;
+    for (int method = DECK_CONTEXT_GATHER; method <= DECK_CONTEXT_RING; method++) {
+        deck.parallel.context_method = method;
+        if (!CHECK(forecast_create(&shared, &deck, 2, 1, 0, cpu) == ERROR_NONE)) {
+            fprintf(stderr, "    %s\n", error_message());
+            continue;
+        }
+        const struct forecast_rank *rank = forecast_neediest(&shared);
+        CHECK_NEAR(2 * rank->flops, alone.kinds[0].flops, 1e-12, 0);
+        if (CHECK(rank->groups == 2) && method == DECK_CONTEXT_GATHER) {
+            /* of each layer: keys and values (64 columns) of half a micro-batch twice, and their gradients */
+            const int64_t bytes = 3 * 3 * 64 * (4 * 128 / 2) * (int64_t)sizeof(float) * shared.micro_batches;
+            CHECK_STRING(rank->traffic[0].group, "context");
+            CHECK(rank->traffic[0].bytes == bytes);
+        }
+        forecast_destroy(&shared);
+    }
+    forecast_destroy(&alone);
+    cpu->class->destroy(cpu);
+}
+
 /* The advice is planned again: it fits, the same with its cheapest key one step back does not. */
 static void test_advice(void)
 {
@@ -433,6 +461,7 @@ int main(void)
     test_forecasts();
     test_advice();
     test_published_flops();
+    test_shared_rows();
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++)
         test_step_flops(kind);
     return check_end();

@@ -219,14 +219,18 @@ void attention_drop(struct id_set *set, const struct attention *ids, bool fused,
         id_set_add(set, ids->first + HEADS_OUTPUT);
 }
 
-const char *attention_refuses(const struct model_settings *s)
+int attention_check(const struct model_settings *s)
 {
     const int ranks = row_ranks(&s->rows);
     if (ranks == 1 || s->rows.method != DECK_CONTEXT_HEADS)
-        return NULL;
+        return ERROR_NONE;
     if (s->heads % ranks != 0)
-        return "must divide model.heads with parallel.context_method = \"heads\"";
+        return error_user("key parallel.context = %d: must divide model.heads, %lld, with parallel.context_method = "
+                          "\"heads\"",
+                          ranks, (long long)s->heads);
     if (s->kv_heads % ranks != 0 && ranks % s->kv_heads != 0)
-        return "must divide model.kv_heads, or be a multiple of it, with parallel.context_method = \"heads\"";
-    return NULL;
+        return error_user("key parallel.context = %d: must divide model.kv_heads, %lld, or be a multiple of it, with "
+                          "parallel.context_method = \"heads\"",
+                          ranks, (long long)s->kv_heads);
+    return ERROR_NONE;
 }

@@ -22,9 +22,8 @@ struct attention {
     int first;  /* of ATTENTION_TENSORS that are declared here */
 };
 
-/* Why heads cannot be divided among the ranks that share rows, as the end of a sentence that begins with the value of
- * parallel.context; NULL: they can be, or need not. A static string. */
-const char *attention_refuses(const struct model_settings *settings);
+/* Can the heads be divided among the ranks that share rows, where the method does so? ERROR_USER, naming the keys. */
+int attention_check(const struct model_settings *settings);
 
 void attention_declare(struct unit *unit, const struct attention *attention);
 

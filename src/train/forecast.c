@@ -204,10 +204,11 @@ static double keys_seen(int64_t segment, bool causal)
 }
 
 /* What a log's ops do, with segments of `segment` tokens: how long they really are is on the device, so op_flops only
- * guesses it. */
+ * guesses it. Where ranks share rows, several launches of attention make a whole: their results are merged, or they add
+ * to dq. */
 static double launched_flops(const struct plan_log *log, int64_t segment)
 {
-    double flops = 0;
+    double flops = 0, forward = 0;
     for (int64_t i = 0; i < log->count; i++) {
         const struct plan_entry *entry = &log->entries[i];
         if (entry->kind != PLAN_LAUNCH)
@@ -215,10 +216,14 @@ static double launched_flops(const struct plan_log *log, int64_t segment)
         const void *args = plan_log_args(log, entry);
         if (entry->op == OP_ATTENTION_FORWARD) { /* q k' and p v */
             const struct attention_forward_args *a = args;
-            flops += 2 * 2 * keys_seen(segment, a->causal) * (double)tensor_count(&a->q);
+            forward = 2 * 2 * keys_seen(segment, a->causal) * (double)tensor_count(&a->q);
+            flops += forward;
+        } else if (entry->op == OP_ATTENTION_MERGE) {
+            const struct attention_merge_args *a = args;
+            flops -= a->first ? 0 : forward;
         } else if (entry->op == OP_ATTENTION_BACKWARD) { /* the scores again, and four gradients */
             const struct attention_backward_args *a = args;
-            flops += 5 * 2 * keys_seen(segment, a->causal) * (double)tensor_count(&a->q);
+            flops += a->accumulate_q ? 0 : 5 * 2 * keys_seen(segment, a->causal) * (double)tensor_count(&a->q);
         } else {
             flops += (double)op_flops(entry->op, args);
         }

@@ -198,9 +198,9 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
     if (code != ERROR_NONE)
         return code;
     settings->rows = layout_rows(deck, settings->kv_heads);
-    const char *wrong = attention_refuses(settings);
-    if (wrong != NULL)
-        return error_user("key parallel.context = %d: %s", settings->rows.ranks, wrong);
+    code = attention_check(settings);
+    if (code != ERROR_NONE)
+        return code;
     code = model_settings_check(settings, executor);
     return code == ERROR_NONE ? settings_check_precision(deck, settings, executor) : code;
 }
