@@ -72,6 +72,7 @@ kinds="none norms gate_up qkv attention full"
 for kind in $kinds; do
     corner $kind precision.compute=bf16 memory.recompute=$kind
 done
+corner mixed precision.compute=bf16 memory.recompute=full memory.recompute_layers=activation:2
 alone one_step model.layers=1 train.steps=1 schedule.warmup=0 &
 wait
 for name in $corners; do
@@ -82,7 +83,7 @@ check "one step: ends with 0" finished one_step
 check "logits in slices: the same losses" close_losses "$work/sliced.losses" "$work/whole.losses" 1e-6
 check "more rows in a micro-batch than in a batch: the same losses" \
     close_losses "$work/large_batch.losses" "$work/whole.losses" 1e-6
-for kind in $kinds; do
+for kind in $kinds mixed; do
     check "bf16, memory.recompute=$kind: the same losses" cmp "$work/none.losses" "$work/$kind.losses"
 done
 

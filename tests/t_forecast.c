@@ -199,7 +199,7 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     double tokens = (double)(forecast.micro_batches * deck->train.micro_batch * deck->data.row_tokens);
     double causal = forecast.token_flops[FLOPS_CAUSAL] * tokens, full = forecast.token_flops[FLOPS_FULL] * tokens;
     double length = (double)forecast.segment, attention = (full - causal) * (length + 1) / (length - 1);
-    if (deck->memory.recompute == DECK_RECOMPUTE_NONE || deck->memory.recompute == DECK_RECOMPUTE_NORMS)
+    if (deck->memory.recompute <= DECK_RECOMPUTE_NORMS)
         CHECK_NEAR(rank->flops, causal + attention / 6, 1e-12, 0);
     else
         CHECK(rank->flops > causal + attention / 6);
@@ -260,7 +260,9 @@ static void test_advice(void)
     /* what only one row at a time reaches, and what needs two keys */
     struct deck other = deck;
     other.memory.recompute = DECK_RECOMPUTE_FULL;
-    int64_t full = forecast_memory(memory, &other, &model, 1, cpu);
+    struct model_settings least = model;
+    CHECK(model_settings_from_deck(&least, &other, 0) == ERROR_NONE);
+    int64_t full = forecast_memory(memory, &other, &least, 1, cpu);
     other = deck;
     other.train.micro_batch = 1;
     int64_t row = forecast_memory(memory, &other, &model, 1, cpu);
@@ -286,6 +288,87 @@ static void test_advice(void)
     CHECK(fit_check_training(&deck, &model, 1, INT64_MAX, cpu) == ERROR_USER); /* nothing is left for each */
     CHECK(strstr(error_message(), "this machine has 0.00 MiB free for each") != NULL);
     error_clear();
+    cpu->class->destroy(cpu);
+}
+
+/* A deck of 5 layers with memory.recompute = "fit", of which a rank may use so much: what it needs then, or -1 where
+ * it does not fit. cost: of what is chosen, more where more is made again. */
+static int64_t choose_for(struct deck *deck, struct model_settings *model, int64_t limit, int64_t *cost,
+                          struct executor *cpu)
+{
+    int64_t memory[BUDGET_CATEGORIES];
+    deck->memory.recompute = DECK_RECOMPUTE_FIT;
+    fit_choose(deck, model, 1, limit, cpu);
+    struct model_settings read;
+    CHECK(model_settings_from_deck(&read, deck, 0) == ERROR_NONE); /* the key says the same */
+    CHECK(memcmp(&read.recompute, &model->recompute, sizeof read.recompute) == 0);
+    *cost = 0;
+    for (int layer = 0; layer < model->layers; layer++)
+        *cost += recompute_of(&model->recompute, layer);
+    const int64_t need = forecast_memory(memory, deck, model, 1, cpu);
+    return need <= limit ? need : -1;
+}
+
+/* "fit" with more and more memory: what is chosen fits and gets milder, and one layer less does not fit. */
+static void test_choice(void)
+{
+    struct deck deck = small_deck();
+    struct executor *cpu = cpu_executor_create(1);
+    struct model_settings model;
+    int64_t memory[BUDGET_CATEGORIES], cost, before = INT64_MAX, tables = 0;
+    deck.model.layers = 5;
+    deck.device.memory = 1; /* the limit is to be kept to the byte */
+    deck.memory.recompute = DECK_RECOMPUTE_NONE;
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    const int64_t all = forecast_memory(memory, &deck, &model, 1, cpu);
+    deck.memory.recompute = DECK_RECOMPUTE_FULL;
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    const int64_t least = forecast_memory(memory, &deck, &model, 1, cpu);
+    CHECK(least < all);
+    for (int64_t limit = least; limit < all + (all - least) / 60; limit += (all - least) / 60) {
+        deck.memory.recompute_layers[0] = '\0';
+        CHECK(choose_for(&deck, &model, limit, &cost, cpu) > 0);
+        CHECK(cost <= before);
+        tables += cost < before;
+        before = cost;
+        if (cost == 0)
+            continue;
+        enum deck_recompute most = recompute_of(&model.recompute, 0);
+        int64_t count = 0;
+        while (count < model.layers && recompute_of(&model.recompute, (int)count) == most)
+            count++;
+        recompute_print(deck.memory.recompute_layers, sizeof deck.memory.recompute_layers, most, count - 1,
+                        model.layers);
+        CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+        CHECK(forecast_memory(memory, &deck, &model, 1, cpu) > limit);
+    }
+    CHECK(cost == 0 && tables > 20);
+    CHECK_STRING(deck.memory.recompute_layers, "none:1-5");
+
+    /* what has been chosen stays while it fits; where nothing does, as little as possible is kept */
+    strcpy(deck.memory.recompute_layers, "qkv:1,none:2-5");
+    CHECK(choose_for(&deck, &model, all, &cost, cpu) > 0);
+    CHECK_STRING(deck.memory.recompute_layers, "qkv:1,none:2-5");
+    CHECK(choose_for(&deck, &model, least, &cost, cpu) == least);
+    CHECK_STRING(deck.memory.recompute_layers, "full:1-5");
+    strcpy(deck.memory.recompute_layers, "");
+    CHECK(choose_for(&deck, &model, least - 1, &cost, cpu) == -1);
+    CHECK_STRING(deck.memory.recompute_layers, "full:1-5");
+
+    /* a limit that is what this machine has free is not used up; advice is for the layers as chosen */
+    deck.device.memory = 0;
+    deck.memory.recompute_layers[0] = '\0';
+    CHECK(choose_for(&deck, &model, all, &cost, cpu) > 0 && cost > 0);
+    deck.device.memory = (double)(least - 1) / (1 << 30);
+    struct fit fit;
+    CHECK(choose_for(&deck, &model, least - 1, &cost, cpu) == -1);
+    CHECK(fit_check(&fit, &deck, &model, least, 1, 1, cpu) == ERROR_NONE &&
+          strstr(fit.advice, "with train.micro_batch = ") == fit.advice);
+    deck.device.memory = (double)least / (1 << 30);
+    deck.memory.recompute = DECK_RECOMPUTE_NORMS;
+    strcpy(deck.memory.recompute_layers, "none:2-3");
+    CHECK(fit_check(&fit, &deck, &model, all, 1, 1, cpu) == ERROR_NONE);
+    CHECK(strstr(fit.advice, "with memory.recompute = \"full\" and memory.recompute_layers = \"\" it needs") != NULL);
     cpu->class->destroy(cpu);
 }
 
@@ -450,6 +533,27 @@ static void test_quantized(void)
     CHECK(settings_check_precision(&deck, &model, &gpu) == ERROR_USER);
     CHECK(strstr(error_message(), "needs a GPU of a kind") != NULL);
     error_clear();
+
+    /* the head's chunks, of which the small deck has 100 tokens of 512 */
+    for (int recipe = DECK_RECIPE_CURRENT; recipe <= DECK_RECIPE_MXFP8; recipe++) {
+        const bool scales_by_row = recipe == DECK_RECIPE_ROW || recipe == DECK_RECIPE_BLOCK;
+        deck.precision.recipe = recipe;
+        deck.model.vocabulary = 320;
+        deck.memory.head_tokens = 100;
+        CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+        CHECK(settings_check_precision(&deck, &model, cpu) == (scales_by_row ? ERROR_USER : ERROR_NONE));
+        CHECK(!scales_by_row ||
+              strstr(error_message(), "key memory.head_tokens = 100: with precision.head and ") != NULL);
+        CHECK(!scales_by_row || strstr(error_message(), "need a multiple of 16 tokens, such as 112") != NULL);
+        error_clear();
+        deck.memory.head_tokens = 112;
+        CHECK(settings_check_precision(&deck, &model, cpu) == ERROR_NONE);
+        deck.memory.head_tokens = 513; /* one chunk, of all */
+        CHECK(settings_check_precision(&deck, &model, cpu) == ERROR_NONE);
+        deck.memory.head_tokens = 511;
+        CHECK(settings_check_precision(&deck, &model, cpu) == (scales_by_row ? ERROR_USER : ERROR_NONE));
+        error_clear();
+    }
     cpu->class->destroy(cpu);
 }
 
@@ -460,6 +564,7 @@ int main(void)
     test_positions();
     test_forecasts();
     test_advice();
+    test_choice();
     test_published_flops();
     test_shared_rows();
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++)

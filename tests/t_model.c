@@ -87,6 +87,79 @@ static void test_settings(void)
     error_clear();
 }
 
+/* The policy of each of 6 layers as its number, by a deck's section `memory`; or the message. */
+static void check_recompute(const char *memory, const char *expected)
+{
+    struct deck deck;
+    struct recompute recompute;
+    char text[256], got[8] = "";
+    snprintf(text, sizeof text, "memory = { %s };", memory);
+    CHECK(deck_read_text(&deck, text, "T", NULL, 0) == ERROR_NONE);
+    int code = recompute_from_deck(&recompute, &deck, 6);
+    for (int layer = 0; layer < 6 && code == ERROR_NONE; layer++)
+        got[layer] = (char)('0' + recompute_of(&recompute, layer));
+    CHECK(code == (expected[0] == 'k' ? ERROR_USER : ERROR_NONE));
+    CHECK_STRING(code == ERROR_NONE ? got : error_message(), expected);
+    error_clear();
+}
+
+static void test_recompute(void)
+{
+    check_recompute("", "222222");
+    check_recompute("recompute = \"none\";", "000000");
+    check_recompute("recompute_layers = \"full:1-2,5,none:6\";", "662260");
+    check_recompute("recompute = \"fit\";", "222222");
+    check_recompute("recompute = \"fit\"; recompute_layers = \"qkv:1-4,gate_up:5-6\";", "444433");
+    check_recompute("recompute_layers = \" attention : 3 , 4-4,activation:1 , norms:6\";", "125522");
+    static const char *const unreadable[] = {"1",        "full",    "full:",   "fill:1",  "full:1,", ",",
+                                             "full:2-1", "full:x",  "fit:1",   ":1",      "full 1",  "FULL:1",
+                                             "full:-1",  "full::1", "qkv:1;2", "full:1 2"};
+    for (size_t i = 0; i < sizeof unreadable / sizeof unreadable[0]; i++) {
+        char memory[128], message[256];
+        snprintf(memory, sizeof memory, "recompute_layers = \"%s\";", unreadable[i]);
+        snprintf(message, sizeof message,
+                 "key memory.recompute_layers = \"%s\": must be policies of memory.recompute and their layers, counted "
+                 "from 1, such as \"full:1-8,qkv:9-12,20\"; \"\" for none",
+                 unreadable[i]);
+        check_recompute(memory, message);
+    }
+    check_recompute("recompute_layers = \"full:5-7\";",
+                    "key memory.recompute_layers = \"full:5-7\": layers are 1 to 6, by model.layers");
+    check_recompute("recompute_layers = \"full:0\";",
+                    "key memory.recompute_layers = \"full:0\": layers are 1 to 6, by model.layers");
+    check_recompute("recompute_layers = \"full:1-3,qkv:2\";",
+                    "key memory.recompute_layers = \"full:1-3,qkv:2\": layer 2 is named twice");
+    check_recompute(
+        "recompute = \"fit\"; recompute_layers = \"full:1-5\";",
+        "key memory.recompute_layers = \"full:1-5\": with memory.recompute = \"fit\" it names all 6 layers, "
+        "as such a run writes it, or is \"\"");
+    char list[64];
+    recompute_print(list, sizeof list, DECK_RECOMPUTE_QKV, 2, 6);
+    CHECK_STRING(list, "qkv:1-2,gate_up:3-6");
+    recompute_print(list, sizeof list, DECK_RECOMPUTE_FULL, 1, 2);
+    CHECK_STRING(list, "full:1,attention:2");
+    recompute_print(list, sizeof list, DECK_RECOMPUTE_QKV, 6, 6);
+    CHECK_STRING(list, "qkv:1-6");
+    recompute_print(list, sizeof list, DECK_RECOMPUTE_QKV, 0, 6);
+    CHECK_STRING(list, "gate_up:1-6");
+    recompute_print(list, sizeof list, DECK_RECOMPUTE_NONE, 6, 6);
+    CHECK_STRING(list, "none:1-6");
+
+    /* more ranges of a policy than there is room for */
+    struct deck deck;
+    struct recompute recompute;
+    deck_defaults(&deck);
+    strcpy(deck.memory.recompute_layers, "full:1");
+    for (int i = 1; i <= LAYER_RANGES; i++)
+        snprintf(deck.memory.recompute_layers + strlen(deck.memory.recompute_layers), 8, ",%d", 2 * i + 1);
+    CHECK(recompute_from_deck(&recompute, &deck, 99) == ERROR_USER);
+    CHECK(strstr(error_message(), "the layers of full are more than 32 ranges; name fewer") != NULL);
+    error_clear();
+    *strrchr(deck.memory.recompute_layers, ',') = '\0';
+    CHECK(recompute_from_deck(&recompute, &deck, 99) == ERROR_NONE);
+    CHECK(recompute_of(&recompute, 62) == DECK_RECOMPUTE_FULL && recompute_of(&recompute, 63) == DECK_RECOMPUTE_NORMS);
+}
+
 static double *initial_values(const struct parameter *p)
 {
     double *values = memory_allocate(p->rows * p->cols * (int64_t)sizeof *values);
@@ -305,6 +378,7 @@ int main(void)
 {
     test_presets();
     test_settings();
+    test_recompute();
     test_init();
     test_protein_init();
     test_rope();

@@ -116,6 +116,56 @@ check "train refuses: before anything is written" test ! -e "$work/none/log.json
 ranks 2 train "$work/deck.cfg" train.micro_batch=64 device.memory=0.004 $advice output.folder="$work/some" train.steps=2
 check "train as advised" codes_are 0 2
 
+# memory.recompute = "fit": the more memory, the less is made again; it fits, and the run does as planned
+fit="memory.recompute=fit model.layers=5 train.micro_batch=8"
+# need_of SETTINGS...: MiB that a rank needs
+need_of()
+{
+    # shellcheck disable=SC2086
+    plan "$work/deck.cfg" $fit device.memory=1 "$@"
+    awk '/^  total / { print $2 }' "$work/out"
+}
+least=$(need_of memory.recompute=full) most=$(need_of memory.recompute=none)
+tables=""
+for share in 0 0.15 0.3 0.45 0.6 0.75 0.9 1; do
+    limit=$(awk "BEGIN { print ($least + $share * ($most - $least) + 0.06) / 1024 }")
+    # shellcheck disable=SC2086
+    plan "$work/deck.cfg" $fit device.memory="$limit"
+    check "fit in $limit GiB: exit code 0" test $code -eq 0
+    check "fit in $limit GiB: it is said" says ": it fits"
+    tables+="$(sed -n 's/^  recomputed, of layers  *//p' "$work/out") "
+done
+check "fit: from full to none ($tables)" grep -qE '^full:.* none:1-5 $' <<<"$tables"
+check "fit: each is another" test "$(tr ' ' '\n' <<<"$tables" | sort -u | grep -c .)" -ge 7
+limit=$(awk "BEGIN { print ($least + 0.3 * ($most - $least)) / 1024 }")
+# fitted: what the run says that each layer makes again.
+fitted()
+{
+    sed -n 's/^# memory.recompute = "fit": //p' "$work/out"
+}
+# shellcheck disable=SC2086
+plan "$work/deck.cfg" $fit device.memory="$limit" --ranks 2
+table=$(sed -n 's/^  recomputed, of layers  *//p' "$work/out") total=$(awk '/^  transient / { print $2 }' "$work/out")
+run="train $work/deck.cfg $fit checkpoint.every=1 output.folder=$work/fit"
+# shellcheck disable=SC2086
+ranks 2 $run device.memory="$limit" train.steps=1
+check "fit: the run has what is planned, $table" test "$(fitted)" = "$table" -a -n "$table"
+check "fit: and its memory" test "$(sed -n 's/^#   transient  *//p' "$work/out")" = "$total"
+check "fit: the run's deck says it" grep -qF "recompute_layers = \"$table\";" "$work/fit/deck.cfg"
+# shellcheck disable=SC2086
+ranks 2 $run device.memory=1 train.steps=2
+check "fit: the same again where it fits" test "$(fitted)" = "$table"
+check "fit: no key has changed by it" test "$(grep -c memory.recompute "$work/out")" -eq 1
+ranks 2 train --from "$work/fit" device.memory=1 train.steps=3
+check "fit: also from the run's folder" test "$(fitted)" = "$table"
+# shellcheck disable=SC2086
+ranks 1 $run device.memory=1 train.steps=4
+check "fit: anew on other ranks" test "$(fitted)" = none:1-5
+# shellcheck disable=SC2086
+ranks 1 $run device.memory="$limit" train.steps=5
+check "fit: anew where it does not fit" test "$(fitted)" = "$table"
+rm -r "$work/fit"
+
 # the rows of a step lie in the host's memory
 ranks 2 train "$work/deck.cfg" train.global_batch=200000000 output.folder="$work/rows"
 check "too many rows: exit code 2" codes_are 2 2

@@ -283,6 +283,44 @@ static void test_schedules(struct executor *executor, enum toy_kind kind, enum d
 
 /* -- Keep table: what is made again is what would have been kept ------------------------------------------------- */
 
+static void give_policy(struct recompute *recompute, int layer, int policy)
+{
+    struct layer_list *list = &recompute->layers[policy % (DECK_RECOMPUTE_FULL + 1)];
+    list->ranges[list->count].first = list->ranges[list->count].last = layer;
+    list->count++;
+}
+
+/* What a layer keeps by a policy does not hang on what other layers do. */
+static void check_kept(const struct toy *mixed, struct toy_options options, int layer)
+{
+    struct toy alike;
+    options.recompute = recompute_of(&mixed->model.settings.recompute, layer);
+    options.settings.recompute = (struct recompute){.others = DECK_RECOMPUTE_NONE};
+    toy_create(&alike, &options);
+    const struct id_set *kept = &alike.engine.memory.units[1 + layer].kept;
+    const struct id_set dropped = block_dropped_by(options.recompute);
+    CHECK(memcmp(kept, &mixed->engine.memory.units[1 + layer].kept, sizeof *kept) == 0);
+    for (int id = 0; id < alike.model.units[1 + layer].tensor_count; id++)
+        CHECK(!id_set_has(kept, id) || !id_set_has(&dropped, id));
+    toy_destroy(&alike);
+}
+
+/* Each policy keeps less than the one before. */
+static void test_policies(struct executor *executor)
+{
+    int64_t before = INT64_MAX;
+    for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++) {
+        struct toy_options options = toy_options(executor);
+        struct toy toy;
+        options.recompute = (enum deck_recompute)policy;
+        toy_create(&toy, &options);
+        CHECK(toy.engine.memory.slot_bytes < before);
+        before = toy.engine.memory.slot_bytes;
+        toy_destroy(&toy);
+    }
+}
+
+/* Each policy in each of the three layers, beside others. */
 static void test_keep_table(struct executor *executor, enum toy_kind kind, int recipe)
 {
     struct toy_options options = toy_options(executor);
@@ -290,14 +328,22 @@ static void test_keep_table(struct executor *executor, enum toy_kind kind, int r
     options.settings.precision = toy_precision(recipe);
     int64_t all_bytes, bytes;
     char *all = plain_state(executor, options, &all_bytes);
-    for (int policy = DECK_RECOMPUTE_NORMS; policy <= DECK_RECOMPUTE_FULL; policy++) {
+    for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++) {
         options.recompute = (enum deck_recompute)policy;
+        options.settings.recompute = (struct recompute){.others = DECK_RECOMPUTE_NONE};
+        give_policy(&options.settings.recompute, 0, policy + 1);
+        give_policy(&options.settings.recompute, 2, 3 * policy + 5);
         /* of weights: for each product, or kept; with delayed scaling their amaxes then wait for the next step */
         options.settings.precision.makes_copies = policy % 2 == 1 && recipe != DECK_RECIPE_DELAYED;
-        char *state = plain_state(executor, options, &bytes);
+        struct toy toy;
+        toy_create(&toy, &options);
+        for (int layer = 0; layer < 3; layer++)
+            check_kept(&toy, options, layer);
+        char *state = run_steps(&toy, 1, false, &bytes);
         if (!CHECK(same(all, all_bytes, state, bytes)))
             fprintf(stderr, "    model %d, recipe %d, keep table %d\n", (int)kind, recipe, policy);
         free(state);
+        toy_destroy(&toy);
     }
     free(all);
 }
@@ -559,6 +605,7 @@ static void test_wide_unit(struct executor *cpu, enum deck_recompute policy)
     static float weights[WIDE_WEIGHTS][WIDE_WIDTH], gradients[WIDE_WEIGHTS][WIDE_WIDTH];
     struct model_settings settings = toy_settings(TOY_LLAMA);
     struct unit unit = {.class = &class, .settings = &settings, .name = "wide", .tokens = 1};
+    settings.recompute.others = policy;
     struct model model = {.settings = settings, .tokens = 1, .unit_count = 1, .units = &unit};
     for (int w = 0; w < WIDE_WEIGHTS; w++) {
         unit_declare_weight(&unit, w, 1, WIDE_WIDTH, STORAGE_VECTOR);
@@ -584,7 +631,7 @@ static void test_wide_unit(struct executor *cpu, enum deck_recompute policy)
                               .address = memory_address,
                               .memory = &memory};
     const struct memory_settings of = {
-        .compute = DTYPE_F32, .statistic = DTYPE_F32, .slots = 1, .recompute = policy, .rows = 1, .row_tokens = 1};
+        .compute = DTYPE_F32, .statistic = DTYPE_F32, .slots = 1, .rows = 1, .row_tokens = 1};
     budget_create(&budget, cpu);
     memory_create(&memory, &model, &of, &context, &budget);
     /* all states are read again; what a block's policy names is not kept */
@@ -643,6 +690,7 @@ int main(void)
         test_record(cpu, TOY_LLAMA_TIED, recipe);
     }
     test_keep_table(cpu, TOY_AMPLIFY, DECK_RECIPE_NVFP4);
+    test_policies(cpu);
     for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++)
         test_wide_unit(cpu, (enum deck_recompute)policy);
     test_operands(cpu, reference, TOY_LLAMA);
@@ -652,6 +700,7 @@ int main(void)
         options.recompute = (enum deck_recompute)policy;
         options.slots = 1 + policy % 3;
         options.settings = toy_settings((enum toy_kind)(policy % TOY_KINDS));
+        give_policy(&options.settings.recompute, 1, policy + 2);
         options.compute = policy % 2 ? DTYPE_BF16 : DTYPE_F32;
         options.head_tokens = 20;
         test_plan(cpu, options);

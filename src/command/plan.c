@@ -22,6 +22,10 @@ static int plan(const struct deck *deck, int threads, struct executor *executor)
     if (code == ERROR_NONE)
         code = forecast_create(&forecast, deck, ranks, threads, limit, executor);
     planned.parallel.shard = forecast.shard;
+    if (code == ERROR_NONE && deck->memory.recompute == DECK_RECOMPUTE_FIT) {
+        fit_choose(&planned, &forecast.model, ranks, limit, executor);
+        forecast_rehearse(&forecast, &planned, executor);
+    }
     if (code == ERROR_NONE)
         precision_warn(&forecast.model.precision, deck);
     if (code == ERROR_NONE)
@@ -87,7 +91,8 @@ const struct command command_plan = {
             "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI and no\n"
             "data; the file of model.initialise_from is read.\n\n"
             "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by all ranks.\n"
-            "A deck that needs more is told what to change, and the exit status is 2.",
+            "A deck that needs more is told what to change, and the exit status is 2. With memory.recompute =\n"
+            "\"fit\" the plan is of what such ranks would make again.",
     .options = options,
     .least = 1,
     .most = -1,

@@ -48,12 +48,16 @@ enum deck_reduce { DECK_REDUCE_AUTO, DECK_REDUCE_MICRO_BATCH, DECK_REDUCE_STEP }
 enum deck_context { DECK_CONTEXT_AUTO, DECK_CONTEXT_GATHER, DECK_CONTEXT_HEADS, DECK_CONTEXT_RING };
 enum deck_recompute {
     DECK_RECOMPUTE_NONE,
+    DECK_RECOMPUTE_ACTIVATION,
     DECK_RECOMPUTE_NORMS,
     DECK_RECOMPUTE_GATE_UP,
     DECK_RECOMPUTE_QKV,
     DECK_RECOMPUTE_ATTENTION,
-    DECK_RECOMPUTE_FULL
+    DECK_RECOMPUTE_FULL,
+    DECK_RECOMPUTE_FIT /* not a policy: the program chooses one for each layer */
 };
+/* Of the policies, DECK_RECOMPUTE_NONE to _FULL. */
+#define DECK_RECOMPUTE_NAMES "none", "activation", "norms", "gate_up", "qkv", "attention", "full"
 
 /* Plain data without pointers: it may be copied by assignment and sent as bytes between ranks of one build. */
 struct deck {
@@ -158,6 +162,7 @@ struct deck {
     } statistics;
     struct {
         int recompute; /* enum deck_recompute */
+        char recompute_layers[DECK_STRING];
         int64_t head_tokens;
     } memory;
     bool given[DECK_MAXIMUM_KEYS]; /* by row of the table: set by the file or an override; read with deck_given */

@@ -331,11 +331,15 @@ const struct deck_row deck_table[] = {
     {INT(statistics.stop, 0, 0, LARGE), .unit = "steps", .may_change = true,
      .doc = "Last step that may be measured; 0 is no end."},
 
-    {CHOICE(memory.recompute, DECK_RECOMPUTE_NORMS, "none", "norms", "gate_up", "qkv", "attention", "full"),
-     .may_change = true,
-     .doc = "What backward computes again instead of keeping it, each name including those before it: norm and "
-            "activation outputs, the MLP's first product, the q, k, v product, attention, everything but a block's "
-            "input. Results do not change by a bit."},
+    {CHOICE(memory.recompute, DECK_RECOMPUTE_NORMS, DECK_RECOMPUTE_NAMES, "fit"), .may_change = true,
+     .doc = "What backward computes again instead of keeping it, each name including those before it: the "
+            "activation's output, norm outputs, the MLP's first product, the q, k, v product, attention, everything "
+            "but a block's input. \"fit\" chooses for each layer the first of these with which a rank's memory "
+            "suffices. Results do not change by a bit."},
+    {STRING(memory.recompute_layers, ""), .may_change = true,
+     .doc = "Layers with another policy than memory.recompute, counted from 1: \"full:1-8,qkv:9-12,20\". With "
+            "memory.recompute = \"fit\" it is written by the run: what has been chosen, of all layers; a run that "
+            "goes on with as many ranks takes it again where it still fits."},
     {INT(memory.head_tokens, 1024, 1, INDEX), .unit = "tokens", .may_change = true,
      .doc = "Tokens whose logits are in memory at a time."},
 };

@@ -269,12 +269,17 @@ static void drop_copies(struct id_set *set, enum block_weight reader)
 
 struct id_set block_dropped_by(enum deck_recompute policy)
 {
-    static const int of_norms[] = {BLOCK_NORMED1, BLOCK_NORMED2, BLOCK_ACTIVATED};
     struct id_set set = {{0}};
-    for (int i = 0; i < 3 && policy >= DECK_RECOMPUTE_NORMS; i++)
-        id_set_add(&set, of_norms[i]);
-    for (int reader = BLOCK_QKV; reader <= BLOCK_DOWN && policy >= DECK_RECOMPUTE_NORMS; reader++)
-        drop_copies(&set, (enum block_weight)reader);
+    if (policy >= DECK_RECOMPUTE_ACTIVATION) {
+        id_set_add(&set, BLOCK_ACTIVATED);
+        drop_copies(&set, BLOCK_DOWN);
+    }
+    if (policy >= DECK_RECOMPUTE_NORMS) {
+        id_set_add(&set, BLOCK_NORMED1);
+        id_set_add(&set, BLOCK_NORMED2);
+        for (int reader = BLOCK_QKV; reader < BLOCK_DOWN; reader++)
+            drop_copies(&set, (enum block_weight)reader);
+    }
     if (policy >= DECK_RECOMPUTE_GATE_UP)
         id_set_add(&set, BLOCK_UP_OUT);
     if (policy >= DECK_RECOMPUTE_QKV)

@@ -53,7 +53,7 @@ enum block_tensor {
 void block_declare(struct unit *unit);
 
 /* The tensors that a policy of the deck does not keep from forward to backward. Each drops more than the one before:
- *   none -; norms: both norms' and the activation's outputs; gate_up; qkv; attention: its output and statistics;
+ *   none -; activation: its output; norms: both norms' outputs; gate_up; qkv; attention: its output and statistics;
  *   full: also the middle residual, so that only the block's input is kept. */
 struct id_set block_dropped_by(enum deck_recompute policy);
 

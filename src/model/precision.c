@@ -2,7 +2,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-#include <ctype.h>
 #include <string.h>
 
 const char *precision_linear_name(int linear)
@@ -89,32 +88,6 @@ static bool four_is_on(const struct deck *deck)
     return deck->precision.recipe == DECK_RECIPE_NVFP4 || (!is_auto(list) && list[strspn(list, " ")] != '\0');
 }
 
-/* A number with blanks around it; false where there is none. One too large for any model stays too large. */
-static bool read_number(const char **at, int64_t *number)
-{
-    const char *digit = *at + strspn(*at, " ");
-    if (!isdigit((unsigned char)*digit))
-        return false;
-    for (*number = 0; isdigit((unsigned char)*digit); digit++)
-        *number = *number < INT32_MAX ? *number * 10 + (*digit - '0') : *number;
-    *at = digit + strspn(digit, " ");
-    return true;
-}
-
-/* A number or a range of them. */
-static bool read_range(const char **at, int64_t *first, int64_t *last)
-{
-    if (!read_number(at, first))
-        return false;
-    *last = *first;
-    if (**at == '-') {
-        ++*at;
-        if (!read_number(at, last) || *last < *first)
-            return false;
-    }
-    return true;
-}
-
 /* Gives the layers of a list to a format, where no other has them. claims[layers] of enum precision_kind; besides: what
  * the key may say other than a list. */
 static int claim_list(uint8_t *claims, int64_t layers, enum precision_kind kind, const char *key, const char *list,
@@ -123,7 +96,7 @@ static int claim_list(uint8_t *claims, int64_t layers, enum precision_kind kind,
     const char *at = list + strspn(list, " ");
     while (*at != '\0') {
         int64_t first, last;
-        if (!read_range(&at, &first, &last) || (*at != ',' && *at != '\0') || (*at == ',' && at[1] == '\0'))
+        if (!layer_range_read(&at, &first, &last) || (*at != ',' && *at != '\0') || (*at == ',' && at[1] == '\0'))
             return error_user("key %s = \"%s\": must be layers counted from 1 and ranges of them with commas between, "
                               "such as \"2-5,9\"; %s",
                               key, list, besides);
@@ -263,14 +236,6 @@ int precision_from_deck(struct precision *precision, const struct deck *deck, in
     if (code == ERROR_NONE)
         code = find_layers(precision, deck, layers);
     return code != ERROR_NONE ? code : find_statistics(precision, deck, layers);
-}
-
-bool layer_list_has(const struct layer_list *list, int layer)
-{
-    for (int i = 0; i < list->count; i++)
-        if (layer >= list->ranges[i].first && layer <= list->ranges[i].last)
-            return true;
-    return false;
 }
 
 const struct linear_precision *precision_of(const struct precision *precision, int layer, int linear)

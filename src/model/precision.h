@@ -5,6 +5,7 @@
 
 #include "core/quantization.h"
 #include "deck/deck.h"
+#include "model/layer_list.h"
 
 /* The linear layers of a block, numbered like their weights (model/block.h). */
 enum { LINEAR_QKV, LINEAR_O, LINEAR_UP, LINEAR_DOWN, LINEAR_COUNT };
@@ -19,15 +20,6 @@ struct linear_precision {
     bool fast;                /* the forward product may sum in fewer bits (gemm_args.fast) */
     bool wide_weight_product; /* the weight's gradient is a product in the compute type */
     struct quantization rules[OPERAND_COUNT];
-};
-
-/* Layers 0, 1, ... as ranges; count 0: none. */
-enum { LAYER_RANGES = 32 };
-struct layer_list {
-    int count;
-    struct {
-        int first, last;
-    } ranges[LAYER_RANGES];
 };
 
 enum precision_kind { PRECISION_COMPUTE, PRECISION_EIGHT, PRECISION_FOUR, PRECISION_KINDS };
@@ -53,8 +45,6 @@ int precision_from_deck(struct precision *precision, const struct deck *deck, in
 
 /* "qkv", "o", "up", "down". */
 const char *precision_linear_name(int linear);
-
-bool layer_list_has(const struct layer_list *list, int layer);
 
 /* How a linear of a layer computes. Always valid. */
 const struct linear_precision *precision_of(const struct precision *precision, int layer, int linear);

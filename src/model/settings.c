@@ -210,7 +210,9 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         return error_user("key model.vocabulary = %lld: the token store data.train has ids up to %lld",
                           (long long)s->vocabulary, (long long)store_vocabulary - 1);
     int code = check_sizes(s);
-    return code == ERROR_NONE ? precision_from_deck(&s->precision, deck, s->layers) : code;
+    if (code == ERROR_NONE)
+        code = precision_from_deck(&s->precision, deck, s->layers);
+    return code == ERROR_NONE ? recompute_from_deck(&s->recompute, deck, s->layers) : code;
 }
 
 int model_settings_check(const struct model_settings *s, const struct executor *executor)

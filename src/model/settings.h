@@ -6,6 +6,7 @@
 #include "deck/deck.h"
 #include "model/family.h"
 #include "model/precision.h"
+#include "model/recompute.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,6 +45,7 @@ struct model_settings {
     bool decay_matrices, decay_vectors, decay_embedding; /* which parameters weight decay reaches */
     struct row_cut rows;
     struct precision precision; /* of the blocks' linear layers; zeros: all compute in the compute type */
+    struct recompute recompute; /* of the blocks' backward */
 };
 
 /* The family that the deck asks for, by itself or by its preset; Llama where the preset is unknown. */

@@ -351,7 +351,7 @@ static bool is_used(enum memory_use use, enum pass pass)
     return use == MEMORY_TRAIN ? keeps(pass) || pass == PASS_EVALUATE : pass == of_inference[use];
 }
 
-static void create_units(struct memory *memory, enum deck_recompute policy)
+static void create_units(struct memory *memory)
 {
     const struct model *model = memory->model;
     const int64_t tensors = tensor_count_of(model);
@@ -365,7 +365,7 @@ static void create_units(struct memory *memory, enum deck_recompute policy)
         for (int pass = 0; pass < PASS_COUNT; pass++)
             own->transient_offset[pass] = memory->offsets + (1 + pass) * tensors + first;
         if (model->units[u].layer >= 0)
-            own->dropped = block_dropped_by(policy);
+            own->dropped = block_dropped_by(recompute_of(&model->settings.recompute, model->units[u].layer));
         first += model->units[u].tensor_count;
     }
 }
@@ -374,7 +374,7 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
                    const struct context *context, struct budget *budget)
 {
     *memory = (struct memory){.model = model, .slots = settings->slots};
-    create_units(memory, settings->recompute);
+    create_units(memory);
 
     struct planner planner;
     start_planner(&planner, memory, settings, context, budget->executor);

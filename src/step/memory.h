@@ -5,7 +5,6 @@
 #ifndef STEP_MEMORY_H
 #define STEP_MEMORY_H
 
-#include "deck/deck.h"
 #include "model/model.h"
 #include "step/budget.h"
 
@@ -36,8 +35,7 @@ struct memory_settings {
     enum memory_use use;
     enum dtype compute, statistic;
     int slots;
-    bool split_backward; /* gradients of tensors stay in the slot between the two halves */
-    enum deck_recompute recompute;
+    bool split_backward;                    /* gradients of tensors stay in the slot between the two halves */
     int64_t rows, row_tokens, max_segments; /* of a micro-batch, of whole rows */
     int64_t longest;                        /* no segment has more tokens; 0: none but its row's */
 };

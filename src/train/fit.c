@@ -31,14 +31,15 @@ static struct levels levels_of(const struct deck *deck, int64_t ranks)
         add_level(&levels, FIT_WEIGHT_COPIES, DECK_WEIGHT_COPIES_MADE);
     for (int shard = deck->parallel.shard; shard <= (ranks > 1 ? DECK_SHARD_FULL : deck->parallel.shard); shard++)
         add_level(&levels, FIT_SHARD, shard);
-    for (int policy = deck->memory.recompute; policy <= DECK_RECOMPUTE_FULL; policy++)
+    add_level(&levels, FIT_RECOMPUTE, deck->memory.recompute);
+    for (int policy = deck->memory.recompute + 1; policy <= DECK_RECOMPUTE_FULL; policy++)
         add_level(&levels, FIT_RECOMPUTE, policy);
     for (int64_t rows = deck->train.micro_batch; rows > 0; rows /= 2)
         add_level(&levels, FIT_MICRO_BATCH, rows);
-    add_level(&levels, FIT_HEAD_TOKENS, deck->memory.head_tokens);
+    add_level(&levels, FIT_HEAD_TOKENS, deck->memory.head_tokens); /* then quarters, as multiples of 16 */
     int64_t all = deck->train.micro_batch * deck->data.row_tokens, least = all / MAX_HEAD_CHUNKS;
     least = least > LEAST_HEAD_TOKENS ? least : LEAST_HEAD_TOKENS;
-    for (int64_t tokens = deck->memory.head_tokens / 4; tokens >= least; tokens /= 4)
+    for (int64_t tokens = deck->memory.head_tokens / 64 * 16; tokens >= least; tokens = tokens / 64 * 16)
         add_level(&levels, FIT_HEAD_TOKENS, tokens);
     add_level(&levels, FIT_COMPUTE, deck->precision.compute);
     if (deck->precision.compute != DECK_COMPUTE_BF16)
@@ -53,6 +54,8 @@ static struct deck deck_at(const struct deck *deck, const struct levels *levels,
     other.precision.weight_copies = (int)levels->values[FIT_WEIGHT_COPIES][level[FIT_WEIGHT_COPIES]];
     other.parallel.shard = (int)levels->values[FIT_SHARD][level[FIT_SHARD]];
     other.memory.recompute = (int)levels->values[FIT_RECOMPUTE][level[FIT_RECOMPUTE]];
+    if (level[FIT_RECOMPUTE] > 0) /* of all layers */
+        other.memory.recompute_layers[0] = '\0';
     other.train.micro_batch = levels->values[FIT_MICRO_BATCH][level[FIT_MICRO_BATCH]];
     other.memory.head_tokens = levels->values[FIT_HEAD_TOKENS][level[FIT_HEAD_TOKENS]];
     other.precision.compute = (int)levels->values[FIT_COMPUTE][level[FIT_COMPUTE]];
@@ -60,15 +63,18 @@ static struct deck deck_at(const struct deck *deck, const struct levels *levels,
 }
 
 /* "memory.recompute = "full" and train.micro_batch = 1" */
-static void describe(char *out, size_t bytes, const struct deck *other, const int level[FIT_KEYS])
+static void describe(char *out, size_t bytes, const struct deck *deck, const struct deck *other,
+                     const int level[FIT_KEYS])
 {
     static const char *const names[FIT_KEYS] = {"precision.weight_copies", "parallel.shard",     "memory.recompute",
                                                 "train.micro_batch",       "memory.head_tokens", "precision.compute"};
-    const char *changed[FIT_KEYS];
+    const char *changed[FIT_KEYS + 1];
     int count = 0;
     for (int key = 0; key < FIT_KEYS; key++)
         if (level[key] > 0)
             changed[count++] = names[key];
+    if (strcmp(deck->memory.recompute_layers, other->memory.recompute_layers) != 0)
+        changed[count++] = "memory.recompute_layers";
     char *text = deck_keys_text(other, changed, count, " and ");
     snprintf(out, bytes, "%s", text);
     free(text);
@@ -92,7 +98,8 @@ static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
 {
     s->other = deck_at(s->deck, &s->levels, level);
     struct model_settings model = *s->model;
-    if (precision_from_deck(&model.precision, &s->other, model.layers) != ERROR_NONE)
+    if (precision_from_deck(&model.precision, &s->other, model.layers) != ERROR_NONE ||
+        recompute_from_deck(&model.recompute, &s->other, model.layers) != ERROR_NONE)
         error_fatal("bug: %s", error_message());
     int64_t need = forecast_memory(s->memory, &s->other, &model, s->ranks, s->target);
     if (s->least == 0 || need < s->least) {
@@ -182,13 +189,13 @@ static void advise(struct fit *fit, struct search *s)
         for (unsigned mask = 1; mask < 1u << FIT_KEYS; mask++) {
             if (bits_of(mask) != keys_changed || !search_keys(s, mask, fit->limit, level, &need))
                 continue;
-            describe(keys, sizeof keys, &s->other, level);
+            describe(keys, sizeof keys, s->deck, &s->other, level);
             snprintf(fit->advice, sizeof fit->advice, "with %s it needs %s", keys, bytes_text(size, (double)need));
             return;
         }
     }
     struct deck least = deck_at(s->deck, &s->levels, s->least_level);
-    describe(keys, sizeof keys, &least, s->least_level);
+    describe(keys, sizeof keys, s->deck, &least, s->least_level);
     snprintf(fit->advice, sizeof fit->advice,
              "no setting fits: the least is %s%s%s, of which weights, gradients and moments are %s on every rank; take "
              "a smaller model",
@@ -262,4 +269,57 @@ int fit_check_training(const struct deck *deck, const struct model_settings *mod
     int64_t memory[BUDGET_CATEGORIES], need = forecast_memory(memory, deck, model, ranks, target);
     int code = fit_check(&fit, deck, model, need, ranks, sharing, target);
     return code == ERROR_NONE ? fit_refuse(&fit) : code;
+}
+
+/* -- What layers make again ---------------------------------------------------------------------------------------- */
+
+struct choice {
+    struct deck *deck;
+    struct model_settings *model;
+    int64_t ranks, limit;
+    struct executor *target;
+};
+
+static bool table_fits(struct choice *c)
+{
+    int64_t memory[BUDGET_CATEGORIES];
+    if (recompute_from_deck(&c->model->recompute, c->deck, c->model->layers) != ERROR_NONE)
+        error_fatal("bug: %s", error_message());
+    return forecast_memory(memory, c->deck, c->model, c->ranks, c->target) <= c->limit;
+}
+
+/* Do `count` layers with the policy, and the rest with the one before it? */
+static bool policy_fits(struct choice *c, enum deck_recompute policy, int64_t count)
+{
+    recompute_print(c->deck->memory.recompute_layers, sizeof c->deck->memory.recompute_layers, policy, count,
+                    c->model->layers);
+    return table_fits(c);
+}
+
+/* The first policy that fits in all layers need not be in all: the more layers have it, the less they need. (None of
+ * them need less than one: what is made again takes memory too.) */
+static void choose_table(struct choice *c)
+{
+    int policy = DECK_RECOMPUTE_NONE;
+    while (!policy_fits(c, (enum deck_recompute)policy, c->model->layers) && policy < DECK_RECOMPUTE_FULL)
+        policy++;
+    int64_t most = c->model->layers, least = policy == DECK_RECOMPUTE_NONE ? most : 1;
+    while (least < most) {
+        const int64_t middle = (least + most) / 2;
+        if (policy_fits(c, (enum deck_recompute)policy, middle))
+            most = middle;
+        else
+            least = middle + 1;
+    }
+    policy_fits(c, (enum deck_recompute)policy, most);
+}
+
+void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, struct executor *target)
+{
+    const bool shared = deck->device.memory == 0 && target->class->available == NULL;
+    struct choice choice = {deck, model, ranks, shared ? limit - limit / 8 : limit, target};
+    if (deck->memory.recompute != DECK_RECOMPUTE_FIT)
+        return;
+    if (deck->memory.recompute_layers[0] == '\0' || !table_fits(&choice))
+        choose_table(&choice);
 }

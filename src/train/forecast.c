@@ -300,6 +300,11 @@ static int rehearse_kinds(struct forecast_rank kinds[FORECAST_KINDS], const stru
     return count;
 }
 
+void forecast_rehearse(struct forecast *f, const struct deck *deck, struct executor *target)
+{
+    f->kind_count = rehearse_kinds(f->kinds, deck, &f->model, f->ranks, target);
+}
+
 static const struct forecast_rank *neediest(const struct forecast_rank *kinds, int count)
 {
     const struct forecast_rank *most = &kinds[0];
@@ -369,7 +374,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     }
     struct deck chosen = *deck;
     chosen.parallel.shard = f->shard;
-    f->kind_count = rehearse_kinds(f->kinds, &chosen, &f->model, ranks, target);
+    forecast_rehearse(f, &chosen, target);
     f->room = room_of(deck, &f->model);
     return ERROR_NONE;
 }

@@ -69,6 +69,9 @@ int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t 
                     struct executor *target);
 void forecast_destroy(struct forecast *forecast);
 
+/* Forecasts what ranks take once more, after a change of the forecast's model.recompute. */
+void forecast_rehearse(struct forecast *forecast, const struct deck *deck, struct executor *target);
+
 /* Of its kinds of ranks that which needs the most memory: what is told of a rank. */
 const struct forecast_rank *forecast_neediest(const struct forecast *forecast);
 

@@ -63,7 +63,7 @@ static void print_candidates(const struct forecast *f)
                (double)c->moved / (1 << 20), c->shard == f->shard ? "  chosen" : "");
 }
 
-static void print_memory(const struct forecast *f)
+static void print_memory(const struct forecast *f, const struct deck *deck)
 {
     const struct forecast_rank *rank = forecast_neediest(f);
     printf("memory of a rank, MiB\n");
@@ -73,6 +73,8 @@ static void print_memory(const struct forecast *f)
             mebibytes("  of these quantized copies", rank->copies);
     }
     mebibytes("total", rank->need);
+    if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
+        printf("  %-28s %18s\n", "recomputed, of layers", deck->memory.recompute_layers);
     printf("  %-28s %18.1f\n", "rows of two steps, on host", f->batches / (1 << 20));
 }
 
@@ -142,7 +144,7 @@ void forecast_print(const struct forecast *f, const struct deck *deck, const str
     if (f->idle_ranks > 0)
         whole("ranks without any row", f->idle_ranks);
     print_candidates(f);
-    print_memory(f);
+    print_memory(f, deck);
     print_arithmetic(f, deck);
     print_traffic(f);
     print_data(f, deck);
@@ -244,6 +246,8 @@ void forecast_print_json(const struct forecast *f, const struct deck *deck, cons
         json_object_set_new(all, "candidates", candidates_json(f));
     json_object_set_new(all, "weight_copies", json_integer(forecast_neediest(f)->copies));
     json_object_set_new(all, "host_batches", json_real(f->batches));
+    if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
+        json_object_set_new(all, "recompute_layers", json_string(deck->memory.recompute_layers));
     if (deck->device.peak > 0)
         json_object_set_new(all, "seconds_at_peak", json_real(seconds_at_peak(f, deck)));
     json_dumpf(all, stdout, JSON_INDENT(2));

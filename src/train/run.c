@@ -583,6 +583,7 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     struct session *s = &run->session;
     double walltime;
     int code = session_create(s, deck, world, start->resumed, make_executor);
+    run->deck_text = deck_print_effective(&s->deck);
     if (code == ERROR_NONE && deck->checkpoint.export_final)
         code = comm_agree(world, check_export(&s->model.settings));
     if (code == ERROR_NONE)
@@ -615,15 +616,17 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     return code;
 }
 
-/* Finds what the run starts from, and completes the deck from it where it names an origin. */
+/* Finds what the run starts from, and completes the deck from it where it names an origin or chooses by itself. */
 static int find_start(struct comm *world, struct deck *deck, struct start *start)
 {
     int code = start_find(world, deck, &start->resumed, &start->aside);
-    if (code != ERROR_NONE || deck->model.initialise_from[0] == '\0')
-        return code;
-    if (start->resumed != NULL)
-        return origin_inherit(world, deck, start->resumed);
-    return origin_take(world, deck, &start->origin);
+    const bool completes = deck->model.initialise_from[0] != '\0';
+    if (code == ERROR_NONE && completes)
+        code = start->resumed != NULL ? origin_inherit(world, deck, start->resumed)
+                                      : origin_take(world, deck, &start->origin);
+    if (code == ERROR_NONE && start->resumed != NULL && deck->memory.recompute == DECK_RECOMPUTE_FIT)
+        code = start_inherit_recompute(world, deck, start->resumed);
+    return code;
 }
 
 int run_train(struct comm *world, const char *deck_path, const char *from, char *const overrides[], int override_count,
@@ -648,7 +651,6 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
         code = find_start(world, &deck, &start);
     if (code == ERROR_NONE) {
         struct run *run = memory_allocate(sizeof *run);
-        run->deck_text = deck_print_effective(&deck);
         code = train_with(run, &deck, world, &start, make_executor);
         session_destroy(&run->session);
         carried_destroy(&run->carried);

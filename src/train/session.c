@@ -83,16 +83,24 @@ static int check_tokens(const struct session *s)
     return ERROR_NONE;
 }
 
+/* What every rank may use. */
+static int agree_limit(const struct session *s, int64_t *limit)
+{
+    int code = comm_agree(s->world, fit_limit(limit, &s->deck, s->grid.node->size, s->executor));
+    if (code == ERROR_NONE)
+        *limit = -comm_max_i64(s->world, -*limit);
+    return code;
+}
+
 /* What the deck's "auto" comes to on the rank that may use the least; all must come to the same. */
 static int choose_shard(struct session *s, const struct model_settings *model)
 {
     struct forecast_candidate candidates[FORECAST_CANDIDATES];
     char need[BYTES_TEXT], limit_text[BYTES_TEXT];
     int64_t limit;
-    int code = comm_agree(s->world, fit_limit(&limit, &s->deck, s->grid.node->size, s->executor));
+    int code = agree_limit(s, &limit);
     if (code != ERROR_NONE)
         return code;
-    limit = -comm_max_i64(s->world, -limit);
     const struct forecast_candidate *chosen =
         forecast_choose(candidates, &s->deck, model, s->world->size, limit, s->executor);
     s->shard = (int)comm_max_i64(s->world, chosen->shard);
@@ -123,6 +131,21 @@ static void connect_context(struct session *s, enum deck_context method)
         LAUNCH(&stream, SHIFT, shift, .group = group, .in = tensor_rows(&in, 0, 1), .out = tensor_rows(&out, 0, 1));
     stream_synchronize(&stream);
     s->executor->class->release(s->executor, memory, MEMORY_DEVICE);
+}
+
+/* What memory.recompute = "fit" comes to, likewise. */
+static int choose_recompute(struct session *s, struct model_settings *model)
+{
+    struct deck deck = s->deck;
+    int64_t limit;
+    int code = agree_limit(s, &limit);
+    if (code != ERROR_NONE)
+        return code;
+    deck.parallel.shard = s->shard;
+    fit_choose(&deck, model, s->world->size, limit, s->executor);
+    strcpy(s->deck.memory.recompute_layers, deck.memory.recompute_layers);
+    log_info("# memory.recompute = \"fit\": %s", s->deck.memory.recompute_layers);
+    return ERROR_NONE;
 }
 
 /* The model, an engine for it and what it runs; nothing large is allocated before. */
@@ -180,6 +203,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
         connect_context(s, settings.rows.method);
     if (code == ERROR_NONE && s->shard == DECK_SHARD_AUTO)
         code = choose_shard(s, &settings);
+    if (code == ERROR_NONE && deck->memory.recompute == DECK_RECOMPUTE_FIT)
+        code = choose_recompute(s, &settings);
     if (code == ERROR_NONE)
         code = create_engine(s, &settings);
     if (code != ERROR_NONE)

@@ -10,7 +10,7 @@
 #include "train/tuning.h"
 
 struct session {
-    struct deck deck;
+    struct deck deck;   /* as given, with what memory.recompute = "fit" has chosen */
     struct comm *world; /* borrowed */
     struct grid grid;
     struct groups groups; /* owned */

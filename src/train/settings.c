@@ -59,7 +59,6 @@ struct engine_settings settings_of_engine(const struct deck *deck)
         .memory = {.compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
                    .statistic = DTYPE_F32,
                    .slots = 1,
-                   .recompute = (enum deck_recompute)deck->memory.recompute,
                    .rows = deck->train.micro_batch,
                    .row_tokens = deck->data.row_tokens,
                    .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments,
@@ -159,6 +158,24 @@ static int check_widths(const struct precision *precision, const struct model_se
     return ERROR_NONE;
 }
 
+/* The head's products are of a chunk of tokens. The last chunk is as good as the others: a micro-batch has a multiple
+ * of 16 tokens. */
+static int check_chunks(const struct deck *deck, const struct precision *precision)
+{
+    enum { MULTIPLE = 16 };
+    const enum scaling scaling = precision->kinds[PRECISION_EIGHT].rules[OPERAND_INPUT].scaling;
+    const bool reads = precision->head && (scaling == SCALING_ROW || scaling == SCALING_1X128);
+    const int64_t tokens = deck->memory.head_tokens, all = deck->train.micro_batch * deck->data.row_tokens;
+    if (!reads || tokens >= all || tokens % MULTIPLE == 0)
+        return ERROR_NONE;
+    char *recipe = deck_key_text(deck, "precision.recipe");
+    int code = error_user("key memory.head_tokens = %lld: with precision.head and precision.recipe = %s the head's "
+                          "products need a multiple of %d tokens, such as %lld",
+                          (long long)tokens, recipe, MULTIPLE, (long long)(tokens / MULTIPLE + 1) * MULTIPLE);
+    free(recipe);
+    return code;
+}
+
 int settings_check_precision(const struct deck *deck, const struct model_settings *settings,
                              const struct executor *executor)
 {
@@ -166,7 +183,9 @@ int settings_check_precision(const struct deck *deck, const struct model_setting
     if (!precision_quantizes(precision))
         return ERROR_NONE;
     int code = check_device(deck, precision, executor);
-    return code == ERROR_NONE ? check_widths(precision, settings) : code;
+    if (code == ERROR_NONE)
+        code = check_widths(precision, settings);
+    return code == ERROR_NONE ? check_chunks(deck, precision) : code;
 }
 
 /* -- The model ---------------------------------------------------------------------------------------------------- */

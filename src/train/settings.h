@@ -22,9 +22,9 @@ int settings_check(const struct deck *deck, int64_t ranks);
 int settings_of_model(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary,
                       const struct executor *executor);
 
-/* Can the executor train with the model's precision: has the device the products, are widths multiples of what they
- * take? Local. ERROR_USER, naming the key. (Tokens need no check: data.row_tokens is a multiple of 16, and copies that
- * have them along a row are padded.) */
+/* Can the executor train with the model's precision: has the device the products, are widths and the head's
+ * chunks of tokens multiples of what they take? Local. ERROR_USER, naming the key. (Other tokens need no check:
+ * data.row_tokens is a multiple of 16, and copies that have them along a row are padded.) */
 int settings_check_precision(const struct deck *deck, const struct model_settings *settings,
                              const struct executor *executor);
 

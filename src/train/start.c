@@ -146,17 +146,38 @@ static int refuse_old_run(struct comm *world, const struct deck *deck)
 
 /* -- The checkpoint ---------------------------------------------------------------------------------------------- */
 
-/* Was the checkpoint written by a run that began from the same train.resume? */
-static int began_alike(struct comm *world, const struct deck *deck, const char *path, bool *alike)
+/* The deck that a checkpoint's run had, and how many ranks. */
+static int read_old_deck(struct comm *world, struct deck *old, int64_t *ranks, const char *path)
 {
     struct checkpoint_meta meta;
-    struct deck old;
     int code = checkpoint_read_meta(world, path, &meta);
     if (code != ERROR_NONE)
         return code;
-    code = comm_agree(world, deck_read_text(&old, meta.deck_text, path, NULL, 0));
+    code = comm_agree(world, deck_read_text(old, meta.deck_text, path, NULL, 0));
+    *ranks = meta.ranks;
     checkpoint_meta_destroy(&meta);
+    return code;
+}
+
+/* Was the checkpoint written by a run that began from the same train.resume? */
+static int began_alike(struct comm *world, const struct deck *deck, const char *path, bool *alike)
+{
+    struct deck old;
+    int64_t ranks;
+    int code = read_old_deck(world, &old, &ranks, path);
     *alike = code == ERROR_NONE && strcmp(old.train.resume, deck->train.resume) == 0;
+    return code;
+}
+
+int start_inherit_recompute(struct comm *world, struct deck *deck, const char *path)
+{
+    struct deck old;
+    int64_t ranks;
+    int code = read_old_deck(world, &old, &ranks, path);
+    const bool alike = code == ERROR_NONE && ranks == world->size && old.model.layers == deck->model.layers &&
+                       strcmp(old.model.preset, deck->model.preset) == 0;
+    const bool chosen = alike && old.memory.recompute == DECK_RECOMPUTE_FIT;
+    strcpy(deck->memory.recompute_layers, chosen ? old.memory.recompute_layers : "");
     return code;
 }
 

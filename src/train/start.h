@@ -23,6 +23,10 @@ void start_clean_folder(struct comm *world, const struct deck *deck);
  * aside: as checkpoint_find_telling has it. ERROR_USER: it holds none, or "never" meets a folder with a run. */
 int start_find(struct comm *world, const struct deck *deck, char **path, char **aside);
 
+/* For a deck with memory.recompute = "fit" that goes on from the checkpoint `path`: takes over what that run had chosen
+ * (memory.recompute_layers) if it was chosen for as many ranks and layers. */
+int start_inherit_recompute(struct comm *world, struct deck *deck, const char *path);
+
 /* May the session's run go on from the checkpoint `path`? ERROR_USER: keys that may not change, each named; another
  * store; later checkpoints in output.folder. */
 int start_check(const struct session *session, const struct checkpoint_meta *meta, const char *path);

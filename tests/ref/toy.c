@@ -86,7 +86,9 @@ void toy_create(struct toy *toy, const struct toy_options *o)
     int64_t tokens = o->rows * o->row_tokens;
     *toy = (struct toy){0};
     tokens /= row_ranks(&o->settings.rows);
-    model_create(&toy->model, &o->settings, tokens, o->head_tokens > 0 ? o->head_tokens : tokens);
+    struct model_settings model = o->settings;
+    model.recompute.others = o->recompute;
+    model_create(&toy->model, &model, tokens, o->head_tokens > 0 ? o->head_tokens : tokens);
     if (o->place != NULL)
         o->place(&toy->model, o->self);
     struct group *group = o->group;
@@ -98,7 +100,6 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                                   .statistic = DTYPE_F32,
                                                   .slots = o->slots,
                                                   .split_backward = o->split_backward,
-                                                  .recompute = o->recompute,
                                                   .rows = o->rows,
                                                   .row_tokens = o->row_tokens,
                                                   .max_segments = o->max_segments},

@@ -33,7 +33,7 @@ struct toy_options {
     enum dtype compute; /* statistics are f32 */
     int slots;
     bool split_backward, replays;
-    enum deck_recompute recompute;
+    enum deck_recompute recompute;                        /* of layers that settings.recompute does not name */
     int64_t rows, row_tokens, max_segments;               /* of a micro-batch */
     int64_t head_tokens;                                  /* 0 = all */
     void (*place)(struct model *model, const void *self); /* NULL: parameters are whole */

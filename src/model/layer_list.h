@@ -1,0 +1,23 @@
+/* Lists of layers, as decks have them: "2-5,9". */
+#ifndef MODEL_LAYER_LIST_H
+#define MODEL_LAYER_LIST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Layers 0, 1, ... as ranges; count 0: none. */
+enum { LAYER_RANGES = 32 };
+struct layer_list {
+    int count;
+    struct {
+        int first, last;
+    } ranges[LAYER_RANGES];
+};
+
+bool layer_list_has(const struct layer_list *list, int layer);
+
+/* Reads a number or a range of them ("9", "2-5") with blanks around, and moves *at behind it; false where there is
+ * none. Numbers too large for any model stay too large. */
+bool layer_range_read(const char **at, int64_t *first, int64_t *last);
+
+#endif

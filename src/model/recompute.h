@@ -1,0 +1,26 @@
+/* What each block's backward makes again instead of keeping it from forward: a policy of the deck for each layer. */
+#ifndef MODEL_RECOMPUTE_H
+#define MODEL_RECOMPUTE_H
+
+#include "deck/deck.h"
+#include "model/layer_list.h"
+
+/* Plain data; zeros: every block keeps all. */
+struct recompute {
+    enum deck_recompute others;                        /* of layers that no list has */
+    struct layer_list layers[DECK_RECOMPUTE_FULL + 1]; /* of each policy */
+};
+
+/* From memory.recompute and memory.recompute_layers, for a model of so many layers. ERROR_USER: a list that cannot be
+ * read, names a policy or layer that there is not or a layer twice, or, with "fit", not every layer; naming the key.
+ * With "fit" and no list, all have DECK_RECOMPUTE_NORMS until one is chosen (train/fit.h). */
+int recompute_from_deck(struct recompute *recompute, const struct deck *deck, int64_t layers);
+
+/* The policy of a layer. */
+enum deck_recompute recompute_of(const struct recompute *recompute, int layer);
+
+/* "full:1-8,attention:9-32": of so many layers the first `count` (0 to all) have a policy, and the rest the one before
+ * it in enum deck_recompute. */
+void recompute_print(char *list, size_t bytes, enum deck_recompute policy, int64_t count, int64_t layers);
+
+#endif
