@@ -1,4 +1,5 @@
-/* f32 numbers as bf16 ones and what these are short of: f32_high, f32_low and f32_joined of core/dtype.h. */
+/* f32 numbers as bf16 ones and what these are short of: f32_high, f32_low, f32_high_alone and f32_joined of
+ * core/dtype.h. */
 #ifndef CUDA_HALVES_CUH
 #define CUDA_HALVES_CUH
 
@@ -9,7 +10,7 @@ __device__ __forceinline__ float joined(uint16_t high, int16_t low)
     return __uint_as_float(((uint32_t)high << 16) + (uint32_t)(int32_t)low);
 }
 
-/* low may be NULL. */
+/* low may be NULL: a NaN then stays one. */
 template <int N> __device__ __forceinline__ void store_split(const float (&from)[N], uint16_t *high, int16_t *low)
 {
     pack<uint16_t, N> first;
@@ -17,7 +18,8 @@ template <int N> __device__ __forceinline__ void store_split(const float (&from)
 #pragma unroll
     for (int i = 0; i < N; i++) {
         uint32_t bits = __float_as_uint(from[i]);
-        first.at[i] = (uint16_t)((bits + 0x8000u) >> 16);
+        const bool nan = low == NULL && (bits & 0x7fffffffu) > 0x7f800000u;
+        first.at[i] = (uint16_t)(nan ? bits >> 16 | 0x40u : (bits + 0x8000u) >> 16);
         rest.at[i] = (int16_t)bits;
     }
     store_pack(high, first);

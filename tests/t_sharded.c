@@ -164,6 +164,122 @@ static void test_replays(struct executor *cpu, struct layout layout, struct hold
     late->class->destroy(late);
 }
 
+/* -- Gradients, to the last bit ---------------------------------------------------------------------------------- */
+
+/* What each rank's micro-batches contribute, made by an engine that is alone: [rank][micro-batch][elements]. */
+struct contributions {
+    float *all;
+    int64_t elements;
+    int micro_batches;
+};
+
+static void contributions_create(struct contributions *c, struct executor *cpu, const struct layout *layout)
+{
+    struct toy toy;
+    struct toy_options options = toy_options(cpu);
+    int64_t bytes;
+    options.settings = toy_settings(layout->kind);
+    options.compute = layout->compute;
+    toy_create(&toy, &options);
+    free(toy_gradients(&toy, &bytes));
+    char *own = memory_allocate(bytes * layout->micro_batches);
+    for (int m = 0; m < layout->micro_batches; m++) {
+        struct batch batch;
+        struct schedule schedule = schedule_create(1, 1, false);
+        toy_batch(&batch, 2, 48, (uint64_t)(m * world->size + world->rank));
+        engine_gradients(&toy.engine, &schedule, &batch);
+        char *gradients = toy_gradients(&toy, &bytes);
+        memcpy(own + m * bytes, gradients, (size_t)bytes);
+        free(gradients);
+        batch_destroy(&batch);
+        schedule_destroy(&schedule);
+    }
+    c->elements = bytes / (int64_t)sizeof *c->all;
+    c->micro_batches = layout->micro_batches;
+    c->all = memory_allocate(bytes * layout->micro_batches * world->size);
+    comm_all_gather(world, own, c->all, bytes * layout->micro_batches);
+    memory_free(own);
+    toy_destroy(&toy);
+}
+
+static float rounded(float x)
+{
+    return bf16_to_f32(f32_high_alone(x));
+}
+
+/* The sum of what `ranks` ranks have, as it travels. */
+static float sum_of(const float *x, int ranks, bool as_bf16)
+{
+    float sum = 0;
+    for (int r = 0; r < ranks; r++)
+        sum += as_bf16 ? rounded(x[r]) : x[r];
+    return sum;
+}
+
+/* The gradient of one element, by the order of sums that step/store.h and design.md promise. */
+static float gradient_of(const struct contributions *c, int64_t element, const struct holders *holders)
+{
+    enum { RANKS = 4 };
+    const struct sharding *s = &holders->sharding;
+    const int ranks = s->level == SHARD_NONE ? 1 : holders->cut->groups.gather->size;
+    const bool cut = s->level >= SHARD_GRADIENTS && !s->whole_gradients, travels = ranks > 1 && s->bf16_sums;
+    float total = 0;
+    for (int first = 0; first < RANKS; first += ranks) { /* replica by replica */
+        float kept[RANKS] = {0}, sum = 0;
+        for (int m = 0; m < c->micro_batches; m++) {
+            const bool last = m + 1 == c->micro_batches;
+            float x[RANKS];
+            for (int r = 0; r < ranks; r++)
+                x[r] = c->all[((first + r) * c->micro_batches + m) * c->elements + element];
+            if (cut)
+                x[0] = sum_of(x, ranks, travels);
+            for (int r = 0; r < (cut ? 1 : ranks); r++) {
+                x[r] += kept[r];
+                kept[r] = s->no_masters ? rounded(x[r]) : x[r];
+            }
+            if (last)
+                sum = cut ? x[0] : sum_of(x, ranks, travels);
+        }
+        total += sum;
+    }
+    return s->no_masters ? rounded(total) : total;
+}
+
+static void test_gradients(struct executor *cpu, struct layout layout, struct holders holders)
+{
+    struct contributions c;
+    struct toy toy;
+    struct poison poison;
+    int64_t before = 0, wrong = 0, compared = 0;
+    contributions_create(&c, cpu, &layout);
+    make(&toy, cpu, &layout, holders, false);
+    poison_store(&poison, &toy.engine);
+    struct schedule schedule = schedule_create(layout.micro_batches, 1, false);
+    struct batch batches[MOST];
+    for (int m = 0; m < layout.micro_batches; m++)
+        toy_batch(&batches[m], 2, 48, (uint64_t)(m * world->size + world->rank));
+    engine_gradients(&toy.engine, &schedule, batches);
+    for (int u = 0; u < toy.model.unit_count; u++) {
+        struct unit *unit = &toy.model.units[u];
+        for (int s = 0; s < STORAGE_COUNT; s++) {
+            const struct shard shard = toy.engine.store->class->shard(toy.engine.store, unit, (enum storage)s);
+            for (int64_t i = 0; i < shard.gradient.cols; i++)
+                wrong += tensor_get(&shard.gradient, 0, i) != gradient_of(&c, before + shard.first + i, &holders);
+            compared += shard.gradient.cols;
+            before += unit->elements[s];
+        }
+    }
+    CHECK(before == c.elements && compared > 0);
+    if (!CHECK(wrong == 0))
+        fprintf(stderr, "    %lld of %lld gradients, %d micro-batches, level %d\n", (long long)wrong,
+                (long long)compared, layout.micro_batches, (int)holders.sharding.level);
+    for (int m = 0; m < layout.micro_batches; m++)
+        batch_destroy(&batches[m]);
+    schedule_destroy(&schedule);
+    toy_destroy(&toy);
+    memory_free(c.all);
+}
+
 /* -- On record --------------------------------------------------------------------------------------------------- */
 
 static void check_no_race(const struct plan_log *log)
@@ -297,6 +413,24 @@ int main(int argc, char **argv)
         test_record(cpu, slots, holders[kind]);
         test_record(cpu, split, holders[kind + 4]);
     }
+    const struct layout two_batches = {TOY_LLAMA, DTYPE_BF16, 2, 1, false, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE};
+    const struct layout one_batch = {TOY_AMPLIFY, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE};
+    const struct holders exact[] = {
+        {&four, {.level = SHARD_FULL}},
+        {&two, {.level = SHARD_GRADIENTS}},
+        {&four, {.level = SHARD_GRADIENTS, .bf16_sums = true}},
+        {&two, {.level = SHARD_FULL, .bf16_sums = true}},
+        {&two, {.level = SHARD_FULL, .no_masters = true}},
+        {&four, {.level = SHARD_GRADIENTS, .no_masters = true, .bf16_sums = true}},
+        {&two, {.level = SHARD_OPTIMIZER, .no_masters = true}},
+        {&four, {.level = SHARD_FULL, .whole_gradients = true, .no_masters = true, .bf16_sums = true}},
+        {&four, {.level = SHARD_OPTIMIZER, .no_masters = true}},
+        {NULL, {.no_masters = true}},
+    };
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+        test_gradients(cpu, two_batches, exact[i]);
+    test_gradients(cpu, one_batch, (struct holders){&two, {.level = SHARD_OPTIMIZER, .bf16_sums = true}});
+    test_gradients(cpu, one_batch, (struct holders){&four, {.level = SHARD_FULL, .whole_gradients = true}});
     for (int i = 0; i < 2; i++) { /* copies of gathered weights */
         const int recipe = i == 0 ? DECK_RECIPE_DELAYED : DECK_RECIPE_BLOCK;
         test_equal(cpu, (struct layout){TOY_LLAMA_TIED, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NORMS, recipe}, holders,

@@ -60,6 +60,14 @@ static inline int16_t f32_low(float value)
     return low;
 }
 
+/* The same bf16 without a remainder: a NaN stays one. */
+static inline uint16_t f32_high_alone(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (bits & 0x7fffffffu) > 0x7f800000u ? (uint16_t)(bits >> 16 | 0x40u) : f32_high(value);
+}
+
 /* The number that they came from, to the bit. */
 static inline float f32_joined(uint16_t high, int16_t low)
 {

@@ -87,8 +87,10 @@ CPU_CLONES static void split(const float *from, uint16_t *restrict high, int16_t
 CPU_CLONES static void split_high(const float *from, uint16_t *restrict high, int64_t count)
 {
 #pragma omp simd
-    for (int64_t i = 0; i < count; i++)
-        high[i] = (uint16_t)((cpu_bits(from[i]) + 0x8000u) >> 16);
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t bits = cpu_bits(from[i]), number = (bits + 0x8000u) >> 16, nan = bits >> 16 | 0x40u;
+        high[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : number);
+    }
 }
 
 void cpu_split_span(const float *from, uint16_t *high, int16_t *low, int64_t count)

@@ -88,13 +88,14 @@ static void create_holding(const struct flat_store *own, struct holding *holding
     holding->values = flat_tensor(r->budget, own->cut_values ? cut : all, r->compute, BUDGET_WEIGHTS);
     if (!r->trains)
         return;
-    if (r->compute != r->statistic)
+    if (r->compute != r->statistic && !own->no_masters)
         holding->low = flat_tensor(r->budget, cut, DTYPE_I16, BUDGET_WEIGHTS);
     if (!own->cut_values && unit->copy_bytes > 0)
         holding->copies = budget_allocate(r->budget, unit->copy_bytes, BUDGET_WEIGHTS);
-    holding->gradients = flat_tensor(r->budget, own->cut_gradients ? cut : all, r->statistic, BUDGET_GRADIENTS);
-    holding->m = flat_tensor(r->budget, cut, r->statistic, BUDGET_OPTIMIZER);
-    holding->v = flat_tensor(r->budget, cut, r->statistic, BUDGET_OPTIMIZER);
+    const enum dtype dtype = own->no_masters ? DTYPE_BF16 : r->statistic;
+    holding->gradients = flat_tensor(r->budget, own->cut_gradients ? cut : all, dtype, BUDGET_GRADIENTS);
+    holding->m = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
+    holding->v = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
 }
 
 /* The most that visits of this turn need; of a forward and a backward alike. */
@@ -113,9 +114,21 @@ static void create_buffers(struct flat_store *own, int turn, const struct store_
         own->gathered[turn].values = budget_allocate(r->budget, elements * dtype_size(r->compute), BUDGET_EXCHANGE);
         own->gathered[turn].copies = budget_allocate(r->budget, r->trains ? copies : 0, BUDGET_EXCHANGE);
     }
-    if (own->cut_gradients)
+    if (own->contributes)
         own->contributions[turn].values =
             budget_allocate(r->budget, elements * dtype_size(r->statistic), BUDGET_EXCHANGE);
+}
+
+/* For the largest unit: its sum is over before the next begins. */
+static void create_rounded(struct flat_store *own, const struct store_request *r)
+{
+    int64_t bytes = 0;
+    for (int u = 0; u < own->unit_count; u++) {
+        const int64_t all = own->ranks * own->holdings[u].cut * dtype_size(DTYPE_BF16);
+        bytes = all > bytes ? all : bytes;
+    }
+    own->sent = budget_allocate(r->budget, bytes, BUDGET_EXCHANGE);
+    own->received = budget_allocate(r->budget, bytes, BUDGET_EXCHANGE);
 }
 
 struct store *store_create(const struct store_request *r)
@@ -134,6 +147,8 @@ struct store *store_create(const struct store_request *r)
     own->cut_values = own->ranks > 1 && r->sharding.level == SHARD_FULL;
     own->cut_gradients =
         own->ranks > 1 && r->trains && r->sharding.level >= SHARD_GRADIENTS && !r->sharding.whole_gradients;
+    own->no_masters = r->trains && r->sharding.no_masters;
+    own->contributes = own->cut_gradients || own->no_masters;
     own->unit_count = r->model->unit_count;
     own->units = r->model->units;
     own->holdings = memory_allocate((int64_t)sizeof *own->holdings * own->unit_count);
@@ -142,5 +157,7 @@ struct store *store_create(const struct store_request *r)
         create_holding(own, &own->holdings[u], &own->units[u], r);
     for (int turn = 0; turn < STORE_TURNS; turn++)
         create_buffers(own, turn, r);
+    if (own->ranks > 1 && r->trains && r->sharding.bf16_sums)
+        create_rounded(own, r);
     return &own->store;
 }

@@ -1,5 +1,5 @@
-/* Gradients: summed over ranks once a step where ranks hold them whole; where they hold cuts, what each micro-batch
- * contributes is made in a buffer of its own, summed, and added. */
+/* Gradients: summed over ranks once a step where ranks hold them whole; where they hold cuts, or hold them as bf16,
+ * what each micro-batch contributes is made in a buffer of its own, summed, and added. */
 #include "step/store_private.h"
 
 /* A unit writes all of its weights' gradients. What it leaves alone is the padding between them, which is summed and
@@ -37,7 +37,7 @@ static void open_contribution(struct store *store, struct unit *unit, struct str
 void store_gradients_open(struct store *store, struct unit *unit, struct stream *stream, bool fresh)
 {
     struct flat_store *own = store->self;
-    if (own->cut_gradients) {
+    if (own->contributes) {
         open_contribution(store, unit, stream, fresh);
         return;
     }
@@ -56,22 +56,38 @@ void store_gradients_close(struct store *store, struct unit *unit, struct stream
     (void)stream;
     struct flat_store *own = store->self;
     struct holding *holding = store_holding(store, unit);
-    struct contribution *from = own->cut_gradients ? &own->contributions[holding->visit % STORE_TURNS] : NULL;
+    struct contribution *from = own->contributes ? &own->contributions[holding->visit % STORE_TURNS] : NULL;
     store_point(unit, NULL, own->statistic, unit->gradient_base);
-    if (from == NULL && !(last && is_summed(own)))
-        return;
     if (from != NULL)
         from->pending = true;
-    own->pending[own->pending_count++] = (struct pending_sum){holding, from, last};
+    if (from != NULL || (last && is_summed(own)))
+        own->pending[own->pending_count++] = (struct pending_sum){holding, from, last};
+}
+
+/* The sum of what ranks have rounded, added in the order of ranks. */
+static void scatter_rounded(struct flat_store *own, const struct holding *holding, struct tensor flat,
+                            struct tensor sum)
+{
+    const struct tensor sent = store_rows(own, holding, own->sent, DTYPE_BF16);
+    const struct tensor received = store_rows(own, holding, own->received, DTYPE_BF16);
+    LAUNCH(own->reduce, SPLIT, split, .from = flat, .high = tensor_vector(own->sent, DTYPE_BF16, flat.cols));
+    LAUNCH(own->reduce, ALL_TO_ALL, all_to_all, .group = own->groups->reduce, .in = sent, .out = received);
+    LAUNCH(own->reduce, JOIN, join, .high = tensor_rows(&received, 0, 1), .to = sum);
+    for (int r = 1; r < own->ranks; r++)
+        LAUNCH(own->reduce, ADD, add, .from = tensor_rows(&received, r, 1), .to = sum);
 }
 
 /* Sums what the ranks of the sharding group have in `flat` [1, ranks * cut]: this rank's cut of it to `sum` [1, cut],
  * which may be that part of `flat`. */
-static void scatter(struct flat_store *own, const struct holding *holding, void *flat, struct tensor sum)
+static void scatter(struct flat_store *own, const struct holding *holding, struct tensor flat, struct tensor sum)
 {
-    if (own->ranks > 1)
+    if (own->ranks == 1)
+        return;
+    if (own->sent != NULL)
+        scatter_rounded(own, holding, flat, sum);
+    else
         LAUNCH(own->reduce, REDUCE_SCATTER, reduce_scatter, .group = own->groups->reduce,
-               .in = store_rows(own, holding, flat, own->statistic), .out = sum);
+               .in = store_rows(own, holding, flat.data, flat.dtype), .out = sum);
 }
 
 static void sum_replicas(struct flat_store *own, struct tensor cut)
@@ -80,34 +96,50 @@ static void sum_replicas(struct flat_store *own, struct tensor cut)
         LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = own->groups->replicas, .x = cut);
 }
 
-/* The sum of a contribution goes to this rank's cut of the gradients, or to the contribution's own and is added. */
-static void add_contribution(struct flat_store *own, const struct holding *holding, const struct contribution *from)
+/* fp32 gradients: what replaces them is summed into this rank's cut, what is added into its own. */
+static void take(struct flat_store *own, const struct holding *holding, struct tensor flat, bool fresh, bool last)
 {
-    if (from->fresh) {
-        scatter(own, holding, from->values, holding->gradients);
-        return;
-    }
-    struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * holding->cut);
-    struct tensor sum = store_cut(own, holding, &flat);
-    scatter(own, holding, from->values, sum);
-    LAUNCH(own->reduce, ADD, add, .from = sum, .to = holding->gradients);
+    const struct tensor cut = store_cut(own, holding, &holding->gradients), sum = store_cut(own, holding, &flat);
+    scatter(own, holding, flat, fresh ? cut : sum);
+    if (!fresh)
+        LAUNCH(own->reduce, ADD, add, .from = sum, .to = cut);
+    if (last)
+        sum_replicas(own, cut);
+}
+
+/* bf16 gradients: all is summed in the contribution, in fp32, and rounded at the end. Where gradients are whole, ranks
+ * sum what they hold with the last contribution. */
+static void take_rounded(struct flat_store *own, const struct holding *holding, struct tensor flat, bool fresh,
+                         bool last)
+{
+    const struct tensor kept = holding->gradients, sum = store_cut(own, holding, &flat);
+    if (own->cut_gradients)
+        scatter(own, holding, flat, sum);
+    if (!fresh)
+        LAUNCH(own->reduce, ADD, add, .from = kept, .to = own->cut_gradients ? sum : flat);
+    if (last && !own->cut_gradients)
+        scatter(own, holding, flat, sum);
+    if (last)
+        sum_replicas(own, sum);
+    if (last || own->cut_gradients)
+        LAUNCH(own->reduce, SPLIT, split, .from = sum, .high = store_cut(own, holding, &kept));
+    else
+        LAUNCH(own->reduce, SPLIT, split, .from = flat, .high = kept);
 }
 
 static void start_sum(struct flat_store *own, const struct pending_sum *next, struct stream *stream)
 {
     struct holding *holding = next->holding;
-    const struct tensor cut = store_cut(own, holding, &holding->gradients);
+    struct contribution *from = next->from;
     event_record(&own->complete, stream);
     event_wait(&own->complete, own->reduce);
-    if (next->from != NULL)
-        add_contribution(own, holding, next->from);
-    else
-        scatter(own, holding, holding->gradients.data, cut);
-    if (next->last)
-        sum_replicas(own, cut);
-    if (next->from != NULL) {
-        next->from->pending = false;
-        event_record(&next->from->added, own->reduce);
+    if (from == NULL) {
+        take(own, holding, holding->gradients, true, true);
+    } else {
+        const struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * holding->cut);
+        (own->no_masters ? take_rounded : take)(own, holding, flat, from->fresh, next->last);
+        from->pending = false;
+        event_record(&from->added, own->reduce);
     }
     if (next->last)
         event_record(&holding->summed, own->reduce);
@@ -133,6 +165,7 @@ void store_end(struct store *store, struct stream *stream, bool last)
 
 void store_gradients_wait(struct store *store, struct unit *unit, struct stream *stream)
 {
-    if (is_summed(store->self))
+    const struct flat_store *own = store->self;
+    if (own->contributes || is_summed(own))
         event_wait(&store_holding(store, unit)->summed, stream);
 }

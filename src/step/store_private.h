@@ -25,7 +25,7 @@ struct gathered {
     struct event ready, released;
 };
 
-/* For what a micro-batch adds to a unit's gradients, where those are cut. */
+/* For what a micro-batch adds to a unit's gradients, where those are cut, or bf16. */
 struct contribution {
     char *values;
     bool fresh;   /* it replaces what the gradients hold */
@@ -36,7 +36,7 @@ struct contribution {
 /* A sum over ranks that has not started. */
 struct pending_sum {
     struct holding *holding;
-    struct contribution *from; /* NULL: from the whole gradients themselves */
+    struct contribution *from; /* NULL: from the whole gradients themselves, which are the step's */
     bool last;                 /* of the step */
 };
 
@@ -47,7 +47,9 @@ struct flat_store {
     const struct context *context;
     enum dtype compute, statistic;
     bool trains, cut_values, cut_gradients;
-    int rank, ranks; /* of the sharding group; 0 and 1: this rank holds everything */
+    bool no_masters;  /* gradients are bf16 */
+    bool contributes; /* a micro-batch's gradients are made in a buffer, and then added to those that are kept */
+    int rank, ranks;  /* of the sharding group; 0 and 1: this rank holds everything */
     int unit_count;
     struct unit *units;       /* the model's */
     struct holding *holdings; /* [unit_count] */
@@ -62,6 +64,7 @@ struct flat_store {
     struct contribution contributions[STORE_TURNS];
     bool contributed; /* it has made any */
     struct event joined;
+    char *sent, *received;       /* of sums that travel as bf16; NULL: they do not */
     struct pending_sum *pending; /* [unit_count + STORE_TURNS], pending_count in use */
     int pending_count;
 };

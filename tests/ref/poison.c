@@ -26,7 +26,8 @@ static void gradients_open(struct store *store, struct unit *unit, struct stream
     const struct engine_settings *settings = &p->engine->settings;
     const enum dtype dtype = settings->memory.statistic;
     p->inner->class->gradients_open(p->inner, unit, stream, fresh);
-    if (settings->sharding.level < SHARD_GRADIENTS || settings->sharding.whole_gradients)
+    const struct sharding *sharding = &settings->sharding;
+    if (!sharding->no_masters && (sharding->level < SHARD_GRADIENTS || sharding->whole_gradients))
         return;
     for (int w = 0; w < unit->weight_count; w++) {
         const struct weight *weight = &unit->weights[w];

@@ -112,7 +112,8 @@ void reference_split(const struct split_args *args)
 {
     for (int64_t i = 0; i < args->from.cols; i++) {
         double x = reference_load(&args->from, 0, i);
-        reference_store(&args->high, 0, i, reference_high(x));
+        const bool lost = tensor_present(&args->low) || !isnan(x); /* a NaN */
+        reference_store(&args->high, 0, i, lost ? reference_high(x) : x);
         if (tensor_present(&args->low))
             reference_store(&args->low, 0, i, reference_low(x));
     }
