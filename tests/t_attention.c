@@ -9,7 +9,17 @@
 #include "base/memory.h"
 #include "ref/wrapper.h"
 
-enum layout { LAYOUT_ONE, LAYOUT_MANY, LAYOUT_HOLES, LAYOUT_ROWS, LAYOUT_CACHE, LAYOUT_MIXED, LAYOUT_COUNT };
+enum layout {
+    LAYOUT_ONE,
+    LAYOUT_MANY,
+    LAYOUT_HOLES,
+    LAYOUT_ROWS,
+    LAYOUT_CACHE,
+    LAYOUT_MIXED,
+    LAYOUT_CHUNKS,
+    LAYOUT_AHEAD,
+    LAYOUT_COUNT
+};
 enum { SLOTS = 12, FIRST_OF_SMALL = 1 };
 
 static bool of_cudnn;
@@ -36,19 +46,63 @@ static int fill_rows(int32_t table[5][SLOTS], int64_t tokens)
     return rows;
 }
 
+/* Appends a slot: of queries from *q on, which it passes. */
+static int add_slot(int32_t table[5][SLOTS], int slot, int64_t *q, int64_t length, int64_t kv, int64_t keys,
+                    int64_t offset)
+{
+    const int64_t numbers[5] = {*q, length, kv, keys, offset};
+    for (int i = 0; i < 5; i++)
+        table[i][slot] = (int32_t)numbers[i];
+    *q += length;
+    return slot + 1;
+}
+
+/* As a rank of context parallelism has it whose queries are two chunks of a row and whose keys are the whole row: 2
+ * tokens + 3 keys, the queries from the 6th token on and the last. The second chunk ends in another sequence. Both
+ * chunks see the first sequence's keys: a backward takes the second chunk alone. */
+static int fill_chunks(int32_t table[5][SLOTS], int64_t tokens, bool second_alone)
+{
+    const int64_t row = 2 * tokens + 3, first = tokens / 2, second = tokens - first, next = row - (second + 1) / 2;
+    int64_t q = 0;
+    int slot = add_slot(table, 0, &q, first, 0, next, 5);
+    if (second_alone)
+        table[1][0] = 0;
+    slot = add_slot(table, slot, &q, next - (row - second), 0, next, row - second);
+    return add_slot(table, slot, &q, row - next, next, row - next, 0);
+}
+
+/* As in a ring, where chunks are far apart: queries that see all keys, with one and with several to spare; that have
+ * none; that see none of theirs. Returns the number of keys. */
+static int64_t fill_ahead(int32_t table[5][SLOTS], int64_t tokens, int *slots)
+{
+    const int64_t part = tokens / 4, keys = part + 30;
+    int64_t q = 0;
+    *slots = add_slot(table, 0, &q, part, 0, keys, keys + 5);
+    *slots = add_slot(table, *slots, &q, part, keys, 0, 7);
+    *slots = add_slot(table, *slots, &q, part, keys, keys, -part - 3);
+    *slots = add_slot(table, *slots, &q, tokens - q, 2 * keys, keys, keys - 1);
+    return 3 * keys;
+}
+
 /* Segment tables for `tokens` rows; returns the rows of k and v, whose tables are those of q but in the last two.
  *   one    a single segment
  *   many   segments of up to half of the rows back to back, with empty slots between them
  *   holes  the same with rows that no segment covers
  *   rows   a segment at the start of each of a few rows, one of them empty
  *   cache  few queries at the end of many keys, k and v with rows of their own
- *   mixed  lengths and offsets unrelated: queries that see no key, keys that no query sees, segments without keys */
-static int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, struct attention_segments *segments)
+ *   mixed  lengths and offsets unrelated: queries that see no key, keys that no query sees, segments without keys
+ *   chunks, ahead  see above; `backward`: no two segments have the same keys */
+static int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, bool backward,
+                       struct attention_segments *segments)
 {
     int32_t table[5][SLOTS] = {{0}};
     int64_t q = 0, kv = 0, longest = layout == LAYOUT_ONE ? tokens : (tokens + 1) / 2;
     int slots = layout == LAYOUT_ROWS ? fill_rows(table, tokens) : SLOTS;
-    for (int slot = 0; layout != LAYOUT_ROWS && slot < SLOTS && q < tokens; slot++) {
+    if (layout == LAYOUT_CHUNKS)
+        slots = fill_chunks(table, tokens, backward), kv = 2 * tokens + 3;
+    if (layout == LAYOUT_AHEAD)
+        kv = fill_ahead(table, tokens, &slots);
+    for (int slot = 0; layout != LAYOUT_ROWS && layout < LAYOUT_CHUNKS && slot < SLOTS && q < tokens; slot++) {
         int32_t left = (int32_t)(tokens - q < longest ? tokens - q : longest);
         int32_t length = layout == LAYOUT_ONE ? left : 1 + trial_draw(left);
         if (layout != LAYOUT_ONE && slot % 3 == 1)
@@ -70,7 +124,7 @@ static int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, 
     for (int i = 0; i < 5; i++)
         *to[i] = trial_integers(trial, table[i], slots);
     segments->longest = 0, segments->regular = false;
-    if (layout == LAYOUT_CACHE || layout == LAYOUT_MIXED)
+    if (layout >= LAYOUT_CACHE)
         return kv + 1;
     segments->kv_start = segments->q_start, segments->kv_length = segments->q_length;
     segments->longest = layout == LAYOUT_ROWS ? tokens / slots : longest;
@@ -136,7 +190,7 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
                                        .head_dim = shape->head_dim,
                                        .scale = 1.0f / sqrtf((float)shape->head_dim),
                                        .causal = causal};
-    int64_t keys = lay_out(trial, layout, tokens, &f.segments), cols = shape->heads * shape->head_dim;
+    int64_t keys = lay_out(trial, layout, tokens, false, &f.segments), cols = shape->heads * shape->head_dim;
     lay_tensors(trial, dtype, shape, tokens, keys, 1.0, qkv);
     f.q = qkv[0], f.k = qkv[1], f.v = qkv[2];
     f.o = trial_matrix(trial, dtype, tokens, cols, strided(layout), 1.0);
@@ -153,7 +207,7 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
 
     trial = trial_create("%s T %d heads %d / %d of %d, layout %d, causal %d", dtype_name(dtype), (int)tokens,
                          (int)shape->heads, (int)shape->kv_heads, (int)shape->head_dim, (int)layout, causal);
-    keys = lay_out(trial, layout, tokens, &f.segments);
+    keys = lay_out(trial, layout, tokens, true, &f.segments);
     lay_tensors(trial, dtype, shape, tokens, keys, 1.0, qkv);
     lay_tensors(trial, gradient_type(dtype), shape, tokens, keys, 1.0, d_qkv);
     f.q = qkv[0], f.k = qkv[1], f.v = qkv[2];
@@ -426,7 +480,7 @@ static void test_attention(bool small)
 {
     for (int64_t d = 0; d < 2; d++)
         for (int64_t s = 0; s < COUNT(shapes); s++)
-            for (int layout = 0; layout < LAYOUT_COUNT; layout++)
+            for (int layout = 0; layout < LAYOUT_CHUNKS; layout++)
                 for (int64_t t = 0; t < COUNT(lengths); t++)
                     for (int causal = 0; causal < 2; causal++)
                         if ((lengths[t] < 64 || (layout + s + causal + d) % 2) && /* the long ones cost most */
@@ -440,12 +494,22 @@ static void test_few(bool all_layouts)
 {
     for (int64_t d = 0; d < 2; d++)
         for (int64_t s = 1; s < COUNT(shapes); s++)
-            for (int layout = 0; layout < LAYOUT_COUNT; layout++)
+            for (int layout = 0; layout < LAYOUT_CHUNKS; layout++)
                 for (int causal = 0; causal < 2; causal++)
                     if ((layout + s + causal + d) % 2 &&
                         (all_layouts || layout == LAYOUT_HOLES || layout == LAYOUT_MIXED))
                         test_attention_case(storage[d], &shapes[s], (layout + s / 2) % 2 ? 129 : 7, (enum layout)layout,
                                             causal != 0);
+}
+
+/* What ranks have that share rows, with heads of own and of shared keys. */
+static void test_ranks(void)
+{
+    static const int64_t of_shapes[3] = {1, 5, 6};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t s = 0; s < COUNT(of_shapes); s++)
+            for (int layout = LAYOUT_CHUNKS; layout < LAYOUT_COUNT; layout++)
+                test_attention_case(storage[d], &shapes[of_shapes[s]], 129, (enum layout)layout, true);
 }
 
 static void test_in_parts(void)
@@ -466,6 +530,7 @@ static void test_adding(void)
 {
     adding = true;
     test_few(false);
+    test_ranks();
     adding = false;
 }
 
@@ -478,7 +543,7 @@ int main(int count, char **arguments)
         bounds_of_separate_heads();
     test_attention(small);
     if (!small && !of_cudnn)
-        test_long(), test_in_parts(), test_adding(), test_merge();
+        test_long(), test_in_parts(), test_adding(), test_merge(), test_ranks();
     executors_close();
     return check_end();
 }
