@@ -8,12 +8,11 @@ enum {
     RECEIVED,             /* by ranks: the tokens of each, own heads */
     O_SENT,
     O_RECEIVED, /* in backward, of gradients */
-    D_OUTPUT,   /* of whole rows, own heads, as D_Q and D_KV */
-    D_Q,
-    D_KV,
-    D_KV_SENT,
-    D_KV_RECEIVED,
-    D_SUM, /* where ranks have the same: own tokens, all heads */
+    D_OUTPUT,   /* of whole rows, own heads, as D_ROWS is of queries, keys and values */
+    D_ROWS,
+    D_SENT,
+    D_RECEIVED,
+    D_SUM, /* where ranks have the same heads: own tokens, all heads */
     D_ROUNDED,
     COUNT
 };
@@ -48,7 +47,7 @@ static void declare(struct unit *unit, const struct attention *ids)
 {
     const struct attention_heads own = own_heads(unit);
     const int64_t q = own.query * unit->settings->head_dim, kv = 2 * own.kv * unit->settings->head_dim;
-    const enum role of_kv = shares_heads(unit) ? ROLE_STATISTIC : ROLE_VALUE;
+    const enum role of_gradients = shares_heads(unit) ? ROLE_STATISTIC : ROLE_VALUE;
     unit_declare_tensor(unit, ids->lse, "lse of rows", own.query, UNIT_ROW_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, ids->first + SENT, "qkv sent", UNIT_ROW_TOKENS, q + kv, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + RECEIVED, "qkv received", UNIT_ROW_TOKENS, q + kv, ROLE_VALUE);
@@ -57,15 +56,15 @@ static void declare(struct unit *unit, const struct attention *ids)
     unit_declare_tensor(unit, ids->first + O_SENT, "attention sent", UNIT_ROW_TOKENS, q, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + O_RECEIVED, "attention received", UNIT_ROW_TOKENS, q, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + D_OUTPUT, "d attention of rows", UNIT_ROW_TOKENS, q, ROLE_VALUE);
-    unit_declare_tensor(unit, ids->first + D_Q, "d q of rows", UNIT_ROW_TOKENS, q, ROLE_VALUE);
-    unit_declare_tensor(unit, ids->first + D_KV, "d kv of rows", UNIT_ROW_TOKENS, kv, of_kv);
-    unit_declare_tensor(unit, ids->first + D_KV_SENT, "d kv sent", UNIT_ROW_TOKENS, kv, of_kv);
-    unit_declare_tensor(unit, ids->first + D_KV_RECEIVED, "d kv received", UNIT_ROW_TOKENS, kv, of_kv);
+    unit_declare_tensor(unit, ids->first + D_ROWS, "d qkv of rows", UNIT_ROW_TOKENS, q + kv, of_gradients);
+    unit_declare_tensor(unit, ids->first + D_SENT, "d qkv sent", UNIT_ROW_TOKENS, q + kv, of_gradients);
+    unit_declare_tensor(unit, ids->first + D_RECEIVED, "d qkv received", UNIT_ROW_TOKENS, q + kv, of_gradients);
     if (!shares_heads(unit))
         return;
-    const int64_t all_kv = 2 * unit->settings->kv_heads * unit->settings->head_dim;
-    unit_declare_tensor(unit, ids->first + D_SUM, "sum of d kv", UNIT_TOKENS, all_kv, ROLE_STATISTIC);
-    unit_declare_tensor(unit, ids->first + D_ROUNDED, "rounded d kv", UNIT_TOKENS, all_kv, ROLE_VALUE);
+    const struct attention_heads all = attention_all_heads(unit);
+    const int64_t all_cols = (all.query + 2 * all.kv) * unit->settings->head_dim;
+    unit_declare_tensor(unit, ids->first + D_SUM, "sum of d qkv", UNIT_TOKENS, all_cols, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + D_ROUNDED, "rounded d qkv", UNIT_TOKENS, all_cols, ROLE_VALUE);
 }
 
 static void exchange(struct context *c, struct tensor sent, struct tensor received)
@@ -141,44 +140,36 @@ static void forward(struct context *c, const struct unit *unit, const struct att
     queries_from_rows(c, unit, ids, o, unit_tensor(c, unit, ids->output));
 }
 
-/* from: [T of all ranks, 2 * own kv heads * head_dim], by ranks. */
-static void add_shared(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor from,
-                       struct tensor to)
+/* to (+)= from. */
+static void take(struct context *c, struct tensor from, struct tensor to, bool accumulate)
 {
-    const int64_t dim = unit->settings->head_dim, ranks = c->row->size, kv_heads = unit->settings->kv_heads;
-    struct tensor sum = unit_tensor(c, unit, ids->first + D_SUM);
-    for (int rank = 0; rank < ranks; rank++) {
-        struct tensor part = attention_of_rank(c, from, rank);
-        for (int value = 0; value < 2; value++) {
-            struct tensor one = tensor_columns(&part, value * dim, dim);
-            struct tensor at = tensor_columns(&sum, (value * kv_heads + rank * kv_heads / ranks) * dim, dim);
-            if (rank % (ranks / kv_heads) == 0)
-                LAUNCH(c->stream, COPY, copy, .from = one, .to = at);
-            else
-                LAUNCH(c->stream, ADD, add, .from = one, .to = at);
-        }
-    }
-    attention_round(c, sum, unit_tensor(c, unit, ids->first + D_ROUNDED), to);
+    if (accumulate)
+        LAUNCH(c->stream, ADD, add, .from = from, .to = to);
+    else
+        LAUNCH(c->stream, COPY, copy, .from = from, .to = to);
 }
 
-static void keys_from_rows(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor from,
-                           struct tensor d_fused)
+/* Gradients of whole rows and own heads become those of own tokens and all heads. */
+static void exchange_gradients(struct context *c, const struct unit *unit, const struct attention *ids,
+                               struct tensor d_fused)
 {
-    struct tensor sent = unit_tensor(c, unit, ids->first + D_KV_SENT);
-    struct tensor received = unit_tensor(c, unit, ids->first + D_KV_RECEIVED);
-    const int64_t cols = from.cols / 2;
-    attention_to_ranks(c, from, sent);
+    const bool shares = shares_heads(unit);
+    const int alike = shares ? c->row->size / (int)unit->settings->kv_heads : 1; /* ranks with the same kv heads */
+    struct tensor sent = unit_tensor(c, unit, ids->first + D_SENT);
+    struct tensor received = unit_tensor(c, unit, ids->first + D_RECEIVED);
+    struct tensor all = shares ? unit_tensor(c, unit, ids->first + D_SUM) : d_fused;
+    attention_to_ranks(c, unit_tensor(c, unit, ids->first + D_ROWS), sent);
     exchange(c, sent, received);
-    if (shares_heads(unit)) {
-        add_shared(c, unit, ids, received, attention_split(unit, d_fused, attention_all_heads(unit)).kv);
-        return;
-    }
     for (int rank = 0; rank < c->row->size; rank++) {
-        struct tensor part = attention_of_rank(c, received, rank);
-        const struct attention_columns to = columns_of_rank(unit, d_fused, rank);
-        LAUNCH(c->stream, COPY, copy, .from = tensor_columns(&part, 0, cols), .to = to.k);
-        LAUNCH(c->stream, COPY, copy, .from = tensor_columns(&part, cols, cols), .to = to.v);
+        const struct attention_columns to = columns_of_rank(unit, all, rank);
+        const struct attention_columns from =
+            attention_split(unit, attention_of_rank(c, received, rank), own_heads(unit));
+        take(c, from.q, to.q, false);
+        take(c, from.k, to.k, rank % alike > 0);
+        take(c, from.v, to.v, rank % alike > 0);
     }
+    if (shares)
+        attention_round(c, all, unit_tensor(c, unit, ids->first + D_ROUNDED), d_fused);
 }
 
 static void backward(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor d_output,
@@ -186,8 +177,9 @@ static void backward(struct context *c, const struct unit *unit, const struct at
 {
     struct tensor fused = unit_tensor(c, unit, ids->first + HEADS_FUSED);
     struct tensor d_o = unit_tensor(c, unit, ids->first + D_OUTPUT);
-    struct tensor d_q = unit_tensor(c, unit, ids->first + D_Q), d_kv = unit_tensor(c, unit, ids->first + D_KV);
     const struct attention_columns of = attention_split(unit, fused, own_heads(unit));
+    const struct attention_columns d =
+        attention_split(unit, unit_tensor(c, unit, ids->first + D_ROWS), own_heads(unit));
     queries_to_rows(c, unit, ids, d_output, d_o);
     attention_launch_backward(c, unit, own_heads(unit),
                               &(struct attention_backward_args){.q = of.q,
@@ -196,12 +188,11 @@ static void backward(struct context *c, const struct unit *unit, const struct at
                                                                 .o = unit_tensor(c, unit, ids->first + HEADS_OUTPUT),
                                                                 .lse = unit_tensor(c, unit, ids->lse),
                                                                 .d_o = d_o,
-                                                                .dq = d_q,
-                                                                .dk = tensor_columns(&d_kv, 0, of.k.cols),
-                                                                .dv = tensor_columns(&d_kv, of.k.cols, of.v.cols),
+                                                                .dq = d.q,
+                                                                .dk = d.k,
+                                                                .dv = d.v,
                                                                 .segments = c->batch->segments});
-    queries_from_rows(c, unit, ids, d_q, attention_split(unit, d_fused, attention_all_heads(unit)).q);
-    keys_from_rows(c, unit, ids, d_kv, d_fused);
+    exchange_gradients(c, unit, ids, d_fused);
 }
 
 const struct attention_method attention_heads = {declare, forward, backward};
