@@ -1,0 +1,252 @@
+/* What a forecast says of each rank against the run itself, on 4 ranks: bytes of memory by category, and what each
+ * group moves in a step, counted where it moves. */
+#include "check.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cpu/cpu.h"
+#include "train/fit.h"
+#include "train/forecast.h"
+#include "train/layout.h"
+#include "train/session.h"
+
+#include <mpi.h>
+#include <string.h>
+
+static struct comm *world;
+
+static const char *const deck_text =
+    "model = { layers = 6; hidden = 64; ffn = 160; heads = 4; kv_heads = 2; vocabulary = 100; };\n"
+    "data = { source = \"random\"; random_median = 40; random_mean = 60; row_tokens = 128; };\n"
+    "train = { global_batch = 18; micro_batch = 1; };\n" /* five micro-batches of four rows, the last half empty */
+    "device = { threads = 1; tuning_file = \"none\"; };\n";
+
+/* An executor on which ranks that measure gradients need more than others. */
+static struct executor_class measuring;
+static const struct executor_class *plain;
+
+static int64_t workspace(struct executor *executor, enum op op, const void *args)
+{
+    return plain->workspace(executor, op, args) + (op == OP_SUM_SQUARES ? 1 << 20 : 0);
+}
+
+static int make_executor(struct executor **executor, const struct device_request *request)
+{
+    int code = cpu_executor_make(executor, request);
+    if (code != ERROR_NONE)
+        return code;
+    plain = (*executor)->class;
+    measuring = *plain;
+    measuring.workspace = workspace;
+    (*executor)->class = &measuring;
+    return ERROR_NONE;
+}
+
+/* -- Counting ----------------------------------------------------------------------------------------------------- */
+
+static struct counted {
+    struct group *group;
+    const struct group_class *plain;
+    struct group_class class;
+    struct plan_traffic traffic;
+} counted[FORECAST_GROUPS];
+static int counted_count;
+
+static struct counted *count(struct group *group, const struct tensor *whole, int64_t part, int64_t parts)
+{
+    struct counted *c = counted;
+    while (c->group != group)
+        c++;
+    c->traffic.collectives++;
+    c->traffic.bytes += tensor_count(whole) * dtype_size(whole->dtype) * part / parts;
+    return c;
+}
+
+static void all_reduce(struct group *group, struct stream *stream, const struct all_reduce_args *a)
+{
+    count(group, &a->x, 2 * (group->size - 1), group->size)->plain->all_reduce(group, stream, a);
+}
+
+static void reduce_scatter(struct group *group, struct stream *stream, const struct reduce_scatter_args *a)
+{
+    count(group, &a->in, group->size - 1, group->size)->plain->reduce_scatter(group, stream, a);
+}
+
+static void all_gather(struct group *group, struct stream *stream, const struct all_gather_args *a)
+{
+    count(group, &a->out, group->size - 1, group->size)->plain->all_gather(group, stream, a);
+}
+
+static void all_to_all(struct group *group, struct stream *stream, const struct all_to_all_args *a)
+{
+    count(group, &a->out, group->size - 1, group->size)->plain->all_to_all(group, stream, a);
+}
+
+static void shift(struct group *group, struct stream *stream, const struct shift_args *a)
+{
+    count(group, &a->out, 1, 1)->plain->shift(group, stream, a);
+}
+
+static void start_counting(struct group *group)
+{
+    for (int i = 0; i < counted_count; i++)
+        if (counted[i].group == group)
+            return;
+    if (group == NULL)
+        return;
+    struct counted *c = &counted[counted_count++];
+    *c = (struct counted){
+        .group = group, .plain = group->class, .class = *group->class, .traffic = {.group = group->name}};
+    c->class.all_reduce = all_reduce;
+    c->class.reduce_scatter = reduce_scatter;
+    c->class.all_gather = all_gather;
+    c->class.all_to_all = all_to_all;
+    c->class.shift = shift;
+    group->class = &c->class;
+}
+
+static void count_step(struct session *s)
+{
+    struct group *const groups[] = {s->groups.data, s->groups.gather, s->groups.reduce, s->groups.replicas,
+                                    s->groups.context};
+    counted_count = 0;
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        start_counting(groups[i]);
+    engine_step(&s->engine, &s->schedule, loader_next(s->train), 1e-3);
+    for (int i = 0; i < counted_count; i++)
+        counted[i].group->class = counted[i].plain;
+}
+
+/* -- Comparing ---------------------------------------------------------------------------------------------------- */
+
+/* This rank's kind: first or not in each of its groups. */
+static const struct forecast_rank *own_kind(const struct forecast *f, const struct deck *deck)
+{
+    const struct grid_shape shape = layout_shape(deck);
+    const struct grid_numbers own = grid_place(&shape, world->size, world->rank);
+    for (int k = 0; k < f->kind_count; k++) {
+        const struct grid_numbers kind = grid_place(&shape, world->size, f->kinds[k].rank);
+        if ((own.shard > 0) == (kind.shard > 0) && (own.replicas > 0) == (kind.replicas > 0) &&
+            (own.context > 0) == (kind.context > 0))
+            return &f->kinds[k];
+    }
+    error_fatal("rank %d is of no kind", world->rank);
+}
+
+static void compare_memory(const struct forecast_rank *kind, const struct session *s)
+{
+    for (int c = 0; c < BUDGET_CATEGORIES; c++)
+        if (!CHECK(kind->memory[c] == s->engine.budget.bytes[c]))
+            fprintf(stderr, "    rank %d, %s: planned %lld bytes, has %lld\n", world->rank,
+                    budget_category_name((enum budget_category)c), (long long)kind->memory[c],
+                    (long long)s->engine.budget.bytes[c]);
+    CHECK(kind->need == budget_total(&s->engine.budget));
+}
+
+static void compare_traffic(const struct forecast_rank *kind)
+{
+    int moved = 0;
+    for (int i = 0; i < counted_count; i++) {
+        const struct plan_traffic *real = &counted[i].traffic, *planned = NULL;
+        for (int g = 0; g < kind->groups; g++)
+            if (strcmp(kind->traffic[g].group, real->group) == 0)
+                planned = &kind->traffic[g];
+        moved += real->collectives > 0;
+        if (!CHECK(planned == NULL ? real->collectives == 0
+                                   : planned->collectives == real->collectives && planned->bytes == real->bytes))
+            fprintf(stderr, "    rank %d, group %s: %lld collectives of %lld bytes, planned %lld of %lld\n",
+                    world->rank, real->group, (long long)real->collectives, (long long)real->bytes,
+                    planned != NULL ? (long long)planned->collectives : 0,
+                    planned != NULL ? (long long)planned->bytes : 0);
+    }
+    CHECK(moved == kind->groups); /* nothing else is planned */
+}
+
+/* settings: overrides, with spaces between. */
+static bool read_deck(struct deck *deck, const char *settings)
+{
+    char *overrides[16];
+    char text[512];
+    int count = 0;
+    snprintf(text, sizeof text, "%s", settings);
+    for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " "))
+        overrides[count++] = word;
+    return CHECK(deck_read_text(deck, deck_text, "deck", overrides, count) == ERROR_NONE);
+}
+
+static void compare(const char *settings)
+{
+    struct deck deck;
+    struct session s;
+    struct forecast f;
+    const int failures = check_failures;
+    if (read_deck(&deck, settings) && CHECK(session_create(&s, &deck, world, NULL, make_executor) == ERROR_NONE)) {
+        const int64_t limit = (int64_t)(deck.device.memory * (1 << 30));
+        CHECK(forecast_create(&f, &deck, world->size, s.threads, limit, s.executor) == ERROR_NONE);
+        CHECK(f.shard == s.shard && f.micro_batches == loader_micro_batches(s.train));
+        const struct forecast_rank *kind = own_kind(&f, &deck);
+        count_step(&s);
+        compare_memory(kind, &s);
+        compare_traffic(kind);
+        forecast_destroy(&f);
+        session_destroy(&s);
+    }
+    if (check_failures > failures)
+        fprintf(stderr, "    with %s: %s\n", settings, error_message());
+}
+
+/* "auto" is the first level that fits: here each in turn, with just as much as it needs. */
+static void test_auto(void)
+{
+    struct deck deck;
+    struct forecast f;
+    const struct device_request request = {.kind = DECK_DEVICE_CPU, .threads = 1, .world = world};
+    struct executor *cpu;
+    CHECK(make_executor(&cpu, &request) == ERROR_NONE);
+    read_deck(&deck, "parallel.shard=auto");
+    CHECK(forecast_create(&f, &deck, world->size, 1, 0, cpu) == ERROR_NONE);
+    CHECK(f.shard == DECK_SHARD_FULL && f.candidate_count == FORECAST_CANDIDATES); /* where none fits */
+    for (int i = 0; i < FORECAST_CANDIDATES; i++) {
+        const struct forecast_candidate *c = &f.candidates[i];
+        struct forecast again;
+        CHECK(c->shard == i && c->moved > 0 && (i == 0 || c->need < f.candidates[i - 1].need));
+        CHECK(forecast_create(&again, &deck, world->size, 1, c->need, cpu) == ERROR_NONE);
+        CHECK(again.shard == i && forecast_neediest(&again)->need == c->need);
+        forecast_destroy(&again);
+        char settings[128];
+        snprintf(settings, sizeof settings, "parallel.shard=auto device.memory=%.17g", (double)c->need / (1 << 30));
+        compare(settings);
+    }
+    forecast_destroy(&f);
+    cpu->class->destroy(cpu);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const precisions[] = {
+        "", "precision.compute=bf16",
+        "precision.compute=bf16 precision.recipe=delayed precision.masters=true memory.recompute=full"};
+    static const char *const layouts[] = {
+        "parallel.shard=none",
+        "parallel.shard=optimizer",
+        "parallel.shard=gradients",
+        "parallel.shard=full",
+        "parallel.shard=full parallel.shard_size=2",
+        "parallel.shard=optimizer parallel.shard_size=2 parallel.reduce_as=bf16",
+        "parallel.shard=full parallel.reduce=step model.tied=yes",
+    };
+    MPI_Init(&argc, &argv);
+    world = comm_open_mpi();
+    log_open(world->rank);
+    CHECK(world->size == 4);
+    for (size_t p = 0; p < sizeof precisions / sizeof precisions[0]; p++)
+        for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
+            char settings[512];
+            snprintf(settings, sizeof settings, "%s %s", precisions[p], layouts[l]);
+            compare(settings);
+        }
+    test_auto();
+    comm_destroy(world);
+    MPI_Finalize();
+    return check_end();
+}
