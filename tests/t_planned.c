@@ -234,6 +234,9 @@ int main(int argc, char **argv)
         "parallel.shard=full parallel.shard_size=2",
         "parallel.shard=optimizer parallel.shard_size=2 parallel.reduce_as=bf16",
         "parallel.shard=full parallel.reduce=step model.tied=yes",
+        "parallel.context=2 parallel.context_method=gather",
+        "parallel.context=2 parallel.context_method=heads parallel.shard=full parallel.shard_size=2",
+        "parallel.context=4 parallel.context_method=ring parallel.shard=gradients",
     };
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
