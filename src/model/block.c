@@ -153,15 +153,16 @@ static void block_backward(struct context *c, struct unit *unit, struct tensor i
     attention_part_backward(c, unit, input, d_middle);
 }
 
-static void block_copy_weights(const struct context *c, struct unit *unit)
+static void block_copy_weights(const struct context *c, struct unit *unit, bool all)
 {
     for (int weight = BLOCK_QKV; weight <= BLOCK_DOWN; weight++) {
         struct linear linear = linear_of(unit, (enum block_weight)weight);
-        linear_copy_weight(c, unit, &linear);
+        linear_copy_weight(c, unit, &linear, all);
     }
 }
 
-static const struct unit_class block_class = {"block", block_forward, block_backward, block_copy_weights};
+static const struct unit_class block_class = {
+    .name = "block", .forward = block_forward, .backward = block_backward, .copy_weights = block_copy_weights};
 
 /* What one linear layer is made of: its parameters one below the other. */
 struct part {

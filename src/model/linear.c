@@ -198,24 +198,39 @@ static struct copies copies_of_weight(const struct context *context, const struc
     return to;
 }
 
-void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear)
+/* Makes those that are wanted; returns them. */
+static struct copies copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear,
+                                 bool rows, bool columns)
 {
-    if (is_quantized(linear) && !linear->makes_copies)
-        LAUNCH(context->stream, QUANTIZE, quantize, .x = unit_weight(context, unit, linear->weight),
-               .to = copies_of_weight(context, unit, linear));
+    struct copies to = copies_of_weight(context, unit, linear);
+    if (!rows)
+        to.row = to.row_scale = absent;
+    if (!columns)
+        to.column = to.column_scale = absent;
+    if (rows || columns)
+        LAUNCH(context->stream, QUANTIZE, quantize, .x = unit_weight(context, unit, linear->weight), .to = to);
+    return to;
+}
+
+/* Forward, and what backward makes again, read the row copy; dx is a product of the column copy. */
+void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear, bool all)
+{
+    const bool backward = context->pass == PASS_BACKWARD, own = linear->section < 0;
+    if (!is_quantized(linear) || linear->makes_copies)
+        return;
+    const bool again = backward && (own || id_set_has(context->wanted, linear->section));
+    const bool rows = all || context->pass == PASS_FORWARD || again;
+    const bool columns = all || (backward && (own || (context->gradients & GRADIENT_INPUT)));
+    copy_weight(context, unit, linear, rows, columns);
 }
 
 /* The copies, of which a product reads the row copy or the column copy; where they are not kept, that one is made. */
 static struct copies ready_weight(const struct context *context, const struct unit *unit, const struct linear *linear,
                                   bool column)
 {
-    struct copies to = copies_of_weight(context, unit, linear);
     if (!linear->makes_copies)
-        return to;
-    *(column ? &to.row : &to.column) = absent;
-    *(column ? &to.row_scale : &to.column_scale) = absent;
-    LAUNCH(context->stream, QUANTIZE, quantize, .x = unit_weight(context, unit, linear->weight), .to = to);
-    return to;
+        return copies_of_weight(context, unit, linear);
+    return copy_weight(context, unit, linear, !column, column);
 }
 
 /* Are statistics made of the linear's operands at this step? Not where they are made again. */

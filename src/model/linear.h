@@ -32,7 +32,8 @@ struct linear {
     int weight; /* id of the unit's weight [out, in] */
     int bias;   /* of its bias [1, out]; -1: it has none */
     int first, first_copy;
-    int section; /* of forward (context_wants) that has its product: where it is not run again, no row copy is made */
+    int section; /* of forward (context_wants) that has its product: where it is not run again, no row copy is made; -1:
+                    its products are all in backward */
     int64_t tokens;                           /* that it works on at a time, at most: UNIT_TOKENS, or so many */
     bool adds;                                /* to the gradients that an earlier part of the micro-batch has left */
     int number;                               /* of its first operand among all of the model's: operand_number */
@@ -63,8 +64,9 @@ static inline int operand_layer(int number)
 /* Declares the copies of a linear's operands, its weight's included, which is declared already. */
 void linear_declare(struct unit *unit, const struct linear *linear);
 
-/* Makes the copies of the weight that the store keeps; the weight is valid now. */
-void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear);
+/* Makes the copies of the weight that the store keeps, as class->copy_weights (unit.h) says; the weight is valid now.
+ */
+void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear, bool all);
 
 /* The operand that is x [T, in] or dy [T, out]; T may be less than linear->tokens. */
 struct operand linear_input(const struct context *context, const struct unit *unit, const struct linear *linear,

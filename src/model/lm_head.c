@@ -15,6 +15,7 @@ static struct linear head_linear(const struct unit *unit, int number)
     const struct model_settings *s = unit->settings;
     return (struct linear){.first = LM_HEAD_LINEARS + number * LINEAR_TENSORS,
                            .first_copy = number * LINEAR_COPIES,
+                           .section = -1,
                            .number = operand_number((int)s->layers, number, OPERAND_INPUT),
                            .precision = s->precision.head ? &s->precision.kinds[PRECISION_EIGHT] : NULL};
 }
@@ -162,12 +163,12 @@ static void chunk_backward(struct context *c, struct unit *unit, const struct ch
     linear_backward(&both, unit, &decoder, &x, chunk->logits, tensor_rows(&d_features, chunk->first, chunk->count));
 }
 
-static void lm_head_copy_weights(const struct context *c, struct unit *unit)
+static void lm_head_copy_weights(const struct context *c, struct unit *unit, bool all)
 {
     const struct linear dense = dense_of(unit), decoder = decoder_of(unit, 0);
     if (unit_family(unit)->transform)
-        linear_copy_weight(c, unit, &dense);
-    linear_copy_weight(c, unit, &decoder);
+        linear_copy_weight(c, unit, &dense, all);
+    linear_copy_weight(c, unit, &decoder, all);
 }
 
 static void lm_head_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor output_gradient)
@@ -191,8 +192,11 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
     norm_backward(c, unit, &last_norm, input, d_normed, absent, unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
 }
 
-static const struct unit_class lm_head_class = {
-    .name = "lm_head", .forward = lm_head_forward, .backward = lm_head_backward, .copy_weights = lm_head_copy_weights};
+static const struct unit_class lm_head_class = {.name = "lm_head",
+                                                .forward = lm_head_forward,
+                                                .backward = lm_head_backward,
+                                                .copy_weights = lm_head_copy_weights,
+                                                .idle_forward = true};
 
 static void declare_weights(struct unit *unit, struct unit *embedding)
 {

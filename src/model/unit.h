@@ -89,8 +89,10 @@ struct unit_class {
     /* output_gradient: absent for the head. Gradients of weights are added to what the unit's buffers hold, or replace
      * it in the first micro-batch of a step. */
     void (*backward)(struct context *context, struct unit *unit, struct tensor input, struct tensor output_gradient);
-    /* Makes the copies of the unit's weights, which are valid now. NULL: it has none. */
-    void (*copy_weights)(const struct context *context, struct unit *unit);
+    /* Makes copies of the unit's weights, which are valid now: all of them, or those alone that context->pass reads,
+     * with context->wanted in a backward. NULL: it has none. */
+    void (*copy_weights)(const struct context *context, struct unit *unit, bool all);
+    bool idle_forward; /* PASS_FORWARD does nothing, since backward does all: weights are not acquired for it */
 };
 
 struct unit {
@@ -155,7 +157,7 @@ struct context {
     enum pass pass;
     int slot;                                               /* of activations */
     bool recompute;                                         /* a forward inside backward: only `wanted` sections run */
-    const struct id_set *wanted;                            /* when recompute */
+    const struct id_set *wanted;                            /* of a backward: what a recompute makes */
     void (*enter_section)(struct context *context, int id); /* the planner's, else NULL: a section starts */
     enum gradient_set gradients;
     const struct batch_tensors *batch;

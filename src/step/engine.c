@@ -28,8 +28,11 @@ static void create_visits(struct engine *e)
     const int units = e->model->unit_count;
     e->visits = memory_allocate((int64_t)sizeof *e->visits * 4 * units);
     int count = 0;
-    for (int u = 0; u < units; u++)
+    for (int u = 0; u < units; u++) {
         visit(e->visits, &count, &e->model->units[u]);
+        if (!e->model->units[u].class->idle_forward)
+            e->training_visits = count;
+    }
     e->visit_count = count;
     for (int u = units - 1; u >= 0; u--)
         visit(e->visits, &count, &e->model->units[u]);

@@ -54,6 +54,7 @@ struct engine {
     struct store *store;  /* owned; may be exchanged for one that wraps it before the first step */
     struct unit **visits; /* [2][visit_count]: what a forward acquires, then what a backward does */
     int visit_count;
+    int training_visits; /* of a forward: those of PASS_FORWARD, in which the units behind them are idle */
     struct memory memory;
     struct optimizer optimizer; /* of an engine that trains, as is scaling */
     struct delayed_scaling scaling;

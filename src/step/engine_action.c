@@ -20,12 +20,15 @@ static void release(struct engine *e, struct unit *unit)
 void engine_run_forward(struct engine *e, enum pass pass, int slot)
 {
     struct model *model = e->model;
+    const bool trains = pass == PASS_FORWARD;
     e->context.pass = pass;
     e->context.slot = slot;
     e->context.batch = &e->batches[slot];
     launch_range(e->context.stream, "forward");
-    e->store->class->begin(e->store, e->visits, e->visit_count, e->context.stream);
+    e->store->class->begin(e->store, e->visits, trains ? e->training_visits : e->visit_count, e->context.stream);
     for (int u = 0; u < model->unit_count; u++) {
+        if (trains && model->units[u].class->idle_forward)
+            continue;
         acquire(e, &model->units[u]);
         launch_range(e->context.stream, model->units[u].class->name);
         memory_forward_unit(&e->context, &model->units[u]);
@@ -50,6 +53,7 @@ void engine_run_backward(struct engine *e, const struct action *action)
     store->begin(e->store, e->visits + e->visit_count, e->visit_count, e->context.stream);
     for (int u = model->unit_count - 1; u >= 0; u--) {
         struct unit *unit = &model->units[u], *home = unit_lender(unit);
+        e->context.wanted = memory_recomputed(&e->memory, unit);
         acquire(e, unit);
         if (weights && home != NULL)
             store->gradients_open(e->store, home, e->context.stream, action->first);

@@ -39,13 +39,18 @@ void memory_forward_unit(struct context *context, struct unit *unit)
     unit->class->forward(context, unit, input_of(context, unit));
 }
 
+const struct id_set *memory_recomputed(const struct memory *memory, const struct unit *unit)
+{
+    return &memory->units[unit->index].recompute;
+}
+
 void memory_backward_unit(struct context *context, struct unit *unit)
 {
     const struct memory *memory = context->memory;
     struct tensor gradient = {0};
     if (unit->index + 1 < memory->model->unit_count)
         gradient = unit_tensor(context, &memory->model->units[unit->index + 1], UNIT_INPUT_GRADIENT);
-    context->wanted = &memory->units[unit->index].recompute;
+    context->wanted = memory_recomputed(memory, unit);
     if (!id_set_empty(context->wanted)) {
         context->recompute = true;
         memory_forward_unit(context, unit);
@@ -341,7 +346,7 @@ static void copy_weights(struct planner *p)
 {
     for (int u = 0; u < p->model->unit_count; u++)
         if (p->model->units[u].copy_bytes > 0)
-            p->model->units[u].class->copy_weights(&p->context, &p->model->units[u]);
+            p->model->units[u].class->copy_weights(&p->context, &p->model->units[u], true);
 }
 
 static bool is_used(enum memory_use use, enum pass pass)

@@ -50,6 +50,9 @@ void memory_destroy(struct memory *memory);
 /* context->address for a context whose memory is this plan. */
 void *memory_address(const struct context *context, const struct unit *unit, int id);
 
+/* Ids that the unit's backward makes again. */
+const struct id_set *memory_recomputed(const struct memory *memory, const struct unit *unit);
+
 /* Run a unit's part of an action. Backward first recomputes what the memory plan says. */
 void memory_forward_unit(struct context *context, struct unit *unit);
 void memory_backward_unit(struct context *context, struct unit *unit);

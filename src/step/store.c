@@ -79,13 +79,22 @@ static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtyp
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), category), dtype, count);
 }
 
+/* That all_gather moves values in. */
+static struct group *gather_group(const struct flat_store *own)
+{
+    return own->ranks > 1 ? own->groups->gather : NULL;
+}
+
 static void create_holding(const struct flat_store *own, struct holding *holding, const struct unit *unit,
                            const struct store_request *r)
 {
     const int64_t step = (int64_t)own->ranks * UNIT_ALIGNMENT;
     const int64_t cut = (elements_of(unit) + step - 1) / step * UNIT_ALIGNMENT, all = own->ranks * cut;
     holding->cut = cut;
-    holding->values = flat_tensor(r->budget, own->cut_values ? cut : all, r->compute, BUDGET_WEIGHTS);
+    const int64_t values = own->cut_values ? cut : all;
+    holding->values = tensor_vector(
+        budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_WEIGHTS, gather_group(own)),
+        r->compute, values);
     if (!r->trains)
         return;
     if (r->compute != r->statistic && !own->no_masters)
@@ -111,7 +120,8 @@ static void create_buffers(struct flat_store *own, int turn, const struct store_
         }
     }
     if (own->cut_values) {
-        own->gathered[turn].values = budget_allocate(r->budget, elements * dtype_size(r->compute), BUDGET_EXCHANGE);
+        own->gathered[turn].values =
+            budget_allocate_gathered(r->budget, elements * dtype_size(r->compute), BUDGET_EXCHANGE, gather_group(own));
         own->gathered[turn].copies = budget_allocate(r->budget, r->trains ? copies : 0, BUDGET_EXCHANGE);
     }
     if (own->contributes)

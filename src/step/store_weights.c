@@ -55,7 +55,7 @@ void store_acquire(struct store *store, struct unit *unit, struct stream *stream
     store_point(unit, from->values, own->compute, unit->weight_base);
     unit->copy_base = from->copies;
     if (own->trains && unit->copy_bytes > 0)
-        unit->class->copy_weights(own->context, unit);
+        unit->class->copy_weights(own->context, unit, false);
 }
 
 void store_release(struct store *store, struct unit *unit, struct stream *stream)
@@ -91,7 +91,7 @@ static void make_copies(struct store *store, struct unit *unit, struct stream *s
     if (lender != NULL)
         store_acquire(store, lender, stream);
     store_acquire(store, unit, stream);
-    unit->class->copy_weights(own->context, unit);
+    unit->class->copy_weights(own->context, unit, true);
     store_release(store, unit, stream);
     if (lender != NULL)
         store_release(store, lender, stream);
