@@ -695,8 +695,15 @@ int main(void)
         test_wide_unit(cpu, (enum deck_recompute)policy);
     test_operands(cpu, reference, TOY_LLAMA);
     test_operands(cpu, reference, TOY_ESM2);
+    struct group whole = {.name = "data", .rank = 5, .size = 8}, half = {.name = "shard", .rank = 1, .size = 4};
+    struct group pair = {.name = "replicas", .rank = 1, .size = 2};
+    const struct groups groups = {.data = &whole, .gather = &half, .reduce = &half, .replicas = &pair};
     for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++) {
         struct toy_options options = toy_options(NULL);
+        options.groups = &groups;
+        options.sharding.level = (enum shard_level)(policy % 4);
+        if (options.sharding.level != SHARD_NONE)
+            options.sharding.bf16_sums = options.sharding.whole_gradients = policy >= 4;
         options.recompute = (enum deck_recompute)policy;
         options.slots = 1 + policy % 3;
         options.settings = toy_settings((enum toy_kind)(policy % TOY_KINDS));
