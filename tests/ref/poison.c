@@ -8,11 +8,19 @@ static void spoil(struct stream *stream, void *at, enum dtype dtype, int64_t cou
         LAUNCH(stream, FILL, fill, .x = tensor_vector(at, dtype, count), .value = NAN);
 }
 
+static void begin(struct store *store, struct unit *const *units, int count, struct stream *stream)
+{
+    const struct poison *p = (const struct poison *)store;
+    const struct memory *memory = &p->engine->memory;
+    spoil(stream, memory->transient_base, DTYPE_BF16, memory->transient_bytes / dtype_size(DTYPE_BF16));
+    p->inner->class->begin(p->inner, units, count, stream);
+}
+
 static void release(struct store *store, struct unit *unit, struct stream *stream)
 {
     const struct poison *p = (const struct poison *)store;
     const struct engine_settings *settings = &p->engine->settings;
-    if (settings->sharding.level == SHARD_FULL) {
+    if (settings->sharding.level == SHARD_FULL && group_size(p->engine->groups.gather) > 1) {
         for (int s = 0; s < STORAGE_COUNT; s++)
             spoil(stream, unit->weight_base[s], settings->memory.compute, unit->elements[s]);
         spoil(stream, unit->copy_base, DTYPE_BF16, unit->copy_bytes / dtype_size(DTYPE_BF16));
@@ -27,7 +35,8 @@ static void gradients_open(struct store *store, struct unit *unit, struct stream
     const enum dtype dtype = settings->memory.statistic;
     p->inner->class->gradients_open(p->inner, unit, stream, fresh);
     const struct sharding *sharding = &settings->sharding;
-    if (!sharding->no_masters && (sharding->level < SHARD_GRADIENTS || sharding->whole_gradients))
+    const bool cut = group_size(p->engine->groups.gather) > 1 && sharding->level >= SHARD_GRADIENTS;
+    if (!sharding->no_masters && (!cut || sharding->whole_gradients))
         return;
     for (int w = 0; w < unit->weight_count; w++) {
         const struct weight *weight = &unit->weights[w];
@@ -40,6 +49,7 @@ static void gradients_open(struct store *store, struct unit *unit, struct stream
 void poison_store(struct poison *p, struct engine *engine)
 {
     *p = (struct poison){.class = *engine->store->class, .inner = engine->store, .engine = engine};
+    p->class.begin = begin;
     p->class.release = release;
     p->class.gradients_open = gradients_open;
     p->store = (struct store){&p->class, p->inner->self};

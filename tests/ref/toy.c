@@ -109,7 +109,8 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                        .tensor = o->tensor};
     const struct groups replicated = groups_replicated(group);
     engine_create(&toy->engine, o->executor, &toy->model, o->groups != NULL ? o->groups : &replicated, &settings);
-    engine_initialise(&toy->engine, 7);
+    if (!o->executor->class->dry)
+        engine_initialise(&toy->engine, 7);
 }
 
 void toy_destroy(struct toy *toy)

@@ -43,7 +43,7 @@ struct toy_options {
 
 /* Defaults: toy_settings(TOY_LLAMA), fp32, one slot, 2 rows of 48 tokens, 4 segments, keep all. */
 struct toy_options toy_options(struct executor *executor);
-/* Initialised with seed 7. */
+/* Initialised with seed 7, where the executor runs anything. */
 void toy_create(struct toy *toy, const struct toy_options *options);
 void toy_destroy(struct toy *toy);
 

@@ -1,0 +1,296 @@
+#include "ref/team.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/layout.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *team_text(int ranks, const struct layout *l, const struct form *f)
+{
+    static const char *const levels[] = {"none", "optimizer", "gradients", "full"};
+    static const char *const methods[] = {"auto", "gather", "heads", "ring"};
+    static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY"};
+    static char text[300];
+    snprintf(text, sizeof text,
+             "%d ranks: %d to a row by %s, %d to a state, %s%s%s%s; %s, %s, %d micro-batches, %s, recipe %d, recompute "
+             "%d, %d slots%s%s%s",
+             ranks, l->context, methods[l->method], l->shard, levels[l->sharding.level],
+             l->sharding.whole_gradients ? ", whole gradients" : "", l->sharding.bf16_sums ? ", bf16 sums" : "",
+             l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->packed ? "packed" : "padded",
+             f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute, f->slots,
+             f->split_backward ? ", split" : "", f->replays ? ", replayed" : "", f->poisoned ? ", poisoned" : "");
+    return text;
+}
+
+/* -- Rows -------------------------------------------------------------------------------------------------------- */
+
+enum { MAX_SEGMENTS = 4 };
+
+static void fill_rows(struct batch *global, const struct form *form, int step)
+{
+    toy_batch(global, TEAM_ROWS, TEAM_ROW_TOKENS, (uint64_t)step);
+    global->valid = 0;
+    const int64_t labelled = step % 2 == 1 ? TEAM_ROWS - 3 : TEAM_ROWS;
+    for (int64_t r = 0; r < TEAM_ROWS; r++) {
+        int32_t *start = global->segment_start + r * MAX_SEGMENTS, *length = global->segment_length + r * MAX_SEGMENTS;
+        const int64_t first = r * TEAM_ROW_TOKENS, keep = r < labelled ? 9 + 6 * r : 0;
+        int64_t end = first;
+        for (int s = 0; s < MAX_SEGMENTS; s++)
+            end = length[s] > 0 ? start[s] + length[s] : end;
+        if (!form->packed) { /* the same tokens as one segment */
+            start[0] = (int32_t)first;
+            length[0] = (int32_t)(end - first);
+            memset(length + 1, 0, (MAX_SEGMENTS - 1) * sizeof *length);
+            for (int64_t t = first; t < end; t++)
+                global->positions[t] = (int32_t)(t - first);
+        }
+        for (int64_t t = first + keep; t < first + TEAM_ROW_TOKENS; t++)
+            global->labels[t] = BATCH_IGNORED;
+        for (int64_t t = first; t < first + keep; t++)
+            global->valid += global->labels[t] >= 0;
+    }
+}
+
+/* Row `from` of the global batch becomes row `to` of a micro-batch. */
+static void copy_row(struct batch *batch, int64_t to, const struct batch *global, int64_t from)
+{
+    const int64_t here = to * TEAM_ROW_TOKENS, there = from * TEAM_ROW_TOKENS, n = TEAM_ROW_TOKENS;
+    memcpy(batch->tokens + here, global->tokens + there, (size_t)n * sizeof *batch->tokens);
+    memcpy(batch->labels + here, global->labels + there, (size_t)n * sizeof *batch->labels);
+    memcpy(batch->positions + here, global->positions + there, (size_t)n * sizeof *batch->positions);
+    memcpy(batch->scale + here, global->scale + there, (size_t)n * sizeof *batch->scale);
+    for (int64_t t = 0; t < n; t++)
+        batch->valid += batch->labels[here + t] >= 0;
+    for (int64_t s = 0; s < batch->max_segments; s++) {
+        const int32_t length = global->segment_length[from * MAX_SEGMENTS + s];
+        batch->segment_length[to * batch->max_segments + s] = length;
+        batch->segment_start[to * batch->max_segments + s] =
+            length > 0 ? global->segment_start[from * MAX_SEGMENTS + s] + (int32_t)(here - there) : 0;
+        batch->real += length;
+    }
+}
+
+/* Each data rank has rows that follow one another, micro-batch by micro-batch. */
+static void deal_rows(const struct team *team, struct batch *batch, const struct batch *global, int micro_batch)
+{
+    const int64_t first = ((int64_t)team->grid.data_rank * team->form.micro_batches + micro_batch) * team->rows;
+    batch_create(batch, team->rows, TEAM_ROW_TOKENS, team->form.packed ? MAX_SEGMENTS : 1);
+    batch_clear(batch, 1);
+    batch->number = (int64_t)team->grid.data_rank * team->form.micro_batches + micro_batch;
+    for (int64_t i = 0; i < team->rows && first + i < TEAM_ROWS; i++)
+        copy_row(batch, i, global, first + i);
+}
+
+struct engine_result team_step(struct team *team, int number)
+{
+    enum { MOST = 24 };
+    struct batch global, batches[MOST];
+    fill_rows(&global, &team->form, number);
+    team->step = number;
+    team->labels = 0;
+    team->all_labels = (double)global.valid;
+    for (int m = 0; m < team->form.micro_batches; m++) {
+        deal_rows(team, &batches[m], &global, m);
+        team->labels += (double)batches[m].valid;
+    }
+    struct engine_result result = engine_step(&team->toy.engine, &team->schedule, batches, 5e-4);
+    for (int m = 0; m < team->form.micro_batches; m++)
+        batch_destroy(&batches[m]);
+    batch_destroy(&global);
+    return result;
+}
+
+/* -- Teams ------------------------------------------------------------------------------------------------------- */
+
+struct model_settings team_settings(const struct layout *layout, const struct form *form)
+{
+    struct model_settings settings = toy_settings(form->kind);
+    settings.heads = 24;
+    settings.kv_heads = settings.family == FAMILY_LLAMA ? 2 : settings.heads;
+    settings.head_dim = 4;
+    settings.rows = (struct row_cut){layout->context, layout->method};
+    return settings;
+}
+
+/* Of layout_make. */
+static struct group *make_group(void *self, enum layout_axis axis, const char *name)
+{
+    const struct grid *grid = &((struct team *)self)->grid;
+    struct comm *const comms[] = {[LAYOUT_DATA] = grid->data,
+                                  [LAYOUT_SHARD] = grid->shard,
+                                  [LAYOUT_REPLICAS] = grid->replicas,
+                                  [LAYOUT_CONTEXT] = grid->context};
+    return comm_group_create(comms[axis], NULL, name);
+}
+
+void team_create(struct team *team, struct comm *comm, struct executor *executor, const struct layout *layout,
+                 const struct form *form)
+{
+    *team = (struct team){.comm = comm, .form = *form};
+    const struct grid_shape shape = {1, layout->context, layout->shard};
+    if (grid_create(&team->grid, comm, &shape) != ERROR_NONE)
+        error_fatal("%s", error_message());
+    const struct grid_numbers sizes = grid_sizes(&shape, comm->size);
+    team->groups = layout_groups(&sizes, make_group, team);
+    const int64_t places = (int64_t)team->grid.data_ranks * form->micro_batches;
+    team->rows = (TEAM_ROWS + places - 1) / places;
+    struct toy_options options = toy_options(executor);
+    options.settings = team_settings(layout, form);
+    options.settings.precision = toy_precision(form->recipe);
+    options.groups = &team->groups;
+    options.sharding = layout->sharding;
+    options.compute = form->compute;
+    options.slots = form->slots;
+    options.split_backward = form->split_backward;
+    options.replays = form->replays;
+    options.recompute = form->recompute;
+    options.rows = team->rows;
+    options.row_tokens = TEAM_ROW_TOKENS;
+    options.max_segments = form->packed ? MAX_SEGMENTS : 1;
+    toy_create(&team->toy, &options);
+    if (form->poisoned)
+        poison_store(&team->poison, &team->toy.engine);
+    team->schedule = schedule_create(form->micro_batches, form->slots, form->split_backward);
+    for (int u = 0; u < team->toy.model.unit_count; u++)
+        for (int s = 0; s < STORAGE_COUNT; s++)
+            team->elements += team->toy.model.units[u].elements[s];
+}
+
+void team_destroy(struct team *team)
+{
+    schedule_destroy(&team->schedule);
+    toy_destroy(&team->toy);
+    layout_destroy(&team->groups);
+    grid_destroy(&team->grid);
+}
+
+/* -- The whole state --------------------------------------------------------------------------------------------- */
+
+static void read_tensor(const struct tensor *t, float *out)
+{
+    for (int64_t i = 0; i < tensor_count(t); i++)
+        out[i] = (float)tensor_get(t, 0, i);
+}
+
+static void read_shard(struct stream *stream, const struct shard *shard, enum team_state state, float *out)
+{
+    if (state == TEAM_WEIGHT)
+        master_read(stream, &shard->weight, out);
+    else
+        read_tensor(state == TEAM_GRADIENT ? &shard->gradient : state == TEAM_M ? &shard->m : &shard->v, out);
+}
+
+bool team_gather(struct team *team, enum team_state state, float *whole)
+{
+    struct engine *engine = &team->toy.engine;
+    float *own = memory_allocate(team->elements * (int64_t)sizeof *own);
+    int64_t at = 0, differ = 0;
+    for (int64_t i = 0; i < team->elements; i++)
+        own[i] = -INFINITY;
+    for (int i = 0; i < STREAM_COUNT; i++)
+        stream_synchronize(&engine->streams[i]);
+    for (int u = 0; u < team->toy.model.unit_count; u++) {
+        struct unit *unit = &team->toy.model.units[u];
+        for (int s = 0; s < STORAGE_COUNT; s++) {
+            const struct shard shard = engine->store->class->shard(engine->store, unit, (enum storage)s);
+            if (tensor_present(&shard.weight.value))
+                read_shard(&engine->streams[STREAM_COMPUTE], &shard, state, own + at + shard.first);
+            at += unit->elements[s];
+        }
+    }
+    stream_synchronize(&engine->streams[STREAM_COMPUTE]);
+    memcpy(whole, own, (size_t)team->elements * sizeof *own);
+    struct tensor x = tensor_vector(whole, DTYPE_F32, team->elements);
+    if (team->comm->size > 1)
+        team->groups.data->class->all_reduce(team->groups.data, &engine->streams[STREAM_COMPUTE],
+                                             &(struct all_reduce_args){team->groups.data, x, true});
+    for (int64_t i = 0; i < team->elements; i++)
+        differ += own[i] != -INFINITY && memcmp(&own[i], &whole[i], sizeof *own) != 0;
+    memory_free(own);
+    return comm_sum_i64(team->comm, differ) == 0;
+}
+
+/* -- Outcomes ---------------------------------------------------------------------------------------------------- */
+
+struct outcome team_train(struct team *team)
+{
+    const int64_t bytes = team->elements * (int64_t)sizeof(float);
+    struct outcome o = {
+        .elements = team->elements, .first = memory_allocate(bytes), .last = memory_allocate(bytes), .agree = true};
+    for (int s = 0; s < TEAM_STEPS; s++) {
+        const struct engine_result result = team_step(team, s);
+        o.losses[s] = result.loss_sum / result.labels;
+        o.labels[s] = result.labels;
+        o.norms[s] = result.grad_norm;
+        if (s == 0)
+            o.agree &= team_gather(team, TEAM_GRADIENT, o.first);
+    }
+    for (enum team_state state = TEAM_STATES - 1; state > TEAM_GRADIENT; state--)
+        o.agree &= team_gather(team, state, o.last);
+    o.agree &= team_gather(team, TEAM_GRADIENT, o.last);
+    return o;
+}
+
+void outcome_destroy(struct outcome *outcome)
+{
+    memory_free(outcome->first);
+    memory_free(outcome->last);
+}
+
+void outcome_share(struct comm *comm, struct outcome *outcome)
+{
+    struct outcome of_first = *outcome;
+    comm_broadcast(comm, &of_first, sizeof of_first, 0);
+    if (comm->rank > 0) {
+        *outcome = of_first;
+        outcome->first = memory_allocate(outcome->elements * (int64_t)sizeof(float));
+        outcome->last = memory_allocate(outcome->elements * (int64_t)sizeof(float));
+    }
+    comm_broadcast(comm, outcome->first, outcome->elements * (int64_t)sizeof(float), 0);
+    comm_broadcast(comm, outcome->last, outcome->elements * (int64_t)sizeof(float), 0);
+}
+
+static double relative_l2(const float *a, const float *b, int64_t count)
+{
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < count; i++) {
+        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        norm += (double)b[i] * b[i];
+    }
+    return difference == 0 ? 0 : sqrt(difference / norm);
+}
+
+/* NaN wins. */
+static void keep_largest(double *largest, double value)
+{
+    if (!(value <= *largest))
+        *largest = value;
+}
+
+struct distances outcome_apart(const struct outcome *a, const struct outcome *b, const struct model *model)
+{
+    struct distances d = {0};
+    int64_t at = 0;
+    for (int s = 0; s < TEAM_STEPS; s++) {
+        keep_largest(&d.loss, fabs(a->losses[s] / b->losses[s] - 1));
+        keep_largest(&d.norm, fabs(a->norms[s] / b->norms[s] - 1));
+    }
+    for (int u = 0; u < model->unit_count; u++) {
+        const struct unit *unit = &model->units[u];
+        for (int s = 0; s < STORAGE_COUNT; s++) {
+            for (int i = 0; i < unit->parameter_count; i++) {
+                const struct parameter *p = &unit->parameters[i];
+                if (p->storage != (enum storage)s)
+                    continue;
+                const int64_t count = p->part.rows * p->part.cols, from = at + p->offset;
+                keep_largest(&d.first, relative_l2(a->first + from, b->first + from, count));
+                keep_largest(&d.last, relative_l2(a->last + from, b->last + from, count));
+            }
+            at += unit->elements[s];
+        }
+    }
+    return d;
+}

@@ -1,0 +1,89 @@
+/* Toys that the ranks of a comm train together, in any layout: who shares rows, who holds which cut of the state. The
+ * rows of a step are the same in every layout, so that all can be compared with one rank that holds everything. */
+#ifndef TESTS_REF_TEAM_H
+#define TESTS_REF_TEAM_H
+
+#include "comm/grid.h"
+#include "ref/poison.h"
+#include "ref/toy.h"
+
+enum { TEAM_ROWS = 7, TEAM_ROW_TOKENS = 48, TEAM_STEPS = 5 };
+
+/* How the ranks of a comm divide rows and state. */
+struct layout {
+    int context, shard; /* ranks that share rows; that hold the state once. Both divide the number of ranks */
+    enum deck_context method;
+    struct sharding sharding;
+};
+
+/* What they train, and how each of them goes through its part. */
+struct form {
+    enum toy_kind kind;
+    bool packed; /* several segments in a row, else one with padding behind it */
+    int micro_batches;
+    enum dtype compute;
+    int recipe; /* enum deck_recipe */
+    enum deck_recompute recompute;
+    int slots;
+    bool split_backward;
+    bool replays;  /* parts of steps, where the executor can */
+    bool poisoned; /* what is not in use is NaN (ref/poison.h) */
+};
+
+/* "4 ranks: 2 to a row by ring, 2 to a state, full; llama, ..."; a static string. */
+const char *team_text(int ranks, const struct layout *layout, const struct form *form);
+
+/* Their model, without its precision: as toy_settings, with 24 heads, so that many numbers of ranks can divide them; a
+ * Llama has 2 key-value heads, fewer than some. */
+struct model_settings team_settings(const struct layout *layout, const struct form *form);
+
+struct team {
+    struct comm *comm; /* borrowed */
+    struct form form;
+    struct grid grid;
+    struct groups groups;
+    struct toy toy;
+    struct poison poison;
+    struct schedule schedule;
+    int64_t rows;     /* of a micro-batch */
+    int64_t elements; /* of all flat buffers */
+    /* Of the step that runs. */
+    int step;
+    double labels, all_labels; /* of this data rank, of all */
+};
+
+/* Collective over the comm, as are all functions here. The executor is borrowed. Initialised with seed 7. */
+void team_create(struct team *team, struct comm *comm, struct executor *executor, const struct layout *layout,
+                 const struct form *form);
+void team_destroy(struct team *team);
+
+/* Step `number`. Rows have unequal numbers of labels; in odd steps the last three have none, so the last data rank of
+ * several has none. Where rows do not go round, the last micro-batches of some ranks are empty. */
+struct engine_result team_step(struct team *team, int number);
+
+/* One of the tensors of every shard, for all units one behind the other: [team->elements]. What no rank holds is minus
+ * infinity. Returns whether all that hold the same have the same bits. */
+enum team_state { TEAM_GRADIENT, TEAM_WEIGHT, TEAM_M, TEAM_V, TEAM_STATES };
+bool team_gather(struct team *team, enum team_state state, float *whole);
+
+/* A training of TEAM_STEPS steps. */
+struct outcome {
+    double losses[TEAM_STEPS], labels[TEAM_STEPS], norms[TEAM_STEPS];
+    int64_t elements;
+    float *first, *last; /* gradients [elements] of these steps */
+    bool agree;          /* ranks that hold the same had the same bits, of gradients and in the end of everything */
+};
+struct outcome team_train(struct team *team);
+void outcome_destroy(struct outcome *outcome);
+/* Rank 0 has trained alone; all get what it found. On other ranks `outcome` need not be set before. */
+void outcome_share(struct comm *comm, struct outcome *outcome);
+
+/* How far a training is from another of the same model. */
+struct distances {
+    double loss, norm; /* the largest relative ones of all steps */
+    double first,
+        last; /* the largest relative L2 distance of a parameter's gradient in the first and in the last step */
+};
+struct distances outcome_apart(const struct outcome *a, const struct outcome *b, const struct model *model);
+
+#endif

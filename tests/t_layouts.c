@@ -1,0 +1,701 @@
+/* Layouts: however 1, 2, 3, 4, 6 and 8 ranks divide rows and state, losses and gradients are those of one rank that
+ * holds everything. Run on 8 ranks. */
+#include "check.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "cpu/cpu.h"
+#include "io/checkpoint.h"
+#include "model/attention.h"
+#include "plan/plan.h"
+#include "plan/race.h"
+#include "plan/record.h"
+#include "ref/late.h"
+#include "ref/team.h"
+#include "ref/wrapper.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct comm *world, *self;
+static struct executor *cpu;
+
+/* Of numbers in f32: rounding of sums in another order. */
+static const struct distances bound_f32 = {.loss = 1e-6, .norm = 1e-5, .first = 1e-5, .last = 1e-5};
+
+/* -- One layout -------------------------------------------------------------------------------------------------- */
+
+/* One rank alone, on rank 0 of comm. */
+static struct outcome train_alone(struct comm *comm, const struct form *form, bool no_masters)
+{
+    struct outcome alone = {0};
+    if (comm->rank == 0) {
+        const struct layout layout = {.context = 1, .shard = 1, .sharding.no_masters = no_masters};
+        struct team team;
+        team_create(&team, self, cpu, &layout, form);
+        alone = team_train(&team);
+        team_destroy(&team);
+    }
+    outcome_share(comm, &alone);
+    return alone;
+}
+
+static bool within(const struct outcome *outcome, const struct distances *apart, const struct outcome *alone,
+                   const struct distances *bound)
+{
+    return outcome->agree && memcmp(outcome->labels, alone->labels, sizeof alone->labels) == 0 &&
+           apart->loss <= bound->loss && apart->norm <= bound->norm && apart->first <= bound->first &&
+           apart->last <= bound->last;
+}
+
+/* Is the layout's training within `bound` of one rank's? */
+static bool is_equal(struct comm *comm, const struct layout *layout, const struct form *form,
+                     const struct outcome *alone, const struct distances *bound, struct distances *apart)
+{
+    struct executor *executor = form->replays ? late_executor_create(cpu) : cpu;
+    struct team team;
+    team_create(&team, comm, executor, layout, form);
+    struct outcome outcome = team_train(&team);
+    *apart = outcome_apart(&outcome, alone, &team.toy.model);
+    const bool equal = within(&outcome, apart, alone, bound);
+    outcome_destroy(&outcome);
+    team_destroy(&team);
+    if (form->replays) {
+        CHECK(late_replays(executor) > 0);
+        executor->class->destroy(executor);
+    }
+    return equal;
+}
+
+/* The largest distances of all, as shares of their bounds. */
+static struct distances worst;
+
+static void check_layout(struct comm *comm, const struct layout *layout, const struct form *form,
+                         const struct outcome *alone, const struct distances *bound)
+{
+    struct distances apart;
+    const bool equal = is_equal(comm, layout, form, alone, bound, &apart);
+    worst.loss = fmax(worst.loss, apart.loss / bound->loss);
+    worst.norm = fmax(worst.norm, apart.norm / bound->norm);
+    worst.first = fmax(worst.first, apart.first / bound->first);
+    worst.last = fmax(worst.last, apart.last / bound->last);
+    if (comm->rank == 0 && (!equal || getenv("T_DISTANCES") != NULL))
+        fprintf(stderr, "%s:\n    loss %.2e of %.2e, norm %.2e of %.2e, gradients %.2e of %.2e and %.2e of %.2e\n",
+                team_text(comm->size, layout, form), apart.loss, bound->loss, apart.norm, bound->norm, apart.first,
+                bound->first, apart.last, bound->last);
+    CHECK(equal);
+}
+
+/* -- Axes -------------------------------------------------------------------------------------------------------- */
+
+static const int sizes[] = {1, 2, 3, 4, 6, 8};
+static const struct sharding shardings[] = {
+    {.level = SHARD_NONE},      {.level = SHARD_OPTIMIZER},
+    {.level = SHARD_GRADIENTS}, {.level = SHARD_GRADIENTS, .whole_gradients = true},
+    {.level = SHARD_FULL},      {.level = SHARD_FULL, .whole_gradients = true}};
+static const enum deck_context methods[] = {DECK_CONTEXT_GATHER, DECK_CONTEXT_HEADS, DECK_CONTEXT_RING};
+static const struct {
+    enum dtype compute;
+    int recipe; /* enum deck_recipe */
+    bool bf16_sums, no_masters;
+} numbers[] = {{DTYPE_F32, DECK_RECIPE_NONE, false, false},   {DTYPE_BF16, DECK_RECIPE_NONE, false, false},
+               {DTYPE_BF16, DECK_RECIPE_BLOCK, false, false}, {DTYPE_BF16, DECK_RECIPE_NONE, true, false},
+               {DTYPE_BF16, DECK_RECIPE_NONE, false, true},   {DTYPE_BF16, DECK_RECIPE_BLOCK, true, true}};
+static const struct {
+    enum deck_recompute recompute;
+    int slots;
+    bool split;
+} memories[] = {{DECK_RECOMPUTE_NONE, 1, false}, {DECK_RECOMPUTE_NORMS, 2, true}, {DECK_RECOMPUTE_FULL, 1, false}};
+static const int micro_batches[] = {1, 3};
+
+enum axis { RANKS, CONTEXT, SHARD, SHARDING, METHOD, KIND, PACKED, MICRO_BATCHES, NUMBERS, MEMORY, REPLAYS, AXES };
+enum { LAYOUT_AXES = KIND };
+#define LENGTH(array) ((int)(sizeof(array) / sizeof(array)[0]))
+static const int axis_values[AXES] = {LENGTH(sizes),
+                                      LENGTH(sizes),
+                                      LENGTH(sizes),
+                                      LENGTH(shardings),
+                                      LENGTH(methods),
+                                      TOY_KINDS,
+                                      2,
+                                      LENGTH(micro_batches),
+                                      LENGTH(numbers),
+                                      LENGTH(memories),
+                                      2};
+enum { MOST_VALUES = 6 };
+
+/* A layout and a form: the number of a value on each axis. */
+struct trial_case {
+    int at[AXES];
+};
+
+/* Number `index` of the product of the first `axes` axes; the others have their first value. */
+static struct trial_case case_of(int64_t index, int axes)
+{
+    struct trial_case c = {0};
+    for (int a = 0; a < axes; a++) {
+        c.at[a] = (int)(index % axis_values[a]);
+        index /= axis_values[a];
+    }
+    return c;
+}
+
+static int64_t product(int axes)
+{
+    int64_t cases = 1;
+    for (int a = 0; a < axes; a++)
+        cases *= axis_values[a];
+    return cases;
+}
+
+static struct layout layout_of(const struct trial_case *c)
+{
+    struct layout layout = {sizes[c->at[CONTEXT]], sizes[c->at[SHARD]], methods[c->at[METHOD]],
+                            shardings[c->at[SHARDING]]};
+    layout.sharding.bf16_sums = numbers[c->at[NUMBERS]].bf16_sums;
+    layout.sharding.no_masters = numbers[c->at[NUMBERS]].no_masters;
+    return layout;
+}
+
+static struct form form_of(const struct trial_case *c)
+{
+    return (struct form){.kind = (enum toy_kind)c->at[KIND],
+                         .packed = c->at[PACKED] == 0,
+                         .micro_batches = micro_batches[c->at[MICRO_BATCHES]],
+                         .compute = numbers[c->at[NUMBERS]].compute,
+                         .recipe = numbers[c->at[NUMBERS]].recipe,
+                         .recompute = memories[c->at[MEMORY]].recompute,
+                         .slots = memories[c->at[MEMORY]].slots,
+                         .split_backward = memories[c->at[MEMORY]].split,
+                         .replays = c->at[REPLAYS] == 1};
+}
+
+/* Is there such a layout? What does not matter in it has its first value. */
+static bool is_possible(const struct trial_case *c)
+{
+    const struct layout layout = layout_of(c);
+    const int ranks = sizes[c->at[RANKS]];
+    if (ranks % layout.context != 0 || ranks % layout.shard != 0)
+        return false;
+    if (layout.sharding.level == SHARD_NONE && (layout.shard > 1 || layout.sharding.bf16_sums))
+        return false;
+    const struct form form = form_of(c);
+    const struct model_settings settings = team_settings(&layout, &form);
+    if (form.recipe != DECK_RECIPE_NONE && TEAM_ROW_TOKENS / layout.context % 4 != 0)
+        return false; /* scales lie in rows of a multiple of 4; decks have rows of more */
+    const bool divides = attention_check(&settings) == ERROR_NONE;
+    error_clear();
+    return layout.context > 1 ? divides : c->at[METHOD] == 0;
+}
+
+/* -- All layouts of one form, a spread of the rest --------------------------------------------------------------- */
+
+/* With NaN wherever nothing is held. */
+static int try_all_layouts(struct comm *comm, struct form form, const struct outcome *alone)
+{
+    int count = 0;
+    form.poisoned = true;
+    for (int64_t i = 0; i < product(LAYOUT_AXES); i++) {
+        const struct trial_case c = case_of(i, LAYOUT_AXES);
+        if (sizes[c.at[RANKS]] != comm->size || !is_possible(&c))
+            continue;
+        const struct layout layout = layout_of(&c);
+        check_layout(comm, &layout, &form, alone, &bound_f32);
+        count++;
+    }
+    return count;
+}
+
+/* Which values of two axes have not met yet. */
+struct pairs {
+    bool open[AXES][MOST_VALUES][AXES][MOST_VALUES];
+};
+
+static int open_pairs(const struct pairs *pairs, const struct trial_case *c)
+{
+    int count = 0;
+    for (int a = 0; a < AXES; a++)
+        for (int b = 0; b < a; b++)
+            count += pairs->open[a][c->at[a]][b][c->at[b]];
+    return count;
+}
+
+static void set_pairs(struct pairs *pairs, const struct trial_case *c, bool open)
+{
+    for (int a = 0; a < AXES; a++)
+        for (int b = 0; b < a; b++)
+            pairs->open[a][c->at[a]][b][c->at[b]] = open;
+}
+
+static int open_pairs_left(const struct pairs *pairs)
+{
+    const bool *open = &pairs->open[0][0][0][0];
+    int count = 0;
+    for (size_t i = 0; i < sizeof *pairs / sizeof *open; i++)
+        count += open[i];
+    return count;
+}
+
+enum { MOST_CASES = 400 };
+
+/* Cases in which each value of each axis meets each of every other, if it can. Those that have many new pairs come
+ * first. */
+static int spread(struct trial_case cases[MOST_CASES])
+{
+    static const int wanted[] = {50, 40, 30, 22, 16, 12, 8, 6, 4, 3, 2, 1};
+    static struct pairs pairs;
+    const int64_t all = product(AXES), stride = 7919; /* a prime: neighbours in the list are not alike */
+    int64_t *possible = memory_allocate(all * (int64_t)sizeof *possible), possible_count = 0;
+    int count = 0;
+    for (int64_t i = 0; i < all; i++) {
+        const int64_t index = i * stride % all;
+        const struct trial_case c = case_of(index, AXES);
+        if (!is_possible(&c))
+            continue;
+        set_pairs(&pairs, &c, true);
+        possible[possible_count++] = index;
+    }
+    for (int w = 0; w < LENGTH(wanted); w++) {
+        for (int64_t i = 0; i < possible_count; i++) {
+            const struct trial_case c = case_of(possible[i], AXES);
+            if (open_pairs(&pairs, &c) < wanted[w])
+                continue;
+            if (count == MOST_CASES)
+                error_fatal("t_layouts: more than %d cases", MOST_CASES);
+            set_pairs(&pairs, &c, false);
+            cases[count++] = c;
+        }
+    }
+    memory_free(possible);
+    CHECK(count > 40 && open_pairs_left(&pairs) == 0);
+    return count;
+}
+
+/* Of other numbers. Where rows are not cut, the first gradients are only summed in another order; a weight that is
+ * rounded the other way after it is rare. Where rows are cut or gradients are bf16, what is rounded differs everywhere:
+ * then both trainings are as far from fp32, so at most twice as far from each other. */
+static struct distances bound_of(const struct layout *layout, const struct form *form, const struct outcome *alone,
+                                 const struct outcome *exact)
+{
+    struct model model;
+    const struct model_settings settings = team_settings(layout, form);
+    model_create(&model, &settings, 1, 1);
+    struct distances bound = outcome_apart(alone, exact, &model);
+    model_destroy(&model);
+    if (layout->context == 1 && !layout->sharding.bf16_sums && !layout->sharding.no_masters)
+        return (struct distances){bound.loss / 4, bound.norm / 4, bound_f32.first, bound.last / 4};
+    return (struct distances){2 * bound.loss, 2 * bound.norm, 2 * bound.first, 2 * bound.last};
+}
+
+/* One rank alone has the same micro-batches one after the other that ranks have at a time, since blocks of 8-bit
+ * numbers do not reach beyond one. */
+static void try_case(struct comm *comm, const struct trial_case *c)
+{
+    const struct layout layout = layout_of(c);
+    const struct form form = form_of(c);
+    struct form form_alone = form;
+    form_alone.replays = false;
+    form_alone.micro_batches *= comm->size / layout.context;
+    struct outcome alone = train_alone(comm, &form_alone, layout.sharding.no_masters);
+    struct distances bound = bound_f32;
+    if (form.compute != DTYPE_F32) {
+        form_alone.compute = DTYPE_F32;
+        form_alone.recipe = DECK_RECIPE_NONE;
+        struct outcome exact = train_alone(comm, &form_alone, false);
+        bound = bound_of(&layout, &form, &alone, &exact);
+        outcome_destroy(&exact);
+    }
+    check_layout(comm, &layout, &form, &alone, &bound);
+    outcome_destroy(&alone);
+}
+
+/* -- Planned and real ------------------------------------------------------------------------------------------- */
+
+enum { MOST_GROUPS = 8 };
+
+/* What an executor has allocated on its device. */
+static int64_t allocated;
+static void *(*plain_allocate)(struct executor *executor, int64_t bytes, enum memory_kind kind);
+
+static void *counting_allocate(struct executor *executor, int64_t bytes, enum memory_kind kind)
+{
+    allocated += kind == MEMORY_DEVICE ? bytes : 0;
+    return plain_allocate(executor, bytes, kind);
+}
+
+static int64_t planned_bytes(const struct executor *plan)
+{
+    const struct plan_block *blocks;
+    const int64_t count = plan_executor_blocks(plan, &blocks);
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < count; i++)
+        bytes += blocks[i].kind == MEMORY_DEVICE && !blocks[i].released ? blocks[i].bytes : 0;
+    return bytes;
+}
+
+static bool same_traffic(const struct plan_log *a, const struct plan_log *b)
+{
+    struct plan_traffic of_a[MOST_GROUPS], of_b[MOST_GROUPS];
+    const int groups = plan_log_traffic(plan_log_all(a), of_a, MOST_GROUPS);
+    bool same = groups <= MOST_GROUPS && plan_log_traffic(plan_log_all(b), of_b, MOST_GROUPS) == groups;
+    for (int g = 0; same && g < groups; g++)
+        same = strcmp(of_a[g].group, of_b[g].group) == 0 && of_a[g].collectives == of_b[g].collectives &&
+               of_a[g].bytes == of_b[g].bytes;
+    return same;
+}
+
+/* On every rank: memory as planned, bytes of each group in a step as planned, and no race in it. */
+static void check_plan(struct comm *comm, const struct layout *layout, const struct form *form)
+{
+    const struct executor_class *plain = cpu->class;
+    struct executor_class counting = *plain;
+    plain_allocate = plain->allocate;
+    counting.allocate = counting_allocate;
+    cpu->class = &counting;
+    struct executor *real = record_executor_create(cpu), *plan = plan_executor_create(cpu);
+    struct team of_real, of_plan;
+    allocated = 0;
+    team_create(&of_real, comm, real, layout, form);
+    const int64_t bytes = allocated;
+    team_create(&of_plan, comm, plan, layout, form);
+    CHECK(bytes > 0 && bytes == planned_bytes(plan));
+    CHECK(budget_total(&of_real.toy.engine.budget) == budget_total(&of_plan.toy.engine.budget));
+    record_clear(real);
+    plan_executor_clear(plan);
+    team_step(&of_real, 0);
+    team_step(&of_plan, 0);
+    struct race race;
+    const bool right = same_traffic(record_executor_log(real), plan_executor_log(plan)) &&
+                       race_check(plan_executor_log(plan), -1, &race, 1) == 0;
+    if (!CHECK(right))
+        fprintf(stderr, "    %s\n", team_text(comm->size, layout, form));
+    team_destroy(&of_real);
+    team_destroy(&of_plan);
+    real->class->destroy(real);
+    plan->class->destroy(plan);
+    cpu->class = plain;
+}
+
+/* -- A training whose every step has another layout -------------------------------------------------------------- */
+
+static char folder[300]; /* of this test's files; the same on all ranks */
+
+static void make_folder(void)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/cistron-layouts-XXXXXX", base != NULL ? base : "/tmp");
+    if (world->rank == 0 && mkdtemp(folder) == NULL)
+        error_fatal("cannot make a folder like %s", folder);
+    comm_broadcast(world, folder, sizeof folder, 0);
+}
+
+static void remove_folder(void)
+{
+    comm_barrier(world);
+    char *command = memory_format("rm -rf '%s'", folder);
+    if (world->rank == 0 && system(command) != 0)
+        fprintf(stderr, "%s stays behind\n", folder);
+    free(command);
+}
+
+/* What the ranks of a link leave to those of the next. */
+struct left {
+    uint64_t digest;
+    int64_t elements;
+    float *states[TEAM_STATES];
+};
+
+static void leave(struct comm *comm, struct team *team, struct left *left)
+{
+    struct checkpoint_meta meta = {.deck_text = (char *)"", .version = "0", .tokenizer = "nucleotide"};
+    meta.position = blend_position_create(1);
+    char *all = memory_format("%s/all.h5", folder), *weights = memory_format("%s/weights.h5", folder);
+    CHECK(checkpoint_write(comm, &team->toy.engine, &meta, all, true) == ERROR_NONE);
+    CHECK(checkpoint_write(comm, &team->toy.engine, &meta, weights, false) == ERROR_NONE);
+    left->digest = checkpoint_digest(comm, &team->toy.engine);
+    for (enum team_state state = TEAM_WEIGHT; state < TEAM_STATES; state++)
+        CHECK(team_gather(team, state, left->states[state]));
+    blend_position_destroy(&meta.position);
+    free(all);
+    free(weights);
+}
+
+static bool same_parameters(const struct team *team, const float *a, const float *b)
+{
+    bool same = true;
+    int64_t at = 0;
+    for (int u = 0; u < team->toy.model.unit_count; u++) {
+        const struct unit *unit = &team->toy.model.units[u];
+        for (int i = 0; i < unit->parameter_count; i++) {
+            const struct parameter *p = &unit->parameters[i];
+            const int64_t first = at + p->offset + (p->storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0);
+            same &= memcmp(a + first, b + first, (size_t)(p->part.rows * p->part.cols) * sizeof *a) == 0;
+        }
+        at += unit->elements[STORAGE_MATRIX] + unit->elements[STORAGE_VECTOR];
+    }
+    return same;
+}
+
+static bool has_state(struct team *team, enum team_state state, const struct left *left)
+{
+    float *whole = memory_allocate(team->elements * (int64_t)sizeof *whole);
+    const bool agree = team_gather(team, state, whole);
+    const bool same = agree && same_parameters(team, whole, left->states[state]);
+    memory_free(whole);
+    return same;
+}
+
+/* First weights alone, then all. */
+static void take_up(struct comm *comm, struct team *team, const struct left *left, int updates)
+{
+    struct engine *engine = &team->toy.engine;
+    char *all = memory_format("%s/all.h5", folder), *weights = memory_format("%s/weights.h5", folder);
+    CHECK(checkpoint_read(comm, engine, weights, false) == ERROR_NONE && has_state(team, TEAM_WEIGHT, left));
+    CHECK(checkpoint_read(comm, engine, all, true) == ERROR_NONE && engine_updates(engine) == updates);
+    for (enum team_state state = TEAM_WEIGHT; state < TEAM_STATES; state++)
+        CHECK(has_state(team, state, left));
+    CHECK(checkpoint_digest(comm, engine) == left->digest);
+    free(all);
+    free(weights);
+}
+
+struct link {
+    int ranks;
+    struct layout layout;
+};
+
+/* Losses are those of one rank that never stopped; what a layout wrote, the next reads, to the bit. */
+static void test_chain(const struct link links[TEAM_STEPS], struct form form, bool no_masters)
+{
+    struct outcome alone = train_alone(world, &form, no_masters), exact = alone;
+    struct left left = {.elements = alone.elements};
+    double bound = bound_f32.loss, losses[TEAM_STEPS];
+    if (form.compute != DTYPE_F32) {
+        struct form plain = form;
+        plain.compute = DTYPE_F32;
+        exact = train_alone(world, &plain, false);
+        bound = check_apart(alone.losses, exact.losses, TEAM_STEPS);
+        outcome_destroy(&exact);
+    }
+    for (enum team_state state = TEAM_WEIGHT; state < TEAM_STATES; state++)
+        left.states[state] = memory_allocate(left.elements * (int64_t)sizeof(float));
+    for (int i = 0; i < TEAM_STEPS; i++) {
+        struct comm *comm = comm_split(world, world->rank < links[i].ranks ? 0 : 1);
+        if (world->rank < links[i].ranks) {
+            struct layout layout = links[i].layout;
+            struct team team;
+            layout.sharding.no_masters = no_masters;
+            team_create(&team, comm, cpu, &layout, &form);
+            if (i > 0)
+                take_up(comm, &team, &left, i);
+            const struct engine_result result = team_step(&team, i);
+            losses[i] = result.loss_sum / result.labels;
+            leave(comm, &team, &left);
+            team_destroy(&team);
+        }
+        comm_destroy(comm);
+        comm_broadcast(world, &left.digest, sizeof left.digest, 0);
+        for (enum team_state state = TEAM_WEIGHT; state < TEAM_STATES; state++)
+            comm_broadcast(world, left.states[state], left.elements * (int64_t)sizeof(float), 0);
+    }
+    const double apart = check_apart(losses, alone.losses, TEAM_STEPS);
+    if (world->rank == 0 && !CHECK(apart <= bound))
+        fprintf(stderr, "    a chain of layouts in %s: losses %.2e apart\n", dtype_name(form.compute), apart);
+    for (enum team_state state = TEAM_WEIGHT; state < TEAM_STATES; state++)
+        memory_free(left.states[state]);
+    outcome_destroy(&alone);
+}
+
+static void test_chains(void)
+{
+    static const struct sharding none = {.level = SHARD_NONE}, optimizer = {.level = SHARD_OPTIMIZER},
+                                 gradients = {.level = SHARD_GRADIENTS}, full = {.level = SHARD_FULL};
+    const struct link first[] = {{2, {1, 1, DECK_CONTEXT_GATHER, none}},
+                                 {8, {1, 4, DECK_CONTEXT_GATHER, full}},
+                                 {3, {1, 3, DECK_CONTEXT_GATHER, optimizer}},
+                                 {1, {1, 1, DECK_CONTEXT_GATHER, none}},
+                                 {6, {1, 2, DECK_CONTEXT_GATHER, gradients}}};
+    const struct link second[] = {{6, {1, 6, DECK_CONTEXT_GATHER, full}},
+                                  {4, {1, 1, DECK_CONTEXT_GATHER, none}},
+                                  {2, {1, 2, DECK_CONTEXT_GATHER, gradients}},
+                                  {8, {1, 8, DECK_CONTEXT_GATHER, optimizer}},
+                                  {4, {1, 2, DECK_CONTEXT_GATHER, full}}};
+    make_folder();
+    test_chain(first, (struct form){.kind = TOY_ESM2, .packed = true, .micro_batches = 1, .slots = 1}, false);
+    test_chain(second, (struct form){.kind = TOY_LLAMA_TIED, .micro_batches = 1, .compute = DTYPE_BF16, .slots = 1},
+               false);
+    remove_folder();
+}
+
+/* -- Planted faults ---------------------------------------------------------------------------------------------- */
+
+enum fault {
+    FAULT_NORMALISED,  /* each data rank's mean loss, not that of all labels */
+    FAULT_GROUP,       /* replicas of a cut are summed over all ranks */
+    FAULT_REPLICAS,    /* they are not summed */
+    FAULT_CUT,         /* gradients are cut one alignment unit too late */
+    FAULT_TIED,        /* the tied matrix counts twice in the norm */
+    FAULT_OVERWRITTEN, /* what a micro-batch adds to a cut replaces it */
+    FAULT_STALE,       /* the second step uses the weights that were gathered in the first */
+};
+struct planter {
+    enum fault fault;
+    struct team team;
+    int64_t launched; /* otherwise than they should be */
+};
+
+static void rotate(struct tensor x, int64_t elements)
+{
+    const int64_t bytes = tensor_count(&x) * dtype_size(x.dtype), ahead = elements * dtype_size(x.dtype);
+    char *copy = memory_allocate(bytes), *data = x.data;
+    memcpy(copy, data + ahead, (size_t)(bytes - ahead));
+    memcpy(copy + bytes - ahead, data, (size_t)ahead);
+    memcpy(data, copy, (size_t)bytes);
+    memory_free(copy);
+}
+
+static bool is_tied_gradient(struct team *team, const struct tensor *x)
+{
+    struct engine *engine = &team->toy.engine;
+    const struct shard shard = engine->store->class->shard(engine->store, &team->toy.model.units[0], STORAGE_MATRIX);
+    return tensor_present(&shard.gradient) && x->data == shard.gradient.data;
+}
+
+/* Changes launches that the fault is about, and counts them. */
+static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    struct planter *p = wrapper->self;
+    const struct groups *groups = &p->team.groups;
+    if (p->fault == FAULT_NORMALISED && op == OP_XENT_GRAD) {
+        struct xent_grad_args a = *(const struct xent_grad_args *)args;
+        wrapper_pass(wrapper, stream, op, args);
+        for (int64_t i = 0; i < tensor_count(&a.logits); i++)
+            ((float *)a.logits.data)[i] *=
+                p->team.labels > 0 ? (float)(p->team.all_labels / p->team.grid.data_ranks / p->team.labels) : 0;
+        p->launched++;
+        return;
+    }
+    if (op == OP_ALL_REDUCE && ((const struct all_reduce_args *)args)->group == groups->replicas) {
+        struct all_reduce_args a = *(const struct all_reduce_args *)args;
+        a.group = p->fault == FAULT_GROUP ? groups->data : a.group;
+        p->launched += p->fault == FAULT_GROUP || p->fault == FAULT_REPLICAS;
+        if (p->fault != FAULT_REPLICAS)
+            wrapper_pass(wrapper, stream, op, &a);
+        return;
+    }
+    if (p->fault == FAULT_CUT && op == OP_REDUCE_SCATTER) {
+        rotate(((const struct reduce_scatter_args *)args)->in, UNIT_ALIGNMENT);
+        p->launched++;
+    }
+    if (p->fault == FAULT_OVERWRITTEN && op == OP_ADD && stream->id == STREAM_REDUCE) {
+        const struct add_args *a = args;
+        wrapper_pass(wrapper, stream, OP_COPY, &(struct copy_args){.from = a->from, .to = a->to});
+        p->launched++;
+        return;
+    }
+    if (p->fault == FAULT_STALE && p->team.step == 1 && op == OP_ALL_GATHER) {
+        p->launched++;
+        return;
+    }
+    wrapper_pass(wrapper, stream, op, args);
+    if (p->fault == FAULT_TIED && op == OP_SUM_SQUARES) {
+        const struct sum_squares_args *a = args;
+        if (is_tied_gradient(&p->team, &a->x)) {
+            *(double *)a->sum.data *= 2;
+            p->launched++;
+        }
+    }
+}
+
+/* Each fault in a layout where it has a place: there must be one, and the result beyond a bound. */
+static void test_faults(struct comm *comm, const struct form *form, const struct outcome *alone)
+{
+    static const struct layout gradients = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_GRADIENTS}},
+                               full = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}};
+    static const struct {
+        enum fault fault;
+        const char *name;
+        const struct layout *layout;
+    } faults[] = {{FAULT_NORMALISED, "normalised per rank", &full},
+                  {FAULT_GROUP, "summed over the wrong group", &gradients},
+                  {FAULT_GROUP, "summed over the wrong group", &full},
+                  {FAULT_REPLICAS, "replicas not summed", &gradients},
+                  {FAULT_REPLICAS, "replicas not summed", &full},
+                  {FAULT_CUT, "cut off by a unit", &gradients},
+                  {FAULT_CUT, "cut off by a unit", &full},
+                  {FAULT_TIED, "tied matrix twice", &full},
+                  {FAULT_OVERWRITTEN, "contribution overwritten", &gradients},
+                  {FAULT_OVERWRITTEN, "contribution overwritten", &full},
+                  {FAULT_STALE, "stale weights", &gradients},
+                  {FAULT_STALE, "stale weights", &full}};
+    for (int i = 0; i < LENGTH(faults); i++) {
+        struct planter planter = {.fault = faults[i].fault};
+        struct wrapper wrapper;
+        wrapper_create(&wrapper, cpu, plant, &planter);
+        struct team *team = &planter.team;
+        team_create(team, comm, &wrapper.executor, faults[i].layout, form);
+        struct outcome outcome = team_train(team);
+        const struct distances apart = outcome_apart(&outcome, alone, &team->toy.model);
+        const bool equal = within(&outcome, &apart, alone, &bound_f32);
+        if (!CHECK(!equal && comm_sum_i64(comm, planter.launched) > 0) && comm->rank == 0)
+            fprintf(stderr, "    %s in %s: loss %.2e, norm %.2e, gradients %.2e and %.2e\n", faults[i].name,
+                    team_text(comm->size, faults[i].layout, form), apart.loss, apart.norm, apart.first, apart.last);
+        outcome_destroy(&outcome);
+        team_destroy(team);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    world = comm_open_mpi();
+    self = comm_self();
+    cpu = cpu_executor_create(1);
+    const double begun = clock_seconds();
+    const struct form form = {.kind = TOY_LLAMA_TIED, .packed = true, .micro_batches = 3, .slots = 1};
+    struct outcome alone = train_alone(world, &form, false);
+    CHECK(alone.labels[0] > alone.labels[1]);
+    test_chains();
+    static struct trial_case cases[MOST_CASES];
+    int64_t case_count = world->rank == 0 ? spread(cases) : 0;
+    comm_broadcast(world, &case_count, sizeof case_count, 0);
+    comm_broadcast(world, cases, sizeof cases, 0);
+    /* which numbers of ranks run side by side */
+    static const int rounds[][3] = {{8}, {6, 2}, {4, 3, 1}};
+    int64_t all = 0, some = 0;
+    for (int i = 0; i < 3; i++) {
+        int color = 0, first = 0;
+        while (world->rank >= first + rounds[i][color])
+            first += rounds[i][color++];
+        struct comm *comm = comm_split(world, color);
+        if (comm->size == 4)
+            test_faults(comm, &form, &alone);
+        const int count = try_all_layouts(comm, form, &alone);
+        all += comm->rank == 0 ? count : 0;
+        for (int k = 0; k < case_count; k++) {
+            if (sizes[cases[k].at[RANKS]] == comm->size) {
+                try_case(comm, &cases[k]);
+                const struct layout layout = layout_of(&cases[k]);
+                const struct form form_of_case = form_of(&cases[k]);
+                check_plan(comm, &layout, &form_of_case);
+                some += comm->rank == 0;
+            }
+        }
+        comm_destroy(comm);
+    }
+    all = comm_sum_i64(world, all);
+    some = comm_sum_i64(world, some);
+    if (world->rank == 0)
+        printf("%lld layouts of one form, %lld with other forms in %.1f s; of the bounds: losses %.2g, norms %.2g, "
+               "gradients %.2g and %.2g\n",
+               (long long)all, (long long)some, clock_seconds() - begun, worst.loss, worst.norm, worst.first,
+               worst.last);
+    outcome_destroy(&alone);
+    cpu->class->destroy(cpu);
+    comm_destroy(self);
+    comm_destroy(world);
+    MPI_Finalize();
+    return check_end();
+}
