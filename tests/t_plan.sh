@@ -19,7 +19,7 @@ value()
 }
 
 # the plan of a deck against the run of it, 2 ranks
-categories="weights gradients optimizer activations transient batch workspace margin"
+categories="weights gradients optimizer exchange activations transient batch workspace margin"
 for settings in "" "precision.recipe=delayed precision.history=512 precision.compute=bf16" "precision.compute=bf16 memory.recompute=full train.micro_batch=1" \
     "model.tied=yes memory.recompute=none memory.head_tokens=20 data.train=$work/g.train.h5,$work/g.valid.h5"; do
     # shellcheck disable=SC2086
