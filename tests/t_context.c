@@ -215,6 +215,7 @@ struct layout {
     enum deck_recompute recompute;
     int recipe;
     int64_t row_tokens; /* 0: ROW_TOKENS */
+    bool split;         /* two slots, and backward in two halves */
 };
 
 static int64_t row_tokens_of(const struct layout *layout)
@@ -235,6 +236,8 @@ static struct toy_options options_of(struct executor *executor, const struct lay
     options.rows = ROWS;
     options.row_tokens = row_tokens_of(layout);
     options.max_segments = layout->packed ? MAX_SEGMENTS : 1;
+    options.slots = layout->split ? 2 : 1;
+    options.split_backward = layout->split;
     return options;
 }
 
@@ -260,7 +263,7 @@ static struct outcome run_toy(struct toy *toy, const struct layout *layout, int 
 {
     struct batch batches[MOST_MICRO * MOST_DATA];
     struct outcome outcome;
-    struct schedule schedule = schedule_create(count, 1, false);
+    struct schedule schedule = schedule_create(count, layout->split ? 2 : 1, layout->split);
     for (int m = 0; m < count; m++)
         make_micro_batch(&batches[m], layout, first + m * apart, ranks);
     outcome.evaluated = engine_evaluate(&toy->engine, batches, count);
@@ -382,6 +385,7 @@ static void test_equal(struct executor *cpu, const struct team *team, enum toy_k
     struct outcome wanted = run_alone(cpu, &layout, team->context->size, team->grid.data_ranks);
     for (layout.method = DECK_CONTEXT_GATHER; layout.method <= DECK_CONTEXT_RING; layout.method++) {
         layout.recompute = policies[((int)kind + packed + (int)layout.method) % 3];
+        layout.split = packed && kind != TOY_LLAMA_TIED;
         struct distance d = compare(cpu, &layout, team, &wanted);
         report(team, &layout, "", d);
         CHECK(is_equal(d));
