@@ -1,6 +1,7 @@
 /* Ops of the CUDA executor at the shapes of training.
  *   bench/gpu/ops [PART]      all parts, or one:
  *     rows        ops that memory bounds: GB/s, each tensor counted once and those that are read and written twice
+ *     state       updates of weights, sums of gradients, merging of attention: the same
  *     copies      of few bits by each rule, made of a matrix or beside an activation: the same
  *     gradients   of weights, with the sum for the bias made inside the product or apart; exits with 1 when they differ
  *     scaled      products of 8-bit operands with each kind of scale, under load, beside those of bf16 */
@@ -203,6 +204,41 @@ static void measure_all_rows(void)
     for (size_t h = 0; h < sizeof hidden / sizeof *hidden; h++)
         for (int64_t rows = 16384; rows <= 32768; rows *= 2)
             measure_rows(rows, hidden[h]);
+}
+
+/* One unit's weights, as many as a block of 8 billion parameters has. */
+static void measure_updates(void)
+{
+    const int64_t n = 218103808;
+    printf("\n");
+    MEASURE("adamw, weights in halves", ADAMW, adamw, 1, n, .weight = own, .low = device(DTYPE_I16, 1, n),
+            .gradient = numbers(n), .m = numbers(n), .v = numbers(n), .step = numbers(ADAMW_STEP_COUNT),
+            .scale = numbers(1), .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .lr_factor = 1);
+    MEASURE("adamw, all in bf16", ADAMW, adamw, 1, n, .weight = own, .gradient = matrix(1, n), .m = matrix(1, n),
+            .v = matrix(1, n), .step = numbers(ADAMW_STEP_COUNT), .scale = numbers(1), .beta1 = 0.9, .beta2 = 0.95,
+            .eps = 1e-8, .lr_factor = 1);
+    MEASURE("add, bf16 to f32", ADD, add, 1, n, .from = own, .to = numbers(n));
+    MEASURE("add, f32 to bf16", ADD, add, 1, n, .from = numbers(n), .to = own);
+    MEASURE("join, bf16 to f32", JOIN, join, 1, n, .high = own, .to = device(DTYPE_F32, 1, n));
+    MEASURE("sum_squares of bf16", SUM_SQUARES, sum_squares, 1, n, .x = own, .sum = device(DTYPE_F64, 1, 1));
+}
+
+static void measure_merges(void)
+{
+    static const int64_t shapes[][3] = {{16384, 32, 128}, {32768, 20, 64}, {32768, 20, 16}};
+    printf("\n");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int64_t t = shapes[i][0], heads = shapes[i][1], dim = shapes[i][2], h = heads * dim;
+        MEASURE("attention_merge", ATTENTION_MERGE, attention_merge, t, h, .part_o = own,
+                .part_lse = filled(DTYPE_F32, heads, t), .o = filled(DTYPE_F32, t, h),
+                .lse = filled(DTYPE_F32, heads, t), .heads = heads, .head_dim = dim);
+        MEASURE("attention_merge, the first", ATTENTION_MERGE, attention_merge, t, h, .part_o = own,
+                .part_lse = filled(DTYPE_F32, heads, t), .o = device(DTYPE_F32, t, h),
+                .lse = device(DTYPE_F32, heads, t), .heads = heads, .head_dim = dim, .first = true);
+        MEASURE("attention_merge, the last", ATTENTION_MERGE, attention_merge, t, h, .part_o = own,
+                .part_lse = filled(DTYPE_F32, heads, t), .o = filled(DTYPE_F32, t, h),
+                .lse = filled(DTYPE_F32, heads, t), .to = matrix(t, h), .heads = heads, .head_dim = dim);
+    }
 }
 
 /* The sums over columns of dy [t, h] that biases take, beside a product that makes nothing. */
@@ -474,6 +510,10 @@ int main(int argc, char **argv)
     if (is_wanted("rows")) {
         measure_all_rows();
         measure_sums();
+    }
+    if (is_wanted("state")) {
+        measure_updates();
+        measure_merges();
     }
     if (is_wanted("copies"))
         measure_copies();
