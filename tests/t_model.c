@@ -133,6 +133,13 @@ static void test_recompute(void)
         "recompute = \"fit\"; recompute_layers = \"full:1-5\";",
         "key memory.recompute_layers = \"full:1-5\": with memory.recompute = \"fit\" it names all 6 layers, "
         "as such a run writes it, or is \"\"");
+    check_recompute("offload_layers = \"1-2,6\"; recompute_layers = \"full:2\";", "262222");
+    check_recompute("offload_layers = \"2-7\";",
+                    "key memory.offload_layers = \"2-7\": layers are 1 to 6, by model.layers");
+    check_recompute("offload_layers = \"2,1-3\";", "key memory.offload_layers = \"2,1-3\": layer 2 is named twice");
+    check_recompute("offload_layers = \"full:1\";",
+                    "key memory.offload_layers = \"full:1\": must be layers counted from 1 and ranges of them with "
+                    "commas between, such as \"1-8,20\"; \"\" for none");
     char list[64];
     recompute_print(list, sizeof list, DECK_RECOMPUTE_QKV, 2, 6);
     CHECK_STRING(list, "qkv:1-2,gate_up:3-6");
@@ -153,7 +160,7 @@ static void test_recompute(void)
     for (int i = 1; i <= LAYER_RANGES; i++)
         snprintf(deck.memory.recompute_layers + strlen(deck.memory.recompute_layers), 8, ",%d", 2 * i + 1);
     CHECK(recompute_from_deck(&recompute, &deck, 99) == ERROR_USER);
-    CHECK(strstr(error_message(), "the layers of full are more than 32 ranges; name fewer") != NULL);
+    CHECK(strstr(error_message(), "more than 32 ranges of layers; name fewer") != NULL);
     error_clear();
     *strrchr(deck.memory.recompute_layers, ',') = '\0';
     CHECK(recompute_from_deck(&recompute, &deck, 99) == ERROR_NONE);

@@ -381,7 +381,8 @@ static int64_t move_copies(struct toy *toy, char *state, bool restore)
     return bytes;
 }
 
-static void test_record(struct executor *executor, enum toy_kind kind, int recipe)
+/* offloads: layers 0, 1, 3 and 4 of 5, so two have each buffer. */
+static void test_record(struct executor *executor, enum toy_kind kind, int recipe, bool offloads)
 {
     struct group twin = {"data", 0, 2, &twin_class, NULL};
     struct executor *record = record_executor_create(executor);
@@ -391,6 +392,10 @@ static void test_record(struct executor *executor, enum toy_kind kind, int recip
     options.group = &twin;
     options.slots = 2;
     options.recompute = DECK_RECOMPUTE_NORMS;
+    if (offloads) {
+        options.settings.layers = 5;
+        options.settings.recompute.offloaded = (struct layer_list){2, {{0, 1}, {3, 4}}};
+    }
     struct toy toy;
     toy_create(&toy, &options);
     struct schedule schedule = schedule_create(MICRO_BATCHES, 2, false);
@@ -420,21 +425,53 @@ static void test_record(struct executor *executor, enum toy_kind kind, int recip
         fprintf(stderr, "    %s\n", text);
         free(text);
     }
-    int waits = 0;
+    int waits = 0, needed = 0;
     for (int64_t e = 0; e < log->count; e++) {
         if (log->entries[e].kind != PLAN_WAIT)
             continue;
         waits++;
-        CHECK(race_check(log, e, races, 4) > 0);
+        needed += race_check(log, e, races, 4) > 0;
     }
-    CHECK(waits == 2 * toy.model.unit_count); /* of each sum for its gradients, and for each sum */
-    printf("record: %lld entries, %d waits, each needed\n", (long long)log->count, waits);
+    /* Of each sum for its gradients, and for each sum. With offload in each forward and backward 7 more, so that it can
+     * be recorded by itself; between a forward and its slot's backward two of them are not needed, or four in all. */
+    CHECK(waits == 2 * toy.model.unit_count + (offloads ? 2 * MICRO_BATCHES * 7 : 0));
+    CHECK(needed == waits - (offloads ? 4 : 0));
+    printf("record: %lld entries, %d waits, %d needed\n", (long long)log->count, waits, needed);
     free(before);
     free(eager);
     memory_free(copies);
     schedule_destroy(&schedule);
     toy_destroy(&toy);
     record->class->destroy(record);
+}
+
+/* -- Offload: what has been in host memory is what was sent there -----------------------------------------------------
+ */
+
+/* One to four of four layers, beside others, with one and two slots. */
+static void test_offload(struct executor *executor, enum toy_kind kind, int recipe)
+{
+    static const struct layer_list lists[] = {{1, {{0, 0}}}, {1, {{3, 3}}}, {2, {{0, 0}, {2, 3}}}, {1, {{0, 3}}}};
+    struct toy_options options = toy_options(executor);
+    options.settings = toy_settings(kind);
+    options.settings.precision = toy_precision(recipe);
+    options.settings.layers = 4;
+    int64_t plain_bytes, bytes;
+    char *plain = plain_state(executor, options, &plain_bytes);
+    for (int i = 0; i < 4; i++) {
+        struct toy toy;
+        options.settings.recompute.offloaded = lists[i];
+        options.recompute = i == 1 ? DECK_RECOMPUTE_QKV : DECK_RECOMPUTE_NORMS;
+        options.slots = 1 + i % 2;
+        toy_create(&toy, &options);
+        char *state = run_steps(&toy, options.slots, false, &bytes);
+        CHECK(same(plain, plain_bytes, state, bytes));
+        CHECK(toy.engine.memory.offload.count == (i < 2 ? 1 : 1 + i));
+        CHECK(toy.engine.budget.bytes[BUDGET_HOST] == toy.engine.memory.offload.slot_bytes * options.slots);
+        free(state);
+        toy_destroy(&toy);
+    }
+    free(plain);
 }
 
 /* -- Operands: one linear in emulated e4m3 through the unchanged unit code ---------------------------------------- */
@@ -511,7 +548,9 @@ static void test_plan(struct executor *cpu, struct toy_options options)
     int64_t in_category[BUDGET_CATEGORIES] = {0};
     for (int i = 0; i < budget->count; i++)
         in_category[budget->blocks[i].category]++;
-    for (int c = 0; c < BUDGET_WORKSPACE; c++) {
+    for (int c = 0; c < BUDGET_CATEGORIES; c++) {
+        if (c == BUDGET_WORKSPACE || c == BUDGET_MARGIN)
+            continue;
         /* each block may end in padding to 256 bytes */
         int64_t padding = in_category[c] * LIFETIME_ALIGNMENT;
         if (!CHECK(touched[c] == budget->bytes[c] ||
@@ -678,7 +717,7 @@ int main(void)
         test_store(cpu, kind, DTYPE_BF16, DECK_RECIPE_NONE);
         test_schedules(cpu, kind, DECK_RECOMPUTE_NONE, DECK_RECIPE_NONE);
         test_schedules(cpu, kind, DECK_RECOMPUTE_FULL, DECK_RECIPE_NONE);
-        test_record(cpu, kind, DECK_RECIPE_NONE);
+        test_record(cpu, kind, DECK_RECIPE_NONE, false);
     }
     for (int i = 0; i < 2; i++) {
         const int recipe = i == 0 ? DECK_RECIPE_DELAYED : DECK_RECIPE_BLOCK;
@@ -687,10 +726,13 @@ int main(void)
         test_schedules(cpu, TOY_ESM2, DECK_RECOMPUTE_NORMS, recipe);
         test_keep_table(cpu, TOY_LLAMA, recipe);
         test_keep_table(cpu, TOY_ESM2, recipe);
-        test_record(cpu, TOY_LLAMA_TIED, recipe);
+        test_record(cpu, TOY_LLAMA_TIED, recipe, false);
+        test_offload(cpu, i == 0 ? TOY_LLAMA : TOY_ESM2, recipe);
     }
     test_keep_table(cpu, TOY_AMPLIFY, DECK_RECIPE_NVFP4);
     test_policies(cpu);
+    test_offload(cpu, TOY_AMPLIFY, DECK_RECIPE_NONE);
+    test_record(cpu, TOY_LLAMA, DECK_RECIPE_NONE, true);
     for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++)
         test_wide_unit(cpu, (enum deck_recompute)policy);
     test_operands(cpu, reference, TOY_LLAMA);
@@ -708,6 +750,8 @@ int main(void)
         options.slots = 1 + policy % 3;
         options.settings = toy_settings((enum toy_kind)(policy % TOY_KINDS));
         give_policy(&options.settings.recompute, 1, policy + 2);
+        if (policy < DECK_RECOMPUTE_QKV)
+            options.settings.recompute.offloaded = (struct layer_list){1, {{policy % 3, 2}}};
         options.compute = policy % 2 ? DTYPE_BF16 : DTYPE_F32;
         options.head_tokens = 20;
         test_plan(cpu, options);

@@ -25,24 +25,48 @@ static void read_policy(const char **at, int *policy)
     }
 }
 
-/* Adds a range to a policy's layers. */
-static int add_range(struct recompute *r, int policy, int64_t first, int64_t last, int64_t layers, const char *list)
+/* A key of the deck that names layers: into lists[count], one for each policy, or one where it names no policies. */
+struct key {
+    const char *name, *list, *allowed;
+    int64_t layers; /* of the model */
+    struct layer_list *lists;
+    int count;
+};
+
+static int add_range(const struct key *key, int policy, int64_t first, int64_t last)
 {
-    if (first < 1 || last > layers)
-        return error_user("key memory.recompute_layers = \"%s\": layers are 1 to %lld, by model.layers", list,
-                          (long long)layers);
-    struct layer_list *own = &r->layers[policy];
+    struct layer_list *own = &key->lists[policy];
+    if (first < 1 || last > key->layers)
+        return error_user("key %s = \"%s\": layers are 1 to %lld, by model.layers", key->name, key->list,
+                          (long long)key->layers);
     if (own->count == LAYER_RANGES)
-        return error_user("key memory.recompute_layers = \"%s\": the layers of %s are more than %d ranges; name fewer",
-                          list, names[policy], LAYER_RANGES);
+        return error_user("key %s = \"%s\": more than %d ranges of layers; name fewer", key->name, key->list,
+                          LAYER_RANGES);
     for (int64_t layer = first - 1; layer < last; layer++)
-        for (int p = 0; p < POLICIES; p++)
-            if (layer_list_has(&r->layers[p], (int)layer))
-                return error_user("key memory.recompute_layers = \"%s\": layer %lld is named twice", list,
+        for (int p = 0; p < key->count; p++)
+            if (layer_list_has(&key->lists[p], (int)layer))
+                return error_user("key %s = \"%s\": layer %lld is named twice", key->name, key->list,
                                   (long long)layer + 1);
     own->ranges[own->count].first = (int)first - 1;
     own->ranges[own->count++].last = (int)last - 1;
     return ERROR_NONE;
+}
+
+static int read_list(const struct key *key)
+{
+    const char *at = key->list + strspn(key->list, " ");
+    int policy = key->count > 1 ? -1 : 0, code = ERROR_NONE;
+    while (*at != '\0' && code == ERROR_NONE) {
+        int64_t first, last;
+        if (key->count > 1)
+            read_policy(&at, &policy);
+        if (policy < 0 || !layer_range_read(&at, &first, &last) || (*at != ',' && *at != '\0') ||
+            (*at == ',' && at[1] == '\0'))
+            return error_user("key %s = \"%s\": must be %s; \"\" for none", key->name, key->list, key->allowed);
+        code = add_range(key, policy, first, last);
+        at += *at == ',';
+    }
+    return code;
 }
 
 static int64_t named_layers(const struct recompute *r)
@@ -56,26 +80,28 @@ static int64_t named_layers(const struct recompute *r)
 
 int recompute_from_deck(struct recompute *r, const struct deck *deck, int64_t layers)
 {
-    const char *list = deck->memory.recompute_layers, *at = list + strspn(list, " ");
-    const bool fit = deck->memory.recompute == DECK_RECOMPUTE_FIT, named = *at != '\0';
-    int policy = -1, code = ERROR_NONE;
+    const char *list = deck->memory.recompute_layers;
+    const bool fit = deck->memory.recompute == DECK_RECOMPUTE_FIT, named = list[strspn(list, " ")] != '\0';
+    const struct key policies = {"memory.recompute_layers",
+                                 list,
+                                 "policies of memory.recompute and their layers, counted from 1, such as "
+                                 "\"full:1-8,qkv:9-12,20\"",
+                                 layers,
+                                 r->layers,
+                                 POLICIES};
+    const struct key offloaded = {"memory.offload_layers",
+                                  deck->memory.offload_layers,
+                                  "layers counted from 1 and ranges of them with commas between, such as \"1-8,20\"",
+                                  layers,
+                                  &r->offloaded,
+                                  1};
     *r = (struct recompute){.others = fit ? DECK_RECOMPUTE_NORMS : (enum deck_recompute)deck->memory.recompute};
-    while (*at != '\0' && code == ERROR_NONE) {
-        int64_t first, last;
-        read_policy(&at, &policy);
-        if (policy < 0 || !layer_range_read(&at, &first, &last) || (*at != ',' && *at != '\0') ||
-            (*at == ',' && at[1] == '\0'))
-            return error_user("key memory.recompute_layers = \"%s\": must be policies of memory.recompute and their "
-                              "layers, counted from 1, such as \"full:1-8,qkv:9-12,20\"; \"\" for none",
-                              list);
-        code = add_range(r, policy, first, last, layers, list);
-        at += *at == ',';
-    }
+    int code = read_list(&policies);
     if (code == ERROR_NONE && fit && named && named_layers(r) < layers)
-        return error_user("key memory.recompute_layers = \"%s\": with memory.recompute = \"fit\" it names all %lld "
+        code = error_user("key memory.recompute_layers = \"%s\": with memory.recompute = \"fit\" it names all %lld "
                           "layers, as such a run writes it, or is \"\"",
                           list, (long long)layers);
-    return code;
+    return code == ERROR_NONE ? read_list(&offloaded) : code;
 }
 
 enum deck_recompute recompute_of(const struct recompute *r, int layer)

@@ -1,4 +1,5 @@
-/* What each block's backward makes again instead of keeping it from forward: a policy of the deck for each layer. */
+/* What each block keeps from forward to backward: by a policy of the deck for each layer, the rest is made again; and
+ * whether on the device. */
 #ifndef MODEL_RECOMPUTE_H
 #define MODEL_RECOMPUTE_H
 
@@ -9,11 +10,12 @@
 struct recompute {
     enum deck_recompute others;                        /* of layers that no list has */
     struct layer_list layers[DECK_RECOMPUTE_FULL + 1]; /* of each policy */
+    struct layer_list offloaded;                       /* what they keep waits in host memory */
 };
 
-/* From memory.recompute and memory.recompute_layers, for a model of so many layers. ERROR_USER: a list that cannot be
- * read, names a policy or layer that there is not or a layer twice, or, with "fit", not every layer; naming the key.
- * With "fit" and no list, all have DECK_RECOMPUTE_NORMS until one is chosen (train/fit.h). */
+/* From memory.recompute, recompute_layers and offload_layers, for a model of so many layers. ERROR_USER: a list that
+ * cannot be read, names a policy or layer that there is not or a layer twice, or, with "fit", not every layer; naming
+ * the key. With "fit" and no list, all have DECK_RECOMPUTE_NORMS until one is chosen (train/fit.h). */
 int recompute_from_deck(struct recompute *recompute, const struct deck *deck, int64_t layers);
 
 /* The policy of a layer. */

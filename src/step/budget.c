@@ -11,6 +11,11 @@ void budget_create(struct budget *budget, struct executor *executor)
         budget->bytes[BUDGET_MARGIN] = executor->class->margin(executor);
 }
 
+static enum memory_kind kind_of(enum budget_category category)
+{
+    return category == BUDGET_HOST ? MEMORY_HOST : MEMORY_DEVICE;
+}
+
 void budget_destroy(struct budget *budget)
 {
     for (int i = 0; i < budget->count; i++) {
@@ -18,7 +23,7 @@ void budget_destroy(struct budget *budget)
         if (block->group != NULL)
             block->group->class->release(block->group, block->address);
         else
-            budget->executor->class->release(budget->executor, block->address, MEMORY_DEVICE);
+            budget->executor->class->release(budget->executor, block->address, kind_of(block->category));
     }
     free(budget->blocks);
     *budget = (struct budget){0};
@@ -35,7 +40,7 @@ void *budget_allocate_gathered(struct budget *budget, int64_t bytes, enum budget
     }
     struct group *giver = dry || group->class->allocate == NULL ? NULL : group;
     void *address = giver != NULL ? giver->class->allocate(giver, bytes)
-                                  : budget->executor->class->allocate(budget->executor, bytes, MEMORY_DEVICE);
+                                  : budget->executor->class->allocate(budget->executor, bytes, kind_of(category));
     budget->blocks[budget->count++] = (struct budget_block){address, bytes, category, giver};
     budget->bytes[category] += bytes;
     return address;
@@ -61,14 +66,15 @@ void budget_reserve(struct budget *budget, const struct executor *plan)
 int64_t budget_total(const struct budget *budget)
 {
     int64_t total = 0;
-    for (int i = 0; i < BUDGET_CATEGORIES; i++)
+    for (int i = 0; i < BUDGET_HOST; i++)
         total += budget->bytes[i];
     return total;
 }
 
 const char *budget_category_name(enum budget_category category)
 {
-    static const char *const names[BUDGET_CATEGORIES] = {
-        "weights", "gradients", "optimizer", "exchange", "activations", "transient", "batch", "workspace", "margin"};
+    static const char *const names[BUDGET_CATEGORIES] = {"weights",     "gradients", "optimizer", "exchange",
+                                                         "activations", "transient", "batch",     "workspace",
+                                                         "margin",      "host"};
     return names[category];
 }

@@ -14,6 +14,7 @@ enum budget_category {
     BUDGET_BATCH,       /* tokens, labels, segments, tables, statistics */
     BUDGET_WORKSPACE,   /* the executor's scratch */
     BUDGET_MARGIN,      /* not asked for: what the device takes by itself */
+    BUDGET_HOST,        /* in the host's memory: kept tensors that are offloaded */
     BUDGET_CATEGORIES
 };
 
@@ -36,7 +37,7 @@ void budget_create(struct budget *budget, struct executor *executor);
 /* Releases all of its memory. Collective over the groups that gave some. */
 void budget_destroy(struct budget *budget);
 
-/* Zero-filled device memory; NULL for 0 bytes. */
+/* Zero-filled memory of the device, or for BUDGET_HOST of the host; NULL for 0 bytes. */
 void *budget_allocate(struct budget *budget, int64_t bytes, enum budget_category category);
 /* The same for tensors that all_gather reads or writes: memory between which the group moves them best (core/group.h).
  * Collective over the group. NULL: the group is this rank alone. */
@@ -46,6 +47,7 @@ void *budget_allocate_gathered(struct budget *budget, int64_t bytes, enum budget
  * counts it. */
 void budget_reserve(struct budget *budget, const struct executor *plan);
 
+/* Of the device: all categories but BUDGET_HOST. */
 int64_t budget_total(const struct budget *budget);
 const char *budget_category_name(enum budget_category category);
 

@@ -21,6 +21,8 @@ void *memory_address(const struct context *context, const struct unit *unit, int
 {
     const struct memory *memory = context->memory;
     const struct unit_memory *own = &memory->units[unit->index];
+    if (keeps(context->pass) && id_set_has(&own->away, id))
+        return offload_buffer(&memory->offload, own->turn) + own->kept_offset[id];
     if (keeps(context->pass) && id_set_has(&own->kept, id))
         return memory->kept_base + context->slot * memory->slot_bytes + own->kept_offset[id];
     return memory->transient_base + own->transient_offset[context->pass][id];
@@ -34,7 +36,7 @@ static struct tensor input_of(struct context *context, struct unit *unit)
     return unit_tensor(context, &memory->model->units[unit->index - 1], UNIT_OUTPUT);
 }
 
-void memory_forward_unit(struct context *context, struct unit *unit)
+static void run_forward(struct context *context, struct unit *unit)
 {
     unit->class->forward(context, unit, input_of(context, unit));
 }
@@ -44,7 +46,28 @@ const struct id_set *memory_recomputed(const struct memory *memory, const struct
     return &memory->units[unit->index].recompute;
 }
 
-void memory_backward_unit(struct context *context, struct unit *unit)
+/* NULL where nothing is away; while memory is planned, nothing is. */
+static struct offload *offload_of(const struct context *context)
+{
+    struct memory *memory = context->memory;
+    return memory->planner == NULL && memory->offload.count > 0 ? &memory->offload : NULL;
+}
+
+void memory_forward_unit(struct context *context, struct unit *unit)
+{
+    struct memory *memory = context->memory;
+    const int turn = memory->units[unit->index].turn;
+    struct offload *offload = context->pass == PASS_FORWARD ? offload_of(context) : NULL;
+    if (offload != NULL && turn >= 0)
+        offload_forward_begin(offload, turn, context->stream);
+    run_forward(context, unit);
+    if (offload != NULL && turn >= 0)
+        offload_forward_end(offload, turn, context->slot, context->stream);
+    if (offload != NULL && unit->index + 1 == memory->model->unit_count)
+        offload_join(offload, context->stream);
+}
+
+static void run_backward(struct context *context, struct unit *unit)
 {
     const struct memory *memory = context->memory;
     struct tensor gradient = {0};
@@ -53,10 +76,24 @@ void memory_backward_unit(struct context *context, struct unit *unit)
     context->wanted = memory_recomputed(memory, unit);
     if (!id_set_empty(context->wanted)) {
         context->recompute = true;
-        memory_forward_unit(context, unit);
+        run_forward(context, unit);
         context->recompute = false;
     }
     unit->class->backward(context, unit, input_of(context, unit), gradient);
+}
+
+void memory_backward_unit(struct context *context, struct unit *unit)
+{
+    struct memory *memory = context->memory;
+    const int turn = memory->units[unit->index].turn;
+    struct offload *offload = offload_of(context);
+    if (offload != NULL && unit->index + 1 == memory->model->unit_count)
+        offload_backward(offload, context->slot, context->stream);
+    if (offload != NULL && turn >= 0)
+        offload_backward_begin(offload, turn, context->stream);
+    run_backward(context, unit);
+    if (offload != NULL && turn >= 0)
+        offload_backward_end(offload, turn, context->slot, context->stream);
 }
 
 static int64_t tensor_count_of(const struct model *model)
@@ -165,21 +202,47 @@ static int64_t tensor_bytes(const struct planner *p, const struct unit *unit, in
     return (bytes + LIFETIME_ALIGNMENT - 1) / LIFETIME_ALIGNMENT * LIFETIME_ALIGNMENT;
 }
 
-/* Lays out every kept tensor of a slot one after the other; returns the bytes. */
+/* Lays out a unit's kept tensors, those that are away or the others, one after the other; returns where they end. */
+static int64_t lay_out(const struct planner *p, int u, bool away, int64_t bytes)
+{
+    struct unit_memory *own = &p->memory->units[u];
+    for (int id = 0; id < p->model->units[u].tensor_count; id++) {
+        if (!id_set_has(&own->kept, id) || id_set_has(&own->away, id) != away)
+            continue;
+        own->kept_offset[id] = bytes;
+        bytes += tensor_bytes(p, &p->model->units[u], id);
+    }
+    return bytes;
+}
+
+/* Lays out every kept tensor of a slot; returns the bytes. */
 static int64_t lay_out_kept(const struct planner *p)
 {
     int64_t bytes = 0;
     for (int u = 0; u < p->model->unit_count; u++) {
-        struct unit_memory *own = &p->memory->units[u];
-        own->kept_begin = bytes;
-        for (int id = 0; id < p->model->units[u].tensor_count; id++) {
-            if (!id_set_has(&own->kept, id))
-                continue;
-            own->kept_offset[id] = bytes;
-            bytes += tensor_bytes(p, &p->model->units[u], id);
-        }
+        p->memory->units[u].kept_begin = bytes;
+        bytes = lay_out(p, u, false, bytes);
     }
     return bytes;
+}
+
+/* What layers that are offloaded keep is away, but for their outputs, which the next unit's backward reads. */
+static void choose_away(const struct planner *p)
+{
+    const struct layer_list *layers = &p->model->settings.recompute.offloaded;
+    if (layers->count > 0 && p->settings->split_backward)
+        error_fatal("bug: what one half of a backward leaves for the other cannot be offloaded");
+    for (int u = 0; u < p->model->unit_count; u++) {
+        struct unit_memory *own = &p->memory->units[u];
+        if (!layer_list_has(layers, p->model->units[u].layer))
+            continue;
+        for (int id = 0; id < p->model->units[u].tensor_count; id++)
+            if (id != UNIT_OUTPUT && id_set_has(&own->kept, id))
+                id_set_add(&own->away, id);
+        const int64_t bytes = lay_out(p, u, true, 0);
+        if (bytes > 0)
+            own->turn = offload_add(&p->memory->offload, bytes);
+    }
 }
 
 /* Which launches of a unit's forward belong to which section. */
@@ -298,8 +361,11 @@ static void choose_kept(struct planner *p)
     for (int u = 0; u < units; u++)
         memory->units[u].kept = needed[u];
     memory_free(needed);
+    choose_away(p);
     memory->slot_bytes = lay_out_kept(p);
     memory->kept_base = fake(p, memory->slot_bytes);
+    for (int b = 0; b < OFFLOAD_BUFFERS; b++)
+        memory->offload.buffers[b].device = fake(p, memory->offload.buffers[b].bytes);
 }
 
 /* Gives every tensor of a pass that is not kept an address of its own, runs the pass, and lets tensors that do not live
@@ -366,6 +432,7 @@ static void create_units(struct memory *memory)
     for (int u = 0; u < model->unit_count; u++) {
         struct unit_memory *own = &memory->units[u];
         own->first_tensor = first;
+        own->turn = -1;
         own->kept_offset = memory->offsets + first;
         for (int pass = 0; pass < PASS_COUNT; pass++)
             own->transient_offset[pass] = memory->offsets + (1 + pass) * tensors + first;
@@ -397,12 +464,14 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
     budget_reserve(budget, planner.executor);
     end_planner(&planner);
 
+    offload_allocate(&memory->offload, memory->slots, budget);
     memory->kept_base = budget_allocate(budget, memory->slot_bytes * memory->slots, BUDGET_ACTIVATIONS);
     memory->transient_base = budget_allocate(budget, memory->transient_bytes, BUDGET_TRANSIENT);
 }
 
 void memory_destroy(struct memory *memory)
 {
+    offload_destroy(&memory->offload);
     memory_free(memory->offsets);
     memory_free(memory->units);
     memory->units = NULL;

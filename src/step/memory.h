@@ -7,15 +7,18 @@
 
 #include "model/model.h"
 #include "step/budget.h"
+#include "step/offload.h"
 
 struct unit_memory {
     struct id_set dropped;                 /* ids that the keep table does not keep */
     struct id_set kept;                    /* ids that stay from forward to backward */
     struct id_set recompute;               /* ids that backward makes again */
     int64_t kept_begin;                    /* bytes, in a slot: where this unit's kept tensors lie */
-    int64_t *kept_offset;                  /* [tensors], bytes, in a slot */
+    int64_t *kept_offset;                  /* [tensors], bytes, in a slot or buffer */
     int64_t *transient_offset[PASS_COUNT]; /* [tensors], bytes */
     int64_t first_tensor;                  /* of this unit, among all of the model's */
+    struct id_set away;                    /* of kept: ids that lie in a buffer of memory.offload */
+    int turn;                              /* the unit's number among those with any; -1: none */
 };
 
 struct memory {
@@ -25,6 +28,7 @@ struct memory {
     int slots;
     int64_t slot_bytes, transient_bytes;
     char *kept_base, *transient_base;
+    struct offload offload;
     struct planner *planner; /* NULL after planning */
 };
 

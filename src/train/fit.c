@@ -262,13 +262,28 @@ int fit_refuse(const struct fit *fit)
                       need, limit, fit->advice);
 }
 
+/* What is offloaded from a device that has memory of its own. */
+static int check_host(const struct deck *deck, int64_t bytes, int64_t sharing, const struct executor *target)
+{
+    const int64_t available = fit_available() / sharing;
+    char need[BYTES_TEXT], limit[BYTES_TEXT];
+    if (target->class->available == NULL || bytes <= available)
+        return ERROR_NONE;
+    return error_user(
+        "key memory.offload_layers = \"%s\": takes %s of this machine's memory for each rank, which has %s "
+        "free for each; name fewer layers",
+        deck->memory.offload_layers, bytes_text(need, (double)bytes), bytes_text(limit, (double)available));
+}
+
 int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
                        struct executor *target)
 {
     struct fit fit;
     int64_t memory[BUDGET_CATEGORIES], need = forecast_memory(memory, deck, model, ranks, target);
     int code = fit_check(&fit, deck, model, need, ranks, sharing, target);
-    return code == ERROR_NONE ? fit_refuse(&fit) : code;
+    if (code == ERROR_NONE)
+        code = fit_refuse(&fit);
+    return code == ERROR_NONE ? check_host(deck, memory[BUDGET_HOST], sharing, target) : code;
 }
 
 /* -- What layers make again ---------------------------------------------------------------------------------------- */

@@ -164,6 +164,12 @@ static void close_rehearsal(struct rehearsal *r)
     r->executor->class->destroy(r->executor);
 }
 
+/* Where the device has no memory of its own, the host's counts. */
+static int64_t need_of(const struct budget *budget, const struct executor *target)
+{
+    return budget_total(budget) + (target->class->available == NULL ? budget->bytes[BUDGET_HOST] : 0);
+}
+
 int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                         struct executor *target)
 {
@@ -174,7 +180,7 @@ int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct m
     for (int i = 0; i < count; i++) {
         struct rehearsal r;
         open_rehearsal(&r, deck, model, ranks, kinds[i], target);
-        const int64_t need = budget_total(&r.engine.budget);
+        const int64_t need = need_of(&r.engine.budget, target);
         if (need > most) {
             most = need;
             memcpy(memory, r.engine.budget.bytes, sizeof r.engine.budget.bytes);
@@ -274,7 +280,7 @@ static struct forecast_rank rehearse_step(const struct deck *deck, const struct 
     const int64_t micro_batches = micro_batches_of(deck, ranks), more = micro_batches - 2;
     struct rehearsal r;
     open_rehearsal(&r, deck, model, ranks, number, target);
-    struct forecast_rank rank = {.rank = number, .need = budget_total(&r.engine.budget)};
+    struct forecast_rank rank = {.rank = number, .need = need_of(&r.engine.budget, target)};
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
     for (int u = 0; u < r.model.unit_count; u++)
         rank.copies += r.model.units[u].copy_bytes;

@@ -17,7 +17,7 @@ enum { FORECAST_GROUPS = 8, FORECAST_KINDS = 8, FORECAST_CANDIDATES = 4 };
 struct forecast_rank {
     int rank;                          /* one that stands for all */
     int64_t memory[BUDGET_CATEGORIES]; /* bytes */
-    int64_t need;                      /* their sum */
+    int64_t need;                      /* their sum; without BUDGET_HOST where the device has memory of its own */
     int64_t copies;                    /* of the weights' bytes: copies of few bits and their scales */
     double flops;                      /* that its ops do in a step, causal, recomputation included */
     struct plan_traffic traffic[FORECAST_GROUPS];
@@ -75,9 +75,8 @@ void forecast_rehearse(struct forecast *forecast, const struct deck *deck, struc
 /* Of its kinds of ranks that which needs the most memory: what is told of a rank. */
 const struct forecast_rank *forecast_neediest(const struct forecast *forecast);
 
-/* Only the bytes of the rank that needs the most: by category into memory[BUDGET_CATEGORIES], and their sum. The deck
- * must have passed
- * settings_check_sizes, and its parallel.shard not be "auto". */
+/* Only the bytes of the rank that needs the most: by category into memory[BUDGET_CATEGORIES], and their sum, as above.
+ * The deck must have passed settings_check_sizes, and its parallel.shard not be "auto". */
 int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                         struct executor *target);
 

@@ -67,7 +67,7 @@ static void print_memory(const struct forecast *f, const struct deck *deck)
 {
     const struct forecast_rank *rank = forecast_neediest(f);
     printf("memory of a rank, MiB\n");
-    for (int c = 0; c < BUDGET_CATEGORIES; c++) {
+    for (int c = 0; c < BUDGET_HOST; c++) {
         mebibytes(budget_category_name((enum budget_category)c), rank->memory[c]);
         if (c == BUDGET_WEIGHTS && rank->copies > 0)
             mebibytes("  of these quantized copies", rank->copies);
@@ -75,6 +75,8 @@ static void print_memory(const struct forecast *f, const struct deck *deck)
     mebibytes("total", rank->need);
     if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
         printf("  %-28s %18s\n", "recomputed, of layers", deck->memory.recompute_layers);
+    if (rank->memory[BUDGET_HOST] > 0)
+        mebibytes("offloaded, on host", rank->memory[BUDGET_HOST]);
     printf("  %-28s %18.1f\n", "rows of two steps, on host", f->batches / (1 << 20));
 }
 
@@ -169,7 +171,7 @@ static json_t *model_json(const struct forecast *f)
 static json_t *memory_json(const struct forecast *f)
 {
     json_t *memory = json_object();
-    for (int c = 0; c < BUDGET_CATEGORIES; c++)
+    for (int c = 0; c < BUDGET_HOST; c++)
         json_object_set_new(memory, budget_category_name((enum budget_category)c),
                             json_integer(forecast_neediest(f)->memory[c]));
     json_object_set_new(memory, "total", json_integer(forecast_neediest(f)->need));
@@ -246,6 +248,7 @@ void forecast_print_json(const struct forecast *f, const struct deck *deck, cons
         json_object_set_new(all, "candidates", candidates_json(f));
     json_object_set_new(all, "weight_copies", json_integer(forecast_neediest(f)->copies));
     json_object_set_new(all, "host_batches", json_real(f->batches));
+    json_object_set_new(all, "host_offloaded", json_integer(forecast_neediest(f)->memory[BUDGET_HOST]));
     if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
         json_object_set_new(all, "recompute_layers", json_string(deck->memory.recompute_layers));
     if (deck->device.peak > 0)

@@ -519,7 +519,8 @@ static void describe(const struct session *s)
     if (s->deck.data.source == DECK_DATA_RANDOM && (s->deck.data.train[0] != '\0' || s->deck.data.valid[0] != '\0'))
         log_info("# data.source = \"random\": the stores of data.train and data.valid are not read");
     log_info("# memory of a rank, MiB:");
-    for (int c = 0; c < BUDGET_CATEGORIES; c++)
+    const int shown = s->engine.budget.bytes[BUDGET_HOST] > 0 ? BUDGET_CATEGORIES : BUDGET_HOST;
+    for (int c = 0; c < shown; c++)
         log_info("#   %-12s %10.1f", budget_category_name((enum budget_category)c),
                  (double)s->engine.budget.bytes[c] / (1 << 20));
 }

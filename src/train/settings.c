@@ -165,7 +165,7 @@ static int check_chunks(const struct deck *deck, const struct precision *precisi
     enum { MULTIPLE = 16 };
     const enum scaling scaling = precision->kinds[PRECISION_EIGHT].rules[OPERAND_INPUT].scaling;
     const bool reads = precision->head && (scaling == SCALING_ROW || scaling == SCALING_1X128);
-    const int64_t tokens = deck->memory.head_tokens, all = deck->train.micro_batch * deck->data.row_tokens;
+    const int64_t tokens = deck->memory.head_tokens, all = settings_tokens(deck);
     if (!reads || tokens >= all || tokens % MULTIPLE == 0)
         return ERROR_NONE;
     char *recipe = deck_key_text(deck, "precision.recipe");
