@@ -191,6 +191,7 @@ bf16 sums of replicas           | train deck.cfg parallel.reduce_as=bf16    | 2 
 no masters beside fp32          | train deck.cfg precision.masters=false    | 2 | precision.masters = false
 policies of too many layers     | train deck.cfg memory.recompute_layers=full:1-3 | 2 | layers are 1 to 2, by model.layers
 a policy without layers         | train deck.cfg memory.recompute_layers=full | 2 | memory.recompute_layers = "full": must be policies
+more layers to offload than are | train deck.cfg memory.offload_layers=2,4  | 2 | memory.offload_layers = "2,4": layers are 1 to 2
 no such device                  | train deck.cfg device.kind=cuda           | 2 | device.kind
 no such time                    | train deck.cfg train.walltime=soon        | 2 | train.walltime
 

@@ -72,7 +72,7 @@ kinds="none norms gate_up qkv attention full"
 for kind in $kinds; do
     corner $kind precision.compute=bf16 memory.recompute=$kind
 done
-corner mixed precision.compute=bf16 memory.recompute=full memory.recompute_layers=activation:2
+corner mixed precision.compute=bf16 memory.recompute=full memory.recompute_layers=activation:2 memory.offload_layers=1-2
 alone one_step model.layers=1 train.steps=1 schedule.warmup=0 &
 wait
 for name in $corners; do

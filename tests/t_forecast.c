@@ -372,6 +372,43 @@ static void test_choice(void)
     cpu->class->destroy(cpu);
 }
 
+static int64_t much(struct executor *executor)
+{
+    (void)executor;
+    return (int64_t)1 << 40;
+}
+
+/* What is offloaded counts in the host's memory, which is the device's where that has none of its own. */
+static void test_offload(void)
+{
+    struct deck deck = small_deck();
+    struct executor *executor = cpu_executor_create(1);
+    const struct executor_class *cpu = executor->class;
+    struct executor_class gpu = *cpu;
+    struct model_settings model;
+    int64_t kept[BUDGET_CATEGORIES], away[BUDGET_CATEGORIES];
+    gpu.available = much;
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    const int64_t all = forecast_memory(kept, &deck, &model, 1, executor);
+    executor->class = &gpu;
+    CHECK(forecast_memory(kept, &deck, &model, 1, executor) == all && kept[BUDGET_HOST] == 0);
+    CHECK(fit_check_training(&deck, &model, 1, INT64_MAX, executor) == ERROR_NONE);
+
+    strcpy(deck.memory.offload_layers, "1-3");
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    const int64_t on_gpu = forecast_memory(away, &deck, &model, 1, executor);
+    /* two buffers stay for three layers that are alike */
+    CHECK(away[BUDGET_HOST] > 0 && all - on_gpu == away[BUDGET_HOST] / 3);
+    CHECK(kept[BUDGET_ACTIVATIONS] - away[BUDGET_ACTIVATIONS] == all - on_gpu);
+    CHECK(fit_check_training(&deck, &model, 1, 1, executor) == ERROR_NONE);
+    CHECK(fit_check_training(&deck, &model, 1, INT64_MAX, executor) == ERROR_USER); /* the host has nothing left */
+    CHECK(strstr(error_message(), "key memory.offload_layers = \"1-3\": takes ") == error_message());
+    error_clear();
+    executor->class = cpu;
+    CHECK(forecast_memory(away, &deck, &model, 1, executor) == on_gpu + away[BUDGET_HOST]);
+    executor->class->destroy(executor);
+}
+
 /* Sequences beyond a preset's are for those who ask for them. */
 static void test_positions(void)
 {
@@ -565,6 +602,7 @@ int main(void)
     test_forecasts();
     test_advice();
     test_choice();
+    test_offload();
     test_published_flops();
     test_shared_rows();
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++)

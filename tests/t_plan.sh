@@ -21,7 +21,7 @@ value()
 # the plan of a deck against the run of it, 2 ranks
 categories="weights gradients optimizer exchange activations transient batch workspace margin"
 for settings in "" "precision.recipe=delayed precision.history=512 precision.compute=bf16" "precision.compute=bf16 memory.recompute=full train.micro_batch=1" \
-    "model.tied=yes memory.recompute=none memory.head_tokens=20 data.train=$work/g.train.h5,$work/g.valid.h5"; do
+    "model.tied=yes memory.recompute=none memory.offload_layers=1-2 memory.head_tokens=20 data.train=$work/g.train.h5,$work/g.valid.h5"; do
     # shellcheck disable=SC2086
     plan "$work/deck.cfg" --ranks 2 $settings device.memory=1
     check "plan $settings: exit code 0" test $code -eq 0
@@ -34,6 +34,7 @@ for settings in "" "precision.recipe=delayed precision.history=512 precision.com
         run=$(sed -n "s/^#   $category  *\([0-9.]*\)\$/\1/p" "$work/out")
         check "$category: the run's $run MiB, planned $(value $category)" test "$(value $category)" = "$run" -a -n "$run"
     done
+    check "offloaded, on the host" test "$(value 'offloaded, on host')" = "$(sed -n 's/^#   host  *//p' "$work/out")"
     check "parameters" says " of $(value parameters) parameters,"
     check "windows and tokens of an epoch" says "# $(value 'windows an epoch') windows and $(value 'tokens an epoch') tokens an epoch"
     check "micro-batches" says "in $(value 'micro-batches of a rank') micro-batches a rank"
@@ -44,6 +45,7 @@ for settings in "" "precision.recipe=delayed precision.history=512 precision.com
     done
     rm -rf "$work/p" "$work"/*.windows-*
 done
+check "something was offloaded" test -n "$(value 'offloaded, on host')"
 
 # checkpoints that stay, counted after the run
 for settings in "checkpoint.every=1 checkpoint.keep=3" "checkpoint.every=5 checkpoint.keep=100 checkpoint.every_minutes=0"; do
