@@ -743,9 +743,6 @@ int main(void)
     for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++) {
         struct toy_options options = toy_options(NULL);
         options.groups = &groups;
-        options.sharding.level = (enum shard_level)(policy % 4);
-        if (options.sharding.level != SHARD_NONE)
-            options.sharding.bf16_sums = options.sharding.whole_gradients = policy >= 4;
         options.recompute = (enum deck_recompute)policy;
         options.slots = 1 + policy % 3;
         options.settings = toy_settings((enum toy_kind)(policy % TOY_KINDS));
@@ -754,7 +751,13 @@ int main(void)
             options.settings.recompute.offloaded = (struct layer_list){1, {{policy % 3, 2}}};
         options.compute = policy % 2 ? DTYPE_BF16 : DTYPE_F32;
         options.head_tokens = 20;
-        test_plan(cpu, options);
+        for (int level = SHARD_NONE; level <= SHARD_FULL; level++) {
+            options.sharding = (struct sharding){.level = (enum shard_level)level,
+                                                 .bf16_sums = level != SHARD_NONE && policy % 2 == 0,
+                                                 .whole_gradients = level == SHARD_FULL && policy >= 4,
+                                                 .no_masters = options.compute == DTYPE_BF16 && policy >= 2};
+            test_plan(cpu, options);
+        }
         for (int recipe = DECK_RECIPE_DELAYED; recipe <= DECK_RECIPE_NVFP4; recipe++) {
             options.settings.precision = toy_precision(recipe);
             options.settings.precision.makes_copies = recipe % 2 == 1;

@@ -507,8 +507,7 @@ int main(int argc, char **argv)
                    holders[i]);
         test_equal(cpu, (struct layout){TOY_ESM2, DTYPE_F32, 2, 2, true, DECK_RECOMPUTE_QKV, recipe}, everyone,
                    holders[1 - i]);
-        test_record(cpu, (struct layout){TOY_LLAMA, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, recipe},
-                    holders[0][3 * i]);
+        test_record(cpu, (struct layout){TOY_LLAMA, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, recipe}, holders[0][i]);
     }
     test_replays(cpu, (struct layout){TOY_AMPLIFY, DTYPE_F32, 2, 1, false, DECK_RECOMPUTE_FULL, DECK_RECIPE_DELAYED},
                  holders[0][0]);

@@ -107,26 +107,37 @@ static void create_holding(const struct flat_store *own, struct holding *holding
     holding->v = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
 }
 
-/* The most that visits of this turn need; of a forward and a backward alike. */
+/* What a visit needs, at most. */
+struct most {
+    int64_t elements, copies;
+};
+
+/* Of a turn's visits in a forward (list 0) or a backward (list 1). */
+static struct most most_of(const struct flat_store *own, const struct store_request *r, int list, int turn)
+{
+    struct most most = {0, 0};
+    for (int visit = turn; visit < r->visit_count; visit += STORE_TURNS) {
+        const struct unit *unit = r->visits[list * r->visit_count + visit];
+        const int64_t all = own->ranks * own->holdings[unit->index].cut;
+        most.elements = all > most.elements ? all : most.elements;
+        most.copies = unit->copy_bytes > most.copies ? unit->copy_bytes : most.copies;
+    }
+    return most;
+}
+
 static void create_buffers(struct flat_store *own, int turn, const struct store_request *r)
 {
-    int64_t elements = 0, copies = 0;
-    for (int list = 0; list < 2; list++) {
-        for (int visit = turn; visit < r->visit_count; visit += STORE_TURNS) {
-            const struct unit *unit = r->visits[list * r->visit_count + visit];
-            const int64_t all = own->ranks * own->holdings[unit->index].cut;
-            elements = all > elements ? all : elements;
-            copies = unit->copy_bytes > copies ? unit->copy_bytes : copies;
-        }
-    }
+    const struct most forward = most_of(own, r, 0, turn), backward = most_of(own, r, 1, turn);
+    const int64_t values = forward.elements > backward.elements ? forward.elements : backward.elements;
+    const int64_t copies = forward.copies > backward.copies ? forward.copies : backward.copies;
     if (own->cut_values) {
         own->gathered[turn].values =
-            budget_allocate_gathered(r->budget, elements * dtype_size(r->compute), BUDGET_EXCHANGE, gather_group(own));
+            budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_EXCHANGE, gather_group(own));
         own->gathered[turn].copies = budget_allocate(r->budget, r->trains ? copies : 0, BUDGET_EXCHANGE);
     }
     if (own->contributes)
         own->contributions[turn].values =
-            budget_allocate(r->budget, elements * dtype_size(r->statistic), BUDGET_EXCHANGE);
+            budget_allocate(r->budget, backward.elements * dtype_size(r->statistic), BUDGET_EXCHANGE);
 }
 
 /* For the largest unit: its sum is over before the next begins. */
