@@ -71,6 +71,7 @@ static void make(struct toy *toy, struct executor *executor, const struct layout
     struct toy_options options = toy_options(executor);
     options.settings = toy_settings(layout->kind);
     options.settings.precision = toy_precision(layout->recipe);
+    options.settings.precision.head = layout->recipe != DECK_RECIPE_NONE;
     options.groups = holders.cut != NULL ? &holders.cut->groups : &whole;
     options.sharding = holders.sharding;
     options.compute = layout->compute;
@@ -402,6 +403,7 @@ static void test_waits(struct executor *record, struct toy *toy, const struct la
         step(toy, layout, 2 + s);
         ends[s] = log->count;
     }
+    check_no_race(log);
     for (int64_t e = ends[0]; e < ends[1]; e++) {
         if (log->entries[e].kind != PLAN_WAIT || comm_max_i64(world, wait_tells(log, e)) == 0)
             continue;
@@ -433,7 +435,6 @@ static void test_record(struct executor *cpu, struct layout layout, struct holde
         CHECK(bytes == after_bytes && memcmp(eager, after, (size_t)bytes) == 0);
         free(after);
     }
-    check_no_race(record_executor_log(record));
     test_waits(record, &toy, &layout);
     free(before);
     free(eager);
