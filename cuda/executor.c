@@ -185,18 +185,27 @@ static void run(struct executor *executor, struct stream *stream, enum op op, co
 
 /* Either side may be host memory: the driver knows which it is. From pageable memory the call returns when the source
  * may be written again. */
+static void copy_bytes(const struct cuda_target *target, const void *from, void *to, size_t bytes)
+{
+    CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, target->stream));
+}
+
 void cuda_copy(const struct cuda_target *target, const struct copy_args *args)
 {
     const struct tensor *from = &args->from, *to = &args->to;
+    const size_t longest = INT32_MAX; /* bytes from row to row that the driver takes (cudaDevAttrMaxPitch) */
     size_t element = (size_t)dtype_size(from->dtype), width = (size_t)from->cols * element;
+    size_t from_pitch = (size_t)from->stride * element, to_pitch = (size_t)to->stride * element;
     if (tensor_count(from) == 0)
         return;
     if (tensor_contiguous(from) && tensor_contiguous(to))
-        CUDA_CHECK(
-            cudaMemcpyAsync(to->data, from->data, width * (size_t)from->rows, cudaMemcpyDefault, target->stream));
-    else
-        CUDA_CHECK(cudaMemcpy2DAsync(to->data, (size_t)to->stride * element, from->data, (size_t)from->stride * element,
-                                     width, (size_t)from->rows, cudaMemcpyDefault, target->stream));
+        copy_bytes(target, from->data, to->data, width * (size_t)from->rows);
+    else if (from_pitch <= longest && to_pitch <= longest)
+        CUDA_CHECK(cudaMemcpy2DAsync(to->data, to_pitch, from->data, from_pitch, width, (size_t)from->rows,
+                                     cudaMemcpyDefault, target->stream));
+    else /* chunks of few, very long rows */
+        for (int64_t row = 0; row < from->rows; row++)
+            copy_bytes(target, tensor_at(from, row, 0), tensor_at(to, row, 0), width);
 }
 
 /* -- Memory ------------------------------------------------------------------------------------------------------ */

@@ -3,8 +3,6 @@
 #include "base/memory.h"
 #include "step/engine_private.h"
 
-#include <string.h>
-
 static int entries_of(const struct engine *e)
 {
     const struct row_cut *rows = &e->model->settings.rows;
