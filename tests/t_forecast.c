@@ -282,6 +282,12 @@ static void test_advice(void)
     deck.device.memory = (double)(state - 1) / gibi;
     CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE &&
           strstr(fit.advice, "no setting helps") != NULL);
+    /* several ranks share the state before anything is made again */
+    own = forecast_memory(memory, &deck, &model, 4, cpu);
+    deck.device.memory = (double)(own - 1) / gibi;
+    CHECK(fit_check(&fit, &deck, &model, own, 4, 1, cpu) == ERROR_NONE);
+    CHECK(strstr(fit.advice, "with parallel.shard = \"optimizer\" it needs") == fit.advice);
+
     deck.device.memory = 0;
     CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE && !fit.of_deck && fit.limit > 0);
     CHECK(fit_check_training(&deck, &model, 1, 1, cpu) == ERROR_NONE);

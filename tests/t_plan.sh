@@ -168,6 +168,32 @@ ranks 1 $run device.memory="$limit" train.steps=5
 check "fit: anew where it does not fit" test "$(fitted)" = "$table"
 rm -r "$work/fit"
 
+# layouts: what is chosen is what fits, and moves least; where the state does not fit, ranks that share it are advised
+plan "$work/deck.cfg" --ranks 8 parallel.shard=full parallel.shard_size=2 parallel.context=2
+check "the layout" says "8 ranks = 4 replicas x 2 shards (full), context 2"
+check "what each group moves" test "$(grep -c '  group \(gather\|reduce\|replicas\|context\|data\), ' "$work/out")" -eq 5
+# level NAME: bytes of a rank by the table of "auto", in GiB
+level()
+{
+    awk -v name="$1" '/^parallel.shard = / { table = 1 } table && $1 == name { printf "%.17g", $2 / 1024; exit }' "$work/table"
+}
+wide="model.hidden=256 model.ffn=512 model.layers=8"
+# shellcheck disable=SC2086
+plan "$work/deck.cfg" --ranks 4 $wide parallel.shard=auto device.memory=1
+cp "$work/out" "$work/table"
+check "auto, room for all" grep -qE '^  none .* chosen$' "$work/table"
+for name in optimizer gradients full; do
+    memory=$(awk -v m="$(level $name)" 'BEGIN { printf "%.6f", m + 0.0002 }')
+    # shellcheck disable=SC2086
+    plan "$work/deck.cfg" --ranks 4 $wide parallel.shard=auto device.memory="$memory"
+    check "auto, room for $name" grep -qE "^  $name .* chosen\$" "$work/out"
+    check "auto, room for $name: it fits" test $code -eq 0
+done
+# shellcheck disable=SC2086
+plan "$work/deck.cfg" --ranks 4 $wide device.memory="$memory"
+check "too large for one rank: advice" says 'with parallel.shard = "full" it needs'
+check "too large for one rank: exit code 2" test $code -eq 2
+
 # the rows of a step lie in the host's memory
 ranks 2 train "$work/deck.cfg" train.global_batch=200000000 output.folder="$work/rows"
 check "too many rows: exit code 2" codes_are 2 2
@@ -192,6 +218,8 @@ mistake "data.row_tokens = 65" "$work/deck.cfg" data.row_tokens=65
 mistake "data.overlap" "$work/deck.cfg" data.overlap=64
 mistake "device.kind" "$work/deck.cfg" device.kind=cuda
 mistake "is not a token store" "$work/deck.cfg" data.train="$work/deck.cfg"
+mistake "parallel.shard_size = 3: must divide the number of ranks, 8" "$work/deck.cfg" --ranks 8 parallel.shard=full parallel.shard_size=3
+mistake "parallel.context = 3: must divide the number of ranks, 8" "$work/deck.cfg" --ranks 8 parallel.context=3
 mistake "layers" "$work/deck.cfg" model.layers=1000000000000
 mistake "parameters" "$work/deck.cfg" model.layers=65536 model.hidden=16777216 model.ffn=16777216 model.heads=65536 model.kv_heads=65536
 
@@ -212,6 +240,13 @@ assert p["flops"]["causal"]["step"] == p["flops"]["causal"]["token"] * p["data"]
 assert abs(p["seconds_at_peak"] * 2e12 / p["flops"]["causal"]["step"] - 1) < 1e-12
 assert p["traffic"]["data"]["bytes"] >= 4 * p["model"]["parameters"] and p["ranks"] == 2
 PYTHON
+    "$CISTRON" plan --json "$work/deck.cfg" --ranks 4 parallel.shard=auto device.memory=1 >"$work/plan.json"
+    check "JSON holds the layout" python3 -c 'import json, sys
+p = json.load(open(sys.argv[1]))
+assert p["layout"] == {"shard": "none", "replicas": 4, "shards": 1, "context": 1}, p["layout"]
+assert list(p["candidates"]) == ["none", "optimizer", "gradients", "full"]
+assert p["candidates"]["none"]["memory"] == p["memory"]["total"]
+assert p["candidates"]["none"]["moved"] == sum(t["bytes"] for t in p["traffic"].values())' "$work/plan.json"
     "$CISTRON" plan --json "$work/deck.cfg" device.memory=0.00001 >"$work/plan.json" 2>/dev/null
     check "JSON also where it does not fit" grep -q '"fits": false' "$work/plan.json"
 fi
