@@ -107,7 +107,10 @@ static const struct {
     enum deck_recompute recompute;
     int slots;
     bool split;
-} memories[] = {{DECK_RECOMPUTE_NONE, 1, false}, {DECK_RECOMPUTE_NORMS, 2, true}, {DECK_RECOMPUTE_FULL, 1, false}};
+} memories[] = {{DECK_RECOMPUTE_NONE, 1, false},
+                {DECK_RECOMPUTE_NORMS, 2, true},
+                {DECK_RECOMPUTE_QKV, 2, false},
+                {DECK_RECOMPUTE_FULL, 1, false}};
 static const int micro_batches[] = {1, 3};
 
 enum axis { RANKS, CONTEXT, SHARD, SHARDING, METHOD, KIND, PACKED, MICRO_BATCHES, NUMBERS, MEMORY, REPLAYS, AXES };
@@ -275,7 +278,8 @@ static int spread(struct trial_case cases[MOST_CASES])
 
 /* Of other numbers. Where rows are not cut, the first gradients are only summed in another order; a weight that is
  * rounded the other way after it is rare. Where rows are cut or gradients are bf16, what is rounded differs everywhere:
- * then both trainings are as far from fp32, so at most twice as far from each other. */
+ * then both are about as far from fp32, and the sum of both ways from each other; the loss of few labels varies more,
+ * by half a unit of bf16. */
 static struct distances bound_of(const struct layout *layout, const struct form *form, const struct outcome *alone,
                                  const struct outcome *exact)
 {
@@ -286,7 +290,9 @@ static struct distances bound_of(const struct layout *layout, const struct form 
     model_destroy(&model);
     if (layout->context == 1 && !layout->sharding.bf16_sums && !layout->sharding.no_masters)
         return (struct distances){bound.loss / 4, bound.norm / 4, bound_f32.first, bound.last / 4};
-    return (struct distances){2 * bound.loss, 2 * bound.norm, 2 * bound.first, 2 * bound.last};
+    const double both = 1 + 1.5; /* as t_golden allows */
+    return (struct distances){fmax(both * bound.loss, 0x1p-9), both * bound.norm, both * bound.first,
+                              both * bound.last};
 }
 
 /* One rank alone has the same micro-batches one after the other that ranks have at a time, since blocks of 8-bit
@@ -476,7 +482,7 @@ static void test_chain(const struct link links[TEAM_STEPS], struct form form, bo
         struct form plain = form;
         plain.compute = DTYPE_F32;
         exact = train_alone(world, &plain, false);
-        bound = check_apart(alone.losses, exact.losses, TEAM_STEPS);
+        bound = fmax((1 + 1.5) * check_apart(alone.losses, exact.losses, TEAM_STEPS), 0x1p-9);
         outcome_destroy(&exact);
     }
     for (enum team_state state = TEAM_WEIGHT; state < TEAM_STATES; state++)
@@ -513,15 +519,15 @@ static void test_chains(void)
     static const struct sharding none = {.level = SHARD_NONE}, optimizer = {.level = SHARD_OPTIMIZER},
                                  gradients = {.level = SHARD_GRADIENTS}, full = {.level = SHARD_FULL};
     const struct link first[] = {{2, {1, 1, DECK_CONTEXT_GATHER, none}},
-                                 {8, {1, 4, DECK_CONTEXT_GATHER, full}},
+                                 {8, {2, 4, DECK_CONTEXT_HEADS, full}},
                                  {3, {1, 3, DECK_CONTEXT_GATHER, optimizer}},
                                  {1, {1, 1, DECK_CONTEXT_GATHER, none}},
-                                 {6, {1, 2, DECK_CONTEXT_GATHER, gradients}}};
+                                 {6, {3, 2, DECK_CONTEXT_RING, gradients}}};
     const struct link second[] = {{6, {1, 6, DECK_CONTEXT_GATHER, full}},
                                   {4, {1, 1, DECK_CONTEXT_GATHER, none}},
                                   {2, {1, 2, DECK_CONTEXT_GATHER, gradients}},
-                                  {8, {1, 8, DECK_CONTEXT_GATHER, optimizer}},
-                                  {4, {1, 2, DECK_CONTEXT_GATHER, full}}};
+                                  {8, {2, 8, DECK_CONTEXT_RING, optimizer}},
+                                  {4, {4, 2, DECK_CONTEXT_GATHER, full}}};
     make_folder();
     test_chain(first, (struct form){.kind = TOY_ESM2, .packed = true, .micro_batches = 1, .slots = 1}, false);
     test_chain(second, (struct form){.kind = TOY_LLAMA_TIED, .micro_batches = 1, .compute = DTYPE_BF16, .slots = 1},
@@ -539,6 +545,7 @@ enum fault {
     FAULT_TIED,        /* the tied matrix counts twice in the norm */
     FAULT_OVERWRITTEN, /* what a micro-batch adds to a cut replaces it */
     FAULT_STALE,       /* the second step uses the weights that were gathered in the first */
+    FAULT_CHUNKS       /* keys and values of ranks that share rows are taken for each other's */
 };
 struct planter {
     enum fault fault;
@@ -595,11 +602,18 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
         p->launched++;
         return;
     }
-    if (p->fault == FAULT_STALE && p->team.step == 1 && op == OP_ALL_GATHER) {
+    if (p->fault == FAULT_STALE && p->team.step == 1 && op == OP_ALL_GATHER &&
+        ((const struct all_gather_args *)args)->group == groups->gather) {
         p->launched++;
         return;
     }
     wrapper_pass(wrapper, stream, op, args);
+    if (p->fault == FAULT_CHUNKS && op == OP_ALL_GATHER &&
+        ((const struct all_gather_args *)args)->group == groups->context) {
+        const struct tensor out = ((const struct all_gather_args *)args)->out;
+        rotate(out, out.cols);
+        p->launched++;
+    }
     if (p->fault == FAULT_TIED && op == OP_SUM_SQUARES) {
         const struct sum_squares_args *a = args;
         if (is_tied_gradient(&p->team, &a->x)) {
@@ -613,7 +627,8 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
 static void test_faults(struct comm *comm, const struct form *form, const struct outcome *alone)
 {
     static const struct layout gradients = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_GRADIENTS}},
-                               full = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}};
+                               full = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}},
+                               rows = {2, 4, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}};
     static const struct {
         enum fault fault;
         const char *name;
@@ -629,7 +644,10 @@ static void test_faults(struct comm *comm, const struct form *form, const struct
                   {FAULT_OVERWRITTEN, "contribution overwritten", &gradients},
                   {FAULT_OVERWRITTEN, "contribution overwritten", &full},
                   {FAULT_STALE, "stale weights", &gradients},
-                  {FAULT_STALE, "stale weights", &full}};
+                  {FAULT_STALE, "stale weights", &full},
+                  {FAULT_NORMALISED, "normalised per rank", &rows},
+                  {FAULT_STALE, "stale weights", &rows},
+                  {FAULT_CHUNKS, "swapped chunks", &rows}};
     for (int i = 0; i < LENGTH(faults); i++) {
         struct planter planter = {.fault = faults[i].fault};
         struct wrapper wrapper;
