@@ -35,6 +35,7 @@ void engine_run_forward(struct engine *e, enum pass pass, int slot)
         launch_range_end(e->context.stream);
         release(e, &model->units[u]);
     }
+    memory_forward_end(&e->context);
     e->store->class->end(e->store, e->context.stream, false);
     launch_range_end(e->context.stream);
 }
@@ -51,6 +52,7 @@ void engine_run_backward(struct engine *e, const struct action *action)
     e->context.gradients = action->gradients;
     launch_range(e->context.stream, "backward");
     store->begin(e->store, e->visits + e->visit_count, e->visit_count, e->context.stream);
+    memory_backward_begin(&e->context);
     for (int u = model->unit_count - 1; u >= 0; u--) {
         struct unit *unit = &model->units[u], *home = unit_lender(unit);
         e->context.wanted = memory_recomputed(&e->memory, unit);

@@ -63,8 +63,20 @@ void memory_forward_unit(struct context *context, struct unit *unit)
     run_forward(context, unit);
     if (offload != NULL && turn >= 0)
         offload_forward_end(offload, turn, context->slot, context->stream);
-    if (offload != NULL && unit->index + 1 == memory->model->unit_count)
+}
+
+void memory_forward_end(struct context *context)
+{
+    struct offload *offload = context->pass == PASS_FORWARD ? offload_of(context) : NULL;
+    if (offload != NULL)
         offload_join(offload, context->stream);
+}
+
+void memory_backward_begin(struct context *context)
+{
+    struct offload *offload = offload_of(context);
+    if (offload != NULL)
+        offload_backward(offload, context->slot, context->stream);
 }
 
 static void run_backward(struct context *context, struct unit *unit)
@@ -87,8 +99,6 @@ void memory_backward_unit(struct context *context, struct unit *unit)
     struct memory *memory = context->memory;
     const int turn = memory->units[unit->index].turn;
     struct offload *offload = offload_of(context);
-    if (offload != NULL && unit->index + 1 == memory->model->unit_count)
-        offload_backward(offload, context->slot, context->stream);
     if (offload != NULL && turn >= 0)
         offload_backward_begin(offload, turn, context->stream);
     run_backward(context, unit);

@@ -35,7 +35,7 @@ void offload_destroy(struct offload *offload);
 char *offload_buffer(const struct offload *offload, int turn);
 
 /* Around a unit's forward, on the stream that runs it: waits until its buffer is free; sends what it has written to the
- * host. After the last unit of the model: waits until all has arrived. */
+ * host. After the last unit: waits until all has arrived. */
 void offload_forward_begin(struct offload *offload, int turn, struct stream *stream);
 void offload_forward_end(struct offload *offload, int turn, int slot, struct stream *stream);
 void offload_join(struct offload *offload, struct stream *stream);
