@@ -238,31 +238,43 @@ static void mpi_broadcast(struct comm *comm, void *data, int64_t bytes, int root
     }
 }
 
-/* The callers of these two cut their data: checkpoints' tables and reductions stay far below the limit. */
-static int checked_count(int64_t bytes, const char *what)
+/* `count` bytes of each block of `bytes`: block r begins r * bytes further on. */
+static MPI_Datatype part_of_blocks(int64_t count, int64_t bytes)
 {
-    if (bytes > PIECE_BYTES)
-        error_fatal("%s: %lld bytes a rank are more than one call moves (%d)", what, (long long)bytes, PIECE_BYTES);
-    return (int)bytes;
+    MPI_Datatype whole, part;
+    verify(MPI_Type_contiguous((int)count, MPI_BYTE, &whole), "MPI_Type_contiguous");
+    verify(MPI_Type_create_resized(whole, 0, (MPI_Aint)bytes, &part), "MPI_Type_create_resized");
+    verify(MPI_Type_commit(&part), "MPI_Type_commit");
+    verify(MPI_Type_free(&whole), "MPI_Type_free");
+    return part;
 }
 
 static void mpi_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
-    int count = checked_count(bytes, "MPI_Iallgather");
     const bool in_place = in == (const char *)out + comm->rank * bytes;
-    MPI_Request request;
-    verify(
-        MPI_Iallgather(in_place ? MPI_IN_PLACE : in, count, MPI_BYTE, out, count, MPI_BYTE, handle_of(comm), &request),
-        "MPI_Iallgather");
-    await(comm, "all_gather", request);
+    for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        const int64_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        MPI_Datatype part = part_of_blocks(piece, bytes);
+        MPI_Request request;
+        verify(MPI_Iallgather(in_place ? MPI_IN_PLACE : (const char *)in + done, 1, part, (char *)out + done, 1, part,
+                              handle_of(comm), &request),
+               "MPI_Iallgather");
+        await(comm, "all_gather", request);
+        verify(MPI_Type_free(&part), "MPI_Type_free");
+    }
 }
 
 static void mpi_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
-    int count = checked_count(bytes, "MPI_Ialltoall");
-    MPI_Request request;
-    verify(MPI_Ialltoall(in, count, MPI_BYTE, out, count, MPI_BYTE, handle_of(comm), &request), "MPI_Ialltoall");
-    await(comm, "all_to_all", request);
+    for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        const int64_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        MPI_Datatype part = part_of_blocks(piece, bytes);
+        MPI_Request request;
+        verify(MPI_Ialltoall((const char *)in + done, 1, part, (char *)out + done, 1, part, handle_of(comm), &request),
+               "MPI_Ialltoall");
+        await(comm, "all_to_all", request);
+        verify(MPI_Type_free(&part), "MPI_Type_free");
+    }
 }
 
 static void mpi_shift(struct comm *comm, const void *in, void *out, int64_t bytes)
