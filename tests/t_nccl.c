@@ -16,7 +16,7 @@
 #include "cuda/cuda.h"
 #endif
 
-enum { COUNT = 1000, REPLAYS = 50, TIMEOUT = 5 };
+enum { COUNT = 1000, REPLAYS = 50, TIMEOUT = 5, RATE_BYTES = 128 << 20, RATE_TIMES = 20 };
 
 #ifdef CISTRON_CUDA
 
@@ -197,6 +197,36 @@ static void test_exchange(struct executor *executor, struct group *group, bool o
     executor->class->release(executor, passed.data, MEMORY_DEVICE);
 }
 
+/* Bytes a second that a rank receives in gathers in place. */
+static double gather_rate(struct executor *executor, struct group *group, void *memory)
+{
+    struct stream *stream = &streams[STREAM_GATHER];
+    const struct tensor all = tensor_matrix(memory, DTYPE_BF16, 2, RATE_BYTES / 4);
+    for (int i = -3; i < RATE_TIMES; i++) {
+        if (i == 0)
+            executor->class->stamp(executor, stream, 0);
+        LAUNCH(stream, ALL_GATHER, all_gather, .group = group, .in = tensor_rows(&all, group->rank, 1), .out = all);
+    }
+    executor->class->stamp(executor, stream, 1);
+    stream_synchronize(stream);
+    return RATE_TIMES * (RATE_BYTES / 2) / executor->class->stamp_seconds(executor, 0, 1);
+}
+
+/* Is what the group gives worth it? */
+static void measure(struct executor *executor, struct group *group)
+{
+    if (group->class->allocate == NULL)
+        return;
+    void *of_group = group->class->allocate(group, RATE_BYTES);
+    void *other = executor->class->allocate(executor, RATE_BYTES, MEMORY_DEVICE);
+    const double rate = gather_rate(executor, group, of_group), usual = gather_rate(executor, group, other);
+    if (group->rank == 0)
+        printf("gathers of %d MiB: %.0f GB/s in the group's memory, %.0f in other\n", RATE_BYTES >> 20, rate * 1e-9,
+               usual * 1e-9);
+    group->class->release(group, of_group);
+    executor->class->release(executor, other, MEMORY_DEVICE);
+}
+
 static int test_on_gpus(struct comm *world, bool hangs, bool in_gather)
 {
     struct comm *node = comm_split_node(world);
@@ -216,6 +246,7 @@ static int test_on_gpus(struct comm *world, bool hangs, bool in_gather)
     test_exchange(executor, group, false, false);
     test_exchange(executor, group, true, false); /* at an address that the group has had before */
     executor->class->release(executor, mine.data, MEMORY_DEVICE);
+    measure(executor, group);
     comm_group_destroy(group);
     executor->class->destroy(executor);
     comm_destroy(node);
