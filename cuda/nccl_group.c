@@ -276,9 +276,9 @@ static void nccl_shift(struct group *group, struct stream *stream, const struct 
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
-/* By copy engines, where NCCL can: one node, all GPUs reach each other's memory, and both tensors of an all_gather are
- * registered (NCCL 2.28's manual: CTAPolicy, window registration). NCCL_WIN_ENABLE=0 in the environment turns it off.
- */
+/* Memory of the group. NCCL gathers by copy engines where both tensors of an all_gather lie in registered memory, all
+ * ranks are on one node and reach each other's memory, and the communicator asks for it (NCCL 2.28's manual: CTAPolicy,
+ * window registration). NCCL_WIN_ENABLE=0 in the environment turns it off. */
 #if NCCL_VERSION_CODE >= 22800
 
 struct window {
