@@ -4,13 +4,16 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "cpu/cpu.h"
+#include "infer/inference.h"
 #include "train/fit.h"
 #include "train/forecast.h"
 #include "train/layout.h"
 #include "train/session.h"
 
 #include <mpi.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct comm *world;
@@ -221,11 +224,62 @@ static void test_auto(void)
     cpu->class->destroy(cpu);
 }
 
+/* -- Inference ---------------------------------------------------------------------------------------------------- */
+
+static int64_t room;
+
+static int64_t available(struct executor *executor)
+{
+    (void)executor;
+    return room;
+}
+
+static int make_small_executor(struct executor **executor, const struct device_request *request)
+{
+    int code = make_executor(executor, request);
+    measuring.available = available;
+    return code;
+}
+
+/* What ranks hold of the weights of a checkpoint, where rank 2 has as much room as `room_of_2`, and the others plenty;
+ * returns what this rank would take. */
+static int64_t lay_out(int64_t room_of_2, bool asked, bool shares)
+{
+    struct inference *inference = memory_allocate(sizeof *inference);
+    const char *top = getenv("abs_top_srcdir");
+    char *path = memory_format("%s/tests/golden/eval_llama.h5", top != NULL ? top : ".");
+    int64_t need = 0;
+    room = world->rank == 2 ? room_of_2 : INT64_MAX;
+    if (CHECK(inference_open(inference, world, path, make_small_executor) == ERROR_NONE)) {
+        inference_lay_out(inference, &(struct inference_shape){MEMORY_EVALUATE, 64, 4, 0, asked});
+        CHECK(inference->shares == shares);
+        need = inference_need(inference);
+        CHECK(inference_start(inference) == ERROR_NONE && budget_total(&inference->engine.budget) == need);
+    }
+    inference_close(inference);
+    free(path);
+    memory_free(inference);
+    return need;
+}
+
+/* Ranks share the weights where one of them has no room for all, or where that is asked for. (This model's buffers are
+ * larger than what each saves.) */
+static void test_inference(void)
+{
+    const int64_t whole = lay_out(INT64_MAX, false, false);
+    CHECK(lay_out(whole, false, false) == whole);
+    CHECK(lay_out(whole - 1, false, true) != whole);
+    CHECK(lay_out(INT64_MAX, true, true) != whole);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const precisions[] = {
-        "", "precision.compute=bf16",
-        "precision.compute=bf16 precision.recipe=delayed precision.masters=true memory.recompute=full"};
+        "",
+        "precision.compute=bf16",
+        "precision.compute=bf16 precision.recipe=delayed memory.recompute=full",
+        "precision.compute=bf16 precision.masters=false",
+    };
     static const char *const layouts[] = {
         "parallel.shard=none",
         "parallel.shard=optimizer",
@@ -249,6 +303,7 @@ int main(int argc, char **argv)
             compare(settings);
         }
     test_auto();
+    test_inference();
     comm_destroy(world);
     MPI_Finalize();
     return check_end();

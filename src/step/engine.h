@@ -124,17 +124,18 @@ void engine_rehearse(struct engine *engine, const struct batch *batch);
 struct engine_result engine_evaluate(struct engine *engine, const struct batch *batches, int64_t count);
 
 /* losses: [rows * row_tokens], each token's loss in nats, 0 where it has no label. The batch may have fewer tokens than
- * planned, in rows of any length. Not collective. Engines for training or evaluation whose rows no ranks share. */
+ * planned, in rows of any length. Collective over groups.gather, whose ranks may have batches of different sizes.
+ * Engines for training or evaluation whose rows no ranks share. */
 void engine_score(struct engine *engine, const struct batch *batch, double *losses);
 
 /* vectors: [rows * row_tokens, hidden], each token's state after the last norm. The batch may be smaller than planned,
- * as above. Not collective. Engines for MEMORY_EMBED. */
+ * as above. Collective as above. Engines for MEMORY_EMBED. */
 void engine_embed(struct engine *engine, const struct batch *batch, float *vectors);
 
 /* -- Generation: engines made for MEMORY_GENERATE, which hold the keys and values of one sequence ------------------ */
 
 /* Appends tokens[count] to the sequence and writes the last token's logits[vocabulary]. count: at most the planned
- * tokens. Not collective. */
+ * tokens. Collective over groups.gather. */
 void engine_extend(struct engine *engine, const int32_t *tokens, int64_t count, double *logits);
 
 /* Tokens of the sequence so far; engine_truncate forgets those from `length` on. */

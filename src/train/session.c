@@ -168,11 +168,11 @@ static int create_engine(struct session *s, const struct model_settings *setting
 /* Rows that are computed in vain change nothing but the time, so nobody would notice. */
 static void warn_of_waste(const struct deck *deck, int64_t ranks)
 {
-    int64_t rows = deck->train.global_batch, batch = deck->train.micro_batch;
-    int64_t share = (rows + ranks - 1) / ranks;
-    if (rows < ranks)
+    const int64_t rows = deck->train.global_batch, batch = deck->train.micro_batch, context = deck->parallel.context;
+    const int64_t data_ranks = ranks / context, share = (rows + data_ranks - 1) / data_ranks;
+    if (rows < data_ranks)
         log_warn("%lld of %lld ranks have no row of train.global_batch = %lld and only wait; start fewer",
-                 (long long)(ranks - rows), (long long)ranks, (long long)rows);
+                 (long long)((data_ranks - rows) * context), (long long)ranks, (long long)rows);
     else if (batch > share)
         log_warn("train.micro_batch = %lld, but a rank has %lld rows of train.global_batch = %lld: the rest is "
                  "padding, computed in vain; %lld is faster",
@@ -209,7 +209,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
         code = create_engine(s, &settings);
     if (code != ERROR_NONE)
         return code;
-    warn_of_waste(deck, s->grid.data_ranks);
+    warn_of_waste(deck, world->size);
     precision_warn(&settings.precision, deck);
     return ERROR_NONE;
 }
