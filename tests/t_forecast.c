@@ -297,6 +297,12 @@ static void test_advice(void)
     cpu->class->destroy(cpu);
 }
 
+static int64_t much(struct executor *executor)
+{
+    (void)executor;
+    return (int64_t)1 << 40;
+}
+
 /* A deck of 5 layers with memory.recompute = "fit", of which a rank may use so much: what it needs then, or -1 where
  * it does not fit. cost: of what is chosen, more where more is made again. */
 static int64_t choose_for(struct deck *deck, struct model_settings *model, int64_t limit, int64_t *cost,
@@ -361,10 +367,20 @@ static void test_choice(void)
     CHECK(choose_for(&deck, &model, least - 1, &cost, cpu) == -1);
     CHECK_STRING(deck.memory.recompute_layers, "full:1-5");
 
-    /* a limit that is what this machine has free is not used up; advice is for the layers as chosen */
+    /* a limit that is what the host or a device has free is not used up */
+    const struct executor_class *class = cpu->class;
+    struct executor_class gpu = *class;
+    gpu.available = much;
     deck.device.memory = 0;
-    deck.memory.recompute_layers[0] = '\0';
-    CHECK(choose_for(&deck, &model, all, &cost, cpu) > 0 && cost > 0);
+    for (int left = 8; left <= 64; left += 56) {
+        cpu->class = left == 64 ? &gpu : class;
+        deck.memory.recompute_layers[0] = '\0';
+        const int64_t need = choose_for(&deck, &model, all, &cost, cpu);
+        CHECK(need > 0 && need <= all - all / left && need > all - all / left - (all - least) / 5);
+    }
+    cpu->class = class;
+
+    /* advice is for the layers as chosen */
     deck.device.memory = (double)(least - 1) / (1 << 30);
     struct fit fit;
     CHECK(choose_for(&deck, &model, least - 1, &cost, cpu) == -1);
@@ -376,12 +392,6 @@ static void test_choice(void)
     CHECK(fit_check(&fit, &deck, &model, all, 1, 1, cpu) == ERROR_NONE);
     CHECK(strstr(fit.advice, "with memory.recompute = \"full\" and memory.recompute_layers = \"\" it needs") != NULL);
     cpu->class->destroy(cpu);
-}
-
-static int64_t much(struct executor *executor)
-{
-    (void)executor;
-    return (int64_t)1 << 40;
 }
 
 /* What is offloaded counts in the host's memory, which is the device's where that has none of its own. */

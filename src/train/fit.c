@@ -331,8 +331,8 @@ static void choose_table(struct choice *c)
 
 void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, struct executor *target)
 {
-    const bool shared = deck->device.memory == 0 && target->class->available == NULL;
-    struct choice choice = {deck, model, ranks, shared ? limit - limit / 8 : limit, target};
+    const int64_t left = deck->device.memory > 0 ? 0 : limit / (target->class->available != NULL ? 64 : 8);
+    struct choice choice = {deck, model, ranks, limit - left, target};
     if (deck->memory.recompute != DECK_RECOMPUTE_FIT)
         return;
     if (deck->memory.recompute_layers[0] == '\0' || !table_fits(&choice))

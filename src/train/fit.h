@@ -33,8 +33,9 @@ int fit_refuse(const struct fit *fit);
 /* memory.recompute = "fit": writes into memory.recompute_layers what each layer makes again, and into model->recompute,
  * so that a rank needs at most `limit` bytes, and otherwise as little as possible is made again: a policy for the first
  * layers, and the one before it for the rest. What memory.recompute_layers says already stays where it fits. Where
- * nothing fits, all layers have the last policy. Of a limit that is this machine's free memory, an eighth is left to
- * others. Other decks stay as they are. ranks, target: as for forecast_memory. Local. */
+ * nothing fits, all layers have the last policy. Where device.memory gives no limit, an eighth of the host's memory or
+ * a 64th of a device's is left to others. Other decks stay as they are. ranks, target: as for forecast_memory. Local.
+ */
 void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, struct executor *target);
 
 /* For a training that is about to allocate: ERROR_USER if the deck needs more than it may use, of the
