@@ -210,13 +210,11 @@ void attention_backward(struct context *c, const struct unit *unit, const struct
     method_of(unit)->backward(c, unit, ids, d_output, d_fused);
 }
 
-void attention_drop(struct id_set *set, const struct attention *ids, bool fused, bool output)
+void attention_drop(struct id_set *set, const struct attention *ids, bool fused)
 {
     id_set_add(set, ids->first + GATHER_KV);
     if (fused)
         id_set_add(set, ids->first + HEADS_FUSED);
-    if (output)
-        id_set_add(set, ids->first + HEADS_OUTPUT);
 }
 
 int attention_check(const struct model_settings *s)

@@ -34,8 +34,8 @@ void attention_forward(struct context *context, const struct unit *unit, const s
 void attention_backward(struct context *context, const struct unit *unit, const struct attention *attention,
                         struct tensor d_output, struct tensor d_fused);
 
-/* Adds the tensors that are not kept from forward to backward where fused is dropped, and where output is. Keys and
- * values of whole rows never are. */
-void attention_drop(struct id_set *set, const struct attention *attention, bool fused, bool output);
+/* Adds the tensors that are not kept from forward to backward, with those of fused where that is dropped. Keys and
+ * values of whole rows never are kept. */
+void attention_drop(struct id_set *set, const struct attention *attention, bool fused);
 
 #endif

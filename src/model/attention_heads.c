@@ -6,10 +6,13 @@
 enum {
     SENT = ATTENTION_OWN, /* by ranks: own tokens, the heads of each */
     RECEIVED,             /* by ranks: the tokens of each, own heads */
+    O_ROWS,               /* of whole rows, own heads */
     O_SENT,
-    O_RECEIVED, /* in backward, of gradients */
-    D_OUTPUT,   /* of whole rows, own heads, as D_ROWS is of queries, keys and values */
-    D_ROWS,
+    O_RECEIVED,
+    D_O_ROWS, /* the gradient of the output, and the output again: kept, it would be there twice */
+    D_O_SENT,
+    D_O_RECEIVED,
+    D_ROWS, /* gradients of queries, keys and values */
     D_SENT,
     D_RECEIVED,
     D_SUM, /* where ranks have the same heads: own tokens, all heads */
@@ -52,10 +55,12 @@ static void declare(struct unit *unit, const struct attention *ids)
     unit_declare_tensor(unit, ids->first + SENT, "qkv sent", UNIT_ROW_TOKENS, q + kv, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + RECEIVED, "qkv received", UNIT_ROW_TOKENS, q + kv, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + HEADS_FUSED, "qkv of rows", UNIT_ROW_TOKENS, q + kv, ROLE_VALUE);
-    unit_declare_tensor(unit, ids->first + HEADS_OUTPUT, "attention of rows", UNIT_ROW_TOKENS, q, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + O_ROWS, "attention of rows", UNIT_ROW_TOKENS, q, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + O_SENT, "attention sent", UNIT_ROW_TOKENS, q, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + O_RECEIVED, "attention received", UNIT_ROW_TOKENS, q, ROLE_VALUE);
-    unit_declare_tensor(unit, ids->first + D_OUTPUT, "d attention of rows", UNIT_ROW_TOKENS, q, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + D_O_ROWS, "d attention of rows", UNIT_ROW_TOKENS, 2 * q, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + D_O_SENT, "d attention sent", UNIT_ROW_TOKENS, 2 * q, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + D_O_RECEIVED, "d attention received", UNIT_ROW_TOKENS, 2 * q, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + D_ROWS, "d qkv of rows", UNIT_ROW_TOKENS, q + kv, of_gradients);
     unit_declare_tensor(unit, ids->first + D_SENT, "d qkv sent", UNIT_ROW_TOKENS, q + kv, of_gradients);
     unit_declare_tensor(unit, ids->first + D_RECEIVED, "d qkv received", UNIT_ROW_TOKENS, q + kv, of_gradients);
@@ -97,28 +102,34 @@ static struct tensor queries_of_rank(const struct context *c, struct tensor all,
     return tensor_columns(&all, rank * cols, cols);
 }
 
-/* [T, all query heads] becomes [T of whole rows, own query heads]. */
-static void queries_to_rows(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor from,
-                            struct tensor to)
+/* The output of whole rows and own heads becomes that of own tokens and all heads. */
+static void exchange_output(struct context *c, const struct unit *unit, const struct attention *ids)
 {
     struct tensor sent = unit_tensor(c, unit, ids->first + O_SENT);
     struct tensor received = unit_tensor(c, unit, ids->first + O_RECEIVED);
-    for (int rank = 0; rank < c->row->size; rank++)
-        LAUNCH(c->stream, COPY, copy, .from = queries_of_rank(c, from, rank), .to = attention_of_rank(c, sent, rank));
+    struct tensor output = unit_tensor(c, unit, ids->output);
+    attention_to_ranks(c, unit_tensor(c, unit, ids->first + O_ROWS), sent);
     exchange(c, sent, received);
-    attention_to_rows(c, received, to);
+    for (int rank = 0; rank < c->row->size; rank++)
+        LAUNCH(c->stream, COPY, copy, .from = attention_of_rank(c, received, rank),
+               .to = queries_of_rank(c, output, rank));
 }
 
-/* The inverse. */
-static void queries_from_rows(struct context *c, const struct unit *unit, const struct attention *ids,
-                              struct tensor from, struct tensor to)
+/* Back: the gradient of the output, then the output, side by side. */
+static void exchange_output_back(struct context *c, const struct unit *unit, const struct attention *ids,
+                                 struct tensor d_output)
 {
-    struct tensor sent = unit_tensor(c, unit, ids->first + O_SENT);
-    struct tensor received = unit_tensor(c, unit, ids->first + O_RECEIVED);
-    attention_to_ranks(c, from, sent);
+    struct tensor sent = unit_tensor(c, unit, ids->first + D_O_SENT);
+    struct tensor received = unit_tensor(c, unit, ids->first + D_O_RECEIVED);
+    struct tensor output = unit_tensor(c, unit, ids->output);
+    const int64_t cols = sent.cols / 2;
+    for (int rank = 0; rank < c->row->size; rank++) {
+        struct tensor to = attention_of_rank(c, sent, rank);
+        LAUNCH(c->stream, COPY, copy, .from = queries_of_rank(c, d_output, rank), .to = tensor_columns(&to, 0, cols));
+        LAUNCH(c->stream, COPY, copy, .from = queries_of_rank(c, output, rank), .to = tensor_columns(&to, cols, cols));
+    }
     exchange(c, sent, received);
-    for (int rank = 0; rank < c->row->size; rank++)
-        LAUNCH(c->stream, COPY, copy, .from = attention_of_rank(c, received, rank), .to = queries_of_rank(c, to, rank));
+    attention_to_rows(c, received, unit_tensor(c, unit, ids->first + D_O_ROWS));
 }
 
 static void forward(struct context *c, const struct unit *unit, const struct attention *ids)
@@ -128,16 +139,15 @@ static void forward(struct context *c, const struct unit *unit, const struct att
     if (!context_wants(c, ids->output))
         return;
     struct tensor fused = unit_tensor(c, unit, ids->first + HEADS_FUSED);
-    struct tensor o = unit_tensor(c, unit, ids->first + HEADS_OUTPUT);
     const struct attention_columns of = attention_split(unit, fused, own_heads(unit));
     attention_launch(c, unit, own_heads(unit),
                      &(struct attention_forward_args){.q = of.q,
                                                       .k = of.k,
                                                       .v = of.v,
-                                                      .o = o,
+                                                      .o = unit_tensor(c, unit, ids->first + O_ROWS),
                                                       .lse = unit_tensor(c, unit, ids->lse),
                                                       .segments = c->batch->segments});
-    queries_from_rows(c, unit, ids, o, unit_tensor(c, unit, ids->output));
+    exchange_output(c, unit, ids);
 }
 
 /* to (+)= from. */
@@ -176,18 +186,18 @@ static void backward(struct context *c, const struct unit *unit, const struct at
                      struct tensor d_fused)
 {
     struct tensor fused = unit_tensor(c, unit, ids->first + HEADS_FUSED);
-    struct tensor d_o = unit_tensor(c, unit, ids->first + D_OUTPUT);
+    struct tensor d_o = unit_tensor(c, unit, ids->first + D_O_ROWS);
     const struct attention_columns of = attention_split(unit, fused, own_heads(unit));
     const struct attention_columns d =
         attention_split(unit, unit_tensor(c, unit, ids->first + D_ROWS), own_heads(unit));
-    queries_to_rows(c, unit, ids, d_output, d_o);
+    exchange_output_back(c, unit, ids, d_output);
     attention_launch_backward(c, unit, own_heads(unit),
                               &(struct attention_backward_args){.q = of.q,
                                                                 .k = of.k,
                                                                 .v = of.v,
-                                                                .o = unit_tensor(c, unit, ids->first + HEADS_OUTPUT),
+                                                                .o = tensor_columns(&d_o, of.q.cols, of.q.cols),
                                                                 .lse = unit_tensor(c, unit, ids->lse),
-                                                                .d_o = d_o,
+                                                                .d_o = tensor_columns(&d_o, 0, of.q.cols),
                                                                 .dq = d.q,
                                                                 .dk = d.k,
                                                                 .dv = d.v,

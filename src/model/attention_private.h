@@ -15,8 +15,8 @@ struct attention_method {
 extern const struct attention_method attention_gather, attention_heads, attention_ring;
 
 /* Ids, from ids->first on, that are dropped or not with others (attention_drop): keys and values of whole rows;
- * queries, keys and values of whole rows and some heads, and their output. */
-enum { GATHER_KV, HEADS_FUSED, HEADS_OUTPUT, ATTENTION_OWN };
+ * queries, keys and values of whole rows and some heads. */
+enum { GATHER_KV, HEADS_FUSED, ATTENTION_OWN };
 
 /* How many heads there are in some columns. */
 struct attention_heads {

@@ -289,7 +289,7 @@ struct id_set block_dropped_by(enum deck_recompute policy)
         id_set_add(&set, BLOCK_ATTENTION);
         id_set_add(&set, BLOCK_LSE);
     }
-    attention_drop(&set, &attention_ids, policy >= DECK_RECOMPUTE_QKV, policy >= DECK_RECOMPUTE_ATTENTION);
+    attention_drop(&set, &attention_ids, policy >= DECK_RECOMPUTE_QKV);
     if (policy >= DECK_RECOMPUTE_FULL)
         id_set_add(&set, BLOCK_MIDDLE);
     return set;
