@@ -89,6 +89,8 @@ static void test(struct executor *cpu, enum toy_kind kind, int slots, bool split
     options.recompute = DECK_RECOMPUTE_NORMS;
     struct found plain, other;
     train(&plain, options, cpu, ways[0]);
+    if (!split) /* what layers keep is sent to the host and back, in recordings too */
+        options.settings.recompute.offloaded = (struct layer_list){1, {{0, 2}}};
     for (int w = 0; w < WAYS; w++) {
         struct executor *late = late_executor_create(cpu);
         train(&other, options, late, ways[w]);
