@@ -186,7 +186,7 @@ static void compare(const char *settings)
     if (read_deck(&deck, settings) && CHECK(session_create(&s, &deck, world, NULL, make_executor) == ERROR_NONE)) {
         const int64_t limit = (int64_t)(deck.device.memory * (1 << 30));
         CHECK(forecast_create(&f, &deck, world->size, s.threads, limit, s.executor) == ERROR_NONE);
-        CHECK(f.shard == s.shard && f.micro_batches == loader_micro_batches(s.train));
+        CHECK(f.shard == s.planned.parallel.shard && f.micro_batches == loader_micro_batches(s.train));
         const struct forecast_rank *kind = own_kind(&f, &deck);
         count_step(&s);
         compare_memory(kind, &s);

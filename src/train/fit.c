@@ -181,7 +181,9 @@ static void advise(struct fit *fit, struct search *s)
     bytes_text(state_size, (double)state);
     if (state > fit->limit) {
         snprintf(fit->advice, sizeof fit->advice,
-                 "no setting helps: weights, gradients and moments alone are %s on every rank; take a smaller model",
+                 "no setting helps: weights, gradients and moments alone are %s on every rank; take a smaller model, "
+                 "or more "
+                 "ranks to share it (parallel.shard)",
                  state_size);
         return;
     }
@@ -198,7 +200,7 @@ static void advise(struct fit *fit, struct search *s)
     describe(keys, sizeof keys, s->deck, &least, s->least_level);
     snprintf(fit->advice, sizeof fit->advice,
              "no setting fits: the least is %s%s%s, of which weights, gradients and moments are %s on every rank; take "
-             "a smaller model",
+             "a smaller model, or more ranks to share it (parallel.shard)",
              bytes_text(size, (double)s->least), keys[0] != '\0' ? " with " : "", keys, state_size);
 }
 

@@ -502,9 +502,7 @@ static void describe(const struct session *s)
     log_info("# %d ranks of %d threads, %s of %lld parameters, %lld layers, hidden %lld, vocabulary %lld",
              s->world->size, s->threads, family_of(m->family)->name, (long long)model_parameter_count(m),
              (long long)m->layers, (long long)m->hidden, (long long)m->vocabulary);
-    struct deck deck = s->deck;
-    deck.parallel.shard = s->shard;
-    char *layout = layout_text(&deck, s->world->size);
+    char *layout = layout_text(&s->planned, s->world->size);
     log_info("# layout: %s", layout);
     free(layout);
     char *quantized = precision_text(&m->precision, m->layers, s->executor->class->lacks_products == NULL);

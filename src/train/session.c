@@ -103,12 +103,12 @@ static int choose_shard(struct session *s, const struct model_settings *model)
         return code;
     const struct forecast_candidate *chosen =
         forecast_choose(candidates, &s->deck, model, s->world->size, limit, s->executor);
-    s->shard = (int)comm_max_i64(s->world, chosen->shard);
+    s->planned.parallel.shard = (int)comm_max_i64(s->world, chosen->shard);
     bytes_text(limit_text, (double)limit);
     for (const struct forecast_candidate *c = candidates; c <= chosen; c++)
         log_info("# parallel.shard = \"auto\": with \"%s\" a rank needs %s and may use %s", layout_level(c->shard),
                  bytes_text(need, (double)c->need), limit_text);
-    if (s->shard == DECK_SHARD_NONE)
+    if (s->planned.parallel.shard == DECK_SHARD_NONE)
         layout_unshard(&s->groups);
     return ERROR_NONE;
 }
@@ -136,14 +136,12 @@ static void connect_context(struct session *s, enum deck_context method)
 /* What memory.recompute = "fit" comes to, likewise. */
 static int choose_recompute(struct session *s, struct model_settings *model)
 {
-    struct deck deck = s->deck;
     int64_t limit;
     int code = agree_limit(s, &limit);
     if (code != ERROR_NONE)
         return code;
-    deck.parallel.shard = s->shard;
-    fit_choose(&deck, model, s->world->size, limit, s->executor);
-    strcpy(s->deck.memory.recompute_layers, deck.memory.recompute_layers);
+    fit_choose(&s->planned, model, s->world->size, limit, s->executor);
+    strcpy(s->deck.memory.recompute_layers, s->planned.memory.recompute_layers);
     log_info("# memory.recompute = \"fit\": %s", s->deck.memory.recompute_layers);
     return ERROR_NONE;
 }
@@ -151,14 +149,13 @@ static int choose_recompute(struct session *s, struct model_settings *model)
 /* The model, an engine for it and what it runs; nothing large is allocated before. */
 static int create_engine(struct session *s, const struct model_settings *settings)
 {
-    struct deck deck = s->deck;
-    deck.parallel.shard = s->shard;
+    const struct deck *deck = &s->planned;
     int code =
-        comm_agree(s->world, fit_check_training(&deck, settings, s->world->size, s->grid.node->size, s->executor));
+        comm_agree(s->world, fit_check_training(deck, settings, s->world->size, s->grid.node->size, s->executor));
     if (code != ERROR_NONE)
         return code;
-    model_create(&s->model, settings, settings_tokens(&deck), deck.memory.head_tokens);
-    struct engine_settings engine_settings = settings_of_engine(&deck);
+    model_create(&s->model, settings, settings_tokens(deck), deck->memory.head_tokens);
+    struct engine_settings engine_settings = settings_of_engine(deck);
     engine_create(&s->engine, s->executor, &s->model, &s->groups, &engine_settings);
     s->schedule = schedule_create((int)loader_micro_batches(s->train), 1, false);
     s->made = MADE_ENGINE;
@@ -182,7 +179,7 @@ static void warn_of_waste(const struct deck *deck, int64_t ranks)
 int session_create(struct session *s, const struct deck *deck, struct comm *world, const char *checkpoint,
                    device_make *make_executor)
 {
-    *s = (struct session){.deck = *deck, .world = world, .shard = deck->parallel.shard};
+    *s = (struct session){.deck = *deck, .planned = *deck, .world = world};
     const struct grid_shape shape = layout_shape(deck);
     int code = comm_agree(world, grid_create(&s->grid, world, &shape));
     if (code != ERROR_NONE)
@@ -201,7 +198,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     code = comm_agree(world, settings_of_model(&settings, deck, loader_vocabulary(s->train), s->executor));
     if (code == ERROR_NONE)
         connect_context(s, settings.rows.method);
-    if (code == ERROR_NONE && s->shard == DECK_SHARD_AUTO)
+    if (code == ERROR_NONE && deck->parallel.shard == DECK_SHARD_AUTO)
         code = choose_shard(s, &settings);
     if (code == ERROR_NONE && deck->memory.recompute == DECK_RECOMPUTE_FIT)
         code = choose_recompute(s, &settings);

@@ -10,11 +10,11 @@
 #include "train/tuning.h"
 
 struct session {
-    struct deck deck;   /* as given, with what memory.recompute = "fit" has chosen */
-    struct comm *world; /* borrowed */
+    struct deck deck;    /* as given, with what memory.recompute = "fit" has chosen */
+    struct deck planned; /* and with the level that parallel.shard = "auto" has come to */
+    struct comm *world;  /* borrowed */
     struct grid grid;
     struct groups groups; /* owned */
-    int shard;            /* enum deck_shard: the deck's, or what its "auto" has come to */
     struct executor *executor;
     int threads;
     enum tuning_source tuning; /* of the executor's choices so far */
