@@ -29,7 +29,7 @@ static void embedding_backward(struct context *context, struct unit *unit, struc
 }
 
 static const struct unit_class embedding_class = {
-    .name = "embedding", .forward = embedding_forward, .backward = embedding_backward};
+    .name = "embedding", .forward = embedding_forward, .backward = embedding_backward, .reads_forward_only = true};
 
 void embedding_declare(struct unit *unit)
 {

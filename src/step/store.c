@@ -109,17 +109,21 @@ static void create_holding(const struct flat_store *own, struct holding *holding
 
 /* What a visit needs, at most. */
 struct most {
-    int64_t elements, copies;
+    int64_t values, gradients; /* elements of the whole unit */
+    int64_t copies;            /* bytes */
 };
 
 /* Of a turn's visits in a forward (list 0) or a backward (list 1). */
 static struct most most_of(const struct flat_store *own, const struct store_request *r, int list, int turn)
 {
-    struct most most = {0, 0};
+    struct most most = {0};
+    struct unit *const *visits = r->visits + list * r->visit_count;
     for (int visit = turn; visit < r->visit_count; visit += STORE_TURNS) {
-        const struct unit *unit = r->visits[list * r->visit_count + visit];
+        const struct unit *unit = visits[visit];
         const int64_t all = own->ranks * own->holdings[unit->index].cut;
-        most.elements = all > most.elements ? all : most.elements;
+        if (store_reads(visits, r->visit_count, visit, list == 1))
+            most.values = all > most.values ? all : most.values;
+        most.gradients = all > most.gradients ? all : most.gradients;
         most.copies = unit->copy_bytes > most.copies ? unit->copy_bytes : most.copies;
     }
     return most;
@@ -128,7 +132,7 @@ static struct most most_of(const struct flat_store *own, const struct store_requ
 static void create_buffers(struct flat_store *own, int turn, const struct store_request *r)
 {
     const struct most forward = most_of(own, r, 0, turn), backward = most_of(own, r, 1, turn);
-    const int64_t values = forward.elements > backward.elements ? forward.elements : backward.elements;
+    const int64_t values = forward.values > backward.values ? forward.values : backward.values;
     const int64_t copies = forward.copies > backward.copies ? forward.copies : backward.copies;
     if (own->cut_values) {
         own->gathered[turn].values =
@@ -137,7 +141,7 @@ static void create_buffers(struct flat_store *own, int turn, const struct store_
     }
     if (own->contributes)
         own->contributions[turn].values =
-            budget_allocate(r->budget, backward.elements * dtype_size(r->statistic), BUDGET_EXCHANGE);
+            budget_allocate(r->budget, backward.gradients * dtype_size(r->statistic), BUDGET_EXCHANGE);
 }
 
 /* For the largest unit: its sum is over before the next begins. */

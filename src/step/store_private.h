@@ -92,8 +92,10 @@ static inline struct tensor store_rows(const struct flat_store *own, const struc
 /* Sets a unit's addresses of its storage classes in a flat buffer; NULL: none. */
 void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *base[STORAGE_COUNT]);
 
-/* -- store_weights.c: what struct store_class says ------------------------------------------------------------------
- */
+/* -- store_weights.c, as struct store_class says ------------------------------------------------------------------ */
+
+/* Are the values of a visit's unit read in that forward or backward? Those of a lender are, by the unit behind it. */
+bool store_reads(struct unit *const *visits, int count, int visit, bool backward);
 
 void store_begin(struct store *store, struct unit *const *units, int count, struct stream *stream);
 void store_acquire(struct store *store, struct unit *unit, struct stream *stream);

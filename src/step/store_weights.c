@@ -2,16 +2,24 @@
 #include "base/error.h"
 #include "step/store_private.h"
 
+bool store_reads(struct unit *const *visits, int count, int visit, bool backward)
+{
+    const bool lends = visit + 1 < count && unit_lender(visits[visit + 1]) == visits[visit];
+    return lends || !backward || !visits[visit]->class->reads_forward_only;
+}
+
 /* Each visit's buffer is free again once the visit three before it has released it; those of the action before have
  * when the action begins. */
 static void gather(struct flat_store *own, int visit)
 {
     const struct holding *holding = &own->holdings[own->visits[visit]->index];
     struct gathered *to = &own->gathered[visit % STORE_TURNS];
-    if (visit >= STORE_TURNS)
-        event_wait(&to->released, own->gather);
-    LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather, .in = holding->values,
-           .out = store_rows(own, holding, to->values, own->compute));
+    if (store_reads(own->visits, own->visit_count, visit, own->context->pass == PASS_BACKWARD)) {
+        if (visit >= STORE_TURNS)
+            event_wait(&to->released, own->gather);
+        LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather, .in = holding->values,
+               .out = store_rows(own, holding, to->values, own->compute));
+    }
     event_record(&to->ready, own->gather);
 }
 

@@ -20,7 +20,8 @@ static void release(struct store *store, struct unit *unit, struct stream *strea
 {
     const struct poison *p = (const struct poison *)store;
     const struct engine_settings *settings = &p->engine->settings;
-    if (settings->sharding.level == SHARD_FULL && group_size(p->engine->groups.gather) > 1) {
+    const bool gathered = p->engine->context.pass != PASS_BACKWARD || !unit->class->reads_forward_only;
+    if (settings->sharding.level == SHARD_FULL && group_size(p->engine->groups.gather) > 1 && gathered) {
         for (int s = 0; s < STORAGE_COUNT; s++)
             spoil(stream, unit->weight_base[s], settings->memory.compute, unit->elements[s]);
         spoil(stream, unit->copy_base, DTYPE_BF16, unit->copy_bytes / dtype_size(DTYPE_BF16));
