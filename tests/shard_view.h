@@ -37,24 +37,10 @@ static inline struct shard view_shard(struct store *store, struct unit *unit, en
     return shard;
 }
 
-static inline void view_updated(struct store *store, struct unit *unit, struct stream *stream)
-{
-    const struct view *view = store->self;
-    view->whole->class->updated(view->whole, unit, stream);
-}
-
-static inline void view_updates_end(struct store *store, struct stream *stream)
-{
-    const struct view *view = store->self;
-    view->whole->class->updates_end(view->whole, stream);
-}
-
 static inline void view_open(struct view *view, struct engine *engine, struct comm *comm, int shards)
 {
     view->class = *engine->store->class;
     view->class.shard = view_shard;
-    view->class.updated = view_updated;
-    view->class.updates_end = view_updates_end;
     view->whole = engine->store;
     view->rank = comm->rank;
     view->size = comm->size;

@@ -55,11 +55,12 @@ enum { BUFFERS = 3 };
 
 struct nan_store {
     struct store store, *inner;
+    struct model *model;
     struct executor *executor;
     struct stream stream;
     enum dtype compute;
     char *weights[BUFFERS], *gradients[BUFFERS]; /* by storage one behind the other */
-    char *copies;                                /* [unit]: the weights as `updated` found them */
+    char *copies;                                /* [unit]: the weights as they were written last */
     int64_t capacity;                            /* elements of one storage */
     char *quantized[BUFFERS];                    /* copies of few bits, moved as bf16 */
     int64_t quantized_capacity;                  /* such elements */
@@ -86,10 +87,23 @@ static void nan_fill(struct nan_store *n, char *base, enum dtype dtype)
     LAUNCH(&n->stream, FILL, fill, .x = tensor_vector(base, dtype, n->capacity * STORAGE_COUNT), .value = NAN);
 }
 
-static void nan_begin(struct store *store, struct unit *const *units, int count, struct stream *stream)
+static void nan_take(struct nan_store *n, struct unit *unit, struct stream *stream)
+{
+    for (int s = 0; s < STORAGE_COUNT; s++) {
+        if (unit->elements[s] == 0)
+            continue;
+        struct shard shard = n->inner->class->shard(n->inner, unit, (enum storage)s);
+        struct tensor to = nan_view(nan_copy(n, unit), n->capacity, s, unit->elements[s], n->compute);
+        LAUNCH(stream, COPY, copy, .from = shard.weight.value, .to = to);
+    }
+}
+
+static void nan_begin(struct store *store, struct unit *const *units, int count, struct stream *stream, bool written)
 {
     struct nan_store *n = store->self;
-    n->inner->class->begin(n->inner, units, count, stream);
+    n->inner->class->begin(n->inner, units, count, stream, written);
+    for (int u = 0; u < n->model->unit_count && written; u++)
+        nan_take(n, &n->model->units[u], stream);
 }
 
 static void nan_acquire(struct store *store, struct unit *unit, struct stream *stream)
@@ -176,25 +190,6 @@ static void nan_wait(struct store *store, struct unit *unit, struct stream *stre
     n->inner->class->gradients_wait(n->inner, unit, stream);
 }
 
-static void nan_updated(struct store *store, struct unit *unit, struct stream *stream)
-{
-    struct nan_store *n = store->self;
-    n->inner->class->updated(n->inner, unit, stream);
-    for (int s = 0; s < STORAGE_COUNT; s++) {
-        if (unit->elements[s] == 0)
-            continue;
-        struct shard shard = n->inner->class->shard(n->inner, unit, (enum storage)s);
-        struct tensor to = nan_view(nan_copy(n, unit), n->capacity, s, unit->elements[s], n->compute);
-        LAUNCH(stream, COPY, copy, .from = shard.weight.value, .to = to);
-    }
-}
-
-static void nan_updates_end(struct store *store, struct stream *stream)
-{
-    struct nan_store *n = store->self;
-    n->inner->class->updates_end(n->inner, stream);
-}
-
 static struct shard nan_shard(struct store *store, struct unit *unit, enum storage storage)
 {
     struct nan_store *n = store->self;
@@ -213,9 +208,8 @@ static void nan_destroy(struct store *store)
     memory_free(n->copies);
 }
 
-static const struct store_class nan_class = {nan_begin,   nan_acquire,     nan_release, nan_open,
-                                             nan_close,   nan_start,       nan_end,     nan_wait,
-                                             nan_updated, nan_updates_end, nan_shard,   nan_destroy};
+static const struct store_class nan_class = {nan_begin, nan_acquire, nan_release, nan_open,  nan_close,
+                                             nan_start, nan_end,     nan_wait,    nan_shard, nan_destroy};
 
 static void test_store(struct executor *executor, enum toy_kind kind, enum dtype compute, int recipe)
 {
@@ -227,7 +221,8 @@ static void test_store(struct executor *executor, enum toy_kind kind, enum dtype
     char *plain = plain_state(executor, options, &plain_bytes);
     struct toy toy;
     toy_create(&toy, &options);
-    struct nan_store n = {.store = {&nan_class, &n}, .inner = toy.engine.store, .executor = executor};
+    struct nan_store n = {
+        .store = {&nan_class, &n}, .inner = toy.engine.store, .model = &toy.model, .executor = executor};
     n.stream = (struct stream){executor, STREAM_COMPUTE, NULL};
     n.compute = compute;
     for (int u = 0; u < toy.model.unit_count; u++) {

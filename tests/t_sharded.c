@@ -352,16 +352,6 @@ static void check_no_race(const struct plan_log *log)
     }
 }
 
-/* Whole values are not part of the state. */
-static void restore(struct toy *toy, struct executor *record, const char *state)
-{
-    record_enable(record, false);
-    toy_restore(toy, state);
-    engine_weights_written(&toy->engine);
-    toy_restore(toy, state); /* making copies has raised amaxes */
-    record_enable(record, true);
-}
-
 /* What stands around it. */
 static void describe_wait(const struct plan_log *log, int64_t wait)
 {
@@ -430,7 +420,7 @@ static void test_record(struct executor *cpu, struct layout layout, struct holde
     char *eager = toy_state(&toy, &bytes);
     CHECK(memcmp(before, eager, (size_t)bytes) != 0);
     for (int order = 0; order < 10; order++) { /* the same on all ranks, since collectives must meet */
-        restore(&toy, record, before);
+        toy_restore(&toy, before);
         record_replay(record, order == 0 ? RECORD_AS_ISSUED : RECORD_RANDOM, (uint64_t)order, -1);
         char *after = toy_state(&toy, &after_bytes);
         CHECK(bytes == after_bytes && memcmp(eager, after, (size_t)bytes) == 0);

@@ -130,7 +130,8 @@ static void start_transfers(const struct context *context)
 void engine_create(struct engine *e, struct executor *executor, struct model *model, const struct groups *groups,
                    const struct engine_settings *settings)
 {
-    *e = (struct engine){.executor = executor, .model = model, .groups = *groups, .settings = *settings};
+    *e = (struct engine){
+        .executor = executor, .model = model, .groups = *groups, .settings = *settings, .written = true};
     const struct memory_settings *m = &e->settings.memory;
     for (int i = 0; i < STREAM_COUNT; i++)
         e->streams[i] = (struct stream){executor, i, NULL};
@@ -197,9 +198,7 @@ void engine_destroy(struct engine *e)
 void engine_weights_written(struct engine *e)
 {
     delayed_scaling_restart(&e->scaling, &e->streams[STREAM_COMPUTE]);
-    for (int u = 0; u < e->model->unit_count; u++)
-        e->store->class->updated(e->store, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
-    e->store->class->updates_end(e->store, &e->streams[STREAM_COMPUTE]);
+    e->written = true;
 }
 
 int64_t engine_updates(struct engine *e)

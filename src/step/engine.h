@@ -54,6 +54,7 @@ struct engine {
     struct store *store;  /* owned; may be exchanged for one that wraps it before the first step */
     struct unit **visits; /* [2][visit_count]: what a forward acquires, then what a backward does */
     int visit_count;
+    bool written;        /* weights of shards have been, since the last forward */
     int training_visits; /* of a forward: those of PASS_FORWARD, in which the units behind them are idle */
     struct memory memory;
     struct optimizer optimizer; /* of an engine that trains, as is scaling */
@@ -142,8 +143,8 @@ void engine_extend(struct engine *engine, const int32_t *tokens, int64_t count, 
 int64_t engine_length(const struct engine *engine);
 void engine_truncate(struct engine *engine, int64_t length);
 
-/* To be called when the compute stream has written weights of the store's shards other than by a step. Collective over
- * groups.data. */
+/* To be called when the compute stream has written weights of the store's shards other than by a step. The next forward
+ * makes them known to other ranks. Not collective. */
 void engine_weights_written(struct engine *engine);
 
 /* Waits until all launches on the compute stream have run. */

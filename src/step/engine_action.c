@@ -25,7 +25,8 @@ void engine_run_forward(struct engine *e, enum pass pass, int slot)
     e->context.slot = slot;
     e->context.batch = &e->batches[slot];
     launch_range(e->context.stream, "forward");
-    e->store->class->begin(e->store, e->visits, trains ? e->training_visits : e->visit_count, e->context.stream);
+    e->store->class->begin(e->store, e->visits, trains ? e->training_visits : e->visit_count, e->context.stream,
+                           e->written);
     for (int u = 0; u < model->unit_count; u++) {
         if (trains && model->units[u].class->idle_forward)
             continue;
@@ -37,6 +38,7 @@ void engine_run_forward(struct engine *e, enum pass pass, int slot)
     }
     memory_forward_end(&e->context);
     e->store->class->end(e->store, e->context.stream, false);
+    e->written = false;
     launch_range_end(e->context.stream);
 }
 
@@ -51,7 +53,7 @@ void engine_run_backward(struct engine *e, const struct action *action)
     e->context.batch = &e->batches[action->slot];
     e->context.gradients = action->gradients;
     launch_range(e->context.stream, "backward");
-    store->begin(e->store, e->visits + e->visit_count, e->visit_count, e->context.stream);
+    store->begin(e->store, e->visits + e->visit_count, e->visit_count, e->context.stream, false);
     memory_backward_begin(&e->context);
     for (int u = model->unit_count - 1; u >= 0; u--) {
         struct unit *unit = &model->units[u], *home = unit_lender(unit);

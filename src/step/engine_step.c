@@ -40,12 +40,8 @@ static void update(struct engine *e, struct stream *stream)
 {
     optimizer_scale(&e->optimizer, stream, e->batches[0].total);
     delayed_scaling_update(&e->scaling, stream);
-    for (int u = 0; u < e->model->unit_count; u++) {
-        struct unit *unit = &e->model->units[u];
-        optimizer_update(&e->optimizer, e->store, unit, stream);
-        e->store->class->updated(e->store, unit, stream);
-    }
-    e->store->class->updates_end(e->store, stream);
+    for (int u = 0; u < e->model->unit_count; u++)
+        optimizer_update(&e->optimizer, e->store, &e->model->units[u], stream);
 }
 
 static void run_part(void *self)
@@ -87,6 +83,7 @@ static void run_action(struct engine *e, const struct action *action, bool measu
                                    .slot = action->slot,
                                    .gradients = forward ? 0 : (int)action->gradients,
                                    .first = !forward && action->first,
+                                   .written = forward && e->written,
                                    .last = !forward && action->last,
                                    .measures = measures,
                                    .statistics = tensor_present(&e->context.losses),
@@ -95,6 +92,7 @@ static void run_action(struct engine *e, const struct action *action, bool measu
                                    .longest = batch->segments.longest,
                                    .regular = batch->segments.regular};
     run_or_replay(e, &key, action);
+    e->written = e->written && !forward; /* after a replay too */
 }
 
 /* What quantization loses is measured from here to the end of the schedule, if it is to be. */
@@ -178,6 +176,7 @@ void engine_begin(struct engine *e, const struct schedule *schedule, const struc
     staging_copy(&e->staging, stream, rate, there);
     staging_end(&e->staging, stream);
     run_or_replay(e, &update, NULL);
+    e->written = true;
     send_return(e, true, e->statistics);
 }
 

@@ -13,6 +13,7 @@ struct replay_key {
     enum replay_part part;
     int slot, gradients; /* as in struct action; 0 where the part has none */
     bool first, last;
+    bool written;             /* a forward in which weights reach all ranks, and copies of them are made */
     bool measures;            /* a backward at whose end the gradient is measured */
     bool statistics;          /* what quantization loses is measured too */
     int64_t tokens, segments; /* of the batch */

@@ -69,8 +69,6 @@ static const struct store_class class = {.begin = store_begin,
                                          .start_transfers = store_start_transfers,
                                          .end = store_end,
                                          .gradients_wait = store_gradients_wait,
-                                         .updated = store_updated,
-                                         .updates_end = store_updates_end,
                                          .shard = shard_of,
                                          .destroy = destroy};
 

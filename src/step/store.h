@@ -28,8 +28,10 @@ struct store {
 
 struct store_class {
     /* An action starts. It acquires units[count] one after the other; the list stays as it is until the action ends. A
-     * unit that lends weights to another (a tied embedding) stands right before it, and is released after it. */
-    void (*begin)(struct store *store, struct unit *const *units, int count, struct stream *stream);
+     * unit that lends weights to another (a tied embedding) stands right before it, and is released after it. written:
+     * the stream has written weights of shards since the last action, by an update, a checkpoint or initial values. In
+     * this action what was written reaches all ranks that hold it, and copies that the store keeps are made of it. */
+    void (*begin)(struct store *store, struct unit *const *units, int count, struct stream *stream, bool written);
     /* From here on in the stream the unit's weight_base and, in training, its copy_base are valid. */
     void (*acquire)(struct store *store, struct unit *unit, struct stream *stream);
     void (*release)(struct store *store, struct unit *unit, struct stream *stream);
@@ -44,12 +46,6 @@ struct store_class {
     void (*end)(struct store *store, struct stream *stream, bool last);
     /* From here on in the stream the unit's gradients are complete. After the step's last backward. */
     void (*gradients_wait)(struct store *store, struct unit *unit, struct stream *stream);
-    /* The stream has written the weights of the unit's shards, and before that those of its lender (unit_lender): by an
-     * update, a checkpoint or initial values. */
-    void (*updated)(struct store *store, struct unit *unit, struct stream *stream);
-    /* All units are updated. From here on in the stream what was written has reached all ranks that hold it, and copies
-     * that the store keeps are made of it. */
-    void (*updates_end)(struct store *store, struct stream *stream);
     struct shard (*shard)(struct store *store, struct unit *unit, enum storage storage);
     void (*destroy)(struct store *store);
 };
@@ -59,8 +55,8 @@ struct store_class {
  *
  *   level            values  remainders, moments  gradients  moves
  *   SHARD_NONE       2       10                   4          gradients are summed in the step's last micro-batch
- *   SHARD_OPTIMIZER  2       10 / n               4          they are scattered there; values are gathered at its end
- *   SHARD_GRADIENTS  2       10 / n               4 / n      gradients are scattered in each micro-batch
+ *   SHARD_OPTIMIZER  2       10 / n               4          they are scattered there; values are gathered in the next
+ * forward SHARD_GRADIENTS  2       10 / n               4 / n      gradients are scattered in each micro-batch
  *   SHARD_FULL       2 / n   10 / n               4 / n      and values are gathered for each forward and backward
  */
 enum shard_level { SHARD_NONE, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_FULL };

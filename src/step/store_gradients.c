@@ -156,6 +156,7 @@ void store_start_transfers(struct store *store, struct stream *stream)
 void store_end(struct store *store, struct stream *stream, bool last)
 {
     struct flat_store *own = store->self;
+    store_finish_weights(own, stream);
     store_start_transfers(store, stream);
     if (last || !own->contributed)
         return;

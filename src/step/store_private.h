@@ -15,7 +15,8 @@ struct holding {
     struct tensor low, m, v;         /* [1, cut] */
     char *copies;                    /* of the weights, where those are whole; NULL: none */
     int visit;                       /* the place among the action's units at which it was acquired last */
-    struct event gathered;           /* the whole values are those of the last update */
+    bool current;                    /* in an action after an update: whole values, and copies, are of that */
+    struct event gathered;           /* the whole values are */
     struct event summed;             /* the step's gradients are */
 };
 
@@ -53,12 +54,12 @@ struct flat_store {
     int unit_count;
     struct unit *units;       /* the model's */
     struct holding *holdings; /* [unit_count] */
-    struct event written;     /* values of a cut, before they are gathered */
     struct event complete;    /* gradients of this rank, before they are summed */
 
     /* The action that runs. */
     struct unit *const *visits;
     int visit_count, acquired;
+    bool written; /* weights have been, before it */
     struct event begun;
     struct gathered gathered[STORE_TURNS];
     struct contribution contributions[STORE_TURNS];
@@ -97,11 +98,11 @@ void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *ba
 /* Are the values of a visit's unit read in that forward or backward? Those of a lender are, by the unit behind it. */
 bool store_reads(struct unit *const *visits, int count, int visit, bool backward);
 
-void store_begin(struct store *store, struct unit *const *units, int count, struct stream *stream);
+void store_begin(struct store *store, struct unit *const *units, int count, struct stream *stream, bool written);
 void store_acquire(struct store *store, struct unit *unit, struct stream *stream);
 void store_release(struct store *store, struct unit *unit, struct stream *stream);
-void store_updated(struct store *store, struct unit *unit, struct stream *stream);
-void store_updates_end(struct store *store, struct stream *stream);
+/* Whatever units the action has not acquired are current too from here on. */
+void store_finish_weights(struct flat_store *own, struct stream *stream);
 
 /* -- store_gradients.c ------------------------------------------------------------------------------------------- */
 

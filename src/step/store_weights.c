@@ -1,4 +1,4 @@
-/* Weights: gathered once an update where ranks hold them whole, for each visit where they hold cuts. */
+/* Weights: gathered in the action after an update where ranks hold them whole, for each visit where they hold cuts. */
 #include "base/error.h"
 #include "step/store_private.h"
 
@@ -23,18 +23,36 @@ static void gather(struct flat_store *own, int visit)
     event_record(&to->ready, own->gather);
 }
 
-void store_begin(struct store *store, struct unit *const *units, int count, struct stream *stream)
+/* Of all units, in the order in which a forward comes to them. */
+static void gather_whole(struct flat_store *own)
+{
+    for (int u = 0; u < own->unit_count; u++) {
+        struct holding *holding = &own->holdings[u];
+        LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather,
+               .in = store_cut(own, holding, &holding->values),
+               .out = store_rows(own, holding, holding->values.data, own->compute));
+        event_record(&holding->gathered, own->gather);
+    }
+}
+
+void store_begin(struct store *store, struct unit *const *units, int count, struct stream *stream, bool written)
 {
     struct flat_store *own = store->self;
     own->visits = units;
     own->visit_count = count;
     own->acquired = 0;
     own->contributed = false;
-    if (!own->cut_values)
+    own->written = written;
+    for (int u = 0; u < own->unit_count; u++)
+        own->holdings[u].current = false;
+    if (own->ranks == 1 || !(own->cut_values || written))
         return;
     event_record(&own->begun, stream);
     event_wait(&own->begun, own->gather);
-    gather(own, 0);
+    if (own->cut_values)
+        gather(own, 0);
+    else
+        gather_whole(own);
 }
 
 /* The unit's values are there once its gather has run; the next unit's are gathered meanwhile. */
@@ -49,6 +67,16 @@ static struct gathered *next_gathered(struct flat_store *own, const struct unit 
     return from;
 }
 
+/* A tied head's lender is acquired before it. */
+static void make_current(struct flat_store *own, struct unit *unit, struct holding *holding, struct stream *stream)
+{
+    if (own->ranks > 1)
+        event_wait(&holding->gathered, stream);
+    if (holding->copies != NULL)
+        unit->class->copy_weights(own->context, unit, true);
+    holding->current = true;
+}
+
 void store_acquire(struct store *store, struct unit *unit, struct stream *stream)
 {
     struct flat_store *own = store->self;
@@ -57,6 +85,8 @@ void store_acquire(struct store *store, struct unit *unit, struct stream *stream
     if (!own->cut_values) {
         store_point(unit, holding->values.data, own->compute, unit->weight_base);
         unit->copy_base = holding->copies;
+        if (own->written && !holding->current)
+            make_current(own, unit, holding, stream);
         return;
     }
     const struct gathered *from = next_gathered(own, unit, holding->visit, stream);
@@ -75,44 +105,17 @@ void store_release(struct store *store, struct unit *unit, struct stream *stream
         event_record(&own->gathered[store_holding(store, unit)->visit % STORE_TURNS].released, stream);
 }
 
-void store_updated(struct store *store, struct unit *unit, struct stream *stream)
+void store_finish_weights(struct flat_store *own, struct stream *stream)
 {
-    struct flat_store *own = store->self;
-    struct holding *holding = store_holding(store, unit);
-    if (own->ranks == 1 || own->cut_values)
-        return;
-    event_record(&own->written, stream);
-    event_wait(&own->written, own->gather);
-    LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather,
-           .in = store_cut(own, holding, &holding->values),
-           .out = store_rows(own, holding, holding->values.data, own->compute));
-    event_record(&holding->gathered, own->gather);
-}
-
-/* A tied head's copies are of its lender's weights too, which were gathered before its own. */
-static void make_copies(struct store *store, struct unit *unit, struct stream *stream)
-{
-    const struct flat_store *own = store->self;
-    struct unit *lender = unit_lender(unit);
-    if (own->ranks > 1)
-        event_wait(&store_holding(store, unit)->gathered, stream);
-    if (lender != NULL)
-        store_acquire(store, lender, stream);
-    store_acquire(store, unit, stream);
-    unit->class->copy_weights(own->context, unit, true);
-    store_release(store, unit, stream);
-    if (lender != NULL)
-        store_release(store, lender, stream);
-}
-
-void store_updates_end(struct store *store, struct stream *stream)
-{
-    struct flat_store *own = store->self;
-    if (own->cut_values)
-        return;
-    for (int u = 0; u < own->unit_count; u++)
-        if (own->holdings[u].copies != NULL)
-            make_copies(store, &own->units[u], stream);
-    if (own->ranks > 1)
-        event_wait(&own->holdings[own->unit_count - 1].gathered, stream);
+    for (int u = 0; u < own->unit_count && own->written && !own->cut_values; u++) {
+        struct unit *unit = &own->units[u], *lender = unit_lender(unit);
+        if (own->holdings[u].current)
+            continue;
+        if (lender != NULL)
+            store_acquire(&own->store, lender, stream);
+        store_acquire(&own->store, unit, stream);
+        store_release(&own->store, unit, stream);
+        if (lender != NULL)
+            store_release(&own->store, lender, stream);
+    }
 }

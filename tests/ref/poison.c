@@ -8,12 +8,12 @@ static void spoil(struct stream *stream, void *at, enum dtype dtype, int64_t cou
         LAUNCH(stream, FILL, fill, .x = tensor_vector(at, dtype, count), .value = NAN);
 }
 
-static void begin(struct store *store, struct unit *const *units, int count, struct stream *stream)
+static void begin(struct store *store, struct unit *const *units, int count, struct stream *stream, bool written)
 {
     const struct poison *p = (const struct poison *)store;
     const struct memory *memory = &p->engine->memory;
     spoil(stream, memory->transient_base, DTYPE_BF16, memory->transient_bytes / dtype_size(DTYPE_BF16));
-    p->inner->class->begin(p->inner, units, count, stream);
+    p->inner->class->begin(p->inner, units, count, stream, written);
 }
 
 static void release(struct store *store, struct unit *unit, struct stream *stream)
