@@ -524,6 +524,18 @@ static void test_operands(struct executor *cpu, struct executor *reference, enum
 
 /* -- Plan: what it says is what ops touch ------------------------------------------------------------------------ */
 
+/* No launch touches what lies behind the block in which it begins. */
+static void check_ends(const struct plan_log *log, const struct lifetime_block *blocks, int count)
+{
+    int64_t wrong = 0;
+    for (struct plan_touch touch = {.log = log}; plan_touch_next(&touch);)
+        for (int i = 0; i < count; i++) {
+            const uintptr_t begin = (uintptr_t)blocks[i].base, end = begin + (uintptr_t)blocks[i].bytes;
+            wrong += touch.region.base >= begin && touch.region.base < end && plan_region_end(&touch.region) > end;
+        }
+    CHECK(wrong == 0);
+}
+
 static void test_plan(struct executor *cpu, struct toy_options options)
 {
     struct executor *plan = plan_executor_create(cpu);
@@ -538,6 +550,7 @@ static void test_plan(struct executor *cpu, struct toy_options options)
     for (int i = 0; i < budget->count; i++)
         blocks[i] = (struct lifetime_block){budget->blocks[i].address, budget->blocks[i].bytes,
                                             (int)budget->blocks[i].category};
+    check_ends(plan_executor_log(plan), blocks, budget->count);
     int64_t touched[BUDGET_CATEGORIES] = {0};
     lifetime_high_water(plan_executor_log(plan), blocks, budget->count, touched, BUDGET_CATEGORIES);
     int64_t in_category[BUDGET_CATEGORIES] = {0};
@@ -735,6 +748,14 @@ int main(void)
     struct group whole = {.name = "data", .rank = 5, .size = 8}, half = {.name = "shard", .rank = 1, .size = 4};
     struct group pair = {.name = "replicas", .rank = 1, .size = 2};
     const struct groups groups = {.data = &whole, .gather = &half, .reduce = &half, .replicas = &pair};
+    for (int layers = 1; layers <= 2; layers++) { /* other units take turns in the store's buffers */
+        struct toy_options options = toy_options(NULL);
+        options.groups = &groups;
+        options.settings = toy_settings(TOY_LLAMA_TIED);
+        options.settings.layers = layers;
+        options.sharding.level = SHARD_FULL;
+        test_plan(cpu, options);
+    }
     for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++) {
         struct toy_options options = toy_options(NULL);
         options.groups = &groups;
