@@ -282,12 +282,6 @@ static void test_advice(void)
     deck.device.memory = (double)(state - 1) / gibi;
     CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE &&
           strstr(fit.advice, "no setting helps") != NULL);
-    /* several ranks share the state before anything is made again */
-    own = forecast_memory(memory, &deck, &model, 4, cpu);
-    deck.device.memory = (double)(own - 1) / gibi;
-    CHECK(fit_check(&fit, &deck, &model, own, 4, 1, cpu) == ERROR_NONE);
-    CHECK(strstr(fit.advice, "with parallel.shard = \"optimizer\" it needs") == fit.advice);
-
     deck.device.memory = 0;
     CHECK(fit_check(&fit, &deck, &model, own, 1, 1, cpu) == ERROR_NONE && !fit.of_deck && fit.limit > 0);
     CHECK(fit_check_training(&deck, &model, 1, 1, cpu) == ERROR_NONE);
@@ -423,6 +417,31 @@ static void test_offload(void)
     executor->class = cpu;
     CHECK(forecast_memory(away, &deck, &model, 1, executor) == on_gpu + away[BUDGET_HOST]);
     executor->class->destroy(executor);
+}
+
+/* Several ranks share the state before anything is made again. */
+static void test_advice_to_share(void)
+{
+    struct deck deck = small_deck();
+    struct executor *cpu = cpu_executor_create(1);
+    struct model_settings model;
+    struct fit fit;
+    const double gibi = 1 << 30;
+    int64_t memory[BUDGET_CATEGORIES], need[1 + DECK_SHARD_FULL];
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    for (int shard = DECK_SHARD_NONE; shard <= DECK_SHARD_FULL; shard++) {
+        struct deck other = deck;
+        other.parallel.shard = shard;
+        need[shard] = forecast_memory(memory, &other, &model, 4, cpu);
+    }
+    /* of these few layers the buffers are larger than what they save, which must not end the search */
+    CHECK(need[DECK_SHARD_OPTIMIZER] < need[DECK_SHARD_NONE] && need[DECK_SHARD_FULL] > need[DECK_SHARD_OPTIMIZER]);
+    deck.device.memory = (double)need[DECK_SHARD_OPTIMIZER] / gibi;
+    CHECK(fit_check(&fit, &deck, &model, need[DECK_SHARD_NONE], 4, 1, cpu) == ERROR_NONE);
+    CHECK(strstr(fit.advice, "with parallel.shard = \"optimizer\" it needs") == fit.advice);
+    CHECK(fit_check(&fit, &deck, &model, need[DECK_SHARD_NONE], 1, 1, cpu) == ERROR_NONE);
+    CHECK(strstr(fit.advice, "parallel.shard") == NULL); /* one rank alone */
+    cpu->class->destroy(cpu);
 }
 
 /* Sequences beyond a preset's are for those who ask for them. */
@@ -617,6 +636,7 @@ int main(void)
     test_positions();
     test_forecasts();
     test_advice();
+    test_advice_to_share();
     test_choice();
     test_offload();
     test_published_flops();

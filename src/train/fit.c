@@ -124,15 +124,17 @@ static bool next_level(const struct levels *levels, unsigned mask, int level[FIT
 }
 
 /* Can any change of the keys of `mask` need at most `limit`? Recomputing more may need more, since what is made again
- * is in memory too; the other keys are best at their ends. */
+ * is in memory too, and so may sharing more, which takes buffers; the other keys are best at their ends. */
 static bool may_fit(struct search *s, unsigned mask, int64_t limit)
 {
     int level[FIT_KEYS];
     for (int key = 0; key < FIT_KEYS; key++)
         level[key] = mask >> key & 1 ? s->levels.count[key] - 1 : 0;
+    const int shards = level[FIT_SHARD];
     do {
-        if (plan_level(s, level) <= limit)
-            return true;
+        for (level[FIT_SHARD] = shards; level[FIT_SHARD] >= (shards > 0); level[FIT_SHARD]--)
+            if (plan_level(s, level) <= limit)
+                return true;
     } while (level[FIT_RECOMPUTE]-- > 1);
     return false;
 }
