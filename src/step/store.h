@@ -55,8 +55,8 @@ struct store_class {
  *
  *   level            values  remainders, moments  gradients  moves
  *   SHARD_NONE       2       10                   4          gradients are summed in the step's last micro-batch
- *   SHARD_OPTIMIZER  2       10 / n               4          they are scattered there; values are gathered in the next
- * forward SHARD_GRADIENTS  2       10 / n               4 / n      gradients are scattered in each micro-batch
+ *   SHARD_OPTIMIZER  2       10 / n               4          they are scattered there; values are gathered afterwards
+ *   SHARD_GRADIENTS  2       10 / n               4 / n      gradients are scattered in each micro-batch
  *   SHARD_FULL       2 / n   10 / n               4 / n      and values are gathered for each forward and backward
  */
 enum shard_level { SHARD_NONE, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_FULL };
