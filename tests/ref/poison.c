@@ -1,4 +1,5 @@
 #include "ref/poison.h"
+#include "step/store_private.h"
 
 #include <math.h>
 
@@ -8,11 +9,25 @@ static void spoil(struct stream *stream, void *at, enum dtype dtype, int64_t cou
         LAUNCH(stream, FILL, fill, .x = tensor_vector(at, dtype, count), .value = NAN);
 }
 
+/* After an update, where values are whole: what other ranks have updated. */
+static void spoil_others(const struct poison *p, struct stream *stream)
+{
+    const struct flat_store *own = p->inner->self;
+    for (int u = 0; u < own->unit_count && !own->cut_values; u++) {
+        const struct holding *holding = &own->holdings[u];
+        for (int r = 0; r < own->ranks; r++)
+            if (r != own->rank)
+                spoil(stream, tensor_at(&holding->values, 0, r * holding->cut), own->compute, holding->cut);
+    }
+}
+
 static void begin(struct store *store, struct unit *const *units, int count, struct stream *stream, bool written)
 {
     const struct poison *p = (const struct poison *)store;
     const struct memory *memory = &p->engine->memory;
     spoil(stream, memory->transient_base, DTYPE_BF16, memory->transient_bytes / dtype_size(DTYPE_BF16));
+    if (written)
+        spoil_others(p, stream);
     p->inner->class->begin(p->inner, units, count, stream, written);
 }
 

@@ -1,7 +1,7 @@
 /* A store in front of an engine's own, for tests: what is gathered is NaN once its unit has released it, a contribution
  * to gradients is NaN until its unit writes it, and so is whatever lives inside one action (step/memory.h) when that
- * begins. So a unit that reads too late or too early, or leaves some of its gradients alone, ruins the losses. Only
- * what the store has in buffers: what is whole stays. */
+ * begins. Where weights are whole, those that other ranks have updated are NaN when the action after the update begins.
+ * So a unit that reads too late or too early, or leaves some of its gradients alone, ruins the losses. */
 #ifndef TESTS_REF_POISON_H
 #define TESTS_REF_POISON_H
 
