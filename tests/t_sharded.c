@@ -457,9 +457,8 @@ int main(int argc, char **argv)
         const struct layout split = {kind, DTYPE_F32, 3, 2, true, DECK_RECOMPUTE_NORMS, DECK_RECIPE_NONE};
         const struct layout bf16 = {kind, DTYPE_BF16, 3, 1, false, DECK_RECOMPUTE_FULL, DECK_RECIPE_NONE};
         const struct layout slots = {kind, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, DECK_RECIPE_NONE};
-        test_equal(cpu, one, everyone, holders[kind % 2]);
+        test_equal(cpu, kind < TOY_ESM2 ? one : bf16, everyone, holders[kind % 2]);
         test_equal(cpu, split, everyone, holders[1 - kind % 2]);
-        test_equal(cpu, bf16, everyone, holders[kind % 2]);
         test_replays(cpu, split, holders[0][kind]);
         test_replays(cpu, slots, holders[1][kind]);
         test_replays(cpu, slots, everyone);
