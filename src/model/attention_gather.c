@@ -5,25 +5,30 @@
 enum {
     PACKED = ATTENTION_OWN, /* own keys and values: what is gathered */
     GATHERED,               /* all ranks' */
-    D_KV,                   /* gradients, of whole rows, summed over this rank's queries */
-    D_SENT,                 /* the same by ranks */
-    D_SUM,                  /* of own keys and values, over all ranks */
-    D_ROUNDED,
+    D_Q,
+    ROUNDED_Q,
+    D_KV,   /* gradients, of whole rows, summed over this rank's queries */
+    D_SENT, /* the same by ranks */
+    D_SUM,  /* of own keys and values, over all ranks */
+    ROUNDED_KV,
     COUNT
 };
 _Static_assert((int)COUNT <= (int)ATTENTION_TENSORS, "ids");
 
 static void declare(struct unit *unit, const struct attention *ids)
 {
-    const int64_t kv = 2 * unit->settings->kv_heads * unit->settings->head_dim;
-    unit_declare_tensor(unit, ids->lse, "lse", unit->settings->heads, UNIT_TOKENS, ROLE_STATISTIC);
+    const struct model_settings *s = unit->settings;
+    const int64_t q = s->heads * s->head_dim, kv = 2 * s->kv_heads * s->head_dim;
+    unit_declare_tensor(unit, ids->lse, "lse", s->heads, UNIT_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, ids->first + PACKED, "own kv", UNIT_TOKENS, kv, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + GATHERED, "gathered kv", UNIT_ROW_TOKENS, kv, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + GATHER_KV, "kv of rows", UNIT_ROW_TOKENS, kv, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + D_Q, "d q", UNIT_TOKENS, q, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + ROUNDED_Q, "rounded d q", UNIT_TOKENS, q, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + D_KV, "d kv of rows", UNIT_ROW_TOKENS, kv, ROLE_STATISTIC);
     unit_declare_tensor(unit, ids->first + D_SENT, "d kv by ranks", UNIT_ROW_TOKENS, kv, ROLE_STATISTIC);
     unit_declare_tensor(unit, ids->first + D_SUM, "sum of d kv", UNIT_TOKENS, kv, ROLE_STATISTIC);
-    unit_declare_tensor(unit, ids->first + D_ROUNDED, "rounded d kv", UNIT_TOKENS, kv, ROLE_VALUE);
+    unit_declare_tensor(unit, ids->first + ROUNDED_KV, "rounded d kv", UNIT_TOKENS, kv, ROLE_VALUE);
 }
 
 static void gather(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor own)
@@ -60,6 +65,7 @@ static void backward(struct context *c, const struct unit *unit, const struct at
     struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
     struct attention_columns d = attention_split(unit, d_fused, heads);
     struct tensor kv = unit_tensor(c, unit, ids->first + GATHER_KV), d_kv = unit_tensor(c, unit, ids->first + D_KV);
+    struct tensor d_q = unit_tensor(c, unit, ids->first + D_Q);
     struct tensor sent = unit_tensor(c, unit, ids->first + D_SENT), sum = unit_tensor(c, unit, ids->first + D_SUM);
     attention_launch_halves(c, unit, &c->batch->parts[0], false,
                             &(struct attention_backward_args){.q = of.q,
@@ -68,13 +74,14 @@ static void backward(struct context *c, const struct unit *unit, const struct at
                                                               .o = unit_tensor(c, unit, ids->output),
                                                               .lse = unit_tensor(c, unit, ids->lse),
                                                               .d_o = d_output,
-                                                              .dq = d.q,
+                                                              .dq = d_q,
                                                               .dk = tensor_columns(&d_kv, 0, of.k.cols),
                                                               .dv = tensor_columns(&d_kv, of.k.cols, of.v.cols)});
+    attention_round(c, d_q, unit_tensor(c, unit, ids->first + ROUNDED_Q), d.q);
     attention_to_ranks(c, d_kv, sent);
     LAUNCH(c->stream, REDUCE_SCATTER, reduce_scatter, .group = c->row, .in = attention_by_ranks(c, sent),
            .out = attention_flat(sum));
-    attention_round(c, sum, unit_tensor(c, unit, ids->first + D_ROUNDED), d.kv);
+    attention_round(c, sum, unit_tensor(c, unit, ids->first + ROUNDED_KV), d.kv);
 }
 
 const struct attention_method attention_gather = {declare, forward, backward};
