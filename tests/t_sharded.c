@@ -150,9 +150,10 @@ static void test_equal(struct executor *cpu, struct layout layout, struct holder
          * squares are added up cut by cut, so its last bit may differ; where copies have few bits, an element that lies
          * between two of their numbers may take the other, and moves by up to 1/16 of itself */
         const bool rounds = holders[i].sharding.bf16_sums || holders[i].sharding.no_masters;
-        const double bound = layout.compute == DTYPE_F32 ? 2e-6 : rounds ? 1e-2 : 2e-3;
+        const bool few_bits = layout.recipe != DECK_RECIPE_NONE && layout.micro_batches > 1;
+        const double bound = rounds ? 1e-2 : layout.compute != DTYPE_F32 || few_bits ? 2e-3 : 2e-6;
         CHECK(loss <= bound);
-        CHECK(norm <= (layout.recipe == DECK_RECIPE_NONE ? 10 : 100) * bound);
+        CHECK(norm <= 10 * bound);
     }
 }
 
