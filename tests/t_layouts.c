@@ -532,6 +532,7 @@ static void test_chains(void)
     test_chain(first, (struct form){.kind = TOY_ESM2, .packed = true, .micro_batches = 1, .slots = 1}, false);
     test_chain(second, (struct form){.kind = TOY_LLAMA_TIED, .micro_batches = 1, .compute = DTYPE_BF16, .slots = 1},
                false);
+    test_chain(second, (struct form){.kind = TOY_AMPLIFY, .micro_batches = 3, .compute = DTYPE_BF16, .slots = 1}, true);
     remove_folder();
 }
 
@@ -547,6 +548,7 @@ enum fault {
     FAULT_STALE,       /* the second step uses the weights that were gathered in the first */
     FAULT_CHUNKS       /* keys and values of ranks that share rows are taken for each other's */
 };
+
 struct planter {
     enum fault fault;
     struct team team;
@@ -570,56 +572,91 @@ static bool is_tied_gradient(struct team *team, const struct tensor *x)
     return tensor_present(&shard.gradient) && x->data == shard.gradient.data;
 }
 
+/* The group of a collective that such a fault may change; NULL: it is another op. */
+static const struct group *group_of(enum op op, const void *args)
+{
+    switch (op) {
+    case OP_ALL_REDUCE:
+        return ((const struct all_reduce_args *)args)->group;
+    case OP_REDUCE_SCATTER:
+        return ((const struct reduce_scatter_args *)args)->group;
+    case OP_ALL_GATHER:
+        return ((const struct all_gather_args *)args)->group;
+    default:
+        return NULL;
+    }
+}
+
+/* Is it a launch that the fault changes? */
+static bool is_target(struct planter *p, const struct stream *stream, enum op op, const void *args)
+{
+    const struct groups *groups = &p->team.groups;
+    switch (p->fault) {
+    case FAULT_NORMALISED:
+        return op == OP_XENT_GRAD;
+    case FAULT_GROUP:
+    case FAULT_REPLICAS:
+        return groups->replicas != NULL && group_of(op, args) == groups->replicas;
+    case FAULT_CUT:
+        return groups->reduce != NULL && group_of(op, args) == groups->reduce;
+    case FAULT_TIED:
+        return op == OP_SUM_SQUARES && is_tied_gradient(&p->team, &((const struct sum_squares_args *)args)->x);
+    case FAULT_OVERWRITTEN:
+        return op == OP_ADD && stream->id == STREAM_REDUCE;
+    case FAULT_STALE:
+        return p->team.step == 1 && groups->gather != NULL && group_of(op, args) == groups->gather;
+    case FAULT_CHUNKS:
+        return op == OP_ALL_GATHER && groups->context != NULL && group_of(op, args) == groups->context;
+    }
+    return false;
+}
+
+static void scale_gradient(const struct team *team, const struct xent_grad_args *a)
+{
+    const double factor = team->labels > 0 ? team->all_labels / team->grid.data_ranks / team->labels : 0;
+    for (int64_t i = 0; i < tensor_count(&a->logits); i++)
+        ((float *)a->logits.data)[i] *= (float)factor;
+}
+
 /* Changes launches that the fault is about, and counts them. */
 static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
     struct planter *p = wrapper->self;
-    const struct groups *groups = &p->team.groups;
-    if (p->fault == FAULT_NORMALISED && op == OP_XENT_GRAD) {
-        struct xent_grad_args a = *(const struct xent_grad_args *)args;
+    const bool target = is_target(p, stream, op, args);
+    if (!target || p->fault == FAULT_NORMALISED || p->fault == FAULT_TIED || p->fault == FAULT_CHUNKS)
         wrapper_pass(wrapper, stream, op, args);
-        for (int64_t i = 0; i < tensor_count(&a.logits); i++)
-            ((float *)a.logits.data)[i] *=
-                p->team.labels > 0 ? (float)(p->team.all_labels / p->team.grid.data_ranks / p->team.labels) : 0;
-        p->launched++;
+    if (!target)
         return;
+    p->launched++;
+    switch (p->fault) {
+    case FAULT_NORMALISED:
+        scale_gradient(&p->team, args);
+        break;
+    case FAULT_GROUP: {
+        const struct all_reduce_args wrong = {p->team.groups.data, ((const struct all_reduce_args *)args)->x, false};
+        wrapper_pass(wrapper, stream, op, &wrong);
+        break;
     }
-    if (op == OP_ALL_REDUCE && ((const struct all_reduce_args *)args)->group == groups->replicas) {
-        struct all_reduce_args a = *(const struct all_reduce_args *)args;
-        a.group = p->fault == FAULT_GROUP ? groups->data : a.group;
-        p->launched += p->fault == FAULT_GROUP || p->fault == FAULT_REPLICAS;
-        if (p->fault != FAULT_REPLICAS)
-            wrapper_pass(wrapper, stream, op, &a);
-        return;
-    }
-    if (p->fault == FAULT_CUT && op == OP_REDUCE_SCATTER) {
+    case FAULT_CUT:
         rotate(((const struct reduce_scatter_args *)args)->in, UNIT_ALIGNMENT);
-        p->launched++;
-    }
-    if (p->fault == FAULT_OVERWRITTEN && op == OP_ADD && stream->id == STREAM_REDUCE) {
+        wrapper_pass(wrapper, stream, op, args);
+        break;
+    case FAULT_TIED:
+        *(double *)((const struct sum_squares_args *)args)->sum.data *= 2;
+        break;
+    case FAULT_OVERWRITTEN: {
         const struct add_args *a = args;
         wrapper_pass(wrapper, stream, OP_COPY, &(struct copy_args){.from = a->from, .to = a->to});
-        p->launched++;
-        return;
+        break;
     }
-    if (p->fault == FAULT_STALE && p->team.step == 1 && op == OP_ALL_GATHER &&
-        ((const struct all_gather_args *)args)->group == groups->gather) {
-        p->launched++;
-        return;
-    }
-    wrapper_pass(wrapper, stream, op, args);
-    if (p->fault == FAULT_CHUNKS && op == OP_ALL_GATHER &&
-        ((const struct all_gather_args *)args)->group == groups->context) {
+    case FAULT_CHUNKS: {
         const struct tensor out = ((const struct all_gather_args *)args)->out;
         rotate(out, out.cols);
-        p->launched++;
+        break;
     }
-    if (p->fault == FAULT_TIED && op == OP_SUM_SQUARES) {
-        const struct sum_squares_args *a = args;
-        if (is_tied_gradient(&p->team, &a->x)) {
-            *(double *)a->sum.data *= 2;
-            p->launched++;
-        }
+    case FAULT_REPLICAS: /* they are left out */
+    case FAULT_STALE:
+        break;
     }
 }
 
@@ -657,12 +694,30 @@ static void test_faults(struct comm *comm, const struct form *form, const struct
         struct outcome outcome = team_train(team);
         const struct distances apart = outcome_apart(&outcome, alone, &team->toy.model);
         const bool equal = within(&outcome, &apart, alone, &bound_f32);
-        if (!CHECK(!equal && comm_sum_i64(comm, planter.launched) > 0) && comm->rank == 0)
+        const bool planted = comm_sum_i64(comm, planter.launched) > 0;
+        if (!CHECK(planted && !equal) && comm->rank == 0)
             fprintf(stderr, "    %s in %s: loss %.2e, norm %.2e, gradients %.2e and %.2e\n", faults[i].name,
                     team_text(comm->size, faults[i].layout, form), apart.loss, apart.norm, apart.first, apart.last);
         outcome_destroy(&outcome);
         team_destroy(team);
     }
+}
+
+/* All layouts of so many ranks, and the cases of the spread; returns how many there were of each on rank 0. */
+static void test_size(struct comm *comm, const struct form *form, const struct outcome *alone,
+                      const struct trial_case *cases, int64_t case_count, int64_t count[2])
+{
+    const int all = try_all_layouts(comm, *form, alone);
+    for (int64_t k = 0; k < case_count; k++) {
+        if (sizes[cases[k].at[RANKS]] != comm->size)
+            continue;
+        const struct layout layout = layout_of(&cases[k]);
+        const struct form other = form_of(&cases[k]);
+        try_case(comm, &cases[k]);
+        check_plan(comm, &layout, &other);
+        count[1] += comm->rank == 0;
+    }
+    count[0] += comm->rank == 0 ? all : 0;
 }
 
 int main(int argc, char **argv)
@@ -677,34 +732,21 @@ int main(int argc, char **argv)
     CHECK(alone.labels[0] > alone.labels[1]);
     test_chains();
     static struct trial_case cases[MOST_CASES];
-    int64_t case_count = world->rank == 0 ? spread(cases) : 0;
+    int64_t case_count = world->rank == 0 ? spread(cases) : 0, count[2] = {0};
     comm_broadcast(world, &case_count, sizeof case_count, 0);
     comm_broadcast(world, cases, sizeof cases, 0);
-    /* which numbers of ranks run side by side */
-    static const int rounds[][3] = {{8}, {6, 2}, {4, 3, 1}};
-    int64_t all = 0, some = 0;
-    for (int i = 0; i < 3; i++) {
+    static const int side_by_side[][3] = {{8}, {6, 2}, {4, 3, 1}};
+    for (int i = 0; i < LENGTH(side_by_side); i++) {
         int color = 0, first = 0;
-        while (world->rank >= first + rounds[i][color])
-            first += rounds[i][color++];
+        while (world->rank >= first + side_by_side[i][color])
+            first += side_by_side[i][color++];
         struct comm *comm = comm_split(world, color);
         if (comm->size == 4)
             test_faults(comm, &form, &alone);
-        const int count = try_all_layouts(comm, form, &alone);
-        all += comm->rank == 0 ? count : 0;
-        for (int k = 0; k < case_count; k++) {
-            if (sizes[cases[k].at[RANKS]] == comm->size) {
-                try_case(comm, &cases[k]);
-                const struct layout layout = layout_of(&cases[k]);
-                const struct form form_of_case = form_of(&cases[k]);
-                check_plan(comm, &layout, &form_of_case);
-                some += comm->rank == 0;
-            }
-        }
+        test_size(comm, &form, &alone, cases, case_count, count);
         comm_destroy(comm);
     }
-    all = comm_sum_i64(world, all);
-    some = comm_sum_i64(world, some);
+    const int64_t all = comm_sum_i64(world, count[0]), some = comm_sum_i64(world, count[1]);
     if (world->rank == 0)
         printf("%lld layouts of one form, %lld with other forms in %.1f s; of the bounds: losses %.2g, norms %.2g, "
                "gradients %.2g and %.2g\n",
