@@ -199,7 +199,8 @@ static void compare(const char *settings)
         fprintf(stderr, "    with %s: %s\n", settings, error_message());
 }
 
-/* "auto" is the first level that fits: here each in turn, with just as much as it needs. */
+/* "auto" is the level that moves least of those that fit: in fp32 each in turn, with just as much as it needs; in bf16
+ * never "none", since values travel in half the bytes. */
 static void test_auto(void)
 {
     struct deck deck;
@@ -221,6 +222,10 @@ static void test_auto(void)
         snprintf(settings, sizeof settings, "parallel.shard=auto device.memory=%.17g", (double)c->need / (1 << 30));
         compare(settings);
     }
+    forecast_destroy(&f);
+    read_deck(&deck, "parallel.shard=auto precision.compute=bf16");
+    CHECK(forecast_create(&f, &deck, world->size, 1, INT64_MAX, cpu) == ERROR_NONE);
+    CHECK(f.shard == DECK_SHARD_OPTIMIZER && f.candidates[0].moved > f.candidates[1].moved);
     forecast_destroy(&f);
     cpu->class->destroy(cpu);
 }

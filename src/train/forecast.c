@@ -332,7 +332,7 @@ const struct forecast_candidate *forecast_choose(struct forecast_candidate candi
 {
     static const int levels[FORECAST_CANDIDATES] = {DECK_SHARD_NONE, DECK_SHARD_OPTIMIZER, DECK_SHARD_GRADIENTS,
                                                     DECK_SHARD_FULL};
-    const struct forecast_candidate *chosen = NULL;
+    const struct forecast_candidate *chosen = NULL, *smallest = candidates;
     struct deck other = *deck;
     for (int i = 0; i < FORECAST_CANDIDATES; i++) {
         struct forecast_rank kinds[FORECAST_KINDS] = {{.rank = 0}};
@@ -342,10 +342,12 @@ const struct forecast_candidate *forecast_choose(struct forecast_candidate candi
         candidates[i] = (struct forecast_candidate){.shard = levels[i], .need = rank->need};
         for (int g = 0; g < rank->groups; g++)
             candidates[i].moved += rank->traffic[g].bytes;
-        if (chosen == NULL && rank->need <= limit)
+        if (rank->need < smallest->need)
+            smallest = &candidates[i];
+        if (rank->need <= limit && (chosen == NULL || candidates[i].moved < chosen->moved))
             chosen = &candidates[i];
     }
-    return chosen != NULL ? chosen : &candidates[FORECAST_CANDIDATES - 1];
+    return chosen != NULL ? chosen : smallest;
 }
 
 /* -- All of it --------------------------------------------------------------------------------------------------- */

@@ -80,8 +80,9 @@ const struct forecast_rank *forecast_neediest(const struct forecast *forecast);
 int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                         struct executor *target);
 
-/* What parallel.shard = "auto" comes to: the first candidate, from the one that moves least to the one that holds
- * least, that needs at most `limit` bytes; the last where none does. The deck must have passed settings_check_sizes. */
+/* What parallel.shard = "auto" comes to: of the candidates that need at most `limit` bytes the one that moves the
+ * fewest, the first of several; where none does, the one that needs the least. The deck must have passed
+ * settings_check_sizes. */
 const struct forecast_candidate *forecast_choose(struct forecast_candidate candidates[FORECAST_CANDIDATES],
                                                  const struct deck *deck, const struct model_settings *model,
                                                  int64_t ranks, int64_t limit, struct executor *target);

@@ -105,7 +105,7 @@ static int choose_shard(struct session *s, const struct model_settings *model)
         forecast_choose(candidates, &s->deck, model, s->world->size, limit, s->executor);
     s->planned.parallel.shard = (int)comm_max_i64(s->world, chosen->shard);
     bytes_text(limit_text, (double)limit);
-    for (const struct forecast_candidate *c = candidates; c <= chosen; c++)
+    for (const struct forecast_candidate *c = candidates; c < candidates + FORECAST_CANDIDATES; c++)
         log_info("# parallel.shard = \"auto\": with \"%s\" a rank needs %s and may use %s", layout_level(c->shard),
                  bytes_text(need, (double)c->need), limit_text);
     if (s->planned.parallel.shard == DECK_SHARD_NONE)
