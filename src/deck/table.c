@@ -247,7 +247,8 @@ const struct deck_row deck_table[] = {
     {CHOICE(parallel.shard, DECK_SHARD_NONE, "none", "optimizer", "gradients", "full", "auto"), .may_change = true,
      .doc = "What the ranks of a sharding group hold once between them, each a cut: nothing; master weights and "
             "moments; gradients too; weights too, which are then gathered layer by layer, in forward and in backward. "
-            "\"auto\" takes what fits and costs least. Bytes a parameter of each: doc/parallel.md."},
+            "\"auto\" takes, of those that fit, the one that moves the least. Bytes a parameter of each: "
+            "doc/parallel.md."},
     {INT(parallel.shard_size, 0, 0, INDEX), .unit = "ranks", .may_change = true,
      .doc = "Ranks of a sharding group, that follow one another; groups hold the same (hybrid sharding: a node's ranks "
             "in a group). 0 is all."},
