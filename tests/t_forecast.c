@@ -1,6 +1,7 @@
 /* What the program says before it runs: FLOPs, and the forecast of a deck against the engine that it becomes. */
 #include "check.h"
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "cpu/cpu.h"
 #include "model/flops.h"
@@ -441,6 +442,22 @@ static void test_advice_to_share(void)
     CHECK(strstr(fit.advice, "with parallel.shard = \"optimizer\" it needs") == fit.advice);
     CHECK(fit_check(&fit, &deck, &model, need[DECK_SHARD_NONE], 1, 1, cpu) == ERROR_NONE);
     CHECK(strstr(fit.advice, "parallel.shard") == NULL); /* one rank alone */
+
+    /* where nothing fits: "auto" is what comes nearest, and the state told is that of the least */
+    struct forecast_candidate candidates[FORECAST_CANDIDATES];
+    CHECK(forecast_choose(candidates, &deck, &model, 4, 0, cpu)->shard == DECK_SHARD_OPTIMIZER);
+    struct deck least = deck;
+    char state[BYTES_TEXT], text[128];
+    least.parallel.shard = DECK_SHARD_OPTIMIZER;
+    least.precision.compute = DECK_COMPUTE_BF16;
+    forecast_memory(memory, &least, &model, 4, cpu);
+    bytes_text(state, (double)(memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER]));
+    snprintf(text, sizeof text, "of which weights, gradients and moments are %s on every rank", state);
+    deck.device.memory = (double)need[DECK_SHARD_OPTIMIZER] / 4 / gibi;
+    CHECK(fit_check(&fit, &deck, &model, need[DECK_SHARD_NONE], 4, 1, cpu) == ERROR_NONE);
+    if (!CHECK(strstr(fit.advice, "no setting fits") != NULL && strstr(fit.advice, "\"optimizer\"") != NULL &&
+               strstr(fit.advice, text) != NULL))
+        fprintf(stderr, "    %s\n    %s\n", fit.advice, text);
     cpu->class->destroy(cpu);
 }
 

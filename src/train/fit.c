@@ -91,8 +91,14 @@ struct search {
     struct deck other;                 /* planned last */
     int64_t memory[BUDGET_CATEGORIES]; /* that it needs */
     int64_t least;                     /* need of all planned so far, 0 = none yet */
+    int64_t least_state;               /* of it weights, gradients and moments */
     int least_level[FIT_KEYS];
 };
+
+static int64_t state_of(const int64_t *memory)
+{
+    return memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER];
+}
 
 static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
 {
@@ -104,6 +110,7 @@ static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
     int64_t need = forecast_memory(s->memory, &s->other, &model, s->ranks, s->target);
     if (s->least == 0 || need < s->least) {
         s->least = need;
+        s->least_state = state_of(s->memory);
         memcpy(s->least_level, level, sizeof s->least_level);
     }
     return need;
@@ -165,28 +172,21 @@ static int bits_of(unsigned mask)
     return count;
 }
 
-/* The state that no setting makes smaller, from the last plan. */
-static int64_t state_of(const int64_t *memory)
-{
-    return memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER];
-}
-
 static void advise(struct fit *fit, struct search *s)
 {
     int level[FIT_KEYS] = {0};
     int64_t need = 0;
     char keys[FIT_TEXT / 2], size[BYTES_TEXT], state_size[BYTES_TEXT];
+    const char *shares = s->deck->parallel.shard_size > 0 ? "parallel.shard_size" : "parallel.shard";
     level[FIT_WEIGHT_COPIES] = s->levels.count[FIT_WEIGHT_COPIES] - 1;
     level[FIT_SHARD] = s->levels.count[FIT_SHARD] - 1;
     plan_level(s, level);
-    int64_t state = state_of(s->memory);
-    bytes_text(state_size, (double)state);
+    const int64_t state = state_of(s->memory); /* no setting makes it smaller */
     if (state > fit->limit) {
         snprintf(fit->advice, sizeof fit->advice,
                  "no setting helps: weights, gradients and moments alone are %s on every rank; take a smaller model, "
-                 "or more "
-                 "ranks to share it (parallel.shard)",
-                 state_size);
+                 "or more ranks to share it (%s)",
+                 bytes_text(state_size, (double)state), shares);
         return;
     }
     for (int keys_changed = 1; keys_changed <= FIT_KEYS; keys_changed++) {
@@ -202,8 +202,9 @@ static void advise(struct fit *fit, struct search *s)
     describe(keys, sizeof keys, s->deck, &least, s->least_level);
     snprintf(fit->advice, sizeof fit->advice,
              "no setting fits: the least is %s%s%s, of which weights, gradients and moments are %s on every rank; take "
-             "a smaller model, or more ranks to share it (parallel.shard)",
-             bytes_text(size, (double)s->least), keys[0] != '\0' ? " with " : "", keys, state_size);
+             "a smaller model, or more ranks to share it (%s)",
+             bytes_text(size, (double)s->least), keys[0] != '\0' ? " with " : "", keys,
+             bytes_text(state_size, (double)s->least_state), shares);
 }
 
 /* -- Limits ------------------------------------------------------------------------------------------------------ */

@@ -38,9 +38,8 @@ int fit_refuse(const struct fit *fit);
  */
 void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, struct executor *target);
 
-/* For a training that is about to allocate: ERROR_USER if the deck needs more than it may use, of the
- * device or of the host. Local; the ranks of a
- * node must all have asked before one of them allocates. */
+/* For a training that is about to allocate: ERROR_USER if the deck needs more than it may use, of the device or of the
+ * host. Local; the ranks of a node must all have asked before one of them allocates. */
 int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
                        struct executor *target);
 
