@@ -303,7 +303,7 @@ static ncclWindow_t open_window(struct nccl_group *own, void *memory, int64_t by
     leave(own);
     if (comm_max_i64(own->comm, status != ncclSuccess) == 0)
         return handle;
-    if (status == ncclSuccess)
+    if (status == ncclSuccess && handle != NULL)
         CHECK_NCCL(ncclCommWindowDeregister(own->nccl, handle));
     if (own->windows == NULL && own->group.rank == 0)
         log_info("# group \"%s\": NCCL does not register its memory (%s), so gathers take multiprocessors",

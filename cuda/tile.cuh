@@ -287,7 +287,8 @@ template <typename T> struct square_rows {
     __device__ __forceinline__ void write(int i, const uint32_t (&from)[SIDE * sizeof(T) / 4]) const
     {
         if (i < rows)
-            write_some<WIDE, T, SIDE>(rows_on(first, stride, i), reinterpret_cast<const pack<T, SIDE> &>(from), (int64_t)cols);
+            write_some<WIDE, T, SIDE>(rows_on(first, stride, i), reinterpret_cast<const pack<T, SIDE> &>(from),
+                                      (int64_t)cols);
     }
 };
 

@@ -90,9 +90,9 @@ static void answer_calls(void)
         send_empty(rank, TAG_HERE);
 }
 
-/* A collective that this rank waits for, and the requests that it consists of. */
-enum { MOST_REQUESTS = 2 };
+enum { MOST_REQUESTS = 2 /* that a collective consists of */ };
 
+/* A collective that this rank waits for. */
 struct wait {
     struct comm *comm;
     const char *what; /* the collective */

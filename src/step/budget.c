@@ -29,16 +29,21 @@ void budget_destroy(struct budget *budget)
     *budget = (struct budget){0};
 }
 
+/* A plan's group has no class. */
+static bool gives(const struct group *group)
+{
+    return group != NULL && group->class != NULL && group->class->allocate != NULL;
+}
+
 void *budget_allocate_gathered(struct budget *budget, int64_t bytes, enum budget_category category, struct group *group)
 {
-    const bool dry = budget->executor->class->dry || group == NULL || group->class == NULL;
     if (bytes == 0)
         return NULL;
     if (budget->count == budget->capacity) {
         budget->capacity = budget->capacity ? 2 * budget->capacity : 64;
         budget->blocks = memory_grow(budget->blocks, (int64_t)sizeof *budget->blocks * budget->capacity);
     }
-    struct group *giver = dry || group->class->allocate == NULL ? NULL : group;
+    struct group *giver = gives(group) && !budget->executor->class->dry ? group : NULL;
     void *address = giver != NULL ? giver->class->allocate(giver, bytes)
                                   : budget->executor->class->allocate(budget->executor, bytes, kind_of(category));
     budget->blocks[budget->count++] = (struct budget_block){address, bytes, category, giver};

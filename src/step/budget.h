@@ -6,7 +6,7 @@
 
 enum budget_category {
     BUDGET_WEIGHTS,     /* masters, and quantized copies */
-    BUDGET_GRADIENTS,   /* accumulated, fp32 */
+    BUDGET_GRADIENTS,   /* accumulated */
     BUDGET_OPTIMIZER,   /* moments; histories and scales of delayed scaling */
     BUDGET_EXCHANGE,    /* buffers of units whose weights are gathered, or gradients scattered */
     BUDGET_ACTIVATIONS, /* kept from forward to backward, all slots; keys and values of a sequence */

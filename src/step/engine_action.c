@@ -57,7 +57,7 @@ void engine_run_backward(struct engine *e, const struct action *action)
     memory_backward_begin(&e->context);
     for (int u = model->unit_count - 1; u >= 0; u--) {
         struct unit *unit = &model->units[u], *home = unit_lender(unit);
-        e->context.wanted = memory_recomputed(&e->memory, unit);
+        e->context.wanted = memory_recomputed(&e->memory, unit); /* the store copies weights for that */
         acquire(e, unit);
         if (weights && home != NULL)
             store->gradients_open(e->store, home, e->context.stream, action->first);

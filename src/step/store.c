@@ -77,7 +77,7 @@ static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtyp
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), category), dtype, count);
 }
 
-/* That all_gather moves values in. */
+/* In which values are gathered; NULL: they are not. */
 static struct group *gather_group(const struct flat_store *own)
 {
     return own->ranks > 1 ? own->groups->gather : NULL;

@@ -55,7 +55,7 @@ struct store_class {
  *
  *   level            values  remainders, moments  gradients  moves
  *   SHARD_NONE       2       10                   4          gradients are summed in the step's last micro-batch
- *   SHARD_OPTIMIZER  2       10 / n               4          they are scattered there; values are gathered afterwards
+ *   SHARD_OPTIMIZER  2       10 / n               4          they are scattered there; the next forward gathers values
  *   SHARD_GRADIENTS  2       10 / n               4 / n      gradients are scattered in each micro-batch
  *   SHARD_FULL       2 / n   10 / n               4 / n      and values are gathered for each forward and backward
  */
@@ -76,7 +76,7 @@ struct store_request {
     const struct groups *groups;
     struct sharding sharding;
     enum dtype compute;            /* of the weights that units read */
-    enum dtype statistic;          /* of masters, gradients and moments */
+    enum dtype statistic;          /* of masters, gradients and moments; with no_masters they are bf16 */
     bool trains;                   /* false: no gradients, moments or copies; gradients are never opened */
     const struct context *context; /* what units make copies of their weights in: unit_class.copy_weights */
     /* [2][visit_count]: what a forward acquires, then what a backward does, in this order. */

@@ -15,9 +15,9 @@ struct holding {
     struct tensor low, m, v;         /* [1, cut] */
     char *copies;                    /* of the weights, where those are whole; NULL: none */
     int visit;                       /* the place among the action's units at which it was acquired last */
-    bool current;                    /* in an action after an update: whole values, and copies, are of that */
-    struct event gathered;           /* the whole values are */
-    struct event summed;             /* the step's gradients are */
+    bool current;                    /* in this action: the stream has waited for whole values, and made the copies */
+    struct event gathered;           /* the whole values have been */
+    struct event summed;             /* the step's gradients have been */
 };
 
 /* For the whole values of a unit, where ranks hold cuts. */
