@@ -57,26 +57,26 @@ void memory_forward_unit(struct context *context, struct unit *unit)
 {
     struct memory *memory = context->memory;
     const int turn = memory->units[unit->index].turn;
-    struct offload *offload = context->pass == PASS_FORWARD ? offload_of(context) : NULL;
-    if (offload != NULL && turn >= 0)
-        offload_forward_begin(offload, turn, context->stream);
+    struct offload *offload = context->pass == PASS_FORWARD && turn >= 0 ? offload_of(context) : NULL;
+    if (offload != NULL)
+        offload_await_room(offload, turn, context->stream);
     run_forward(context, unit);
-    if (offload != NULL && turn >= 0)
-        offload_forward_end(offload, turn, context->slot, context->stream);
+    if (offload != NULL)
+        offload_send(offload, turn, context->slot, context->stream);
 }
 
 void memory_forward_end(struct context *context)
 {
     struct offload *offload = context->pass == PASS_FORWARD ? offload_of(context) : NULL;
     if (offload != NULL)
-        offload_join(offload, context->stream);
+        offload_await_sent(offload, context->stream);
 }
 
 void memory_backward_begin(struct context *context)
 {
     struct offload *offload = offload_of(context);
     if (offload != NULL)
-        offload_backward(offload, context->slot, context->stream);
+        offload_fetch_last(offload, context->slot, context->stream);
 }
 
 static void run_backward(struct context *context, struct unit *unit)
@@ -98,12 +98,12 @@ void memory_backward_unit(struct context *context, struct unit *unit)
 {
     struct memory *memory = context->memory;
     const int turn = memory->units[unit->index].turn;
-    struct offload *offload = offload_of(context);
-    if (offload != NULL && turn >= 0)
-        offload_backward_begin(offload, turn, context->stream);
+    struct offload *offload = turn >= 0 ? offload_of(context) : NULL;
+    if (offload != NULL)
+        offload_await_fetched(offload, turn, context->stream);
     run_backward(context, unit);
-    if (offload != NULL && turn >= 0)
-        offload_backward_end(offload, turn, context->slot, context->stream);
+    if (offload != NULL)
+        offload_fetch_next(offload, turn, context->slot, context->stream);
 }
 
 static int64_t tensor_count_of(const struct model *model)

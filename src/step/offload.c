@@ -56,13 +56,13 @@ static void move(struct offload *o, int turn, int slot, bool to_host)
     event_record(&buffer->moved, &o->stream);
 }
 
-void offload_forward_begin(struct offload *o, int turn, struct stream *stream)
+void offload_await_room(struct offload *o, int turn, struct stream *stream)
 {
     if (turn >= OFFLOAD_BUFFERS)
         event_wait(&buffer_of(o, turn)->moved, stream);
 }
 
-void offload_forward_end(struct offload *o, int turn, int slot, struct stream *stream)
+void offload_send(struct offload *o, int turn, int slot, struct stream *stream)
 {
     struct offload_buffer *buffer = buffer_of(o, turn);
     event_record(&buffer->used, stream);
@@ -70,12 +70,12 @@ void offload_forward_end(struct offload *o, int turn, int slot, struct stream *s
     move(o, turn, slot, true);
 }
 
-void offload_join(struct offload *o, struct stream *stream)
+void offload_await_sent(struct offload *o, struct stream *stream)
 {
     event_wait(&buffer_of(o, o->count - 1)->moved, stream);
 }
 
-void offload_backward(struct offload *o, int slot, struct stream *stream)
+void offload_fetch_last(struct offload *o, int slot, struct stream *stream)
 {
     event_record(&o->begun, stream);
     event_wait(&o->begun, &o->stream);
@@ -83,12 +83,12 @@ void offload_backward(struct offload *o, int slot, struct stream *stream)
         move(o, turn, slot, false);
 }
 
-void offload_backward_begin(struct offload *o, int turn, struct stream *stream)
+void offload_await_fetched(struct offload *o, int turn, struct stream *stream)
 {
     event_wait(&buffer_of(o, turn)->moved, stream);
 }
 
-void offload_backward_end(struct offload *o, int turn, int slot, struct stream *stream)
+void offload_fetch_next(struct offload *o, int turn, int slot, struct stream *stream)
 {
     struct offload_buffer *buffer = buffer_of(o, turn);
     if (turn < OFFLOAD_BUFFERS)

@@ -36,14 +36,14 @@ char *offload_buffer(const struct offload *offload, int turn);
 
 /* Around a unit's forward, on the stream that runs it: waits until its buffer is free; sends what it has written to the
  * host. After the last unit: waits until all has arrived. */
-void offload_forward_begin(struct offload *offload, int turn, struct stream *stream);
-void offload_forward_end(struct offload *offload, int turn, int slot, struct stream *stream);
-void offload_join(struct offload *offload, struct stream *stream);
+void offload_await_room(struct offload *offload, int turn, struct stream *stream);
+void offload_send(struct offload *offload, int turn, int slot, struct stream *stream);
+void offload_await_sent(struct offload *offload, struct stream *stream);
 
 /* Before the first unit's backward: fetches for the last turns. Around a unit's: waits for what it reads; fetches for
  * the turn that has the buffer next. */
-void offload_backward(struct offload *offload, int slot, struct stream *stream);
-void offload_backward_begin(struct offload *offload, int turn, struct stream *stream);
-void offload_backward_end(struct offload *offload, int turn, int slot, struct stream *stream);
+void offload_fetch_last(struct offload *offload, int slot, struct stream *stream);
+void offload_await_fetched(struct offload *offload, int turn, struct stream *stream);
+void offload_fetch_next(struct offload *offload, int turn, int slot, struct stream *stream);
 
 #endif
