@@ -16,7 +16,8 @@ struct part {
 static struct part part_of(int64_t row_tokens, int rank, int ranks)
 {
     const int64_t chunk = row_tokens / (2 * ranks);
-    return (struct part){{{rank * chunk, chunk}, {(2 * ranks - 1 - rank) * chunk, chunk}}, chunk};
+    return (struct part){
+        {{context_chunk(rank, ranks, 0) * chunk, chunk}, {context_chunk(rank, ranks, 1) * chunk, chunk}}, chunk};
 }
 
 static struct run common(struct run a, struct run b)
@@ -70,8 +71,7 @@ struct slot {
     int64_t q_start, q_length, kv_start, kv_length, q_offset;
 };
 
-/* Queries of `mine` and the keys of `theirs` that they may see, of one segment. Starts are counted in the local rows.
- */
+/* Queries of `mine` and the keys of `theirs` that they may see, of one segment. Starts are places in local rows. */
 static struct slot slot_of(const struct part *mine, const struct part *theirs, struct run segment)
 {
     const int64_t end = segment.first + segment.count;

@@ -15,6 +15,12 @@ struct context_cut {
     int rank, ranks;
 };
 
+/* The number in a row of a rank's first (half 0) or second chunk. */
+static inline int context_chunk(int rank, int ranks, int half)
+{
+    return half == 0 ? rank : 2 * ranks - 1 - rank;
+}
+
 /* Fills `part`, created with the same number of rows, of row_tokens / ranks tokens and without segments, with what this
  * rank has of `whole`: tokens, labels, positions, factors, and how many of them are valid and real. Its number is
  * another on each rank. */

@@ -1,4 +1,5 @@
 #include "model/attention_private.h"
+#include "data/context_cut.h"
 
 #include <math.h>
 
@@ -58,9 +59,8 @@ static struct attention_segments some_slots(const struct attention_segments *all
 void attention_launch_halves(struct context *c, const struct unit *unit, const struct attention_segments *part,
                              bool skip_first, struct attention_backward_args *args)
 {
-    const int halves = unit_family(unit)->causal ? 2 : 1;
-    const int64_t each = part->q_start.cols / halves;
-    for (int half = skip_first ? 1 : 0; half < halves; half++) {
+    const int64_t halves = context_halves(unit_family(unit)->causal), each = part->q_start.cols / halves;
+    for (int64_t half = skip_first ? 1 : 0; half < halves; half++) {
         args->segments = some_slots(part, half * each, each);
         attention_launch_backward(c, unit, attention_all_heads(unit), args);
         args->accumulate_q = args->accumulate_kv = true;
@@ -87,8 +87,8 @@ static void reorder(struct context *c, struct tensor ranks, struct tensor rows, 
 {
     for (int rank = 0; rank < c->row->size; rank++)
         for (int half = 0; half < 2; half++) {
-            const int number = half == 0 ? rank : 2 * c->row->size - 1 - rank;
-            struct tensor a = chunks_of_rank(c, &ranks, rank, half), b = chunks_of_rows(c, &rows, number);
+            struct tensor a = chunks_of_rank(c, &ranks, rank, half);
+            struct tensor b = chunks_of_rows(c, &rows, context_chunk(rank, c->row->size, half));
             LAUNCH(c->stream, COPY, copy, .from = to_rows ? a : b, .to = to_rows ? b : a);
         }
 }

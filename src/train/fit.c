@@ -2,6 +2,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "train/forecast.h"
+#include "train/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static struct levels levels_of(const struct deck *deck, int64_t ranks)
     for (int64_t rows = deck->train.micro_batch; rows > 0; rows /= 2)
         add_level(&levels, FIT_MICRO_BATCH, rows);
     add_level(&levels, FIT_HEAD_TOKENS, deck->memory.head_tokens); /* then quarters, as multiples of 16 */
-    int64_t all = deck->train.micro_batch * deck->data.row_tokens, least = all / MAX_HEAD_CHUNKS;
+    int64_t least = settings_tokens(deck) / MAX_HEAD_CHUNKS;
     least = least > LEAST_HEAD_TOKENS ? least : LEAST_HEAD_TOKENS;
     for (int64_t tokens = deck->memory.head_tokens / 64 * 16; tokens >= least; tokens = tokens / 64 * 16)
         add_level(&levels, FIT_HEAD_TOKENS, tokens);
