@@ -319,8 +319,14 @@ static void mpi_destroy(struct comm *comm)
     memory_free(own);
 }
 
-static const struct comm_class mpi_class = {mpi_barrier, mpi_broadcast, mpi_all_gather, mpi_all_to_all,
-                                            mpi_shift,   mpi_split,     mpi_split_node, mpi_destroy};
+static const struct comm_class mpi_class = {.barrier = mpi_barrier,
+                                            .broadcast = mpi_broadcast,
+                                            .all_gather = mpi_all_gather,
+                                            .all_to_all = mpi_all_to_all,
+                                            .shift = mpi_shift,
+                                            .split = mpi_split,
+                                            .split_node = mpi_split_node,
+                                            .destroy = mpi_destroy};
 
 static void describe_members(struct comm *comm)
 {

@@ -37,8 +37,14 @@ static void self_destroy(struct comm *comm)
     (void)comm;
 }
 
-static const struct comm_class self_class = {self_barrier,  self_broadcast, self_exchange,   self_exchange,
-                                             self_exchange, self_split,     self_split_node, self_destroy};
+static const struct comm_class self_class = {.barrier = self_barrier,
+                                             .broadcast = self_broadcast,
+                                             .all_gather = self_exchange,
+                                             .all_to_all = self_exchange,
+                                             .shift = self_exchange,
+                                             .split = self_split,
+                                             .split_node = self_split_node,
+                                             .destroy = self_destroy};
 
 struct comm *comm_self(void)
 {

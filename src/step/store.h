@@ -2,7 +2,8 @@
  * and release (weights), and between open and close (gradients). Nothing here blocks the host.
  *
  * An action may be recorded and run again later without the store's code. So the store decides what to move, when and
- * where from the action's units and the place among them alone, never from what ran before. */
+ * where from the action's pass, from what `begin` is told and from the place among its units, never from what ran
+ * before. */
 #ifndef STEP_STORE_H
 #define STEP_STORE_H
 
