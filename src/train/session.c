@@ -133,7 +133,7 @@ static void connect_context(struct session *s, enum deck_context method)
     s->executor->class->release(s->executor, memory, MEMORY_DEVICE);
 }
 
-/* What memory.recompute = "fit" comes to, likewise. */
+/* What memory.recompute = "fit" comes to, on rank 0's device with what every rank may use. */
 static int choose_recompute(struct session *s, struct model_settings *model)
 {
     int64_t limit;
@@ -141,6 +141,8 @@ static int choose_recompute(struct session *s, struct model_settings *model)
     if (code != ERROR_NONE)
         return code;
     fit_choose(&s->planned, model, s->world->size, limit, s->executor);
+    comm_broadcast(s->world, &s->planned.memory, sizeof s->planned.memory, 0);
+    comm_broadcast(s->world, &model->recompute, sizeof model->recompute, 0);
     strcpy(s->deck.memory.recompute_layers, s->planned.memory.recompute_layers);
     log_info("# memory.recompute = \"fit\": %s", s->deck.memory.recompute_layers);
     return ERROR_NONE;
