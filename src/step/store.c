@@ -129,7 +129,8 @@ static struct most most_of(const struct flat_store *own, const struct store_requ
 
 static void create_buffers(struct flat_store *own, int turn, const struct store_request *r)
 {
-    const struct most forward = most_of(own, r, 0, turn), backward = most_of(own, r, 1, turn);
+    const struct most forward = most_of(own, r, 0, turn);
+    const struct most backward = r->trains ? most_of(own, r, 1, turn) : (struct most){0};
     const int64_t values = forward.values > backward.values ? forward.values : backward.values;
     const int64_t copies = forward.copies > backward.copies ? forward.copies : backward.copies;
     if (own->cut_values) {
