@@ -2,20 +2,38 @@
  * that the step's time is what it would be if transfers cost nothing (bench/gpu/table --no-transfers). Losses are
  * wrong. What is gathered outside recordings is filled with this rank's own part, and what is exchanged comes back,
  * since a GPU multiplies zeros faster than numbers.
+ *
+ * NO_TRANSFERS: which are left out, by default all: some of "gather", "reduce", "scatter", "exchange". On all ranks.
  *   cc -shared -fPIC -I/usr/local/cuda/include -o no_transfers.so bench/gpu/no_transfers.c */
+#define _GNU_SOURCE
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <nccl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 
 static int width_of(ncclDataType_t type)
 {
     return type == ncclFloat64 ? 8 : type == ncclFloat32 || type == ncclInt32 ? 4 : type == ncclBfloat16 ? 2 : 1;
 }
 
+static bool left_out(const char *kind)
+{
+    const char *kinds = getenv("NO_TRANSFERS");
+    return kinds == NULL || strstr(kinds, kind) != NULL;
+}
+
+/* NCCL's own function of that name and type, called. */
+#define CALL(name, ...) ((__typeof__(name) *)dlsym(RTLD_NEXT, #name))(__VA_ARGS__)
+
 ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream)
 {
     enum cudaStreamCaptureStatus capturing;
     int ranks;
+    if (!left_out("gather"))
+        return CALL(ncclAllGather, from, to, count, type, comm, stream);
     if (cudaStreamIsCapturing(stream, &capturing) != cudaSuccess || capturing != cudaStreamCaptureStatusNone ||
         ncclCommCount(comm, &ranks) != ncclSuccess)
         return ncclSuccess;
@@ -29,21 +47,21 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataTyp
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    (void)from, (void)to, (void)count, (void)type, (void)op, (void)comm, (void)stream;
-    return ncclSuccess;
+    return left_out("reduce") ? ncclSuccess : CALL(ncclAllReduce, from, to, count, type, op, comm, stream);
 }
 
 ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream)
 {
-    (void)from, (void)to, (void)count, (void)type, (void)op, (void)comm, (void)stream;
-    return ncclSuccess;
+    return left_out("scatter") ? ncclSuccess : CALL(ncclReduceScatter, from, to, count, type, op, comm, stream);
 }
 
 ncclResult_t ncclAlltoAll(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm,
                           cudaStream_t stream)
 {
     int ranks;
+    if (!left_out("exchange"))
+        return CALL(ncclAlltoAll, from, to, count, type, comm, stream);
     if (ncclCommCount(comm, &ranks) == ncclSuccess)
         cudaMemcpyAsync(to, from, (size_t)ranks * count * (size_t)width_of(type), cudaMemcpyDeviceToDevice, stream);
     return ncclSuccess;
@@ -52,12 +70,10 @@ ncclResult_t ncclAlltoAll(const void *from, void *to, size_t count, ncclDataType
 ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    (void)from, (void)count, (void)type, (void)peer, (void)comm, (void)stream;
-    return ncclSuccess;
+    return left_out("exchange") ? ncclSuccess : CALL(ncclSend, from, count, type, peer, comm, stream);
 }
 
 ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
-    (void)to, (void)count, (void)type, (void)peer, (void)comm, (void)stream;
-    return ncclSuccess;
+    return left_out("exchange") ? ncclSuccess : CALL(ncclRecv, to, count, type, peer, comm, stream);
 }
