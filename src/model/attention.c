@@ -17,6 +17,13 @@ struct attention_columns attention_split(const struct unit *unit, struct tensor 
                                       tensor_columns(&fused, q + kv, kv), tensor_columns(&fused, q, 2 * kv)};
 }
 
+struct attention_columns attention_split_kv(struct tensor kv)
+{
+    const int64_t half = kv.cols / 2;
+    return (struct attention_columns){
+        .k = tensor_columns(&kv, 0, half), .v = tensor_columns(&kv, half, half), .kv = kv};
+}
+
 static float softmax_scale(const struct unit *unit)
 {
     return (float)(1.0 / sqrt((double)unit->settings->head_dim));
@@ -152,11 +159,11 @@ static void forward(struct context *c, const struct unit *unit, const struct att
     if (!context_wants(c, ids->output))
         return;
     struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
-    struct tensor kv = keys_and_values(c, unit, of.kv);
+    struct attention_columns from = attention_split_kv(keys_and_values(c, unit, of.kv));
     attention_launch(c, unit, heads,
                      &(struct attention_forward_args){.q = of.q,
-                                                      .k = tensor_columns(&kv, 0, of.k.cols),
-                                                      .v = tensor_columns(&kv, of.k.cols, of.v.cols),
+                                                      .k = from.k,
+                                                      .v = from.v,
                                                       .o = unit_tensor(c, unit, ids->output),
                                                       .lse = unit_tensor(c, unit, ids->lse),
                                                       .segments = c->batch->segments});

@@ -45,14 +45,14 @@ static void forward(struct context *c, const struct unit *unit, const struct att
 {
     const struct attention_heads heads = attention_all_heads(unit);
     struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
-    struct tensor kv = unit_tensor(c, unit, ids->first + GATHER_KV);
+    struct attention_columns rows = attention_split_kv(unit_tensor(c, unit, ids->first + GATHER_KV));
     if (context_wants(c, ids->first + GATHER_KV))
         gather(c, unit, ids, of.kv);
     if (context_wants(c, ids->output))
         attention_launch(c, unit, heads,
                          &(struct attention_forward_args){.q = of.q,
-                                                          .k = tensor_columns(&kv, 0, of.k.cols),
-                                                          .v = tensor_columns(&kv, of.k.cols, of.v.cols),
+                                                          .k = rows.k,
+                                                          .v = rows.v,
                                                           .o = unit_tensor(c, unit, ids->output),
                                                           .lse = unit_tensor(c, unit, ids->lse),
                                                           .segments = c->batch->parts[0]});
@@ -64,21 +64,22 @@ static void backward(struct context *c, const struct unit *unit, const struct at
     const struct attention_heads heads = attention_all_heads(unit);
     struct attention_columns of = attention_split(unit, unit_tensor(c, unit, ids->fused), heads);
     struct attention_columns d = attention_split(unit, d_fused, heads);
-    struct tensor kv = unit_tensor(c, unit, ids->first + GATHER_KV), d_kv = unit_tensor(c, unit, ids->first + D_KV);
+    struct attention_columns rows = attention_split_kv(unit_tensor(c, unit, ids->first + GATHER_KV));
+    struct attention_columns d_rows = attention_split_kv(unit_tensor(c, unit, ids->first + D_KV));
     struct tensor d_q = unit_tensor(c, unit, ids->first + D_Q);
     struct tensor sent = unit_tensor(c, unit, ids->first + D_SENT), sum = unit_tensor(c, unit, ids->first + D_SUM);
     attention_launch_halves(c, unit, &c->batch->parts[0], false,
                             &(struct attention_backward_args){.q = of.q,
-                                                              .k = tensor_columns(&kv, 0, of.k.cols),
-                                                              .v = tensor_columns(&kv, of.k.cols, of.v.cols),
+                                                              .k = rows.k,
+                                                              .v = rows.v,
                                                               .o = unit_tensor(c, unit, ids->output),
                                                               .lse = unit_tensor(c, unit, ids->lse),
                                                               .d_o = d_output,
                                                               .dq = d_q,
-                                                              .dk = tensor_columns(&d_kv, 0, of.k.cols),
-                                                              .dv = tensor_columns(&d_kv, of.k.cols, of.v.cols)});
+                                                              .dk = d_rows.k,
+                                                              .dv = d_rows.v});
     attention_round(c, d_q, unit_tensor(c, unit, ids->first + ROUNDED_Q), d.q);
-    attention_to_ranks(c, d_kv, sent);
+    attention_to_ranks(c, d_rows.kv, sent);
     LAUNCH(c->stream, REDUCE_SCATTER, reduce_scatter, .group = c->row, .in = attention_by_ranks(c, sent),
            .out = attention_flat(sum));
     attention_round(c, sum, unit_tensor(c, unit, ids->first + ROUNDED_KV), d.kv);

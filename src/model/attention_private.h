@@ -30,6 +30,8 @@ struct attention_columns {
     struct tensor q, k, v, kv;
 };
 struct attention_columns attention_split(const struct unit *unit, struct tensor fused, struct attention_heads heads);
+/* The same of rows that hold keys and values alone: q is absent. */
+struct attention_columns attention_split_kv(struct tensor kv);
 
 /* Launch the op with the tensors of `args`; what else it has is filled in, of the unit and of `heads`. */
 void attention_launch(struct context *c, const struct unit *unit, struct attention_heads heads,

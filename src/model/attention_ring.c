@@ -64,15 +64,15 @@ static void forward(struct context *c, const struct unit *unit, const struct att
     LAUNCH(c->stream, COPY, copy, .from = of.kv, .to = turn(c, unit, ids, BLOCK, 0));
     for (int step = 0; step < steps; step++) {
         const bool last = step + 1 == steps;
-        struct tensor kv = turn(c, unit, ids, BLOCK, step);
+        const struct attention_columns block = attention_split_kv(turn(c, unit, ids, BLOCK, step));
         if (!last) {
             context_fork(c);
             pass_on(c, unit, ids, BLOCK, step);
         }
         attention_launch(c, unit, attention_all_heads(unit),
                          &(struct attention_forward_args){.q = of.q,
-                                                          .k = tensor_columns(&kv, 0, of.k.cols),
-                                                          .v = tensor_columns(&kv, of.k.cols, of.v.cols),
+                                                          .k = block.k,
+                                                          .v = block.v,
                                                           .o = part_o,
                                                           .lse = part_lse,
                                                           .segments = c->batch->parts[step]});
@@ -95,8 +95,10 @@ static void backward(struct context *c, const struct unit *unit, const struct at
     struct tensor d_q = unit_tensor(c, unit, ids->first + D_Q);
     LAUNCH(c->stream, COPY, copy, .from = of.kv, .to = turn(c, unit, ids, BLOCK, 0));
     for (int step = 0; step < steps; step++) {
-        struct tensor kv = turn(c, unit, ids, BLOCK, step), d_kv = turn(c, unit, ids, D_BLOCK, step);
-        struct tensor d_part = step == 0 ? d_kv : unit_tensor(c, unit, ids->first + D_PART);
+        struct tensor d_kv = turn(c, unit, ids, D_BLOCK, step);
+        const struct attention_columns block = attention_split_kv(turn(c, unit, ids, BLOCK, step));
+        const struct attention_columns d_part =
+            attention_split_kv(step == 0 ? d_kv : unit_tensor(c, unit, ids->first + D_PART));
         context_fork(c);
         if (step + 1 < steps)
             pass_on(c, unit, ids, BLOCK, step);
@@ -105,18 +107,18 @@ static void backward(struct context *c, const struct unit *unit, const struct at
         attention_launch_halves(c, unit, &c->batch->parts[step],
                                 unit_family(unit)->causal && step > c->row->rank, /* a later rank's: see chunks */
                                 &(struct attention_backward_args){.q = of.q,
-                                                                  .k = tensor_columns(&kv, 0, of.k.cols),
-                                                                  .v = tensor_columns(&kv, of.k.cols, of.v.cols),
+                                                                  .k = block.k,
+                                                                  .v = block.v,
                                                                   .o = unit_tensor(c, unit, ids->output),
                                                                   .lse = unit_tensor(c, unit, ids->lse),
                                                                   .d_o = d_output,
                                                                   .dq = d_q,
-                                                                  .dk = tensor_columns(&d_part, 0, of.k.cols),
-                                                                  .dv = tensor_columns(&d_part, of.k.cols, of.v.cols),
+                                                                  .dk = d_part.k,
+                                                                  .dv = d_part.v,
                                                                   .accumulate_q = step > 0});
         context_join(c);
         if (step > 0)
-            LAUNCH(c->stream, ADD, add, .from = d_part, .to = d_kv);
+            LAUNCH(c->stream, ADD, add, .from = d_part.kv, .to = d_kv);
     }
     context_fork(c);
     pass_on(c, unit, ids, D_BLOCK, steps - 1);
