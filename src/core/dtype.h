@@ -1,4 +1,5 @@
-/* Element types of tensors, and the one definition of each rounding. Round to nearest, ties to even, as the GPU does.
+/* Element types of tensors, and the one definition of each rounding. Round to nearest, ties to even, as the GPU does;
+ * only the halves of an f32 number, which are below, have ties away from zero.
  * bf16 overflow gives infinity; E4M3 and E5M2 follow OCP 8-bit floating point (rev 1.0) and saturate to the largest
  * finite value (448, 57344), as quantisation for GEMMs does. */
 #ifndef CORE_DTYPE_H
@@ -60,7 +61,8 @@ static inline int16_t f32_low(float value)
     return low;
 }
 
-/* The same bf16 without a remainder: a NaN stays one. */
+/* The same bf16 without a remainder, ties included, so that a weight is the number that products read whether its
+ * remainder is kept or not; but a NaN stays one. */
 static inline uint16_t f32_high_alone(float value)
 {
     uint32_t bits;

@@ -320,8 +320,8 @@ struct copy_args {
     struct tensor from, to;
 };
 
-/* Splits each f32 number into a bf16 (high) and a 16-bit remainder (low); see core/dtype.h. Without low it is rounded,
- * and NaN stays NaN. Either side may be host memory that the executor allocated. */
+/* Splits each f32 number into a bf16 (high) and a 16-bit remainder (low); see core/dtype.h. Without low it is rounded
+ * to the same bf16, but NaN stays NaN. Either side may be host memory that the executor allocated. */
 struct split_args {
     struct tensor from; /* f32 [1, n] */
     struct tensor high; /* bf16 [1, n] */
