@@ -320,6 +320,38 @@ static void check_grid(struct comm *world, const struct grid_shape *shape)
     grid_destroy(&grid);
 }
 
+/* Each kind that a rank is of has one rank, whatever divides what. */
+static void check_kinds(const struct grid_shape *shape, int ranks)
+{
+    int kinds[GRID_KINDS], of[GRID_KINDS] = {0}; /* 1: ranks are of it; 2: and one stands for them */
+    const int count = grid_kinds(shape, ranks, kinds);
+    for (int i = 0; i < ranks + count; i++) {
+        const struct grid_numbers at = grid_place(shape, ranks, i < ranks ? i : kinds[i - ranks]);
+        int *kind = &of[(at.context > 0) + 2 * (at.shard > 0) + 4 * (at.replicas > 0)];
+        *kind = i < ranks ? 1 : *kind + 1;
+    }
+    for (int k = 0; k < GRID_KINDS; k++)
+        if (!CHECK(of[k] == 0 || of[k] == 2))
+            fprintf(stderr, "    %d ranks, tensor %d, context %d, shard %d: kind %d has %d ranks to stand for it\n",
+                    ranks, shape->tensor, shape->context, shape->shard, k, of[k] - 1);
+}
+
+static void test_kinds(void)
+{
+    int shapes = 0;
+    for (int ranks = 1; ranks <= 72; ranks++)
+        for (int tensor = 1; tensor <= 2; tensor++)
+            for (int context = 1; context <= ranks; context++)
+                for (int shard = 0; shard <= ranks; shard++) {
+                    const struct grid_shape shape = {tensor, context, shard};
+                    if (grid_check(&shape, ranks) != NULL)
+                        continue;
+                    check_kinds(&shape, ranks);
+                    shapes++;
+                }
+    CHECK(shapes > 2000);
+}
+
 static void test_shapes(struct comm *world)
 {
     int fit = 0;
@@ -418,6 +450,7 @@ int main(int argc, char **argv)
     CHECK(world->size == 6);
     test_placement();
     test_shapes(world);
+    test_kinds();
     char folder[] = "/tmp/cistron-groups.XXXXXX", store[300];
     make_store(world, folder, store, sizeof store);
     for (int model = 1; model <= 6; model++) {

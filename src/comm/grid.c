@@ -34,6 +34,31 @@ struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int ra
                                  .replicas = data / sizes.shard};
 }
 
+static int kind_of(const struct grid_numbers *place)
+{
+    return (place->context > 0) | (place->shard > 0) << 1 | (place->replicas > 0) << 2;
+}
+
+int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS])
+{
+    const struct grid_numbers sizes = grid_sizes(shape, ranks);
+    int64_t both = sizes.shard; /* where groups of either begin again */
+    while (both % sizes.context != 0)
+        both += sizes.shard;
+    const int64_t begins[] = {0, sizes.shard, both};
+    bool known[GRID_KINDS] = {false};
+    int count = 0;
+    for (int b = 0; b < 3; b++) /* each kind has a rank soon behind a begin */
+        for (int64_t data = begins[b]; data <= begins[b] + 2 * sizes.context && data < sizes.data; data++) {
+            const int rank = (int)data * sizes.tensor;
+            const struct grid_numbers place = grid_place(shape, ranks, rank);
+            if (!known[kind_of(&place)])
+                kinds[count++] = rank;
+            known[kind_of(&place)] = true;
+        }
+    return count;
+}
+
 int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *shape)
 {
     const char *wrong = grid_check(shape, world->size);

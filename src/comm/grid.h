@@ -41,6 +41,13 @@ struct grid_numbers {
 struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks);
 struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int rank);
 
+/* Ranks are of one kind that are the first, or are not, among those that share their rows, that share the state and
+ * that hold the same of it. */
+enum { GRID_KINDS = 8 };
+
+/* One rank of each kind; how many there are. */
+int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS]);
+
 /* Collective. A shape that does not fit is ERROR_USER, the same on all ranks. */
 int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *shape);
 void grid_destroy(struct grid *grid);

@@ -92,32 +92,6 @@ static int64_t micro_batches_of(const struct deck *deck, int64_t ranks)
 
 /* -- A rank's engine, planned ------------------------------------------------------------------------------------ */
 
-static bool same_kind(const struct grid_numbers *a, const struct grid_numbers *b)
-{
-    return (a->context > 0) == (b->context > 0) && (a->shard > 0) == (b->shard > 0) &&
-           (a->replicas > 0) == (b->replicas > 0);
-}
-
-/* A rank of each kind; how many there are. All kinds are among the first and the second of each group, so many ranks
- * cost no more than a few. */
-static int kinds_of(const struct grid_shape *shape, int64_t ranks, int kinds[FORECAST_KINDS])
-{
-    const struct grid_numbers sizes = grid_sizes(shape, (int)ranks);
-    int count = 0;
-    for (int i = 0; i < 8; i++) {
-        const int64_t rank = (i & 1) + (int64_t)(i >> 1 & 1) * sizes.context + (int64_t)(i >> 2 & 1) * sizes.shard;
-        bool known = rank >= ranks;
-        const struct grid_numbers place = grid_place(shape, (int)ranks, known ? 0 : (int)rank);
-        for (int k = 0; k < count && !known; k++) {
-            const struct grid_numbers other = grid_place(shape, (int)ranks, kinds[k]);
-            known = same_kind(&place, &other);
-        }
-        if (!known)
-            kinds[count++] = (int)rank;
-    }
-    return count;
-}
-
 /* The engine of a rank on the planning executor. */
 struct rehearsal {
     struct executor *executor; /* plan */
@@ -174,8 +148,8 @@ int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct m
                         struct executor *target)
 {
     const struct grid_shape shape = layout_shape(deck);
-    int kinds[FORECAST_KINDS];
-    const int count = kinds_of(&shape, ranks, kinds);
+    int kinds[GRID_KINDS];
+    const int count = grid_kinds(&shape, (int)ranks, kinds);
     int64_t most = -1;
     for (int i = 0; i < count; i++) {
         struct rehearsal r;
@@ -296,12 +270,12 @@ static struct forecast_rank rehearse_step(const struct deck *deck, const struct 
     return rank;
 }
 
-static int rehearse_kinds(struct forecast_rank kinds[FORECAST_KINDS], const struct deck *deck,
+static int rehearse_kinds(struct forecast_rank kinds[GRID_KINDS], const struct deck *deck,
                           const struct model_settings *model, int64_t ranks, struct executor *target)
 {
     const struct grid_shape shape = layout_shape(deck);
-    int numbers[FORECAST_KINDS];
-    const int count = kinds_of(&shape, ranks, numbers);
+    int numbers[GRID_KINDS];
+    const int count = grid_kinds(&shape, (int)ranks, numbers);
     for (int i = 0; i < count; i++)
         kinds[i] = rehearse_step(deck, model, ranks, numbers[i], target);
     return count;
@@ -335,7 +309,7 @@ const struct forecast_candidate *forecast_choose(struct forecast_candidate candi
     const struct forecast_candidate *chosen = NULL, *smallest = candidates;
     struct deck other = *deck;
     for (int i = 0; i < FORECAST_CANDIDATES; i++) {
-        struct forecast_rank kinds[FORECAST_KINDS] = {{.rank = 0}};
+        struct forecast_rank kinds[GRID_KINDS] = {{.rank = 0}};
         other.parallel.shard = levels[i];
         const int count = rehearse_kinds(kinds, &other, model, ranks, target);
         const struct forecast_rank *rank = neediest(kinds, count);

@@ -3,17 +3,17 @@
 #ifndef TRAIN_FORECAST_H
 #define TRAIN_FORECAST_H
 
+#include "comm/grid.h"
 #include "deck/deck.h"
 #include "model/flops.h"
 #include "plan/log.h"
 #include "step/budget.h"
 #include "train/room.h"
 
-enum { FORECAST_GROUPS = 8, FORECAST_KINDS = 8, FORECAST_CANDIDATES = 4 };
+enum { FORECAST_GROUPS = 8, FORECAST_CANDIDATES = 4 };
 
-/* What a step takes on ranks of one kind. Ranks are of one kind that are the first, or are not, in each of the groups
- * that share rows, that share the state and that hold the same of it: not all do the same, as what several hold one
- * measures (step/store.h, holder). */
+/* What a step takes on ranks of one kind (comm/grid.h): not all do the same, as what several hold one measures
+ * (step/store.h, holder). */
 struct forecast_rank {
     int rank;                          /* one that stands for all */
     int64_t memory[BUDGET_CATEGORIES]; /* bytes */
@@ -41,7 +41,7 @@ struct forecast {
     char *quantized; /* what is, and how; owned */
     int64_t parameters;
 
-    struct forecast_rank kinds[FORECAST_KINDS];
+    struct forecast_rank kinds[GRID_KINDS];
     int kind_count;
     double batches;        /* bytes of host memory that the loader's batches take on a rank */
     int64_t micro_batches; /* of a rank, a step */
