@@ -333,7 +333,7 @@ static void test_choice(void)
     const int64_t least = forecast_memory(memory, &deck, &model, 1, cpu);
     CHECK(least < all);
     for (int64_t limit = least; limit < all + (all - least) / 60; limit += (all - least) / 60) {
-        deck.memory.recompute_layers[0] = '\0';
+        deck.memory.fitted_layers[0] = '\0';
         CHECK(choose_for(&deck, &model, limit, &cost, cpu) > 0);
         CHECK(cost <= before);
         tables += cost < before;
@@ -344,23 +344,22 @@ static void test_choice(void)
         int64_t count = 0;
         while (count < model.layers && recompute_of(&model.recompute, (int)count) == most)
             count++;
-        recompute_print(deck.memory.recompute_layers, sizeof deck.memory.recompute_layers, most, count - 1,
-                        model.layers);
+        recompute_print(deck.memory.fitted_layers, sizeof deck.memory.fitted_layers, most, count - 1, model.layers);
         CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
         CHECK(forecast_memory(memory, &deck, &model, 1, cpu) > limit);
     }
     CHECK(cost == 0 && tables > 20);
-    CHECK_STRING(deck.memory.recompute_layers, "none:1-5");
+    CHECK_STRING(deck.memory.fitted_layers, "none:1-5");
 
     /* what has been chosen stays while it fits; where nothing does, as little as possible is kept */
-    strcpy(deck.memory.recompute_layers, "qkv:1,none:2-5");
+    strcpy(deck.memory.fitted_layers, "qkv:1,none:2-5");
     CHECK(choose_for(&deck, &model, all, &cost, cpu) > 0);
-    CHECK_STRING(deck.memory.recompute_layers, "qkv:1,none:2-5");
+    CHECK_STRING(deck.memory.fitted_layers, "qkv:1,none:2-5");
     CHECK(choose_for(&deck, &model, least, &cost, cpu) == least);
-    CHECK_STRING(deck.memory.recompute_layers, "full:1-5");
-    strcpy(deck.memory.recompute_layers, "");
+    CHECK_STRING(deck.memory.fitted_layers, "full:1-5");
+    strcpy(deck.memory.fitted_layers, "");
     CHECK(choose_for(&deck, &model, least - 1, &cost, cpu) == -1);
-    CHECK_STRING(deck.memory.recompute_layers, "full:1-5");
+    CHECK_STRING(deck.memory.fitted_layers, "full:1-5");
 
     /* a limit that is what the host or a device has free is not used up */
     const struct executor_class *class = cpu->class;
@@ -369,7 +368,7 @@ static void test_choice(void)
     deck.device.memory = 0;
     for (int left = 8; left <= 64; left += 56) {
         cpu->class = left == 64 ? &gpu : class;
-        deck.memory.recompute_layers[0] = '\0';
+        deck.memory.fitted_layers[0] = '\0';
         const int64_t need = choose_for(&deck, &model, all, &cost, cpu);
         CHECK(need > 0 && need <= all - all / left && need > all - all / left - (all - least) / 5);
     }

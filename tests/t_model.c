@@ -109,7 +109,7 @@ static void test_recompute(void)
     check_recompute("recompute = \"none\";", "000000");
     check_recompute("recompute_layers = \"full:1-2,5,none:6\";", "662260");
     check_recompute("recompute = \"fit\";", "222222");
-    check_recompute("recompute = \"fit\"; recompute_layers = \"qkv:1-4,gate_up:5-6\";", "444433");
+    check_recompute("recompute = \"fit\"; fitted_layers = \"qkv:1-4,gate_up:5-6\";", "444433");
     check_recompute("recompute_layers = \" attention : 3 , 4-4,activation:1 , norms:6\";", "125522");
     static const char *const unreadable[] = {"1",        "full",    "full:",   "fill:1",  "full:1,", ",",
                                              "full:2-1", "full:x",  "fit:1",   ":1",      "full 1",  "FULL:1",
@@ -129,10 +129,12 @@ static void test_recompute(void)
                     "key memory.recompute_layers = \"full:0\": layers are 1 to 6, by model.layers");
     check_recompute("recompute_layers = \"full:1-3,qkv:2\";",
                     "key memory.recompute_layers = \"full:1-3,qkv:2\": layer 2 is named twice");
+    check_recompute("recompute = \"fit\"; fitted_layers = \"full:1-5\";",
+                    "key memory.fitted_layers = \"full:1-5\": names all 6 layers, as a run writes it, or is \"\"");
     check_recompute(
-        "recompute = \"fit\"; recompute_layers = \"full:1-5\";",
-        "key memory.recompute_layers = \"full:1-5\": with memory.recompute = \"fit\" it names all 6 layers, "
-        "as such a run writes it, or is \"\"");
+        "recompute = \"fit\"; recompute_layers = \"full:1-6\";",
+        "key memory.recompute_layers = \"full:1-6\": memory.recompute = \"fit\" chooses for every layer; for "
+        "a list of your own set a policy there");
     check_recompute("offload_layers = \"1-2,6\"; recompute_layers = \"full:2\";", "262222");
     check_recompute("offload_layers = \"2-7\";",
                     "key memory.offload_layers = \"2-7\": layers are 1 to 6, by model.layers");

@@ -153,7 +153,7 @@ run="train $work/deck.cfg $fit checkpoint.every=1 output.folder=$work/fit"
 ranks 2 $run device.memory="$limit" train.steps=1
 check "fit: the run has what is planned, $table" test "$(fitted)" = "$table" -a -n "$table"
 check "fit: and its memory" test "$(sed -n 's/^#   transient  *//p' "$work/out")" = "$total"
-check "fit: the run's deck says it" grep -qF "recompute_layers = \"$table\";" "$work/fit/deck.cfg"
+check "fit: the run's deck says it" grep -qF "fitted_layers = \"$table\";" "$work/fit/deck.cfg"
 # shellcheck disable=SC2086
 ranks 2 $run device.memory=1 train.steps=2
 check "fit: the same again where it fits" test "$(fitted)" = "$table"
@@ -161,12 +161,21 @@ check "fit: no key has changed by it" test "$(grep -c memory.recompute "$work/ou
 ranks 2 train --from "$work/fit" device.memory=1 train.steps=3
 check "fit: also from the run's folder" test "$(fitted)" = "$table"
 # shellcheck disable=SC2086
+ranks 2 $run memory.recompute=none output.folder="$work/unfitted" train.steps=3
+check "fit: the same numbers as a run without it that never stopped" \
+    test "$(digest "$work/fit" 3)" = "$(digest "$work/unfitted" 3)" -a -n "$(digest "$work/fit" 3)"
+own="memory.recompute=none memory.recompute_layers=full:2,qkv:3"
+# shellcheck disable=SC2086
+ranks 2 train --from "$work/unfitted" $own train.steps=4
+ranks 2 train --from "$work/unfitted" train.steps=5
+check "a list of one's own stays at a restart" grep -qF ' recompute_layers = "full:2,qkv:3";' "$work/unfitted/deck.cfg"
+# shellcheck disable=SC2086
 ranks 1 $run device.memory=1 train.steps=4
 check "fit: anew on other ranks" test "$(fitted)" = none:1-5
 # shellcheck disable=SC2086
 ranks 1 $run device.memory="$limit" train.steps=5
 check "fit: anew where it does not fit" test "$(fitted)" = "$table"
-rm -r "$work/fit"
+rm -r "$work/fit" "$work/unfitted"
 
 # layouts: what is chosen is what fits, and moves least; where the state does not fit, ranks that share it are advised
 plan "$work/deck.cfg" --ranks 8 parallel.shard=full parallel.shard_size=2 parallel.context=2

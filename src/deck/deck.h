@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 128, DECK_MAXIMUM_THREADS = 1024 };
+enum { DECK_STRING = 4096, DECK_MAXIMUM_KEYS = 160, DECK_MAXIMUM_THREADS = 1024 };
 
 /* Values of choices, in the order of their names in the table. */
 enum deck_family { DECK_FAMILY_PRESET, DECK_FAMILY_LLAMA, DECK_FAMILY_ESM2, DECK_FAMILY_AMPLIFY };
@@ -162,7 +162,7 @@ struct deck {
     } statistics;
     struct {
         int recompute; /* enum deck_recompute */
-        char recompute_layers[DECK_STRING], offload_layers[DECK_STRING];
+        char recompute_layers[DECK_STRING], offload_layers[DECK_STRING], fitted_layers[DECK_STRING];
         int64_t head_tokens;
     } memory;
     bool given[DECK_MAXIMUM_KEYS]; /* by row of the table: set by the file or an override; read with deck_given */

@@ -338,13 +338,16 @@ const struct deck_row deck_table[] = {
             "but a block's input. \"fit\" chooses for each layer the first of these with which a rank's memory "
             "suffices. Results do not change by a bit."},
     {STRING(memory.recompute_layers, ""), .may_change = true,
-     .doc = "Layers with another policy than memory.recompute, counted from 1: \"full:1-8,qkv:9-12,20\". With "
-            "memory.recompute = \"fit\" it is written by the run: what has been chosen, of all layers; a run that "
-            "goes on with as many ranks takes it again where it still fits."},
+     .doc = "Layers with another policy than memory.recompute, counted from 1: \"full:1-8,qkv:9-12,20\". Not with "
+            "memory.recompute = \"fit\", which chooses for all."},
     {STRING(memory.offload_layers, ""), .may_change = true,
      .doc = "Layers, counted from 1 (\"1-8,20\"), whose kept tensors wait in the host's memory from forward to "
             "backward, all but their outputs; copies run beside the computation. For devices with memory of their own. "
             "Results do not change by a bit."},
+    {STRING(memory.fitted_layers, ""), .may_change = true,
+     .doc =
+         "Written by a run with memory.recompute = \"fit\": what it has chosen, as memory.recompute_layers has it, of "
+         "all layers. A run that goes on with as many ranks takes it again where it still fits."},
     {INT(memory.head_tokens, 1024, 1, INDEX), .unit = "tokens", .may_change = true,
      .doc = "Tokens whose logits are in memory at a time."},
 };

@@ -78,11 +78,16 @@ static int64_t named_layers(const struct recompute *r)
     return count;
 }
 
+static bool named(const char *list)
+{
+    return list[strspn(list, " ")] != '\0';
+}
+
 int recompute_from_deck(struct recompute *r, const struct deck *deck, int64_t layers)
 {
-    const char *list = deck->memory.recompute_layers;
-    const bool fit = deck->memory.recompute == DECK_RECOMPUTE_FIT, named = list[strspn(list, " ")] != '\0';
-    const struct key policies = {"memory.recompute_layers",
+    const bool fit = deck->memory.recompute == DECK_RECOMPUTE_FIT;
+    const char *own = deck->memory.recompute_layers, *list = fit ? deck->memory.fitted_layers : own;
+    const struct key policies = {fit ? "memory.fitted_layers" : "memory.recompute_layers",
                                  list,
                                  "policies of memory.recompute and their layers, counted from 1, such as "
                                  "\"full:1-8,qkv:9-12,20\"",
@@ -96,10 +101,14 @@ int recompute_from_deck(struct recompute *r, const struct deck *deck, int64_t la
                                   &r->offloaded,
                                   1};
     *r = (struct recompute){.others = fit ? DECK_RECOMPUTE_NORMS : (enum deck_recompute)deck->memory.recompute};
+    if (fit && named(own))
+        return error_user(
+            "key memory.recompute_layers = \"%s\": memory.recompute = \"fit\" chooses for every layer; for a "
+            "list of your own set a policy there",
+            own);
     int code = read_list(&policies);
-    if (code == ERROR_NONE && fit && named && named_layers(r) < layers)
-        code = error_user("key memory.recompute_layers = \"%s\": with memory.recompute = \"fit\" it names all %lld "
-                          "layers, as such a run writes it, or is \"\"",
+    if (code == ERROR_NONE && fit && named(list) && named_layers(r) < layers)
+        code = error_user("key memory.fitted_layers = \"%s\": names all %lld layers, as a run writes it, or is \"\"",
                           list, (long long)layers);
     return code == ERROR_NONE ? read_list(&offloaded) : code;
 }

@@ -13,9 +13,10 @@ struct recompute {
     struct layer_list offloaded;                       /* what they keep waits in host memory */
 };
 
-/* From memory.recompute, recompute_layers and offload_layers, for a model of so many layers. ERROR_USER: a list that
- * cannot be read, names a policy or layer that there is not or a layer twice, or, with "fit", not every layer; naming
- * the key. With "fit" and no list, all have DECK_RECOMPUTE_NORMS until one is chosen (train/fit.h). */
+/* From memory.recompute, recompute_layers and offload_layers, or fitted_layers in place of recompute_layers with "fit",
+ * for a model of so many layers. ERROR_USER: a list that cannot be read, names a policy or layer that there is not or a
+ * layer twice, or, with "fit", not every layer; recompute_layers with "fit"; naming the key. With "fit" and no list,
+ * all have DECK_RECOMPUTE_NORMS until one is chosen (train/fit.h). */
 int recompute_from_deck(struct recompute *recompute, const struct deck *deck, int64_t layers);
 
 /* The policy of a layer. */

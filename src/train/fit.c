@@ -312,7 +312,7 @@ static bool table_fits(struct choice *c)
 /* Do `count` layers with the policy, and the rest with the one before it? */
 static bool policy_fits(struct choice *c, enum deck_recompute policy, int64_t count)
 {
-    recompute_print(c->deck->memory.recompute_layers, sizeof c->deck->memory.recompute_layers, policy, count,
+    recompute_print(c->deck->memory.fitted_layers, sizeof c->deck->memory.fitted_layers, policy, count,
                     c->model->layers);
     return table_fits(c);
 }
@@ -341,6 +341,6 @@ void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, 
     struct choice choice = {deck, model, ranks, limit - left, target};
     if (deck->memory.recompute != DECK_RECOMPUTE_FIT)
         return;
-    if (deck->memory.recompute_layers[0] == '\0' || !table_fits(&choice))
+    if (deck->memory.fitted_layers[0] == '\0' || !table_fits(&choice))
         choose_table(&choice);
 }

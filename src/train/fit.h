@@ -30,9 +30,9 @@ int fit_check(struct fit *fit, const struct deck *deck, const struct model_setti
 /* ERROR_USER with limit, need and advice where it does not fit, else ERROR_NONE. */
 int fit_refuse(const struct fit *fit);
 
-/* memory.recompute = "fit": writes into memory.recompute_layers what each layer makes again, and into model->recompute,
+/* memory.recompute = "fit": writes into memory.fitted_layers what each layer makes again, and into model->recompute,
  * so that a rank needs at most `limit` bytes, and otherwise as little as possible is made again: a policy for the first
- * layers, and the one before it for the rest. What memory.recompute_layers says already stays where it fits. Where
+ * layers, and the one before it for the rest. What memory.fitted_layers says already stays where it fits. Where
  * nothing fits, all layers have the last policy. Where device.memory gives no limit, an eighth of the host's memory or
  * a 64th of a device's is left to others. Other decks stay as they are. ranks, target: as for forecast_memory. Local.
  */

@@ -74,7 +74,7 @@ static void print_memory(const struct forecast *f, const struct deck *deck)
     }
     mebibytes("total", rank->need);
     if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
-        printf("  %-28s %18s\n", "recomputed, of layers", deck->memory.recompute_layers);
+        printf("  %-28s %18s\n", "recomputed, of layers", deck->memory.fitted_layers);
     if (rank->memory[BUDGET_HOST] > 0)
         mebibytes("offloaded, on host", rank->memory[BUDGET_HOST]);
     printf("  %-28s %18.1f\n", "rows of two steps, on host", f->batches / (1 << 20));
@@ -250,7 +250,7 @@ void forecast_print_json(const struct forecast *f, const struct deck *deck, cons
     json_object_set_new(all, "host_batches", json_real(f->batches));
     json_object_set_new(all, "host_offloaded", json_integer(forecast_neediest(f)->memory[BUDGET_HOST]));
     if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
-        json_object_set_new(all, "recompute_layers", json_string(deck->memory.recompute_layers));
+        json_object_set_new(all, "recompute_layers", json_string(deck->memory.fitted_layers));
     if (deck->device.peak > 0)
         json_object_set_new(all, "seconds_at_peak", json_real(seconds_at_peak(f, deck)));
     json_dumpf(all, stdout, JSON_INDENT(2));

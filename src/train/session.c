@@ -143,8 +143,8 @@ static int choose_recompute(struct session *s, struct model_settings *model)
     fit_choose(&s->planned, model, s->world->size, limit, s->executor);
     comm_broadcast(s->world, &s->planned.memory, sizeof s->planned.memory, 0);
     comm_broadcast(s->world, &model->recompute, sizeof model->recompute, 0);
-    strcpy(s->deck.memory.recompute_layers, s->planned.memory.recompute_layers);
-    log_info("# memory.recompute = \"fit\": %s", s->deck.memory.recompute_layers);
+    strcpy(s->deck.memory.fitted_layers, s->planned.memory.fitted_layers);
+    log_info("# memory.recompute = \"fit\": %s", s->deck.memory.fitted_layers);
     return ERROR_NONE;
 }
 

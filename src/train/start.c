@@ -177,7 +177,7 @@ int start_inherit_recompute(struct comm *world, struct deck *deck, const char *p
     const bool alike = code == ERROR_NONE && ranks == world->size && old.model.layers == deck->model.layers &&
                        strcmp(old.model.preset, deck->model.preset) == 0;
     const bool chosen = alike && old.memory.recompute == DECK_RECOMPUTE_FIT;
-    strcpy(deck->memory.recompute_layers, chosen ? old.memory.recompute_layers : "");
+    strcpy(deck->memory.fitted_layers, chosen ? old.memory.fitted_layers : "");
     return code;
 }
 
