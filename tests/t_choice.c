@@ -20,6 +20,13 @@ static void keep(struct choice_table *to, int kind, int64_t key, int64_t value)
     choice_table_keep(to, kind, &key, sizeof key, &value, sizeof value);
 }
 
+static int64_t count_new(const void *from, int64_t bytes, const void *others, int64_t other_bytes)
+{
+    static struct choice_table news;
+    choice_table_create_new(&news, from, bytes, others, other_bytes);
+    return news.head.count;
+}
+
 static void test_records(void)
 {
     char longest[CHOICE_KEY_BYTES], value[CHOICE_VALUE_BYTES], found[CHOICE_VALUE_BYTES];
@@ -87,12 +94,12 @@ static void test_bytes(void)
     CHECK(value_of(&table, 2, 5) == 52);
 
     CHECK(choice_count(bytes, count) == 4);
-    CHECK(choice_count_new(bytes, count, NULL, 0) == 4 && choice_count_new(bytes, count, bytes, count) == 0);
-    CHECK(choice_count_new(NULL, 0, bytes, count) == -1);
+    CHECK(count_new(bytes, count, NULL, 0) == 4 && count_new(bytes, count, bytes, count) == 0);
+    CHECK(count_new(NULL, 0, bytes, count) == 0);
     keep(&other, 1, 5, 55);
     keep(&other, 3, 5, 56);
     const void *changed = choice_table_bytes(&other, &others);
-    CHECK(choice_count_new(changed, others, bytes, count) == 2);
+    CHECK(count_new(changed, others, bytes, count) == 2);
 }
 
 /* A file fills up with what other runs needed: their places are taken, never those of this process. Once that has used
@@ -116,7 +123,7 @@ static void test_full(void)
         all &= value_of(&other, 1, 2 * i) == -2 - 2 * i && value_of(&other, 2, i) == i &&
                value_of(&other, 1, 2 * i + 1) == -1;
     CHECK(all && other.head.count == CHOICE_ENTRIES);
-    CHECK(choice_count_new(choice_table_bytes(&other, &count), count, choice_table_bytes(&table, &count), count) ==
+    CHECK(count_new(choice_table_bytes(&other, &count), count, choice_table_bytes(&table, &count), count) ==
           CHOICE_ENTRIES / 2);
     keep(&other, 3, 1, 1);
     keep(&other, 2, 1, 100);
@@ -153,6 +160,49 @@ static void test_add(void)
     CHECK(news.head.count == 0);
     choice_table_create_new(&news, after, after_bytes - 1, before, before_bytes);
     CHECK(news.head.count == 0);
+}
+
+/* Choices that are added to a full table take places that this process has not used, each its own, and are then unused
+ * themselves. */
+static void test_add_to_full(void)
+{
+    static struct choice_table news;
+    int64_t count;
+    choice_table_create(&table, "a device");
+    for (int64_t i = 0; i < CHOICE_ENTRIES; i++)
+        keep(&table, 1, i, i);
+    CHECK(choice_table_take(&table, choice_table_bytes(&table, &count), count));
+    for (int64_t i = 3; i < CHOICE_ENTRIES; i++)
+        CHECK(value_of(&table, 1, i) == i);
+    for (int kind = 2; kind <= 3; kind++) {
+        choice_table_create(&news, "a device");
+        for (int64_t i = 0; i < 3; i++)
+            keep(&news, kind, i, i);
+        const void *bytes = choice_table_bytes(&news, &count);
+        CHECK(choice_table_add(&table, bytes, count) && table.head.count == CHOICE_ENTRIES);
+        other = table; /* looking uses */
+        CHECK(value_of(&other, kind, 0) == 0 && value_of(&other, kind, 1) == 1 && value_of(&other, kind, 2) == 2);
+    }
+    CHECK(value_of(&other, 2, 0) == -1 && value_of(&other, 1, 3) == 3);
+}
+
+/* Whoever writes a file can make its checksum right. */
+static void test_hostile(void)
+{
+    static const int32_t sizes[] = {-1, CHOICE_KEY_BYTES + 1, INT32_MAX, INT32_MIN};
+    int64_t count;
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        choice_table_create(&table, "a device");
+        choice_table_create(&other, "a device");
+        keep(&table, 1, 5, 50);
+        *(i % 2 ? &table.entries[0].key_bytes : &table.entries[0].value_bytes) = sizes[i / 2];
+        const void *bytes = choice_table_bytes(&table, &count);
+        CHECK(!choice_table_take(&other, bytes, count) && !choice_table_add(&other, bytes, count));
+        CHECK(choice_count(bytes, count) == -1 && count_new(bytes, count, NULL, 0) == 0 && other.head.count == 0);
+    }
+    choice_table_create(&table, "a device");
+    table.head.count = CHOICE_ENTRIES + 1;
+    CHECK(!choice_table_take(&other, &table, sizeof table) && choice_count(&table, sizeof table) == -1);
 }
 
 /* Each key is one rank's, and of each kind another's; of many keys no rank has far more than its share. */
@@ -198,6 +248,8 @@ int main(void)
     test_bytes();
     test_full();
     test_add();
+    test_add_to_full();
+    test_hostile();
     test_shares();
     test_identity();
     return check_end();

@@ -3,7 +3,9 @@
  * run that goes on as its checkpoint did, and the rehearsal must change nothing. */
 #include "check.h"
 
+#include "base/error.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "comm/comm.h"
 #include "core/choice.h"
 #include "cpu/cpu.h"
@@ -13,6 +15,8 @@
 #include "stores.h"
 #include "train/run.h"
 #include "train/session.h"
+#include "train/tuning.h"
+#include "train/tuning_file.h"
 
 #include <mpi.h>
 #include <sys/stat.h>
@@ -43,8 +47,13 @@ static struct {
 
 static int micro_batch = 2;
 static bool sharing;
+static char *shipped; /* the folder of files that come with the program */
 
-/* Those that accumulate do not come in a rehearsal. */
+const char *tuning_shipped_folder(void)
+{
+    return shipped;
+}
+
 static struct product product_of(const struct gemm_args *gemm)
 {
     return (struct product){gemm->d.rows, gemm->d.cols, gemm->a.cols,
@@ -78,7 +87,7 @@ static int64_t workspace(struct executor *executor, enum op op, const void *args
 {
     int64_t way;
     (void)executor;
-    if (op == OP_GEMM && fake.device != NULL && !((const struct gemm_args *)args)->accumulate) {
+    if (op == OP_GEMM && fake.device != NULL) {
         const struct product product = product_of(args);
         fake.unknown += !choice_table_find(&fake.table, 1, &product, sizeof product, &way, sizeof way);
     }
@@ -259,7 +268,7 @@ static char *state_after(struct executor *cpu, enum toy_kind kind, const struct 
     toy_batch(&other, 2, 48, 3);
     for (int step = 0; step < 2; step++) {
         if (rehearses)
-            engine_rehearse(&toy.engine, &other);
+            engine_rehearse(&toy.engine, &other, step > 0);
         engine_step(&toy.engine, &schedule, batches, 1e-2);
     }
     char *state = toy_state(&toy, bytes);
@@ -308,7 +317,7 @@ static void test_sharded(void)
     CHECK(deck_read(&deck, stores_path("deck.cfg"), overrides, 4, &notes) == ERROR_NONE);
     free(notes);
     CHECK(session_create(&s, &deck, world, NULL, make_executor) == ERROR_NONE);
-    tuning_complete(s.tuning, world, &deck, &s.engine, s.train, true);
+    tuning_complete(world, &deck, &s.engine, s.train);
     CHECK(timed() > 5);
     check_timed();
     session_destroy(&s);
@@ -387,6 +396,123 @@ static void test_default_file(void)
     free(home);
 }
 
+/* A table with choices of products numbered from `first` on, of the fake device; memory_free. */
+static struct tuning_bytes make_choices(int64_t first, int64_t count)
+{
+    struct tuning_bytes bytes;
+    struct choice_table *made = memory_allocate(sizeof *made);
+    choice_table_create(made, "Fake GPU, library 1");
+    for (int64_t i = first; i < first + count; i++)
+        choice_table_keep(made, 1, &i, sizeof i, &i, sizeof i);
+    choice_table_bytes(made, &bytes.count);
+    bytes.data = made;
+    return bytes;
+}
+
+static int64_t count_in(const char *path)
+{
+    struct tuning_bytes bytes = tuning_file_read(path);
+    int64_t count = choice_count(bytes.data, bytes.count);
+    memory_free(bytes.data);
+    return count;
+}
+
+/* Is the file neither read nor changed? */
+static void check_refused(const char *path, const struct tuning_bytes *more, const char *why)
+{
+    CHECK(count_in(path) == -1);
+    CHECK(tuning_file_add(path, more) != ERROR_NONE && strstr(error_message(), why) != NULL);
+    error_clear();
+}
+
+/* Rank 0. */
+static void test_trust(void)
+{
+    char *file = memory_string(stores_path("trusted")), *other = memory_string(stores_path("elsewhere"));
+    struct tuning_bytes few = make_choices(0, 3), more = make_choices(2, 3);
+    CHECK(count_in(file) == -1);
+    CHECK(tuning_file_add(file, &few) == ERROR_NONE && count_in(file) == 3);
+    CHECK(symlink(file, other) == 0);
+    check_refused(other, &more, "it is a link");
+    unlink(other);
+    CHECK(mkfifo(other, 0600) == 0);
+    check_refused(other, &more, "no regular file");
+    unlink(other);
+    if (geteuid() == 0) {
+        CHECK(chown(file, 54321, 54321) == 0);
+        check_refused(file, &more, "belongs to another user");
+        CHECK(chown(file, 0, 0) == 0);
+    }
+    CHECK(count_in(file) == 3);
+    CHECK(tuning_file_add(file, &more) == ERROR_NONE && count_in(file) == 5);
+
+    /* cut off, longer than any table, of another device: as if nothing were there */
+    CHECK(truncate(file, few.count - 1) == 0 && count_in(file) == -1);
+    CHECK(tuning_file_add(file, &few) == ERROR_NONE && count_in(file) == 3);
+    CHECK(truncate(file, (off_t)1 << 40) == 0 && count_in(file) == -1);
+    CHECK(tuning_file_add(file, &few) == ERROR_NONE && count_in(file) == 3);
+    strcpy(((struct choice_table *)more.data)->head.identity, "Fake GPU, library 2");
+    choice_table_bytes(more.data, &more.count);
+    CHECK(tuning_file_add(file, &more) == ERROR_NONE && count_in(file) == 3);
+    memory_free(few.data);
+    memory_free(more.data);
+    free(file);
+    free(other);
+}
+
+/* Runs that end at the same time: each adds choices of its own, and none is lost. */
+static void test_two_writers(void)
+{
+    enum { TIMES = 25, EACH = 3 };
+    char *file = memory_string(stores_path("written"));
+    comm_barrier(world);
+    for (int64_t i = 0; i < TIMES; i++) {
+        struct tuning_bytes own = make_choices((world->size * i + world->rank) * EACH, EACH);
+        CHECK(tuning_file_add(file, &own) == ERROR_NONE);
+        memory_free(own.data);
+    }
+    comm_barrier(world);
+    CHECK(count_in(file) == TIMES * EACH * world->size);
+    free(file);
+}
+
+/* What the user's own file lacks comes from the program's. */
+static void test_shipped(void)
+{
+    char seven[32], nine[32], digest[32];
+    char *own = memory_string(stores_path("own")), *empty = memory_string(stores_path("empty"));
+    char *installed = memory_format("%s/tuning-Fake-GPU--library-1", shipped);
+    if (world->rank == 0)
+        CHECK(mkdir(shipped, 0700) == 0);
+    comm_barrier(world);
+    fake.fastest = 7;
+    train("makes_seven", STEPS, installed, false, seven);
+    const int64_t all = timed();
+    CHECK(all > 5);
+    fake.fastest = 9;
+    if (world->rank == 0)
+        CHECK(rename(installed, empty) == 0);
+    train("makes_nine", STEPS, own, false, nine);
+    CHECK(timed() == all && strcmp(nine, seven) != 0);
+    if (world->rank == 0)
+        CHECK(rename(empty, installed) == 0);
+    fake.fastest = 11;
+    train("by_installed", STEPS, empty, false, digest);
+    CHECK(timed() == 0 && unknown() == 0 && !there(empty));
+    CHECK_STRING(digest, seven);
+    train("by_own", STEPS, own, false, digest);
+    CHECK(timed() == 0);
+    CHECK_STRING(digest, nine);
+    train("by_none", STEPS, "none", false, digest);
+    CHECK(timed() == all);
+    if (world->rank == 0)
+        CHECK(unlink(installed) == 0);
+    comm_barrier(world);
+    free(own);
+    free(empty);
+    free(installed);
+}
+
 static void test_restart(void)
 {
     char whole[32], resumed[32], plain[32];
@@ -399,9 +525,9 @@ static void test_restart(void)
     CHECK(timed() == 0 && unknown() == 0 && !there(file));
     CHECK_STRING(resumed, whole);
 
-    micro_batch = 4; /* new shapes: the checkpoint's choices and these are not all that a file may have */
+    micro_batch = 4; /* new shapes */
     train("halves", STEPS + 1, file, false, resumed);
-    CHECK(timed() > 5 && !there(file));
+    CHECK(timed() > 5 && there(file));
     micro_batch = 2;
 
     /* of another device: chosen anew */
@@ -472,15 +598,21 @@ int main(int argc, char **argv)
     }
     comm_broadcast(world, stores_folder, sizeof stores_folder, 0);
 
+    shipped = memory_string(stores_path("shipped"));
     test_rehearsal();
     test_engine();
     test_sharded();
     test_alone();
     test_file();
     test_default_file();
+    if (world->rank == 0)
+        test_trust();
+    test_two_writers();
+    test_shipped();
     test_restart();
     test_deterministic();
 
+    free(shipped);
     comm_barrier(world);
     if (world->rank == 0)
         stores_end();

@@ -13,6 +13,8 @@ FILE *open_stream(const char *path);
 /* A regular file that this program names itself, not through a symbolic link. flags: O_RDONLY, O_WRONLY or O_RDWR, and
  * O_APPEND, O_CREAT or O_TRUNC. */
 int open_own(const char *path, int flags);
+/* The same, of a file whose owner is this user, root, or whoever the program itself belongs to. */
+int open_trusted(const char *path, int flags);
 /* A new, empty file for writing and reading; what had the name is removed first. */
 int open_new(const char *path);
 /* Bytes of an open regular file. */

@@ -1,7 +1,10 @@
 #include "base/path.h"
 #include "base/memory.h"
 
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 char *path_home(const char *path)
 {
@@ -9,4 +12,12 @@ char *path_home(const char *path)
     if (path[0] != '~' || (path[1] != '/' && path[1] != '\0') || home == NULL || home[0] == '\0')
         return memory_string(path);
     return memory_format("%s%s", home, path + 1);
+}
+
+bool path_is_built(void)
+{
+    static const char built[] = CISTRON_BUILD_FOLDER "/";
+    char program[PATH_MAX];
+    ssize_t bytes = readlink("/proc/self/exe", program, sizeof program);
+    return bytes > (ssize_t)strlen(built) && strncmp(program, built, strlen(built)) == 0;
 }

@@ -2,8 +2,13 @@
 #ifndef BASE_PATH_H
 #define BASE_PATH_H
 
+#include <stdbool.h>
+
 /* A copy of a path, freed with free(), in which a first "~" that stands alone or before "/" is the user's home folder
  * ($HOME). Shells do so only where it begins a word: not in key=~/run, nor in --output=~/x.h5. */
 char *path_home(const char *path);
+
+/* Does the program run from the folder that it was built in, and not from where it is installed? */
+bool path_is_built(void);
 
 #endif

@@ -19,6 +19,26 @@ static uint64_t checksum_of(const void *from, int64_t bytes)
     return XXH3_64bits((const char *)from + skipped, (size_t)(bytes - skipped));
 }
 
+/* The entry at a place of bytes, which it may not be aligned for. */
+static struct choice_entry entry_of(const void *from, int64_t i)
+{
+    struct choice_entry entry;
+    memcpy(&entry, (const char *)from + bytes_of(i), sizeof entry);
+    return entry;
+}
+
+/* The checksum tells of accidents: whoever wrote the bytes may have meant harm. */
+static bool entries_are_good(const void *from, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const struct choice_entry entry = entry_of(from, i);
+        if (entry.key_bytes < 0 || entry.key_bytes > CHOICE_KEY_BYTES || entry.value_bytes < 0 ||
+            entry.value_bytes > CHOICE_VALUE_BYTES)
+            return false;
+    }
+    return true;
+}
+
 /* Where bytes are those of a table its head, which they may not be aligned for. */
 static bool read_head(struct choice_head *head, const void *from, int64_t bytes)
 {
@@ -27,7 +47,7 @@ static bool read_head(struct choice_head *head, const void *from, int64_t bytes)
     memcpy(head, from, sizeof *head);
     return memcmp(head->magic, magic, sizeof magic) == 0 && head->count >= 0 && head->count <= CHOICE_ENTRIES &&
            bytes == bytes_of(head->count) && head->checksum == checksum_of(from, bytes) &&
-           memchr(head->identity, '\0', CHOICE_IDENTITY_BYTES) != NULL;
+           memchr(head->identity, '\0', CHOICE_IDENTITY_BYTES) != NULL && entries_are_good(from, head->count);
 }
 
 void choice_table_create(struct choice_table *table, const char *identity)
@@ -112,14 +132,6 @@ bool choice_table_take(struct choice_table *table, const void *from, int64_t byt
     return true;
 }
 
-/* The entry at a place of bytes, which it may not be aligned for. */
-static struct choice_entry entry_of(const void *from, int64_t i)
-{
-    struct choice_entry entry;
-    memcpy(&entry, (const char *)from + bytes_of(i), sizeof entry);
-    return entry;
-}
-
 static void keep_entry(struct choice_table *table, const struct choice_entry *entry)
 {
     choice_table_keep(table, entry->kind, entry->key, entry->key_bytes, entry->value, entry->value_bytes);
@@ -130,10 +142,13 @@ bool choice_table_add(struct choice_table *table, const void *from, int64_t byte
     struct choice_head head;
     if (!read_head(&head, from, bytes) || strcmp(head.identity, table->head.identity) != 0)
         return false;
+    bool used[CHOICE_ENTRIES];
+    memcpy(used, table->used, sizeof used);
     for (int64_t i = 0; i < head.count; i++) {
         const struct choice_entry entry = entry_of(from, i);
         keep_entry(table, &entry);
     }
+    memcpy(table->used, used, sizeof used); /* in a full table those that were added have spared each other */
     return true;
 }
 
@@ -148,16 +163,6 @@ static bool is_new(const void *from, int64_t i, const void *others, int64_t know
 {
     return i >= known || memcmp((const char *)from + bytes_of(i), (const char *)others + bytes_of(i),
                                 sizeof(struct choice_entry)) != 0;
-}
-
-int64_t choice_count_new(const void *from, int64_t bytes, const void *others, int64_t other_bytes)
-{
-    int64_t count = choice_count(from, bytes), known = choice_count(others, other_bytes), found = 0;
-    if (count < 0)
-        return -1;
-    for (int64_t i = 0; i < count; i++)
-        found += is_new(from, i, others, known);
-    return found;
 }
 
 void choice_table_create_new(struct choice_table *table, const void *from, int64_t bytes, const void *others,

@@ -43,9 +43,11 @@ const void *choice_table_bytes(struct choice_table *table, int64_t *bytes);
 /* Replaces all entries by those of such bytes. Returns false, and changes nothing, if they are damaged or of another
  * identity. */
 bool choice_table_take(struct choice_table *table, const void *from, int64_t bytes);
-/* Keeps each choice of such bytes beside its own, or in place of its own of the same key. False as above. */
+/* Keeps each choice of such bytes beside its own, or in place of its own of the same key; none is used by that. False
+ * as above. */
 bool choice_table_add(struct choice_table *table, const void *from, int64_t bytes);
-/* Makes a table of those choices that choice_count_new counts. Of damaged bytes: an empty one. */
+/* Makes a table of those choices that are not in `others` (NULL, 0: nothing is) at the same place. Of damaged bytes: an
+ * empty one. */
 void choice_table_create_new(struct choice_table *table, const void *from, int64_t bytes, const void *others,
                              int64_t other_bytes);
 
@@ -57,10 +59,8 @@ struct choice_share {
 
 bool choice_is_mine(const struct choice_share *share, int kind, const void *key, int64_t key_bytes);
 
-/* Of bytes that left a table: how many choices they hold, how many of these are not in `others` at the same place
- * (NULL, 0: none are), what they are good for. -1, -1, "": they are damaged. */
+/* Of bytes that left a table: how many choices they hold, what they are good for. -1, "": they are damaged. */
 int64_t choice_count(const void *from, int64_t bytes);
-int64_t choice_count_new(const void *from, int64_t bytes, const void *others, int64_t other_bytes);
 void choice_identity(char identity[CHOICE_IDENTITY_BYTES], const void *from, int64_t bytes);
 
 #endif

@@ -2,20 +2,14 @@
 #include "base/memory.h"
 #include "base/path.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 const char *deck_folder(void)
 {
-    static const char built[] = CISTRON_BUILD_FOLDER "/";
-    char program[PATH_MAX];
-    ssize_t bytes = readlink("/proc/self/exe", program, sizeof program);
-    bool here = bytes > (ssize_t)strlen(built) && strncmp(program, built, strlen(built)) == 0;
-    return here ? CISTRON_SOURCE_DECKS : CISTRON_DECKS;
+    return path_is_built() ? CISTRON_SOURCE_DECKS : CISTRON_DECKS;
 }
 
 static bool is_file(const char *path)

@@ -236,8 +236,9 @@ const struct deck_row deck_table[] = {
             "GPU for each rank of a node."},
     {PATH(device.tuning_file, ""), .may_change = true,
      .doc = "On CUDA: file that keeps which kernels were the fastest, for later runs on the same kind of GPU; \"\" is "
-            "one for each kind in $XDG_CACHE_HOME/cistron or ~/.cache/cistron, \"none\" times at every start. Not "
-            "read or written with device.deterministic, nor where a checkpoint is gone on from, which has its own."},
+            "one for each kind in $XDG_CACHE_HOME/cistron or ~/.cache/cistron, \"none\" times at every start. No link, "
+            "and nobody else's. What a checkpoint that is gone on from has goes before it, what comes with the program "
+            "after it. Not read or written with device.deterministic."},
 
     {REAL(comm.timeout, 600, 0, INFINITY), .unit = "s", .may_change = true,
      .doc = "A collective that takes longer ends the run with exit code 1, and names the ranks that are missing; ten "

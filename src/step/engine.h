@@ -116,10 +116,10 @@ void engine_set_updates(struct engine *engine, int64_t updates);
 struct engine_result engine_gradients(struct engine *engine, const struct schedule *schedule,
                                       const struct batch *batches);
 
-/* Rehearsal (struct executor): runs forward and backward of a micro-batch so that the executor can time kernels.
- * Results are discarded: the next step's gradients and losses replace them. Collective over groups.data: its store may
- * gather weights. */
-void engine_rehearse(struct engine *engine, const struct batch *batch);
+/* Rehearsal (struct executor): runs forward and backward of a micro-batch so that the executor can time kernels; with
+ * `adds` once more, adding to gradients as the later micro-batches of a step do. Results are discarded: the next step's
+ * gradients and losses replace them. Collective over groups.data: its store may gather weights. */
+void engine_rehearse(struct engine *engine, const struct batch *batch, bool adds);
 
 /* Sum of losses of micro-batches, without gradients. Collective over groups.data. */
 struct engine_result engine_evaluate(struct engine *engine, const struct batch *batches, int64_t count);

@@ -198,14 +198,17 @@ struct engine_result engine_gradients(struct engine *e, const struct schedule *s
     return engine_take(e);
 }
 
-void engine_rehearse(struct engine *e, const struct batch *batch)
+void engine_rehearse(struct engine *e, const struct batch *batch, bool adds)
 {
-    const struct action backward = {.kind = ACTION_BACKWARD, .first = true, .gradients = GRADIENT_BOTH};
+    struct action backward = {.kind = ACTION_BACKWARD, .first = true, .gradients = GRADIENT_BOTH};
     e->executor->rehearsal = true;
     engine_start_totals(e);
     engine_load_batch(e, batch, &e->batches[0]);
-    engine_run_forward(e, PASS_FORWARD, 0);
-    engine_run_backward(e, &backward);
+    for (int i = 0; i < 1 + adds; i++) {
+        engine_run_forward(e, PASS_FORWARD, 0);
+        engine_run_backward(e, &backward);
+        backward.first = false;
+    }
     engine_synchronize(e);
     e->executor->rehearsal = false;
     engine_weights_written(e); /* amaxes are those of the weights again */

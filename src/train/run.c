@@ -22,6 +22,7 @@
 #include "train/session.h"
 #include "train/settings.h"
 #include "train/start.h"
+#include "train/tuning.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -595,7 +596,8 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
         code = start_write_deck(world, deck->output.folder, run->deck_text);
     if (code != ERROR_NONE)
         return code;
-    tuning_complete(s->tuning, world, deck, &s->engine, s->train, run->step < deck->train.steps);
+    if (run->step < deck->train.steps)
+        tuning_complete(world, deck, &s->engine, s->train);
     open_meter(run, start);
     describe(s);
     if (run->step == deck->train.steps)

@@ -8,6 +8,7 @@
 #include "train/layout.h"
 #include "train/precision_text.h"
 #include "train/settings.h"
+#include "train/tuning.h"
 
 #include <string.h>
 
@@ -189,7 +190,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     s->made = MADE_GRID;
     code = create_executor(s, make_executor);
     if (code == ERROR_NONE)
-        code = tuning_take(&s->tuning, world, s->executor, deck, checkpoint);
+        code = tuning_take(world, s->executor, deck, checkpoint);
     if (code == ERROR_NONE)
         code = create_loaders(s);
     if (code == ERROR_NONE)

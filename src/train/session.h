@@ -7,7 +7,6 @@
 #include "data/loader.h"
 #include "deck/deck.h"
 #include "step/engine.h"
-#include "train/tuning.h"
 
 struct session {
     struct deck deck;    /* as given, with what memory.recompute = "fit" has chosen */
@@ -17,7 +16,6 @@ struct session {
     struct groups groups; /* owned */
     struct executor *executor;
     int threads;
-    enum tuning_source tuning; /* of the executor's choices so far */
     struct loader *train;
     struct loader *valid; /* NULL when the deck names no data.valid */
     int64_t valid_steps;  /* loader_next calls of one validation */

@@ -4,98 +4,73 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/open.h"
 #include "core/choice.h"
 #include "io/choices.h"
-#include "io/draft.h"
-#include "io/file.h"
+#include "train/tuning_file.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of choices; owned. */
-struct bytes {
-    void *data;
-    int64_t count;
-};
-
-static struct bytes copy_of(struct executor *executor)
+static struct tuning_bytes copy_of(struct executor *executor)
 {
-    struct bytes copy;
+    struct tuning_bytes copy;
     const void *from = executor->class->choices(executor, &copy.count);
     copy.data = memory_allocate(copy.count);
     memcpy(copy.data, from, (size_t)copy.count);
     return copy;
 }
 
-static bool take(struct executor *executor, const struct bytes *bytes)
-{
-    return bytes->count > 0 && executor->class->take_choices(executor, bytes->data, bytes->count);
-}
+/* -- The tuning files (rank 0) ----------------------------------------------------------------------------------- */
 
-/* -- The tuning file (rank 0) ------------------------------------------------------------------------------------ */
-
-/* In the user's cache one file for each kind of device and libraries, by what the executor's choices are good for; NULL
- * where the user has no home. */
-static char *default_path(struct executor *executor)
+/* In a folder there is one file for each kind of device and library, by what the executor's choices are good for. */
+static char *file_in(const char *folder, struct executor *executor)
 {
     int64_t bytes;
     const void *own = executor->class->choices(executor, &bytes);
     char identity[CHOICE_IDENTITY_BYTES];
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     choice_identity(identity, own, bytes);
     for (char *c = identity; *c != '\0'; c++)
         if (!isalnum((unsigned char)*c) && *c != '.')
             *c = '-';
-    if (cache != NULL && cache[0] == '/')
-        return memory_format("%s/cistron/tuning-%s", cache, identity);
-    return home != NULL && home[0] == '/' ? memory_format("%s/.cache/cistron/tuning-%s", home, identity) : NULL;
+    return memory_format("%s/tuning-%s", folder, identity);
 }
 
-/* NULL: there is to be none. */
-static char *path_of(struct executor *executor, const struct deck *deck)
+/* In the user's cache; NULL where the user has no home. */
+static char *default_path(struct executor *executor)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char *folder = NULL, *path = NULL;
+    if (cache != NULL && cache[0] == '/')
+        folder = memory_format("%s/cistron", cache);
+    else if (home != NULL && home[0] == '/')
+        folder = memory_format("%s/.cache/cistron", home);
+    if (folder != NULL)
+        path = file_in(folder, executor);
+    free(folder);
+    return path;
+}
+
+static bool has_files(const struct deck *deck)
+{
+    return !deck->device.deterministic && strcmp(deck->device.tuning_file, "none") != 0;
+}
+
+/* The user's own; NULL: there is none. */
+static char *own_path(struct executor *executor, const struct deck *deck)
 {
     const char *key = deck->device.tuning_file;
-    if (deck->device.deterministic || strcmp(key, "none") == 0)
-        return NULL;
     return key[0] != '\0' ? memory_string(key) : default_path(executor);
 }
 
-/* What a file holds that may be one of choices; nothing when there is none. */
-static struct bytes read_file(const char *path)
-{
-    struct bytes bytes = {memory_allocate(sizeof(struct choice_table)), 0};
-    FILE *file = open_stream(path);
-    if (file != NULL) {
-        bytes.count = (int64_t)fread(bytes.data, 1, sizeof(struct choice_table), file);
-        fclose(file);
-    }
-    return bytes;
-}
-
-static int write_whole(const char *path, const struct bytes *bytes)
-{
-    struct draft draft;
-    int code = draft_open(&draft, path);
-    if (code != ERROR_NONE)
-        return code;
-    fwrite(bytes->data, 1, (size_t)bytes->count, draft.file); /* a failure is found when it is flushed */
-    return draft_close(&draft, ERROR_NONE);
-}
-
 /* A run does not end because its next one will have to time again. */
-static bool write_file(const char *path, bool in_cache, const struct bytes *bytes)
+static bool write_file(const char *path, bool in_cache, const struct tuning_bytes *made)
 {
-    char *slash = in_cache ? strrchr(path, '/') : NULL;
-    if (slash != NULL) {
-        char *folder = memory_format("%.*s", (int)(slash - path), path);
+    char *folder = in_cache ? disk_folder(path) : NULL;
+    if (folder != NULL)
         disk_make_folder(folder, NULL);
-        free(folder);
-    }
-    if (write_whole(path, bytes) == ERROR_NONE)
+    free(folder);
+    if (tuning_file_add(path, made) == ERROR_NONE)
         return true;
     log_warn("tuning: %s; each run will time its kernels again (device.tuning_file names a file, or is \"none\")",
              error_message());
@@ -105,20 +80,38 @@ static bool write_file(const char *path, bool in_cache, const struct bytes *byte
 
 /* -- What is known (rank 0) --------------------------------------------------------------------------------------- */
 
-static enum tuning_source take_known(struct executor *executor, const struct deck *deck, const struct bytes *kept)
+static bool add(struct executor *executor, const struct tuning_bytes *bytes, const char *where)
 {
-    if (take(executor, kept))
-        return TUNING_CHECKPOINT;
-    if (kept->count > 0)
+    const int64_t count = choice_count(bytes->data, bytes->count);
+    const bool fits = count > 0 && executor->class->add_choices(executor, bytes->data, bytes->count);
+    if (fits)
+        log_info("# tuning: %lld choices of kernels from %s", (long long)count, where);
+    return fits;
+}
+
+static bool add_file(struct executor *executor, const char *path)
+{
+    struct tuning_bytes bytes = tuning_file_read(path);
+    bool fits = add(executor, &bytes, path);
+    memory_free(bytes.data);
+    return fits;
+}
+
+/* What comes later goes before what comes earlier. kept: the checkpoint's. */
+static bool add_known(struct executor *executor, const struct deck *deck, const struct tuning_bytes *kept)
+{
+    bool known = false;
+    if (has_files(deck)) {
+        char *paths[] = {file_in(tuning_shipped_folder(), executor), own_path(executor, deck)};
+        for (int i = 0; i < 2; i++) {
+            known |= paths[i] != NULL && add_file(executor, paths[i]);
+            free(paths[i]);
+        }
+    }
+    const bool fits = add(executor, kept, "the checkpoint");
+    if (kept->count > 0 && !fits)
         log_info("# tuning: the checkpoint's choices of kernels are for another device or library, and are left");
-    char *path = path_of(executor, deck);
-    if (path == NULL)
-        return TUNING_NONE;
-    struct bytes file = read_file(path);
-    bool fits = take(executor, &file);
-    memory_free(file.data);
-    free(path);
-    return fits ? TUNING_FILE : TUNING_NONE;
+    return known || fits;
 }
 
 /* -- Timing (all ranks) ------------------------------------------------------------------------------------------ */
@@ -166,14 +159,14 @@ static void rehearse(struct comm *world, const struct deck *deck, struct engine 
     struct batch batch;
     share_batch(&batch, world, engine, loader);
     engine->executor->share = deal(world, engine->executor, deck->device.share);
-    engine_rehearse(engine, &batch);
+    engine_rehearse(engine, &batch, loader_micro_batches(loader) > 1);
     batch_destroy(&batch);
 }
 
 /* Rank 0 adds to its choices those that others have made, which are what differs from `before`. */
-static void join(struct comm *world, struct executor *executor, const struct bytes *before)
+static void join(struct comm *world, struct executor *executor, const struct tuning_bytes *before)
 {
-    struct bytes after = copy_of(executor);
+    struct tuning_bytes after = copy_of(executor);
     struct choice_table *own = memory_allocate(sizeof *own);
     int64_t bytes, most = 0, *sizes = memory_allocate((int64_t)sizeof *sizes * world->size);
     choice_table_create_new(own, after.data, after.count, before->data, before->count);
@@ -193,29 +186,18 @@ static void join(struct comm *world, struct executor *executor, const struct byt
 
 /* -- Keeping (rank 0) -------------------------------------------------------------------------------------------- */
 
-static void tell(const char *source, int64_t known, int64_t made, double seconds, const char *written)
+/* Tells of what a rehearsal of so many seconds has made, and keeps it. */
+static void keep(const struct deck *deck, struct executor *executor, const struct tuning_bytes *before, double seconds)
 {
-    char *more = source != NULL ? memory_format("%lld choices of kernels from %s, %lld more", (long long)known, source,
-                                                (long long)made)
-                                : memory_format("%lld choices of kernels", (long long)made);
-    log_info("# tuning: %s made in %.1f s%s%s", more, seconds, written != NULL ? ", kept in " : "",
-             written != NULL ? written : "");
-    free(more);
-}
-
-/* timed: there was a rehearsal, of so many seconds. */
-static void keep(enum tuning_source source, const struct deck *deck, struct executor *executor,
-                 const struct bytes *before, bool timed, double seconds)
-{
-    struct bytes after = copy_of(executor);
-    int64_t made = choice_count_new(after.data, after.count, before->data, before->count);
-    char *path = path_of(executor, deck);
-    const char *const sources[] = {[TUNING_NONE] = NULL, [TUNING_CHECKPOINT] = "the checkpoint", [TUNING_FILE] = path};
-    /* a checkpoint has the choices of one model, the file may have those of many */
-    bool writes = made > 0 && path != NULL && source != TUNING_CHECKPOINT;
-    bool written = writes && write_file(path, deck->device.tuning_file[0] == '\0', &after);
-    if (timed || source != TUNING_NONE)
-        tell(sources[source], choice_count(before->data, before->count), made, seconds, written ? path : NULL);
+    struct tuning_bytes after = copy_of(executor), made;
+    struct choice_table *table = memory_allocate(sizeof *table);
+    choice_table_create_new(table, after.data, after.count, before->data, before->count);
+    made.data = (void *)choice_table_bytes(table, &made.count);
+    char *path = has_files(deck) && table->head.count > 0 ? own_path(executor, deck) : NULL;
+    const bool written = path != NULL && write_file(path, deck->device.tuning_file[0] == '\0', &made);
+    log_info("# tuning: %lld choices of kernels made in %.1f s%s%s", (long long)table->head.count, seconds,
+             written ? ", kept in " : "", written ? path : "");
+    memory_free(table);
     memory_free(after.data);
     free(path);
 }
@@ -225,53 +207,48 @@ static void keep(enum tuning_source source, const struct deck *deck, struct exec
 /* All take rank 0's choices; how many could not. */
 static int64_t share(struct comm *world, struct executor *executor)
 {
-    struct bytes bytes = {NULL, 0};
+    struct tuning_bytes bytes = {NULL, 0};
     if (world->rank == 0)
         bytes = copy_of(executor);
     comm_broadcast(world, &bytes.count, sizeof bytes.count, 0);
     if (world->rank != 0)
         bytes.data = memory_allocate(bytes.count);
     comm_broadcast(world, bytes.data, bytes.count, 0);
-    int64_t refused = world->rank != 0 && !take(executor, &bytes);
+    int64_t refused = world->rank != 0 && !executor->class->take_choices(executor, bytes.data, bytes.count);
     memory_free(bytes.data);
     return comm_sum_i64(world, refused);
 }
 
-int tuning_take(enum tuning_source *source, struct comm *world, struct executor *executor, const struct deck *deck,
-                const char *checkpoint)
+int tuning_take(struct comm *world, struct executor *executor, const struct deck *deck, const char *checkpoint)
 {
-    *source = TUNING_NONE;
     if (executor->class->choices == NULL)
         return ERROR_NONE;
-    struct bytes kept = {NULL, 0};
+    struct tuning_bytes kept = {NULL, 0};
     int code = ERROR_NONE;
     if (world->rank == 0 && checkpoint != NULL)
         code = choices_read(checkpoint, &kept.data, &kept.count);
     code = comm_agree(world, code);
-    if (code == ERROR_NONE && world->rank == 0)
-        *source = take_known(executor, deck, &kept);
+    bool known = code == ERROR_NONE && world->rank == 0 && add_known(executor, deck, &kept);
     memory_free(kept.data);
-    comm_broadcast(world, source, sizeof *source, 0);
-    if (*source != TUNING_NONE)
+    comm_broadcast(world, &known, sizeof known, 0);
+    if (known)
         share(world, executor); /* who cannot take these cannot take the complete ones, which is told then */
     return code;
 }
 
-void tuning_complete(enum tuning_source source, struct comm *world, const struct deck *deck, struct engine *engine,
-                     struct loader *loader, bool trains)
+void tuning_complete(struct comm *world, const struct deck *deck, struct engine *engine, struct loader *loader)
 {
     if (engine->executor->class->choices == NULL)
         return;
-    const bool times = trains && !deck->device.deterministic;
-    struct bytes before = copy_of(engine->executor);
-    const double start = clock_seconds();
-    if (times) {
+    if (!deck->device.deterministic) {
+        struct tuning_bytes before = copy_of(engine->executor);
+        const double start = clock_seconds();
         rehearse(world, deck, engine, loader);
         join(world, engine->executor, &before);
+        if (world->rank == 0)
+            keep(deck, engine->executor, &before, clock_seconds() - start);
+        memory_free(before.data);
     }
-    if (world->rank == 0)
-        keep(source, deck, engine->executor, &before, times, clock_seconds() - start);
-    memory_free(before.data);
     int64_t refused = share(world, engine->executor);
     if (refused > 0 && world->rank == 0)
         log_warn(

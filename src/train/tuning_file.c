@@ -1,0 +1,109 @@
+#include "train/tuning_file.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/open.h"
+#include "core/choice.h"
+#include "io/draft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* At most as many as a table has: a longer file is none of ours, whatever it begins with. */
+static struct tuning_bytes read_open(int descriptor)
+{
+    struct tuning_bytes bytes = {memory_allocate(sizeof(struct choice_table)), 0};
+    ssize_t got;
+    do {
+        got = pread(descriptor, (char *)bytes.data + bytes.count, sizeof(struct choice_table) - (size_t)bytes.count,
+                    bytes.count);
+        bytes.count += got > 0 ? got : 0;
+    } while (got > 0);
+    return bytes;
+}
+
+struct tuning_bytes tuning_file_read(const char *path)
+{
+    int descriptor = open_trusted(path, O_RDONLY);
+    if (descriptor < 0) {
+        if (errno != ENOENT)
+            log_warn("tuning: %s: not read: %s", path, open_failure());
+        return (struct tuning_bytes){NULL, 0};
+    }
+    struct tuning_bytes bytes = read_open(descriptor);
+    close(descriptor);
+    return bytes;
+}
+
+/* -- Adding ------------------------------------------------------------------------------------------------------ */
+
+/* Is the open file still the one of that name? Whoever had the lock before may have put a new one in its place. */
+static bool is_named(int descriptor, const char *path)
+{
+    struct stat own, named;
+    return fstat(descriptor, &own) == 0 && lstat(path, &named) == 0 && own.st_dev == named.st_dev &&
+           own.st_ino == named.st_ino;
+}
+
+/* Waits as long as others have the lock, but not for ever. A file system without locks does without. */
+static int wait_for_lock(int descriptor, const char *path)
+{
+    enum { TRIES = 1000 };
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    for (int i = 0; i < TRIES; i++) {
+        if (fcntl(descriptor, F_OFD_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES))
+            return ERROR_NONE;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    return error_environment("%s: another program has had its lock for 10 s", path);
+}
+
+static int open_locked(int *descriptor, const char *path)
+{
+    for (;;) {
+        *descriptor = open_trusted(path, O_RDWR | O_CREAT);
+        if (*descriptor < 0)
+            return error_user("%s: cannot be written: %s", path, open_failure());
+        int code = wait_for_lock(*descriptor, path);
+        if (code == ERROR_NONE && is_named(*descriptor, path))
+            return ERROR_NONE;
+        close(*descriptor);
+        if (code != ERROR_NONE)
+            return code;
+    }
+}
+
+static int replace(const char *path, const void *data, int64_t bytes)
+{
+    struct draft draft;
+    int code = draft_open(&draft, path);
+    if (code != ERROR_NONE)
+        return code;
+    fwrite(data, 1, (size_t)bytes, draft.file); /* a failure is found when it is flushed */
+    return draft_close(&draft, ERROR_NONE);
+}
+
+int tuning_file_add(const char *path, const struct tuning_bytes *choices)
+{
+    int descriptor, code = open_locked(&descriptor, path);
+    if (code != ERROR_NONE)
+        return code;
+    struct tuning_bytes there = read_open(descriptor);
+    struct choice_table *table = memory_allocate(sizeof *table);
+    char identity[CHOICE_IDENTITY_BYTES];
+    choice_identity(identity, choices->data, choices->count);
+    choice_table_create(table, identity);
+    choice_table_add(table, there.data, there.count);
+    choice_table_add(table, choices->data, choices->count);
+    int64_t bytes;
+    const void *all = choice_table_bytes(table, &bytes);
+    code = replace(path, all, bytes);
+    memory_free(table);
+    memory_free(there.data);
+    close(descriptor); /* and with it the lock */
+    return code;
+}
