@@ -292,6 +292,21 @@ __device__ __forceinline__ void transpose_bytes(uint32_t &w0, uint32_t &w1, uint
     w3 = __byte_perm(c, d, 0x7632);
 }
 
+/* The rows of the thread's square, as columns; `rows` is used up. */
+__device__ __forceinline__ void put_columns(uint32_t (&rows)[SIDE][2], column_tile<uint8_t> &tile)
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        transpose_bytes(rows[0][half], rows[1][half], rows[2][half], rows[3][half]);
+        transpose_bytes(rows[4][half], rows[5][half], rows[6][half], rows[7][half]);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const uint32_t column[2] = {rows[j][half], rows[4 + j][half]};
+            tile.put(4 * half + j, column);
+        }
+    }
+}
+
 /* One multiplier for both copies of 8 bits. */
 template <typename T, enum scaling SCALING, enum format FORMAT, bool WIDE>
 __device__ __forceinline__ void copy_alike(square<T> &x, float multiplier, copy_memory<T, SCALING> &memory,
@@ -311,18 +326,8 @@ __device__ __forceinline__ void copy_alike(square<T> &x, float multiplier, copy_
         for (int i = 0; i < SIDE; i++)
             rows.template write<WIDE>(i, bytes[i]);
     }
-    if (to.column == NULL)
-        return;
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        transpose_bytes(bytes[0][half], bytes[1][half], bytes[2][half], bytes[3][half]);
-        transpose_bytes(bytes[4][half], bytes[5][half], bytes[6][half], bytes[7][half]);
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const uint32_t column[2] = {bytes[j][half], bytes[4 + j][half]};
-            memory.column.put(4 * half + j, column);
-        }
-    }
+    if (to.column != NULL)
+        put_columns(bytes, memory.column);
 }
 
 /* A multiplier for each row and each column. */

@@ -88,10 +88,11 @@ __global__ void __launch_bounds__(TILE_THREADS, matrix_source<T>::RESIDENT)
         atomicMax(transformed, after);
 }
 
-/* Are scales made of more than a tile? */
+/* Are scales made of more than a tile, and of nothing that is given? */
 static bool looks_first(const struct copies &to)
 {
-    return has_copies(&to) && !tensor_present(&to.scale) && !scaling_local(to.rule.scaling);
+    const bool given = tensor_present(&to.scale) || tensor_present(&to.whole_amax);
+    return has_copies(&to) && !given && !scaling_local(to.rule.scaling);
 }
 
 static int64_t amax_count(const struct quantize_args *args)
@@ -153,14 +154,24 @@ int64_t cuda_quantize_workspace(const struct cuda_target *, const struct quantiz
     return sums_bytes(args) + amax_count(args) * (int64_t)sizeof(uint32_t);
 }
 
+static __global__ void scale_of_tensor(const uint32_t *amax, float largest, float *scale)
+{
+    *scale = quantization_reciprocal(quantization_multiplier(amax_of(*amax), largest, false));
+}
+
 /* Of nothing. */
 static void fill_scales(const struct cuda_target *target, const struct copies &to)
 {
     for (const struct tensor &scale : {to.row_scale, to.column_scale}) {
         struct fill_args one = {scale, 1.0};
-        if (tensor_present(&scale))
+        if (tensor_present(&scale) && tensor_present(&to.whole_amax))
+            scale_of_tensor<<<1, 1, 0, target->stream>>>(static_cast<const uint32_t *>(to.whole_amax.data),
+                                                         format_largest(to.rule.format),
+                                                         static_cast<float *>(scale.data));
+        else if (tensor_present(&scale))
             cuda_fill(target, &one);
     }
+    CUDA_CHECK_LAUNCH("quantize");
 }
 
 template <typename T>
@@ -189,6 +200,7 @@ void cuda_quantize(const struct cuda_target *target, const struct quantize_args 
     float *partial = reinterpret_cast<float *>(target->workspace);
     if (tensor_present(&args->sum))
         to.partial = partial;
+    to.row_amax = to.column_amax = static_cast<const uint32_t *>(args->to.whole_amax.data);
     visit(x.dtype, [&](auto zero) {
         using T = decltype(zero);
         if (looks_first(args->to))

@@ -242,6 +242,41 @@ static void test_statistic(void)
             }
 }
 
+/* Parts of a tensor, of which one is empty, have the scale that its amax gives. */
+static void test_parts(void)
+{
+    static const float amaxes[] = {0.11f, 3.0f, 0.0f, INFINITY, 1e-40f};
+    static const int64_t rows[] = {0, 1, 130};
+    for (int64_t a = 0; a < COUNT(amaxes); a++)
+        for (int64_t r = 0; r < COUNT(rows); r++) {
+            struct trial *trial = trial_create("%d rows of a tensor whose amax is %g", (int)rows[r], (double)amaxes[a]);
+            struct quantize_args args = {.x = trial_normal(trial, storage[r % 2], rows[r], 128, 0.03)};
+            args.to.rule = (struct quantization){.format = a % 2 ? FORMAT_E5M2 : FORMAT_E4M3};
+            args.to.row = trial_empty(trial, quantization_dtype(&args.to.rule), rows[r], 128);
+            args.to.row_scale = trial_empty(trial, DTYPE_F32, 1, 1);
+            args.to.whole_amax = trial_empty(trial, DTYPE_F32, 1, 1);
+            reference_store(&args.to.whole_amax, 0, 0, (double)amaxes[a]);
+            check_op_exact(trial, OP_QUANTIZE, &args);
+        }
+}
+
+/* Widths that kernels move at once, and others; a row or a column alone. */
+static void test_transpose(void)
+{
+    static const int64_t shapes[][2] = {{1, 1},   {7, 33},    {33, 7},    {1, 300},   {300, 1},
+                                        {64, 64}, {128, 128}, {129, 257}, {256, 136}, {40, 272}};
+    for (int64_t s = 0; s < COUNT(shapes); s++)
+        for (int strided = 0; strided < 4; strided++) {
+            const enum dtype dtype = s % 2 ? DTYPE_E5M2 : DTYPE_E4M3;
+            const int64_t rows = shapes[s][0], cols = shapes[s][1];
+            struct trial *trial =
+                trial_create("%s %d x %d, strided %d", dtype_name(dtype), (int)rows, (int)cols, strided);
+            struct transpose_args args = {.from = trial_matrix(trial, dtype, rows, cols, strided & 1, 10.0),
+                                          .to = trial_strided(trial, dtype, cols, rows, rows + (strided & 2 ? 16 : 0))};
+            check_op_exact(trial, OP_TRANSPOSE, &args);
+        }
+}
+
 static void test_delayed_scale(void)
 {
     static const float amaxes[8] = {0.5f, 0.0f, INFINITY, NAN, 1e-37f, 3e38f, 20.0f, 0x1p-149f};
@@ -706,6 +741,8 @@ int main(int count, char **arguments)
     test_eight_bit_codes();
     test_real();
     test_activations();
+    test_parts();
+    test_transpose();
     executors_close();
     return check_end();
 }

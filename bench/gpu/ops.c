@@ -304,6 +304,8 @@ static void measure_copies(void)
         for (int k = 0; k < COPY_KINDS; k++)
             MEASURE(named("quantize", &copy_kinds[k]), QUANTIZE, quantize, t, h, .x = own,
                     .to = copies(&copy_kinds[k], t, h));
+        MEASURE("transpose", TRANSPOSE, transpose, t, h, .from = tensor_matrix(own.data, DTYPE_E4M3, t, h),
+                .to = device(DTYPE_E4M3, h, t));
         MEASURE(named("quantize, sum", &copy_kinds[1]), QUANTIZE, quantize, t, h, .x = own,
                 .to = copies(&copy_kinds[1], t, h), .sum = numbers(h));
         for (int k = 0; k < ACTIVATION_KINDS; k++) {

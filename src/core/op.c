@@ -28,7 +28,7 @@
 #define COPIES_FIELDS(op)                                                                                              \
     OPTIONAL(op, to.row, OP_WRITE), OPTIONAL(op, to.column, OP_WRITE), OPTIONAL(op, to.row_scale, OP_WRITE),           \
         OPTIONAL(op, to.column_scale, OP_WRITE), OPTIONAL(op, to.scale, OP_READ), OPTIONAL(op, to.draw, OP_READ),      \
-        OPTIONAL(op, to.amax, OP_READ_WRITE)
+        OPTIONAL(op, to.whole_amax, OP_READ), OPTIONAL(op, to.amax, OP_READ_WRITE)
 
 static const struct op_field gemm_fields[] = {
     FIELD(gemm, a, OP_READ),          FIELD(gemm, b, OP_READ),          OPTIONAL(gemm, c, OP_READ),
@@ -128,6 +128,7 @@ static const struct op_field xent_grad_fields[] = {
     FIELD(xent_grad, lse, OP_READ),
 };
 static const struct op_field copy_fields[] = {FIELD(copy, from, OP_READ), FIELD(copy, to, OP_WRITE)};
+static const struct op_field transpose_fields[] = {FIELD(transpose, from, OP_READ), FIELD(transpose, to, OP_WRITE)};
 static const struct op_field split_fields[] = {
     FIELD(split, from, OP_READ),
     FIELD(split, high, OP_WRITE),

@@ -35,6 +35,7 @@ struct group;
     X(XENT_STAT, xent_stat)                                                                                            \
     X(XENT_GRAD, xent_grad)                                                                                            \
     X(COPY, copy)                                                                                                      \
+    X(TRANSPOSE, transpose)                                                                                            \
     X(SPLIT, split)                                                                                                    \
     X(JOIN, join)                                                                                                      \
     X(FILL, fill)                                                                                                      \
@@ -239,7 +240,10 @@ struct attention_merge_args {
  * tensor. Their shapes, for a copy [R, C]: TENSOR [1, 1]; ROW [1, R]; 1X128 [ceil(C / 128), R]: that of element (r, c)
  * is at (c / 128, r); 128X128 [ceil(R / 128), ceil(C / 128)]; 1X32 absent; 1X16, 16X16 [1, 1]. The row stride of 1X128
  * and 128X128 is the number of columns rounded up to a multiple of 4. Blocks at the end of a row may be shorter. On a
- * GPU scales of 8-bit copies start at 16 bytes, except TENSOR's. */
+ * GPU scales of 8-bit copies start at 16 bytes, except TENSOR's.
+ *
+ * whole_amax present (8-bit copies of SCALING_TENSOR, without scale): x is a part of the tensor, perhaps an empty one,
+ * and scales are made of the tensor's amax, which this is. */
 struct copies {
     struct tensor row;          /* optional [T, K]; quantization_dtype(rule) */
     struct tensor column;       /* optional [K, P], P >= T: transposed, with zeros from column T on (rule.hadamard: from
@@ -247,6 +251,7 @@ struct copies {
     struct tensor row_scale;    /* stat */
     struct tensor column_scale; /* stat */
     struct tensor scale;        /* optional stat [1, 1] */
+    struct tensor whole_amax;   /* optional stat [1, 1] */
     struct tensor amax;         /* optional stat [1, 1]: raised to max |x| where that is larger */
     struct tensor draw;         /* i32 [1, 2], with rule.stochastic: the micro-batch's number, which keys random bits */
     uint32_t salt;              /* with rule.stochastic: tells operands of a micro-batch apart */
@@ -318,6 +323,12 @@ struct xent_grad_args {
 /* Same dtype and shape; either side may be in host memory. */
 struct copy_args {
     struct tensor from, to;
+};
+
+/* to = from transposed, byte by byte. Of a row copy with one scale this makes the column copy of the same scale. */
+struct transpose_args {
+    struct tensor from; /* e4m3 or e5m2 [rows, cols] */
+    struct tensor to;   /* same dtype [cols, rows]; shares nothing with from */
 };
 
 /* Splits each f32 number into a bf16 (high) and a 16-bit remainder (low); see core/dtype.h. Without low it is rounded

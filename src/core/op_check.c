@@ -171,6 +171,8 @@ static const char *check_copies(const struct copies *to, int64_t rows, int64_t c
     REQUIRE(!given || (has_shape(&to->scale, 1, 1) && is_stat(&to->scale) && to->rule.scaling == SCALING_TENSOR));
     REQUIRE(!given || (!tensor_present(&to->row_scale) && !tensor_present(&to->column_scale)));
     REQUIRE(!tensor_present(&to->amax) || (has_shape(&to->amax, 1, 1) && is_stat(&to->amax)));
+    REQUIRE(!tensor_present(&to->whole_amax) || (has_shape(&to->whole_amax, 1, 1) && is_stat(&to->whole_amax)));
+    REQUIRE(!tensor_present(&to->whole_amax) || (!given && to->rule.scaling == SCALING_TENSOR));
     REQUIRE(to->rule.stochastic == tensor_present(&to->draw));
     REQUIRE(!tensor_present(&to->draw) || (has_shape(&to->draw, 1, 2) && to->draw.dtype == DTYPE_I32));
     REQUIRE(!to->rule.stochastic || to->rule.format == FORMAT_E2M1);
@@ -308,6 +310,12 @@ static const char *check_shapes(enum op op, const void *args)
     case OP_COPY: {
         const struct copy_args *a = args;
         REQUIRE(same_shape(&a->from, &a->to) && a->from.dtype == a->to.dtype);
+        return NULL;
+    }
+    case OP_TRANSPOSE: {
+        const struct transpose_args *a = args;
+        REQUIRE(is_eight_bit(&a->from) && a->from.dtype == a->to.dtype &&
+                has_shape(&a->to, a->from.cols, a->from.rows));
         return NULL;
     }
     case OP_SPLIT: {

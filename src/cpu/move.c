@@ -1,4 +1,4 @@
-/* copy, split, join, fill, add. */
+/* copy, transpose, split, join, fill, add. */
 #include "cpu/convert.h"
 
 /* Threads move pieces of this many bytes, several pages each. */
@@ -15,6 +15,24 @@ void cpu_copy(struct cpu *cpu, const struct copy_args *args)
         int64_t row = i / pieces, first = i % pieces * PIECE;
         memcpy((char *)tensor_at(&to, row, 0) + first, (char *)tensor_at(&from, row, 0) + first,
                (size_t)cpu_min(PIECE, bytes - first));
+    }
+}
+
+/* Squares of 64 x 64 bytes: each line of memory is read and written once. */
+void cpu_transpose(struct cpu *cpu, const struct transpose_args *args)
+{
+    const struct tensor *from = &args->from, *to = &args->to;
+    const int64_t across = (from->cols + CPU_LINE - 1) / CPU_LINE, down = (from->rows + CPU_LINE - 1) / CPU_LINE;
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(from))) schedule(static)
+    for (int64_t i = 0; i < across * down; i++) {
+        const int64_t row = i / across * CPU_LINE, col = i % across * CPU_LINE;
+        const int64_t rows = cpu_min(CPU_LINE, from->rows - row), cols = cpu_min(CPU_LINE, from->cols - col);
+        for (int64_t c = 0; c < cols; c++) {
+            const uint8_t *source = tensor_at(from, row, col + c);
+            uint8_t *target = tensor_at(to, col + c, row);
+            for (int64_t r = 0; r < rows; r++)
+                target[r] = source[r * from->stride];
+        }
     }
 }
 

@@ -220,10 +220,12 @@ static void prepare(struct cpu *cpu, const struct quantize_args *args, struct ta
     const struct copies *to = &args->to;
     enum scaling scaling = to->rule.scaling;
     bool given = tensor_present(&to->scale), amax = tensor_present(&to->amax);
-    bool current = !given && scaling_whole(scaling);
-    float largest = amax || current ? largest_of(cpu, x) : 0.0f;
+    bool current = !given && scaling_whole(scaling), part = tensor_present(&to->whole_amax);
+    float largest = amax || (current && !part) ? largest_of(cpu, x) : 0.0f;
     if (amax && largest > *(float *)to->amax.data)
         *(float *)to->amax.data = largest;
+    if (part)
+        largest = *(const float *)to->whole_amax.data;
     if (given)
         row->multiplier = column->multiplier = quantization_reciprocal(*(const float *)to->scale.data);
     if (current && tensor_present(&to->row_scale))

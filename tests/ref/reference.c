@@ -146,6 +146,7 @@ static void reference_launch(struct executor *executor, struct stream *stream, e
         LOCAL(XENT_STAT, xent_stat)
         LOCAL(XENT_GRAD, xent_grad)
         LOCAL(COPY, copy)
+        LOCAL(TRANSPOSE, transpose)
         LOCAL(SPLIT, split)
         LOCAL(JOIN, join)
         LOCAL(FILL, fill)

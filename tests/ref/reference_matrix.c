@@ -81,6 +81,13 @@ void reference_copy(const struct copy_args *args)
             reference_store(&args->to, i, j, reference_load(&args->from, i, j));
 }
 
+void reference_transpose(const struct transpose_args *args)
+{
+    for (int64_t i = 0; i < args->from.rows; i++)
+        for (int64_t j = 0; j < args->from.cols; j++)
+            reference_store(&args->to, j, i, reference_load(&args->from, i, j));
+}
+
 /* The distance of f32 numbers just below x in magnitude, or, `above`, just above. */
 static double f32_unit(double x, bool above)
 {

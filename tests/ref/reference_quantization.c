@@ -218,8 +218,11 @@ static void make_copy(const struct source *source, const struct copies *to, cons
     double whole = tensor_present(&to->scale) ? reference_load(&to->scale, 0, 0) : -1.0;
     if (rule->scaling == SCALING_1X16 || rule->scaling == SCALING_16X16)
         whole = multiplier_of(amax_of(source, &all), 6.0 * 448.0, false);
+    const double given = tensor_present(&to->whole_amax) ? reference_load(&to->whole_amax, 0, 0) : -1.0;
+    if (given >= 0.0 && tensor_present(scale)) /* also where x is empty */
+        reference_store(scale, 0, 0, measure_of(rule, given, -1.0).scale);
     for (struct part part = {0}; next_part(rule->scaling, source->rows, source->cols, &part);) {
-        const struct measure measure = measure_of(rule, amax_of(source, &part), whole);
+        const struct measure measure = measure_of(rule, given >= 0.0 ? given : amax_of(source, &part), whole);
         int64_t place[2];
         scale_place(rule->scaling, part.row, part.col, place);
         if (tensor_present(scale))
