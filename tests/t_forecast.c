@@ -10,6 +10,7 @@
 #include "ref/toy.h"
 #include "train/fit.h"
 #include "train/forecast.h"
+#include "train/layout.h"
 #include "train/settings.h"
 
 #include <string.h>
@@ -233,6 +234,130 @@ static void test_shared_rows(void)
         forecast_destroy(&shared);
     }
     forecast_destroy(&alone);
+    cpu->class->destroy(cpu);
+}
+
+/* -- How the embedding's gradient comes to be that of all ranks -------------------------------------------------- */
+
+struct plan_groups {
+    struct grid_numbers sizes;
+    struct group made[FORECAST_GROUPS];
+    int count;
+};
+
+static struct group *plan_group(void *self, enum layout_axis axis, const char *name)
+{
+    struct plan_groups *groups = self;
+    const int sizes[] = {[LAYOUT_DATA] = groups->sizes.data,
+                         [LAYOUT_SHARD] = groups->sizes.shard,
+                         [LAYOUT_REPLICAS] = groups->sizes.replicas,
+                         [LAYOUT_CONTEXT] = groups->sizes.context};
+    groups->made[groups->count] = (struct group){.name = name, .size = sizes[axis]};
+    return &groups->made[groups->count++];
+}
+
+/* Bytes that a rank receives in a step in all, where it gathers what the embedding's gradient is made of, or sums it.
+ */
+static int64_t moved_by(const struct deck *deck, const struct model_settings *settings, int ranks, bool gathers,
+                        struct executor *cpu)
+{
+    enum { MOST = 8 };
+    const struct grid_shape shape = layout_shape(deck);
+    struct plan_groups made = {.sizes = grid_sizes(&shape, ranks)};
+    const struct groups groups = layout_groups(&made.sizes, plan_group, &made);
+    struct executor *plan = plan_executor_create(cpu);
+    struct engine_settings engine_settings = settings_of_engine(deck);
+    struct model_settings own = *settings;
+    struct model model;
+    struct engine engine;
+    struct batch batches[MOST];
+    struct plan_traffic traffic[FORECAST_GROUPS];
+    const int micro_batches = (int)settings_micro_batches(deck, ranks);
+    own.embedding_ranks = gathers ? ranks : 1;
+    model_create(&model, &own, settings_tokens(deck), deck->memory.head_tokens);
+    engine_create(&engine, plan, &model, &groups, &engine_settings);
+    for (int m = 0; m < micro_batches; m++)
+        batch_create(&batches[m], deck->train.micro_batch, deck->data.row_tokens, engine_settings.memory.max_segments);
+    struct schedule schedule = schedule_create(micro_batches, 1, false);
+    plan_executor_clear(plan);
+    engine_step(&engine, &schedule, batches, 1e-2);
+    int64_t bytes = 0;
+    const int count = plan_log_traffic(plan_log_all(plan_executor_log(plan)), traffic, FORECAST_GROUPS);
+    for (int g = 0; g < count; g++)
+        bytes += traffic[g].bytes;
+    for (int m = 0; m < micro_batches; m++)
+        batch_destroy(&batches[m]);
+    schedule_destroy(&schedule);
+    engine_destroy(&engine);
+    model_destroy(&model);
+    plan->class->destroy(plan);
+    return bytes;
+}
+
+static bool gathers_with(const struct deck *deck, struct model_settings *settings, int ranks, int64_t vocabulary)
+{
+    struct model model;
+    settings->vocabulary = vocabulary;
+    settings_create_model(&model, deck, settings, ranks);
+    const bool gathers = model.units[0].complete_gradients;
+    CHECK(model.settings.embedding_ranks == (gathers ? ranks : 1));
+    model_destroy(&model);
+    return gathers;
+}
+
+struct embedding_case {
+    int ranks, context, shard, shard_size, reduce, reduce_as, compute;
+    bool token_dropout;
+};
+
+/* From some vocabulary on it is gathered: where that moves less, to a few rows. */
+static void test_embedding_of(const struct embedding_case *c, struct executor *cpu)
+{
+    enum { STEP = 8 /* rows: flat buffers without padding */, MOST = 100000 * STEP };
+    struct deck deck = small_deck();
+    struct model_settings settings;
+    int64_t summed = STEP, gathered = MOST;
+    deck.parallel.context = c->context;
+    deck.parallel.shard = c->shard;
+    deck.parallel.shard_size = c->shard_size;
+    deck.parallel.reduce = c->reduce;
+    deck.parallel.reduce_as = c->reduce_as;
+    deck.precision.compute = c->compute;
+    CHECK(model_settings_from_deck(&settings, &deck, 0) == ERROR_NONE);
+    settings.rows = layout_rows(&deck, settings.kv_heads);
+    settings.token_dropout = c->token_dropout;
+    CHECK(!gathers_with(&deck, &settings, c->ranks, summed) && gathers_with(&deck, &settings, c->ranks, gathered));
+    while (gathered - summed > STEP) {
+        const int64_t middle = (summed + gathered) / 2 / STEP * STEP;
+        *(gathers_with(&deck, &settings, c->ranks, middle) ? &gathered : &summed) = middle;
+    }
+    for (int i = 0; i < 2; i++) {
+        settings.vocabulary = i == 0 ? summed : gathered;
+        const int64_t by_sum = moved_by(&deck, &settings, c->ranks, false, cpu);
+        const int64_t by_gather = moved_by(&deck, &settings, c->ranks, true, cpu);
+        if (!CHECK((by_gather < by_sum) == (i == 1)))
+            fprintf(stderr, "    %d ranks, shard %d, a vocabulary of %lld: %lld bytes summed, %lld gathered\n",
+                    c->ranks, c->shard, (long long)settings.vocabulary, (long long)by_sum, (long long)by_gather);
+    }
+    settings.tied = true;
+    CHECK(!gathers_with(&deck, &settings, c->ranks, MOST));
+}
+
+static void test_embedding(void)
+{
+    enum { AUTO = DECK_REDUCE_AUTO, STEP = DECK_REDUCE_STEP, FP32 = DECK_COMPUTE_FP32, BF16 = DECK_COMPUTE_BF16 };
+    static const struct embedding_case cases[] = {{2, 1, DECK_SHARD_NONE, 0, AUTO, FP32, BF16, false},
+                                                  {4, 1, DECK_SHARD_NONE, 0, AUTO, FP32, FP32, true},
+                                                  {4, 1, DECK_SHARD_OPTIMIZER, 0, AUTO, FP32, BF16, false},
+                                                  {4, 1, DECK_SHARD_OPTIMIZER, 2, AUTO, BF16, BF16, false},
+                                                  {2, 1, DECK_SHARD_GRADIENTS, 0, AUTO, FP32, BF16, false},
+                                                  {4, 1, DECK_SHARD_GRADIENTS, 2, AUTO, BF16, FP32, false},
+                                                  {4, 1, DECK_SHARD_FULL, 2, AUTO, FP32, BF16, true},
+                                                  {4, 1, DECK_SHARD_FULL, 0, STEP, FP32, BF16, false},
+                                                  {4, 2, DECK_SHARD_FULL, 2, AUTO, FP32, BF16, false}};
+    struct executor *cpu = cpu_executor_create(1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        test_embedding_of(&cases[i], cpu);
     cpu->class->destroy(cpu);
 }
 
@@ -654,6 +779,7 @@ int main(void)
     test_advice();
     test_advice_to_share();
     test_choice();
+    test_embedding();
     test_offload();
     test_published_flops();
     test_shared_rows();

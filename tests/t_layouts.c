@@ -113,7 +113,7 @@ static const struct {
                 {DECK_RECOMPUTE_FULL, 1, false}};
 static const int micro_batches[] = {1, 3};
 
-enum axis { RANKS, CONTEXT, SHARD, SHARDING, METHOD, KIND, PACKED, MICRO_BATCHES, NUMBERS, MEMORY, REPLAYS, AXES };
+enum axis { RANKS, CONTEXT, SHARD, SHARDING, METHOD, KIND, GATHERS, PACKED, MICRO, NUMBERS, MEMORY, REPLAYS, AXES };
 enum { LAYOUT_AXES = KIND };
 #define LENGTH(array) ((int)(sizeof(array) / sizeof(array)[0]))
 static const int axis_values[AXES] = {LENGTH(sizes),
@@ -122,6 +122,7 @@ static const int axis_values[AXES] = {LENGTH(sizes),
                                       LENGTH(shardings),
                                       LENGTH(methods),
                                       TOY_KINDS,
+                                      2,
                                       2,
                                       LENGTH(micro_batches),
                                       LENGTH(numbers),
@@ -165,8 +166,9 @@ static struct layout layout_of(const struct trial_case *c)
 static struct form form_of(const struct trial_case *c)
 {
     return (struct form){.kind = (enum toy_kind)c->at[KIND],
+                         .gathers = c->at[GATHERS] == 1,
                          .packed = c->at[PACKED] == 0,
-                         .micro_batches = micro_batches[c->at[MICRO_BATCHES]],
+                         .micro_batches = micro_batches[c->at[MICRO]],
                          .compute = numbers[c->at[NUMBERS]].compute,
                          .recipe = numbers[c->at[NUMBERS]].recipe,
                          .recompute = memories[c->at[MEMORY]].recompute,
@@ -546,7 +548,10 @@ enum fault {
     FAULT_TIED,        /* the tied matrix counts twice in the norm */
     FAULT_OVERWRITTEN, /* what a micro-batch adds to a cut replaces it */
     FAULT_STALE,       /* the second step uses the weights that were gathered in the first */
-    FAULT_CHUNKS       /* keys and values of ranks that share rows are taken for each other's */
+    FAULT_CHUNKS,      /* keys and values of ranks that share rows are taken for each other's */
+    FAULT_FORGOTTEN,   /* the last rank's tokens are missing from the embedding's gradient */
+    FAULT_FACTORS,     /* and so are all tokens' factors */
+    FAULT_TWICE        /* complete gradients count twice */
 };
 
 struct planter {
@@ -607,6 +612,11 @@ static bool is_target(struct planter *p, const struct stream *stream, enum op op
         return p->team.step == 1 && groups->gather != NULL && group_of(op, args) == groups->gather;
     case FAULT_CHUNKS:
         return op == OP_ALL_GATHER && groups->context != NULL && group_of(op, args) == groups->context;
+    case FAULT_FORGOTTEN:
+    case FAULT_FACTORS:
+        return op == OP_EMBEDDING_BACKWARD;
+    case FAULT_TWICE:
+        return op == OP_COPY && stream->id == STREAM_REDUCE;
     }
     return false;
 }
@@ -654,46 +664,51 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
         rotate(out, out.cols);
         break;
     }
+    case FAULT_FORGOTTEN: {
+        struct embedding_backward_args few = *(const struct embedding_backward_args *)args;
+        few.tokens.cols = few.dy.rows -= few.dy.rows / p->team.groups.data->size;
+        if (tensor_present(&few.scale))
+            few.scale.cols = few.dy.rows;
+        wrapper_pass(wrapper, stream, op, &few);
+        break;
+    }
+    case FAULT_FACTORS: {
+        struct embedding_backward_args plain = *(const struct embedding_backward_args *)args;
+        plain.scale = (struct tensor){0};
+        wrapper_pass(wrapper, stream, op, &plain);
+        break;
+    }
+    case FAULT_TWICE: {
+        const struct copy_args *a = args;
+        wrapper_pass(wrapper, stream, op, args);
+        wrapper_pass(wrapper, stream, OP_ADD, &(struct add_args){.from = a->from, .to = a->to});
+        break;
+    }
     case FAULT_REPLICAS: /* they are left out */
     case FAULT_STALE:
         break;
     }
 }
 
-/* Each fault in a layout where it has a place: there must be one, and the result beyond a bound. */
-static void test_faults(struct comm *comm, const struct form *form, const struct outcome *alone)
+/* A fault in a layout where it has a place: there must be one, and the result beyond a bound. */
+struct planted {
+    enum fault fault;
+    const char *name;
+    const struct layout *layout;
+};
+
+static void test_faults(struct comm *comm, const struct form *form, const struct planted *faults, int count)
 {
-    static const struct layout gradients = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_GRADIENTS}},
-                               full = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}},
-                               rows = {2, 4, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}};
-    static const struct {
-        enum fault fault;
-        const char *name;
-        const struct layout *layout;
-    } faults[] = {{FAULT_NORMALISED, "normalised per rank", &full},
-                  {FAULT_GROUP, "summed over the wrong group", &gradients},
-                  {FAULT_GROUP, "summed over the wrong group", &full},
-                  {FAULT_REPLICAS, "replicas not summed", &gradients},
-                  {FAULT_REPLICAS, "replicas not summed", &full},
-                  {FAULT_CUT, "cut off by a unit", &gradients},
-                  {FAULT_CUT, "cut off by a unit", &full},
-                  {FAULT_TIED, "tied matrix twice", &full},
-                  {FAULT_OVERWRITTEN, "contribution overwritten", &gradients},
-                  {FAULT_OVERWRITTEN, "contribution overwritten", &full},
-                  {FAULT_STALE, "stale weights", &gradients},
-                  {FAULT_STALE, "stale weights", &full},
-                  {FAULT_NORMALISED, "normalised per rank", &rows},
-                  {FAULT_STALE, "stale weights", &rows},
-                  {FAULT_CHUNKS, "swapped chunks", &rows}};
-    for (int i = 0; i < LENGTH(faults); i++) {
+    struct outcome alone = train_alone(comm, form, false);
+    for (int i = 0; i < count; i++) {
         struct planter planter = {.fault = faults[i].fault};
         struct wrapper wrapper;
         wrapper_create(&wrapper, cpu, plant, &planter);
         struct team *team = &planter.team;
         team_create(team, comm, &wrapper.executor, faults[i].layout, form);
         struct outcome outcome = team_train(team);
-        const struct distances apart = outcome_apart(&outcome, alone, &team->toy.model);
-        const bool equal = within(&outcome, &apart, alone, &bound_f32);
+        const struct distances apart = outcome_apart(&outcome, &alone, &team->toy.model);
+        const bool equal = within(&outcome, &apart, &alone, &bound_f32);
         const bool planted = comm_sum_i64(comm, planter.launched) > 0;
         if (!CHECK(planted && !equal) && comm->rank == 0)
             fprintf(stderr, "    %s in %s: loss %.2e, norm %.2e, gradients %.2e and %.2e\n", faults[i].name,
@@ -701,6 +716,37 @@ static void test_faults(struct comm *comm, const struct form *form, const struct
         outcome_destroy(&outcome);
         team_destroy(team);
     }
+    outcome_destroy(&alone);
+}
+
+static void test_all_faults(struct comm *comm, const struct form *form)
+{
+    static const struct layout gradients = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_GRADIENTS}},
+                               full = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}},
+                               rows = {2, 4, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}},
+                               none = {1, 1, DECK_CONTEXT_GATHER, {.level = SHARD_NONE}};
+    static const struct planted of_any[] = {{FAULT_NORMALISED, "normalised per rank", &full},
+                                            {FAULT_GROUP, "summed over the wrong group", &gradients},
+                                            {FAULT_GROUP, "summed over the wrong group", &full},
+                                            {FAULT_REPLICAS, "replicas not summed", &gradients},
+                                            {FAULT_REPLICAS, "replicas not summed", &full},
+                                            {FAULT_CUT, "cut off by a unit", &gradients},
+                                            {FAULT_CUT, "cut off by a unit", &full},
+                                            {FAULT_TIED, "tied matrix twice", &full},
+                                            {FAULT_OVERWRITTEN, "contribution overwritten", &gradients},
+                                            {FAULT_OVERWRITTEN, "contribution overwritten", &full},
+                                            {FAULT_STALE, "stale weights", &gradients},
+                                            {FAULT_STALE, "stale weights", &full},
+                                            {FAULT_NORMALISED, "normalised per rank", &rows},
+                                            {FAULT_STALE, "stale weights", &rows},
+                                            {FAULT_CHUNKS, "swapped chunks", &rows}},
+                                of_gathered[] = {{FAULT_FORGOTTEN, "a rank's tokens forgotten", &none},
+                                                 {FAULT_FORGOTTEN, "a rank's tokens forgotten", &rows},
+                                                 {FAULT_FACTORS, "factors forgotten", &full},
+                                                 {FAULT_TWICE, "complete gradients twice", &gradients}};
+    const struct form gathered = {.kind = TOY_ESM2, .gathers = true, .packed = true, .micro_batches = 1, .slots = 1};
+    test_faults(comm, form, of_any, LENGTH(of_any));
+    test_faults(comm, &gathered, of_gathered, LENGTH(of_gathered));
 }
 
 /* All layouts of so many ranks, and the cases of the spread; returns how many there were of each on rank 0. */
@@ -742,7 +788,7 @@ int main(int argc, char **argv)
             first += side_by_side[i][color++];
         struct comm *comm = comm_split(world, color);
         if (comm->size == 4)
-            test_faults(comm, &form, &alone);
+            test_all_faults(comm, &form);
         test_size(comm, &form, &alone, cases, case_count, count);
         comm_destroy(comm);
     }

@@ -189,6 +189,7 @@ static void compare(const char *settings)
         CHECK(forecast_create(&f, &deck, world->size, s.threads, limit, s.executor) == ERROR_NONE);
         CHECK(f.shard == s.planned.parallel.shard && f.micro_batches == loader_micro_batches(s.train));
         const struct forecast_rank *kind = own_kind(&f, &deck);
+        CHECK(s.model.units[0].complete_gradients || deck.model.vocabulary < 2000);
         count_step(&s);
         compare_memory(kind, &s);
         compare_traffic(kind);
@@ -297,6 +298,8 @@ int main(int argc, char **argv)
         "parallel.context=2 parallel.context_method=gather",
         "parallel.context=2 parallel.context_method=heads parallel.shard=full parallel.shard_size=2",
         "parallel.context=4 parallel.context_method=ring parallel.shard=gradients",
+        "parallel.shard=none model.vocabulary=2000",
+        "parallel.shard=full parallel.shard_size=2 model.vocabulary=2000",
     };
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();

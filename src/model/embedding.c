@@ -1,5 +1,8 @@
 #include "model/embedding.h"
 
+/* Of the tokens of all ranks, one rank's after the other's: what each rank gathers. */
+enum { ALL_TOKENS = UNIT_FIRST_OWN, ALL_FACTORS, ALL_GRADIENTS };
+
 static const struct tensor absent;
 
 static struct tensor factors(const struct context *context, const struct unit *unit)
@@ -16,20 +19,60 @@ static void embedding_forward(struct context *context, struct unit *unit, struct
                .y = unit_tensor(context, unit, UNIT_OUTPUT));
 }
 
+static struct tensor gathered(struct context *context, const struct unit *unit, int id, struct tensor own)
+{
+    struct tensor all = unit_tensor(context, unit, id);
+    const int64_t ranks = context->data->size, count = tensor_count(&own);
+    CHECK_BUG(tensor_count(&all) == ranks * count);
+    LAUNCH(context->stream, ALL_GATHER, all_gather, .group = context->data,
+           .in = tensor_vector(own.data, own.dtype, count), .out = tensor_matrix(all.data, all.dtype, ranks, count));
+    return all;
+}
+
+/* Nothing else is left to do for the stream of units, so the gathers run on it, before pending sums start. These may
+ * use the same group on another stream: its collectives run in the order of their launches, which is that of the
+ * schedule's actions and so the same on all ranks, and none waits for what is launched after it. */
+static void gather(struct context *context, const struct unit *unit, struct embedding_backward_args *args)
+{
+    args->tokens = gathered(context, unit, ALL_TOKENS, args->tokens);
+    if (tensor_present(&args->scale))
+        args->scale = gathered(context, unit, ALL_FACTORS, args->scale);
+    args->dy = gathered(context, unit, ALL_GRADIENTS, args->dy);
+}
+
 static void embedding_backward(struct context *context, struct unit *unit, struct tensor input,
                                struct tensor output_gradient)
 {
     (void)input;
+    const bool weight = context->gradients & GRADIENT_WEIGHT;
+    struct embedding_backward_args args = {
+        .tokens = context->batch->tokens, .scale = factors(context, unit), .dy = output_gradient};
+    if (weight && unit->complete_gradients)
+        gather(context, unit, &args);
     context_shares(context);
-    if (context->gradients & GRADIENT_WEIGHT)
-        LAUNCH(context->stream, EMBEDDING_BACKWARD, embedding_backward, .tokens = context->batch->tokens,
-               .scale = factors(context, unit), .dy = output_gradient,
-               .dweight = unit_gradient(context, unit, EMBEDDING_TABLE), .padding = unit_family(unit)->padding,
-               .accumulate = unit_accumulates(unit, EMBEDDING_TABLE));
+    if (weight)
+        LAUNCH(context->stream, EMBEDDING_BACKWARD, embedding_backward, .tokens = args.tokens, .scale = args.scale,
+               .dy = args.dy, .dweight = unit_gradient(context, unit, EMBEDDING_TABLE),
+               .padding = unit_family(unit)->padding, .accumulate = unit_accumulates(unit, EMBEDDING_TABLE));
 }
 
 static const struct unit_class embedding_class = {
     .name = "embedding", .forward = embedding_forward, .backward = embedding_backward, .reads_forward_only = true};
+
+static void declare_gathered(struct unit *unit)
+{
+    unit_declare_tensor(unit, ALL_TOKENS, "tokens of all ranks", 1, UNIT_ALL_TOKENS, ROLE_I32);
+    if (unit->settings->token_dropout)
+        unit_declare_tensor(unit, ALL_FACTORS, "factors of all ranks", 1, UNIT_ALL_TOKENS, ROLE_F32);
+    unit_declare_tensor(unit, ALL_GRADIENTS, "d embedded of all ranks", UNIT_ALL_TOKENS, unit->settings->hidden,
+                        ROLE_VALUE);
+}
+
+int64_t embedding_token_bytes(const struct model_settings *settings, enum dtype compute)
+{
+    return dtype_size(DTYPE_I32) + (settings->token_dropout ? dtype_size(DTYPE_F32) : 0) +
+           settings->hidden * dtype_size(compute);
+}
 
 void embedding_declare(struct unit *unit)
 {
@@ -42,4 +85,7 @@ void embedding_declare(struct unit *unit)
                            unit_family(unit)->names.embedding);
     unit->decay[STORAGE_MATRIX] = s->decay_embedding;
     unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", UNIT_TOKENS, s->hidden, ROLE_VALUE);
+    unit->complete_gradients = s->embedding_ranks > 1;
+    if (unit->complete_gradients)
+        declare_gathered(unit);
 }

@@ -138,6 +138,8 @@ static int64_t extent_of(const struct unit *unit, int64_t declared, int64_t toke
         return blocks;
     case UNIT_ROW_TOKENS:
         return tokens * row_ranks(&unit->settings->rows);
+    case UNIT_ALL_TOKENS:
+        return tokens * unit->settings->embedding_ranks;
     default:
         return declared;
     }
@@ -186,9 +188,13 @@ enum dtype context_dtype(const struct context *context, enum role role)
     case ROLE_E5M2:
         return DTYPE_E5M2;
     case ROLE_BF16:
+        return DTYPE_BF16;
+    case ROLE_I32:
+        return DTYPE_I32;
+    case ROLE_F32:
         break;
     }
-    return DTYPE_BF16;
+    return DTYPE_F32;
 }
 
 enum role role_of_copies(const struct quantization *rule)

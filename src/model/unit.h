@@ -18,6 +18,8 @@ enum { UNIT_TOKENS = -1 };
 enum { UNIT_PADDED_TOKENS = -2, UNIT_TOKEN_BLOCKS = -3 };
 /* One for each token that the ranks that share rows have together. */
 enum { UNIT_ROW_TOKENS = -4 };
+/* One for each token of all ranks that make the embedding's gradient of what they gather. */
+enum { UNIT_ALL_TOKENS = -5 };
 
 /* Where a parameter lives. Each unit has one flat buffer per storage class. */
 enum storage { STORAGE_MATRIX, STORAGE_VECTOR, STORAGE_COUNT };
@@ -54,9 +56,9 @@ struct weight {
     struct unit *home; /* the unit whose buffers hold it: itself, or the embedding for a tied head */
 };
 
-/* What a tensor holds. Values have the compute dtype, statistics are fp32 (fp64 in the oracle); the others are copies
- * of few bits (core/quantization.h). */
-enum role { ROLE_VALUE, ROLE_STATISTIC, ROLE_E4M3, ROLE_E5M2, ROLE_BF16 };
+/* What a tensor holds. Values have the compute dtype, statistics are fp32 (fp64 in the oracle); then copies of few bits
+ * (core/quantization.h), and what a batch has of its tokens. */
+enum role { ROLE_VALUE, ROLE_STATISTIC, ROLE_E4M3, ROLE_E5M2, ROLE_BF16, ROLE_I32, ROLE_F32 };
 
 /* The role of copies that are made by a rule. */
 enum role role_of_copies(const struct quantization *rule);
@@ -114,6 +116,7 @@ struct unit {
     int64_t copy_bytes;
     bool decay[STORAGE_COUNT]; /* does weight decay reach them */
     int64_t head_tokens;       /* head only: tokens per chunk */
+    bool complete_gradients;   /* each rank makes those of all ranks' tokens: they need no sum over ranks */
 
     /* Set by a weight store between acquire and release, and between open and close of gradients. */
     void *weight_base[STORAGE_COUNT];
@@ -155,6 +158,7 @@ struct context {
     struct event forked, joined; /* of these */
     struct group *tensor;        /* ranks that share this rank's tokens and have a part of every layer; NULL: none */
     struct group *row;           /* ranks that share this rank's rows, each with a part of every row; NULL: none */
+    struct group *data;          /* ranks that sum gradients */
     enum pass pass;
     int slot;                                               /* of activations */
     bool recompute;                                         /* a forward inside backward: only `wanted` sections run */

@@ -162,6 +162,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
     e->context = (struct context){.stream = &e->streams[STREAM_COMPUTE],
                                   .transfers = &e->streams[STREAM_EXCHANGE],
                                   .row = groups->context,
+                                  .data = groups->data,
                                   .batch = &e->batches[0],
                                   .rope_table = e->rope_table,
                                   .compute = m->compute,

@@ -118,7 +118,8 @@ struct engine_result engine_gradients(struct engine *engine, const struct schedu
 
 /* Rehearsal (struct executor): runs forward and backward of a micro-batch so that the executor can time kernels; with
  * `adds` once more, adding to gradients as the later micro-batches of a step do. Results are discarded: the next step's
- * gradients and losses replace them. Collective over groups.data: its store may gather weights. */
+ * gradients and losses replace them. Collective over groups.data: its store may gather weights, and its embedding what
+ * the gradient is made of; so `adds` is the same on all ranks. */
 void engine_rehearse(struct engine *engine, const struct batch *batch, bool adds);
 
 /* Sum of losses of micro-batches, without gradients. Collective over groups.data. */

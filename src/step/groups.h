@@ -8,7 +8,9 @@
 #include <stddef.h>
 
 struct groups {
-    struct group *data; /* have the same part of the model: losses, labels and gradients are summed over them */
+    /* Have the same part of the model: losses, labels and gradients are summed over them, or the embedding's gradient
+     * is made of what they gather. */
+    struct group *data;
     /* Of these, ranks that hold the model's state once between them. Weights are gathered in one group and gradients
      * reduced in the other: the same ranks with a communicator each, so that neither waits for the other. */
     struct group *gather, *reduce;

@@ -89,6 +89,7 @@ static void create_holding(const struct flat_store *own, struct holding *holding
     const int64_t step = (int64_t)own->ranks * UNIT_ALIGNMENT;
     const int64_t cut = (elements_of(unit) + step - 1) / step * UNIT_ALIGNMENT, all = own->ranks * cut;
     holding->cut = cut;
+    holding->complete = unit->complete_gradients;
     const int64_t values = own->cut_values ? cut : all;
     holding->values = tensor_vector(
         budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_WEIGHTS, gather_group(own)),

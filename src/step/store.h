@@ -69,6 +69,11 @@ struct sharding {
     bool no_masters;      /* values, gradients and moments are bf16, without remainders: 8 bytes a parameter in all */
 };
 
+/* Bytes that a rank receives in a step of so many micro-batches while so many gradients are summed: over the `ranks` of
+ * a sharding group, and over `replicas` of it. */
+int64_t store_sum_bytes(const struct sharding *sharding, int ranks, int replicas, int64_t elements,
+                        int64_t micro_batches);
+
 /* What a store is made for. All are borrowed. */
 struct store_request {
     struct model *model;

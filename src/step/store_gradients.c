@@ -45,10 +45,10 @@ void store_gradients_open(struct store *store, struct unit *unit, struct stream 
     unit->gradient_fresh = fresh;
 }
 
-/* Do ranks sum what they hold? */
-static bool is_summed(const struct flat_store *own)
+/* Do ranks sum what they hold of it? */
+static bool is_summed(const struct flat_store *own, const struct holding *holding)
 {
-    return own->ranks > 1 || group_size(own->groups->replicas) > 1;
+    return !holding->complete && (own->ranks > 1 || group_size(own->groups->replicas) > 1);
 }
 
 void store_gradients_close(struct store *store, struct unit *unit, struct stream *stream, bool last)
@@ -60,7 +60,7 @@ void store_gradients_close(struct store *store, struct unit *unit, struct stream
     store_point(unit, NULL, own->statistic, unit->gradient_base);
     if (from != NULL)
         from->pending = true;
-    if (from != NULL || (last && is_summed(own)))
+    if (from != NULL || (last && is_summed(own, holding)))
         own->pending[own->pending_count++] = (struct pending_sum){holding, from, last};
 }
 
@@ -81,8 +81,12 @@ static void scatter_rounded(struct flat_store *own, const struct holding *holdin
  * which may be that part of `flat`. */
 static void scatter(struct flat_store *own, const struct holding *holding, struct tensor flat, struct tensor sum)
 {
-    if (own->ranks == 1)
+    const struct tensor part = store_cut(own, holding, &flat);
+    if (own->ranks == 1 || holding->complete) {
+        if (sum.data != part.data)
+            LAUNCH(own->reduce, COPY, copy, .from = part, .to = sum);
         return;
+    }
     if (own->sent != NULL)
         scatter_rounded(own, holding, flat, sum);
     else
@@ -90,9 +94,9 @@ static void scatter(struct flat_store *own, const struct holding *holding, struc
                .in = store_rows(own, holding, flat.data, flat.dtype), .out = sum);
 }
 
-static void sum_replicas(struct flat_store *own, struct tensor cut)
+static void sum_replicas(struct flat_store *own, const struct holding *holding, struct tensor cut)
 {
-    if (group_size(own->groups->replicas) > 1)
+    if (!holding->complete && group_size(own->groups->replicas) > 1)
         LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = own->groups->replicas, .x = cut);
 }
 
@@ -104,7 +108,7 @@ static void take(struct flat_store *own, const struct holding *holding, struct t
     if (!fresh)
         LAUNCH(own->reduce, ADD, add, .from = sum, .to = cut);
     if (last)
-        sum_replicas(own, cut);
+        sum_replicas(own, holding, cut);
 }
 
 /* bf16 gradients: all is summed in the contribution, in fp32, and rounded at the end. Where gradients are whole, ranks
@@ -120,7 +124,7 @@ static void take_rounded(struct flat_store *own, const struct holding *holding, 
     if (last && !own->cut_gradients)
         scatter(own, holding, flat, sum);
     if (last)
-        sum_replicas(own, sum);
+        sum_replicas(own, holding, sum);
     if (last || own->cut_gradients)
         LAUNCH(own->reduce, SPLIT, split, .from = sum, .high = store_cut(own, holding, &kept));
     else
@@ -167,6 +171,16 @@ void store_end(struct store *store, struct stream *stream, bool last)
 void store_gradients_wait(struct store *store, struct unit *unit, struct stream *stream)
 {
     const struct flat_store *own = store->self;
-    if (own->contributes || is_summed(own))
-        event_wait(&store_holding(store, unit)->summed, stream);
+    struct holding *holding = store_holding(store, unit);
+    if (own->contributes || is_summed(own, holding))
+        event_wait(&holding->summed, stream);
+}
+
+int64_t store_sum_bytes(const struct sharding *sharding, int ranks, int replicas, int64_t elements,
+                        int64_t micro_batches)
+{
+    const int64_t width = sharding->bf16_sums ? dtype_size(DTYPE_BF16) : dtype_size(DTYPE_F32);
+    const bool each = sharding->level >= SHARD_GRADIENTS && !sharding->whole_gradients;
+    const int64_t scattered = (each ? micro_batches : 1) * (ranks - 1) * elements / ranks * width;
+    return scattered + 2 * (replicas - 1) * (elements / ranks) / replicas * dtype_size(DTYPE_F32);
 }

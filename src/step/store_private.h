@@ -15,6 +15,7 @@ struct holding {
     struct tensor low, m, v;         /* [1, cut] */
     char *copies;                    /* of the weights, where those are whole; NULL: none */
     int visit;                       /* the place among the action's units at which it was acquired last */
+    bool complete;                   /* gradients need no sum over ranks (unit.h, complete_gradients) */
     bool current;                    /* in this action: the stream has waited for whole values, and made the copies */
     struct event gathered;           /* the whole values have been */
     struct event summed;             /* the step's gradients have been */

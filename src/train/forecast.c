@@ -83,13 +83,6 @@ static int64_t groups_of_rows(const struct deck *deck)
     return (deck->train.global_batch + deck->train.micro_batch - 1) / deck->train.micro_batch;
 }
 
-/* Of a rank, a step. */
-static int64_t micro_batches_of(const struct deck *deck, int64_t ranks)
-{
-    const int64_t data_ranks = ranks / deck->parallel.context;
-    return (groups_of_rows(deck) + data_ranks - 1) / data_ranks;
-}
-
 /* -- A rank's engine, planned ------------------------------------------------------------------------------------ */
 
 /* The engine of a rank on the planning executor. */
@@ -125,7 +118,7 @@ static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const s
     *r = (struct rehearsal){.executor = plan_executor_create(target),
                             .sizes = grid_sizes(&shape, (int)ranks),
                             .place = grid_place(&shape, (int)ranks, rank)};
-    model_create(&r->model, model, settings_tokens(deck), deck->memory.head_tokens);
+    settings_create_model(&r->model, deck, model, ranks);
     struct engine_settings settings = settings_of_engine(deck);
     const struct groups groups = layout_groups(&r->sizes, make_group, r);
     engine_create(&r->engine, r->executor, &r->model, &groups, &settings);
@@ -251,7 +244,7 @@ static void add_step(struct forecast_rank *rank, struct rehearsal *r, const stru
 static struct forecast_rank rehearse_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
                                           int number, struct executor *target)
 {
-    const int64_t micro_batches = micro_batches_of(deck, ranks), more = micro_batches - 2;
+    const int64_t micro_batches = settings_micro_batches(deck, ranks), more = micro_batches - 2;
     struct rehearsal r;
     open_rehearsal(&r, deck, model, ranks, number, target);
     struct forecast_rank rank = {.rank = number, .need = need_of(&r.engine.budget, target)};
@@ -343,7 +336,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     f->quantized = precision_text(&f->model.precision, f->model.layers, target->class->lacks_products == NULL);
     f->parameters = model_parameter_count(&f->model);
     const int64_t groups = groups_of_rows(deck), data_ranks = ranks / deck->parallel.context;
-    f->micro_batches = micro_batches_of(deck, ranks);
+    f->micro_batches = settings_micro_batches(deck, ranks);
     const struct loader_settings loading = settings_of_loader(deck);
     f->batches = loader_bytes(&loading, data_ranks);
     f->idle_ranks = data_ranks > groups ? (data_ranks - groups) * deck->parallel.context : 0;

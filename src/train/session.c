@@ -157,7 +157,7 @@ static int create_engine(struct session *s, const struct model_settings *setting
         comm_agree(s->world, fit_check_training(deck, settings, s->world->size, s->grid.node->size, s->executor));
     if (code != ERROR_NONE)
         return code;
-    model_create(&s->model, settings, settings_tokens(deck), deck->memory.head_tokens);
+    settings_create_model(&s->model, deck, settings, s->world->size);
     struct engine_settings engine_settings = settings_of_engine(deck);
     engine_create(&s->engine, s->executor, &s->model, &s->groups, &engine_settings);
     s->schedule = schedule_create((int)loader_micro_batches(s->train), 1, false);

@@ -4,6 +4,7 @@
 #include "bridge/config.h"
 #include "data/tokenizer.h"
 #include "model/attention.h"
+#include "model/embedding.h"
 #include "train/control.h"
 #include "train/layout.h"
 #include "train/profiler.h"
@@ -68,6 +69,12 @@ struct engine_settings settings_of_engine(const struct deck *deck)
         .sharding = layout_sharding(deck),
         .replays = deck->device.graphs,
     };
+}
+
+int64_t settings_micro_batches(const struct deck *deck, int64_t ranks)
+{
+    const int64_t rows = ranks / deck->parallel.context * deck->train.micro_batch;
+    return (deck->train.global_batch + rows - 1) / rows;
 }
 
 int settings_check_sizes(const struct deck *deck, int64_t ranks)
@@ -222,4 +229,25 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
         return code;
     code = model_settings_check(settings, executor);
     return code == ERROR_NONE ? settings_check_precision(deck, settings, executor) : code;
+}
+
+/* The embedding's gradient is summed, or made of what ranks gather (model/embedding.h), whichever moves less. */
+static int embedding_ranks(const struct deck *deck, const struct model_settings *model, int64_t ranks)
+{
+    const struct grid_shape shape = layout_shape(deck);
+    const struct grid_numbers sizes = grid_sizes(&shape, (int)ranks);
+    const struct engine_settings engine = settings_of_engine(deck);
+    const int64_t micro_batches = settings_micro_batches(deck, ranks), elements = model->vocabulary * model->hidden;
+    const int64_t gathered =
+        micro_batches * (sizes.data - 1) * settings_tokens(deck) * embedding_token_bytes(model, engine.memory.compute);
+    const int64_t summed = store_sum_bytes(&engine.sharding, sizes.shard, sizes.replicas, elements, micro_batches);
+    return !model->tied && gathered < summed ? sizes.data : 1;
+}
+
+void settings_create_model(struct model *model, const struct deck *deck, const struct model_settings *settings,
+                           int64_t ranks)
+{
+    struct model_settings own = *settings;
+    own.embedding_ranks = embedding_ranks(deck, settings, ranks);
+    model_create(model, &own, settings_tokens(deck), deck->memory.head_tokens);
 }

@@ -11,6 +11,8 @@ struct loader_settings settings_of_loader(const struct deck *deck);
 struct engine_settings settings_of_engine(const struct deck *deck);
 /* Tokens of a rank's micro-batch. */
 int64_t settings_tokens(const struct deck *deck);
+/* Micro-batches of a rank in a step, of so many ranks. */
+int64_t settings_micro_batches(const struct deck *deck, int64_t ranks);
 
 /* What can be told from the deck alone, for so many ranks: sizes that fit each other. Local. ERROR_USER. */
 int settings_check_sizes(const struct deck *deck, int64_t ranks);
@@ -21,6 +23,10 @@ int settings_check(const struct deck *deck, int64_t ranks);
  * for how long its sequences may be and for what the executor can compute. Local. ERROR_USER, naming the key. */
 int settings_of_model(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary,
                       const struct executor *executor);
+
+/* A rank's model, of so many ranks. parallel.shard must not be "auto". */
+void settings_create_model(struct model *model, const struct deck *deck, const struct model_settings *settings,
+                           int64_t ranks);
 
 /* Can the executor train with the model's precision: has the device the products, are widths and the head's
  * chunks of tokens multiples of what they take? Local. ERROR_USER, naming the key. (Other tokens need no check:

@@ -15,13 +15,14 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
     static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY"};
     static char text[300];
     snprintf(text, sizeof text,
-             "%d ranks: %d to a row by %s, %d to a state, %s%s%s%s; %s, %s, %d micro-batches, %s, recipe %d, recompute "
-             "%d, %d slots%s%s%s",
+             "%d ranks: %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d micro-batches, %s, recipe %d, "
+             "recompute %d, %d slots%s%s%s",
              ranks, l->context, methods[l->method], l->shard, levels[l->sharding.level],
              l->sharding.whole_gradients ? ", whole gradients" : "", l->sharding.bf16_sums ? ", bf16 sums" : "",
-             l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->packed ? "packed" : "padded",
-             f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute, f->slots,
-             f->split_backward ? ", split" : "", f->replays ? ", replayed" : "", f->poisoned ? ", poisoned" : "");
+             l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->gathers ? "gathered, " : "",
+             f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute,
+             f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "",
+             f->poisoned ? ", poisoned" : "");
     return text;
 }
 
@@ -112,6 +113,7 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     settings.kv_heads = settings.family == FAMILY_LLAMA ? 2 : settings.heads;
     settings.head_dim = 4;
     settings.rows = (struct row_cut){layout->context, layout->method};
+    settings.tied = settings.tied && !form->gathers;
     return settings;
 }
 
@@ -140,6 +142,7 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
     struct toy_options options = toy_options(executor);
     options.settings = team_settings(layout, form);
     options.settings.precision = toy_precision(form->recipe);
+    options.settings.embedding_ranks = form->gathers ? sizes.data : 1;
     options.groups = &team->groups;
     options.sharding = layout->sharding;
     options.compute = form->compute;

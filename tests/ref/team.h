@@ -19,7 +19,8 @@ struct layout {
 /* What they train, and how each of them goes through its part. */
 struct form {
     enum toy_kind kind;
-    bool packed; /* several segments in a row, else one with padding behind it */
+    bool gathers; /* nothing is tied, and ranks make the embedding's gradient of what they gather */
+    bool packed;  /* several segments in a row, else one with padding behind it */
     int micro_batches;
     enum dtype compute;
     int recipe; /* enum deck_recipe */
