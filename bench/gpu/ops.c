@@ -1,7 +1,8 @@
 /* Ops of the CUDA executor at the shapes of training.
  *   bench/gpu/ops [PART]      all parts, or one:
  *     rows        ops that memory bounds: GB/s, each tensor counted once and those that are read and written twice
- *     state       updates of weights, sums of gradients, merging of attention: the same
+ *     tokens      embeddings and cross-entropy, by vocabulary: the same, with all of the embedding's weight counted
+ *     state       updates of weights, sums of gradients, merging of attention, numbers of a step: the same
  *     copies      of few bits by each rule, made of a matrix or beside an activation: the same
  *     gradients   of weights, with the sum for the bias made inside the product or apart; exits with 1 when they differ
  *     scaled      products of 8-bit operands with each kind of scale, under load, beside those of bf16 */
@@ -85,16 +86,22 @@ static struct tensor numbers(int64_t count)
     return filled(DTYPE_F32, 1, count);
 }
 
-static struct tensor positions(int64_t count)
+/* Drawn from 0 .. below - 1, or in turn. */
+static struct tensor integers(int64_t count, int64_t below, bool drawn)
 {
     struct tensor t = device(DTYPE_I32, 1, count);
     int32_t *values = memory_allocate(count * 4);
     for (int64_t i = 0; i < count; i++)
-        values[i] = (int32_t)(i % POSITIONS);
+        values[i] = (int32_t)(drawn ? (int64_t)(draw() * (double)below) : i % below);
     LAUNCH(&stream, COPY, copy, .from = tensor_vector(values, DTYPE_I32, count), .to = t);
     stream_synchronize(&stream);
     memory_free(values);
     return t;
+}
+
+static struct tensor positions(int64_t count)
+{
+    return integers(count, POSITIONS, false);
 }
 
 static struct tensor rope_table(int64_t head_dim)
@@ -161,6 +168,7 @@ static void report(const char *what, enum op op, const void *args, size_t size, 
         struct name##_args args[SETS];                                                                                 \
         for (int set = 0; set < SETS; set++) {                                                                         \
             struct tensor own = matrix(rows, cols);                                                                    \
+            (void)own;                                                                                                 \
             args[set] = (struct name##_args){__VA_ARGS__};                                                             \
         }                                                                                                              \
         report(what, OP_##OP, args, sizeof *args, rows, cols);                                                         \
@@ -206,6 +214,29 @@ static void measure_all_rows(void)
             measure_rows(rows, hidden[h]);
 }
 
+static void measure_tokens(void)
+{
+    static const int64_t shapes[][4] = {/* tokens, hidden, vocabulary, tokens of a chunk of the head */
+                                        {32768, 1280, 64, 32768},
+                                        {16384, 2048, 32000, 4096},
+                                        {16384, 4096, 128256, 2048}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int64_t t = shapes[i][0], h = shapes[i][1], v = shapes[i][2], chunk = shapes[i][3];
+        printf("\nvocabulary of %lld\n", (long long)v);
+        MEASURE("embedding_forward", EMBEDDING_FORWARD, embedding_forward, t, h, .tokens = integers(t, v, true),
+                .weight = matrix(v, h), .y = own);
+        MEASURE("embedding_backward", EMBEDDING_BACKWARD, embedding_backward, t, h, .tokens = integers(t, v, true),
+                .dy = own, .dweight = device(DTYPE_F32, v, h), .padding = -1);
+        MEASURE("embedding_backward, adding", EMBEDDING_BACKWARD, embedding_backward, t, h,
+                .tokens = integers(t, v, true), .dy = own, .dweight = filled(DTYPE_F32, v, h), .padding = -1,
+                .accumulate = true);
+        MEASURE("xent_stat", XENT_STAT, xent_stat, chunk, v, .logits = own, .labels = integers(chunk, v, true),
+                .loss = numbers(chunk), .lse = numbers(chunk), .total = device(DTYPE_F64, 1, 2));
+        MEASURE("xent_grad", XENT_GRAD, xent_grad, chunk, v, .logits = own, .labels = integers(chunk, v, true),
+                .lse = numbers(chunk));
+    }
+}
+
 /* One unit's weights, as many as a block of 8 billion parameters has. */
 static void measure_updates(void)
 {
@@ -220,7 +251,26 @@ static void measure_updates(void)
     MEASURE("add, bf16 to f32", ADD, add, 1, n, .from = own, .to = numbers(n));
     MEASURE("add, f32 to bf16", ADD, add, 1, n, .from = numbers(n), .to = own);
     MEASURE("join, bf16 to f32", JOIN, join, 1, n, .high = own, .to = device(DTYPE_F32, 1, n));
+    MEASURE("split, f32 to halves", SPLIT, split, 1, n, .from = numbers(n), .high = own,
+            .low = device(DTYPE_I16, 1, n));
+    MEASURE("join, halves to f32", JOIN, join, 1, n, .high = own, .low = device(DTYPE_I16, 1, n),
+            .to = device(DTYPE_F32, 1, n));
+    MEASURE("fill", FILL, fill, 1, n, .x = own);
     MEASURE("sum_squares of bf16", SUM_SQUARES, sum_squares, 1, n, .x = own, .sum = device(DTYPE_F64, 1, 1));
+    MEASURE("sum_squares of f32", SUM_SQUARES, sum_squares, 1, n, .x = numbers(n), .sum = device(DTYPE_F64, 1, 1));
+}
+
+/* What is computed once a step, of as many numbers as a large model has units and operands. */
+static void measure_steps(void)
+{
+    enum { UNITS = 96, OPERANDS = 1024, HISTORY = 1024 };
+    printf("\n");
+    MEASURE("gradient_scale", GRADIENT_SCALE, gradient_scale, 1, UNITS, .squares = device(DTYPE_F64, 1, UNITS),
+            .total = device(DTYPE_F64, 1, 2), .scale = numbers(1), .norm = numbers(1),
+            .updates = device(DTYPE_F64, 1, 1), .corrections = numbers(2), .beta1 = 0.9, .beta2 = 0.95, .max_norm = 1);
+    MEASURE("delayed_scale", DELAYED_SCALE, delayed_scale, OPERANDS, HISTORY, .amax = filled(DTYPE_F32, OPERANDS, 1),
+            .history = filled(DTYPE_F32, OPERANDS, HISTORY), .scale = filled(DTYPE_F32, OPERANDS, 1),
+            .largest = filled(DTYPE_F32, OPERANDS, 1));
 }
 
 static void measure_merges(void)
@@ -513,8 +563,11 @@ int main(int argc, char **argv)
         measure_all_rows();
         measure_sums();
     }
+    if (is_wanted("tokens"))
+        measure_tokens();
     if (is_wanted("state")) {
         measure_updates();
+        measure_steps();
         measure_merges();
     }
     if (is_wanted("copies"))
