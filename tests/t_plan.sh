@@ -177,27 +177,37 @@ ranks 1 $run device.memory="$limit" train.steps=5
 check "fit: anew where it does not fit" test "$(fitted)" = "$table"
 rm -r "$work/fit" "$work/unfitted"
 
-# layouts: what is chosen is what fits, and moves least; where the state does not fit, ranks that share it are advised
+# layouts: what is chosen fits; where the state does not fit, ranks that share it are advised
 plan "$work/deck.cfg" --ranks 8 parallel.shard=full parallel.shard_size=2 parallel.context=2
 check "the layout" says "8 ranks = 4 replicas x 2 shards (full), context 2"
 check "what each group moves" test "$(grep -c '  group \(gather\|reduce\|replicas\|context\|data\), ' "$work/out")" -eq 5
-# level NAME: bytes of a rank by the table of "auto", in GiB
-level()
-{
-    awk -v name="$1" '/^parallel.shard = / { table = 1 } table && $1 == name { printf "%.17g", $2 / 1024; exit }' "$work/table"
-}
 wide="model.hidden=256 model.ffn=512 model.layers=8"
 # shellcheck disable=SC2086
 plan "$work/deck.cfg" --ranks 4 $wide parallel.shard=auto device.memory=1
 cp "$work/out" "$work/table"
 check "auto, room for all" grep -qE '^  none .* chosen$' "$work/table"
-for name in optimizer gradients full; do
-    memory=$(awk -v m="$(level $name)" 'BEGIN { printf "%.6f", m + 0.0002 }')
+check "auto: every level, in one group and in two" test "$(sed -n '/^layouts/,/^memory/p' "$work/table" | grep -c '^  ')" -eq 7
+# needs NAME: GiB of a rank by the table of layouts
+needs()
+{
+    sed -n "/^layouts/,/^memory/s/^  $1  *\([0-9.]*\) .*/\1/p" "$work/table" | awk '{ printf "%.6f", $1 / 1024 + 0.0002 }'
+}
+for name in optimizer gradients full "full of 2"; do
+    memory=$(needs "$name")
     # shellcheck disable=SC2086
     plan "$work/deck.cfg" --ranks 4 $wide parallel.shard=auto device.memory="$memory"
-    check "auto, room for $name" grep -qE "^  $name .* chosen\$" "$work/out"
     check "auto, room for $name: it fits" test $code -eq 0
+    check "auto, room for $name: what needs more is too large" \
+        awk -v m="$memory" '/^layouts/ { on = 1; next } /^memory/ { on = 0 }
+            on { need = $0; sub(/^ *[a-z]+( of [0-9]+)? */, "", need); split(need, n, " ")
+                 if ((n[1] / 1024 > m) != /too large/) bad = 1 } END { exit bad }' "$work/out"
 done
+memory=$(needs full)
+# shellcheck disable=SC2086
+plan "$work/deck.cfg" --ranks 4 $wide parallel.shard=auto device.memory="$memory"
+check "auto, room for full alone" grep -qE '^  full .* chosen$' "$work/out"
+plan "$work/deck.cfg" --ranks 4 $wide parallel.shard=auto device.memory=1 --ranks-per-node 2
+check "auto: ranks of a node" grep -qE '^  ranks of a node +2$' "$work/out"
 # shellcheck disable=SC2086
 plan "$work/deck.cfg" --ranks 4 $wide device.memory="$memory"
 check "too large for one rank: advice" says 'with parallel.shard = "full" it needs'
@@ -253,9 +263,12 @@ PYTHON
     check "JSON holds the layout" python3 -c 'import json, sys
 p = json.load(open(sys.argv[1]))
 assert p["layout"] == {"shard": "none", "replicas": 4, "shards": 1, "context": 1}, p["layout"]
-assert list(p["candidates"]) == ["none", "optimizer", "gradients", "full"]
-assert p["candidates"]["none"]["memory"] == p["memory"]["total"]
-assert p["candidates"]["none"]["moved"] == sum(t["bytes"] for t in p["traffic"].values())' "$work/plan.json"
+first = p["candidates"][0]
+assert len(p["candidates"]) == 7 and p["node"] == 4
+assert (first["shard"], first["shard_size"], first["context"], first["fits"]) == ("none", 0, 1, True), first
+assert first["memory"] == p["memory"]["total"]
+assert first["moved"] == sum(t["bytes"] for t in p["traffic"].values())
+assert all(first["seconds"] <= c["seconds"] for c in p["candidates"])' "$work/plan.json"
     "$CISTRON" plan --json "$work/deck.cfg" device.memory=0.00001 >"$work/plan.json" 2>/dev/null
     check "JSON also where it does not fit" grep -q '"fits": false' "$work/plan.json"
 fi

@@ -10,6 +10,7 @@
 #include "train/fit.h"
 #include "train/forecast.h"
 #include "train/layout.h"
+#include "train/layout_choice.h"
 #include "train/session.h"
 
 #include <mpi.h>
@@ -178,6 +179,13 @@ static bool read_deck(struct deck *deck, const char *settings)
     return CHECK(deck_read_text(deck, deck_text, "deck", overrides, count) == ERROR_NONE);
 }
 
+static void choose(struct layout_choice *choice, struct deck *deck, int64_t node, int64_t limit,
+                   struct executor *target)
+{
+    const struct layout_place place = {world->size, node, limit, target};
+    CHECK(layout_choose(choice, deck, deck->model.vocabulary, &place) == ERROR_NONE);
+}
+
 static void compare(const char *settings)
 {
     struct deck deck;
@@ -185,9 +193,14 @@ static void compare(const char *settings)
     struct forecast f;
     const int failures = check_failures;
     if (read_deck(&deck, settings) && CHECK(session_create(&s, &deck, world, NULL, make_executor) == ERROR_NONE)) {
-        const int64_t limit = (int64_t)(deck.device.memory * (1 << 30));
-        CHECK(forecast_create(&f, &deck, world->size, s.threads, limit, s.executor) == ERROR_NONE);
-        CHECK(f.shard == s.planned.parallel.shard && f.micro_batches == loader_micro_batches(s.train));
+        if (layout_open(&deck)) {
+            struct layout_choice choice;
+            choose(&choice, &deck, world->size, (int64_t)(deck.device.memory * (1 << 30)), s.executor);
+            layout_choice_destroy(&choice);
+        }
+        CHECK(memcmp(&deck.parallel, &s.planned.parallel, sizeof deck.parallel) == 0);
+        CHECK(forecast_create(&f, &deck, world->size, s.threads, s.executor) == ERROR_NONE);
+        CHECK(f.micro_batches == loader_micro_batches(s.train));
         const struct forecast_rank *kind = own_kind(&f, &deck);
         CHECK(s.model.units[0].complete_gradients || deck.model.vocabulary < 2000);
         count_step(&s);
@@ -200,34 +213,153 @@ static void compare(const char *settings)
         fprintf(stderr, "    with %s: %s\n", settings, error_message());
 }
 
-/* "auto" is the level that moves least of those that fit: in fp32 each in turn, with just as much as it needs; in bf16
- * never "none", since values travel in half the bytes. */
-static void test_auto(void)
+/* -- What is left open -------------------------------------------------------------------------------------------- */
+
+/* As rates.h has it, of ranks in pairs on nodes: which groups reach over nodes is told by hand. */
+static double seconds_on_pairs(const struct forecast_rank *rank, int64_t shard_size)
+{
+    double seconds = rank->flops / 0.6 / 989e12;
+    for (int g = 0; g < rank->groups; g++) {
+        const char *name = rank->traffic[g].group;
+        const bool shard = strcmp(name, "gather") == 0 || strcmp(name, "reduce") == 0;
+        const double rate = shard && shard_size == 2        ? 300e9
+                            : strcmp(name, "replicas") == 0 ? 50e9   /* each with one rank on a node */
+                                                            : 100e9; /* both of its ranks */
+        seconds += (double)rank->traffic[g].bytes / rate;
+    }
+    return seconds;
+}
+
+static void test_seconds(struct executor *cpu)
+{
+    struct deck deck;
+    struct layout_choice choice;
+    int hybrid = 0;
+    read_deck(&deck, "parallel.shard=auto");
+    deck.device.memory = 1;
+    struct deck other = deck;
+    choose(&choice, &other, 2, INT64_MAX, cpu);
+    CHECK(choice.count == 7); /* none, and three levels in one group and in two */
+    for (int i = 0; i < choice.count; i++) {
+        const struct layout_candidate *c = &choice.candidates[i];
+        struct forecast f;
+        deck.parallel.shard = c->shard;
+        deck.parallel.shard_size = c->shard_size;
+        CHECK(forecast_create(&f, &deck, world->size, 1, cpu) == ERROR_NONE);
+        CHECK_NEAR(c->seconds, seconds_on_pairs(forecast_neediest(&f), c->shard_size), 1e-7, 0);
+        CHECK(c->need == forecast_neediest(&f)->need && (i == 0 || c->seconds >= choice.candidates[i - 1].seconds));
+        hybrid += c->shard_size == 2;
+        forecast_destroy(&f);
+    }
+    CHECK(hybrid == 3);
+    layout_choice_destroy(&choice);
+}
+
+/* With just as much as a layout needs: the cheapest of those that need no more; the run takes the same, and is as
+ * planned. */
+static void test_limits(struct executor *cpu, const char *settings)
+{
+    struct deck deck;
+    struct layout_choice all;
+    char text[256];
+    read_deck(&deck, settings);
+    deck.device.memory = 1; /* the limit is to be kept to the byte */
+    struct deck least = deck;
+    choose(&all, &least, world->size, 0, cpu); /* where none fits, by need */
+    for (int i = 0; i < all.count; i++) {
+        const struct layout_candidate *c = &all.candidates[i], *best = c;
+        struct layout_choice again;
+        struct deck other = deck;
+        CHECK(!c->fits && c->moved > 0 && (i == 0 || c->need >= c[-1].need));
+        for (int k = 0; k < all.count && all.candidates[k].need <= c->need; k++)
+            if (all.candidates[k].seconds < best->seconds)
+                best = &all.candidates[k];
+        choose(&again, &other, world->size, c->need, cpu);
+        CHECK(again.candidates[0].fits && again.candidates[0].need <= c->need);
+        CHECK(again.candidates[0].seconds == best->seconds);
+        CHECK(other.parallel.shard == again.candidates[0].shard &&
+              other.parallel.shard_size == again.candidates[0].shard_size);
+        layout_choice_destroy(&again);
+        snprintf(text, sizeof text, "%s device.memory=%.17g", settings, (double)c->need / (1 << 30));
+        compare(text);
+    }
+    CHECK(least.parallel.shard == all.candidates[0].shard && least.parallel.shard == DECK_SHARD_FULL);
+    layout_choice_destroy(&all);
+}
+
+/* Rows are cut only where nothing else fits, and no more than it takes. */
+static void test_context(struct executor *cpu)
+{
+    struct deck deck;
+    struct layout_choice choice;
+    char settings[128];
+    int64_t need[3];
+    read_deck(&deck, "parallel.context=0");
+    deck.device.memory = 1;
+    struct deck other = deck;
+    choose(&choice, &other, world->size, 0, cpu); /* by need: of 1, 2 and 4 ranks to a row */
+    CHECK(choice.count == 3 && other.parallel.context == 4 && other.parallel.shard == DECK_SHARD_NONE);
+    for (int i = 0; i < 3; i++) {
+        CHECK(choice.candidates[i].context == 4 >> i);
+        need[i] = choice.candidates[i].need;
+    }
+    layout_choice_destroy(&choice);
+    for (int i = 0; i < 3; i++) {
+        other = deck;
+        choose(&choice, &other, world->size, need[i], cpu);
+        CHECK(other.parallel.context == 4 >> i && choice.candidates[0].fits);
+        CHECK(choice.count == 3 - i); /* no more are looked at */
+        layout_choice_destroy(&choice);
+        snprintf(settings, sizeof settings, "parallel.context=0 device.memory=%.17g", (double)need[i] / (1 << 30));
+        compare(settings);
+    }
+    read_deck(&deck, "parallel.context=0 data.row_tokens=192 parallel.shard=auto"); /* cannot be cut in 8 */
+    choose(&choice, &deck, world->size, 0, cpu);
+    for (int i = 0; i < choice.count; i++)
+        CHECK(choice.candidates[i].context <= 2);
+    CHECK(choice.count == 2 * 7);
+    layout_choice_destroy(&choice);
+}
+
+/* What layers make again is judged with the layout: with as much memory as one takes with little made again, another
+ * that moves less but must make more again is not taken. */
+static void test_recompute(struct executor *cpu)
 {
     struct deck deck;
     struct forecast f;
+    struct layout_choice choice;
+    read_deck(&deck, "parallel.shard=optimizer memory.recompute=qkv data.row_tokens=1024");
+    deck.device.memory = 1;
+    CHECK(forecast_create(&f, &deck, world->size, 1, cpu) == ERROR_NONE);
+    const int64_t limit = forecast_neediest(&f)->need;
+    forecast_destroy(&f);
+    deck.parallel.shard = DECK_SHARD_AUTO;
+    deck.memory.recompute = DECK_RECOMPUTE_FIT;
+    choose(&choice, &deck, world->size, limit, cpu);
+    const struct layout_candidate *chosen = choice.candidates;
+    CHECK(chosen->fits && chosen->shard == DECK_SHARD_OPTIMIZER && chosen->shard_size == 0);
+    for (int i = 0; i < choice.count; i++) {
+        const struct layout_candidate *c = &choice.candidates[i];
+        CHECK(c->shard != DECK_SHARD_NONE || (c->fits && c->moved <= chosen->moved && c->seconds > chosen->seconds));
+    }
+    layout_choice_destroy(&choice);
+}
+
+static void test_choices(void)
+{
     const struct device_request request = {.kind = DECK_DEVICE_CPU, .threads = 1, .world = world};
+    struct deck deck;
+    struct layout_choice choice;
     struct executor *cpu;
     CHECK(make_executor(&cpu, &request) == ERROR_NONE);
-    read_deck(&deck, "parallel.shard=auto");
-    CHECK(forecast_create(&f, &deck, world->size, 1, 0, cpu) == ERROR_NONE);
-    CHECK(f.shard == DECK_SHARD_FULL && f.candidate_count == FORECAST_CANDIDATES); /* where none fits */
-    for (int i = 0; i < FORECAST_CANDIDATES; i++) {
-        const struct forecast_candidate *c = &f.candidates[i];
-        struct forecast again;
-        CHECK(c->shard == i && c->moved > 0 && (i == 0 || c->need < f.candidates[i - 1].need));
-        CHECK(forecast_create(&again, &deck, world->size, 1, c->need, cpu) == ERROR_NONE);
-        CHECK(again.shard == i && forecast_neediest(&again)->need == c->need);
-        forecast_destroy(&again);
-        char settings[128];
-        snprintf(settings, sizeof settings, "parallel.shard=auto device.memory=%.17g", (double)c->need / (1 << 30));
-        compare(settings);
-    }
-    forecast_destroy(&f);
-    read_deck(&deck, "parallel.shard=auto precision.compute=bf16");
-    CHECK(forecast_create(&f, &deck, world->size, 1, INT64_MAX, cpu) == ERROR_NONE);
-    CHECK(f.shard == DECK_SHARD_OPTIMIZER && f.candidates[0].moved > f.candidates[1].moved);
-    forecast_destroy(&f);
+    test_seconds(cpu);
+    test_limits(cpu, "parallel.shard=auto");
+    test_context(cpu);
+    test_recompute(cpu);
+    read_deck(&deck, "parallel.shard=auto precision.compute=bf16"); /* values travel in half the bytes */
+    choose(&choice, &deck, world->size, INT64_MAX, cpu);
+    CHECK(deck.parallel.shard == DECK_SHARD_OPTIMIZER && deck.parallel.shard_size == 0);
+    layout_choice_destroy(&choice);
     cpu->class->destroy(cpu);
 }
 
@@ -311,7 +443,7 @@ int main(int argc, char **argv)
             snprintf(settings, sizeof settings, "%s %s", precisions[p], layouts[l]);
             compare(settings);
         }
-    test_auto();
+    test_choices();
     test_inference();
     comm_destroy(world);
     MPI_Finalize();

@@ -4,24 +4,40 @@
 #include "train/forecast_report.h"
 #include "train/origin.h"
 #include "train/precision_text.h"
+#include "train/settings.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static int64_t ranks = 1;
+enum { USUAL_NODE = 8 /* GPUs */ };
+
+static int64_t ranks = 1, node = USUAL_NODE;
 static bool json;
+
+/* Chooses the layout that the deck leaves open. */
+static int choose(struct layout_choice *choice, struct deck *deck, int64_t limit, struct executor *executor)
+{
+    const struct layout_place place = {ranks, node, limit, executor};
+    int64_t vocabulary;
+    int code = settings_check_sizes(deck, ranks);
+    if (code == ERROR_NONE)
+        code = settings_vocabulary(&vocabulary, deck);
+    return code == ERROR_NONE ? layout_choose(choice, deck, vocabulary, &place) : code;
+}
 
 static int plan(const struct deck *deck, int threads, struct executor *executor)
 {
     struct forecast forecast = {0};
+    struct layout_choice choice = {0};
     struct deck planned = *deck;
     struct fit fit;
     int64_t limit;
     int code = fit_limit(&limit, deck, ranks, executor);
+    if (code == ERROR_NONE && layout_open(deck))
+        code = choose(&choice, &planned, limit, executor);
     if (code == ERROR_NONE)
-        code = forecast_create(&forecast, deck, ranks, threads, limit, executor);
-    planned.parallel.shard = forecast.shard;
+        code = forecast_create(&forecast, &planned, ranks, threads, executor);
     if (code == ERROR_NONE && deck->memory.recompute == DECK_RECOMPUTE_FIT) {
         fit_choose(&planned, &forecast.model, ranks, limit, executor);
         forecast_rehearse(&forecast, &planned, executor);
@@ -31,11 +47,13 @@ static int plan(const struct deck *deck, int threads, struct executor *executor)
     if (code == ERROR_NONE)
         code = fit_check(&fit, &planned, &forecast.model, forecast_neediest(&forecast)->need, ranks, ranks, executor);
     if (code == ERROR_NONE) {
-        (json ? forecast_print_json : forecast_print)(&forecast, &planned, &fit);
+        const struct forecast_report report = {&forecast, &planned, &choice, node, &fit};
+        (json ? forecast_print_json : forecast_print)(&report);
         fflush(stdout); /* before what is said on standard error */
         code = fit_refuse(&fit);
     }
     forecast_destroy(&forecast);
+    layout_choice_destroy(&choice);
     return code;
 }
 
@@ -57,6 +75,9 @@ static int run(const struct environment *environment, char **arguments, int coun
     struct deck deck;
     if (ranks < 1 || ranks > INT_MAX)
         return error_user("--ranks %lld: must be between 1 and %d", (long long)ranks, INT_MAX);
+    if (node < 1)
+        return error_user("--ranks-per-node %lld: must be at least 1", (long long)node);
+    node = node < ranks ? node : ranks;
     char *notes;
     int code = deck_read(&deck, arguments[0], arguments + 1, count - 1, &notes);
     fputs(notes, stderr); /* standard output may be JSON */
@@ -80,6 +101,7 @@ static int run(const struct environment *environment, char **arguments, int coun
 
 static const struct command_option options[] = {
     {"ranks", 0, "N", COMMAND_INTEGER, false, &ranks, "how many ranks will run it (1)"},
+    {"ranks-per-node", 0, "N", COMMAND_INTEGER, false, &node, "how many of them a node has (8)"},
     {"json", 0, NULL, COMMAND_FLAG, false, &json, "as one JSON object; bytes and FLOPs without units"},
     {0}};
 
@@ -87,12 +109,14 @@ const struct command command_plan = {
     .name = "plan",
     .arguments = "DECK [KEY=VALUE...]",
     .summary = "say what a deck takes: memory, FLOPs, traffic, disk",
-    .help = "Goes through one step of the deck without computing and says what a run on N ranks takes: memory of\n"
-            "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI and no\n"
-            "data; the file of model.initialise_from is read.\n\n"
-            "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by all ranks.\n"
-            "A deck that needs more is told what to change, and the exit status is 2. With memory.recompute =\n"
-            "\"fit\" the plan is of what such ranks would make again.",
+    .help =
+        "Goes through one step of the deck without computing and says what a run on N ranks takes: memory of\n"
+        "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI and no\n"
+        "data; the file of model.initialise_from is read.\n\n"
+        "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by all ranks.\n"
+        "A deck that needs more is told what to change, and the exit status is 2. With memory.recompute =\n"
+        "\"fit\" the plan is of what such ranks would make again. With parallel.shard = \"auto\" or parallel.context\n"
+        "= 0 it names the layouts that there are, and takes the one that fits and costs the least.",
     .options = options,
     .least = 1,
     .most = -1,

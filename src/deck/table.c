@@ -248,19 +248,20 @@ const struct deck_row deck_table[] = {
     {CHOICE(parallel.shard, DECK_SHARD_NONE, "none", "optimizer", "gradients", "full", "auto"), .may_change = true,
      .doc = "What the ranks of a sharding group hold once between them, each a cut: nothing; master weights and "
             "moments; gradients too; weights too, which are then gathered layer by layer, in forward and in backward. "
-            "\"auto\" takes, of those that fit, the one that moves the least. Bytes a parameter of each: "
-            "doc/parallel.md."},
+            "\"auto\" chooses, of what fits, the layout with which a step takes the least. Bytes a parameter of each, "
+            "and how it chooses: doc/parallel.md."},
     {INT(parallel.shard_size, 0, 0, INDEX), .unit = "ranks", .may_change = true,
      .doc = "Ranks of a sharding group, that follow one another; groups hold the same (hybrid sharding: a node's ranks "
-            "in a group). 0 is all."},
+            "in a group). 0 is all; with parallel.shard = \"auto\" it is chosen."},
     {CHOICE(parallel.reduce, DECK_REDUCE_AUTO, "auto", "micro_batch", "step"), .may_change = true,
      .doc =
          "With parallel.shard = \"gradients\" or \"full\": when gradients are summed over ranks, in each micro-batch, "
          "or once a step, for which each rank holds all (4 bytes a parameter). \"auto\" is \"micro_batch\"."},
     {CHOICE(parallel.reduce_as, DECK_COMPUTE_FP32, "fp32", "bf16"), .may_change = true,
      .doc = "Type in which gradients travel within a sharding group; they are added in fp32 in either case."},
-    {INT(parallel.context, 1, 1, INDEX), .unit = "ranks", .may_change = true,
-     .doc = "Ranks that share each row of tokens, for rows too long for one; a divisor of the rank count."},
+    {INT(parallel.context, 1, 0, INDEX), .unit = "ranks", .may_change = true,
+     .doc = "Ranks that share each row of tokens, for rows too long for one; a divisor of the rank count. 0 is 1 or, "
+            "where nothing fits then, the smallest number with which it does."},
     {CHOICE(parallel.context_method, DECK_CONTEXT_AUTO, "auto", "gather", "heads", "ring"), .may_change = true,
      .doc = "How attention sees the whole row: it gathers keys and values; it exchanges tokens for heads; or keys and "
             "values go round the ranks. \"auto\" is \"heads\" where parallel.context divides model.kv_heads, else "

@@ -240,6 +240,11 @@ int fit_limit(int64_t *limit, const struct deck *deck, int64_t sharing, struct e
     return ERROR_NONE;
 }
 
+int64_t fit_room(const struct deck *deck, int64_t limit, const struct executor *target)
+{
+    return deck->device.memory > 0 ? limit : limit - limit / (target->class->available != NULL ? 64 : 8);
+}
+
 int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
               int64_t sharing, struct executor *target)
 {
@@ -337,8 +342,7 @@ static void choose_table(struct choice *c)
 
 void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, struct executor *target)
 {
-    const int64_t left = deck->device.memory > 0 ? 0 : limit / (target->class->available != NULL ? 64 : 8);
-    struct choice choice = {deck, model, ranks, limit - left, target};
+    struct choice choice = {deck, model, ranks, fit_room(deck, limit, target), target};
     if (deck->memory.recompute != DECK_RECOMPUTE_FIT)
         return;
     if (deck->memory.fitted_layers[0] == '\0' || !table_fits(&choice))

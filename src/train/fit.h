@@ -20,6 +20,10 @@ struct fit {
  * free. */
 int fit_limit(int64_t *limit, const struct deck *deck, int64_t sharing, struct executor *target);
 
+/* Of a limit, what a program that chooses by itself makes use of: all of device.memory; where that is 0, an eighth of
+ * the host's memory or a 64th of a device's is left to others. */
+int64_t fit_room(const struct deck *deck, int64_t limit, const struct executor *target);
+
 /* Compares need, budget_total of the deck's forecast, with fit_limit. Advice is found by planning decks that need less:
  * first with one key changed, then with two and more, of precision.weight_copies, parallel.shard where there are
  * several ranks, memory.recompute, train.micro_batch, memory.head_tokens, precision.compute, in this order; the first
@@ -31,11 +35,10 @@ int fit_check(struct fit *fit, const struct deck *deck, const struct model_setti
 int fit_refuse(const struct fit *fit);
 
 /* memory.recompute = "fit": writes into memory.fitted_layers what each layer makes again, and into model->recompute,
- * so that a rank needs at most `limit` bytes, and otherwise as little as possible is made again: a policy for the first
- * layers, and the one before it for the rest. What memory.fitted_layers says already stays where it fits. Where
- * nothing fits, all layers have the last policy. Where device.memory gives no limit, an eighth of the host's memory or
- * a 64th of a device's is left to others. Other decks stay as they are. ranks, target: as for forecast_memory. Local.
- */
+ * so that a rank needs at most fit_room of `limit`, and otherwise as little as possible is made again: a policy for the
+ * first layers, and the one before it for the rest. What memory.fitted_layers says already stays where it fits. Where
+ * nothing fits, all layers have the last policy. Other decks stay as they are. ranks, target: as for forecast_memory.
+ * Local. */
 void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, struct executor *target);
 
 /* For a training that is about to allocate: ERROR_USER if the deck needs more than it may use, of the device or of the

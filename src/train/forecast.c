@@ -27,8 +27,8 @@ int forecast_threads(const struct deck *deck, int64_t ranks)
 
 /* -- Data -------------------------------------------------------------------------------------------------------- */
 
-/* Adds up what one store holds; the vocabulary is that of the first. */
-static int count_store(struct forecast *f, const struct deck *deck, const char *path, int64_t *vocabulary)
+/* Adds up what one store holds. */
+static int count_store(struct forecast *f, const struct deck *deck, const char *path)
 {
     if (access(path, F_OK) != 0) {
         if (f->data_missing == NULL)
@@ -45,14 +45,12 @@ static int count_store(struct forecast *f, const struct deck *deck, const char *
     code = windows_measure(store, &layout, &windows, &tokens);
     f->epoch_windows += windows;
     f->epoch_tokens += tokens;
-    if (*vocabulary == 0)
-        *vocabulary = store->vocabulary;
     token_store_close(store);
     return code;
 }
 
-/* An epoch is each store once, as the training counts it. The vocabulary stays where no store is there. */
-static int count_data(struct forecast *f, const struct deck *deck, int64_t *vocabulary)
+/* An epoch is each store once, as the training counts it. */
+static int count_data(struct forecast *f, const struct deck *deck)
 {
     if (deck->data.source == DECK_DATA_RANDOM) {
         f->data_missing = memory_string("random data has no end");
@@ -65,7 +63,7 @@ static int count_data(struct forecast *f, const struct deck *deck, int64_t *voca
     struct store_list list;
     int code = store_list_parse(&list, deck->data.train, deck->data.weights);
     for (int i = 0; i < list.count && code == ERROR_NONE; i++)
-        code = count_store(f, deck, list.paths[i], vocabulary);
+        code = count_store(f, deck, list.paths[i]);
     store_list_destroy(&list);
     if (f->data_missing != NULL) {
         f->epoch_windows = f->epoch_tokens = 0;
@@ -90,6 +88,7 @@ struct rehearsal {
     struct executor *executor; /* plan */
     struct grid_numbers sizes, place;
     struct group made[FORECAST_GROUPS];
+    enum layout_axis axes[FORECAST_GROUPS]; /* of these */
     int made_count;
     struct model model;
     struct engine engine;
@@ -98,17 +97,10 @@ struct rehearsal {
 static struct group *make_group(void *self, enum layout_axis axis, const char *name)
 {
     struct rehearsal *r = self;
-    const struct grid_numbers *sizes = &r->sizes, *place = &r->place;
-    const int size[] = {[LAYOUT_DATA] = sizes->data,
-                        [LAYOUT_SHARD] = sizes->shard,
-                        [LAYOUT_REPLICAS] = sizes->replicas,
-                        [LAYOUT_CONTEXT] = sizes->context};
-    const int rank[] = {[LAYOUT_DATA] = place->data,
-                        [LAYOUT_SHARD] = place->shard,
-                        [LAYOUT_REPLICAS] = place->replicas,
-                        [LAYOUT_CONTEXT] = place->context};
-    r->made[r->made_count] = (struct group){.name = name, .rank = rank[axis], .size = size[axis]};
-    return &r->made[r->made_count++];
+    struct group *made = &r->made[r->made_count];
+    *made = (struct group){.name = name, .rank = layout_along(&r->place, axis), .size = layout_along(&r->sizes, axis)};
+    r->axes[r->made_count++] = axis;
+    return made;
 }
 
 static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const struct model_settings *model,
@@ -219,6 +211,14 @@ static struct batch fake_batch(const struct rehearsal *r)
                           .scale = fake_numbers(r->executor, tokens)};
 }
 
+static enum layout_axis axis_of(const struct rehearsal *r, const char *group)
+{
+    int g = 0;
+    while (r->made[g].name != group)
+        g++;
+    return r->axes[g];
+}
+
 /* Adds `times` what a step of `count` alike micro-batches does. */
 static void add_step(struct forecast_rank *rank, struct rehearsal *r, const struct deck *deck,
                      const struct batch *batches, int count, int64_t times)
@@ -234,6 +234,7 @@ static void add_step(struct forecast_rank *rank, struct rehearsal *r, const stru
     rank->groups = plan_log_traffic(plan_log_all(log), traffic, FORECAST_GROUPS); /* in one order, whatever the count */
     for (int g = 0; g < rank->groups; g++) {
         rank->traffic[g].group = traffic[g].group;
+        rank->axes[g] = axis_of(r, traffic[g].group);
         rank->traffic[g].collectives += times * traffic[g].collectives;
         rank->traffic[g].bytes += times * traffic[g].bytes;
     }
@@ -263,72 +264,35 @@ static struct forecast_rank rehearse_step(const struct deck *deck, const struct 
     return rank;
 }
 
-static int rehearse_kinds(struct forecast_rank kinds[GRID_KINDS], const struct deck *deck,
-                          const struct model_settings *model, int64_t ranks, struct executor *target)
+void forecast_rehearse(struct forecast *f, const struct deck *deck, struct executor *target)
 {
     const struct grid_shape shape = layout_shape(deck);
     int numbers[GRID_KINDS];
-    const int count = grid_kinds(&shape, (int)ranks, numbers);
-    for (int i = 0; i < count; i++)
-        kinds[i] = rehearse_step(deck, model, ranks, numbers[i], target);
-    return count;
-}
-
-void forecast_rehearse(struct forecast *f, const struct deck *deck, struct executor *target)
-{
-    f->kind_count = rehearse_kinds(f->kinds, deck, &f->model, f->ranks, target);
-}
-
-static const struct forecast_rank *neediest(const struct forecast_rank *kinds, int count)
-{
-    const struct forecast_rank *most = &kinds[0];
-    for (int i = 1; i < count; i++)
-        if (kinds[i].need > most->need)
-            most = &kinds[i];
-    return most;
+    f->kind_count = grid_kinds(&shape, (int)f->ranks, numbers);
+    for (int i = 0; i < f->kind_count; i++)
+        f->kinds[i] = rehearse_step(deck, &f->model, f->ranks, numbers[i], target);
 }
 
 const struct forecast_rank *forecast_neediest(const struct forecast *f)
 {
-    return neediest(f->kinds, f->kind_count);
-}
-
-const struct forecast_candidate *forecast_choose(struct forecast_candidate candidates[FORECAST_CANDIDATES],
-                                                 const struct deck *deck, const struct model_settings *model,
-                                                 int64_t ranks, int64_t limit, struct executor *target)
-{
-    static const int levels[FORECAST_CANDIDATES] = {DECK_SHARD_NONE, DECK_SHARD_OPTIMIZER, DECK_SHARD_GRADIENTS,
-                                                    DECK_SHARD_FULL};
-    const struct forecast_candidate *chosen = NULL, *smallest = candidates;
-    struct deck other = *deck;
-    for (int i = 0; i < FORECAST_CANDIDATES; i++) {
-        struct forecast_rank kinds[GRID_KINDS] = {{.rank = 0}};
-        other.parallel.shard = levels[i];
-        const int count = rehearse_kinds(kinds, &other, model, ranks, target);
-        const struct forecast_rank *rank = neediest(kinds, count);
-        candidates[i] = (struct forecast_candidate){.shard = levels[i], .need = rank->need};
-        for (int g = 0; g < rank->groups; g++)
-            candidates[i].moved += rank->traffic[g].bytes;
-        if (rank->need < smallest->need)
-            smallest = &candidates[i];
-        if (rank->need <= limit && (chosen == NULL || candidates[i].moved < chosen->moved))
-            chosen = &candidates[i];
-    }
-    return chosen != NULL ? chosen : smallest;
+    const struct forecast_rank *most = &f->kinds[0];
+    for (int i = 1; i < f->kind_count; i++)
+        if (f->kinds[i].need > most->need)
+            most = &f->kinds[i];
+    return most;
 }
 
 /* -- All of it --------------------------------------------------------------------------------------------------- */
 
-int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, int threads, int64_t limit,
-                    struct executor *target)
+int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, int threads, struct executor *target)
 {
-    *f = (struct forecast){.ranks = ranks, .threads = threads, .shard = deck->parallel.shard};
-    int64_t vocabulary = 0;
+    *f = (struct forecast){.ranks = ranks, .threads = threads};
+    int64_t vocabulary;
     int code = settings_check_sizes(deck, ranks);
     if (code == ERROR_NONE)
-        code = count_data(f, deck, &vocabulary);
-    if (vocabulary == 0) /* what a store for this model would have, as random data has it */
-        vocabulary = settings_of_loader(deck).random.vocabulary;
+        code = count_data(f, deck);
+    if (code == ERROR_NONE)
+        code = settings_vocabulary(&vocabulary, deck);
     if (code == ERROR_NONE)
         code = settings_of_model(&f->model, deck, vocabulary, target);
     if (code != ERROR_NONE)
@@ -344,13 +308,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     f->segment = flops_segment(deck);
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         f->token_flops[c] = flops_per_token(&f->model, f->segment, (enum flops_convention)c);
-    if (deck->parallel.shard == DECK_SHARD_AUTO) {
-        f->candidate_count = FORECAST_CANDIDATES;
-        f->shard = forecast_choose(f->candidates, deck, &f->model, ranks, limit, target)->shard;
-    }
-    struct deck chosen = *deck;
-    chosen.parallel.shard = f->shard;
-    forecast_rehearse(f, &chosen, target);
+    forecast_rehearse(f, deck, target);
     f->room = room_of(deck, &f->model);
     return ERROR_NONE;
 }

@@ -8,9 +8,10 @@
 #include "model/flops.h"
 #include "plan/log.h"
 #include "step/budget.h"
+#include "train/layout.h"
 #include "train/room.h"
 
-enum { FORECAST_GROUPS = 8, FORECAST_CANDIDATES = 4 };
+enum { FORECAST_GROUPS = 8 };
 
 /* What a step takes on ranks of one kind (comm/grid.h): not all do the same, as what several hold one measures
  * (step/store.h, holder). */
@@ -20,23 +21,14 @@ struct forecast_rank {
     int64_t need;                      /* their sum; without BUDGET_HOST where the device has memory of its own */
     int64_t copies;                    /* of the weights' bytes: copies of few bits and their scales */
     double flops;                      /* that its ops do in a step, causal, recomputation included */
-    struct plan_traffic traffic[FORECAST_GROUPS];
-    int groups; /* of traffic; bytes that the rank receives in a step */
-};
-
-/* What ranks need with a level of parallel.shard. */
-struct forecast_candidate {
-    int shard;     /* enum deck_shard */
-    int64_t need;  /* bytes of the rank that needs the most */
-    int64_t moved; /* bytes that it receives in a step */
+    struct plan_traffic traffic[FORECAST_GROUPS]; /* bytes that the rank receives in a step */
+    enum layout_axis axes[FORECAST_GROUPS];       /* of these groups */
+    int groups;
 };
 
 struct forecast {
     int64_t ranks;
     int threads; /* of a rank */
-    int shard;   /* enum deck_shard: the deck's, or what its "auto" comes to */
-    struct forecast_candidate candidates[FORECAST_CANDIDATES]; /* of "auto" */
-    int candidate_count;                                       /* else 0 */
     struct model_settings model;
     char *quantized; /* what is, and how; owned */
     int64_t parameters;
@@ -61,30 +53,23 @@ struct forecast {
  * process when all ranks run on this machine. */
 int forecast_threads(const struct deck *deck, int64_t ranks);
 
-/* Forecasts a run of the deck on so many ranks of so many threads. limit: bytes that a rank may use, for parallel.shard
- * = "auto"; target: the executor that will run it, asked for scratch sizes alone.
+/* Forecasts a run of the deck, which leaves nothing open (train/layout_choice.h), on so many ranks of so many threads.
+ * target: the executor that will run it, asked for scratch sizes alone.
  * Local. ERROR_USER: keys that are out of range or do not fit each other, a store that is there and no good. A race
  * between the streams of a step is a bug and fatal. Destroy it in any case. */
-int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t ranks, int threads, int64_t limit,
+int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t ranks, int threads,
                     struct executor *target);
 void forecast_destroy(struct forecast *forecast);
 
-/* Forecasts what ranks take once more, after a change of the forecast's model.recompute. */
+/* Forecasts what ranks take: all that it needs of the forecast is ranks and model. Again after a change of these. */
 void forecast_rehearse(struct forecast *forecast, const struct deck *deck, struct executor *target);
 
 /* Of its kinds of ranks that which needs the most memory: what is told of a rank. */
 const struct forecast_rank *forecast_neediest(const struct forecast *forecast);
 
 /* Only the bytes of the rank that needs the most: by category into memory[BUDGET_CATEGORIES], and their sum, as above.
- * The deck must have passed settings_check_sizes, and its parallel.shard not be "auto". */
+ * The deck must have passed settings_check_sizes, and leave nothing open. */
 int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                         struct executor *target);
-
-/* What parallel.shard = "auto" comes to: of the candidates that need at most `limit` bytes the one that moves the
- * fewest, the first of several; where none does, the one that needs the least. The deck must have passed
- * settings_check_sizes. */
-const struct forecast_candidate *forecast_choose(struct forecast_candidate candidates[FORECAST_CANDIDATES],
-                                                 const struct deck *deck, const struct model_settings *model,
-                                                 int64_t ranks, int64_t limit, struct executor *target);
 
 #endif

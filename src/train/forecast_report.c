@@ -53,14 +53,21 @@ static void print_model(const struct forecast *f)
     printf("  %-28s %18s\n", "quantized", f->quantized);
 }
 
-/* What parallel.shard = "auto" chose among. */
-static void print_candidates(const struct forecast *f)
+/* What the layout was chosen among. */
+static void print_candidates(const struct layout_choice *choice)
 {
-    if (f->candidate_count > 0)
-        printf("parallel.shard = \"auto\", MiB %17s %18s\n", "memory of a rank", "received a step");
-    for (const struct forecast_candidate *c = f->candidates; c < f->candidates + f->candidate_count; c++)
-        printf("  %-26s %16.1f %18.1f%s\n", layout_level(c->shard), (double)c->need / (1 << 20),
-               (double)c->moved / (1 << 20), c->shard == f->shard ? "  chosen" : "");
+    enum { SHOWN = 12 };
+    if (choice->count > 0)
+        printf("layouts%37s %18s %12s\n", "memory, MiB", "received a step", "s a step");
+    for (int i = 0; i < choice->count && i < SHOWN; i++) {
+        const struct layout_candidate *c = &choice->candidates[i];
+        char *text = layout_candidate_text(c);
+        printf("  %-26s %15.1f %18.1f %12.4g%s%s\n", text, (double)c->need / (1 << 20), (double)c->moved / (1 << 20),
+               c->seconds, c->fits ? "" : "  too large", i == 0 ? "  chosen" : "");
+        free(text);
+    }
+    if (choice->count > SHOWN)
+        printf("  and %d that are worse\n", choice->count - SHOWN);
 }
 
 static void print_memory(const struct forecast *f, const struct deck *deck)
@@ -133,19 +140,23 @@ static void print_files(const struct forecast *f)
         mebibytes("free at output.folder now", f->room.free);
 }
 
-void forecast_print(const struct forecast *f, const struct deck *deck, const struct fit *fit)
+void forecast_print(const struct forecast_report *report)
 {
+    const struct forecast *f = report->forecast;
+    const struct deck *deck = report->deck;
+    const struct fit *fit = report->fit;
     print_model(f);
     char *layout = layout_text(deck, f->ranks);
     printf("ranks\n");
     whole("ranks", f->ranks);
+    whole("ranks of a node", report->node);
     printf("  %-28s %18s\n", "layout", layout);
     free(layout);
     whole("threads of a rank", f->threads);
     whole("micro-batches of a rank", f->micro_batches);
     if (f->idle_ranks > 0)
         whole("ranks without any row", f->idle_ranks);
-    print_candidates(f);
+    print_candidates(report->choice);
     print_memory(f, deck);
     print_arithmetic(f, deck);
     print_traffic(f);
@@ -204,16 +215,18 @@ static json_t *layout_json(const struct forecast *f, const struct deck *deck)
 {
     const struct grid_shape shape = layout_shape(deck);
     const struct grid_numbers sizes = grid_sizes(&shape, (int)f->ranks);
-    return json_pack("{ss si si si}", "shard", layout_level(f->shard), "replicas", sizes.replicas, "shards",
+    return json_pack("{ss si si si}", "shard", layout_level(deck->parallel.shard), "replicas", sizes.replicas, "shards",
                      sizes.shard, "context", sizes.context);
 }
 
-static json_t *candidates_json(const struct forecast *f)
+static json_t *candidates_json(const struct layout_choice *choice)
 {
-    json_t *all = json_object();
-    for (const struct forecast_candidate *c = f->candidates; c < f->candidates + f->candidate_count; c++)
-        json_object_set_new(all, layout_level(c->shard),
-                            json_pack("{sI sI}", "memory", (json_int_t)c->need, "moved", (json_int_t)c->moved));
+    json_t *all = json_array();
+    for (const struct layout_candidate *c = choice->candidates; c < choice->candidates + choice->count; c++)
+        json_array_append_new(all, json_pack("{ss sI sI sI sI sf sb}", "shard", layout_level(c->shard), "shard_size",
+                                             (json_int_t)c->shard_size, "context", (json_int_t)c->context, "memory",
+                                             (json_int_t)c->need, "moved", (json_int_t)c->moved, "seconds", c->seconds,
+                                             "fits", c->fits));
     return all;
 }
 
@@ -230,8 +243,11 @@ static json_t *data_json(const struct forecast *f, const struct deck *deck)
     return data;
 }
 
-void forecast_print_json(const struct forecast *f, const struct deck *deck, const struct fit *fit)
+void forecast_print_json(const struct forecast_report *report)
 {
+    const struct forecast *f = report->forecast;
+    const struct deck *deck = report->deck;
+    const struct fit *fit = report->fit;
     json_t *files = json_pack("{sI sI sI sI}", "checkpoint", (json_int_t)f->room.checkpoint, "final_model",
                               (json_int_t)f->room.model, "checkpoints", (json_int_t)f->room.checkpoints, "disk",
                               (json_int_t)f->room.total);
@@ -244,8 +260,9 @@ void forecast_print_json(const struct forecast *f, const struct deck *deck, cons
                             (json_int_t)f->idle_ranks, "memory", memory_json(f), "flops", flops_json(f), "traffic",
                             traffic_json(f), "data", data_json(f, deck), "files", files, "fit", verdict);
     json_object_set_new(all, "layout", layout_json(f, deck));
-    if (f->candidate_count > 0)
-        json_object_set_new(all, "candidates", candidates_json(f));
+    json_object_set_new(all, "node", json_integer(report->node));
+    if (report->choice->count > 0)
+        json_object_set_new(all, "candidates", candidates_json(report->choice));
     json_object_set_new(all, "weight_copies", json_integer(forecast_neediest(f)->copies));
     json_object_set_new(all, "host_batches", json_real(f->batches));
     json_object_set_new(all, "host_offloaded", json_integer(forecast_neediest(f)->memory[BUDGET_HOST]));

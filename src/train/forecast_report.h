@@ -4,11 +4,21 @@
 
 #include "train/fit.h"
 #include "train/forecast.h"
+#include "train/layout_choice.h"
 
-/* A forecast for a person, on standard output. */
-void forecast_print(const struct forecast *forecast, const struct deck *deck, const struct fit *fit);
+/* All that `cistron plan` says of a deck, which leaves nothing open. */
+struct forecast_report {
+    const struct forecast *forecast;
+    const struct deck *deck;
+    const struct layout_choice *choice; /* that made the deck's layout; count 0: it was not chosen */
+    int64_t node;                       /* ranks of a node */
+    const struct fit *fit;
+};
+
+/* For a person, on standard output. */
+void forecast_print(const struct forecast_report *report);
 
 /* The same numbers as one JSON object, on standard output; bytes, tokens and FLOPs without scaling. */
-void forecast_print_json(const struct forecast *forecast, const struct deck *deck, const struct fit *fit);
+void forecast_print_json(const struct forecast_report *report);
 
 #endif

@@ -41,7 +41,7 @@ static int check_context(const struct deck *deck, int64_t ranks)
 {
     enum { CHUNK = 16 /* tokens that a row's chunk is a multiple of, as a row is */ };
     const int64_t context = deck->parallel.context, multiple = 2 * context * CHUNK;
-    if (context == 1)
+    if (context <= 1) /* 0: chosen later */
         return ERROR_NONE;
     if (ranks % context != 0)
         return error_user("key parallel.context = %lld: must divide the number of ranks, %lld", (long long)context,
@@ -112,6 +112,27 @@ char *layout_text(const struct deck *deck, int64_t ranks)
 
 /* -- Groups ------------------------------------------------------------------------------------------------------- */
 
+int layout_along(const struct grid_numbers *numbers, enum layout_axis axis)
+{
+    const int along[] = {[LAYOUT_DATA] = numbers->data,
+                         [LAYOUT_SHARD] = numbers->shard,
+                         [LAYOUT_REPLICAS] = numbers->replicas,
+                         [LAYOUT_CONTEXT] = numbers->context};
+    return along[axis];
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+int64_t layout_neighbours(const struct grid_numbers *sizes, enum layout_axis axis, int64_t node)
+{
+    const int64_t stride = (int64_t)sizes->tensor * (axis == LAYOUT_REPLICAS ? sizes->shard : 1);
+    const int64_t near = common_divisor(stride * layout_along(sizes, axis), node) / stride;
+    return near > 1 ? near : 1;
+}
+
 struct groups layout_groups(const struct grid_numbers *sizes, layout_make *make, void *self)
 {
     struct groups groups = groups_replicated(make(self, LAYOUT_DATA, "data"));
@@ -131,19 +152,12 @@ static void destroy_group(struct group *group)
         comm_group_destroy(group);
 }
 
-void layout_unshard(struct groups *groups)
+void layout_destroy(struct groups *groups)
 {
     destroy_group(groups->gather);
     destroy_group(groups->reduce);
     if (groups->replicas != groups->data)
         destroy_group(groups->replicas);
-    groups->gather = groups->reduce = NULL;
-    groups->replicas = groups->data;
-}
-
-void layout_destroy(struct groups *groups)
-{
-    layout_unshard(groups);
     destroy_group(groups->context);
     destroy_group(groups->data);
     *groups = (struct groups){0};

@@ -8,15 +8,15 @@
 #include "model/settings.h"
 #include "step/store.h"
 
-/* Where parallel.shard is "auto", ranks are grouped as if they shared the state. */
+/* Of a deck that leaves nothing open (train/layout_choice.h). */
 struct grid_shape layout_shape(const struct deck *deck);
-/* parallel.shard must not be "auto" (train/forecast.h, forecast_choose). */
 struct sharding layout_sharding(const struct deck *deck);
 
 /* How a model of so many heads cuts rows. */
 struct row_cut layout_rows(const struct deck *deck, int64_t kv_heads);
 
-/* What is wrong with it on so many ranks. Local; the same on all ranks. ERROR_USER, naming the key. */
+/* What is wrong with the deck on so many ranks; it may leave something open. Local; the same on all ranks. ERROR_USER,
+ * naming the key. */
 int layout_check(const struct deck *deck, int64_t ranks);
 
 /* enum deck_shard in a word; not of "auto". */
@@ -28,11 +28,15 @@ char *layout_text(const struct deck *deck, int64_t ranks);
 enum layout_axis { LAYOUT_DATA, LAYOUT_SHARD, LAYOUT_REPLICAS, LAYOUT_CONTEXT };
 typedef struct group *layout_make(void *self, enum layout_axis axis, const char *name);
 
+/* The size of the groups along an axis, or a rank's number in its own. */
+int layout_along(const struct grid_numbers *numbers, enum layout_axis axis);
+/* How many of a group's ranks are on a node with each other, where each node has `node` ranks that follow one another;
+ * where groups lie unlike, at least so many. */
+int64_t layout_neighbours(const struct grid_numbers *sizes, enum layout_axis axis, int64_t node);
+
 /* The groups that ranks need: in one order, the same on all ranks. Collective if `make` is. */
 struct groups layout_groups(const struct grid_numbers *sizes, layout_make *make, void *self);
 
-/* The ranks hold everything after all: destroys the groups of those that share the state. Collective. */
-void layout_unshard(struct groups *groups);
 /* Destroys all. Collective. */
 void layout_destroy(struct groups *groups);
 

@@ -4,15 +4,16 @@
 #include "base/log.h"
 #include "comm/threads.h"
 #include "train/fit.h"
-#include "train/forecast.h"
 #include "train/layout.h"
+#include "train/layout_choice.h"
 #include "train/precision_text.h"
 #include "train/settings.h"
 #include "train/tuning.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { MADE_GRID = 1, MADE_GROUPS, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
+enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_GROUPS, MADE_TRAIN, MADE_VALID, MADE_ENGINE };
 
 static struct group *make_group(void *self, enum layout_axis axis, const char *name)
 {
@@ -24,7 +25,6 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
     return comm_group_create(comms[axis], s->executor, name);
 }
 
-/* The executor and the groups of its collectives. */
 static int create_executor(struct session *s, device_make *make_executor)
 {
     s->threads = threads_choose(s->grid.node, s->deck.device.threads);
@@ -36,13 +36,18 @@ static int create_executor(struct session *s, device_make *make_executor)
                                            .share = s->deck.device.share,
                                            .timeout = s->deck.comm.timeout};
     int code = make_executor(&s->executor, &request);
-    if (code != ERROR_NONE)
-        return code;
-    const struct grid_shape shape = layout_shape(&s->deck);
+    if (code == ERROR_NONE)
+        s->made = MADE_EXECUTOR;
+    return code;
+}
+
+/* The groups of its collectives. */
+static void create_groups(struct session *s)
+{
+    const struct grid_shape shape = layout_shape(&s->planned);
     const struct grid_numbers sizes = grid_sizes(&shape, s->world->size);
     s->groups = layout_groups(&sizes, make_group, s);
     s->made = MADE_GROUPS;
-    return ERROR_NONE;
 }
 
 static int create_loaders(struct session *s)
@@ -93,25 +98,59 @@ static int agree_limit(const struct session *s, int64_t *limit)
     return code;
 }
 
-/* What the deck's "auto" comes to on the rank that may use the least; all must come to the same. */
-static int choose_shard(struct session *s, const struct model_settings *model)
+static void tell_choice(const struct layout_choice *choice, int64_t limit)
 {
-    struct forecast_candidate candidates[FORECAST_CANDIDATES];
-    char need[BYTES_TEXT], limit_text[BYTES_TEXT];
-    int64_t limit;
-    int code = agree_limit(s, &limit);
+    enum { TOLD = 4 };
+    char need[BYTES_TEXT], moved[BYTES_TEXT], limit_text[BYTES_TEXT];
+    log_info("# layouts, of which a rank may use %s:", bytes_text(limit_text, (double)limit));
+    for (int i = 0; i < choice->count && i < TOLD; i++) {
+        const struct layout_candidate *c = &choice->candidates[i];
+        char *text = layout_candidate_text(c);
+        log_info("#   %s: needs %s, receives %s a step, takes %.3g s by arithmetic%s", text,
+                 bytes_text(need, (double)c->need), bytes_text(moved, (double)c->moved), c->seconds,
+                 c->fits ? "" : ", too large");
+        free(text);
+    }
+}
+
+/* Rank 0: the stores are the same for all. */
+static int read_vocabulary(const struct session *s, int64_t *vocabulary)
+{
+    const int code = s->world->rank == 0 ? settings_vocabulary(vocabulary, &s->deck) : ERROR_NONE;
+    comm_broadcast(s->world, vocabulary, sizeof *vocabulary, 0);
+    return comm_agree(s->world, code);
+}
+
+/* What the deck leaves open, on rank 0's device with what every rank may use. */
+static int choose_layout(struct session *s)
+{
+    struct layout_choice choice = {0};
+    struct layout_place place = {
+        .ranks = s->world->size, .node = -comm_max_i64(s->world, -s->grid.node->size), .target = s->executor};
+    int64_t vocabulary = 0;
+    int code = agree_limit(s, &place.limit);
+    if (code == ERROR_NONE)
+        code = read_vocabulary(s, &vocabulary);
+    if (code == ERROR_NONE)
+        code = comm_agree(s->world, layout_choose(&choice, &s->planned, vocabulary, &place));
+    comm_broadcast(s->world, &s->planned.parallel, sizeof s->planned.parallel, 0);
+    if (code == ERROR_NONE)
+        tell_choice(&choice, place.limit);
+    layout_choice_destroy(&choice);
+    return code;
+}
+
+/* Numbers the ranks as the layout has them, which may be chosen only now. */
+static int create_layout(struct session *s)
+{
+    if (!layout_open(&s->deck))
+        return ERROR_NONE;
+    int code = choose_layout(s);
     if (code != ERROR_NONE)
         return code;
-    const struct forecast_candidate *chosen =
-        forecast_choose(candidates, &s->deck, model, s->world->size, limit, s->executor);
-    s->planned.parallel.shard = (int)comm_max_i64(s->world, chosen->shard);
-    bytes_text(limit_text, (double)limit);
-    for (const struct forecast_candidate *c = candidates; c < candidates + FORECAST_CANDIDATES; c++)
-        log_info("# parallel.shard = \"auto\": with \"%s\" a rank needs %s and may use %s", layout_level(c->shard),
-                 bytes_text(need, (double)c->need), limit_text);
-    if (s->planned.parallel.shard == DECK_SHARD_NONE)
-        layout_unshard(&s->groups);
-    return ERROR_NONE;
+    const struct grid_shape shape = layout_shape(&s->planned);
+    grid_destroy(&s->grid);
+    return comm_agree(s->world, grid_create(&s->grid, s->world, &shape));
 }
 
 /* The first exchange of a group connects its ranks, for which a library takes memory: now, so that what is free
@@ -183,7 +222,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
                    device_make *make_executor)
 {
     *s = (struct session){.deck = *deck, .planned = *deck, .world = world};
-    const struct grid_shape shape = layout_shape(deck);
+    const struct grid_shape shape = layout_open(deck) ? (struct grid_shape){1, 1, 0} : layout_shape(deck);
     int code = comm_agree(world, grid_create(&s->grid, world, &shape));
     if (code != ERROR_NONE)
         return code;
@@ -192,24 +231,26 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     if (code == ERROR_NONE)
         code = tuning_take(world, s->executor, deck, checkpoint);
     if (code == ERROR_NONE)
-        code = create_loaders(s);
+        code = create_layout(s);
+    if (code != ERROR_NONE)
+        return code;
+    create_groups(s);
+    code = create_loaders(s);
     if (code == ERROR_NONE)
         code = comm_agree(s->world, check_tokens(s));
     if (code != ERROR_NONE)
         return code;
     struct model_settings settings;
-    code = comm_agree(world, settings_of_model(&settings, deck, loader_vocabulary(s->train), s->executor));
+    code = comm_agree(world, settings_of_model(&settings, &s->planned, loader_vocabulary(s->train), s->executor));
     if (code == ERROR_NONE)
         connect_context(s, settings.rows.method);
-    if (code == ERROR_NONE && deck->parallel.shard == DECK_SHARD_AUTO)
-        code = choose_shard(s, &settings);
     if (code == ERROR_NONE && deck->memory.recompute == DECK_RECOMPUTE_FIT)
         code = choose_recompute(s, &settings);
     if (code == ERROR_NONE)
         code = create_engine(s, &settings);
     if (code != ERROR_NONE)
         return code;
-    warn_of_waste(deck, world->size);
+    warn_of_waste(&s->planned, world->size);
     precision_warn(&settings.precision, deck);
     return ERROR_NONE;
 }
@@ -225,10 +266,10 @@ void session_destroy(struct session *s)
         loader_destroy(s->valid);
     if (s->train != NULL)
         loader_destroy(s->train);
-    if (s->made >= MADE_GROUPS) {
+    if (s->made >= MADE_GROUPS)
         layout_destroy(&s->groups);
+    if (s->made >= MADE_EXECUTOR)
         s->executor->class->destroy(s->executor);
-    }
     if (s->made >= MADE_GRID)
         grid_destroy(&s->grid);
     s->made = 0;

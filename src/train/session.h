@@ -10,7 +10,7 @@
 
 struct session {
     struct deck deck;    /* as given, with what memory.recompute = "fit" has chosen */
-    struct deck planned; /* and with the level that parallel.shard = "auto" has come to */
+    struct deck planned; /* and with the layout that has been chosen where it left one open */
     struct comm *world;  /* borrowed */
     struct grid grid;
     struct groups groups; /* owned */

@@ -2,6 +2,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "bridge/config.h"
+#include "data/store_list.h"
+#include "data/token_store.h"
 #include "data/tokenizer.h"
 #include "model/attention.h"
 #include "model/embedding.h"
@@ -10,6 +12,7 @@
 #include "train/profiler.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Masked tokens are those of a tokenizer; what predicts the next token takes any id. */
 static struct random_windows_settings random_settings(const struct deck *deck, const struct family *family)
@@ -46,6 +49,27 @@ struct loader_settings settings_of_loader(const struct deck *deck)
         .balance = deck->data.balance,
         .shuffle = deck->data.shuffle,
     };
+}
+
+int settings_vocabulary(int64_t *vocabulary, const struct deck *deck)
+{
+    struct store_list list = {0};
+    *vocabulary = settings_of_loader(deck).random.vocabulary;
+    if (deck->data.source == DECK_DATA_RANDOM || deck->data.train[0] == '\0')
+        return ERROR_NONE;
+    int first = 0, code = store_list_parse(&list, deck->data.train, deck->data.weights);
+    while (code == ERROR_NONE && first < list.count && access(list.paths[first], F_OK) != 0)
+        first++;
+    if (code == ERROR_NONE && first < list.count) {
+        struct token_store *store;
+        code = token_store_open(&store, list.paths[first]);
+        if (code == ERROR_NONE) {
+            *vocabulary = store->vocabulary;
+            token_store_close(store);
+        }
+    }
+    store_list_destroy(&list);
+    return code;
 }
 
 int64_t settings_tokens(const struct deck *deck)

@@ -14,6 +14,10 @@ int64_t settings_tokens(const struct deck *deck);
 /* Micro-batches of a rank in a step, of so many ranks. */
 int64_t settings_micro_batches(const struct deck *deck, int64_t ranks);
 
+/* The vocabulary of the first of data.train's stores that is there; where none is, or data is random, what a store for
+ * this model would have. Local; it reads a file. ERROR_USER: a store that is there and no good. */
+int settings_vocabulary(int64_t *vocabulary, const struct deck *deck);
+
 /* What can be told from the deck alone, for so many ranks: sizes that fit each other. Local. ERROR_USER. */
 int settings_check_sizes(const struct deck *deck, int64_t ranks);
 /* The same, a store to train on, and a time limit that is one. */

@@ -1,0 +1,150 @@
+#include "train/layout_choice.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/fit.h"
+#include "train/forecast.h"
+#include "train/layout.h"
+#include "train/rates.h"
+#include "train/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool layout_open(const struct deck *deck)
+{
+    return deck->parallel.shard == DECK_SHARD_AUTO || deck->parallel.context == 0;
+}
+
+/* -- One layout --------------------------------------------------------------------------------------------------- */
+
+/* A group that reaches over nodes receives by the network cards of all its ranks on a node. */
+static double rate_of(const struct grid_numbers *sizes, enum layout_axis axis, int64_t node)
+{
+    const int64_t near = layout_neighbours(sizes, axis, node);
+    const double between = (double)near * RATES_BETWEEN_NODES;
+    return near == layout_along(sizes, axis) || between > RATES_BETWEEN_RANKS ? RATES_BETWEEN_RANKS : between;
+}
+
+static double seconds_of(const struct forecast_rank *rank, const struct deck *deck, const struct layout_place *place)
+{
+    const struct grid_shape shape = layout_shape(deck);
+    const struct grid_numbers sizes = grid_sizes(&shape, (int)place->ranks);
+    double seconds = rank->flops / rates_flops(deck);
+    for (int g = 0; g < rank->groups; g++)
+        seconds += (double)rank->traffic[g].bytes / rate_of(&sizes, rank->axes[g], place->node);
+    return seconds;
+}
+
+static struct layout_candidate judge(const struct deck *deck, const struct model_settings *model,
+                                     const struct layout_place *place)
+{
+    struct deck fitted = *deck;
+    struct forecast forecast = {.ranks = place->ranks, .model = *model};
+    fit_choose(&fitted, &forecast.model, place->ranks, place->limit, place->target);
+    forecast_rehearse(&forecast, &fitted, place->target);
+    const struct forecast_rank *rank = forecast_neediest(&forecast);
+    struct layout_candidate candidate = {.shard = deck->parallel.shard,
+                                         .shard_size = deck->parallel.shard_size,
+                                         .context = deck->parallel.context,
+                                         .need = rank->need,
+                                         .seconds = (float)seconds_of(rank, &fitted, place),
+                                         .fits = rank->need <= fit_room(deck, place->limit, place->target)};
+    for (int g = 0; g < rank->groups; g++)
+        candidate.moved += rank->traffic[g].bytes;
+    return candidate;
+}
+
+/* -- All layouts -------------------------------------------------------------------------------------------------- */
+
+static bool better(const struct layout_candidate *a, const struct layout_candidate *b)
+{
+    if (a->fits != b->fits)
+        return a->fits;
+    return a->fits ? a->seconds < b->seconds : a->need < b->need;
+}
+
+/* Behind those that are as good. */
+static void add(struct layout_choice *choice, const struct deck *deck, const struct model_settings *model,
+                const struct layout_place *place)
+{
+    const struct layout_candidate own = judge(deck, model, place);
+    int at = choice->count++;
+    choice->candidates = memory_grow(choice->candidates, (int64_t)sizeof own * choice->count);
+    for (; at > 0 && better(&own, &choice->candidates[at - 1]); at--)
+        choice->candidates[at] = choice->candidates[at - 1];
+    choice->candidates[at] = own;
+}
+
+/* All ranks, and groups that divide a node or are of whole nodes. */
+static void add_sizes(struct layout_choice *choice, struct deck *deck, const struct model_settings *model,
+                      const struct layout_place *place)
+{
+    add(choice, deck, model, place);
+    for (int64_t groups = 2; groups < place->ranks && deck->parallel.shard != DECK_SHARD_NONE; groups++) {
+        const int64_t size = place->ranks / groups;
+        if (place->ranks % groups != 0 || (place->node % size != 0 && size % place->node != 0))
+            continue;
+        deck->parallel.shard_size = size;
+        add(choice, deck, model, place);
+    }
+}
+
+static void add_levels(struct layout_choice *choice, const struct deck *deck, const struct model_settings *model,
+                       const struct layout_place *place)
+{
+    struct deck other = *deck;
+    if (deck->parallel.shard != DECK_SHARD_AUTO) {
+        add(choice, &other, model, place);
+        return;
+    }
+    for (int shard = DECK_SHARD_NONE; shard <= (place->ranks > 1 ? DECK_SHARD_FULL : DECK_SHARD_NONE); shard++) {
+        other.parallel.shard = shard;
+        other.parallel.shard_size = shard == DECK_SHARD_NONE ? 0 : deck->parallel.shard_size;
+        if (deck->parallel.shard_size > 0)
+            add(choice, &other, model, place);
+        else
+            add_sizes(choice, &other, model, place);
+    }
+}
+
+int layout_choose(struct layout_choice *choice, struct deck *deck, int64_t vocabulary, const struct layout_place *place)
+{
+    struct deck other = *deck;
+    const int64_t first = deck->parallel.context > 0 ? deck->parallel.context : 1;
+    const int64_t last = deck->parallel.context > 0 ? first : place->ranks;
+    *choice = (struct layout_choice){NULL, 0};
+    for (int64_t context = first; context <= last; context++) {
+        struct model_settings model;
+        other.parallel.context = context;
+        int code = layout_check(&other, place->ranks);
+        if (code == ERROR_NONE)
+            code = settings_of_model(&model, &other, vocabulary, place->target);
+        if (code != ERROR_NONE && context == first)
+            return code;
+        if (code == ERROR_NONE)
+            add_levels(choice, &other, &model, place);
+        error_clear(); /* such rows or heads cannot be divided so */
+        if (choice->candidates[0].fits)
+            break;
+    }
+    deck->parallel.shard = choice->candidates[0].shard;
+    deck->parallel.shard_size = choice->candidates[0].shard_size;
+    deck->parallel.context = choice->candidates[0].context;
+    return ERROR_NONE;
+}
+
+void layout_choice_destroy(struct layout_choice *choice)
+{
+    free(choice->candidates);
+    *choice = (struct layout_choice){NULL, 0};
+}
+
+char *layout_candidate_text(const struct layout_candidate *candidate)
+{
+    char size[32] = "", context[32] = "";
+    if (candidate->shard_size > 0)
+        snprintf(size, sizeof size, " of %lld", (long long)candidate->shard_size);
+    if (candidate->context > 1)
+        snprintf(context, sizeof context, ", context %lld", (long long)candidate->context);
+    return memory_format("%s%s%s", layout_level(candidate->shard), size, context);
+}

@@ -1,0 +1,47 @@
+/* What a deck's parallel.shard = "auto" and parallel.context = 0 come to: of the layouts that fit, that with which a
+ * step takes the least. */
+#ifndef TRAIN_LAYOUT_CHOICE_H
+#define TRAIN_LAYOUT_CHOICE_H
+
+#include "core/executor.h"
+#include "deck/deck.h"
+
+struct layout_candidate {
+    int shard;                   /* enum deck_shard */
+    int64_t shard_size, context; /* as keys of a deck have them */
+    int64_t need;                /* bytes of the rank that needs the most */
+    int64_t moved;               /* bytes that it receives in a step */
+    float seconds;               /* of its arithmetic, and of what it receives, one after the other (train/rates.h); in
+                                    few digits, so that layouts that cost the same are equal, and the simplest is taken */
+    bool fits;
+};
+
+struct layout_choice {
+    struct layout_candidate *candidates; /* owned: the chosen one, then from better to worse */
+    int count;
+};
+
+/* Where a deck is to run. */
+struct layout_place {
+    int64_t ranks;
+    int64_t node;  /* ranks of a node, that follow one another */
+    int64_t limit; /* bytes that a rank may use */
+    struct executor *target;
+};
+
+/* Does the deck leave anything to choose? */
+bool layout_open(const struct deck *deck);
+
+/* Writes what is chosen into deck->parallel: parallel.shard and, where that is "auto" and the deck gives no
+ * parallel.shard_size, its size; and where parallel.context is 0, 1 or the smallest number with which any layout fits.
+ * Where none does, the one that needs the least. With memory.recompute = "fit" each is judged with what layers would
+ * make again then. vocabulary: of the data. Local; the same on all ranks whose targets are alike. ERROR_USER: keys that
+ * are out of range or do not fit each other. Destroy the choice in any case. */
+int layout_choose(struct layout_choice *choice, struct deck *deck, int64_t vocabulary,
+                  const struct layout_place *place);
+void layout_choice_destroy(struct layout_choice *choice);
+
+/* "full of 4, context 2": groups of 4 ranks share the state. Freed with free(). */
+char *layout_candidate_text(const struct layout_candidate *candidate);
+
+#endif
