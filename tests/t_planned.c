@@ -81,6 +81,11 @@ static void all_gather(struct group *group, struct stream *stream, const struct 
     count(group, &a->out, group->size - 1, group->size)->plain->all_gather(group, stream, a);
 }
 
+static void broadcast(struct group *group, struct stream *stream, const struct broadcast_args *a)
+{
+    count(group, &a->x, 1, 1)->plain->broadcast(group, stream, a);
+}
+
 static void all_to_all(struct group *group, struct stream *stream, const struct all_to_all_args *a)
 {
     count(group, &a->out, group->size - 1, group->size)->plain->all_to_all(group, stream, a);
@@ -104,6 +109,7 @@ static void start_counting(struct group *group)
     c->class.all_reduce = all_reduce;
     c->class.reduce_scatter = reduce_scatter;
     c->class.all_gather = all_gather;
+    c->class.broadcast = broadcast;
     c->class.all_to_all = all_to_all;
     c->class.shift = shift;
     group->class = &c->class;

@@ -13,6 +13,7 @@
 #include "ref/late.h"
 #include "ref/poison.h"
 #include "ref/toy.h"
+#include "ref/wrapper.h"
 
 #include <mpi.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 enum { STEPS = 4, MOST = 3, HALF = 4 };
 
 static struct comm *world;
+static bool measures; /* what quantization loses, in every step */
 
 /* Groups in which `ranks` hold the state once. */
 struct cut {
@@ -72,6 +74,8 @@ static void make(struct toy *toy, struct executor *executor, const struct layout
     options.settings = toy_settings(layout->kind);
     options.settings.precision = toy_precision(layout->recipe);
     options.settings.precision.head = layout->recipe != DECK_RECIPE_NONE;
+    if (measures)
+        options.settings.precision.statistics = options.settings.precision.eight;
     options.groups = holders.cut != NULL ? &holders.cut->groups : &whole;
     options.sharding = holders.sharding;
     options.compute = layout->compute;
@@ -80,6 +84,7 @@ static void make(struct toy *toy, struct executor *executor, const struct layout
     options.recompute = layout->recompute;
     options.replays = replays;
     toy_create(toy, &options);
+    toy->engine.statistics = measures;
 }
 
 /* Other tokens on each rank, in each micro-batch and at each step. */
@@ -96,8 +101,18 @@ static struct engine_result step(struct toy *toy, const struct layout *layout, i
     return result;
 }
 
+static double loss_of(struct toy *toy)
+{
+    struct batch batch;
+    toy_batch(&batch, 2, 48, 77);
+    const struct engine_result result = engine_evaluate(&toy->engine, &batch, 1);
+    batch_destroy(&batch);
+    return result.loss_sum;
+}
+
 struct outcome {
     double losses[STEPS], norms[STEPS];
+    double between;  /* with a recipe: the loss of an evaluation between two steps */
     uint64_t digest; /* of weights and moments */
 };
 
@@ -118,13 +133,15 @@ static struct outcome run(struct executor *executor, const struct layout *layout
 {
     struct toy toy;
     struct poison poison;
-    struct outcome outcome;
+    struct outcome outcome = {0};
     make(&toy, executor, layout, holders, replays);
     poison_store(&poison, &toy.engine);
     for (int s = 0; s < STEPS; s++) {
         struct engine_result result = step(&toy, layout, s);
         outcome.losses[s] = result.loss_sum / result.labels;
         outcome.norms[s] = result.grad_norm;
+        if (s == 1 && layout->recipe != DECK_RECIPE_NONE)
+            outcome.between = loss_of(&toy);
     }
     outcome.digest = checkpoint_digest(world, &toy.engine);
     /* but for gradients, which are whole, where each rank keeps what it has not summed */
@@ -167,6 +184,41 @@ static void test_replays(struct executor *cpu, struct layout layout, struct hold
     const int parts = (layout.split ? 3 : 2) * layout.micro_batches + 1;
     CHECK(late_replays(late) >= (STEPS - 2) * parts);
     late->class->destroy(late);
+}
+
+/* -- Row copies in place of weights ------------------------------------------------------------------------------ */
+
+static void count_rows(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    int64_t *gathers = wrapper->self;
+    *gathers += op == OP_ALL_GATHER && ((const struct all_gather_args *)args)->in.dtype == DTYPE_E4M3;
+    wrapper_pass(wrapper, stream, op, args);
+}
+
+static struct outcome run_counted(struct executor *cpu, const struct layout *layout, struct holders holders,
+                                  int64_t *gathers)
+{
+    struct wrapper wrapper;
+    wrapper_create(&wrapper, cpu, count_rows, gathers);
+    return run(&wrapper.executor, layout, holders, false);
+}
+
+/* Training gathers the copies of every block; with the same bits it gathers values where statistics are made of them,
+ * and where ranks hold values whole. */
+static void test_rows(struct executor *cpu, struct layout layout)
+{
+    enum { LAYERS = 3 };
+    const struct holders full = {&four, {.level = SHARD_FULL, .whole_gradients = true}},
+                         whole = {&four, {.level = SHARD_OPTIMIZER}};
+    int64_t gathers = 0, others = 0;
+    const struct outcome rows = run_counted(cpu, &layout, full, &gathers);
+    const struct outcome values = run_counted(cpu, &layout, whole, &others);
+    CHECK(memcmp(&rows, &values, sizeof rows) == 0);
+    measures = true;
+    const struct outcome measured = run_counted(cpu, &layout, full, &others);
+    measures = false;
+    CHECK(memcmp(&rows, &measured, sizeof rows) == 0);
+    CHECK(gathers == STEPS * layout.micro_batches * 2 * LAYERS && others == 0);
 }
 
 /* -- Gradients, to the last bit ---------------------------------------------------------------------------------- */
@@ -303,15 +355,6 @@ static void hand_over(struct toy *from, struct toy *to)
         strcat(name, ".xxh3");
         remove(name);
     }
-}
-
-static double loss_of(struct toy *toy)
-{
-    struct batch batch;
-    toy_batch(&batch, 2, 48, 77);
-    const struct engine_result result = engine_evaluate(&toy->engine, &batch, 1);
-    batch_destroy(&batch);
-    return result.loss_sum;
 }
 
 /* A training goes on with other holders, with masters or without: what bf16 numbers can say passes unchanged. */
@@ -493,13 +536,19 @@ int main(int argc, char **argv)
     test_replays(cpu, all_bf16, rounding[0]);
     test_replays(cpu, all_bf16, rounding[3]);
     test_files(cpu);
-    for (int i = 0; i < 2; i++) { /* copies of gathered weights */
-        const int recipe = i == 0 ? DECK_RECIPE_DELAYED : DECK_RECIPE_BLOCK;
+    for (int i = 0; i < 3; i++) { /* copies of gathered weights */
+        static const int recipes[] = {DECK_RECIPE_DELAYED, DECK_RECIPE_BLOCK, DECK_RECIPE_CURRENT};
+        const int recipe = recipes[i];
         test_equal(cpu, (struct layout){TOY_LLAMA_TIED, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_NORMS, recipe}, everyone,
-                   holders[i]);
+                   holders[i % 2]);
         test_equal(cpu, (struct layout){TOY_ESM2, DTYPE_F32, 2, 2, true, DECK_RECOMPUTE_QKV, recipe}, everyone,
-                   holders[1 - i]);
-        test_record(cpu, (struct layout){TOY_LLAMA, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, recipe}, holders[0][i]);
+                   holders[1 - i % 2]);
+        test_record(cpu, (struct layout){TOY_LLAMA, DTYPE_F32, 2, 2, false, DECK_RECOMPUTE_QKV, recipe},
+                    holders[0][i % 2]);
+        if (recipe == DECK_RECIPE_BLOCK)
+            continue;
+        test_rows(cpu, (struct layout){TOY_ESM2, DTYPE_BF16, 2, 1, false, DECK_RECOMPUTE_NORMS, recipe});
+        test_rows(cpu, (struct layout){TOY_LLAMA, DTYPE_F32, 1, 1, false, DECK_RECOMPUTE_FULL, recipe});
     }
     test_replays(cpu, (struct layout){TOY_AMPLIFY, DTYPE_F32, 2, 1, false, DECK_RECOMPUTE_FULL, DECK_RECIPE_DELAYED},
                  holders[0][0]);

@@ -82,27 +82,32 @@ void linear_declare(struct unit *unit, const struct linear *linear)
 {
     if (!is_quantized(linear))
         return;
-    const struct weight *w = &unit->weights[linear->weight];
+    struct weight *w = &unit->weights[linear->weight];
     declare_operand(unit, linear, OPERAND_INPUT, w->cols);
     declare_operand(unit, linear, OPERAND_GRADIENT, w->rows);
     declare_weight(unit, linear);
+    w->operand = linear->number + (int)OPERAND_WEIGHT;
+    if (!linear->makes_copies && linear->precision->rules[OPERAND_WEIGHT].scaling == SCALING_TENSOR)
+        w->copied = linear->precision;
 }
 
 /* -- Operands ---------------------------------------------------------------------------------------------------- */
 
-/* What the copies of an operand are made with, but for the copies and their scales. */
-static struct copies rule_of(const struct context *context, const struct linear *linear, enum operand_kind kind)
+struct copies linear_copies(const struct context *context, const struct linear_precision *precision, int number)
 {
-    const struct linear_precision *p = linear->precision;
-    const int number = linear->number + (int)kind;
-    struct copies to = {.rule = p->rules[kind], .salt = (uint32_t)number};
-    if (p->delayed) {
+    struct copies to = {.rule = precision->rules[number % OPERAND_COUNT], .salt = (uint32_t)number};
+    if (precision->delayed) {
         to.scale = tensor_rows(&context->scales, number, 1);
         to.amax = tensor_rows(&context->amax, number, 1);
     }
     if (to.rule.stochastic)
         to.draw = context->batch->draw;
     return to;
+}
+
+static struct copies rule_of(const struct context *context, const struct linear *linear, enum operand_kind kind)
+{
+    return linear_copies(context, linear->precision, linear->number + (int)kind);
 }
 
 static bool has_scales(const struct copies *to)
@@ -178,6 +183,10 @@ struct operand linear_gradient(const struct context *context, const struct unit 
 static struct tensor weight_copy(const struct context *context, const struct unit *unit, const struct linear *linear,
                                  int copy)
 {
+    if (unit->row_base != NULL && copy == LINEAR_ROW)
+        return unit_row_copy(unit, linear->weight);
+    if (unit->row_base != NULL && copy == LINEAR_ROW_SCALE)
+        return tensor_rows(&unit->row_scales, linear->weight, 1);
     if (!linear->makes_copies)
         return unit_copy(context, unit, linear->first_copy + copy);
     struct tensor made = unit_tensor(context, unit, linear->first + LINEAR_WEIGHT + copy);
@@ -221,7 +230,12 @@ void linear_copy_weight(const struct context *context, const struct unit *unit, 
     const bool again = backward && (own || id_set_has(context->wanted, linear->section));
     const bool rows = all || context->pass == PASS_FORWARD || again;
     const bool columns = all || (backward && (own || (context->gradients & GRADIENT_INPUT)));
-    copy_weight(context, unit, linear, rows, columns);
+    if (unit->row_base == NULL) {
+        copy_weight(context, unit, linear, rows, columns);
+    } else if (columns) {
+        const struct copies to = copies_of_weight(context, unit, linear);
+        LAUNCH(context->stream, TRANSPOSE, transpose, .from = to.row, .to = to.column);
+    }
 }
 
 /* The copies, of which a product reads the row copy or the column copy; where they are not kept, that one is made. */
@@ -295,11 +309,13 @@ void linear_forward(const struct context *context, const struct unit *unit, cons
                .transpose_b = true, .bias = bias, .c = addend, .d = y);
         return;
     }
-    const struct operand w = {unit_weight(context, unit, linear->weight), ready_weight(context, unit, linear, false)};
-    measure(context, unit, linear, OPERAND_WEIGHT, &w);
+    const struct copies w = ready_weight(context, unit, linear, false);
+    if (measures(context, unit, linear))
+        measure(context, unit, linear, OPERAND_WEIGHT,
+                &(struct operand){unit_weight(context, unit, linear->weight), w});
     LAUNCH(context->stream, GEMM, gemm, .a = x->to.row, .scale_a = row_scale(&x->to), .scaling_a = x->to.rule.scaling,
-           .b = w.to.row, .scale_b = row_scale(&w.to), .scaling_b = w.to.rule.scaling, .transpose_b = true,
-           .bias = bias, .c = addend, .d = y, .fast = linear->precision->fast);
+           .b = w.row, .scale_b = row_scale(&w), .scaling_b = w.rule.scaling, .transpose_b = true, .bias = bias,
+           .c = addend, .d = y, .fast = linear->precision->fast);
 }
 
 struct tensor linear_sum(const struct context *context, const struct unit *unit, const struct linear *linear)

@@ -64,6 +64,10 @@ static inline int operand_layer(int number)
 /* Declares the copies of a linear's operands, its weight's included, which is declared already. */
 void linear_declare(struct unit *unit, const struct linear *linear);
 
+/* What copies of the operand of that number are made with, but for the copies themselves and scales that are made with
+ * them. */
+struct copies linear_copies(const struct context *context, const struct linear_precision *precision, int number);
+
 /* Makes the copies of the weight that the store keeps, as class->copy_weights (unit.h) says; the weight is valid now.
  */
 void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear, bool all);

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static int64_t aligned(int64_t elements)
+int64_t unit_aligned(int64_t elements)
 {
     return (elements + UNIT_ALIGNMENT - 1) / UNIT_ALIGNMENT * UNIT_ALIGNMENT;
 }
@@ -34,7 +34,7 @@ void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, 
     weight->storage = storage;
     weight->offset = unit->elements[storage];
     weight->home = unit;
-    unit->elements[storage] += aligned(rows * cols);
+    unit->elements[storage] += unit_aligned(rows * cols);
 }
 
 struct unit *unit_lender(const struct unit *unit)
@@ -227,6 +227,12 @@ struct tensor unit_copy(const struct context *context, const struct unit *unit, 
     const struct weight_copy *copy = &unit->copies[id];
     return (struct tensor){unit->copy_base + copy->offset, context_dtype(context, copy->role), copy->rows, copy->cols,
                            copy->stride};
+}
+
+struct tensor unit_row_copy(const struct unit *unit, int id)
+{
+    const struct weight *weight = &unit->weights[id];
+    return weight_view(weight, unit->row_base, quantization_dtype(&weight->copied->rules[OPERAND_WEIGHT]));
 }
 
 struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id)

@@ -54,6 +54,10 @@ struct weight {
     enum storage storage;
     int64_t offset;    /* elements, in the unit's flat buffer */
     struct unit *home; /* the unit whose buffers hold it: itself, or the embedding for a tied head */
+    /* Where products in training read 8-bit copies of it with one scale for all, which the store keeps: how they are
+     * made, and the operand's number (model/linear.h). Else NULL. */
+    const struct linear_precision *copied;
+    int operand;
 };
 
 /* What a tensor holds. Values have the compute dtype, statistics are fp32 (fp64 in the oracle); then copies of few bits
@@ -121,6 +125,11 @@ struct unit {
     /* Set by a weight store between acquire and release, and between open and close of gradients. */
     void *weight_base[STORAGE_COUNT];
     char *copy_base;
+    /* In training the store may have row copies of all matrices in place of these, whose weight_base is then NULL: a
+     * byte for an element of the flat buffer; and their scales by id of the weight, stat [weights, 1], where none are
+     * in the context. NULL: it has not. */
+    char *row_base;
+    struct tensor row_scales;
     void *gradient_base[STORAGE_COUNT];
     bool gradient_fresh; /* the buffers hold nothing yet: the first contribution replaces */
 };
@@ -184,6 +193,8 @@ struct context {
 
 /* -- Declaring -------------------------------------------------------------------------------------------------- */
 
+/* The elements that a weight of so many takes in a flat buffer: a multiple of UNIT_ALIGNMENT. */
+int64_t unit_aligned(int64_t elements);
 /* A new weight of `rows` x `cols`, without parameters yet; returns nothing: ids are the class's enum. */
 void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage storage);
 /* The next `extent` rows of weight `id`, or elements where it is a vector, are the parameter of that printf-like name.
@@ -234,6 +245,8 @@ struct tensor unit_tensor(const struct context *context, const struct unit *unit
 struct tensor unit_weight(const struct context *context, const struct unit *unit, int id);
 /* A copy of weights, valid between acquire and release in training. */
 struct tensor unit_copy(const struct context *context, const struct unit *unit, int id);
+/* The row copy of a weight, where the store has it in place of the weight. */
+struct tensor unit_row_copy(const struct unit *unit, int id);
 /* Its gradient (fp32), valid between open and close. */
 struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id);
 /* Whether a gradient op should add to what is there. */

@@ -37,12 +37,10 @@ static struct shard shard_of(struct store *store, struct unit *unit, enum storag
 {
     const struct flat_store *own = store->self;
     const struct holding *h = store_holding(store, unit);
-    const int64_t cut = own->rank * h->cut, class = storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0;
-    const int64_t begin = cut > class ? cut : class;
-    const int64_t cut_end = cut + h->cut, class_end = class + unit->elements[storage];
-    const int64_t end = cut_end < class_end ? cut_end : class_end, count = begin < end ? end - begin : 0;
-    const int64_t first = begin - cut;
-    return (struct shard){.first = count > 0 ? begin - class : 0,
+    const int64_t class = storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0;
+    const struct span common = store_common(h, own->rank, class, class + unit->elements[storage]);
+    const int64_t first = common.first - own->rank * h->cut, count = common.count;
+    return (struct shard){.first = count > 0 ? common.first - class : 0,
                           .holder = group_rank(own->groups->replicas),
                           .holders = group_size(own->groups->replicas),
                           .weight = {part_of(own, h, &h->values, first, count), part_of(own, h, &h->low, first, count)},
@@ -104,6 +102,7 @@ static void create_holding(const struct flat_store *own, struct holding *holding
     holding->gradients = flat_tensor(r->budget, own->cut_gradients ? cut : all, dtype, BUDGET_GRADIENTS);
     holding->m = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
     holding->v = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
+    store_create_rows(own, unit, holding, r->budget);
 }
 
 /* What a visit needs, at most. */

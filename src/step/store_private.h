@@ -8,17 +8,27 @@
  * comes next is gathered into the third, or what came before is summed from it. */
 enum { STORE_TURNS = 3 };
 
+/* Of a unit whose matrices training reads as 8-bit row copies alone: what it gathers in place of values. Else absent.
+ */
+struct row_copies {
+    struct tensor cut;     /* 8 bits [1, cut] */
+    struct tensor vectors; /* compute [1, elements of STORAGE_VECTOR], of all ranks */
+    /* stat [weights, 1], where scales are made of the weights; each starts at 16 bytes, as products read them */
+    struct tensor amaxes, scales;
+};
+
 /* What this rank holds of a unit, whose flat buffer has ranks * cut elements. */
 struct holding {
     int64_t cut;                     /* elements; a multiple of UNIT_ALIGNMENT */
     struct tensor values, gradients; /* [1, ranks * cut] where they are whole, else [1, cut] */
     struct tensor low, m, v;         /* [1, cut] */
     char *copies;                    /* of the weights, where those are whole; NULL: none */
-    int visit;                       /* the place among the action's units at which it was acquired last */
-    bool complete;                   /* gradients need no sum over ranks (unit.h, complete_gradients) */
-    bool current;                    /* in this action: the stream has waited for whole values, and made the copies */
-    struct event gathered;           /* the whole values have been */
-    struct event summed;             /* the step's gradients have been */
+    struct row_copies rows;
+    int visit;             /* the place among the action's units at which it was acquired last */
+    bool complete;         /* gradients need no sum over ranks (unit.h, complete_gradients) */
+    bool current;          /* in this action: the stream has waited for whole values, and made the copies */
+    struct event gathered; /* the whole values have been */
+    struct event summed;   /* the step's gradients have been */
 };
 
 /* For the whole values of a unit, where ranks hold cuts. */
@@ -93,6 +103,28 @@ static inline struct tensor store_rows(const struct flat_store *own, const struc
 
 /* Sets a unit's addresses of its storage classes in a flat buffer; NULL: none. */
 void store_point(const struct unit *unit, void *flat, enum dtype dtype, void *base[STORAGE_COUNT]);
+
+struct span {
+    int64_t first, count;
+};
+
+/* What a rank's cut of the unit's flat buffer has of the elements first .. end - 1. */
+static inline struct span store_common(const struct holding *holding, int rank, int64_t first, int64_t end)
+{
+    const int64_t cut = rank * holding->cut, cut_end = cut + holding->cut;
+    const int64_t begin = first > cut ? first : cut, behind = end < cut_end ? end : cut_end;
+    return (struct span){begin, begin < behind ? behind - begin : 0};
+}
+
+/* -- store_rows.c ------------------------------------------------------------------------------------------------ */
+
+/* Allocates a unit's row copies, if it is one that gathers them. */
+void store_create_rows(const struct flat_store *own, const struct unit *unit, struct holding *holding,
+                       struct budget *budget);
+/* Are row copies gathered in this action? */
+bool store_gathers_rows(const struct flat_store *own, const struct holding *holding);
+/* After an update: makes this rank's cut of the copies, and collects the vectors. */
+void store_make_rows(struct flat_store *own, const struct unit *unit, struct holding *holding);
 
 /* -- store_weights.c, as struct store_class says ------------------------------------------------------------------ */
 

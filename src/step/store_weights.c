@@ -8,17 +8,27 @@ bool store_reads(struct unit *const *visits, int count, int visit, bool backward
     return lends || !backward || !visits[visit]->class->reads_forward_only;
 }
 
+/* The matrices as row copies, or all of the unit. */
+static void gather_cut(struct flat_store *own, const struct holding *holding, void *to)
+{
+    const struct tensor *cut = store_gathers_rows(own, holding) ? &holding->rows.cut : &holding->values;
+    LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather, .in = *cut,
+           .out = store_rows(own, holding, to, cut->dtype));
+}
+
 /* Each visit's buffer is free again once the visit three before it has released it; those of the action before have
  * when the action begins. */
 static void gather(struct flat_store *own, int visit)
 {
-    const struct holding *holding = &own->holdings[own->visits[visit]->index];
+    const struct unit *unit = own->visits[visit];
+    struct holding *holding = &own->holdings[unit->index];
     struct gathered *to = &own->gathered[visit % STORE_TURNS];
+    if (own->written)
+        store_make_rows(own, unit, holding);
     if (store_reads(own->visits, own->visit_count, visit, own->context->pass == PASS_BACKWARD)) {
         if (visit >= STORE_TURNS)
             event_wait(&to->released, own->gather);
-        LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather, .in = holding->values,
-               .out = store_rows(own, holding, to->values, own->compute));
+        gather_cut(own, holding, to->values);
     }
     event_record(&to->ready, own->gather);
 }
@@ -90,7 +100,13 @@ void store_acquire(struct store *store, struct unit *unit, struct stream *stream
         return;
     }
     const struct gathered *from = next_gathered(own, unit, holding->visit, stream);
-    store_point(unit, from->values, own->compute, unit->weight_base);
+    if (store_gathers_rows(own, holding)) {
+        unit->row_base = from->values;
+        unit->row_scales = holding->rows.scales;
+        unit->weight_base[STORAGE_VECTOR] = holding->rows.vectors.data;
+    } else {
+        store_point(unit, from->values, own->compute, unit->weight_base);
+    }
     unit->copy_base = from->copies;
     if (own->trains && unit->copy_bytes > 0)
         unit->class->copy_weights(own->context, unit, false);
@@ -100,7 +116,7 @@ void store_release(struct store *store, struct unit *unit, struct stream *stream
 {
     struct flat_store *own = store->self;
     store_point(unit, NULL, own->compute, unit->weight_base);
-    unit->copy_base = NULL;
+    unit->copy_base = unit->row_base = NULL;
     if (own->cut_values)
         event_record(&own->gathered[store_holding(store, unit)->visit % STORE_TURNS].released, stream);
 }

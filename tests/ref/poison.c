@@ -5,14 +5,20 @@
 
 static void spoil(struct stream *stream, void *at, enum dtype dtype, int64_t count)
 {
-    if (count > 0)
+    if (at != NULL && count > 0)
         LAUNCH(stream, FILL, fill, .x = tensor_vector(at, dtype, count), .value = NAN);
 }
 
-/* After an update, where values are whole: what other ranks have updated. */
+/* After an update: what was collected of the last weights, and, where values are whole, what other ranks have updated.
+ */
 static void spoil_others(const struct poison *p, struct stream *stream)
 {
     const struct flat_store *own = p->inner->self;
+    for (int u = 0; u < own->unit_count; u++) {
+        const struct row_copies *rows = &own->holdings[u].rows;
+        spoil(stream, rows->cut.data, DTYPE_BF16, rows->cut.cols / dtype_size(DTYPE_BF16));
+        spoil(stream, rows->vectors.data, own->compute, rows->vectors.cols);
+    }
     for (int u = 0; u < own->unit_count && !own->cut_values; u++) {
         const struct holding *holding = &own->holdings[u];
         for (int r = 0; r < own->ranks; r++)
@@ -37,7 +43,8 @@ static void release(struct store *store, struct unit *unit, struct stream *strea
     const struct engine_settings *settings = &p->engine->settings;
     const bool gathered = p->engine->context.pass != PASS_BACKWARD || !unit->class->reads_forward_only;
     if (settings->sharding.level == SHARD_FULL && group_size(p->engine->groups.gather) > 1 && gathered) {
-        for (int s = 0; s < STORAGE_COUNT; s++)
+        spoil(stream, unit->row_base, DTYPE_BF16, unit->elements[STORAGE_MATRIX] / dtype_size(DTYPE_BF16));
+        for (int s = 0; s < STORAGE_COUNT && unit->row_base == NULL; s++)
             spoil(stream, unit->weight_base[s], settings->memory.compute, unit->elements[s]);
         spoil(stream, unit->copy_base, DTYPE_BF16, unit->copy_bytes / dtype_size(DTYPE_BF16));
     }

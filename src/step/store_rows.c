@@ -1,0 +1,124 @@
+/* Weights that training gathers as 8-bit row copies: half the bytes, and quantized once an update by the rank that
+ * holds them instead of at every visit. Where values are cut, and all matrices of a unit have copies with one scale
+ * each that the store keeps. The bits are those of copies made of gathered values. */
+#include "model/linear.h"
+#include "step/store_private.h"
+
+enum { SCALE_STRIDE = 4 };
+
+/* How the copies are made; NULL: the unit has others, or none. The action after an update acquires all units but those
+ * whose forward is idle. */
+static const struct linear_precision *precision_of_rows(const struct flat_store *own, const struct unit *unit)
+{
+    const struct linear_precision *precision = NULL;
+    if (!own->trains || !own->cut_values || unit->class->idle_forward)
+        return NULL;
+    for (int w = 0; w < unit->weight_count; w++) {
+        if (unit->weights[w].storage != STORAGE_MATRIX)
+            continue;
+        precision = unit->weights[w].copied;
+        if (precision == NULL)
+            return NULL;
+    }
+    return precision;
+}
+
+static struct tensor numbers(const struct flat_store *own, const struct unit *unit, struct budget *budget)
+{
+    const int64_t count = (int64_t)unit->weight_count * SCALE_STRIDE;
+    void *data = budget_allocate(budget, count * dtype_size(own->statistic), BUDGET_WEIGHTS);
+    return (struct tensor){data, own->statistic, unit->weight_count, 1, SCALE_STRIDE};
+}
+
+void store_create_rows(const struct flat_store *own, const struct unit *unit, struct holding *holding,
+                       struct budget *budget)
+{
+    struct row_copies *rows = &holding->rows;
+    const struct linear_precision *precision = precision_of_rows(own, unit);
+    if (precision == NULL)
+        return;
+    rows->cut = tensor_vector(budget_allocate_gathered(budget, holding->cut, BUDGET_WEIGHTS, own->groups->gather),
+                              quantization_dtype(&precision->rules[OPERAND_WEIGHT]), holding->cut);
+    rows->vectors = tensor_vector(
+        budget_allocate(budget, unit->elements[STORAGE_VECTOR] * dtype_size(own->compute), BUDGET_WEIGHTS),
+        own->compute, unit->elements[STORAGE_VECTOR]);
+    if (precision->delayed)
+        return;
+    rows->amaxes = numbers(own, unit, budget);
+    rows->scales = numbers(own, unit, budget);
+}
+
+bool store_gathers_rows(const struct flat_store *own, const struct holding *holding)
+{
+    const struct context *context = own->context;
+    const bool trains = context->pass == PASS_FORWARD || context->pass == PASS_BACKWARD;
+    return trains && tensor_present(&holding->rows.cut) && !tensor_present(&context->losses);
+}
+
+/* What this rank's cut has of a matrix and the padding behind it; perhaps nothing. */
+static struct tensor part_of(const struct flat_store *own, const struct holding *holding, const struct weight *weight,
+                             const struct tensor *cut)
+{
+    const struct span common =
+        store_common(holding, own->rank, weight->offset, weight->offset + unit_aligned(weight->rows * weight->cols));
+    const int64_t first = common.count > 0 ? common.first - own->rank * holding->cut : 0;
+    return tensor_matrix(tensor_at(cut, 0, first), cut->dtype, common.count / UNIT_ALIGNMENT, UNIT_ALIGNMENT);
+}
+
+/* Scales that are made of the weights: of the largest magnitudes that any rank has. */
+static void find_amaxes(struct flat_store *own, const struct unit *unit, const struct holding *holding)
+{
+    const struct tensor *amaxes = &holding->rows.amaxes;
+    const struct tensor all = tensor_vector(amaxes->data, amaxes->dtype, amaxes->rows * amaxes->stride);
+    LAUNCH(own->gather, FILL, fill, .x = all, .value = 0);
+    for (int w = 0; w < unit->weight_count; w++) {
+        const struct weight *weight = &unit->weights[w];
+        if (weight->copied == NULL)
+            continue;
+        struct copies to = linear_copies(own->context, weight->copied, weight->operand);
+        to.amax = tensor_rows(amaxes, w, 1);
+        LAUNCH(own->gather, QUANTIZE, quantize, .x = part_of(own, holding, weight, &holding->values), .to = to);
+    }
+    LAUNCH(own->gather, ALL_REDUCE, all_reduce, .group = own->groups->gather, .x = all, .maximum = true);
+}
+
+static void copy_cut(struct flat_store *own, const struct unit *unit, const struct holding *holding)
+{
+    const struct row_copies *rows = &holding->rows;
+    for (int w = 0; w < unit->weight_count; w++) {
+        const struct weight *weight = &unit->weights[w];
+        if (weight->copied == NULL)
+            continue;
+        struct copies to = linear_copies(own->context, weight->copied, weight->operand);
+        to.row = part_of(own, holding, weight, &rows->cut);
+        if (tensor_present(&rows->scales)) {
+            to.row_scale = tensor_rows(&rows->scales, w, 1);
+            to.whole_amax = tensor_rows(&rows->amaxes, w, 1);
+        }
+        LAUNCH(own->gather, QUANTIZE, quantize, .x = part_of(own, holding, weight, &holding->values), .to = to);
+    }
+}
+
+/* Most often one rank has them all. */
+static void collect_vectors(struct flat_store *own, const struct unit *unit, const struct holding *holding)
+{
+    const int64_t begin = unit->elements[STORAGE_MATRIX], end = begin + unit->elements[STORAGE_VECTOR];
+    for (int64_t r = begin / holding->cut; r * holding->cut < end; r++) {
+        const struct span common = store_common(holding, (int)r, begin, end);
+        const struct tensor to = tensor_columns(&holding->rows.vectors, common.first - begin, common.count);
+        if (r == own->rank)
+            LAUNCH(own->gather, COPY, copy,
+                   .from = tensor_columns(&holding->values, common.first - r * holding->cut, common.count), .to = to);
+        LAUNCH(own->gather, BROADCAST, broadcast, .group = own->groups->gather, .x = to, .root = (int)r);
+    }
+}
+
+void store_make_rows(struct flat_store *own, const struct unit *unit, struct holding *holding)
+{
+    if (!tensor_present(&holding->rows.cut))
+        return;
+    if (tensor_present(&holding->rows.amaxes))
+        find_amaxes(own, unit, holding);
+    copy_cut(own, unit, holding);
+    collect_vectors(own, unit, holding);
+}
