@@ -16,9 +16,16 @@ enum { KINDS = 256, ALIGNMENT = 256 };
 /* What cuDNN wants beyond this, for packed rows of long windows, is gigabytes; ours are as fast there. */
 static const int64_t most_workspace = (int64_t)576 << 20;
 
-/* Milliseconds of either implementation: what is kept of a choice. */
+/* Milliseconds of either implementation. */
 struct times {
     float cudnn, own;
+};
+
+/* What is kept of a choice. No padding: zero behind the ends of texts. */
+struct kept_times {
+    struct times times;
+    int64_t cudnn;    /* the library's version */
+    char program[24]; /* this program's, whose kernels were timed */
 };
 
 /* A kind of attention that has been planned. */
@@ -207,13 +214,34 @@ static void describe(char *out, size_t bytes, const struct attention_key *key)
              key->regular ? "segments" : "slots");
 }
 
+static struct kept_times kept_times(struct times times)
+{
+    struct kept_times kept = {.times = times, .cudnn = cudnn_attention_version()};
+    snprintf(kept.program, sizeof kept.program, "%s", PACKAGE_VERSION);
+    return kept;
+}
+
+/* Times of other versions are found to be none. */
+static bool find_times(const struct attention_key *key, struct times *times)
+{
+    struct kept_times found;
+    if (!choice_find(CHOICE_ATTENTION, key, sizeof *key, &found, sizeof found))
+        return false;
+    const struct kept_times now = kept_times(found.times);
+    const bool same = found.cudnn == now.cudnn && memcmp(found.program, now.program, sizeof now.program) == 0;
+    if (same)
+        *times = found.times;
+    return same;
+}
+
 static void measure(const struct cuda_target *target, struct kind *kind, const struct call *call)
 {
     char what[128];
     float times[BOTH];
     timing_compare(target, launch_rival, &(struct rivals){kind, call}, BOTH, times);
     kind->times = (struct times){times[BY_CUDNN], times[BY_OWN]};
-    choice_keep(CHOICE_ATTENTION, &kind->key, sizeof kind->key, &kind->times, sizeof kind->times);
+    const struct kept_times kept = kept_times(kind->times);
+    choice_keep(CHOICE_ATTENTION, &kind->key, sizeof kind->key, &kept, sizeof kept);
     describe(what, sizeof what, &kind->key);
     log_info("# %s: cuDNN %.3f ms, own kernels %.3f ms", what, (double)kind->times.cudnn, (double)kind->times.own);
 }
@@ -223,8 +251,8 @@ static bool cudnn_is_faster(const struct cuda_target *target, struct kind *kind,
     if (taken != ATTENTION_FASTER)
         return taken == ATTENTION_CUDNN;
     if (!kind->settled) {
-        if (!choice_find(CHOICE_ATTENTION, &kind->key, sizeof kind->key, &kind->times, sizeof kind->times) &&
-            target->rehearsal && choice_is_mine(&target->share, CHOICE_ATTENTION, &kind->key, sizeof kind->key))
+        if (!find_times(&kind->key, &kind->times) && target->rehearsal &&
+            choice_is_mine(&target->share, CHOICE_ATTENTION, &kind->key, sizeof kind->key))
             measure(target, kind, call);
         kind->settled = true;
     }
@@ -274,8 +302,7 @@ static void plan(const struct cuda_target *target, const struct call *call)
     for (int i = 0; i < kind_count; i++)
         if (memcmp(&kinds[i].key, &key, sizeof key) == 0)
             return;
-    if (taken == ATTENTION_FASTER && choice_find(CHOICE_ATTENTION, &key, sizeof key, &times, sizeof times) &&
-        times.cudnn >= times.own)
+    if (taken == ATTENTION_FASTER && find_times(&key, &times) && times.cudnn >= times.own)
         return;
     struct kind *kind = &kinds[kind_count++];
     *kind = (struct kind){.key = key, .cudnn = cudnn_attention_build(&key, most_workspace, why, sizeof why)};

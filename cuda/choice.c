@@ -1,6 +1,5 @@
 #include "cuda/choice.h"
 #include "core/choice.h"
-#include "cuda/cudnn_attention.h"
 #include "cuda/kernel.h"
 
 #include <cublasLt.h>
@@ -9,7 +8,7 @@
 static struct choice_table table;
 static bool made;
 
-/* Times are those of one version of this program and of the libraries, on one kind of device. */
+/* Choices of products are cuBLASLt's; what else they depend on is in their keys and values. */
 static struct choice_table *own_table(void)
 {
     if (made)
@@ -19,8 +18,8 @@ static struct choice_table *own_table(void)
     struct cudaDeviceProp properties;
     CUDA_CHECK(cudaGetDevice(&device));
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-    snprintf(identity, sizeof identity, "%.64s, cistron " PACKAGE_VERSION ", cuBLASLt %llu, cuDNN %llu",
-             properties.name, (unsigned long long)cublasLtGetVersion(), (unsigned long long)cudnn_attention_version());
+    snprintf(identity, sizeof identity, "%.64s, cuBLASLt %llu", properties.name,
+             (unsigned long long)cublasLtGetVersion());
     choice_table_create(&table, identity);
     made = true;
     return &table;

@@ -14,15 +14,14 @@ enum {
     FACTORS = 256              /* bytes before it for the factors of a product: they keep it aligned */
 };
 
-/* What makes two products the same to the library. Whether it reads c or d is left out: the best algorithm is the same.
- * No padding: compared and stored as bytes. */
+/* What makes two products the same to the library. No padding: compared and stored as bytes. */
 struct gemm_key {
     int64_t m, n, k;
     int64_t stride_a, stride_b, stride_c, stride_d; /* elements */
     int32_t type_a, type_b, type_c, type_d;         /* enum dtype */
     int32_t transpose;                              /* 1: a, 2: b */
     int32_t bias;                                   /* 0 none, else 1 + its enum dtype */
-    int32_t align_a, align_b, align_c, align_d;     /* bytes, powers of two */
+    int32_t align_a, align_b, align_c, align_d;     /* bytes, powers of two; of c 0 where nothing is added */
     int32_t sum, align_sum;       /* sum_a's, where the product makes it: 1 + its enum dtype; else 0 */
     int32_t scaling_a, scaling_b; /* of 8-bit operands: 1 + its enum scaling; else 0 */
     int32_t fast;
@@ -123,9 +122,15 @@ static int32_t alignment_of(const struct tensor *t)
     return (int32_t)(bits & -bits);
 }
 
+/* What is added to the product: d's own values, or c. */
+static bool is_added_to(const struct gemm_args *args)
+{
+    return args->accumulate || tensor_present(&args->c);
+}
+
 static struct gemm_key key_of(const struct gemm_args *args, bool sum)
 {
-    bool added = tensor_present(&args->c);
+    const struct tensor *c = tensor_present(&args->c) ? &args->c : &args->d;
     struct gemm_key key;
     memset(&key, 0, sizeof key);
     key.m = args->d.rows;
@@ -133,17 +138,17 @@ static struct gemm_key key_of(const struct gemm_args *args, bool sum)
     key.k = args->transpose_a ? args->a.rows : args->a.cols;
     key.stride_a = args->a.stride;
     key.stride_b = args->b.stride;
-    key.stride_c = added ? args->c.stride : args->d.stride;
+    key.stride_c = c->stride;
     key.stride_d = args->d.stride;
     key.type_a = (int32_t)args->a.dtype;
     key.type_b = (int32_t)args->b.dtype;
-    key.type_c = (int32_t)(added ? args->c.dtype : args->d.dtype);
+    key.type_c = (int32_t)c->dtype;
     key.type_d = (int32_t)args->d.dtype;
     key.transpose = args->transpose_a + 2 * args->transpose_b;
     key.bias = tensor_present(&args->bias) ? 1 + (int32_t)args->bias.dtype : 0;
     key.align_a = alignment_of(&args->a);
     key.align_b = alignment_of(&args->b);
-    key.align_c = added ? alignment_of(&args->c) : alignment_of(&args->d);
+    key.align_c = is_added_to(args) ? alignment_of(c) : 0;
     key.align_d = alignment_of(&args->d);
     key.sum = sum ? 1 + (int32_t)args->sum_a.dtype : 0;
     key.align_sum = sum ? alignment_of(&args->sum_a) : 0;
@@ -261,16 +266,10 @@ static void set_addresses(const struct plan *plan, const struct gemm_args *args)
     SET(plan->operation, B_SCALE_POINTER, address);
 }
 
-/* Of what is added to the product: cuBLASLt's beta. */
-static float addend_factor(const struct gemm_args *args)
-{
-    return args->accumulate || tensor_present(&args->c) ? 1 : 0;
-}
-
 static cublasStatus_t multiply(const struct cuda_target *target, const struct plan *plan, const struct gemm_args *args,
                                const cublasLtMatmulAlgo_t *algorithm)
 {
-    const float plain[2] = {1, addend_factor(args)};
+    const float plain[2] = {1, is_added_to(args)}; /* the last: cuBLASLt's beta */
     const float *factors = plan->key.factored ? (const float *)target->workspace : plain;
     char *workspace = target->workspace + (plan->key.factored ? FACTORS : 0);
     const void *c = tensor_present(&args->c) ? args->c.data : args->d.data;
@@ -303,8 +302,8 @@ static int suggestions(const struct cuda_target *target, const struct plan *plan
     /* of split products: in place, their sum would depend on the order of blocks; in d's type, bf16 would be added */
     const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const uint64_t workspace = GEMM_WORKSPACE;
-    const uint32_t alignment[4] = {(uint32_t)key->align_b, (uint32_t)key->align_a, (uint32_t)key->align_c,
-                                   (uint32_t)key->align_d};
+    const uint32_t alignment[4] = {(uint32_t)key->align_b, (uint32_t)key->align_a,
+                                   (uint32_t)(key->align_c != 0 ? key->align_c : key->align_d), (uint32_t)key->align_d};
     static const cublasLtMatmulPreferenceAttributes_t attributes[4] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
@@ -375,29 +374,78 @@ static int fastest(const struct cuda_target *target, const struct gemm_args *arg
     return timing_compare(target, launch_way, &(struct ways){args, ways}, count, times);
 }
 
-/* Timing writes d again and again, which only a product that does not read d stands. It leaves d as the algorithm tried
- * last has it. A product is timed by one rank with its sum and without, since the two are compared. */
-static bool may_time(const struct cuda_target *target, const struct gemm_args *args)
+/* So short a product takes what the library names first: on any device that this program is made for the launch counts
+ * for more than the algorithm. */
+static bool is_small(const struct gemm_key *key)
 {
-    if (!target->rehearsal || target->deterministic || args->accumulate || args->c.data == args->d.data)
-        return false;
-    const struct gemm_key key = key_of(args, false);
-    return choice_is_mine(&target->share, CHOICE_GEMM, &key, sizeof key);
+    const double least = 1e9; /* floating-point operations, some microseconds of an H100 */
+    return 2.0 * (double)key->m * (double)key->n * (double)key->k < least;
 }
 
-/* That a product with a sum is not to be used is kept as an algorithm of zeros, which is none of the library's. */
-static const cublasLtMatmulAlgo_t no_algorithm;
+/* Timing writes d again and again. What is added to d itself is then added as often; it stays finite, and a rehearsal
+ * wants no more of it. A product is timed by one rank with its sum and without, since the two are compared. */
+static bool may_time(const struct cuda_target *target, const struct gemm_args *args)
+{
+    if (!target->rehearsal || target->deterministic)
+        return false;
+    const struct gemm_key key = key_of(args, false);
+    return !is_small(&key) && choice_is_mine(&target->share, CHOICE_GEMM, &key, sizeof key);
+}
 
-/* A choice that was kept may be another program's: does its algorithm do this product in the workspace there is? */
+/* What is kept of a choice: what the library says of its algorithm, for the algorithm itself is the library's own
+ * memory, and a choice may be from a file that anybody wrote. No padding. */
+struct gemm_choice {
+    uint32_t apart; /* 1: of a product with its sum, which is not to be used: the sum is made apart */
+    uint32_t attributes[9];
+};
+
+static struct gemm_choice choice_of(const cublasLtMatmulAlgo_t *algorithm)
+{
+    static const struct {
+        cublasLtMatmulAlgoConfigAttributes_t name;
+        size_t bytes;
+    } of[] = {{CUBLASLT_ALGO_CONFIG_ID, 4},
+              {CUBLASLT_ALGO_CONFIG_TILE_ID, 4},
+              {CUBLASLT_ALGO_CONFIG_STAGES_ID, 4},
+              {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 4},
+              {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, 4},
+              {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, 4},
+              {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, 4},
+              {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, 2},
+              {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 2}};
+    struct gemm_choice choice = {0};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        CHECK_BLAS(
+            cublasLtMatmulAlgoConfigGetAttribute(algorithm, of[i].name, &choice.attributes[i], of[i].bytes, NULL));
+    return choice;
+}
+
+/* The first of the library's suggestions that a choice means; their count: none. */
+static int place_of(const struct gemm_choice *choice, const cublasLtMatmulHeuristicResult_t *suggested, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct gemm_choice one = choice_of(&suggested[i].algo);
+        if (memcmp(&one, choice, sizeof one) == 0)
+            return i;
+    }
+    return count;
+}
+
+/* Takes a choice that was kept, if it is one of what the library suggests now. */
 static bool find_choice(const struct cuda_target *target, struct plan *plan)
 {
-    cublasLtMatmulHeuristicResult_t result;
-    if (!choice_find(CHOICE_GEMM, &plan->key, sizeof plan->key, &plan->algorithm, sizeof plan->algorithm))
+    enum { SUGGESTIONS = 100 };
+    cublasLtMatmulHeuristicResult_t suggested[SUGGESTIONS];
+    struct gemm_choice choice;
+    if (!choice_find(CHOICE_GEMM, &plan->key, sizeof plan->key, &choice, sizeof choice))
         return false;
-    plan->absent = plan->key.sum != 0 && memcmp(&plan->algorithm, &no_algorithm, sizeof no_algorithm) == 0;
-    return plan->absent || (cublasLtMatmulAlgoCheck(target->blas, plan->operation, plan->a, plan->b, plan->c, plan->d,
-                                                    &plan->algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
-                            result.workspaceSize <= GEMM_WORKSPACE);
+    plan->absent = plan->key.sum != 0 && choice.apart != 0;
+    if (plan->absent)
+        return true;
+    const int found = suggestions(target, plan, suggested, SUGGESTIONS), place = place_of(&choice, suggested, found);
+    if (place < found)
+        plan->algorithm = suggested[place].algo;
+    return place < found;
 }
 
 /* The product with a sum takes part only where it has been timed: against `apart`, the same product without. */
@@ -421,11 +469,15 @@ static void choose(const struct cuda_target *target, struct plan *plan, const st
         ways[found] = (struct way){apart, &apart->algorithm, true};
     if (timed)
         best = fastest(target, args, ways, found + (apart != NULL));
+    struct gemm_choice choice = {.apart = 1};
     plan->absent = best == found;
-    plan->algorithm = plan->absent ? no_algorithm : candidates[best].algo;
+    if (!plan->absent) { /* as whoever takes the choice later will find it */
+        choice = choice_of(&candidates[best].algo);
+        plan->algorithm = candidates[place_of(&choice, candidates, found)].algo;
+    }
     plan->suggested = true;
     if (plan->final)
-        choice_keep(CHOICE_GEMM, &plan->key, sizeof plan->key, &plan->algorithm, sizeof plan->algorithm);
+        choice_keep(CHOICE_GEMM, &plan->key, sizeof plan->key, &choice, sizeof choice);
 }
 
 /* The plan with its algorithm, and with the addresses of this call. */
@@ -466,7 +518,7 @@ static void product(const struct cuda_target *target, const struct gemm_args *ar
         return;
     }
     if (is_factored(args))
-        cuda_product_factors(target, args->scale_a.data, args->scale_b.data, addend_factor(args),
+        cuda_product_factors(target, args->scale_a.data, args->scale_b.data, is_added_to(args),
                              (float *)target->workspace);
     const struct plan *plan = ready_plan(target, args, NULL);
     struct way way = {plan, &plan->algorithm, tensor_present(&args->sum_a)};

@@ -1,5 +1,7 @@
 #include "cuda/timing.h"
 
+enum { FINALISTS = 3 };
+
 static const float ages = 1e30f;
 
 /* What is timed, and between which events. */
@@ -30,28 +32,6 @@ static void load(const struct trial *trial, int way, float milliseconds, float e
         trial->launch_way(trial->target, trial->self, way);
 }
 
-/* Puts times under load in place of the others' where these are close; the fastest of them. */
-static int compare_under_load(const struct trial *trial, int ways, int best, float *milliseconds)
-{
-    const float close = 1.06f, settled = 80; /* milliseconds in which a GPU finds its clocks */
-    const float limit = close * milliseconds[best];
-    int rivals = 0, fastest = -1;
-    for (int way = 0; way < ways; way++)
-        rivals += milliseconds[way] <= limit;
-    if (rivals == 1)
-        return best;
-    load(trial, best, settled, milliseconds[best]); /* for the first of them, from a GPU that has been idle */
-    for (int way = 0; way < ways; way++) {
-        if (milliseconds[way] > limit)
-            continue;
-        load(trial, way, settled, milliseconds[way]);
-        milliseconds[way] = time_of(trial, way, 1 + (int)(settled / milliseconds[way]));
-        if (fastest < 0 || milliseconds[way] < milliseconds[fastest])
-            fastest = way;
-    }
-    return fastest;
-}
-
 static int least_of(const float *milliseconds, int ways)
 {
     int best = 0;
@@ -61,20 +41,59 @@ static int least_of(const float *milliseconds, int ways)
     return best;
 }
 
+/* The ways whose times are the least and close to it, the fastest first; their number. */
+static int find_finalists(const float *milliseconds, int ways, int finalists[FINALISTS])
+{
+    const float close = 1.06f;
+    const float limit = close * milliseconds[least_of(milliseconds, ways)];
+    int count = 0;
+    for (int way = 0; way < ways; way++) {
+        int place = count;
+        while (place > 0 && milliseconds[way] < milliseconds[finalists[place - 1]])
+            place--;
+        if (milliseconds[way] > limit || place == FINALISTS)
+            continue;
+        count += count < FINALISTS;
+        for (int i = count - 1; i > place; i--)
+            finalists[i] = finalists[i - 1];
+        finalists[place] = way;
+    }
+    return count;
+}
+
+/* Puts times under load in place of the finalists'; the fastest of them. */
+static int compare_under_load(const struct trial *trial, int ways, float *milliseconds)
+{
+    const float settled = 40, measured = 40; /* milliseconds: the first in which a GPU finds its clocks */
+    int finalists[FINALISTS] = {0}, count = find_finalists(milliseconds, ways, finalists), fastest = finalists[0];
+    if (count == 1)
+        return fastest;
+    load(trial, fastest, settled, milliseconds[fastest]); /* for the first of them, from a GPU that has been idle */
+    for (int i = 0; i < count; i++) {
+        const int way = finalists[i];
+        load(trial, way, settled, milliseconds[way]);
+        milliseconds[way] = time_of(trial, way, 1 + (int)(measured / milliseconds[way]));
+        if (milliseconds[way] < milliseconds[fastest])
+            fastest = way;
+    }
+    return fastest;
+}
+
 int timing_compare(const struct cuda_target *target, timing_launch *launch_way, const void *self, int ways,
                    float *milliseconds)
 {
-    enum { ROUNDS = 5, REPEATS = 16 };
+    enum { REPEATS = 16 };
     const float far = 1.5f, enough = 0.3f; /* milliseconds between events that they measure well */
     const float heavy = 0.3f;              /* milliseconds of a launch whose power counts */
     struct trial trial = {.target = target, .launch_way = launch_way, .self = self};
-    int repeats = 1;
+    int repeats = 1, rounds = 5;
     CUDA_CHECK(cudaEventCreate(&trial.start));
     CUDA_CHECK(cudaEventCreate(&trial.end));
     for (int way = 0; way < ways; way++)
         milliseconds[way] = launch_way(target, self, way) ? time_of(&trial, way, 1) : ages;
-    for (int round = 1; round < ROUNDS; round++) {
+    for (int round = 1; round < rounds; round++) {
         const float best = milliseconds[least_of(milliseconds, ways)];
+        rounds = best < heavy ? 5 : 3; /* heavy ones are compared again */
         while (repeats < REPEATS && best * (float)repeats < enough)
             repeats *= 2;
         for (int way = 0; way < ways; way++) {
@@ -86,7 +105,7 @@ int timing_compare(const struct cuda_target *target, timing_launch *launch_way, 
     }
     int fastest = least_of(milliseconds, ways);
     if (milliseconds[fastest] >= heavy && milliseconds[fastest] < ages)
-        fastest = compare_under_load(&trial, ways, fastest, milliseconds);
+        fastest = compare_under_load(&trial, ways, milliseconds);
     CUDA_CHECK(cudaEventDestroy(trial.start));
     CUDA_CHECK(cudaEventDestroy(trial.end));
     return fastest;

@@ -10,10 +10,10 @@ typedef bool timing_launch(const struct cuda_target *target, const void *self, i
 
 /* Returns the number of the fastest way, and milliseconds[ways]: the least time of a few rounds in which the ways take
  * turns, so that a change of clocks affects all of them. Each is launched once before, to warm it up. A way that is far
- * behind after the first round keeps that round's time; one that cannot run gets a huge time. Long launches whose times
- * are close are then timed again, each alone until the clocks have settled at what its own power allows, as in a
- * training: there a kernel that is fast for a moment may be the slowest (on an H200 at its limit of 700 W the order of
- * cuBLASLt's algorithms changes, by up to 5 %). */
+ * behind after the first round keeps that round's time; one that cannot run gets a huge time. Of long launches the best
+ * three, where their times are close, are then timed again, each alone until the clocks have settled at what its own
+ * power allows, as in a training: there a kernel that is fast for a moment may be the slowest (on an H200 at its limit of
+ * 700 W the order of cuBLASLt's algorithms changes, by up to 5 %). */
 int timing_compare(const struct cuda_target *target, timing_launch *launch_way, const void *self, int ways,
                    float *milliseconds);
 
