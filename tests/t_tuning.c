@@ -18,6 +18,7 @@
 #include "train/tuning.h"
 #include "train/tuning_file.h"
 
+#include <hdf5.h>
 #include <mpi.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -460,6 +461,50 @@ static void test_trust(void)
     free(other);
 }
 
+/* A checkpoint with /state/choices of a type and shape; rank 0. */
+static void write_choices(const char *path, hid_t type, int dimensions, hsize_t rows)
+{
+    const hsize_t extent[] = {rows, 2}, chunk[] = {1024, 2};
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t group = H5Gcreate2(file, "state", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t space = H5Screate_simple(dimensions, extent, NULL), plan = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(plan, dimensions, chunk);
+    hid_t dataset = H5Dcreate2(group, "choices", type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
+    CHECK(dataset >= 0);
+    H5Dclose(dataset);
+    H5Pclose(plan);
+    H5Sclose(space);
+    H5Gclose(group);
+    H5Fclose(file);
+}
+
+/* What a checkpoint holds may be of any type and size; rank 0. */
+static void test_checkpoint_choices(void)
+{
+    const struct {
+        hid_t type;
+        int dimensions;
+        hsize_t rows;
+        bool good;
+    } cases[] = {{H5T_STD_U8LE, 1, 5000, true},     {H5T_IEEE_F64LE, 1, 5000, false},
+                 {H5T_STD_I64LE, 1, 5000, false},   {H5T_STD_U8LE, 2, 5000, false},
+                 {H5T_STD_U8LE, 1, 1 << 20, false}, {H5T_STD_U8LE, 1, (hsize_t)1 << 40, false}};
+    char *path = memory_string(stores_path("choices.h5"));
+    void *data;
+    int64_t bytes;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_choices(path, cases[i].type, cases[i].dimensions, cases[i].rows);
+        CHECK(choices_read(path, &data, &bytes) == (cases[i].good ? ERROR_NONE : ERROR_USER));
+        CHECK((data != NULL) == cases[i].good && choice_count(data, bytes) == -1);
+        memory_free(data);
+        error_clear();
+    }
+    write_choices(path, H5T_STD_U8LE, 1, 5000);
+    CHECK(truncate(path, 700) == 0 && choices_read(path, &data, &bytes) == ERROR_USER && data == NULL);
+    error_clear();
+    free(path);
+}
+
 /* Runs that end at the same time: each adds choices of its own, and none is lost. */
 static void test_two_writers(void)
 {
@@ -605,8 +650,10 @@ int main(int argc, char **argv)
     test_alone();
     test_file();
     test_default_file();
-    if (world->rank == 0)
+    if (world->rank == 0) {
         test_trust();
+        test_checkpoint_choices();
+    }
     test_two_writers();
     test_shipped();
     test_restart();
