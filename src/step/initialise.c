@@ -27,7 +27,7 @@ static void fill_few(const struct parameter *parameter, uint64_t seed, struct sl
 /* Each value depends on its place alone, so threads may share them in any way. */
 static void fill(const struct parameter *parameter, uint64_t seed, struct slab slab, const struct tensor *to)
 {
-#pragma omp parallel for schedule(static) if (slab.count > MOST)
+#pragma omp parallel for schedule(dynamic) if (slab.count > MOST)
     for (int64_t begin = 0; begin < slab.count; begin += MOST) {
         const int64_t count = slab.count - begin < MOST ? slab.count - begin : MOST;
         const struct tensor part = tensor_columns(to, begin, count);
