@@ -430,7 +430,7 @@ static int64_t choose_for(struct deck *deck, struct model_settings *model, int64
 {
     int64_t memory[BUDGET_CATEGORIES];
     deck->memory.recompute = DECK_RECOMPUTE_FIT;
-    fit_choose(deck, model, 1, limit, cpu);
+    fit_choose(deck, model, 1, limit, 0, cpu);
     struct model_settings read;
     CHECK(model_settings_from_deck(&read, deck, 0) == ERROR_NONE); /* the key says the same */
     CHECK(memcmp(&read.recompute, &model->recompute, sizeof read.recompute) == 0);
@@ -539,8 +539,104 @@ static void test_offload(void)
     CHECK(fit_check_training(&deck, &model, 1, INT64_MAX, executor) == ERROR_USER); /* the host has nothing left */
     CHECK(strstr(error_message(), "key memory.offload_layers = \"1-3\": takes ") == error_message());
     error_clear();
+    CHECK(fit_check_host(&deck, 1000, 1000, executor) == ERROR_NONE);
+    CHECK(fit_check_host(&deck, 1001, 1000, executor) == ERROR_USER);
+    error_clear();
+    struct deck large = deck; /* whose rows leave nothing of the host */
+    large.train.global_batch = (int64_t)1 << 40;
+    CHECK(fit_host(&deck, 1, 1) > 0 && fit_host(&large, 1, 1) == 0);
+    CHECK(fit_check_training(&large, &model, 1, 1, executor) == ERROR_USER);
+    error_clear();
     executor->class = cpu;
     CHECK(forecast_memory(away, &deck, &model, 1, executor) == on_gpu + away[BUDGET_HOST]);
+    executor->class->destroy(executor);
+}
+
+/* As choose_for, with so much of the host's memory; what is offloaded must be `wanted`. Returns what is made again. */
+static int64_t offload_for(struct deck *deck, int64_t limit, int64_t host, const char *wanted, struct executor *gpu)
+{
+    struct model_settings model;
+    int64_t memory[BUDGET_CATEGORIES], cost = 0;
+    deck->memory.fitted_layers[0] = deck->memory.fitted_offload[0] = '\0';
+    CHECK(model_settings_from_deck(&model, deck, 0) == ERROR_NONE);
+    fit_choose(deck, &model, 1, limit, host, gpu);
+    CHECK_STRING(deck->memory.fitted_offload, wanted);
+    CHECK(forecast_memory(memory, deck, &model, 1, gpu) <= limit && memory[BUDGET_HOST] <= host);
+    for (int layer = 0; layer < model.layers; layer++)
+        cost += recompute_of(&model.recompute, layer);
+    return cost;
+}
+
+/* "fit" offloads where products would have to be made again otherwise: layers so far apart that a copy takes no longer
+ * than what is computed beside it, as far as the host has room. */
+static void test_offload_choice(void)
+{
+    struct deck deck = small_deck();
+    struct executor *executor = cpu_executor_create(1);
+    const struct executor_class *cpu = executor->class;
+    struct executor_class gpu = *cpu;
+    struct model_settings model, blocks;
+    int64_t memory[BUDGET_CATEGORIES];
+    gpu.available = much;
+    executor->class = &gpu;
+    deck.model.layers = 12;
+    deck.device.memory = 1; /* limits are to be kept to the byte */
+
+    /* a layer that keeps all but what norms and the activation make again, and the peak at which its copy takes as long
+     * as two and a half forwards */
+    strcpy(deck.memory.offload_layers, "1");
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    forecast_memory(memory, &deck, &model, 1, executor);
+    const int64_t layer = memory[BUDGET_HOST];
+    blocks = model;
+    blocks.vocabulary = 0;
+    const double forward = flops_per_token(&blocks, 128, FLOPS_CAUSAL) / 3 / 12 * 4 * 128;
+    const double peak = forward * 2.5 / ((double)layer / 50e9) / 0.6 / 1e12;
+    deck.memory.offload_layers[0] = '\0';
+
+    deck.memory.recompute = DECK_RECOMPUTE_GATE_UP;
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    const int64_t limit = forecast_memory(memory, &deck, &model, 1, executor); /* two layers less than that of norms */
+    deck.memory.recompute = DECK_RECOMPUTE_FIT;
+    const int64_t plenty = (int64_t)1 << 40;
+    deck.device.peak = peak;
+    const int64_t without = offload_for(&deck, limit, 0, "", executor);
+    CHECK(without > 12 * DECK_RECOMPUTE_NORMS && without <= 12 * DECK_RECOMPUTE_GATE_UP);
+    deck.device.peak = peak / 2.5; /* the copy takes one forward */
+    CHECK(offload_for(&deck, limit, plenty, "1-11", executor) < without);
+    deck.device.peak = peak / 2.5 * 1.01;
+    CHECK(offload_for(&deck, limit, plenty, "1,3,5,7,9", executor) < without);
+    CHECK(offload_for(&deck, limit, 3 * layer - 1, "", executor) == without); /* two buffers hold two of them */
+    deck.device.peak = peak * 2;                                              /* "1,6" */
+    CHECK(offload_for(&deck, limit, plenty, "", executor) == without);
+    deck.device.peak = peak / 2.5;
+    const int64_t host = 5 * layer + layer / 2;
+    CHECK(offload_for(&deck, limit, host + host / 7 + 1, "1-5", executor) < without); /* an eighth is left */
+    deck.device.peak = 1e6;                                                           /* no forward is long enough */
+    CHECK(offload_for(&deck, limit, plenty, "", executor) == without);
+
+    /* not where only norms are made again, nor beside layers of the user's, nor on a device without memory of its own;
+     * and what was chosen stays where it fits, on the host too */
+    deck.device.peak = peak / 2.5;
+    deck.memory.recompute = DECK_RECOMPUTE_NORMS;
+    CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+    const int64_t norms = forecast_memory(memory, &deck, &model, 1, executor);
+    deck.memory.recompute = DECK_RECOMPUTE_FIT;
+    CHECK(offload_for(&deck, norms, plenty, "", executor) <= 12 * DECK_RECOMPUTE_NORMS);
+    strcpy(deck.memory.offload_layers, "2");
+    CHECK(offload_for(&deck, limit, plenty, "", executor) > 12 * DECK_RECOMPUTE_NORMS);
+    deck.memory.offload_layers[0] = '\0';
+    executor->class = cpu;
+    offload_for(&deck, norms, plenty, "", executor);
+    executor->class = &gpu;
+    offload_for(&deck, limit, plenty, "1-11", executor);
+    const struct deck chosen = deck;
+    fit_choose(&deck, &model, 1, norms, plenty, executor);
+    CHECK_STRING(deck.memory.fitted_offload, "1-11");
+    CHECK_STRING(deck.memory.fitted_layers, chosen.memory.fitted_layers);
+    fit_choose(&deck, &model, 1, norms, 0, executor);
+    CHECK_STRING(deck.memory.fitted_offload, "");
+    executor->class = cpu;
     executor->class->destroy(executor);
 }
 
@@ -779,6 +875,7 @@ int main(void)
     test_choice();
     test_embedding();
     test_offload();
+    test_offload_choice();
     test_published_flops();
     test_shared_rows();
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++)

@@ -188,7 +188,7 @@ static bool read_deck(struct deck *deck, const char *settings)
 static void choose(struct layout_choice *choice, struct deck *deck, int64_t node, int64_t limit,
                    struct executor *target)
 {
-    const struct layout_place place = {world->size, node, limit, target};
+    const struct layout_place place = {world->size, node, limit, 0, target};
     CHECK(layout_choose(choice, deck, deck->model.vocabulary, &place) == ERROR_NONE);
 }
 

@@ -18,7 +18,7 @@ static bool json;
 /* Chooses the layout that the deck leaves open. */
 static int choose(struct layout_choice *choice, struct deck *deck, int64_t limit, struct executor *executor)
 {
-    const struct layout_place place = {ranks, node, limit, executor};
+    const struct layout_place place = {ranks, node, limit, fit_host(deck, ranks, node), executor};
     int64_t vocabulary;
     int code = settings_check_sizes(deck, ranks);
     if (code == ERROR_NONE)
@@ -33,24 +33,27 @@ static int plan(const struct deck *deck, int threads, struct executor *executor)
     struct deck planned = *deck;
     struct fit fit;
     int64_t limit;
-    int code = fit_limit(&limit, deck, ranks, executor);
+    int code = fit_limit(&limit, deck, node, executor);
     if (code == ERROR_NONE && layout_open(deck))
         code = choose(&choice, &planned, limit, executor);
     if (code == ERROR_NONE)
         code = forecast_create(&forecast, &planned, ranks, threads, executor);
     if (code == ERROR_NONE && deck->memory.recompute == DECK_RECOMPUTE_FIT) {
-        fit_choose(&planned, &forecast.model, ranks, limit, executor);
+        fit_choose(&planned, &forecast.model, ranks, limit, fit_host(&planned, ranks, node), executor);
         forecast_rehearse(&forecast, &planned, executor);
     }
     if (code == ERROR_NONE)
         precision_warn(&forecast.model.precision, deck);
     if (code == ERROR_NONE)
-        code = fit_check(&fit, &planned, &forecast.model, forecast_neediest(&forecast)->need, ranks, ranks, executor);
+        code = fit_check(&fit, &planned, &forecast.model, forecast_neediest(&forecast)->need, ranks, node, executor);
     if (code == ERROR_NONE) {
         const struct forecast_report report = {&forecast, &planned, &choice, node, &fit};
         (json ? forecast_print_json : forecast_print)(&report);
         fflush(stdout); /* before what is said on standard error */
         code = fit_refuse(&fit);
+        if (code == ERROR_NONE && deck->device.memory == 0) /* this machine is meant */
+            code = fit_check_host(&planned, forecast_neediest(&forecast)->memory[BUDGET_HOST],
+                                  fit_host(&planned, ranks, node), executor);
     }
     forecast_destroy(&forecast);
     layout_choice_destroy(&choice);
@@ -109,14 +112,14 @@ const struct command command_plan = {
     .name = "plan",
     .arguments = "DECK [KEY=VALUE...]",
     .summary = "say what a deck takes: memory, FLOPs, traffic, disk",
-    .help =
-        "Goes through one step of the deck without computing and says what a run on N ranks takes: memory of\n"
-        "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI and no\n"
-        "data; the file of model.initialise_from is read.\n\n"
-        "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by all ranks.\n"
-        "A deck that needs more is told what to change, and the exit status is 2. With memory.recompute =\n"
-        "\"fit\" the plan is of what such ranks would make again. With parallel.shard = \"auto\" or parallel.context\n"
-        "= 0 it names the layouts that there are, and takes the one that fits and costs the least.",
+    .help = "Goes through one step of the deck without computing and says what a run on N ranks takes: memory of\n"
+            "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI and no\n"
+            "data; the file of model.initialise_from is read.\n\n"
+            "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by the ranks of\n"
+            "a node; what it offloads has to fit as well then. A deck that needs more is told what to change, and\n"
+            "the exit status is 2. With memory.recompute = \"fit\" the plan is of what such ranks would make again. "
+            "With parallel.shard = \"auto\" or parallel.context\n"
+            "= 0 it names the layouts that there are, and takes the one that fits and costs the least.",
     .options = options,
     .least = 1,
     .most = -1,

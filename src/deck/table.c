@@ -221,7 +221,7 @@ const struct deck_row deck_table[] = {
     {REAL(device.memory, 0, 0, INFINITY), .unit = "GiB", .may_change = true,
      .doc =
          "Memory that a rank may use: a deck that needs more is refused, with what to change. 0 takes a rank's share "
-         "of the memory that is free: in training among the ranks of a node, in `cistron plan` among all ranks."},
+         "of the memory that is free, among the ranks of a node."},
     {REAL(device.peak, 0, 0, INFINITY), .unit = "TFLOP/s", .may_change = true,
      .doc = "Arithmetic peak of a rank's device, against which the log counts utilisation (MFU) and `cistron plan` the "
             "time of a step; 0 counts none."},
@@ -338,7 +338,8 @@ const struct deck_row deck_table[] = {
      .doc = "What backward computes again instead of keeping it, each name including those before it: the "
             "activation's output, norm outputs, the MLP's first product, the q, k, v product, attention, everything "
             "but a block's input. \"fit\" chooses for each layer the first of these with which a rank's memory "
-            "suffices. Results do not change by a bit."},
+            "suffices; on a GPU it also offloads layers (memory.offload_layers) where that is hidden behind the "
+            "computation and spares products. Results do not change by a bit."},
     {STRING(memory.recompute_layers, ""), .may_change = true,
      .doc = "Layers with another policy than memory.recompute, counted from 1: \"full:1-8,qkv:9-12,20\". Not with "
             "memory.recompute = \"fit\", which chooses for all."},
@@ -350,6 +351,8 @@ const struct deck_row deck_table[] = {
      .doc =
          "Written by a run with memory.recompute = \"fit\": what it has chosen, as memory.recompute_layers has it, of "
          "all layers. A run that goes on with as many ranks takes it again where it still fits."},
+    {STRING(memory.fitted_offload, ""), .may_change = true,
+     .doc = "Written likewise: the layers that it offloads, where memory.offload_layers names none."},
     {INT(memory.head_tokens, 1024, 1, INDEX), .unit = "tokens", .may_change = true,
      .doc = "Tokens whose logits are in memory at a time."},
 };

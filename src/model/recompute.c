@@ -94,8 +94,9 @@ int recompute_from_deck(struct recompute *r, const struct deck *deck, int64_t la
                                  layers,
                                  r->layers,
                                  POLICIES};
-    const struct key offloaded = {"memory.offload_layers",
-                                  deck->memory.offload_layers,
+    const bool chosen = fit && named(deck->memory.fitted_offload);
+    const struct key offloaded = {chosen ? "memory.fitted_offload" : "memory.offload_layers",
+                                  chosen ? deck->memory.fitted_offload : deck->memory.offload_layers,
                                   "layers counted from 1 and ranges of them with commas between, such as \"1-8,20\"",
                                   layers,
                                   &r->offloaded,
@@ -119,6 +120,19 @@ enum deck_recompute recompute_of(const struct recompute *r, int layer)
         if (layer_list_has(&r->layers[p], layer))
             return (enum deck_recompute)p;
     return r->others;
+}
+
+void recompute_print_offloaded(char *list, size_t bytes, int64_t count, int64_t every)
+{
+    list[0] = '\0';
+    if (every == 1 && count > 1) {
+        snprintf(list, bytes, "1-%lld", (long long)count);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const size_t at = strlen(list);
+        snprintf(list + at, bytes - at, "%s%lld", i > 0 ? "," : "", (long long)(1 + i * every));
+    }
 }
 
 /* Appends "full:1-8" or "full:8" to a list, unless last < first. */

@@ -1,9 +1,12 @@
 #include "train/fit.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "model/flops.h"
 #include "train/forecast.h"
+#include "train/rates.h"
 #include "train/settings.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,17 +276,23 @@ int fit_refuse(const struct fit *fit)
                       need, limit, fit->advice);
 }
 
-/* What is offloaded from a device that has memory of its own. */
-static int check_host(const struct deck *deck, int64_t bytes, int64_t sharing, const struct executor *target)
+int64_t fit_host(const struct deck *deck, int64_t ranks, int64_t sharing)
 {
-    const int64_t available = fit_available() / sharing;
+    const struct loader_settings loading = settings_of_loader(deck);
+    const int64_t data_ranks = deck->parallel.context > 1 ? ranks / deck->parallel.context : ranks;
+    const double room = (double)(fit_available() / sharing) - loader_bytes(&loading, data_ranks);
+    return room > 0 ? (int64_t)room : 0;
+}
+
+int fit_check_host(const struct deck *deck, int64_t bytes, int64_t host, const struct executor *target)
+{
     char need[BYTES_TEXT], limit[BYTES_TEXT];
-    if (target->class->available == NULL || bytes <= available)
+    if (target->class->available == NULL || bytes <= host)
         return ERROR_NONE;
     return error_user(
         "key memory.offload_layers = \"%s\": takes %s of this machine's memory for each rank, which has %s "
-        "free for each; name fewer layers",
-        deck->memory.offload_layers, bytes_text(need, (double)bytes), bytes_text(limit, (double)available));
+        "free for each, beside the rows of two steps; name fewer layers",
+        deck->memory.offload_layers, bytes_text(need, (double)bytes), bytes_text(limit, (double)host));
 }
 
 int fit_check_training(const struct deck *deck, const struct model_settings *model, int64_t ranks, int64_t sharing,
@@ -294,57 +303,132 @@ int fit_check_training(const struct deck *deck, const struct model_settings *mod
     int code = fit_check(&fit, deck, model, need, ranks, sharing, target);
     if (code == ERROR_NONE)
         code = fit_refuse(&fit);
-    return code == ERROR_NONE ? check_host(deck, memory[BUDGET_HOST], sharing, target) : code;
+    if (code != ERROR_NONE)
+        return code;
+    return fit_check_host(deck, memory[BUDGET_HOST], fit_host(deck, ranks, sharing), target);
 }
 
 /* -- What layers make again ---------------------------------------------------------------------------------------- */
 
+/* A table of what layers make again: `count` have the policy and the rest the one before it. */
+struct table {
+    int policy;
+    int64_t count;
+    bool fits;
+};
+
 struct choice {
     struct deck *deck;
     struct model_settings *model;
-    int64_t ranks, limit;
+    int64_t ranks, limit, host;
     struct executor *target;
+    bool offloads; /* may the program choose layers to offload? */
 };
+
+static int64_t plan_deck(struct choice *c, int64_t *memory)
+{
+    if (recompute_from_deck(&c->model->recompute, c->deck, c->model->layers) != ERROR_NONE)
+        error_fatal("bug: %s", error_message());
+    return forecast_memory(memory, c->deck, c->model, c->ranks, c->target);
+}
 
 static bool table_fits(struct choice *c)
 {
     int64_t memory[BUDGET_CATEGORIES];
-    if (recompute_from_deck(&c->model->recompute, c->deck, c->model->layers) != ERROR_NONE)
-        error_fatal("bug: %s", error_message());
-    return forecast_memory(memory, c->deck, c->model, c->ranks, c->target) <= c->limit;
+    const int64_t need = plan_deck(c, memory);
+    return need <= c->limit && (c->deck->memory.fitted_offload[0] == '\0' || memory[BUDGET_HOST] <= c->host);
 }
 
-/* Do `count` layers with the policy, and the rest with the one before it? */
-static bool policy_fits(struct choice *c, enum deck_recompute policy, int64_t count)
+static void print_table(struct choice *c, int policy, int64_t count)
 {
-    recompute_print(c->deck->memory.fitted_layers, sizeof c->deck->memory.fitted_layers, policy, count,
-                    c->model->layers);
+    recompute_print(c->deck->memory.fitted_layers, sizeof c->deck->memory.fitted_layers, (enum deck_recompute)policy,
+                    count, c->model->layers);
+}
+
+/* Seconds of a layer's forward, of one micro-batch. */
+static double forward_seconds(const struct choice *c)
+{
+    struct model_settings blocks = *c->model;
+    blocks.vocabulary = 0; /* without the head */
+    return flops_per_token(&blocks, flops_segment(c->deck), FLOPS_CAUSAL) / 3 / (double)blocks.layers *
+           (double)settings_tokens(c->deck) / rates_flops(c->deck);
+}
+
+/* Offloads as many layers with the policy as the host has room for, so far apart that each is copied while others
+ * compute; the last ones stay, as nothing runs behind them. */
+static void offload(struct choice *c, int policy)
+{
+    int64_t memory[BUDGET_CATEGORIES];
+    print_table(c, policy, c->model->layers);
+    strcpy(c->deck->memory.fitted_offload, "1");
+    plan_deck(c, memory);
+    const int64_t bytes = memory[BUDGET_HOST];
+    const double forwards = ceil((double)bytes / RATES_TO_HOST / forward_seconds(c));
+    const int64_t every = forwards > 1 ? (int64_t)fmin(forwards, (double)c->model->layers) : 1;
+    int64_t count = (c->model->layers - 1) / every;
+    if (every > 1 && count > LAYER_RANGES)
+        count = LAYER_RANGES;
+    if (bytes > 0 && count > c->host / bytes)
+        count = c->host / bytes;
+    recompute_print_offloaded(c->deck->memory.fitted_offload, sizeof c->deck->memory.fitted_offload,
+                              bytes > 0 ? count : 0, every);
+}
+
+static bool policy_fits(struct choice *c, int policy, int64_t count)
+{
+    print_table(c, policy, count);
     return table_fits(c);
 }
 
 /* The first policy that fits in all layers need not be in all: the more layers have it, the less they need. (None of
  * them need less than one: what is made again takes memory too.) */
-static void choose_table(struct choice *c)
+static struct table choose_table(struct choice *c)
 {
-    int policy = DECK_RECOMPUTE_NONE;
-    while (!policy_fits(c, (enum deck_recompute)policy, c->model->layers) && policy < DECK_RECOMPUTE_FULL)
-        policy++;
-    int64_t most = c->model->layers, least = policy == DECK_RECOMPUTE_NONE ? most : 1;
-    while (least < most) {
-        const int64_t middle = (least + most) / 2;
-        if (policy_fits(c, (enum deck_recompute)policy, middle))
-            most = middle;
+    struct table table = {DECK_RECOMPUTE_NONE, c->model->layers, false};
+    for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL && !table.fits; policy++) {
+        if (c->offloads)
+            offload(c, policy > DECK_RECOMPUTE_NONE ? policy - 1 : policy); /* some layers may keep as much */
+        table.policy = policy;
+        table.fits = policy_fits(c, policy, table.count);
+    }
+    int64_t least = table.policy == DECK_RECOMPUTE_NONE || !table.fits ? table.count : 1;
+    while (least < table.count) {
+        const int64_t middle = (least + table.count) / 2;
+        if (policy_fits(c, table.policy, middle))
+            table.count = middle;
         else
             least = middle + 1;
     }
-    policy_fits(c, (enum deck_recompute)policy, most);
+    table.fits = policy_fits(c, table.policy, table.count);
+    return table;
 }
 
-void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, struct executor *target)
+static bool milder(const struct table *a, const struct table *b)
 {
-    struct choice choice = {deck, model, ranks, fit_room(deck, limit, target), target};
+    return a->policy < b->policy || (a->policy == b->policy && a->count < b->count);
+}
+
+static void choose(struct choice *c)
+{
+    const bool may = c->target->class->available != NULL && c->deck->memory.offload_layers[0] == '\0';
+    c->deck->memory.fitted_offload[0] = '\0';
+    const struct table without = choose_table(c);
+    if (!may || (without.fits && without.policy <= DECK_RECOMPUTE_NORMS)) /* only products are worth copies */
+        return;
+    c->offloads = true;
+    const struct table with = choose_table(c);
+    if (with.fits && (!without.fits || milder(&with, &without)))
+        return;
+    c->deck->memory.fitted_offload[0] = '\0';
+    policy_fits(c, without.policy, without.count);
+}
+
+void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, int64_t host,
+                struct executor *target)
+{
+    struct choice choice = {deck, model, ranks, fit_room(deck, limit, target), host - host / 8, target, false};
     if (deck->memory.recompute != DECK_RECOMPUTE_FIT)
         return;
     if (deck->memory.fitted_layers[0] == '\0' || !table_fits(&choice))
-        choose_table(&choice);
+        choose(&choice);
 }

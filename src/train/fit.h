@@ -34,12 +34,22 @@ int fit_check(struct fit *fit, const struct deck *deck, const struct model_setti
 /* ERROR_USER with limit, need and advice where it does not fit, else ERROR_NONE. */
 int fit_refuse(const struct fit *fit);
 
-/* memory.recompute = "fit": writes into memory.fitted_layers what each layer makes again, and into model->recompute,
- * so that a rank needs at most fit_room of `limit`, and otherwise as little as possible is made again: a policy for the
- * first layers, and the one before it for the rest. What memory.fitted_layers says already stays where it fits. Where
- * nothing fits, all layers have the last policy. Other decks stay as they are. ranks, target: as for forecast_memory.
- * Local. */
-void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, struct executor *target);
+/* Bytes of this machine's memory that a rank may offload to: of what is free its share, where `sharing` ranks divide
+ * it, without the rows of two steps. */
+int64_t fit_host(const struct deck *deck, int64_t ranks, int64_t sharing);
+
+/* ERROR_USER where the deck's layers offload more bytes than `host` from a device that has memory of its own. */
+int fit_check_host(const struct deck *deck, int64_t bytes, int64_t host, const struct executor *target);
+
+/* memory.recompute = "fit": writes into memory.fitted_layers what each layer makes again, into memory.fitted_offload
+ * which of them wait in the host's memory, and both into model->recompute, so that a rank needs at most fit_room of
+ * `limit` and seven eighths of `host`, and otherwise as little as possible is made again: a policy for the first
+ * layers, and the one before it for the rest. Layers are offloaded where the target has memory of its own,
+ * memory.offload_layers names none, products would have to be made again without it, and fewer are with it. What was
+ * chosen before stays where it fits. Where nothing fits, all layers have the last policy. Other decks stay as they are.
+ * ranks, target: as for forecast_memory. Local. */
+void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, int64_t host,
+                struct executor *target);
 
 /* For a training that is about to allocate: ERROR_USER if the deck needs more than it may use, of the device or of the
  * host. Local; the ranks of a node must all have asked before one of them allocates. */

@@ -82,6 +82,8 @@ static void print_memory(const struct forecast *f, const struct deck *deck)
     mebibytes("total", rank->need);
     if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
         printf("  %-28s %18s\n", "recomputed, of layers", deck->memory.fitted_layers);
+    if (deck->memory.recompute == DECK_RECOMPUTE_FIT && deck->memory.fitted_offload[0] != '\0')
+        printf("  %-28s %18s\n", "offloaded, layers", deck->memory.fitted_offload);
     if (rank->memory[BUDGET_HOST] > 0)
         mebibytes("offloaded, on host", rank->memory[BUDGET_HOST]);
     printf("  %-28s %18.1f\n", "rows of two steps, on host", f->batches / (1 << 20));
@@ -267,7 +269,8 @@ void forecast_print_json(const struct forecast_report *report)
     json_object_set_new(all, "host_batches", json_real(f->batches));
     json_object_set_new(all, "host_offloaded", json_integer(forecast_neediest(f)->memory[BUDGET_HOST]));
     if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
-        json_object_set_new(all, "recompute_layers", json_string(deck->memory.fitted_layers));
+        json_object_update_new(all, json_pack("{ss ss}", "recompute_layers", deck->memory.fitted_layers,
+                                              "offload_layers", deck->memory.fitted_offload));
     if (deck->device.peak > 0)
         json_object_set_new(all, "seconds_at_peak", json_real(seconds_at_peak(f, deck)));
     json_dumpf(all, stdout, JSON_INDENT(2));

@@ -40,7 +40,7 @@ static struct layout_candidate judge(const struct deck *deck, const struct model
 {
     struct deck fitted = *deck;
     struct forecast forecast = {.ranks = place->ranks, .model = *model};
-    fit_choose(&fitted, &forecast.model, place->ranks, place->limit, place->target);
+    fit_choose(&fitted, &forecast.model, place->ranks, place->limit, place->host, place->target);
     forecast_rehearse(&forecast, &fitted, place->target);
     const struct forecast_rank *rank = forecast_neediest(&forecast);
     struct layout_candidate candidate = {.shard = deck->parallel.shard,

@@ -26,6 +26,7 @@ struct layout_place {
     int64_t ranks;
     int64_t node;  /* ranks of a node, that follow one another */
     int64_t limit; /* bytes that a rank may use */
+    int64_t host;  /* bytes that it may offload (train/fit.h) */
     struct executor *target;
 };
 

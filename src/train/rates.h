@@ -10,6 +10,7 @@
 #define RATES_OF_PEAK 0.6         /* of the peak, in products of precision.compute */
 #define RATES_BETWEEN_RANKS 300e9 /* bytes a second that a rank receives from others on its node */
 #define RATES_BETWEEN_NODES 50e9  /* and from other nodes */
+#define RATES_TO_HOST 50e9        /* to the host's memory, and from it */
 
 /* FLOPs a second of a rank's device. */
 static inline double rates_flops(const struct deck *deck)

@@ -98,6 +98,11 @@ static int agree_limit(const struct session *s, int64_t *limit)
     return code;
 }
 
+static int64_t agree_host(const struct session *s)
+{
+    return -comm_max_i64(s->world, -fit_host(&s->planned, s->world->size, s->grid.node->size));
+}
+
 static void tell_choice(const struct layout_choice *choice, int64_t limit)
 {
     enum { TOLD = 4 };
@@ -125,8 +130,10 @@ static int read_vocabulary(const struct session *s, int64_t *vocabulary)
 static int choose_layout(struct session *s)
 {
     struct layout_choice choice = {0};
-    struct layout_place place = {
-        .ranks = s->world->size, .node = -comm_max_i64(s->world, -s->grid.node->size), .target = s->executor};
+    struct layout_place place = {.ranks = s->world->size,
+                                 .node = -comm_max_i64(s->world, -s->grid.node->size),
+                                 .host = agree_host(s),
+                                 .target = s->executor};
     int64_t vocabulary = 0;
     int code = agree_limit(s, &place.limit);
     if (code == ERROR_NONE)
@@ -180,11 +187,13 @@ static int choose_recompute(struct session *s, struct model_settings *model)
     int code = agree_limit(s, &limit);
     if (code != ERROR_NONE)
         return code;
-    fit_choose(&s->planned, model, s->world->size, limit, s->executor);
+    fit_choose(&s->planned, model, s->world->size, limit, agree_host(s), s->executor);
     comm_broadcast(s->world, &s->planned.memory, sizeof s->planned.memory, 0);
     comm_broadcast(s->world, &model->recompute, sizeof model->recompute, 0);
-    strcpy(s->deck.memory.fitted_layers, s->planned.memory.fitted_layers);
-    log_info("# memory.recompute = \"fit\": %s", s->deck.memory.fitted_layers);
+    s->deck.memory = s->planned.memory;
+    const char *offloaded = s->deck.memory.fitted_offload;
+    log_info("# memory.recompute = \"fit\": %s%s%s", s->deck.memory.fitted_layers,
+             offloaded[0] != '\0' ? "; offloaded: " : "", offloaded);
     return ERROR_NONE;
 }
 

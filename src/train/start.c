@@ -178,6 +178,7 @@ int start_inherit_recompute(struct comm *world, struct deck *deck, const char *p
                        strcmp(old.model.preset, deck->model.preset) == 0;
     const bool chosen = alike && old.memory.recompute == DECK_RECOMPUTE_FIT;
     strcpy(deck->memory.fitted_layers, chosen ? old.memory.fitted_layers : "");
+    strcpy(deck->memory.fitted_offload, chosen ? old.memory.fitted_offload : "");
     return code;
 }
 

@@ -24,7 +24,7 @@ void start_clean_folder(struct comm *world, const struct deck *deck);
 int start_find(struct comm *world, const struct deck *deck, char **path, char **aside);
 
 /* For a deck with memory.recompute = "fit" that goes on from the checkpoint `path`: takes over what that run had chosen
- * (memory.fitted_layers) if it was chosen for as many ranks and layers. */
+ * (memory.fitted_layers, fitted_offload) if it was chosen for as many ranks and layers. */
 int start_inherit_recompute(struct comm *world, struct deck *deck, const char *path);
 
 /* May the session's run go on from the checkpoint `path`? ERROR_USER: keys that may not change, each named; another
