@@ -464,11 +464,10 @@ static bool shares(const struct cuda *cuda, struct comm *comm)
 static struct group *make_nccl_group(struct cuda *cuda, struct comm *comm, const char *name)
 {
     struct nccl_settings settings = {.executor = &cuda->executor,
+                                     .targets = cuda->targets,
                                      .at_replay = at_replay,
                                      .timeout = cuda->timeout,
                                      .deterministic = cuda->targets[STREAM_COMPUTE].deterministic};
-    for (int i = 0; i < STREAM_COUNT; i++)
-        settings.streams[i] = cuda->targets[i].stream;
     return nccl_group_create(comm, name, &settings);
 }
 #endif
@@ -542,6 +541,10 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
     cuda->sharing = sharing;
     cuda->capability = 10 * properties.major + properties.minor;
     cuda->id = cuda_device_id(device);
+#ifdef CISTRON_NCCL
+    const bool one_node = request->world != NULL && request->node->size == request->world->size;
+    cuda->executor.copies = one_node && sharing == 1 && nccl_group_copies();
+#endif
     int lowest, highest;
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
     cublasLtHandle_t blas;

@@ -26,6 +26,7 @@ struct nccl_group {
     struct nccl_settings settings;
     ncclComm_t nccl;
     struct window *windows;
+    bool registered;    /* all of them */
     uint64_t *counters; /* [PLACES], the device's */
     uint64_t *seen;     /* [PLACES], the same in the host's memory, some microseconds later */
 
@@ -205,52 +206,98 @@ static ncclDataType_t type_of(const struct tensor *t)
     }
 }
 
+static const struct cuda_target *target_of(const struct group *group, const struct stream *stream)
+{
+    const struct nccl_group *own = group->self;
+    return &own->settings.targets[stream->id];
+}
+
 /* CALL is ncclSomething(..., communicator, stream). */
 #define COLLECT(group, stream, name, CALL, ...)                                                                        \
     do {                                                                                                               \
         struct nccl_group *own = (group)->self;                                                                        \
-        cudaStream_t on = own->settings.streams[(stream)->id];                                                         \
+        cudaStream_t on = target_of(group, stream)->stream;                                                            \
         begin(own, on, name);                                                                                          \
         CHECK_NCCL(CALL(__VA_ARGS__, own->nccl, on));                                                                  \
         end(own, on);                                                                                                  \
     } while (0)
 
-static void nccl_all_reduce(struct group *group, struct stream *stream, const struct all_reduce_args *args)
+static ncclResult_t gather_rows(const struct tensor *in, const struct tensor *out, ncclComm_t nccl, cudaStream_t stream)
 {
-    const struct tensor *x = &args->x;
-    COLLECT(group, stream, "all_reduce", ncclAllReduce, x->data, x->data, (size_t)tensor_count(x), type_of(x),
-            args->maximum ? ncclMax : ncclSum);
+    return ncclAllGather(in->data, out->data, (size_t)(in->cols * dtype_size(in->dtype)), ncclInt8, nccl, stream);
 }
 
-static void nccl_reduce_scatter(struct group *group, struct stream *stream, const struct reduce_scatter_args *args)
-{
-    COLLECT(group, stream, "reduce_scatter", ncclReduceScatter, args->in.data, args->out.data, (size_t)args->out.cols,
-            type_of(&args->in), ncclSum);
-}
-
-static void nccl_all_gather(struct group *group, struct stream *stream, const struct all_gather_args *args)
-{
-    COLLECT(group, stream, "all_gather", ncclAllGather, args->in.data, args->out.data,
-            (size_t)(args->in.cols * dtype_size(args->in.dtype)), ncclInt8);
-}
-
-static void nccl_broadcast(struct group *group, struct stream *stream, const struct broadcast_args *args)
-{
-    COLLECT(group, stream, "broadcast", ncclBroadcast, args->x.data, args->x.data, (size_t)tensor_extent(&args->x),
-            ncclInt8, args->root);
-}
-
-/* NCCL's own call for it is younger than its sends. */
+/* Row r of in goes to rank r, row r of out comes from rank r. */
 static ncclResult_t exchange_rows(const struct tensor *in, const struct tensor *out, ncclComm_t nccl,
                                   cudaStream_t stream)
 {
     const size_t bytes = (size_t)(in->cols * dtype_size(in->dtype));
+#if NCCL_VERSION_CODE >= 22800
+    return ncclAlltoAll(in->data, out->data, bytes, ncclInt8, nccl, stream);
+#else
     CHECK_NCCL(ncclGroupStart());
     for (int r = 0; r < (int)in->rows; r++) {
         CHECK_NCCL(ncclSend(tensor_at(in, r, 0), bytes, ncclInt8, r, nccl, stream));
         CHECK_NCCL(ncclRecv(tensor_at(out, r, 0), bytes, ncclInt8, r, nccl, stream));
     }
     return ncclGroupEnd();
+#endif
+}
+
+/* Copies all ranks' parts of this rank's row into the room and adds them up. */
+static ncclResult_t scatter_copies(const struct cuda_target *target, const struct tensor *in, const struct tensor *room,
+                                   struct tensor out, ncclComm_t nccl, cudaStream_t stream)
+{
+    CHECK_NCCL(exchange_rows(in, room, nccl, stream));
+    cuda_rank_sum(target, *room, out);
+    return ncclSuccess;
+}
+
+static ncclResult_t reduce_copies(const struct cuda_target *target, const struct group *group,
+                                  const struct all_reduce_args *args, ncclComm_t nccl, cudaStream_t stream)
+{
+    const struct tensor x = tensor_matrix(args->x.data, args->x.dtype, group->size, args->room.cols);
+    const struct tensor own = tensor_rows(&x, group->rank, 1);
+    CHECK_NCCL(scatter_copies(target, &x, &args->room, own, nccl, stream));
+    return gather_rows(&own, &x, nccl, stream);
+}
+
+/* Elsewhere copies would take as many multiprocessors as sums. */
+static bool copies(const struct group *group, const struct tensor *room)
+{
+    const struct nccl_group *own = group->self;
+    return tensor_present(room) && own->registered;
+}
+
+static void nccl_all_reduce(struct group *group, struct stream *stream, const struct all_reduce_args *args)
+{
+    const struct tensor *x = &args->x;
+    if (copies(group, &args->room))
+        COLLECT(group, stream, "all_reduce", reduce_copies, target_of(group, stream), group, args);
+    else
+        COLLECT(group, stream, "all_reduce", ncclAllReduce, x->data, x->data, (size_t)tensor_count(x), type_of(x),
+                args->maximum ? ncclMax : ncclSum);
+}
+
+static void nccl_reduce_scatter(struct group *group, struct stream *stream, const struct reduce_scatter_args *args)
+{
+    if (copies(group, &args->room))
+        COLLECT(group, stream, "reduce_scatter", scatter_copies, target_of(group, stream), &args->in, &args->room,
+                args->out);
+    else
+        COLLECT(group, stream, "reduce_scatter", ncclReduceScatter, args->in.data, args->out.data,
+                (size_t)args->out.cols, type_of(&args->in), ncclSum);
+}
+
+static void nccl_all_gather(struct group *group, struct stream *stream, const struct all_gather_args *args)
+{
+    COLLECT(group, stream, "all_gather", gather_rows, &args->in, &args->out);
+}
+
+static void nccl_broadcast(struct group *group, struct stream *stream, const struct broadcast_args *args)
+{
+    COLLECT(group, stream, "broadcast", ncclBroadcast, args->x.data, args->x.data, (size_t)tensor_extent(&args->x),
+            ncclInt8, args->root);
 }
 
 static void nccl_all_to_all(struct group *group, struct stream *stream, const struct all_to_all_args *args)
@@ -327,7 +374,7 @@ static void *nccl_allocate(struct group *group, int64_t bytes)
 {
     struct nccl_group *own = group->self;
     struct window *window = memory_allocate(sizeof *window);
-    cudaStream_t stream = own->settings.streams[STREAM_COMPUTE];
+    cudaStream_t stream = own->settings.targets[STREAM_COMPUTE].stream;
     const int64_t least = group->size * dtype_size(DTYPE_I16); /* for try_gathers */
     bytes = bytes > least ? bytes : least;
     if (ncclMemAlloc(&window->memory, (size_t)bytes) != ncclSuccess)
@@ -335,6 +382,7 @@ static void *nccl_allocate(struct group *group, int64_t bytes)
     CUDA_CHECK(cudaMemsetAsync(window->memory, 0, (size_t)bytes, stream));
     CUDA_CHECK(cudaStreamSynchronize(stream));
     window->handle = open_window(own, window->memory, bytes);
+    own->registered = window->handle != NULL && (own->registered || own->windows == NULL);
     if (own->windows == NULL)
         try_gathers(own, window->memory);
     window->next = own->windows;
@@ -359,10 +407,21 @@ static void nccl_release(struct group *group, void *memory)
     memory_free(window);
 }
 
+bool nccl_group_copies(void)
+{
+    const char *windows = getenv("NCCL_WIN_ENABLE");
+    return windows == NULL || strcmp(windows, "0") != 0;
+}
+
 #else
 
 #define nccl_allocate NULL
 #define nccl_release NULL
+
+bool nccl_group_copies(void)
+{
+    return false;
+}
 
 static ncclResult_t initialise(struct nccl_group *own, ncclUniqueId id)
 {
@@ -385,7 +444,8 @@ static void connect(struct nccl_group *own)
         const struct tensor whole = tensor_matrix(numbers, DTYPE_F32, size, (counts[i] + size - 1) / size);
         const struct tensor part = tensor_rows(&whole, own->group.rank, 1);
         nccl_all_reduce(&own->group, &stream, &(struct all_reduce_args){.group = &own->group, .x = whole});
-        nccl_reduce_scatter(&own->group, &stream, &(struct reduce_scatter_args){&own->group, whole, part});
+        nccl_reduce_scatter(&own->group, &stream,
+                            &(struct reduce_scatter_args){.group = &own->group, .in = whole, .out = part});
         nccl_all_gather(&own->group, &stream, &(struct all_gather_args){&own->group, part, whole});
     }
     stream_synchronize(&stream);

@@ -13,7 +13,7 @@ typedef void nccl_launched(void *self, const char *name);
 /* What a group needs of the executor that makes it. */
 struct nccl_settings {
     struct executor *executor;
-    cudaStream_t streams[STREAM_COUNT]; /* the executor's */
+    const struct cuda_target *targets; /* [STREAM_COUNT], the executor's; borrowed */
     /* While a recording is made: true, and launched(self, name) is called before each of its replays. Else false. */
     bool (*at_replay)(struct executor *executor, nccl_launched *launched, void *self, const char *name);
     /* Seconds that a collective may take from when the device reaches it, and a call of NCCL until it returns. After
@@ -25,6 +25,9 @@ struct nccl_settings {
 /* Collective over comm; every rank's current device must be its own. The group borrows comm and the executor. Failures
  * are fatal. */
 struct group *nccl_group_create(struct comm *comm, const char *name, const struct nccl_settings *settings);
+
+/* Do groups on one node copy between memory that they have given without taking multiprocessors? */
+bool nccl_group_copies(void);
 
 /* As NCCL numbers itself: 22809 is 2.28.9. */
 int nccl_group_version(void);

@@ -643,7 +643,9 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
         scale_gradient(&p->team, args);
         break;
     case FAULT_GROUP: {
-        const struct all_reduce_args wrong = {p->team.groups.data, ((const struct all_reduce_args *)args)->x, false};
+        struct all_reduce_args wrong = *(const struct all_reduce_args *)args;
+        wrong.group = p->team.groups.data;
+        wrong.room = (struct tensor){0};
         wrapper_pass(wrapper, stream, op, &wrong);
         break;
     }
@@ -772,6 +774,7 @@ int main(int argc, char **argv)
     world = comm_open_mpi();
     self = comm_self();
     cpu = cpu_executor_create(1);
+    cpu->copies = true; /* as devices do, so that sums have room */
     const double begun = clock_seconds();
     const struct form form = {.kind = TOY_LLAMA_TIED, .packed = true, .micro_batches = 3, .slots = 1};
     struct outcome alone = train_alone(world, &form, false);

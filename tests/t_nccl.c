@@ -43,9 +43,10 @@ static void run(struct group *group)
 }
 
 /* With v of rank r in mine: whole is gathered in place, [v0; v1]; 2 v are added to each of its rows, so that those
- * cross as v_r + 2 v_own; rows are passed round; and whole is summed into its own row. Between launches `mine` does not
- * change. */
-static struct tensor whole, crossed, passed;
+ * cross as v_r + 2 v_own; rows are passed round; whole is summed into its own row; and two rows of v are summed over
+ * ranks. Between launches `mine` does not change. */
+static struct tensor whole, crossed, passed, summed;
+static struct tensor room; /* for sums by copies; absent where tensors are not in the group's memory */
 
 static void exchange(struct group *group)
 {
@@ -60,7 +61,11 @@ static void exchange(struct group *group)
         LAUNCH(other, ADD, add, .from = mine, .to = tensor_rows(&whole, i % 2, 1));
     LAUNCH(other, ALL_TO_ALL, all_to_all, .group = group, .in = whole, .out = crossed);
     LAUNCH(other, SHIFT, shift, .group = group, .in = tensor_rows(&crossed, group->rank, 1), .out = passed);
-    LAUNCH(other, REDUCE_SCATTER, reduce_scatter, .group = group, .in = whole, .out = own);
+    LAUNCH(other, REDUCE_SCATTER, reduce_scatter, .group = group, .in = whole, .out = own, .room = room);
+    for (int i = 0; i < 2; i++)
+        LAUNCH(other, COPY, copy, .from = mine, .to = tensor_rows(&summed, i, 1));
+    LAUNCH(other, ALL_REDUCE, all_reduce, .group = group, .x = tensor_vector(summed.data, DTYPE_F32, 2 * COUNT),
+           .room = room);
     event_record(&joined, other);
     event_wait(&joined, compute);
 }
@@ -148,6 +153,8 @@ static void check_exchange(struct executor *executor, const struct group *group,
     CHECK(read_back(executor, tensor_rows(&crossed, group->rank, 1)) == 3 * own);
     CHECK(read_back(executor, tensor_rows(&crossed, 1 - group->rank, 1)) == own + 2 * other);
     CHECK(read_back(executor, passed) == 3 * other);
+    for (int i = 0; i < 2; i++)
+        CHECK(read_back(executor, tensor_rows(&summed, i, 1)) == own + other);
     CHECK(read_back(executor, tensor_rows(&whole, group->rank, 1)) == 4 * own + 2 * other);
     CHECK(read_back(executor, tensor_rows(&whole, 1 - group->rank, 1)) == other + 2 * own);
 }
@@ -161,11 +168,13 @@ static double mebibytes(struct executor *executor)
 static void test_exchange(struct executor *executor, struct group *group, bool of_group, bool hangs)
 {
     const double before = mebibytes(executor);
-    void *memory = NULL;
-    if (of_group && group->class->allocate != NULL)
-        memory = group->class->allocate(group, 2 * COUNT * 4);
+    const bool gives = of_group && group->class->allocate != NULL;
+    char *memory = gives ? group->class->allocate(group, 6 * COUNT * 4)
+                         : executor->class->allocate(executor, 6 * COUNT * 4, MEMORY_DEVICE);
     const double given = mebibytes(executor);
-    whole = memory != NULL ? tensor_matrix(memory, DTYPE_F32, 2, COUNT) : vector(executor, 2);
+    whole = tensor_matrix(memory, DTYPE_F32, 2, COUNT);
+    summed = tensor_matrix(memory + 2 * COUNT * 4, DTYPE_F32, 2, COUNT);
+    room = gives ? tensor_matrix(memory + 4 * COUNT * 4, DTYPE_F32, 2, COUNT) : (struct tensor){0};
     crossed = vector(executor, 2);
     passed = vector(executor, 1);
     CHECK(read_back(executor, tensor_rows(&whole, 1, 1)) == 0);
@@ -189,23 +198,28 @@ static void test_exchange(struct executor *executor, struct group *group, bool o
     if (hangs)
         hang(group, recording);
     executor->class->discard(executor, recording);
-    if (memory != NULL)
+    if (gives)
         group->class->release(group, memory);
     else
-        executor->class->release(executor, whole.data, MEMORY_DEVICE);
+        executor->class->release(executor, memory, MEMORY_DEVICE);
     executor->class->release(executor, crossed.data, MEMORY_DEVICE);
     executor->class->release(executor, passed.data, MEMORY_DEVICE);
 }
 
-/* Bytes a second that a rank receives in gathers in place. */
-static double gather_rate(struct executor *executor, struct group *group, void *memory)
+/* Bytes a second that a rank receives, in place: of gathers, or of sums, for which there may be room. */
+static double rate_of(struct executor *executor, struct group *group, void *memory, void *sums_room, bool sums)
 {
     struct stream *stream = &streams[STREAM_GATHER];
-    const struct tensor all = tensor_matrix(memory, DTYPE_BF16, 2, RATE_BYTES / 4);
+    const struct tensor all = tensor_matrix(memory, DTYPE_F32, 2, RATE_BYTES / 8);
+    const struct tensor own = tensor_rows(&all, group->rank, 1);
     for (int i = -3; i < RATE_TIMES; i++) {
         if (i == 0)
             executor->class->stamp(executor, stream, 0);
-        LAUNCH(stream, ALL_GATHER, all_gather, .group = group, .in = tensor_rows(&all, group->rank, 1), .out = all);
+        if (sums)
+            LAUNCH(stream, REDUCE_SCATTER, reduce_scatter, .group = group, .in = all, .out = own,
+                   .room = tensor_matrix(sums_room, DTYPE_F32, 2, RATE_BYTES / 8));
+        else
+            LAUNCH(stream, ALL_GATHER, all_gather, .group = group, .in = own, .out = all);
     }
     executor->class->stamp(executor, stream, 1);
     stream_synchronize(stream);
@@ -217,12 +231,16 @@ static void measure(struct executor *executor, struct group *group)
 {
     if (group->class->allocate == NULL)
         return;
-    void *of_group = group->class->allocate(group, RATE_BYTES);
+    void *of_group = group->class->allocate(group, RATE_BYTES), *sums_room = group->class->allocate(group, RATE_BYTES);
     void *other = executor->class->allocate(executor, RATE_BYTES, MEMORY_DEVICE);
-    const double rate = gather_rate(executor, group, of_group), usual = gather_rate(executor, group, other);
-    if (group->rank == 0)
-        printf("gathers of %d MiB: %.0f GB/s in the group's memory, %.0f in other\n", RATE_BYTES >> 20, rate * 1e-9,
-               usual * 1e-9);
+    for (int sums = 0; sums < 2; sums++) {
+        const double rate = rate_of(executor, group, of_group, sums_room, sums);
+        const double usual = rate_of(executor, group, other, NULL, sums);
+        if (group->rank == 0)
+            printf("%s of %d MiB: %.0f GB/s in the group's memory, %.0f in other\n", sums ? "sums" : "gathers",
+                   RATE_BYTES >> 20, rate * 1e-9, usual * 1e-9);
+    }
+    group->class->release(group, sums_room);
     group->class->release(group, of_group);
     executor->class->release(executor, other, MEMORY_DEVICE);
 }

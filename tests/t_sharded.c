@@ -484,6 +484,7 @@ int main(int argc, char **argv)
     cut_create(&four, 4);
     cut_create(&two, 2);
     struct executor *cpu = cpu_executor_create(1);
+    cpu->copies = true; /* as devices do, so that sums have room */
     const struct holders holders[2][HALF] = {{{&four, {.level = SHARD_FULL}},
                                               {&four, {.level = SHARD_OPTIMIZER}},
                                               {&two, {.level = SHARD_GRADIENTS}},

@@ -1,7 +1,7 @@
 #include "comm/copying_group.h"
 #include "base/memory.h"
 
-enum { TENSORS = 2 /* that a collective has at most */ };
+enum { TENSORS = 3 /* that a collective has at most */ };
 
 struct copying_group {
     struct group group;
@@ -38,6 +38,8 @@ static void run(struct copying_group *own, struct stream *stream, enum op op, vo
     for (int i = 0; i < info->field_count; i++) {
         struct tensor *tensor = (struct tensor *)((char *)args + info->fields[i].offset);
         device[i] = *tensor;
+        if (!tensor_present(tensor))
+            continue;
         *tensor = in_host(own, i, tensor);
         if (op_field_access(op, args, i) & OP_READ)
             copy(stream, device[i], *tensor);
@@ -45,7 +47,7 @@ static void run(struct copying_group *own, struct stream *stream, enum op op, vo
     stream_synchronize(stream);
     launch_collective(stream, op, args);
     for (int i = 0; i < info->field_count; i++)
-        if (op_field_access(op, args, i) & OP_WRITE)
+        if (tensor_present(&device[i]) && (op_field_access(op, args, i) & OP_WRITE))
             copy(stream, *op_tensor(op, args, i), device[i]);
     stream_synchronize(stream); /* the next collective uses the same memory */
 }

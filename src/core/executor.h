@@ -21,6 +21,9 @@ struct executor {
      * share: the keys that it times itself. */
     bool rehearsal;
     struct choice_share share;
+    /* Its groups move memory that they have given without taking multiprocessors, so sums may be made of copies (`room`
+     * of collectives). */
+    bool copies;
 };
 
 struct stream {

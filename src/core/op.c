@@ -168,10 +168,14 @@ static const struct op_field adamw_fields[] = {
     FIELD(adamw, m, OP_READ_WRITE),      FIELD(adamw, v, OP_READ_WRITE),      FIELD(adamw, step, OP_READ),
     FIELD(adamw, scale, OP_READ),
 };
-static const struct op_field all_reduce_fields[] = {FIELD(all_reduce, x, OP_READ_WRITE)};
+static const struct op_field all_reduce_fields[] = {
+    FIELD(all_reduce, x, OP_READ_WRITE),
+    OPTIONAL(all_reduce, room, OP_WRITE),
+};
 static const struct op_field reduce_scatter_fields[] = {
     FIELD(reduce_scatter, in, OP_READ),
     FIELD(reduce_scatter, out, OP_WRITE),
+    OPTIONAL(reduce_scatter, room, OP_WRITE),
 };
 static const struct op_field all_gather_fields[] = {FIELD(all_gather, in, OP_READ), FIELD(all_gather, out, OP_WRITE)};
 static const struct op_field broadcast_fields[] = {FIELD(broadcast, x, OP_READ_WRITE)};

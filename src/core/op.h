@@ -451,17 +451,23 @@ struct adamw_args {
 
 /* Collectives over `group`, which has `size` ranks. Every rank launches the same ones in the same order. f32 and
  * bf16 are summed in f32, f64 in f64. In host memory the sum is in rank order, ((x_0 + x_1) + x_2) + ..., and rounded
- * to bf16 once; between devices their library chooses the order, and may round each partial sum to bf16. */
+ * to bf16 once; between devices their library chooses the order, and may round each partial sum to bf16.
+ *
+ * `room` lets devices sum as the host does, where it and what is summed lie in memory that the group has given
+ * (core/group.h): all parts are copied there, which takes no multiprocessors, and then added in rank order. Its numbers
+ * are undefined afterwards. */
 struct all_reduce_args {
     struct group *group;
-    struct tensor x; /* f or f64, contiguous; replaced by the sum over ranks, or their maximum */
-    bool maximum;    /* of numbers that are not NaN (NCCL loses NaN), and not bf16 */
+    struct tensor x;    /* f or f64, contiguous; replaced by the sum over ranks, or their maximum */
+    bool maximum;       /* of numbers that are not NaN (NCCL loses NaN), and not bf16 */
+    struct tensor room; /* optional, for sums of f32: [size, n], as large as x */
 };
 
 struct reduce_scatter_args {
     struct group *group;
-    struct tensor in;  /* f [size, n]: row r is the contribution to rank r */
-    struct tensor out; /* same dtype [1, n]; may be this rank's row of in, whose other rows stay as they are */
+    struct tensor in;   /* f [size, n]: row r is the contribution to rank r */
+    struct tensor out;  /* same dtype [1, n]; may be this rank's row of in, whose other rows stay as they are */
+    struct tensor room; /* optional, for f32: [size, n] */
 };
 
 struct all_gather_args {

@@ -242,6 +242,13 @@ static const char *check_adamw(const struct adamw_args *a)
     return NULL;
 }
 
+/* For the parts of `summed`, one from each rank. */
+static bool is_room(const struct tensor *room, const struct group *group, const struct tensor *summed)
+{
+    return room->dtype == DTYPE_F32 && summed->dtype == DTYPE_F32 && tensor_contiguous(room) &&
+           room->rows == group->size && tensor_count(room) == tensor_count(summed);
+}
+
 static const char *check_shapes(enum op op, const void *args)
 {
     switch (op) {
@@ -360,12 +367,14 @@ static const char *check_shapes(enum op op, const void *args)
         const struct all_reduce_args *a = args;
         REQUIRE(a->group != NULL && is_float(&a->x) && tensor_contiguous(&a->x));
         REQUIRE(!a->maximum || is_stat(&a->x));
+        REQUIRE(!tensor_present(&a->room) || is_room(&a->room, a->group, &a->x));
         return NULL;
     }
     case OP_REDUCE_SCATTER: {
         const struct reduce_scatter_args *a = args;
         REQUIRE(a->group != NULL && is_float(&a->in) && a->in.dtype == a->out.dtype && tensor_contiguous(&a->in));
         REQUIRE(a->in.rows == a->group->size && has_shape(&a->out, 1, a->in.cols));
+        REQUIRE(!tensor_present(&a->room) || is_room(&a->room, a->group, &a->in));
         return NULL;
     }
     case OP_ALL_GATHER: {

@@ -75,6 +75,13 @@ static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtyp
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), category), dtype, count);
 }
 
+/* In which gradients are summed where they are kept, and of whose memory they are. */
+static struct group *gradient_group(const struct flat_store *own)
+{
+    struct group *replicas = own->groups->replicas;
+    return own->ranks > 1 && !own->cut_gradients ? own->groups->reduce : group_size(replicas) > 1 ? replicas : NULL;
+}
+
 /* In which values are gathered; NULL: they are not. */
 static struct group *gather_group(const struct flat_store *own)
 {
@@ -84,8 +91,8 @@ static struct group *gather_group(const struct flat_store *own)
 static void create_holding(const struct flat_store *own, struct holding *holding, const struct unit *unit,
                            const struct store_request *r)
 {
-    const int64_t step = (int64_t)own->ranks * UNIT_ALIGNMENT;
-    const int64_t cut = (elements_of(unit) + step - 1) / step * UNIT_ALIGNMENT, all = own->ranks * cut;
+    const int64_t step = (int64_t)own->ranks * group_size(own->groups->replicas) * UNIT_ALIGNMENT;
+    const int64_t cut = (elements_of(unit) + step - 1) / step * step / own->ranks, all = own->ranks * cut;
     holding->cut = cut;
     holding->complete = unit->complete_gradients;
     const int64_t values = own->cut_values ? cut : all;
@@ -99,7 +106,10 @@ static void create_holding(const struct flat_store *own, struct holding *holding
     if (!own->cut_values && unit->copy_bytes > 0)
         holding->copies = budget_allocate(r->budget, unit->copy_bytes, BUDGET_WEIGHTS);
     const enum dtype dtype = own->no_masters ? DTYPE_BF16 : r->statistic;
-    holding->gradients = flat_tensor(r->budget, own->cut_gradients ? cut : all, dtype, BUDGET_GRADIENTS);
+    const int64_t gradients = own->cut_gradients ? cut : all;
+    holding->gradients = tensor_vector(
+        budget_allocate_gathered(r->budget, gradients * dtype_size(dtype), BUDGET_GRADIENTS, gradient_group(own)),
+        dtype, gradients);
     holding->m = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
     holding->v = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
     store_create_rows(own, unit, holding, r->budget);
@@ -140,19 +150,31 @@ static void create_buffers(struct flat_store *own, int turn, const struct store_
     }
     if (own->contributes)
         own->contributions[turn].values =
-            budget_allocate(r->budget, backward.gradients * dtype_size(r->statistic), BUDGET_EXCHANGE);
+            budget_allocate_gathered(r->budget, backward.gradients * dtype_size(r->statistic), BUDGET_EXCHANGE,
+                                     own->ranks > 1 ? own->groups->reduce : own->groups->replicas);
 }
 
-/* For the largest unit: its sum is over before the next begins. */
-static void create_rounded(struct flat_store *own, const struct store_request *r)
+/* What sums need beside the gradients, for the largest unit of which there is one: it is over before the next begins.
+ */
+static void create_sums(struct flat_store *own, const struct store_request *r)
 {
-    int64_t bytes = 0;
-    for (int u = 0; u < own->unit_count; u++) {
-        const int64_t all = own->ranks * own->holdings[u].cut * dtype_size(DTYPE_BF16);
-        bytes = all > bytes ? all : bytes;
+    struct group *reduce = own->groups->reduce, *replicas = own->groups->replicas;
+    int64_t cut = 0;
+    for (int u = 0; u < own->unit_count; u++)
+        if (!own->holdings[u].complete && own->holdings[u].cut > cut)
+            cut = own->holdings[u].cut;
+    const bool rounds = own->ranks > 1 && r->sharding.bf16_sums;
+    const bool copies = r->streams[STREAM_REDUCE].executor->copies && r->statistic == DTYPE_F32;
+    const int64_t rounded = own->ranks * cut * dtype_size(DTYPE_BF16), all = own->ranks * cut * dtype_size(DTYPE_F32);
+    if (rounds) {
+        own->sent = budget_allocate_gathered(r->budget, rounded, BUDGET_EXCHANGE, reduce);
+        own->received = budget_allocate_gathered(r->budget, rounded, BUDGET_EXCHANGE, reduce);
     }
-    own->sent = budget_allocate(r->budget, bytes, BUDGET_EXCHANGE);
-    own->received = budget_allocate(r->budget, bytes, BUDGET_EXCHANGE);
+    if (copies && own->ranks > 1 && !rounds)
+        own->room = budget_allocate_gathered(r->budget, all, BUDGET_EXCHANGE, reduce);
+    if (copies && group_size(replicas) > 1)
+        own->replicas_room =
+            budget_allocate_gathered(r->budget, cut * dtype_size(DTYPE_F32), BUDGET_EXCHANGE, replicas);
 }
 
 struct store *store_create(const struct store_request *r)
@@ -181,7 +203,7 @@ struct store *store_create(const struct store_request *r)
         create_holding(own, &own->holdings[u], &own->units[u], r);
     for (int turn = 0; turn < STORE_TURNS; turn++)
         create_buffers(own, turn, r);
-    if (own->ranks > 1 && r->trains && r->sharding.bf16_sums)
-        create_rounded(own, r);
+    if (r->trains)
+        create_sums(own, r);
     return &own->store;
 }

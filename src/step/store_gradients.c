@@ -77,6 +77,13 @@ static void scatter_rounded(struct flat_store *own, const struct holding *holdin
         LAUNCH(own->reduce, ADD, add, .from = tensor_rows(&received, r, 1), .to = sum);
 }
 
+/* For the parts of `summed`, one from each rank of a group; absent where the executor sums otherwise. */
+static struct tensor room_for(char *room, const struct group *group, struct tensor summed)
+{
+    const struct tensor absent = {0};
+    return room != NULL ? tensor_matrix(room, summed.dtype, group->size, tensor_count(&summed) / group->size) : absent;
+}
+
 /* Sums what the ranks of the sharding group have in `flat` [1, ranks * cut]: this rank's cut of it to `sum` [1, cut],
  * which may be that part of `flat`. */
 static void scatter(struct flat_store *own, const struct holding *holding, struct tensor flat, struct tensor sum)
@@ -91,13 +98,16 @@ static void scatter(struct flat_store *own, const struct holding *holding, struc
         scatter_rounded(own, holding, flat, sum);
     else
         LAUNCH(own->reduce, REDUCE_SCATTER, reduce_scatter, .group = own->groups->reduce,
-               .in = store_rows(own, holding, flat.data, flat.dtype), .out = sum);
+               .in = store_rows(own, holding, flat.data, flat.dtype), .out = sum,
+               .room = room_for(own->room, own->groups->reduce, flat));
 }
 
 static void sum_replicas(struct flat_store *own, const struct holding *holding, struct tensor cut)
 {
-    if (!holding->complete && group_size(own->groups->replicas) > 1)
-        LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = own->groups->replicas, .x = cut);
+    struct group *replicas = own->groups->replicas;
+    if (!holding->complete && group_size(replicas) > 1)
+        LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = replicas, .x = cut,
+               .room = room_for(own->replicas_room, replicas, cut));
 }
 
 /* fp32 gradients: what replaces them is summed into this rank's cut, what is added into its own. */

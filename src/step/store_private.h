@@ -77,6 +77,8 @@ struct flat_store {
     bool contributed; /* it has made any */
     struct event joined;
     char *sent, *received;       /* of sums that travel as bf16; NULL: they do not */
+    char *room, *replicas_room;  /* for sums that are made of copies, over the sharding group and its replicas; NULL:
+                                    executors sum otherwise */
     struct pending_sum *pending; /* [unit_count + STORE_TURNS], pending_count in use */
     int pending_count;
 };

@@ -208,8 +208,9 @@ bool team_gather(struct team *team, enum team_state state, float *whole)
     memcpy(whole, own, (size_t)team->elements * sizeof *own);
     struct tensor x = tensor_vector(whole, DTYPE_F32, team->elements);
     if (team->comm->size > 1)
-        team->groups.data->class->all_reduce(team->groups.data, &engine->streams[STREAM_COMPUTE],
-                                             &(struct all_reduce_args){team->groups.data, x, true});
+        team->groups.data->class->all_reduce(
+            team->groups.data, &engine->streams[STREAM_COMPUTE],
+            &(struct all_reduce_args){.group = team->groups.data, .x = x, .maximum = true});
     for (int64_t i = 0; i < team->elements; i++)
         differ += own[i] != -INFINITY && memcmp(&own[i], &whole[i], sizeof *own) != 0;
     memory_free(own);
