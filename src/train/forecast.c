@@ -213,10 +213,10 @@ static struct batch fake_batch(const struct rehearsal *r)
 
 static enum layout_axis axis_of(const struct rehearsal *r, const char *group)
 {
-    int g = 0;
-    while (r->made[g].name != group)
-        g++;
-    return r->axes[g];
+    for (int g = 0; g < r->made_count; g++)
+        if (r->made[g].name == group)
+            return r->axes[g];
+    error_fatal("bug: group %s is of no axis", group);
 }
 
 /* Adds `times` what a step of `count` alike micro-batches does. */

@@ -136,6 +136,8 @@ static int choose_layout(struct session *s)
                                  .target = s->executor};
     int64_t vocabulary = 0;
     int code = agree_limit(s, &place.limit);
+    if (s->deck.device.memory == 0 && s->executor->class->available != NULL)
+        place.limit -= place.limit / 64; /* for the groups, which are made for what is chosen */
     if (code == ERROR_NONE)
         code = read_vocabulary(s, &vocabulary);
     if (code == ERROR_NONE)
