@@ -33,7 +33,7 @@ struct kind {
     struct attention_key key;
     struct cudnn_attention *cudnn; /* NULL: it does not take this one */
     struct times times;            /* both 0 until they are known */
-    bool settled;                  /* times have been looked for */
+    bool looked_up;                /* times have been looked for among the choices */
 };
 
 /* A call in either direction. */
@@ -112,7 +112,7 @@ static bool key_of(const struct cuda_target *target, const struct call *call, st
     key->kv_heads = (int32_t)a->kv_heads;
     key->head_dim = (int32_t)a->head_dim;
     key->causal = a->causal;
-    key->regular = s->regular;
+    key->layout = s->full ? ATTENTION_FULL : s->regular ? ATTENTION_REGULAR : ATTENTION_PACKED;
     key->backward = b != NULL;
     return true;
 }
@@ -124,6 +124,16 @@ static struct kind *kind_of(const struct attention_key *key)
         if (memcmp(&kinds[i].key, key, sizeof *key) == 0)
             return kinds[i].cudnn != NULL ? &kinds[i] : NULL;
     return NULL;
+}
+
+/* The same segments, full or not: it is chosen as this kind is, where one of the two has been timed. NULL: none. */
+static struct kind *twin_of(const struct kind *kind)
+{
+    struct attention_key key = kind->key;
+    if (key.layout == ATTENTION_PACKED)
+        return NULL;
+    key.layout = key.layout == ATTENTION_FULL ? ATTENTION_REGULAR : ATTENTION_FULL;
+    return kind_of(&key);
 }
 
 /* -- Scratch of cuDNN's ------------------------------------------------------------------------------------------ */
@@ -139,7 +149,7 @@ static void *place(char *base, int64_t *used, int64_t bytes)
 static int64_t lay_out(const struct kind *kind, char *base, struct cudnn_attention_addresses *at)
 {
     const struct attention_key *key = &kind->key;
-    int64_t used = 0, table = key->regular ? 0 : (key->slots + 1) * (int64_t)sizeof(int64_t);
+    int64_t used = 0, table = key->layout == ATTENTION_PACKED ? (key->slots + 1) * (int64_t)sizeof(int64_t) : 0;
     int64_t **starts[] = {&at->q_start, &at->k_start, &at->v_start, &at->o_start, &at->statistics_start};
     at->lengths = place(base, &used, key->slots * (int64_t)sizeof(int32_t));
     for (int i = 0; i < PACKED_TABLES; i++)
@@ -166,21 +176,24 @@ static void run_cudnn(const struct cuda_target *target, const struct kind *kind,
     struct cudnn_attention_addresses at = {.q = a->q.data, .k = a->k.data, .v = a->v.data, .o = a->o.data};
     lay_out(kind, target->workspace, &at);
     struct packed_tables tables = {.lengths = at.lengths};
-    if (!key->regular)
+    if (key->layout == ATTENTION_PACKED)
         tables = (struct packed_tables){at.lengths,
                                         {at.q_start, at.k_start, at.v_start, at.o_start, at.statistics_start},
                                         {key->stride_q, key->stride_k, key->stride_v, key->stride_o, key->heads}};
-    attention_packed_tables(target, &a->segments, &tables);
+    if (key->layout != ATTENTION_FULL)
+        attention_packed_tables(target, &a->segments, &tables);
     if (call->backward != NULL) {
         const struct attention_backward_args *b = call->backward;
         at.d_o = b->d_o.data, at.dq = b->dq.data, at.dk = b->dk.data, at.dv = b->dv.data;
         attention_packed_statistics(target, a->lse, &a->segments, at.statistics, false);
         cudnn_attention_run(kind->cudnn, target->stream, &at);
-        attention_packed_clear_backward(target, b);
+        if (key->layout != ATTENTION_FULL)
+            attention_packed_clear_backward(target, b);
     } else {
         cudnn_attention_run(kind->cudnn, target->stream, &at);
         attention_packed_statistics(target, a->lse, &a->segments, at.statistics, true);
-        attention_packed_clear_forward(target, a);
+        if (key->layout != ATTENTION_FULL)
+            attention_packed_clear_forward(target, a);
     }
     by_cudnn++;
 }
@@ -208,10 +221,10 @@ static bool launch_rival(const struct cuda_target *target, const void *self, int
 
 static void describe(char *out, size_t bytes, const struct attention_key *key)
 {
+    static const char *const slots[] = {"slots", "segments", "full segments"}; /* by enum attention_layout */
     snprintf(out, bytes, "attention %s, %s, %d heads (%d) of %d, %lld rows in %lld %s",
              key->backward ? "backward" : "forward", key->causal ? "causal" : "full", (int)key->heads,
-             (int)key->kv_heads, (int)key->head_dim, (long long)key->rows, (long long)key->slots,
-             key->regular ? "segments" : "slots");
+             (int)key->kv_heads, (int)key->head_dim, (long long)key->rows, (long long)key->slots, slots[key->layout]);
 }
 
 static struct kept_times kept_times(struct times times)
@@ -246,16 +259,24 @@ static void measure(const struct cuda_target *target, struct kind *kind, const s
     log_info("# %s: cuDNN %.3f ms, own kernels %.3f ms", what, (double)kind->times.cudnn, (double)kind->times.own);
 }
 
+static bool has_times(struct kind *kind)
+{
+    if (!kind->looked_up)
+        find_times(&kind->key, &kind->times);
+    kind->looked_up = true;
+    return kind->times.own > 0;
+}
+
 static bool cudnn_is_faster(const struct cuda_target *target, struct kind *kind, const struct call *call)
 {
     if (taken != ATTENTION_FASTER)
         return taken == ATTENTION_CUDNN;
-    if (!kind->settled) {
-        if (!find_times(&kind->key, &kind->times) && target->rehearsal &&
-            choice_is_mine(&target->share, CHOICE_ATTENTION, &kind->key, sizeof kind->key))
-            measure(target, kind, call);
-        kind->settled = true;
-    }
+    if (!has_times(kind) && target->rehearsal &&
+        choice_is_mine(&target->share, CHOICE_ATTENTION, &kind->key, sizeof kind->key))
+        measure(target, kind, call);
+    struct kind *twin = has_times(kind) ? NULL : twin_of(kind);
+    if (twin != NULL && has_times(twin))
+        kind = twin;
     return kind->times.cudnn < kind->times.own;
 }
 
@@ -263,7 +284,7 @@ void cuda_attention_reconsider(void)
 {
     for (int i = 0; i < kind_count; i++) {
         kinds[i].times = (struct times){0, 0};
-        kinds[i].settled = false;
+        kinds[i].looked_up = false;
     }
 }
 
@@ -292,23 +313,33 @@ void cuda_attention_backward(const struct cuda_target *target, const struct atte
 /* -- Planning ---------------------------------------------------------------------------------------------------- */
 
 /* Asks cuDNN once for each kind, but not for one that is known to be slower. */
+static void plan_kind(const struct attention_key *key)
+{
+    struct times times;
+    char what[128], why[256] = "";
+    for (int i = 0; i < kind_count; i++)
+        if (memcmp(&kinds[i].key, key, sizeof *key) == 0)
+            return;
+    if (kind_count == KINDS || (taken == ATTENTION_FASTER && find_times(key, &times) && times.cudnn >= times.own))
+        return;
+    struct kind *kind = &kinds[kind_count++];
+    *kind = (struct kind){.key = *key, .cudnn = cudnn_attention_build(key, most_workspace, why, sizeof why)};
+    if (why[0] != '\0') {
+        describe(what, sizeof what, key);
+        log_info("# %s: own kernels, not cuDNN: %s", what, why);
+    }
+}
+
+/* Which of the regular segments will be full is not known yet. */
 static void plan(const struct cuda_target *target, const struct call *call)
 {
     struct attention_key key;
-    struct times times;
-    char what[128], why[256] = "";
-    if (!key_of(target, call, &key) || kind_count == KINDS || taken == ATTENTION_OWN)
+    if (!key_of(target, call, &key) || taken == ATTENTION_OWN)
         return;
-    for (int i = 0; i < kind_count; i++)
-        if (memcmp(&kinds[i].key, &key, sizeof key) == 0)
-            return;
-    if (taken == ATTENTION_FASTER && find_times(&key, &times) && times.cudnn >= times.own)
-        return;
-    struct kind *kind = &kinds[kind_count++];
-    *kind = (struct kind){.key = key, .cudnn = cudnn_attention_build(&key, most_workspace, why, sizeof why)};
-    if (why[0] != '\0') {
-        describe(what, sizeof what, &key);
-        log_info("# %s: own kernels, not cuDNN: %s", what, why);
+    plan_kind(&key);
+    if (key.layout == ATTENTION_REGULAR) {
+        key.layout = ATTENTION_FULL;
+        plan_kind(&key);
     }
 }
 
@@ -324,14 +355,21 @@ void cuda_attention_backward_plan(const struct cuda_target *target, const struct
     plan(target, &call);
 }
 
-/* Either may run. */
+static int64_t larger(int64_t bytes, const struct kind *kind)
+{
+    struct cudnn_attention_addresses at;
+    int64_t cudnn = kind != NULL ? lay_out(kind, NULL, &at) : 0;
+    return cudnn > bytes ? cudnn : bytes;
+}
+
+/* Each may run. */
 static int64_t workspace(const struct cuda_target *target, const struct call *call, int64_t own)
 {
     struct attention_key key;
-    struct cudnn_attention_addresses at;
-    struct kind *kind = key_of(target, call, &key) ? kind_of(&key) : NULL;
-    int64_t cudnn = kind != NULL ? lay_out(kind, NULL, &at) : 0;
-    return cudnn > own ? cudnn : own;
+    if (!key_of(target, call, &key))
+        return own;
+    const struct kind wanted = {.key = key};
+    return larger(larger(own, kind_of(&key)), twin_of(&wanted));
 }
 
 int64_t cuda_attention_forward_workspace(const struct cuda_target *target, const struct attention_forward_args *args)

@@ -51,8 +51,8 @@ static cudnnHandle_t library;
 namespace
 {
 
-/* The library sees [segments, heads, rows of a segment, head size]. Regular segments lie at a fixed distance; others
- * where a table of starts says ("ragged"). */
+/* The library sees [segments, heads, rows of a segment, head size]. Packed segments lie where a table of starts says
+ * ("ragged"), others at a fixed distance. What is not full has a table of lengths ("padding mask"). */
 class description
 {
   public:
@@ -66,7 +66,8 @@ class description
         v_start = starts(V_START);
         o_start = starts(O_START);
         statistics_start = starts(STATISTICS_START);
-        lengths = graph.tensor(column(LENGTHS, key.slots, DataType_t::INT32));
+        if (key.layout != ATTENTION_FULL)
+            lengths = graph.tensor(column(LENGTHS, key.slots, DataType_t::INT32));
     }
 
     void forward()
@@ -86,7 +87,7 @@ class description
     {
         auto options = graphs::SDPA_backward_attributes();
         set_common(options);
-        if (!key.regular)
+        if (key.layout == ATTENTION_PACKED)
             options.set_max_total_seq_len_q(key.rows).set_max_total_seq_len_kv(key.rows);
         auto statistics = graphs::Tensor_attributes();
         place_statistics(statistics);
@@ -115,7 +116,7 @@ class description
 
     tensor starts(id uid)
     {
-        return key.regular ? nullptr : graph.tensor(column(uid, key.slots + 1, DataType_t::INT64));
+        return key.layout == ATTENTION_PACKED ? graph.tensor(column(uid, key.slots + 1, DataType_t::INT64)) : nullptr;
     }
 
     void place(graphs::Tensor_attributes &to, id uid, int64_t heads, int64_t stride, const tensor &start) const
@@ -145,16 +146,17 @@ class description
     {
         const int64_t heads = key.heads;
         to.set_uid(STATISTICS).set_dim({key.slots, heads, key.longest, 1}).set_data_type(DataType_t::FLOAT);
-        if (key.regular)
-            to.set_stride({heads * key.longest, key.longest, 1, 1});
-        else
+        if (key.layout == ATTENTION_PACKED)
             to.set_stride({heads * key.longest, 1, heads, 1}).set_ragged_offset(statistics_start);
+        else
+            to.set_stride({heads * key.longest, key.longest, 1, 1});
     }
 
     template <typename Options> void set_common(Options &options) const
     {
         options.set_name("attention").set_attn_scale(static_cast<float>(key.scale)).set_causal_mask(key.causal != 0);
-        options.set_padding_mask(true).set_seq_len_q(lengths).set_seq_len_kv(lengths);
+        if (key.layout != ATTENTION_FULL)
+            options.set_padding_mask(true).set_seq_len_q(lengths).set_seq_len_kv(lengths);
     }
 };
 
@@ -215,10 +217,12 @@ void cudnn_attention_run(const struct cudnn_attention *attention, cudaStream_t s
     set = stream;
 
     std::unordered_map<int64_t, void *> addresses = {
-        {Q, at->q}, {K, at->k}, {V, at->v}, {O, at->o}, {STATISTICS, at->statistics}, {LENGTHS, at->lengths}};
+        {Q, at->q}, {K, at->k}, {V, at->v}, {O, at->o}, {STATISTICS, at->statistics}};
+    if (attention->key.layout != ATTENTION_FULL)
+        addresses.insert({LENGTHS, at->lengths});
     if (attention->key.backward)
         addresses.insert({{D_O, at->d_o}, {DQ, at->dq}, {DK, at->dk}, {DV, at->dv}});
-    if (!attention->key.regular)
+    if (attention->key.layout == ATTENTION_PACKED)
         addresses.insert({{Q_START, at->q_start},
                           {K_START, at->k_start},
                           {V_START, at->v_start},

@@ -10,6 +10,10 @@ extern "C" {
 #include <stddef.h>
 #include <stdint.h>
 
+/* How segments lie in rows. Packed ones anywhere; that of slot s of regular ones begins at row s * longest; full ones
+ * are regular, with `longest` rows each: the library need not be told of lengths, and is faster. */
+enum attention_layout { ATTENTION_PACKED, ATTENTION_REGULAR, ATTENTION_FULL };
+
 /* What the library's kernel depends on, for bf16 segments whose keys are where their queries are. Compared and stored
  * as bytes: no padding. */
 struct attention_key {
@@ -17,17 +21,17 @@ struct attention_key {
     int64_t stride_q, stride_k, stride_v, stride_o; /* elements; gradients have those of what they belong to */
     double scale;
     int32_t heads, kv_heads, head_dim;
-    int32_t causal, regular, backward; /* regular: the segment of slot s begins at row s * longest */
+    int32_t causal, layout, backward; /* enum attention_layout */
 };
 
 /* Addresses on the device, aligned to 16 bytes. */
 struct cudnn_attention_addresses {
     void *q, *k, *v, *o;
     void *d_o, *dq, *dk, *dv; /* of the backward */
-    /* the log-sum-exp of tokens by heads; of regular segments [slot][head][row in the slot] */
+    /* the log-sum-exp of tokens by heads; of regular and full segments [slot][head][row in the slot] */
     float *statistics; /* written by the forward, read by the backward */
-    int32_t *lengths;  /* [slots] */
-    int64_t *q_start, *k_start, *v_start, *o_start, *statistics_start; /* elements [slots + 1]; not where regular */
+    int32_t *lengths;  /* [slots]; not of full segments */
+    int64_t *q_start, *k_start, *v_start, *o_start, *statistics_start; /* elements [slots + 1]; of packed segments */
     void *workspace;
 };
 

@@ -23,8 +23,9 @@ enum layout {
 enum { SLOTS = 12, FIRST_OF_SMALL = 1 };
 
 static bool of_cudnn;
-static bool in_parts; /* several launches for each, with gradients in f32 */
-static bool adding;   /* to old gradients */
+static bool of_full_rows; /* where a layout has rows, each is one segment */
+static bool in_parts;     /* several launches for each, with gradients in f32 */
+static bool adding;       /* to old gradients */
 
 /* At most four rows of equal lengths that hold `tokens` in all. */
 static int32_t rows_of(int64_t tokens)
@@ -41,7 +42,7 @@ static int fill_rows(int32_t table[5][SLOTS], int64_t tokens)
     int32_t rows = rows_of(tokens), longest = (int32_t)(tokens / rows);
     for (int slot = 0; slot < rows; slot++) {
         table[0][slot] = slot * longest;
-        table[1][slot] = slot == 1 ? 0 : 1 + trial_draw(longest);
+        table[1][slot] = of_full_rows ? longest : slot == 1 ? 0 : 1 + trial_draw(longest);
     }
     return rows;
 }
@@ -88,7 +89,7 @@ static int64_t fill_ahead(int32_t table[5][SLOTS], int64_t tokens, int *slots)
  *   one    a single segment
  *   many   segments of up to half of the rows back to back, with empty slots between them
  *   holes  the same with rows that no segment covers
- *   rows   a segment at the start of each of a few rows, one of them empty
+ *   rows   a segment at the start of each of a few rows, one of them empty; or in all of each
  *   cache  few queries at the end of many keys, k and v with rows of their own
  *   mixed  lengths and offsets unrelated: queries that see no key, keys that no query sees, segments without keys
  *   chunks, ahead  see above; `backward`: no two segments have the same keys */
@@ -123,12 +124,13 @@ static int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, 
                             &segments->q_offset};
     for (int i = 0; i < 5; i++)
         *to[i] = trial_integers(trial, table[i], slots);
-    segments->longest = 0, segments->regular = false;
+    segments->longest = 0, segments->regular = segments->full = false;
     if (layout >= LAYOUT_CACHE)
         return kv + 1;
     segments->kv_start = segments->q_start, segments->kv_length = segments->q_length;
     segments->longest = layout == LAYOUT_ROWS ? tokens / slots : longest;
     segments->regular = layout == LAYOUT_ROWS;
+    segments->full = segments->regular && of_full_rows;
     return tokens;
 }
 
@@ -165,17 +167,32 @@ static enum dtype gradient_type(enum dtype dtype)
     return in_parts || (adding && on_device) ? DTYPE_F32 : dtype;
 }
 
-/* check_op, by cuDNN where that is wanted: its backward adds in no fixed order. */
+/* How a backward may differ: cuDNN's adds in no fixed order, and a GPU rounds probabilities and their gradients. */
+static void allow_backward(struct trial *trial, const struct attention_backward_args *args)
+{
+    trial->unordered = of_cudnn;
+    trial->coarse = on_device && args->q.dtype == DTYPE_BF16;
+}
+
+/* check_op, by cuDNN where that is wanted. */
 static void check_attention(struct trial *trial, enum op op, const void *args)
 {
     int64_t before = executor_cudnn_launches();
-    trial->unordered = of_cudnn && op == OP_ATTENTION_BACKWARD;
-    /* a GPU rounds probabilities and their gradients to bf16 */
-    trial->coarse = on_device && op == OP_ATTENTION_BACKWARD &&
-                    ((const struct attention_backward_args *)args)->q.dtype == DTYPE_BF16;
+    if (op == OP_ATTENTION_BACKWARD)
+        allow_backward(trial, args);
     check_op(trial, op, args);
     if (of_cudnn)
         CHECK(executor_cudnn_launches() > before);
+}
+
+/* Of rows that are said to be full and are not, cuDNN would take all tokens: it is asked without a mask. */
+static void check_full_is_used(struct trial *trial, const struct attention_backward_args *args)
+{
+    struct attention_backward_args mistaken = *args;
+    mistaken.segments.full = true;
+    allow_backward(trial, args);
+    if (of_cudnn && args->segments.regular && args->segments.q_start.cols > 1 && !of_full_rows) /* one is empty */
+        check_noticed(trial, OP_ATTENTION_BACKWARD, args, &mistaken);
 }
 
 static void test_attention_case(enum dtype dtype, const struct attention_shape *shape, int64_t tokens,
@@ -235,6 +252,7 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
     mixed.dv.dtype = b.dk.dtype == DTYPE_F32 ? DTYPE_BF16 : DTYPE_F32;
     integers.dq.dtype = DTYPE_I32;
     CHECK(op_check(OP_ATTENTION_BACKWARD, &mixed) != NULL && op_check(OP_ATTENTION_BACKWARD, &integers) != NULL);
+    check_full_is_used(trial, &b);
     for (int i = 0; i < 2 && adding; i++) {
         struct attention_backward_args forgetful = b;
         *(i == 0 ? &forgetful.accumulate_q : &forgetful.accumulate_kv) = false;
@@ -304,7 +322,8 @@ static struct attention_segments cut_segments(struct stream *stream, const struc
         cut_table[i] = tensor_vector(tensor_at(&to, i, 0), DTYPE_I32, from->q_start.cols);
         move(stream, tensor_vector(table[i], DTYPE_I32, from->q_start.cols), cut_table[i]);
     }
-    return (struct attention_segments){cut_table[0], cut_table[1], cut_table[2], cut_table[3], cut_table[4], 0, false};
+    return (struct attention_segments){cut_table[0], cut_table[1], cut_table[2], cut_table[3], cut_table[4], 0,
+                                       false,        false};
 }
 
 static void launch_part(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
@@ -502,6 +521,18 @@ static void test_few(bool all_layouts)
                                             causal != 0);
 }
 
+/* Without padding: cuDNN has a kernel of its own for that. */
+static void test_full_rows(void)
+{
+    of_full_rows = true;
+    for (int64_t s = 0; s < COUNT(shapes); s++)
+        for (int64_t t = 0; t < COUNT(lengths); t++)
+            for (int causal = 0; causal < 2; causal++)
+                if (is_for_cudnn(DTYPE_BF16, &shapes[s], LAYOUT_ROWS, lengths[t]))
+                    test_attention_case(DTYPE_BF16, &shapes[s], lengths[t], LAYOUT_ROWS, causal != 0);
+    of_full_rows = false;
+}
+
 /* What ranks have that share rows, with heads of own and of shared keys. */
 static void test_ranks(void)
 {
@@ -542,6 +573,8 @@ int main(int count, char **arguments)
     if (of_cudnn)
         bounds_of_separate_heads();
     test_attention(small);
+    if (of_cudnn)
+        test_full_rows();
     if (!small && !of_cudnn)
         test_long(), test_in_parts(), test_adding(), test_merge(), test_ranks();
     executors_close();

@@ -107,18 +107,27 @@ static void test(struct executor *cpu, enum toy_kind kind, int slots, bool split
     free(plain.state);
 }
 
-/* -- Micro-batches of as many tokens and slots, in rows of another length ----------------------------------------- */
+/* -- Micro-batches of as many tokens and slots, in rows of another length or full ---------------------------------- */
 
-/* Counts the launches of attention that say that segments are shorter than they are. */
+/* Launches of attention: such as say that segments are shorter than they are, or full where they are not; such as say
+ * that they are full. */
+struct looked {
+    int wrong, full;
+};
+
 static void look_at_segments(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
+    struct looked *looked = wrapper->self;
     const struct attention_segments *said = NULL;
     if (op == OP_ATTENTION_FORWARD)
         said = &((const struct attention_forward_args *)args)->segments;
     if (op == OP_ATTENTION_BACKWARD)
         said = &((const struct attention_backward_args *)args)->segments;
-    for (int64_t s = 0; said != NULL && s < said->q_length.cols; s++)
-        *(int *)wrapper->self += ((const int32_t *)said->q_length.data)[s] > said->longest;
+    for (int64_t s = 0; said != NULL && s < said->q_length.cols; s++) {
+        const int32_t length = ((const int32_t *)said->q_length.data)[s];
+        looked->wrong += length > said->longest || (said->full && length < said->longest);
+    }
+    looked->full += said != NULL && said->full;
     wrapper_pass(wrapper, stream, op, args);
 }
 
@@ -134,28 +143,44 @@ static void join_rows(struct batch *batch)
     batch->max_segments = slots;
 }
 
+/* Rows of one slot each, with the row's first segment, or full. */
+static void leave_one_slot(struct batch *batch, bool full)
+{
+    for (int64_t row = 0; row < batch->rows; row++) {
+        const int32_t first = batch->segment_length[row * batch->max_segments];
+        batch->segment_start[row] = (int32_t)(row * batch->row_tokens);
+        batch->segment_length[row] = full ? (int32_t)batch->row_tokens : first;
+    }
+    batch->max_segments = 1;
+    batch->full = full;
+}
+
 static void test_rows(struct executor *cpu)
 {
-    int short_of = 0;
+    enum { ROUNDS = 4 };
+    struct looked looked = {0};
     struct wrapper wrapper;
-    wrapper_create(&wrapper, cpu, look_at_segments, &short_of);
+    wrapper_create(&wrapper, cpu, look_at_segments, &looked);
     struct executor *late = late_executor_create(&wrapper.executor);
     struct toy_options options = toy_options(late);
     struct toy toy;
     options.replays = true;
     toy_create(&toy, &options);
     struct schedule schedule = schedule_create(MICRO_BATCHES, 1, false);
-    for (int s = 0; s < 2; s++) {
+    for (int s = 0; s < ROUNDS * 4; s++) {
         struct batch batches[MICRO_BATCHES];
         for (int m = 0; m < MICRO_BATCHES; m++) {
+            const int kind = (s + m) % 4;
             toy_batch(&batches[m], options.rows, options.row_tokens, (uint64_t)m);
-            if (m % 2 == 0)
+            if (kind == 0)
                 join_rows(&batches[m]);
+            else if (kind > 1)
+                leave_one_slot(&batches[m], kind == 3);
         }
         engine_step(&toy.engine, &schedule, batches, 1e-3);
         destroy_batches(batches);
     }
-    CHECK(late_replays(late) > MICRO_BATCHES && short_of == 0);
+    CHECK(late_replays(late) > ROUNDS * 4 * MICRO_BATCHES && looked.wrong == 0 && looked.full > 0);
     schedule_destroy(&schedule);
     toy_destroy(&toy);
     late->class->destroy(late);

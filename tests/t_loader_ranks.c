@@ -152,6 +152,44 @@ static void test_numbers(const char *store)
     loader_destroy(wanderer);
 }
 
+static bool has_full_rows(const struct batch *batch)
+{
+    bool full = batch->max_segments == 1;
+    for (int64_t row = 0; row < batch->rows; row++)
+        full = full && batch->segment_length[row * batch->max_segments] == batch->row_tokens;
+    return full;
+}
+
+/* Of windows most of which fill their rows: ranks say the same of micro-batches that they compute at the same time, and
+ * it is so of all of them. */
+static void test_full_rows(struct loader_settings settings, int ranks)
+{
+    enum { STEPS = 12 };
+    int64_t said[2] = {0};
+    struct loader *loaders[4];
+    settings.random = (struct random_windows_settings){"esm2", 33, 900, 1000};
+    settings.global_rows = 23; /* the last micro-batches are not whole */
+    settings.window = settings.row_tokens;
+    for (int r = 0; r < ranks; r++)
+        loaders[r] = create(&settings, r, ranks);
+    for (int step = 0; step < STEPS; step++) {
+        const struct batch *batches[4];
+        for (int r = 0; r < ranks; r++)
+            batches[r] = loader_next(loaders[r]);
+        for (int64_t m = 0; m < loader_micro_batches(loaders[0]); m++) {
+            bool full = true;
+            for (int r = 0; r < ranks; r++)
+                full = full && has_full_rows(&batches[r][m]);
+            for (int r = 0; r < ranks; r++)
+                CHECK(batches[r][m].full == full);
+            said[full]++;
+        }
+    }
+    CHECK(said[false] > 0 && (said[true] > 0) == (settings.format == LOADER_PADDED));
+    for (int r = 0; r < ranks; r++)
+        loader_destroy(loaders[r]);
+}
+
 /* Random data, in each kind of rows, masked and not. */
 static void test_random(void)
 {
@@ -162,6 +200,9 @@ static void test_random(void)
         settings.format = variant & 4 ? LOADER_PADDED : LOADER_PACKED;
         settings.split = variant != 1;
         test_ranks(&settings);
+        settings.balance = variant & 1;
+        settings.micro_rows = 1 + (variant & 1);
+        test_full_rows(settings, 1 + variant % 4);
     }
 }
 

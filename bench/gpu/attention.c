@@ -117,7 +117,7 @@ static void lay_tables(struct problem *p, const struct shape *s)
     executor->class->release(executor, p->segments.kv_length.data, MEMORY_DEVICE);
     p->segments.kv_start = p->segments.q_start, p->segments.kv_length = p->segments.q_length;
     p->segments.longest = longest;
-    p->segments.regular = s->gap == 0 && longest == shortest;
+    p->segments.regular = p->segments.full = s->gap == 0 && longest == shortest;
 }
 
 /* q, k and v, and their gradients, are columns of one matrix where they have as many rows. */

@@ -178,13 +178,14 @@ struct rope_args {
  * Segments never share rows of q. In a backward they do not share rows of k and v either: where several segments see
  * the same keys, launch once for each and accumulate dk and dv.
  *
- * The tables are on the device; `longest` and `regular` are what the host knows of them. */
+ * The tables are on the device; `longest`, `regular` and `full` are what the host knows of them. */
 struct attention_segments {
     struct tensor q_start, q_length;   /* i32 [1, slots]: first row and number of rows of q and o */
     struct tensor kv_start, kv_length; /* i32 [1, slots]: the same for k and v */
     struct tensor q_offset;            /* i32 [1, slots] */
     int64_t longest;                   /* no segment has more rows than this; 0: not known */
     bool regular;                      /* slots * longest rows in all; the segment of slot s starts at s * longest */
+    bool full;                         /* regular, and each segment has `longest` rows */
 };
 
 /* o = softmax(scale * q k') v and lse = log(sum(exp(scale * q k'))), over the keys that a query sees; k' is k

@@ -75,6 +75,7 @@ static const char *check_segments(const struct attention_segments *s, int64_t qu
     REQUIRE(same_shape(&s->q_start, &s->kv_start) && same_shape(&s->q_start, &s->kv_length));
     REQUIRE(s->longest >= 0);
     REQUIRE(!s->regular || (s->longest * s->q_start.cols == queries && queries == keys));
+    REQUIRE(s->regular || !s->full);
     return NULL;
 }
 

@@ -32,6 +32,7 @@ void batch_clear(struct batch *batch, int32_t pad)
     for (int64_t i = 0; i < batch->rows * batch->max_segments; i++)
         batch->segment_start[i] = batch->segment_length[i] = 0;
     batch->valid = batch->real = 0;
+    batch->full = false;
 }
 
 void batch_restart(struct batch *batch)

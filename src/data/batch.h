@@ -6,6 +6,7 @@
 #ifndef DATA_BATCH_H
 #define DATA_BATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { BATCH_IGNORED = -100 }; /* a label without a target */
@@ -24,6 +25,8 @@ struct batch {
     int64_t number; /* keys random numbers of the micro-batch: no other of the training has it */
     int64_t valid;  /* labels that are not -100 */
     int64_t real;   /* tokens inside segments */
+    bool full;      /* each row has one slot, and its segment is the whole row: of this micro-batch, and of those that
+                       other ranks compute at the same time */
 };
 
 /* All arrays in one allocation that begins at `tokens`; every row empty (token 0, no segment, no label, scale 1). */

@@ -274,6 +274,12 @@ static void count_costs(struct loader *loader)
     }
 }
 
+/* Has every row one slot, and does the packed row's segment fill it? */
+static bool is_full(const struct loader *loader, int64_t count)
+{
+    return loader->rows.max_segments == 1 && count == 1 && loader->segments[0].length == loader->rows.row_tokens;
+}
+
 /* Where this rank has micro-batch k of the step; NULL: another rank has it. */
 static struct batch *place_of(const struct loader *loader, const struct slot *slot, int64_t k)
 {
@@ -285,18 +291,22 @@ static struct batch *place_of(const struct loader *loader, const struct slot *sl
 static void make_step(struct loader *loader, struct slot *slot)
 {
     const struct loader_settings *settings = &loader->settings;
+    const int64_t micro_batches = loader->micro_batches * loader->data_ranks; /* of all ranks */
     count_costs(loader);
     deal_micro_batches(loader->costs, loader->micro_batches, loader->data_ranks, loader->places);
-    for (int64_t k = 0; k < loader->micro_batches * loader->data_ranks; k++) {
+    for (int64_t k = 0; k < micro_batches; k++) {
         struct batch *batch = place_of(loader, slot, k);
         if (batch != NULL) {
             clear_batch(loader, batch);
-            batch->number = k; /* of the step */
+            batch->number = k;  /* of the step */
+            batch->full = true; /* until a row is not */
         }
     }
-    for (int64_t row = 0; row < settings->global_rows; row++) {
-        int64_t count = packer_next(&loader->rows, &loader->blend, loader->segments);
-        struct batch *batch = place_of(loader, slot, row / settings->micro_rows);
+    for (int64_t row = 0; row < micro_batches * settings->micro_rows; row++) {
+        const int64_t k = row / settings->micro_rows;
+        int64_t count = row < settings->global_rows ? packer_next(&loader->rows, &loader->blend, loader->segments) : 0;
+        struct batch *batch = place_of(loader, slot, k);
+        slot->batches[loader->places[k] / loader->data_ranks].full &= is_full(loader, count);
         if (batch != NULL)
             fill_row(loader, batch, row % settings->micro_rows, count);
     }

@@ -8,15 +8,15 @@ static struct tensor batch_tensor(struct budget *budget, int64_t count, enum dty
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), BUDGET_BATCH), dtype, count);
 }
 
-/* What rows of so many tokens and slots say about their segments. Those of a sequence that goes on see more keys. */
-static void describe_segments(const struct engine *e, int64_t row_tokens, int64_t max_segments,
-                              struct attention_segments *segments)
+/* What a batch says about its segments. Those of a sequence that goes on see more keys. */
+static void describe_segments(const struct engine *e, const struct batch *batch, struct attention_segments *segments)
 {
     int64_t most = e->settings.memory.longest;
-    segments->regular = !engine_generates(e) && max_segments == 1;
-    segments->longest = engine_generates(e)                                   ? 0
-                        : segments->regular || most == 0 || most > row_tokens ? row_tokens
-                                                                              : most;
+    segments->regular = !engine_generates(e) && batch->max_segments == 1;
+    segments->full = segments->regular && batch->full;
+    segments->longest = engine_generates(e)                                          ? 0
+                        : segments->regular || most == 0 || most > batch->row_tokens ? batch->row_tokens
+                                                                                     : most;
 }
 
 /* All slots count their losses in one place, and what is summed over ranks lies together: one collective does it. */
@@ -25,6 +25,7 @@ void engine_create_batches(struct engine *e)
     const struct memory_settings *m = &e->settings.memory;
     int64_t tokens = m->rows * m->row_tokens / group_size(e->groups.context), segments = m->rows * m->max_segments;
     int64_t squares = m->use == MEMORY_TRAIN ? optimizer_squares(e->model) : 0;
+    const struct batch rows = {.row_tokens = m->row_tokens, .max_segments = m->max_segments};
     e->sums = batch_tensor(&e->budget, 2 + squares, DTYPE_F64);
     struct tensor total = tensor_columns(&e->sums, 0, 2), discarded = batch_tensor(&e->budget, 2, DTYPE_F64);
     e->batches = memory_allocate((int64_t)sizeof *e->batches * m->slots);
@@ -42,7 +43,7 @@ void engine_create_batches(struct engine *e)
         if (m->use == MEMORY_GENERATE) /* more keys than queries */
             b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
         b->segments.q_offset = batch_tensor(&e->budget, segments, DTYPE_I32); /* zero, as allocated */
-        describe_segments(e, m->row_tokens, m->max_segments, &b->segments);
+        describe_segments(e, &rows, &b->segments);
         b->total = total;
         b->discarded = discarded;
     }
@@ -60,11 +61,11 @@ static void check_segments(const struct engine *e, const struct batch *batch, co
     if (e->executor->class->dry || engine_generates(e))
         return;
     for (int64_t s = 0; s < batch->rows * batch->max_segments; s++)
-        if (batch->segment_length[s] > said->longest ||
+        if (batch->segment_length[s] > said->longest || (said->full && batch->segment_length[s] < said->longest) ||
             (said->regular && batch->segment_length[s] > 0 && batch->segment_start[s] != s * said->longest))
-            error_fatal("segment %lld of a micro-batch has %d tokens from %d on, where each has %lld at most%s",
-                        (long long)s, (int)batch->segment_length[s], (int)batch->segment_start[s],
-                        (long long)said->longest, said->regular ? " and begins a row" : "");
+            error_fatal("segment %lld of a micro-batch has %d tokens from %d on, where each has %lld%s%s", (long long)s,
+                        (int)batch->segment_length[s], (int)batch->segment_start[s], (long long)said->longest,
+                        said->full ? "" : " at most", said->regular ? " and begins a row" : "");
 }
 
 void engine_stage_batch(struct engine *e, const struct batch *batch, struct batch_tensors *to)
@@ -88,7 +89,7 @@ void engine_stage_batch(struct engine *e, const struct batch *batch, struct batc
     engine_load_numbers(e, batch->segment_start, slots, &to->segments.q_start);
     engine_load_numbers(e, batch->segment_length, slots, &to->segments.q_length);
     to->segments.kv_start.cols = to->segments.kv_length.cols = to->segments.q_offset.cols = slots;
-    describe_segments(e, batch->row_tokens, batch->max_segments, &to->segments);
+    describe_segments(e, batch, &to->segments);
     check_segments(e, batch, &to->segments);
     engine_stage_tables(e, batch, to);
 }

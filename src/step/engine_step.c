@@ -90,7 +90,8 @@ static void run_action(struct engine *e, const struct action *action, bool measu
                                    .tokens = batch->tokens.cols,
                                    .segments = batch->segments.q_start.cols,
                                    .longest = batch->segments.longest,
-                                   .regular = batch->segments.regular};
+                                   .regular = batch->segments.regular,
+                                   .full = batch->segments.full};
     run_or_replay(e, &key, action);
     e->written = e->written && !forward; /* after a replay too */
 }

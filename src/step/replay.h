@@ -18,7 +18,7 @@ struct replay_key {
     bool statistics;          /* what quantization loses is measured too */
     int64_t tokens, segments; /* of the batch */
     int64_t longest;          /* as in struct attention_segments, which launches hold */
-    bool regular;
+    bool regular, full;
 };
 
 struct replay {

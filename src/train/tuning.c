@@ -149,7 +149,9 @@ static void share_batch(struct batch *batch, struct comm *world, const struct en
     batch_create(batch, m->rows, m->row_tokens, m->max_segments);
     CHECK_BUG(batch_bytes(next) == batch_bytes(batch));
     memcpy(batch->tokens, next->tokens, (size_t)batch_bytes(batch));
+    batch->full = next->full;
     comm_broadcast(world, batch->tokens, batch_bytes(batch), 0);
+    comm_broadcast(world, &batch->full, sizeof batch->full, 0);
     loader_seek(loader, &position, step);
     blend_position_destroy(&position);
 }
