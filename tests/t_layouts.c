@@ -100,9 +100,10 @@ static const struct {
     enum dtype compute;
     int recipe; /* enum deck_recipe */
     bool bf16_sums, no_masters;
-} numbers[] = {{DTYPE_F32, DECK_RECIPE_NONE, false, false},   {DTYPE_BF16, DECK_RECIPE_NONE, false, false},
-               {DTYPE_BF16, DECK_RECIPE_BLOCK, false, false}, {DTYPE_BF16, DECK_RECIPE_NONE, true, false},
-               {DTYPE_BF16, DECK_RECIPE_NONE, false, true},   {DTYPE_BF16, DECK_RECIPE_BLOCK, true, true}};
+} numbers[] = {{DTYPE_F32, DECK_RECIPE_NONE, false, false},    {DTYPE_BF16, DECK_RECIPE_NONE, false, false},
+               {DTYPE_BF16, DECK_RECIPE_BLOCK, false, false},  {DTYPE_BF16, DECK_RECIPE_NONE, true, false},
+               {DTYPE_BF16, DECK_RECIPE_NONE, false, true},    {DTYPE_BF16, DECK_RECIPE_BLOCK, true, true},
+               {DTYPE_BF16, DECK_RECIPE_CURRENT, false, false}};
 static const struct {
     enum deck_recompute recompute;
     int slots;
@@ -128,7 +129,7 @@ static const int axis_values[AXES] = {LENGTH(sizes),
                                       LENGTH(numbers),
                                       LENGTH(memories),
                                       2};
-enum { MOST_VALUES = 6 };
+enum { MOST_VALUES = 7 };
 
 /* A layout and a form: the number of a value on each axis. */
 struct trial_case {
@@ -534,6 +535,11 @@ static void test_chains(void)
     test_chain(first, (struct form){.kind = TOY_ESM2, .packed = true, .micro_batches = 1, .slots = 1}, false);
     test_chain(second, (struct form){.kind = TOY_LLAMA_TIED, .micro_batches = 1, .compute = DTYPE_BF16, .slots = 1},
                false);
+    test_chain(
+        second,
+        (struct form){
+            .kind = TOY_ESM2, .micro_batches = 1, .compute = DTYPE_BF16, .recipe = DECK_RECIPE_DELAYED, .slots = 1},
+        false);
     test_chain(second, (struct form){.kind = TOY_AMPLIFY, .micro_batches = 3, .compute = DTYPE_BF16, .slots = 1}, true);
     remove_folder();
 }
