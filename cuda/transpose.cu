@@ -39,7 +39,8 @@ static __global__ void __launch_bounds__(TILE_THREADS) transpose(view<const uint
 void cuda_transpose(const struct cuda_target *target, const struct transpose_args *args)
 {
     const struct tensor &from = args->from;
-    const struct copies column = {.column = args->to};
+    struct copies column = {};
+    column.column = args->to;
     const struct copy_targets to = copy_targets_of(column, from.rows, from.cols, {});
     const int64_t tiles = copies_tiles(to);
     if (tiles == 0)

@@ -88,7 +88,7 @@ static struct group *gather_group(const struct flat_store *own)
     return own->ranks > 1 ? own->groups->gather : NULL;
 }
 
-static void create_holding(const struct flat_store *own, struct holding *holding, const struct unit *unit,
+static void create_holding(struct flat_store *own, struct holding *holding, const struct unit *unit,
                            const struct store_request *r)
 {
     const int64_t step = (int64_t)own->ranks * group_size(own->groups->replicas) * UNIT_ALIGNMENT;
@@ -103,8 +103,10 @@ static void create_holding(const struct flat_store *own, struct holding *holding
         return;
     if (r->compute != r->statistic && !own->no_masters)
         holding->low = flat_tensor(r->budget, cut, DTYPE_I16, BUDGET_WEIGHTS);
-    if (!own->cut_values && unit->copy_bytes > 0)
+    if (!own->cut_values) {
         holding->copies = budget_allocate(r->budget, unit->copy_bytes, BUDGET_WEIGHTS);
+        own->store.copies += unit->copy_bytes;
+    }
     const enum dtype dtype = own->no_masters ? DTYPE_BF16 : r->statistic;
     const int64_t gradients = own->cut_gradients ? cut : all;
     holding->gradients = tensor_vector(
@@ -112,7 +114,7 @@ static void create_holding(const struct flat_store *own, struct holding *holding
         dtype, gradients);
     holding->m = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
     holding->v = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
-    store_create_rows(own, unit, holding, r->budget);
+    own->store.copies += store_create_rows(own, unit, holding, r->budget);
 }
 
 /* What a visit needs, at most. */
@@ -180,7 +182,7 @@ static void create_sums(struct flat_store *own, const struct store_request *r)
 struct store *store_create(const struct store_request *r)
 {
     struct flat_store *own = memory_allocate(sizeof *own);
-    own->store = (struct store){&class, own};
+    own->store = (struct store){.class = &class, .self = own};
     own->gather = &r->streams[STREAM_GATHER];
     own->reduce = &r->streams[STREAM_REDUCE];
     own->groups = r->groups;

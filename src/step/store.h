@@ -25,6 +25,7 @@ struct shard {
 struct store {
     const struct store_class *class;
     void *self;
+    int64_t copies; /* bytes of its weights that are copies of few bits, and their scales */
 };
 
 struct store_class {

@@ -120,9 +120,9 @@ static inline struct span store_common(const struct holding *holding, int rank, 
 
 /* -- store_rows.c ------------------------------------------------------------------------------------------------ */
 
-/* Allocates a unit's row copies, if it is one that gathers them. */
-void store_create_rows(const struct flat_store *own, const struct unit *unit, struct holding *holding,
-                       struct budget *budget);
+/* Allocates a unit's row copies, if it is one that gathers them; returns the bytes of the copies. */
+int64_t store_create_rows(const struct flat_store *own, const struct unit *unit, struct holding *holding,
+                          struct budget *budget);
 /* Are row copies gathered in this action? */
 bool store_gathers_rows(const struct flat_store *own, const struct holding *holding);
 /* After an update: makes this rank's cut of the copies, and collects the vectors. */

@@ -23,29 +23,30 @@ static const struct linear_precision *precision_of_rows(const struct flat_store 
     return precision;
 }
 
-static struct tensor numbers(const struct flat_store *own, const struct unit *unit, struct budget *budget)
+/* stat [weights, 1]; absent for 0 bytes. */
+static struct tensor numbers(const struct flat_store *own, const struct unit *unit, struct budget *budget,
+                             int64_t bytes)
 {
-    const int64_t count = (int64_t)unit->weight_count * SCALE_STRIDE;
-    void *data = budget_allocate(budget, count * dtype_size(own->statistic), BUDGET_WEIGHTS);
+    void *data = budget_allocate(budget, bytes, BUDGET_WEIGHTS);
     return (struct tensor){data, own->statistic, unit->weight_count, 1, SCALE_STRIDE};
 }
 
-void store_create_rows(const struct flat_store *own, const struct unit *unit, struct holding *holding,
-                       struct budget *budget)
+int64_t store_create_rows(const struct flat_store *own, const struct unit *unit, struct holding *holding,
+                          struct budget *budget)
 {
     struct row_copies *rows = &holding->rows;
     const struct linear_precision *precision = precision_of_rows(own, unit);
     if (precision == NULL)
-        return;
+        return 0;
     rows->cut = tensor_vector(budget_allocate_gathered(budget, holding->cut, BUDGET_WEIGHTS, own->groups->gather),
                               quantization_dtype(&precision->rules[OPERAND_WEIGHT]), holding->cut);
     rows->vectors = tensor_vector(
         budget_allocate(budget, unit->elements[STORAGE_VECTOR] * dtype_size(own->compute), BUDGET_WEIGHTS),
         own->compute, unit->elements[STORAGE_VECTOR]);
-    if (precision->delayed)
-        return;
-    rows->amaxes = numbers(own, unit, budget);
-    rows->scales = numbers(own, unit, budget);
+    const int64_t scales = precision->delayed ? 0 : unit->weight_count * SCALE_STRIDE * dtype_size(own->statistic);
+    rows->amaxes = numbers(own, unit, budget, scales);
+    rows->scales = numbers(own, unit, budget, scales);
+    return holding->cut + 2 * scales;
 }
 
 bool store_gathers_rows(const struct flat_store *own, const struct holding *holding)

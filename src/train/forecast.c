@@ -250,9 +250,7 @@ static struct forecast_rank rehearse_step(const struct deck *deck, const struct 
     open_rehearsal(&r, deck, model, ranks, number, target);
     struct forecast_rank rank = {.rank = number, .need = need_of(&r.engine.budget, target)};
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
-    const bool keeps = r.engine.settings.sharding.level < SHARD_FULL || r.engine.groups.gather == NULL;
-    for (int u = 0; u < r.model.unit_count && keeps; u++) /* else they are made in buffers */
-        rank.copies += r.model.units[u].copy_bytes;
+    rank.copies = r.engine.store->copies;
     const struct batch batch = fake_batch(&r), batches[] = {batch, batch, batch};
     if (more > 0) {
         add_step(&rank, &r, deck, batches, 3, more);

@@ -75,6 +75,6 @@ void poison_store(struct poison *p, struct engine *engine)
     p->class.begin = begin;
     p->class.release = release;
     p->class.gradients_open = gradients_open;
-    p->store = (struct store){&p->class, p->inner->self};
+    p->store = (struct store){.class = &p->class, .self = p->inner->self};
     engine->store = &p->store;
 }
