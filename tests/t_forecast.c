@@ -178,9 +178,12 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     const struct forecast_rank *rank = forecast_neediest(&forecast);
     struct model model;
     model_create(&model, &forecast.model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
-    int64_t elements = 0; /* with the padding of flat buffers */
-    for (int u = 0; u < model.unit_count; u++)
-        elements += model.units[u].elements[STORAGE_MATRIX] + model.units[u].elements[STORAGE_VECTOR];
+    int64_t elements = 0; /* with the padding of flat buffers, of which ranks sum parts that are alike */
+    const int64_t parts = ranks * (int64_t)UNIT_ALIGNMENT;
+    for (int u = 0; u < model.unit_count; u++) {
+        const struct unit *unit = &model.units[u];
+        elements += (unit->elements[STORAGE_MATRIX] + unit->elements[STORAGE_VECTOR] + parts - 1) / parts * parts;
+    }
     const int64_t squares = optimizer_squares(&model);
     CHECK((rank->copies > 0) == precision_quantizes(&forecast.model.precision));
     model_destroy(&model);
@@ -671,11 +674,44 @@ static void test_advice_to_share(void)
     forecast_memory(memory, &least, &model, 4, cpu);
     bytes_text(state, (double)(memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER]));
     snprintf(text, sizeof text, "of which weights, gradients and moments are %s on every rank", state);
-    deck.device.memory = (double)need[DECK_SHARD_OPTIMIZER] / 4 / gibi;
+    deck.device.memory = (double)need[DECK_SHARD_OPTIMIZER] / 5 / gibi;
     CHECK(fit_check(&fit, &deck, &model, need[DECK_SHARD_NONE], 4, 1, cpu) == ERROR_NONE);
     if (!CHECK(strstr(fit.advice, "no setting fits") != NULL && strstr(fit.advice, "\"optimizer\"") != NULL &&
                strstr(fit.advice, text) != NULL))
         fprintf(stderr, "    %s\n    %s\n", fit.advice, text);
+    cpu->class->destroy(cpu);
+}
+
+/* Long rows, of which one is all that a rank has already, are cut, in no more parts than it takes. */
+static void test_advice_to_cut(void)
+{
+    struct deck deck = small_deck();
+    struct executor *cpu = cpu_executor_create(1);
+    struct model_settings model;
+    struct fit fit;
+    int64_t memory[BUDGET_CATEGORIES];
+    deck.data.row_tokens = 2048;
+    deck.train.micro_batch = 1;
+    deck.memory.recompute = DECK_RECOMPUTE_FULL;
+    deck.precision.compute = DECK_COMPUTE_BF16;
+    for (int64_t context = 2; context <= 4; context *= 2) {
+        char text[96], size[BYTES_TEXT];
+        deck.parallel.context = context;
+        CHECK(settings_of_model(&model, &deck, 0, cpu) == ERROR_NONE);
+        const int64_t need = forecast_memory(memory, &deck, &model, 4, cpu);
+        deck.device.memory = (double)need / (1 << 30);
+        deck.parallel.context = 1;
+        CHECK(settings_of_model(&model, &deck, 0, cpu) == ERROR_NONE);
+        const int64_t whole = forecast_memory(memory, &deck, &model, 4, cpu);
+        CHECK(whole > need);
+        CHECK(fit_check(&fit, &deck, &model, whole, 4, 1, cpu) == ERROR_NONE);
+        snprintf(text, sizeof text, "with parallel.context = %lld it needs %s", (long long)context,
+                 bytes_text(size, (double)need));
+        if (!CHECK(strstr(fit.advice, text) == fit.advice))
+            fprintf(stderr, "    %s\n", fit.advice);
+        CHECK(fit_check(&fit, &deck, &model, whole, 1, 1, cpu) == ERROR_NONE);
+        CHECK(strstr(fit.advice, "parallel.context") == NULL); /* one rank alone */
+    }
     cpu->class->destroy(cpu);
 }
 
@@ -872,6 +908,7 @@ int main(void)
     test_forecasts();
     test_advice();
     test_advice_to_share();
+    test_advice_to_cut();
     test_choice();
     test_embedding();
     test_offload();

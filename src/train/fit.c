@@ -1,8 +1,10 @@
 #include "train/fit.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "model/attention.h"
 #include "model/flops.h"
 #include "train/forecast.h"
+#include "train/layout.h"
 #include "train/rates.h"
 #include "train/settings.h"
 
@@ -13,7 +15,16 @@
 
 /* -- What may be changed ----------------------------------------------------------------------------------------- */
 
-enum fit_key { FIT_WEIGHT_COPIES, FIT_SHARD, FIT_RECOMPUTE, FIT_MICRO_BATCH, FIT_HEAD_TOKENS, FIT_COMPUTE, FIT_KEYS };
+enum fit_key {
+    FIT_WEIGHT_COPIES,
+    FIT_SHARD,
+    FIT_RECOMPUTE,
+    FIT_MICRO_BATCH,
+    FIT_CONTEXT,
+    FIT_HEAD_TOKENS,
+    FIT_COMPUTE,
+    FIT_KEYS
+};
 enum { MAX_LEVELS = 40, LEAST_HEAD_TOKENS = 64, MAX_HEAD_CHUNKS = 1024 };
 
 /* Values of each key from the deck's own on, each needing less than the one before. */
@@ -27,7 +38,24 @@ static void add_level(struct levels *levels, enum fit_key key, int64_t value)
     levels->values[key][levels->count[key]++] = value;
 }
 
-static struct levels levels_of(const struct deck *deck, int64_t ranks)
+/* The numbers of ranks that its rows and heads can be divided among. */
+static void add_contexts(struct levels *levels, const struct deck *deck, const struct model_settings *model,
+                         int64_t ranks)
+{
+    struct deck other = *deck;
+    add_level(levels, FIT_CONTEXT, deck->parallel.context);
+    for (int64_t context = deck->parallel.context + 1; context <= ranks; context++) {
+        other.parallel.context = context;
+        struct model_settings cut = *model;
+        cut.rows = layout_rows(&other, model->kv_heads);
+        if (layout_check(&other, ranks) == ERROR_NONE && attention_check(&cut) == ERROR_NONE &&
+            levels->count[FIT_CONTEXT] < MAX_LEVELS)
+            add_level(levels, FIT_CONTEXT, context);
+        error_clear();
+    }
+}
+
+static struct levels levels_of(const struct deck *deck, const struct model_settings *model, int64_t ranks)
 {
     struct levels levels = {.count = {0}};
     add_level(&levels, FIT_WEIGHT_COPIES, deck->precision.weight_copies);
@@ -40,6 +68,7 @@ static struct levels levels_of(const struct deck *deck, int64_t ranks)
         add_level(&levels, FIT_RECOMPUTE, policy);
     for (int64_t rows = deck->train.micro_batch; rows > 0; rows /= 2)
         add_level(&levels, FIT_MICRO_BATCH, rows);
+    add_contexts(&levels, deck, model, ranks);
     add_level(&levels, FIT_HEAD_TOKENS, deck->memory.head_tokens); /* then quarters, as multiples of 16 */
     int64_t least = settings_tokens(deck) / MAX_HEAD_CHUNKS;
     least = least > LEAST_HEAD_TOKENS ? least : LEAST_HEAD_TOKENS;
@@ -61,6 +90,7 @@ static struct deck deck_at(const struct deck *deck, const struct levels *levels,
     if (level[FIT_RECOMPUTE] > 0) /* of all layers */
         other.memory.recompute_layers[0] = '\0';
     other.train.micro_batch = levels->values[FIT_MICRO_BATCH][level[FIT_MICRO_BATCH]];
+    other.parallel.context = levels->values[FIT_CONTEXT][level[FIT_CONTEXT]];
     other.memory.head_tokens = levels->values[FIT_HEAD_TOKENS][level[FIT_HEAD_TOKENS]];
     other.precision.compute = (int)levels->values[FIT_COMPUTE][level[FIT_COMPUTE]];
     return other;
@@ -70,8 +100,9 @@ static struct deck deck_at(const struct deck *deck, const struct levels *levels,
 static void describe(char *out, size_t bytes, const struct deck *deck, const struct deck *other,
                      const int level[FIT_KEYS])
 {
-    static const char *const names[FIT_KEYS] = {"precision.weight_copies", "parallel.shard",     "memory.recompute",
-                                                "train.micro_batch",       "memory.head_tokens", "precision.compute"};
+    static const char *const names[FIT_KEYS] = {"precision.weight_copies", "parallel.shard",   "memory.recompute",
+                                                "train.micro_batch",       "parallel.context", "memory.head_tokens",
+                                                "precision.compute"};
     const char *changed[FIT_KEYS + 1];
     int count = 0;
     for (int key = 0; key < FIT_KEYS; key++)
@@ -108,6 +139,7 @@ static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
 {
     s->other = deck_at(s->deck, &s->levels, level);
     struct model_settings model = *s->model;
+    model.rows = layout_rows(&s->other, model.kv_heads);
     if (precision_from_deck(&model.precision, &s->other, model.layers) != ERROR_NONE ||
         recompute_from_deck(&model.recompute, &s->other, model.layers) != ERROR_NONE)
         error_fatal("bug: %s", error_message());
@@ -256,7 +288,7 @@ int fit_check(struct fit *fit, const struct deck *deck, const struct model_setti
     if (code != ERROR_NONE)
         return code;
     struct search search = {
-        .deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck, ranks)};
+        .deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck, model, ranks)};
     if (fit->need > fit->limit)
         advise(fit, &search);
     return ERROR_NONE;

@@ -26,8 +26,8 @@ int64_t fit_room(const struct deck *deck, int64_t limit, const struct executor *
 
 /* Compares need, budget_total of the deck's forecast, with fit_limit. Advice is found by planning decks that need less:
  * first with one key changed, then with two and more, of precision.weight_copies, parallel.shard where there are
- * several ranks, memory.recompute, train.micro_batch, memory.head_tokens, precision.compute, in this order; the first
- * that fits is named. target: as for forecast_create. Local. Errors as fit_limit. */
+ * several ranks, memory.recompute, train.micro_batch, parallel.context, memory.head_tokens, precision.compute, in this
+ * order; the first that fits is named. target: as for forecast_create. Local. Errors as fit_limit. */
 int fit_check(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t need, int64_t ranks,
               int64_t sharing, struct executor *target);
 
