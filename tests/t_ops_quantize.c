@@ -242,7 +242,7 @@ static void test_statistic(void)
             }
 }
 
-/* Parts of a tensor, of which one is empty, have the scale that its amax gives. */
+/* Parts of a tensor, of which one is empty, raise its amax without copies, and have the scale that this gives. */
 static void test_parts(void)
 {
     static const float amaxes[] = {0.11f, 3.0f, 0.0f, INFINITY, 1e-40f};
@@ -256,6 +256,11 @@ static void test_parts(void)
             args.to.row_scale = trial_empty(trial, DTYPE_F32, 1, 1);
             args.to.whole_amax = trial_empty(trial, DTYPE_F32, 1, 1);
             reference_store(&args.to.whole_amax, 0, 0, (double)amaxes[a]);
+            check_op_exact(trial, OP_QUANTIZE, &args);
+            trial = trial_create("the amax of %d rows, %g before", (int)rows[r], (double)amaxes[a]);
+            args = (struct quantize_args){.x = trial_normal(trial, storage[r % 2], rows[r], 128, 0.03)};
+            args.to.amax = trial_empty(trial, DTYPE_F32, 1, 1);
+            reference_store(&args.to.amax, 0, 0, (double)amaxes[a]);
             check_op_exact(trial, OP_QUANTIZE, &args);
         }
 }

@@ -95,8 +95,8 @@ struct unit_class {
     /* output_gradient: absent for the head. Gradients of weights are added to what the unit's buffers hold, or replace
      * it in the first micro-batch of a step. */
     void (*backward)(struct context *context, struct unit *unit, struct tensor input, struct tensor output_gradient);
-    /* Makes copies of the unit's weights, which are valid now: all of them, or those alone that context->pass reads,
-     * with context->wanted in a backward. NULL: it has none. */
+    /* Makes copies of the unit's weights or of its row copies, which are valid now: all of them, or those alone that
+     * context->pass reads, with context->wanted in a backward. NULL: it has none. */
     void (*copy_weights)(const struct context *context, struct unit *unit, bool all);
     bool idle_forward;       /* PASS_FORWARD does nothing, since backward does all: weights are not acquired for it */
     bool reads_forward_only; /* backward reads no weights of the unit: they need not be gathered for it */

@@ -34,7 +34,8 @@ struct store_class {
      * the stream has written weights of shards since the last action, by an update, a checkpoint or initial values. In
      * this action what was written reaches all ranks that hold it, and copies that the store keeps are made of it. */
     void (*begin)(struct store *store, struct unit *const *units, int count, struct stream *stream, bool written);
-    /* From here on in the stream the unit's weight_base and, in training, its copy_base are valid. */
+    /* From here on in the stream the unit's weight_base and, in training, its copy_base are valid; in place of matrices
+     * it may be row_base. */
     void (*acquire)(struct store *store, struct unit *unit, struct stream *stream);
     void (*release)(struct store *store, struct unit *unit, struct stream *stream);
     /* Sets gradient_base and gradient_fresh. */
