@@ -11,6 +11,7 @@
 #include "train/fit.h"
 #include "train/forecast.h"
 #include "train/layout.h"
+#include "train/layout.h"
 #include "train/settings.h"
 
 #include <string.h>
@@ -715,6 +716,48 @@ static void test_advice_to_cut(void)
     cpu->class->destroy(cpu);
 }
 
+/* Of the nodes that groups along an axis reach, the fewest ranks of a group that one has. */
+static int64_t fewest_near(const struct grid_shape *shape, int ranks, enum layout_axis axis, int64_t node)
+{
+    int64_t fewest = ranks;
+    for (int own = 0; own < ranks; own++) {
+        const struct grid_numbers at = grid_place(shape, ranks, own);
+        int64_t near = 0;
+        for (int64_t rank = own / node * node; rank < (own / node + 1) * node; rank++) {
+            const struct grid_numbers other = grid_place(shape, ranks, (int)rank);
+            near += axis == LAYOUT_REPLICAS  ? other.shard == at.shard
+                    : axis == LAYOUT_SHARD   ? other.replicas == at.replicas
+                    : axis == LAYOUT_CONTEXT ? rank / shape->context == own / shape->context
+                                             : 1;
+        }
+        fewest = near < fewest ? near : fewest;
+    }
+    return fewest;
+}
+
+static void test_neighbours(void)
+{
+    int exact = 0;
+    for (int ranks = 1; ranks <= 48; ranks++)
+        for (int node = 1; node <= ranks; node++)
+            for (int size = 1; size <= ranks; size++) {
+                const struct grid_shape shape = {1, size, size};
+                if (ranks % node != 0 || ranks % size != 0)
+                    continue;
+                const struct grid_numbers sizes = grid_sizes(&shape, ranks);
+                for (int axis = LAYOUT_DATA; axis <= LAYOUT_CONTEXT; axis++) {
+                    const int64_t near = layout_neighbours(&sizes, (enum layout_axis)axis, node);
+                    const int64_t fewest = fewest_near(&shape, ranks, (enum layout_axis)axis, node);
+                    const bool even = node % size == 0 || size % node == 0;
+                    if (!CHECK(near >= 1 && near <= fewest && (!even || near == fewest)))
+                        fprintf(stderr, "    %d ranks, nodes of %d, groups of %d, axis %d: %lld, %lld\n", ranks, node,
+                                size, axis, (long long)near, (long long)fewest);
+                    exact += even;
+                }
+            }
+    CHECK(exact > 1000);
+}
+
 /* Sequences beyond a preset's are for those who ask for them. */
 static void test_positions(void)
 {
@@ -909,6 +952,7 @@ int main(void)
     test_advice();
     test_advice_to_share();
     test_advice_to_cut();
+    test_neighbours();
     test_choice();
     test_embedding();
     test_offload();
