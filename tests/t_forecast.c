@@ -556,6 +556,71 @@ static void test_offload(void)
     executor->class->destroy(executor);
 }
 
+/* What a rank needs with chunks of so many tokens and a policy in all layers. */
+static int64_t need_with(const struct deck *deck, int64_t tokens, int recompute, struct executor *cpu)
+{
+    struct deck other = *deck;
+    struct model_settings model;
+    int64_t memory[BUDGET_CATEGORIES];
+    other.memory.head_tokens = tokens;
+    other.memory.recompute = recompute;
+    CHECK(model_settings_from_deck(&model, &other, 0) == ERROR_NONE);
+    return forecast_memory(memory, &other, &model, 1, cpu);
+}
+
+static int64_t chunk_for(struct deck *deck, int64_t limit, struct executor *cpu)
+{
+    struct model_settings model;
+    CHECK(model_settings_from_deck(&model, deck, 0) == ERROR_NONE);
+    fit_choose(deck, &model, 1, limit, 0, cpu);
+    return deck->memory.fitted_head_tokens;
+}
+
+/* The head's chunks with more and less memory: the largest that fit, or the least; with "fit", 256 tokens (of which 16
+ * squared chunks are the first to exceed 2 * 512 tokens * 512) come before layers that make less again. */
+static void test_chunks(void)
+{
+    enum { TOKENS = 512, BALANCED = 256, LEAST = 64 };
+    struct executor *cpu = cpu_executor_create(1);
+    struct deck deck = small_deck();
+    deck.model.hidden = 512;
+    deck.model.vocabulary = 20000;
+    deck.device.memory = 1; /* the limit is to be kept to the byte */
+    deck.memory.head_tokens = 0;
+    deck.memory.recompute = DECK_RECOMPUTE_NONE;
+    for (int64_t tokens = LEAST; tokens <= TOKENS; tokens *= 2) {
+        const int64_t need = need_with(&deck, tokens, DECK_RECOMPUTE_NONE, cpu);
+        CHECK(tokens == LEAST || need > need_with(&deck, tokens / 2, DECK_RECOMPUTE_NONE, cpu));
+        for (int less = 0; less < 2; less++) {
+            deck.memory.fitted_head_tokens = 0;
+            CHECK(chunk_for(&deck, need - less, cpu) == (less && tokens > LEAST ? tokens / 2 : tokens));
+        }
+        CHECK(chunk_for(&deck, need_with(&deck, TOKENS, DECK_RECOMPUTE_NONE, cpu), cpu) ==
+              (tokens > LEAST ? tokens / 2 : LEAST));
+    }
+
+    deck.memory.recompute = DECK_RECOMPUTE_FIT;
+    const int64_t full = need_with(&deck, BALANCED, DECK_RECOMPUTE_FULL, cpu);
+    const int64_t none = need_with(&deck, BALANCED, DECK_RECOMPUTE_NONE, cpu);
+    const int64_t all = need_with(&deck, TOKENS, DECK_RECOMPUTE_NONE, cpu);
+    const struct {
+        int64_t limit, tokens;
+        const char *layers;
+    } cases[] = {{full - 1, BALANCED / 2, "full:1-3"},
+                 {full, BALANCED, "full:1-3"},
+                 {none, BALANCED, "none:1-3"},
+                 {all - 1, BALANCED, "none:1-3"},
+                 {all, TOKENS, "none:1-3"}};
+    CHECK(full < none && none < all - 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        deck.memory.fitted_head_tokens = 0;
+        CHECK(chunk_for(&deck, cases[i].limit, cpu) == cases[i].tokens);
+        CHECK_STRING(deck.memory.fitted_layers, cases[i].layers);
+    }
+    CHECK(chunk_for(&deck, full, cpu) == BALANCED); /* what was chosen does not fit any more */
+    cpu->class->destroy(cpu);
+}
+
 /* As choose_for, with so much of the host's memory; what is offloaded must be `wanted`. Returns what is made again. */
 static int64_t offload_for(struct deck *deck, int64_t limit, int64_t host, const char *wanted, struct executor *gpu)
 {
@@ -954,6 +1019,7 @@ int main(void)
     test_advice_to_cut();
     test_neighbours();
     test_choice();
+    test_chunks();
     test_embedding();
     test_offload();
     test_offload_choice();

@@ -177,6 +177,21 @@ ranks 1 $run device.memory="$limit" train.steps=5
 check "fit: anew where it does not fit" test "$(fitted)" = "$table"
 rm -r "$work/fit" "$work/unfitted"
 
+# the head's chunks
+chunks="memory.head_tokens=0 device.memory=1"
+# shellcheck disable=SC2086
+plan "$work/deck.cfg" $chunks --ranks 2
+tokens=$(sed -n "s/^  tokens of a head's chunk  *//p" "$work/out") total=$(awk '/^  transient / { print $2 }' "$work/out")
+for step in 1 2; do
+    # shellcheck disable=SC2086
+    ranks 2 train "$work/deck.cfg" $chunks checkpoint.every=1 output.folder="$work/chunks" train.steps=$step
+    check "chunks, step $step: as planned, $tokens tokens" \
+        test "$(sed -n 's/^# memory.head_tokens = 0: //p' "$work/out")" = "$tokens" -a "${tokens:-0}" -gt 0
+    check "chunks, step $step: and the memory" test "$(sed -n 's/^#   transient  *//p' "$work/out")" = "$total"
+done
+check "chunks: the run's deck says it" grep -qF "fitted_head_tokens = $tokens;" "$work/chunks/deck.cfg"
+rm -r "$work/chunks"
+
 # layouts: what is chosen fits; where the state does not fit, ranks that share it are advised
 plan "$work/deck.cfg" --ranks 8 parallel.shard=full parallel.shard_size=2 parallel.context=2
 check "the layout" says "8 ranks = 4 replicas x 2 shards (full), context 2"

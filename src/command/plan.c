@@ -38,7 +38,7 @@ static int plan(const struct deck *deck, int threads, struct executor *executor)
         code = choose(&choice, &planned, limit, executor);
     if (code == ERROR_NONE)
         code = forecast_create(&forecast, &planned, ranks, threads, executor);
-    if (code == ERROR_NONE && deck->memory.recompute == DECK_RECOMPUTE_FIT) {
+    if (code == ERROR_NONE && fit_chooses(deck)) {
         fit_choose(&planned, &forecast.model, ranks, limit, fit_host(&planned, ranks, node), executor);
         forecast_rehearse(&forecast, &planned, executor);
     }

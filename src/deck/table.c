@@ -353,8 +353,13 @@ const struct deck_row deck_table[] = {
          "all layers. A run that goes on with as many ranks takes it again where it still fits."},
     {STRING(memory.fitted_offload, ""), .may_change = true,
      .doc = "Written likewise: the layers that it offloads, where memory.offload_layers names none."},
-    {INT(memory.head_tokens, 1024, 1, INDEX), .unit = "tokens", .may_change = true,
-     .doc = "Tokens whose logits are in memory at a time."},
+    {INT(memory.head_tokens, 1024, 0, INDEX), .unit = "tokens", .may_change = true,
+     .doc =
+         "Tokens whose logits are in memory at a time: a chunk. Each chunk reads and writes the gradient of the "
+         "head's matrix. 0: the program chooses, as many as pay for their memory, and more where that is left over."},
+    {INT(memory.fitted_head_tokens, 0, 0, INDEX), .unit = "tokens", .may_change = true,
+     .doc = "Written by a run with memory.head_tokens = 0: what it has chosen. A run that goes on with as many ranks "
+            "takes it again where it still fits."},
 };
 
 const int deck_table_rows = sizeof deck_table / sizeof deck_table[0];

@@ -5,6 +5,7 @@
 #include "io/checkpoint.h"
 #include "plan/plan.h"
 #include "train/fit.h"
+#include "train/settings.h"
 #include "train/layout.h"
 
 #include <stdio.h>
@@ -79,7 +80,7 @@ static void make_engine(const struct inference *inference, const struct groups *
         .sharding = {.level = groups->gather != NULL ? SHARD_FULL : SHARD_NONE},
         .positions = shape->positions,
     };
-    int64_t head_tokens = shape->use == MEMORY_GENERATE ? 1 : deck->memory.head_tokens;
+    int64_t head_tokens = shape->use == MEMORY_GENERATE ? 1 : settings_head_tokens(deck);
     model_create(model, &inference->settings, shape->tokens, head_tokens);
     engine_create(engine, executor, model, groups, &settings);
 }

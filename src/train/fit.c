@@ -69,10 +69,10 @@ static struct levels levels_of(const struct deck *deck, const struct model_setti
     for (int64_t rows = deck->train.micro_batch; rows > 0; rows /= 2)
         add_level(&levels, FIT_MICRO_BATCH, rows);
     add_contexts(&levels, deck, model, ranks);
-    add_level(&levels, FIT_HEAD_TOKENS, deck->memory.head_tokens); /* then quarters, as multiples of 16 */
+    add_level(&levels, FIT_HEAD_TOKENS, settings_head_tokens(deck)); /* then quarters, as multiples of 16 */
     int64_t least = settings_tokens(deck) / MAX_HEAD_CHUNKS;
     least = least > LEAST_HEAD_TOKENS ? least : LEAST_HEAD_TOKENS;
-    for (int64_t tokens = deck->memory.head_tokens / 64 * 16; tokens >= least; tokens = tokens / 64 * 16)
+    for (int64_t tokens = settings_head_tokens(deck) / 64 * 16; tokens >= least; tokens = tokens / 64 * 16)
         add_level(&levels, FIT_HEAD_TOKENS, tokens);
     add_level(&levels, FIT_COMPUTE, deck->precision.compute);
     if (deck->precision.compute != DECK_COMPUTE_BF16)
@@ -455,12 +455,52 @@ static void choose(struct choice *c)
     policy_fits(c, without.policy, without.count);
 }
 
+/* -- The head's chunks --------------------------------------------------------------------------------------------- */
+
+/* A power of two, the first from which on twice as many tokens would cost more memory than they are worth. With T
+ * tokens, width H and vocabulary V, a step reads and writes 8 H V bytes of the head's f32 gradient in each of T / c
+ * chunks. Chunks of 2 c tokens in place of c spare half of that and take 2 c V bytes more: 2 T H / c^2 bytes are not
+ * moved for each byte taken. To make products again costs as much time as to move some 16 bytes for each byte saved. */
+static int64_t balanced_chunk(const struct choice *c)
+{
+    enum { WORTH = 16 };
+    const double tokens = (double)settings_tokens(c->deck), hidden = (double)c->model->hidden;
+    int64_t chunk = LEAST_HEAD_TOKENS;
+    while (2 * tokens * hidden > WORTH * (double)chunk * (double)chunk && chunk < settings_tokens(c->deck))
+        chunk *= 2;
+    return chunk;
+}
+
+/* Twice as large for as long as it fits and tokens are left, or half as large until it fits. */
+static void resize_chunk(struct choice *c)
+{
+    int64_t *chunk = &c->deck->memory.fitted_head_tokens;
+    while (*chunk > LEAST_HEAD_TOKENS && !table_fits(c))
+        *chunk /= 2;
+    while (*chunk < settings_tokens(c->deck) && table_fits(c))
+        *chunk *= 2;
+    while (*chunk > LEAST_HEAD_TOKENS && !table_fits(c))
+        *chunk /= 2;
+}
+
+bool fit_chooses(const struct deck *deck)
+{
+    return deck->memory.recompute == DECK_RECOMPUTE_FIT || deck->memory.head_tokens == 0;
+}
+
 void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, int64_t host,
                 struct executor *target)
 {
     struct choice choice = {deck, model, ranks, fit_room(deck, limit, target), host - host / 8, target, false};
-    if (deck->memory.recompute != DECK_RECOMPUTE_FIT)
+    const bool table = deck->memory.recompute == DECK_RECOMPUTE_FIT, chunk = deck->memory.head_tokens == 0;
+    const bool chosen = (!table || deck->memory.fitted_layers[0] != '\0') &&
+                        (!chunk || deck->memory.fitted_head_tokens > 0) && table_fits(&choice);
+    if (chosen)
         return;
-    if (deck->memory.fitted_layers[0] == '\0' || !table_fits(&choice))
+    if (chunk)
+        deck->memory.fitted_head_tokens = balanced_chunk(&choice);
+    if (table)
         choose(&choice);
+    if (chunk)
+        resize_chunk(&choice);
 }

@@ -84,6 +84,8 @@ static void print_memory(const struct forecast *f, const struct deck *deck)
         printf("  %-28s %18s\n", "recomputed, of layers", deck->memory.fitted_layers);
     if (deck->memory.recompute == DECK_RECOMPUTE_FIT && deck->memory.fitted_offload[0] != '\0')
         printf("  %-28s %18s\n", "offloaded, layers", deck->memory.fitted_offload);
+    if (deck->memory.head_tokens == 0)
+        printf("  %-28s %18lld\n", "tokens of a head's chunk", (long long)deck->memory.fitted_head_tokens);
     if (rank->memory[BUDGET_HOST] > 0)
         mebibytes("offloaded, on host", rank->memory[BUDGET_HOST]);
     printf("  %-28s %18.1f\n", "rows of two steps, on host", f->batches / (1 << 20));
@@ -271,6 +273,8 @@ void forecast_print_json(const struct forecast_report *report)
     if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
         json_object_update_new(all, json_pack("{ss ss}", "recompute_layers", deck->memory.fitted_layers,
                                               "offload_layers", deck->memory.fitted_offload));
+    if (deck->memory.head_tokens == 0)
+        json_object_set_new(all, "head_tokens", json_integer(deck->memory.fitted_head_tokens));
     if (deck->device.peak > 0)
         json_object_set_new(all, "seconds_at_peak", json_real(seconds_at_peak(f, deck)));
     json_dumpf(all, stdout, JSON_INDENT(2));

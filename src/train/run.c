@@ -13,6 +13,7 @@
 #include "step/initialise.h"
 #include "step/learning_rate.h"
 #include "train/control.h"
+#include "train/fit.h"
 #include "train/layout.h"
 #include "train/meter.h"
 #include "train/origin.h"
@@ -625,8 +626,8 @@ static int find_start(struct comm *world, struct deck *deck, struct start *start
     if (code == ERROR_NONE && completes)
         code = start->resumed != NULL ? origin_inherit(world, deck, start->resumed)
                                       : origin_take(world, deck, &start->origin);
-    if (code == ERROR_NONE && start->resumed != NULL && deck->memory.recompute == DECK_RECOMPUTE_FIT)
-        code = start_inherit_recompute(world, deck, start->resumed);
+    if (code == ERROR_NONE && start->resumed != NULL && fit_chooses(deck))
+        code = start_inherit_fit(world, deck, start->resumed);
     return code;
 }
 

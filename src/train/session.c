@@ -182,8 +182,8 @@ static void connect_context(struct session *s, enum deck_context method)
     s->executor->class->release(s->executor, memory, MEMORY_DEVICE);
 }
 
-/* What memory.recompute = "fit" comes to, on rank 0's device with what every rank may use. */
-static int choose_recompute(struct session *s, struct model_settings *model)
+/* What memory.recompute = "fit" and memory.head_tokens = 0 come to, on rank 0's device with what every rank may use. */
+static int choose_by_memory(struct session *s, struct model_settings *model)
 {
     int64_t limit;
     int code = agree_limit(s, &limit);
@@ -194,8 +194,11 @@ static int choose_recompute(struct session *s, struct model_settings *model)
     comm_broadcast(s->world, &model->recompute, sizeof model->recompute, 0);
     s->deck.memory = s->planned.memory;
     const char *offloaded = s->deck.memory.fitted_offload;
-    log_info("# memory.recompute = \"fit\": %s%s%s", s->deck.memory.fitted_layers,
-             offloaded[0] != '\0' ? "; offloaded: " : "", offloaded);
+    if (s->deck.memory.recompute == DECK_RECOMPUTE_FIT)
+        log_info("# memory.recompute = \"fit\": %s%s%s", s->deck.memory.fitted_layers,
+                 offloaded[0] != '\0' ? "; offloaded: " : "", offloaded);
+    if (s->deck.memory.head_tokens == 0)
+        log_info("# memory.head_tokens = 0: %lld", (long long)s->deck.memory.fitted_head_tokens);
     return ERROR_NONE;
 }
 
@@ -255,8 +258,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     code = comm_agree(world, settings_of_model(&settings, &s->planned, loader_vocabulary(s->train), s->executor));
     if (code == ERROR_NONE)
         connect_context(s, settings.rows.method);
-    if (code == ERROR_NONE && deck->memory.recompute == DECK_RECOMPUTE_FIT)
-        code = choose_recompute(s, &settings);
+    if (code == ERROR_NONE && fit_chooses(deck))
+        code = choose_by_memory(s, &settings);
     if (code == ERROR_NONE)
         code = create_engine(s, &settings);
     if (code != ERROR_NONE)

@@ -72,6 +72,13 @@ int settings_vocabulary(int64_t *vocabulary, const struct deck *deck)
     return code;
 }
 
+int64_t settings_head_tokens(const struct deck *deck)
+{
+    enum { UNCHOSEN = 1024 };
+    const int64_t fitted = deck->memory.fitted_head_tokens;
+    return deck->memory.head_tokens > 0 ? deck->memory.head_tokens : fitted > 0 ? fitted : UNCHOSEN;
+}
+
 int64_t settings_tokens(const struct deck *deck)
 {
     return deck->train.micro_batch * deck->data.row_tokens / deck->parallel.context;
@@ -196,7 +203,7 @@ static int check_chunks(const struct deck *deck, const struct precision *precisi
     enum { MULTIPLE = 16 };
     const enum scaling scaling = precision->kinds[PRECISION_EIGHT].rules[OPERAND_INPUT].scaling;
     const bool reads = precision->head && (scaling == SCALING_ROW || scaling == SCALING_1X128);
-    const int64_t tokens = deck->memory.head_tokens, all = settings_tokens(deck);
+    const int64_t tokens = settings_head_tokens(deck), all = settings_tokens(deck);
     if (!reads || tokens >= all || tokens % MULTIPLE == 0)
         return ERROR_NONE;
     char *recipe = deck_key_text(deck, "precision.recipe");
@@ -273,5 +280,5 @@ void settings_create_model(struct model *model, const struct deck *deck, const s
 {
     struct model_settings own = *settings;
     own.embedding_ranks = embedding_ranks(deck, settings, ranks);
-    model_create(model, &own, settings_tokens(deck), deck->memory.head_tokens);
+    model_create(model, &own, settings_tokens(deck), settings_head_tokens(deck));
 }

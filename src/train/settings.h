@@ -9,6 +9,8 @@
 /* How a deck, borrowed, sets up the loader of its training data, and the engine of a rank. */
 struct loader_settings settings_of_loader(const struct deck *deck);
 struct engine_settings settings_of_engine(const struct deck *deck);
+/* Tokens of a chunk of the head: memory.head_tokens, or what the program has chosen (train/fit.h). */
+int64_t settings_head_tokens(const struct deck *deck);
 /* Tokens of a rank's micro-batch. */
 int64_t settings_tokens(const struct deck *deck);
 /* Micro-batches of a rank in a step, of so many ranks. */

@@ -169,7 +169,7 @@ static int began_alike(struct comm *world, const struct deck *deck, const char *
     return code;
 }
 
-int start_inherit_recompute(struct comm *world, struct deck *deck, const char *path)
+int start_inherit_fit(struct comm *world, struct deck *deck, const char *path)
 {
     struct deck old;
     int64_t ranks;
@@ -179,6 +179,7 @@ int start_inherit_recompute(struct comm *world, struct deck *deck, const char *p
     const bool chosen = alike && old.memory.recompute == DECK_RECOMPUTE_FIT;
     strcpy(deck->memory.fitted_layers, chosen ? old.memory.fitted_layers : "");
     strcpy(deck->memory.fitted_offload, chosen ? old.memory.fitted_offload : "");
+    deck->memory.fitted_head_tokens = alike && old.memory.head_tokens == 0 ? old.memory.fitted_head_tokens : 0;
     return code;
 }
 

@@ -23,9 +23,9 @@ void start_clean_folder(struct comm *world, const struct deck *deck);
  * aside: as checkpoint_find_telling has it. ERROR_USER: it holds none, or "never" meets a folder with a run. */
 int start_find(struct comm *world, const struct deck *deck, char **path, char **aside);
 
-/* For a deck with memory.recompute = "fit" that goes on from the checkpoint `path`: takes over what that run had chosen
- * (memory.fitted_layers, fitted_offload) if it was chosen for as many ranks and layers. */
-int start_inherit_recompute(struct comm *world, struct deck *deck, const char *path);
+/* For a deck that leaves something to fit_choose and goes on from the checkpoint `path`: takes over what that run had
+ * chosen (memory.fitted_layers, fitted_offload, fitted_head_tokens) if it was for as many ranks and layers. */
+int start_inherit_fit(struct comm *world, struct deck *deck, const char *path);
 
 /* May the session's run go on from the checkpoint `path`? ERROR_USER: keys that may not change, each named; another
  * store; later checkpoints in output.folder. */
