@@ -179,12 +179,9 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     const struct forecast_rank *rank = forecast_neediest(&forecast);
     struct model model;
     model_create(&model, &forecast.model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
-    int64_t elements = 0; /* with the padding of flat buffers, of which ranks sum parts that are alike */
-    const int64_t parts = ranks * (int64_t)UNIT_ALIGNMENT;
-    for (int u = 0; u < model.unit_count; u++) {
-        const struct unit *unit = &model.units[u];
-        elements += (unit->elements[STORAGE_MATRIX] + unit->elements[STORAGE_VECTOR] + parts - 1) / parts * parts;
-    }
+    int64_t elements = 0; /* with the padding of flat buffers */
+    for (int u = 0; u < model.unit_count; u++)
+        elements += model.units[u].elements[STORAGE_MATRIX] + model.units[u].elements[STORAGE_VECTOR];
     const int64_t squares = optimizer_squares(&model);
     CHECK((rank->copies > 0) == precision_quantizes(&forecast.model.precision));
     model_destroy(&model);

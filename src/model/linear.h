@@ -43,6 +43,9 @@ struct linear {
     bool fused[OPERAND_COUNT];                /* the op that writes the operand can make its copies: linear_made */
 };
 
+/* Elements from a scale to the next, of several for whole tensors: products read a scale at a multiple of 16 bytes. */
+enum { SCALE_STRIDE = 4 };
+
 /* Operands are numbered by layer, linear and operand; the head's two linears count as a layer behind the last. */
 static inline int operand_number(int layer, int linear, enum operand_kind kind)
 {

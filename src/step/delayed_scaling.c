@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-enum { SCALE_STRIDE = 4 /* elements: products read a scale at a multiple of 16 bytes */ };
-
 int64_t delayed_scaling_bytes(const struct model_settings *settings)
 {
     const struct precision *precision = &settings->precision;

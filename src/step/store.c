@@ -82,6 +82,12 @@ static struct group *gradient_group(const struct flat_store *own)
     return own->ranks > 1 && !own->cut_gradients ? own->groups->reduce : group_size(replicas) > 1 ? replicas : NULL;
 }
 
+/* Of whose memory are contributions, where they are summed? */
+static struct group *contribution_group(const struct flat_store *own)
+{
+    return own->ranks > 1 ? own->groups->reduce : own->groups->replicas;
+}
+
 /* In which values are gathered; NULL: they are not. */
 static struct group *gather_group(const struct flat_store *own)
 {
@@ -91,7 +97,9 @@ static struct group *gather_group(const struct flat_store *own)
 static void create_holding(struct flat_store *own, struct holding *holding, const struct unit *unit,
                            const struct store_request *r)
 {
-    const int64_t step = (int64_t)own->ranks * group_size(own->groups->replicas) * UNIT_ALIGNMENT;
+    /* where a sum over replicas is made of copies, each adds as large a part of a cut */
+    const int64_t parts = (int64_t)own->ranks * (own->copies ? group_size(own->groups->replicas) : 1);
+    const int64_t step = parts * UNIT_ALIGNMENT;
     const int64_t cut = (elements_of(unit) + step - 1) / step * step / own->ranks, all = own->ranks * cut;
     holding->cut = cut;
     holding->complete = unit->complete_gradients;
@@ -151,9 +159,8 @@ static void create_buffers(struct flat_store *own, int turn, const struct store_
         own->gathered[turn].copies = budget_allocate(r->budget, r->trains ? copies : 0, BUDGET_EXCHANGE);
     }
     if (own->contributes)
-        own->contributions[turn].values =
-            budget_allocate_gathered(r->budget, backward.gradients * dtype_size(r->statistic), BUDGET_EXCHANGE,
-                                     own->ranks > 1 ? own->groups->reduce : own->groups->replicas);
+        own->contributions[turn].values = budget_allocate_gathered(
+            r->budget, backward.gradients * dtype_size(r->statistic), BUDGET_EXCHANGE, contribution_group(own));
 }
 
 /* What sums need beside the gradients, for the largest unit of which there is one: it is over before the next begins.
@@ -166,15 +173,15 @@ static void create_sums(struct flat_store *own, const struct store_request *r)
         if (!own->holdings[u].complete && own->holdings[u].cut > cut)
             cut = own->holdings[u].cut;
     const bool rounds = own->ranks > 1 && r->sharding.bf16_sums;
-    const bool copies = r->streams[STREAM_REDUCE].executor->copies && r->statistic == DTYPE_F32;
+    const struct group *summed = own->no_masters ? contribution_group(own) : gradient_group(own); /* by replicas */
     const int64_t rounded = own->ranks * cut * dtype_size(DTYPE_BF16), all = own->ranks * cut * dtype_size(DTYPE_F32);
     if (rounds) {
         own->sent = budget_allocate_gathered(r->budget, rounded, BUDGET_EXCHANGE, reduce);
         own->received = budget_allocate_gathered(r->budget, rounded, BUDGET_EXCHANGE, reduce);
     }
-    if (copies && own->ranks > 1 && !rounds)
+    if (own->copies && own->ranks > 1 && !rounds)
         own->room = budget_allocate_gathered(r->budget, all, BUDGET_EXCHANGE, reduce);
-    if (copies && group_size(replicas) > 1)
+    if (own->copies && group_size(replicas) > 1 && summed == replicas)
         own->replicas_room =
             budget_allocate_gathered(r->budget, cut * dtype_size(DTYPE_F32), BUDGET_EXCHANGE, replicas);
 }
@@ -197,6 +204,7 @@ struct store *store_create(const struct store_request *r)
         own->ranks > 1 && r->trains && r->sharding.level >= SHARD_GRADIENTS && !r->sharding.whole_gradients;
     own->no_masters = r->trains && r->sharding.no_masters;
     own->contributes = own->cut_gradients || own->no_masters;
+    own->copies = r->trains && r->statistic == DTYPE_F32 && own->reduce->executor->copies;
     own->unit_count = r->model->unit_count;
     own->units = r->model->units;
     own->holdings = memory_allocate((int64_t)sizeof *own->holdings * own->unit_count);

@@ -61,6 +61,7 @@ struct flat_store {
     bool trains, cut_values, cut_gradients;
     bool no_masters;  /* gradients are bf16 */
     bool contributes; /* a micro-batch's gradients are made in a buffer, and then added to those that are kept */
+    bool copies;      /* sums may be made of copies (struct executor) */
     int rank, ranks;  /* of the sharding group; 0 and 1: this rank holds everything */
     int unit_count;
     struct unit *units;       /* the model's */
@@ -78,7 +79,7 @@ struct flat_store {
     struct event joined;
     char *sent, *received;       /* of sums that travel as bf16; NULL: they do not */
     char *room, *replicas_room;  /* for sums that are made of copies, over the sharding group and its replicas; NULL:
-                                    executors sum otherwise */
+                                    executors sum otherwise, as where what is summed is not the group's memory */
     struct pending_sum *pending; /* [unit_count + STORE_TURNS], pending_count in use */
     int pending_count;
 };

@@ -4,14 +4,12 @@
 #include "model/linear.h"
 #include "step/store_private.h"
 
-enum { SCALE_STRIDE = 4 };
-
 /* How the copies are made; NULL: the unit has others, or none. The action after an update acquires all units but those
  * whose forward is idle. */
 static const struct linear_precision *precision_of_rows(const struct flat_store *own, const struct unit *unit)
 {
     const struct linear_precision *precision = NULL;
-    if (!own->trains || !own->cut_values || unit->class->idle_forward)
+    if (!own->cut_values || unit->class->idle_forward)
         return NULL;
     for (int w = 0; w < unit->weight_count; w++) {
         if (unit->weights[w].storage != STORAGE_MATRIX)
