@@ -336,6 +336,27 @@ static void check_kinds(const struct grid_shape *shape, int ranks)
                     ranks, shape->tensor, shape->context, shape->shard, k, of[k] - 1);
 }
 
+/* Room for the parts of sums in f32, and of nothing else. */
+static void test_room(void)
+{
+    static float numbers[12];
+    struct group group = {.name = "three", .size = 3};
+    const struct tensor x = tensor_vector(numbers, DTYPE_F32, 6), rows = tensor_matrix(numbers, DTYPE_F32, 3, 2);
+    struct all_reduce_args sum = {.group = &group, .x = x, .room = tensor_matrix(numbers + 6, DTYPE_F32, 3, 2)};
+    struct reduce_scatter_args part = {.group = &group,
+                                       .in = rows,
+                                       .out = tensor_rows(&rows, 0, 1),
+                                       .room = tensor_matrix(numbers + 6, DTYPE_F32, 3, 2)};
+    CHECK(op_check(OP_ALL_REDUCE, &sum) == NULL && op_check(OP_REDUCE_SCATTER, &part) == NULL);
+    sum.maximum = true;
+    part.room = tensor_matrix(numbers + 6, DTYPE_F32, 2, 3);
+    CHECK(op_check(OP_ALL_REDUCE, &sum) != NULL && op_check(OP_REDUCE_SCATTER, &part) != NULL);
+    sum.maximum = false;
+    sum.room.cols = part.room.cols = 1;
+    part.room.rows = 3;
+    CHECK(op_check(OP_ALL_REDUCE, &sum) != NULL && op_check(OP_REDUCE_SCATTER, &part) != NULL);
+}
+
 static void test_kinds(void)
 {
     int shapes = 0;
@@ -451,6 +472,7 @@ int main(int argc, char **argv)
     test_placement();
     test_shapes(world);
     test_kinds();
+    test_room();
     char folder[] = "/tmp/cistron-groups.XXXXXX", store[300];
     make_store(world, folder, store, sizeof store);
     for (int model = 1; model <= 6; model++) {

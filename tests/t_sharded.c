@@ -221,6 +221,27 @@ static void test_rows(struct executor *cpu, struct layout layout)
     CHECK(gathers == STEPS * layout.micro_batches * 2 * LAYERS && others == 0);
 }
 
+/* -- Room for copies --------------------------------------------------------------------------------------------- */
+
+static void count_room(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    const struct all_reduce_args *a = args;
+    int64_t *sums = wrapper->self;
+    if (op == OP_ALL_REDUCE && a->group == two.groups.replicas)
+        sums[tensor_present(&a->room)]++;
+    wrapper_pass(wrapper, stream, op, args);
+}
+
+/* Replicas have room for a sum where the memory that it is made in is of their group, and not of the sharding group. */
+static void test_room(struct executor *cpu, struct layout layout, struct sharding sharding, bool room)
+{
+    int64_t sums[2] = {0};
+    struct wrapper wrapper;
+    wrapper_create(&wrapper, cpu, count_room, sums);
+    run(&wrapper.executor, &layout, (struct holders){&two, sharding}, false);
+    CHECK(sums[room] > 0 && sums[!room] == 0);
+}
+
 /* -- Gradients, to the last bit ---------------------------------------------------------------------------------- */
 
 /* What each rank's micro-batches contribute, made by an engine that is alone: [rank][micro-batch][elements]. */
@@ -537,6 +558,9 @@ int main(int argc, char **argv)
     test_replays(cpu, all_bf16, rounding[0]);
     test_replays(cpu, all_bf16, rounding[3]);
     test_files(cpu);
+    test_room(cpu, all_bf16, (struct sharding){.level = SHARD_GRADIENTS}, true);
+    test_room(cpu, all_bf16, (struct sharding){.level = SHARD_OPTIMIZER}, false);
+    test_room(cpu, all_bf16, (struct sharding){.level = SHARD_GRADIENTS, .no_masters = true}, false);
     for (int i = 0; i < 3; i++) { /* copies of gathered weights */
         static const int recipes[] = {DECK_RECIPE_DELAYED, DECK_RECIPE_BLOCK, DECK_RECIPE_CURRENT};
         const int recipe = recipes[i];
