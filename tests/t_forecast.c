@@ -11,7 +11,6 @@
 #include "train/fit.h"
 #include "train/forecast.h"
 #include "train/layout.h"
-#include "train/layout.h"
 #include "train/settings.h"
 
 #include <string.h>
@@ -701,6 +700,14 @@ static void test_offload_choice(void)
     CHECK_STRING(deck.memory.fitted_offload, "1-11");
     CHECK_STRING(deck.memory.fitted_layers, chosen.memory.fitted_layers);
     fit_choose(&deck, &model, 1, norms, 0, executor);
+    CHECK_STRING(deck.memory.fitted_offload, "");
+
+    /* which the user's own layers replace */
+    deck = chosen;
+    strcpy(deck.memory.offload_layers, "2");
+    CHECK(recompute_from_deck(&model.recompute, &deck, 12) == ERROR_NONE);
+    CHECK(!layer_list_has(&model.recompute.offloaded, 0) && layer_list_has(&model.recompute.offloaded, 1));
+    fit_choose(&deck, &model, 1, norms, plenty, executor);
     CHECK_STRING(deck.memory.fitted_offload, "");
     executor->class = cpu;
     executor->class->destroy(executor);

@@ -455,6 +455,12 @@ static void test_trust(void)
     strcpy(((struct choice_table *)more.data)->head.identity, "Fake GPU, library 2");
     choice_table_bytes(more.data, &more.count);
     CHECK(tuning_file_add(file, &more) == ERROR_NONE && count_in(file) == 3);
+
+    /* a slip of the user's in device.tuning_file costs no other file */
+    FILE *deck = fopen(other, "w");
+    CHECK(deck != NULL && fputs("train = {};", deck) > 0 && fclose(deck) == 0);
+    check_refused(other, &few, "is no tuning file");
+    CHECK(truncate(other, 0) == 0 && tuning_file_add(other, &few) == ERROR_NONE && count_in(other) == 3);
     memory_free(few.data);
     memory_free(more.data);
     free(file);

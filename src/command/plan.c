@@ -115,11 +115,11 @@ const struct command command_plan = {
     .help = "Goes through one step of the deck without computing and says what a run on N ranks takes: memory of\n"
             "a rank, FLOPs, bytes between ranks, steps of an epoch, size of checkpoints. It needs no MPI and no\n"
             "data; the file of model.initialise_from is read.\n\n"
-            "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by the ranks of\n"
-            "a node; what it offloads has to fit as well then. A deck that needs more is told what to change, and\n"
-            "the exit status is 2. With memory.recompute = \"fit\" the plan is of what such ranks would make again. "
-            "With parallel.shard = \"auto\" or parallel.context\n"
-            "= 0 it names the layouts that there are, and takes the one that fits and costs the least.",
+            "A rank may use device.memory GiB or, where that is 0, this machine's free memory divided by the ranks\n"
+            "of a node; what it offloads has to fit as well then. A deck that needs more is told what to change,\n"
+            "and the exit status is 2. With memory.recompute = \"fit\" the plan is of what such ranks would make\n"
+            "again. With parallel.shard = \"auto\" or parallel.context = 0 it names the layouts that there are, and\n"
+            "takes the one that fits and costs the least.",
     .options = options,
     .least = 1,
     .most = -1,

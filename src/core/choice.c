@@ -152,6 +152,11 @@ bool choice_table_add(struct choice_table *table, const void *from, int64_t byte
     return true;
 }
 
+bool choice_begins(const void *from, int64_t bytes)
+{
+    return memcmp(from, magic, bytes < (int64_t)sizeof magic ? (size_t)bytes : sizeof magic) == 0;
+}
+
 int64_t choice_count(const void *from, int64_t bytes)
 {
     struct choice_head head;

@@ -59,6 +59,8 @@ struct choice_share {
 
 bool choice_is_mine(const struct choice_share *share, int kind, const void *key, int64_t key_bytes);
 
+/* Do bytes begin as a table's, which may be damaged or cut off? None do. */
+bool choice_begins(const void *from, int64_t bytes);
 /* Of bytes that left a table: how many choices they hold, what they are good for. -1, "": they are damaged. */
 int64_t choice_count(const void *from, int64_t bytes);
 void choice_identity(char identity[CHOICE_IDENTITY_BYTES], const void *from, int64_t bytes);

@@ -94,7 +94,7 @@ int recompute_from_deck(struct recompute *r, const struct deck *deck, int64_t la
                                  layers,
                                  r->layers,
                                  POLICIES};
-    const bool chosen = fit && named(deck->memory.fitted_offload);
+    const bool chosen = fit && !named(deck->memory.offload_layers);
     const struct key offloaded = {chosen ? "memory.fitted_offload" : "memory.offload_layers",
                                   chosen ? deck->memory.fitted_offload : deck->memory.offload_layers,
                                   "layers counted from 1 and ranges of them with commas between, such as \"1-8,20\"",

@@ -354,7 +354,7 @@ struct choice {
     struct model_settings *model;
     int64_t ranks, limit, host;
     struct executor *target;
-    bool offloads; /* may the program choose layers to offload? */
+    bool offloads; /* layers too are chosen to be offloaded */
 };
 
 static int64_t plan_deck(struct choice *c, int64_t *memory)
@@ -440,9 +440,9 @@ static bool milder(const struct table *a, const struct table *b)
     return a->policy < b->policy || (a->policy == b->policy && a->count < b->count);
 }
 
-static void choose(struct choice *c)
+/* may: the program may choose layers to offload. */
+static void choose(struct choice *c, bool may)
 {
-    const bool may = c->target->class->available != NULL && c->deck->memory.offload_layers[0] == '\0';
     c->deck->memory.fitted_offload[0] = '\0';
     const struct table without = choose_table(c);
     if (!may || (without.fits && without.policy <= DECK_RECOMPUTE_NORMS)) /* only products are worth copies */
@@ -493,6 +493,9 @@ void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, 
 {
     struct choice choice = {deck, model, ranks, fit_room(deck, limit, target), host - host / 8, target, false};
     const bool table = deck->memory.recompute == DECK_RECOMPUTE_FIT, chunk = deck->memory.head_tokens == 0;
+    const bool may = target->class->available != NULL && deck->memory.offload_layers[0] == '\0';
+    if (table && !may)
+        deck->memory.fitted_offload[0] = '\0'; /* of a run that might */
     const bool chosen = (!table || deck->memory.fitted_layers[0] != '\0') &&
                         (!chunk || deck->memory.fitted_head_tokens > 0) && table_fits(&choice);
     if (chosen)
@@ -500,7 +503,7 @@ void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, 
     if (chunk)
         deck->memory.fitted_head_tokens = balanced_chunk(&choice);
     if (table)
-        choose(&choice);
+        choose(&choice, may);
     if (chunk)
         resize_chunk(&choice);
 }

@@ -129,24 +129,33 @@ static int64_t need_of(const struct budget *budget, const struct executor *targe
     return budget_total(budget) + (target->class->available == NULL ? budget->bytes[BUDGET_HOST] : 0);
 }
 
-int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                        struct executor *target)
+/* The first of the ranks that need the most: its number, need and memory. */
+static struct forecast_rank plan_neediest(const struct deck *deck, const struct model_settings *model, int64_t ranks,
+                                          struct executor *target)
 {
     const struct grid_shape shape = layout_shape(deck);
     int kinds[GRID_KINDS];
     const int count = grid_kinds(&shape, (int)ranks, kinds);
-    int64_t most = -1;
+    struct forecast_rank most = {.need = -1};
     for (int i = 0; i < count; i++) {
         struct rehearsal r;
         open_rehearsal(&r, deck, model, ranks, kinds[i], target);
         const int64_t need = need_of(&r.engine.budget, target);
-        if (need > most) {
-            most = need;
-            memcpy(memory, r.engine.budget.bytes, sizeof r.engine.budget.bytes);
+        if (need > most.need) {
+            most = (struct forecast_rank){.rank = kinds[i], .need = need};
+            memcpy(most.memory, r.engine.budget.bytes, sizeof most.memory);
         }
         close_rehearsal(&r);
     }
     return most;
+}
+
+int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
+                        struct executor *target)
+{
+    const struct forecast_rank most = plan_neediest(deck, model, ranks, target);
+    memcpy(memory, most.memory, sizeof most.memory);
+    return most.need;
 }
 
 /* Integers or floats: both are of 4 bytes. */
@@ -260,6 +269,12 @@ static struct forecast_rank rehearse_step(const struct deck *deck, const struct 
     }
     close_rehearsal(&r);
     return rank;
+}
+
+struct forecast_rank forecast_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
+                                   struct executor *target)
+{
+    return rehearse_step(deck, model, ranks, plan_neediest(deck, model, ranks, target).rank, target);
 }
 
 void forecast_rehearse(struct forecast *f, const struct deck *deck, struct executor *target)

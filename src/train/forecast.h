@@ -61,7 +61,7 @@ int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t 
                     struct executor *target);
 void forecast_destroy(struct forecast *forecast);
 
-/* Forecasts what ranks take: all that it needs of the forecast is ranks and model. Again after a change of these. */
+/* Forecasts what ranks take once more, after a change of the forecast's model. */
 void forecast_rehearse(struct forecast *forecast, const struct deck *deck, struct executor *target);
 
 /* Of its kinds of ranks that which needs the most memory: what is told of a rank. */
@@ -71,5 +71,9 @@ const struct forecast_rank *forecast_neediest(const struct forecast *forecast);
  * The deck must have passed settings_check_sizes, and leave nothing open. */
 int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                         struct executor *target);
+
+/* What a step takes on the rank that needs the most, alone. The deck as above. */
+struct forecast_rank forecast_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
+                                   struct executor *target);
 
 #endif

@@ -39,18 +39,17 @@ static struct layout_candidate judge(const struct deck *deck, const struct model
                                      const struct layout_place *place)
 {
     struct deck fitted = *deck;
-    struct forecast forecast = {.ranks = place->ranks, .model = *model};
-    fit_choose(&fitted, &forecast.model, place->ranks, place->limit, place->host, place->target);
-    forecast_rehearse(&forecast, &fitted, place->target);
-    const struct forecast_rank *rank = forecast_neediest(&forecast);
+    struct model_settings own = *model;
+    fit_choose(&fitted, &own, place->ranks, place->limit, place->host, place->target);
+    const struct forecast_rank rank = forecast_step(&fitted, &own, place->ranks, place->target);
     struct layout_candidate candidate = {.shard = deck->parallel.shard,
                                          .shard_size = deck->parallel.shard_size,
                                          .context = deck->parallel.context,
-                                         .need = rank->need,
-                                         .seconds = (float)seconds_of(rank, &fitted, place),
-                                         .fits = rank->need <= fit_room(deck, place->limit, place->target)};
-    for (int g = 0; g < rank->groups; g++)
-        candidate.moved += rank->traffic[g].bytes;
+                                         .need = rank.need,
+                                         .seconds = (float)seconds_of(&rank, &fitted, place),
+                                         .fits = rank.need <= fit_room(deck, place->limit, place->target)};
+    for (int g = 0; g < rank.groups; g++)
+        candidate.moved += rank.traffic[g].bytes;
     return candidate;
 }
 

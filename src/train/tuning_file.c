@@ -87,22 +87,32 @@ static int replace(const char *path, const void *data, int64_t bytes)
     return draft_close(&draft, ERROR_NONE);
 }
 
+/* Writes both, the choices in place of those that are there. */
+static int write_both(const char *path, const struct tuning_bytes *there, const struct tuning_bytes *choices)
+{
+    struct choice_table *table = memory_allocate(sizeof *table);
+    char identity[CHOICE_IDENTITY_BYTES];
+    int64_t bytes;
+    choice_identity(identity, choices->data, choices->count);
+    choice_table_create(table, identity);
+    choice_table_add(table, there->data, there->count);
+    choice_table_add(table, choices->data, choices->count);
+    const void *all = choice_table_bytes(table, &bytes);
+    int code = replace(path, all, bytes);
+    memory_free(table);
+    return code;
+}
+
 int tuning_file_add(const char *path, const struct tuning_bytes *choices)
 {
     int descriptor, code = open_locked(&descriptor, path);
     if (code != ERROR_NONE)
         return code;
     struct tuning_bytes there = read_open(descriptor);
-    struct choice_table *table = memory_allocate(sizeof *table);
-    char identity[CHOICE_IDENTITY_BYTES];
-    choice_identity(identity, choices->data, choices->count);
-    choice_table_create(table, identity);
-    choice_table_add(table, there.data, there.count);
-    choice_table_add(table, choices->data, choices->count);
-    int64_t bytes;
-    const void *all = choice_table_bytes(table, &bytes);
-    code = replace(path, all, bytes);
-    memory_free(table);
+    if (choice_begins(there.data, there.count))
+        code = write_both(path, &there, choices);
+    else
+        code = error_user("%s: is no tuning file, and is left as it is", path);
     memory_free(there.data);
     close(descriptor); /* and with it the lock */
     return code;

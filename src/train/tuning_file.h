@@ -18,7 +18,7 @@ struct tuning_bytes tuning_file_read(const char *path);
 
 /* Adds choices to those of the file, which is made if it is not there; choices for another device are replaced. Runs
  * that do so at the same time wait for each other, and a kill leaves the choices that were there. ERROR_ENVIRONMENT;
- * ERROR_USER: refused, or its folder cannot be written. */
+ * ERROR_USER: refused, no tuning file, or its folder cannot be written. */
 int tuning_file_add(const char *path, const struct tuning_bytes *choices);
 
 /* The folder of the files that come with the program (in tuning_shipped.c, for tests have another). */
