@@ -75,10 +75,12 @@ static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtyp
     return tensor_vector(budget_allocate(budget, count * dtype_size(dtype), category), dtype, count);
 }
 
-/* In which gradients are summed where they are kept, and of whose memory they are. */
+/* Of whose memory gradients are: the group that sums them where they are kept; NULL: none does. */
 static struct group *gradient_group(const struct flat_store *own)
 {
     struct group *replicas = own->groups->replicas;
+    if (own->no_masters) /* contributions are summed, and rounded into them */
+        return NULL;
     return own->ranks > 1 && !own->cut_gradients ? own->groups->reduce : group_size(replicas) > 1 ? replicas : NULL;
 }
 
