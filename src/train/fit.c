@@ -45,6 +45,8 @@ static void add_contexts(struct levels *levels, const struct deck *deck, const s
     struct deck other = *deck;
     add_level(levels, FIT_CONTEXT, deck->parallel.context);
     for (int64_t context = deck->parallel.context + 1; context <= ranks; context++) {
+        if (ranks % context != 0) /* as layout_check finds too, but slower */
+            continue;
         other.parallel.context = context;
         struct model_settings cut = *model;
         cut.rows = layout_rows(&other, model->kv_heads);
@@ -287,10 +289,11 @@ int fit_check(struct fit *fit, const struct deck *deck, const struct model_setti
     int code = fit_limit(&fit->limit, deck, sharing, target);
     if (code != ERROR_NONE)
         return code;
+    if (fit->need <= fit->limit)
+        return ERROR_NONE;
     struct search search = {
         .deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck, model, ranks)};
-    if (fit->need > fit->limit)
-        advise(fit, &search);
+    advise(fit, &search);
     return ERROR_NONE;
 }
 
