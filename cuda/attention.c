@@ -1,4 +1,4 @@
-/* Attention by own kernels, which take everything, or by cuDNN's, where it takes the arguments and is faster. Both keep
+/* Attention by own kernels, which take everything, or by cuDNN's, where it takes the arguments and is faster. All keep
  * to the same lse, so a backward may be one's and its forward the other's. */
 #include "cuda/attention.h"
 #include "base/error.h"
@@ -16,23 +16,28 @@ enum { KINDS = 256, ALIGNMENT = 256 };
 /* What cuDNN wants beyond this, for packed rows of long windows, is gigabytes; ours are as fast there. */
 static const int64_t most_workspace = (int64_t)576 << 20;
 
-/* Milliseconds of either implementation. */
+/* The ways to do a call. ONCE: own kernels, scores computed once in a backward. */
+enum way { BY_CUDNN, BY_OWN, BY_OWN_ONCE, WAYS };
+
+/* Milliseconds of each, huge where it does not take the call. */
 struct times {
-    float cudnn, own;
+    float of[WAYS];
 };
 
 /* What is kept of a choice. No padding: zero behind the ends of texts. */
 struct kept_times {
     struct times times;
+    char program[28]; /* the version of this program, whose kernels were timed */
     int64_t cudnn;    /* the library's version */
-    char program[24]; /* this program's, whose kernels were timed */
 };
+_Static_assert(sizeof(struct kept_times) == sizeof(struct times) + 28 + 8, "no padding");
 
 /* A kind of attention that has been planned. */
 struct kind {
     struct attention_key key;
     struct cudnn_attention *cudnn; /* NULL: it does not take this one */
-    struct times times;            /* both 0 until they are known */
+    bool once;                     /* may BY_OWN_ONCE run? */
+    struct times times;            /* 0 until they are known */
     bool looked_up;                /* times have been looked for among the choices */
 };
 
@@ -44,17 +49,17 @@ struct call {
 
 static struct kind kinds[KINDS];
 static int kind_count;
-static enum attention_taken taken = ATTENTION_FASTER;
-static int64_t by_cudnn;
+static enum attention_taken taken = ATTENTION_FASTEST;
+static int64_t by_cudnn, by_once;
 
 void cuda_attention_take(enum attention_taken implementation)
 {
     taken = implementation;
 }
 
-int64_t cuda_attention_by_cudnn(void)
+int64_t cuda_attention_launches(enum attention_taken implementation)
 {
-    return by_cudnn;
+    return implementation == ATTENTION_CUDNN ? by_cudnn : by_once;
 }
 
 bool cuda_has_cudnn(void)
@@ -117,12 +122,17 @@ static bool key_of(const struct cuda_target *target, const struct call *call, st
     return true;
 }
 
-/* NULL: it has not been planned, or cuDNN does not take it. */
+static bool takes_once(const struct cuda_target *target, const struct call *call)
+{
+    return call->backward != NULL && !target->deterministic && cuda_own_attention_backward_has_once(call->backward);
+}
+
+/* NULL: it has not been planned. */
 static struct kind *kind_of(const struct attention_key *key)
 {
     for (int i = 0; i < kind_count; i++)
         if (memcmp(&kinds[i].key, key, sizeof *key) == 0)
-            return kinds[i].cudnn != NULL ? &kinds[i] : NULL;
+            return &kinds[i];
     return NULL;
 }
 
@@ -161,10 +171,11 @@ static int64_t lay_out(const struct kind *kind, char *base, struct cudnn_attenti
 
 /* -- Running ----------------------------------------------------------------------------------------------------- */
 
-static void run_own(const struct cuda_target *target, const struct call *call)
+static void run_own(const struct cuda_target *target, const struct call *call, bool once)
 {
+    by_once += once;
     if (call->backward != NULL)
-        cuda_own_attention_backward(target, call->backward);
+        cuda_own_attention_backward(target, call->backward, once);
     else
         cuda_own_attention_forward(target, &call->shared);
 }
@@ -200,8 +211,20 @@ static void run_cudnn(const struct cuda_target *target, const struct kind *kind,
 
 /* -- Choosing ---------------------------------------------------------------------------------------------------- */
 
-/* The ways to do a call: the members of struct times. */
-enum { BY_CUDNN, BY_OWN, BOTH };
+static bool takes(const struct kind *kind, enum way way)
+{
+    return way == BY_OWN || (way == BY_CUDNN && kind->cudnn != NULL) || (way == BY_OWN_ONCE && kind->once);
+}
+
+/* Own kernels in two passes as long as times are not known. */
+static enum way least(const struct times *times)
+{
+    enum way best = BY_OWN;
+    for (enum way way = 0; way < WAYS; way++)
+        if (times->of[way] < times->of[best])
+            best = way;
+    return best;
+}
 
 struct rivals {
     const struct kind *kind;
@@ -212,10 +235,12 @@ struct rivals {
 static bool launch_rival(const struct cuda_target *target, const void *self, int way)
 {
     const struct rivals *rivals = self;
+    if (!takes(rivals->kind, way))
+        return false;
     if (way == BY_CUDNN)
         run_cudnn(target, rivals->kind, rivals->call);
     else
-        run_own(target, rivals->call);
+        run_own(target, rivals->call, way == BY_OWN_ONCE);
     return true;
 }
 
@@ -249,14 +274,18 @@ static bool find_times(const struct attention_key *key, struct times *times)
 
 static void measure(const struct cuda_target *target, struct kind *kind, const struct call *call)
 {
-    char what[128];
-    float times[BOTH];
-    timing_compare(target, launch_rival, &(struct rivals){kind, call}, BOTH, times);
-    kind->times = (struct times){times[BY_CUDNN], times[BY_OWN]};
+    static const char *const names[WAYS] = {"cuDNN", "own kernels", "own kernels, scores once"};
+    char what[128], times[128] = "";
+    int used = 0;
+    timing_compare(target, launch_rival, &(struct rivals){kind, call}, WAYS, kind->times.of);
     const struct kept_times kept = kept_times(kind->times);
     choice_keep(CHOICE_ATTENTION, &kind->key, sizeof kind->key, &kept, sizeof kept);
     describe(what, sizeof what, &kind->key);
-    log_info("# %s: cuDNN %.3f ms, own kernels %.3f ms", what, (double)kind->times.cudnn, (double)kind->times.own);
+    for (enum way way = 0; way < WAYS; way++)
+        if (takes(kind, way) && used < (int)sizeof times)
+            used += snprintf(times + used, sizeof times - (size_t)used, "%s %s %.3f ms", used > 0 ? "," : "",
+                             names[way], (double)kind->times.of[way]);
+    log_info("# %s:%s", what, times);
 }
 
 static bool has_times(struct kind *kind)
@@ -264,26 +293,30 @@ static bool has_times(struct kind *kind)
     if (!kind->looked_up)
         find_times(&kind->key, &kind->times);
     kind->looked_up = true;
-    return kind->times.own > 0;
+    return kind->times.of[BY_OWN] > 0;
 }
 
-static bool cudnn_is_faster(const struct cuda_target *target, struct kind *kind, const struct call *call)
+/* `kind` may be NULL. */
+static enum way way_of(const struct cuda_target *target, struct kind *kind, const struct call *call)
 {
-    if (taken != ATTENTION_FASTER)
-        return taken == ATTENTION_CUDNN;
-    if (!has_times(kind) && target->rehearsal &&
+    if (taken == ATTENTION_ONCE && takes_once(target, call))
+        return BY_OWN_ONCE;
+    if (kind == NULL || taken == ATTENTION_OWN || taken == ATTENTION_ONCE)
+        return BY_OWN;
+    if (taken == ATTENTION_CUDNN)
+        return takes(kind, BY_CUDNN) ? BY_CUDNN : BY_OWN;
+    if (!has_times(kind) && (takes(kind, BY_CUDNN) || takes(kind, BY_OWN_ONCE)) && target->rehearsal &&
         choice_is_mine(&target->share, CHOICE_ATTENTION, &kind->key, sizeof kind->key))
         measure(target, kind, call);
     struct kind *twin = has_times(kind) ? NULL : twin_of(kind);
-    if (twin != NULL && has_times(twin))
-        kind = twin;
-    return kind->times.cudnn < kind->times.own;
+    enum way way = least(twin != NULL && has_times(twin) ? &twin->times : &kind->times);
+    return takes(kind, way) ? way : BY_OWN;
 }
 
 void cuda_attention_reconsider(void)
 {
     for (int i = 0; i < kind_count; i++) {
-        kinds[i].times = (struct times){0, 0};
+        kinds[i].times = (struct times){0};
         kinds[i].looked_up = false;
     }
 }
@@ -292,10 +325,11 @@ static void run(const struct cuda_target *target, const struct call *call)
 {
     struct attention_key key;
     struct kind *kind = key_of(target, call, &key) ? kind_of(&key) : NULL;
-    if (kind != NULL && cudnn_is_faster(target, kind, call))
+    enum way way = way_of(target, kind, call);
+    if (way == BY_CUDNN)
         run_cudnn(target, kind, call);
     else
-        run_own(target, call);
+        run_own(target, call, way == BY_OWN_ONCE);
 }
 
 void cuda_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args)
@@ -312,18 +346,18 @@ void cuda_attention_backward(const struct cuda_target *target, const struct atte
 
 /* -- Planning ---------------------------------------------------------------------------------------------------- */
 
-/* Asks cuDNN once for each kind, but not for one that is known to be slower. */
-static void plan_kind(const struct attention_key *key)
+/* Asks cuDNN once for each kind, but not for one where it is known not to be the fastest. */
+static void plan_kind(const struct attention_key *key, bool once)
 {
-    struct times times;
     char what[128], why[256] = "";
-    for (int i = 0; i < kind_count; i++)
-        if (memcmp(&kinds[i].key, key, sizeof *key) == 0)
-            return;
-    if (kind_count == KINDS || (taken == ATTENTION_FASTER && find_times(key, &times) && times.cudnn >= times.own))
+    if (kind_count == KINDS || kind_of(key) != NULL)
         return;
     struct kind *kind = &kinds[kind_count++];
-    *kind = (struct kind){.key = *key, .cudnn = cudnn_attention_build(key, most_workspace, why, sizeof why)};
+    *kind = (struct kind){.key = *key};
+    bool known = taken == ATTENTION_FASTEST && find_times(key, &kind->times);
+    kind->once = once && (!known || least(&kind->times) == BY_OWN_ONCE);
+    if (!known || least(&kind->times) == BY_CUDNN)
+        kind->cudnn = cudnn_attention_build(key, most_workspace, why, sizeof why);
     if (why[0] != '\0') {
         describe(what, sizeof what, key);
         log_info("# %s: own kernels, not cuDNN: %s", what, why);
@@ -334,12 +368,12 @@ static void plan_kind(const struct attention_key *key)
 static void plan(const struct cuda_target *target, const struct call *call)
 {
     struct attention_key key;
-    if (!key_of(target, call, &key) || taken == ATTENTION_OWN)
+    if (!key_of(target, call, &key) || taken == ATTENTION_OWN || taken == ATTENTION_ONCE)
         return;
-    plan_kind(&key);
+    plan_kind(&key, takes_once(target, call));
     if (key.layout == ATTENTION_REGULAR) {
         key.layout = ATTENTION_FULL;
-        plan_kind(&key);
+        plan_kind(&key, takes_once(target, call));
     }
 }
 
@@ -355,21 +389,31 @@ void cuda_attention_backward_plan(const struct cuda_target *target, const struct
     plan(target, &call);
 }
 
-static int64_t larger(int64_t bytes, const struct kind *kind)
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What a kind's ways need, but for own kernels in two passes. */
+static int64_t workspace_of(const struct cuda_target *target, const struct kind *kind, const struct call *call)
 {
     struct cudnn_attention_addresses at;
-    int64_t cudnn = kind != NULL ? lay_out(kind, NULL, &at) : 0;
-    return cudnn > bytes ? cudnn : bytes;
+    if (kind == NULL)
+        return 0;
+    return larger(kind->cudnn != NULL ? lay_out(kind, NULL, &at) : 0,
+                  kind->once ? cuda_own_attention_backward_workspace(target, call->backward, true) : 0);
 }
 
 /* Each may run. */
 static int64_t workspace(const struct cuda_target *target, const struct call *call, int64_t own)
 {
     struct attention_key key;
+    if (taken == ATTENTION_ONCE && takes_once(target, call))
+        return larger(own, cuda_own_attention_backward_workspace(target, call->backward, true));
     if (!key_of(target, call, &key))
         return own;
     const struct kind wanted = {.key = key};
-    return larger(larger(own, kind_of(&key)), twin_of(&wanted));
+    return larger(own, larger(workspace_of(target, kind_of(&key), call), workspace_of(target, twin_of(&wanted), call)));
 }
 
 int64_t cuda_attention_forward_workspace(const struct cuda_target *target, const struct attention_forward_args *args)
@@ -381,5 +425,5 @@ int64_t cuda_attention_forward_workspace(const struct cuda_target *target, const
 int64_t cuda_attention_backward_workspace(const struct cuda_target *target, const struct attention_backward_args *args)
 {
     struct call call = backward_call(args);
-    return workspace(target, &call, cuda_own_attention_backward_workspace(target, args));
+    return workspace(target, &call, cuda_own_attention_backward_workspace(target, args, false));
 }

@@ -1,4 +1,4 @@
-/* Attention, done by the faster of two implementations: own kernels (cuda/attention_own.h) or cuDNN's. */
+/* Attention, done by the fastest of several implementations: own kernels (cuda/attention_own.h) or cuDNN's. */
 #ifndef CUDA_ATTENTION_H
 #define CUDA_ATTENTION_H
 
@@ -16,11 +16,13 @@ void cuda_attention_backward_plan(const struct cuda_target *target, const struct
 /* Forgets which implementation is faster for each shape; the next use looks among the choices again. */
 void cuda_attention_reconsider(void);
 
-/* For tests and benchmarks: uses this implementation wherever it supports the shape, instead of the faster one. */
-enum attention_taken { ATTENTION_FASTER, ATTENTION_OWN, ATTENTION_CUDNN };
+/* For tests and benchmarks: uses this implementation wherever it supports the shape, instead of the fastest one. ONCE:
+ * own kernels, with the backward that computes scores once. */
+enum attention_taken { ATTENTION_FASTEST, ATTENTION_OWN, ATTENTION_ONCE, ATTENTION_CUDNN };
 void cuda_attention_take(enum attention_taken taken);
-/* How many launches cuDNN has done; whether it is in this build. */
-int64_t cuda_attention_by_cudnn(void);
+/* How many launches this implementation has done; OWN: not counted. */
+int64_t cuda_attention_launches(enum attention_taken implementation);
+/* Whether it is in this build. */
 bool cuda_has_cudnn(void);
 
 #ifdef __cplusplus

@@ -211,31 +211,37 @@ static int tile_rows(enum dtype dtype)
 struct layout {
     struct work_list queries, keys;
     float2 *statistics;
+    float *sums; /* of dq, in one pass */
 };
 
-static int64_t lay_out(const struct attention_backward_args *args, char *base, struct layout *layout)
+static int64_t lay_out(const struct attention_backward_args *args, bool once, char *base, struct layout *layout)
 {
     int64_t used = 0, slots = args->segments.q_start.cols;
     auto rows = [&](bool keys) {
         int plain = tile_rows(args->q.dtype), of_warpgroups = attention_backward_warpgroup_rows(args->head_dim, keys);
+        if (once)
+            return attention_backward_once_rows(args->head_dim, keys);
         return plain < of_warpgroups ? plain : of_warpgroups;
     };
     layout->queries = take_work_list(base, &used, args->q.rows, slots, rows(false));
     layout->keys = take_work_list(base, &used, args->k.rows, slots, rows(true));
     layout->statistics =
         reinterpret_cast<float2 *>(take(base, &used, args->heads * args->q.rows * (int64_t)sizeof(float2)));
+    if (once)
+        layout->sums = reinterpret_cast<float *>(take(base, &used, attention_backward_once_sums(args)));
     return used;
 }
 
-int64_t cuda_own_attention_backward_workspace(const struct cuda_target *, const struct attention_backward_args *args)
+int64_t cuda_own_attention_backward_workspace(const struct cuda_target *, const struct attention_backward_args *args,
+                                              bool once)
 {
     struct layout layout;
-    return lay_out(args, nullptr, &layout);
+    return lay_out(args, once, nullptr, &layout);
 }
 
 template <typename T, int DIM, bool VECTOR>
 static void run(const struct cuda_target *target, const struct attention_backward_args *args,
-                const struct layout &layout, bool by_warpgroups)
+                const struct layout &layout, bool by_warpgroups, bool once)
 {
     struct view<const T> q = view_of<const T>(args->q), k = view_of<const T>(args->k), v = view_of<const T>(args->v);
     struct view<const T> d_o = view_of<const T>(args->d_o);
@@ -251,6 +257,10 @@ static void run(const struct cuda_target *target, const struct attention_backwar
     int64_t blocks = ceil_div(args->q.rows, 256 / WARP), most = static_cast<int64_t>(target->multiprocessors) * 8;
     delta<T, DIM, VECTOR><<<static_cast<unsigned>(blocks < most ? blocks : most), 256, 0, target->stream>>>(delta_job);
     CUDA_CHECK_LAUNCH("attention_delta");
+    if (once) {
+        attention_backward_once(target, args, &layout.queries, &layout.keys, layout.statistics, layout.sums);
+        return;
+    }
     if (by_warpgroups) {
         attention_backward_by_warpgroups(target, args, &layout.queries, &layout.keys, layout.statistics);
         return;
@@ -276,33 +286,54 @@ static void run(const struct cuda_target *target, const struct attention_backwar
     CUDA_CHECK_LAUNCH("attention_backward of queries");
 }
 
-void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args)
+/* The tensors of q's type, which all are of; gradients in f32 are not among them. Returns their number. */
+static int narrow_tensors(const struct attention_backward_args *args, const struct tensor *(&tensors)[8])
 {
-    const struct tensor *tensors[8] = {&args->q, &args->k, &args->v, &args->o, &args->d_o};
-    int count = 5;
+    int count = 0;
+    for (const struct tensor *t : {&args->q, &args->k, &args->v, &args->o, &args->d_o})
+        tensors[count++] = t;
     for (const struct tensor *t : {&args->dq, &args->dk, &args->dv}) {
         if (!gradient_is_wide(*t, args->q.dtype, t == &args->dq ? args->accumulate_q : args->accumulate_kv))
             tensors[count++] = t;
         else if (t->dtype != DTYPE_F32)
             error_fatal("cuda executor: attention adds to gradients in f32, not in %s", dtype_name(t->dtype));
     }
+    return count;
+}
+
+bool cuda_own_attention_backward_has_once(const struct attention_backward_args *args)
+{
+    const struct tensor *tensors[8];
+    int count = narrow_tensors(args, tensors);
+    return args->head_dim > 32 && args->head_dim <= CUDA_WIDEST_HEAD &&
+           attention_runs_by_warpgroups(tensors, count, args->head_dim);
+}
+
+void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args,
+                                 bool once)
+{
+    const struct tensor *tensors[8];
+    int count = narrow_tensors(args, tensors);
     attention_check(tensors, count, &args->lse, args->head_dim, args->scale);
     struct layout layout;
-    lay_out(args, target->workspace, &layout);
+    lay_out(args, once, target->workspace, &layout);
     bool by_warpgroups = attention_runs_by_warpgroups(tensors, count, args->head_dim);
     auto rows = [&](bool keys) {
+        if (once)
+            return attention_backward_once_rows(args->head_dim, keys);
         return by_warpgroups ? attention_backward_warpgroup_rows(args->head_dim, keys) : tile_rows(args->q.dtype);
     };
-    struct attention_side sides[] = {{false, rows(false), args->q.rows, layout.queries, {}, {}},
-                                     {true, rows(true), args->k.rows, layout.keys, {}, {}}};
+    struct attention_side queries = {false, rows(false), args->q.rows, layout.queries, {}, {}};
+    struct attention_side keys = {true, rows(true), args->k.rows, layout.keys, {}, {}};
     if (!args->accumulate_q)
-        sides[0].clear[0] = args->dq;
+        queries.clear[0] = args->dq;
     if (!args->accumulate_kv)
-        sides[1].clear[0] = args->dk, sides[1].clear[1] = args->dv;
+        keys.clear[0] = args->dk, keys.clear[1] = args->dv;
+    const struct attention_side sides[] = {queries, keys};
     attention_prepare(target, &args->segments, args->causal, sides, 2);
     if (args->q.rows == 0)
         return;
     visit_attention(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
-        run<decltype(zero), dim.value, vector.value>(target, args, layout, by_warpgroups);
+        run<decltype(zero), dim.value, vector.value>(target, args, layout, by_warpgroups, once);
     });
 }

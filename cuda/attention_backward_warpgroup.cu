@@ -1,8 +1,10 @@
 /* Attention backward by warpgroups: the two passes of attention_backward.cu, over queries and over keys. */
-#include "cuda/attention_warpgroup.cuh"
+#include "cuda/attention_backward.cuh"
 
 /* How the work is cut, by what was fastest on an H200 of what registers allow: keys sum two gradients. */
 template <int DIM, bool KEYS> struct backward_plan {
+    static constexpr int dim = DIM;
+    static constexpr bool of_keys = KEYS, aligned = false;
     static constexpr int users = KEYS && DIM >= 64 ? 2 : 3, others = 64, resident = 1;
     static constexpr int stages = DIM == 128 ? 3 : 4, own_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
     static constexpr bool early = KEYS && DIM <= 64; /* is dy's product begun before ds is there? It takes registers. */
@@ -12,90 +14,10 @@ template <int DIM, bool KEYS> struct backward_plan {
     using registers = warpgroup_registers<users, resident>;
 };
 
-template <int DIM, bool KEYS> struct backward_memory {
-    using plan = backward_plan<DIM, KEYS>;
-    char own_x[plan::own_places][plan::own_tile::bytes], own_y[plan::own_places][plan::own_tile::bytes];
-    char other_x[plan::stages][plan::other_tile::bytes], other_y[plan::stages][plan::other_tile::bytes];
-    float2 statistics[plan::stages][plan::others]; /* of the queries, for keys */
-    struct item items[ITEM_SLOTS];
-    struct place own_places[plan::own_places], places[plan::stages];
-};
-
-/* x and y: q and d_o, or k and v. */
-struct backward_call {
-    struct view<const __nv_bfloat16> x, y, other_x, other_y;
-    struct gradient<__nv_bfloat16> dx, dy; /* dy: of keys */
-    struct view<float2> statistics;        /* lse log2(e), delta [heads, queries] */
-    struct work_list list;
-    int heads, share, dim; /* heads of x; query heads of a kv head */
-    float scale;
-    bool causal;
-};
-
-/* What rows first .. first + count - 1 see. */
-__device__ __forceinline__ struct range seen_by(const struct segment &segment, bool keys, int first, int count,
-                                                bool causal)
-{
-    return count > 0 ? visible(segment, keys, first, first + count - 1, causal) : range{0, 0};
-}
-
-/* The last warpgroup. */
-template <int DIM, bool KEYS>
-__device__ __forceinline__ void bring(const struct backward_call &call, struct backward_memory<DIM, KEYS> &memory)
-{
-    using plan = backward_plan<DIM, KEYS>;
-    struct items_ahead ahead;
-    struct turn<plan::own_places> item_turn;
-    struct turn<plan::stages> now;
-    int thread = threadIdx.x % WARPGROUP;
-    if (thread == 0)
-        ahead.begin(call.list, call.heads, call.share, memory.items);
-    for (int n = 0;; n++, item_turn.next()) {
-        const struct item &item = memory.items[n % ITEM_SLOTS];
-        threads_meet<1, WARPGROUP>();
-        wait_emptied(memory.own_places, item_turn);
-        uint64_t *filled = &memory.own_places[item_turn.at].filled;
-        if (thread == 0)
-            barrier_arrive(filled); /* the item is there */
-        if (item.head < 0) {
-            barrier_arrive_behind_copies(filled);
-            return;
-        }
-        if (thread == 0)
-            ahead.ask(call.list, call.heads, call.share);
-        const struct segment &segment = item.work.segment;
-        int rows = min(plan::rows, (KEYS ? segment.kv_length : segment.q_length) - item.work.first);
-        int64_t own_row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + item.work.first;
-        bring_tile<plan::rows, DIM>(memory.own_x[item_turn.at], call.x.row(own_row) + item.head * call.dim,
-                                    call.x.stride, rows, call.dim);
-        bring_tile<plan::rows, DIM>(memory.own_y[item_turn.at], call.y.row(own_row) + item.head * call.dim,
-                                    call.y.stride, rows, call.dim);
-        barrier_arrive_behind_copies(filled);
-        struct range seen = seen_by(segment, KEYS, item.work.first, rows, call.causal);
-        int head = KEYS ? item.head * call.share : item.other, end_head = head + (KEYS ? call.share : 1);
-        for (; head < end_head; head++)
-            for (int at = seen.begin; at < seen.end; at += plan::others, now.next()) {
-                int left = (KEYS ? segment.q_length : segment.kv_length) - at, column = head * call.dim;
-                int64_t row = static_cast<int64_t>(KEYS ? segment.q_start : segment.kv_start) + at;
-                wait_emptied(memory.places, now);
-                bring_tile<plan::others, DIM>(memory.other_x[now.at], call.other_x.row(row) + column,
-                                              call.other_x.stride, left, call.dim);
-                bring_tile<plan::others, DIM>(memory.other_y[now.at], call.other_y.row(row) + column,
-                                              call.other_y.stride, left, call.dim);
-                if (KEYS && thread < plan::others)
-                    copy_async<8>(&memory.statistics[now.at][thread], call.statistics.row(head) + row + thread,
-                                  thread < left);
-                barrier_arrive_behind_copies(&memory.places[now.at].filled);
-            }
-        if (thread == 0)
-            memory.items[(n + 1) % ITEM_SLOTS] = ahead.next;
-    }
-}
-
 /* The others. */
 template <int DIM, bool KEYS>
 __device__ __forceinline__ void differentiate(const struct backward_call &call,
-                                              struct backward_memory<DIM, KEYS> &memory)
+                                              struct backward_memory<backward_plan<DIM, KEYS>> &memory)
 {
     using plan = backward_plan<DIM, KEYS>;
     int warpgroup = uniform(threadIdx.x / WARPGROUP);
@@ -150,12 +72,14 @@ __device__ __forceinline__ void differentiate(const struct backward_call &call,
                          step > 0);
             products_group();
         };
-        auto query_of = [&](const float2 *statistics, int j, int e) {
-            return KEYS ? statistics[8 * j + fragment_col() + e % 2] : own_statistics[e / 2];
+        auto base_of = [&](int j, int e) {
+            return KEYS ? memory.base[now.at][8 * j + fragment_col() + e % 2] : own_statistics[e / 2].x;
+        };
+        auto delta_of = [&](int j, int e) {
+            return KEYS ? memory.delta[now.at][8 * j + fragment_col() + e % 2] : own_statistics[e / 2].y;
         };
         /* Scores become gradients and are added. */
         auto add_gradients = [&](int at) {
-            const float2 *statistics = memory.statistics[now.at];
             products_wait<1>();
             hold(p[0]);
             if (at < visible(segment, KEYS, warp().first + 15, call.causal).begin ||
@@ -165,7 +89,7 @@ __device__ __forceinline__ void differentiate(const struct backward_call &call,
             for (int j = 0; j < plan::others / 8; j++)
 #pragma unroll
                 for (int e = 0; e < 4; e++)
-                    p[0][j][e] = exp2_fast(p[0][j][e] * scale_log2 - query_of(statistics, j, e).x);
+                    p[0][j][e] = exp2_fast(p[0][j][e] * scale_log2 - base_of(j, e));
             uint64_t other_x = plan::other_tile::described(memory.other_x[uniform(now.at)]);
             uint64_t other_y = plan::other_tile::described(memory.other_y[uniform(now.at)]);
             uint32_t weights[KEYS ? plan::others / 16 : 1][4], left[plan::others / 16][4];
@@ -187,7 +111,7 @@ __device__ __forceinline__ void differentiate(const struct backward_call &call,
             for (int j = 0; j < plan::others / 8; j++)
 #pragma unroll
                 for (int e = 0; e < 4; e++)
-                    ds[j][e] = p[0][j][e] * (ds[j][e] - query_of(statistics, j, e).y);
+                    ds[j][e] = p[0][j][e] * (ds[j][e] - delta_of(j, e));
             if constexpr (KEYS && !plan::early)
                 pairs_of(p[0], weights);
             pairs_of(ds, left);
@@ -258,7 +182,7 @@ __global__ static void __launch_bounds__(backward_plan<DIM, KEYS>::threads, back
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     using plan = backward_plan<DIM, KEYS>;
     extern __shared__ __align__(1024) char shared[];
-    auto &memory = *reinterpret_cast<struct backward_memory<DIM, KEYS> *>(shared);
+    auto &memory = *reinterpret_cast<struct backward_memory<backward_plan<DIM, KEYS>> *>(shared);
     if (threadIdx.x == 0) {
         for (int i = 0; i < plan::own_places; i++)
             place_start(&memory.own_places[i], plan::users, WARPGROUP + 1);
@@ -268,7 +192,7 @@ __global__ static void __launch_bounds__(backward_plan<DIM, KEYS>::threads, back
     __syncthreads();
     if (threadIdx.x >= plan::users * WARPGROUP) {
         registers_give<plan::registers::bringing>();
-        bring<DIM, KEYS>(call, memory);
+        bring(call, memory);
     } else {
         registers_get<plan::registers::working>();
         differentiate<DIM, KEYS>(call, memory);
@@ -306,11 +230,11 @@ void attention_backward_by_warpgroups(const struct cuda_target *target, const st
     visit_warpgroup_dim(args->head_dim, [&](auto dim) {
         using keys_plan = backward_plan<dim.value, true>;
         run_items(target, backward_by_warpgroups<dim.value, true>, of_keys, keys_plan::threads, keys_plan::resident,
-                  sizeof(struct backward_memory<dim.value, true>));
+                  sizeof(struct backward_memory<keys_plan>));
         CUDA_CHECK_LAUNCH("attention_backward of keys by warpgroups");
         using queries_plan = backward_plan<dim.value, false>;
         run_items(target, backward_by_warpgroups<dim.value, false>, of_q, queries_plan::threads, queries_plan::resident,
-                  sizeof(struct backward_memory<dim.value, false>));
+                  sizeof(struct backward_memory<queries_plan>));
         CUDA_CHECK_LAUNCH("attention_backward of queries by warpgroups");
     });
 }

@@ -9,13 +9,17 @@ extern "C" {
 #include "cuda/kernel.h"
 
 /* Own kernels (attention_forward.cu, attention_backward.cu, and of bf16 on sm_90 attention_*_warpgroup.cu): every shape
- * and type, deterministic. They add to gradients in f32 alone. */
+ * and type, deterministic. They add to gradients in f32 alone.
+ * `once`: by a kernel that computes scores once (attention_backward_once.cu) where there is one. It has more scratch,
+ * and sums dq in any order. */
 void cuda_own_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args);
-void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args);
+void cuda_own_attention_backward(const struct cuda_target *target, const struct attention_backward_args *args,
+                                 bool once);
+bool cuda_own_attention_backward_has_once(const struct attention_backward_args *args);
 int64_t cuda_own_attention_forward_workspace(const struct cuda_target *target,
                                              const struct attention_forward_args *args);
 int64_t cuda_own_attention_backward_workspace(const struct cuda_target *target,
-                                              const struct attention_backward_args *args);
+                                              const struct attention_backward_args *args, bool once);
 
 /* Whether own kernels may use the products of warpgroups where the device has them (on; for tests). */
 void cuda_own_attention_by_warpgroups(bool taken);

@@ -69,11 +69,12 @@ struct range {
     int begin, end;
 };
 
-/* The keys that query i of a segment sees, or the queries that see key i. Both ends grow with i. */
+/* The keys that query i of a segment sees, or the queries that see key i: none behind the last. Both ends grow with i.
+ */
 __device__ __forceinline__ struct range visible(const struct segment &s, bool keys, int i, bool causal)
 {
     if (keys)
-        return {causal ? min(max(i - s.offset, 0), s.q_length) : 0, s.q_length};
+        return {i >= s.kv_length ? s.q_length : causal ? min(max(i - s.offset, 0), s.q_length) : 0, s.q_length};
     return {0, causal ? max(0, min(s.kv_length, i + s.offset + 1)) : s.kv_length};
 }
 
@@ -251,6 +252,13 @@ int attention_backward_warpgroup_rows(int64_t head_dim, bool keys);
 void attention_backward_by_warpgroups(const struct cuda_target *target, const struct attention_backward_args *args,
                                       const struct work_list *queries, const struct work_list *keys,
                                       float2 *statistics);
+
+/* The same in one pass; `sums`: so many bytes of scratch. (attention_backward_once.cu) */
+int attention_backward_once_rows(int64_t head_dim, bool keys);
+int64_t attention_backward_once_sums(const struct attention_backward_args *args);
+void attention_backward_once(const struct cuda_target *target, const struct attention_backward_args *args,
+                             const struct work_list *queries, const struct work_list *keys, float2 *statistics,
+                             float *sums);
 
 /* A number as a type. */
 template <auto N> struct constant {

@@ -48,6 +48,14 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&to)[4], uint
                  : "memory");
 }
 
+/* Stores what load_matrices loads. */
+__device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t (&from)[4])
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address), "r"(from[0]),
+                 "r"(from[1]), "r"(from[2]), "r"(from[3])
+                 : "memory");
+}
+
 /* d [16, 8] += a [16, 16] b [16, 8], bf16 to f32. With r = l / 4 and c = 2 (l % 4), lane l holds of d the elements
  * (r, c), (r, c + 1), (r + 8, c), (r + 8, c + 1); of a the pairs from (r, c), (r + 8, c), (r, c + 8), (r + 8, c + 8);
  * of b those of its transpose [8, 16] from (r, c) and (r, c + 8). */

@@ -139,7 +139,6 @@ template <int ROWS, int DIM> struct panels {
                static_cast<uint64_t>(8 * row_bytes / 16) << 32 | mode << 62;
     }
 
-  private:
     /* The address has the lowest 14 bits to itself. */
     __device__ __forceinline__ static uint64_t further(uint64_t tile, int bytes)
     {
@@ -200,6 +199,22 @@ __device__ __forceinline__ void multiply_weighted(float (&d)[TILES][4], const ui
         WEIGHTED(128, SIXTY_FOUR(0), NAMES_64, "%64", "%65", "%66", "%67", "%68", "%69");
 }
 
+/* d [64, n] = a' b of a [16, 64] and b [16, n], both in shared memory; plus d before when `add`. */
+#define TRANSPOSED(n, registers, names, a_name, b_name, add_name)                                                      \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_name ", 0;\n"                                             \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" names "}, " a_name ", " b_name           \
+                 ", add, 1, 1, 1, 1;\n}\n"                                                                             \
+                 : registers                                                                                           \
+                 : "l"(a), "l"(b), "r"(add))
+
+template <int TILES>
+__device__ __forceinline__ void multiply_transposed(float (&d)[TILES][4], uint64_t a, uint64_t b, int add)
+{
+    static_assert(TILES == 8, "widths that are used");
+    TRANSPOSED(64, THIRTY_TWO(0), NAMES_32, "%32", "%33", "%34");
+}
+
+#undef TRANSPOSED
 #undef WEIGHTED
 #undef PRODUCT
 #undef NAMES_64

@@ -15,30 +15,32 @@
 enum { EXECUTOR_SKIP = 77 };
 
 /* "cuda": the first GPU, deterministic; "mma": the same, attention by the products of single warps that every GPU has;
- * "cudnn": not deterministic, and attention is cuDNN's where it takes it; a test without a GPU, or a build without
- * cuDNN, is skipped. Else the CPU's with so many threads. */
+ * "once" and "cudnn": not deterministic, and attention is that of the own backward that computes scores once, or
+ * cuDNN's, where it takes it; a test without a GPU, or a build without cuDNN, is skipped. Else the CPU's with so many
+ * threads. */
 static inline struct executor *executor_named(const char *name)
 {
-    const bool cudnn = strcmp(name, "cudnn") == 0, mma = strcmp(name, "mma") == 0;
-    if (!cudnn && !mma && strcmp(name, "cuda") != 0)
+    const bool cudnn = strcmp(name, "cudnn") == 0, once = strcmp(name, "once") == 0, mma = strcmp(name, "mma") == 0;
+    if (!cudnn && !once && !mma && strcmp(name, "cuda") != 0)
         return cpu_executor_create(atoi(name));
 #ifdef CISTRON_CUDA
     if (cuda_device_count() > 0 && (!cudnn || cuda_has_cudnn())) {
-        cuda_attention_take(cudnn ? ATTENTION_CUDNN : ATTENTION_FASTER);
+        cuda_attention_take(cudnn ? ATTENTION_CUDNN : once ? ATTENTION_ONCE : ATTENTION_FASTEST);
         cuda_own_attention_by_warpgroups(!mma);
-        return cuda_executor_create(0, 1, &(struct device_request){.deterministic = !cudnn});
+        return cuda_executor_create(0, 1, &(struct device_request){.deterministic = !cudnn && !once});
     }
 #endif
     printf("skipped: no GPU here%s\n", cudnn ? ", or no cuDNN" : "");
     exit(EXECUTOR_SKIP);
 }
 
-/* Launches of attention that cuDNN has served. */
-static inline int64_t executor_cudnn_launches(void)
+/* Launches of attention that what "once" or "cudnn" name has served. */
+static inline int64_t executor_launches(bool cudnn)
 {
 #ifdef CISTRON_CUDA
-    return cuda_attention_by_cudnn();
+    return cuda_attention_launches(cudnn ? ATTENTION_CUDNN : ATTENTION_ONCE);
 #else
+    (void)cudnn;
     return 0;
 #endif
 }

@@ -1,9 +1,9 @@
 /* Attention of an executor against the oracle: head counts and sizes, one segment and many, empty slots, rows that no
  * segment covers, queries and keys with rows of their own, query offsets, strided views. With "cudnn" what cuDNN takes,
- * and it must have been cuDNN that did it; with "mma" kernels without warpgroups. Each of them also in parts, as ranks
- * that share the rows of a sequence do it, and adding to gradients. "small" as the first argument leaves
- * few of them, for tools under which a kernel takes seconds: each size of heads that kernels are made for, shared and
- * own key heads, packed segments, forward and backward in both types. */
+ * and it must have been cuDNN that did it; with "once" the backward that computes scores once; with "mma" kernels
+ * without warpgroups. Each of them also in parts, as ranks that share the rows of a sequence do it, and adding to
+ * gradients. "small" as the first argument leaves few of them, for tools under which a kernel takes seconds: each size
+ * of heads that kernels are made for, shared and own key heads, packed segments, forward and backward in both types. */
 #include "ops.h"
 
 #include "base/memory.h"
@@ -22,7 +22,7 @@ enum layout {
 };
 enum { SLOTS = 12, FIRST_OF_SMALL = 1 };
 
-static bool of_cudnn;
+static bool of_cudnn, once;
 static bool of_full_rows; /* where a layout has rows, each is one segment */
 static bool in_parts;     /* several launches for each, with gradients in f32 */
 static bool adding;       /* to old gradients */
@@ -155,10 +155,10 @@ static void lay_tensors(struct trial *trial, enum dtype dtype, const struct atte
     qkv[2] = trial_matrix(trial, dtype, keys, kv_cols, false, deviation);
 }
 
-/* Some views begin at odd columns, which cuDNN does not take. */
+/* Some views begin at odd columns, which not every implementation takes. */
 static bool strided(enum layout layout)
 {
-    return layout % 2 != 0 && !of_cudnn;
+    return layout % 2 != 0 && !of_cudnn && !once;
 }
 
 /* Gradients have the type of what they belong to, or f32, as they must where a GPU adds to them. */
@@ -167,22 +167,23 @@ static enum dtype gradient_type(enum dtype dtype)
     return in_parts || (adding && on_device) ? DTYPE_F32 : dtype;
 }
 
-/* How a backward may differ: cuDNN's adds in no fixed order, and a GPU rounds probabilities and their gradients. */
+/* How a backward may differ: cuDNN's, and ours that computes scores once, add in no fixed order, and a GPU rounds
+ * probabilities and their gradients. */
 static void allow_backward(struct trial *trial, const struct attention_backward_args *args)
 {
-    trial->unordered = of_cudnn;
+    trial->unordered = of_cudnn || once;
     trial->coarse = on_device && args->q.dtype == DTYPE_BF16;
 }
 
-/* check_op, by cuDNN where that is wanted. */
+/* check_op, by cuDNN or with scores computed once where that is wanted. */
 static void check_attention(struct trial *trial, enum op op, const void *args)
 {
-    int64_t before = executor_cudnn_launches();
+    int64_t before = executor_launches(true);
     if (op == OP_ATTENTION_BACKWARD)
         allow_backward(trial, args);
     check_op(trial, op, args);
     if (of_cudnn)
-        CHECK(executor_cudnn_launches() > before);
+        CHECK(executor_launches(true) > before);
 }
 
 /* Of rows that are said to be full and are not, cuDNN would take all tokens: it is asked without a mask. */
@@ -198,6 +199,8 @@ static void check_full_is_used(struct trial *trial, const struct attention_backw
 static void test_attention_case(enum dtype dtype, const struct attention_shape *shape, int64_t tokens,
                                 enum layout layout, bool causal)
 {
+    if (once && (dtype != DTYPE_BF16 || shape->head_dim <= 32))
+        return;
     struct trial *trial =
         trial_create("%s T %d heads %d / %d of %d, layout %d, causal %d", dtype_name(dtype), (int)tokens,
                      (int)shape->heads, (int)shape->kv_heads, (int)shape->head_dim, (int)layout, causal);
@@ -543,6 +546,15 @@ static void test_ranks(void)
                 test_attention_case(storage[d], &shapes[of_shapes[s]], 129, (enum layout)layout, true);
 }
 
+/* Heads that kernels pad. */
+static void test_padded(void)
+{
+    static const struct attention_shape padded[3] = {{2, 1, 40}, {4, 1, 80}, {2, 2, 96}};
+    for (int64_t s = 0; s < COUNT(padded); s++)
+        for (int causal = 0; causal < 2; causal++)
+            test_attention_case(DTYPE_BF16, &padded[s], 300, causal ? LAYOUT_HOLES : LAYOUT_MIXED, causal != 0);
+}
+
 static void test_in_parts(void)
 {
     struct wrapper wrappers[EXECUTORS];
@@ -570,6 +582,7 @@ int main(int count, char **arguments)
     bool small = count > 1 && strcmp(arguments[1], "small") == 0;
     of_cudnn = count > 1 + small && strcmp(arguments[1 + small], "cudnn") == 0;
     executors_open(count - small, arguments + small);
+    once = count > 1 + small && strcmp(arguments[1 + small], "once") == 0;
     if (of_cudnn)
         bounds_of_separate_heads();
     test_attention(small);
@@ -577,6 +590,10 @@ int main(int count, char **arguments)
         test_full_rows();
     if (!small && !of_cudnn)
         test_long(), test_in_parts(), test_adding(), test_merge(), test_ranks();
+    if (once) {
+        test_padded();
+        CHECK(executor_launches(false) > 0);
+    }
     executors_close();
     return check_end();
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Every op of the CUDA executor against the oracle: the programs that test the CPU's, on the GPU; attention also by the
-# kernels for GPUs without warpgroups' products, and by cuDNN where it is in the build.
+# kernels for GPUs without warpgroups' products, with scores computed once, and by cuDNN where it is in the build.
 set -u
 for program in t_ops t_ops_matrix t_ops_quantize t_ops_layer t_attention; do
     echo "== $program"
@@ -11,6 +11,8 @@ for program in t_ops t_ops_matrix t_ops_quantize t_ops_layer t_attention; do
 done
 echo "== t_attention without warpgroups"
 "$abs_top_builddir/tests/t_attention" mma || failed=yes
+echo "== t_attention, scores computed once"
+"$abs_top_builddir/tests/t_attention" once || failed=yes
 echo "== t_attention by cuDNN"
 "$abs_top_builddir/tests/t_attention" cudnn
 case $? in 0 | 77) ;; *) failed=yes ;; esac

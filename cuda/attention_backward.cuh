@@ -1,0 +1,98 @@
+/* What the kernels of attention backward by warpgroups share: the warpgroup that brings tiles. A block holds a tile of
+ * its own side, x and y (queries: q and d_o; keys: k and v), and passes over tiles of the other side. */
+#ifndef CUDA_ATTENTION_BACKWARD_CUH
+#define CUDA_ATTENTION_BACKWARD_CUH
+
+#include "cuda/attention_warpgroup.cuh"
+
+template <typename PLAN> struct backward_memory {
+    char own_x[PLAN::own_places][PLAN::own_tile::bytes], own_y[PLAN::own_places][PLAN::own_tile::bytes];
+    char other_x[PLAN::stages][PLAN::other_tile::bytes], other_y[PLAN::stages][PLAN::other_tile::bytes];
+    float base[PLAN::stages][PLAN::others], delta[PLAN::stages][PLAN::others]; /* of the queries, for keys */
+    struct item items[ITEM_SLOTS];
+    struct place own_places[PLAN::own_places], places[PLAN::stages];
+};
+
+/* x and y: q and d_o, or k and v. */
+struct backward_call {
+    struct view<const __nv_bfloat16> x, y, other_x, other_y;
+    struct gradient<__nv_bfloat16> dx, dy; /* dy: of keys */
+    struct view<float2> statistics;        /* lse log2(e), delta [heads, queries] */
+    struct work_list list;
+    int heads, share, dim; /* heads of x; query heads of a kv head */
+    float scale;
+    bool causal;
+};
+
+/* What rows first .. first + count - 1 see. */
+__device__ __forceinline__ struct range seen_by(const struct segment &segment, bool keys, int first, int count,
+                                                bool causal)
+{
+    return count > 0 ? visible(segment, keys, first, first + count - 1, causal) : range{0, 0};
+}
+
+/* The same from the beginning of a tile on, where tiles are the same for all. */
+template <typename plan> __device__ __forceinline__ struct range tiles_seen(const struct range &seen)
+{
+    if constexpr (plan::aligned)
+        return {seen.begin / plan::others * plan::others, seen.end};
+    return seen;
+}
+
+/* The last warpgroup. */
+template <typename plan>
+__device__ __forceinline__ void bring(const struct backward_call &call, struct backward_memory<plan> &memory)
+{
+    constexpr int DIM = plan::dim;
+    constexpr bool KEYS = plan::of_keys;
+    struct items_ahead ahead;
+    struct turn<plan::own_places> item_turn;
+    struct turn<plan::stages> now;
+    int thread = threadIdx.x % WARPGROUP;
+    if (thread == 0)
+        ahead.begin(call.list, call.heads, call.share, memory.items);
+    for (int n = 0;; n++, item_turn.next()) {
+        const struct item &item = memory.items[n % ITEM_SLOTS];
+        threads_meet<1, WARPGROUP>();
+        wait_emptied(memory.own_places, item_turn);
+        uint64_t *filled = &memory.own_places[item_turn.at].filled;
+        if (thread == 0)
+            barrier_arrive(filled); /* the item is there */
+        if (item.head < 0) {
+            barrier_arrive_behind_copies(filled);
+            return;
+        }
+        if (thread == 0)
+            ahead.ask(call.list, call.heads, call.share);
+        const struct segment &segment = item.work.segment;
+        int rows = min(plan::rows, (KEYS ? segment.kv_length : segment.q_length) - item.work.first);
+        int64_t own_row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + item.work.first;
+        bring_tile<plan::rows, DIM>(memory.own_x[item_turn.at], call.x.row(own_row) + item.head * call.dim,
+                                    call.x.stride, rows, call.dim);
+        bring_tile<plan::rows, DIM>(memory.own_y[item_turn.at], call.y.row(own_row) + item.head * call.dim,
+                                    call.y.stride, rows, call.dim);
+        barrier_arrive_behind_copies(filled);
+        struct range seen = tiles_seen<plan>(seen_by(segment, KEYS, item.work.first, rows, call.causal));
+        int head = KEYS ? item.head * call.share : item.other, end_head = head + (KEYS ? call.share : 1);
+        for (; head < end_head; head++)
+            for (int at = seen.begin; at < seen.end; at += plan::others, now.next()) {
+                int left = (KEYS ? segment.q_length : segment.kv_length) - at, column = head * call.dim;
+                int64_t row = static_cast<int64_t>(KEYS ? segment.q_start : segment.kv_start) + at;
+                wait_emptied(memory.places, now);
+                bring_tile<plan::others, DIM>(memory.other_x[now.at], call.other_x.row(row) + column,
+                                              call.other_x.stride, left, call.dim);
+                bring_tile<plan::others, DIM>(memory.other_y[now.at], call.other_y.row(row) + column,
+                                              call.other_y.stride, left, call.dim);
+                if (KEYS && thread < plan::others) {
+                    const float2 *of = call.statistics.row(head) + row + thread;
+                    copy_async<4>(&memory.base[now.at][thread], &of->x, thread < left);
+                    copy_async<4>(&memory.delta[now.at][thread], &of->y, thread < left);
+                }
+                barrier_arrive_behind_copies(&memory.places[now.at].filled);
+            }
+        if (thread == 0)
+            memory.items[(n + 1) % ITEM_SLOTS] = ahead.next;
+    }
+}
+
+#endif

@@ -1,0 +1,489 @@
+/* Attention backward by warpgroups with scores computed once: as the pass over keys of attention_backward_warpgroup.cu,
+ * which here also adds to dq what each tile of scores says of it. Several blocks add to a row of dq, in any order, so
+ * dq is summed in f32 in scratch, and rounded afterwards.
+ *
+ * A warpgroup has 64 keys. A row of dq sums over the keys of both, so ds, [keys, queries], goes through shared memory,
+ * and each warpgroup makes a part of a tile's dq, 64 x 64, one tile later, when it does not have to wait for the other.
+ */
+#include "cuda/attention_backward.cuh"
+#include "cuda/attention_own.h"
+
+enum { DQ_GROUP = 16, DQ_PART = 64 };
+
+template <int DIM> struct once_plan {
+    static constexpr int dim = DIM, users = 2, others = DIM == 128 ? 64 : 128, resident = 1;
+    static constexpr bool of_keys = true, aligned = true;
+    static constexpr int stages = DIM == 128 ? 3 : 2, own_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
+    static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
+    using own_tile = panels<rows, DIM>;
+    using other_tile = panels<others, DIM>;
+    using ds_tile = panels<rows, others>;
+    using registers = warpgroup_registers<users, resident>;
+};
+
+template <typename PLAN> struct once_memory {
+    struct backward_memory<PLAN> tiles;
+    alignas(1024) char ds[2][PLAN::ds_tile::bytes];
+    struct place ds_places[2];
+};
+
+/* Sums of dq, in f32: [heads, queries, DIM]. Rows of a whole tile of queries are in the order of its accumulators, so
+ * that a warp adds to neighbours: [part][warp][half][16 columns][lane][4]. Rows of a segment's last tile, where it is
+ * not whole, are in their own order; of 16 columns those that a lane has are neighbours. */
+struct once_call {
+    struct backward_call keys;
+    float *dq;
+    uint32_t head_stride; /* of dq */
+};
+
+/* Without a branch: products are under way. */
+__device__ __forceinline__ void add_four(float *to, bool real, float a, float b, float c, float d)
+{
+    asm volatile("{\n.reg .pred real;\nsetp.ne.b32 real, %5, 0;\n"
+                 "@real red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};\n}\n" ::"l"(to),
+                 "f"(a), "f"(b), "f"(c), "f"(d), "r"(static_cast<int>(real))
+                 : "memory");
+}
+
+/* Nothing below is begun before numbers, none below 0, are there: the compiler would wait for products first and
+ * compute then. */
+template <int TILES> __device__ __forceinline__ void finished(const float (&x)[TILES][4])
+{
+    uint32_t any = 0;
+#pragma unroll
+    for (int j = 0; j < TILES; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            any |= __float_as_uint(x[j][e]);
+    asm volatile("{\n.reg .pred never;\nsetp.lt.s32 never, %0, 0;\n@never st.shared.b32 [%1], %0;\n}\n" ::"r"(any),
+                 "r"(0)
+                 : "memory");
+}
+
+/* Where a tile's dq goes. */
+struct dq_tile {
+    uint32_t first; /* of the sums */
+    int rows;
+};
+
+/* A warp's part of a tile of dq. */
+struct dq_part {
+    int row, col; /* of the tile */
+    int at;       /* in a whole tile */
+};
+
+template <typename plan> __device__ __forceinline__ struct dq_part dq_part_of(int warp)
+{
+    constexpr bool by_rows = plan::others > DQ_PART;
+    return {(by_rows ? warp : warp % 4) * 16, by_rows ? 0 : warp / 4 * DQ_PART, warp * 16 * DQ_PART};
+}
+
+/* Calls f with each four numbers of the accumulators, where they are, and whether they are: not those of rows behind
+ * the tile's and of columns from `dim` on. */
+template <typename plan, typename F>
+__device__ __forceinline__ void for_each_four(float *sums, const struct dq_part &part, const struct dq_tile &tile,
+                                              int dim, F f)
+{
+    constexpr int groups = DQ_PART / DQ_GROUP;
+    bool whole = tile.rows >= plan::others;
+    int row = part.row + fragment_row();
+    float *to = sums + (tile.first +
+                        (whole ? part.at + lane_of_thread() * 4 : row * plan::dim + part.col + 2 * fragment_col()));
+    int group_step = whole ? WARP * 4 : DQ_GROUP, half_step = whole ? groups * WARP * 4 : 8 * plan::dim;
+#pragma unroll
+    for (int half = 0; half < 2; half++, to += half_step)
+#pragma unroll
+        for (int group = 0; group < groups; group++)
+            f(half, group, to + group * group_step, part.col + group * DQ_GROUP < dim && row + 8 * half < tile.rows);
+}
+
+template <typename plan>
+__device__ __forceinline__ void differentiate_once(const struct once_call &once, struct once_memory<plan> &memory)
+{
+    constexpr int DIM = plan::dim;
+    const struct backward_call &call = once.keys;
+    struct backward_memory<plan> &tiles = memory.tiles;
+    int warpgroup = uniform(threadIdx.x / WARPGROUP), warp_of_group = uniform(threadIdx.x / WARP) % 4;
+    float scale_log2 = call.scale * static_cast<float>(M_LOG2E);
+    struct turn<plan::own_places> item_turn;
+    struct turn<plan::stages> now;
+    struct turn<2> fresh, ripe; /* ds: written, and read */
+    /* This lane's matrices of ds, in a tile. */
+    int ds_row = warpgroup * WARPGROUP_ROWS + warp_of_group * 16 + lane_of_thread() % 16;
+    int ds_half = lane_of_thread() / 16;
+    const struct dq_part part = dq_part_of<plan>(warpgroup * 4 + warp_of_group);
+    for (int n = 0;; n++, item_turn.next()) {
+        wait_filled(tiles.own_places, item_turn);
+        const struct item &item = tiles.items[n % ITEM_SLOTS];
+        if (item.head < 0)
+            return;
+        const struct segment &segment = item.work.segment;
+        int own_at = uniform(item_turn.at), own_row = warpgroup * WARPGROUP_ROWS * plan::own_tile::row_bytes;
+        uint64_t keys_all = plan::own_tile::described(tiles.own_x[own_at]);
+        uint64_t own_x = plan::own_tile::described(tiles.own_x[own_at] + own_row);
+        uint64_t own_y = plan::own_tile::described(tiles.own_y[own_at] + own_row);
+        auto warp = [&] { return rows_of_warp(item.work, segment.kv_length, 16); };
+        int rows = min(plan::rows, segment.kv_length - item.work.first);
+        bool full = rows > WARPGROUP_ROWS, idle = !full && warpgroup > 0;
+
+        float dx[DIM / 8][4] = {}, dy[DIM / 8][4] = {};
+        float p[1][plan::others / 8][4], ds[plan::others / 8][4];
+        auto begin_p = [&] {
+            wait_filled(tiles.places, now);
+            uint64_t other_x = plan::other_tile::described(tiles.other_x[uniform(now.at)]);
+            products_begin();
+#pragma unroll
+            for (int step = 0; step < DIM / 16; step++)
+                multiply(p[0], plan::own_tile::along_columns(own_x, step),
+                         plan::other_tile::along_columns(other_x, step), step > 0);
+            products_group();
+        };
+        auto begin_ds = [&] {
+            uint64_t other_y = plan::other_tile::described(tiles.other_y[uniform(now.at)]);
+            products_begin();
+#pragma unroll
+            for (int step = 0; step < DIM / 16; step++)
+                multiply(ds, plan::own_tile::along_columns(own_y, step), plan::other_tile::along_columns(other_y, step),
+                         step > 0);
+            products_group();
+        };
+        uint32_t weights[plan::others / 16][4], left[plan::others / 16][4];
+        /* Scores become gradients, in pairs. */
+        auto gradients = [&](int at) {
+            const float *base = tiles.base[now.at] + fragment_col(), *delta = tiles.delta[now.at] + fragment_col();
+            products_wait<1>();
+            hold(p[0]);
+            if (at < visible(segment, true, warp().first + 15, call.causal).begin ||
+                at + plan::others > visible(segment, true, warp().first, call.causal).end)
+                hide(p, segment, true, warp().first, at, call.causal);
+#pragma unroll
+            for (int j = 0; j < plan::others / 8; j++) {
+                float2 of = *reinterpret_cast<const float2 *>(base + 8 * j);
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    p[0][j][e] = exp2_fast(p[0][j][e] * scale_log2 - (e % 2 ? of.y : of.x));
+            }
+            finished(p[0]);
+            products_wait<0>();
+            hold(ds);
+#pragma unroll
+            for (int j = 0; j < plan::others / 8; j++) {
+                float2 of = *reinterpret_cast<const float2 *>(delta + 8 * j);
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    ds[j][e] = p[0][j][e] * (ds[j][e] - (e % 2 ? of.y : of.x));
+            }
+            pairs_of(p[0], weights);
+            pairs_of(ds, left);
+        };
+        auto put_ds = [&] {
+            wait_emptied(memory.ds_places, fresh);
+            if (!idle) {
+#pragma unroll
+                for (int step = 0; step < plan::others / 16; step++)
+                    store_matrices(
+                        shared_address(memory.ds[fresh.at] + plan::ds_tile::chunk_at(ds_row, 2 * step + ds_half)),
+                        left[step]);
+                shared_writes_to_products();
+            }
+            warp_arrives(&memory.ds_places[fresh.at].filled);
+            fresh.next();
+        };
+        auto add_keys = [&] {
+            uint64_t other_x = plan::other_tile::described(tiles.other_x[uniform(now.at)]);
+            uint64_t other_y = plan::other_tile::described(tiles.other_y[uniform(now.at)]);
+            products_begin();
+#pragma unroll
+            for (int step = 0; step < plan::others / 16; step++)
+                multiply_weighted(dy, weights[step], plan::other_tile::along_rows(other_y, step));
+#pragma unroll
+            for (int step = 0; step < plan::others / 16; step++)
+                multiply_weighted(dx, left[step], plan::other_tile::along_rows(other_x, step));
+            products_group();
+        };
+        float dq[DQ_PART / 8][4];
+        auto begin_dq = [&] {
+            barrier_wait(&memory.ds_places[ripe.at].filled, ripe.parity);
+            uint64_t a = plan::ds_tile::described(memory.ds[uniform(ripe.at)] +
+                                                  (plan::others > 64 ? warpgroup * plan::ds_tile::panel_bytes : 0));
+            uint64_t b =
+                plan::own_tile::further(keys_all, plan::others > 64 ? 0 : warpgroup * plan::own_tile::panel_bytes);
+            auto sum_over = [&](auto keys) {
+                products_begin();
+#pragma unroll
+                for (int step = 0; step < keys.value / 16; step++)
+                    multiply_transposed(dq, plan::ds_tile::along_rows(a, step), plan::own_tile::along_rows(b, step),
+                                        step > 0);
+                products_group();
+            };
+            if (full)
+                sum_over(constant<plan::rows>());
+            else
+                sum_over(constant<WARPGROUP_ROWS>());
+        };
+        auto end_dq = [&](const struct dq_tile &to) {
+            warp_arrives(&memory.ds_places[ripe.at].emptied);
+            ripe.next();
+            for_each_four<plan>(once.dq, part, to, call.dim, [&](int half, int group, float *at, bool real) {
+                const float(&a)[4] = dq[2 * group], (&b)[4] = dq[2 * group + 1];
+                add_four(at, real, a[2 * half], a[2 * half + 1], b[2 * half], b[2 * half + 1]);
+            });
+        };
+
+        struct range seen = tiles_seen<plan>(seen_by(segment, true, item.work.first, rows, call.causal));
+        int per_head = (max(seen.end - seen.begin, 0) + plan::others - 1) / plan::others, count = per_head * call.share;
+        int head = item.head * call.share, at = seen.begin, of_head = 0;
+        struct dq_tile before = {};
+        auto tile_at = [&]() -> struct dq_tile {
+            return {head * once.head_stride + static_cast<uint32_t>(segment.q_start + at) * DIM, segment.q_length - at};
+        };
+        auto next = [&] {
+            now.next();
+            at += plan::others;
+            if (at >= seen.end)
+                at = seen.begin;
+            if (++of_head == per_head)
+                of_head = 0, head++;
+        };
+        /* What is left of the tile before, which the first one lacks: its dq. */
+        auto work_on = [&](auto first, auto last) {
+            begin_ds();
+            gradients(at);
+            put_ds();
+            add_keys();
+            struct dq_tile here = tile_at();
+            if (!first.value)
+                begin_dq();
+            products_wait<first.value ? 0 : 1>();
+            hold(dx);
+            hold(dy);
+            barrier_arrive(&tiles.places[now.at].emptied);
+            next();
+            if (!last.value)
+                begin_p();
+            if (!first.value) {
+                products_wait<last.value ? 0 : 1>();
+                hold(dq);
+                end_dq(before);
+            }
+            before = here;
+        };
+        /* The same of a warpgroup without keys, which makes its part of dq alone. */
+        auto look_on = [&](bool first) {
+            wait_filled(tiles.places, now);
+            put_ds();
+            if (!first) {
+                begin_dq();
+                products_wait<0>();
+                hold(dq);
+                end_dq(before);
+            }
+            barrier_arrive(&tiles.places[now.at].emptied);
+            before = tile_at();
+            next();
+        };
+        constexpr constant<true> yes;
+        constexpr constant<false> no;
+        if (idle) {
+#pragma unroll 1
+            for (int tile = 0; tile < count; tile++)
+                look_on(tile == 0);
+        } else if (count > 0) {
+            int tile = 0;
+            begin_p();
+            if (count > 1) {
+                work_on(yes, no);
+                tile++;
+            }
+#pragma unroll 1
+            for (; tile < count - 1; tile++)
+                work_on(no, no);
+            if (count > 1)
+                work_on(no, yes);
+            else
+                work_on(yes, yes);
+        }
+        if (count > 0) {
+            begin_dq();
+            products_wait<0>();
+            hold(dq);
+            end_dq(before);
+        }
+        warp_arrives(&tiles.own_places[item_turn.at].emptied);
+
+        const float factor[2] = {call.scale, call.scale}, one[2] = {1.0f, 1.0f};
+        struct warp_rows mine = warp();
+        int64_t row = static_cast<int64_t>(segment.kv_start) + mine.first;
+        auto store = [&](const float(&sum)[DIM / 8][4], const float(&factor)[2],
+                         const struct gradient<__nv_bfloat16> &to) {
+            if (to.wide.data == nullptr)
+                store_accumulator(sum, factor, to.narrow.row(row) + item.head * call.dim, to.narrow.stride, mine.count,
+                                  call.dim);
+            else
+                store_wide(sum, factor[0], to.wide.row(row) + item.head * call.dim, to.wide.stride, mine.count,
+                           call.dim, to.accumulate);
+        };
+        store(dx, factor, call.dx);
+        store(dy, one, call.dy);
+    }
+}
+
+template <typename plan>
+__global__ static void __launch_bounds__(plan::threads, plan::resident)
+    backward_once(const __grid_constant__ struct once_call call)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    extern __shared__ __align__(1024) char shared[];
+    auto &memory = *reinterpret_cast<struct once_memory<plan> *>(shared);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < plan::own_places; i++)
+            place_start(&memory.tiles.own_places[i], plan::users, WARPGROUP + 1);
+        for (int i = 0; i < plan::stages; i++)
+            place_start(&memory.tiles.places[i], plan::users, WARPGROUP, WARPGROUP);
+        for (int i = 0; i < 2; i++)
+            place_start(&memory.ds_places[i], plan::users, plan::users * WARPGROUP / WARP);
+    }
+    __syncthreads();
+    if (threadIdx.x >= plan::users * WARPGROUP) {
+        registers_give<plan::registers::bringing>();
+        bring(call.keys, memory.tiles);
+    } else {
+        registers_get<plan::registers::working>();
+        differentiate_once(call, memory);
+    }
+#endif
+}
+
+/* dq = scale * sums, or dq += that. A block for each tile of queries and head. */
+struct rounding_call {
+    struct work_list queries;
+    float *sums;
+    uint32_t head_stride;
+    struct gradient<__nv_bfloat16> dq;
+    int heads, dim;
+    float scale;
+};
+
+template <typename plan> __global__ static void __launch_bounds__(256) round_dq(const struct rounding_call call)
+{
+    int index = blockIdx.x / call.heads, head = blockIdx.x % call.heads;
+    if (index >= *call.queries.count)
+        return;
+    const struct work work = call.queries.items[index];
+    int64_t row = static_cast<int64_t>(work.segment.q_start) + work.first;
+    const struct dq_tile tile = {static_cast<uint32_t>(head * call.head_stride + row * plan::dim),
+                                 work.segment.q_length - work.first};
+    const struct dq_part part = dq_part_of<plan>(threadIdx.x / WARP);
+    float sum[DQ_PART / 8][4] = {};
+    for_each_four<plan>(call.sums, part, tile, call.dim, [&](int half, int group, const float *at, bool real) {
+        if (!real)
+            return;
+        float4 four = *reinterpret_cast<const float4 *>(at);
+        sum[2 * group][2 * half] = four.x, sum[2 * group][2 * half + 1] = four.y;
+        sum[2 * group + 1][2 * half] = four.z, sum[2 * group + 1][2 * half + 1] = four.w;
+    });
+    const float factor[2] = {call.scale, call.scale};
+    int64_t col = static_cast<int64_t>(head) * call.dim + part.col;
+    int rows = tile.rows - part.row, cols = call.dim - part.col;
+    row += part.row;
+    if (call.dq.wide.data == nullptr)
+        store_accumulator(sum, factor, call.dq.narrow.row(row) + col, call.dq.narrow.stride, rows, cols);
+    else
+        store_wide(sum, call.scale, call.dq.wide.row(row) + col, call.dq.wide.stride, rows, cols, call.dq.accumulate);
+}
+
+/* Scratch beyond this is not asked for: heads are done by turns then. */
+static const int64_t most_scratch = (int64_t)576 << 20;
+
+static int padded(int64_t head_dim)
+{
+    return head_dim <= 64 ? 64 : 128;
+}
+
+/* Scratch is for so many kv heads at a time. */
+static int64_t heads_at_once(const struct attention_backward_args *args)
+{
+    int64_t bytes = args->q.rows * (args->heads / args->kv_heads) * padded(args->head_dim) * (int64_t)sizeof(float);
+    int64_t most = bytes > 0 ? most_scratch / bytes : args->kv_heads;
+    return most < 1 ? 1 : most < args->kv_heads ? most : args->kv_heads;
+}
+
+int64_t attention_backward_once_sums(const struct attention_backward_args *args)
+{
+    return args->q.rows * heads_at_once(args) * (args->heads / args->kv_heads) * padded(args->head_dim) *
+           static_cast<int64_t>(sizeof(float));
+}
+
+template <typename plan> static void run_once(const struct cuda_target *target, const struct once_call &call)
+{
+    constexpr int shared = sizeof(struct once_memory<plan>);
+    static_assert(shared <= 232448, "what a block may have");
+    int64_t most = call.keys.list.most * call.keys.heads, held = target->multiprocessors;
+    if (most == 0)
+        return;
+    CUDA_CHECK(cudaFuncSetAttribute(backward_once<plan>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    backward_once<plan>
+        <<<static_cast<unsigned>(most < held ? most : held), plan::threads, shared, target->stream>>>(call);
+    CUDA_CHECK_LAUNCH("attention_backward with scores once");
+}
+
+/* Columns of a gradient from one on. */
+template <typename T> static struct gradient<T> columns_of(struct gradient<T> gradient, int64_t first) {
+    if (gradient.wide.data != nullptr)
+        gradient.wide.data += first;
+    else
+        gradient.narrow.data += first;
+    return gradient;
+}
+
+int attention_backward_once_rows(int64_t head_dim, bool keys)
+{
+    if (keys)
+        return once_plan<128>::rows;
+    return head_dim <= 64 ? once_plan<64>::others : once_plan<128>::others;
+}
+
+void attention_backward_once(const struct cuda_target *target, const struct attention_backward_args *args,
+                             const struct work_list *queries, const struct work_list *keys, float2 *statistics,
+                             float *sums)
+{
+    using T = __nv_bfloat16;
+    int dim = static_cast<int>(args->head_dim);
+    int64_t share = args->heads / args->kv_heads, most = heads_at_once(args);
+    auto from = [&](const struct tensor &t, int64_t head) {
+        struct view<const T> view = view_of<const T>(t);
+        view.data += head * dim;
+        return view;
+    };
+    for (int64_t first = 0; first < args->kv_heads; first += most) {
+        int64_t kv_heads = args->kv_heads - first < most ? args->kv_heads - first : most, q_first = first * share;
+        int heads = static_cast<int>(kv_heads * share);
+        struct view<float2> of_queries = {
+            statistics + q_first * args->q.rows, heads, args->q.rows, args->q.rows
+        };
+        struct once_call call = {
+            {from(args->k, first), from(args->v, first), from(args->q, q_first), from(args->d_o, q_first),
+             columns_of(gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv), first * dim),
+             columns_of(gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv), first * dim), of_queries, *keys,
+             static_cast<int>(kv_heads), static_cast<int>(share), dim, args->scale, args->causal},
+            sums,
+            static_cast<uint32_t>(args->q.rows * padded(dim))};
+        if (first > 0)
+            CUDA_CHECK(cudaMemsetAsync(keys->ticket, 0, sizeof *keys->ticket, target->stream));
+        CUDA_CHECK(
+            cudaMemsetAsync(sums, 0, static_cast<size_t>(heads) * call.head_stride * sizeof *sums, target->stream));
+        struct gradient<T> dq = columns_of(gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q), q_first * dim);
+        struct rounding_call rounding = {*queries, sums, call.head_stride, dq, heads, dim, args->scale};
+        unsigned blocks = static_cast<unsigned>(queries->most * heads);
+        auto run = [&](auto plan) {
+            run_once<decltype(plan)>(target, call);
+            if (blocks > 0)
+                round_dq<decltype(plan)><<<blocks, 256, 0, target->stream>>>(rounding);
+        };
+        if (dim <= 64)
+            run(once_plan<64>());
+        else
+            run(once_plan<128>());
+        CUDA_CHECK_LAUNCH("attention_backward's dq rounded");
+    }
+}
