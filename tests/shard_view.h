@@ -46,7 +46,7 @@ static inline void view_open(struct view *view, struct engine *engine, struct co
     view->size = comm->size;
     view->shards = shards;
     view->forgets_others = false;
-    view->store = (struct store){&view->class, view};
+    view->store = (struct store){.class = &view->class, .self = view};
     engine->store = &view->store;
 }
 
