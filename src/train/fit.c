@@ -415,12 +415,21 @@ static bool policy_fits(struct choice *c, int policy, int64_t count)
     return table_fits(c);
 }
 
+/* Nothing that layers make again makes weights, gradients and moments smaller. */
+static bool state_fits(struct choice *c)
+{
+    int64_t memory[BUDGET_CATEGORIES];
+    plan_deck(c, memory);
+    return state_of(memory) <= c->limit;
+}
+
 /* The first policy that fits in all layers need not be in all: the more layers have it, the less they need. (None of
  * them need less than one: what is made again takes memory too.) */
 static struct table choose_table(struct choice *c)
 {
     struct table table = {DECK_RECOMPUTE_NONE, c->model->layers, false};
-    for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL && !table.fits; policy++) {
+    for (int policy = state_fits(c) ? DECK_RECOMPUTE_NONE : DECK_RECOMPUTE_FULL;
+         policy <= DECK_RECOMPUTE_FULL && !table.fits; policy++) {
         if (c->offloads)
             offload(c, policy > DECK_RECOMPUTE_NONE ? policy - 1 : policy); /* some layers may keep as much */
         table.policy = policy;
