@@ -301,11 +301,15 @@ static int narrow_tensors(const struct attention_backward_args *args, const stru
     return count;
 }
 
+/* Sums of dq beyond this are not asked for. */
+static const int64_t most_sums = (int64_t)576 << 20;
+
 bool cuda_own_attention_backward_has_once(const struct attention_backward_args *args)
 {
     const struct tensor *tensors[8];
     int count = narrow_tensors(args, tensors);
     return args->head_dim > 32 && args->head_dim <= CUDA_WIDEST_HEAD &&
+           attention_backward_once_sums(args) <= most_sums &&
            attention_runs_by_warpgroups(tensors, count, args->head_dim);
 }
 

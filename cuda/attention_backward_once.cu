@@ -392,26 +392,14 @@ template <typename plan> __global__ static void __launch_bounds__(256) round_dq(
         store_wide(sum, call.scale, call.dq.wide.row(row) + col, call.dq.wide.stride, rows, cols, call.dq.accumulate);
 }
 
-/* Scratch beyond this is not asked for: heads are done by turns then. */
-static const int64_t most_scratch = (int64_t)576 << 20;
-
 static int padded(int64_t head_dim)
 {
     return head_dim <= 64 ? 64 : 128;
 }
 
-/* Scratch is for so many kv heads at a time. */
-static int64_t heads_at_once(const struct attention_backward_args *args)
-{
-    int64_t bytes = args->q.rows * (args->heads / args->kv_heads) * padded(args->head_dim) * (int64_t)sizeof(float);
-    int64_t most = bytes > 0 ? most_scratch / bytes : args->kv_heads;
-    return most < 1 ? 1 : most < args->kv_heads ? most : args->kv_heads;
-}
-
 int64_t attention_backward_once_sums(const struct attention_backward_args *args)
 {
-    return args->q.rows * heads_at_once(args) * (args->heads / args->kv_heads) * padded(args->head_dim) *
-           static_cast<int64_t>(sizeof(float));
+    return args->q.rows * args->heads * padded(args->head_dim) * static_cast<int64_t>(sizeof(float));
 }
 
 template <typename plan> static void run_once(const struct cuda_target *target, const struct once_call &call)
@@ -427,15 +415,6 @@ template <typename plan> static void run_once(const struct cuda_target *target, 
     CUDA_CHECK_LAUNCH("attention_backward with scores once");
 }
 
-/* Columns of a gradient from one on. */
-template <typename T> static struct gradient<T> columns_of(struct gradient<T> gradient, int64_t first) {
-    if (gradient.wide.data != nullptr)
-        gradient.wide.data += first;
-    else
-        gradient.narrow.data += first;
-    return gradient;
-}
-
 int attention_backward_once_rows(int64_t head_dim, bool keys)
 {
     if (keys)
@@ -449,41 +428,28 @@ void attention_backward_once(const struct cuda_target *target, const struct atte
 {
     using T = __nv_bfloat16;
     int dim = static_cast<int>(args->head_dim);
-    int64_t share = args->heads / args->kv_heads, most = heads_at_once(args);
-    auto from = [&](const struct tensor &t, int64_t head) {
-        struct view<const T> view = view_of<const T>(t);
-        view.data += head * dim;
-        return view;
+    int heads = static_cast<int>(args->heads), kv_heads = static_cast<int>(args->kv_heads);
+    struct view<float2> of_queries = {
+        statistics, args->heads, args->q.rows, args->q.rows
     };
-    for (int64_t first = 0; first < args->kv_heads; first += most) {
-        int64_t kv_heads = args->kv_heads - first < most ? args->kv_heads - first : most, q_first = first * share;
-        int heads = static_cast<int>(kv_heads * share);
-        struct view<float2> of_queries = {
-            statistics + q_first * args->q.rows, heads, args->q.rows, args->q.rows
-        };
-        struct once_call call = {
-            {from(args->k, first), from(args->v, first), from(args->q, q_first), from(args->d_o, q_first),
-             columns_of(gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv), first * dim),
-             columns_of(gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv), first * dim), of_queries, *keys,
-             static_cast<int>(kv_heads), static_cast<int>(share), dim, args->scale, args->causal},
-            sums,
-            static_cast<uint32_t>(args->q.rows * padded(dim))};
-        if (first > 0)
-            CUDA_CHECK(cudaMemsetAsync(keys->ticket, 0, sizeof *keys->ticket, target->stream));
-        CUDA_CHECK(
-            cudaMemsetAsync(sums, 0, static_cast<size_t>(heads) * call.head_stride * sizeof *sums, target->stream));
-        struct gradient<T> dq = columns_of(gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q), q_first * dim);
-        struct rounding_call rounding = {*queries, sums, call.head_stride, dq, heads, dim, args->scale};
-        unsigned blocks = static_cast<unsigned>(queries->most * heads);
-        auto run = [&](auto plan) {
-            run_once<decltype(plan)>(target, call);
-            if (blocks > 0)
-                round_dq<decltype(plan)><<<blocks, 256, 0, target->stream>>>(rounding);
-        };
-        if (dim <= 64)
-            run(once_plan<64>());
-        else
-            run(once_plan<128>());
-        CUDA_CHECK_LAUNCH("attention_backward's dq rounded");
-    }
+    struct once_call call = {{view_of<const T>(args->k), view_of<const T>(args->v), view_of<const T>(args->q),
+                              view_of<const T>(args->d_o), gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv),
+                              gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv), of_queries, *keys, kv_heads,
+                              heads / kv_heads, dim, args->scale, args->causal},
+                             sums,
+                             static_cast<uint32_t>(args->q.rows * padded(dim))};
+    CUDA_CHECK(cudaMemsetAsync(sums, 0, static_cast<size_t>(attention_backward_once_sums(args)), target->stream));
+    struct gradient<T> dq = gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q);
+    struct rounding_call rounding = {*queries, sums, call.head_stride, dq, heads, dim, args->scale};
+    unsigned blocks = static_cast<unsigned>(queries->most * heads);
+    auto run = [&](auto plan) {
+        run_once<decltype(plan)>(target, call);
+        if (blocks > 0)
+            round_dq<decltype(plan)><<<blocks, 256, 0, target->stream>>>(rounding);
+    };
+    if (dim <= 64)
+        run(once_plan<64>());
+    else
+        run(once_plan<128>());
+    CUDA_CHECK_LAUNCH("attention_backward's dq rounded");
 }
