@@ -21,17 +21,6 @@ template <typename T, int DIM, bool KEYS> struct backward_cut {
         tile_elements * (int)sizeof(T) + 2 * others * (int)sizeof(float2) + (int)sizeof(struct item);
 };
 
-/* x and y: q and d_o, or k and v. */
-template <typename T> struct backward_job {
-    struct view<const T> x, y, other_x, other_y;
-    struct gradient<T> dx, dy;      /* dy: of keys */
-    struct view<float2> statistics; /* lse log2(e), delta [heads, queries] */
-    struct work_list list;
-    int heads, share, dim; /* heads of x; query heads of a kv head */
-    float scale;
-    bool causal;
-};
-
 template <typename T> struct delta_job {
     struct view<const T> o, d_o;
     struct view<const float> lse;

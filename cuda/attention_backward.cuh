@@ -13,16 +13,7 @@ template <typename PLAN> struct backward_memory {
     struct place own_places[PLAN::own_places], places[PLAN::stages];
 };
 
-/* x and y: q and d_o, or k and v. */
-struct backward_call {
-    struct view<const __nv_bfloat16> x, y, other_x, other_y;
-    struct gradient<__nv_bfloat16> dx, dy; /* dy: of keys */
-    struct view<float2> statistics;        /* lse log2(e), delta [heads, queries] */
-    struct work_list list;
-    int heads, share, dim; /* heads of x; query heads of a kv head */
-    float scale;
-    bool causal;
-};
+using backward_call = struct backward_job<__nv_bfloat16>;
 
 /* What rows first .. first + count - 1 see. */
 __device__ __forceinline__ struct range seen_by(const struct segment &segment, bool keys, int first, int count,
@@ -41,7 +32,7 @@ template <typename plan> __device__ __forceinline__ struct range tiles_seen(cons
 
 /* The last warpgroup. */
 template <typename plan>
-__device__ __forceinline__ void bring(const struct backward_call &call, struct backward_memory<plan> &memory)
+__device__ __forceinline__ void bring(const backward_call &call, struct backward_memory<plan> &memory)
 {
     constexpr int DIM = plan::dim;
     constexpr bool KEYS = plan::of_keys;

@@ -30,8 +30,7 @@ template <typename PLAN> struct once_memory {
 /* Sums of dq, in f32: [heads, queries, DIM]. Rows of a whole tile of queries are in the order of its accumulators, so
  * that a warp adds to neighbours: [part][warp][half][16 columns][lane][4]. Rows of a segment's last tile, where it is
  * not whole, are in their own order; of 16 columns those that a lane has are neighbours. */
-struct once_call {
-    struct backward_call keys;
+struct once_call : backward_call {
     float *dq;
     uint32_t head_stride; /* of dq */
 };
@@ -101,7 +100,7 @@ template <typename plan>
 __device__ __forceinline__ void differentiate_once(const struct once_call &once, struct once_memory<plan> &memory)
 {
     constexpr int DIM = plan::dim;
-    const struct backward_call &call = once.keys;
+    const backward_call &call = once;
     struct backward_memory<plan> &tiles = memory.tiles;
     int warpgroup = uniform(threadIdx.x / WARPGROUP), warp_of_group = uniform(threadIdx.x / WARP) % 4;
     float scale_log2 = call.scale * static_cast<float>(M_LOG2E);
@@ -346,7 +345,7 @@ __global__ static void __launch_bounds__(plan::threads, plan::resident)
     __syncthreads();
     if (threadIdx.x >= plan::users * WARPGROUP) {
         registers_give<plan::registers::bringing>();
-        bring(call.keys, memory.tiles);
+        bring(call, memory.tiles);
     } else {
         registers_get<plan::registers::working>();
         differentiate_once(call, memory);
@@ -402,19 +401,6 @@ int64_t attention_backward_once_sums(const struct attention_backward_args *args)
     return args->q.rows * args->heads * padded(args->head_dim) * static_cast<int64_t>(sizeof(float));
 }
 
-template <typename plan> static void run_once(const struct cuda_target *target, const struct once_call &call)
-{
-    constexpr int shared = sizeof(struct once_memory<plan>);
-    static_assert(shared <= 232448, "what a block may have");
-    int64_t most = call.keys.list.most * call.keys.heads, held = target->multiprocessors;
-    if (most == 0)
-        return;
-    CUDA_CHECK(cudaFuncSetAttribute(backward_once<plan>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
-    backward_once<plan>
-        <<<static_cast<unsigned>(most < held ? most : held), plan::threads, shared, target->stream>>>(call);
-    CUDA_CHECK_LAUNCH("attention_backward with scores once");
-}
-
 int attention_backward_once_rows(int64_t head_dim, bool keys)
 {
     if (keys)
@@ -442,10 +428,14 @@ void attention_backward_once(const struct cuda_target *target, const struct atte
     struct gradient<T> dq = gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q);
     struct rounding_call rounding = {*queries, sums, call.head_stride, dq, heads, dim, args->scale};
     unsigned blocks = static_cast<unsigned>(queries->most * heads);
-    auto run = [&](auto plan) {
-        run_once<decltype(plan)>(target, call);
+    auto run = [&](auto way) {
+        using plan = decltype(way);
+        constexpr int shared = sizeof(struct once_memory<plan>);
+        static_assert(shared <= 232448, "what a block may have");
+        run_items(target, backward_once<plan>, call, plan::threads, plan::resident, shared);
+        CUDA_CHECK_LAUNCH("attention_backward with scores once");
         if (blocks > 0)
-            round_dq<decltype(plan)><<<blocks, 256, 0, target->stream>>>(rounding);
+            round_dq<plan><<<blocks, 256, 0, target->stream>>>(rounding);
     };
     if (dim <= 64)
         run(once_plan<64>());

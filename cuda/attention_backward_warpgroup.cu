@@ -16,7 +16,7 @@ template <int DIM, bool KEYS> struct backward_plan {
 
 /* The others. */
 template <int DIM, bool KEYS>
-__device__ __forceinline__ void differentiate(const struct backward_call &call,
+__device__ __forceinline__ void differentiate(const backward_call &call,
                                               struct backward_memory<backward_plan<DIM, KEYS>> &memory)
 {
     using plan = backward_plan<DIM, KEYS>;
@@ -177,7 +177,7 @@ __device__ __forceinline__ void differentiate(const struct backward_call &call,
 
 template <int DIM, bool KEYS>
 __global__ static void __launch_bounds__(backward_plan<DIM, KEYS>::threads, backward_plan<DIM, KEYS>::resident)
-    backward_by_warpgroups(const __grid_constant__ struct backward_call call)
+    backward_by_warpgroups(const __grid_constant__ backward_call call)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     using plan = backward_plan<DIM, KEYS>;
@@ -223,10 +223,8 @@ void attention_backward_by_warpgroups(const struct cuda_target *target, const st
     auto dq = gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q);
     auto dk = gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv);
     auto dv = gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv);
-    struct backward_call of_keys = {k,     v,        q,     d_o, dk,          dv,          of_queries,
-                                    *keys, kv_heads, share, dim, args->scale, args->causal};
-    struct backward_call of_q = {q,        d_o,   k,     v,   dq,          {},          of_queries,
-                                 *queries, heads, share, dim, args->scale, args->causal};
+    backward_call of_keys = {k, v, q, d_o, dk, dv, of_queries, *keys, kv_heads, share, dim, args->scale, args->causal};
+    backward_call of_q = {q, d_o, k, v, dq, {}, of_queries, *queries, heads, share, dim, args->scale, args->causal};
     visit_warpgroup_dim(args->head_dim, [&](auto dim) {
         using keys_plan = backward_plan<dim.value, true>;
         run_items(target, backward_by_warpgroups<dim.value, true>, of_keys, keys_plan::threads, keys_plan::resident,

@@ -224,6 +224,17 @@ template <typename T> inline gradient<T> gradient_of(const struct tensor &t, enu
     return {view_of<T>(t), {}, false};
 }
 
+/* A backward pass over the rows of x and y: q and d_o, or k and v. */
+template <typename T> struct backward_job {
+    struct view<const T> x, y, other_x, other_y;
+    struct gradient<T> dx, dy;      /* dy: of keys */
+    struct view<float2> statistics; /* lse log2(e), delta [heads, queries] */
+    struct work_list list;
+    int heads, share, dim; /* heads of x; query heads of a kv head */
+    float scale;
+    bool causal;
+};
+
 /* Fatal unless dtypes, heads and scale are of a kind that the kernels know. */
 void attention_check(const struct tensor *const *tensors, int count, const struct tensor *lse, int64_t head_dim,
                      float scale);

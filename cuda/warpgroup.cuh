@@ -158,23 +158,25 @@ template <int ROWS, int DIM> struct panels {
     NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, "  \
              "%52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-/* d [64, n] = a [64, 16] b [n, 16]', both in shared memory; plus d before when `add`. */
-#define PRODUCT(n, registers, names, a_name, b_name, add_name)                                                         \
+/* A product of 16 numbers each, of tiles in shared memory; plus d before when `add`. turned: "0, 0" where the 16 lie
+ * along the rows of both tiles, "1, 1" where they are rows of both. */
+#define PRODUCT(turned, n, registers, names, a_name, b_name, add_name)                                                 \
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_name ", 0;\n"                                             \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" names "}, " a_name ", " b_name           \
-                 ", add, 1, 1, 0, 0;\n}\n"                                                                             \
+                 ", add, 1, 1, " turned ";\n}\n"                                                                       \
                  : registers                                                                                           \
                  : "l"(a), "l"(b), "r"(add))
 
+/* d [64, n] = a [64, 16] b [n, 16]', both in shared memory; plus d before when `add`. */
 template <int TILES> __device__ __forceinline__ void multiply(float (&d)[TILES][4], uint64_t a, uint64_t b, int add)
 {
     static_assert(TILES == 4 || TILES == 8 || TILES == 16, "widths that are used");
     if constexpr (TILES == 4)
-        PRODUCT(32, SIXTEEN(0), NAMES_16, "%16", "%17", "%18");
+        PRODUCT("0, 0", 32, SIXTEEN(0), NAMES_16, "%16", "%17", "%18");
     else if constexpr (TILES == 8)
-        PRODUCT(64, THIRTY_TWO(0), NAMES_32, "%32", "%33", "%34");
+        PRODUCT("0, 0", 64, THIRTY_TWO(0), NAMES_32, "%32", "%33", "%34");
     else
-        PRODUCT(128, SIXTY_FOUR(0), NAMES_64, "%64", "%65", "%66");
+        PRODUCT("0, 0", 128, SIXTY_FOUR(0), NAMES_64, "%64", "%65", "%66");
 }
 
 /* d [64, n] += a [64, 16] b [16, n]: a is in registers, its pairs as multiply_16_8_16 has them. */
@@ -200,21 +202,13 @@ __device__ __forceinline__ void multiply_weighted(float (&d)[TILES][4], const ui
 }
 
 /* d [64, n] = a' b of a [16, 64] and b [16, n], both in shared memory; plus d before when `add`. */
-#define TRANSPOSED(n, registers, names, a_name, b_name, add_name)                                                      \
-    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_name ", 0;\n"                                             \
-                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" names "}, " a_name ", " b_name           \
-                 ", add, 1, 1, 1, 1;\n}\n"                                                                             \
-                 : registers                                                                                           \
-                 : "l"(a), "l"(b), "r"(add))
-
 template <int TILES>
 __device__ __forceinline__ void multiply_transposed(float (&d)[TILES][4], uint64_t a, uint64_t b, int add)
 {
     static_assert(TILES == 8, "widths that are used");
-    TRANSPOSED(64, THIRTY_TWO(0), NAMES_32, "%32", "%33", "%34");
+    PRODUCT("1, 1", 64, THIRTY_TWO(0), NAMES_32, "%32", "%33", "%34");
 }
 
-#undef TRANSPOSED
 #undef WEIGHTED
 #undef PRODUCT
 #undef NAMES_64
