@@ -69,6 +69,24 @@ void toy_batch(struct batch *batch, int64_t rows, int64_t row_tokens, uint64_t k
     }
 }
 
+struct deck toy_deck(void)
+{
+    struct deck deck;
+    deck_defaults(&deck);
+    deck.model.layers = 3;
+    deck.model.hidden = 64;
+    deck.model.ffn = 160;
+    deck.model.heads = 4;
+    deck.model.kv_heads = 2;
+    deck.model.vocabulary = 300;
+    deck.data.row_tokens = 128;
+    deck.data.max_segments = 1;
+    deck.train.micro_batch = 4;
+    deck.train.global_batch = 22;
+    deck.memory.head_tokens = 100;
+    return deck;
+}
+
 struct toy_options toy_options(struct executor *executor)
 {
     return (struct toy_options){.settings = toy_settings(TOY_LLAMA),

@@ -3,6 +3,7 @@
 #define TESTS_REF_TOY_H
 
 #include "comm/comm.h"
+#include "deck/deck.h"
 #include "step/engine.h"
 
 /* Models of 3 layers, hidden 32, vocabulary 40; the Llamas have grouped-query attention. */
@@ -11,6 +12,9 @@ struct model_settings toy_settings(enum toy_kind kind);
 
 /* A recipe (enum deck_recipe) for all linears of such a model, with histories of 4 steps. */
 struct precision toy_precision(int recipe);
+
+/* A Llama of 3 layers, hidden 64; 22 rows of 128 tokens a step, 4 to a micro-batch. */
+struct deck toy_deck(void);
 
 /* Random tokens in `rows` rows; row r holds 1 + r % 3 segments of random lengths with padding behind them; about one
  * label in five is ignored, and about one token in five has the factor 0, others 0.5 to 1.5. key chooses the content.
