@@ -243,7 +243,7 @@ static void test_overrides(void)
     refuse_override("foo.bar=1", "command line: key foo.bar: no such key; \"cistron deck\" prints them all");
     refuse_override("data.split=1", "command line: key data.split = 1: must be true or false");
     refuse_override("schedule.rule=lingua",
-                    "command line: key schedule.rule = lingua: must be one of \"recipe\", \"megatron\"");
+                    "command line: key schedule.rule = lingua: must be one of \"recipe\", \"megatron\", \"nemo\"");
     char *two[] = {"a.b=1", "train.steps=0"};
     CHECK(read_with(&deck, "foo = 1;", 2, two) == ERROR_USER);
     const char *message = error_message();

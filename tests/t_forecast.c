@@ -34,6 +34,12 @@ static void test_published_flops(void)
     CHECK_NEAR(flops_per_token(&llama, 8192, FLOPS_CAUSAL), 5.147e10, 2e-4, 0);
     CHECK_NEAR(flops_per_token(&llama, 8192, FLOPS_FULL), 5.79e10, 1e-3, 0);
     CHECK_STRING(flops_name(FLOPS_OPENGENOME2), "opengenome2");
+    /* NeMo's benchmark of Llama 3.1: 8B in 12.39 s for 128 rows on 8 devices of 1979 TFLOP/s */
+    const double full = flops_per_token(&llama, 8192, FLOPS_FULL), rate = 8192 * 128 / 12.39;
+    CHECK_NEAR(full, 20937965568.0 + 33822867456.0 + 3152019456.0, 1e-12, 0);
+    CHECK_NEAR(rate, 84631, 1e-5, 0);
+    CHECK_NEAR(flops_utilisation(full, rate, 8 * 1979e12), 0.3093, 1e-3, 0); /* of a rounded 4.74e14 there */
+    CHECK_NEAR(flops_quoted_days(rate), 136.76, 1e-4, 0);
     struct deck deck;
     deck_defaults(&deck);
     deck.data.row_tokens = 16384;

@@ -61,6 +61,7 @@ static void train(struct found *found, struct toy_options options, struct execut
             toy_batch(&batches[m], options.rows, options.row_tokens, (uint64_t)(s * MICRO_BATCHES + m));
             batches[m].number = s * MICRO_BATCHES + m;
         }
+        toy.engine.decoupled_rate = 3e-2 / (s + 2);
         engine_begin(&toy.engine, &schedule, batches, 1e-2 / (s + 1));
         destroy_batches(batches);
         if (!way.ahead)
@@ -87,6 +88,7 @@ static void test(struct executor *cpu, enum toy_kind kind, int slots, bool split
     options.slots = slots;
     options.split_backward = split;
     options.recompute = DECK_RECOMPUTE_NORMS;
+    options.settings.decoupled = slots == 2;
     struct found plain, other;
     train(&plain, options, cpu, ways[0]);
     if (!split) /* what layers keep is sent to the host and back, in recordings too */
@@ -333,11 +335,63 @@ static void test_losses(struct executor *cpu)
     free(plain.state);
 }
 
+/* -- Learning rates of embedding and head -------------------------------------------------------------------------- */
+
+/* One step from the start. decoupled < 0: all learn at `rate`. */
+static void one_step(struct toy *toy, struct executor *cpu, enum toy_kind kind, double rate, double decoupled)
+{
+    struct toy_options options = toy_options(cpu);
+    struct schedule schedule = schedule_create(1, 1, false);
+    struct batch batch;
+    options.settings = toy_settings(kind);
+    options.settings.decoupled = decoupled >= 0;
+    toy_create(toy, &options);
+    toy_batch(&batch, options.rows, options.row_tokens, 3);
+    toy->engine.decoupled_rate = decoupled;
+    engine_step(&toy->engine, &schedule, &batch, rate);
+    batch_destroy(&batch);
+    schedule_destroy(&schedule);
+}
+
+/* A weight as the optimizer has it. */
+static const float *values(struct toy *toy, int unit, const struct weight *weight)
+{
+    struct store *store = toy->engine.store;
+    const struct shard shard = store->class->shard(store, &toy->model.units[unit], weight->storage);
+    return (const float *)shard.weight.value.data + weight->offset;
+}
+
+/* Matrices of embedding and head move at the one rate, all else at the other. */
+static void test_decoupled(struct executor *cpu, enum toy_kind kind)
+{
+    struct toy slow, fast, both;
+    one_step(&slow, cpu, kind, 1e-3, -1);
+    one_step(&fast, cpu, kind, 2e-3, -1);
+    one_step(&both, cpu, kind, 1e-3, 2e-3);
+    const int last = both.model.unit_count - 1;
+    for (int u = 0; u <= last; u++)
+        for (int w = 0; w < both.model.units[u].weight_count; w++) {
+            const struct weight *weight = &both.model.units[u].weights[w];
+            const bool ends = weight->storage == STORAGE_MATRIX && (u == 0 || u == last);
+            const size_t bytes = (size_t)(weight->rows * weight->cols) * sizeof(float);
+            if (weight->home != &both.model.units[u]) /* not declared, or another unit's */
+                continue;
+            const float *own = values(&both, u, weight);
+            CHECK(memcmp(own, values(ends ? &fast : &slow, u, weight), bytes) == 0);
+            CHECK(memcmp(own, values(ends ? &slow : &fast, u, weight), bytes) != 0);
+        }
+    toy_destroy(&slow);
+    toy_destroy(&fast);
+    toy_destroy(&both);
+}
+
 int main(void)
 {
     struct executor *cpu = cpu_executor_create(2);
     test_rows(cpu);
     test_losses(cpu);
+    test_decoupled(cpu, TOY_LLAMA);
+    test_decoupled(cpu, TOY_LLAMA_TIED);
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
         test(cpu, kind, 1, false, DECK_RECIPE_NONE);
         test(cpu, kind, 2, kind == TOY_ESM2, DECK_RECIPE_NONE);

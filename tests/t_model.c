@@ -342,7 +342,7 @@ struct rate_golden {
 static void check_rates(const struct deck *deck, const struct rate_golden *golden, size_t count)
 {
     struct deck other = *deck;
-    other.schedule.rule = deck->schedule.rule == DECK_RULE_RECIPE ? DECK_RULE_MEGATRON : DECK_RULE_RECIPE;
+    other.schedule.rule = deck->schedule.rule == DECK_RULE_MEGATRON ? DECK_RULE_RECIPE : DECK_RULE_MEGATRON;
     for (size_t i = 0; i < count; i++) {
         CHECK_NEAR(learning_rate_at(deck, golden[i].update), golden[i].rate, 1e-6, 0);
         /* the other rule is another rate, but on plateaus */
@@ -378,6 +378,36 @@ static void test_learning_rate(void)
     for (size_t i = 0; i < sizeof linear / sizeof linear[0]; i++)
         CHECK_NEAR(learning_rate_at(&esm, linear[i].update), linear[i].rate, 1e-12, 0);
     CHECK(learning_rate_at(&esm, 0) == 0);
+
+    /* NeMo: step 49 of its log has 7.496e-06; at the end of the warm-up the fall begins */
+    struct deck nemo = schedule_deck(DECK_SCHEDULE_COSINE, DECK_RULE_NEMO, 3e-4, 2000, 1166320, 0.1);
+    CHECK_NEAR(learning_rate_at(&nemo, 49), 7.496e-6, 1e-4, 0);
+    const struct rate_golden warming[] = {{0, 3e-4 / 2001}, {49, 3e-4 * 50 / 2001}, {1999, 3e-4 * 2000 / 2001}};
+    check_rates(&nemo, warming, 2);
+    for (size_t i = 0; i < sizeof warming / sizeof warming[0]; i++)
+        CHECK_NEAR(learning_rate_at(&nemo, warming[i].update), warming[i].rate, 1e-12, 0);
+    CHECK(learning_rate_at(&nemo, 2000) == 3e-4);
+
+    /* Megatron's example counts in samples, of which a step has 128. Its warm-up of 3,906,252 ends within a step, and
+     * embedding and head go from 5e-4 to 4.5e-5 when all else goes from 1.5e-4 to 1e-5. */
+    struct deck samples =
+        schedule_deck(DECK_SCHEDULE_COSINE, DECK_RULE_MEGATRON, 1.5e-4, 3906252, 1945312496, 1.0 / 15);
+    samples.schedule.count = DECK_COUNT_SAMPLES;
+    samples.train.global_batch = 128;
+    samples.optimizer.decoupled_lr = 5e-4;
+    samples.schedule.decoupled_min_ratio = 0.09;
+    CHECK_NEAR(learning_rate_at(&samples, 0), 1.5e-4 * 128 / 3906252, 1e-12, 0);
+    CHECK_NEAR(learning_rate_at(&samples, 30516), 1.5e-4 * 30517 * 128 / 3906252, 1e-12, 0);
+    CHECK(learning_rate_at(&samples, 30517) < 1.5e-4 && learning_rate_at(&samples, 30517) > 1.4999e-4);
+    CHECK_NEAR(learning_rate_at(&samples, 7629136), 8e-5, 1e-4, 0); /* half of the fall is done */
+    CHECK_NEAR(learning_rate_at(&samples, 15300000), 1e-5, 1e-12, 0);
+    CHECK_NEAR(learning_rate_decoupled_at(&samples, 0), 5e-4 * 128 / 3906252, 1e-12, 0);
+    CHECK_NEAR(learning_rate_decoupled_at(&samples, 7629136), 2.725e-4, 1e-4, 0);
+    CHECK_NEAR(learning_rate_decoupled_at(&samples, 15300000), 4.5e-5, 1e-12, 0);
+    samples.schedule.decay = 0; /* the rest of the run's steps */
+    samples.train.steps = 15258789;
+    CHECK_NEAR(learning_rate_at(&samples, 30516), 1.5e-4 * 30517 * 128 / 3906252, 1e-12, 0);
+    CHECK_NEAR(learning_rate_at(&samples, 15258788), 1e-5, 1e-6, 0);
 
     struct deck constant = schedule_deck(DECK_SCHEDULE_CONSTANT, DECK_RULE_RECIPE, 1e-3, 0, 0, 0.1);
     CHECK(learning_rate_at(&constant, 0) == 1e-3 && learning_rate_at(&constant, 1000000) == 1e-3);

@@ -20,7 +20,8 @@ enum deck_rounding { DECK_ROUNDING_NONE, DECK_ROUNDING_FP16, DECK_ROUNDING_BF16 
 enum deck_tied { DECK_TIED_PRESET, DECK_TIED_YES, DECK_TIED_NO };
 enum deck_decay { DECK_DECAY_ALL, DECK_DECAY_MATRICES, DECK_DECAY_MATRICES_NOT_EMBEDDING };
 enum deck_schedule { DECK_SCHEDULE_COSINE, DECK_SCHEDULE_LINEAR, DECK_SCHEDULE_CONSTANT };
-enum deck_rule { DECK_RULE_RECIPE, DECK_RULE_MEGATRON };
+enum deck_rule { DECK_RULE_RECIPE, DECK_RULE_MEGATRON, DECK_RULE_NEMO };
+enum deck_count { DECK_COUNT_STEPS, DECK_COUNT_SAMPLES };
 enum deck_data { DECK_DATA_STORE, DECK_DATA_RANDOM };
 enum deck_format { DECK_FORMAT_PACKED, DECK_FORMAT_PADDED };
 enum deck_special { DECK_SPECIAL_WINDOW, DECK_SPECIAL_SEQUENCE };
@@ -83,14 +84,15 @@ struct deck {
         int on_divergence; /* enum deck_divergence */
     } train;
     struct {
-        double lr, beta1, beta2, eps, weight_decay, clip;
+        double lr, decoupled_lr, beta1, beta2, eps, weight_decay, clip;
         int decay; /* enum deck_decay */
     } optimizer;
     struct {
-        int kind; /* enum deck_schedule */
-        int rule; /* enum deck_rule */
+        int kind;  /* enum deck_schedule */
+        int rule;  /* enum deck_rule */
+        int count; /* enum deck_count */
         int64_t warmup, decay;
-        double min_ratio;
+        double min_ratio, decoupled_min_ratio;
     } schedule;
     struct {
         int source; /* enum deck_data */

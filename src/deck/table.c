@@ -109,6 +109,9 @@ const struct deck_row deck_table[] = {
 
     {REAL(optimizer.lr, 1e-3, 0, INFINITY), .above_minimum = true, .may_change = true,
      .doc = "Peak learning rate of AdamW."},
+    {REAL(optimizer.decoupled_lr, 0, 0, INFINITY), .may_change = true,
+     .doc = "Peak learning rate of the matrices of embedding and head, where it is one of their own; 0 takes "
+            "optimizer.lr. A tied head has the embedding's."},
     {REAL(optimizer.beta1, 0.9, 0, 1), .below_maximum = true, .may_change = true,
      .doc = "Decay of the first moment per step."},
     {REAL(optimizer.beta2, 0.95, 0, 1), .below_maximum = true, .may_change = true,
@@ -124,15 +127,20 @@ const struct deck_row deck_table[] = {
 
     {CHOICE(schedule.kind, DECK_SCHEDULE_COSINE, "cosine", "linear", "constant"), .may_change = true,
      .doc = "Shape of the learning rate's fall after the warm-up."},
-    {CHOICE(schedule.rule, DECK_RULE_RECIPE, "recipe", "megatron"), .may_change = true,
+    {CHOICE(schedule.rule, DECK_RULE_RECIPE, "recipe", "megatron", "nemo"), .may_change = true,
      .doc = "Factor of update s, counted from 0, in the warm-up: \"recipe\" s / warmup, so that the first update has "
-            "rate 0; \"megatron\" (s + 1) / warmup."},
-    {INT(schedule.warmup, 0, 0, LARGE), .unit = "steps", .may_change = true,
+            "rate 0; \"megatron\" (s + 1) / warmup; \"nemo\" (s + 1) / (warmup + 1)."},
+    {CHOICE(schedule.count, DECK_COUNT_STEPS, "steps", "samples"), .may_change = true,
+     .doc = "What schedule.warmup and schedule.decay count: steps, or rows, of which a step has train.global_batch."},
+    {INT(schedule.warmup, 0, 0, LARGE), .unit = "steps or samples", .may_change = true,
      .doc = "Length of the linear warm-up from 0 to optimizer.lr."},
-    {INT(schedule.decay, 0, 0, LARGE), .unit = "steps", .may_change = true,
+    {INT(schedule.decay, 0, 0, LARGE), .unit = "steps or samples", .may_change = true,
      .doc = "Length of the fall after the warm-up; 0 takes the rest of train.steps."},
     {REAL(schedule.min_ratio, 0.05, 0, 1), .may_change = true,
      .doc = "The learning rate's end, as a part of optimizer.lr."},
+    {REAL(schedule.decoupled_min_ratio, 0.05, 0, 1), .may_change = true,
+     .doc = "The end of the learning rate of embedding and head, as a part of optimizer.decoupled_lr; without effect "
+            "where that is 0."},
 
     {CHOICE(data.source, DECK_DATA_STORE, "store", "random"),
      .doc = "\"random\" learns from data that is made up on the way, the same at any number of ranks, for benchmarks: "

@@ -84,6 +84,7 @@ void embedding_declare(struct unit *unit)
     unit_declare_parameter(unit, EMBEDDING_TABLE, s->vocabulary, initial, "%s.weight",
                            unit_family(unit)->names.embedding);
     unit->decay[STORAGE_MATRIX] = s->decay_embedding;
+    unit->decoupled[STORAGE_MATRIX] = s->decoupled;
     unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", UNIT_TOKENS, s->hidden, ROLE_VALUE);
     unit->complete_gradients = s->embedding_ranks > 1;
     if (unit->complete_gradients)

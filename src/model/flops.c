@@ -21,3 +21,13 @@ double flops_per_token(const struct model_settings *s, int64_t segment, enum flo
     double attention = 2 * 2 * keys * (double)s->heads * (double)s->head_dim; /* q k' and p v */
     return 3 * (2 * model_matrix_elements(s) + layers * attention);
 }
+
+double flops_utilisation(double per_token, double tokens_per_second, double peak)
+{
+    return tokens_per_second * per_token / peak;
+}
+
+double flops_quoted_days(double tokens_per_second)
+{
+    return FLOPS_QUOTED_TOKENS / tokens_per_second / 86400;
+}

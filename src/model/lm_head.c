@@ -225,6 +225,7 @@ static void declare_weights(struct unit *unit, struct unit *embedding)
     }
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
+    unit->decoupled[STORAGE_MATRIX] = s->decoupled;
 }
 
 static void declare_wide(struct unit *unit, int id, const char *name)

@@ -190,6 +190,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .decay_matrices = true,
         .decay_vectors = deck->optimizer.decay == DECK_DECAY_ALL,
         .decay_embedding = deck->optimizer.decay != DECK_DECAY_MATRICES_NOT_EMBEDDING,
+        .decoupled = deck->optimizer.decoupled_lr > 0,
     };
     if (s->kv_heads == 0)
         s->kv_heads = s->heads;

@@ -43,6 +43,7 @@ struct model_settings {
     double embedding_std;                                /* the embedding */
     double output_std;                                   /* attention and MLP output projections */
     bool decay_matrices, decay_vectors, decay_embedding; /* which parameters weight decay reaches */
+    bool decoupled; /* matrices of embedding and head have a learning rate of their own */
     struct row_cut rows;
     int embedding_ranks; /* that make the embedding's gradient of what they gather; 0 and 1: it is summed over ranks */
     struct precision precision; /* of the blocks' linear layers; zeros: all compute in the compute type */

@@ -118,9 +118,10 @@ struct unit {
     struct weight_copy *copies;      /* [copy_count]; training alone reads them */
     int copy_count;
     int64_t copy_bytes;
-    bool decay[STORAGE_COUNT]; /* does weight decay reach them */
-    int64_t head_tokens;       /* head only: tokens per chunk */
-    bool complete_gradients;   /* each rank makes those of all ranks' tokens: they need no sum over ranks */
+    bool decay[STORAGE_COUNT];     /* does weight decay reach them */
+    bool decoupled[STORAGE_COUNT]; /* have they the learning rate of embedding and head */
+    int64_t head_tokens;           /* head only: tokens per chunk */
+    bool complete_gradients;       /* each rank makes those of all ranks' tokens: they need no sum over ranks */
 
     /* Set by a weight store between acquire and release, and between open and close of gradients. */
     void *weight_base[STORAGE_COUNT];

@@ -61,6 +61,7 @@ struct engine {
     struct delayed_scaling scaling;
     struct tensor losses; /* f64 [operands, STATISTICS]: context.losses at steps that measure; absent where none does */
     bool statistics;      /* set by the caller: steps that begin now measure what quantization loses; needs losses */
+    double decoupled_rate; /* set by the caller: of steps that begin now, the learning rate of what has its own */
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots] */
     struct engine_rows rows;

@@ -164,17 +164,25 @@ void engine_losses(const struct engine *e, double *losses)
         memcpy(losses, r->losses.data, (size_t)tensor_count(&r->losses) * sizeof *losses);
 }
 
+static void send_rate(struct engine *e, const struct tensor *step, double learning_rate)
+{
+    double value; /* wide enough for either type */
+    const struct tensor there = tensor_columns(step, ADAMW_LR, 1);
+    struct tensor rate = there;
+    rate.data = &value;
+    tensor_put(&rate, 0, 0, learning_rate);
+    staging_copy(&e->staging, &e->streams[STREAM_COMPUTE], rate, there);
+}
+
 void engine_begin(struct engine *e, const struct schedule *schedule, const struct batch *batches, double learning_rate)
 {
     static const struct replay_key update = {.part = REPLAY_UPDATE};
     struct stream *stream = &e->streams[STREAM_COMPUTE];
-    double value; /* wide enough for either type */
-    struct tensor there = tensor_columns(&e->optimizer.step, ADAMW_LR, 1), rate = there;
-    rate.data = &value;
-    tensor_put(&rate, 0, 0, learning_rate);
     run_schedule(e, schedule, batches, true);
     staging_next(&e->staging);
-    staging_copy(&e->staging, stream, rate, there);
+    send_rate(e, &e->optimizer.steps[0], learning_rate);
+    if (e->optimizer.settings.decoupled)
+        send_rate(e, &e->optimizer.steps[1], e->decoupled_rate);
     staging_end(&e->staging, stream);
     run_or_replay(e, &update, NULL);
     e->written = true;

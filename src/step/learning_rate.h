@@ -4,11 +4,11 @@
 
 #include "deck/deck.h"
 
-/* Learning rate of update number `update` (from 0). Under schedule.rule "recipe" n = update (the first update then has
- * rate 0), under "megatron" n = update + 1. With w = schedule.warmup, d = schedule.decay (train.steps - w where that is
- * 0), r = schedule.min_ratio and the peak optimizer.lr, the rate is the peak times
+/* Learning rate of update number `update` (from 0). Under schedule.rule "recipe" and "nemo" n = update (under "recipe"
+ * the first update then has rate 0), under "megatron" n = update + 1. With w = schedule.warmup, d = schedule.decay
+ * (train.steps - w where that is 0), r = schedule.min_ratio and the peak optimizer.lr, the rate is the peak times
  *
- * - n / w for n <= w, unless w is 0;
+ * - n / w for n <= w, unless w is 0; under "nemo" (n + 1) / (w + 1);
  *
  * - r for n > w + d;
  *
@@ -18,7 +18,13 @@
  *
  * - 1 from w on, for "constant".
  *
- * Sources: the schedulers of the BioNeMo llama3 (cosine) and esm2 (linear) recipes; Megatron-LM's warm-up. */
+ * With schedule.count = "samples" w and d are rows, and the ones and counts above are times train.global_batch.
+ *
+ * Sources: the schedulers of the BioNeMo llama3 (cosine) and esm2 (linear) recipes; Megatron-LM's warm-up, and its
+ * schedules in samples; NeMo's warm-up. */
 double learning_rate_at(const struct deck *deck, int64_t update);
+
+/* The same of the peak optimizer.decoupled_lr and r = schedule.decoupled_min_ratio. */
+double learning_rate_decoupled_at(const struct deck *deck, int64_t update);
 
 #endif

@@ -13,8 +13,9 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
     optimizer->squares = squares;
     optimizer->scale = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
     optimizer->norm = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
-    optimizer->step =
-        tensor_vector(budget_allocate(budget, ADAMW_STEP_COUNT * width, BUDGET_BATCH), statistic, ADAMW_STEP_COUNT);
+    for (int i = 0; i < 1 + settings->decoupled; i++)
+        optimizer->steps[i] =
+            tensor_vector(budget_allocate(budget, ADAMW_STEP_COUNT * width, BUDGET_BATCH), statistic, ADAMW_STEP_COUNT);
     optimizer->updates = tensor_vector(budget_allocate(budget, dtype_size(DTYPE_F64), BUDGET_BATCH), DTYPE_F64, 1);
 }
 
@@ -28,12 +29,19 @@ void optimizer_measure(struct optimizer *optimizer, struct store *store, struct 
     }
 }
 
+static struct tensor corrections(const struct tensor *step)
+{
+    return tensor_columns(step, ADAMW_CORRECTION_1, 2);
+}
+
 void optimizer_scale(struct optimizer *optimizer, struct stream *stream, struct tensor total)
 {
     LAUNCH(stream, GRADIENT_SCALE, gradient_scale, .squares = optimizer->squares, .total = total,
            .scale = optimizer->scale, .norm = optimizer->norm, .updates = optimizer->updates,
-           .corrections = tensor_columns(&optimizer->step, ADAMW_CORRECTION_1, 2), .beta1 = optimizer->settings.beta1,
+           .corrections = corrections(&optimizer->steps[0]), .beta1 = optimizer->settings.beta1,
            .beta2 = optimizer->settings.beta2, .max_norm = (float)optimizer->settings.clip);
+    if (optimizer->settings.decoupled)
+        LAUNCH(stream, COPY, copy, .from = corrections(&optimizer->steps[0]), .to = corrections(&optimizer->steps[1]));
 }
 
 void optimizer_update(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)
@@ -43,8 +51,9 @@ void optimizer_update(struct optimizer *optimizer, struct store *store, struct u
         struct shard shard = store->class->shard(store, unit, (enum storage)st);
         if (tensor_present(&shard.gradient))
             LAUNCH(stream, ADAMW, adamw, .weight = shard.weight.value, .low = shard.weight.low,
-                   .gradient = shard.gradient, .m = shard.m, .v = shard.v, .step = optimizer->step,
-                   .scale = optimizer->scale, .beta1 = s->beta1, .beta2 = s->beta2, .eps = s->eps,
-                   .weight_decay = unit->decay[st] ? s->weight_decay : 0, .lr_factor = 1);
+                   .gradient = shard.gradient, .m = shard.m, .v = shard.v,
+                   .step = optimizer->steps[unit->decoupled[st]], .scale = optimizer->scale, .beta1 = s->beta1,
+                   .beta2 = s->beta2, .eps = s->eps, .weight_decay = unit->decay[st] ? s->weight_decay : 0,
+                   .lr_factor = 1);
     }
 }

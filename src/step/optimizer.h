@@ -6,13 +6,15 @@
 
 struct optimizer_settings {
     double beta1, beta2, eps, weight_decay, clip; /* clip: largest gradient norm; 0 = none */
+    bool decoupled;                               /* some units' matrices have a learning rate of their own */
 };
 
 struct optimizer {
     struct optimizer_settings settings;
     struct tensor squares;     /* f64 [1, optimizer_squares()] */
     struct tensor scale, norm; /* statistic [1, 1] */
-    struct tensor step;        /* statistic [1, ADAMW_STEP_COUNT]; the learning rate is the host's to write */
+    struct tensor steps[2];    /* statistic [1, ADAMW_STEP_COUNT]; the learning rates are the host's to write. [1] is
+                                  for what is `decoupled` (model/unit.h), absent where nothing is */
     struct tensor updates;     /* f64 [1, 1]: made so far, over all runs of this training; skipped steps make none */
 };
 
@@ -31,7 +33,7 @@ void optimizer_measure(struct optimizer *optimizer, struct store *store, struct 
  * measured, squares summed over ranks. total: f64 [1, 2], sum of losses and number of labels, over all ranks. */
 void optimizer_scale(struct optimizer *optimizer, struct stream *stream, struct tensor total);
 
-/* Updates a unit's weights with optimizer->step and the scale, unless there is to be no update. */
+/* Updates a unit's weights with optimizer->steps and the scale, unless there is to be no update. */
 void optimizer_update(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
 
 #endif

@@ -313,7 +313,7 @@ void meter_step(struct meter *meter, const struct meter_row *row)
     sums.loss = meter->labels > 0 ? meter->loss_sum / meter->labels : row->loss;
     sums.rate = sums.seconds > 0 ? (double)tokens / sums.seconds : 0;
     for (int c = 0; c < FLOPS_CONVENTIONS && meter->settings.peak > 0; c++)
-        sums.utilisation[c] = sums.rate * meter->settings.flops_per_token[c] / meter->settings.peak;
+        sums.utilisation[c] = flops_utilisation(meter->settings.flops_per_token[c], sums.rate, meter->settings.peak);
 
     print_row(meter, row, &sums);
     write_line(meter, row, &sums);

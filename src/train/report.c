@@ -143,6 +143,8 @@ static void add_speed_facts(struct report *report)
                  memory_format("%s tokens/s (mean since the last start; %s in the last row)", mean, last));
         free(mean);
         free(last);
+        add_fact(report, "1e12 tokens",
+                 memory_format("%.2f days at the mean speed", flops_quoted_days(tokens / seconds)));
         add_fact(report, "waiting for data",
                  memory_format("%.1f %% of the time of the steps since the last start", 100 * waited / seconds));
         for (int c = 0; c < FLOPS_CONVENTIONS; c++)

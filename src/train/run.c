@@ -385,6 +385,7 @@ static int one_step(struct run *run)
     double start = clock_seconds();
     struct begun *begun = &run->begun[s->engine.begun % ENGINE_RETURNS];
     *begun = (struct begun){.step = run->step + 1, .rate = learning_rate_at(&s->deck, run->step)};
+    s->engine.decoupled_rate = learning_rate_decoupled_at(&s->deck, run->step);
     begun->measured = s->engine.statistics = statistics_due(&s->deck, begun->step);
     for (int64_t m = 0; m < loader_micro_batches(s->train) && group_rank(s->groups.context) == 0; m++)
         begun->real += batches[m].real;

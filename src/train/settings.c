@@ -96,7 +96,7 @@ struct engine_settings settings_of_engine(const struct deck *deck)
                    .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments,
                    .longest = loader.window},
         .optimizer = {deck->optimizer.beta1, deck->optimizer.beta2, deck->optimizer.eps, deck->optimizer.weight_decay,
-                      deck->optimizer.clip},
+                      deck->optimizer.clip, deck->optimizer.decoupled_lr > 0},
         .sharding = layout_sharding(deck),
         .replays = deck->device.graphs,
     };

@@ -112,9 +112,9 @@ void golden_open(struct golden *g, const char *name)
     if (g->settings.family != FAMILY_LLAMA)
         g->settings.token_dropout = attribute(file, "token_dropout") != 0;
     g->settings.tanh_gelu = attribute_is(file, "gelu", "tanh");
-    g->optimizer =
-        (struct optimizer_settings){attribute(file, "beta1"), attribute(file, "beta2"), attribute(file, "adam_eps"),
-                                    attribute(file, "weight_decay"), attribute(file, "clip")};
+    g->optimizer = (struct optimizer_settings){attribute(file, "beta1"),    attribute(file, "beta2"),
+                                               attribute(file, "adam_eps"), attribute(file, "weight_decay"),
+                                               attribute(file, "clip"),     false};
     g->lr = attribute(file, "lr");
     open_batch(g, file);
     int64_t logits = g->batch.rows * g->batch.row_tokens * g->settings.vocabulary;

@@ -121,7 +121,7 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                                   .rows = o->rows,
                                                   .row_tokens = o->row_tokens,
                                                   .max_segments = o->max_segments},
-                                       .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0},
+                                       .optimizer = {0.9, 0.95, 1e-8, 0.1, 1.0, o->settings.decoupled},
                                        .sharding = o->sharding,
                                        .replays = o->replays,
                                        .tensor = o->tensor};
