@@ -1,4 +1,5 @@
 #include "cuda/timing.h"
+#include "base/error.h"
 
 enum { FINALISTS = 3 };
 
@@ -41,50 +42,49 @@ static int least_of(const float *milliseconds, int ways)
     return best;
 }
 
-/* The ways whose times are the least and close to it, the fastest first; their number. */
-static int find_finalists(const float *milliseconds, int ways, int finalists[FINALISTS])
+/* Sorts ways by their times, the fastest first; how many of them are at most `close` times as slow as the first. */
+static int sort_close(int *order, int count, const float *milliseconds, float close)
 {
-    const float close = 1.04f;
-    const float limit = close * milliseconds[least_of(milliseconds, ways)];
-    int count = 0;
-    for (int way = 0; way < ways; way++) {
-        int place = count;
-        while (place > 0 && milliseconds[way] < milliseconds[finalists[place - 1]])
-            place--;
-        if (milliseconds[way] > limit || place == FINALISTS)
-            continue;
-        count += count < FINALISTS;
-        for (int i = count - 1; i > place; i--)
-            finalists[i] = finalists[i - 1];
-        finalists[place] = way;
-    }
-    return count;
+    for (int i = 1; i < count; i++)
+        for (int k = i; k > 0 && milliseconds[order[k]] < milliseconds[order[k - 1]]; k--) {
+            const int faster = order[k];
+            order[k] = order[k - 1];
+            order[k - 1] = faster;
+        }
+    int left = 1;
+    while (left < count && milliseconds[order[left]] <= close * milliseconds[order[0]])
+        left++;
+    return left;
 }
 
-/* Puts times under load in place of the finalists'; the fastest of them. The least of two turns counts: now and then
- * the clocks sink for a tenth of a second. */
+/* Puts times under load in place of those of the best few; the fastest of them. Of two turns each way's least time
+ * counts, since now and then the clocks sink for a tenth of a second; but there is no second turn for a way that the
+ * first leaves clearly behind, nor for one that is left alone. */
 static int compare_under_load(const struct trial *trial, int ways, float *milliseconds)
 {
     enum { TURNS = 2 };
-    const float warm = 100;   /* milliseconds after which an H200 that was idle feels its limit of power */
-    const float settled = 15; /* in which its clocks follow a change of kernels */
+    const float near = 1.04f;  /* which way is the fastest may change among such */
+    const float clear = 1.02f; /* what two turns of one way differ by at most, but for such times */
+    const float warm = 100;    /* milliseconds after which an H200 that was idle feels its limit of power */
+    const float settled = 15;  /* in which its clocks follow a change of kernels */
     const float measured = 20;
-    int finalists[FINALISTS] = {0}, count = find_finalists(milliseconds, ways, finalists), fastest = finalists[0];
-    float times[FINALISTS];
-    if (count == 1)
-        return fastest;
-    load(trial, fastest, warm, milliseconds[fastest]);
-    for (int i = 0; i < TURNS * count; i++) {
-        const int way = finalists[i % count];
-        load(trial, way, settled, milliseconds[way]);
-        const float time = time_of(trial, way, 1 + (int)(measured / milliseconds[way]));
-        times[i % count] = i < count || time < times[i % count] ? time : times[i % count];
+    int order[TIMING_WAYS];
+    for (int way = 0; way < ways; way++)
+        order[way] = way;
+    int left = sort_close(order, ways, milliseconds, near);
+    left = left < FINALISTS ? left : FINALISTS;
+    if (left > 1)
+        load(trial, order[0], warm, milliseconds[order[0]]);
+    for (int turn = 0; turn < TURNS && left > 1; turn++) {
+        for (int i = 0; i < left; i++) {
+            const int way = order[i];
+            load(trial, way, settled, milliseconds[way]);
+            const float time = time_of(trial, way, 1 + (int)(measured / milliseconds[way]));
+            milliseconds[way] = turn == 0 || time < milliseconds[way] ? time : milliseconds[way];
+        }
+        left = sort_close(order, left, milliseconds, clear);
     }
-    for (int i = 0; i < count; i++) {
-        milliseconds[finalists[i]] = times[i];
-        fastest = times[i] < milliseconds[fastest] ? finalists[i] : fastest;
-    }
-    return fastest;
+    return order[0];
 }
 
 int timing_compare(const struct cuda_target *target, timing_launch *launch_way, const void *self, int ways,
@@ -95,6 +95,7 @@ int timing_compare(const struct cuda_target *target, timing_launch *launch_way, 
     const float heavy = 0.3f;              /* milliseconds of a launch whose power counts */
     struct trial trial = {.target = target, .launch_way = launch_way, .self = self};
     int repeats = 1, rounds = 5;
+    CHECK_BUG(ways <= TIMING_WAYS);
     CUDA_CHECK(cudaEventCreate(&trial.start));
     CUDA_CHECK(cudaEventCreate(&trial.end));
     for (int way = 0; way < ways; way++)
