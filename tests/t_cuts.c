@@ -134,7 +134,7 @@ static void divided_create(struct divided *d, struct comm *comm, const struct cu
     options.settings = cut->parts[d->place.rank];
     d->groups = options.sharding.level == SHARD_NONE
                     ? groups_replicated(d->group)
-                    : (struct groups){.data = d->group, .gather = d->group, .reduce = d->group};
+                    : (struct groups){.all = d->group, .data = d->group, .gather = d->group, .reduce = d->group};
     options.groups = &d->groups;
     options.place = place_model;
     options.self = &d->place;

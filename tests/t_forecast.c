@@ -284,7 +284,7 @@ static bool gathers_with(const struct deck *deck, struct model_settings *setting
 {
     struct model model;
     settings->vocabulary = vocabulary;
-    settings_create_model(&model, deck, settings, ranks);
+    settings_create_model(&model, deck, settings, ranks, 0);
     const bool gathers = model.units[0].complete_gradients;
     CHECK(model.settings.embedding_ranks == (gathers ? ranks : 1));
     model_destroy(&model);

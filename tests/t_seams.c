@@ -747,7 +747,7 @@ int main(void)
     test_operands(cpu, reference, TOY_ESM2);
     struct group whole = {.name = "data", .rank = 5, .size = 8}, half = {.name = "shard", .rank = 1, .size = 4};
     struct group pair = {.name = "replicas", .rank = 1, .size = 2};
-    const struct groups groups = {.data = &whole, .gather = &half, .reduce = &half, .replicas = &pair};
+    const struct groups groups = {.all = &whole, .data = &whole, .gather = &half, .reduce = &half, .replicas = &pair};
     for (int layers = 1; layers <= 2; layers++) { /* other units take turns in the store's buffers */
         struct toy_options options = toy_options(NULL);
         options.groups = &groups;

@@ -6,6 +6,8 @@ const char *grid_check(const struct grid_shape *shape, int64_t ranks)
     const int64_t model = (int64_t)shape->tensor * shape->context;
     if (shape->tensor < 1 || shape->context < 1 || ranks % model != 0)
         return "do not divide into groups that share data";
+    if (shape->alike > 1 && shape->tensor % shape->alike != 0)
+        return "do not divide into groups that have the same key and value heads";
     if (shape->shard < 0 || (shape->shard > 0 && ranks / shape->tensor % shape->shard != 0))
         return "do not divide into groups that hold the model's state";
     return NULL;
@@ -14,8 +16,10 @@ const char *grid_check(const struct grid_shape *shape, int64_t ranks)
 struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks)
 {
     const int data = ranks / shape->tensor, shard = shape->shard > 0 ? shape->shard : data;
-    return (struct grid_numbers){.model = shape->tensor * shape->context,
+    return (struct grid_numbers){.all = ranks,
+                                 .model = shape->tensor * shape->context,
                                  .tensor = shape->tensor,
+                                 .alike = shape->alike > 1 ? shape->alike : 1,
                                  .context = shape->context,
                                  .data = data,
                                  .shard = shard,
@@ -26,8 +30,10 @@ struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int ra
 {
     const struct grid_numbers sizes = grid_sizes(shape, ranks);
     const int data = rank / sizes.tensor;
-    return (struct grid_numbers){.model = rank % sizes.model,
+    return (struct grid_numbers){.all = rank,
+                                 .model = rank % sizes.model,
                                  .tensor = rank % sizes.tensor,
+                                 .alike = rank % sizes.tensor % sizes.alike,
                                  .context = data % sizes.context,
                                  .data = data,
                                  .shard = data % sizes.shard,
@@ -72,6 +78,7 @@ int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *
     grid->data_ranks = world->size / sizes.model;
     grid->model = comm_split(world, grid->data_rank);
     grid->tensor = comm_split(world, place.data);
+    grid->alike = comm_split(grid->tensor, place.tensor / sizes.alike);
     grid->context = comm_split(grid->model, place.tensor);
     grid->data = comm_split(world, place.tensor);
     grid->shard = comm_split(grid->data, place.replicas);
@@ -84,6 +91,7 @@ void grid_destroy(struct grid *grid)
     comm_destroy(grid->node);
     comm_destroy(grid->model);
     comm_destroy(grid->tensor);
+    comm_destroy(grid->alike);
     comm_destroy(grid->context);
     comm_destroy(grid->data);
     comm_destroy(grid->shard);

@@ -14,6 +14,7 @@
 struct grid_shape {
     int tensor, context;
     int shard; /* ranks that hold the state of their part of the model once; 0: all that have this part */
+    int alike; /* tensor ranks, of those that follow one another, with the same key and value heads; 0 and 1: none */
 };
 
 struct grid {
@@ -21,6 +22,7 @@ struct grid {
     struct comm *node;         /* ranks on this node */
     struct comm *model;        /* that share this rank's data: its tensor and context ranks */
     struct comm *tensor;       /* that share this rank's tokens */
+    struct comm *alike;        /* of these: that have the same key and value heads */
     struct comm *context;      /* that share this rank's rows and have its part of the model */
     struct comm *data;         /* that have this rank's part of the model; gradients are summed over them */
     struct comm *shard;        /* of these: that hold its state once between them */
@@ -34,7 +36,7 @@ const char *grid_check(const struct grid_shape *shape, int64_t ranks);
 
 /* The sizes of a rank's groups, or its numbers in them. `data` and what divides it count ranks of one tensor rank. */
 struct grid_numbers {
-    int model, tensor, context, data, shard, replicas;
+    int all, model, tensor, alike, context, data, shard, replicas;
 };
 
 /* Of a shape that fits so many ranks; `rank` is one of them. */

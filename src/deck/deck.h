@@ -141,6 +141,8 @@ struct deck {
         int reduce_as; /* enum deck_compute */
         int64_t context;
         int context_method; /* enum deck_context */
+        int64_t tensor;
+        bool sequence;
     } parallel;
     struct {
         int compute;          /* enum deck_compute */

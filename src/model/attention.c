@@ -7,7 +7,7 @@
 
 struct attention_heads attention_all_heads(const struct unit *unit)
 {
-    return (struct attention_heads){unit->settings->heads, unit->settings->kv_heads};
+    return (struct attention_heads){model_heads(unit->settings), model_kv_heads(unit->settings)};
 }
 
 struct attention_columns attention_split(const struct unit *unit, struct tensor fused, struct attention_heads heads)
@@ -138,7 +138,7 @@ void attention_round(struct context *c, struct tensor from, struct tensor rounde
 
 static void declare(struct unit *unit, const struct attention *ids)
 {
-    unit_declare_tensor(unit, ids->lse, "lse", unit->settings->heads, UNIT_TOKENS, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->lse, "lse", model_heads(unit->settings), UNIT_TOKENS, ROLE_STATISTIC);
 }
 
 /* Where attention finds keys and values, [rows, 2 * kv_heads * head_dim]: in the projection or, where a sequence goes
@@ -229,13 +229,15 @@ int attention_check(const struct model_settings *s)
     const int ranks = row_ranks(&s->rows);
     if (ranks == 1 || s->rows.method != DECK_CONTEXT_HEADS)
         return ERROR_NONE;
-    if (s->heads % ranks != 0)
-        return error_user("key parallel.context = %d: must divide model.heads, %lld, with parallel.context_method = "
+    const char *of_rank = layer_ranks(&s->layer) > 1 ? " on a rank (parallel.tensor)" : "";
+    const int64_t heads = model_heads(s), kv_heads = model_kv_heads(s);
+    if (heads % ranks != 0)
+        return error_user("key parallel.context = %d: must divide model.heads, %lld%s, with parallel.context_method = "
                           "\"heads\"",
-                          ranks, (long long)s->heads);
-    if (s->kv_heads % ranks != 0 && ranks % s->kv_heads != 0)
-        return error_user("key parallel.context = %d: must divide model.kv_heads, %lld, or be a multiple of it, with "
+                          ranks, (long long)heads, of_rank);
+    if (kv_heads % ranks != 0 && ranks % kv_heads != 0)
+        return error_user("key parallel.context = %d: must divide model.kv_heads, %lld%s, or be a multiple of it, with "
                           "parallel.context_method = \"heads\"",
-                          ranks, (long long)s->kv_heads);
+                          ranks, (long long)kv_heads, of_rank);
     return ERROR_NONE;
 }

@@ -18,8 +18,8 @@ _Static_assert((int)COUNT <= (int)ATTENTION_TENSORS, "ids");
 static void declare(struct unit *unit, const struct attention *ids)
 {
     const struct model_settings *s = unit->settings;
-    const int64_t q = s->heads * s->head_dim, kv = 2 * s->kv_heads * s->head_dim;
-    unit_declare_tensor(unit, ids->lse, "lse", s->heads, UNIT_TOKENS, ROLE_STATISTIC);
+    const int64_t q = model_heads(s) * s->head_dim, kv = 2 * model_kv_heads(s) * s->head_dim;
+    unit_declare_tensor(unit, ids->lse, "lse", model_heads(s), UNIT_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, ids->first + PACKED, "own kv", UNIT_TOKENS, kv, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + GATHERED, "gathered kv", UNIT_ROW_TOKENS, kv, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + GATHER_KV, "kv of rows", UNIT_ROW_TOKENS, kv, ROLE_VALUE);

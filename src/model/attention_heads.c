@@ -31,7 +31,7 @@ static struct attention_heads own_heads(const struct unit *unit)
 /* Do ranks have the same key and value heads? Then one each. */
 static bool shares_heads(const struct unit *unit)
 {
-    return unit->settings->kv_heads % row_ranks(&unit->settings->rows) != 0;
+    return model_kv_heads(unit->settings) % row_ranks(&unit->settings->rows) != 0;
 }
 
 /* Columns of the heads that a rank has, in rows that have all. */
@@ -40,7 +40,7 @@ static struct attention_columns columns_of_rank(const struct unit *unit, struct 
     const struct attention_heads own = own_heads(unit);
     const struct attention_columns all = attention_split(unit, fused, attention_all_heads(unit));
     const int64_t dim = unit->settings->head_dim, kv = own.kv * dim;
-    const int64_t first = rank * unit->settings->kv_heads / row_ranks(&unit->settings->rows) * dim;
+    const int64_t first = rank * model_kv_heads(unit->settings) / row_ranks(&unit->settings->rows) * dim;
     return (struct attention_columns){.q = tensor_columns(&all.q, rank * own.query * dim, own.query * dim),
                                       .k = tensor_columns(&all.k, first, kv),
                                       .v = tensor_columns(&all.v, first, kv)};
@@ -164,7 +164,7 @@ static void exchange_gradients(struct context *c, const struct unit *unit, const
                                struct tensor d_fused)
 {
     const bool shares = shares_heads(unit);
-    const int alike = shares ? c->row->size / (int)unit->settings->kv_heads : 1; /* ranks with the same kv heads */
+    const int alike = shares ? c->row->size / (int)model_kv_heads(unit->settings) : 1; /* ranks with the same kv heads */
     struct tensor sent = unit_tensor(c, unit, ids->first + D_SENT);
     struct tensor received = unit_tensor(c, unit, ids->first + D_RECEIVED);
     struct tensor all = shares ? unit_tensor(c, unit, ids->first + D_SUM) : d_fused;

@@ -22,12 +22,12 @@ _Static_assert((int)COUNT <= (int)ATTENTION_TENSORS, "ids");
 static void declare(struct unit *unit, const struct attention *ids)
 {
     const struct model_settings *s = unit->settings;
-    const int64_t q = s->heads * s->head_dim, kv = 2 * s->kv_heads * s->head_dim;
-    unit_declare_tensor(unit, ids->lse, "lse", s->heads, UNIT_TOKENS, ROLE_STATISTIC);
+    const int64_t q = model_heads(s) * s->head_dim, kv = 2 * model_kv_heads(s) * s->head_dim;
+    unit_declare_tensor(unit, ids->lse, "lse", model_heads(s), UNIT_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, ids->first + BLOCK, "kv of a rank", UNIT_TOKENS, kv, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + BLOCK_OTHER, "kv of the next rank", UNIT_TOKENS, kv, ROLE_VALUE);
     unit_declare_tensor(unit, ids->first + PART_OUTPUT, "part of attention", UNIT_TOKENS, q, ROLE_VALUE);
-    unit_declare_tensor(unit, ids->first + PART_LSE, "part of lse", s->heads, UNIT_TOKENS, ROLE_STATISTIC);
+    unit_declare_tensor(unit, ids->first + PART_LSE, "part of lse", model_heads(s), UNIT_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, ids->first + SUM_OUTPUT, "merged attention", UNIT_TOKENS, q, ROLE_STATISTIC);
     unit_declare_tensor(unit, ids->first + D_Q, "d q", UNIT_TOKENS, q, ROLE_STATISTIC);
     unit_declare_tensor(unit, ids->first + D_BLOCK, "d kv of a rank", UNIT_TOKENS, kv, ROLE_STATISTIC);
@@ -78,7 +78,7 @@ static void forward(struct context *c, const struct unit *unit, const struct att
                                                           .segments = c->batch->parts[step]});
         LAUNCH(c->stream, ATTENTION_MERGE, attention_merge, .part_o = part_o, .part_lse = part_lse,
                .o = unit_tensor(c, unit, ids->first + SUM_OUTPUT), .lse = unit_tensor(c, unit, ids->lse),
-               .to = last ? unit_tensor(c, unit, ids->output) : (struct tensor){0}, .heads = s->heads,
+               .to = last ? unit_tensor(c, unit, ids->output) : (struct tensor){0}, .heads = model_heads(s),
                .head_dim = s->head_dim, .first = step == 0);
         if (!last)
             context_join(c);

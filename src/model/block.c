@@ -5,16 +5,18 @@
 
 static const struct tensor absent;
 
-static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1};
-static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2};
+static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1, true};
+static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2, true};
 
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
     static const int sections[] = {BLOCK_QKV_OUT, BLOCK_MIDDLE, BLOCK_UP_OUT, UNIT_OUTPUT};
+    static const enum linear_cut cuts[] = {LINEAR_OUTPUTS, LINEAR_INPUTS, LINEAR_OUTPUTS, LINEAR_INPUTS};
     return (struct linear){.weight = (int)weight,
                            .bias = unit_family(unit)->bias ? BLOCK_BIASES + (int)weight : -1,
                            .first = BLOCK_LINEARS + (int)weight * LINEAR_TENSORS,
                            .first_copy = (int)weight * LINEAR_COPIES,
+                           .cut = cuts[weight],
                            .section = sections[weight],
                            .tokens = UNIT_TOKENS,
                            .makes_copies = unit->settings->precision.makes_copies,
@@ -30,22 +32,35 @@ static const struct attention attention_ids = {BLOCK_QKV_OUT, BLOCK_ATTENTION, B
 static void rotate(struct context *c, const struct unit *unit, struct tensor fused, bool inverse)
 {
     const struct model_settings *s = unit->settings;
-    LAUNCH(c->stream, ROPE, rope, .x = tensor_columns(&fused, 0, (s->heads + s->kv_heads) * s->head_dim),
+    LAUNCH(c->stream, ROPE, rope, .x = tensor_columns(&fused, 0, (model_heads(s) + model_kv_heads(s)) * s->head_dim),
            .positions = c->batch->positions, .table = c->rope_table, .head_dim = s->head_dim,
            .interleaved = unit_family(unit)->interleaved, .inverse = inverse);
+}
+
+/* What a linear reads: the norm of x, which is the unit's tensor `id`. */
+static struct operand normalised(struct context *c, struct unit *unit, const struct norm *norm, int id, struct tensor x,
+                                 const struct linear *reader)
+{
+    const struct tensor y = unit_tensor(c, unit, id);
+    const struct operand normed = linear_input(c, unit, reader, y);
+    const bool gathers = linear_gathers(unit, reader);
+    if (context_wants(c, id)) {
+        norm_forward(c, unit, norm, x, y);
+        if (!gathers)
+            linear_prepare(c, unit, reader, &normed);
+    }
+    if (gathers && context_wants(c, reader->first + LINEAR_GATHERED))
+        linear_prepare(c, unit, reader, &normed);
+    return normed;
 }
 
 static void attention_part(struct context *c, struct unit *unit, struct tensor input)
 {
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
-    struct operand normed = linear_input(c, unit, &qkv_linear, unit_tensor(c, unit, BLOCK_NORMED1));
+    struct operand normed = normalised(c, unit, &norm1, BLOCK_NORMED1, input, &qkv_linear);
     struct operand attention = linear_input(c, unit, &o_linear, unit_tensor(c, unit, BLOCK_ATTENTION));
     struct tensor fused = unit_tensor(c, unit, BLOCK_QKV_OUT);
 
-    if (context_wants(c, BLOCK_NORMED1)) {
-        norm_forward(c, unit, &norm1, input, normed.value);
-        linear_prepare(c, unit, &qkv_linear, &normed);
-    }
     if (context_wants(c, BLOCK_QKV_OUT)) {
         linear_forward(c, unit, &qkv_linear, &normed, fused, absent);
         rotate(c, unit, fused, false);
@@ -86,15 +101,11 @@ static void activate_backward(struct context *c, const struct unit *unit, const 
 static void mlp_part(struct context *c, struct unit *unit)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
-    struct operand normed = linear_input(c, unit, &up_linear, unit_tensor(c, unit, BLOCK_NORMED2));
-    struct operand activated = linear_input(c, unit, &down_linear, unit_tensor(c, unit, BLOCK_ACTIVATED));
     struct tensor middle = unit_tensor(c, unit, BLOCK_MIDDLE);
+    struct operand normed = normalised(c, unit, &norm2, BLOCK_NORMED2, middle, &up_linear);
+    struct operand activated = linear_input(c, unit, &down_linear, unit_tensor(c, unit, BLOCK_ACTIVATED));
     struct tensor up_out = unit_tensor(c, unit, BLOCK_UP_OUT);
 
-    if (context_wants(c, BLOCK_NORMED2)) {
-        norm_forward(c, unit, &norm2, middle, normed.value);
-        linear_prepare(c, unit, &up_linear, &normed);
-    }
     if (context_wants(c, BLOCK_UP_OUT))
         linear_forward(c, unit, &up_linear, &normed, up_out, absent);
     if (context_wants(c, BLOCK_ACTIVATED)) {
@@ -167,29 +178,83 @@ static const struct unit_class block_class = {
 /* What one linear layer is made of: its parameters one below the other. */
 struct part {
     const char *name; /* NULL: not in this family */
-    int64_t rows;
+    int64_t rows;     /* of the whole */
     double init_std;
+    int64_t units; /* heads, or single rows: where outputs are cut, then between these; of fewer than ranks there are,
+                      several ranks have the same one */
+    int pieces;    /* with as many units each, one below the other: a rank has a part of each */
 };
 
+/* What a rank has of a part. */
+struct share {
+    int64_t first, rows; /* of the first piece; of each piece */
+    int alike;           /* ranks that have the same */
+};
+
+static struct share share_of(const struct unit *unit, const struct part *part, enum linear_cut cut)
+{
+    const struct layer_cut *layer = &unit->settings->layer;
+    const int64_t ranks = layer_ranks(layer), piece = part->rows / part->pieces;
+    const int64_t alike = part->units < ranks ? ranks / part->units : 1, rows = piece * alike / ranks;
+    return cut == LINEAR_OUTPUTS ? (struct share){layer->rank / alike * rows, rows, (int)alike}
+                                 : (struct share){0, piece, 1};
+}
+
+static struct parameter *declare_rows(struct unit *unit, int id, const struct part *part, const struct share *share,
+                                      struct initial initial, const char *what)
+{
+    char layer[64];
+    snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
+    struct parameter *p = unit_declare_parameter(unit, id, part->pieces * share->rows, initial, "%s.%s.%s", layer,
+                                                 part->name, what);
+    p->holder = unit->settings->layer.rank % share->alike;
+    p->holders = share->alike;
+    p->partial = share->alike > 1;
+    return p;
+}
+
+static void declare_matrix(struct unit *unit, int id, int64_t inputs, const struct part *part,
+                           const struct share *share, enum linear_cut cut)
+{
+    struct parameter *p = declare_rows(unit, id, part, share, unit_random(unit, part->init_std), "weight");
+    if (share->rows < part->rows / part->pieces) {
+        p->height = share->rows;
+        p->apart = part->rows / part->pieces;
+    }
+    parameter_place(p, part->rows, inputs, share->first,
+                    cut == LINEAR_INPUTS ? unit->settings->layer.rank * p->part.cols : 0);
+}
+
+static void declare_bias(struct unit *unit, int id, const struct part *part, const struct share *share,
+                         enum linear_cut cut)
+{
+    struct parameter *p = declare_rows(unit, id, part, share, unit_constant(0), "bias");
+    parameter_place(p, 1, part->rows, 0, share->first);
+    if (part->pieces > 1)
+        error_fatal("bug: %s is a vector of several pieces", p->name);
+    if (cut == LINEAR_INPUTS)
+        parameter_share(p, &unit->settings->layer, false);
+}
+
+/* inputs: of the whole. */
 static void declare_linear(struct unit *unit, enum block_weight id, int64_t inputs, const struct part *parts, int count)
 {
-    const struct family *family = unit_family(unit);
+    const bool bias = unit_family(unit)->bias;
+    const enum linear_cut cut = linear_of(unit, id).cut;
+    const int64_t own_inputs = cut == LINEAR_INPUTS ? inputs / layer_ranks(&unit->settings->layer) : inputs;
     int64_t rows = 0;
     for (int i = 0; i < count; i++)
-        rows += parts[i].name != NULL ? parts[i].rows : 0;
-    unit_declare_weight(unit, (int)id, rows, inputs, STORAGE_MATRIX);
-    if (family->bias)
+        rows += parts[i].name != NULL ? parts[i].pieces * share_of(unit, &parts[i], cut).rows : 0;
+    unit_declare_weight(unit, (int)id, rows, own_inputs, STORAGE_MATRIX);
+    if (bias)
         unit_declare_weight(unit, BLOCK_BIASES + (int)id, 1, rows, STORAGE_VECTOR);
     for (int i = 0; i < count; i++) {
         if (parts[i].name == NULL)
             continue;
-        char layer[64];
-        snprintf(layer, sizeof layer, family->names.layer, unit->layer);
-        unit_declare_parameter(unit, (int)id, parts[i].rows, unit_random(unit, parts[i].init_std), "%s.%s.weight",
-                               layer, parts[i].name);
-        if (family->bias)
-            unit_declare_parameter(unit, BLOCK_BIASES + (int)id, parts[i].rows, unit_constant(0), "%s.%s.bias", layer,
-                                   parts[i].name);
+        const struct share share = share_of(unit, &parts[i], cut);
+        declare_matrix(unit, (int)id, inputs, &parts[i], &share, cut);
+        if (bias)
+            declare_bias(unit, BLOCK_BIASES + (int)id, &parts[i], &share, cut);
     }
 }
 
@@ -206,12 +271,15 @@ static void declare_weights(struct unit *unit)
     const struct model_settings *s = unit->settings;
     const struct family *family = unit_family(unit);
     const struct family_names *names = &family->names;
-    int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    int64_t up = !family->gelu && names->gate == NULL ? 2 * s->ffn : s->ffn;
-    const struct part qkv[] = {{names->q, q, s->init_std}, {names->k, kv, s->init_std}, {names->v, kv, s->init_std}};
-    const struct part o[] = {{names->o, s->hidden, s->output_std}};
-    const struct part gate_up[] = {{names->gate, s->ffn, s->init_std}, {names->up, up, s->init_std}};
-    const struct part down[] = {{names->down, s->hidden, s->output_std}};
+    const int64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    const int both = !family->gelu && names->gate == NULL ? 2 : 1; /* gate and up are one parameter */
+    const struct part qkv[] = {{names->q, q, s->init_std, s->heads, 1},
+                               {names->k, kv, s->init_std, s->kv_heads, 1},
+                               {names->v, kv, s->init_std, s->kv_heads, 1}};
+    const struct part o[] = {{names->o, s->hidden, s->output_std, s->hidden, 1}};
+    const struct part gate_up[] = {{names->gate, s->ffn, s->init_std, s->ffn, 1},
+                                   {names->up, both * s->ffn, s->init_std, s->ffn, both}};
+    const struct part down[] = {{names->down, s->hidden, s->output_std, s->hidden, 1}};
     declare_linear(unit, BLOCK_QKV, s->hidden, qkv, 3);
     declare_linear(unit, BLOCK_O, q, o, 1);
     declare_linear(unit, BLOCK_UP, s->hidden, gate_up, 2);
@@ -225,8 +293,8 @@ static void declare_weights(struct unit *unit)
 void block_declare(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;
-    int64_t q = s->heads * s->head_dim, fused = q + 2 * s->kv_heads * s->head_dim;
-    int64_t up = unit_family(unit)->gelu ? s->ffn : 2 * s->ffn;
+    const int64_t q = model_heads(s) * s->head_dim, fused = q + 2 * model_kv_heads(s) * s->head_dim;
+    const int64_t ffn = model_ffn(s), up = unit_family(unit)->gelu ? ffn : 2 * ffn;
     unit->class = &block_class;
     declare_weights(unit);
     const struct {
@@ -235,22 +303,22 @@ void block_declare(struct unit *unit)
         int64_t rows, cols;
         enum role role;
     } tensors[] = {
-        {UNIT_OUTPUT, "output", UNIT_TOKENS, s->hidden, ROLE_VALUE},
-        {UNIT_INPUT_GRADIENT, "d input", UNIT_TOKENS, s->hidden, ROLE_VALUE},
-        {BLOCK_NORMED1, "normed 1", UNIT_TOKENS, s->hidden, ROLE_VALUE},
+        {UNIT_OUTPUT, "output", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
+        {UNIT_INPUT_GRADIENT, "d input", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
+        {BLOCK_NORMED1, "normed 1", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_QKV_OUT, "qkv", UNIT_TOKENS, fused, ROLE_VALUE},
         {BLOCK_ATTENTION, "attention", UNIT_TOKENS, q, ROLE_VALUE},
-        {BLOCK_MIDDLE, "middle", UNIT_TOKENS, s->hidden, ROLE_VALUE},
-        {BLOCK_NORMED2, "normed 2", UNIT_TOKENS, s->hidden, ROLE_VALUE},
+        {BLOCK_MIDDLE, "middle", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
+        {BLOCK_NORMED2, "normed 2", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_UP_OUT, "up", UNIT_TOKENS, up, ROLE_VALUE},
-        {BLOCK_ACTIVATED, "activated", UNIT_TOKENS, s->ffn, ROLE_VALUE},
-        {BLOCK_D_ACTIVATED, "d activated", UNIT_TOKENS, s->ffn, ROLE_VALUE},
+        {BLOCK_ACTIVATED, "activated", UNIT_TOKENS, ffn, ROLE_VALUE},
+        {BLOCK_D_ACTIVATED, "d activated", UNIT_TOKENS, ffn, ROLE_VALUE},
         {BLOCK_D_UP, "d up", UNIT_TOKENS, up, ROLE_VALUE},
-        {BLOCK_D_NORMED2, "d normed 2", UNIT_TOKENS, s->hidden, ROLE_VALUE},
-        {BLOCK_D_MIDDLE, "d middle", UNIT_TOKENS, s->hidden, ROLE_VALUE},
+        {BLOCK_D_NORMED2, "d normed 2", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
+        {BLOCK_D_MIDDLE, "d middle", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
         {BLOCK_D_ATTENTION, "d attention", UNIT_TOKENS, q, ROLE_VALUE},
         {BLOCK_D_QKV, "d qkv", UNIT_TOKENS, fused, ROLE_VALUE},
-        {BLOCK_D_NORMED1, "d normed 1", UNIT_TOKENS, s->hidden, ROLE_VALUE},
+        {BLOCK_D_NORMED1, "d normed 1", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE},
     };
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
         unit_declare_tensor(unit, tensors[i].id, tensors[i].name, tensors[i].rows, tensors[i].cols, tensors[i].role);
@@ -290,6 +358,9 @@ struct id_set block_dropped_by(enum deck_recompute policy)
         id_set_add(&set, BLOCK_LSE);
     }
     attention_drop(&set, &attention_ids, policy >= DECK_RECOMPUTE_QKV);
+    /* all ranks' tokens: kept, they would be there on each */
+    id_set_add(&set, BLOCK_LINEARS + (int)BLOCK_QKV * LINEAR_TENSORS + LINEAR_GATHERED);
+    id_set_add(&set, BLOCK_LINEARS + (int)BLOCK_UP * LINEAR_TENSORS + LINEAR_GATHERED);
     if (policy >= DECK_RECOMPUTE_FULL)
         id_set_add(&set, BLOCK_MIDDLE);
     return set;

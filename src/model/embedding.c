@@ -1,7 +1,8 @@
 #include "model/embedding.h"
+#include "model/sequence.h"
 
 /* Of the tokens of all ranks, one rank's after the other's: what each rank gathers. */
-enum { ALL_TOKENS = UNIT_FIRST_OWN, ALL_FACTORS, ALL_GRADIENTS };
+enum { ALL_TOKENS = UNIT_FIRST_OWN, ALL_FACTORS, ALL_GRADIENTS, GATHERED };
 
 static const struct tensor absent;
 
@@ -10,12 +11,20 @@ static struct tensor factors(const struct context *context, const struct unit *u
     return unit->settings->token_dropout ? context->batch->scale : absent;
 }
 
+/* Of [1, tokens] those that this rank embeds. */
+static struct tensor own_of(const struct context *context, const struct unit *unit, struct tensor all)
+{
+    const int64_t own = context_own_tokens(context, unit);
+    return sequence_is_cut(unit) && tensor_present(&all) ? tensor_columns(&all, context->tensor->rank * own, own) : all;
+}
+
 static void embedding_forward(struct context *context, struct unit *unit, struct tensor input)
 {
     (void)input;
     if (context_wants(context, UNIT_OUTPUT))
-        LAUNCH(context->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = context->batch->tokens,
-               .scale = factors(context, unit), .weight = unit_weight(context, unit, EMBEDDING_TABLE),
+        LAUNCH(context->stream, EMBEDDING_FORWARD, embedding_forward,
+               .tokens = own_of(context, unit, context->batch->tokens),
+               .scale = own_of(context, unit, factors(context, unit)), .weight = unit_weight(context, unit, EMBEDDING_TABLE),
                .y = unit_tensor(context, unit, UNIT_OUTPUT));
 }
 
@@ -45,6 +54,11 @@ static void embedding_backward(struct context *context, struct unit *unit, struc
 {
     (void)input;
     const bool weight = context->gradients & GRADIENT_WEIGHT;
+    if (weight && sequence_is_cut(unit)) {
+        const struct tensor all = unit_tensor(context, unit, GATHERED);
+        sequence_gather(context, output_gradient, all);
+        output_gradient = all;
+    }
     struct embedding_backward_args args = {
         .tokens = context->batch->tokens, .scale = factors(context, unit), .dy = output_gradient};
     if (weight && unit->complete_gradients)
@@ -81,11 +95,14 @@ void embedding_declare(struct unit *unit)
     unit_declare_weight(unit, EMBEDDING_TABLE, s->vocabulary, s->hidden, STORAGE_MATRIX);
     struct initial initial = unit_random(unit, s->embedding_std);
     initial.zero_row = unit_family(unit)->zero_row;
-    unit_declare_parameter(unit, EMBEDDING_TABLE, s->vocabulary, initial, "%s.weight",
-                           unit_family(unit)->names.embedding);
+    parameter_share(unit_declare_parameter(unit, EMBEDDING_TABLE, s->vocabulary, initial, "%s.weight",
+                                           unit_family(unit)->names.embedding),
+                    &s->layer, false);
     unit->decay[STORAGE_MATRIX] = s->decay_embedding;
     unit->decoupled[STORAGE_MATRIX] = s->decoupled;
-    unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", UNIT_TOKENS, s->hidden, ROLE_VALUE);
+    unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE);
+    if (sequence_is_cut(unit))
+        unit_declare_tensor(unit, GATHERED, "d embedded", UNIT_TOKENS, s->hidden, ROLE_VALUE);
     unit->complete_gradients = s->embedding_ranks > 1;
     if (unit->complete_gradients)
         declare_gathered(unit);

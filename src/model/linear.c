@@ -1,4 +1,5 @@
 #include "model/linear.h"
+#include "model/sequence.h"
 
 static const struct tensor absent;
 
@@ -11,6 +12,49 @@ static bool is_quantized(const struct linear *linear)
 static bool quantizes(const struct context *context, const struct linear *linear)
 {
     return is_quantized(linear) && (context->pass == PASS_FORWARD || context->pass == PASS_BACKWARD);
+}
+
+/* -- Tensor ranks ------------------------------------------------------------------------------------------------ */
+
+static bool is_cut(const struct unit *unit, const struct linear *linear, enum linear_cut cut)
+{
+    return linear->cut == cut && layer_ranks(&unit->settings->layer) > 1;
+}
+
+bool linear_gathers(const struct unit *unit, const struct linear *linear)
+{
+    return is_cut(unit, linear, LINEAR_OUTPUTS) && sequence_is_cut(unit);
+}
+
+static struct tensor gathered(const struct context *context, const struct unit *unit, const struct linear *linear)
+{
+    return unit_tensor(context, unit, linear->first + LINEAR_GATHERED);
+}
+
+/* Where this rank makes its part of a sum over ranks that ends in `sum`. */
+static struct tensor partial(const struct context *context, const struct unit *unit, const struct linear *linear,
+                             struct tensor sum)
+{
+    return sequence_is_cut(unit) ? unit_tensor(context, unit, linear->first + LINEAR_PARTIAL) : sum;
+}
+
+/* Sums what `partial` names. */
+static void add_up(const struct context *context, const struct unit *unit, struct tensor part, struct tensor sum)
+{
+    if (sequence_is_cut(unit))
+        sequence_scatter(context, part, sum);
+    else
+        sequence_sum(context, sum);
+}
+
+static void declare_exchange(struct unit *unit, const struct linear *linear)
+{
+    const struct weight *w = &unit->weights[linear->weight];
+    const int64_t width = linear->cut == LINEAR_OUTPUTS ? w->cols : w->rows;
+    if (linear->cut == LINEAR_WHOLE || !sequence_is_cut(unit))
+        return;
+    unit_declare_tensor(unit, linear->first + LINEAR_GATHERED, "gathered", linear->tokens, width, ROLE_VALUE);
+    unit_declare_tensor(unit, linear->first + LINEAR_PARTIAL, "part of a sum", linear->tokens, width, ROLE_VALUE);
 }
 
 /* -- Declaring --------------------------------------------------------------------------------------------------- */
@@ -80,6 +124,7 @@ static void declare_weight(struct unit *unit, const struct linear *linear)
 
 void linear_declare(struct unit *unit, const struct linear *linear)
 {
+    declare_exchange(unit, linear);
     if (!is_quantized(linear))
         return;
     struct weight *w = &unit->weights[linear->weight];
@@ -170,7 +215,11 @@ static struct operand operand_of(const struct context *context, const struct uni
 struct operand linear_input(const struct context *context, const struct unit *unit, const struct linear *linear,
                             struct tensor x)
 {
-    return operand_of(context, unit, linear, OPERAND_INPUT, x);
+    if (!linear_gathers(unit, linear))
+        return operand_of(context, unit, linear, OPERAND_INPUT, x);
+    struct operand operand = operand_of(context, unit, linear, OPERAND_INPUT, gathered(context, unit, linear));
+    operand.own = x;
+    return operand;
 }
 
 struct operand linear_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
@@ -291,6 +340,8 @@ struct operand linear_made(const struct context *context, const struct unit *uni
 void linear_prepare(const struct context *context, const struct unit *unit, const struct linear *linear,
                     const struct operand *x)
 {
+    if (tensor_present(&x->own))
+        sequence_gather(context, x->own, x->value);
     if (!quantizes(context, linear))
         return;
     if (has_copies(&x->to) && !is_fused(context, linear, OPERAND_INPUT))
@@ -300,10 +351,9 @@ void linear_prepare(const struct context *context, const struct unit *unit, cons
 
 /* -- Products ---------------------------------------------------------------------------------------------------- */
 
-void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
-                    const struct operand *x, struct tensor y, struct tensor addend)
+static void multiply_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
+                             const struct operand *x, struct tensor y, struct tensor bias, struct tensor addend)
 {
-    struct tensor bias = linear->bias >= 0 ? unit_weight(context, unit, linear->bias) : absent;
     if (!quantizes(context, linear)) {
         LAUNCH(context->stream, GEMM, gemm, .a = x->value, .b = unit_weight(context, unit, linear->weight),
                .transpose_b = true, .bias = bias, .c = addend, .d = y);
@@ -316,6 +366,22 @@ void linear_forward(const struct context *context, const struct unit *unit, cons
     LAUNCH(context->stream, GEMM, gemm, .a = x->to.row, .scale_a = row_scale(&x->to), .scaling_a = x->to.rule.scaling,
            .b = w.row, .scale_b = row_scale(&w), .scaling_b = w.rule.scaling, .transpose_b = true, .bias = bias,
            .c = addend, .d = y, .fast = linear->precision->fast);
+}
+
+void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
+                    const struct operand *x, struct tensor y, struct tensor addend)
+{
+    const struct tensor bias = linear->bias >= 0 ? unit_weight(context, unit, linear->bias) : absent;
+    if (!is_cut(unit, linear, LINEAR_INPUTS)) {
+        multiply_forward(context, unit, linear, x, y, bias, addend);
+        return;
+    }
+    const struct tensor part = partial(context, unit, linear, y);
+    const bool first = context->tensor->rank == 0, whole = !sequence_is_cut(unit); /* one rank adds what comes once */
+    multiply_forward(context, unit, linear, x, part, first ? bias : absent, first && whole ? addend : absent);
+    add_up(context, unit, part, y);
+    if (!whole && tensor_present(&addend))
+        LAUNCH(context->stream, ADD, add, .from = addend, .to = y);
 }
 
 struct tensor linear_sum(const struct context *context, const struct unit *unit, const struct linear *linear)
@@ -370,8 +436,8 @@ static void backward_of_copies(const struct context *context, const struct unit 
            .b = w.column, .scale_b = column_scale(&w), .scaling_b = w.rule.scaling, .transpose_b = true, .d = dx);
 }
 
-void linear_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
-                     const struct operand *x, struct tensor dy, struct tensor dx)
+static void multiply_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
+                              const struct operand *x, struct tensor dy, struct tensor dx)
 {
     if (quantizes(context, linear)) {
         backward_of_copies(context, unit, linear, x, dy, dx);
@@ -381,4 +447,19 @@ void linear_backward(const struct context *context, const struct unit *unit, con
         multiply_values(context, unit, linear, x->value, dy);
     if (context->gradients & GRADIENT_INPUT)
         LAUNCH(context->stream, GEMM, gemm, .a = dy, .b = unit_weight(context, unit, linear->weight), .d = dx);
+}
+
+void linear_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
+                     const struct operand *x, struct tensor dy, struct tensor dx)
+{
+    const bool sums = is_cut(unit, linear, LINEAR_OUTPUTS) && (context->gradients & GRADIENT_INPUT);
+    const struct tensor part = sums ? partial(context, unit, linear, dx) : dx;
+    if (is_cut(unit, linear, LINEAR_INPUTS) && sequence_is_cut(unit)) {
+        const struct tensor all = gathered(context, unit, linear);
+        sequence_gather(context, dy, all);
+        dy = all;
+    }
+    multiply_backward(context, unit, linear, x, dy, part);
+    if (sums)
+        add_up(context, unit, part, dx);
 }

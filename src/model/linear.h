@@ -14,6 +14,7 @@
 struct operand {
     struct tensor value;
     struct copies to;
+    struct tensor own; /* where value is gathered: this rank's part of it; else absent */
 };
 
 /* Ids that a linear adds to its unit's tensors, from `first` on, and to its copies of weights, from `first_copy` on. */
@@ -25,13 +26,21 @@ enum linear_tensor {
     LINEAR_COPIES, /* here: the input's; LINEAR_GRADIENT + the same: the gradient's; LINEAR_WEIGHT +: the weight's */
     LINEAR_GRADIENT = LINEAR_COPIES,
     LINEAR_WEIGHT = 2 * LINEAR_COPIES, /* where the store does not keep them */
-    LINEAR_TENSORS = 3 * LINEAR_COPIES
+    LINEAR_GATHERED = 3 * LINEAR_COPIES, /* where tensor ranks cut it, and the sequence: what this rank collects of them */
+    LINEAR_PARTIAL,                      /* and what it makes for their sum */
+    LINEAR_TENSORS
 };
+
+/* Which part of a linear a tensor rank has: all, some outputs (rows of the weight), or some inputs (columns). Outputs:
+ * forward reads all ranks' tokens, and the ranks sum dx. Inputs: the ranks sum y, to which bias and addend then come
+ * once, and backward reads all ranks' tokens of dy. */
+enum linear_cut { LINEAR_WHOLE, LINEAR_OUTPUTS, LINEAR_INPUTS };
 
 struct linear {
     int weight; /* id of the unit's weight [out, in] */
     int bias;   /* of its bias [1, out]; -1: it has none */
     int first, first_copy;
+    enum linear_cut cut; /* of a model that is cut */
     int section; /* of forward (context_wants) that has its product: where it is not run again, no row copy is made; -1:
                     its products are all in backward */
     int64_t tokens;                           /* that it works on at a time, at most: UNIT_TOKENS, or so many */
@@ -75,7 +84,12 @@ struct copies linear_copies(const struct context *context, const struct linear_p
  */
 void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear, bool all);
 
-/* The operand that is x [T, in] or dy [T, out]; T may be less than linear->tokens. */
+/* Does it gather x of what tensor ranks have of it? linear_prepare is then a section of its own, which makes
+ * linear->first + LINEAR_GATHERED. */
+bool linear_gathers(const struct unit *unit, const struct linear *linear);
+
+/* The operand that is x [T, in] or dy [T, out]; T may be less than linear->tokens. In a model whose sequence is cut, x
+ * of LINEAR_OUTPUTS, and its dx, are those of this rank's tokens, and so are y, addend and dy of LINEAR_INPUTS. */
 struct operand linear_input(const struct context *context, const struct unit *unit, const struct linear *linear,
                             struct tensor x);
 struct operand linear_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
@@ -85,11 +99,12 @@ struct operand linear_gradient(const struct context *context, const struct unit 
 struct operand linear_made(const struct context *context, const struct unit *unit, const struct linear *linear,
                            enum operand_kind kind, const struct operand *operand);
 
-/* Call once the input has been written: makes the copies that its op has not made. */
+/* Call once the input has been written: gathers it, and makes the copies that its op has not made. */
 void linear_prepare(const struct context *context, const struct unit *unit, const struct linear *linear,
                     const struct operand *x);
 
-/* y = x W' + bias (+ addend, where present). x: [T, in]; y, addend: [T, out]; addend may be y itself. */
+/* y = x W' + bias (+ addend, where present). x: [T, in]; y, addend: [T, out]; addend may be y itself if nothing is cut.
+ */
 void linear_forward(const struct context *context, const struct unit *unit, const struct linear *linear,
                     const struct operand *x, struct tensor y, struct tensor addend);
 

@@ -2,6 +2,7 @@
 #include "model/embedding.h"
 #include "model/linear.h"
 #include "model/norm.h"
+#include "model/sequence.h"
 
 static const struct tensor absent;
 static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_RSTD, LM_HEAD_MEAN};
@@ -142,13 +143,26 @@ static void losses(struct context *c, struct unit *unit, struct tensor input)
     }
 }
 
+/* That of all tokens. */
+static struct tensor whole_input(struct context *c, struct unit *unit, struct tensor input)
+{
+    if (!sequence_is_cut(unit))
+        return input;
+    const struct tensor all = unit_tensor(c, unit, LM_HEAD_INPUT);
+    sequence_gather(c, input, all);
+    return all;
+}
+
 static void lm_head_forward(struct context *c, struct unit *unit, struct tensor input)
 {
+    if (c->pass == PASS_FORWARD)
+        return;
+    input = whole_input(c, unit, input);
     if (c->pass == PASS_GENERATE)
         last_logits(c, unit, input);
     else if (c->pass == PASS_EMBED)
         final_norm(c, unit, input);
-    else if (c->pass == PASS_EVALUATE)
+    else
         losses(c, unit, input);
 }
 
@@ -175,11 +189,13 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
 {
     (void)output_gradient;
     bool transform = unit_family(unit)->transform;
+    struct tensor d_input = unit_tensor(c, unit, sequence_is_cut(unit) ? LM_HEAD_D_INPUT : UNIT_INPUT_GRADIENT);
     struct tensor d_normed = unit_tensor(c, unit, LM_HEAD_D_NORMED);
     struct tensor d_features = transform ? unit_tensor(c, unit, LM_HEAD_D_FEATURES) : d_normed;
     bool want_input = c->gradients & GRADIENT_INPUT;
     /* A backward that is split in two computes the losses in both halves but counts them once. */
     struct tensor total = want_input ? c->batch->total : c->batch->discarded;
+    input = whole_input(c, unit, input);
     struct tensor normed = final_norm(c, unit, input), features = make_features(c, unit, normed);
     for (int64_t first = 0; first < input.rows; first += unit->head_tokens) {
         struct chunk chunk = chunk_at(c, unit, features, first);
@@ -189,7 +205,9 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
     }
     if (transform)
         features_backward(c, unit, normed, d_normed);
-    norm_backward(c, unit, &last_norm, input, d_normed, absent, unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
+    norm_backward(c, unit, &last_norm, input, d_normed, absent, d_input);
+    if (sequence_is_cut(unit) && want_input)
+        LAUNCH(c->stream, COPY, copy, .from = sequence_own(c, d_input), .to = unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
 }
 
 static const struct unit_class lm_head_class = {.name = "lm_head",
@@ -226,6 +244,8 @@ static void declare_weights(struct unit *unit, struct unit *embedding)
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
     unit->decoupled[STORAGE_MATRIX] = s->decoupled;
+    for (int i = 0; i < unit->parameter_count; i++)
+        parameter_share(&unit->parameters[i], &s->layer, false);
 }
 
 static void declare_wide(struct unit *unit, int id, const char *name)
@@ -239,7 +259,11 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
     unit->class = &lm_head_class;
     unit->head_tokens = head_tokens < unit->tokens ? head_tokens : unit->tokens;
     declare_weights(unit, embedding);
-    declare_wide(unit, UNIT_INPUT_GRADIENT, "d input");
+    unit_declare_tensor(unit, UNIT_INPUT_GRADIENT, "d input", UNIT_OWN_TOKENS, unit->settings->hidden, ROLE_VALUE);
+    if (sequence_is_cut(unit)) {
+        declare_wide(unit, LM_HEAD_INPUT, "input");
+        declare_wide(unit, LM_HEAD_D_INPUT, "d input of all tokens");
+    }
     declare_wide(unit, LM_HEAD_NORMED, "normed");
     declare_wide(unit, LM_HEAD_D_NORMED, "d normed");
     if (unit_family(unit)->transform) {

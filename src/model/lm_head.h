@@ -43,6 +43,8 @@ enum lm_head_tensor {
     LM_HEAD_LOSS,   /* [1, tokens] */
     LM_HEAD_LSE,    /* of one chunk */
     LM_HEAD_D_NORMED,
+    LM_HEAD_INPUT, /* with LM_HEAD_D_INPUT: all tokens', where tensor ranks cut the sequence */
+    LM_HEAD_D_INPUT,
     LM_HEAD_LINEARS /* here: twice LINEAR_TENSORS, of dense and of the decoder */
 };
 

@@ -4,18 +4,25 @@
 
 static const struct tensor absent;
 
+static void declare_vector(struct unit *unit, const struct norm *norm, int id, double value, const char *name,
+                           const char *what)
+{
+    const struct layer_cut *layer = &unit->settings->layer;
+    unit_declare_weight(unit, id, 1, unit->settings->hidden, STORAGE_VECTOR);
+    parameter_share(
+        unit_declare_parameter(unit, id, unit->settings->hidden, unit_constant(value), "%s.%s", name, what), layer,
+        norm->own && layer->sequence);
+}
+
 void norm_declare(struct unit *unit, const struct norm *norm, const char *name)
 {
-    int64_t hidden = unit->settings->hidden;
-    bool layer_norm = unit_family(unit)->layer_norm;
-    unit_declare_weight(unit, norm->weight, 1, hidden, STORAGE_VECTOR);
-    unit_declare_parameter(unit, norm->weight, hidden, unit_constant(1), "%s.weight", name);
-    unit_declare_tensor(unit, norm->rstd, "rstd", 1, UNIT_TOKENS, ROLE_STATISTIC);
-    if (!layer_norm)
+    const int tokens = norm->own ? UNIT_OWN_TOKENS : UNIT_TOKENS;
+    declare_vector(unit, norm, norm->weight, 1, name, "weight");
+    unit_declare_tensor(unit, norm->rstd, "rstd", 1, tokens, ROLE_STATISTIC);
+    if (!unit_family(unit)->layer_norm)
         return;
-    unit_declare_weight(unit, norm->bias, 1, hidden, STORAGE_VECTOR);
-    unit_declare_parameter(unit, norm->bias, hidden, unit_constant(0), "%s.bias", name);
-    unit_declare_tensor(unit, norm->mean, "mean", 1, UNIT_TOKENS, ROLE_STATISTIC);
+    declare_vector(unit, norm, norm->bias, 0, name, "bias");
+    unit_declare_tensor(unit, norm->mean, "mean", 1, tokens, ROLE_STATISTIC);
 }
 
 /* Of the first tokens. */

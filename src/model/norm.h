@@ -8,6 +8,7 @@
 struct norm {
     int weight, bias;
     int rstd, mean;
+    bool own; /* of UNIT_OWN_TOKENS, else of all tokens */
 };
 
 /* Declares the parameters "<name>.weight", ".bias" and the statistics; the unit declares the norm's output itself. */

@@ -151,6 +151,13 @@ int64_t model_vocabulary_from_deck(const struct deck *deck)
     return pick_size(deck->model.vocabulary, p != NULL ? p->vocabulary : 0);
 }
 
+int64_t model_kv_heads_from_deck(const struct deck *deck)
+{
+    const struct model_preset *p = find_preset(deck->model.preset);
+    const int64_t heads = pick_size(deck->model.heads, p != NULL ? p->heads : 0);
+    return pick_size(pick_size(deck->model.kv_heads, p != NULL ? p->kv_heads : 0), heads);
+}
+
 int64_t model_positions_from_deck(const struct deck *deck)
 {
     const struct model_preset *p = find_preset(deck->model.preset);
@@ -214,6 +221,19 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     if (code == ERROR_NONE)
         code = precision_from_deck(&s->precision, deck, s->layers);
     return code == ERROR_NONE ? recompute_from_deck(&s->recompute, deck, s->layers) : code;
+}
+
+int layer_cut_check(const struct model_settings *s)
+{
+    const int ranks = layer_ranks(&s->layer);
+    if (s->heads % ranks != 0)
+        return error_user("key parallel.tensor = %d: must divide model.heads, %lld", ranks, (long long)s->heads);
+    if (s->kv_heads % ranks != 0 && ranks % s->kv_heads != 0)
+        return error_user("key parallel.tensor = %d: must divide model.kv_heads, %lld, or be a multiple of it", ranks,
+                          (long long)s->kv_heads);
+    if (s->ffn % ranks != 0)
+        return error_user("key parallel.tensor = %d: must divide model.ffn, %lld", ranks, (long long)s->ffn);
+    return ERROR_NONE;
 }
 
 int model_settings_check(const struct model_settings *s, const struct executor *executor)

@@ -31,6 +31,19 @@ static inline int row_ranks(const struct row_cut *rows)
     return rows->ranks > 1 ? rows->ranks : 1;
 }
 
+/* Tensor parallelism: the ranks that have a part of each layer. With `sequence` each of them also has a part of the
+ * tokens of what lies between linear layers: norms and the residual stream. */
+struct layer_cut {
+    int ranks; /* 0 and 1: no others */
+    int rank;  /* this one's number */
+    bool sequence;
+};
+
+static inline int layer_ranks(const struct layer_cut *layer)
+{
+    return layer->ranks > 1 ? layer->ranks : 1;
+}
+
 struct model_settings {
     enum model_family family;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
@@ -45,15 +58,38 @@ struct model_settings {
     bool decay_matrices, decay_vectors, decay_embedding; /* which parameters weight decay reaches */
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
     struct row_cut rows;
+    struct layer_cut layer;
     int embedding_ranks; /* that make the embedding's gradient of what they gather; 0 and 1: it is summed over ranks */
     struct precision precision; /* of the blocks' linear layers; zeros: all compute in the compute type */
     struct recompute recompute; /* of the blocks' backward */
 };
 
+/* What this rank has of a layer's query heads, key and value heads, and hidden width of the MLP. */
+static inline int64_t model_heads(const struct model_settings *settings)
+{
+    return settings->heads / layer_ranks(&settings->layer);
+}
+
+static inline int64_t model_kv_heads(const struct model_settings *settings)
+{
+    const int ranks = layer_ranks(&settings->layer);
+    return settings->kv_heads > ranks ? settings->kv_heads / ranks : 1;
+}
+
+static inline int64_t model_ffn(const struct model_settings *settings)
+{
+    return settings->ffn / layer_ranks(&settings->layer);
+}
+
+/* Can the ranks of the cut divide the layers? ERROR_USER, naming the keys. */
+int layer_cut_check(const struct model_settings *settings);
+
 /* The family that the deck asks for, by itself or by its preset; Llama where the preset is unknown. */
 enum model_family model_family_from_deck(const struct deck *deck);
 /* Its vocabulary, likewise; 0 where neither says. */
 int64_t model_vocabulary_from_deck(const struct deck *deck);
+/* Its key and value heads, likewise. */
+int64_t model_kv_heads_from_deck(const struct deck *deck);
 /* Its max_position_embeddings, likewise. */
 int64_t model_positions_from_deck(const struct deck *deck);
 

@@ -60,7 +60,7 @@ struct initial unit_random(const struct unit *unit, double scale)
     return (struct initial){unit_family(unit)->uniform ? INIT_UNIFORM : INIT_NORMAL, scale, -1};
 }
 
-void unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial, const char *name, ...)
+struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial, const char *name, ...)
 {
     const struct weight *weight = &unit->weights[id];
     int64_t above = 0; /* elements of this weight's parameters so far */
@@ -78,11 +78,13 @@ void unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct in
     va_end(list);
     bool vector = weight->storage == STORAGE_VECTOR;
     parameter->part = (struct rectangle){0, 0, vector ? 1 : extent, vector ? extent : weight->cols};
+    parameter->height = parameter->part.rows;
     parameter_place(parameter, parameter->part.rows, parameter->part.cols, 0, 0);
     parameter->holders = 1;
     parameter->storage = weight->storage;
     parameter->offset = weight->offset + above;
     parameter->initial = initial;
+    return parameter;
 }
 
 void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, int64_t row, int64_t col)
@@ -94,6 +96,18 @@ void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, in
     parameter->cols = cols;
     part->row = row;
     part->col = col;
+}
+
+void parameter_share(struct parameter *parameter, const struct layer_cut *layer, bool partial)
+{
+    parameter->holder = layer->rank;
+    parameter->holders = layer_ranks(layer);
+    parameter->partial = partial && parameter->holders > 1;
+}
+
+int64_t parameter_row(const struct parameter *parameter, int64_t row)
+{
+    return parameter->part.row + row / parameter->height * parameter->apart + row % parameter->height;
 }
 
 void unit_share_weight(struct unit *unit, int id, struct unit *home, int home_id)
@@ -126,6 +140,12 @@ void unit_destroy(struct unit *unit)
     memory_free(unit->tensors);
 }
 
+static int64_t own_tokens(const struct unit *unit, int64_t tokens)
+{
+    const struct layer_cut *layer = &unit->settings->layer;
+    return layer->sequence ? tokens / layer_ranks(layer) : tokens;
+}
+
 static int64_t extent_of(const struct unit *unit, int64_t declared, int64_t tokens)
 {
     int64_t blocks = quantization_blocks(tokens);
@@ -140,6 +160,8 @@ static int64_t extent_of(const struct unit *unit, int64_t declared, int64_t toke
         return tokens * row_ranks(&unit->settings->rows);
     case UNIT_ALL_TOKENS:
         return tokens * unit->settings->embedding_ranks;
+    case UNIT_OWN_TOKENS:
+        return own_tokens(unit, tokens);
     default:
         return declared;
     }
@@ -209,6 +231,11 @@ struct tensor unit_tensor(const struct context *context, const struct unit *unit
     int64_t tokens = context->batch->tokens.cols;
     return tensor_matrix(context->address(context, unit, id), context_dtype(context, t->role),
                          extent_of(unit, t->rows, tokens), extent_of(unit, t->cols, tokens));
+}
+
+int64_t context_own_tokens(const struct context *context, const struct unit *unit)
+{
+    return own_tokens(unit, context->batch->tokens.cols);
 }
 
 static struct tensor weight_view(const struct weight *weight, void *base, enum dtype dtype)

@@ -20,6 +20,8 @@ enum { UNIT_PADDED_TOKENS = -2, UNIT_TOKEN_BLOCKS = -3 };
 enum { UNIT_ROW_TOKENS = -4 };
 /* One for each token of all ranks that make the embedding's gradient of what they gather. */
 enum { UNIT_ALL_TOKENS = -5 };
+/* One for each token that this rank has between linear layers: all, or a part where tensor ranks cut the sequence. */
+enum { UNIT_OWN_TOKENS = -6 };
 
 /* Where a parameter lives. Each unit has one flat buffer per storage class. */
 enum storage { STORAGE_MATRIX, STORAGE_VECTOR, STORAGE_COUNT };
@@ -42,7 +44,9 @@ struct parameter {
     char name[96];         /* public name, as Hugging Face spells it; the path in checkpoints */
     int64_t rows, cols;    /* global shape; a vector is 1 x n */
     struct rectangle part; /* what the unit has of it: all, unless ranks have parts of a layer (parameter_place) */
+    int64_t height, apart; /* of the part, `height` rows follow one another, and `apart` rows on the next as many */
     int holder, holders;   /* as many of these ranks have the same part; this one is number `holder` of them */
+    bool partial;          /* each of these ranks makes a part of its gradient, which is their sum */
     enum storage storage;
     int64_t offset; /* elements, in the unit's flat buffer */
     struct initial initial;
@@ -198,13 +202,17 @@ struct context {
 int64_t unit_aligned(int64_t elements);
 /* A new weight of `rows` x `cols`, without parameters yet; returns nothing: ids are the class's enum. */
 void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage storage);
-/* The next `extent` rows of weight `id`, or elements where it is a vector, are the parameter of that printf-like name.
- */
-void unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial, const char *name, ...)
+/* The next `extent` rows of weight `id`, or elements where it is a vector, are the parameter of that printf-like name;
+ * returns it, until the next is declared. */
+struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial, const char *name, ...)
     BASE_PRINTF(5, 6);
 /* Says that what was declared is a part of a tensor [rows, cols], in which it starts at row, col. Until then it is the
  * whole. Where other ranks have the same part, the caller sets holder and holders. */
 void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, int64_t row, int64_t col);
+/* All tensor ranks have the whole parameter, of whose gradient each makes all, or a part. */
+void parameter_share(struct parameter *parameter, const struct layer_cut *layer, bool partial);
+/* The row of the tensor that is row number `row` of the part. */
+int64_t parameter_row(const struct parameter *parameter, int64_t row);
 /* All `value`; what the family's matrices start as, with that standard deviation or bound. */
 struct initial unit_constant(double value);
 struct initial unit_random(const struct unit *unit, double scale);
@@ -239,6 +247,9 @@ void context_join(struct context *context);
 
 /* The element type that a role has in this run. */
 enum dtype context_dtype(const struct context *context, enum role role);
+
+/* How many of the batch's tokens this rank has between linear layers. */
+int64_t context_own_tokens(const struct context *context, const struct unit *unit);
 
 /* The unit's tensor `id` in this pass and slot, for the tokens of context->batch. */
 struct tensor unit_tensor(const struct context *context, const struct unit *unit, int id);

@@ -9,7 +9,7 @@ static struct kv_cache create_cache(struct engine *e)
 {
     const struct model_settings *s = &e->model->settings;
     enum dtype dtype = e->settings.memory.compute;
-    int64_t positions = e->settings.positions, width = 2 * s->kv_heads * s->head_dim;
+    int64_t positions = e->settings.positions, width = 2 * model_kv_heads(s) * s->head_dim;
     void *data = budget_allocate(&e->budget, s->layers * positions * width * dtype_size(dtype), BUDGET_ACTIVATIONS);
     return (struct kv_cache){tensor_matrix(data, dtype, s->layers * positions, width), positions,
                              positions - e->model->tokens};
@@ -91,7 +91,7 @@ static void reserve_for_update(struct engine *e)
     struct stream stream = {plan, STREAM_COMPUTE, NULL};
     for (int u = 0; u < e->model->unit_count; u++)
         optimizer_measure(&e->optimizer, e->store, &e->model->units[u], &stream);
-    optimizer_scale(&e->optimizer, &stream, e->batches[0].total);
+    optimizer_scale(&e->optimizer, &stream, e->total);
     delayed_scaling_update(&e->scaling, &stream);
     for (int u = 0; u < e->model->unit_count; u++)
         optimizer_update(&e->optimizer, e->store, &e->model->units[u], &stream);
@@ -161,6 +161,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                          m->statistic);
     e->context = (struct context){.stream = &e->streams[STREAM_COMPUTE],
                                   .transfers = &e->streams[STREAM_EXCHANGE],
+                                  .tensor = groups->tensor,
                                   .row = groups->context,
                                   .data = groups->data,
                                   .batch = &e->batches[0],

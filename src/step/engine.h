@@ -65,7 +65,8 @@ struct engine {
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots] */
     struct engine_rows rows;
-    struct tensor sums; /* f64: the loss and label sums of a step, then the optimizer's squares */
+    struct tensor sums;  /* f64: the loss and label sums of a step, then the optimizer's squares */
+    struct tensor total; /* of these, the loss and label sums; units add to it on one tensor rank alone */
     struct tensor rope_table;
     struct context context;
     struct staging staging;
@@ -83,7 +84,7 @@ void engine_create(struct engine *engine, struct executor *executor, struct mode
                    const struct engine_settings *settings);
 void engine_destroy(struct engine *engine);
 
-/* What a step or an evaluation found, over all ranks of groups.data. */
+/* What a step or an evaluation found, over all ranks of groups.all. */
 struct engine_result {
     double loss_sum; /* nats, over all labels */
     double labels;
@@ -91,7 +92,7 @@ struct engine_result {
 };
 
 /* One optimizer step: runs the schedule over this rank's micro-batches, sums over ranks, updates. Collective over
- * groups.data. schedule->slots must not exceed the planned slots.
+ * groups.all. schedule->slots must not exceed the planned slots.
  * engine_begin launches the step and need not wait for it: up to ENGINE_RETURNS steps may be on their way; the batches
  * are free for other use. engine_take waits for the oldest of them. engine_step is both. */
 void engine_begin(struct engine *engine, const struct schedule *schedule, const struct batch *batches,
@@ -119,11 +120,11 @@ struct engine_result engine_gradients(struct engine *engine, const struct schedu
 
 /* Rehearsal (struct executor): runs forward and backward of a micro-batch so that the executor can time kernels; with
  * `adds` once more, adding to gradients as the later micro-batches of a step do. Results are discarded: the next step's
- * gradients and losses replace them. Collective over groups.data: its store may gather weights, and its embedding what
+ * gradients and losses replace them. Collective over groups.all: its store may gather weights, and its embedding what
  * the gradient is made of; so `adds` is the same on all ranks. */
 void engine_rehearse(struct engine *engine, const struct batch *batch, bool adds);
 
-/* Sum of losses of micro-batches, without gradients. Collective over groups.data. */
+/* Sum of losses of micro-batches, without gradients. Collective over groups.all. */
 struct engine_result engine_evaluate(struct engine *engine, const struct batch *batches, int64_t count);
 
 /* losses: [rows * row_tokens], each token's loss in nats, 0 where it has no label. The batch may have fewer tokens than

@@ -27,7 +27,8 @@ void engine_create_batches(struct engine *e)
     int64_t squares = m->use == MEMORY_TRAIN ? optimizer_squares(e->model) : 0;
     const struct batch rows = {.row_tokens = m->row_tokens, .max_segments = m->max_segments};
     e->sums = batch_tensor(&e->budget, 2 + squares, DTYPE_F64);
-    struct tensor total = tensor_columns(&e->sums, 0, 2), discarded = batch_tensor(&e->budget, 2, DTYPE_F64);
+    struct tensor discarded = batch_tensor(&e->budget, 2, DTYPE_F64);
+    e->total = tensor_columns(&e->sums, 0, 2);
     e->batches = memory_allocate((int64_t)sizeof *e->batches * m->slots);
     for (int s = 0; s < m->slots; s++) {
         struct batch_tensors *b = &e->batches[s];
@@ -44,7 +45,7 @@ void engine_create_batches(struct engine *e)
             b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
         b->segments.q_offset = batch_tensor(&e->budget, segments, DTYPE_I32); /* zero, as allocated */
         describe_segments(e, &rows, &b->segments);
-        b->total = total;
+        b->total = group_rank(e->groups.tensor) == 0 ? e->total : discarded;
         b->discarded = discarded;
     }
 }

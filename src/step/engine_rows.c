@@ -25,6 +25,9 @@ static void check_settings(const struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;
     const int ranks = row_ranks(&e->model->settings.rows);
+    if (group_size(e->groups.tensor) != layer_ranks(&e->model->settings.layer))
+        error_fatal("bug: layers are cut for %d ranks, but %d have them", layer_ranks(&e->model->settings.layer),
+                    group_size(e->groups.tensor));
     if (group_size(e->groups.context) != ranks)
         error_fatal("bug: rows are cut for %d ranks, but %d share them", ranks, group_size(e->groups.context));
     if (ranks == 1)

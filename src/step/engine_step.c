@@ -12,8 +12,8 @@ void engine_start_totals(struct engine *e)
 
 void engine_sum_over_ranks(struct engine *e, struct tensor x)
 {
-    if (e->groups.data->size > 1)
-        LAUNCH(&e->streams[STREAM_COMPUTE], ALL_REDUCE, all_reduce, .group = e->groups.data, .x = x);
+    if (e->groups.all->size > 1)
+        LAUNCH(&e->streams[STREAM_COMPUTE], ALL_REDUCE, all_reduce, .group = e->groups.all, .x = x);
 }
 
 /* What replay.h calls back with. */
@@ -32,13 +32,13 @@ static void measure(struct engine *e, struct stream *stream)
         optimizer_measure(&e->optimizer, e->store, &e->model->units[u], stream);
     }
     engine_sum_over_ranks(e, e->sums);
-    delayed_scaling_share(&e->scaling, e->groups.data, stream);
+    delayed_scaling_share(&e->scaling, e->groups.all, stream);
     launch_range_end(stream);
 }
 
 static void update(struct engine *e, struct stream *stream)
 {
-    optimizer_scale(&e->optimizer, stream, e->batches[0].total);
+    optimizer_scale(&e->optimizer, stream, e->total);
     delayed_scaling_update(&e->scaling, stream);
     for (int u = 0; u < e->model->unit_count; u++)
         optimizer_update(&e->optimizer, e->store, &e->model->units[u], stream);
@@ -129,7 +129,7 @@ static void send_return(struct engine *e, bool updated, bool measured)
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     struct engine_return *r = &e->returns[e->begun++ % ENGINE_RETURNS];
     CHECK_BUG(e->begun - e->taken <= ENGINE_RETURNS);
-    LAUNCH(stream, COPY, copy, .from = e->batches[0].total, .to = r->total);
+    LAUNCH(stream, COPY, copy, .from = e->total, .to = r->total);
     if (updated)
         LAUNCH(stream, COPY, copy, .from = e->optimizer.norm, .to = r->norm);
     if (measured)
@@ -202,7 +202,7 @@ struct engine_result engine_gradients(struct engine *e, const struct schedule *s
     run_schedule(e, schedule, batches, false);
     for (int u = 0; u < e->model->unit_count; u++)
         e->store->class->gradients_wait(e->store, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
-    engine_sum_over_ranks(e, e->batches[0].total);
+    engine_sum_over_ranks(e, e->total);
     send_return(e, false, e->statistics);
     return engine_take(e);
 }
@@ -231,7 +231,7 @@ struct engine_result engine_evaluate(struct engine *e, const struct batch *batch
         engine_load_batch(e, &batches[i], &e->batches[0]);
         engine_run_forward(e, PASS_EVALUATE, 0);
     }
-    engine_sum_over_ranks(e, e->batches[0].total);
+    engine_sum_over_ranks(e, e->total);
     send_return(e, false, false);
     return engine_take(e);
 }

@@ -1,5 +1,5 @@
 /* The groups in which a rank's engine exchanges weights, gradients and tokens (comm/grid.h has their ranks). All are
- * borrowed. NULL is this rank alone, but for `data`, which is always there. */
+ * borrowed. NULL is this rank alone, but for `all` and `data`, which are always there. */
 #ifndef STEP_GROUPS_H
 #define STEP_GROUPS_H
 
@@ -8,20 +8,26 @@
 #include <stddef.h>
 
 struct groups {
-    /* Have the same part of the model: losses, labels and gradients are summed over them, or the embedding's gradient
-     * is made of what they gather. */
+    /* All ranks: the sums of losses and labels and the squares of gradients are summed over them; may be `data`. */
+    struct group *all;
+    /* Have the same part of the model: gradients are summed over them, or the embedding's gradient is made of what they
+     * gather. */
     struct group *data;
     /* Of these, ranks that hold the model's state once between them. Weights are gathered in one group and gradients
      * reduced in the other: the same ranks with a communicator each, so that neither waits for the other. */
     struct group *gather, *reduce;
     struct group *replicas; /* of `data`, ranks that hold the same cut of the state; may be `data` itself */
     struct group *context;  /* share rows of tokens, each with a part of every row */
+    /* Share tokens, each with a part of every layer: units exchange activations in `tensor`. The same ranks with another
+     * communicator sum gradients of parameters that all of them have, where each has made a part of the sum; `alike` are
+     * those of them with the same key and value heads, where not all have the same. */
+    struct group *tensor, *shared, *alike;
 };
 
 /* Every rank of the group holds everything. */
 static inline struct groups groups_replicated(struct group *data)
 {
-    return (struct groups){.data = data, .replicas = data};
+    return (struct groups){.all = data, .data = data, .replicas = data};
 }
 
 static inline int group_size(const struct group *group)

@@ -1,8 +1,17 @@
 #include "step/optimizer.h"
+#include "base/error.h"
+
+/* Numbers that a storage class of a unit is measured to: one, or more where parameters between others are not this
+ * rank's to measure. */
+static int64_t most_runs(const struct model_settings *settings)
+{
+    enum { MOST_RUNS = 4 };
+    return layer_ranks(&settings->layer) > 1 ? MOST_RUNS : 1;
+}
 
 int64_t optimizer_squares(const struct model *model)
 {
-    return (int64_t)model->unit_count * STORAGE_COUNT;
+    return (int64_t)model->unit_count * STORAGE_COUNT * most_runs(&model->settings);
 }
 
 void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, struct tensor squares,
@@ -19,13 +28,47 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
     optimizer->updates = tensor_vector(budget_allocate(budget, dtype_size(DTYPE_F64), BUDGET_BATCH), DTYPE_F64, 1);
 }
 
+/* Measures elements first .. end - 1 of a unit's flat buffer, as far as the shard has them. */
+static void measure_run(const struct shard *shard, int64_t first, int64_t end, struct tensor sum, struct stream *stream)
+{
+    const int64_t shard_end = shard->first + shard->gradient.cols;
+    const int64_t begin = first > shard->first ? first : shard->first, behind = end < shard_end ? end : shard_end;
+    if (begin < behind)
+        LAUNCH(stream, SUM_SQUARES, sum_squares,
+               .x = tensor_columns(&shard->gradient, begin - shard->first, behind - begin), .sum = sum);
+}
+
+/* All of the shard but for parameters of which another rank is the first holder: in runs between these. */
+static void measure_shard(const struct unit *unit, enum storage storage, const struct shard *shard,
+                          struct tensor squares, struct stream *stream)
+{
+    int64_t first = -1; /* of the run; -1: none has begun */
+    int run = 0;
+    for (int i = 0; i <= unit->parameter_count; i++) {
+        const struct parameter *p = i < unit->parameter_count ? &unit->parameters[i] : NULL;
+        if (p != NULL && p->storage != storage)
+            continue;
+        if (p != NULL && p->holder == 0 && first < 0)
+            first = p->offset;
+        if (first < 0 || (p != NULL && p->holder == 0))
+            continue;
+        if (run == squares.cols)
+            error_fatal("bug: unit %s has more than %d runs of parameters to measure", unit->name, run);
+        measure_run(shard, first, p != NULL ? p->offset : unit->elements[storage], tensor_columns(&squares, run++, 1),
+                    stream);
+        first = -1;
+    }
+}
+
 void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)
 {
+    const int64_t runs = most_runs(unit->settings);
     for (int st = 0; st < STORAGE_COUNT; st++) {
-        struct shard shard = store->class->shard(store, unit, (enum storage)st);
+        const struct shard shard = store->class->shard(store, unit, (enum storage)st);
         if (tensor_present(&shard.gradient) && shard.holder == 0)
-            LAUNCH(stream, SUM_SQUARES, sum_squares, .x = shard.gradient,
-                   .sum = tensor_columns(&optimizer->squares, (int64_t)unit->index * STORAGE_COUNT + st, 1));
+            measure_shard(
+                unit, (enum storage)st, &shard,
+                tensor_columns(&optimizer->squares, ((int64_t)unit->index * STORAGE_COUNT + st) * runs, runs), stream);
     }
 }
 

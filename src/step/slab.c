@@ -20,8 +20,9 @@ int slab_rectangles(const struct parameter *parameter, struct slab slab, struct 
     while (slab.count > 0) {
         int64_t row = slab.first / part->cols, col = slab.first % part->cols;
         int64_t rows = col == 0 && slab.count >= part->cols ? slab.count / part->cols : 1;
+        rows = rows < parameter->height - row % parameter->height ? rows : parameter->height - row % parameter->height;
         int64_t width = part->cols - col < slab.count ? part->cols - col : slab.count;
-        out[count++] = (struct rectangle){part->row + row, part->col + col, rows, width};
+        out[count++] = (struct rectangle){parameter_row(parameter, row), part->col + col, rows, width};
         slab.first += rows * width;
         slab.count -= rows * width;
     }
@@ -31,8 +32,9 @@ int slab_rectangles(const struct parameter *parameter, struct slab slab, struct 
 struct run slab_run(const struct parameter *parameter, struct slab slab)
 {
     const struct rectangle *part = &parameter->part;
-    const int64_t row = slab.first / part->cols, col = slab.first % part->cols, rest = part->cols - col;
-    const bool whole_rows = part->cols == parameter->cols;
-    return (struct run){(part->row + row) * parameter->cols + part->col + col,
-                        whole_rows || rest > slab.count ? slab.count : rest};
+    const int64_t row = slab.first / part->cols, col = slab.first % part->cols;
+    const int64_t rows = part->cols == parameter->cols ? parameter->height - row % parameter->height : 1;
+    const int64_t rest = rows * part->cols - col;
+    return (struct run){parameter_row(parameter, row) * parameter->cols + part->col + col,
+                        rest > slab.count ? slab.count : rest};
 }

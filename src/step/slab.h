@@ -1,7 +1,7 @@
 /* A rank's part of a parameter. A shard is a range of a unit's flat buffer; in it parameters lie one behind the other,
  * each row-major, so what a shard holds of one parameter is a range of the rectangle that the unit has of it
  * (parameter->part). In the global tensor that is at most three rectangles: the rest of a row, whole rows of the part,
- * the start of a row. */
+ * the start of a row; four where the part is of two pieces (parameter->apart). */
 #ifndef STEP_SLAB_H
 #define STEP_SLAB_H
 
@@ -11,7 +11,7 @@ struct slab {
     int64_t first, count; /* elements of parameter->part, row-major; count 0: nothing */
 };
 
-enum { SLAB_RECTANGLES = 3 };
+enum { SLAB_RECTANGLES = 4 };
 
 /* What elements first .. first + count - 1 of the unit's flat buffer hold of the parameter. */
 struct slab slab_of(const struct parameter *parameter, int64_t first, int64_t count);
@@ -25,7 +25,7 @@ int slab_rectangles(const struct parameter *parameter, struct slab slab, struct 
 struct run {
     int64_t first, count; /* row-major */
 };
-/* The longest run that the slab starts with: all of it where the part has whole rows, else the rest of a row. */
+/* The longest run that the slab starts with: all of it where the part has whole rows that follow one another, else the rest of a row or of these rows. */
 struct run slab_run(const struct parameter *parameter, struct slab slab);
 
 #endif

@@ -105,6 +105,8 @@ static void create_holding(struct flat_store *own, struct holding *holding, cons
     const int64_t cut = (elements_of(unit) + step - 1) / step * step / own->ranks, all = own->ranks * cut;
     holding->cut = cut;
     holding->complete = unit->complete_gradients;
+    for (int i = 0; i < unit->parameter_count; i++)
+        holding->partial |= unit->parameters[i].partial;
     const int64_t values = own->cut_values ? cut : all;
     holding->values = tensor_vector(
         budget_allocate_gathered(r->budget, values * dtype_size(r->compute), BUDGET_WEIGHTS, gather_group(own)),

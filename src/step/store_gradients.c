@@ -48,7 +48,7 @@ void store_gradients_open(struct store *store, struct unit *unit, struct stream 
 /* Do ranks sum what they hold of it? */
 static bool is_summed(const struct flat_store *own, const struct holding *holding)
 {
-    return !holding->complete && (own->ranks > 1 || group_size(own->groups->replicas) > 1);
+    return holding->partial || (!holding->complete && (own->ranks > 1 || group_size(own->groups->replicas) > 1));
 }
 
 void store_gradients_close(struct store *store, struct unit *unit, struct stream *stream, bool last)
@@ -110,6 +110,42 @@ static void sum_replicas(struct flat_store *own, const struct holding *holding, 
                .room = room_for(own->replicas_room, replicas, cut));
 }
 
+/* Those of all tensor ranks, or of those with the same key and value heads. */
+static struct group *group_of_holders(const struct flat_store *own, const struct parameter *p)
+{
+    return p->holders == group_size(own->groups->shared) ? own->groups->shared : own->groups->alike;
+}
+
+/* Sums over tensor ranks what each has made of the gradient of a parameter that they share: what this rank's cut has of
+ * parameters that follow one another at a time. Their cuts are alike. */
+static void sum_partial(struct flat_store *own, const struct holding *holding, struct tensor cut)
+{
+    const struct unit *unit = &own->units[holding - own->holdings];
+    for (int i = 0, next; i < unit->parameter_count; i = next) {
+        const struct parameter *p = &unit->parameters[i];
+        int64_t end = p->offset;
+        for (next = i; next < unit->parameter_count; next++) {
+            const struct parameter *q = &unit->parameters[next];
+            if (q->partial != p->partial || q->holders != p->holders || q->storage != p->storage)
+                break;
+            end = q->offset + q->part.rows * q->part.cols;
+        }
+        const int64_t class = p->storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0;
+        const struct span common = store_common(holding, own->rank, class + p->offset, class + end);
+        if (p->partial && common.count > 0)
+            LAUNCH(own->reduce, ALL_REDUCE, all_reduce, .group = group_of_holders(own, p),
+                   .x = tensor_columns(&cut, common.first - own->rank * holding->cut, common.count));
+    }
+}
+
+/* What happens once a step to this rank's cut of the sum over its sharding group. */
+static void finish_sum(struct flat_store *own, const struct holding *holding, struct tensor cut)
+{
+    sum_replicas(own, holding, cut);
+    if (holding->partial)
+        sum_partial(own, holding, cut);
+}
+
 /* fp32 gradients: what replaces them is summed into this rank's cut, what is added into its own. */
 static void take(struct flat_store *own, const struct holding *holding, struct tensor flat, bool fresh, bool last)
 {
@@ -118,7 +154,7 @@ static void take(struct flat_store *own, const struct holding *holding, struct t
     if (!fresh)
         LAUNCH(own->reduce, ADD, add, .from = sum, .to = cut);
     if (last)
-        sum_replicas(own, holding, cut);
+        finish_sum(own, holding, cut);
 }
 
 /* bf16 gradients: all is summed in the contribution, in fp32, and rounded at the end. Where gradients are whole, ranks
@@ -134,7 +170,7 @@ static void take_rounded(struct flat_store *own, const struct holding *holding, 
     if (last && !own->cut_gradients)
         scatter(own, holding, flat, sum);
     if (last)
-        sum_replicas(own, holding, sum);
+        finish_sum(own, holding, sum);
     if (last || own->cut_gradients)
         LAUNCH(own->reduce, SPLIT, split, .from = sum, .high = store_cut(own, holding, &kept));
     else

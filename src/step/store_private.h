@@ -26,6 +26,7 @@ struct holding {
     struct row_copies rows;
     int visit;             /* the place among the action's units at which it was acquired last */
     bool complete;         /* gradients need no sum over ranks (unit.h, complete_gradients) */
+    bool partial;          /* those of some parameters are sums of what tensor ranks make (unit.h) */
     bool current;          /* in this action: the stream has waited for whole values, and made the copies */
     struct event gathered; /* the whole values have been */
     struct event summed;   /* the step's gradients have been */

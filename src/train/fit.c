@@ -49,7 +49,7 @@ static void add_contexts(struct levels *levels, const struct deck *deck, const s
             continue;
         other.parallel.context = context;
         struct model_settings cut = *model;
-        cut.rows = layout_rows(&other, model->kv_heads);
+        cut.rows = layout_rows(&other, model_kv_heads(model));
         if (layout_check(&other, ranks) == ERROR_NONE && attention_check(&cut) == ERROR_NONE &&
             levels->count[FIT_CONTEXT] < MAX_LEVELS)
             add_level(levels, FIT_CONTEXT, context);
@@ -63,7 +63,7 @@ static struct levels levels_of(const struct deck *deck, const struct model_setti
     add_level(&levels, FIT_WEIGHT_COPIES, deck->precision.weight_copies);
     if (deck->precision.recipe != DECK_RECIPE_NONE && deck->precision.weight_copies == DECK_WEIGHT_COPIES_KEPT)
         add_level(&levels, FIT_WEIGHT_COPIES, DECK_WEIGHT_COPIES_MADE);
-    for (int shard = deck->parallel.shard; shard <= (ranks > 1 ? DECK_SHARD_FULL : deck->parallel.shard); shard++)
+    for (int shard = deck->parallel.shard; shard <= (ranks / deck->parallel.tensor > 1 ? DECK_SHARD_FULL : deck->parallel.shard); shard++)
         add_level(&levels, FIT_SHARD, shard);
     add_level(&levels, FIT_RECOMPUTE, deck->memory.recompute);
     for (int policy = deck->memory.recompute + 1; policy <= DECK_RECOMPUTE_FULL; policy++)
@@ -141,7 +141,7 @@ static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
 {
     s->other = deck_at(s->deck, &s->levels, level);
     struct model_settings model = *s->model;
-    model.rows = layout_rows(&s->other, model.kv_heads);
+    model.rows = layout_rows(&s->other, model_kv_heads(&model));
     if (precision_from_deck(&model.precision, &s->other, model.layers) != ERROR_NONE ||
         recompute_from_deck(&model.recompute, &s->other, model.layers) != ERROR_NONE)
         error_fatal("bug: %s", error_message());
@@ -314,8 +314,7 @@ int fit_refuse(const struct fit *fit)
 int64_t fit_host(const struct deck *deck, int64_t ranks, int64_t sharing)
 {
     const struct loader_settings loading = settings_of_loader(deck);
-    const int64_t data_ranks = deck->parallel.context > 1 ? ranks / deck->parallel.context : ranks;
-    const double room = (double)(fit_available() / sharing) - loader_bytes(&loading, data_ranks);
+    const double room = (double)(fit_available() / sharing) - loader_bytes(&loading, ranks / settings_sharing(deck));
     return room > 0 ? (int64_t)room : 0;
 }
 

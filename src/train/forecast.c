@@ -110,7 +110,7 @@ static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const s
     *r = (struct rehearsal){.executor = plan_executor_create(target),
                             .sizes = grid_sizes(&shape, (int)ranks),
                             .place = grid_place(&shape, (int)ranks, rank)};
-    settings_create_model(&r->model, deck, model, ranks);
+    settings_create_model(&r->model, deck, model, ranks, rank);
     struct engine_settings settings = settings_of_engine(deck);
     const struct groups groups = layout_groups(&r->sizes, make_group, r);
     engine_create(&r->engine, r->executor, &r->model, &groups, &settings);
@@ -312,11 +312,11 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
         return code;
     f->quantized = precision_text(&f->model.precision, f->model.layers, target->class->lacks_products == NULL);
     f->parameters = model_parameter_count(&f->model);
-    const int64_t groups = groups_of_rows(deck), data_ranks = ranks / deck->parallel.context;
+    const int64_t groups = groups_of_rows(deck), data_ranks = ranks / settings_sharing(deck);
     f->micro_batches = settings_micro_batches(deck, ranks);
     const struct loader_settings loading = settings_of_loader(deck);
     f->batches = loader_bytes(&loading, data_ranks);
-    f->idle_ranks = data_ranks > groups ? (data_ranks - groups) * deck->parallel.context : 0;
+    f->idle_ranks = data_ranks > groups ? (data_ranks - groups) * settings_sharing(deck) : 0;
     f->step_tokens = deck->train.global_batch * deck->data.row_tokens;
     f->segment = flops_segment(deck);
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)

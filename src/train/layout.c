@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static bool shards(const struct deck *deck)
@@ -11,9 +12,11 @@ static bool shards(const struct deck *deck)
 
 struct grid_shape layout_shape(const struct deck *deck)
 {
-    return (struct grid_shape){.tensor = 1,
+    const int64_t tensor = deck->parallel.tensor, kv_heads = model_kv_heads_from_deck(deck);
+    return (struct grid_shape){.tensor = (int)tensor,
                                .context = (int)deck->parallel.context,
-                               .shard = shards(deck) ? (int)deck->parallel.shard_size : 1};
+                               .shard = shards(deck) ? (int)deck->parallel.shard_size : 1,
+                               .alike = kv_heads > 0 && kv_heads < tensor ? (int)(tensor / kv_heads) : 1};
 }
 
 struct sharding layout_sharding(const struct deck *deck)
@@ -35,7 +38,41 @@ struct row_cut layout_rows(const struct deck *deck, int64_t kv_heads)
     return rows;
 }
 
+struct layer_cut layout_layers(const struct deck *deck, int rank)
+{
+    const int ranks = (int)deck->parallel.tensor;
+    return (struct layer_cut){.ranks = ranks, .rank = rank % ranks, .sequence = ranks > 1 && deck->parallel.sequence};
+}
+
 /* -- Mistakes ----------------------------------------------------------------------------------------------------- */
+
+/* The key's number of ranks must divide those that tensor ranks leave. */
+static int check_divides(const char *key, int64_t value, const struct deck *deck, int64_t ranks)
+{
+    const int64_t tensor = deck->parallel.tensor, left = ranks / tensor;
+    if (left % value == 0)
+        return ERROR_NONE;
+    if (tensor == 1)
+        return error_user("key %s = %lld: must divide the number of ranks, %lld", key, (long long)value,
+                          (long long)ranks);
+    return error_user("key %s = %lld: must divide %lld, which is the number of ranks, %lld, over parallel.tensor = %lld",
+                      key, (long long)value, (long long)left, (long long)ranks, (long long)tensor);
+}
+
+static int check_tensor(const struct deck *deck, int64_t ranks)
+{
+    const int64_t tensor = deck->parallel.tensor;
+    if (ranks % tensor != 0)
+        return error_user("key parallel.tensor = %lld: must divide the number of ranks, %lld", (long long)tensor,
+                          (long long)ranks);
+    const int64_t context = deck->parallel.context > 1 ? deck->parallel.context : 1;
+    const int64_t tokens = deck->train.micro_batch * deck->data.row_tokens / context;
+    if (deck->parallel.sequence && tokens % tensor != 0)
+        return error_user("key parallel.tensor = %lld: must divide the %lld tokens of a micro-batch (train.micro_batch x "
+                          "data.row_tokens / parallel.context); parallel.sequence = false takes any",
+                          (long long)tensor, (long long)tokens);
+    return ERROR_NONE;
+}
 
 static int check_context(const struct deck *deck, int64_t ranks)
 {
@@ -43,9 +80,9 @@ static int check_context(const struct deck *deck, int64_t ranks)
     const int64_t context = deck->parallel.context, multiple = 2 * context * CHUNK;
     if (context <= 1) /* 0: chosen later */
         return ERROR_NONE;
-    if (ranks % context != 0)
-        return error_user("key parallel.context = %lld: must divide the number of ranks, %lld", (long long)context,
-                          (long long)ranks);
+    int code = check_divides("parallel.context", context, deck, ranks);
+    if (code != ERROR_NONE)
+        return code;
     if (deck->data.row_tokens % multiple != 0)
         return error_user("key data.row_tokens = %lld: must be a multiple of %lld with parallel.context = %lld, whose "
                           "ranks have two chunks of a row each, such as %lld",
@@ -62,12 +99,12 @@ static int check_shard(const struct deck *deck, int64_t ranks)
         return error_user("key parallel.shard_size = %lld: needs parallel.shard, which says what its ranks hold once "
                           "between them; with parallel.shard = \"none\" set 0",
                           (long long)size);
-    if (size > 0 && ranks % size != 0)
-        return error_user("key parallel.shard_size = %lld: must divide the number of ranks, %lld", (long long)size,
-                          (long long)ranks);
+    int code = size > 0 ? check_divides("parallel.shard_size", size, deck, ranks) : ERROR_NONE;
+    if (code != ERROR_NONE)
+        return code;
     if (deck->parallel.reduce != DECK_REDUCE_AUTO && (shard == DECK_SHARD_NONE || shard == DECK_SHARD_OPTIMIZER)) {
         char *reduce = deck_key_text(deck, "parallel.reduce");
-        int code = error_user("key parallel.reduce = %s: for parallel.shard = \"gradients\" or \"full\"; else "
+        code = error_user("key parallel.reduce = %s: for parallel.shard = \"gradients\" or \"full\"; else "
                               "gradients are whole and summed once a step (\"auto\")",
                               reduce);
         free(reduce);
@@ -81,7 +118,9 @@ static int check_shard(const struct deck *deck, int64_t ranks)
 
 int layout_check(const struct deck *deck, int64_t ranks)
 {
-    int code = check_context(deck, ranks);
+    int code = check_tensor(deck, ranks);
+    if (code == ERROR_NONE)
+        code = check_context(deck, ranks);
     if (code == ERROR_NONE)
         code = check_shard(deck, ranks);
     if (code == ERROR_NONE && !deck->precision.masters && deck->precision.compute != DECK_COMPUTE_BF16)
@@ -105,20 +144,47 @@ char *layout_text(const struct deck *deck, int64_t ranks)
 {
     const struct grid_shape shape = layout_shape(deck);
     const struct grid_numbers sizes = grid_sizes(&shape, (int)ranks);
-    return memory_format("%lld rank%s = %d replica%s x %d shard%s (%s), context %d", (long long)ranks,
+    char tensor[64] = "";
+    if (sizes.tensor > 1)
+        snprintf(tensor, sizeof tensor, " x %d tensor ranks%s", sizes.tensor,
+                 deck->parallel.sequence ? "" : " (whole sequences)");
+    return memory_format("%lld rank%s = %d replica%s x %d shard%s (%s)%s, context %d", (long long)ranks,
                          ranks == 1 ? "" : "s", sizes.replicas, sizes.replicas == 1 ? "" : "s", sizes.shard,
-                         sizes.shard == 1 ? "" : "s", layout_level(deck->parallel.shard), sizes.context);
+                         sizes.shard == 1 ? "" : "s", layout_level(deck->parallel.shard), tensor, sizes.context);
 }
 
 /* -- Groups ------------------------------------------------------------------------------------------------------- */
 
 int layout_along(const struct grid_numbers *numbers, enum layout_axis axis)
 {
-    const int along[] = {[LAYOUT_DATA] = numbers->data,
-                         [LAYOUT_SHARD] = numbers->shard,
-                         [LAYOUT_REPLICAS] = numbers->replicas,
-                         [LAYOUT_CONTEXT] = numbers->context};
+    const int along[LAYOUT_AXES] = {[LAYOUT_ALL] = numbers->all,
+                                    [LAYOUT_DATA] = numbers->data,
+                                    [LAYOUT_SHARD] = numbers->shard,
+                                    [LAYOUT_REPLICAS] = numbers->replicas,
+                                    [LAYOUT_CONTEXT] = numbers->context,
+                                    [LAYOUT_TENSOR] = numbers->tensor,
+                                    [LAYOUT_ALIKE] = numbers->alike};
     return along[axis];
+}
+
+struct comm *layout_comm(const struct grid *grid, enum layout_axis axis)
+{
+    struct comm *const comms[LAYOUT_AXES] = {[LAYOUT_ALL] = grid->world,
+                                             [LAYOUT_DATA] = grid->data,
+                                             [LAYOUT_SHARD] = grid->shard,
+                                             [LAYOUT_REPLICAS] = grid->replicas,
+                                             [LAYOUT_CONTEXT] = grid->context,
+                                             [LAYOUT_TENSOR] = grid->tensor,
+                                             [LAYOUT_ALIKE] = grid->alike};
+    return comms[axis];
+}
+
+/* How far apart the ranks of a group are. */
+static int64_t stride_of(const struct grid_numbers *sizes, enum layout_axis axis)
+{
+    if (axis == LAYOUT_ALL || axis == LAYOUT_TENSOR || axis == LAYOUT_ALIKE)
+        return 1;
+    return (int64_t)sizes->tensor * (axis == LAYOUT_REPLICAS ? sizes->shard : 1);
 }
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -128,7 +194,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
 
 int64_t layout_neighbours(const struct grid_numbers *sizes, enum layout_axis axis, int64_t node)
 {
-    const int64_t stride = (int64_t)sizes->tensor * (axis == LAYOUT_REPLICAS ? sizes->shard : 1);
+    const int64_t stride = stride_of(sizes, axis);
     const int64_t near = common_divisor(stride * layout_along(sizes, axis), node) / stride;
     return near > 1 ? near : 1;
 }
@@ -143,6 +209,13 @@ struct groups layout_groups(const struct grid_numbers *sizes, layout_make *make,
     }
     if (sizes->context > 1)
         groups.context = make(self, LAYOUT_CONTEXT, "context");
+    if (sizes->tensor > 1) {
+        groups.all = make(self, LAYOUT_ALL, "all");
+        groups.tensor = make(self, LAYOUT_TENSOR, "tensor");
+        groups.shared = make(self, LAYOUT_TENSOR, "shared");
+        groups.alike =
+            sizes->alike > 1 && sizes->alike < sizes->tensor ? make(self, LAYOUT_ALIKE, "alike") : NULL;
+    }
     return groups;
 }
 
@@ -159,6 +232,11 @@ void layout_destroy(struct groups *groups)
     if (groups->replicas != groups->data)
         destroy_group(groups->replicas);
     destroy_group(groups->context);
+    destroy_group(groups->tensor);
+    destroy_group(groups->shared);
+    destroy_group(groups->alike);
+    if (groups->all != groups->data)
+        destroy_group(groups->all);
     destroy_group(groups->data);
     *groups = (struct groups){0};
 }

@@ -14,6 +14,8 @@ struct sharding layout_sharding(const struct deck *deck);
 
 /* How a model of so many heads cuts rows. */
 struct row_cut layout_rows(const struct deck *deck, int64_t kv_heads);
+/* Which part of each layer a rank has. */
+struct layer_cut layout_layers(const struct deck *deck, int rank);
 
 /* What is wrong with the deck on so many ranks; it may leave something open. Local; the same on all ranks. ERROR_USER,
  * naming the key. */
@@ -24,12 +26,23 @@ const char *layout_level(int shard);
 /* "8 ranks = 2 replicas x 4 shards (full), context 1", freed with free(). */
 char *layout_text(const struct deck *deck, int64_t ranks);
 
-/* Makes a rank's group along an axis, under a name that users see. */
-enum layout_axis { LAYOUT_DATA, LAYOUT_SHARD, LAYOUT_REPLICAS, LAYOUT_CONTEXT };
+/* Makes a rank's group along an axis, under a name that users see. LAYOUT_ALIKE: tensor ranks with the same key and
+ * value heads. */
+enum layout_axis {
+    LAYOUT_ALL,
+    LAYOUT_DATA,
+    LAYOUT_SHARD,
+    LAYOUT_REPLICAS,
+    LAYOUT_CONTEXT,
+    LAYOUT_TENSOR,
+    LAYOUT_ALIKE,
+    LAYOUT_AXES
+};
 typedef struct group *layout_make(void *self, enum layout_axis axis, const char *name);
 
 /* The size of the groups along an axis, or a rank's number in its own. */
 int layout_along(const struct grid_numbers *numbers, enum layout_axis axis);
+struct comm *layout_comm(const struct grid *grid, enum layout_axis axis);
 /* How many of a group's ranks are on a node with each other, where each node has `node` ranks that follow one another;
  * where groups lie unlike, at least so many. */
 int64_t layout_neighbours(const struct grid_numbers *sizes, enum layout_axis axis, int64_t node);

@@ -78,10 +78,11 @@ static void add(struct layout_choice *choice, const struct deck *deck, const str
 static void add_sizes(struct layout_choice *choice, struct deck *deck, const struct model_settings *model,
                       const struct layout_place *place)
 {
+    const int64_t ranks = place->ranks / deck->parallel.tensor;
     add(choice, deck, model, place);
-    for (int64_t groups = 2; groups < place->ranks && deck->parallel.shard != DECK_SHARD_NONE; groups++) {
-        const int64_t size = place->ranks / groups;
-        if (place->ranks % groups != 0 || (place->node % size != 0 && size % place->node != 0))
+    for (int64_t groups = 2; groups < ranks && deck->parallel.shard != DECK_SHARD_NONE; groups++) {
+        const int64_t size = ranks / groups;
+        if (ranks % groups != 0 || (place->node % size != 0 && size % place->node != 0))
             continue;
         deck->parallel.shard_size = size;
         add(choice, deck, model, place);
@@ -92,11 +93,12 @@ static void add_levels(struct layout_choice *choice, const struct deck *deck, co
                        const struct layout_place *place)
 {
     struct deck other = *deck;
+    const int most = place->ranks > deck->parallel.tensor ? DECK_SHARD_FULL : DECK_SHARD_NONE;
     if (deck->parallel.shard != DECK_SHARD_AUTO) {
         add(choice, &other, model, place);
         return;
     }
-    for (int shard = DECK_SHARD_NONE; shard <= (place->ranks > 1 ? DECK_SHARD_FULL : DECK_SHARD_NONE); shard++) {
+    for (int shard = DECK_SHARD_NONE; shard <= most; shard++) {
         other.parallel.shard = shard;
         other.parallel.shard_size = shard == DECK_SHARD_NONE ? 0 : deck->parallel.shard_size;
         if (deck->parallel.shard_size > 0)

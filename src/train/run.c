@@ -387,7 +387,7 @@ static int one_step(struct run *run)
     *begun = (struct begun){.step = run->step + 1, .rate = learning_rate_at(&s->deck, run->step)};
     s->engine.decoupled_rate = learning_rate_decoupled_at(&s->deck, run->step);
     begun->measured = s->engine.statistics = statistics_due(&s->deck, begun->step);
-    for (int64_t m = 0; m < loader_micro_batches(s->train) && group_rank(s->groups.context) == 0; m++)
+    for (int64_t m = 0; m < loader_micro_batches(s->train) && s->grid.model->rank == 0; m++)
         begun->real += batches[m].real;
     profiler_before(&run->profiler, s->executor, begun->step);
     engine_begin(&s->engine, &s->schedule, batches, begun->rate);

@@ -18,11 +18,7 @@ enum { MADE_GRID = 1, MADE_EXECUTOR, MADE_GROUPS, MADE_TRAIN, MADE_VALID, MADE_E
 static struct group *make_group(void *self, enum layout_axis axis, const char *name)
 {
     const struct session *s = self;
-    struct comm *const comms[] = {[LAYOUT_DATA] = s->grid.data,
-                                  [LAYOUT_SHARD] = s->grid.shard,
-                                  [LAYOUT_REPLICAS] = s->grid.replicas,
-                                  [LAYOUT_CONTEXT] = s->grid.context};
-    return comm_group_create(comms[axis], s->executor, name);
+    return comm_group_create(layout_comm(&s->grid, axis), s->executor, name);
 }
 
 static int create_executor(struct session *s, device_make *make_executor)
@@ -210,8 +206,9 @@ static int create_engine(struct session *s, const struct model_settings *setting
         comm_agree(s->world, fit_check_training(deck, settings, s->world->size, s->grid.node->size, s->executor));
     if (code != ERROR_NONE)
         return code;
-    settings_create_model(&s->model, deck, settings, s->world->size);
+    settings_create_model(&s->model, deck, settings, s->world->size, s->world->rank);
     struct engine_settings engine_settings = settings_of_engine(deck);
+    engine_settings.tensor = s->grid.tensor;
     engine_create(&s->engine, s->executor, &s->model, &s->groups, &engine_settings);
     s->schedule = schedule_create((int)loader_micro_batches(s->train), 1, false);
     s->made = MADE_ENGINE;
@@ -221,11 +218,11 @@ static int create_engine(struct session *s, const struct model_settings *setting
 /* Rows that are computed in vain change nothing but the time, so nobody would notice. */
 static void warn_of_waste(const struct deck *deck, int64_t ranks)
 {
-    const int64_t rows = deck->train.global_batch, batch = deck->train.micro_batch, context = deck->parallel.context;
-    const int64_t data_ranks = ranks / context, share = (rows + data_ranks - 1) / data_ranks;
+    const int64_t rows = deck->train.global_batch, batch = deck->train.micro_batch;
+    const int64_t sharing = settings_sharing(deck), data_ranks = ranks / sharing, share = (rows + data_ranks - 1) / data_ranks;
     if (rows < data_ranks)
         log_warn("%lld of %lld ranks have no row of train.global_batch = %lld and only wait; start fewer",
-                 (long long)((data_ranks - rows) * context), (long long)ranks, (long long)rows);
+                 (long long)((data_ranks - rows) * sharing), (long long)ranks, (long long)rows);
     else if (batch > share)
         log_warn("train.micro_batch = %lld, but a rank has %lld rows of train.global_batch = %lld: the rest is "
                  "padding, computed in vain; %lld is faster",
@@ -236,7 +233,7 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
                    device_make *make_executor)
 {
     *s = (struct session){.deck = *deck, .planned = *deck, .world = world};
-    const struct grid_shape shape = layout_open(deck) ? (struct grid_shape){1, 1, 0} : layout_shape(deck);
+    const struct grid_shape shape = layout_open(deck) ? (struct grid_shape){.tensor = 1, .context = 1} : layout_shape(deck);
     int code = comm_agree(world, grid_create(&s->grid, world, &shape));
     if (code != ERROR_NONE)
         return code;

@@ -102,9 +102,15 @@ struct engine_settings settings_of_engine(const struct deck *deck)
     };
 }
 
+int64_t settings_sharing(const struct deck *deck)
+{
+    const int64_t context = deck->parallel.context;
+    return deck->parallel.tensor * (context > 1 ? context : 1); /* 0: none yet */
+}
+
 int64_t settings_micro_batches(const struct deck *deck, int64_t ranks)
 {
-    const int64_t rows = ranks / deck->parallel.context * deck->train.micro_batch;
+    const int64_t rows = ranks / settings_sharing(deck) * deck->train.micro_batch;
     return (deck->train.global_batch + rows - 1) / rows;
 }
 
@@ -182,16 +188,17 @@ static int check_widths(const struct precision *precision, const struct model_se
         const char *mend;
     } widths[] = {
         {"model.hidden", m->hidden, true, "precision.recipe = \"none\" takes any"}, /* all have it on one side */
-        {"model.heads x head_dim", m->heads * m->head_dim, attention, fewer},
-        {"(model.heads + 2 kv_heads) x head_dim", (m->heads + 2 * m->kv_heads) * m->head_dim,
+        {"model.heads x head_dim", model_heads(m) * m->head_dim, attention, fewer},
+        {"(model.heads + 2 kv_heads) x head_dim", (model_heads(m) + 2 * model_kv_heads(m)) * m->head_dim,
          blocks && linears[LINEAR_QKV], fewer},
-        {"model.ffn", m->ffn, mlp, fewer},
+        {"model.ffn", model_ffn(m), mlp, fewer},
         {"model.vocabulary", m->vocabulary, precision->head, "precision.head = false takes any"},
     };
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
         if (widths[i].read && widths[i].width % multiple != 0)
-            return error_user("key %s = %lld: quantized products need a multiple of %lld, such as %lld; %s",
-                              widths[i].key, (long long)widths[i].width, (long long)multiple,
+            return error_user("key %s = %lld%s: quantized products need a multiple of %lld, such as %lld; %s",
+                              widths[i].key, (long long)widths[i].width,
+                              layer_ranks(&m->layer) > 1 ? " on a rank (parallel.tensor)" : "", (long long)multiple,
                               (long long)((widths[i].width / multiple + 1) * multiple), widths[i].mend);
     return ERROR_NONE;
 }
@@ -254,7 +261,11 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
         code = check_positions(deck);
     if (code != ERROR_NONE)
         return code;
-    settings->rows = layout_rows(deck, settings->kv_heads);
+    settings->layer = layout_layers(deck, 0);
+    code = layer_cut_check(settings);
+    if (code != ERROR_NONE)
+        return code;
+    settings->rows = layout_rows(deck, model_kv_heads(settings));
     code = attention_check(settings);
     if (code != ERROR_NONE)
         return code;
@@ -276,9 +287,10 @@ static int embedding_ranks(const struct deck *deck, const struct model_settings 
 }
 
 void settings_create_model(struct model *model, const struct deck *deck, const struct model_settings *settings,
-                           int64_t ranks)
+                           int64_t ranks, int rank)
 {
     struct model_settings own = *settings;
+    own.layer = layout_layers(deck, rank);
     own.embedding_ranks = embedding_ranks(deck, settings, ranks);
     model_create(model, &own, settings_tokens(deck), settings_head_tokens(deck));
 }

@@ -13,6 +13,8 @@ struct engine_settings settings_of_engine(const struct deck *deck);
 int64_t settings_head_tokens(const struct deck *deck);
 /* Tokens of a rank's micro-batch. */
 int64_t settings_tokens(const struct deck *deck);
+/* Ranks that have the same rows, or parts of them: those of a row and of a layer. */
+int64_t settings_sharing(const struct deck *deck);
 /* Micro-batches of a rank in a step, of so many ranks. */
 int64_t settings_micro_batches(const struct deck *deck, int64_t ranks);
 
@@ -25,14 +27,14 @@ int settings_check_sizes(const struct deck *deck, int64_t ranks);
 /* The same, a store to train on, and a time limit that is one. */
 int settings_check(const struct deck *deck, int64_t ranks);
 
-/* The model that the deck trains on an executor: as model_settings_from_deck has it, with its rows' cut, and checked
+/* The model that the deck trains on an executor: as model_settings_from_deck has it, with the cuts of rows and layers, and checked
  * for how long its sequences may be and for what the executor can compute. Local. ERROR_USER, naming the key. */
 int settings_of_model(struct model_settings *settings, const struct deck *deck, int64_t store_vocabulary,
                       const struct executor *executor);
 
-/* A rank's model, of so many ranks. parallel.shard must not be "auto". */
+/* The model of rank number `rank` of so many. parallel.shard must not be "auto". */
 void settings_create_model(struct model *model, const struct deck *deck, const struct model_settings *settings,
-                           int64_t ranks);
+                           int64_t ranks, int rank);
 
 /* Can the executor train with the model's precision: has the device the products, are widths and the head's
  * chunks of tokens multiples of what they take? Local. ERROR_USER, naming the key. (Other tokens need no check:

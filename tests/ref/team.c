@@ -120,12 +120,7 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
 /* Of layout_make. */
 static struct group *make_group(void *self, enum layout_axis axis, const char *name)
 {
-    const struct grid *grid = &((struct team *)self)->grid;
-    struct comm *const comms[] = {[LAYOUT_DATA] = grid->data,
-                                  [LAYOUT_SHARD] = grid->shard,
-                                  [LAYOUT_REPLICAS] = grid->replicas,
-                                  [LAYOUT_CONTEXT] = grid->context};
-    return comm_group_create(comms[axis], NULL, name);
+    return comm_group_create(layout_comm(&((struct team *)self)->grid, axis), NULL, name);
 }
 
 void team_create(struct team *team, struct comm *comm, struct executor *executor, const struct layout *layout,

@@ -1,0 +1,32 @@
+#include "model/sequence.h"
+
+static struct tensor flat(struct tensor x)
+{
+    return tensor_vector(x.data, x.dtype, tensor_count(&x));
+}
+
+static struct tensor by_ranks(const struct context *c, struct tensor x)
+{
+    return tensor_matrix(x.data, x.dtype, c->tensor->size, tensor_count(&x) / c->tensor->size);
+}
+
+struct tensor sequence_own(const struct context *c, struct tensor all)
+{
+    const int64_t rows = all.rows / c->tensor->size;
+    return tensor_rows(&all, c->tensor->rank * rows, rows);
+}
+
+void sequence_gather(const struct context *c, struct tensor own, struct tensor all)
+{
+    LAUNCH(c->stream, ALL_GATHER, all_gather, .group = c->tensor, .in = flat(own), .out = by_ranks(c, all));
+}
+
+void sequence_scatter(const struct context *c, struct tensor partial, struct tensor own)
+{
+    LAUNCH(c->stream, REDUCE_SCATTER, reduce_scatter, .group = c->tensor, .in = by_ranks(c, partial), .out = flat(own));
+}
+
+void sequence_sum(const struct context *c, struct tensor x)
+{
+    LAUNCH(c->stream, ALL_REDUCE, all_reduce, .group = c->tensor, .x = x);
+}

@@ -1,0 +1,27 @@
+/* Between linear layers each token is on its own: norms and the residual stream. Where tensor ranks cut the sequence
+ * (layer_cut.sequence), each has a part of the tokens there, in the order of ranks; elsewhere every rank has all. What
+ * follows is for units of models with a cut. */
+#ifndef MODEL_SEQUENCE_H
+#define MODEL_SEQUENCE_H
+
+#include "model/unit.h"
+
+/* Does the unit's model cut the sequence? */
+static inline bool sequence_is_cut(const struct unit *unit)
+{
+    return unit->settings->layer.sequence;
+}
+
+/* Of all tokens' rows [T, any] those of this rank. */
+struct tensor sequence_own(const struct context *context, struct tensor all);
+
+/* all [T, n] = the rows that ranks have of it: own [T / ranks, n], contiguous. */
+void sequence_gather(const struct context *context, struct tensor own, struct tensor all);
+
+/* own [T / ranks, n] = this rank's rows of the sum over ranks of partial [T, n]. */
+void sequence_scatter(const struct context *context, struct tensor partial, struct tensor own);
+
+/* x [T, n] = the sum of it over ranks. */
+void sequence_sum(const struct context *context, struct tensor x);
+
+#endif
