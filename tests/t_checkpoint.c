@@ -124,7 +124,8 @@ static void check_found(const char *where, const char *wanted)
 /* Elements of the part before it in a row-major walk through the global tensor. */
 static int64_t place_in_part(const struct parameter *p, int64_t row, int64_t col)
 {
-    return (row - p->part.row) * p->part.cols + col - p->part.col;
+    const int64_t below = row - p->part.row, piece = p->apart > 0 ? below / p->apart : 0;
+    return (below - piece * (p->apart - p->height)) * p->part.cols + col - p->part.col;
 }
 
 /* Rectangles cover a slab's elements in order, once each, inside of the part. */
@@ -136,7 +137,7 @@ static bool rectangles_right(const struct parameter *p, struct slab slab)
     bool right = rectangles <= SLAB_RECTANGLES;
     for (int i = 0; i < rectangles; i++) {
         right &= place_in_part(p, r[i].row, r[i].col) == next && (r[i].rows == 1 || r[i].cols == p->part.cols);
-        right &= r[i].row + r[i].rows <= p->part.row + p->part.rows;
+        right &= place_in_part(p, r[i].row + r[i].rows - 1, p->part.col) < p->part.rows * p->part.cols;
         right &= r[i].col >= p->part.col && r[i].col + r[i].cols <= p->part.col + p->part.cols;
         next += r[i].rows * r[i].cols;
     }
@@ -160,15 +161,20 @@ static bool runs_right(const struct parameter *p, struct slab slab)
     return right && slab.count == 0;
 }
 
-/* For every slab of a small tensor, whole or a part of a larger one. */
+/* For every slab of a small tensor, whole or a part of a larger one, of one piece or of two. */
 static void test_slabs(void)
 {
     enum { SHARD_FIRST = 90, OFFSET = 100, MOST = 5 };
     bool right = true;
-    for (int64_t shape = 0; shape < MOST * MOST * 3; shape++) {
-        const int64_t rows = shape / 3 / MOST + 1, cols = shape / 3 % MOST + 1, around = shape % 3;
-        struct parameter p = {.part = {0, 0, rows, cols}, .offset = OFFSET};
-        parameter_place(&p, rows + around, cols + (around == 2 ? 3 : 0), around, around == 2);
+    for (int64_t shape = 0; shape < MOST * MOST * 6; shape++) {
+        const int64_t rows = shape / 6 / MOST + 1, cols = shape / 6 % MOST + 1, around = shape % 3;
+        const bool two = shape / 3 % 2 == 1;
+        struct parameter p = {.part = {0, 0, rows, cols}, .height = rows, .offset = OFFSET};
+        if (two && (rows % 2 != 0 || around == 0))
+            continue;
+        p.height = two ? rows / 2 : rows;
+        p.apart = two ? rows / 2 + around : 0;
+        parameter_place(&p, rows + 2 * around, cols + (around == 2 ? 3 : 0), around, around == 2);
         for (int64_t first = SHARD_FIRST; first <= OFFSET + rows * cols; first++) {
             for (int64_t count = 0; count <= rows * cols + 12; count++) {
                 struct slab slab = slab_of(&p, first, count);

@@ -128,7 +128,7 @@ static struct toy_options small_options(void)
 static void divided_create(struct divided *d, struct comm *comm, const struct cut *cut, struct toy_options options)
 {
     d->comm = comm;
-    CHECK(grid_create(&d->grid, comm, &(struct grid_shape){TENSOR_RANKS, 1, 0}) == ERROR_NONE);
+    CHECK(grid_create(&d->grid, comm, &(struct grid_shape){.tensor = TENSOR_RANKS, .context = 1}) == ERROR_NONE);
     d->group = comm_group_create(d->grid.data, NULL, "data");
     d->place = (struct place){cut, d->grid.tensor->rank};
     options.settings = cut->parts[d->place.rank];

@@ -372,7 +372,7 @@ static void test_neighbours(void)
     for (int ranks = 1; ranks <= 48; ranks++)
         for (int node = 1; node <= ranks; node++)
             for (int size = 1; size <= ranks; size++) {
-                const struct grid_shape shape = {1, size, size};
+                const struct grid_shape shape = {.tensor = 1, .context = size, .shard = size};
                 if (ranks % node != 0 || ranks % size != 0)
                     continue;
                 const struct grid_numbers sizes = grid_sizes(&shape, ranks);

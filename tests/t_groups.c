@@ -253,7 +253,7 @@ static void test_loader(struct comm *world, int tensor, int context, bool balanc
 {
     struct comm *self = comm_self();
     struct grid made, *grid = &made;
-    CHECK(grid_create(grid, world, &(struct grid_shape){tensor, context, 0}) == ERROR_NONE);
+    CHECK(grid_create(grid, world, &(struct grid_shape){.tensor = tensor, .context = context}) == ERROR_NONE);
     struct loader_settings settings = loading;
     settings.stores = store;
     settings.balance = balance;
@@ -364,7 +364,7 @@ static void test_kinds(void)
         for (int tensor = 1; tensor <= 2; tensor++)
             for (int context = 1; context <= ranks; context++)
                 for (int shard = 0; shard <= ranks; shard++) {
-                    const struct grid_shape shape = {tensor, context, shard};
+                    const struct grid_shape shape = {.tensor = tensor, .context = context, .shard = shard};
                     if (grid_check(&shape, ranks) != NULL)
                         continue;
                     check_kinds(&shape, ranks);
@@ -379,7 +379,7 @@ static void test_shapes(struct comm *world)
     for (int tensor = 0; tensor <= 6; tensor++)
         for (int context = 0; context <= 6; context++)
             for (int shard = -1; shard <= 6; shard++) {
-                const struct grid_shape shape = {tensor, context, shard};
+                const struct grid_shape shape = {.tensor = tensor, .context = context, .shard = shard};
                 const bool fits = tensor * context > 0 && 6 % (tensor * context) == 0 && shard >= 0 &&
                                   (shard == 0 || 6 / tensor % shard == 0);
                 CHECK((grid_check(&shape, 6) == NULL) == fits);
@@ -389,10 +389,10 @@ static void test_shapes(struct comm *world)
             }
     CHECK(fit == 34);
     struct grid grid;
-    CHECK(grid_create(&grid, world, &(struct grid_shape){1, 4, 0}) == ERROR_USER);
+    CHECK(grid_create(&grid, world, &(struct grid_shape){.tensor = 1, .context = 4}) == ERROR_USER);
     CHECK_STRING(error_message(), "6 ranks do not divide into groups that share data");
     error_clear();
-    CHECK(grid_create(&grid, world, &(struct grid_shape){2, 1, 2}) == ERROR_USER);
+    CHECK(grid_create(&grid, world, &(struct grid_shape){.tensor = 2, .context = 1, .shard = 2}) == ERROR_USER);
     CHECK_STRING(error_message(), "6 ranks do not divide into groups that hold the model's state");
     error_clear();
 }
@@ -477,7 +477,7 @@ int main(int argc, char **argv)
     make_store(world, folder, store, sizeof store);
     for (int model = 1; model <= 6; model++) {
         struct grid grid;
-        int code = grid_create(&grid, world, &(struct grid_shape){model, 1, 0});
+        int code = grid_create(&grid, world, &(struct grid_shape){.tensor = model, .context = 1});
         CHECK((code == 0) == (6 % model == 0));
         if (code != 0) {
             error_clear();

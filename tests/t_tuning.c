@@ -295,7 +295,8 @@ static void test_engine(void)
 {
     struct executor *cpu = cpu_executor_create(1);
     struct group *group = comm_group_create(world, cpu, "data");
-    const struct groups whole = groups_replicated(group), cut = {.all = group, .data = group, .gather = group, .reduce = group};
+    const struct groups whole = groups_replicated(group),
+                        cut = {.all = group, .data = group, .gather = group, .reduce = group};
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
         test_store(cpu, kind, NULL, SHARD_NONE);
         test_store(cpu, kind, &whole, SHARD_NONE);

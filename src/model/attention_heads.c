@@ -164,7 +164,8 @@ static void exchange_gradients(struct context *c, const struct unit *unit, const
                                struct tensor d_fused)
 {
     const bool shares = shares_heads(unit);
-    const int alike = shares ? c->row->size / (int)model_kv_heads(unit->settings) : 1; /* ranks with the same kv heads */
+    const int alike =
+        shares ? c->row->size / (int)model_kv_heads(unit->settings) : 1; /* ranks with the same kv heads */
     struct tensor sent = unit_tensor(c, unit, ids->first + D_SENT);
     struct tensor received = unit_tensor(c, unit, ids->first + D_RECEIVED);
     struct tensor all = shares ? unit_tensor(c, unit, ids->first + D_SUM) : d_fused;

@@ -205,8 +205,8 @@ static struct parameter *declare_rows(struct unit *unit, int id, const struct pa
 {
     char layer[64];
     snprintf(layer, sizeof layer, unit_family(unit)->names.layer, unit->layer);
-    struct parameter *p = unit_declare_parameter(unit, id, part->pieces * share->rows, initial, "%s.%s.%s", layer,
-                                                 part->name, what);
+    struct parameter *p =
+        unit_declare_parameter(unit, id, part->pieces * share->rows, initial, "%s.%s.%s", layer, part->name, what);
     p->holder = unit->settings->layer.rank % share->alike;
     p->holders = share->alike;
     p->partial = share->alike > 1;

@@ -24,8 +24,8 @@ static void embedding_forward(struct context *context, struct unit *unit, struct
     if (context_wants(context, UNIT_OUTPUT))
         LAUNCH(context->stream, EMBEDDING_FORWARD, embedding_forward,
                .tokens = own_of(context, unit, context->batch->tokens),
-               .scale = own_of(context, unit, factors(context, unit)), .weight = unit_weight(context, unit, EMBEDDING_TABLE),
-               .y = unit_tensor(context, unit, UNIT_OUTPUT));
+               .scale = own_of(context, unit, factors(context, unit)),
+               .weight = unit_weight(context, unit, EMBEDDING_TABLE), .y = unit_tensor(context, unit, UNIT_OUTPUT));
 }
 
 static struct tensor gathered(struct context *context, const struct unit *unit, int id, struct tensor own)

@@ -209,7 +209,7 @@ static struct operand operand_of(const struct context *context, const struct uni
     if (columns && scales)
         to.column_scale =
             shared ? scale : shaped_scale(context, unit, id + LINEAR_COLUMN_SCALE, to.rule.scaling, &to.column);
-    return (struct operand){value, to};
+    return (struct operand){.value = value, .to = to};
 }
 
 struct operand linear_input(const struct context *context, const struct unit *unit, const struct linear *linear,
@@ -362,7 +362,7 @@ static void multiply_forward(const struct context *context, const struct unit *u
     const struct copies w = ready_weight(context, unit, linear, false);
     if (measures(context, unit, linear))
         measure(context, unit, linear, OPERAND_WEIGHT,
-                &(struct operand){unit_weight(context, unit, linear->weight), w});
+                &(struct operand){.value = unit_weight(context, unit, linear->weight), .to = w});
     LAUNCH(context->stream, GEMM, gemm, .a = x->to.row, .scale_a = row_scale(&x->to), .scaling_a = x->to.rule.scaling,
            .b = w.row, .scale_b = row_scale(&w), .scaling_b = w.rule.scaling, .transpose_b = true, .bias = bias,
            .c = addend, .d = y, .fast = linear->precision->fast);

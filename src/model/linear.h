@@ -26,8 +26,9 @@ enum linear_tensor {
     LINEAR_COPIES, /* here: the input's; LINEAR_GRADIENT + the same: the gradient's; LINEAR_WEIGHT +: the weight's */
     LINEAR_GRADIENT = LINEAR_COPIES,
     LINEAR_WEIGHT = 2 * LINEAR_COPIES, /* where the store does not keep them */
-    LINEAR_GATHERED = 3 * LINEAR_COPIES, /* where tensor ranks cut it, and the sequence: what this rank collects of them */
-    LINEAR_PARTIAL,                      /* and what it makes for their sum */
+    LINEAR_GATHERED =
+        3 * LINEAR_COPIES, /* where tensor ranks cut it, and the sequence: what this rank collects of them */
+    LINEAR_PARTIAL,        /* and what it makes for their sum */
     LINEAR_TENSORS
 };
 

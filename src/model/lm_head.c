@@ -5,8 +5,8 @@
 #include "model/sequence.h"
 
 static const struct tensor absent;
-static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_RSTD, LM_HEAD_MEAN};
-static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM_HEAD_RSTD2, LM_HEAD_MEAN2};
+static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_RSTD, LM_HEAD_MEAN, false};
+static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM_HEAD_RSTD2, LM_HEAD_MEAN2, false};
 
 /* The head's linears, by their numbers. */
 enum { HEAD_DENSE, HEAD_DECODER, HEAD_LINEARS };
@@ -207,7 +207,8 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
         features_backward(c, unit, normed, d_normed);
     norm_backward(c, unit, &last_norm, input, d_normed, absent, d_input);
     if (sequence_is_cut(unit) && want_input)
-        LAUNCH(c->stream, COPY, copy, .from = sequence_own(c, d_input), .to = unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
+        LAUNCH(c->stream, COPY, copy, .from = sequence_own(c, d_input),
+               .to = unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
 }
 
 static const struct unit_class lm_head_class = {.name = "lm_head",

@@ -9,9 +9,8 @@ static void declare_vector(struct unit *unit, const struct norm *norm, int id, d
 {
     const struct layer_cut *layer = &unit->settings->layer;
     unit_declare_weight(unit, id, 1, unit->settings->hidden, STORAGE_VECTOR);
-    parameter_share(
-        unit_declare_parameter(unit, id, unit->settings->hidden, unit_constant(value), "%s.%s", name, what), layer,
-        norm->own && layer->sequence);
+    parameter_share(unit_declare_parameter(unit, id, unit->settings->hidden, unit_constant(value), "%s.%s", name, what),
+                    layer, norm->own && layer->sequence);
 }
 
 void norm_declare(struct unit *unit, const struct norm *norm, const char *name)

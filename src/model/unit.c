@@ -60,7 +60,8 @@ struct initial unit_random(const struct unit *unit, double scale)
     return (struct initial){unit_family(unit)->uniform ? INIT_UNIFORM : INIT_NORMAL, scale, -1};
 }
 
-struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial, const char *name, ...)
+struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial,
+                                         const char *name, ...)
 {
     const struct weight *weight = &unit->weights[id];
     int64_t above = 0; /* elements of this weight's parameters so far */

@@ -204,8 +204,8 @@ int64_t unit_aligned(int64_t elements);
 void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage storage);
 /* The next `extent` rows of weight `id`, or elements where it is a vector, are the parameter of that printf-like name;
  * returns it, until the next is declared. */
-struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial, const char *name, ...)
-    BASE_PRINTF(5, 6);
+struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial,
+                                         const char *name, ...) BASE_PRINTF(5, 6);
 /* Says that what was declared is a part of a tensor [rows, cols], in which it starts at row, col. Until then it is the
  * whole. Where other ranks have the same part, the caller sets holder and holders. */
 void parameter_place(struct parameter *parameter, int64_t rows, int64_t cols, int64_t row, int64_t col);

@@ -18,9 +18,9 @@ struct groups {
     struct group *gather, *reduce;
     struct group *replicas; /* of `data`, ranks that hold the same cut of the state; may be `data` itself */
     struct group *context;  /* share rows of tokens, each with a part of every row */
-    /* Share tokens, each with a part of every layer: units exchange activations in `tensor`. The same ranks with another
-     * communicator sum gradients of parameters that all of them have, where each has made a part of the sum; `alike` are
-     * those of them with the same key and value heads, where not all have the same. */
+    /* Share tokens, each with a part of every layer: units exchange activations in `tensor`. The same ranks with
+     * another communicator sum gradients of parameters that all of them have, where each has made a part of the sum;
+     * `alike` are those of them with the same key and value heads, where not all have the same. */
     struct group *tensor, *shared, *alike;
 };
 

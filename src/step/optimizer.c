@@ -3,22 +3,27 @@
 
 /* Numbers that a storage class of a unit is measured to: one, or more where parameters between others are not this
  * rank's to measure. */
-static int64_t most_runs(const struct model_settings *settings)
+static int64_t most_runs(const struct model *model)
 {
     enum { MOST_RUNS = 4 };
-    return layer_ranks(&settings->layer) > 1 ? MOST_RUNS : 1;
+    for (int u = 0; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++)
+            if (model->units[u].parameters[i].holders > 1)
+                return MOST_RUNS;
+    return 1;
 }
 
 int64_t optimizer_squares(const struct model *model)
 {
-    return (int64_t)model->unit_count * STORAGE_COUNT * most_runs(&model->settings);
+    return (int64_t)model->unit_count * STORAGE_COUNT * most_runs(model);
 }
 
-void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, struct tensor squares,
-                      struct budget *budget, enum dtype statistic)
+void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, const struct model *model,
+                      struct tensor squares, struct budget *budget, enum dtype statistic)
 {
     const int64_t width = dtype_size(statistic);
     optimizer->settings = *settings;
+    optimizer->runs = most_runs(model);
     optimizer->squares = squares;
     optimizer->scale = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
     optimizer->norm = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
@@ -62,13 +67,13 @@ static void measure_shard(const struct unit *unit, enum storage storage, const s
 
 void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)
 {
-    const int64_t runs = most_runs(unit->settings);
+    const int64_t runs = optimizer->runs;
     for (int st = 0; st < STORAGE_COUNT; st++) {
         const struct shard shard = store->class->shard(store, unit, (enum storage)st);
         if (tensor_present(&shard.gradient) && shard.holder == 0)
-            measure_shard(
-                unit, (enum storage)st, &shard,
-                tensor_columns(&optimizer->squares, ((int64_t)unit->index * STORAGE_COUNT + st) * runs, runs), stream);
+            measure_shard(unit, (enum storage)st, &shard,
+                          tensor_columns(&optimizer->squares, ((int64_t)unit->index * STORAGE_COUNT + st) * runs, runs),
+                          stream);
     }
 }
 

@@ -12,18 +12,20 @@ struct optimizer_settings {
 struct optimizer {
     struct optimizer_settings settings;
     struct tensor squares;     /* f64 [1, optimizer_squares()] */
+    int64_t runs;              /* of these, for each unit and storage class */
     struct tensor scale, norm; /* statistic [1, 1] */
     struct tensor steps[2];    /* statistic [1, ADAMW_STEP_COUNT]; the learning rates are the host's to write. [1] is
                                   for what is `decoupled` (model/unit.h), absent where nothing is */
     struct tensor updates;     /* f64 [1, 1]: made so far, over all runs of this training; skipped steps make none */
 };
 
-/* How many sums of squares a model's gradient is measured in: one for each unit and storage class. */
+/* How many sums of squares a model's gradient is measured in: one for each unit and storage class, or a few where
+ * parameters between others are for other ranks to measure. */
 int64_t optimizer_squares(const struct model *model);
 
 /* squares: f64 [1, optimizer_squares], borrowed; zero when a step starts. */
-void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, struct tensor squares,
-                      struct budget *budget, enum dtype statistic);
+void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, const struct model *model,
+                      struct tensor squares, struct budget *budget, enum dtype statistic);
 
 /* Adds up the squares of a unit's gradients, which must be complete (summed over all labels of the step). Elements that
  * several ranks hold are measured by one of them, so the sum over ranks is that of the whole gradient. */

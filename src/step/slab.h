@@ -25,7 +25,8 @@ int slab_rectangles(const struct parameter *parameter, struct slab slab, struct 
 struct run {
     int64_t first, count; /* row-major */
 };
-/* The longest run that the slab starts with: all of it where the part has whole rows that follow one another, else the rest of a row or of these rows. */
+/* The longest run that the slab starts with: all of it where the part has whole rows that follow one another, else the
+ * rest of a row or of these rows. */
 struct run slab_run(const struct parameter *parameter, struct slab slab);
 
 #endif

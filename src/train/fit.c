@@ -63,7 +63,8 @@ static struct levels levels_of(const struct deck *deck, const struct model_setti
     add_level(&levels, FIT_WEIGHT_COPIES, deck->precision.weight_copies);
     if (deck->precision.recipe != DECK_RECIPE_NONE && deck->precision.weight_copies == DECK_WEIGHT_COPIES_KEPT)
         add_level(&levels, FIT_WEIGHT_COPIES, DECK_WEIGHT_COPIES_MADE);
-    for (int shard = deck->parallel.shard; shard <= (ranks / deck->parallel.tensor > 1 ? DECK_SHARD_FULL : deck->parallel.shard); shard++)
+    for (int shard = deck->parallel.shard;
+         shard <= (ranks / deck->parallel.tensor > 1 ? DECK_SHARD_FULL : deck->parallel.shard); shard++)
         add_level(&levels, FIT_SHARD, shard);
     add_level(&levels, FIT_RECOMPUTE, deck->memory.recompute);
     for (int policy = deck->memory.recompute + 1; policy <= DECK_RECOMPUTE_FULL; policy++)

@@ -55,8 +55,9 @@ static int check_divides(const char *key, int64_t value, const struct deck *deck
     if (tensor == 1)
         return error_user("key %s = %lld: must divide the number of ranks, %lld", key, (long long)value,
                           (long long)ranks);
-    return error_user("key %s = %lld: must divide %lld, which is the number of ranks, %lld, over parallel.tensor = %lld",
-                      key, (long long)value, (long long)left, (long long)ranks, (long long)tensor);
+    return error_user(
+        "key %s = %lld: must divide %lld, which is the number of ranks, %lld, over parallel.tensor = %lld", key,
+        (long long)value, (long long)left, (long long)ranks, (long long)tensor);
 }
 
 static int check_tensor(const struct deck *deck, int64_t ranks)
@@ -68,9 +69,10 @@ static int check_tensor(const struct deck *deck, int64_t ranks)
     const int64_t context = deck->parallel.context > 1 ? deck->parallel.context : 1;
     const int64_t tokens = deck->train.micro_batch * deck->data.row_tokens / context;
     if (deck->parallel.sequence && tokens % tensor != 0)
-        return error_user("key parallel.tensor = %lld: must divide the %lld tokens of a micro-batch (train.micro_batch x "
-                          "data.row_tokens / parallel.context); parallel.sequence = false takes any",
-                          (long long)tensor, (long long)tokens);
+        return error_user(
+            "key parallel.tensor = %lld: must divide the %lld tokens of a micro-batch (train.micro_batch x "
+            "data.row_tokens / parallel.context); parallel.sequence = false takes any",
+            (long long)tensor, (long long)tokens);
     return ERROR_NONE;
 }
 
@@ -105,8 +107,8 @@ static int check_shard(const struct deck *deck, int64_t ranks)
     if (deck->parallel.reduce != DECK_REDUCE_AUTO && (shard == DECK_SHARD_NONE || shard == DECK_SHARD_OPTIMIZER)) {
         char *reduce = deck_key_text(deck, "parallel.reduce");
         code = error_user("key parallel.reduce = %s: for parallel.shard = \"gradients\" or \"full\"; else "
-                              "gradients are whole and summed once a step (\"auto\")",
-                              reduce);
+                          "gradients are whole and summed once a step (\"auto\")",
+                          reduce);
         free(reduce);
         return code;
     }
@@ -157,25 +159,19 @@ char *layout_text(const struct deck *deck, int64_t ranks)
 
 int layout_along(const struct grid_numbers *numbers, enum layout_axis axis)
 {
-    const int along[LAYOUT_AXES] = {[LAYOUT_ALL] = numbers->all,
-                                    [LAYOUT_DATA] = numbers->data,
-                                    [LAYOUT_SHARD] = numbers->shard,
-                                    [LAYOUT_REPLICAS] = numbers->replicas,
-                                    [LAYOUT_CONTEXT] = numbers->context,
-                                    [LAYOUT_TENSOR] = numbers->tensor,
-                                    [LAYOUT_ALIKE] = numbers->alike};
+    const int along[LAYOUT_AXES] = {
+        [LAYOUT_ALL] = numbers->all,           [LAYOUT_DATA] = numbers->data,       [LAYOUT_SHARD] = numbers->shard,
+        [LAYOUT_REPLICAS] = numbers->replicas, [LAYOUT_CONTEXT] = numbers->context, [LAYOUT_TENSOR] = numbers->tensor,
+        [LAYOUT_ALIKE] = numbers->alike};
     return along[axis];
 }
 
 struct comm *layout_comm(const struct grid *grid, enum layout_axis axis)
 {
-    struct comm *const comms[LAYOUT_AXES] = {[LAYOUT_ALL] = grid->world,
-                                             [LAYOUT_DATA] = grid->data,
-                                             [LAYOUT_SHARD] = grid->shard,
-                                             [LAYOUT_REPLICAS] = grid->replicas,
-                                             [LAYOUT_CONTEXT] = grid->context,
-                                             [LAYOUT_TENSOR] = grid->tensor,
-                                             [LAYOUT_ALIKE] = grid->alike};
+    struct comm *const comms[LAYOUT_AXES] = {
+        [LAYOUT_ALL] = grid->world,         [LAYOUT_DATA] = grid->data,       [LAYOUT_SHARD] = grid->shard,
+        [LAYOUT_REPLICAS] = grid->replicas, [LAYOUT_CONTEXT] = grid->context, [LAYOUT_TENSOR] = grid->tensor,
+        [LAYOUT_ALIKE] = grid->alike};
     return comms[axis];
 }
 
@@ -213,8 +209,7 @@ struct groups layout_groups(const struct grid_numbers *sizes, layout_make *make,
         groups.all = make(self, LAYOUT_ALL, "all");
         groups.tensor = make(self, LAYOUT_TENSOR, "tensor");
         groups.shared = make(self, LAYOUT_TENSOR, "shared");
-        groups.alike =
-            sizes->alike > 1 && sizes->alike < sizes->tensor ? make(self, LAYOUT_ALIKE, "alike") : NULL;
+        groups.alike = sizes->alike > 1 && sizes->alike < sizes->tensor ? make(self, LAYOUT_ALIKE, "alike") : NULL;
     }
     return groups;
 }

@@ -219,7 +219,8 @@ static int create_engine(struct session *s, const struct model_settings *setting
 static void warn_of_waste(const struct deck *deck, int64_t ranks)
 {
     const int64_t rows = deck->train.global_batch, batch = deck->train.micro_batch;
-    const int64_t sharing = settings_sharing(deck), data_ranks = ranks / sharing, share = (rows + data_ranks - 1) / data_ranks;
+    const int64_t sharing = settings_sharing(deck), data_ranks = ranks / sharing,
+                  share = (rows + data_ranks - 1) / data_ranks;
     if (rows < data_ranks)
         log_warn("%lld of %lld ranks have no row of train.global_batch = %lld and only wait; start fewer",
                  (long long)((data_ranks - rows) * sharing), (long long)ranks, (long long)rows);
@@ -233,7 +234,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
                    device_make *make_executor)
 {
     *s = (struct session){.deck = *deck, .planned = *deck, .world = world};
-    const struct grid_shape shape = layout_open(deck) ? (struct grid_shape){.tensor = 1, .context = 1} : layout_shape(deck);
+    const struct grid_shape shape =
+        layout_open(deck) ? (struct grid_shape){.tensor = 1, .context = 1} : layout_shape(deck);
     int code = comm_agree(world, grid_create(&s->grid, world, &shape));
     if (code != ERROR_NONE)
         return code;

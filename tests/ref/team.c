@@ -127,7 +127,7 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
                  const struct form *form)
 {
     *team = (struct team){.comm = comm, .form = *form};
-    const struct grid_shape shape = {1, layout->context, layout->shard};
+    const struct grid_shape shape = {.tensor = 1, .context = layout->context, .shard = layout->shard};
     if (grid_create(&team->grid, comm, &shape) != ERROR_NONE)
         error_fatal("%s", error_message());
     const struct grid_numbers sizes = grid_sizes(&shape, comm->size);
