@@ -184,6 +184,10 @@ longer than the model's         | train deck.cfg model.positions=32 data.window=
 ranks that do not share rows    | train deck.cfg parallel.context=3         | 2 | parallel.context = 3: must divide the number of ranks, 2
 rows without two chunks a rank  | train deck.cfg parallel.context=2 data.row_tokens=48 | 2 | data.row_tokens = 48: must be a multiple of 64
 heads that ranks cannot divide  | train deck.cfg parallel.context=2 parallel.context_method=heads model.heads=1 model.kv_heads=1 | 2 | parallel.context = 2: must divide model.heads, 1, with parallel.context_method = "heads"
+ranks that do not share layers  | train deck.cfg parallel.tensor=3          | 2 | parallel.tensor = 3: must divide the number of ranks, 2
+kv heads that they cannot divide | plan --ranks 4 deck.cfg parallel.tensor=4 model.heads=12 model.kv_heads=3 model.head_dim=8 | 2 | parallel.tensor = 4: must divide model.kv_heads, 3
+tokens that they cannot divide  | plan --ranks 6 deck.cfg parallel.tensor=6 train.micro_batch=1 data.row_tokens=16 | 2 | parallel.tensor = 6: must divide the 16 tokens
+layers and rows of too many     | plan --ranks 4 deck.cfg parallel.tensor=4 parallel.context=2 | 2 | parallel.context = 2: must divide 1, which is the number of ranks, 4, over parallel.tensor = 4
 ranks that do not share state   | train deck.cfg parallel.shard=full parallel.shard_size=3 | 2 | parallel.shard_size = 3: must divide
 ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs parallel.shard
 whole gradients, summed early   | train deck.cfg parallel.shard=optimizer parallel.reduce=micro_batch | 2 | parallel.reduce = "micro_batch"

@@ -58,7 +58,7 @@ static bool is_equal(struct comm *comm, const struct layout *layout, const struc
     struct team team;
     team_create(&team, comm, executor, layout, form);
     struct outcome outcome = team_train(&team);
-    *apart = outcome_apart(&outcome, alone, &team.toy.model);
+    *apart = outcome_apart(&outcome, alone, &team.whole);
     const bool equal = within(&outcome, apart, alone, bound);
     outcome_destroy(&outcome);
     team_destroy(&team);
@@ -95,6 +95,11 @@ static const struct sharding shardings[] = {
     {.level = SHARD_NONE},      {.level = SHARD_OPTIMIZER},
     {.level = SHARD_GRADIENTS}, {.level = SHARD_GRADIENTS, .whole_gradients = true},
     {.level = SHARD_FULL},      {.level = SHARD_FULL, .whole_gradients = true}};
+/* Ranks to a layer; with whole rows. */
+static const struct {
+    int ranks;
+    bool whole_rows;
+} tensors[] = {{1, false}, {2, false}, {2, true}, {3, false}, {4, false}, {4, true}, {6, false}, {8, false}};
 static const enum deck_context methods[] = {DECK_CONTEXT_GATHER, DECK_CONTEXT_HEADS, DECK_CONTEXT_RING};
 static const struct {
     enum dtype compute;
@@ -114,7 +119,22 @@ static const struct {
                 {DECK_RECOMPUTE_FULL, 1, false}};
 static const int micro_batches[] = {1, 3};
 
-enum axis { RANKS, CONTEXT, SHARD, SHARDING, METHOD, KIND, GATHERS, PACKED, MICRO, NUMBERS, MEMORY, REPLAYS, AXES };
+enum axis {
+    RANKS,
+    CONTEXT,
+    SHARD,
+    SHARDING,
+    METHOD,
+    TENSOR,
+    KIND,
+    GATHERS,
+    PACKED,
+    MICRO,
+    NUMBERS,
+    MEMORY,
+    REPLAYS,
+    AXES
+};
 enum { LAYOUT_AXES = KIND };
 #define LENGTH(array) ((int)(sizeof(array) / sizeof(array)[0]))
 static const int axis_values[AXES] = {LENGTH(sizes),
@@ -122,6 +142,7 @@ static const int axis_values[AXES] = {LENGTH(sizes),
                                       LENGTH(sizes),
                                       LENGTH(shardings),
                                       LENGTH(methods),
+                                      LENGTH(tensors),
                                       TOY_KINDS,
                                       2,
                                       2,
@@ -129,7 +150,7 @@ static const int axis_values[AXES] = {LENGTH(sizes),
                                       LENGTH(numbers),
                                       LENGTH(memories),
                                       2};
-enum { MOST_VALUES = 7 };
+enum { MOST_VALUES = 8 };
 
 /* A layout and a form: the number of a value on each axis. */
 struct trial_case {
@@ -157,8 +178,9 @@ static int64_t product(int axes)
 
 static struct layout layout_of(const struct trial_case *c)
 {
-    struct layout layout = {sizes[c->at[CONTEXT]], sizes[c->at[SHARD]], methods[c->at[METHOD]],
-                            shardings[c->at[SHARDING]]};
+    struct layout layout = {sizes[c->at[CONTEXT]],        sizes[c->at[SHARD]],
+                            methods[c->at[METHOD]],       shardings[c->at[SHARDING]],
+                            tensors[c->at[TENSOR]].ranks, tensors[c->at[TENSOR]].whole_rows};
     layout.sharding.bf16_sums = numbers[c->at[NUMBERS]].bf16_sums;
     layout.sharding.no_masters = numbers[c->at[NUMBERS]].no_masters;
     return layout;
@@ -183,17 +205,18 @@ static bool is_possible(const struct trial_case *c)
 {
     const struct layout layout = layout_of(c);
     const int ranks = sizes[c->at[RANKS]];
-    if (ranks % layout.context != 0 || ranks % layout.shard != 0)
+    const int left = ranks / layout.tensor;
+    if (ranks % layout.tensor != 0 || left % layout.context != 0 || left % layout.shard != 0)
         return false;
     if (layout.sharding.level == SHARD_NONE && (layout.shard > 1 || layout.sharding.bf16_sums))
         return false;
     const struct form form = form_of(c);
     const struct model_settings settings = team_settings(&layout, &form);
-    if (form.recipe != DECK_RECIPE_NONE && TEAM_ROW_TOKENS / layout.context % 4 != 0)
+    if (form.recipe != DECK_RECIPE_NONE && (TEAM_ROW_TOKENS / layout.context % 4 != 0 || model_ffn(&settings) % 4 != 0))
         return false; /* scales lie in rows of a multiple of 4; decks have rows of more */
-    const bool divides = attention_check(&settings) == ERROR_NONE;
+    const bool divides = layer_cut_check(&settings) == ERROR_NONE && attention_check(&settings) == ERROR_NONE;
     error_clear();
-    return layout.context > 1 ? divides : c->at[METHOD] == 0;
+    return divides && (layout.context > 1 || c->at[METHOD] == 0);
 }
 
 /* -- All layouts of one form, a spread of the rest --------------------------------------------------------------- */
@@ -291,7 +314,7 @@ static struct distances bound_of(const struct layout *layout, const struct form 
     model_create(&model, &settings, 1, 1);
     struct distances bound = outcome_apart(alone, exact, &model);
     model_destroy(&model);
-    if (layout->context == 1 && !layout->sharding.bf16_sums && !layout->sharding.no_masters)
+    if (layout->context == 1 && layout->tensor <= 1 && !layout->sharding.bf16_sums && !layout->sharding.no_masters)
         return (struct distances){bound.loss / 4, bound.norm / 4, bound_f32.first, bound.last / 4};
     const double both = 1 + 1.5; /* as t_golden allows */
     return (struct distances){fmax(both * bound.loss, 0x1p-9), both * bound.norm, both * bound.first,
@@ -306,7 +329,7 @@ static void try_case(struct comm *comm, const struct trial_case *c)
     const struct form form = form_of(c);
     struct form form_alone = form;
     form_alone.replays = false;
-    form_alone.micro_batches *= comm->size / layout.context;
+    form_alone.micro_batches *= comm->size / layout.tensor / layout.context;
     struct outcome alone = train_alone(comm, &form_alone, layout.sharding.no_masters);
     struct distances bound = bound_f32;
     if (form.compute != DTYPE_F32) {
@@ -435,8 +458,8 @@ static bool same_parameters(const struct team *team, const float *a, const float
 {
     bool same = true;
     int64_t at = 0;
-    for (int u = 0; u < team->toy.model.unit_count; u++) {
-        const struct unit *unit = &team->toy.model.units[u];
+    for (int u = 0; u < team->whole.unit_count; u++) {
+        const struct unit *unit = &team->whole.units[u];
         for (int i = 0; i < unit->parameter_count; i++) {
             const struct parameter *p = &unit->parameters[i];
             const int64_t first = at + p->offset + (p->storage == STORAGE_VECTOR ? unit->elements[STORAGE_MATRIX] : 0);
@@ -521,16 +544,16 @@ static void test_chains(void)
 {
     static const struct sharding none = {.level = SHARD_NONE}, optimizer = {.level = SHARD_OPTIMIZER},
                                  gradients = {.level = SHARD_GRADIENTS}, full = {.level = SHARD_FULL};
-    const struct link first[] = {{2, {1, 1, DECK_CONTEXT_GATHER, none}},
-                                 {8, {2, 4, DECK_CONTEXT_HEADS, full}},
-                                 {3, {1, 3, DECK_CONTEXT_GATHER, optimizer}},
-                                 {1, {1, 1, DECK_CONTEXT_GATHER, none}},
-                                 {6, {3, 2, DECK_CONTEXT_RING, gradients}}};
-    const struct link second[] = {{6, {1, 6, DECK_CONTEXT_GATHER, full}},
-                                  {4, {1, 1, DECK_CONTEXT_GATHER, none}},
-                                  {2, {1, 2, DECK_CONTEXT_GATHER, gradients}},
-                                  {8, {2, 8, DECK_CONTEXT_RING, optimizer}},
-                                  {4, {4, 2, DECK_CONTEXT_GATHER, full}}};
+    const struct link first[] = {{2, {1, 1, DECK_CONTEXT_GATHER, none, 1, false}},
+                                 {8, {2, 4, DECK_CONTEXT_HEADS, full, 1, false}},
+                                 {3, {1, 3, DECK_CONTEXT_GATHER, optimizer, 1, false}},
+                                 {1, {1, 1, DECK_CONTEXT_GATHER, none, 1, false}},
+                                 {6, {3, 2, DECK_CONTEXT_RING, gradients, 1, false}}};
+    const struct link second[] = {{6, {1, 6, DECK_CONTEXT_GATHER, full, 1, false}},
+                                  {4, {1, 1, DECK_CONTEXT_GATHER, none, 1, false}},
+                                  {2, {1, 2, DECK_CONTEXT_GATHER, gradients, 1, false}},
+                                  {8, {2, 8, DECK_CONTEXT_RING, optimizer, 1, false}},
+                                  {4, {4, 2, DECK_CONTEXT_GATHER, full, 1, false}}};
     make_folder();
     test_chain(first, (struct form){.kind = TOY_ESM2, .packed = true, .micro_batches = 1, .slots = 1}, false);
     test_chain(second, (struct form){.kind = TOY_LLAMA_TIED, .micro_batches = 1, .compute = DTYPE_BF16, .slots = 1},
@@ -557,7 +580,12 @@ enum fault {
     FAULT_CHUNKS,      /* keys and values of ranks that share rows are taken for each other's */
     FAULT_FORGOTTEN,   /* the last rank's tokens are missing from the embedding's gradient */
     FAULT_FACTORS,     /* and so are all tokens' factors */
-    FAULT_TWICE        /* complete gradients count twice */
+    FAULT_TWICE,       /* complete gradients count twice */
+    FAULT_TENSOR,      /* tensor ranks' tokens are taken for each other's */
+    FAULT_RESIDUAL,    /* what comes behind a sum over tensor ranks does not */
+    FAULT_SHARED,      /* each tensor rank keeps its part of the gradients of norms */
+    FAULT_ALIKE,       /* and of key and value heads */
+    FAULT_COUNTED      /* all tensor ranks measure what they share */
 };
 
 struct planter {
@@ -623,8 +651,27 @@ static bool is_target(struct planter *p, const struct stream *stream, enum op op
         return op == OP_EMBEDDING_BACKWARD;
     case FAULT_TWICE:
         return op == OP_COPY && stream->id == STREAM_REDUCE;
+    case FAULT_TENSOR:
+        return op == OP_ALL_GATHER && group_of(op, args) == groups->tensor;
+    case FAULT_RESIDUAL:
+        return op == OP_ADD && stream->id == STREAM_COMPUTE;
+    case FAULT_SHARED:
+        return group_of(op, args) == groups->shared;
+    case FAULT_ALIKE:
+        return groups->alike != NULL && group_of(op, args) == groups->alike;
+    case FAULT_COUNTED:
+        return op == OP_SUM_SQUARES;
     }
     return false;
+}
+
+/* All that there is of a fault which is in the model, not in a launch. */
+static void plant_in_model(struct planter *p)
+{
+    struct model *model = &p->team.toy.model;
+    for (int u = 0; u < model->unit_count && p->fault == FAULT_COUNTED; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++)
+            model->units[u].parameters[i].holder = 0;
 }
 
 static void scale_gradient(const struct team *team, const struct xent_grad_args *a)
@@ -639,7 +686,8 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
 {
     struct planter *p = wrapper->self;
     const bool target = is_target(p, stream, op, args);
-    if (!target || p->fault == FAULT_NORMALISED || p->fault == FAULT_TIED || p->fault == FAULT_CHUNKS)
+    if (!target || p->fault == FAULT_NORMALISED || p->fault == FAULT_TIED || p->fault == FAULT_CHUNKS ||
+        p->fault == FAULT_TENSOR || p->fault == FAULT_COUNTED)
         wrapper_pass(wrapper, stream, op, args);
     if (!target)
         return;
@@ -667,7 +715,8 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
         wrapper_pass(wrapper, stream, OP_COPY, &(struct copy_args){.from = a->from, .to = a->to});
         break;
     }
-    case FAULT_CHUNKS: {
+    case FAULT_CHUNKS:
+    case FAULT_TENSOR: {
         const struct tensor out = ((const struct all_gather_args *)args)->out;
         rotate(out, out.cols);
         break;
@@ -694,6 +743,10 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
     }
     case FAULT_REPLICAS: /* they are left out */
     case FAULT_STALE:
+    case FAULT_RESIDUAL:
+    case FAULT_SHARED:
+    case FAULT_ALIKE:
+    case FAULT_COUNTED: /* this is not: plant_in_model */
         break;
     }
 }
@@ -714,8 +767,9 @@ static void test_faults(struct comm *comm, const struct form *form, const struct
         wrapper_create(&wrapper, cpu, plant, &planter);
         struct team *team = &planter.team;
         team_create(team, comm, &wrapper.executor, faults[i].layout, form);
+        plant_in_model(&planter);
         struct outcome outcome = team_train(team);
-        const struct distances apart = outcome_apart(&outcome, &alone, &team->toy.model);
+        const struct distances apart = outcome_apart(&outcome, &alone, &team->whole);
         const bool equal = within(&outcome, &apart, &alone, &bound_f32);
         const bool planted = comm_sum_i64(comm, planter.launched) > 0;
         if (!CHECK(planted && !equal) && comm->rank == 0)
@@ -729,10 +783,12 @@ static void test_faults(struct comm *comm, const struct form *form, const struct
 
 static void test_all_faults(struct comm *comm, const struct form *form)
 {
-    static const struct layout gradients = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_GRADIENTS}},
-                               full = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}},
-                               rows = {2, 4, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}},
-                               none = {1, 1, DECK_CONTEXT_GATHER, {.level = SHARD_NONE}};
+    static const struct layout gradients = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_GRADIENTS}, 1, false},
+                               full = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}, 1, false},
+                               rows = {2, 4, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}, 1, false},
+                               layers = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}, 2, false},
+                               heads = {1, 1, DECK_CONTEXT_GATHER, {.level = SHARD_NONE}, 4, true},
+                               none = {1, 1, DECK_CONTEXT_GATHER, {.level = SHARD_NONE}, 1, false};
     static const struct planted of_any[] = {{FAULT_NORMALISED, "normalised per rank", &full},
                                             {FAULT_GROUP, "summed over the wrong group", &gradients},
                                             {FAULT_GROUP, "summed over the wrong group", &full},
@@ -747,7 +803,12 @@ static void test_all_faults(struct comm *comm, const struct form *form)
                                             {FAULT_STALE, "stale weights", &full},
                                             {FAULT_NORMALISED, "normalised per rank", &rows},
                                             {FAULT_STALE, "stale weights", &rows},
-                                            {FAULT_CHUNKS, "swapped chunks", &rows}},
+                                            {FAULT_CHUNKS, "swapped chunks", &rows},
+                                            {FAULT_TENSOR, "swapped tokens of tensor ranks", &layers},
+                                            {FAULT_RESIDUAL, "residual forgotten", &layers},
+                                            {FAULT_SHARED, "norms' gradients not summed", &layers},
+                                            {FAULT_COUNTED, "norms measured twice", &layers},
+                                            {FAULT_ALIKE, "kv heads' gradients not summed", &heads}},
                                 of_gathered[] = {{FAULT_FORGOTTEN, "a rank's tokens forgotten", &none},
                                                  {FAULT_FORGOTTEN, "a rank's tokens forgotten", &rows},
                                                  {FAULT_FACTORS, "factors forgotten", &full},

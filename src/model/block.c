@@ -132,10 +132,10 @@ static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy,
     struct tensor d_up = unit_family(unit)->gelu ? d_activated : unit_tensor(c, unit, BLOCK_D_UP);
     struct tensor d_normed = unit_tensor(c, unit, BLOCK_D_NORMED2);
 
-    linear_backward(c, unit, &down_linear, &activated, dy, d_activated);
+    linear_backward(c, unit, &down_linear, &activated, dy, d_activated, &(struct linear_beside){&up_linear, &normed});
     if (c->gradients & GRADIENT_INPUT)
         activate_backward(c, unit, &up_linear, unit_tensor(c, unit, BLOCK_UP_OUT), d_activated, d_up);
-    linear_backward(c, unit, &up_linear, &normed, d_up, d_normed);
+    linear_backward(c, unit, &up_linear, &normed, d_up, d_normed, NULL);
     norm_backward(c, unit, &norm2, unit_tensor(c, unit, BLOCK_MIDDLE), d_normed, dy, d_middle);
 }
 
@@ -147,13 +147,14 @@ static void attention_part_backward(struct context *c, struct unit *unit, struct
     struct tensor d_fused = unit_tensor(c, unit, BLOCK_D_QKV), d_attention = unit_tensor(c, unit, BLOCK_D_ATTENTION);
     struct tensor d_normed = unit_tensor(c, unit, BLOCK_D_NORMED1);
 
-    linear_backward(c, unit, &o_linear, &attention, d_middle, d_attention);
+    linear_backward(c, unit, &o_linear, &attention, d_middle, d_attention,
+                    &(struct linear_beside){&qkv_linear, &normed});
     context_shares(c);
     if (c->gradients & GRADIENT_INPUT) {
         attention_backward(c, unit, &attention_ids, d_attention, d_fused);
         rotate(c, unit, d_fused, true);
     }
-    linear_backward(c, unit, &qkv_linear, &normed, d_fused, d_normed);
+    linear_backward(c, unit, &qkv_linear, &normed, d_fused, d_normed, NULL);
     norm_backward(c, unit, &norm1, input, d_normed, d_middle, unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
 }
 

@@ -403,63 +403,112 @@ static struct tensor own_sum(const struct context *context, const struct unit *u
     return wanted ? unit_gradient(context, unit, linear->bias) : absent;
 }
 
-/* The weight's gradient comes first: after it dx may take x's memory. */
-static void multiply_values(const struct context *context, const struct unit *unit, const struct linear *linear,
-                            struct tensor x, struct tensor dy)
+/* dy with the copies that its op has not made. */
+static struct operand ready_gradient(const struct context *context, const struct unit *unit,
+                                     const struct linear *linear, struct tensor value)
 {
-    LAUNCH(context->stream, GEMM, gemm, .a = dy, .transpose_a = true, .b = x,
-           .d = unit_gradient(context, unit, linear->weight), .sum_a = own_sum(context, unit, linear),
-           .accumulate = accumulates(unit, linear));
-}
-
-static void backward_of_copies(const struct context *context, const struct unit *unit, const struct linear *linear,
-                               const struct operand *x, struct tensor value, struct tensor dx)
-{
-    const bool wide = linear->precision->wide_weight_product;
-    const bool accumulate = accumulates(unit, linear);
     const struct operand dy = linear_gradient(context, unit, linear, value);
+    if (!quantizes(context, linear))
+        return dy;
     if (!is_fused(context, linear, OPERAND_GRADIENT))
         LAUNCH(context->stream, QUANTIZE, quantize, .x = value, .to = dy.to,
-               .sum = wide ? absent : own_sum(context, unit, linear), .accumulate = accumulate);
+               .sum = linear->precision->wide_weight_product ? absent : own_sum(context, unit, linear),
+               .accumulate = accumulates(unit, linear));
     measure(context, unit, linear, OPERAND_GRADIENT, &dy);
-    if ((context->gradients & GRADIENT_WEIGHT) && wide)
-        multiply_values(context, unit, linear, x->value, value);
-    else if (context->gradients & GRADIENT_WEIGHT)
-        LAUNCH(context->stream, GEMM, gemm, .a = dy.to.column, .scale_a = column_scale(&dy.to),
-               .scaling_a = dy.to.rule.scaling, .b = x->to.column, .scale_b = column_scale(&x->to),
+    return dy;
+}
+
+static void multiply_weight_gradient(const struct context *context, const struct unit *unit,
+                                     const struct linear *linear, const struct operand *x, const struct operand *dy)
+{
+    if ((context->gradients & GRADIENT_WEIGHT) == 0)
+        return;
+    if (!quantizes(context, linear) || linear->precision->wide_weight_product)
+        LAUNCH(context->stream, GEMM, gemm, .a = dy->value, .transpose_a = true, .b = x->value,
+               .d = unit_gradient(context, unit, linear->weight), .sum_a = own_sum(context, unit, linear),
+               .accumulate = accumulates(unit, linear));
+    else
+        LAUNCH(context->stream, GEMM, gemm, .a = dy->to.column, .scale_a = column_scale(&dy->to),
+               .scaling_a = dy->to.rule.scaling, .b = x->to.column, .scale_b = column_scale(&x->to),
                .scaling_b = x->to.rule.scaling, .transpose_b = true, .d = unit_gradient(context, unit, linear->weight),
-               .accumulate = accumulate);
+               .accumulate = accumulates(unit, linear));
+}
+
+static void multiply_input_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
+                                    const struct operand *dy, struct tensor dx)
+{
     if ((context->gradients & GRADIENT_INPUT) == 0)
         return;
-    const struct copies w = ready_weight(context, unit, linear, true);
-    LAUNCH(context->stream, GEMM, gemm, .a = dy.to.row, .scale_a = row_scale(&dy.to), .scaling_a = dy.to.rule.scaling,
-           .b = w.column, .scale_b = column_scale(&w), .scaling_b = w.rule.scaling, .transpose_b = true, .d = dx);
-}
-
-static void multiply_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
-                              const struct operand *x, struct tensor dy, struct tensor dx)
-{
-    if (quantizes(context, linear)) {
-        backward_of_copies(context, unit, linear, x, dy, dx);
+    if (!quantizes(context, linear)) {
+        LAUNCH(context->stream, GEMM, gemm, .a = dy->value, .b = unit_weight(context, unit, linear->weight), .d = dx);
         return;
     }
-    if (context->gradients & GRADIENT_WEIGHT)
-        multiply_values(context, unit, linear, x->value, dy);
-    if (context->gradients & GRADIENT_INPUT)
-        LAUNCH(context->stream, GEMM, gemm, .a = dy, .b = unit_weight(context, unit, linear->weight), .d = dx);
+    const struct copies w = ready_weight(context, unit, linear, true);
+    LAUNCH(context->stream, GEMM, gemm, .a = dy->to.row, .scale_a = row_scale(&dy->to),
+           .scaling_a = dy->to.rule.scaling, .b = w.column, .scale_b = column_scale(&w), .scaling_b = w.rule.scaling,
+           .transpose_b = true, .d = dx);
 }
 
-void linear_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
-                     const struct operand *x, struct tensor dy, struct tensor dx)
+/* Does backward gather x again, and has not the recomputation of forward? What products of copies read is kept, or made
+ * again of what recomputation gathers. */
+static bool gathers_again(const struct context *context, const struct unit *unit, const struct linear *linear)
 {
-    const bool sums = is_cut(unit, linear, LINEAR_OUTPUTS) && (context->gradients & GRADIENT_INPUT);
-    const struct tensor part = sums ? partial(context, unit, linear, dx) : dx;
-    if (is_cut(unit, linear, LINEAR_INPUTS) && sequence_is_cut(unit)) {
-        const struct tensor all = gathered(context, unit, linear);
-        sequence_gather(context, dy, all);
-        dy = all;
+    return linear_gathers(unit, linear) && !quantizes(context, linear) && (context->gradients & GRADIENT_WEIGHT) &&
+           !id_set_has(context->wanted, linear->first + LINEAR_GATHERED);
+}
+
+static void gather_beside(struct context *context, const struct unit *unit, const struct linear *linear,
+                          const struct operand *x)
+{
+    if (!gathers_again(context, unit, linear))
+        return;
+    const struct context beside = context_beside(context);
+    context_fork(context);
+    sequence_gather(&beside, x->own, x->value);
+}
+
+/* dx, of which each rank makes a part: the sum runs beside the other product. */
+static void backward_of_outputs(struct context *context, const struct unit *unit, const struct linear *linear,
+                                const struct operand *x, const struct operand *dy, struct tensor dx)
+{
+    const struct context beside = context_beside(context);
+    const struct tensor part = partial(context, unit, linear, dx);
+    const bool sums = context->gradients & GRADIENT_INPUT;
+    multiply_input_gradient(context, unit, linear, dy, part);
+    if (gathers_again(context, unit, linear))
+        context_join(context);
+    if (sums) {
+        context_fork(context);
+        add_up(&beside, unit, part, dx);
     }
-    multiply_backward(context, unit, linear, x, dy, part);
+    multiply_weight_gradient(context, unit, linear, x, dy);
     if (sums)
-        add_up(context, unit, part, dx);
+        context_join(context);
+}
+
+/* What tensor ranks have of dy. */
+static struct tensor whole_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
+                                    struct tensor dy)
+{
+    if (!is_cut(unit, linear, LINEAR_INPUTS) || !sequence_is_cut(unit))
+        return dy;
+    const struct tensor all = gathered(context, unit, linear);
+    sequence_gather(context, dy, all);
+    return all;
+}
+
+/* Where nothing is summed the weight's gradient comes first: after it dx may take x's memory. */
+void linear_backward(struct context *context, const struct unit *unit, const struct linear *linear,
+                     const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next)
+{
+    const struct tensor whole = whole_gradient(context, unit, linear, dy);
+    if (next != NULL)
+        gather_beside(context, unit, next->linear, next->x);
+    const struct operand ready = ready_gradient(context, unit, linear, whole);
+    if (is_cut(unit, linear, LINEAR_OUTPUTS)) {
+        backward_of_outputs(context, unit, linear, x, &ready, dx);
+        return;
+    }
+    multiply_weight_gradient(context, unit, linear, x, &ready);
+    multiply_input_gradient(context, unit, linear, &ready, dx);
 }

@@ -113,9 +113,17 @@ void linear_forward(const struct context *context, const struct unit *unit, cons
  * otherwise: then linear_backward makes it. */
 struct tensor linear_sum(const struct context *context, const struct unit *unit, const struct linear *linear);
 
+/* A linear whose backward comes next, and its input. */
+struct linear_beside {
+    const struct linear *linear;
+    const struct operand *x;
+};
+
 /* x: [T, in]; dy: [T, out]; dx: [T, in]. Computes what context->gradients wants of dx = dy W, the weight's gradient
- * (+)= dy' x, and the bias's (+)= sum of dy over T. dy's copies, where its op has not made them, are made here. */
-void linear_backward(const struct context *context, const struct unit *unit, const struct linear *linear,
-                     const struct operand *x, struct tensor dy, struct tensor dx);
+ * (+)= dy' x, and the bias's (+)= sum of dy over T. dy's copies, where its op has not made them, are made here. next:
+ * where that one gathers its input of tensor ranks, it does so beside what is launched from here on; without a `next`
+ * before it, it must not gather. */
+void linear_backward(struct context *context, const struct unit *unit, const struct linear *linear,
+                     const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next);
 
 #endif

@@ -199,6 +199,13 @@ void context_join(struct context *context)
     event_wait(&context->joined, context->stream);
 }
 
+struct context context_beside(const struct context *context)
+{
+    struct context beside = *context;
+    beside.stream = context->transfers;
+    return beside;
+}
+
 enum dtype context_dtype(const struct context *context, enum role role)
 {
     switch (role) {

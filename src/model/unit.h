@@ -244,6 +244,8 @@ void context_shares(const struct context *context);
  * context->stream wait for all earlier ones on context->transfers. A unit that forks joins before it returns. */
 void context_fork(struct context *context);
 void context_join(struct context *context);
+/* The context with `transfers` as its stream, for what is launched between fork and join. */
+struct context context_beside(const struct context *context);
 
 /* The element type that a role has in this run. */
 enum dtype context_dtype(const struct context *context, enum role role);

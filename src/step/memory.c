@@ -475,8 +475,11 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
     end_planner(&planner);
 
     offload_allocate(&memory->offload, memory->slots, budget);
-    memory->kept_base = budget_allocate(budget, memory->slot_bytes * memory->slots, BUDGET_ACTIVATIONS);
-    memory->transient_base = budget_allocate(budget, memory->transient_bytes, BUDGET_TRANSIENT);
+    /* what units gather of tensor ranks is here, and goes there */
+    memory->kept_base = budget_allocate_gathered(budget, memory->slot_bytes * memory->slots, BUDGET_ACTIVATIONS,
+                                                 context->tensor);
+    memory->transient_base =
+        budget_allocate_gathered(budget, memory->transient_bytes, BUDGET_TRANSIENT, context->tensor);
 }
 
 void memory_destroy(struct memory *memory)

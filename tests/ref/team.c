@@ -1,12 +1,18 @@
 #include "ref/team.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "step/slab.h"
 #include "train/layout.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static int layout_tensor(const struct layout *layout)
+{
+    return layout->tensor > 1 ? layout->tensor : 1;
+}
 
 const char *team_text(int ranks, const struct layout *l, const struct form *f)
 {
@@ -15,13 +21,14 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
     static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY"};
     static char text[300];
     snprintf(text, sizeof text,
-             "%d ranks: %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d micro-batches, %s, recipe %d, "
+             "%d ranks: %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d micro-batches, %s, "
+             "recipe %d, "
              "recompute %d, %d slots%s%s%s",
-             ranks, l->context, methods[l->method], l->shard, levels[l->sharding.level],
-             l->sharding.whole_gradients ? ", whole gradients" : "", l->sharding.bf16_sums ? ", bf16 sums" : "",
-             l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->gathers ? "gathered, " : "",
-             f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute,
-             f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "",
+             ranks, layout_tensor(l), l->whole_rows ? " with whole rows" : "", l->context, methods[l->method], l->shard,
+             levels[l->sharding.level], l->sharding.whole_gradients ? ", whole gradients" : "",
+             l->sharding.bf16_sums ? ", bf16 sums" : "", l->sharding.no_masters ? ", no masters" : "", kinds[f->kind],
+             f->gathers ? "gathered, " : "", f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute),
+             f->recipe, (int)f->recompute, f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "",
              f->poisoned ? ", poisoned" : "");
     return text;
 }
@@ -113,6 +120,8 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     settings.kv_heads = settings.family == FAMILY_LLAMA ? 2 : settings.heads;
     settings.head_dim = 4;
     settings.rows = (struct row_cut){layout->context, layout->method};
+    settings.layer =
+        (struct layer_cut){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
     settings.tied = settings.tied && !form->gathers;
     return settings;
 }
@@ -123,11 +132,30 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
     return comm_group_create(layout_comm(&((struct team *)self)->grid, axis), NULL, name);
 }
 
+/* Tensor ranks with the same key and value heads. */
+static int alike_of(const struct layout *layout, const struct form *form)
+{
+    const struct model_settings settings = team_settings(layout, form);
+    return settings.kv_heads < layout_tensor(layout) ? layout_tensor(layout) / (int)settings.kv_heads : 1;
+}
+
+static int64_t elements_of(const struct model *model)
+{
+    int64_t elements = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        for (int s = 0; s < STORAGE_COUNT; s++)
+            elements += model->units[u].elements[s];
+    return elements;
+}
+
 void team_create(struct team *team, struct comm *comm, struct executor *executor, const struct layout *layout,
                  const struct form *form)
 {
     *team = (struct team){.comm = comm, .form = *form};
-    const struct grid_shape shape = {.tensor = 1, .context = layout->context, .shard = layout->shard};
+    const struct grid_shape shape = {.tensor = layout_tensor(layout),
+                                     .context = layout->context,
+                                     .shard = layout->shard,
+                                     .alike = alike_of(layout, form)};
     if (grid_create(&team->grid, comm, &shape) != ERROR_NONE)
         error_fatal("%s", error_message());
     const struct grid_numbers sizes = grid_sizes(&shape, comm->size);
@@ -136,6 +164,11 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
     team->rows = (TEAM_ROWS + places - 1) / places;
     struct toy_options options = toy_options(executor);
     options.settings = team_settings(layout, form);
+    struct model_settings uncut = options.settings;
+    uncut.layer = (struct layer_cut){0};
+    model_create(&team->whole, &uncut, 1, 1);
+    options.settings.layer.rank = team->grid.tensor->rank;
+    options.tensor = team->grid.tensor;
     options.settings.precision = toy_precision(form->recipe);
     options.settings.embedding_ranks = form->gathers ? sizes.data : 1;
     options.groups = &team->groups;
@@ -152,15 +185,14 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
     if (form->poisoned)
         poison_store(&team->poison, &team->toy.engine);
     team->schedule = schedule_create(form->micro_batches, form->slots, form->split_backward);
-    for (int u = 0; u < team->toy.model.unit_count; u++)
-        for (int s = 0; s < STORAGE_COUNT; s++)
-            team->elements += team->toy.model.units[u].elements[s];
+    team->elements = elements_of(&team->whole);
 }
 
 void team_destroy(struct team *team)
 {
     schedule_destroy(&team->schedule);
     toy_destroy(&team->toy);
+    model_destroy(&team->whole);
     layout_destroy(&team->groups);
     grid_destroy(&team->grid);
 }
@@ -181,13 +213,47 @@ static void read_shard(struct stream *stream, const struct shard *shard, enum te
         read_tensor(state == TEAM_GRADIENT ? &shard->gradient : state == TEAM_M ? &shard->m : &shard->v, out);
 }
 
+/* Where a parameter begins, of all units' flat buffers one behind the other. */
+static int64_t place_of(const struct model *model, int unit, const struct parameter *p)
+{
+    int64_t at = 0;
+    for (int u = 0; u < unit; u++)
+        at += model->units[u].elements[STORAGE_MATRIX] + model->units[u].elements[STORAGE_VECTOR];
+    return at + (p->storage == STORAGE_VECTOR ? model->units[unit].elements[STORAGE_MATRIX] : 0) + p->offset;
+}
+
+/* Puts what this rank has of each parameter, where it has any, to its place in the whole. Returns how many elements had
+ * other bits there. */
+static int64_t spread(const struct team *team, const float *own, float *whole)
+{
+    const struct model *model = &team->toy.model;
+    int64_t differ = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        for (int i = 0; i < model->units[u].parameter_count; i++) {
+            const struct parameter *p = &model->units[u].parameters[i];
+            const int64_t here = place_of(model, u, p), count = p->part.rows * p->part.cols;
+            const int64_t there = place_of(&team->whole, u, &team->whole.units[u].parameters[i]);
+            for (int64_t e = 0; e < count; e++) {
+                float *to = &whole[there + slab_run(p, (struct slab){e, 1}).first];
+                if (own[here + e] == -INFINITY)
+                    continue;
+                differ += memcmp(&own[here + e], to, sizeof *to) != 0;
+                *to = own[here + e];
+            }
+        }
+    return differ;
+}
+
 bool team_gather(struct team *team, enum team_state state, float *whole)
 {
     struct engine *engine = &team->toy.engine;
-    float *own = memory_allocate(team->elements * (int64_t)sizeof *own);
-    int64_t at = 0, differ = 0;
-    for (int64_t i = 0; i < team->elements; i++)
+    const int64_t own_elements = elements_of(&team->toy.model);
+    float *own = memory_allocate(own_elements * (int64_t)sizeof *own);
+    int64_t at = 0;
+    for (int64_t i = 0; i < own_elements; i++)
         own[i] = -INFINITY;
+    for (int64_t i = 0; i < team->elements; i++)
+        whole[i] = -INFINITY;
     for (int i = 0; i < STREAM_COUNT; i++)
         stream_synchronize(&engine->streams[i]);
     for (int u = 0; u < team->toy.model.unit_count; u++) {
@@ -200,14 +266,13 @@ bool team_gather(struct team *team, enum team_state state, float *whole)
         }
     }
     stream_synchronize(&engine->streams[STREAM_COMPUTE]);
-    memcpy(whole, own, (size_t)team->elements * sizeof *own);
+    spread(team, own, whole);
     struct tensor x = tensor_vector(whole, DTYPE_F32, team->elements);
     if (team->comm->size > 1)
-        team->groups.data->class->all_reduce(
-            team->groups.data, &engine->streams[STREAM_COMPUTE],
-            &(struct all_reduce_args){.group = team->groups.data, .x = x, .maximum = true});
-    for (int64_t i = 0; i < team->elements; i++)
-        differ += own[i] != -INFINITY && memcmp(&own[i], &whole[i], sizeof *own) != 0;
+        team->groups.all->class->all_reduce(
+            team->groups.all, &engine->streams[STREAM_COMPUTE],
+            &(struct all_reduce_args){.group = team->groups.all, .x = x, .maximum = true});
+    const int64_t differ = spread(team, own, whole);
     memory_free(own);
     return comm_sum_i64(team->comm, differ) == 0;
 }

@@ -9,11 +9,14 @@
 
 enum { TEAM_ROWS = 7, TEAM_ROW_TOKENS = 48, TEAM_STEPS = 5 };
 
-/* How the ranks of a comm divide rows and state. */
+/* How the ranks of a comm divide rows, layers and state. */
 struct layout {
-    int context, shard; /* ranks that share rows; that hold the state once. Both divide the number of ranks */
+    int context,
+        shard; /* ranks that share rows; that hold the state of their part once; both divide what tensor leaves */
     enum deck_context method;
     struct sharding sharding;
+    int tensor;      /* ranks that have a part of each layer; 0 is 1 */
+    bool whole_rows; /* of these each has all tokens between linear layers */
 };
 
 /* What they train, and how each of them goes through its part. */
@@ -44,10 +47,11 @@ struct team {
     struct grid grid;
     struct groups groups;
     struct toy toy;
+    struct model whole; /* that no ranks have parts of */
     struct poison poison;
     struct schedule schedule;
     int64_t rows;     /* of a micro-batch */
-    int64_t elements; /* of all flat buffers */
+    int64_t elements; /* of all flat buffers of the whole model */
     /* Of the step that runs. */
     int step;
     double labels, all_labels; /* of this data rank, of all */
@@ -62,8 +66,8 @@ void team_destroy(struct team *team);
  * several has none. Where rows do not go round, the last micro-batches of some ranks are empty. */
 struct engine_result team_step(struct team *team, int number);
 
-/* One of the tensors of every shard, for all units one behind the other: [team->elements]. What no rank holds is minus
- * infinity. Returns whether all that hold the same have the same bits. */
+/* One of the tensors of every shard, as the whole model's units have it one behind the other: [team->elements]. What no
+ * rank holds, and what pads weights, is minus infinity. Returns whether all that hold the same have the same bits. */
 enum team_state { TEAM_GRADIENT, TEAM_WEIGHT, TEAM_M, TEAM_V, TEAM_STATES };
 bool team_gather(struct team *team, enum team_state state, float *whole);
 
