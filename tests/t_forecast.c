@@ -155,7 +155,7 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     plain_workspace = class.workspace;
     class.workspace = workspace_of_squares;
     cpu->class = &class;
-    if (!CHECK(forecast_create(&forecast, deck, ranks, threads, cpu) == ERROR_NONE)) {
+    if (!CHECK(forecast_create(&forecast, deck, ranks, threads, cpu, NULL) == ERROR_NONE)) {
         fprintf(stderr, "    %s\n", error_message());
         return;
     }
@@ -201,11 +201,11 @@ static void test_shared_rows(void)
     struct executor *cpu = cpu_executor_create(1);
     struct deck deck = toy_deck();
     struct forecast alone, shared;
-    CHECK(forecast_create(&alone, &deck, 1, 1, cpu) == ERROR_NONE);
+    CHECK(forecast_create(&alone, &deck, 1, 1, cpu, NULL) == ERROR_NONE);
     deck.parallel.context = 2;
     for (int method = DECK_CONTEXT_GATHER; method <= DECK_CONTEXT_RING; method++) {
         deck.parallel.context_method = method;
-        if (!CHECK(forecast_create(&shared, &deck, 2, 1, cpu) == ERROR_NONE)) {
+        if (!CHECK(forecast_create(&shared, &deck, 2, 1, cpu, NULL) == ERROR_NONE)) {
             fprintf(stderr, "    %s\n", error_message());
             continue;
         }
@@ -454,7 +454,7 @@ static void test_widest_head(void)
     struct model_settings model;
     struct forecast forecast;
     class.widest_head = 14;
-    CHECK(forecast_create(&forecast, &deck, 1, 1, &narrow) == ERROR_USER);
+    CHECK(forecast_create(&forecast, &deck, 1, 1, &narrow, NULL) == ERROR_USER);
     CHECK(strstr(error_message(),
                  "key model.head_dim = 16 (model.hidden / model.heads where it is not set): at most 14 "
                  "on a GPU") != NULL);
@@ -481,7 +481,7 @@ static void check_quantized(int recipe, int64_t hidden, int64_t ffn, struct exec
     deck.memory.recompute = DECK_RECOMPUTE_NONE;
     deck.model.hidden = hidden;
     deck.model.ffn = ffn;
-    int code = forecast_create(&forecast, &deck, 1, 1, target);
+    int code = forecast_create(&forecast, &deck, 1, 1, target, NULL);
     CHECK(code == (strncmp(expected, "key ", 4) == 0 ? ERROR_USER : ERROR_NONE));
     CHECK_STRING(code == ERROR_NONE ? forecast.quantized : error_message(), expected);
     forecast_destroy(&forecast);

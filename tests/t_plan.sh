@@ -200,14 +200,14 @@ wide="model.hidden=256 model.ffn=512 model.layers=8"
 # shellcheck disable=SC2086
 plan "$work/deck.cfg" --ranks 4 $wide parallel.shard=auto device.memory=1
 cp "$work/out" "$work/table"
-check "auto, room for all" grep -qE '^  none .* chosen$' "$work/table"
+check "auto, room for all" grep -qE '^  optimizer .* chosen$' "$work/table"
 check "auto: every level, in one group and in two" test "$(sed -n '/^layouts/,/^memory/p' "$work/table" | grep -c '^  ')" -eq 7
 # needs NAME: GiB of a rank by the table of layouts
 needs()
 {
     sed -n "/^layouts/,/^memory/s/^  $1  *\([0-9.]*\) .*/\1/p" "$work/table" | awk '{ printf "%.6f", $1 / 1024 + 0.0002 }'
 }
-for name in optimizer gradients full "full of 2"; do
+for name in gradients "gradients of 2" full "full of 2"; do
     memory=$(needs "$name")
     # shellcheck disable=SC2086
     plan "$work/deck.cfg" --ranks 4 $wide parallel.shard=auto device.memory="$memory"
@@ -227,6 +227,27 @@ check "auto: ranks of a node" grep -qE '^  ranks of a node +2$' "$work/out"
 plan "$work/deck.cfg" --ranks 4 $wide device.memory="$memory"
 check "too large for one rank: advice" says 'with parallel.shard = "full" it needs'
 check "too large for one rank: exit code 2" test $code -eq 2
+
+# rates that two ranks measure: a step is told by them, and takes longer by slower ones; what is no file of rates is refused
+ranks 2 measure --quick --largest 128 -o "$work/rates.cfg" device.kind=cpu
+check "measure on two ranks" codes_are 0 2
+check "collectives of two ranks" grep -q '{ ranks = 2.0; bytes = [0-9.]*; rate = ' "$work/rates.cfg"
+# seconds FILE: of a step, by rates of this file
+seconds()
+{
+    plan "$work/deck.cfg" --ranks 2 device.memory=1 device.rates_file="$1"
+    sed -n 's/^  seconds a step  *\([0-9.e-]*\)$/\1/p' "$work/out"
+}
+sed '/^product/,/^);/s/rate = [0-9.]*/rate = 0.01/' "$work/rates.cfg" >"$work/slow.cfg"
+fast=$(seconds "$work/rates.cfg") slow=$(seconds "$work/slow.cfg")
+check "a step: $fast s, by slower products $slow s" awk -v f="$fast" -v s="$slow" 'BEGIN { exit !(f > 0 && s > 1.5 * f) }'
+check "the machine is named" says "time by rates of cpu"
+head -c 700 "$work/rates.cfg" >"$work/cut.cfg"
+for file in cut.cfg deck.cfg not_there.cfg; do
+    plan "$work/deck.cfg" device.rates_file="$work/$file"
+    check "$file is refused" test $code -eq 2
+    check "$file is named" says "$work/$file"
+done
 
 # the rows of a step lie in the host's memory
 ranks 2 train "$work/deck.cfg" train.global_batch=200000000 output.folder="$work/rows"
@@ -277,10 +298,10 @@ PYTHON
     "$CISTRON" plan --json "$work/deck.cfg" --ranks 4 parallel.shard=auto device.memory=1 >"$work/plan.json"
     check "JSON holds the layout" python3 -c 'import json, sys
 p = json.load(open(sys.argv[1]))
-assert p["layout"] == {"shard": "none", "replicas": 4, "shards": 1, "context": 1}, p["layout"]
+assert p["layout"] == {"shard": "optimizer", "replicas": 1, "shards": 4, "context": 1}, p["layout"]
 first = p["candidates"][0]
 assert len(p["candidates"]) == 7 and p["node"] == 4
-assert (first["shard"], first["shard_size"], first["context"], first["fits"]) == ("none", 0, 1, True), first
+assert (first["shard"], first["shard_size"], first["context"], first["fits"]) == ("optimizer", 0, 1, True), first
 assert first["memory"] == p["memory"]["total"]
 assert first["moved"] == sum(t["bytes"] for t in p["traffic"].values())
 assert all(first["seconds"] <= c["seconds"] for c in p["candidates"])' "$work/plan.json"

@@ -188,7 +188,10 @@ static bool read_deck(struct deck *deck, const char *settings)
 static void choose(struct layout_choice *choice, struct deck *deck, int64_t node, int64_t limit,
                    struct executor *target)
 {
-    const struct layout_place place = {world->size, node, limit, 0, target};
+    struct rates rates;
+    rates_default(&rates, deck);
+    rates.node = node;
+    const struct layout_place place = {world->size, limit, 0, target, &rates};
     CHECK(layout_choose(choice, deck, deck->model.vocabulary, &place) == ERROR_NONE);
 }
 
@@ -205,7 +208,7 @@ static void compare(const char *settings)
             layout_choice_destroy(&choice);
         }
         CHECK(memcmp(&deck.parallel, &s.planned.parallel, sizeof deck.parallel) == 0);
-        CHECK(forecast_create(&f, &deck, world->size, s.threads, s.executor) == ERROR_NONE);
+        CHECK(forecast_create(&f, &deck, world->size, s.threads, s.executor, NULL) == ERROR_NONE);
         CHECK(f.micro_batches == loader_micro_batches(s.train));
         const struct forecast_rank *kind = own_kind(&f, &deck);
         CHECK(s.model.units[0].complete_gradients || deck.model.vocabulary < 2000);
@@ -221,38 +224,34 @@ static void compare(const char *settings)
 
 /* -- What is left open -------------------------------------------------------------------------------------------- */
 
-/* As rates.h has it, of ranks in pairs on nodes: which groups reach over nodes is told by hand. */
-static double seconds_on_pairs(const struct forecast_rank *rank, int64_t shard_size)
-{
-    double seconds = rank->flops / 0.6 / 989e12;
-    for (int g = 0; g < rank->groups; g++) {
-        const char *name = rank->traffic[g].group;
-        const bool shard = strcmp(name, "gather") == 0 || strcmp(name, "reduce") == 0;
-        const double rate = shard && shard_size == 2        ? 300e9
-                            : strcmp(name, "replicas") == 0 ? 50e9   /* each with one rank on a node */
-                                                            : 100e9; /* both of its ranks */
-        seconds += (double)rank->traffic[g].bytes / rate;
-    }
-    return seconds;
-}
-
+/* What a step takes is told by the same forecast, on nodes of two; its transfers take longer than on one of all. */
 static void test_seconds(struct executor *cpu)
 {
     struct deck deck;
     struct layout_choice choice;
+    struct rates pairs, together;
     int hybrid = 0;
     read_deck(&deck, "parallel.shard=auto");
     deck.device.memory = 1;
+    rates_default(&pairs, &deck);
+    pairs.node = 2;
+    together = pairs;
+    together.node = world->size;
     struct deck other = deck;
     choose(&choice, &other, 2, INT64_MAX, cpu);
     CHECK(choice.count == 7); /* none, and three levels in one group and in two */
     for (int i = 0; i < choice.count; i++) {
         const struct layout_candidate *c = &choice.candidates[i];
-        struct forecast f;
+        struct forecast f, near;
         deck.parallel.shard = c->shard;
         deck.parallel.shard_size = c->shard_size;
-        CHECK(forecast_create(&f, &deck, world->size, 1, cpu) == ERROR_NONE);
-        CHECK_NEAR(c->seconds, seconds_on_pairs(forecast_neediest(&f), c->shard_size), 1e-7, 0);
+        CHECK(forecast_create(&f, &deck, world->size, 1, cpu, &pairs) == ERROR_NONE);
+        CHECK(forecast_create(&near, &deck, world->size, 1, cpu, &together) == ERROR_NONE);
+        CHECK_NEAR(c->seconds, forecast_neediest(&f)->seconds, 1e-7, 0);
+        CHECK(forecast_neediest(&near)->exposed < forecast_neediest(&f)->exposed);
+        CHECK_NEAR(forecast_neediest(&near)->seconds - forecast_neediest(&near)->exposed,
+                   forecast_neediest(&f)->seconds - forecast_neediest(&f)->exposed, 1e-9, 0);
+        forecast_destroy(&near);
         CHECK(c->need == forecast_neediest(&f)->need && (i == 0 || c->seconds >= choice.candidates[i - 1].seconds));
         hybrid += c->shard_size == 2;
         forecast_destroy(&f);
@@ -336,7 +335,7 @@ static void test_recompute(struct executor *cpu)
     struct layout_choice choice;
     read_deck(&deck, "parallel.shard=optimizer memory.recompute=qkv data.row_tokens=1024");
     deck.device.memory = 1;
-    CHECK(forecast_create(&f, &deck, world->size, 1, cpu) == ERROR_NONE);
+    CHECK(forecast_create(&f, &deck, world->size, 1, cpu, NULL) == ERROR_NONE);
     const int64_t limit = forecast_neediest(&f)->need;
     forecast_destroy(&f);
     deck.parallel.shard = DECK_SHARD_AUTO;

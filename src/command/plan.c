@@ -4,6 +4,7 @@
 #include "train/forecast_report.h"
 #include "train/origin.h"
 #include "train/precision_text.h"
+#include "train/rates_file.h"
 #include "train/settings.h"
 
 #include <limits.h>
@@ -16,9 +17,10 @@ static int64_t ranks = 1, node = USUAL_NODE;
 static bool json;
 
 /* Chooses the layout that the deck leaves open. */
-static int choose(struct layout_choice *choice, struct deck *deck, int64_t limit, struct executor *executor)
+static int choose(struct layout_choice *choice, struct deck *deck, int64_t limit, struct executor *executor,
+                  const struct rates *rates)
 {
-    const struct layout_place place = {ranks, node, limit, fit_host(deck, ranks, node), executor};
+    const struct layout_place place = {ranks, limit, fit_host(deck, ranks, node), executor, rates};
     int64_t vocabulary;
     int code = settings_check_sizes(deck, ranks);
     if (code == ERROR_NONE)
@@ -33,21 +35,25 @@ static int plan(const struct deck *deck, int threads, struct executor *executor)
     struct deck planned = *deck;
     struct fit fit;
     int64_t limit;
-    int code = fit_limit(&limit, deck, node, executor);
-    if (code == ERROR_NONE && layout_open(deck))
-        code = choose(&choice, &planned, limit, executor);
+    struct rates rates;
+    int code = rates_of_deck(&rates, deck);
+    rates.node = node;
     if (code == ERROR_NONE)
-        code = forecast_create(&forecast, &planned, ranks, threads, executor);
+        code = fit_limit(&limit, deck, node, executor);
+    if (code == ERROR_NONE && layout_open(deck))
+        code = choose(&choice, &planned, limit, executor, &rates);
+    if (code == ERROR_NONE)
+        code = forecast_create(&forecast, &planned, ranks, threads, executor, &rates);
     if (code == ERROR_NONE && fit_chooses(deck)) {
         fit_choose(&planned, &forecast.model, ranks, limit, fit_host(&planned, ranks, node), executor);
-        forecast_rehearse(&forecast, &planned, executor);
+        forecast_rehearse(&forecast, &planned, executor, &rates);
     }
     if (code == ERROR_NONE)
         precision_warn(&forecast.model.precision, deck);
     if (code == ERROR_NONE)
         code = fit_check(&fit, &planned, &forecast.model, forecast_neediest(&forecast)->need, ranks, node, executor);
     if (code == ERROR_NONE) {
-        const struct forecast_report report = {&forecast, &planned, &choice, node, &fit};
+        const struct forecast_report report = {&forecast, &planned, &choice, &rates, &fit};
         (json ? forecast_print_json : forecast_print)(&report);
         fflush(stdout); /* before what is said on standard error */
         code = fit_refuse(&fit);

@@ -129,7 +129,7 @@ struct deck {
         int64_t threads;
         double memory, peak;
         bool deterministic, graphs, share;
-        char tuning_file[DECK_STRING];
+        char tuning_file[DECK_STRING], rates_file[DECK_STRING];
     } device;
     struct {
         double timeout;

@@ -247,6 +247,11 @@ const struct deck_row deck_table[] = {
             "one for each kind in $XDG_CACHE_HOME/cistron or ~/.cache/cistron, \"none\" times at every start. No link, "
             "and nobody else's. What a checkpoint that is gone on from has goes before it, what comes with the program "
             "after it. Not read or written with device.deterministic."},
+    {PATH(device.rates_file, ""), .may_change = true,
+     .doc =
+         "File of a machine's rates, as `cistron measure` writes it, by which `cistron plan` tells what a step takes "
+         "and parallel.shard = \"auto\" chooses; \"\" takes those of an H200, of which device.peak scales the "
+         "arithmetic."},
 
     {REAL(comm.timeout, 600, 0, INFINITY), .unit = "s", .may_change = true,
      .doc = "A collective that takes longer ends the run with exit code 1, and names the ranks that are missing; ten "

@@ -172,8 +172,7 @@ struct plan_cost plan_log_cost(struct plan_span span)
     return cost;
 }
 
-/* A collective's group and the bytes each rank must receive; false for other ops. */
-static bool traffic_of(enum op op, const void *args, const struct group **group, int64_t *bytes)
+bool plan_traffic_of(enum op op, const void *args, const struct group **group, int64_t *bytes)
 {
     const struct tensor *whole;
     int passes = 1;
@@ -226,7 +225,7 @@ int plan_log_traffic(struct plan_span span, struct plan_traffic *out, int max)
         const struct plan_entry *entry = &span.log->entries[i];
         const struct group *group;
         int64_t bytes;
-        if (entry->kind != PLAN_LAUNCH || !traffic_of(entry->op, plan_log_args(span.log, entry), &group, &bytes))
+        if (entry->kind != PLAN_LAUNCH || !plan_traffic_of(entry->op, plan_log_args(span.log, entry), &group, &bytes))
             continue;
         int g = 0;
         while (g < groups && strcmp(all[g].group, group->name) != 0)

@@ -94,6 +94,9 @@ struct plan_traffic {
     int64_t collectives, bytes;
 };
 
+/* A collective's group and these bytes of it; false for other ops. */
+bool plan_traffic_of(enum op op, const void *args, const struct group **group, int64_t *bytes);
+
 /* Traffic by name of group, in order of first use. Writes the first `max` and returns how many groups there are. */
 int plan_log_traffic(struct plan_span span, struct plan_traffic *out, int max);
 

@@ -381,12 +381,13 @@ static void print_table(struct choice *c, int policy, int64_t count)
 }
 
 /* Seconds of a layer's forward, of one micro-batch. */
-static double forward_seconds(const struct choice *c)
+static double forward_seconds(const struct choice *c, const struct rates *rates)
 {
+    const double size[RATE_SIZES] = {(double)settings_tokens(c->deck), (double)c->model->ffn, (double)c->model->hidden};
     struct model_settings blocks = *c->model;
     blocks.vocabulary = 0; /* without the head */
     return flops_per_token(&blocks, flops_segment(c->deck), FLOPS_CAUSAL) / 3 / (double)blocks.layers *
-           (double)settings_tokens(c->deck) / rates_flops(c->deck);
+           (double)settings_tokens(c->deck) / rates_at(rates, RATE_PRODUCT, RATE_BF16, size);
 }
 
 /* Offloads as many layers with the policy as the host has room for, so far apart that each is copied while others
@@ -394,11 +395,13 @@ static double forward_seconds(const struct choice *c)
 static void offload(struct choice *c, int policy)
 {
     int64_t memory[BUDGET_CATEGORIES];
+    struct rates rates;
+    rates_default(&rates, c->deck); /* not a file's: all ranks and restarts choose alike */
     print_table(c, policy, c->model->layers);
     strcpy(c->deck->memory.fitted_offload, "1");
     plan_deck(c, memory);
     const int64_t bytes = memory[BUDGET_HOST];
-    const double forwards = ceil((double)bytes / RATES_TO_HOST / forward_seconds(c));
+    const double forwards = ceil(rates_seconds(&rates, RATE_HOST, 1, (double)bytes) / forward_seconds(c, &rates));
     const int64_t every = forwards > 1 ? (int64_t)fmin(forwards, (double)c->model->layers) : 1;
     int64_t count = (c->model->layers - 1) / every;
     if (every > 1 && count > LAYER_RANGES)

@@ -6,6 +6,7 @@
 #include "data/token_store.h"
 #include "plan/plan.h"
 #include "plan/race.h"
+#include "plan/timeline.h"
 #include "train/layout.h"
 #include "train/precision_text.h"
 #include "train/settings.h"
@@ -177,32 +178,61 @@ static double keys_seen(int64_t segment, bool causal)
     return causal ? ((double)segment + 1) / 2 : (double)segment;
 }
 
-/* What a log's ops do, with segments of `segment` tokens: how long they really are is on the device, so op_flops only
- * guesses it. Where ranks share rows, several launches of attention make a whole: their results are merged, or they add
- * to dq. */
-static double launched_flops(const struct plan_log *log, int64_t segment)
+/* What tells the FLOPs and the seconds of a step's launches. */
+struct pricing {
+    const struct rehearsal *rehearsal;
+    const struct rates *rates;
+    int64_t segment; /* tokens of each: how long they really are is on the device, so op_flops only guesses it */
+    bool free_transfers;
+};
+
+/* FLOPs of a launch. Where ranks share rows, several launches of attention make a whole: each sees a part of the rows'
+ * tokens as keys, or they add to dq. */
+static double launch_flops(const struct pricing *p, enum op op, const void *args)
 {
-    double flops = 0, forward = 0;
-    for (int64_t i = 0; i < log->count; i++) {
-        const struct plan_entry *entry = &log->entries[i];
-        if (entry->kind != PLAN_LAUNCH)
-            continue;
-        const void *args = plan_log_args(log, entry);
-        if (entry->op == OP_ATTENTION_FORWARD) { /* q k' and p v */
-            const struct attention_forward_args *a = args;
-            forward = 2 * 2 * keys_seen(segment, a->causal) * (double)tensor_count(&a->q);
-            flops += forward;
-        } else if (entry->op == OP_ATTENTION_MERGE) {
-            const struct attention_merge_args *a = args;
-            flops -= a->first ? 0 : forward;
-        } else if (entry->op == OP_ATTENTION_BACKWARD) { /* the scores again, and four gradients */
-            const struct attention_backward_args *a = args;
-            flops += a->accumulate_q ? 0 : 5 * 2 * keys_seen(segment, a->causal) * (double)tensor_count(&a->q);
-        } else {
-            flops += (double)op_flops(entry->op, args);
-        }
+    if (op == OP_ATTENTION_FORWARD) { /* q k' and p v */
+        const struct attention_forward_args *a = args;
+        const struct memory_settings *m = &p->rehearsal->engine.settings.memory;
+        const double seen = (double)a->k.rows / (double)(m->rows * m->row_tokens);
+        return 2 * 2 * seen * keys_seen(p->segment, a->causal) * (double)tensor_count(&a->q);
     }
+    if (op == OP_ATTENTION_BACKWARD) { /* the scores again, and four gradients */
+        const struct attention_backward_args *a = args;
+        return a->accumulate_q ? 0 : 5 * 2 * keys_seen(p->segment, a->causal) * (double)tensor_count(&a->q);
+    }
+    return (double)op_flops(op, args);
+}
+
+static double launched_flops(const struct plan_log *log, const struct pricing *p)
+{
+    double flops = 0;
+    for (int64_t i = 0; i < log->count; i++)
+        if (log->entries[i].kind == PLAN_LAUNCH)
+            flops += launch_flops(p, log->entries[i].op, plan_log_args(log, &log->entries[i]));
     return flops;
+}
+
+static enum layout_axis axis_of(const struct rehearsal *r, const char *group)
+{
+    for (int g = 0; g < r->made_count; g++)
+        if (r->made[g].name == group)
+            return r->axes[g];
+    error_fatal("bug: group %s is of no axis", group);
+}
+
+static double launch_seconds(const void *self, int stream, enum op op, const void *args)
+{
+    const struct pricing *p = self;
+    const struct group *group;
+    int64_t bytes;
+    if (plan_traffic_of(op, args, &group, &bytes)) {
+        const struct rehearsal *r = p->rehearsal;
+        const int64_t near = layout_neighbours(&r->sizes, axis_of(r, group->name), p->rates->node);
+        return p->free_transfers ? 0 : rates_transfer_seconds(p->rates, op, group->size, near, (double)bytes);
+    }
+    if (stream == STREAM_OFFLOAD)
+        return rates_seconds(p->rates, RATE_HOST, 1, (double)op_bytes(op, args) / 2); /* once read, once written */
+    return rates_op_seconds(p->rates, op, args, launch_flops(p, op, args), p->segment);
 }
 
 static struct batch fake_batch(const struct rehearsal *r)
@@ -220,18 +250,11 @@ static struct batch fake_batch(const struct rehearsal *r)
                           .scale = fake_numbers(r->executor, tokens)};
 }
 
-static enum layout_axis axis_of(const struct rehearsal *r, const char *group)
-{
-    for (int g = 0; g < r->made_count; g++)
-        if (r->made[g].name == group)
-            return r->axes[g];
-    error_fatal("bug: group %s is of no axis", group);
-}
-
 /* Adds `times` what a step of `count` alike micro-batches does. */
 static void add_step(struct forecast_rank *rank, struct rehearsal *r, const struct deck *deck,
-                     const struct batch *batches, int count, int64_t times)
+                     const struct rates *rates, const struct batch *batches, int count, int64_t times)
 {
+    struct pricing pricing = {.rehearsal = r, .rates = rates, .segment = flops_segment(deck)};
     struct plan_traffic traffic[FORECAST_GROUPS];
     struct schedule schedule = schedule_create(count, 1, false);
     plan_executor_clear(r->executor);
@@ -239,7 +262,13 @@ static void add_step(struct forecast_rank *rank, struct rehearsal *r, const stru
     schedule_destroy(&schedule);
     const struct plan_log *log = plan_executor_log(r->executor);
     refuse_races(log);
-    rank->flops += (double)times * launched_flops(log, flops_segment(deck));
+    rank->flops += (double)times * launched_flops(log, &pricing);
+    if (rates != NULL) {
+        const double seconds = timeline_seconds(log, launch_seconds, &pricing);
+        pricing.free_transfers = true;
+        rank->seconds += (double)times * seconds;
+        rank->exposed += (double)times * (seconds - timeline_seconds(log, launch_seconds, &pricing));
+    }
     rank->groups = plan_log_traffic(plan_log_all(log), traffic, FORECAST_GROUPS); /* in one order, whatever the count */
     for (int g = 0; g < rank->groups; g++) {
         rank->traffic[g].group = traffic[g].group;
@@ -252,7 +281,7 @@ static void add_step(struct forecast_rank *rank, struct rehearsal *r, const stru
 /* One step of so many micro-batches. They are alike but for the first, which starts the gradients, and the last, which
  * ends them: a step of three has one more of the others than a step of two. */
 static struct forecast_rank rehearse_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                                          int number, struct executor *target)
+                                          int number, struct executor *target, const struct rates *rates)
 {
     const int64_t micro_batches = settings_micro_batches(deck, ranks), more = micro_batches - 2;
     struct rehearsal r;
@@ -262,28 +291,28 @@ static struct forecast_rank rehearse_step(const struct deck *deck, const struct 
     rank.copies = r.engine.store->copies;
     const struct batch batch = fake_batch(&r), batches[] = {batch, batch, batch};
     if (more > 0) {
-        add_step(&rank, &r, deck, batches, 3, more);
-        add_step(&rank, &r, deck, batches, 2, 1 - more);
+        add_step(&rank, &r, deck, rates, batches, 3, more);
+        add_step(&rank, &r, deck, rates, batches, 2, 1 - more);
     } else {
-        add_step(&rank, &r, deck, batches, (int)micro_batches, 1);
+        add_step(&rank, &r, deck, rates, batches, (int)micro_batches, 1);
     }
     close_rehearsal(&r);
     return rank;
 }
 
 struct forecast_rank forecast_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                                   struct executor *target)
+                                   struct executor *target, const struct rates *rates)
 {
-    return rehearse_step(deck, model, ranks, plan_neediest(deck, model, ranks, target).rank, target);
+    return rehearse_step(deck, model, ranks, plan_neediest(deck, model, ranks, target).rank, target, rates);
 }
 
-void forecast_rehearse(struct forecast *f, const struct deck *deck, struct executor *target)
+void forecast_rehearse(struct forecast *f, const struct deck *deck, struct executor *target, const struct rates *rates)
 {
     const struct grid_shape shape = layout_shape(deck);
     int numbers[GRID_KINDS];
     f->kind_count = grid_kinds(&shape, (int)f->ranks, numbers);
     for (int i = 0; i < f->kind_count; i++)
-        f->kinds[i] = rehearse_step(deck, &f->model, f->ranks, numbers[i], target);
+        f->kinds[i] = rehearse_step(deck, &f->model, f->ranks, numbers[i], target, rates);
 }
 
 const struct forecast_rank *forecast_neediest(const struct forecast *f)
@@ -295,9 +324,19 @@ const struct forecast_rank *forecast_neediest(const struct forecast *f)
     return most;
 }
 
+const struct forecast_rank *forecast_slowest(const struct forecast *f)
+{
+    const struct forecast_rank *slowest = &f->kinds[0];
+    for (int i = 1; i < f->kind_count; i++)
+        if (f->kinds[i].seconds > slowest->seconds)
+            slowest = &f->kinds[i];
+    return slowest;
+}
+
 /* -- All of it --------------------------------------------------------------------------------------------------- */
 
-int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, int threads, struct executor *target)
+int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, int threads, struct executor *target,
+                    const struct rates *rates)
 {
     *f = (struct forecast){.ranks = ranks, .threads = threads};
     int64_t vocabulary;
@@ -321,7 +360,7 @@ int forecast_create(struct forecast *f, const struct deck *deck, int64_t ranks, 
     f->segment = flops_segment(deck);
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         f->token_flops[c] = flops_per_token(&f->model, f->segment, (enum flops_convention)c);
-    forecast_rehearse(f, deck, target);
+    forecast_rehearse(f, deck, target, rates);
     f->room = room_of(deck, &f->model);
     return ERROR_NONE;
 }

@@ -9,6 +9,7 @@
 #include "plan/log.h"
 #include "step/budget.h"
 #include "train/layout.h"
+#include "train/rates.h"
 #include "train/room.h"
 
 enum { FORECAST_GROUPS = 8 };
@@ -24,6 +25,8 @@ struct forecast_rank {
     struct plan_traffic traffic[FORECAST_GROUPS]; /* bytes that the rank receives in a step */
     enum layout_axis axes[FORECAST_GROUPS];       /* of these groups */
     int groups;
+    double seconds; /* of a step, by the forecast's rates; 0 without */
+    double exposed; /* of these, what transfers add to a step in which they took no time */
 };
 
 struct forecast {
@@ -54,18 +57,23 @@ struct forecast {
 int forecast_threads(const struct deck *deck, int64_t ranks);
 
 /* Forecasts a run of the deck, which leaves nothing open (train/layout_choice.h), on so many ranks of so many threads.
- * target: the executor that will run it, asked for scratch sizes alone.
+ * target: the executor that will run it, asked for scratch sizes alone. rates: how fast it will be; NULL: seconds are
+ * not told.
  * Local. ERROR_USER: keys that are out of range or do not fit each other, a store that is there and no good. A race
  * between the streams of a step is a bug and fatal. Destroy it in any case. */
 int forecast_create(struct forecast *forecast, const struct deck *deck, int64_t ranks, int threads,
-                    struct executor *target);
+                    struct executor *target, const struct rates *rates);
 void forecast_destroy(struct forecast *forecast);
 
 /* Forecasts what ranks take once more, after a change of the forecast's model. */
-void forecast_rehearse(struct forecast *forecast, const struct deck *deck, struct executor *target);
+void forecast_rehearse(struct forecast *forecast, const struct deck *deck, struct executor *target,
+                       const struct rates *rates);
 
 /* Of its kinds of ranks that which needs the most memory: what is told of a rank. */
 const struct forecast_rank *forecast_neediest(const struct forecast *forecast);
+
+/* Of its kinds of ranks that which takes the longest: what is told of a step. */
+const struct forecast_rank *forecast_slowest(const struct forecast *forecast);
 
 /* Only the bytes of the rank that needs the most: by category into memory[BUDGET_CATEGORIES], and their sum, as above.
  * The deck must have passed settings_check_sizes, and leave nothing open. */
@@ -74,6 +82,6 @@ int64_t forecast_memory(int64_t *memory, const struct deck *deck, const struct m
 
 /* What a step takes on the rank that needs the most, alone. The deck as above. */
 struct forecast_rank forecast_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
-                                   struct executor *target);
+                                   struct executor *target, const struct rates *rates);
 
 #endif

@@ -105,6 +105,24 @@ static void print_arithmetic(const struct forecast *f, const struct deck *deck)
                seconds_at_peak(f, deck));
 }
 
+/* What a step takes by the rates, and what of it transfers add; as NeMo's benchmark quotes it too. */
+static void print_time(const struct forecast *f, const struct deck *deck, const struct rates *rates)
+{
+    const struct forecast_rank *rank = forecast_slowest(f);
+    const double speed = (double)f->step_tokens / rank->seconds;
+    printf("time by rates of %s\n", rates->device[0] != '\0' ? rates->device : "an H200, not measured");
+    printf("  %-37s %18.4g\n", "seconds a step", rank->seconds);
+    printf("  %-37s %18.4g\n", "of these transfers, exposed", rank->exposed);
+    printf("  %-37s %18.6g\n", "tokens/s", speed);
+    printf("  %-37s %18.2f\n", "days for 1e12 tokens", flops_quoted_days(speed));
+    for (int c = 0; c < FLOPS_CONVENTIONS && deck->device.peak > 0; c++) {
+        char name[64];
+        snprintf(name, sizeof name, "MFU, %s, %%", flops_name((enum flops_convention)c));
+        printf("  %-37s %18.2f\n", name,
+               100 * flops_utilisation(f->token_flops[c], speed, deck->device.peak * 1e12 * (double)f->ranks));
+    }
+}
+
 static void print_traffic(const struct forecast *f)
 {
     printf("what each rank receives a step, MiB\n");
@@ -153,7 +171,7 @@ void forecast_print(const struct forecast_report *report)
     char *layout = layout_text(deck, f->ranks);
     printf("ranks\n");
     whole("ranks", f->ranks);
-    whole("ranks of a node", report->node);
+    whole("ranks of a node", report->rates->node);
     printf("  %-28s %18s\n", "layout", layout);
     free(layout);
     whole("threads of a rank", f->threads);
@@ -163,6 +181,7 @@ void forecast_print(const struct forecast_report *report)
     print_candidates(report->choice);
     print_memory(f, deck);
     print_arithmetic(f, deck);
+    print_time(f, deck, report->rates);
     print_traffic(f);
     print_data(f, deck);
     print_files(f);
@@ -264,7 +283,10 @@ void forecast_print_json(const struct forecast_report *report)
                             (json_int_t)f->idle_ranks, "memory", memory_json(f), "flops", flops_json(f), "traffic",
                             traffic_json(f), "data", data_json(f, deck), "files", files, "fit", verdict);
     json_object_set_new(all, "layout", layout_json(f, deck));
-    json_object_set_new(all, "node", json_integer(report->node));
+    json_object_set_new(all, "time",
+                        json_pack("{ss sf sf}", "rates", report->rates->device, "seconds", forecast_slowest(f)->seconds,
+                                  "exposed", forecast_slowest(f)->exposed));
+    json_object_set_new(all, "node", json_integer(report->rates->node));
     if (report->choice->count > 0)
         json_object_set_new(all, "candidates", candidates_json(report->choice));
     json_object_set_new(all, "weight_copies", json_integer(forecast_neediest(f)->copies));

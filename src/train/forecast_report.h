@@ -11,7 +11,7 @@ struct forecast_report {
     const struct forecast *forecast;
     const struct deck *deck;
     const struct layout_choice *choice; /* that made the deck's layout; count 0: it was not chosen */
-    int64_t node;                       /* ranks of a node */
+    const struct rates *rates;          /* by which the forecast tells seconds */
     const struct fit *fit;
 };
 

@@ -4,7 +4,6 @@
 #include "train/fit.h"
 #include "train/forecast.h"
 #include "train/layout.h"
-#include "train/rates.h"
 #include "train/settings.h"
 
 #include <stdlib.h>
@@ -17,36 +16,18 @@ bool layout_open(const struct deck *deck)
 
 /* -- One layout --------------------------------------------------------------------------------------------------- */
 
-/* A group that reaches over nodes receives by the network cards of all its ranks on a node. */
-static double rate_of(const struct grid_numbers *sizes, enum layout_axis axis, int64_t node)
-{
-    const int64_t near = layout_neighbours(sizes, axis, node);
-    const double between = (double)near * RATES_BETWEEN_NODES;
-    return near == layout_along(sizes, axis) || between > RATES_BETWEEN_RANKS ? RATES_BETWEEN_RANKS : between;
-}
-
-static double seconds_of(const struct forecast_rank *rank, const struct deck *deck, const struct layout_place *place)
-{
-    const struct grid_shape shape = layout_shape(deck);
-    const struct grid_numbers sizes = grid_sizes(&shape, (int)place->ranks);
-    double seconds = rank->flops / rates_flops(deck);
-    for (int g = 0; g < rank->groups; g++)
-        seconds += (double)rank->traffic[g].bytes / rate_of(&sizes, rank->axes[g], place->node);
-    return seconds;
-}
-
 static struct layout_candidate judge(const struct deck *deck, const struct model_settings *model,
                                      const struct layout_place *place)
 {
     struct deck fitted = *deck;
     struct model_settings own = *model;
     fit_choose(&fitted, &own, place->ranks, place->limit, place->host, place->target);
-    const struct forecast_rank rank = forecast_step(&fitted, &own, place->ranks, place->target);
+    const struct forecast_rank rank = forecast_step(&fitted, &own, place->ranks, place->target, place->rates);
     struct layout_candidate candidate = {.shard = deck->parallel.shard,
                                          .shard_size = deck->parallel.shard_size,
                                          .context = deck->parallel.context,
                                          .need = rank.need,
-                                         .seconds = (float)seconds_of(&rank, &fitted, place),
+                                         .seconds = (float)rank.seconds,
                                          .fits = rank.need <= fit_room(deck, place->limit, place->target)};
     for (int g = 0; g < rank.groups; g++)
         candidate.moved += rank.traffic[g].bytes;
@@ -82,7 +63,7 @@ static void add_sizes(struct layout_choice *choice, struct deck *deck, const str
     add(choice, deck, model, place);
     for (int64_t groups = 2; groups < ranks && deck->parallel.shard != DECK_SHARD_NONE; groups++) {
         const int64_t size = ranks / groups;
-        if (ranks % groups != 0 || (place->node % size != 0 && size % place->node != 0))
+        if (ranks % groups != 0 || (place->rates->node % size != 0 && size % place->rates->node != 0))
             continue;
         deck->parallel.shard_size = size;
         add(choice, deck, model, place);

@@ -5,14 +5,15 @@
 
 #include "core/executor.h"
 #include "deck/deck.h"
+#include "train/rates.h"
 
 struct layout_candidate {
     int shard;                   /* enum deck_shard */
     int64_t shard_size, context; /* as keys of a deck have them */
     int64_t need;                /* bytes of the rank that needs the most */
     int64_t moved;               /* bytes that it receives in a step */
-    float seconds;               /* of its arithmetic, and of what it receives, one after the other (train/rates.h); in
-                                    few digits, so that layouts that cost the same are equal, and the simplest is taken */
+    float seconds;               /* of a step (train/forecast.h); in few digits, so that layouts that cost the same are
+                                    equal, and the simplest is taken */
     bool fits;
 };
 
@@ -24,10 +25,10 @@ struct layout_choice {
 /* Where a deck is to run. */
 struct layout_place {
     int64_t ranks;
-    int64_t node;  /* ranks of a node, that follow one another */
     int64_t limit; /* bytes that a rank may use */
     int64_t host;  /* bytes that it may offload (train/fit.h) */
     struct executor *target;
+    const struct rates *rates;
 };
 
 /* Does the deck leave anything to choose? */

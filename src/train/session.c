@@ -7,6 +7,7 @@
 #include "train/layout.h"
 #include "train/layout_choice.h"
 #include "train/precision_text.h"
+#include "train/rates_file.h"
 #include "train/settings.h"
 #include "train/tuning.h"
 
@@ -122,16 +123,26 @@ static int read_vocabulary(const struct session *s, int64_t *vocabulary)
     return comm_agree(s->world, code);
 }
 
+/* Rank 0's file is all ranks'. */
+static int read_rates(const struct session *s, struct rates *rates)
+{
+    const int code = s->world->rank == 0 ? rates_of_deck(rates, &s->deck) : ERROR_NONE;
+    comm_broadcast(s->world, rates, sizeof *rates, 0);
+    rates->node = -comm_max_i64(s->world, -s->grid.node->size);
+    return comm_agree(s->world, code);
+}
+
 /* What the deck leaves open, on rank 0's device with what every rank may use. */
 static int choose_layout(struct session *s)
 {
     struct layout_choice choice = {0};
-    struct layout_place place = {.ranks = s->world->size,
-                                 .node = -comm_max_i64(s->world, -s->grid.node->size),
-                                 .host = agree_host(s),
-                                 .target = s->executor};
+    struct rates rates;
+    struct layout_place place = {
+        .ranks = s->world->size, .host = agree_host(s), .target = s->executor, .rates = &rates};
     int64_t vocabulary = 0;
     int code = agree_limit(s, &place.limit);
+    if (code == ERROR_NONE)
+        code = read_rates(s, &rates);
     if (s->deck.device.memory == 0 && s->executor->class->available != NULL)
         place.limit -= place.limit / 64; /* for the groups, which are made for what is chosen */
     if (code == ERROR_NONE)

@@ -1,0 +1,85 @@
+/* cistron measure */
+#include "base/error.h"
+#include "base/log.h"
+#include "command/command.h"
+#include "comm/threads.h"
+#include "train/measure.h"
+#include "train/rates_file.h"
+
+#include <stddef.h>
+
+enum { LEAST = 128, MOST = 32768 };
+
+static const char *output;
+static struct measure_settings settings;
+static struct deck deck;
+static char **overrides;
+static int override_count;
+static device_make *make_executor;
+
+static int write_rates(struct comm *world, struct executor *executor)
+{
+    struct rates rates;
+    rates_default(&rates, &deck);
+    measure_rates(&rates, world, executor, &settings);
+    int code = comm_agree(world, world->rank == 0 ? rates_file_write(&rates, output) : ERROR_NONE);
+    if (code == ERROR_NONE && world->rank == 0)
+        log_info("# %d rates of %s on %d ranks: %s", rates.count, rates.device, world->size, output);
+    return code;
+}
+
+static int measure(struct comm *world, void *self)
+{
+    (void)self;
+    int code = comm_agree(world, deck_read_text(&deck, "", "command line", overrides, override_count));
+    if (code != ERROR_NONE)
+        return code;
+    struct comm *node = comm_split_node(world);
+    const struct device_request request = {.kind = deck.device.kind,
+                                           .threads = threads_choose(node, deck.device.threads),
+                                           .world = world,
+                                           .node = node,
+                                           .share = deck.device.share,
+                                           .timeout = deck.comm.timeout};
+    struct executor *executor;
+    comm_set_timeout(deck.comm.timeout);
+    code = make_executor(&executor, &request);
+    if (code == ERROR_NONE) {
+        code = write_rates(world, executor);
+        executor->class->destroy(executor);
+    }
+    comm_destroy(node);
+    return code;
+}
+
+static int run(const struct environment *environment, char **arguments, int count)
+{
+    if (settings.largest != 0 && (settings.largest < LEAST || settings.largest > MOST))
+        return error_user("--largest %lld: must be between %d and %d", (long long)settings.largest, LEAST, MOST);
+    make_executor = environment->make_executor;
+    overrides = arguments;
+    override_count = count;
+    return environment->with_ranks(measure, NULL);
+}
+
+static const struct command_option options[] = {
+    {"output", 'o', "OUT.cfg", COMMAND_PATH, true, &output, "the file of rates"},
+    {"largest", 0, "N", COMMAND_INTEGER, false, &settings.largest,
+     "largest size of a product (16384 on a GPU, else 512)"},
+    {"quick", 0, NULL, COMMAND_FLAG, false, &settings.quick,
+     "fewer sizes, and the kernels that libraries name first, not those that a run would choose"},
+    {0}};
+
+const struct command command_measure = {
+    .name = "measure",
+    .arguments = "[KEY=VALUE...]",
+    .summary = "measure this machine's rates, for plan",
+    .help = "Measures products, attention, memory and, under mpirun or srun, collectives by kind, size and number of\n"
+            "ranks, and writes their rates to OUT.cfg. With device.rates_file = \"OUT.cfg\" in a deck `cistron plan`\n"
+            "tells by them what a step takes, here or on another machine, and parallel.shard = \"auto\" chooses by\n"
+            "them. KEY=VALUE sets keys of a deck, such as device.kind=cpu.",
+    .options = options,
+    .least = 0,
+    .most = -1,
+    .run = run,
+};

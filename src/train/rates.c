@@ -1,0 +1,151 @@
+#include "train/rates.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PEAK 989e12
+#define OF_PEAK_PRODUCT 0.6
+#define OF_PEAK_ATTENTION 0.3
+#define OF_PEAK_8_BITS 2.0 /* of products in 8 bits against wider ones */
+#define MEMORY 4e12
+#define BETWEEN_RANKS 300e9
+#define BETWEEN_NODES 50e9
+#define TO_HOST 50e9
+
+void rates_default(struct rates *rates, const struct deck *deck)
+{
+    *rates = (struct rates){
+        .peak = deck->device.peak > 0 ? deck->device.peak * 1e12 : PEAK, .between_nodes = BETWEEN_NODES, .node = 8};
+}
+
+int rate_sizes(enum rate_kind kind)
+{
+    static const int sizes[RATE_KINDS] = {[RATE_PRODUCT] = 3,
+                                          [RATE_ATTENTION_FORWARD] = 2,
+                                          [RATE_ATTENTION_BACKWARD] = 2,
+                                          [RATE_MEMORY] = 1,
+                                          [RATE_HOST] = 1,
+                                          [RATE_ALL_REDUCE] = 2,
+                                          [RATE_REDUCE_SCATTER] = 2,
+                                          [RATE_ALL_GATHER] = 2,
+                                          [RATE_ALL_TO_ALL] = 2,
+                                          [RATE_SHIFT] = 2};
+    return sizes[kind];
+}
+
+bool rates_add(struct rates *rates, const struct rate *rate)
+{
+    if (rates->count == RATES_MOST)
+        return false;
+    struct rate *own = &rates->measured[rates->count++];
+    *own = *rate;
+    for (int i = 0; i < rate_sizes(rate->kind); i++)
+        own->log_size[i] = log2(own->size[i]);
+    own->log_rate = log2(own->per_second);
+    return true;
+}
+
+static double unmeasured(const struct rates *rates, enum rate_kind kind, int type)
+{
+    switch (kind) {
+    case RATE_PRODUCT:
+        return rates->peak * OF_PEAK_PRODUCT * (type == RATE_FP8 || type == RATE_FP8_GRADIENT ? OF_PEAK_8_BITS : 1);
+    case RATE_ATTENTION_FORWARD:
+    case RATE_ATTENTION_BACKWARD:
+        return rates->peak * OF_PEAK_ATTENTION;
+    case RATE_MEMORY:
+        return MEMORY;
+    case RATE_HOST:
+        return TO_HOST;
+    default:
+        return BETWEEN_RANKS;
+    }
+}
+
+double rates_at(const struct rates *rates, enum rate_kind kind, int type, const double size[RATE_SIZES])
+{
+    const double same = 1e-9;
+    const int sizes = rate_sizes(kind);
+    double wanted[RATE_SIZES], weights = 0, sum = 0;
+    for (int i = 0; i < sizes; i++)
+        wanted[i] = log2(size[i]);
+    for (const struct rate *r = rates->measured; r < rates->measured + rates->count; r++) {
+        double square = 0;
+        if (r->kind != kind || r->type != type)
+            continue;
+        for (int i = 0; i < sizes; i++)
+            square += (wanted[i] - r->log_size[i]) * (wanted[i] - r->log_size[i]);
+        if (square < same)
+            return r->per_second;
+        weights += 1 / (square * square);
+        sum += r->log_rate / (square * square);
+    }
+    return weights > 0 ? exp2(sum / weights) : unmeasured(rates, kind, type);
+}
+
+/* The fewest bytes that were measured of a kind; 0: none were. */
+static double fewest(const struct rates *rates, enum rate_kind kind)
+{
+    const int bytes = rate_sizes(kind) - 1;
+    double least = 0;
+    for (const struct rate *r = rates->measured; r < rates->measured + rates->count; r++)
+        if (r->kind == kind && (least == 0 || r->size[bytes] < least))
+            least = r->size[bytes];
+    return least;
+}
+
+double rates_seconds(const struct rates *rates, enum rate_kind kind, int64_t ranks, double bytes)
+{
+    const double all = fmax(bytes, fewest(rates, kind));
+    const double size[RATE_SIZES] = {rate_sizes(kind) == 1 ? all : (double)ranks, all};
+    return bytes > 0 ? all / rates_at(rates, kind, 0, size) : 0;
+}
+
+int rate_product_of(const struct gemm_args *args)
+{
+    const bool wide = args->a.dtype == DTYPE_F32, eight = dtype_size(args->a.dtype) == 1;
+    const bool gradient = args->d.dtype == DTYPE_F32 && (args->accumulate || !wide);
+    return (wide ? RATE_F32 : eight ? RATE_FP8 : RATE_BF16) + (gradient ? RATE_F32_GRADIENT : 0);
+}
+
+double rates_op_seconds(const struct rates *rates, enum op op, const void *args, double flops, int64_t tokens)
+{
+    if (flops <= 0)
+        return rates_seconds(rates, RATE_MEMORY, 1, (double)op_bytes(op, args));
+    if (op == OP_GEMM) {
+        const struct gemm_args *a = args;
+        const double m = (double)a->d.rows, n = (double)a->d.cols, size[RATE_SIZES] = {m, n, flops / (2 * m * n)};
+        return flops / rates_at(rates, RATE_PRODUCT, rate_product_of(a), size);
+    }
+    const bool forward = op == OP_ATTENTION_FORWARD;
+    const struct attention_forward_args *f = args;
+    const struct attention_backward_args *b = args;
+    const double size[RATE_SIZES] = {(double)(forward ? f->head_dim : b->head_dim), (double)tokens};
+    return flops / rates_at(rates, forward ? RATE_ATTENTION_FORWARD : RATE_ATTENTION_BACKWARD,
+                            (forward ? f->causal : b->causal) ? RATE_CAUSAL : RATE_FULL, size);
+}
+
+/* Others, such as what a pipeline's stages send each other, move as a shift does. */
+static enum rate_kind kind_of(enum op op)
+{
+    switch (op) {
+    case OP_ALL_REDUCE:
+        return RATE_ALL_REDUCE;
+    case OP_REDUCE_SCATTER:
+        return RATE_REDUCE_SCATTER;
+    case OP_ALL_GATHER:
+    case OP_BROADCAST:
+        return RATE_ALL_GATHER;
+    case OP_ALL_TO_ALL:
+        return RATE_ALL_TO_ALL;
+    default:
+        return RATE_SHIFT;
+    }
+}
+
+double rates_transfer_seconds(const struct rates *rates, enum op op, int64_t ranks, int64_t near, double bytes)
+{
+    const double seconds = rates_seconds(rates, kind_of(op), near > 1 ? near : 2, bytes);
+    return near < ranks ? fmax(seconds, bytes / ((double)near * rates->between_nodes)) : seconds;
+}

@@ -1,0 +1,197 @@
+#include "train/rates_file.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/open.h"
+#include "io/draft.h"
+
+#include <libconfig.h>
+#include <locale.h>
+#include <math.h>
+#include <string.h>
+
+enum { FORM = 1, MOST_BYTES = 1 << 20 };
+
+static const char *const products[] = {"f32", "bf16", "fp8", "f32_gradient", "bf16_gradient", "fp8_gradient", NULL};
+static const char *const masks[] = {"full", "causal", NULL};
+
+/* How a file spells each kind. */
+static const struct form {
+    const char *name;
+    const char *sizes[RATE_SIZES];
+    const char *const *types; /* NULL: there is one */
+    double unit;              /* of its rates */
+} forms[RATE_KINDS] = {
+    [RATE_PRODUCT] = {"product", {"m", "n", "k"}, products, 1e12},
+    [RATE_ATTENTION_FORWARD] = {"attention_forward", {"head_dim", "tokens"}, masks, 1e12},
+    [RATE_ATTENTION_BACKWARD] = {"attention_backward", {"head_dim", "tokens"}, masks, 1e12},
+    [RATE_MEMORY] = {"memory", {"bytes"}, NULL, 1e9},
+    [RATE_HOST] = {"host", {"bytes"}, NULL, 1e9},
+    [RATE_ALL_REDUCE] = {"all_reduce", {"ranks", "bytes"}, NULL, 1e9},
+    [RATE_REDUCE_SCATTER] = {"reduce_scatter", {"ranks", "bytes"}, NULL, 1e9},
+    [RATE_ALL_GATHER] = {"all_gather", {"ranks", "bytes"}, NULL, 1e9},
+    [RATE_ALL_TO_ALL] = {"all_to_all", {"ranks", "bytes"}, NULL, 1e9},
+    [RATE_SHIFT] = {"shift", {"ranks", "bytes"}, NULL, 1e9},
+};
+
+/* -- Reading ------------------------------------------------------------------------------------------------------ */
+
+static bool read_positive(double *value, const config_setting_t *from, const char *name)
+{
+    const config_setting_t *setting = config_setting_get_member(from, name);
+    if (setting == NULL || !config_setting_is_number(setting))
+        return false;
+    *value = config_setting_type(setting) == CONFIG_TYPE_FLOAT ? config_setting_get_float(setting)
+                                                               : (double)config_setting_get_int64(setting);
+    return isfinite(*value) && *value > 0;
+}
+
+static bool read_type(int *type, const config_setting_t *from, const char *const *names)
+{
+    const char *text;
+    if (names == NULL)
+        return true;
+    if (!config_setting_lookup_string(from, "type", &text))
+        return false;
+    for (*type = 0; names[*type] != NULL; ++*type)
+        if (strcmp(text, names[*type]) == 0)
+            return true;
+    return false;
+}
+
+static bool read_rate(struct rate *rate, const config_setting_t *from, enum rate_kind kind)
+{
+    const struct form *form = &forms[kind];
+    *rate = (struct rate){.kind = kind};
+    bool good = config_setting_is_group(from) && read_type(&rate->type, from, form->types);
+    for (int i = 0; i < rate_sizes(kind); i++)
+        good = good && read_positive(&rate->size[i], from, form->sizes[i]);
+    good = good && read_positive(&rate->per_second, from, "rate");
+    rate->per_second *= form->unit;
+    return good;
+}
+
+static int read_list(struct rates *rates, const config_setting_t *list, enum rate_kind kind, const char *path)
+{
+    if (!config_setting_is_list(list))
+        return error_user("%s:%d: %s: must be a list of groups", path, (int)config_setting_source_line(list),
+                          forms[kind].name);
+    for (int i = 0; i < config_setting_length(list); i++) {
+        const config_setting_t *from = config_setting_get_elem(list, (unsigned)i);
+        struct rate rate;
+        if (!read_rate(&rate, from, kind))
+            return error_user("%s:%d: %s number %d: sizes and rate must be numbers above 0, and the type one that is "
+                              "known",
+                              path, (int)config_setting_source_line(from), forms[kind].name, i + 1);
+        if (!rates_add(rates, &rate))
+            return error_user("%s: has more than %d rates", path, RATES_MOST);
+    }
+    return ERROR_NONE;
+}
+
+static int read_root(struct rates *rates, const config_setting_t *root, const char *path)
+{
+    int form = 0;
+    const char *device = "";
+    if (!config_setting_lookup_int(root, "cistron_rates", &form))
+        return error_user("%s: is no file of rates; `cistron measure` writes one", path);
+    if (form != FORM)
+        return error_user("%s: is of form %d, and this program reads form %d; measure anew", path, form, FORM);
+    config_setting_lookup_string(root, "device", &device);
+    snprintf(rates->device, sizeof rates->device, "%s", device);
+    double between;
+    if (config_setting_get_member(root, "between_nodes") != NULL) {
+        if (!read_positive(&between, root, "between_nodes"))
+            return error_user("%s: between_nodes: must be a number above 0, in GB/s", path);
+        rates->between_nodes = between * 1e9;
+    }
+    int code = ERROR_NONE;
+    for (int kind = 0; kind < RATE_KINDS && code == ERROR_NONE; kind++) {
+        const config_setting_t *list = config_setting_get_member(root, forms[kind].name);
+        if (list != NULL)
+            code = read_list(rates, list, (enum rate_kind)kind, path);
+    }
+    return code == ERROR_NONE && rates->count == 0 ? error_user("%s: has no rate", path) : code;
+}
+
+static int read_text(char **text, const char *path)
+{
+    FILE *file = open_stream(path);
+    if (file == NULL)
+        return error_user("%s: %s", path, open_failure());
+    *text = memory_allocate(MOST_BYTES + 1);
+    const size_t bytes = fread(*text, 1, MOST_BYTES, file);
+    const bool whole = feof(file) && !ferror(file);
+    fclose(file);
+    (*text)[bytes] = '\0';
+    if (whole && strlen(*text) == bytes)
+        return ERROR_NONE;
+    memory_free(*text);
+    return error_user("%s: is no file of rates; `cistron measure` writes one", path);
+}
+
+int rates_file_read(struct rates *rates, const char *path)
+{
+    char *text = NULL;
+    int code = read_text(&text, path);
+    if (code != ERROR_NONE)
+        return code;
+    config_t config;
+    config_init(&config);
+    locale_t own = uselocale((locale_t)0);
+    const bool parsed = config_read_string(&config, text) == CONFIG_TRUE;
+    uselocale(own); /* libconfig 1.5 leaves the thread with the global locale instead of the one it found */
+    memory_free(text);
+    if (parsed)
+        code = read_root(rates, config_root_setting(&config), path);
+    else
+        code = error_user("%s:%d: %s: is no file of rates, or damaged", path, config_error_line(&config),
+                          config_error_text(&config));
+    config_destroy(&config);
+    return code;
+}
+
+int rates_of_deck(struct rates *rates, const struct deck *deck)
+{
+    rates_default(rates, deck);
+    return deck->device.rates_file[0] != '\0' ? rates_file_read(rates, deck->device.rates_file) : ERROR_NONE;
+}
+
+/* -- Writing ------------------------------------------------------------------------------------------------------ */
+
+static void write_rate(FILE *file, const struct rate *rate)
+{
+    const struct form *form = &forms[rate->kind];
+    fputs("    { ", file);
+    if (form->types != NULL)
+        fprintf(file, "type = \"%s\"; ", form->types[rate->type]);
+    for (int i = 0; i < rate_sizes(rate->kind); i++)
+        fprintf(file, "%s = %.1f; ", form->sizes[i], rate->size[i]);
+    fprintf(file, "rate = %.6e; }", rate->per_second / form->unit);
+}
+
+int rates_file_write(const struct rates *rates, const char *path)
+{
+    struct draft draft;
+    int code = draft_open(&draft, path);
+    if (code != ERROR_NONE)
+        return code;
+    fprintf(draft.file, "# Rates of a machine, by cistron measure: TFLOP/s of products and attention, else GB/s.\n");
+    fprintf(draft.file, "cistron_rates = %d;\ndevice = \"%s\";\nbetween_nodes = %.3f; # GB/s; not measured\n", FORM,
+            rates->device, rates->between_nodes / 1e9);
+    for (int kind = 0; kind < RATE_KINDS; kind++) {
+        const char *before = NULL;
+        for (int i = 0; i < rates->count; i++) {
+            if (rates->measured[i].kind != (enum rate_kind)kind)
+                continue;
+            if (before == NULL)
+                fprintf(draft.file, "%s = (\n", forms[kind].name);
+            else
+                fputs(before, draft.file);
+            write_rate(draft.file, &rates->measured[i]);
+            before = ",\n";
+        }
+        if (before != NULL)
+            fputs("\n);\n", draft.file);
+    }
+    return draft_close(&draft, ERROR_NONE);
+}

@@ -1,0 +1,25 @@
+/* Files of rates (train/rates.h), as `cistron measure` writes them: libconfig text, to be read and changed by hand too.
+ *
+ *   cistron_rates = 1;          # of this form
+ *   device = "NVIDIA H200";
+ *   between_nodes = 50.0;       # GB/s that a rank receives from other nodes, given by hand
+ *   product = ( { type = "bf16"; m = 16384.0; n = 4096.0; k = 4096.0; rate = 690.0; }, ... );
+ *
+ * Products and attention are in TFLOP/s, all else in GB/s (10^9 bytes a second). A list has the name of its kind and
+ * is left out where it was not measured. */
+#ifndef TRAIN_RATES_FILE_H
+#define TRAIN_RATES_FILE_H
+
+#include "train/rates.h"
+
+/* Adds the file's to `rates`. Local. ERROR_USER, naming the file: it is not there, no file of rates or of another form,
+ * or damaged. */
+int rates_file_read(struct rates *rates, const char *path);
+
+/* Rates by which a deck's steps are told: those of device.rates_file, where it names one. Local. Errors as above. */
+int rates_of_deck(struct rates *rates, const struct deck *deck);
+
+/* Writes a file, in place of what has its name. Local. ERROR_USER: its folder cannot be written; ERROR_ENVIRONMENT. */
+int rates_file_write(const struct rates *rates, const char *path);
+
+#endif
