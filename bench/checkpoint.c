@@ -150,7 +150,7 @@ int main(int count, char **arguments)
                                                    .decay_matrices = true};
     static const struct engine_settings engine_settings = {.memory = {.compute = DTYPE_F32,
                                                                       .statistic = DTYPE_F32,
-                                                                      .slots = 1,
+                                                                      .slots = {1},
                                                                       .rows = 1,
                                                                       .row_tokens = TOKENS,
                                                                       .max_segments = 1},

@@ -321,6 +321,33 @@ static void nccl_shift(struct group *group, struct stream *stream, const struct 
     COLLECT(group, stream, "shift", pass_on, group, args);
 }
 
+/* NCCL pairs what two ranks send each other in the order of their calls: what goes to the next rank comes first in
+ * both.
+ */
+static ncclResult_t relay_beside(const struct group *group, const struct relay_args *args, ncclComm_t nccl,
+                                 cudaStream_t stream)
+{
+    const int next = (group->rank + 1) % group->size, before = (group->rank + group->size - 1) % group->size;
+    const size_t to_next = (size_t)tensor_extent(&args->to_next), to_before = (size_t)tensor_extent(&args->to_before);
+    const size_t from_next = (size_t)tensor_extent(&args->from_next);
+    const size_t from_before = (size_t)tensor_extent(&args->from_before);
+    CHECK_NCCL(ncclGroupStart());
+    if (to_next > 0)
+        CHECK_NCCL(ncclSend(args->to_next.data, to_next, ncclInt8, next, nccl, stream));
+    if (from_before > 0)
+        CHECK_NCCL(ncclRecv(args->from_before.data, from_before, ncclInt8, before, nccl, stream));
+    if (to_before > 0)
+        CHECK_NCCL(ncclSend(args->to_before.data, to_before, ncclInt8, before, nccl, stream));
+    if (from_next > 0)
+        CHECK_NCCL(ncclRecv(args->from_next.data, from_next, ncclInt8, next, nccl, stream));
+    return ncclGroupEnd();
+}
+
+static void nccl_relay(struct group *group, struct stream *stream, const struct relay_args *args)
+{
+    COLLECT(group, stream, "relay", relay_beside, group, args);
+}
+
 /* -- Making ------------------------------------------------------------------------------------------------------ */
 
 /* Memory of the group. NCCL gathers by copy engines where both tensors of an all_gather lie in registered memory, all
@@ -476,6 +503,7 @@ static const struct group_class nccl_class = {.name = "nccl",
                                               .broadcast = nccl_broadcast,
                                               .all_to_all = nccl_all_to_all,
                                               .shift = nccl_shift,
+                                              .relay = nccl_relay,
                                               .allocate = nccl_allocate,
                                               .release = nccl_release,
                                               .destroy = nccl_destroy};

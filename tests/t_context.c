@@ -546,7 +546,7 @@ static void test_poison(struct executor *cpu, const struct team *team, enum deck
     open_shared(&toy, cpu, &layout, team);
     struct outcome clean = run_team(&toy, &layout, team);
     memset(toy.engine.memory.transient_base, 0xff, (size_t)toy.engine.memory.transient_bytes); /* NaN */
-    memset(toy.engine.memory.kept_base, 0xff, (size_t)toy.engine.memory.slot_bytes);
+    memset(toy.engine.memory.kept_base, 0xff, (size_t)toy.engine.memory.chunks[0].slot_bytes);
     struct outcome poisoned = run_team(&toy, &layout, team);
     CHECK(memcmp(clean.gradients, poisoned.gradients, (size_t)clean.bytes) == 0);
     CHECK(clean.result.loss_sum == poisoned.result.loss_sum);

@@ -79,7 +79,7 @@ static void pair_create(struct pair *p, struct executor *executor, const struct 
     struct engine_settings of = {.memory = {.use = MEMORY_EVALUATE,
                                             .compute = compute,
                                             .statistic = DTYPE_F32,
-                                            .slots = 1,
+                                            .slots = {1},
                                             .rows = 1,
                                             .row_tokens = POSITIONS,
                                             .max_segments = 1}};

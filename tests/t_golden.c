@@ -227,7 +227,7 @@ static struct outcome run_case(const struct golden *g, struct executor *inner, e
     struct engine engine;
     struct engine_settings engine_settings = {.memory = {.compute = dtype,
                                                          .statistic = dtype == DTYPE_BF16 ? DTYPE_F32 : dtype,
-                                                         .slots = 1,
+                                                         .slots = {1},
                                                          .rows = g->batch.rows,
                                                          .row_tokens = g->batch.row_tokens,
                                                          .max_segments = g->batch.max_segments},

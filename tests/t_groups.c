@@ -78,6 +78,35 @@ static void test_halves(struct stream *stream, struct group *group, const int *m
 }
 
 /* All collectives on one group, against sums made here in rank order. */
+/* Both ways at once, and one way between the first two ranks alone. data, out: [size * count] each. */
+static void test_relay(struct stream *stream, struct group *group, const int *members, float *data, float *out,
+                       int64_t count)
+{
+    const int size = group->size, next = members[(group->rank + 1) % size];
+    const int before = members[(group->rank + size - 1) % size];
+    const struct tensor absent = {0}, first = tensor_vector(data, DTYPE_F32, count),
+                        in = tensor_vector(out, DTYPE_F32, count);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < count * size; i++)
+        data[i] = value(members[group->rank], i);
+    if (size > 1)
+        COLLECT(stream, RELAY, relay, .to_next = first, .from_before = in,
+                .to_before = tensor_vector(data + count, DTYPE_F32, count),
+                .from_next = tensor_vector(out + count, DTYPE_F32, count));
+    else
+        COLLECT(stream, RELAY, relay, .to_next = first, .from_before = in);
+    for (int64_t i = 0; i < count; i++)
+        wrong += out[i] != value(before, i) || (size > 1 && out[count + i] != value(next, count + i));
+    if (size > 1 && group->rank < 2) {
+        COLLECT(stream, RELAY, relay,
+                .to_next = group->rank == 0 ? tensor_vector(data + count, DTYPE_F32, count) : absent,
+                .from_before = group->rank == 1 ? in : absent);
+        for (int64_t i = 0; i < count && group->rank == 1; i++)
+            wrong += out[i] != value(members[0], count + i);
+    }
+    CHECK(wrong == 0);
+}
+
 static void test_collectives(struct stream *stream, struct group *group, const int *members, int64_t count)
 {
     int size = group->size, world_rank = members[group->rank];
@@ -143,6 +172,7 @@ static void test_collectives(struct stream *stream, struct group *group, const i
     for (int64_t i = 0; i < count; i++)
         wrong += out[i] != value(members[(group->rank + size - 1) % size], i);
     CHECK(wrong == 0);
+    test_relay(stream, group, members, data, out, count);
     test_in_place(stream, group, members, data, count);
 
     test_halves(stream, group, members, count);
@@ -294,29 +324,34 @@ static bool stands_at(const struct comm *comm, int size, int rank)
 static void check_grid(struct comm *world, const struct grid_shape *shape)
 {
     struct grid grid;
-    const int own = world->rank, cuts = shape->shard > 0 ? shape->shard : world->size / shape->tensor;
-    const int data = own / shape->tensor, tensor = own % shape->tensor;
+    const int stage_ranks = world->size / shape->stages, place_in_stage = world->rank % stage_ranks;
+    const int own = world->rank, cuts = shape->shard > 0 ? shape->shard : stage_ranks / shape->tensor;
+    const int data = place_in_stage / shape->tensor, tensor = own % shape->tensor, base = own - place_in_stage;
     if (!CHECK(grid_create(&grid, world, shape) == ERROR_NONE))
         return;
     const struct grid_numbers sizes = grid_sizes(shape, world->size), place = grid_place(shape, world->size, own);
     CHECK(stands_at(grid.model, sizes.model, place.model) && stands_at(grid.tensor, sizes.tensor, place.tensor));
     CHECK(stands_at(grid.context, sizes.context, place.context) && stands_at(grid.data, sizes.data, place.data));
     CHECK(stands_at(grid.shard, sizes.shard, place.shard) && stands_at(grid.replicas, sizes.replicas, place.replicas));
-    CHECK(sizes.shard * sizes.replicas == sizes.data && sizes.data * sizes.tensor == world->size);
+    CHECK(sizes.shard * sizes.replicas == sizes.data && sizes.data * sizes.tensor == stage_ranks);
+    CHECK(stands_at(grid.stages, shape->stages, own / stage_ranks));
     CHECK(grid.data_rank == data / shape->context && grid.data_ranks == sizes.data / shape->context);
     int members[6];
     comm_all_gather(grid.tensor, &own, members, sizeof own);
     for (int r = 0; r < shape->tensor; r++)
-        CHECK(members[r] == data * shape->tensor + r);
+        CHECK(members[r] == base + data * shape->tensor + r);
     comm_all_gather(grid.context, &own, members, sizeof own);
     for (int r = 0; r < shape->context; r++)
-        CHECK(members[r] == (grid.data_rank * shape->context + r) * shape->tensor + tensor);
+        CHECK(members[r] == base + (grid.data_rank * shape->context + r) * shape->tensor + tensor);
     comm_all_gather(grid.shard, &own, members, sizeof own);
     for (int r = 0; r < cuts; r++)
-        CHECK(members[r] == (data / cuts * cuts + r) * shape->tensor + tensor);
+        CHECK(members[r] == base + (data / cuts * cuts + r) * shape->tensor + tensor);
     comm_all_gather(grid.replicas, &own, members, sizeof own);
     for (int r = 0; r < sizes.replicas; r++)
-        CHECK(members[r] == (r * cuts + data % cuts) * shape->tensor + tensor);
+        CHECK(members[r] == base + (r * cuts + data % cuts) * shape->tensor + tensor);
+    comm_all_gather(grid.stages, &own, members, sizeof own);
+    for (int r = 0; r < shape->stages; r++)
+        CHECK(members[r] == r * stage_ranks + place_in_stage);
     grid_destroy(&grid);
 }
 
@@ -327,13 +362,14 @@ static void check_kinds(const struct grid_shape *shape, int ranks)
     const int count = grid_kinds(shape, ranks, kinds);
     for (int i = 0; i < ranks + count; i++) {
         const struct grid_numbers at = grid_place(shape, ranks, i < ranks ? i : kinds[i - ranks]);
-        int *kind = &of[(at.context > 0) + 2 * (at.shard > 0) + 4 * (at.replicas > 0)];
+        int *kind = &of[(at.context > 0) + 2 * (at.shard > 0) + 4 * (at.replicas > 0) + 8 * at.stages];
         *kind = i < ranks ? 1 : *kind + 1;
     }
     for (int k = 0; k < GRID_KINDS; k++)
         if (!CHECK(of[k] == 0 || of[k] == 2))
-            fprintf(stderr, "    %d ranks, tensor %d, context %d, shard %d: kind %d has %d ranks to stand for it\n",
-                    ranks, shape->tensor, shape->context, shape->shard, k, of[k] - 1);
+            fprintf(stderr,
+                    "    %d ranks, %d stages, tensor %d, context %d, shard %d: kind %d has %d ranks to stand for it\n",
+                    ranks, shape->stages, shape->tensor, shape->context, shape->shard, k, of[k] - 1);
 }
 
 /* Room for the parts of sums in f32, and of nothing else. */
@@ -364,36 +400,42 @@ static void test_kinds(void)
         for (int tensor = 1; tensor <= 2; tensor++)
             for (int context = 1; context <= ranks; context++)
                 for (int shard = 0; shard <= ranks; shard++) {
-                    const struct grid_shape shape = {.tensor = tensor, .context = context, .shard = shard};
+                    const struct grid_shape shape = {
+                        .tensor = tensor, .context = context, .shard = shard, .stages = 1 + (context + shard) % 3};
                     if (grid_check(&shape, ranks) != NULL)
                         continue;
                     check_kinds(&shape, ranks);
                     shapes++;
                 }
-    CHECK(shapes > 2000);
+    CHECK(shapes > 1500);
 }
 
 static void test_shapes(struct comm *world)
 {
     int fit = 0;
-    for (int tensor = 0; tensor <= 6; tensor++)
-        for (int context = 0; context <= 6; context++)
-            for (int shard = -1; shard <= 6; shard++) {
-                const struct grid_shape shape = {.tensor = tensor, .context = context, .shard = shard};
-                const bool fits = tensor * context > 0 && 6 % (tensor * context) == 0 && shard >= 0 &&
-                                  (shard == 0 || 6 / tensor % shard == 0);
-                CHECK((grid_check(&shape, 6) == NULL) == fits);
-                fit += fits;
-                if (fits)
-                    check_grid(world, &shape);
-            }
-    CHECK(fit == 34);
+    for (int number = 0; number < 4 * 7 * 7 * 8; number++) {
+        const struct grid_shape shape = {.tensor = number % 7,
+                                         .context = number / 7 % 7,
+                                         .shard = number / 49 % 8 - 1,
+                                         .stages = 1 + number / (49 * 8)};
+        const int ranks = 6 % shape.stages == 0 ? 6 / shape.stages : 0, model = shape.tensor * shape.context;
+        const bool fits = ranks > 0 && model > 0 && ranks % model == 0 && shape.shard >= 0 &&
+                          (shape.shard == 0 || ranks / shape.tensor % shape.shard == 0);
+        CHECK((grid_check(&shape, 6) == NULL) == fits);
+        fit += fits;
+        if (fits)
+            check_grid(world, &shape);
+    }
+    CHECK(fit == 34 + 8 + 8);
     struct grid grid;
     CHECK(grid_create(&grid, world, &(struct grid_shape){.tensor = 1, .context = 4}) == ERROR_USER);
     CHECK_STRING(error_message(), "6 ranks do not divide into groups that share data");
     error_clear();
     CHECK(grid_create(&grid, world, &(struct grid_shape){.tensor = 2, .context = 1, .shard = 2}) == ERROR_USER);
     CHECK_STRING(error_message(), "6 ranks do not divide into groups that hold the model's state");
+    error_clear();
+    CHECK(grid_create(&grid, world, &(struct grid_shape){.tensor = 1, .context = 1, .stages = 4}) == ERROR_USER);
+    CHECK_STRING(error_message(), "6 ranks do not divide into the stages of a pipeline");
     error_clear();
 }
 

@@ -43,9 +43,9 @@ static void run(struct group *group)
 }
 
 /* With v of rank r in mine: whole is gathered in place, [v0; v1]; 2 v are added to each of its rows, so that those
- * cross as v_r + 2 v_own; rows are passed round; whole is summed into its own row; and two rows of v are summed over
- * ranks. Between launches `mine` does not change. */
-static struct tensor whole, crossed, passed, summed;
+ * cross as v_r + 2 v_own; rows are passed round, and both ways; whole is summed into its own row; and two rows of v are
+ * summed over ranks. Between launches `mine` does not change. */
+static struct tensor whole, crossed, passed, summed, relayed;
 static struct tensor room; /* for sums by copies; absent where tensors are not in the group's memory */
 
 static void exchange(struct group *group)
@@ -61,6 +61,9 @@ static void exchange(struct group *group)
         LAUNCH(other, ADD, add, .from = mine, .to = tensor_rows(&whole, i % 2, 1));
     LAUNCH(other, ALL_TO_ALL, all_to_all, .group = group, .in = whole, .out = crossed);
     LAUNCH(other, SHIFT, shift, .group = group, .in = tensor_rows(&crossed, group->rank, 1), .out = passed);
+    LAUNCH(other, RELAY, relay, .group = group, .to_next = tensor_rows(&crossed, group->rank, 1),
+           .from_before = tensor_rows(&relayed, 0, 1), .to_before = tensor_rows(&crossed, 1 - group->rank, 1),
+           .from_next = tensor_rows(&relayed, 1, 1));
     LAUNCH(other, REDUCE_SCATTER, reduce_scatter, .group = group, .in = whole, .out = own, .room = room);
     for (int i = 0; i < 2; i++)
         LAUNCH(other, COPY, copy, .from = mine, .to = tensor_rows(&summed, i, 1));
@@ -153,6 +156,8 @@ static void check_exchange(struct executor *executor, const struct group *group,
     CHECK(read_back(executor, tensor_rows(&crossed, group->rank, 1)) == 3 * own);
     CHECK(read_back(executor, tensor_rows(&crossed, 1 - group->rank, 1)) == own + 2 * other);
     CHECK(read_back(executor, passed) == 3 * other);
+    CHECK(read_back(executor, tensor_rows(&relayed, 0, 1)) == 3 * other);
+    CHECK(read_back(executor, tensor_rows(&relayed, 1, 1)) == other + 2 * own);
     for (int i = 0; i < 2; i++)
         CHECK(read_back(executor, tensor_rows(&summed, i, 1)) == own + other);
     CHECK(read_back(executor, tensor_rows(&whole, group->rank, 1)) == 4 * own + 2 * other);
@@ -177,6 +182,7 @@ static void test_exchange(struct executor *executor, struct group *group, bool o
     room = gives ? tensor_matrix(memory + 4 * COUNT * 4, DTYPE_F32, 2, COUNT) : (struct tensor){0};
     crossed = vector(executor, 2);
     passed = vector(executor, 1);
+    relayed = vector(executor, 2);
     CHECK(read_back(executor, tensor_rows(&whole, 1, 1)) == 0);
     fill(1 + group->rank);
     exchange(group);
@@ -204,6 +210,7 @@ static void test_exchange(struct executor *executor, struct group *group, bool o
         executor->class->release(executor, memory, MEMORY_DEVICE);
     executor->class->release(executor, crossed.data, MEMORY_DEVICE);
     executor->class->release(executor, passed.data, MEMORY_DEVICE);
+    executor->class->release(executor, relayed.data, MEMORY_DEVICE);
 }
 
 /* Bytes a second that a rank receives, in place: of gathers, or of sums, for which there may be room. */

@@ -679,12 +679,13 @@ static void test_plan(void)
     LAUNCH(&compute, SHIFT, shift, .group = &model, .in = part, .out = part_too);
     LAUNCH(&compute, ALL_REDUCE, all_reduce, .group = &self, .x = part);
     LAUNCH(&compute, SHIFT, shift, .group = &self, .in = part, .out = part_too);
+    LAUNCH(&compute, RELAY, relay, .group = &model, .to_next = part, .from_before = part_too, .from_next = whole_too);
     struct plan_traffic traffic[3];
     CHECK(plan_log_traffic(plan_log_all(log), traffic, 3) == 3);
     CHECK_STRING(traffic[0].group, "data");
     CHECK(traffic[0].collectives == 3 && traffic[0].bytes == 3 * 3 * 400);
     CHECK_STRING(traffic[1].group, "model");
-    CHECK(traffic[1].collectives == 3 && traffic[1].bytes == 400 + 400 + 400);
+    CHECK(traffic[1].collectives == 4 && traffic[1].bytes == 400 + 400 + 400 + 5 * 400);
     CHECK_STRING(traffic[2].group, "self");
     CHECK(traffic[2].collectives == 2 && traffic[2].bytes == 0);
 

@@ -96,6 +96,13 @@ static void shift(struct group *group, struct stream *stream, const struct shift
     count(group, &a->out, 1, 1)->plain->shift(group, stream, a);
 }
 
+static void relay(struct group *group, struct stream *stream, const struct relay_args *a)
+{
+    const bool both = tensor_present(&a->from_before) && tensor_present(&a->from_next);
+    const struct tensor *from = tensor_present(&a->from_before) ? &a->from_before : &a->from_next;
+    count(group, from, both ? 2 : tensor_present(from), 1)->plain->relay(group, stream, a);
+}
+
 static void start_counting(struct group *group)
 {
     for (int i = 0; i < counted_count; i++)
@@ -112,6 +119,7 @@ static void start_counting(struct group *group)
     c->class.broadcast = broadcast;
     c->class.all_to_all = all_to_all;
     c->class.shift = shift;
+    c->class.relay = relay;
     group->class = &c->class;
 }
 

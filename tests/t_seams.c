@@ -309,8 +309,8 @@ static void test_policies(struct executor *executor)
         struct toy toy;
         options.recompute = (enum deck_recompute)policy;
         toy_create(&toy, &options);
-        CHECK(toy.engine.memory.slot_bytes < before);
-        before = toy.engine.memory.slot_bytes;
+        CHECK(toy.engine.memory.chunks[0].slot_bytes < before);
+        before = toy.engine.memory.chunks[0].slot_bytes;
         toy_destroy(&toy);
     }
 }
@@ -653,7 +653,8 @@ static void test_wide_unit(struct executor *cpu, enum deck_recompute policy)
     struct model_settings settings = toy_settings(TOY_LLAMA);
     struct unit unit = {.class = &class, .settings = &settings, .name = "wide", .tokens = 1};
     settings.recompute.others = policy;
-    struct model model = {.settings = settings, .tokens = 1, .unit_count = 1, .units = &unit};
+    struct model model = {
+        .settings = settings, .tokens = 1, .unit_count = 1, .units = &unit, .chunk_count = 1, .chunks = {{0, 1}}};
     for (int w = 0; w < WIDE_WEIGHTS; w++) {
         unit_declare_weight(&unit, w, 1, WIDE_WIDTH, STORAGE_VECTOR);
         unit_declare_parameter(&unit, w, WIDE_WIDTH, unit_constant(0), "w%d", w);
@@ -678,7 +679,7 @@ static void test_wide_unit(struct executor *cpu, enum deck_recompute policy)
                               .address = memory_address,
                               .memory = &memory};
     const struct memory_settings of = {
-        .compute = DTYPE_F32, .statistic = DTYPE_F32, .slots = 1, .rows = 1, .row_tokens = 1};
+        .compute = DTYPE_F32, .statistic = DTYPE_F32, .slots = {1}, .rows = 1, .row_tokens = 1};
     budget_create(&budget, cpu);
     memory_create(&memory, &model, &of, &context, &budget);
     /* all states are read again; what a block's policy names is not kept */
@@ -686,7 +687,7 @@ static void test_wide_unit(struct executor *cpu, enum deck_recompute policy)
     int64_t kept = 0;
     for (int k = 0; k < WIDE_LINKS; k++)
         kept += !id_set_has(&dropped, WIDE_STATE + k);
-    CHECK(memory.slot_bytes == kept * WIDE_WIDTH * 4);
+    CHECK(memory.chunks[0].slot_bytes == kept * WIDE_WIDTH * 4);
     CHECK(memory.transient_bytes <= (WIDE_LINKS - kept + 2) * WIDE_WIDTH * 4);
 
     unit.weight_base[STORAGE_VECTOR] = weights;

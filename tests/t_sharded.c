@@ -39,6 +39,7 @@ static void cut_create(struct cut *cut, int ranks)
                                   .gather = comm_group_create(cut->grid.shard, NULL, "gather"),
                                   .reduce = comm_group_create(cut->grid.shard, NULL, "reduce"),
                                   .replicas = comm_group_create(cut->grid.replicas, NULL, "replicas")};
+    cut->groups.all = cut->groups.data;
 }
 
 static void cut_destroy(struct cut *cut)

@@ -76,8 +76,12 @@ static void chain_create(struct chain *chain, struct executor *executor, struct 
 {
     const int64_t part = INNER / (group != NULL ? group->size : 1), first = group != NULL ? group->rank * part : 0;
     *chain = (struct chain){.settings = toy_settings(TOY_LLAMA)};
-    chain->model =
-        (struct model){.settings = chain->settings, .tokens = HIDDEN, .unit_count = UNITS, .units = chain->units};
+    chain->model = (struct model){.settings = chain->settings,
+                                  .tokens = HIDDEN,
+                                  .unit_count = UNITS,
+                                  .units = chain->units,
+                                  .chunk_count = 1,
+                                  .chunks = {{0, UNITS}}};
     for (int u = 0; u < UNITS; u++) {
         struct unit *unit = &chain->units[u];
         *unit = (struct unit){.class = &cut_class,
@@ -113,7 +117,7 @@ static void chain_create(struct chain *chain, struct executor *executor, struct 
     const struct memory_settings of = {.use = MEMORY_EVALUATE,
                                        .compute = DTYPE_F32,
                                        .statistic = DTYPE_F32,
-                                       .slots = 1,
+                                       .slots = {1},
                                        .rows = 1,
                                        .row_tokens = HIDDEN};
     budget_create(&chain->budget, executor);

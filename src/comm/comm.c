@@ -67,6 +67,11 @@ void comm_shift(struct comm *comm, const void *in, void *out, int64_t bytes)
     comm->class->shift(comm, in, out, bytes);
 }
 
+void comm_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT])
+{
+    comm->class->relay(comm, data, bytes);
+}
+
 struct comm *comm_split(struct comm *comm, int color)
 {
     return comm->class->split(comm, color);
@@ -279,6 +284,20 @@ static void host_shift(struct group *group, struct stream *stream, const struct 
     comm_shift(host->comm, args->in.data, args->out.data, tensor_extent(&args->in));
 }
 
+static void host_relay(struct group *group, struct stream *stream, const struct relay_args *args)
+{
+    (void)stream;
+    struct host_group *host = group->self;
+    void *data[RELAY_COUNT];
+    int64_t bytes[RELAY_COUNT];
+    for (int r = 0; r < RELAY_COUNT; r++) {
+        const struct tensor *tensor = op_tensor(OP_RELAY, args, r);
+        data[r] = tensor->data;
+        bytes[r] = tensor_extent(tensor);
+    }
+    comm_relay(host->comm, data, bytes);
+}
+
 static void host_destroy(struct group *group)
 {
     struct host_group *host = group->self;
@@ -294,6 +313,7 @@ static const struct group_class host_class = {.name = "host",
                                               .broadcast = host_broadcast,
                                               .all_to_all = host_all_to_all,
                                               .shift = host_shift,
+                                              .relay = host_relay,
                                               .destroy = host_destroy};
 
 struct group *comm_group_create(struct comm *comm, struct executor *executor, const char *name)

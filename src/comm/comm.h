@@ -5,6 +5,7 @@
 #define COMM_COMM_H
 
 #include "core/launch.h"
+#include "core/op.h"
 
 #include <stdint.h>
 
@@ -24,6 +25,10 @@ struct comm_class {
     void (*all_to_all)(struct comm *comm, const void *in, void *out, int64_t bytes);
     /* Around the ranks: `in` goes to rank + 1, `out` comes from rank - 1; the last sends to the first. */
     void (*shift)(struct comm *comm, const void *in, void *out, int64_t bytes);
+    /* Between ranks beside each other, the last and the first among them: data[RELAY_TO_NEXT] goes to rank + 1, which
+     * has it as data[RELAY_FROM_BEFORE]; data[RELAY_TO_BEFORE] goes to rank - 1, which has it as data[RELAY_FROM_NEXT].
+     * Where bytes are 0 nothing moves. Collective over the ranks that have something for each other. */
+    void (*relay)(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT]);
     /* Ranks with the same color form a new communicator, in the order of their ranks in comm. color >= 0. */
     struct comm *(*split)(struct comm *comm, int color);
     /* The ranks on the same node (that share its memory) form a new communicator. */
@@ -53,6 +58,7 @@ void comm_broadcast(struct comm *comm, void *data, int64_t bytes, int root);
 void comm_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes);
 void comm_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes);
 void comm_shift(struct comm *comm, const void *in, void *out, int64_t bytes);
+void comm_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT]);
 struct comm *comm_split(struct comm *comm, int color);
 struct comm *comm_split_node(struct comm *comm);
 

@@ -1,8 +1,16 @@
 #include "comm/grid.h"
 #include "base/error.h"
 
-const char *grid_check(const struct grid_shape *shape, int64_t ranks)
+static int stages_of(const struct grid_shape *shape)
 {
+    return shape->stages > 1 ? shape->stages : 1;
+}
+
+const char *grid_check(const struct grid_shape *shape, int64_t all)
+{
+    const int64_t ranks = all / stages_of(shape); /* of a stage */
+    if (stages_of(shape) > GRID_STAGES || all % stages_of(shape) != 0)
+        return "do not divide into the stages of a pipeline";
     const int64_t model = (int64_t)shape->tensor * shape->context;
     if (shape->tensor < 1 || shape->context < 1 || ranks % model != 0)
         return "do not divide into groups that share data";
@@ -15,7 +23,7 @@ const char *grid_check(const struct grid_shape *shape, int64_t ranks)
 
 struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks)
 {
-    const int data = ranks / shape->tensor, shard = shape->shard > 0 ? shape->shard : data;
+    const int data = ranks / stages_of(shape) / shape->tensor, shard = shape->shard > 0 ? shape->shard : data;
     return (struct grid_numbers){.all = ranks,
                                  .model = shape->tensor * shape->context,
                                  .tensor = shape->tensor,
@@ -23,13 +31,14 @@ struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks)
                                  .context = shape->context,
                                  .data = data,
                                  .shard = shard,
-                                 .replicas = data / shard};
+                                 .replicas = data / shard,
+                                 .stages = stages_of(shape)};
 }
 
 struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int rank)
 {
     const struct grid_numbers sizes = grid_sizes(shape, ranks);
-    const int data = rank / sizes.tensor;
+    const int stage_ranks = ranks / sizes.stages, data = rank % stage_ranks / sizes.tensor;
     return (struct grid_numbers){.all = rank,
                                  .model = rank % sizes.model,
                                  .tensor = rank % sizes.tensor,
@@ -37,7 +46,8 @@ struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int ra
                                  .context = data % sizes.context,
                                  .data = data,
                                  .shard = data % sizes.shard,
-                                 .replicas = data / sizes.shard};
+                                 .replicas = data / sizes.shard,
+                                 .stages = rank / stage_ranks};
 }
 
 static int kind_of(const struct grid_numbers *place)
@@ -52,16 +62,20 @@ int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS])
     while (both % sizes.context != 0)
         both += sizes.shard;
     const int64_t begins[] = {0, sizes.shard, both};
-    bool known[GRID_KINDS] = {false};
-    int count = 0;
+    const int stage_ranks = ranks / sizes.stages;
+    bool known[GRID_KINDS / GRID_STAGES] = {false};
+    int first = 0, count = 0;   /* first: of the first stage's */
     for (int b = 0; b < 3; b++) /* each kind has a rank soon behind a begin */
         for (int64_t data = begins[b]; data <= begins[b] + 2 * sizes.context && data < sizes.data; data++) {
             const int rank = (int)data * sizes.tensor;
             const struct grid_numbers place = grid_place(shape, ranks, rank);
             if (!known[kind_of(&place)])
-                kinds[count++] = rank;
+                kinds[first++] = rank;
             known[kind_of(&place)] = true;
         }
+    for (int stage = 0; stage < sizes.stages; stage++)
+        for (int i = 0; i < first; i++)
+            kinds[count++] = stage * stage_ranks + kinds[i];
     return count;
 }
 
@@ -74,13 +88,14 @@ int grid_create(struct grid *grid, struct comm *world, const struct grid_shape *
     const struct grid_numbers place = grid_place(shape, world->size, world->rank);
     grid->world = world;
     grid->node = comm_split_node(world);
-    grid->data_rank = world->rank / sizes.model;
-    grid->data_ranks = world->size / sizes.model;
-    grid->model = comm_split(world, grid->data_rank);
-    grid->tensor = comm_split(world, place.data);
+    grid->data_rank = place.data / sizes.context;
+    grid->data_ranks = sizes.data / sizes.context;
+    grid->stages = comm_split(world, world->rank % (world->size / sizes.stages));
+    grid->model = comm_split(world, world->rank / sizes.model);
+    grid->tensor = comm_split(world, world->rank / sizes.tensor);
     grid->alike = comm_split(grid->tensor, place.tensor / sizes.alike);
     grid->context = comm_split(grid->model, place.tensor);
-    grid->data = comm_split(world, place.tensor);
+    grid->data = comm_split(world, place.stages * sizes.tensor + place.tensor);
     grid->shard = comm_split(grid->data, place.replicas);
     grid->replicas = comm_split(grid->data, place.shard);
     return ERROR_NONE;
@@ -96,4 +111,5 @@ void grid_destroy(struct grid *grid)
     comm_destroy(grid->data);
     comm_destroy(grid->shard);
     comm_destroy(grid->replicas);
+    comm_destroy(grid->stages);
 }

@@ -1,7 +1,8 @@
 /* The rank grid: the axes along which ranks are numbered, and the groups of ranks that work together.
  *
- *   rank = (data_rank * context + context_rank) * tensor + tensor_rank
+ *   rank = ((stage * data_ranks + data_rank) * context + context_rank) * tensor + tensor_rank
  *
+ * The ranks of a stage have the same layers of a pipeline's. All other axes and groups are those of one stage.
  * Context ranks share rows of tokens: each has a part of every row. Tensor ranks share tokens and have a part of every
  * layer. The ranks of one tensor_rank have the same part of the model; they sum its gradients, and divide its state:
  * `shard` of them that follow one another hold it once, each a cut. */
@@ -13,8 +14,9 @@
 /* How many ranks there are along an axis. */
 struct grid_shape {
     int tensor, context;
-    int shard; /* ranks that hold the state of their part of the model once; 0: all that have this part */
-    int alike; /* tensor ranks, of those that follow one another, with the same key and value heads; 0 and 1: none */
+    int shard;  /* ranks that hold the state of their part of the model once; 0: all that have this part */
+    int alike;  /* tensor ranks, of those that follow one another, with the same key and value heads; 0 and 1: none */
+    int stages; /* of a pipeline; 0 and 1: none */
 };
 
 struct grid {
@@ -27,6 +29,7 @@ struct grid {
     struct comm *data;         /* that have this rank's part of the model; gradients are summed over them */
     struct comm *shard;        /* of these: that hold its state once between them */
     struct comm *replicas;     /* of these: that hold the same cut as this rank */
+    struct comm *stages;       /* that have this rank's data and place in their stages; each is a stage */
     int data_rank, data_ranks; /* this rank's number among those that have other data than it, and of how many */
 };
 
@@ -34,18 +37,19 @@ struct grid {
  * static string. */
 const char *grid_check(const struct grid_shape *shape, int64_t ranks);
 
-/* The sizes of a rank's groups, or its numbers in them. `data` and what divides it count ranks of one tensor rank. */
+/* The sizes of a rank's groups, or its numbers in them; `all` are all ranks. `data` and what divides it count ranks of
+ * one tensor rank. */
 struct grid_numbers {
-    int all, model, tensor, alike, context, data, shard, replicas;
+    int all, model, tensor, alike, context, data, shard, replicas, stages;
 };
 
 /* Of a shape that fits so many ranks; `rank` is one of them. */
 struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks);
 struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int rank);
 
-/* Ranks are of one kind that are the first, or are not, among those that share their rows, that share the state and
- * that hold the same of it. */
-enum { GRID_KINDS = 8 };
+/* Ranks of a stage are of one kind that are the first, or are not, among those that share their rows, that share the
+ * state and that hold the same of it. */
+enum { GRID_STAGES = 64 /* at most */, GRID_KINDS = 8 * GRID_STAGES };
 
 /* One rank of each kind; how many there are. */
 int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS]);

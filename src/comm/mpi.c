@@ -90,7 +90,7 @@ static void answer_calls(void)
         send_empty(rank, TAG_HERE);
 }
 
-enum { MOST_REQUESTS = 2 /* that a collective consists of */ };
+enum { MOST_REQUESTS = RELAY_COUNT /* that a collective consists of */ };
 
 /* A collective that this rank waits for. */
 struct wait {
@@ -291,6 +291,47 @@ static void mpi_shift(struct comm *comm, const void *in, void *out, int64_t byte
     }
 }
 
+static int post_send(void *data, int bytes, int peer, int tag, MPI_Comm handle, MPI_Request *request)
+{
+    return MPI_Isend(data, bytes, MPI_BYTE, peer, tag, handle, request);
+}
+
+static int post_receive(void *data, int bytes, int peer, int tag, MPI_Comm handle, MPI_Request *request)
+{
+    return MPI_Irecv(data, bytes, MPI_BYTE, peer, tag, handle, request);
+}
+
+/* One tag for each way, since both may join the same two ranks. Receives are posted before sends, and nothing is waited
+ * for before all are posted: so ranks that face each other cannot block each other. */
+static void mpi_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT])
+{
+    enum { TAG_FORWARD = 1, TAG_BACKWARD };
+    const int next = (comm->rank + 1) % comm->size, before = (comm->rank + comm->size - 1) % comm->size;
+    const struct {
+        int peer, tag;
+        bool sends;
+    } ways[RELAY_COUNT] = {[RELAY_TO_NEXT] = {next, TAG_FORWARD, true},
+                           [RELAY_FROM_BEFORE] = {before, TAG_FORWARD, false},
+                           [RELAY_TO_BEFORE] = {before, TAG_BACKWARD, true},
+                           [RELAY_FROM_NEXT] = {next, TAG_BACKWARD, false}};
+    int64_t most = 0;
+    for (int r = 0; r < RELAY_COUNT; r++)
+        most = bytes[r] > most ? bytes[r] : most;
+    for (int64_t done = 0; done < most; done += PIECE_BYTES) {
+        struct wait wait = {.comm = comm, .what = "relay"};
+        for (int sends = 0; sends < 2; sends++)
+            for (int r = 0; r < RELAY_COUNT; r++) {
+                const int64_t left = bytes[r] - done, piece = left < PIECE_BYTES ? left : PIECE_BYTES;
+                if (left <= 0 || ways[r].sends != sends)
+                    continue;
+                verify((sends ? post_send : post_receive)((char *)data[r] + done, (int)piece, ways[r].peer, ways[r].tag,
+                                                          handle_of(comm), &wait.requests[wait.count++]),
+                       "MPI_Isend or MPI_Irecv");
+            }
+        await_all(&wait);
+    }
+}
+
 static struct comm *wrap(MPI_Comm handle);
 
 static struct comm *mpi_split(struct comm *comm, int color)
@@ -324,6 +365,7 @@ static const struct comm_class mpi_class = {.barrier = mpi_barrier,
                                             .all_gather = mpi_all_gather,
                                             .all_to_all = mpi_all_to_all,
                                             .shift = mpi_shift,
+                                            .relay = mpi_relay,
                                             .split = mpi_split,
                                             .split_node = mpi_split_node,
                                             .destroy = mpi_destroy};

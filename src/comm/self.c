@@ -20,6 +20,15 @@ static void self_exchange(struct comm *comm, const void *in, void *out, int64_t 
     memmove(out, in, (size_t)bytes);
 }
 
+static void self_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT])
+{
+    (void)comm;
+    if (bytes[RELAY_TO_NEXT] > 0)
+        memmove(data[RELAY_FROM_BEFORE], data[RELAY_TO_NEXT], (size_t)bytes[RELAY_TO_NEXT]);
+    if (bytes[RELAY_TO_BEFORE] > 0)
+        memmove(data[RELAY_FROM_NEXT], data[RELAY_TO_BEFORE], (size_t)bytes[RELAY_TO_BEFORE]);
+}
+
 static struct comm *self_split(struct comm *comm, int color)
 {
     (void)comm, (void)color;
@@ -42,6 +51,7 @@ static const struct comm_class self_class = {.barrier = self_barrier,
                                              .all_gather = self_exchange,
                                              .all_to_all = self_exchange,
                                              .shift = self_exchange,
+                                             .relay = self_relay,
                                              .split = self_split,
                                              .split_node = self_split_node,
                                              .destroy = self_destroy};

@@ -181,6 +181,9 @@ static const struct op_field all_gather_fields[] = {FIELD(all_gather, in, OP_REA
 static const struct op_field broadcast_fields[] = {FIELD(broadcast, x, OP_READ_WRITE)};
 static const struct op_field all_to_all_fields[] = {FIELD(all_to_all, in, OP_READ), FIELD(all_to_all, out, OP_WRITE)};
 static const struct op_field shift_fields[] = {FIELD(shift, in, OP_READ), FIELD(shift, out, OP_WRITE)};
+static const struct op_field relay_fields[] = {
+    OPTIONAL(relay, to_next, OP_READ), OPTIONAL(relay, from_before, OP_WRITE), OPTIONAL(relay, to_before, OP_READ),
+    OPTIONAL(relay, from_next, OP_WRITE)};
 
 static const struct op_info table[OP_COUNT] = {
 #define X(NAME, name)                                                                                                  \

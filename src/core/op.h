@@ -54,7 +54,8 @@ struct group;
     X(ALL_GATHER, all_gather)                                                                                          \
     X(BROADCAST, broadcast)                                                                                            \
     X(ALL_TO_ALL, all_to_all)                                                                                          \
-    X(SHIFT, shift)
+    X(SHIFT, shift)                                                                                                    \
+    X(RELAY, relay)
 
 #define OP_TABLE(X)                                                                                                    \
     OP_DEVICE_TABLE(X)                                                                                                 \
@@ -495,6 +496,17 @@ struct shift_args {
     struct tensor in;  /* any [1, n] */
     struct tensor out; /* same dtype [1, n]: what the rank before has sent; shares nothing with in */
 };
+
+/* Each rank sends to the ranks beside it in the group and receives from them, all at once; the last and the first are
+ * beside each other. Any of the four may be absent; what one rank sends, the other receives in the same order. */
+struct relay_args {
+    struct group *group;
+    struct tensor to_next;     /* any; contiguous */
+    struct tensor from_before; /* what that rank has as to_next, of the same size; so are the others */
+    struct tensor to_before;
+    struct tensor from_next; /* shares nothing with the others, as does from_before */
+};
+enum relay { RELAY_TO_NEXT, RELAY_FROM_BEFORE, RELAY_TO_BEFORE, RELAY_FROM_NEXT, RELAY_COUNT };
 
 /* Reflection: which tensors an op has and how it uses them. */
 enum op_access { OP_READ = 1, OP_WRITE = 2, OP_READ_WRITE = 3 };

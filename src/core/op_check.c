@@ -400,6 +400,12 @@ static const char *check_shapes(enum op op, const void *args)
         REQUIRE(a->group != NULL && a->in.rows == 1 && same_shape(&a->in, &a->out) && a->in.dtype == a->out.dtype);
         return NULL;
     }
+    case OP_RELAY: {
+        const struct relay_args *a = args;
+        REQUIRE(a->group != NULL && tensor_contiguous(&a->to_next) && tensor_contiguous(&a->from_before));
+        REQUIRE(tensor_contiguous(&a->to_before) && tensor_contiguous(&a->from_next));
+        return NULL;
+    }
     case OP_COUNT:
         break;
     }

@@ -46,6 +46,7 @@ enum deck_weight_copies { DECK_WEIGHT_COPIES_KEPT, DECK_WEIGHT_COPIES_MADE };
 /* As enum shard_level (step/store.h), and: whichever fits and costs least. */
 enum deck_shard { DECK_SHARD_NONE, DECK_SHARD_OPTIMIZER, DECK_SHARD_GRADIENTS, DECK_SHARD_FULL, DECK_SHARD_AUTO };
 enum deck_reduce { DECK_REDUCE_AUTO, DECK_REDUCE_MICRO_BATCH, DECK_REDUCE_STEP };
+enum deck_stages { DECK_STAGES_COST, DECK_STAGES_LAYERS, DECK_STAGES_ENDS };
 enum deck_context { DECK_CONTEXT_AUTO, DECK_CONTEXT_GATHER, DECK_CONTEXT_HEADS, DECK_CONTEXT_RING };
 enum deck_recompute {
     DECK_RECOMPUTE_NONE,
@@ -143,6 +144,8 @@ struct deck {
         int context_method; /* enum deck_context */
         int64_t tensor;
         bool sequence;
+        int64_t pipeline, virtual;
+        int stages; /* enum deck_stages */
     } parallel;
     struct {
         int compute;          /* enum deck_compute */

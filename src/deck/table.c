@@ -279,6 +279,19 @@ const struct deck_row deck_table[] = {
      .doc = "How attention sees the whole row: it gathers keys and values; it exchanges tokens for heads; or keys and "
             "values go round the ranks. \"auto\" is \"heads\" where parallel.context divides model.kv_heads, else "
             "\"gather\"."},
+    {INT(parallel.pipeline, 1, 1, 64), .unit = "stages", .may_change = true,
+     .doc =
+         "Stages of a pipeline: each has the layers of a part of the model, and micro-batches go through all of them. "
+         "A divisor of the rank count; with parallel.shard = \"none\" or \"optimizer\"."},
+    {INT(parallel.virtual, 1, 1, 32), .may_change = true,
+     .doc =
+         "Parts of the model that a stage has, which do not follow one another (interleaved schedule): the stages wait "
+         "so many times less, and send so many times more. A step then needs a multiple of parallel.pipeline "
+         "micro-batches."},
+    {CHOICE(parallel.stages, DECK_STAGES_COST, "cost", "layers", "ends"), .may_change = true,
+     .doc = "How layers are dealt out to these parts, as evenly as can be: by what they cost, the head's products "
+            "included; by their number alone; or by their number, where embedding and head count as one layer each "
+            "(\"ends\")."},
 
     {INT(parallel.tensor, 1, 1, INDEX), .unit = "ranks", .may_change = true,
      .doc =

@@ -73,7 +73,7 @@ static void make_engine(const struct inference *inference, const struct groups *
         .memory = {.use = shape->use,
                    .compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
                    .statistic = DTYPE_F32,
-                   .slots = 1,
+                   .slots = {1},
                    .rows = 1,
                    .row_tokens = shape->tokens,
                    .max_segments = shape->segments},

@@ -2,41 +2,88 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "model/block.h"
+#include "model/boundary.h"
 #include "model/embedding.h"
 #include "model/lm_head.h"
+#include "model/stages.h"
 
 #include <math.h>
 #include <stdio.h>
 
-static struct unit *start_unit(struct model *model, int index, int layer)
+/* The next unit, of a slice of the model. */
+static struct unit *start_unit(struct model *model, int slice, int layer)
 {
-    struct unit *unit = &model->units[index];
+    const struct stage_cut *cut = &model->settings.cut;
+    struct unit *unit = &model->units[model->unit_count];
     unit->settings = &model->settings;
-    unit->index = index;
+    unit->index = model->unit_count++;
     unit->layer = layer;
     unit->tokens = model->tokens;
+    unit->here = slice % stage_count(cut) == cut->stage;
+    unit->chunk = unit->here ? slice / stage_count(cut) : -1;
     return unit;
+}
+
+static void add_block(struct model *model, int slice, int layer)
+{
+    struct unit *block = start_unit(model, slice, layer);
+    block_declare(block);
+    snprintf(block->name, sizeof block->name, "block.%d", layer);
+}
+
+static void add_boundary(struct model *model, int slice)
+{
+    struct unit *outlet = start_unit(model, slice, -1);
+    outlet_declare(outlet);
+    snprintf(outlet->name, sizeof outlet->name, "outlet.%d", slice);
+    struct unit *inlet = start_unit(model, slice + 1, -1);
+    inlet_declare(inlet);
+    snprintf(inlet->name, sizeof inlet->name, "inlet.%d", slice + 1);
+}
+
+static void find_chunks(struct model *model)
+{
+    model->chunk_count = 0;
+    for (int u = 0; u < model->unit_count; u++) {
+        const int chunk = model->units[u].chunk;
+        if (chunk == model->chunk_count)
+            model->chunks[model->chunk_count++].first = u;
+        if (chunk >= 0)
+            model->chunks[chunk].end = u + 1;
+    }
+}
+
+/* The stage of a tied head holds the table too. */
+static void hold_twice(struct unit *table, const struct unit *head)
+{
+    const int stages = stage_count(&table->settings->cut);
+    table->held_twice = stages > 1 && unit_lender(head) == table;
+    table->here |= table->held_twice && head->here;
 }
 
 void model_create(struct model *model, const struct model_settings *settings, int64_t tokens, int64_t head_tokens)
 {
-    int layers = (int)settings->layers;
-    model->settings = *settings;
-    model->tokens = tokens;
-    model->unit_count = layers + 2;
-    model->units = memory_allocate((int64_t)sizeof *model->units * model->unit_count);
+    const int slices = stage_slices(&settings->cut), boundaries = slices - 1;
+    int layers = 0, *dealt = memory_allocate((int64_t)sizeof *dealt * slices);
+    *model = (struct model){.settings = *settings, .tokens = tokens};
+    model->units = memory_allocate((int64_t)sizeof *model->units * (settings->layers + 2 + 2 * boundaries));
+    stages_deal(settings, dealt);
 
     struct unit *embedding = start_unit(model, 0, -1);
     embedding_declare(embedding);
     snprintf(embedding->name, sizeof embedding->name, "embedding");
-    for (int layer = 0; layer < layers; layer++) {
-        struct unit *block = start_unit(model, 1 + layer, layer);
-        block_declare(block);
-        snprintf(block->name, sizeof block->name, "block.%d", layer);
+    for (int slice = 0; slice < slices; slice++) {
+        for (int i = 0; i < dealt[slice]; i++)
+            add_block(model, slice, layers++);
+        if (slice < boundaries)
+            add_boundary(model, slice);
     }
-    struct unit *head = start_unit(model, layers + 1, -1);
+    struct unit *head = start_unit(model, boundaries, -1);
     lm_head_declare(head, embedding, head_tokens);
     snprintf(head->name, sizeof head->name, "lm_head");
+    hold_twice(embedding, head);
+    find_chunks(model);
+    memory_free(dealt);
 }
 
 void model_destroy(struct model *model)

@@ -4,11 +4,22 @@
 
 #include "model/unit.h"
 
+enum { MODEL_CHUNKS = 32 /* of a rank, at most */ };
+
+/* Units that a rank computes one after the other: first .. end - 1. */
+struct chunk {
+    int first, end;
+};
+
+/* All ranks of a pipeline have all units, in the same order, so that parameters have the same numbers; unit->chunk says
+ * which of them a rank computes. Between slices stand an outlet and an inlet (model/boundary.h). */
 struct model {
     struct model_settings settings;
     int64_t tokens; /* of a micro-batch, at most */
     int unit_count;
     struct unit *units; /* owned */
+    int chunk_count;    /* that this rank computes; 1 without a pipeline */
+    struct chunk chunks[MODEL_CHUNKS];
 };
 
 /* settings.precision stays borrowed. head_tokens: tokens per chunk of the head. */

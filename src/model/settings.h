@@ -44,6 +44,21 @@ static inline int layer_ranks(const struct layer_cut *layer)
     return layer->ranks > 1 ? layer->ranks : 1;
 }
 
+/* Pipeline parallelism: the model's units in stages * chunks slices that follow one another, of which stage s has those
+ * of the numbers s, s + stages, s + 2 * stages, ...: its chunks. */
+struct stage_cut {
+    int stages; /* 0 and 1: every rank has all units */
+    int stage;  /* this rank's */
+    int chunks; /* of a stage */
+    int deal;   /* enum deck_stages: what layers are dealt out by (model/stages.h) */
+};
+
+/* How many stages there are. */
+static inline int stage_count(const struct stage_cut *cut)
+{
+    return cut->stages > 1 ? cut->stages : 1;
+}
+
 struct model_settings {
     enum model_family family;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
@@ -59,6 +74,7 @@ struct model_settings {
     bool decoupled; /* matrices of embedding and head have a learning rate of their own */
     struct row_cut rows;
     struct layer_cut layer;
+    struct stage_cut cut;
     int embedding_ranks; /* that make the embedding's gradient of what they gather; 0 and 1: it is summed over ranks */
     struct precision precision; /* of the blocks' linear layers; zeros: all compute in the compute type */
     struct recompute recompute; /* of the blocks' backward */

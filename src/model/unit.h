@@ -110,9 +110,12 @@ struct unit {
     const struct unit_class *class;
     const struct model_settings *settings; /* borrowed */
     char name[32];
-    int index;      /* place in the model's list */
-    int layer;      /* of a block; -1 for others */
-    int64_t tokens; /* of a micro-batch, at most, that this rank has */
+    int index;       /* place in the model's list */
+    int layer;       /* of a block; -1 for others */
+    int chunk;       /* of this rank's (struct model), that computes it; -1: another stage of the pipeline does */
+    bool here;       /* this rank holds its weights: what it computes, and the table that its head borrows */
+    bool held_twice; /* two stages hold its weights, since the head that borrows them is of another; both update them */
+    int64_t tokens;  /* of a micro-batch, at most, that this rank has */
 
     int parameter_count, weight_count, tensor_count;
     struct parameter *parameters; /* [parameter_count] */
@@ -173,6 +176,9 @@ struct context {
     struct group *tensor;        /* ranks that share this rank's tokens and have a part of every layer; NULL: none */
     struct group *row;           /* ranks that share this rank's rows, each with a part of every row; NULL: none */
     struct group *data;          /* ranks that sum gradients */
+    /* Of a pipeline: what this stage has for those beside it, and what they have sent (step/engine_relay.c), each
+     * [tokens, hidden]; absent where nothing goes that way. */
+    struct tensor relays[RELAY_COUNT];
     enum pass pass;
     int slot;                                               /* of activations */
     bool recompute;                                         /* a forward inside backward: only `wanted` sections run */

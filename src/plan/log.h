@@ -88,7 +88,7 @@ struct plan_cost plan_log_cost(struct plan_span span);
 
 /* Bytes that each rank of a group must receive in the span's collectives when no byte is sent needlessly. With n
  * ranks: (n - 1) / n of the whole for reduce_scatter, all_gather and all_to_all, twice that for all_reduce, and all
- * of it, once, for broadcast and shift. */
+ * of it, once, for broadcast, shift and relay. */
 struct plan_traffic {
     const char *group;
     int64_t collectives, bytes;

@@ -15,27 +15,37 @@ static struct kv_cache create_cache(struct engine *e)
                              positions - e->model->tokens};
 }
 
-static void visit(struct unit **visits, int *count, struct unit *unit)
+static struct unit **visit(struct unit **at, struct unit *unit)
 {
     if (unit_lender(unit) != NULL)
-        visits[(*count)++] = unit_lender(unit);
-    visits[(*count)++] = unit;
+        *at++ = unit_lender(unit);
+    *at++ = unit;
+    return at;
 }
 
-/* The units in the order in which a forward, then a backward acquires them. */
+/* Returns where the lists end. */
+static struct unit **visit_chunk(struct unit **at, struct model *model, const struct chunk *chunk,
+                                 struct visits *visits)
+{
+    visits->forward = at;
+    for (int u = chunk->first; u < chunk->end; u++) {
+        at = visit(at, &model->units[u]);
+        if (!model->units[u].class->idle_forward)
+            visits->training = (int)(at - visits->forward);
+    }
+    visits->count = (int)(at - visits->forward);
+    visits->backward = at;
+    for (int u = chunk->end - 1; u >= chunk->first; u--)
+        at = visit(at, &model->units[u]);
+    return at;
+}
+
 static void create_visits(struct engine *e)
 {
-    const int units = e->model->unit_count;
-    e->visits = memory_allocate((int64_t)sizeof *e->visits * 4 * units);
-    int count = 0;
-    for (int u = 0; u < units; u++) {
-        visit(e->visits, &count, &e->model->units[u]);
-        if (!e->model->units[u].class->idle_forward)
-            e->training_visits = count;
-    }
-    e->visit_count = count;
-    for (int u = units - 1; u >= 0; u--)
-        visit(e->visits, &count, &e->model->units[u]);
+    struct unit **at = memory_allocate((int64_t)sizeof *at * 4 * e->model->unit_count);
+    e->visited = at;
+    for (int c = 0; c < e->model->chunk_count; c++)
+        at = visit_chunk(at, e->model, &e->model->chunks[c], &e->visits[c]);
 }
 
 static void create_rope_table(struct engine *e)
@@ -147,8 +157,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                           .statistic = m->statistic,
                                           .trains = trains,
                                           .context = &e->context,
-                                          .visits = e->visits,
-                                          .visit_count = e->visit_count};
+                                          .visits = e->visits};
     e->store = store_create(&request);
     engine_create_batches(e);
     engine_create_rows(e);
@@ -172,6 +181,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                                   .memory = &e->memory,
                                   .shares = start_transfers,
                                   .engine = e};
+    engine_create_relays(e);
     if (trains) {
         create_scaling(e);
         create_losses(e);
@@ -192,7 +202,7 @@ void engine_destroy(struct engine *e)
     memory_destroy(&e->memory);
     engine_destroy_rows(e);
     memory_free(e->batches);
-    memory_free(e->visits);
+    memory_free(e->visited);
     destroy_host(e);
     budget_destroy(&e->budget);
 }

@@ -51,11 +51,10 @@ struct engine {
     struct model *model; /* borrowed */
     struct groups groups;
     struct budget budget;
-    struct store *store;  /* owned; may be exchanged for one that wraps it before the first step */
-    struct unit **visits; /* [2][visit_count]: what a forward acquires, then what a backward does */
-    int visit_count;
-    bool written;        /* weights of shards have been, since the last forward */
-    int training_visits; /* of a forward: those of PASS_FORWARD, in which the units behind them are idle */
+    struct store *store;   /* owned; may be exchanged for one that wraps it before the first step */
+    struct unit **visited; /* what the lists of visits point into */
+    struct visits visits[MODEL_CHUNKS];
+    bool written; /* weights of shards have been, since the last forward */
     struct memory memory;
     struct optimizer optimizer; /* of an engine that trains, as is scaling */
     struct delayed_scaling scaling;
@@ -63,7 +62,7 @@ struct engine {
     bool statistics;      /* set by the caller: steps that begin now measure what quantization loses; needs losses */
     double decoupled_rate; /* set by the caller: of steps that begin now, the learning rate of what has its own */
     struct engine_settings settings;
-    struct batch_tensors *batches; /* [slots] */
+    struct batch_tensors *batches; /* [slots of all chunks] */
     struct engine_rows rows;
     struct tensor sums;  /* f64: the loss and label sums of a step, then the optimizer's squares */
     struct tensor total; /* of these, the loss and label sums; units add to it on one tensor rank alone */

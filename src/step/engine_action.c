@@ -17,17 +17,23 @@ static void release(struct engine *e, struct unit *unit)
         e->store->class->release(e->store, home, e->context.stream);
 }
 
-void engine_run_forward(struct engine *e, enum pass pass, int slot)
+struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot)
+{
+    return &e->batches[memory_slots_before(&e->settings.memory, chunk) + slot];
+}
+
+void engine_run_forward(struct engine *e, enum pass pass, int chunk, int slot)
 {
     struct model *model = e->model;
+    const struct visits *visits = &e->visits[chunk];
     const bool trains = pass == PASS_FORWARD;
     e->context.pass = pass;
     e->context.slot = slot;
-    e->context.batch = &e->batches[slot];
+    e->context.batch = engine_batch(e, chunk, slot);
     launch_range(e->context.stream, "forward");
-    e->store->class->begin(e->store, e->visits, trains ? e->training_visits : e->visit_count, e->context.stream,
+    e->store->class->begin(e->store, visits->forward, trains ? visits->training : visits->count, e->context.stream,
                            e->written);
-    for (int u = 0; u < model->unit_count; u++) {
+    for (int u = model->chunks[chunk].first; u < model->chunks[chunk].end; u++) {
         if (trains && model->units[u].class->idle_forward)
             continue;
         acquire(e, &model->units[u]);
@@ -45,17 +51,18 @@ void engine_run_forward(struct engine *e, enum pass pass, int slot)
 void engine_run_backward(struct engine *e, const struct action *action)
 {
     struct model *model = e->model;
+    const struct visits *visits = &e->visits[action->chunk];
     const struct store_class *store = e->store->class;
     bool weights = action->gradients & GRADIENT_WEIGHT;
     struct unit *lent = NULL; /* has gradients of a unit that borrows from it */
     e->context.pass = PASS_BACKWARD;
     e->context.slot = action->slot;
-    e->context.batch = &e->batches[action->slot];
+    e->context.batch = engine_batch(e, action->chunk, action->slot);
     e->context.gradients = action->gradients;
     launch_range(e->context.stream, "backward");
-    store->begin(e->store, e->visits + e->visit_count, e->visit_count, e->context.stream, false);
+    store->begin(e->store, visits->backward, visits->count, e->context.stream, false);
     memory_backward_begin(&e->context);
-    for (int u = model->unit_count - 1; u >= 0; u--) {
+    for (int u = model->chunks[action->chunk].end - 1; u >= model->chunks[action->chunk].first; u--) {
         struct unit *unit = &model->units[u], *home = unit_lender(unit);
         e->context.wanted = memory_recomputed(&e->memory, unit); /* the store copies weights for that */
         acquire(e, unit);
@@ -68,8 +75,8 @@ void engine_run_backward(struct engine *e, const struct action *action)
         launch_range_end(e->context.stream);
         if (weights)
             store->gradients_close(e->store, unit, e->context.stream, action->last);
-        if (weights && home != NULL)
-            store->gradients_close(e->store, home, e->context.stream, false);
+        if (weights && home != NULL) /* its own backward closes it, unless another stage has that */
+            store->gradients_close(e->store, home, e->context.stream, action->last && home->chunk < 0);
         if (home != NULL)
             lent = home;
         release(e, unit);

@@ -24,13 +24,14 @@ void engine_create_batches(struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;
     int64_t tokens = m->rows * m->row_tokens / group_size(e->groups.context), segments = m->rows * m->max_segments;
+    const int slots = memory_slots_before(m, MODEL_CHUNKS);
     int64_t squares = m->use == MEMORY_TRAIN ? optimizer_squares(e->model) : 0;
     const struct batch rows = {.row_tokens = m->row_tokens, .max_segments = m->max_segments};
     e->sums = batch_tensor(&e->budget, 2 + squares, DTYPE_F64);
     struct tensor discarded = batch_tensor(&e->budget, 2, DTYPE_F64);
     e->total = tensor_columns(&e->sums, 0, 2);
-    e->batches = memory_allocate((int64_t)sizeof *e->batches * m->slots);
-    for (int s = 0; s < m->slots; s++) {
+    e->batches = memory_allocate((int64_t)sizeof *e->batches * slots);
+    for (int s = 0; s < slots; s++) {
         struct batch_tensors *b = &e->batches[s];
         b->tokens = batch_tensor(&e->budget, tokens, DTYPE_I32);
         b->labels = batch_tensor(&e->budget, tokens, DTYPE_I32);

@@ -32,14 +32,14 @@ void engine_score(struct engine *e, const struct batch *batch, double *losses)
         error_fatal("bug: a rank has no losses of tokens that others have");
     engine_start_totals(e);
     engine_load_batch(e, batch, &e->batches[0]);
-    engine_run_forward(e, PASS_EVALUATE, 0);
+    engine_run_forward(e, PASS_EVALUATE, 0, 0);
     engine_read_values(e, unit_tensor(&e->context, head_of(e), LM_HEAD_LOSS), losses);
 }
 
 void engine_embed(struct engine *e, const struct batch *batch, float *vectors)
 {
     engine_load_batch(e, batch, &e->batches[0]);
-    engine_run_forward(e, PASS_EMBED, 0);
+    engine_run_forward(e, PASS_EMBED, 0, 0);
     struct tensor host = engine_fetch(e, unit_tensor(&e->context, head_of(e), LM_HEAD_NORMED));
     for (int64_t t = 0; t < host.rows; t++)
         for (int64_t i = 0; i < host.cols; i++)
@@ -67,7 +67,7 @@ void engine_extend(struct engine *e, const int32_t *tokens, int64_t count, doubl
     engine_load_numbers(e, &before, 1, &device->segments.q_offset);
     engine_load_numbers(e, &all, 1, &device->segments.kv_length);
     staging_end(&e->staging, &e->streams[STREAM_COMPUTE]);
-    engine_run_forward(e, PASS_GENERATE, 0);
+    engine_run_forward(e, PASS_GENERATE, 0, 0);
     engine_read_values(e, lm_head_logits(&e->context, head_of(e), 1), logits);
     cache->filled = all;
     batch_destroy(&batch);

@@ -39,8 +39,22 @@ void engine_stage_tables(struct engine *e, const struct batch *whole, struct bat
 
 /* -- engine_action.c --------------------------------------------------------------------------------------------- */
 
-void engine_run_forward(struct engine *e, enum pass pass, int slot);
+void engine_run_forward(struct engine *e, enum pass pass, int chunk, int slot);
 void engine_run_backward(struct engine *e, const struct action *action);
+/* The batch of a chunk's slot. */
+struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot);
+
+/* -- engine_relay.c ---------------------------------------------------------------------------------------------- */
+
+/* What this stage hands to those beside it, and what they hand to it: one place for each, since both are used at once.
+ */
+void engine_create_relays(struct engine *e);
+/* Hands over, and takes. */
+void engine_relay(struct engine *e, const bool relays[RELAY_COUNT]);
+/* A forward of a micro-batch through all stages: chunk by chunk on this one. */
+void engine_forward_stages(struct engine *e, enum pass pass, const struct batch *batch);
+/* Adds up the gradients of a table that two stages hold, on both. After gradients_wait. */
+void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *stream);
 
 /* -- engine_step.c ----------------------------------------------------------------------------------------------- */
 

@@ -46,12 +46,12 @@ void engine_create_rows(struct engine *e)
     if (row_ranks(&e->model->settings.rows) == 1)
         return;
     const struct memory_settings *m = &e->settings.memory;
-    const int entries = entries_of(e);
+    const int entries = entries_of(e), batches = memory_slots_before(m, MODEL_CHUNKS);
     rows->cut = (struct context_cut){e->groups.context->rank, e->groups.context->size};
     batch_create(&rows->batch, m->rows, m->row_tokens / rows->cut.ranks, 0);
     rows->tables = memory_allocate(CONTEXT_TABLES * slots_of(e) * (int64_t)sizeof *rows->tables);
-    rows->parts = memory_allocate((m->slots * entries + 1) * (int64_t)sizeof *rows->parts);
-    for (int i = 0; i < m->slots * entries; i++) {
+    rows->parts = memory_allocate((batches * entries + 1) * (int64_t)sizeof *rows->parts);
+    for (int i = 0; i < batches * entries; i++) {
         const int64_t slots = slots_of(e), bytes = CONTEXT_TABLES * slots * (int64_t)sizeof(int32_t);
         struct tensor table =
             tensor_matrix(budget_allocate(&e->budget, bytes, BUDGET_BATCH), DTYPE_I32, CONTEXT_TABLES, slots);
@@ -62,7 +62,7 @@ void engine_create_rows(struct engine *e)
                                                      .q_offset = tensor_rows(&table, 4, 1),
                                                      .longest = e->batches[i / entries].segments.longest};
     }
-    for (int s = 0; s < m->slots; s++) {
+    for (int s = 0; s < batches; s++) {
         e->batches[s].parts = rows->parts + s * entries;
         e->batches[s].row_tokens = rows->batch.row_tokens;
     }

@@ -23,12 +23,19 @@ struct part {
     const struct action *action; /* of a forward or a backward */
 };
 
+static void wait_for_gradients(struct engine *e, struct unit *unit, struct stream *stream)
+{
+    e->store->class->gradients_wait(e->store, unit, stream);
+    if (unit->held_twice && unit->here)
+        engine_sum_twice_held(e, unit, stream);
+}
+
 /* In the order in which backward completes them: what is summed last is waited for last. */
 static void measure(struct engine *e, struct stream *stream)
 {
     launch_range(stream, "measure");
     for (int u = e->model->unit_count - 1; u >= 0; u--) {
-        e->store->class->gradients_wait(e->store, &e->model->units[u], stream);
+        wait_for_gradients(e, &e->model->units[u], stream);
         optimizer_measure(&e->optimizer, e->store, &e->model->units[u], stream);
     }
     engine_sum_over_ranks(e, e->sums);
@@ -51,7 +58,7 @@ static void run_part(void *self)
     struct stream *stream = &e->streams[STREAM_COMPUTE];
     switch (part->key->part) {
     case REPLAY_FORWARD:
-        engine_run_forward(e, PASS_FORWARD, part->action->slot);
+        engine_run_forward(e, PASS_FORWARD, part->action->chunk, part->action->slot);
         return;
     case REPLAY_BACKWARD:
         engine_run_backward(e, part->action);
@@ -77,9 +84,10 @@ static void run_or_replay(struct engine *e, const struct replay_key *key, const 
 
 static void run_action(struct engine *e, const struct action *action, bool measures)
 {
-    const struct batch_tensors *batch = &e->batches[action->slot];
+    const struct batch_tensors *batch = engine_batch(e, action->chunk, action->slot);
     const bool forward = action->kind == ACTION_FORWARD;
     const struct replay_key key = {.part = forward ? REPLAY_FORWARD : REPLAY_BACKWARD,
+                                   .chunk = action->chunk,
                                    .slot = action->slot,
                                    .gradients = forward ? 0 : (int)action->gradients,
                                    .first = !forward && action->first,
@@ -109,16 +117,23 @@ static void start_losses(struct engine *e)
 /* measures: the gradient too, once it is complete; its squares are summed over ranks with the totals. */
 static void run_schedule(struct engine *e, const struct schedule *schedule, const struct batch *batches, bool measures)
 {
-    CHECK_BUG(schedule->slots <= e->memory.slots);
+    for (int c = 0; c < MODEL_CHUNKS; c++)
+        CHECK_BUG(schedule->slots[c] <= e->settings.memory.slots[c]);
     CHECK_BUG(!schedule->split_backward || e->settings.memory.split_backward);
+    const bool joins = measures && e->groups.stages == NULL; /* sums of several chunks are not of one recording */
     engine_start_totals(e);
     start_losses(e);
     for (int i = 0; i < schedule->count; i++) {
         const struct action *action = &schedule->actions[i];
         if (action->kind == ACTION_FORWARD)
-            engine_load_batch(e, &batches[action->micro_batch], &e->batches[action->slot]);
-        run_action(e, action, measures && i + 1 == schedule->count);
+            engine_load_batch(e, &batches[action->micro_batch], engine_batch(e, action->chunk, action->slot));
+        if (action->kind == ACTION_RELAY)
+            engine_relay(e, action->relays);
+        else
+            run_action(e, action, joins && i + 1 == schedule->count);
     }
+    if (measures && !joins)
+        measure(e, &e->streams[STREAM_COMPUTE]);
     e->context.losses = (struct tensor){0};
 }
 
@@ -201,7 +216,7 @@ struct engine_result engine_gradients(struct engine *e, const struct schedule *s
     CHECK_BUG(e->taken == e->begun);
     run_schedule(e, schedule, batches, false);
     for (int u = 0; u < e->model->unit_count; u++)
-        e->store->class->gradients_wait(e->store, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
+        wait_for_gradients(e, &e->model->units[u], &e->streams[STREAM_COMPUTE]);
     engine_sum_over_ranks(e, e->total);
     send_return(e, false, e->statistics);
     return engine_take(e);
@@ -209,14 +224,16 @@ struct engine_result engine_gradients(struct engine *e, const struct schedule *s
 
 void engine_rehearse(struct engine *e, const struct batch *batch, bool adds)
 {
-    struct action backward = {.kind = ACTION_BACKWARD, .first = true, .gradients = GRADIENT_BOTH};
     e->executor->rehearsal = true;
     engine_start_totals(e);
-    engine_load_batch(e, batch, &e->batches[0]);
-    for (int i = 0; i < 1 + adds; i++) {
-        engine_run_forward(e, PASS_FORWARD, 0);
-        engine_run_backward(e, &backward);
-        backward.first = false;
+    for (int c = 0; c < e->model->chunk_count; c++) { /* what other stages would send does not matter */
+        struct action backward = {.kind = ACTION_BACKWARD, .chunk = c, .first = true, .gradients = GRADIENT_BOTH};
+        engine_load_batch(e, batch, engine_batch(e, c, 0));
+        for (int i = 0; i < 1 + adds; i++) {
+            engine_run_forward(e, PASS_FORWARD, c, 0);
+            engine_run_backward(e, &backward);
+            backward.first = false;
+        }
     }
     engine_synchronize(e);
     e->executor->rehearsal = false;
@@ -227,10 +244,8 @@ struct engine_result engine_evaluate(struct engine *e, const struct batch *batch
 {
     CHECK_BUG(e->taken == e->begun);
     engine_start_totals(e);
-    for (int64_t i = 0; i < count; i++) {
-        engine_load_batch(e, &batches[i], &e->batches[0]);
-        engine_run_forward(e, PASS_EVALUATE, 0);
-    }
+    for (int64_t i = 0; i < count; i++)
+        engine_forward_stages(e, PASS_EVALUATE, &batches[i]);
     engine_sum_over_ranks(e, e->total);
     send_return(e, false, false);
     return engine_take(e);

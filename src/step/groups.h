@@ -22,6 +22,7 @@ struct groups {
      * another communicator sum gradients of parameters that all of them have, where each has made a part of the sum;
      * `alike` are those of them with the same key and value heads, where not all have the same. */
     struct group *tensor, *shared, *alike;
+    struct group *stages; /* of a pipeline, in order: each has other units, for the same tokens */
 };
 
 /* Every rank of the group holds everything. */

@@ -23,17 +23,27 @@ void *memory_address(const struct context *context, const struct unit *unit, int
     const struct unit_memory *own = &memory->units[unit->index];
     if (keeps(context->pass) && id_set_has(&own->away, id))
         return offload_buffer(&memory->offload, own->turn) + own->kept_offset[id];
-    if (keeps(context->pass) && id_set_has(&own->kept, id))
-        return memory->kept_base + context->slot * memory->slot_bytes + own->kept_offset[id];
+    if (keeps(context->pass) && id_set_has(&own->kept, id)) {
+        const struct chunk_memory *chunk = &memory->chunks[unit->chunk];
+        return memory->kept_base + chunk->begin + context->slot * chunk->slot_bytes + own->kept_offset[id];
+    }
     return memory->transient_base + own->transient_offset[context->pass][id];
+}
+
+int memory_slots_before(const struct memory_settings *settings, int chunk)
+{
+    int slots = 0;
+    for (int c = 0; c < chunk; c++)
+        slots += settings->slots[c];
+    return slots;
 }
 
 static struct tensor input_of(struct context *context, struct unit *unit)
 {
-    const struct memory *memory = context->memory;
-    if (unit->index == 0)
+    const struct model *model = ((const struct memory *)context->memory)->model;
+    if (unit->index == model->chunks[unit->chunk].first)
         return (struct tensor){0};
-    return unit_tensor(context, &memory->model->units[unit->index - 1], UNIT_OUTPUT);
+    return unit_tensor(context, &model->units[unit->index - 1], UNIT_OUTPUT);
 }
 
 static void run_forward(struct context *context, struct unit *unit)
@@ -83,7 +93,7 @@ static void run_backward(struct context *context, struct unit *unit)
 {
     const struct memory *memory = context->memory;
     struct tensor gradient = {0};
-    if (unit->index + 1 < memory->model->unit_count)
+    if (unit->index + 1 < memory->model->chunks[unit->chunk].end)
         gradient = unit_tensor(context, &memory->model->units[unit->index + 1], UNIT_INPUT_GRADIENT);
     context->wanted = memory_recomputed(memory, unit);
     if (!id_set_empty(context->wanted)) {
@@ -123,6 +133,7 @@ struct planner {
     struct stream streams[STREAM_COUNT];
     struct context context;
     const struct memory_settings *settings;
+    int64_t kept_bytes; /* of one slot of each chunk */
     /* Sections of forwards: where each starts in the log. */
     struct {
         int64_t entry;
@@ -187,7 +198,8 @@ static void run_forwards(struct planner *p, enum pass pass, struct plan_span *sp
     p->context.pass = pass;
     for (int u = 0; u < p->model->unit_count; u++) {
         int64_t first = log->count;
-        memory_forward_unit(&p->context, &p->model->units[u]);
+        if (p->model->units[u].chunk >= 0)
+            memory_forward_unit(&p->context, &p->model->units[u]);
         if (spans != NULL)
             spans[u] = (struct plan_span){log, first, log->count};
     }
@@ -200,7 +212,8 @@ static void run_backwards(struct planner *p, enum gradient_set gradients, struct
     p->context.gradients = gradients;
     for (int u = p->model->unit_count - 1; u >= 0; u--) {
         int64_t first = log->count;
-        memory_backward_unit(&p->context, &p->model->units[u]);
+        if (p->model->units[u].chunk >= 0)
+            memory_backward_unit(&p->context, &p->model->units[u]);
         if (spans != NULL)
             spans[u] = (struct plan_span){log, first, log->count};
     }
@@ -225,13 +238,32 @@ static int64_t lay_out(const struct planner *p, int u, bool away, int64_t bytes)
     return bytes;
 }
 
-/* Lays out every kept tensor of a slot; returns the bytes. */
+/* Lays out every kept tensor of one slot of each chunk; returns the bytes. */
 static int64_t lay_out_kept(const struct planner *p)
 {
     int64_t bytes = 0;
     for (int u = 0; u < p->model->unit_count; u++) {
+        const int c = p->model->units[u].chunk;
+        struct chunk_memory *chunk = &p->memory->chunks[c >= 0 ? c : 0];
+        if (c >= 0 && p->model->chunks[c].first == u)
+            chunk->begin = bytes;
         p->memory->units[u].kept_begin = bytes;
-        bytes = lay_out(p, u, false, bytes);
+        if (c < 0)
+            continue;
+        chunk->slot_bytes = lay_out(p, u, false, bytes - chunk->begin);
+        bytes = chunk->begin + chunk->slot_bytes;
+    }
+    return bytes;
+}
+
+/* The chunks one behind the other, each with all of its slots; returns the bytes. */
+static int64_t place_slots(struct memory *memory, const int *slots)
+{
+    int64_t bytes = 0;
+    for (int c = 0; c < memory->model->chunk_count; c++) {
+        struct chunk_memory *chunk = &memory->chunks[c];
+        chunk->begin = bytes;
+        bytes += slots[c] * chunk->slot_bytes;
     }
     return bytes;
 }
@@ -244,7 +276,7 @@ static void choose_away(const struct planner *p)
         error_fatal("bug: what one half of a backward leaves for the other cannot be offloaded");
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit_memory *own = &p->memory->units[u];
-        if (!layer_list_has(layers, p->model->units[u].layer))
+        if (p->model->units[u].chunk < 0 || !layer_list_has(layers, p->model->units[u].layer))
             continue;
         for (int id = 0; id < p->model->units[u].tensor_count; id++)
             if (id != UNIT_OUTPUT && id_set_has(&own->kept, id))
@@ -281,6 +313,8 @@ static void find_recompute(struct planner *p, const struct plan_span *forwards, 
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit *unit = &p->model->units[u];
         struct unit_memory *own = &p->memory->units[u];
+        if (unit->chunk < 0)
+            continue;
         struct closure_tensor *tensors = memory_allocate((unit->tensor_count + 1) * (int64_t)sizeof *tensors);
         int count = 0;
         for (int id = 0; id < unit->tensor_count; id++)
@@ -300,7 +334,7 @@ static void find_recompute(struct planner *p, const struct plan_span *forwards, 
 static int locate(const struct planner *p, uintptr_t address, int *unit_index)
 {
     uintptr_t base = (uintptr_t)p->memory->kept_base;
-    if (address < base || address >= base + (uintptr_t)p->memory->slot_bytes)
+    if (address < base || address >= base + (uintptr_t)p->kept_bytes)
         return -1;
     int64_t offset = (int64_t)(address - base);
     int u = 0, behind = p->model->unit_count; /* u: the last unit that begins there or before */
@@ -313,6 +347,9 @@ static int locate(const struct planner *p, uintptr_t address, int *unit_index)
     }
     const struct unit_memory *own = &p->memory->units[u];
     *unit_index = u;
+    if (p->model->units[u].chunk < 0)
+        return -1;
+    offset -= p->memory->chunks[p->model->units[u].chunk].begin;
     for (int id = 0; id < p->model->units[u].tensor_count; id++)
         if (id_set_has(&own->kept, id) && offset >= own->kept_offset[id] &&
             offset < own->kept_offset[id] + tensor_bytes(p, &p->model->units[u], id))
@@ -352,8 +389,8 @@ static void choose_kept(struct planner *p)
         for (int id = 0; id < p->model->units[u].tensor_count; id++)
             if (p->model->units[u].tensors[id].name != NULL)
                 id_set_add(&memory->units[u].kept, id);
-    memory->slot_bytes = lay_out_kept(p);
-    memory->kept_base = fake(p, memory->slot_bytes);
+    p->kept_bytes = lay_out_kept(p);
+    memory->kept_base = fake(p, p->kept_bytes);
 
     struct plan_span *spans = memory_allocate((int64_t)sizeof *spans * 2 * units);
     run_forwards(p, PASS_FORWARD, spans);
@@ -372,8 +409,8 @@ static void choose_kept(struct planner *p)
         memory->units[u].kept = needed[u];
     memory_free(needed);
     choose_away(p);
-    memory->slot_bytes = lay_out_kept(p);
-    memory->kept_base = fake(p, memory->slot_bytes);
+    p->kept_bytes = lay_out_kept(p);
+    memory->kept_base = fake(p, p->kept_bytes);
     for (int b = 0; b < OFFLOAD_BUFFERS; b++)
         memory->offload.buffers[b].device = fake(p, memory->offload.buffers[b].bytes);
 }
@@ -389,7 +426,7 @@ static int64_t lay_out_transient(struct planner *p, enum pass pass)
     count = 0;
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit_memory *own = &memory->units[u];
-        for (int id = 0; id < p->model->units[u].tensor_count; id++) {
+        for (int id = 0; id < p->model->units[u].tensor_count && p->model->units[u].chunk >= 0; id++) {
             bool kept = keeps(pass) && id_set_has(&own->kept, id);
             if (kept || p->model->units[u].tensors[id].name == NULL)
                 continue;
@@ -421,7 +458,7 @@ static int64_t lay_out_transient(struct planner *p, enum pass pass)
 static void copy_weights(struct planner *p)
 {
     for (int u = 0; u < p->model->unit_count; u++)
-        if (p->model->units[u].copy_bytes > 0)
+        if (p->model->units[u].chunk >= 0 && p->model->units[u].copy_bytes > 0)
             p->model->units[u].class->copy_weights(&p->context, &p->model->units[u], true);
 }
 
@@ -455,7 +492,7 @@ static void create_units(struct memory *memory)
 void memory_create(struct memory *memory, struct model *model, const struct memory_settings *settings,
                    const struct context *context, struct budget *budget)
 {
-    *memory = (struct memory){.model = model, .slots = settings->slots};
+    *memory = (struct memory){.model = model};
     create_units(memory);
 
     struct planner planner;
@@ -474,10 +511,10 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
     budget_reserve(budget, planner.executor);
     end_planner(&planner);
 
-    offload_allocate(&memory->offload, memory->slots, budget);
+    offload_allocate(&memory->offload, settings->slots[0], budget);
     /* what units gather of tensor ranks is here, and goes there */
-    memory->kept_base =
-        budget_allocate_gathered(budget, memory->slot_bytes * memory->slots, BUDGET_ACTIVATIONS, context->tensor);
+    memory->kept_base = budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS,
+                                                 context->tensor);
     memory->transient_base =
         budget_allocate_gathered(budget, memory->transient_bytes, BUDGET_TRANSIENT, context->tensor);
 }

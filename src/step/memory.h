@@ -13,20 +13,26 @@ struct unit_memory {
     struct id_set dropped;                 /* ids that the keep table does not keep */
     struct id_set kept;                    /* ids that stay from forward to backward */
     struct id_set recompute;               /* ids that backward makes again */
-    int64_t kept_begin;                    /* bytes, in a slot: where this unit's kept tensors lie */
-    int64_t *kept_offset;                  /* [tensors], bytes, in a slot or buffer */
+    int64_t kept_begin;                    /* bytes, in the plan: where this unit's kept tensors lie */
+    int64_t *kept_offset;                  /* [tensors], bytes, in a slot of the chunk, or in a buffer */
     int64_t *transient_offset[PASS_COUNT]; /* [tensors], bytes */
     int64_t first_tensor;                  /* of this unit, among all of the model's */
     struct id_set away;                    /* of kept: ids that lie in a buffer of memory.offload */
     int turn;                              /* the unit's number among those with any; -1: none */
 };
 
+/* Of a chunk's activations. */
+struct chunk_memory {
+    int64_t slot_bytes;
+    int64_t begin; /* bytes, in all that is kept: where slot 0 lies */
+};
+
 struct memory {
-    struct model *model;       /* borrowed */
-    struct unit_memory *units; /* [unit_count] */
-    int64_t *offsets;          /* what the units' pointers point into */
-    int slots;
-    int64_t slot_bytes, transient_bytes;
+    struct model *model;                      /* borrowed */
+    struct unit_memory *units;                /* [unit_count] */
+    int64_t *offsets;                         /* what the units' pointers point into */
+    struct chunk_memory chunks[MODEL_CHUNKS]; /* of the model's chunks */
+    int64_t transient_bytes;
     char *kept_base, *transient_base;
     struct offload offload;
     struct planner *planner; /* NULL after planning */
@@ -38,11 +44,14 @@ enum memory_use { MEMORY_TRAIN, MEMORY_EVALUATE, MEMORY_EMBED, MEMORY_GENERATE }
 struct memory_settings {
     enum memory_use use;
     enum dtype compute, statistic;
-    int slots;
+    int slots[MODEL_CHUNKS];                /* of each chunk */
     bool split_backward;                    /* gradients of tensors stay in the slot between the two halves */
     int64_t rows, row_tokens, max_segments; /* of a micro-batch, of whole rows */
     int64_t longest;                        /* no segment has more tokens; 0: none but its row's */
 };
+
+/* The slots of the chunks before this one; of all, where it is MODEL_CHUNKS. */
+int memory_slots_before(const struct memory_settings *settings, int chunk);
 
 /* Plans by dry runs in copies of `context`. context->memory is this `memory`; its batch and rotary table are used by
  * address, never read. The budget's executor says how much scratch ops need; memory and scratch are allocated from the

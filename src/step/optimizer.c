@@ -70,7 +70,7 @@ void optimizer_measure(struct optimizer *optimizer, struct store *store, struct 
     const int64_t runs = optimizer->runs;
     for (int st = 0; st < STORAGE_COUNT; st++) {
         const struct shard shard = store->class->shard(store, unit, (enum storage)st);
-        if (tensor_present(&shard.gradient) && shard.holder == 0)
+        if (tensor_present(&shard.gradient) && shard.holder == 0 && unit->chunk >= 0)
             measure_shard(unit, (enum storage)st, &shard,
                           tensor_columns(&optimizer->squares, ((int64_t)unit->index * STORAGE_COUNT + st) * runs, runs),
                           stream);

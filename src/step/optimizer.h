@@ -28,7 +28,8 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
                       struct tensor squares, struct budget *budget, enum dtype statistic);
 
 /* Adds up the squares of a unit's gradients, which must be complete (summed over all labels of the step). Elements that
- * several ranks hold are measured by one of them, so the sum over ranks is that of the whole gradient. */
+ * several ranks hold are measured by one of them, so the sum over ranks is that of the whole gradient; those of units
+ * that two stages hold, by the one that computes them. */
 void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
 
 /* Computes norm and scale of the gradient, decides whether there is an update, and counts it. Before: all units

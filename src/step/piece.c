@@ -29,8 +29,9 @@ int piece_split(const struct piece *piece, int (*visit)(void *self, const struct
 
 /* -- What a rank holds, and its share ---------------------------------------------------------------------------- */
 
-static struct slab held_slab(const struct parameter *p, const struct shard *shard)
+static struct slab held_slab(const struct unit *unit, const struct parameter *p, const struct shard *shard)
 {
+    (void)unit;
     return slab_of(p, shard->first, shard->weight.value.cols);
 }
 
@@ -42,9 +43,11 @@ static struct slab divided(int64_t first, int64_t count, int holder, int holders
 }
 
 /* The ranks that hold a shard divide the shard; those that have a part divide the part, since their shards may lie
- * differently in it. */
-static struct slab share_slab(const struct parameter *p, const struct shard *shard)
+ * differently in it. Of what two stages hold, the shares are those of the stage that computes it. */
+static struct slab share_slab(const struct unit *unit, const struct parameter *p, const struct shard *shard)
 {
+    if (unit->chunk < 0)
+        return (struct slab){0};
     const struct slab cut = divided(shard->first, shard->weight.value.cols, shard->holder, shard->holders);
     const struct slab part = divided(0, p->part.rows * p->part.cols, p->holder, p->holders);
     return slab_common(slab_of(p, cut.first, cut.count), part);
@@ -65,7 +68,7 @@ static struct piece piece_of(const struct parameter *p, const struct shard *shar
 
 /* -- All of them ------------------------------------------------------------------------------------------------- */
 
-typedef struct slab slab_in(const struct parameter *p, const struct shard *shard);
+typedef struct slab slab_in(const struct unit *unit, const struct parameter *p, const struct shard *shard);
 
 static int visit_all(struct engine *engine, int kinds, slab_in *slab_in_shard,
                      int (*visit)(void *self, const struct piece *piece), void *self)
@@ -80,7 +83,7 @@ static int visit_all(struct engine *engine, int kinds, slab_in *slab_in_shard,
             for (int i = 0; i < unit->parameter_count && code == ERROR_NONE; i++, number++) {
                 const struct parameter *p = &unit->parameters[i];
                 const struct shard shard = store->class->shard(store, unit, p->storage);
-                struct piece piece = piece_of(p, &shard, (enum piece_kind)kind, slab_in_shard(p, &shard));
+                struct piece piece = piece_of(p, &shard, (enum piece_kind)kind, slab_in_shard(unit, p, &shard));
                 piece.number = number;
                 code = visit(self, &piece);
             }

@@ -22,8 +22,8 @@ void replay_destroy(struct replay *replay)
 
 static bool same(const struct replay_key *a, const struct replay_key *b)
 {
-    return a->part == b->part && a->slot == b->slot && a->gradients == b->gradients && a->first == b->first &&
-           a->last == b->last && a->written == b->written && a->measures == b->measures &&
+    return a->part == b->part && a->chunk == b->chunk && a->slot == b->slot && a->gradients == b->gradients &&
+           a->first == b->first && a->last == b->last && a->written == b->written && a->measures == b->measures &&
            a->statistics == b->statistics && a->tokens == b->tokens && a->segments == b->segments &&
            a->longest == b->longest && a->regular == b->regular && a->full == b->full;
 }

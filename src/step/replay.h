@@ -11,7 +11,7 @@ enum replay_part { REPLAY_FORWARD, REPLAY_BACKWARD, REPLAY_UPDATE };
 /* What makes two parts launch the same. */
 struct replay_key {
     enum replay_part part;
-    int slot, gradients; /* as in struct action; 0 where the part has none */
+    int chunk, slot, gradients; /* as in struct action; 0 where the part has none */
     bool first, last;
     bool written;             /* a forward in which weights reach all ranks, and copies of them are made */
     bool measures;            /* a backward at whose end the gradient is measured */

@@ -1,10 +1,15 @@
 #include "step/schedule.h"
+#include "base/error.h"
 #include "base/memory.h"
 
 static void add_backward(struct schedule *s, int micro_batch, int slot, int micro_batches, bool split)
 {
-    struct action action = {ACTION_BACKWARD, micro_batch, slot, micro_batch == 0, micro_batch == micro_batches - 1,
-                            GRADIENT_BOTH};
+    struct action action = {.kind = ACTION_BACKWARD,
+                            .micro_batch = micro_batch,
+                            .slot = slot,
+                            .first = micro_batch == 0,
+                            .last = micro_batch == micro_batches - 1,
+                            .gradients = GRADIENT_BOTH};
     if (split) {
         action.gradients = GRADIENT_INPUT;
         s->actions[s->count++] = action;
@@ -15,7 +20,7 @@ static void add_backward(struct schedule *s, int micro_batch, int slot, int micr
 
 struct schedule schedule_create(int micro_batches, int slots, bool split)
 {
-    struct schedule s = {.slots = slots, .split_backward = split};
+    struct schedule s = {.slots = {slots}, .split_backward = split};
     s.actions = memory_allocate((int64_t)sizeof *s.actions * 3 * micro_batches);
     for (int start = 0; start < micro_batches; start += slots) {
         int end = start + slots < micro_batches ? start + slots : micro_batches;
@@ -25,6 +30,123 @@ struct schedule schedule_create(int micro_batches, int slots, bool split)
             add_backward(&s, m, m - start, micro_batches, split);
     }
     return s;
+}
+
+/* -- Pipelines --------------------------------------------------------------------------------------------------- */
+
+/* Turn k of the forwards, and turn k of the backwards, is a chunk's micro-batch. */
+struct pipeline {
+    struct schedule schedule;
+    struct stage_cut cut;
+    int micro_batches, turns;    /* turns: of either */
+    int in_flight[MODEL_CHUNKS]; /* micro-batches whose backward is still to come */
+};
+
+enum { NO_TURN = -1 };
+
+static int micro_batch_of(const struct pipeline *p, int turn)
+{
+    const int stages = p->cut.stages;
+    return turn / (stages * p->cut.chunks) * stages + turn % stages;
+}
+
+static int chunk_of(const struct pipeline *p, int turn, bool backward)
+{
+    const int chunk = turn / p->cut.stages % p->cut.chunks;
+    if (p->cut.chunks == 1)
+        return 0;
+    return backward ? p->cut.chunks - 1 - chunk : chunk;
+}
+
+static void add_turn(struct pipeline *p, int turn, bool backward)
+{
+    const int chunk = chunk_of(p, turn, backward), micro_batch = micro_batch_of(p, turn);
+    struct action action = {.kind = backward ? ACTION_BACKWARD : ACTION_FORWARD,
+                            .chunk = chunk,
+                            .micro_batch = micro_batch,
+                            .first = backward && micro_batch == 0,
+                            .last = backward && micro_batch == p->micro_batches - 1,
+                            .gradients = backward ? GRADIENT_BOTH : 0};
+    p->schedule.actions[p->schedule.count++] = action;
+    p->in_flight[chunk] += backward ? -1 : 1;
+    if (p->in_flight[chunk] > p->schedule.slots[chunk])
+        p->schedule.slots[chunk] = p->in_flight[chunk];
+}
+
+/* A chunk's micro-batches come and go in the order of their numbers. */
+static void number_slots(struct schedule *s)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->actions[i].kind != ACTION_RELAY)
+            s->actions[i].slot = s->actions[i].micro_batch % s->slots[s->actions[i].chunk];
+}
+
+/* Has the turn a chunk whose first unit, or whose last, is not the model's? */
+static bool crosses(const struct pipeline *p, int turn, bool backward, bool at_end)
+{
+    if (turn == NO_TURN || turn >= p->turns)
+        return false;
+    const int slice = chunk_of(p, turn, backward) * p->cut.stages + p->cut.stage;
+    return at_end ? slice + 1 < p->cut.stages * p->cut.chunks : slice > 0;
+}
+
+/* Hands over what these turns have made, and takes what those need. */
+static void add_relay(struct pipeline *p, int made_forward, int made_backward, int next_forward, int next_backward)
+{
+    const struct action action = {.kind = ACTION_RELAY,
+                                  .relays = {[RELAY_TO_NEXT] = crosses(p, made_forward, false, true),
+                                             [RELAY_FROM_BEFORE] = crosses(p, next_forward, false, false),
+                                             [RELAY_TO_BEFORE] = crosses(p, made_backward, true, false),
+                                             [RELAY_FROM_NEXT] = crosses(p, next_backward, true, true)}};
+    bool any = false;
+    for (int r = 0; r < RELAY_COUNT; r++)
+        any |= action.relays[r];
+    if (any)
+        p->schedule.actions[p->schedule.count++] = action;
+}
+
+/* Forwards before the first backward. */
+static int warm_up(const struct pipeline *p)
+{
+    const int behind = p->cut.stages - p->cut.stage - 1;
+    const int turns = p->cut.chunks == 1 ? behind : 2 * behind + (p->cut.chunks - 1) * p->cut.stages;
+    return turns < p->turns ? turns : p->turns;
+}
+
+static void add_actions(struct pipeline *p)
+{
+    const bool pairs = p->cut.chunks > 1; /* a forward and a backward have one relay behind them */
+    const int filling = warm_up(p), steady = p->turns - filling;
+    add_relay(p, NO_TURN, NO_TURN, 0, filling == 0 && pairs ? 0 : NO_TURN);
+    for (int k = 0; k < filling; k++) {
+        const bool turns_back = k + 1 == filling && (pairs || steady == 0);
+        add_turn(p, k, false);
+        add_relay(p, k, NO_TURN, k + 1, turns_back ? 0 : NO_TURN);
+    }
+    for (int k = 0; k < steady; k++) {
+        const bool more = k + 1 < steady;
+        add_turn(p, filling + k, false);
+        if (!pairs)
+            add_relay(p, filling + k, NO_TURN, NO_TURN, k);
+        add_turn(p, k, true);
+        add_relay(p, pairs ? filling + k : NO_TURN, k, filling + k + 1, pairs || !more ? k + 1 : NO_TURN);
+    }
+    for (int k = steady; k < p->turns; k++) {
+        add_turn(p, k, true);
+        add_relay(p, NO_TURN, k, NO_TURN, k + 1);
+    }
+}
+
+struct schedule schedule_pipeline(int micro_batches, const struct stage_cut *cut)
+{
+    struct pipeline p = {.cut = *cut, .micro_batches = micro_batches, .turns = micro_batches * cut->chunks};
+    if (cut->chunks > MODEL_CHUNKS || (cut->chunks > 1 && micro_batches % cut->stages != 0))
+        error_fatal("bug: %d micro-batches do not go through %d chunks of %d stages", micro_batches, cut->chunks,
+                    cut->stages);
+    p.schedule.actions = memory_allocate((4 * p.turns + 1) * (int64_t)sizeof *p.schedule.actions);
+    add_actions(&p);
+    number_slots(&p.schedule);
+    return p.schedule;
 }
 
 void schedule_destroy(struct schedule *schedule)

@@ -2,29 +2,44 @@
 #ifndef STEP_SCHEDULE_H
 #define STEP_SCHEDULE_H
 
-#include "model/unit.h"
+#include "model/model.h"
 
-enum action_kind { ACTION_FORWARD, ACTION_BACKWARD };
+/* A relay hands over what the stages beside this one wait for, and takes what it waits for itself. */
+enum action_kind { ACTION_FORWARD, ACTION_BACKWARD, ACTION_RELAY };
 
 struct action {
     enum action_kind kind;
+    int chunk; /* of the stage's, number 0 on; 0 where there is one */
     int micro_batch;
-    int slot;                    /* of activations */
+    int slot;                    /* of the chunk's activations */
     bool first;                  /* the step's first micro-batch: its gradients replace what the buffers hold */
-    bool last;                   /* the step's last micro-batch: gradients are complete after it */
+    bool last;                   /* the step's last micro-batch: the chunk's gradients are complete after it */
     enum gradient_set gradients; /* of a backward */
+    bool relays[RELAY_COUNT];    /* of a relay: what is handed over and taken */
 };
 
 struct schedule {
     struct action *actions; /* owned */
     int count;
-    int slots;           /* activation slots that it needs */
+    int slots[MODEL_CHUNKS]; /* activation slots that each chunk needs */
     bool split_backward; /* has backwards with less than GRADIENT_BOTH: gradients of tensors are kept between them */
 };
 
 /* Groups of `slots` forwards followed by their backwards in the same order: slots = 1 is F0 B0 F1 B1 ...,
  * slots = 2 is F0 F1 B0 B1 .... With split, each backward is an input part followed by a weight part. */
 struct schedule schedule_create(int micro_batches, int slots, bool split);
+
+/* One stage of a pipeline. With one chunk to a stage: one forward, one backward (Narayanan et al. 2019,
+ * PipeDream-Flush). With more: interleaved (Narayanan et al. 2021), in which as many micro-batches as there are stages
+ * go through a chunk before the next chunk has them; their number divides by that of stages. In both a stage first
+ * computes forwards that fill the pipeline, then a forward and a backward in turn, then the backwards that are left; of
+ * a step's time a share of (stages - 1) / (chunks * micro_batches), relative to that of computing, is spent waiting.
+ *
+ * A relay is one launch that neither sends nor receives alone where stages face each other, so it cannot block another:
+ * with one chunk it stands between any two actions, with more behind each forward that fills, each pair, and each
+ * backward that empties. */
+struct schedule schedule_pipeline(int micro_batches, const struct stage_cut *cut);
+
 void schedule_destroy(struct schedule *schedule);
 
 #endif

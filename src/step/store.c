@@ -102,9 +102,13 @@ static void create_holding(struct flat_store *own, struct holding *holding, cons
     /* where a sum over replicas is made of copies, each adds as large a part of a cut */
     const int64_t parts = (int64_t)own->ranks * (own->copies ? group_size(own->groups->replicas) : 1);
     const int64_t step = parts * UNIT_ALIGNMENT;
+    if (!unit->here)
+        return;
     const int64_t cut = (elements_of(unit) + step - 1) / step * step / own->ranks, all = own->ranks * cut;
     holding->cut = cut;
     holding->complete = unit->complete_gradients;
+    if (all == 0)
+        return;
     for (int i = 0; i < unit->parameter_count; i++)
         holding->partial |= unit->parameters[i].partial;
     const int64_t values = own->cut_values ? cut : all;
@@ -135,26 +139,28 @@ struct most {
     int64_t copies;            /* bytes */
 };
 
-/* Of a turn's visits in a forward (list 0) or a backward (list 1). */
-static struct most most_of(const struct flat_store *own, const struct store_request *r, int list, int turn)
+/* Of a turn's visits in forwards or in backwards. */
+static struct most most_of(const struct flat_store *own, const struct store_request *r, bool backward, int turn)
 {
     struct most most = {0};
-    struct unit *const *visits = r->visits + list * r->visit_count;
-    for (int visit = turn; visit < r->visit_count; visit += STORE_TURNS) {
-        const struct unit *unit = visits[visit];
-        const int64_t all = own->ranks * own->holdings[unit->index].cut;
-        if (store_reads(visits, r->visit_count, visit, list == 1))
-            most.values = all > most.values ? all : most.values;
-        most.gradients = all > most.gradients ? all : most.gradients;
-        most.copies = unit->copy_bytes > most.copies ? unit->copy_bytes : most.copies;
+    for (int c = 0; c < r->model->chunk_count; c++) {
+        struct unit *const *units = backward ? r->visits[c].backward : r->visits[c].forward;
+        for (int visit = turn; visit < r->visits[c].count; visit += STORE_TURNS) {
+            const struct unit *unit = units[visit];
+            const int64_t all = own->ranks * own->holdings[unit->index].cut;
+            if (store_reads(units, r->visits[c].count, visit, backward))
+                most.values = all > most.values ? all : most.values;
+            most.gradients = all > most.gradients ? all : most.gradients;
+            most.copies = unit->copy_bytes > most.copies ? unit->copy_bytes : most.copies;
+        }
     }
     return most;
 }
 
 static void create_buffers(struct flat_store *own, int turn, const struct store_request *r)
 {
-    const struct most forward = most_of(own, r, 0, turn);
-    const struct most backward = r->trains ? most_of(own, r, 1, turn) : (struct most){0};
+    const struct most forward = most_of(own, r, false, turn);
+    const struct most backward = r->trains ? most_of(own, r, true, turn) : (struct most){0};
     const int64_t values = forward.values > backward.values ? forward.values : backward.values;
     const int64_t copies = forward.copies > backward.copies ? forward.copies : backward.copies;
     if (own->cut_values) {

@@ -22,6 +22,13 @@ struct shard {
     struct tensor m, v; /* these and the gradient are absent where nothing is trained */
 };
 
+/* The units that the actions of a chunk acquire, in their order. */
+struct visits {
+    struct unit *const *forward, *const *backward; /* [count] each */
+    int count;
+    int training; /* of a forward: those of PASS_FORWARD, in which the units behind them are idle */
+};
+
 struct store {
     const struct store_class *class;
     void *self;
@@ -87,9 +94,7 @@ struct store_request {
     enum dtype statistic;          /* of masters, gradients and moments; with no_masters they are bf16 */
     bool trains;                   /* false: no gradients, moments or copies; gradients are never opened */
     const struct context *context; /* what units make copies of their weights in: unit_class.copy_weights */
-    /* [2][visit_count]: what a forward acquires, then what a backward does, in this order. */
-    struct unit *const *visits;
-    int visit_count;
+    const struct visits *visits;   /* of each of the model's chunks */
 };
 
 /* Weights are zero until written. A unit's weights are one flat buffer: matrices, vectors, and padding, so that it can

@@ -37,7 +37,7 @@ static void open_contribution(struct store *store, struct unit *unit, struct str
 void store_gradients_open(struct store *store, struct unit *unit, struct stream *stream, bool fresh)
 {
     struct flat_store *own = store->self;
-    if (own->contributes) {
+    if (own->contributes && store_holding(store, unit)->cut > 0) {
         open_contribution(store, unit, stream, fresh);
         return;
     }
@@ -48,7 +48,8 @@ void store_gradients_open(struct store *store, struct unit *unit, struct stream 
 /* Do ranks sum what they hold of it? */
 static bool is_summed(const struct flat_store *own, const struct holding *holding)
 {
-    return holding->partial || (!holding->complete && (own->ranks > 1 || group_size(own->groups->replicas) > 1));
+    const bool of_many = own->ranks > 1 || group_size(own->groups->replicas) > 1;
+    return holding->cut > 0 && (holding->partial || (!holding->complete && of_many));
 }
 
 void store_gradients_close(struct store *store, struct unit *unit, struct stream *stream, bool last)
@@ -58,6 +59,8 @@ void store_gradients_close(struct store *store, struct unit *unit, struct stream
     struct holding *holding = store_holding(store, unit);
     struct contribution *from = own->contributes ? &own->contributions[holding->visit % STORE_TURNS] : NULL;
     store_point(unit, NULL, own->statistic, unit->gradient_base);
+    if (holding->cut == 0)
+        return;
     if (from != NULL)
         from->pending = true;
     if (from != NULL || (last && is_summed(own, holding)))
@@ -218,7 +221,7 @@ void store_gradients_wait(struct store *store, struct unit *unit, struct stream 
 {
     const struct flat_store *own = store->self;
     struct holding *holding = store_holding(store, unit);
-    if (own->contributes || is_summed(own, holding))
+    if ((own->contributes && holding->cut > 0) || is_summed(own, holding))
         event_wait(&holding->summed, stream);
 }
 

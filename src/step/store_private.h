@@ -19,7 +19,7 @@ struct row_copies {
 
 /* What this rank holds of a unit, whose flat buffer has ranks * cut elements. */
 struct holding {
-    int64_t cut;                     /* elements; a multiple of UNIT_ALIGNMENT */
+    int64_t cut; /* elements; a multiple of UNIT_ALIGNMENT; 0 of units that have none, or are of another stage */
     struct tensor values, gradients; /* [1, ranks * cut] where they are whole, else [1, cut] */
     struct tensor low, m, v;         /* [1, cut] */
     char *copies;                    /* of the weights, where those are whole; NULL: none */

@@ -38,6 +38,8 @@ static void gather_whole(struct flat_store *own)
 {
     for (int u = 0; u < own->unit_count; u++) {
         struct holding *holding = &own->holdings[u];
+        if (holding->cut == 0)
+            continue;
         LAUNCH(own->gather, ALL_GATHER, all_gather, .group = own->groups->gather,
                .in = store_cut(own, holding, &holding->values),
                .out = store_rows(own, holding, holding->values.data, own->compute));
@@ -80,7 +82,7 @@ static struct gathered *next_gathered(struct flat_store *own, const struct unit 
 /* A tied head's lender is acquired before it. */
 static void make_current(struct flat_store *own, struct unit *unit, struct holding *holding, struct stream *stream)
 {
-    if (own->ranks > 1)
+    if (own->ranks > 1 && holding->cut > 0)
         event_wait(&holding->gathered, stream);
     if (holding->copies != NULL)
         unit->class->copy_weights(own->context, unit, true);
@@ -125,7 +127,7 @@ void store_finish_weights(struct flat_store *own, struct stream *stream)
 {
     for (int u = 0; u < own->unit_count && own->written && !own->cut_values; u++) {
         struct unit *unit = &own->units[u], *lender = unit_lender(unit);
-        if (own->holdings[u].current)
+        if (own->holdings[u].current || own->holdings[u].cut == 0)
             continue;
         if (lender != NULL)
             store_acquire(&own->store, lender, stream);

@@ -90,7 +90,7 @@ struct engine_settings settings_of_engine(const struct deck *deck)
     return (struct engine_settings){
         .memory = {.compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
                    .statistic = DTYPE_F32,
-                   .slots = 1,
+                   .slots = {1},
                    .rows = deck->train.micro_batch,
                    .row_tokens = deck->data.row_tokens,
                    .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments,

@@ -111,6 +111,14 @@ static void alone_shift(const struct shift_args *args)
     reference_copy(&(struct copy_args){.from = args->in, .to = args->out});
 }
 
+static void alone_relay(const struct relay_args *args)
+{
+    if (tensor_present(&args->to_next))
+        reference_copy(&(struct copy_args){.from = args->to_next, .to = args->from_before});
+    if (tensor_present(&args->to_before))
+        reference_copy(&(struct copy_args){.from = args->to_before, .to = args->from_next});
+}
+
 static void reference_launch(struct executor *executor, struct stream *stream, enum op op, const void *args)
 {
     (void)executor;
@@ -163,6 +171,7 @@ static void reference_launch(struct executor *executor, struct stream *stream, e
         COLLECTIVE(BROADCAST, broadcast)
         COLLECTIVE(ALL_TO_ALL, all_to_all)
         COLLECTIVE(SHIFT, shift)
+        COLLECTIVE(RELAY, relay)
 #undef LOCAL
 #undef COLLECTIVE
     case OP_COUNT:

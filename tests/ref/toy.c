@@ -116,7 +116,7 @@ void toy_create(struct toy *toy, const struct toy_options *o)
     }
     struct engine_settings settings = {.memory = {.compute = o->compute,
                                                   .statistic = DTYPE_F32,
-                                                  .slots = o->slots,
+                                                  .slots = {o->slots},
                                                   .split_backward = o->split_backward,
                                                   .rows = o->rows,
                                                   .row_tokens = o->row_tokens,

@@ -1,0 +1,52 @@
+#include "model/boundary.h"
+
+/* For this rank's tokens of the micro-batch. */
+static struct tensor relayed(const struct context *context, const struct unit *unit, enum relay relay)
+{
+    return tensor_rows(&context->relays[relay], 0, context_own_tokens(context, unit));
+}
+
+static void outlet_forward(struct context *context, struct unit *unit, struct tensor input)
+{
+    LAUNCH(context->stream, COPY, copy, .from = input, .to = relayed(context, unit, RELAY_TO_NEXT));
+}
+
+static void outlet_backward(struct context *context, struct unit *unit, struct tensor input,
+                            struct tensor output_gradient)
+{
+    (void)input, (void)output_gradient;
+    LAUNCH(context->stream, COPY, copy, .from = relayed(context, unit, RELAY_FROM_NEXT),
+           .to = unit_tensor(context, unit, UNIT_INPUT_GRADIENT));
+}
+
+static void inlet_forward(struct context *context, struct unit *unit, struct tensor input)
+{
+    (void)input;
+    LAUNCH(context->stream, COPY, copy, .from = relayed(context, unit, RELAY_FROM_BEFORE),
+           .to = unit_tensor(context, unit, UNIT_OUTPUT));
+}
+
+static void inlet_backward(struct context *context, struct unit *unit, struct tensor input,
+                           struct tensor output_gradient)
+{
+    (void)input;
+    if (context->gradients & GRADIENT_INPUT)
+        LAUNCH(context->stream, COPY, copy, .from = output_gradient, .to = relayed(context, unit, RELAY_TO_BEFORE));
+}
+
+static const struct unit_class outlet_class = {
+    .name = "outlet", .forward = outlet_forward, .backward = outlet_backward, .reads_forward_only = true};
+static const struct unit_class inlet_class = {
+    .name = "inlet", .forward = inlet_forward, .backward = inlet_backward, .reads_forward_only = true};
+
+void outlet_declare(struct unit *unit)
+{
+    unit->class = &outlet_class;
+    unit_declare_tensor(unit, UNIT_INPUT_GRADIENT, "d sent", UNIT_OWN_TOKENS, unit->settings->hidden, ROLE_VALUE);
+}
+
+void inlet_declare(struct unit *unit)
+{
+    unit->class = &inlet_class;
+    unit_declare_tensor(unit, UNIT_OUTPUT, "received", UNIT_OWN_TOKENS, unit->settings->hidden, ROLE_VALUE);
+}

@@ -1,0 +1,59 @@
+#include "model/stages.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <math.h>
+
+/* What comes on top of a slice's layers. */
+static double extra_cost(const struct model_settings *s, int slice)
+{
+    const double head = (double)(s->vocabulary * s->hidden);
+    const double layer = (model_matrix_elements(s) - head) / (double)s->layers;
+    const bool first = slice == 0, last = slice + 1 == stage_slices(&s->cut);
+    if (s->cut.deal == DECK_STAGES_ENDS)
+        return first + last;
+    return last && s->cut.deal == DECK_STAGES_COST ? head / layer : 0;
+}
+
+/* The least sum of squares of slices 0 .. k that have l layers is that of slices 0 .. k - 1 with l - n layers, for the
+ * best n; table[k][l] has it and n. */
+struct cell {
+    double squares;
+    int layers;
+};
+
+static struct cell best_cell(const struct cell *before, int l, double extra)
+{
+    struct cell best = {INFINITY, 0};
+    for (int n = l; n >= 1; n--) {
+        const double squares = before[l - n].squares + (n + extra) * (n + extra);
+        if (squares < best.squares)
+            best = (struct cell){squares, n};
+    }
+    return best;
+}
+
+void stages_deal(const struct model_settings *s, int *layers)
+{
+    const int slices = stage_slices(&s->cut), width = (int)s->layers + 1;
+    if (slices > 1 && slices > s->layers)
+        error_fatal("bug: %lld layers are fewer than %d slices", (long long)s->layers, slices);
+    if (slices == 1) {
+        layers[0] = (int)s->layers;
+        return;
+    }
+    struct cell *table = memory_allocate((int64_t)(slices + 1) * width * (int64_t)sizeof *table);
+    for (int l = 1; l < width; l++) /* row 0: no slices have no layers */
+        table[l].squares = INFINITY;
+    for (int k = 0; k < slices; k++) {
+        struct cell *row = table + (int64_t)(k + 1) * width;
+        row[0].squares = INFINITY;
+        for (int l = 1; l < width; l++)
+            row[l] = best_cell(row - width, l, extra_cost(s, k));
+    }
+    for (int k = slices - 1, left = (int)s->layers; k >= 0; k--) {
+        layers[k] = table[(int64_t)(k + 1) * width + left].layers;
+        left -= layers[k];
+    }
+    memory_free(table);
+}

@@ -1,0 +1,86 @@
+/* A stage of a pipeline, and the stages beside it. */
+#include "model/stages.h"
+#include "step/engine_private.h"
+
+static bool passes(const struct engine *e, int chunk, enum relay relay)
+{
+    const struct stage_cut *cut = &e->model->settings.cut;
+    const int slice = chunk * stage_count(cut) + cut->stage;
+    const bool trains = e->settings.memory.use == MEMORY_TRAIN;
+    switch (relay) {
+    case RELAY_TO_NEXT:
+        return slice + 1 < stage_slices(cut);
+    case RELAY_FROM_BEFORE:
+        return slice > 0;
+    case RELAY_TO_BEFORE:
+        return trains && slice > 0;
+    case RELAY_FROM_NEXT:
+        return trains && slice + 1 < stage_slices(cut);
+    case RELAY_COUNT:
+        break;
+    }
+    return false;
+}
+
+void engine_create_relays(struct engine *e)
+{
+    const enum dtype dtype = e->settings.memory.compute;
+    const int64_t tokens = context_own_tokens(&e->context, &e->model->units[0]); /* of a whole micro-batch */
+    const int64_t hidden = e->model->settings.hidden;
+    for (int r = 0; r < RELAY_COUNT; r++) {
+        bool any = false;
+        for (int c = 0; c < e->model->chunk_count; c++)
+            any |= passes(e, c, (enum relay)r);
+        if (any)
+            e->context.relays[r] =
+                tensor_matrix(budget_allocate(&e->budget, tokens * hidden * dtype_size(dtype), BUDGET_EXCHANGE), dtype,
+                              tokens, hidden);
+    }
+}
+
+void engine_relay(struct engine *e, const bool relays[RELAY_COUNT])
+{
+    const struct tensor *own = e->context.relays, absent = {0};
+    bool any = false;
+    for (int r = 0; r < RELAY_COUNT; r++)
+        any |= relays[r];
+    if (any)
+        LAUNCH(&e->streams[STREAM_COMPUTE], RELAY, relay, .group = e->groups.stages,
+               .to_next = relays[RELAY_TO_NEXT] ? own[RELAY_TO_NEXT] : absent,
+               .from_before = relays[RELAY_FROM_BEFORE] ? own[RELAY_FROM_BEFORE] : absent,
+               .to_before = relays[RELAY_TO_BEFORE] ? own[RELAY_TO_BEFORE] : absent,
+               .from_next = relays[RELAY_FROM_NEXT] ? own[RELAY_FROM_NEXT] : absent);
+}
+
+void engine_forward_stages(struct engine *e, enum pass pass, const struct batch *batch)
+{
+    for (int c = 0; c < e->model->chunk_count; c++) {
+        const bool before[RELAY_COUNT] = {[RELAY_FROM_BEFORE] = passes(e, c, RELAY_FROM_BEFORE)};
+        const bool behind[RELAY_COUNT] = {[RELAY_TO_NEXT] = passes(e, c, RELAY_TO_NEXT)};
+        engine_load_batch(e, batch, engine_batch(e, c, 0));
+        engine_relay(e, before);
+        engine_run_forward(e, pass, c, 0);
+        engine_relay(e, behind);
+    }
+}
+
+/* What has been received and used is room for what the other stage has, a piece at a time. The first and the last stage
+ * are beside each other. */
+void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *stream)
+{
+    const bool first = unit->chunk >= 0;
+    const struct tensor *relays = e->context.relays;
+    const struct tensor *room = &relays[tensor_present(&relays[RELAY_FROM_NEXT]) ? RELAY_FROM_NEXT : RELAY_FROM_BEFORE];
+    for (int s = 0; s < STORAGE_COUNT; s++) {
+        const struct tensor own = e->store->class->shard(e->store, unit, (enum storage)s).gradient;
+        const int64_t count = tensor_present(&own) ? own.cols : 0, most = tensor_extent(room) / dtype_size(own.dtype);
+        for (int64_t done = 0; done < count; done += most) {
+            const struct tensor part = tensor_columns(&own, done, count - done < most ? count - done : most);
+            const struct tensor other = tensor_vector(room->data, own.dtype, part.cols), absent = {0};
+            LAUNCH(stream, RELAY, relay, .group = e->groups.stages, .to_next = first ? absent : part,
+                   .from_before = first ? other : absent, .to_before = first ? part : absent,
+                   .from_next = first ? absent : other);
+            LAUNCH(stream, ADD, add, .from = other, .to = part);
+        }
+    }
+}
