@@ -110,7 +110,7 @@ static void compare_rank(const struct forecast *forecast, const struct deck *dec
     struct model model;
     struct engine engine;
     struct group group = {.name = "data", .rank = rank, .size = (int)forecast->ranks};
-    struct engine_settings settings = settings_of_engine(deck);
+    struct engine_settings settings = settings_of_engine(deck, 1, 0);
     const struct forecast_rank *kind = &forecast->kinds[rank == 0 ? 0 : 1];
     model_create(&model, &forecast->model, deck->train.micro_batch * deck->data.row_tokens, deck->memory.head_tokens);
     const struct groups groups = groups_replicated(&group);
@@ -252,7 +252,7 @@ static int64_t moved_by(const struct deck *deck, const struct model_settings *se
     struct plan_groups made = {.sizes = grid_sizes(&shape, ranks)};
     const struct groups groups = layout_groups(&made.sizes, plan_group, &made);
     struct executor *plan = plan_executor_create(cpu);
-    struct engine_settings engine_settings = settings_of_engine(deck);
+    struct engine_settings engine_settings = settings_of_engine(deck, ranks, 0);
     struct model_settings own = *settings;
     struct model model;
     struct engine engine;

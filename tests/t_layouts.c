@@ -178,9 +178,12 @@ static int64_t product(int axes)
 
 static struct layout layout_of(const struct trial_case *c)
 {
-    struct layout layout = {sizes[c->at[CONTEXT]],        sizes[c->at[SHARD]],
-                            methods[c->at[METHOD]],       shardings[c->at[SHARDING]],
-                            tensors[c->at[TENSOR]].ranks, tensors[c->at[TENSOR]].whole_rows};
+    struct layout layout = {.context = sizes[c->at[CONTEXT]],
+                            .shard = sizes[c->at[SHARD]],
+                            .method = methods[c->at[METHOD]],
+                            .sharding = shardings[c->at[SHARDING]],
+                            .tensor = tensors[c->at[TENSOR]].ranks,
+                            .whole_rows = tensors[c->at[TENSOR]].whole_rows};
     layout.sharding.bf16_sums = numbers[c->at[NUMBERS]].bf16_sums;
     layout.sharding.no_masters = numbers[c->at[NUMBERS]].no_masters;
     return layout;
@@ -555,16 +558,18 @@ static void test_chains(void)
 {
     static const struct sharding none = {.level = SHARD_NONE}, optimizer = {.level = SHARD_OPTIMIZER},
                                  gradients = {.level = SHARD_GRADIENTS}, full = {.level = SHARD_FULL};
-    const struct link first[] = {{2, {1, 1, DECK_CONTEXT_GATHER, none, 1, false}},
-                                 {8, {2, 4, DECK_CONTEXT_HEADS, full, 1, false}},
-                                 {3, {1, 3, DECK_CONTEXT_GATHER, optimizer, 1, false}},
-                                 {1, {1, 1, DECK_CONTEXT_GATHER, none, 1, false}},
-                                 {6, {3, 2, DECK_CONTEXT_RING, gradients, 1, false}}};
-    const struct link second[] = {{6, {1, 6, DECK_CONTEXT_GATHER, full, 1, false}},
-                                  {4, {1, 1, DECK_CONTEXT_GATHER, none, 1, false}},
-                                  {2, {1, 2, DECK_CONTEXT_GATHER, gradients, 1, false}},
-                                  {8, {2, 8, DECK_CONTEXT_RING, optimizer, 1, false}},
-                                  {4, {4, 2, DECK_CONTEXT_GATHER, full, 1, false}}};
+    const struct link first[] = {
+        {6, {.context = 1, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = optimizer, .stages = 3, .chunks = 1}},
+        {8, {.context = 2, .shard = 4, .method = DECK_CONTEXT_HEADS, .sharding = full}},
+        {3, {.context = 1, .shard = 3, .method = DECK_CONTEXT_GATHER, .sharding = optimizer}},
+        {4, {.context = 2, .shard = 1, .method = DECK_CONTEXT_RING, .sharding = none, .stages = 2, .chunks = 1}},
+        {6, {.context = 3, .shard = 2, .method = DECK_CONTEXT_RING, .sharding = gradients}}};
+    const struct link second[] = {
+        {6, {.context = 1, .shard = 6, .method = DECK_CONTEXT_GATHER, .sharding = full}},
+        {4, {.context = 1, .shard = 1, .method = DECK_CONTEXT_GATHER, .sharding = none}},
+        {4, {.context = 1, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = optimizer, .stages = 2, .chunks = 1}},
+        {8, {.context = 2, .shard = 8, .method = DECK_CONTEXT_RING, .sharding = optimizer}},
+        {4, {.context = 4, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = full}}};
     make_folder();
     test_chain(first, (struct form){.kind = TOY_ESM2, .packed = true, .micro_batches = 1, .slots = 1}, false);
     test_chain(second, (struct form){.kind = TOY_LLAMA_TIED, .micro_batches = 1, .compute = DTYPE_BF16, .slots = 1},
@@ -794,12 +799,15 @@ static void test_faults(struct comm *comm, const struct form *form, const struct
 
 static void test_all_faults(struct comm *comm, const struct form *form)
 {
-    static const struct layout gradients = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_GRADIENTS}, 1, false},
-                               full = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}, 1, false},
-                               rows = {2, 4, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}, 1, false},
-                               layers = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_FULL}, 2, false},
-                               heads = {1, 1, DECK_CONTEXT_GATHER, {.level = SHARD_NONE}, 4, true},
-                               none = {1, 1, DECK_CONTEXT_GATHER, {.level = SHARD_NONE}, 1, false};
+    static const struct layout gradients = {.context = 1, .shard = 2, .sharding.level = SHARD_GRADIENTS},
+                               full = {.context = 1, .shard = 2, .sharding.level = SHARD_FULL},
+                               rows = {.context = 2,
+                                       .shard = 4,
+                                       .method = DECK_CONTEXT_GATHER,
+                                       .sharding.level = SHARD_FULL},
+                               layers = {.context = 1, .shard = 2, .sharding.level = SHARD_FULL, .tensor = 2},
+                               heads = {.context = 1, .shard = 1, .tensor = 4, .whole_rows = true},
+                               none = {.context = 1, .shard = 1};
     static const struct planted of_any[] = {{FAULT_NORMALISED, "normalised per rank", &full},
                                             {FAULT_GROUP, "summed over the wrong group", &gradients},
                                             {FAULT_GROUP, "summed over the wrong group", &full},

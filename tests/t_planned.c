@@ -125,8 +125,9 @@ static void start_counting(struct group *group)
 
 static void count_step(struct session *s)
 {
-    struct group *const groups[] = {s->groups.data, s->groups.gather, s->groups.reduce, s->groups.replicas,
-                                    s->groups.context};
+    const struct groups *g = &s->groups;
+    struct group *const groups[] = {g->all,     g->data,   g->gather, g->reduce, g->replicas,
+                                    g->context, g->tensor, g->shared, g->alike,  g->stages};
     counted_count = 0;
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
         start_counting(groups[i]);
@@ -137,7 +138,7 @@ static void count_step(struct session *s)
 
 /* -- Comparing ---------------------------------------------------------------------------------------------------- */
 
-/* This rank's kind: first or not in each of its groups. */
+/* This rank's kind: first or not in each of its groups, and its stage. */
 static const struct forecast_rank *own_kind(const struct forecast *f, const struct deck *deck)
 {
     const struct grid_shape shape = layout_shape(deck);
@@ -145,7 +146,7 @@ static const struct forecast_rank *own_kind(const struct forecast *f, const stru
     for (int k = 0; k < f->kind_count; k++) {
         const struct grid_numbers kind = grid_place(&shape, world->size, f->kinds[k].rank);
         if ((own.shard > 0) == (kind.shard > 0) && (own.replicas > 0) == (kind.replicas > 0) &&
-            (own.context > 0) == (kind.context > 0))
+            (own.context > 0) == (kind.context > 0) && own.stages == kind.stages)
             return &f->kinds[k];
     }
     error_fatal("rank %d is of no kind", world->rank);
@@ -446,6 +447,13 @@ int main(int argc, char **argv)
         "parallel.shard=none model.vocabulary=2000",
         "parallel.shard=full parallel.shard_size=2 model.vocabulary=2000",
     };
+    static const char *const pipelines[] = {
+        "parallel.pipeline=2 parallel.shard=optimizer model.tied=yes",
+        "parallel.pipeline=2 parallel.virtual=3 train.global_batch=24 model.vocabulary=2000",
+        "parallel.pipeline=4 precision.compute=bf16 precision.recipe=delayed memory.recompute=full",
+        "parallel.pipeline=2 parallel.context=2 parallel.context_method=ring train.global_batch=3",
+        "parallel.pipeline=2 parallel.tensor=2 parallel.virtual=2 model.tied=yes",
+    };
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
     log_open(world->rank);
@@ -456,6 +464,8 @@ int main(int argc, char **argv)
             snprintf(settings, sizeof settings, "%s %s", precisions[p], layouts[l]);
             compare(settings);
         }
+    for (size_t p = 0; p < sizeof pipelines / sizeof pipelines[0]; p++)
+        compare(pipelines[p]);
     test_choices();
     test_inference();
     comm_destroy(world);

@@ -513,8 +513,8 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
 
     offload_allocate(&memory->offload, settings->slots[0], budget);
     /* what units gather of tensor ranks is here, and goes there */
-    memory->kept_base = budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS,
-                                                 context->tensor);
+    memory->kept_base =
+        budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, context->tensor);
     memory->transient_base =
         budget_allocate_gathered(budget, memory->transient_bytes, BUDGET_TRANSIENT, context->tensor);
 }

@@ -63,14 +63,19 @@ static struct levels levels_of(const struct deck *deck, const struct model_setti
     add_level(&levels, FIT_WEIGHT_COPIES, deck->precision.weight_copies);
     if (deck->precision.recipe != DECK_RECIPE_NONE && deck->precision.weight_copies == DECK_WEIGHT_COPIES_KEPT)
         add_level(&levels, FIT_WEIGHT_COPIES, DECK_WEIGHT_COPIES_MADE);
-    for (int shard = deck->parallel.shard;
-         shard <= (ranks / deck->parallel.tensor > 1 ? DECK_SHARD_FULL : deck->parallel.shard); shard++)
+    add_level(&levels, FIT_SHARD, deck->parallel.shard);
+    for (int shard = deck->parallel.shard + 1; shard <= layout_most_shared(deck, ranks); shard++)
         add_level(&levels, FIT_SHARD, shard);
     add_level(&levels, FIT_RECOMPUTE, deck->memory.recompute);
     for (int policy = deck->memory.recompute + 1; policy <= DECK_RECOMPUTE_FULL; policy++)
         add_level(&levels, FIT_RECOMPUTE, policy);
-    for (int64_t rows = deck->train.micro_batch; rows > 0; rows /= 2)
-        add_level(&levels, FIT_MICRO_BATCH, rows);
+    for (int64_t rows = deck->train.micro_batch; rows > 0; rows /= 2) {
+        struct deck other = *deck;
+        other.train.micro_batch = rows;
+        if (settings_check_sizes(&other, ranks) == ERROR_NONE)
+            add_level(&levels, FIT_MICRO_BATCH, rows);
+        error_clear();
+    }
     add_contexts(&levels, deck, model, ranks);
     add_level(&levels, FIT_HEAD_TOKENS, settings_head_tokens(deck)); /* then quarters, as multiples of 16 */
     int64_t least = settings_tokens(deck) / MAX_HEAD_CHUNKS;
@@ -508,7 +513,8 @@ void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, 
 {
     struct choice choice = {deck, model, ranks, fit_room(deck, limit, target), host - host / 8, target, false};
     const bool table = deck->memory.recompute == DECK_RECOMPUTE_FIT, chunk = deck->memory.head_tokens == 0;
-    const bool may = target->class->available != NULL && deck->memory.offload_layers[0] == '\0';
+    const bool may = target->class->available != NULL && deck->memory.offload_layers[0] == '\0' &&
+                     deck->parallel.virtual == 1; /* as layout_check has it */
     if (table && !may)
         deck->memory.fitted_offload[0] = '\0'; /* of a run that might */
     const bool chosen = (!table || deck->memory.fitted_layers[0] != '\0') &&

@@ -112,7 +112,7 @@ static void open_rehearsal(struct rehearsal *r, const struct deck *deck, const s
                             .sizes = grid_sizes(&shape, (int)ranks),
                             .place = grid_place(&shape, (int)ranks, rank)};
     settings_create_model(&r->model, deck, model, ranks, rank);
-    struct engine_settings settings = settings_of_engine(deck);
+    struct engine_settings settings = settings_of_engine(deck, ranks, rank);
     const struct groups groups = layout_groups(&r->sizes, make_group, r);
     engine_create(&r->engine, r->executor, &r->model, &groups, &settings);
 }
@@ -252,11 +252,11 @@ static struct batch fake_batch(const struct rehearsal *r)
 
 /* Adds `times` what a step of `count` alike micro-batches does. */
 static void add_step(struct forecast_rank *rank, struct rehearsal *r, const struct deck *deck,
-                     const struct rates *rates, const struct batch *batches, int count, int64_t times)
+                     const struct rates *rates, const struct batch *batches, int64_t count, int64_t times)
 {
     struct pricing pricing = {.rehearsal = r, .rates = rates, .segment = flops_segment(deck)};
     struct plan_traffic traffic[FORECAST_GROUPS];
-    struct schedule schedule = schedule_create(count, 1, false);
+    struct schedule schedule = settings_schedule(deck, count, r->sizes.all, r->place.all);
     plan_executor_clear(r->executor);
     engine_step(&r->engine, &schedule, batches, deck->optimizer.lr);
     schedule_destroy(&schedule);
@@ -279,22 +279,29 @@ static void add_step(struct forecast_rank *rank, struct rehearsal *r, const stru
 }
 
 /* One step of so many micro-batches. They are alike but for the first, which starts the gradients, and the last, which
- * ends them: a step of three has one more of the others than a step of two. */
+ * ends them: a step of three has one more of the others than a step of two. In a pipeline so many as there are stages
+ * fill it; chunks of a stage have as many in turn, so of these turns. */
 static struct forecast_rank rehearse_step(const struct deck *deck, const struct model_settings *model, int64_t ranks,
                                           int number, struct executor *target, const struct rates *rates)
 {
-    const int64_t micro_batches = settings_micro_batches(deck, ranks), more = micro_batches - 2;
+    const int64_t micro_batches = settings_micro_batches(deck, ranks);
+    const int64_t turn = deck->parallel.virtual > 1 ? deck->parallel.pipeline : 1;
+    const int64_t filled = deck->parallel.pipeline / turn, fewest = filled > 2 ? filled : 2;
+    const int64_t more = micro_batches / turn - fewest;
     struct rehearsal r;
     open_rehearsal(&r, deck, model, ranks, number, target);
     struct forecast_rank rank = {.rank = number, .need = need_of(&r.engine.budget, target)};
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
     rank.copies = r.engine.store->copies;
-    const struct batch batch = fake_batch(&r), batches[] = {batch, batch, batch};
+    struct batch batches[3 * GRID_STAGES];
+    batches[0] = fake_batch(&r);
+    for (int i = 1; i < (fewest + 1) * turn; i++)
+        batches[i] = batches[0];
     if (more > 0) {
-        add_step(&rank, &r, deck, rates, batches, 3, more);
-        add_step(&rank, &r, deck, rates, batches, 2, 1 - more);
+        add_step(&rank, &r, deck, rates, batches, (fewest + 1) * turn, more);
+        add_step(&rank, &r, deck, rates, batches, fewest * turn, 1 - more);
     } else {
-        add_step(&rank, &r, deck, rates, batches, (int)micro_batches, 1);
+        add_step(&rank, &r, deck, rates, batches, micro_batches, 1);
     }
     close_rehearsal(&r);
     return rank;

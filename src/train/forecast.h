@@ -12,7 +12,7 @@
 #include "train/rates.h"
 #include "train/room.h"
 
-enum { FORECAST_GROUPS = 8 };
+enum { FORECAST_GROUPS = 12 };
 
 /* What a step takes on ranks of one kind (comm/grid.h): not all do the same, as what several hold one measures
  * (step/store.h, holder). */

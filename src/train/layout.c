@@ -16,7 +16,8 @@ struct grid_shape layout_shape(const struct deck *deck)
     return (struct grid_shape){.tensor = (int)tensor,
                                .context = (int)deck->parallel.context,
                                .shard = shards(deck) ? (int)deck->parallel.shard_size : 1,
-                               .alike = kv_heads > 0 && kv_heads < tensor ? (int)(tensor / kv_heads) : 1};
+                               .alike = kv_heads > 0 && kv_heads < tensor ? (int)(tensor / kv_heads) : 1,
+                               .stages = (int)deck->parallel.pipeline};
 }
 
 struct sharding layout_sharding(const struct deck *deck)
@@ -44,20 +45,32 @@ struct layer_cut layout_layers(const struct deck *deck, int rank)
     return (struct layer_cut){.ranks = ranks, .rank = rank % ranks, .sequence = ranks > 1 && deck->parallel.sequence};
 }
 
+struct stage_cut layout_stages(const struct deck *deck, int64_t ranks, int rank)
+{
+    const int stages = (int)deck->parallel.pipeline;
+    return (struct stage_cut){.stages = stages,
+                              .stage = (int)(rank / (ranks / stages)),
+                              .chunks = (int)deck->parallel.virtual,
+                              .deal = deck->parallel.stages};
+}
+
 /* -- Mistakes ----------------------------------------------------------------------------------------------------- */
 
-/* The key's number of ranks must divide those that tensor ranks leave. */
+/* The key's number of ranks must divide those that tensor ranks and stages leave. */
 static int check_divides(const char *key, int64_t value, const struct deck *deck, int64_t ranks)
 {
-    const int64_t tensor = deck->parallel.tensor, left = ranks / tensor;
+    const int64_t others = deck->parallel.tensor * deck->parallel.pipeline, left = ranks / others;
     if (left % value == 0)
         return ERROR_NONE;
-    if (tensor == 1)
+    if (others == 1)
         return error_user("key %s = %lld: must divide the number of ranks, %lld", key, (long long)value,
                           (long long)ranks);
-    return error_user(
-        "key %s = %lld: must divide %lld, which is the number of ranks, %lld, over parallel.tensor = %lld", key,
-        (long long)value, (long long)left, (long long)ranks, (long long)tensor);
+    return error_user("key %s = %lld: must divide %lld, which is the number of ranks, %lld, over parallel.%s = %lld",
+                      key, (long long)value, (long long)left, (long long)ranks,
+                      deck->parallel.pipeline == 1 ? "tensor"
+                      : deck->parallel.tensor == 1 ? "pipeline"
+                                                   : "tensor x parallel.pipeline",
+                      (long long)others);
 }
 
 static int check_tensor(const struct deck *deck, int64_t ranks)
@@ -118,9 +131,37 @@ static int check_shard(const struct deck *deck, int64_t ranks)
     return ERROR_NONE;
 }
 
+/* What a pipeline cannot do yet is refused here. */
+static int check_pipeline(const struct deck *deck, int64_t ranks)
+{
+    const int64_t stages = deck->parallel.pipeline, chunks = deck->parallel.virtual;
+    const int shard = deck->parallel.shard;
+    if (ranks / deck->parallel.tensor % stages != 0)
+        return error_user("key parallel.pipeline = %lld: must divide the number of ranks%s, %lld", (long long)stages,
+                          deck->parallel.tensor > 1 ? " over parallel.tensor" : "",
+                          (long long)(ranks / deck->parallel.tensor));
+    if (stages == 1 && chunks > 1)
+        return error_user("key parallel.virtual = %lld: parts of a stage, of which there are none with "
+                          "parallel.pipeline = 1; set 1",
+                          (long long)chunks);
+    if (stages > 1 && (shard == DECK_SHARD_GRADIENTS || shard == DECK_SHARD_FULL))
+        return error_user("key parallel.shard = \"%s\": not with parallel.pipeline = %lld, whose stages have many "
+                          "micro-batches at a time; \"optimizer\" shares the state too",
+                          layout_level(shard), (long long)stages);
+    if (stages > 1 && !deck->precision.masters)
+        return error_user("key precision.masters = false: not with parallel.pipeline = %lld; set true",
+                          (long long)stages);
+    if (chunks > 1 && deck->memory.offload_layers[0] != '\0')
+        return error_user("key memory.offload_layers = \"%s\": not with parallel.virtual = %lld; set 1, or \"\"",
+                          deck->memory.offload_layers, (long long)chunks);
+    return ERROR_NONE;
+}
+
 int layout_check(const struct deck *deck, int64_t ranks)
 {
     int code = check_tensor(deck, ranks);
+    if (code == ERROR_NONE)
+        code = check_pipeline(deck, ranks);
     if (code == ERROR_NONE)
         code = check_context(deck, ranks);
     if (code == ERROR_NONE)
@@ -129,6 +170,12 @@ int layout_check(const struct deck *deck, int64_t ranks)
         code = error_user("key precision.masters = false: weights, gradients and moments are bf16 then; needs "
                           "precision.compute = \"bf16\"");
     return code;
+}
+
+int layout_most_shared(const struct deck *deck, int64_t ranks)
+{
+    const int64_t alike = ranks / deck->parallel.tensor / deck->parallel.pipeline;
+    return alike == 1 ? DECK_SHARD_NONE : deck->parallel.pipeline > 1 ? DECK_SHARD_OPTIMIZER : DECK_SHARD_FULL;
 }
 
 const char *layout_level(int shard)
@@ -146,13 +193,17 @@ char *layout_text(const struct deck *deck, int64_t ranks)
 {
     const struct grid_shape shape = layout_shape(deck);
     const struct grid_numbers sizes = grid_sizes(&shape, (int)ranks);
-    char tensor[64] = "";
+    char tensor[64] = "", stages[64] = "";
     if (sizes.tensor > 1)
         snprintf(tensor, sizeof tensor, " x %d tensor ranks%s", sizes.tensor,
                  deck->parallel.sequence ? "" : " (whole sequences)");
-    return memory_format("%lld rank%s = %d replica%s x %d shard%s (%s)%s, context %d", (long long)ranks,
+    if (sizes.stages > 1)
+        snprintf(stages, sizeof stages, " x %d stages of %lld part%s", sizes.stages, (long long)deck->parallel.virtual,
+                 deck->parallel.virtual == 1 ? "" : "s");
+    return memory_format("%lld rank%s = %d replica%s x %d shard%s (%s)%s%s, context %d", (long long)ranks,
                          ranks == 1 ? "" : "s", sizes.replicas, sizes.replicas == 1 ? "" : "s", sizes.shard,
-                         sizes.shard == 1 ? "" : "s", layout_level(deck->parallel.shard), tensor, sizes.context);
+                         sizes.shard == 1 ? "" : "s", layout_level(deck->parallel.shard), tensor, stages,
+                         sizes.context);
 }
 
 /* -- Groups ------------------------------------------------------------------------------------------------------- */
@@ -162,7 +213,7 @@ int layout_along(const struct grid_numbers *numbers, enum layout_axis axis)
     const int along[LAYOUT_AXES] = {
         [LAYOUT_ALL] = numbers->all,           [LAYOUT_DATA] = numbers->data,       [LAYOUT_SHARD] = numbers->shard,
         [LAYOUT_REPLICAS] = numbers->replicas, [LAYOUT_CONTEXT] = numbers->context, [LAYOUT_TENSOR] = numbers->tensor,
-        [LAYOUT_ALIKE] = numbers->alike};
+        [LAYOUT_ALIKE] = numbers->alike,       [LAYOUT_STAGES] = numbers->stages};
     return along[axis];
 }
 
@@ -171,7 +222,7 @@ struct comm *layout_comm(const struct grid *grid, enum layout_axis axis)
     struct comm *const comms[LAYOUT_AXES] = {
         [LAYOUT_ALL] = grid->world,         [LAYOUT_DATA] = grid->data,       [LAYOUT_SHARD] = grid->shard,
         [LAYOUT_REPLICAS] = grid->replicas, [LAYOUT_CONTEXT] = grid->context, [LAYOUT_TENSOR] = grid->tensor,
-        [LAYOUT_ALIKE] = grid->alike};
+        [LAYOUT_ALIKE] = grid->alike,       [LAYOUT_STAGES] = grid->stages};
     return comms[axis];
 }
 
@@ -180,6 +231,8 @@ static int64_t stride_of(const struct grid_numbers *sizes, enum layout_axis axis
 {
     if (axis == LAYOUT_ALL || axis == LAYOUT_TENSOR || axis == LAYOUT_ALIKE)
         return 1;
+    if (axis == LAYOUT_STAGES)
+        return (int64_t)sizes->tensor * sizes->data;
     return (int64_t)sizes->tensor * (axis == LAYOUT_REPLICAS ? sizes->shard : 1);
 }
 
@@ -205,8 +258,11 @@ struct groups layout_groups(const struct grid_numbers *sizes, layout_make *make,
     }
     if (sizes->context > 1)
         groups.context = make(self, LAYOUT_CONTEXT, "context");
-    if (sizes->tensor > 1) {
+    if (sizes->tensor > 1 || sizes->stages > 1)
         groups.all = make(self, LAYOUT_ALL, "all");
+    if (sizes->stages > 1)
+        groups.stages = make(self, LAYOUT_STAGES, "stages");
+    if (sizes->tensor > 1) {
         groups.tensor = make(self, LAYOUT_TENSOR, "tensor");
         groups.shared = make(self, LAYOUT_TENSOR, "shared");
         groups.alike = sizes->alike > 1 && sizes->alike < sizes->tensor ? make(self, LAYOUT_ALIKE, "alike") : NULL;
@@ -230,6 +286,7 @@ void layout_destroy(struct groups *groups)
     destroy_group(groups->tensor);
     destroy_group(groups->shared);
     destroy_group(groups->alike);
+    destroy_group(groups->stages);
     if (groups->all != groups->data)
         destroy_group(groups->all);
     destroy_group(groups->data);

@@ -17,9 +17,15 @@ struct row_cut layout_rows(const struct deck *deck, int64_t kv_heads);
 /* Which part of each layer a rank has. */
 struct layer_cut layout_layers(const struct deck *deck, int rank);
 
+/* Which units a rank of so many has. */
+struct stage_cut layout_stages(const struct deck *deck, int64_t ranks, int rank);
+
 /* What is wrong with the deck on so many ranks; it may leave something open. Local; the same on all ranks. ERROR_USER,
  * naming the key. */
 int layout_check(const struct deck *deck, int64_t ranks);
+
+/* The highest level of enum deck_shard that a deck on so many ranks can have. */
+int layout_most_shared(const struct deck *deck, int64_t ranks);
 
 /* enum deck_shard in a word; not of "auto". */
 const char *layout_level(int shard);
@@ -36,6 +42,7 @@ enum layout_axis {
     LAYOUT_CONTEXT,
     LAYOUT_TENSOR,
     LAYOUT_ALIKE,
+    LAYOUT_STAGES,
     LAYOUT_AXES
 };
 typedef struct group *layout_make(void *self, enum layout_axis axis, const char *name);

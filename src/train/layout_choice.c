@@ -59,7 +59,7 @@ static void add(struct layout_choice *choice, const struct deck *deck, const str
 static void add_sizes(struct layout_choice *choice, struct deck *deck, const struct model_settings *model,
                       const struct layout_place *place)
 {
-    const int64_t ranks = place->ranks / deck->parallel.tensor;
+    const int64_t ranks = place->ranks / deck->parallel.tensor / deck->parallel.pipeline;
     add(choice, deck, model, place);
     for (int64_t groups = 2; groups < ranks && deck->parallel.shard != DECK_SHARD_NONE; groups++) {
         const int64_t size = ranks / groups;
@@ -74,7 +74,7 @@ static void add_levels(struct layout_choice *choice, const struct deck *deck, co
                        const struct layout_place *place)
 {
     struct deck other = *deck;
-    const int most = place->ranks > deck->parallel.tensor ? DECK_SHARD_FULL : DECK_SHARD_NONE;
+    const int most = layout_most_shared(deck, place->ranks);
     if (deck->parallel.shard != DECK_SHARD_AUTO) {
         add(choice, &other, model, place);
         return;

@@ -335,7 +335,9 @@ static double unsigned_nan(double value)
 static void tell_statistics(struct run *run, int64_t step)
 {
     struct statistics_row *rows;
-    const int64_t count = statistics_take(&run->session.engine, run->session.grid.data, &rows);
+    const struct session *s = &run->session;
+    const int64_t count =
+        statistics_take(&run->session.engine, s->groups.stages != NULL ? s->world : s->grid.data, &rows);
     meter_statistics(&run->meter, step, rows, count);
     free(rows);
 }
@@ -387,7 +389,8 @@ static int one_step(struct run *run)
     *begun = (struct begun){.step = run->step + 1, .rate = learning_rate_at(&s->deck, run->step)};
     s->engine.decoupled_rate = learning_rate_decoupled_at(&s->deck, run->step);
     begun->measured = s->engine.statistics = statistics_due(&s->deck, begun->step);
-    for (int64_t m = 0; m < loader_micro_batches(s->train) && s->grid.model->rank == 0; m++)
+    for (int64_t m = 0; m < loader_micro_batches(s->train) && group_rank(s->groups.stages) + s->grid.model->rank == 0;
+         m++)
         begun->real += batches[m].real;
     profiler_before(&run->profiler, s->executor, begun->step);
     engine_begin(&s->engine, &s->schedule, batches, begun->rate);

@@ -189,6 +189,22 @@ static void connect_context(struct session *s, enum deck_context method)
     s->executor->class->release(s->executor, memory, MEMORY_DEVICE);
 }
 
+/* Likewise, both ways. */
+static void connect_stages(struct session *s)
+{
+    struct group *group = s->groups.stages;
+    if (group == NULL)
+        return;
+    struct stream stream = {s->executor, STREAM_COMPUTE, NULL};
+    void *memory = s->executor->class->allocate(s->executor, RELAY_COUNT * dtype_size(DTYPE_I32), MEMORY_DEVICE);
+    const struct tensor all = tensor_matrix(memory, DTYPE_I32, RELAY_COUNT, 1);
+    LAUNCH(&stream, RELAY, relay, .group = group, .to_next = tensor_rows(&all, RELAY_TO_NEXT, 1),
+           .from_before = tensor_rows(&all, RELAY_FROM_BEFORE, 1), .to_before = tensor_rows(&all, RELAY_TO_BEFORE, 1),
+           .from_next = tensor_rows(&all, RELAY_FROM_NEXT, 1));
+    stream_synchronize(&stream);
+    s->executor->class->release(s->executor, memory, MEMORY_DEVICE);
+}
+
 /* What memory.recompute = "fit" and memory.head_tokens = 0 come to, on rank 0's device with what every rank may use. */
 static int choose_by_memory(struct session *s, struct model_settings *model)
 {
@@ -218,10 +234,10 @@ static int create_engine(struct session *s, const struct model_settings *setting
     if (code != ERROR_NONE)
         return code;
     settings_create_model(&s->model, deck, settings, s->world->size, s->world->rank);
-    struct engine_settings engine_settings = settings_of_engine(deck);
+    struct engine_settings engine_settings = settings_of_engine(deck, s->world->size, s->world->rank);
     engine_settings.tensor = s->grid.tensor;
     engine_create(&s->engine, s->executor, &s->model, &s->groups, &engine_settings);
-    s->schedule = schedule_create((int)loader_micro_batches(s->train), 1, false);
+    s->schedule = settings_schedule(deck, loader_micro_batches(s->train), s->world->size, s->world->rank);
     s->made = MADE_ENGINE;
     return ERROR_NONE;
 }
@@ -268,6 +284,8 @@ int session_create(struct session *s, const struct deck *deck, struct comm *worl
     code = comm_agree(world, settings_of_model(&settings, &s->planned, loader_vocabulary(s->train), s->executor));
     if (code == ERROR_NONE)
         connect_context(s, settings.rows.method);
+    if (code == ERROR_NONE)
+        connect_stages(s);
     if (code == ERROR_NONE && fit_chooses(deck))
         code = choose_by_memory(s, &settings);
     if (code == ERROR_NONE)

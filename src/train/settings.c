@@ -7,11 +7,13 @@
 #include "data/tokenizer.h"
 #include "model/attention.h"
 #include "model/embedding.h"
+#include "model/stages.h"
 #include "train/control.h"
 #include "train/layout.h"
 #include "train/profiler.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Masked tokens are those of a tokenizer; what predicts the next token takes any id. */
@@ -84,13 +86,20 @@ int64_t settings_tokens(const struct deck *deck)
     return deck->train.micro_batch * deck->data.row_tokens / deck->parallel.context;
 }
 
-struct engine_settings settings_of_engine(const struct deck *deck)
+struct schedule settings_schedule(const struct deck *deck, int64_t micro_batches, int64_t ranks, int rank)
+{
+    const struct stage_cut cut = layout_stages(deck, ranks, rank);
+    return stage_count(&cut) > 1 ? schedule_pipeline((int)micro_batches, &cut)
+                                 : schedule_create((int)micro_batches, 1, false);
+}
+
+struct engine_settings settings_of_engine(const struct deck *deck, int64_t ranks, int rank)
 {
     const struct loader_settings loader = settings_of_loader(deck);
-    return (struct engine_settings){
+    struct schedule schedule = settings_schedule(deck, settings_micro_batches(deck, ranks), ranks, rank);
+    struct engine_settings settings = {
         .memory = {.compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
                    .statistic = DTYPE_F32,
-                   .slots = {1},
                    .rows = deck->train.micro_batch,
                    .row_tokens = deck->data.row_tokens,
                    .max_segments = loader.format == LOADER_PADDED ? 1 : loader.max_segments,
@@ -100,12 +109,15 @@ struct engine_settings settings_of_engine(const struct deck *deck)
         .sharding = layout_sharding(deck),
         .replays = deck->device.graphs,
     };
+    memcpy(settings.memory.slots, schedule.slots, sizeof schedule.slots);
+    schedule_destroy(&schedule);
+    return settings;
 }
 
 int64_t settings_sharing(const struct deck *deck)
 {
     const int64_t context = deck->parallel.context;
-    return deck->parallel.tensor * (context > 1 ? context : 1); /* 0: none yet */
+    return deck->parallel.tensor * deck->parallel.pipeline * (context > 1 ? context : 1); /* 0: none yet */
 }
 
 int64_t settings_micro_batches(const struct deck *deck, int64_t ranks)
@@ -114,11 +126,27 @@ int64_t settings_micro_batches(const struct deck *deck, int64_t ranks)
     return (deck->train.global_batch + rows - 1) / rows;
 }
 
+/* Chunks of a stage have as many micro-batches in turn as there are stages. */
+static int check_micro_batches(const struct deck *deck, int64_t ranks)
+{
+    const int64_t stages = deck->parallel.pipeline, count = settings_micro_batches(deck, ranks);
+    const int64_t rows = ranks / settings_sharing(deck) * deck->train.micro_batch; /* of a micro-batch, on all ranks */
+    if (deck->parallel.virtual == 1 || count % stages == 0)
+        return ERROR_NONE;
+    return error_user(
+        "key train.global_batch = %lld: a rank has %lld micro-batches of it; parallel.virtual = %lld needs "
+        "a multiple of parallel.pipeline = %lld, as with train.global_batch = %lld",
+        (long long)deck->train.global_batch, (long long)count, (long long)deck->parallel.virtual, (long long)stages,
+        (long long)((count / stages + 1) * stages * rows));
+}
+
 int settings_check_sizes(const struct deck *deck, int64_t ranks)
 {
     struct loader_settings settings = settings_of_loader(deck);
     int code = loader_check_settings(&settings);
-    return code == ERROR_NONE ? layout_check(deck, ranks) : code;
+    if (code == ERROR_NONE)
+        code = layout_check(deck, ranks);
+    return code == ERROR_NONE ? check_micro_batches(deck, ranks) : code;
 }
 
 int settings_check(const struct deck *deck, int64_t ranks)
@@ -266,6 +294,12 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
     if (code != ERROR_NONE)
         return code;
     settings->rows = layout_rows(deck, model_kv_heads(settings));
+    settings->cut = layout_stages(deck, deck->parallel.pipeline, 0);
+    if (stage_slices(&settings->cut) > settings->layers)
+        return error_user("key parallel.pipeline = %lld: with parallel.virtual = %lld the model is cut into %d parts, "
+                          "but has only %lld layers",
+                          (long long)deck->parallel.pipeline, (long long)deck->parallel.virtual,
+                          stage_slices(&settings->cut), (long long)settings->layers);
     code = attention_check(settings);
     if (code != ERROR_NONE)
         return code;
@@ -278,7 +312,7 @@ static int embedding_ranks(const struct deck *deck, const struct model_settings 
 {
     const struct grid_shape shape = layout_shape(deck);
     const struct grid_numbers sizes = grid_sizes(&shape, (int)ranks);
-    const struct engine_settings engine = settings_of_engine(deck);
+    const struct engine_settings engine = settings_of_engine(deck, ranks, 0);
     const int64_t micro_batches = settings_micro_batches(deck, ranks), elements = model->vocabulary * model->hidden;
     const int64_t gathered =
         micro_batches * (sizes.data - 1) * settings_tokens(deck) * embedding_token_bytes(model, engine.memory.compute);
@@ -291,6 +325,7 @@ void settings_create_model(struct model *model, const struct deck *deck, const s
 {
     struct model_settings own = *settings;
     own.layer = layout_layers(deck, rank);
+    own.cut = layout_stages(deck, ranks, rank);
     own.embedding_ranks = embedding_ranks(deck, settings, ranks);
     model_create(model, &own, settings_tokens(deck), settings_head_tokens(deck));
 }

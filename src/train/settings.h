@@ -6,17 +6,21 @@
 #include "deck/deck.h"
 #include "step/engine.h"
 
-/* How a deck, borrowed, sets up the loader of its training data, and the engine of a rank. */
+/* How a deck, borrowed, sets up the loader of its training data, and the engine of rank number `rank` of so many. */
 struct loader_settings settings_of_loader(const struct deck *deck);
-struct engine_settings settings_of_engine(const struct deck *deck);
+struct engine_settings settings_of_engine(const struct deck *deck, int64_t ranks, int rank);
 /* Tokens of a chunk of the head: memory.head_tokens, or what the program has chosen (train/fit.h). */
 int64_t settings_head_tokens(const struct deck *deck);
 /* Tokens of a rank's micro-batch. */
 int64_t settings_tokens(const struct deck *deck);
-/* Ranks that have the same rows, or parts of them: those of a row and of a layer. */
+/* Ranks that have the same rows, or parts of them: those of a row, of a layer and of a pipeline. */
 int64_t settings_sharing(const struct deck *deck);
 /* Micro-batches of a rank in a step, of so many ranks. */
 int64_t settings_micro_batches(const struct deck *deck, int64_t ranks);
+
+/* What rank number `rank` of so many does in a step of so many micro-batches. Its engine has slots for it if
+ * memory.slots are its own. */
+struct schedule settings_schedule(const struct deck *deck, int64_t micro_batches, int64_t ranks, int rank);
 
 /* The vocabulary of the first of data.train's stores that is there; where none is, or data is random, what a store for
  * this model would have. Local; it reads a file. ERROR_USER: a store that is there and no good. */

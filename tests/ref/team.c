@@ -21,14 +21,16 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
     static const char *const kinds[] = {"Llama", "tied Llama", "ESM-2", "AMPLIFY"};
     static char text[300];
     snprintf(text, sizeof text,
-             "%d ranks: %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d micro-batches, %s, "
+             "%d ranks: %d stages of %d, %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d "
+             "micro-batches, %s, "
              "recipe %d, "
              "recompute %d, %d slots%s%s%s",
-             ranks, layout_tensor(l), l->whole_rows ? " with whole rows" : "", l->context, methods[l->method], l->shard,
-             levels[l->sharding.level], l->sharding.whole_gradients ? ", whole gradients" : "",
-             l->sharding.bf16_sums ? ", bf16 sums" : "", l->sharding.no_masters ? ", no masters" : "", kinds[f->kind],
-             f->gathers ? "gathered, " : "", f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute),
-             f->recipe, (int)f->recompute, f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "",
+             ranks, l->stages, l->chunks, layout_tensor(l), l->whole_rows ? " with whole rows" : "", l->context,
+             methods[l->method], l->shard, levels[l->sharding.level],
+             l->sharding.whole_gradients ? ", whole gradients" : "", l->sharding.bf16_sums ? ", bf16 sums" : "",
+             l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->gathers ? "gathered, " : "",
+             f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute,
+             f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "",
              f->poisoned ? ", poisoned" : "");
     return text;
 }
@@ -123,6 +125,7 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
     settings.layer =
         (struct layer_cut){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
     settings.tied = settings.tied && !form->gathers;
+    settings.layers = form->layers > 0 ? form->layers : settings.layers;
     return settings;
 }
 
@@ -155,15 +158,18 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
     const struct grid_shape shape = {.tensor = layout_tensor(layout),
                                      .context = layout->context,
                                      .shard = layout->shard,
-                                     .alike = alike_of(layout, form)};
+                                     .alike = alike_of(layout, form),
+                                     .stages = layout->stages};
     if (grid_create(&team->grid, comm, &shape) != ERROR_NONE)
         error_fatal("%s", error_message());
     const struct grid_numbers sizes = grid_sizes(&shape, comm->size);
+    const struct grid_numbers place = grid_place(&shape, comm->size, comm->rank);
     team->groups = layout_groups(&sizes, make_group, team);
     const int64_t places = (int64_t)team->grid.data_ranks * form->micro_batches;
     team->rows = (TEAM_ROWS + places - 1) / places;
     struct toy_options options = toy_options(executor);
     options.settings = team_settings(layout, form);
+    options.settings.cut = (struct stage_cut){layout->stages, place.stages, layout->chunks, DECK_STAGES_LAYERS};
     struct model_settings uncut = options.settings;
     uncut.layer = (struct layer_cut){0};
     model_create(&team->whole, &uncut, 1, 1);
@@ -181,10 +187,13 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
     options.rows = team->rows;
     options.row_tokens = TEAM_ROW_TOKENS;
     options.max_segments = form->packed ? MAX_SEGMENTS : 1;
+    const struct stage_cut *cut = &options.settings.cut;
+    team->schedule = stage_count(cut) > 1 ? schedule_pipeline(form->micro_batches, cut)
+                                          : schedule_create(form->micro_batches, form->slots, form->split_backward);
+    options.schedule = &team->schedule;
     toy_create(&team->toy, &options);
     if (form->poisoned)
         poison_store(&team->poison, &team->toy.engine);
-    team->schedule = schedule_create(form->micro_batches, form->slots, form->split_backward);
     team->elements = elements_of(&team->whole);
 }
 

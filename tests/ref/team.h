@@ -15,13 +15,15 @@ struct layout {
         shard; /* ranks that share rows; that hold the state of their part once; both divide what tensor leaves */
     enum deck_context method;
     struct sharding sharding;
-    int tensor;      /* ranks that have a part of each layer; 0 is 1 */
-    bool whole_rows; /* of these each has all tokens between linear layers */
+    int tensor;         /* ranks that have a part of each layer; 0 is 1 */
+    bool whole_rows;    /* of these each has all tokens between linear layers */
+    int stages, chunks; /* of a pipeline; 0 and 1: none */
 };
 
 /* What they train, and how each of them goes through its part. */
 struct form {
     enum toy_kind kind;
+    int layers;   /* 0: as many as toy_settings has */
     bool gathers; /* nothing is tied, and ranks make the embedding's gradient of what they gather */
     bool packed;  /* several segments in a row, else one with padding behind it */
     int micro_batches;

@@ -125,6 +125,8 @@ void toy_create(struct toy *toy, const struct toy_options *o)
                                        .sharding = o->sharding,
                                        .replays = o->replays,
                                        .tensor = o->tensor};
+    if (o->schedule != NULL)
+        memcpy(settings.memory.slots, o->schedule->slots, sizeof o->schedule->slots);
     const struct groups replicated = groups_replicated(group);
     engine_create(&toy->engine, o->executor, &toy->model, o->groups != NULL ? o->groups : &replicated, &settings);
     if (!o->executor->class->dry)

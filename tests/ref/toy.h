@@ -36,6 +36,7 @@ struct toy_options {
     struct sharding sharding;
     enum dtype compute; /* statistics are f32 */
     int slots;
+    const struct schedule *schedule; /* whose slots the chunks have; NULL: one chunk has `slots` */
     bool split_backward, replays;
     enum deck_recompute recompute;                        /* of layers that settings.recompute does not name */
     int64_t rows, row_tokens, max_segments;               /* of a micro-batch */
