@@ -72,6 +72,16 @@ for preset in llama32_1b og2_7b llama31_8b llama31_70b llama31_405b_8 llama31_40
     check "$preset: what is not known" says "data.train is not set"
     check "$preset: within 10 s" test $((SECONDS - seconds)) -le 10
 done
+# the benchmark of Llama 3.1 and Megatron's example: each published run fits GPUs of 80 GB
+if command -v python3 >/dev/null; then
+    "$abs_top_srcdir/bench/nemo/plan" "$CISTRON" --only 8b >"$work/out" 2>&1
+    check "the benchmark's runs fit" test $? -eq 0
+    check "all of them" test "$(grep -cE '^8b +(bf16|fp8) .* gather [0-9.]+' "$work/out")" -eq 10
+fi
+for deck in llama3_8b_megatron_fp8 llama3_8b_megatron_fp8_cp2; do
+    plan "$abs_top_srcdir/input/$deck.cfg" --ranks 8 device.memory=79
+    check "$deck: exit code 0" test $code -eq 0
+done
 # planning takes time in proportion to the layers: a second for these; with a search of all for each, a minute
 plan "$work/big.cfg" data.source=random model.layers=6000 model.hidden=64 model.ffn=64 model.heads=2 model.vocabulary=256 \
     data.row_tokens=64 --ranks 2
