@@ -1,13 +1,24 @@
 #include "cuda/token_order.cuh"
 #include "cuda/walk.cuh"
 
+static struct token_rows rows_of(const struct tensor &tokens, int64_t origin, const struct tensor &weight)
+{
+    return {static_cast<const int32_t *>(tokens.data), (uint32_t)origin, (uint32_t)weight.rows};
+}
+
 /* scale may be NULL: 1. */
 template <typename T, int N>
-__global__ WALK_BOUNDS void embedding_forward(struct walk walk, view<const T> weight, const int32_t *tokens,
+__global__ WALK_BOUNDS void embedding_forward(struct walk walk, view<const T> weight, struct token_rows rows,
                                               const float *scale, view<T> y)
 {
     walk_packs<4>(
-        walk, [&](uint32_t row, uint32_t p) { return load_pack<N>(weight.row(tokens[row]) + (int64_t)p * N); },
+        walk,
+        [&](uint32_t row, uint32_t p) {
+            /* Loaded in any case: loads behind a branch would wait for each other. */
+            uint32_t from = (uint32_t)rows.at(row);
+            pack<T, N> in = load_pack<N>(weight.row(min(from, rows.rows - 1)) + (int64_t)p * N);
+            return from < rows.rows ? in : pack<T, N>{};
+        },
         [&](uint32_t row, uint32_t p, const pack<T, N> &in) {
             T *to = pack_at<N>(y, row, p);
             if (scale == NULL) {
@@ -29,7 +40,7 @@ void cuda_embedding_forward(const struct cuda_target *target, const struct embed
         using T = decltype(zero);
         constexpr int N = decltype(width)::value;
         walk_launch(target, "embedding_forward", embedding_forward<T, N>, args->y.rows, args->y.cols / N,
-                    view_of<const T>(args->weight), static_cast<const int32_t *>(args->tokens.data),
+                    view_of<const T>(args->weight), rows_of(args->tokens, args->origin, args->weight),
                     static_cast<const float *>(args->scale.data), view_of<T>(args->y));
     });
 }
@@ -50,11 +61,16 @@ struct piece_sums {
 };
 
 struct sorted_tokens {
-    const int32_t *tokens, *order;
-    int64_t count, padding; /* padding: the token whose sum goes nowhere */
+    struct token_rows rows;
+    const int32_t *order;
+    int64_t count, padding; /* padding: the row whose sum goes nowhere, as does that of tokens without a row */
     __device__ __forceinline__ int32_t at(int64_t i) const
     {
-        return tokens[order[i]];
+        return rows.at(order[i]);
+    }
+    __device__ __forceinline__ bool counts(int32_t row) const
+    {
+        return row != padding && (uint32_t)row < rows.rows;
     }
 };
 
@@ -82,7 +98,7 @@ __global__ void __launch_bounds__(PIECE_THREADS)
     if (threadIdx.x < length) {
         int32_t row = sorted.order[first + threadIdx.x];
         rows[threadIdx.x] = row;
-        tokens[threadIdx.x] = sorted.tokens[row];
+        tokens[threadIdx.x] = sorted.rows.at(row);
         factors[threadIdx.x] = scale != NULL ? scale[row] : 1.0f;
     }
     int32_t before = first > 0 ? sorted.at(first - 1) : -1, after = left > length ? sorted.at(first + length) : -1;
@@ -91,7 +107,7 @@ __global__ void __launch_bounds__(PIECE_THREADS)
     if (blockIdx.y == 0 && threadIdx.x == 0) {
         sums.first[piece] = first_token;
         sums.begins[piece] = after == last_token && !(before == first_token && first_token == last_token) &&
-                             last_token != sorted.padding;
+                             sorted.counts(last_token);
     }
     int64_t col = ((int64_t)blockIdx.y * PIECE_THREADS + threadIdx.x) * N;
     if (col >= dy.cols)
@@ -120,7 +136,7 @@ __global__ void __launch_bounds__(PIECE_THREADS)
                 store(sums.from_before + piece * dy.cols + col, sum);
             else if (last && token == after)
                 store(sums.to_next + piece * dy.cols + col, sum);
-            else if (token != sorted.padding)
+            else if (sorted.counts(token))
                 add_to(dweight.row(token) + col, sum);
 #pragma unroll
             for (int j = 0; j < N; j++)
@@ -192,10 +208,9 @@ void cuda_embedding_backward(const struct cuda_target *target, const struct embe
         clear(target, args->dweight);
     if (tensor_count(&dy) == 0)
         return;
-    const int32_t *tokens = static_cast<const int32_t *>(args->tokens.data);
-    const int32_t *order =
-        token_order(target, tokens, dy.rows, args->dweight.rows, reinterpret_cast<char *>(sums.begins + pieces));
-    struct sorted_tokens sorted = {tokens, order, dy.rows, args->padding};
+    struct token_rows rows = rows_of(args->tokens, args->origin, args->dweight);
+    const int32_t *order = token_order(target, rows, dy.rows, reinterpret_cast<char *>(sums.begins + pieces));
+    struct sorted_tokens sorted = {rows, order, dy.rows, args->padding - args->origin};
     visit(dy.dtype, [&](auto zero) {
         using T = decltype(zero);
         constexpr int N = pack_width<T>;

@@ -14,7 +14,8 @@ enum {
 
 /* What a pass sorts: order holds the result of the pass before; NULL: 0, 1, 2, ... */
 struct sort_pass {
-    const int32_t *tokens, *order;
+    struct token_rows rows;
+    const int32_t *order;
     int count, shift;
 
     __device__ __forceinline__ int item(int i) const
@@ -24,7 +25,7 @@ struct sort_pass {
 
     __device__ __forceinline__ int digit(int item) const
     {
-        return tokens[item] >> shift & (BINS - 1);
+        return rows.at(item) >> shift & (BINS - 1);
     }
 };
 
@@ -130,14 +131,13 @@ int64_t token_order_workspace(int64_t count)
     return (2 * count + tiles_of(count) * BINS) * (int64_t)sizeof(int32_t);
 }
 
-const int32_t *token_order(const struct cuda_target *target, const int32_t *tokens, int64_t count, int64_t vocabulary,
-                           char *scratch)
+const int32_t *token_order(const struct cuda_target *target, struct token_rows rows, int64_t count, char *scratch)
 {
     int32_t *orders[2] = {reinterpret_cast<int32_t *>(scratch), reinterpret_cast<int32_t *>(scratch) + count};
     int32_t *counts = orders[1] + count;
     int tiles = (int)tiles_of(count);
-    struct sort_pass pass = {tokens, NULL, (int)count, 0};
-    for (int i = 0; i == 0 || (vocabulary - 1) >> pass.shift > 0; i++, pass.shift += DIGIT_BITS) {
+    struct sort_pass pass = {rows, NULL, (int)count, 0};
+    for (int i = 0; i == 0 || rows.rows >> pass.shift > 0; i++, pass.shift += DIGIT_BITS) {
         count_digits<<<tiles, SORT_THREADS, 0, target->stream>>>(pass, counts);
         CUDA_CHECK_LAUNCH("count_digits");
         move_tokens<<<tiles, SORT_THREADS, 0, target->stream>>>(pass, counts, tiles, orders[i % 2]);

@@ -53,6 +53,18 @@ template <int N> __device__ __forceinline__ void add_exps(struct running_sum &ru
     running = {largest, sum};
 }
 
+/* Of a row: every thread of the team gets it. */
+template <int N, typename T>
+__device__ __forceinline__ struct running_sum sum_row(const T *x, int cols, team_memory<1> &memory)
+{
+    struct running_sum running = {-0x1p100f, 0.0f}; /* finite: the difference of two is no NaN */
+    auto add_pack = [&](int, const float(&v)[N]) { add_exps(running, v); };
+    auto add_single = [&](int, const float(&v)[1]) { add_exps(running, v); };
+    each_logit<N>(x, cols, add_pack, add_single);
+    float largest = team_max(running.largest, memory);
+    return {largest, team_sum(running.sum * exponential(running.largest - largest), memory)};
+}
+
 /* partial: for each block the sum of its losses and the number of its labels. */
 template <typename T, int N>
 __global__ void __launch_bounds__(XENT_TEAM, XENT_RESIDENT)
@@ -67,14 +79,10 @@ __global__ void __launch_bounds__(XENT_TEAM, XENT_RESIDENT)
         float row_loss = 0.0f, row_lse = 0.0f;
         if (label >= 0) {
             const T *x = logits.row(row);
-            struct running_sum running = {-0x1p100f, 0.0f}; /* finite: the difference of two is no NaN */
-            auto add_pack = [&](int, const float(&v)[N]) { add_exps(running, v); };
-            auto add_single = [&](int, const float(&v)[1]) { add_exps(running, v); };
-            each_logit<N>(x, (int)logits.cols, add_pack, add_single);
-            float largest = team_max(running.largest, memory);
-            float sum = team_sum(running.sum * exponential(running.largest - largest), memory), log_sum = logf(sum);
-            row_lse = largest + log_sum;
-            row_loss = largest - to_float(x[label]) + log_sum;
+            struct running_sum all = sum_row<N>(x, (int)logits.cols, memory);
+            float log_sum = logf(all.sum);
+            row_lse = all.largest + log_sum;
+            row_loss = all.largest - to_float(x[label]) + log_sum;
             total.x += (double)row_loss;
             total.y += 1.0;
         }
@@ -171,11 +179,101 @@ void cuda_xent_stat(const struct cuda_target *target, const struct xent_stat_arg
     });
 }
 
+/* -- Parts of the vocabulary -------------------------------------------------------------------------------------- */
+
+template <typename T, int N>
+__global__ void __launch_bounds__(XENT_TEAM, XENT_RESIDENT)
+    xent_part(view<const T> logits, const int32_t *labels, int origin, view<float> statistics)
+{
+    __shared__ team_memory<1> memory;
+    for (int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; row < logits.rows;
+         row += gridDim.x * blockDim.y) {
+        int label = labels[row], target = label - origin;
+        struct running_sum all = {0.0f, 0.0f};
+        bool here = label >= 0 && target >= 0 && target < logits.cols;
+        if (label >= 0)
+            all = sum_row<N>(logits.row(row), (int)logits.cols, memory);
+        if (threadIdx.x > 0)
+            continue;
+        statistics.row(XENT_LARGEST)[row] = all.largest;
+        statistics.row(XENT_SUM)[row] = all.sum;
+        statistics.row(XENT_TARGET)[row] = here ? to_float(logits.row(row)[target]) : 0.0f;
+    }
+}
+
+void cuda_xent_part(const struct cuda_target *target, const struct xent_part_args *args)
+{
+    if (args->logits.rows == 0)
+        return;
+    visit_logits(args->logits, [&](auto zero, auto width) {
+        using T = decltype(zero);
+        constexpr int N = decltype(width)::value;
+        struct xent_cut c = cut(args->logits, N, target->multiprocessors);
+        xent_part<T, N><<<c.blocks, c.block, 0, target->stream>>>(
+            view_of<const T>(args->logits), static_cast<const int32_t *>(args->labels.data), (int)args->origin,
+            view_of<float>(args->statistics));
+        CUDA_CHECK_LAUNCH("xent_part");
+    });
+}
+
+/* partial: as in xent_stat; a thread a token. */
+static __global__ void __launch_bounds__(TOTAL_THREADS)
+    xent_merge(view<const float> statistics, const int32_t *labels, float *loss, float *lse, double2 *partial)
+{
+    __shared__ double shared[WARP];
+    int64_t t = (int64_t)blockIdx.x * TOTAL_THREADS + threadIdx.x;
+    bool counted = t < statistics.cols && labels[t] >= 0;
+    float row_loss = 0.0f, row_lse = 0.0f;
+    if (counted) {
+        float largest = statistics.row(XENT_LARGEST)[t], sum = 0.0f, target = 0.0f;
+        for (int64_t p = XENT_STATISTICS; p < statistics.rows; p += XENT_STATISTICS)
+            largest = fmaxf(largest, statistics.row(p + XENT_LARGEST)[t]);
+        for (int64_t p = 0; p < statistics.rows; p += XENT_STATISTICS) {
+            sum += statistics.row(p + XENT_SUM)[t] * exponential(statistics.row(p + XENT_LARGEST)[t] - largest);
+            target += statistics.row(p + XENT_TARGET)[t];
+        }
+        float log_sum = logf(sum);
+        row_lse = largest + log_sum;
+        row_loss = largest - target + log_sum;
+    }
+    if (t < statistics.cols) {
+        loss[t] = row_loss;
+        lse[t] = row_lse;
+    }
+    double sum_of_losses = block_sum((double)row_loss, shared), count = block_sum(counted ? 1.0 : 0.0, shared);
+    if (threadIdx.x == 0)
+        partial[blockIdx.x] = {sum_of_losses, count};
+}
+
+static int64_t merge_blocks(const struct xent_merge_args *args)
+{
+    return ceil_div(args->statistics.cols, TOTAL_THREADS);
+}
+
+int64_t cuda_xent_merge_workspace(const struct cuda_target *, const struct xent_merge_args *args)
+{
+    return merge_blocks(args) * (int64_t)sizeof(double2);
+}
+
+void cuda_xent_merge(const struct cuda_target *target, const struct xent_merge_args *args)
+{
+    double2 *partial = reinterpret_cast<double2 *>(target->workspace);
+    unsigned blocks = (unsigned)merge_blocks(args);
+    if (blocks == 0)
+        return;
+    xent_merge<<<blocks, TOTAL_THREADS, 0, target->stream>>>(
+        view_of<const float>(args->statistics), static_cast<const int32_t *>(args->labels.data),
+        static_cast<float *>(args->loss.data), static_cast<float *>(args->lse.data), partial);
+    CUDA_CHECK_LAUNCH("xent_merge");
+    xent_total<<<1, TOTAL_THREADS, 0, target->stream>>>(partial, (int)blocks, static_cast<double *>(args->total.data));
+    CUDA_CHECK_LAUNCH("xent_total");
+}
+
 /* -- Gradient ----------------------------------------------------------------------------------------------------- */
 
 template <typename T, int N>
 __global__ void __launch_bounds__(XENT_TEAM, XENT_RESIDENT)
-    xent_grad(view<T> logits, const int32_t *labels, const float *lse)
+    xent_grad(view<T> logits, const int32_t *labels, const float *lse, int origin)
 {
     int cols = (int)logits.cols, packs = cols / N;
     for (int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; row < logits.rows;
@@ -191,11 +289,12 @@ __global__ void __launch_bounds__(XENT_TEAM, XENT_RESIDENT)
             continue;
         }
         float row_lse = lse[row];
+        int target = label - origin;
         auto subtract = [&](int first, auto &v) {
             constexpr int count = sizeof v / sizeof v[0];
 #pragma unroll
             for (int i = 0; i < count; i++)
-                v[i] = exponential(v[i] - row_lse) - (first + i == label ? 1.0f : 0.0f);
+                v[i] = exponential(v[i] - row_lse) - (first + i == target ? 1.0f : 0.0f);
             store(x + first, v);
         };
         each_logit<N>(x, cols, subtract, subtract);
@@ -212,7 +311,8 @@ void cuda_xent_grad(const struct cuda_target *target, const struct xent_grad_arg
         struct xent_cut c = cut(args->logits, N, target->multiprocessors);
         xent_grad<T, N><<<c.blocks, c.block, 0, target->stream>>>(view_of<T>(args->logits),
                                                                   static_cast<const int32_t *>(args->labels.data),
-                                                                  static_cast<const float *>(args->lse.data));
+                                                                  static_cast<const float *>(args->lse.data),
+                                                                  (int)args->origin);
         CUDA_CHECK_LAUNCH("xent_grad");
     });
 }

@@ -40,6 +40,78 @@ static void test_xent(void)
                 }
 }
 
+/* A part of the vocabulary that starts at `vocabulary / 2`: labels are drawn from twice as many, so some are of parts
+ * before it and behind it. */
+static void test_xent_part(enum dtype dtype, int64_t tokens, int64_t vocabulary, bool ignores, double deviation)
+{
+    struct trial *trial = trial_create("part: %s T %d V %d%s, deviation %g", dtype_name(dtype), (int)tokens,
+                                       (int)vocabulary, ignores ? ", some ignored" : "", deviation);
+    struct tensor labels = trial_draw_integers(trial, tokens, (int32_t)(2 * vocabulary));
+    for (int64_t t = 0; ignores && t < tokens; t += 3)
+        reference_store(&labels, 0, t, -100);
+    struct xent_part_args part = {.logits = trial_matrix(trial, dtype, tokens, vocabulary, tokens % 2, deviation),
+                                  .labels = labels,
+                                  .statistics = trial_strided(trial, DTYPE_F32, XENT_STATISTICS, tokens, tokens + 3),
+                                  .origin = vocabulary / 2};
+    struct xent_part_args mistaken = part;
+    mistaken.origin++;
+    if (tokens > 60)
+        check_noticed(trial, OP_XENT_PART, &part, &mistaken);
+    compare_op(trial, OP_XENT_PART, &part);
+
+    struct tensor lse = trial_normal(trial, DTYPE_F32, 1, tokens, 1.0);
+    for (int64_t t = 0; t < tokens; t++) /* of a whole vocabulary: above the part's largest */
+        reference_store(&lse, 0, t, 4.0 * deviation + fabs(reference_load(&lse, 0, t)));
+    struct xent_grad_args grad = {.logits = part.logits, .labels = labels, .lse = lse, .origin = part.origin};
+    struct xent_grad_args displaced = grad;
+    displaced.origin++;
+    if (tokens > 60)
+        check_noticed(trial, OP_XENT_GRAD, &grad, &displaced);
+    check_op(trial, OP_XENT_GRAD, &grad);
+}
+
+/* Of parts whose largest elements are near each other or far apart. */
+static void test_xent_merge(int64_t parts, int64_t tokens, bool ignores, double deviation)
+{
+    struct trial *trial = trial_create("merge: %d parts, T %d%s, deviation %g", (int)parts, (int)tokens,
+                                       ignores ? ", some ignored" : "", deviation);
+    struct tensor labels = trial_draw_integers(trial, tokens, (int32_t)parts);
+    struct xent_merge_args merge = {
+        .statistics = trial_matrix(trial, DTYPE_F32, parts * XENT_STATISTICS, tokens, tokens % 2, deviation),
+        .loss = trial_empty(trial, DTYPE_F32, 1, tokens),
+        .lse = trial_empty(trial, DTYPE_F32, 1, tokens),
+        .total = trial_empty(trial, DTYPE_F64, 1, 2)};
+    for (int64_t t = 0; t < tokens; t++)
+        for (int64_t p = 0; p < parts; p++) { /* the label's number is that of its part */
+            const int64_t sum = p * XENT_STATISTICS + XENT_SUM, target = p * XENT_STATISTICS + XENT_TARGET;
+            reference_store(&merge.statistics, sum, t, 1.0 + fabs(reference_load(&merge.statistics, sum, t)));
+            if (reference_index(&labels, t) != p)
+                reference_store(&merge.statistics, target, t, 0.0);
+        }
+    for (int64_t t = 0; ignores && t < tokens; t += 3)
+        reference_store(&labels, 0, t, -100);
+    merge.labels = labels;
+    reference_store(&merge.total, 0, 0, 1000.0);
+    reference_store(&merge.total, 0, 1, 300.0);
+    struct xent_merge_args mistaken = merge; /* the last part left out */
+    mistaken.statistics = tensor_rows(&merge.statistics, 0, (parts - 1) * XENT_STATISTICS);
+    if (parts > 1 && tokens > 60)
+        check_noticed(trial, OP_XENT_MERGE, &merge, &mistaken);
+    check_op(trial, OP_XENT_MERGE, &merge);
+}
+
+static void test_xent_parts(void)
+{
+    static const int64_t vocabularies[4] = {1, 17, 64, 1003};
+    for (int64_t t = 0; t < COUNT(lengths); t++)
+        for (int64_t v = 0; v < COUNT(vocabularies); v++) {
+            const double deviation = (v + t) % 3 == 2 ? 40.0 : 2.0;
+            for (int64_t d = 0; d < 2; d++)
+                test_xent_part(storage[d], lengths[t], vocabularies[v], (v + d) % 2, deviation);
+            test_xent_merge(1 + 2 * v, 5 * lengths[t], v % 2, deviation);
+        }
+}
+
 static void test_sum_squares(void)
 {
     static const int64_t shapes[6][2] = {{1, 1}, {1, 7}, {64, 33}, {129, 20}, {1, 100003}, {7, 20011}};
@@ -570,6 +642,7 @@ int main(int count, char **arguments)
     if (!on_device) /* its faults write where the host can */
         test_comparison();
     test_xent();
+    test_xent_parts();
     test_sum_squares();
     test_gradient_scale();
     test_adamw();

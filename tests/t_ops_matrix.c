@@ -153,11 +153,45 @@ static void test_scaled_embedding(enum dtype dtype, int64_t tokens, int64_t voca
     check_op(trial, OP_EMBEDDING_BACKWARD, &backward);
 }
 
+/* Rows of a part of the vocabulary, from its middle on, and a padding token in it or not. */
+static void test_embedding_part(enum dtype dtype, int64_t tokens, int64_t rows, int64_t width, bool scaled)
+{
+    struct trial *trial = trial_create("part: %s T %d V %d H %d%s", dtype_name(dtype), (int)tokens, (int)rows,
+                                       (int)width, scaled ? ", scaled" : "");
+    struct embedding_forward_args forward = {.tokens = trial_draw_integers(trial, tokens, (int32_t)(2 * rows)),
+                                             .weight = trial_matrix(trial, dtype, rows, width, scaled, 1.0),
+                                             .y = trial_strided(trial, dtype, tokens, width, width + 3),
+                                             .origin = rows / 2};
+    if (scaled)
+        forward.scale = token_scales(trial, tokens);
+    struct embedding_forward_args mistaken = forward;
+    mistaken.origin++;
+    if (tokens > 60)
+        check_noticed(trial, OP_EMBEDDING_FORWARD, &forward, &mistaken);
+    compare_op(trial, OP_EMBEDDING_FORWARD, &forward);
+
+    struct embedding_backward_args backward = {.tokens = forward.tokens,
+                                               .scale = forward.scale,
+                                               .dy = trial_matrix(trial, dtype, tokens, width, scaled, 1.0),
+                                               .dweight = trial_normal(trial, DTYPE_F32, rows, width, 1.0),
+                                               .padding = reference_index(&forward.tokens, 0),
+                                               .origin = forward.origin,
+                                               .accumulate = scaled};
+    struct embedding_backward_args displaced = backward;
+    displaced.origin++;
+    if (tokens > 60)
+        check_noticed(trial, OP_EMBEDDING_BACKWARD, &backward, &displaced);
+    check_op(trial, OP_EMBEDDING_BACKWARD, &backward);
+}
+
 static void test_embedding(void)
 {
     static const int64_t vocabularies[5] = {5, 33, 64, 256, 1000}, widths[3] = {8, 33, 192};
     for (int64_t d = 0; d < 2; d++) {
         test_scaled_embedding(storage[d], 400, 2, 48, d); /* runs of one token that are longer than a GPU's pieces */
+        test_embedding_part(storage[d], 400, 3, 48, d);
+        for (int64_t t = 0; t < COUNT(lengths); t++)
+            test_embedding_part(storage[d], lengths[t], vocabularies[t], widths[t % 3], t % 2);
         for (int64_t v = 0; v < COUNT(vocabularies); v++)
             for (int64_t t = 0; t < COUNT(lengths); t++) {
                 int64_t tokens = lengths[t], width = widths[(v + t) % 3], vocabulary = vocabularies[v];

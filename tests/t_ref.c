@@ -72,6 +72,33 @@ static void test_embedding(void)
     case_end();
 }
 
+/* Each part of the vocabulary gives its tokens' rows, and has the rows of the whole's gradient. */
+static void test_embedding_parts(void)
+{
+    static const int32_t ids[6] = {2, 0, 2, 3, 4, 0};
+    struct tensor tokens = integers(6, ids), weight = normal(5, 3), y = zeros(DTYPE_F64, 6, 3), dy = normal(6, 3);
+    struct tensor dweight = zeros(DTYPE_F64, 5, 3), parts = zeros(DTYPE_F64, 5, 3);
+    run(OP_EMBEDDING_BACKWARD,
+        &(struct embedding_backward_args){.tokens = tokens, .dy = dy, .dweight = dweight, .padding = 3});
+    for (int64_t origin = 0; origin < 5; origin += 3) { /* rows 0 .. 2 and 3 .. 4 */
+        const int64_t rows = origin == 0 ? 3 : 2;
+        run(OP_EMBEDDING_FORWARD,
+            &(struct embedding_forward_args){
+                .tokens = tokens, .weight = tensor_rows(&weight, origin, rows), .y = y, .origin = origin});
+        run(OP_EMBEDDING_BACKWARD, &(struct embedding_backward_args){.tokens = tokens,
+                                                                     .dy = dy,
+                                                                     .dweight = tensor_rows(&parts, origin, rows),
+                                                                     .padding = 3,
+                                                                     .origin = origin});
+        for (int64_t t = 0; t < 6; t++)
+            CHECK(reference_load(&y, t, 1) == (ids[t] / 3 == origin / 3 ? reference_load(&weight, ids[t], 1) : 0.0));
+    }
+    for (int64_t i = 0; i < 15; i++)
+        CHECK(reference_load(&parts, i / 3, i % 3) == reference_load(&dweight, i / 3, i % 3));
+    CHECK(reference_load(&parts, 4, 0) == reference_load(&dy, 4, 0) && reference_load(&parts, 3, 0) == 0.0);
+    case_end();
+}
+
 static void test_rmsnorm(void)
 {
     const int64_t tokens = 5, hidden = 7;
@@ -301,6 +328,7 @@ int main(void)
     oracle = reference_executor_create();
     test_gemm();
     test_embedding();
+    test_embedding_parts();
     test_rmsnorm();
     test_layernorm();
     test_rope(false);

@@ -29,6 +29,48 @@ static void test_xent(void)
     case_end();
 }
 
+/* Parts of the vocabulary, merged, give what the whole gives; so do the gradient's parts. */
+static void test_xent_parts(void)
+{
+    static const int32_t wanted[5] = {3, -100, 0, 6, 4};
+    static const int64_t cuts[4] = {0, 3, 4, 7};
+    struct tensor logits = normal(5, 7), labels = integers(5, wanted), total = zeros(DTYPE_F64, 1, 2);
+    struct tensor loss = normal(1, 5), lse = normal(1, 5), merged_loss = normal(1, 5), merged_lse = normal(1, 5);
+    struct tensor statistics = normal(3 * XENT_STATISTICS, 5), merged_total = zeros(DTYPE_F64, 1, 2);
+    reference_store(&logits, 2, 1, -300.0); /* the largest of all must be shared, or exp overflows */
+    reference_store(&logits, 2, 5, 900.0);
+    run(OP_XENT_STAT,
+        &(struct xent_stat_args){.logits = logits, .labels = labels, .loss = loss, .lse = lse, .total = total});
+    for (int p = 0; p < 3; p++)
+        run(OP_XENT_PART,
+            &(struct xent_part_args){.logits = tensor_columns(&logits, cuts[p], cuts[p + 1] - cuts[p]),
+                                     .labels = labels,
+                                     .statistics = tensor_rows(&statistics, p * XENT_STATISTICS, XENT_STATISTICS),
+                                     .origin = cuts[p]});
+    run(OP_XENT_MERGE,
+        &(struct xent_merge_args){
+            .statistics = statistics, .labels = labels, .loss = merged_loss, .lse = merged_lse, .total = merged_total});
+    for (int64_t t = 0; t < 5; t++) {
+        CHECK_NEAR(reference_load(&merged_loss, 0, t), reference_load(&loss, 0, t), 1e-14, 1e-15);
+        CHECK_NEAR(reference_load(&merged_lse, 0, t), reference_load(&lse, 0, t), 1e-14, 1e-15);
+        CHECK(reference_load(&statistics, XENT_STATISTICS, 1) == 0.0);
+    }
+    CHECK_NEAR(reference_load(&merged_total, 0, 0), reference_load(&total, 0, 0), 1e-14, 0.0);
+    CHECK(reference_load(&merged_total, 0, 1) == 4.0);
+    CHECK(reference_load(&statistics, XENT_STATISTICS + XENT_TARGET, 0) == reference_load(&logits, 0, 3));
+
+    struct tensor whole = copy_of(&logits);
+    run(OP_XENT_GRAD, &(struct xent_grad_args){.logits = whole, .labels = labels, .lse = lse});
+    for (int p = 0; p < 3; p++)
+        run(OP_XENT_GRAD, &(struct xent_grad_args){.logits = tensor_columns(&logits, cuts[p], cuts[p + 1] - cuts[p]),
+                                                   .labels = labels,
+                                                   .lse = lse,
+                                                   .origin = cuts[p]});
+    for (int64_t i = 0; i < 35; i++)
+        CHECK(reference_load(&logits, i / 7, i % 7) == reference_load(&whole, i / 7, i % 7));
+    case_end();
+}
+
 static void test_gradient_scale(void)
 {
     struct tensor x = zeros(DTYPE_F64, 2, 2), squares = zeros(DTYPE_F64, 1, 2), total = zeros(DTYPE_F64, 1, 2);
@@ -181,6 +223,7 @@ int main(void)
 {
     oracle = reference_executor_create();
     test_xent();
+    test_xent_parts();
     test_gradient_scale();
     test_adamw_by_hand();
     test_adamw_like_torch();

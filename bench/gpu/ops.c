@@ -232,6 +232,11 @@ static void measure_tokens(void)
                 .accumulate = true);
         MEASURE("xent_stat", XENT_STAT, xent_stat, chunk, v, .logits = own, .labels = integers(chunk, v, true),
                 .loss = numbers(chunk), .lse = numbers(chunk), .total = device(DTYPE_F64, 1, 2));
+        MEASURE("xent_part", XENT_PART, xent_part, chunk, v, .logits = own, .labels = integers(chunk, v, true),
+                .statistics = device(DTYPE_F32, XENT_STATISTICS, chunk));
+        MEASURE("xent_merge, 8 parts", XENT_MERGE, xent_merge, 8 * XENT_STATISTICS, chunk,
+                .statistics = filled(DTYPE_F32, 8 * XENT_STATISTICS, chunk), .labels = integers(chunk, v, true),
+                .loss = numbers(chunk), .lse = numbers(chunk), .total = device(DTYPE_F64, 1, 2));
         MEASURE("xent_grad", XENT_GRAD, xent_grad, chunk, v, .logits = own, .labels = integers(chunk, v, true),
                 .lse = numbers(chunk));
     }

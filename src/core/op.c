@@ -122,6 +122,15 @@ static const struct op_field xent_stat_fields[] = {
     FIELD(xent_stat, logits, OP_READ), FIELD(xent_stat, labels, OP_READ),      FIELD(xent_stat, loss, OP_WRITE),
     FIELD(xent_stat, lse, OP_WRITE),   FIELD(xent_stat, total, OP_READ_WRITE),
 };
+static const struct op_field xent_part_fields[] = {
+    FIELD(xent_part, logits, OP_READ),
+    FIELD(xent_part, labels, OP_READ),
+    FIELD(xent_part, statistics, OP_WRITE),
+};
+static const struct op_field xent_merge_fields[] = {
+    FIELD(xent_merge, statistics, OP_READ), FIELD(xent_merge, labels, OP_READ),      FIELD(xent_merge, loss, OP_WRITE),
+    FIELD(xent_merge, lse, OP_WRITE),       FIELD(xent_merge, total, OP_READ_WRITE),
+};
 static const struct op_field xent_grad_fields[] = {
     FIELD(xent_grad, logits, OP_READ_WRITE),
     FIELD(xent_grad, labels, OP_READ),

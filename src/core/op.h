@@ -33,6 +33,8 @@ struct group;
     X(GELU_FORWARD, gelu_forward)                                                                                      \
     X(GELU_BACKWARD, gelu_backward)                                                                                    \
     X(XENT_STAT, xent_stat)                                                                                            \
+    X(XENT_PART, xent_part)                                                                                            \
+    X(XENT_MERGE, xent_merge)                                                                                          \
     X(XENT_GRAD, xent_grad)                                                                                            \
     X(COPY, copy)                                                                                                      \
     X(TRANSPOSE, transpose)                                                                                            \
@@ -94,22 +96,25 @@ struct gemm_args {
     bool fast; /* 8-bit operands: the sum may be kept in fewer bits (cuBLASLt's fast accumulation) */
 };
 
-/* y[t] = weight[token[t]] * scale[t]. */
+/* y[t] = weight[token[t] - origin] * scale[t]: the weight's rows are those of the tokens origin .. origin + V - 1.
+ * Other tokens have y = 0, so the sum over parts of the vocabulary is what the whole gives. */
 struct embedding_forward_args {
-    struct tensor tokens; /* i32 [1, T], each in 0 .. V - 1 */
+    struct tensor tokens; /* i32 [1, T], each >= 0 */
     struct tensor scale;  /* optional f32 [1, T]; absent: 1 */
     struct tensor weight; /* f [V, H] */
     struct tensor y;      /* f [T, H] */
+    int64_t origin;
 };
 
-/* dweight[v] (+)= sum over all t with token[t] = v of dy[t] * scale[t], in the order of t. The token `padding` adds
- * nothing (torch.nn.Embedding's padding_idx). */
+/* dweight[v] (+)= sum over all t with token[t] = origin + v of dy[t] * scale[t], in the order of t. Tokens without a
+ * row add nothing, nor does the token `padding` (torch.nn.Embedding's padding_idx). */
 struct embedding_backward_args {
     struct tensor tokens;  /* i32 [1, T] */
     struct tensor scale;   /* optional f32 [1, T]; absent: 1 */
     struct tensor dy;      /* f [T, H] */
     struct tensor dweight; /* stat [V, H] */
     int64_t padding;       /* -1: none */
+    int64_t origin;        /* as in embedding_forward */
     bool accumulate;
 };
 
@@ -314,12 +319,35 @@ struct xent_stat_args {
     struct tensor total;  /* f64 [1, 2], read and written */
 };
 
+/* What the loss needs of a part of the vocabulary, the tokens origin .. origin + V - 1, in three rows of statistics:
+ * largest = max(logits), sum = sum(exp(logits - largest)), and target = logits[label - origin], or 0 where the label is
+ * of another part. All are 0 where label < 0. */
+enum xent_statistic { XENT_LARGEST, XENT_SUM, XENT_TARGET, XENT_STATISTICS };
+struct xent_part_args {
+    struct tensor logits;     /* f [T, V], V > 0 */
+    struct tensor labels;     /* i32 [1, T] */
+    struct tensor statistics; /* stat [XENT_STATISTICS, T] */
+    int64_t origin;
+};
+
+/* What xent_stat makes of the whole vocabulary, of the statistics of its parts. With m the largest of all parts:
+ * lse = m + log(sum over parts of sum * exp(largest - m)), loss = lse - sum over parts of target. (Megatron-LM's
+ * vocabulary-parallel cross-entropy, Narayanan et al. 2021.) */
+struct xent_merge_args {
+    struct tensor statistics; /* stat [parts * XENT_STATISTICS, T] */
+    struct tensor labels;     /* i32 [1, T] */
+    struct tensor loss;       /* stat [1, T] */
+    struct tensor lse;        /* stat [1, T] */
+    struct tensor total;      /* f64 [1, 2], read and written */
+};
+
 /* Replaces logits by the gradient of the sum of losses: softmax(logits) - onehot(label), or 0 in rows with label < 0.
- * It is not divided by the number of labels. */
+ * It is not divided by the number of labels. The columns may be a part of the vocabulary, from origin on. */
 struct xent_grad_args {
     struct tensor logits; /* f [T, V] */
     struct tensor labels; /* i32 [1, T] */
-    struct tensor lse;    /* stat [1, T] */
+    struct tensor lse;    /* stat [1, T], of the whole vocabulary */
+    int64_t origin;
 };
 
 /* Same dtype and shape; either side may be in host memory. */

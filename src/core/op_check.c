@@ -157,11 +157,45 @@ static const char *check_layernorm_backward(const struct layernorm_backward_args
     return NULL;
 }
 
-static const char *check_xent(const struct tensor *logits, const struct tensor *labels, const struct tensor *lse)
+static const char *check_labels(const struct tensor *labels, int64_t tokens)
 {
-    REQUIRE(labels->dtype == DTYPE_I32 && has_shape(labels, 1, logits->rows));
-    REQUIRE(has_shape(lse, 1, logits->rows) && is_stat(lse) && is_float(logits));
+    REQUIRE(labels->dtype == DTYPE_I32 && has_shape(labels, 1, tokens));
     return NULL;
+}
+
+static const char *check_losses(const struct tensor *loss, const struct tensor *lse, const struct tensor *total)
+{
+    REQUIRE(loss->rows == 1 && is_stat(loss) && same_shape(loss, lse) && is_stat(lse));
+    REQUIRE(has_shape(total, 1, 2) && total->dtype == DTYPE_F64);
+    return NULL;
+}
+
+static const char *check_xent_stat(const struct xent_stat_args *a)
+{
+    const char *wrong = check_losses(&a->loss, &a->lse, &a->total);
+    REQUIRE(is_float(&a->logits) && a->loss.cols == a->logits.rows);
+    return wrong != NULL ? wrong : check_labels(&a->labels, a->logits.rows);
+}
+
+static const char *check_xent_part(const struct xent_part_args *a)
+{
+    REQUIRE(is_float(&a->logits) && a->logits.cols > 0 && a->origin >= 0);
+    REQUIRE(has_shape(&a->statistics, XENT_STATISTICS, a->logits.rows) && is_stat(&a->statistics));
+    return check_labels(&a->labels, a->logits.rows);
+}
+
+static const char *check_xent_merge(const struct xent_merge_args *a)
+{
+    const char *wrong = check_losses(&a->loss, &a->lse, &a->total);
+    REQUIRE(a->statistics.rows > 0 && a->statistics.rows % XENT_STATISTICS == 0 && is_stat(&a->statistics));
+    REQUIRE(a->loss.cols == a->statistics.cols);
+    return wrong != NULL ? wrong : check_labels(&a->labels, a->statistics.cols);
+}
+
+static const char *check_xent_grad(const struct xent_grad_args *a)
+{
+    REQUIRE(is_float(&a->logits) && has_shape(&a->lse, 1, a->logits.rows) && is_stat(&a->lse) && a->origin >= 0);
+    return check_labels(&a->labels, a->logits.rows);
 }
 
 static const char *check_copies(const struct copies *to, int64_t rows, int64_t cols)
@@ -257,11 +291,12 @@ static const char *check_shapes(enum op op, const void *args)
         return check_gemm(args);
     case OP_EMBEDDING_FORWARD: {
         const struct embedding_forward_args *a = args;
+        REQUIRE(a->origin >= 0);
         return check_embedding(&a->tokens, &a->scale, &a->y, &a->weight);
     }
     case OP_EMBEDDING_BACKWARD: {
         const struct embedding_backward_args *a = args;
-        REQUIRE(is_stat(&a->dweight));
+        REQUIRE(is_stat(&a->dweight) && a->origin >= 0);
         return check_embedding(&a->tokens, &a->scale, &a->dy, &a->dweight);
     }
     case OP_RMSNORM_FORWARD:
@@ -305,16 +340,14 @@ static const char *check_shapes(enum op op, const void *args)
         REQUIRE(!tensor_present(&a->sum) || (has_shape(&a->sum, 1, a->x.cols) && is_stat(&a->sum)));
         return check_made(&a->dx, &a->to, a->x.rows, a->x.cols);
     }
-    case OP_XENT_STAT: {
-        const struct xent_stat_args *a = args;
-        REQUIRE(has_shape(&a->total, 1, 2) && a->total.dtype == DTYPE_F64);
-        REQUIRE(same_shape(&a->loss, &a->lse) && is_stat(&a->loss));
-        return check_xent(&a->logits, &a->labels, &a->lse);
-    }
-    case OP_XENT_GRAD: {
-        const struct xent_grad_args *a = args;
-        return check_xent(&a->logits, &a->labels, &a->lse);
-    }
+    case OP_XENT_STAT:
+        return check_xent_stat(args);
+    case OP_XENT_PART:
+        return check_xent_part(args);
+    case OP_XENT_MERGE:
+        return check_xent_merge(args);
+    case OP_XENT_GRAD:
+        return check_xent_grad(args);
     case OP_COPY: {
         const struct copy_args *a = args;
         REQUIRE(same_shape(&a->from, &a->to) && a->from.dtype == a->to.dtype);

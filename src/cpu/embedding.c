@@ -8,6 +8,13 @@ CPU_CLONES static void multiply(const float *x, float scale, float *restrict y, 
         y[i] = x[i] * scale;
 }
 
+/* The token's row of a weight or its gradient; -1: it has none. */
+static int64_t row_of(int32_t token, int64_t origin, const struct tensor *weight)
+{
+    const int64_t row = token - origin;
+    return row >= 0 && row < weight->rows ? row : -1;
+}
+
 /* y[t] = row v of the weight, times scale. */
 static void scaled_row(const struct embedding_forward_args *args, int64_t t, int64_t v, float scale)
 {
@@ -26,10 +33,15 @@ void cpu_embedding_forward(struct cpu *cpu, const struct embedding_forward_args 
     const int32_t *tokens = args->tokens.data;
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(y))) schedule(static)
     for (int64_t t = 0; t < y->rows; t++) {
-        const void *from = tensor_at(&args->weight, tokens[t], 0);
+        const int64_t v = row_of(tokens[t], args->origin, &args->weight);
         void *to = tensor_at(y, t, 0);
+        if (v < 0) {
+            memset(to, 0, (size_t)(y->cols * dtype_size(y->dtype)));
+            continue;
+        }
+        const void *from = tensor_at(&args->weight, v, 0);
         if (tensor_present(&args->scale)) {
-            scaled_row(args, t, tokens[t], ((const float *)args->scale.data)[t]);
+            scaled_row(args, t, v, ((const float *)args->scale.data)[t]);
         } else if (args->weight.dtype == y->dtype) {
             memcpy(to, from, (size_t)(y->cols * dtype_size(y->dtype)));
         } else if (y->dtype == DTYPE_F32) {
@@ -56,16 +68,18 @@ static void backward_columns(const struct embedding_backward_args *args, int64_t
     if (!args->accumulate)
         for (int64_t v = 0; v < dweight->rows; v++)
             memset(tensor_at(dweight, v, first), 0, (size_t)(end - first) * sizeof(float));
-    for (int64_t t = 0; t < dy->rows; t++)
-        for (int64_t col = first; col < end && tokens[t] != args->padding; col += CPU_SPAN) {
+    for (int64_t t = 0; t < dy->rows; t++) {
+        const int64_t v = row_of(tokens[t], args->origin, dweight);
+        for (int64_t col = first; col < end && v >= 0 && tokens[t] != args->padding; col += CPU_SPAN) {
             int64_t count = cpu_min(CPU_SPAN, end - col);
             float buffer[CPU_SPAN];
             const float *from = cpu_read(dy, t, col, count, buffer);
             if (scale != NULL)
-                add_scaled(from, scale[t], tensor_at(dweight, tokens[t], col), count);
+                add_scaled(from, scale[t], tensor_at(dweight, v, col), count);
             else
-                cpu_add_span(from, tensor_at(dweight, tokens[t], col), count);
+                cpu_add_span(from, tensor_at(dweight, v, col), count);
         }
+    }
 }
 
 void cpu_embedding_backward(struct cpu *cpu, const struct embedding_backward_args *args)

@@ -19,7 +19,13 @@ CPU_CLONES static float sum_of_exps(const float *x, float offset, int64_t count)
     return sum;
 }
 
-static double log_sum_exp(const struct tensor *logits, int64_t t)
+/* The sum of exp(x - largest) over a row. */
+struct row_sum {
+    float largest;
+    double sum;
+};
+
+static struct row_sum sum_row(const struct tensor *logits, int64_t t)
 {
     float buffer[CPU_SPAN], maximum = -INFINITY;
     double sum = 0.0;
@@ -32,7 +38,19 @@ static double log_sum_exp(const struct tensor *logits, int64_t t)
         int64_t count = cpu_min(CPU_SPAN, logits->cols - col);
         sum += (double)sum_of_exps(cpu_read(logits, t, col, count, buffer), maximum, count);
     }
-    return (double)maximum + log(sum);
+    return (struct row_sum){maximum, sum};
+}
+
+/* total += {sum of losses, number of labels}, in the order of tokens. */
+static void add_losses(double *total, const struct tensor *loss, const struct tensor *labels)
+{
+    const float *losses = loss->data;
+    const int32_t *label = labels->data;
+    for (int64_t t = 0; t < labels->cols; t++)
+        if (label[t] >= 0) {
+            total[0] += (double)losses[t];
+            total[1] += 1.0;
+        }
 }
 
 void cpu_xent_stat(struct cpu *cpu, const struct xent_stat_args *args)
@@ -47,16 +65,66 @@ void cpu_xent_stat(struct cpu *cpu, const struct xent_stat_args *args)
             continue;
         }
         float buffer[1];
-        double value = log_sum_exp(logits, t);
+        const struct row_sum row = sum_row(logits, t);
+        const double value = (double)row.largest + log(row.sum);
         lse[t] = (float)value;
         loss[t] = (float)(value - (double)*cpu_read(logits, t, labels[t], 1, buffer));
     }
-    double *total = args->total.data;
-    for (int64_t t = 0; t < logits->rows; t++)
-        if (labels[t] >= 0) {
-            total[0] += (double)loss[t];
-            total[1] += 1.0;
+    add_losses(args->total.data, &args->loss, &args->labels);
+}
+
+void cpu_xent_part(struct cpu *cpu, const struct xent_part_args *args)
+{
+    const struct tensor *logits = &args->logits, *to = &args->statistics;
+    const int32_t *labels = args->labels.data;
+    float *largest = tensor_at(to, XENT_LARGEST, 0), *sum = tensor_at(to, XENT_SUM, 0);
+    float *target = tensor_at(to, XENT_TARGET, 0);
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(logits))) schedule(static)
+    for (int64_t t = 0; t < logits->rows; t++) {
+        const int64_t label = labels[t] - args->origin;
+        float buffer[1];
+        largest[t] = sum[t] = target[t] = 0.0f;
+        if (labels[t] < 0)
+            continue;
+        const struct row_sum row = sum_row(logits, t);
+        largest[t] = row.largest;
+        sum[t] = (float)row.sum;
+        if (label >= 0 && label < logits->cols)
+            target[t] = *cpu_read(logits, t, label, 1, buffer);
+    }
+}
+
+/* Of one token: part p's number. */
+static float statistic(const struct tensor *statistics, int64_t p, enum xent_statistic which, int64_t t)
+{
+    return *(const float *)tensor_at(statistics, p * XENT_STATISTICS + (int64_t)which, t);
+}
+
+void cpu_xent_merge(struct cpu *cpu, const struct xent_merge_args *args)
+{
+    const struct tensor *parts = &args->statistics;
+    const int64_t count = parts->rows / XENT_STATISTICS;
+    const int32_t *labels = args->labels.data;
+    float *loss = args->loss.data, *lse = args->lse.data;
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(parts))) schedule(static)
+    for (int64_t t = 0; t < parts->cols; t++) {
+        loss[t] = lse[t] = 0.0f;
+        if (labels[t] < 0)
+            continue;
+        float largest = statistic(parts, 0, XENT_LARGEST, t);
+        double sum = 0.0, target = 0.0;
+        for (int64_t p = 1; p < count; p++)
+            largest = fmaxf(largest, statistic(parts, p, XENT_LARGEST, t));
+        for (int64_t p = 0; p < count; p++) {
+            sum += (double)statistic(parts, p, XENT_SUM, t) *
+                   exp((double)statistic(parts, p, XENT_LARGEST, t) - (double)largest);
+            target += (double)statistic(parts, p, XENT_TARGET, t);
         }
+        const double value = (double)largest + log(sum);
+        lse[t] = (float)value;
+        loss[t] = (float)(value - target);
+    }
+    add_losses(args->total.data, &args->loss, &args->labels);
 }
 
 CPU_CLONES static void softmax(float *x, float lse, int64_t count)
@@ -75,11 +143,11 @@ void cpu_xent_grad(struct cpu *cpu, const struct xent_grad_args *args)
 #pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(logits))) schedule(static)
     for (int64_t i = 0; i < spans.count; i++) {
         struct cpu_span s = cpu_span(&spans, i);
-        int64_t label = labels[s.row];
-        if (label < 0) {
+        if (labels[s.row] < 0) {
             memset(tensor_at(logits, s.row, s.col), 0, (size_t)(s.count * dtype_size(logits->dtype)));
             continue;
         }
+        const int64_t label = labels[s.row] - args->origin;
         float buffer[CPU_SPAN];
         float *x = cpu_target(logits, s.row, s.col, buffer);
         cpu_read(logits, s.row, s.col, s.count, buffer);

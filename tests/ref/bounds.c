@@ -85,11 +85,12 @@ static void gemm(struct trial *trial, const struct gemm_args *args)
 static void embedding_forward(struct trial *trial, const struct embedding_forward_args *args)
 {
     struct tensor bound = trial_bound(trial, OP_EMBEDDING_FORWARD, args, "y");
-    for (int64_t t = 0; tensor_present(&args->scale) && t < bound.rows; t++)
-        for (int64_t h = 0; h < bound.cols; h++)
+    for (int64_t t = 0; tensor_present(&args->scale) && t < bound.rows; t++) {
+        int64_t row = reference_index(&args->tokens, t) - args->origin;
+        for (int64_t h = 0; row >= 0 && row < args->weight.rows && h < bound.cols; h++)
             reference_store(&bound, t, h,
-                            BOUNDS_U * bounds_absolute(&args->scale, 0, t) *
-                                bounds_absolute(&args->weight, reference_index(&args->tokens, t), h));
+                            BOUNDS_U * bounds_absolute(&args->scale, 0, t) * bounds_absolute(&args->weight, row, h));
+    }
 }
 
 /* A sum of as many rows as hold the token, each perhaps scaled, and the old value. */
@@ -101,7 +102,7 @@ static void embedding_backward(struct trial *trial, const struct embedding_backw
             double sum = args->accumulate ? bounds_absolute(&args->dweight, v, h) : 0.0;
             double roundings = tensor_present(&args->scale) ? 2.0 : 1.0;
             for (int64_t t = 0; t < args->dy.rows; t++)
-                if (reference_index(&args->tokens, t) == v && v != args->padding) {
+                if (reference_index(&args->tokens, t) == args->origin + v && args->origin + v != args->padding) {
                     double scale = tensor_present(&args->scale) ? bounds_absolute(&args->scale, 0, t) : 1.0;
                     sum += bounds_absolute(&args->dy, t, h) * scale;
                     roundings += 1.0;
@@ -110,9 +111,36 @@ static void embedding_backward(struct trial *trial, const struct embedding_backw
         }
 }
 
-/* lse = m + log(sum exp(x - m)): each term off by the roundings of its argument (subtraction, change of base), exp,
- * V additions and, where the maximum is found while summing, two exps and products more, whose arguments add up to
- * the term's own range; then log and the roundings of the result. total adds in double. */
+/* A row's largest element, the sum of exp(x - largest), and what that may be off by, relatively: each term by the
+ * roundings of its argument (subtraction, change of base), exp, V additions and, where the maximum is found while
+ * summing, two exps and products more, whose arguments add up to the term's own range. */
+struct row_sum {
+    double largest, sum, relative;
+};
+
+static struct row_sum row_sum_of(const struct tensor *logits, int64_t t)
+{
+    double largest = -INFINITY, smallest = INFINITY, sum = 0.0;
+    for (int64_t j = 0; j < logits->cols; j++) {
+        largest = fmax(largest, reference_load(logits, t, j));
+        smallest = fmin(smallest, reference_load(logits, t, j));
+    }
+    for (int64_t j = 0; j < logits->cols; j++)
+        sum += exp(reference_load(logits, t, j) - largest);
+    double relative =
+        4.0 * BOUNDS_U * (largest - smallest) + 3.0 * (BOUNDS_FUNCTION + BOUNDS_U) + bounds_gamma((double)logits->cols);
+    return (struct row_sum){largest, sum, relative};
+}
+
+/* lse = largest + log(sum): log and the roundings of the result. */
+static double lse_bound(const struct row_sum *row)
+{
+    double value = row->largest + log(row->sum);
+    return row->relative + (BOUNDS_FUNCTION + BOUNDS_U) * log(row->sum) +
+           4.0 * BOUNDS_U * (fabs(row->largest) + fabs(value));
+}
+
+/* total adds in double. */
 static void xent_stat(struct trial *trial, const struct xent_stat_args *args)
 {
     struct tensor loss = trial_bound(trial, OP_XENT_STAT, args, "loss");
@@ -123,25 +151,58 @@ static void xent_stat(struct trial *trial, const struct xent_stat_args *args)
         int64_t label = reference_index(&args->labels, t);
         if (label < 0)
             continue;
-        double largest = -INFINITY, smallest = INFINITY, sum = 0.0;
-        for (int64_t j = 0; j < args->logits.cols; j++) {
-            largest = fmax(largest, reference_load(&args->logits, t, j));
-            smallest = fmin(smallest, reference_load(&args->logits, t, j));
-        }
-        for (int64_t j = 0; j < args->logits.cols; j++)
-            sum += exp(reference_load(&args->logits, t, j) - largest);
-        double relative = 4.0 * BOUNDS_U * (largest - smallest) + 3.0 * (BOUNDS_FUNCTION + BOUNDS_U) +
-                          bounds_gamma((double)args->logits.cols);
-        double value = largest + log(sum);
-        double error =
-            relative + (BOUNDS_FUNCTION + BOUNDS_U) * log(sum) + 4.0 * BOUNDS_U * (fabs(largest) + fabs(value));
-        double row_loss = value - reference_load(&args->logits, t, label);
+        struct row_sum row = row_sum_of(&args->logits, t);
+        double error = lse_bound(&row);
+        double row_loss = row.largest + log(row.sum) - reference_load(&args->logits, t, label);
         reference_store(&lse, 0, t, error);
         reference_store(&loss, 0, t, error + 2.0 * BOUNDS_U * row_loss);
         sum_of_errors += error + 2.0 * BOUNDS_U * row_loss;
         magnitude += row_loss;
     }
     reference_store(&total, 0, 0, sum_of_errors + magnitude * (double)(args->logits.rows + 1) * 0x1p-53);
+}
+
+static void xent_part(struct trial *trial, const struct xent_part_args *args)
+{
+    struct tensor bound = trial_bound(trial, OP_XENT_PART, args, "statistics");
+    for (int64_t t = 0; t < args->logits.rows; t++) {
+        struct row_sum row = row_sum_of(&args->logits, t);
+        if (reference_index(&args->labels, t) >= 0)
+            reference_store(&bound, XENT_SUM, t, row.sum * row.relative);
+    }
+}
+
+/* Each part's term is off by the roundings of its argument, exp and a product, and the sum by additions. Targets are
+ * added, of which all but one are 0. */
+static void xent_merge(struct trial *trial, const struct xent_merge_args *args)
+{
+    const struct tensor *parts = &args->statistics;
+    struct tensor loss = trial_bound(trial, OP_XENT_MERGE, args, "loss");
+    struct tensor lse = trial_bound(trial, OP_XENT_MERGE, args, "lse");
+    struct tensor total = trial_bound(trial, OP_XENT_MERGE, args, "total");
+    double sum_of_errors = 0.0, magnitude = bounds_absolute(&args->total, 0, 0);
+    for (int64_t t = 0; t < parts->cols; t++) {
+        struct row_sum row = {.largest = -INFINITY};
+        double smallest = INFINITY, target = 0.0;
+        if (reference_index(&args->labels, t) < 0)
+            continue;
+        for (int64_t p = 0; p < parts->rows; p += XENT_STATISTICS) {
+            row.largest = fmax(row.largest, reference_load(parts, p + XENT_LARGEST, t));
+            smallest = fmin(smallest, reference_load(parts, p + XENT_LARGEST, t));
+            target += reference_load(parts, p + XENT_TARGET, t);
+        }
+        for (int64_t p = 0; p < parts->rows; p += XENT_STATISTICS)
+            row.sum +=
+                reference_load(parts, p + XENT_SUM, t) * exp(reference_load(parts, p + XENT_LARGEST, t) - row.largest);
+        row.relative = 2.0 * BOUNDS_U * (row.largest - smallest) + BOUNDS_FUNCTION +
+                       bounds_gamma((double)(parts->rows / XENT_STATISTICS) + 1.0);
+        double row_loss = row.largest + log(row.sum) - target, error = lse_bound(&row);
+        reference_store(&lse, 0, t, error);
+        reference_store(&loss, 0, t, error + 2.0 * BOUNDS_U * fabs(row_loss));
+        sum_of_errors += error + 2.0 * BOUNDS_U * fabs(row_loss);
+        magnitude += fabs(row_loss);
+    }
+    reference_store(&total, 0, 0, sum_of_errors + magnitude * (double)(parts->cols + 1) * 0x1p-53);
 }
 
 /* exp(x - lse): the argument's roundings (subtraction, change of base), exp; then the subtraction of one. */
@@ -151,7 +212,7 @@ static void xent_grad(struct trial *trial, const struct xent_grad_args *args)
     for (int64_t t = 0; t < bound.rows; t++)
         for (int64_t j = 0; j < bound.cols && reference_index(&args->labels, t) >= 0; j++) {
             double x = reference_load(&args->logits, t, j), lse = reference_load(&args->lse, 0, t);
-            double p = exp(x - lse), result = p - (reference_index(&args->labels, t) == j ? 1.0 : 0.0);
+            double p = exp(x - lse), result = p - (reference_index(&args->labels, t) == args->origin + j ? 1.0 : 0.0);
             double relative = 2.0 * BOUNDS_U * (fabs(x) + fabs(lse)) + BOUNDS_FUNCTION;
             reference_store(&bound, t, j, p * relative + BOUNDS_U * fabs(result) + BOUNDS_EXP_FLOOR);
         }
@@ -254,6 +315,8 @@ void bounds_set(struct trial *trial, enum op op, const void *args)
         CASE(GELU_FORWARD, bounds_gelu_forward)
         CASE(GELU_BACKWARD, bounds_gelu_backward)
         CASE(XENT_STAT, xent_stat)
+        CASE(XENT_PART, xent_part)
+        CASE(XENT_MERGE, xent_merge)
         CASE(XENT_GRAD, xent_grad)
         CASE(QUANTIZE, bounds_quantize)
         CASE(QUANTIZATION_STATISTIC, bounds_quantization_statistic)

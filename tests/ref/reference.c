@@ -152,6 +152,8 @@ static void reference_launch(struct executor *executor, struct stream *stream, e
         LOCAL(GELU_FORWARD, gelu_forward)
         LOCAL(GELU_BACKWARD, gelu_backward)
         LOCAL(XENT_STAT, xent_stat)
+        LOCAL(XENT_PART, xent_part)
+        LOCAL(XENT_MERGE, xent_merge)
         LOCAL(XENT_GRAD, xent_grad)
         LOCAL(COPY, copy)
         LOCAL(TRANSPOSE, transpose)

@@ -52,13 +52,18 @@ static double token_scale(const struct tensor *scale, int64_t t)
     return tensor_present(scale) ? reference_load(scale, 0, t) : 1.0;
 }
 
+static double embedded(const struct embedding_forward_args *args, int64_t t, int64_t h)
+{
+    int64_t row = reference_index(&args->tokens, t) - args->origin;
+    bool here = row >= 0 && row < args->weight.rows;
+    return here ? reference_load(&args->weight, row, h) * token_scale(&args->scale, t) : 0.0;
+}
+
 void reference_embedding_forward(const struct embedding_forward_args *args)
 {
     for (int64_t t = 0; t < args->y.rows; t++)
         for (int64_t h = 0; h < args->y.cols; h++)
-            reference_store(&args->y, t, h,
-                            reference_load(&args->weight, reference_index(&args->tokens, t), h) *
-                                token_scale(&args->scale, t));
+            reference_store(&args->y, t, h, embedded(args, t, h));
 }
 
 void reference_embedding_backward(const struct embedding_backward_args *args)
@@ -67,7 +72,7 @@ void reference_embedding_backward(const struct embedding_backward_args *args)
         for (int64_t h = 0; h < args->dweight.cols; h++) {
             double sum = args->accumulate ? reference_load(&args->dweight, v, h) : 0.0;
             for (int64_t t = 0; t < args->dy.rows; t++)
-                if (reference_index(&args->tokens, t) == v && v != args->padding)
+                if (reference_index(&args->tokens, t) == args->origin + v && args->origin + v != args->padding)
                     sum += reference_load(&args->dy, t, h) * token_scale(&args->scale, t);
             reference_store(&args->dweight, v, h, sum);
         }

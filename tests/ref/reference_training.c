@@ -2,15 +2,28 @@
 #include "reference.h"
 #include "reference_ops.h"
 
-/* log(sum(exp(row))), the largest element taken out so that nothing overflows. */
-static double log_sum_exp(const struct tensor *x, int64_t row)
+static double largest_of(const struct tensor *x, int64_t row)
 {
-    double largest = -INFINITY, sum = 0.0;
+    double largest = -INFINITY;
     for (int64_t j = 0; j < x->cols; j++)
         largest = fmax(largest, reference_load(x, row, j));
+    return largest;
+}
+
+/* sum(exp(row)), with the largest element taken out so that nothing overflows. */
+static double sum_of_exps(const struct tensor *x, int64_t row, double largest)
+{
+    double sum = 0.0;
     for (int64_t j = 0; j < x->cols; j++)
         sum += exp(reference_load(x, row, j) - largest);
-    return largest + log(sum);
+    return sum;
+}
+
+/* log(sum(exp(row))). */
+static double log_sum_exp(const struct tensor *x, int64_t row)
+{
+    double largest = largest_of(x, row);
+    return largest + log(sum_of_exps(x, row, largest));
 }
 
 void reference_xent_stat(const struct xent_stat_args *args)
@@ -32,6 +45,43 @@ void reference_xent_stat(const struct xent_stat_args *args)
     reference_store(&args->total, 0, 1, count);
 }
 
+void reference_xent_part(const struct xent_part_args *args)
+{
+    for (int64_t t = 0; t < args->logits.rows; t++) {
+        int64_t label = reference_index(&args->labels, t), place = label - args->origin;
+        double largest = label < 0 ? 0.0 : largest_of(&args->logits, t);
+        bool here = label >= 0 && place >= 0 && place < args->logits.cols;
+        reference_store(&args->statistics, XENT_LARGEST, t, largest);
+        reference_store(&args->statistics, XENT_SUM, t, label < 0 ? 0.0 : sum_of_exps(&args->logits, t, largest));
+        reference_store(&args->statistics, XENT_TARGET, t, here ? reference_load(&args->logits, t, place) : 0.0);
+    }
+}
+
+void reference_xent_merge(const struct xent_merge_args *args)
+{
+    const struct tensor *parts = &args->statistics;
+    double total = reference_load(&args->total, 0, 0), count = reference_load(&args->total, 0, 1);
+    for (int64_t t = 0; t < parts->cols; t++) {
+        double largest = -INFINITY, sum = 0.0, target = 0.0, lse = 0.0, loss = 0.0;
+        for (int64_t p = 0; p < parts->rows; p += XENT_STATISTICS)
+            largest = fmax(largest, reference_load(parts, p + XENT_LARGEST, t));
+        for (int64_t p = 0; p < parts->rows; p += XENT_STATISTICS) {
+            sum += reference_load(parts, p + XENT_SUM, t) * exp(reference_load(parts, p + XENT_LARGEST, t) - largest);
+            target += reference_load(parts, p + XENT_TARGET, t);
+        }
+        if (reference_index(&args->labels, t) >= 0) {
+            lse = largest + log(sum);
+            loss = lse - target;
+            total += loss;
+            count += 1.0;
+        }
+        reference_store(&args->lse, 0, t, lse);
+        reference_store(&args->loss, 0, t, loss);
+    }
+    reference_store(&args->total, 0, 0, total);
+    reference_store(&args->total, 0, 1, count);
+}
+
 void reference_xent_grad(const struct xent_grad_args *args)
 {
     for (int64_t t = 0; t < args->logits.rows; t++) {
@@ -40,7 +90,7 @@ void reference_xent_grad(const struct xent_grad_args *args)
         for (int64_t j = 0; j < args->logits.cols; j++) {
             double gradient = 0.0;
             if (label >= 0)
-                gradient = exp(reference_load(&args->logits, t, j) - lse) - (j == label ? 1.0 : 0.0);
+                gradient = exp(reference_load(&args->logits, t, j) - lse) - (args->origin + j == label ? 1.0 : 0.0);
             reference_store(&args->logits, t, j, gradient);
         }
     }
