@@ -1,8 +1,9 @@
 #include "model/embedding.h"
 #include "model/sequence.h"
 
-/* Of the tokens of all ranks, one rank's after the other's: what each rank gathers. */
-enum { ALL_TOKENS = UNIT_FIRST_OWN, ALL_FACTORS, ALL_GRADIENTS, GATHERED };
+/* Of the tokens of all data ranks, one rank's after the other's: what each gathers. And where tensor ranks cut the
+ * sequence, of all its tokens: this rank's part of the output, or the output's gradient. */
+enum { ALL_TOKENS = UNIT_FIRST_OWN, ALL_FACTORS, ALL_GRADIENTS, OF_ALL_TOKENS };
 
 static const struct tensor absent;
 
@@ -11,21 +12,19 @@ static struct tensor factors(const struct context *context, const struct unit *u
     return unit->settings->token_dropout ? context->batch->scale : absent;
 }
 
-/* Of [1, tokens] those that this rank embeds. */
-static struct tensor own_of(const struct context *context, const struct unit *unit, struct tensor all)
-{
-    const int64_t own = context_own_tokens(context, unit);
-    return sequence_is_cut(unit) && tensor_present(&all) ? tensor_columns(&all, context->tensor->rank * own, own) : all;
-}
-
+/* Each tensor rank has a part of the table's rows, and their sum is what all of them give. */
 static void embedding_forward(struct context *context, struct unit *unit, struct tensor input)
 {
     (void)input;
-    if (context_wants(context, UNIT_OUTPUT))
-        LAUNCH(context->stream, EMBEDDING_FORWARD, embedding_forward,
-               .tokens = own_of(context, unit, context->batch->tokens),
-               .scale = own_of(context, unit, factors(context, unit)),
-               .weight = unit_weight(context, unit, EMBEDDING_TABLE), .y = unit_tensor(context, unit, UNIT_OUTPUT));
+    if (!context_wants(context, UNIT_OUTPUT))
+        return;
+    const struct tensor output = unit_tensor(context, unit, UNIT_OUTPUT);
+    const struct tensor part = sequence_is_cut(unit) ? unit_tensor(context, unit, OF_ALL_TOKENS) : output;
+    LAUNCH(context->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = context->batch->tokens,
+           .scale = factors(context, unit), .weight = unit_weight(context, unit, EMBEDDING_TABLE), .y = part,
+           .origin = model_vocabulary(unit->settings).first);
+    if (layer_ranks(&unit->settings->layer) > 1)
+        sequence_add_up(context, unit, part, output);
 }
 
 static struct tensor gathered(struct context *context, const struct unit *unit, int id, struct tensor own)
@@ -55,7 +54,7 @@ static void embedding_backward(struct context *context, struct unit *unit, struc
     (void)input;
     const bool weight = context->gradients & GRADIENT_WEIGHT;
     if (weight && sequence_is_cut(unit)) {
-        const struct tensor all = unit_tensor(context, unit, GATHERED);
+        const struct tensor all = unit_tensor(context, unit, OF_ALL_TOKENS);
         sequence_gather(context, output_gradient, all);
         output_gradient = all;
     }
@@ -67,7 +66,8 @@ static void embedding_backward(struct context *context, struct unit *unit, struc
     if (weight)
         LAUNCH(context->stream, EMBEDDING_BACKWARD, embedding_backward, .tokens = args.tokens, .scale = args.scale,
                .dy = args.dy, .dweight = unit_gradient(context, unit, EMBEDDING_TABLE),
-               .padding = unit_family(unit)->padding, .accumulate = unit_accumulates(unit, EMBEDDING_TABLE));
+               .padding = unit_family(unit)->padding, .origin = model_vocabulary(unit->settings).first,
+               .accumulate = unit_accumulates(unit, EMBEDDING_TABLE));
 }
 
 static const struct unit_class embedding_class = {
@@ -92,17 +92,19 @@ void embedding_declare(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;
     unit->class = &embedding_class;
-    unit_declare_weight(unit, EMBEDDING_TABLE, s->vocabulary, s->hidden, STORAGE_MATRIX);
+    const struct vocabulary_part part = model_vocabulary(s);
+    unit_declare_weight(unit, EMBEDDING_TABLE, part.rows, s->hidden, STORAGE_MATRIX);
+    unit_make_room(unit, EMBEDDING_TABLE, part.most);
     struct initial initial = unit_random(unit, s->embedding_std);
     initial.zero_row = unit_family(unit)->zero_row;
-    parameter_share(unit_declare_parameter(unit, EMBEDDING_TABLE, s->vocabulary, initial, "%s.weight",
+    parameter_place(unit_declare_parameter(unit, EMBEDDING_TABLE, part.rows, initial, "%s.weight",
                                            unit_family(unit)->names.embedding),
-                    &s->layer, false);
+                    s->vocabulary, s->hidden, part.first, 0);
     unit->decay[STORAGE_MATRIX] = s->decay_embedding;
     unit->decoupled[STORAGE_MATRIX] = s->decoupled;
     unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE);
     if (sequence_is_cut(unit))
-        unit_declare_tensor(unit, GATHERED, "d embedded", UNIT_TOKENS, s->hidden, ROLE_VALUE);
+        unit_declare_tensor(unit, OF_ALL_TOKENS, "of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
     unit->complete_gradients = s->embedding_ranks > 1;
     if (unit->complete_gradients)
         declare_gathered(unit);

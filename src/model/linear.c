@@ -38,15 +38,6 @@ static struct tensor partial(const struct context *context, const struct unit *u
     return sequence_is_cut(unit) ? unit_tensor(context, unit, linear->first + LINEAR_PARTIAL) : sum;
 }
 
-/* Sums what `partial` names. */
-static void add_up(const struct context *context, const struct unit *unit, struct tensor part, struct tensor sum)
-{
-    if (sequence_is_cut(unit))
-        sequence_scatter(context, part, sum);
-    else
-        sequence_sum(context, sum);
-}
-
 static void declare_exchange(struct unit *unit, const struct linear *linear)
 {
     const struct weight *w = &unit->weights[linear->weight];
@@ -379,7 +370,7 @@ void linear_forward(const struct context *context, const struct unit *unit, cons
     const struct tensor part = partial(context, unit, linear, y);
     const bool first = context->tensor->rank == 0, whole = !sequence_is_cut(unit); /* one rank adds what comes once */
     multiply_forward(context, unit, linear, x, part, first ? bias : absent, first && whole ? addend : absent);
-    add_up(context, unit, part, y);
+    sequence_add_up(context, unit, part, y);
     if (!whole && tensor_present(&addend))
         LAUNCH(context->stream, ADD, add, .from = addend, .to = y);
 }
@@ -479,7 +470,7 @@ static void backward_of_outputs(struct context *context, const struct unit *unit
         context_join(context);
     if (sums) {
         context_fork(context);
-        add_up(&beside, unit, part, dx);
+        sequence_add_up(&beside, unit, part, dx);
     }
     multiply_weight_gradient(context, unit, linear, x, dy);
     if (sums)

@@ -5,8 +5,14 @@
 #include "model/sequence.h"
 
 static const struct tensor absent;
-static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_RSTD, LM_HEAD_MEAN, false};
-static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM_HEAD_RSTD2, LM_HEAD_MEAN2, false};
+static const struct norm last_norm = {LM_HEAD_NORM, LM_HEAD_NORM_BIAS, LM_HEAD_RSTD, LM_HEAD_MEAN, true};
+static const struct norm transform_norm = {LM_HEAD_NORM2, LM_HEAD_NORM2_BIAS, LM_HEAD_RSTD2, LM_HEAD_MEAN2, true};
+
+/* Do tensor ranks have a part of the vocabulary each? */
+static bool is_cut(const struct unit *unit)
+{
+    return layer_ranks(&unit->settings->layer) > 1;
+}
 
 /* The head's linears, by their numbers. */
 enum { HEAD_DENSE, HEAD_DECODER, HEAD_LINEARS };
@@ -57,7 +63,7 @@ static struct tensor final_norm(struct context *c, struct unit *unit, struct ten
     return normed;
 }
 
-/* What the logits are products of. */
+/* What the logits are products of: of the tokens that this rank has between linear layers. */
 static struct tensor make_features(struct context *c, struct unit *unit, struct tensor normed)
 {
     if (!unit_family(unit)->transform)
@@ -72,6 +78,16 @@ static struct tensor make_features(struct context *c, struct unit *unit, struct 
     LAUNCH(c->stream, GELU_FORWARD, gelu_forward, .x = dense_out, .y = activated);
     norm_forward(c, unit, &transform_norm, activated, features);
     return features;
+}
+
+/* The features of all tokens, since each rank has logits of all of them. */
+static struct tensor all_features(const struct context *c, const struct unit *unit, struct tensor features)
+{
+    if (!sequence_is_cut(unit))
+        return features;
+    const struct tensor all = unit_tensor(c, unit, LM_HEAD_ALL_FEATURES);
+    sequence_gather(c, features, all);
+    return all;
 }
 
 static void features_backward(struct context *c, struct unit *unit, struct tensor normed, struct tensor d_normed)
@@ -90,7 +106,12 @@ static void features_backward(struct context *c, struct unit *unit, struct tenso
 struct tensor lm_head_logits(const struct context *c, const struct unit *unit, int64_t rows)
 {
     struct tensor padded = first_rows(c, unit, LM_HEAD_LOGITS, rows);
-    return tensor_columns(&padded, 0, unit->settings->vocabulary);
+    return tensor_columns(&padded, 0, model_vocabulary(unit->settings).rows);
+}
+
+struct tensor lm_head_last_logits(const struct context *c, const struct unit *unit)
+{
+    return is_cut(unit) ? unit_tensor(c, unit, LM_HEAD_ALL_LOGITS) : lm_head_logits(c, unit, 1);
 }
 
 /* Tokens first .. first + count - 1. */
@@ -120,10 +141,38 @@ static void chunk_logits(struct context *c, struct unit *unit, const struct chun
     linear_forward(c, unit, &decoder, &x, chunk->logits, absent);
 }
 
-static void chunk_losses(struct context *c, const struct chunk *chunk, struct tensor total)
+/* Every rank makes the losses, of what each has found in its part of the vocabulary; on which of them they count is a
+ * matter of `total`. */
+static void merged_losses(struct context *c, const struct unit *unit, const struct chunk *chunk, struct tensor total)
 {
-    LAUNCH(c->stream, XENT_STAT, xent_stat, .logits = chunk->logits, .labels = chunk->labels, .loss = chunk->loss,
+    const struct tensor statistics =
+        tensor_matrix(c->address(c, unit, LM_HEAD_STATISTICS), context_dtype(c, ROLE_STATISTIC),
+                      c->tensor->size * XENT_STATISTICS, chunk->count);
+    const struct tensor own = sequence_own(c, statistics);
+    LAUNCH(c->stream, XENT_PART, xent_part, .logits = chunk->logits, .labels = chunk->labels, .statistics = own,
+           .origin = model_vocabulary(unit->settings).first);
+    sequence_gather(c, own, statistics);
+    LAUNCH(c->stream, XENT_MERGE, xent_merge, .statistics = statistics, .labels = chunk->labels, .loss = chunk->loss,
            .lse = chunk->lse, .total = total);
+}
+
+static void chunk_losses(struct context *c, const struct unit *unit, const struct chunk *chunk, struct tensor total)
+{
+    if (is_cut(unit))
+        merged_losses(c, unit, chunk, total);
+    else
+        LAUNCH(c->stream, XENT_STAT, xent_stat, .logits = chunk->logits, .labels = chunk->labels, .loss = chunk->loss,
+               .lse = chunk->lse, .total = total);
+}
+
+/* Of a rank's part of the vocabulary, with zeros for the others: their sum has all. */
+static void collect_logits(struct context *c, struct unit *unit, struct tensor own)
+{
+    const struct tensor all = unit_tensor(c, unit, LM_HEAD_ALL_LOGITS);
+    LAUNCH(c->stream, FILL, fill, .x = all, .value = 0);
+    LAUNCH(c->stream, COPY, copy, .from = own,
+           .to = tensor_columns(&all, model_vocabulary(unit->settings).first, own.cols));
+    sequence_add_up(c, unit, all, all);
 }
 
 static void last_logits(struct context *c, struct unit *unit, struct tensor input)
@@ -131,38 +180,28 @@ static void last_logits(struct context *c, struct unit *unit, struct tensor inpu
     struct tensor normed = final_norm(c, unit, tensor_rows(&input, input.rows - 1, 1));
     struct chunk chunk = chunk_at(c, unit, make_features(c, unit, normed), 0);
     chunk_logits(c, unit, &chunk);
+    if (is_cut(unit))
+        collect_logits(c, unit, chunk.logits);
 }
 
 static void losses(struct context *c, struct unit *unit, struct tensor input)
 {
-    struct tensor features = make_features(c, unit, final_norm(c, unit, input));
-    for (int64_t first = 0; first < input.rows; first += unit->head_tokens) {
+    struct tensor features = all_features(c, unit, make_features(c, unit, final_norm(c, unit, input)));
+    for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
         struct chunk chunk = chunk_at(c, unit, features, first);
         chunk_logits(c, unit, &chunk);
-        chunk_losses(c, &chunk, c->batch->total);
+        chunk_losses(c, unit, &chunk, c->batch->total);
     }
-}
-
-/* That of all tokens. */
-static struct tensor whole_input(struct context *c, struct unit *unit, struct tensor input)
-{
-    if (!sequence_is_cut(unit))
-        return input;
-    const struct tensor all = unit_tensor(c, unit, LM_HEAD_INPUT);
-    sequence_gather(c, input, all);
-    return all;
 }
 
 static void lm_head_forward(struct context *c, struct unit *unit, struct tensor input)
 {
-    if (c->pass == PASS_FORWARD)
-        return;
-    input = whole_input(c, unit, input);
+    CHECK_BUG(c->pass == PASS_EVALUATE || c->pass == PASS_FORWARD || !sequence_is_cut(unit));
     if (c->pass == PASS_GENERATE)
         last_logits(c, unit, input);
     else if (c->pass == PASS_EMBED)
         final_norm(c, unit, input);
-    else
+    else if (c->pass == PASS_EVALUATE)
         losses(c, unit, input);
 }
 
@@ -173,7 +212,8 @@ static void chunk_backward(struct context *c, struct unit *unit, const struct ch
     const struct operand x = linear_input(c, unit, &decoder, chunk->features);
     struct context both = *c;
     both.gradients |= GRADIENT_INPUT;
-    LAUNCH(c->stream, XENT_GRAD, xent_grad, .logits = chunk->logits, .labels = chunk->labels, .lse = chunk->lse);
+    LAUNCH(c->stream, XENT_GRAD, xent_grad, .logits = chunk->logits, .labels = chunk->labels, .lse = chunk->lse,
+           .origin = model_vocabulary(unit->settings).first);
     linear_backward(&both, unit, &decoder, &x, chunk->logits, tensor_rows(&d_features, chunk->first, chunk->count),
                     NULL);
 }
@@ -190,26 +230,24 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
 {
     (void)output_gradient;
     bool transform = unit_family(unit)->transform;
-    struct tensor d_input = unit_tensor(c, unit, sequence_is_cut(unit) ? LM_HEAD_D_INPUT : UNIT_INPUT_GRADIENT);
     struct tensor d_normed = unit_tensor(c, unit, LM_HEAD_D_NORMED);
     struct tensor d_features = transform ? unit_tensor(c, unit, LM_HEAD_D_FEATURES) : d_normed;
-    bool want_input = c->gradients & GRADIENT_INPUT;
+    struct tensor d_part = sequence_is_cut(unit) ? unit_tensor(c, unit, LM_HEAD_D_ALL_FEATURES) : d_features;
     /* A backward that is split in two computes the losses in both halves but counts them once. */
-    struct tensor total = want_input ? c->batch->total : c->batch->discarded;
-    input = whole_input(c, unit, input);
-    struct tensor normed = final_norm(c, unit, input), features = make_features(c, unit, normed);
-    for (int64_t first = 0; first < input.rows; first += unit->head_tokens) {
+    struct tensor total = c->gradients & GRADIENT_INPUT ? c->batch->total : c->batch->discarded;
+    struct tensor normed = final_norm(c, unit, input);
+    struct tensor features = all_features(c, unit, make_features(c, unit, normed));
+    for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
         struct chunk chunk = chunk_at(c, unit, features, first);
         chunk_logits(c, unit, &chunk);
-        chunk_losses(c, &chunk, total);
-        chunk_backward(c, unit, &chunk, d_features);
+        chunk_losses(c, unit, &chunk, total);
+        chunk_backward(c, unit, &chunk, d_part);
     }
+    if (is_cut(unit))
+        sequence_add_up(c, unit, d_part, d_features);
     if (transform)
         features_backward(c, unit, normed, d_normed);
-    norm_backward(c, unit, &last_norm, input, d_normed, absent, d_input);
-    if (sequence_is_cut(unit) && want_input)
-        LAUNCH(c->stream, COPY, copy, .from = sequence_own(c, d_input),
-               .to = unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
+    norm_backward(c, unit, &last_norm, input, d_normed, absent, unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
 }
 
 static const struct unit_class lm_head_class = {.name = "lm_head",
@@ -218,54 +256,81 @@ static const struct unit_class lm_head_class = {.name = "lm_head",
                                                 .copy_weights = lm_head_copy_weights,
                                                 .idle_forward = true};
 
+/* What has a row for each token of the vocabulary: this rank's part of it, a matrix or a vector. */
+static void declare_part(struct unit *unit, enum lm_head_weight id, enum storage storage, struct initial initial,
+                         const char *name)
+{
+    const struct vocabulary_part part = model_vocabulary(unit->settings);
+    const int64_t hidden = unit->settings->hidden, vocabulary = unit->settings->vocabulary;
+    const bool vector = storage == STORAGE_VECTOR;
+    unit_declare_weight(unit, (int)id, vector ? 1 : part.rows, vector ? part.rows : hidden, storage);
+    unit_make_room(unit, (int)id, part.most);
+    struct parameter *p = unit_declare_parameter(unit, (int)id, part.rows, initial, "%s", name);
+    parameter_place(p, vector ? 1 : vocabulary, vector ? vocabulary : hidden, vector ? 0 : part.first,
+                    vector ? part.first : 0);
+}
+
+/* Every rank has all of the transform. Where the sequence is cut, each makes the gradient of its tokens. */
+static void declare_transform(struct unit *unit)
+{
+    const struct model_settings *s = unit->settings;
+    const struct family_names *names = &unit_family(unit)->names;
+    unit_declare_weight(unit, LM_HEAD_DENSE, s->hidden, s->hidden, STORAGE_MATRIX);
+    parameter_share(unit_declare_parameter(unit, LM_HEAD_DENSE, s->hidden, unit_random(unit, s->init_std), "%s.weight",
+                                           names->dense),
+                    &s->layer, s->layer.sequence);
+    unit_declare_weight(unit, LM_HEAD_DENSE_BIAS, 1, s->hidden, STORAGE_VECTOR);
+    parameter_share(
+        unit_declare_parameter(unit, LM_HEAD_DENSE_BIAS, s->hidden, unit_constant(0), "%s.bias", names->dense),
+        &s->layer, s->layer.sequence);
+    norm_declare(unit, &transform_norm, names->head_norm);
+}
+
 static void declare_weights(struct unit *unit, struct unit *embedding)
 {
     const struct model_settings *s = unit->settings;
     const struct family *family = unit_family(unit);
     const struct family_names *names = &family->names;
-    if (s->tied) {
+    if (s->tied)
         unit_share_weight(unit, LM_HEAD_MATRIX, embedding, EMBEDDING_TABLE);
-    } else {
-        unit_declare_weight(unit, LM_HEAD_MATRIX, s->vocabulary, s->hidden, STORAGE_MATRIX);
-        unit_declare_parameter(unit, LM_HEAD_MATRIX, s->vocabulary, unit_random(unit, s->init_std), "%s.weight",
-                               names->decoder);
-    }
+    else
+        declare_part(unit, LM_HEAD_MATRIX, STORAGE_MATRIX, unit_random(unit, s->init_std), names->decoder);
     norm_declare(unit, &last_norm, names->final_norm);
-    if (family->transform) {
-        unit_declare_weight(unit, LM_HEAD_DENSE, s->hidden, s->hidden, STORAGE_MATRIX);
-        unit_declare_parameter(unit, LM_HEAD_DENSE, s->hidden, unit_random(unit, s->init_std), "%s.weight",
-                               names->dense);
-        unit_declare_weight(unit, LM_HEAD_DENSE_BIAS, 1, s->hidden, STORAGE_VECTOR);
-        unit_declare_parameter(unit, LM_HEAD_DENSE_BIAS, s->hidden, unit_constant(0), "%s.bias", names->dense);
-        norm_declare(unit, &transform_norm, names->head_norm);
-    }
-    if (family->decoder_bias) {
-        unit_declare_weight(unit, LM_HEAD_BIAS, 1, s->vocabulary, STORAGE_VECTOR);
-        unit_declare_parameter(unit, LM_HEAD_BIAS, s->vocabulary, unit_constant(0), "%s", names->decoder_bias);
-    }
+    if (family->transform)
+        declare_transform(unit);
+    if (family->decoder_bias)
+        declare_part(unit, LM_HEAD_BIAS, STORAGE_VECTOR, unit_constant(0), names->decoder_bias);
     unit->decay[STORAGE_MATRIX] = s->decay_matrices;
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
     unit->decoupled[STORAGE_MATRIX] = s->decoupled;
-    for (int i = 0; i < unit->parameter_count; i++)
-        parameter_share(&unit->parameters[i], &s->layer, false);
 }
 
 static void declare_wide(struct unit *unit, int id, const char *name)
 {
-    unit_declare_tensor(unit, id, name, UNIT_TOKENS, unit->settings->hidden, ROLE_VALUE);
+    unit_declare_tensor(unit, id, name, UNIT_OWN_TOKENS, unit->settings->hidden, ROLE_VALUE);
+}
+
+/* What tensor ranks exchange. */
+static void declare_exchange(struct unit *unit)
+{
+    const struct model_settings *s = unit->settings;
+    unit_declare_tensor(unit, LM_HEAD_STATISTICS, "statistics of parts", layer_ranks(&s->layer) * XENT_STATISTICS,
+                        unit->head_tokens, ROLE_STATISTIC);
+    unit_declare_tensor(unit, LM_HEAD_ALL_LOGITS, "last logits", 1, s->vocabulary, ROLE_VALUE);
+    if (!sequence_is_cut(unit))
+        return;
+    unit_declare_tensor(unit, LM_HEAD_ALL_FEATURES, "features of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
+    unit_declare_tensor(unit, LM_HEAD_D_ALL_FEATURES, "d features of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
 }
 
 void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tokens)
 {
-    int64_t row = (unit->settings->vocabulary + LM_HEAD_ALIGNMENT - 1) / LM_HEAD_ALIGNMENT * LM_HEAD_ALIGNMENT;
+    const int64_t most = model_vocabulary(unit->settings).most;
+    const int64_t row = (most + LM_HEAD_ALIGNMENT - 1) / LM_HEAD_ALIGNMENT * LM_HEAD_ALIGNMENT;
     unit->class = &lm_head_class;
     unit->head_tokens = head_tokens < unit->tokens ? head_tokens : unit->tokens;
     declare_weights(unit, embedding);
-    unit_declare_tensor(unit, UNIT_INPUT_GRADIENT, "d input", UNIT_OWN_TOKENS, unit->settings->hidden, ROLE_VALUE);
-    if (sequence_is_cut(unit)) {
-        declare_wide(unit, LM_HEAD_INPUT, "input");
-        declare_wide(unit, LM_HEAD_D_INPUT, "d input of all tokens");
-    }
+    declare_wide(unit, UNIT_INPUT_GRADIENT, "d input");
     declare_wide(unit, LM_HEAD_NORMED, "normed");
     declare_wide(unit, LM_HEAD_D_NORMED, "d normed");
     if (unit_family(unit)->transform) {
@@ -279,6 +344,8 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
     unit_declare_tensor(unit, LM_HEAD_LOGITS, "logits", unit->head_tokens, row, ROLE_VALUE);
     unit_declare_tensor(unit, LM_HEAD_LOSS, "loss", 1, UNIT_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, LM_HEAD_LSE, "lse", 1, unit->head_tokens, ROLE_STATISTIC);
+    if (is_cut(unit))
+        declare_exchange(unit);
     const struct linear dense = dense_of(unit), decoder = decoder_of(unit, 0);
     if (unit_family(unit)->transform)
         linear_declare(unit, &dense);

@@ -43,16 +43,21 @@ enum lm_head_tensor {
     LM_HEAD_LOSS,   /* [1, tokens] */
     LM_HEAD_LSE,    /* of one chunk */
     LM_HEAD_D_NORMED,
-    LM_HEAD_INPUT, /* with LM_HEAD_D_INPUT: all tokens', where tensor ranks cut the sequence */
-    LM_HEAD_D_INPUT,
-    LM_HEAD_LINEARS /* here: twice LINEAR_TENSORS, of dense and of the decoder */
+    LM_HEAD_ALL_FEATURES, /* with LM_HEAD_D_ALL_FEATURES: where tensor ranks cut the sequence */
+    LM_HEAD_D_ALL_FEATURES,
+    LM_HEAD_STATISTICS, /* with LM_HEAD_ALL_LOGITS: where there are tensor ranks; of one chunk */
+    LM_HEAD_ALL_LOGITS, /* in generation: the last token's */
+    LM_HEAD_LINEARS     /* here: twice LINEAR_TENSORS, of dense and of the decoder */
 };
 
 /* Fills a zeroed unit. embedding: the unit whose matrix a tied head shares. head_tokens: tokens per chunk, at most the
  * micro-batch's. */
 void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tokens);
 
-/* Logits of the first `rows` tokens of a chunk, [rows, vocabulary]: without what pads the rows. */
+/* Logits of the first `rows` tokens of a chunk, [rows, vocabulary]: without what pads the rows. Of this rank's part of
+ * the vocabulary. */
 struct tensor lm_head_logits(const struct context *context, const struct unit *unit, int64_t rows);
+/* In generation: the last token's, [1, vocabulary], of all of it. */
+struct tensor lm_head_last_logits(const struct context *context, const struct unit *unit);
 
 #endif

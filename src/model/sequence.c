@@ -26,7 +26,10 @@ void sequence_scatter(const struct context *c, struct tensor partial, struct ten
     LAUNCH(c->stream, REDUCE_SCATTER, reduce_scatter, .group = c->tensor, .in = by_ranks(c, partial), .out = flat(own));
 }
 
-void sequence_sum(const struct context *c, struct tensor x)
+void sequence_add_up(const struct context *c, const struct unit *unit, struct tensor partial, struct tensor sum)
 {
-    LAUNCH(c->stream, ALL_REDUCE, all_reduce, .group = c->tensor, .x = x);
+    if (sequence_is_cut(unit))
+        sequence_scatter(c, partial, sum);
+    else
+        LAUNCH(c->stream, ALL_REDUCE, all_reduce, .group = c->tensor, .x = sum);
 }

@@ -21,7 +21,7 @@ void sequence_gather(const struct context *context, struct tensor own, struct te
 /* own [T / ranks, n] = this rank's rows of the sum over ranks of partial [T, n]. */
 void sequence_scatter(const struct context *context, struct tensor partial, struct tensor own);
 
-/* x [T, n] = the sum of it over ranks. */
-void sequence_sum(const struct context *context, struct tensor x);
+/* The same where the sequence is cut; else sum [T, n], which is `partial` itself, becomes the sum over ranks. */
+void sequence_add_up(const struct context *context, const struct unit *unit, struct tensor partial, struct tensor sum);
 
 #endif

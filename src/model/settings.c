@@ -233,6 +233,9 @@ int layer_cut_check(const struct model_settings *s)
                           (long long)s->kv_heads);
     if (s->ffn % ranks != 0)
         return error_user("key parallel.tensor = %d: must divide model.ffn, %lld", ranks, (long long)s->ffn);
+    if (s->vocabulary < ranks)
+        return error_user("key parallel.tensor = %d: must be at most model.vocabulary, %lld", ranks,
+                          (long long)s->vocabulary);
     return ERROR_NONE;
 }
 

@@ -97,7 +97,20 @@ static inline int64_t model_ffn(const struct model_settings *settings)
     return settings->ffn / layer_ranks(&settings->layer);
 }
 
-/* Can the ranks of the cut divide the layers? ERROR_USER, naming the keys. */
+/* What this rank has of the vocabulary: the tokens first .. first + rows - 1. Where it does not divide, the first ranks
+ * have one row more; `most` is what any rank has at most. */
+struct vocabulary_part {
+    int64_t first, rows, most;
+};
+
+static inline struct vocabulary_part model_vocabulary(const struct model_settings *settings)
+{
+    const int64_t ranks = layer_ranks(&settings->layer), rank = settings->layer.rank;
+    const int64_t rows = settings->vocabulary / ranks, more = settings->vocabulary % ranks;
+    return (struct vocabulary_part){rank * rows + (rank < more ? rank : more), rows + (rank < more), rows + (more > 0)};
+}
+
+/* Can the ranks of the cut divide the layers and the vocabulary? ERROR_USER, naming the keys. */
 int layer_cut_check(const struct model_settings *settings);
 
 /* The family that the deck asks for, by itself or by its preset; Llama where the preset is unknown. */

@@ -57,6 +57,7 @@ struct weight {
     int64_t rows, cols;
     enum storage storage;
     int64_t offset;    /* elements, in the unit's flat buffer */
+    int64_t room;      /* elements that it takes there: a multiple of UNIT_ALIGNMENT; those behind it are zeros */
     struct unit *home; /* the unit whose buffers hold it: itself, or the embedding for a tied head */
     /* Where products in training read 8-bit copies of it with one scale for all, which the store keeps: how they are
      * made, and the operand's number (model/linear.h). Else NULL. */
@@ -208,6 +209,9 @@ struct context {
 int64_t unit_aligned(int64_t elements);
 /* A new weight of `rows` x `cols`, without parameters yet; returns nothing: ids are the class's enum. */
 void unit_declare_weight(struct unit *unit, int id, int64_t rows, int64_t cols, enum storage storage);
+/* Makes room in the flat buffer for as many rows of weight `id`, or elements of a vector, as any tensor rank has: their
+ * buffers are alike. It is the last that was declared. */
+void unit_make_room(struct unit *unit, int id, int64_t extent);
 /* The next `extent` rows of weight `id`, or elements where it is a vector, are the parameter of that printf-like name;
  * returns it, until the next is declared. */
 struct parameter *unit_declare_parameter(struct unit *unit, int id, int64_t extent, struct initial initial,

@@ -68,7 +68,7 @@ void engine_extend(struct engine *e, const int32_t *tokens, int64_t count, doubl
     engine_load_numbers(e, &all, 1, &device->segments.kv_length);
     staging_end(&e->staging, &e->streams[STREAM_COMPUTE]);
     engine_run_forward(e, PASS_GENERATE, 0, 0);
-    engine_read_values(e, lm_head_logits(&e->context, head_of(e), 1), logits);
+    engine_read_values(e, lm_head_last_logits(&e->context, head_of(e)), logits);
     cache->filled = all;
     batch_destroy(&batch);
 }

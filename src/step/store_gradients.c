@@ -8,11 +8,11 @@ static void clear_padding(const struct unit *unit, struct stream *stream, enum d
 {
     for (int w = 0; w < unit->weight_count; w++) {
         const struct weight *weight = &unit->weights[w];
-        const int64_t end = weight->offset + weight->rows * weight->cols, more = end % UNIT_ALIGNMENT;
-        if (weight->home == unit && more > 0)
+        const int64_t elements = weight->rows * weight->cols, end = weight->offset + elements;
+        if (weight->home == unit && weight->room > elements)
             LAUNCH(stream, FILL, fill,
                    .x = tensor_vector((char *)unit->gradient_base[weight->storage] + end * dtype_size(dtype), dtype,
-                                      UNIT_ALIGNMENT - more),
+                                      weight->room - elements),
                    .value = 0);
     }
 }

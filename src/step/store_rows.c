@@ -58,8 +58,7 @@ bool store_gathers_rows(const struct flat_store *own, const struct holding *hold
 static struct tensor part_of(const struct flat_store *own, const struct holding *holding, const struct weight *weight,
                              const struct tensor *cut)
 {
-    const struct span common =
-        store_common(holding, own->rank, weight->offset, weight->offset + unit_aligned(weight->rows * weight->cols));
+    const struct span common = store_common(holding, own->rank, weight->offset, weight->offset + weight->room);
     const int64_t first = common.count > 0 ? common.first - own->rank * holding->cut : 0;
     return tensor_matrix(tensor_at(cut, 0, first), cut->dtype, common.count / UNIT_ALIGNMENT, UNIT_ALIGNMENT);
 }

@@ -220,7 +220,9 @@ static int check_widths(const struct precision *precision, const struct model_se
         {"(model.heads + 2 kv_heads) x head_dim", (model_heads(m) + 2 * model_kv_heads(m)) * m->head_dim,
          blocks && linears[LINEAR_QKV], fewer},
         {"model.ffn", model_ffn(m), mlp, fewer},
-        {"model.vocabulary", m->vocabulary, precision->head, "precision.head = false takes any"},
+        {"model.vocabulary", model_vocabulary(m).most, precision->head, "precision.head = false takes any"},
+        {"model.vocabulary", m->vocabulary / layer_ranks(&m->layer), precision->head,
+         "precision.head = false takes any"}, /* what a rank has at least */
     };
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
         if (widths[i].read && widths[i].width % multiple != 0)
@@ -313,7 +315,8 @@ static int embedding_ranks(const struct deck *deck, const struct model_settings 
     const struct grid_shape shape = layout_shape(deck);
     const struct grid_numbers sizes = grid_sizes(&shape, (int)ranks);
     const struct engine_settings engine = settings_of_engine(deck, ranks, 0);
-    const int64_t micro_batches = settings_micro_batches(deck, ranks), elements = model->vocabulary * model->hidden;
+    const int64_t micro_batches = settings_micro_batches(deck, ranks);
+    const int64_t elements = model_vocabulary(model).most * model->hidden;
     const int64_t gathered =
         micro_batches * (sizes.data - 1) * settings_tokens(deck) * embedding_token_bytes(model, engine.memory.compute);
     const int64_t summed = store_sum_bytes(&engine.sharding, sizes.shard, sizes.replicas, elements, micro_batches);
