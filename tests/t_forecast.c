@@ -574,6 +574,36 @@ static void test_quantized(void)
     cpu->class->destroy(cpu);
 }
 
+/* -- Seconds ------------------------------------------------------------------------------------------------------ */
+
+/* A stage waits (p - 1) / v micro-batches' time for the others, however many there are: 1F1B and interleaved. */
+static void test_bubble(struct executor *cpu)
+{
+    enum { STAGES = 3, FEW = 12, MANY = 24 };
+    struct deck deck = toy_deck();
+    struct rates rates;
+    deck.model.layers = 2 * STAGES;
+    deck.data.source = DECK_DATA_RANDOM;
+    deck.parallel.pipeline = STAGES;
+    rates_default(&rates, &deck);
+    for (int parts = 1; parts <= 2; parts++) {
+        struct forecast few, many;
+        deck.parallel.virtual = parts;
+        deck.train.global_batch = FEW * deck.train.micro_batch;
+        CHECK(forecast_create(&few, &deck, STAGES, 1, cpu, &rates) == ERROR_NONE);
+        deck.train.global_batch = MANY * deck.train.micro_batch;
+        CHECK(forecast_create(&many, &deck, STAGES, 1, cpu, &rates) == ERROR_NONE);
+        CHECK(few.kind_count == many.kind_count && few.kind_count >= STAGES);
+        for (int k = 0; k < few.kind_count; k++) {
+            const double each = (many.kinds[k].seconds - few.kinds[k].seconds) / (MANY - FEW);
+            CHECK_NEAR(few.kinds[k].bubble, (STAGES - 1.0) / parts * each, 1e-9, 0);
+            CHECK(few.kinds[k].seconds > FEW * each + few.kinds[k].bubble);
+        }
+        forecast_destroy(&few);
+        forecast_destroy(&many);
+    }
+}
+
 int main(void)
 {
     test_widest_head();
@@ -584,6 +614,9 @@ int main(void)
     test_embedding();
     test_published_flops();
     test_shared_rows();
+    struct executor *cpu = cpu_executor_create(1);
+    test_bubble(cpu);
+    cpu->class->destroy(cpu);
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++)
         test_step_flops(kind);
     return check_end();

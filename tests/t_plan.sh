@@ -78,8 +78,9 @@ if command -v python3 >/dev/null; then
     check "the benchmark's runs fit" test $? -eq 0
     check "all of them" test "$(grep -cE '^8b +(bf16|fp8) .* gather [0-9.]+' "$work/out")" -eq 10
 fi
-for deck in llama3_8b_megatron_fp8 llama3_8b_megatron_fp8_cp2; do
-    plan "$abs_top_srcdir/input/$deck.cfg" --ranks 8 device.memory=79
+for deck in llama3_8b_megatron_fp8:8 llama3_8b_megatron_fp8_cp2:8 llama31_70b_nemo:64 llama31_70b_nemo_fp8:64 \
+    llama31_405b_nemo:512 llama31_405b_nemo_fp8:512; do
+    plan "$abs_top_srcdir/input/${deck%:*}.cfg" --ranks ${deck#*:} device.memory=79
     check "$deck: exit code 0" test $code -eq 0
 done
 # planning takes time in proportion to the layers: a second for these; with a search of all for each, a minute

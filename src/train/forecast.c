@@ -250,12 +250,13 @@ static struct batch fake_batch(const struct rehearsal *r)
                           .scale = fake_numbers(r->executor, tokens)};
 }
 
-/* Adds `times` what a step of `count` alike micro-batches does. */
-static void add_step(struct forecast_rank *rank, struct rehearsal *r, const struct deck *deck,
-                     const struct rates *rates, const struct batch *batches, int64_t count, int64_t times)
+/* Adds `times` what a step of `count` alike micro-batches does; returns its seconds, 0 without rates. */
+static double add_step(struct forecast_rank *rank, struct rehearsal *r, const struct deck *deck,
+                       const struct rates *rates, const struct batch *batches, int64_t count, int64_t times)
 {
     struct pricing pricing = {.rehearsal = r, .rates = rates, .segment = flops_segment(deck)};
     struct plan_traffic traffic[FORECAST_GROUPS];
+    double seconds = 0;
     struct schedule schedule = settings_schedule(deck, count, r->sizes.all, r->place.all);
     plan_executor_clear(r->executor);
     engine_step(&r->engine, &schedule, batches, deck->optimizer.lr);
@@ -264,7 +265,7 @@ static void add_step(struct forecast_rank *rank, struct rehearsal *r, const stru
     refuse_races(log);
     rank->flops += (double)times * launched_flops(log, &pricing);
     if (rates != NULL) {
-        const double seconds = timeline_seconds(log, launch_seconds, &pricing);
+        seconds = timeline_seconds(log, launch_seconds, &pricing);
         pricing.free_transfers = true;
         rank->seconds += (double)times * seconds;
         rank->exposed += (double)times * (seconds - timeline_seconds(log, launch_seconds, &pricing));
@@ -276,6 +277,7 @@ static void add_step(struct forecast_rank *rank, struct rehearsal *r, const stru
         rank->traffic[g].collectives += times * traffic[g].collectives;
         rank->traffic[g].bytes += times * traffic[g].bytes;
     }
+    return seconds;
 }
 
 /* One step of so many micro-batches. They are alike but for the first, which starts the gradients, and the last, which
@@ -293,16 +295,19 @@ static struct forecast_rank rehearse_step(const struct deck *deck, const struct 
     struct forecast_rank rank = {.rank = number, .need = need_of(&r.engine.budget, target)};
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
     rank.copies = r.engine.store->copies;
+    double each; /* seconds of one more micro-batch; of few their mean */
     struct batch batches[3 * GRID_STAGES];
     batches[0] = fake_batch(&r);
     for (int i = 1; i < (fewest + 1) * turn; i++)
         batches[i] = batches[0];
     if (more > 0) {
-        add_step(&rank, &r, deck, rates, batches, (fewest + 1) * turn, more);
-        add_step(&rank, &r, deck, rates, batches, fewest * turn, 1 - more);
+        each = add_step(&rank, &r, deck, rates, batches, (fewest + 1) * turn, more);
+        each = (each - add_step(&rank, &r, deck, rates, batches, fewest * turn, 1 - more)) / (double)turn;
     } else {
-        add_step(&rank, &r, deck, rates, batches, micro_batches, 1);
+        each = add_step(&rank, &r, deck, rates, batches, micro_batches, 1) / (double)micro_batches;
     }
+    rank.bubble = (double)(deck->parallel.pipeline - 1) / (double)deck->parallel.virtual * each;
+    rank.seconds += rank.bubble;
     close_rehearsal(&r);
     return rank;
 }

@@ -27,6 +27,8 @@ struct forecast_rank {
     int groups;
     double seconds; /* of a step, by the forecast's rates; 0 without */
     double exposed; /* of these, what transfers add to a step in which they took no time */
+    double bubble; /* of these, what it waits for other stages: (stages - 1) / virtual of a micro-batch's time, which is
+                      (p - 1) / (v m) of that of all m (Narayanan et al. 2021) */
 };
 
 struct forecast {

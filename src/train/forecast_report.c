@@ -113,6 +113,8 @@ static void print_time(const struct forecast *f, const struct deck *deck, const 
     printf("time by rates of %s\n", rates->device[0] != '\0' ? rates->device : "an H200, not measured");
     printf("  %-37s %18.4g\n", "seconds a step", rank->seconds);
     printf("  %-37s %18.4g\n", "of these transfers, exposed", rank->exposed);
+    if (deck->parallel.pipeline > 1)
+        printf("  %-37s %18.4g\n", "of these waiting for other stages", rank->bubble);
     printf("  %-37s %18.6g\n", "tokens/s", speed);
     printf("  %-37s %18.2f\n", "days for 1e12 tokens", flops_quoted_days(speed));
     for (int c = 0; c < FLOPS_CONVENTIONS && deck->device.peak > 0; c++) {
@@ -284,8 +286,9 @@ void forecast_print_json(const struct forecast_report *report)
                             traffic_json(f), "data", data_json(f, deck), "files", files, "fit", verdict);
     json_object_set_new(all, "layout", layout_json(f, deck));
     json_object_set_new(all, "time",
-                        json_pack("{ss sf sf}", "rates", report->rates->device, "seconds", forecast_slowest(f)->seconds,
-                                  "exposed", forecast_slowest(f)->exposed));
+                        json_pack("{ss sf sf sf}", "rates", report->rates->device, "seconds",
+                                  forecast_slowest(f)->seconds, "exposed", forecast_slowest(f)->exposed, "bubble",
+                                  forecast_slowest(f)->bubble));
     json_object_set_new(all, "node", json_integer(report->rates->node));
     if (report->choice->count > 0)
         json_object_set_new(all, "candidates", candidates_json(report->choice));
