@@ -72,7 +72,7 @@ int main(int argc, char **argv)
                           batch.scale + batch.segment_start[s]);
     if (code == ERROR_NONE) {
         inference_lay_out(&inference,
-                          &(struct inference_shape){MEMORY_EVALUATE, batch.row_tokens, batch.max_segments, 0, false});
+                          &(struct inference_shape){MEMORY_EVALUATE, batch.row_tokens, batch.max_segments, 0, false, 0});
         code = inference_start(&inference);
     }
     if (code == ERROR_NONE) {

@@ -12,6 +12,18 @@ same_result()
     cmp <(grep -v '"world_size"' "$1") <(grep -v '"world_size"' "$2")
 }
 
+# Are the numbers of two results but world_size within a relative bound of each other?
+close_numbers()
+{
+    paste <(numbers "$1") <(numbers "$2") | awk -v bound="$3" '
+        { d = $1 - $2; d = d < 0 ? -d : d; m = $1 < 0 ? -$1 : $1; if (NF != 2 || d > bound * (m + 1e-3)) exit bad = 1 }
+        END { exit bad || NR < 10 }'
+}
+numbers()
+{
+    grep -v '"world_size"' "$1" | grep -oE ': -?[0-9][0-9.e+-]*' | cut -c3-
+}
+
 # -- eval ----------------------------------------------------------------------------------------------------------
 # each rank with one thread, as the results' rounding may depend on threads
 export OMP_NUM_THREADS=1
@@ -27,6 +39,12 @@ for n in 2 3; do
     check "eval on $n ranks that share the weights: is said" says "# $n ranks hold the weights once between them"
     check "eval on $n ranks that share the weights: the result of 1" same_result "$work/eval1.json" "$work/shard$n.json"
 done
+# two teams of two, each of which has a part of every layer
+ranks 4 eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/teams.json" --overlap 16 --tensor 2
+check "eval by teams of 2 ends with 0" codes_are 0 4
+check "eval by teams of 2: the losses of 1" close_numbers "$work/eval1.json" "$work/teams.json" 1e-5
+ranks 2 eval --checkpoint "$work/run" --fasta "$work/g.fa" -o "$work/teams.json" --tensor 3
+check "teams that ranks do not divide into" says "--tensor 3: must divide the number of ranks, 2"
 # 6 records of 40000 300 7000 20000 90 11000 bases: all but the first of each
 check "every base but a record's first" grep -q '"total_valid_tokens": 78384$\|"total_valid_tokens": 78384,' "$work/eval1.json"
 check "all records" grep -q '"total_sequences": 6' "$work/eval1.json"
@@ -83,6 +101,10 @@ for how in "--temperature 0" "--seed 6 --top-k 3 --top-p 0.9 --temperature 0.8";
             >"$work/text$n" 2>/dev/null
         check "generate $how on $n ranks that share the weights: the same" cmp "$work/text1" "$work/text$n"
     done
+    # shellcheck disable=SC2086
+    timeout 60 $MPIRUN -n 2 "$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 50 $how --tensor 2 \
+        >"$work/text2" 2>/dev/null
+    check "generate $how on 2 ranks with a part of each layer: the same" cmp "$work/text1" "$work/text2"
 done
 "$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 50 --seed 5 >"$work/a" 2>/dev/null
 "$CISTRON" generate --checkpoint "$work/run" --prompt ACGTTGCA --tokens 50 --seed 6 >"$work/b" 2>/dev/null

@@ -217,7 +217,7 @@ static bool is_possible(const struct trial_case *c)
     const struct model_settings settings = team_settings(&layout, &form);
     if (form.recipe != DECK_RECIPE_NONE && (TEAM_ROW_TOKENS / layout.context % 4 != 0 || model_ffn(&settings) % 4 != 0))
         return false; /* scales lie in rows of a multiple of 4; decks have rows of more */
-    const bool divides = layer_cut_check(&settings) == ERROR_NONE && attention_check(&settings) == ERROR_NONE;
+    const bool divides = layer_cut_check(&settings, "tensor") == ERROR_NONE && attention_check(&settings) == ERROR_NONE;
     error_clear();
     return divides && (layout.context > 1 || c->at[METHOD] == 0);
 }
@@ -248,23 +248,23 @@ static int try_all_layouts(struct comm *comm, struct form form, const struct out
     return count;
 }
 
-/* Which values of two axes have not met yet. */
+/* Which values of two of the first axes have not met yet. */
 struct pairs {
     bool open[AXES][MOST_VALUES][AXES][MOST_VALUES];
 };
 
-static int open_pairs(const struct pairs *pairs, const struct trial_case *c)
+static int open_pairs(const struct pairs *pairs, const struct trial_case *c, int axes)
 {
     int count = 0;
-    for (int a = 0; a < AXES; a++)
+    for (int a = 0; a < axes; a++)
         for (int b = 0; b < a; b++)
             count += pairs->open[a][c->at[a]][b][c->at[b]];
     return count;
 }
 
-static void set_pairs(struct pairs *pairs, const struct trial_case *c, bool open)
+static void set_pairs(struct pairs *pairs, const struct trial_case *c, int axes, bool open)
 {
-    for (int a = 0; a < AXES; a++)
+    for (int a = 0; a < axes; a++)
         for (int b = 0; b < a; b++)
             pairs->open[a][c->at[a]][b][c->at[b]] = open;
 }
@@ -297,17 +297,17 @@ static int64_t spread(struct trial_case cases[MOST_CASES], int64_t count, bool c
         const struct trial_case c = case_of(index, axes);
         if ((c.at[TENSOR] > 0) != cut || !is_possible(&c))
             continue;
-        set_pairs(&pairs, &c, true);
+        set_pairs(&pairs, &c, axes, true);
         possible[possible_count++] = index;
     }
     for (int w = 0; w < LENGTH(wanted); w++) {
         for (int64_t i = 0; i < possible_count; i++) {
             const struct trial_case c = case_of(possible[i], axes);
-            if (open_pairs(&pairs, &c) < wanted[w])
+            if (open_pairs(&pairs, &c, axes) < wanted[w])
                 continue;
             if (count == MOST_CASES)
                 error_fatal("t_layouts: more than %d cases", MOST_CASES);
-            set_pairs(&pairs, &c, false);
+            set_pairs(&pairs, &c, axes, false);
             cases[count++] = c;
         }
     }
@@ -324,7 +324,8 @@ static struct distances bound_of(const struct layout *layout, const struct form 
                                  const struct outcome *exact)
 {
     struct model model;
-    const struct model_settings settings = team_settings(layout, form);
+    struct model_settings settings = team_settings(layout, form);
+    settings.layer = (struct layer_cut){0};
     model_create(&model, &settings, 1, 1);
     struct distances bound = outcome_apart(alone, exact, &model);
     model_destroy(&model);

@@ -44,6 +44,12 @@ struct command_option {
             "the ranks hold the weights once between them, as they do by themselves where one has no room for all"     \
     }
 
+#define COMMAND_TENSOR(variable)                                                                                       \
+    {                                                                                                                  \
+        "tensor", 0, "N", COMMAND_INTEGER, false, variable,                                                            \
+            "N ranks that follow one another have a part of each layer, and compute together (1)"                      \
+    }
+
 struct command {
     const char *name;
     const char *arguments;                /* in the usage, after the options; "" = none */

@@ -28,6 +28,7 @@ static const struct command_option options[] = {
      "tokens of a record, special ones included, beyond which it is cut short (no limit)"},
     COMMAND_CASE(&given.letter_case),
     COMMAND_SHARD(&given.shard),
+    COMMAND_TENSOR(&given.tensor),
     {0}};
 
 const struct command command_embed = {

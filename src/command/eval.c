@@ -33,6 +33,7 @@ static const struct command_option options[] = {
     {"seed", 0, "N", COMMAND_INTEGER, false, &given.seed, "masked models: of the masks (the training's)"},
     COMMAND_CASE(&given.letter_case),
     COMMAND_SHARD(&given.shard),
+    COMMAND_TENSOR(&given.tensor),
     {0}};
 
 const struct command command_eval = {

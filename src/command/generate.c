@@ -32,6 +32,7 @@ static const struct command_option options[] = {
      "choose among the fewest that have probability P together (1)"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "of the random numbers (42)"},
     COMMAND_SHARD(&given.shard),
+    COMMAND_TENSOR(&given.tensor),
     {0}};
 
 const struct command command_generate = {

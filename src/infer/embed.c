@@ -18,12 +18,13 @@
 
 enum { BATCH_TOKENS = 4096, TOKENS_PER_RECORD = 8, MOST_TOKENS = 1 << 28, SENT_BYTES = 4 << 20 };
 
-/* A batch for each rank. What is read of the file goes from rank 0 to all; tokens of all batches lie end to end. */
+/* A batch for each team of ranks. What is read of the file goes from rank 0 to all; tokens of all batches lie end to
+ * end. */
 struct round {
-    int64_t *counts;  /* [ranks]: records of each batch */
-    int64_t *lengths; /* [ranks * most_records] tokens of each record; those of batch r from r * most_records on */
-    uint8_t *tokens;  /* [ranks * batch_tokens] */
-    char **names;     /* [ranks * most_records], rank 0's, as lengths */
+    int64_t *counts;  /* [teams]: records of each batch */
+    int64_t *lengths; /* [teams * most_records] tokens of each record; those of batch r from r * most_records on */
+    uint8_t *tokens;  /* [teams * batch_tokens] */
+    char **names;     /* [teams * most_records], rank 0's, as lengths */
 };
 
 struct embedder {
@@ -41,9 +42,9 @@ struct embedder {
     struct spool_record waiting;        /* read by rank 0, but in no batch yet */
     int more;                           /* whether there is one */
     struct round round;
-    struct batch batch; /* this rank's */
+    struct batch batch; /* this team's */
     int32_t *tokens;    /* [batch_tokens] of one record */
-    float *vectors;     /* [batch_tokens][hidden] of this rank's batch */
+    float *vectors;     /* [batch_tokens][hidden] of this team's batch */
     float *sent;        /* [SENT_BYTES]: a part of any rank's */
     double *sum;        /* [hidden] */
 };
@@ -176,18 +177,18 @@ static int fill_batch(struct embedder *e, int rank, uint8_t *tokens, int64_t *us
 
 static int share_round(struct embedder *e)
 {
-    const int ranks = e->world->size;
+    const int teams = e->inference->teams;
     struct round *round = &e->round;
     int64_t used = 0;
     int code = ERROR_NONE;
-    for (int r = 0; r < ranks && e->world->rank == 0 && code == ERROR_NONE; r++)
+    for (int r = 0; r < teams && e->world->rank == 0 && code == ERROR_NONE; r++)
         code = fill_batch(e, r, round->tokens, &used);
     code = comm_agree(e->world, code);
     if (code != ERROR_NONE)
         return code;
     comm_broadcast(e->world, &used, sizeof used, 0);
-    comm_broadcast(e->world, round->counts, ranks * (int64_t)sizeof *round->counts, 0);
-    comm_broadcast(e->world, round->lengths, ranks * e->most_records * (int64_t)sizeof *round->lengths, 0);
+    comm_broadcast(e->world, round->counts, teams * (int64_t)sizeof *round->counts, 0);
+    comm_broadcast(e->world, round->lengths, teams * e->most_records * (int64_t)sizeof *round->lengths, 0);
     comm_broadcast(e->world, round->tokens, used, 0);
     return ERROR_NONE;
 }
@@ -230,7 +231,7 @@ static void pool_record(struct embedder *e, const float *states, int64_t tokens,
 
 static void fill_own(struct embedder *e)
 {
-    const int own = e->world->rank;
+    const int own = e->inference->team;
     const uint8_t *from = e->round.tokens;
     for (int r = 0; r < own; r++)
         from += tokens_of(e, r);
@@ -248,7 +249,7 @@ static void fill_own(struct embedder *e)
 
 static int compute(struct embedder *e)
 {
-    const int own = e->world->rank;
+    const int own = e->inference->team;
     const int64_t hidden = e->inference->settings.hidden;
     if (e->round.counts[own] == 0 && !e->inference->shares)
         return ERROR_NONE;
@@ -292,13 +293,14 @@ static int write_round(struct embedder *e)
     const int64_t row_bytes = hidden * (int64_t)sizeof *e->vectors;
     const int64_t rows_at_once = SENT_BYTES / row_bytes > 1 ? SENT_BYTES / row_bytes : 1;
     int code = ERROR_NONE;
-    for (int r = 0; r < e->world->size; r++) {
+    for (int r = 0; r < e->inference->teams; r++) {
+        const int first_rank = r * (e->world->size / e->inference->teams);
         const int64_t rows = rows_of(e, r);
         for (int64_t first = 0; first < rows; first += rows_at_once) {
             int64_t count = rows - first < rows_at_once ? rows - first : rows_at_once;
-            if (r == e->world->rank)
+            if (e->world->rank == first_rank)
                 memcpy(e->sent, e->vectors + first * hidden, (size_t)(count * row_bytes));
-            comm_broadcast(e->world, e->sent, count * row_bytes, r);
+            comm_broadcast(e->world, e->sent, count * row_bytes, first_rank);
             if (e->world->rank == 0 && code == ERROR_NONE)
                 code = embeddings_put_vectors(e->file, e->sent, count);
         }
@@ -326,13 +328,13 @@ static int run_rounds(struct embedder *e)
 
 static void allocate(struct embedder *e)
 {
-    const int64_t ranks = e->world->size, hidden = e->inference->settings.hidden;
+    const int64_t teams = e->inference->teams, hidden = e->inference->settings.hidden;
     const int64_t row_bytes = hidden * (int64_t)sizeof *e->vectors;
     batch_create(&e->batch, 1, e->batch_tokens, e->most_records);
-    e->round.counts = memory_allocate((int64_t)sizeof *e->round.counts * ranks);
-    e->round.lengths = memory_allocate((int64_t)sizeof *e->round.lengths * ranks * e->most_records);
-    e->round.names = memory_allocate((int64_t)sizeof *e->round.names * ranks * e->most_records);
-    e->round.tokens = memory_allocate(ranks * e->batch_tokens);
+    e->round.counts = memory_allocate((int64_t)sizeof *e->round.counts * teams);
+    e->round.lengths = memory_allocate((int64_t)sizeof *e->round.lengths * teams * e->most_records);
+    e->round.names = memory_allocate((int64_t)sizeof *e->round.names * teams * e->most_records);
+    e->round.tokens = memory_allocate(teams * e->batch_tokens);
     e->tokens = memory_allocate((int64_t)sizeof *e->tokens * e->batch_tokens);
     e->vectors = memory_allocate(row_bytes * e->batch_tokens);
     e->sent = memory_allocate(row_bytes > SENT_BYTES ? row_bytes : SENT_BYTES);
@@ -342,7 +344,7 @@ static void allocate(struct embedder *e)
 static void release(struct embedder *e)
 {
     batch_destroy(&e->batch);
-    for (int64_t i = 0; e->round.names != NULL && i < e->world->size * e->most_records; i++)
+    for (int64_t i = 0; e->round.names != NULL && i < e->inference->teams * e->most_records; i++)
         free(e->round.names[i]); /* of a round that failed */
     memory_free(e->round.counts);
     memory_free(e->round.lengths);
@@ -405,9 +407,13 @@ static int prepare(struct embedder *e)
     if (reads)
         report_input(e);
     choose_batch(e);
-    inference_lay_out(e->inference,
-                      &(struct inference_shape){MEMORY_EMBED, e->batch_tokens, e->most_records, 0, e->settings->shard});
-    code = comm_agree(e->world, check_memory(e));
+    code = inference_lay_out(e->inference, &(struct inference_shape){.use = MEMORY_EMBED,
+                                                                     .tokens = e->batch_tokens,
+                                                                     .segments = e->most_records,
+                                                                     .shard = e->settings->shard,
+                                                                     .tensor = e->settings->tensor});
+    if (code == ERROR_NONE)
+        code = comm_agree(e->world, check_memory(e));
     if (code == ERROR_NONE)
         code = inference_start(e->inference);
     if (code == ERROR_NONE)

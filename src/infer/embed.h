@@ -13,6 +13,7 @@ struct embed_settings {
     int64_t max_length; /* tokens of a record, special tokens included, beyond which it is cut short; 0 = no limit */
     const char *letter_case; /* of prepare/census.h; NULL */
     bool shard;              /* as inference_shape has it */
+    int64_t tensor;          /* ranks that have a part of each layer; 0: each has all */
 };
 
 /* Masked models are given BOS, record and EOS, causal ones BOS and record: so the last token, for pool "last", is EOS

@@ -233,10 +233,16 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
         code = comm_agree(world, world->rank == 0 ? output_open(output, s->output) : ERROR_NONE);
     if (code != ERROR_NONE)
         return code;
-    inference_lay_out(inference,
-                      &(struct inference_shape){MEMORY_EVALUATE, how.tokens, how.windows_at_once, 0, s->shard});
+    code = inference_lay_out(inference, &(struct inference_shape){.use = MEMORY_EVALUATE,
+                                                                  .tokens = how.tokens,
+                                                                  .segments = how.windows_at_once,
+                                                                  .shard = s->shard,
+                                                                  .tensor = s->tensor});
+    if (code == ERROR_NONE)
+        code = inference_start(inference);
     how.together = inference->shares;
-    code = inference_start(inference);
+    how.teams = inference->teams;
+    how.team = inference->team;
     if (code != ERROR_NONE)
         return code;
     double start = clock_seconds();

@@ -145,8 +145,14 @@ static int start_and_generate(struct inference *inference, const struct generate
                      "comes behind them may make little sense",
                      (long long)positions, (long long)inference->context);
     }
-    inference_lay_out(inference, &(struct inference_shape){MEMORY_GENERATE, chunk, 1, positions, s->shard});
-    code = inference_start(inference);
+    code = inference_lay_out(inference, &(struct inference_shape){.use = MEMORY_GENERATE,
+                                                                  .tokens = chunk,
+                                                                  .segments = 1,
+                                                                  .positions = positions,
+                                                                  .shard = s->shard,
+                                                                  .tensor = s->tensor});
+    if (code == ERROR_NONE)
+        code = inference_start(inference);
     if (code == ERROR_NONE)
         code = comm_agree(inference->world, generate(inference, s, tokens, count, chunk));
     memory_free(tokens);

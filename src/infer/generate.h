@@ -11,7 +11,8 @@ struct generate_settings {
     const char *letter_case; /* of the prompt (prepare/census.h); NULL */
     int64_t tokens;          /* to add to the prompt, at most */
     struct sampling sampling;
-    bool shard; /* as inference_shape has it */
+    bool shard;     /* as inference_shape has it */
+    int64_t tensor; /* ranks that have a part of each layer; 0: each has all */
 };
 
 /* Prints the prompt and its continuation on rank 0's standard output, up to settings->tokens tokens or to the end of

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MADE_EXECUTOR = 1, MADE_GROUPS, MADE_ENGINE };
+enum { MADE_EXECUTOR = 1, MADE_GRID, MADE_GROUPS, MADE_ENGINE };
 
 static int read_meta(struct inference *inference)
 {
@@ -79,6 +79,7 @@ static void make_engine(const struct inference *inference, const struct groups *
                    .max_segments = shape->segments},
         .sharding = {.level = groups->gather != NULL ? SHARD_FULL : SHARD_NONE},
         .positions = shape->positions,
+        .tensor = inference->grid.tensor,
     };
     int64_t head_tokens = shape->use == MEMORY_GENERATE ? 1 : settings_head_tokens(deck);
     model_create(model, &inference->settings, shape->tokens, head_tokens);
@@ -99,37 +100,77 @@ static int64_t need_with(const struct inference *inference, const struct groups 
     return need;
 }
 
-/* Whether this rank has no room for all weights beside what the shape takes. */
-static bool lacks_room(const struct inference *inference)
+/* The groups of a plan. */
+struct planned {
+    struct grid_numbers sizes, place;
+    struct group made[LAYOUT_AXES + 2];
+    int count;
+};
+
+static struct group *plan_group(void *self, enum layout_axis axis, const char *name)
+{
+    struct planned *planned = self;
+    struct group *group = &planned->made[planned->count++];
+    *group = (struct group){
+        .name = name, .rank = layout_along(&planned->place, axis), .size = layout_along(&planned->sizes, axis)};
+    return group;
+}
+
+/* Has this rank no room for all weights of its part beside what the shape takes? */
+static bool lacks_room(const struct inference *inference, const struct grid_shape *shape)
 {
     const struct comm *world = inference->world;
     struct comm *node = comm_split_node(inference->world);
     const int64_t unused = fit_free(inference->executor, node->size);
     comm_destroy(node);
-    struct group all = {.name = "data", .rank = world->rank, .size = world->size};
-    const struct groups groups = groups_replicated(&all);
+    struct planned planned = {.sizes = grid_sizes(shape, world->size),
+                              .place = grid_place(shape, world->size, world->rank)};
+    const struct groups groups = layout_groups(&planned.sizes, plan_group, &planned);
     return unused > 0 && need_with(inference, &groups) > unused; /* 0: nobody says */
 }
 
 static struct group *make_group(void *self, enum layout_axis axis, const char *name)
 {
-    (void)axis; /* all ranks, along each that there is */
     const struct inference *inference = self;
-    return comm_group_create(inference->world, inference->executor, name);
+    return comm_group_create(layout_comm(&inference->grid, axis), inference->executor, name);
 }
 
-void inference_lay_out(struct inference *inference, const struct inference_shape *shape)
+/* How the model is cut among so many ranks. */
+static int cut_layers(struct inference *inference, int64_t tensor)
 {
-    inference->shape = *shape;
+    const int ranks = inference->world->size;
+    if (tensor < 1 || ranks % tensor != 0)
+        return error_user("--tensor %lld: must divide the number of ranks, %d", (long long)tensor, ranks);
+    inference->settings.layer =
+        (struct layer_cut){.ranks = (int)tensor, .rank = inference->world->rank % (int)tensor, .sequence = false};
+    return layer_cut_check(&inference->settings, "--tensor");
+}
+
+int inference_lay_out(struct inference *inference, const struct inference_shape *shape)
+{
+    const int64_t tensor = shape->tensor > 0 ? shape->tensor : 1;
     struct comm *world = inference->world;
-    const bool shares = world->size > 1 && comm_max_i64(world, shape->shard || lacks_room(inference)) > 0;
-    const struct grid_shape grid = {.tensor = 1, .context = 1, .shard = shares ? 0 : 1};
+    inference->shape = *shape;
+    int code = comm_agree(world, cut_layers(inference, shape->tensor != 0 ? shape->tensor : 1));
+    if (code != ERROR_NONE)
+        return code;
+    struct grid_shape grid = {
+        .tensor = (int)tensor, .context = 1, .shard = 1, .alike = layer_cut_alike(&inference->settings)};
+    const bool shares = world->size > tensor && comm_max_i64(world, shape->shard || lacks_room(inference, &grid)) > 0;
+    grid.shard = shares ? 0 : 1;
+    code = comm_agree(world, grid_create(&inference->grid, world, &grid));
+    if (code != ERROR_NONE)
+        return code;
+    inference->made = MADE_GRID;
     const struct grid_numbers sizes = grid_sizes(&grid, world->size);
     inference->groups = layout_groups(&sizes, make_group, inference);
-    inference->shares = shares;
     inference->made = MADE_GROUPS;
+    inference->shares = shares;
+    inference->teams = inference->grid.data_ranks;
+    inference->team = inference->grid.data_rank;
     if (shares && world->rank == 0)
         fprintf(stderr, "# %d ranks hold the weights once between them\n", world->size);
+    return ERROR_NONE;
 }
 
 int64_t inference_need(const struct inference *inference)
@@ -158,6 +199,8 @@ void inference_close(struct inference *inference)
     }
     if (inference->made >= MADE_GROUPS)
         layout_destroy(&inference->groups);
+    if (inference->made >= MADE_GRID)
+        grid_destroy(&inference->grid);
     if (inference->made >= MADE_EXECUTOR)
         inference->executor->class->destroy(inference->executor);
     free(inference->path);

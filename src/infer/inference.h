@@ -3,7 +3,7 @@
 #ifndef INFER_INFERENCE_H
 #define INFER_INFERENCE_H
 
-#include "comm/comm.h"
+#include "comm/grid.h"
 #include "core/device.h"
 #include "data/tokenizer.h"
 #include "deck/deck.h"
@@ -15,6 +15,7 @@ struct inference_shape {
     int64_t tokens, segments; /* of one call */
     int64_t positions;        /* MEMORY_GENERATE: of a sequence */
     bool shard;               /* cut the weights over the ranks, even if each can hold all */
+    int64_t tensor;           /* ranks that have a part of each layer and compute together; 0 and 1: each has all */
 };
 
 struct inference {
@@ -27,7 +28,9 @@ struct inference {
     struct model_settings settings;
     struct executor *executor;
     struct inference_shape shape;
-    bool shares; /* ranks hold the weights once between them, each a cut */
+    bool shares; /* ranks with the same parts of layers hold their weights once between them, each a cut */
+    struct grid grid;
+    int teams, team; /* ranks that compute together are a team; how many there are, and which is this rank's */
     struct groups groups;
     struct model model;
     struct engine engine;
@@ -40,9 +43,11 @@ struct inference {
  * this program's. */
 int inference_open(struct inference *inference, struct comm *world, const char *where, device_make *make_executor);
 
-/* Decides what the ranks hold: all weights each, where there is room for them and for what the shape takes; else each a
- * cut, and they are gathered layer by layer. Every forward pass of the engine is then collective. Collective. */
-void inference_lay_out(struct inference *inference, const struct inference_shape *shape);
+/* Decides what the ranks hold: all weights each, or a part of each layer, where there is room for them and for what the
+ * shape takes; else each a cut, and they are gathered layer by layer. Every forward pass of the engine is then
+ * collective; it always is among the ranks of a team. Collective; an agreed code. ERROR_USER: ranks cannot divide the
+ * layers. */
+int inference_lay_out(struct inference *inference, const struct inference_shape *shape);
 
 /* Bytes that inference_start will take of this rank. Local. */
 int64_t inference_need(const struct inference *inference);

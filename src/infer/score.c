@@ -27,10 +27,10 @@ struct scorer {
     struct sliding *windows;
     struct sliding_window waiting; /* read, but in no batch yet */
     int32_t *tokens, *labels;      /* [context] of one window */
-    struct batch batch;            /* this rank's */
-    struct list *lists;            /* [ranks]: the batches of one round */
+    struct batch batch;            /* this team's */
+    struct list *lists;            /* [teams]: the batches of one round */
     double *losses;                /* [tokens] */
-    double *sums;                  /* [windows_at_once] of this rank's batch */
+    double *sums;                  /* [windows_at_once] of this team's batch */
     double *all_sums;              /* [ranks * windows_at_once] */
     double *totals;                /* [records so far] */
     int64_t *scored;               /* the same */
@@ -126,21 +126,22 @@ static int run_round(struct scorer *s, bool *more)
 {
     const int64_t most = s->settings->windows_at_once;
     int code = ERROR_NONE;
-    for (int r = 0; r < s->world->size && code == ERROR_NONE; r++)
-        code = fill_batch(s, &s->lists[r], r == s->world->rank);
+    for (int t = 0; t < s->settings->teams && code == ERROR_NONE; t++)
+        code = fill_batch(s, &s->lists[t], t == s->settings->team);
     code = comm_agree(s->world, code);
     *more = code == ERROR_NONE && s->lists[0].count > 0;
     if (!*more)
         return code;
-    compute(s, &s->lists[s->world->rank]);
+    compute(s, &s->lists[s->settings->team]);
     comm_all_gather(s->world, s->sums, s->all_sums, most * (int64_t)sizeof *s->sums);
     extend_totals(s);
-    for (int r = 0; r < s->world->size; r++)
-        for (int64_t i = 0; i < s->lists[r].count; i++) {
-            const struct place *place = &s->lists[r].places[i];
-            if (!isfinite(s->all_sums[r * most + i]))
+    for (int t = 0; t < s->settings->teams; t++)
+        for (int64_t i = 0; i < s->lists[t].count; i++) {
+            const struct place *place = &s->lists[t].places[i];
+            const double sum = s->all_sums[t * (s->world->size / s->settings->teams) * most + i]; /* its first rank's */
+            if (!isfinite(sum))
                 return comm_agree(s->world, inference_diverged(s->settings->checkpoint));
-            s->totals[place->record] += s->all_sums[r * most + i];
+            s->totals[place->record] += sum;
             s->scored[place->record] += place->scored;
             s->computed++;
         }
@@ -154,9 +155,9 @@ static void allocate(struct scorer *s)
     batch_create(&s->batch, 1, s->settings->tokens, most);
     s->tokens = memory_allocate((int64_t)sizeof *s->tokens * context);
     s->labels = memory_allocate((int64_t)sizeof *s->labels * context);
-    s->lists = memory_allocate((int64_t)sizeof *s->lists * ranks);
-    for (int64_t r = 0; r < ranks; r++)
-        s->lists[r].places = memory_allocate((int64_t)sizeof(struct place) * most);
+    s->lists = memory_allocate((int64_t)sizeof *s->lists * s->settings->teams);
+    for (int64_t t = 0; t < s->settings->teams; t++)
+        s->lists[t].places = memory_allocate((int64_t)sizeof(struct place) * most);
     s->losses = memory_allocate((int64_t)sizeof *s->losses * s->settings->tokens);
     s->sums = memory_allocate((int64_t)sizeof *s->sums * most);
     s->all_sums = memory_allocate((int64_t)sizeof *s->all_sums * most * ranks);
@@ -167,8 +168,8 @@ static void release(struct scorer *s)
     batch_destroy(&s->batch);
     memory_free(s->tokens);
     memory_free(s->labels);
-    for (int r = 0; r < s->world->size; r++)
-        memory_free(s->lists[r].places);
+    for (int t = 0; t < s->settings->teams; t++)
+        memory_free(s->lists[t].places);
     memory_free(s->lists);
     memory_free(s->losses);
     memory_free(s->sums);

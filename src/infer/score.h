@@ -17,6 +17,7 @@ struct score_settings {
     bool token_dropout;      /* of the model */
     int64_t tokens;          /* of a batch: at least the context, at most what the engine was planned for */
     int64_t windows_at_once; /* of a batch, likewise */
+    int teams, team;         /* of the ranks that compute together, and this rank's (infer/inference.h) */
     bool together;           /* the engine's forward passes are collective over the world (infer/inference.h) */
 };
 
@@ -35,8 +36,8 @@ struct score {
     int64_t stops;        /* symbols '*' dropped at their ends */
 };
 
-/* Scores the file. Windows are put into batches in the order of the file, whatever the ranks; rank r computes batches
- * r, r + size, ...; each window's sum is added to its record's in the order of the file: so records have the same sums
+/* Scores the file. Windows are put into batches in the order of the file, whatever the ranks; team r computes batches
+ * r, r + teams, ...; each window's sum is added to its record's in the order of the file: so records have the same sums
  * on any number of ranks, up to what the executor's rounding makes of other numbers of threads. Every rank reads the
  * file. Collective; an agreed code; on success every rank has the whole result, to be freed with score_destroy.
  * ERROR_DIVERGED: a loss is not finite. */

@@ -223,19 +223,24 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
     return code == ERROR_NONE ? recompute_from_deck(&s->recompute, deck, s->layers) : code;
 }
 
-int layer_cut_check(const struct model_settings *s)
+int layer_cut_alike(const struct model_settings *s)
+{
+    const int ranks = layer_ranks(&s->layer);
+    return s->kv_heads < ranks ? ranks / (int)s->kv_heads : 1;
+}
+
+int layer_cut_check(const struct model_settings *s, const char *name)
 {
     const int ranks = layer_ranks(&s->layer);
     if (s->heads % ranks != 0)
-        return error_user("key parallel.tensor = %d: must divide model.heads, %lld", ranks, (long long)s->heads);
+        return error_user("%s = %d: must divide model.heads, %lld", name, ranks, (long long)s->heads);
     if (s->kv_heads % ranks != 0 && ranks % s->kv_heads != 0)
-        return error_user("key parallel.tensor = %d: must divide model.kv_heads, %lld, or be a multiple of it", ranks,
+        return error_user("%s = %d: must divide model.kv_heads, %lld, or be a multiple of it", name, ranks,
                           (long long)s->kv_heads);
     if (s->ffn % ranks != 0)
-        return error_user("key parallel.tensor = %d: must divide model.ffn, %lld", ranks, (long long)s->ffn);
+        return error_user("%s = %d: must divide model.ffn, %lld", name, ranks, (long long)s->ffn);
     if (s->vocabulary < ranks)
-        return error_user("key parallel.tensor = %d: must be at most model.vocabulary, %lld", ranks,
-                          (long long)s->vocabulary);
+        return error_user("%s = %d: must be at most model.vocabulary, %lld", name, ranks, (long long)s->vocabulary);
     return ERROR_NONE;
 }
 

@@ -110,8 +110,10 @@ static inline struct vocabulary_part model_vocabulary(const struct model_setting
     return (struct vocabulary_part){rank * rows + (rank < more ? rank : more), rows + (rank < more), rows + (more > 0)};
 }
 
-/* Can the ranks of the cut divide the layers and the vocabulary? ERROR_USER, naming the keys. */
-int layer_cut_check(const struct model_settings *settings);
+/* Can the ranks of the cut divide the layers and the vocabulary? ERROR_USER; name: of what has set the ranks. */
+int layer_cut_check(const struct model_settings *settings, const char *name);
+/* How many of the ranks have the same key and value heads. */
+int layer_cut_alike(const struct model_settings *settings);
 
 /* The family that the deck asks for, by itself or by its preset; Llama where the preset is unknown. */
 enum model_family model_family_from_deck(const struct deck *deck);

@@ -292,7 +292,7 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
     if (code != ERROR_NONE)
         return code;
     settings->layer = layout_layers(deck, 0);
-    code = layer_cut_check(settings);
+    code = layer_cut_check(settings, "key parallel.tensor");
     if (code != ERROR_NONE)
         return code;
     settings->rows = layout_rows(deck, model_kv_heads(settings));

@@ -135,13 +135,6 @@ static struct group *make_group(void *self, enum layout_axis axis, const char *n
     return comm_group_create(layout_comm(&((struct team *)self)->grid, axis), NULL, name);
 }
 
-/* Tensor ranks with the same key and value heads. */
-static int alike_of(const struct layout *layout, const struct form *form)
-{
-    const struct model_settings settings = team_settings(layout, form);
-    return settings.kv_heads < layout_tensor(layout) ? layout_tensor(layout) / (int)settings.kv_heads : 1;
-}
-
 static int64_t elements_of(const struct model *model)
 {
     int64_t elements = 0;
@@ -155,10 +148,11 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
                  const struct form *form)
 {
     *team = (struct team){.comm = comm, .form = *form};
+    struct model_settings settings = team_settings(layout, form), whole;
     const struct grid_shape shape = {.tensor = layout_tensor(layout),
                                      .context = layout->context,
                                      .shard = layout->shard,
-                                     .alike = alike_of(layout, form),
+                                     .alike = layer_cut_alike(&settings),
                                      .stages = layout->stages};
     if (grid_create(&team->grid, comm, &shape) != ERROR_NONE)
         error_fatal("%s", error_message());
@@ -168,12 +162,12 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
     const int64_t places = (int64_t)team->grid.data_ranks * form->micro_batches;
     team->rows = (TEAM_ROWS + places - 1) / places;
     struct toy_options options = toy_options(executor);
-    options.settings = team_settings(layout, form);
-    options.settings.cut = (struct stage_cut){layout->stages, place.stages, layout->chunks, DECK_STAGES_LAYERS};
-    struct model_settings uncut = options.settings;
-    uncut.layer = (struct layer_cut){0};
-    model_create(&team->whole, &uncut, 1, 1);
-    options.settings.layer.rank = team->grid.tensor->rank;
+    settings.cut = (struct stage_cut){layout->stages, place.stages, layout->chunks, DECK_STAGES_LAYERS};
+    whole = settings;
+    whole.layer = (struct layer_cut){0};
+    model_create(&team->whole, &whole, 1, 1);
+    settings.layer.rank = team->grid.tensor->rank;
+    options.settings = settings;
     options.tensor = team->grid.tensor;
     options.settings.precision = toy_precision(form->recipe);
     options.settings.embedding_ranks = form->gathers ? sizes.data : 1;
