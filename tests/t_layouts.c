@@ -336,25 +336,51 @@ static struct distances bound_of(const struct layout *layout, const struct form 
                               both * bound.last};
 }
 
+static struct distances larger(struct distances a, struct distances b)
+{
+    return (struct distances){fmax(a.loss, b.loss), fmax(a.norm, b.norm), fmax(a.first, b.first), fmax(a.last, b.last)};
+}
+
+/* Where layers are cut, sums within products are too. How far that may go is found with one rank that cuts its rows
+ * into other micro-batches: its first gradients are summed in another order, and after these steps it is as far away as
+ * such a change brings it. */
+static struct distances bound_of_cut(struct comm *comm, const struct layout *layout, const struct form *form_alone,
+                                     const struct outcome *alone, const struct outcome *exact)
+{
+    struct form other = *form_alone;
+    other.micro_batches = form_alone->micro_batches == 1 ? 2 : 1;
+    struct outcome again = train_alone(comm, &other, layout->sharding.no_masters);
+    struct distances bound = bound_f32;
+    if (form_alone->compute == DTYPE_F32)
+        bound.last = fmax(bound.last, bound_of(layout, form_alone, &again, alone).last);
+    else
+        bound = larger(bound_of(layout, form_alone, alone, exact), bound_of(layout, form_alone, &again, exact));
+    outcome_destroy(&again);
+    return bound;
+}
+
 /* One rank alone has the same micro-batches one after the other that ranks have at a time, since blocks of 8-bit
  * numbers do not reach beyond one. */
 static void try_case(struct comm *comm, const struct trial_case *c)
 {
     const struct layout layout = layout_of(c);
     const struct form form = form_of(c);
-    struct form form_alone = form;
+    struct form form_alone = form, plain;
     form_alone.replays = false;
     form_alone.micro_batches *= comm->size / layout.tensor / layout.context;
-    struct outcome alone = train_alone(comm, &form_alone, layout.sharding.no_masters);
+    plain = form_alone;
+    plain.compute = DTYPE_F32;
+    plain.recipe = DECK_RECIPE_NONE;
+    struct outcome alone = train_alone(comm, &form_alone, layout.sharding.no_masters), exact = {0};
     struct distances bound = bound_f32;
     if (form.compute != DTYPE_F32) {
-        form_alone.compute = DTYPE_F32;
-        form_alone.recipe = DECK_RECIPE_NONE;
-        struct outcome exact = train_alone(comm, &form_alone, false);
+        exact = train_alone(comm, &plain, false);
         bound = bound_of(&layout, &form, &alone, &exact);
-        outcome_destroy(&exact);
     }
+    if (layout.tensor > 1)
+        bound = bound_of_cut(comm, &layout, &form_alone, &alone, &exact);
     check_layout(comm, &layout, &form, &alone, &bound);
+    outcome_destroy(&exact);
     outcome_destroy(&alone);
 }
 
