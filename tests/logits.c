@@ -71,8 +71,8 @@ int main(int argc, char **argv)
             masking_scale(inference.tokenizer, batch.tokens + batch.segment_start[s], batch.segment_length[s],
                           batch.scale + batch.segment_start[s]);
     if (code == ERROR_NONE) {
-        inference_lay_out(&inference,
-                          &(struct inference_shape){MEMORY_EVALUATE, batch.row_tokens, batch.max_segments, 0, false, 0});
+        inference_lay_out(
+            &inference, &(struct inference_shape){MEMORY_EVALUATE, batch.row_tokens, batch.max_segments, 0, false, 0});
         code = inference_start(&inference);
     }
     if (code == ERROR_NONE) {
