@@ -51,6 +51,9 @@ int64_t cuda_quantization_statistic_workspace(const struct cuda_target *target,
                                               const struct quantization_statistic_args *args);
 int64_t cuda_sum_squares_workspace(const struct cuda_target *target, const struct sum_squares_args *args);
 
+/* cuda_sum_squares where there is a unit, on so many blocks. (exact.cu) */
+void cuda_sum_squares_exactly(const struct cuda_target *target, const struct sum_squares_args *args, int64_t blocks);
+
 /* sum[c] (+)= sum over rows of x, f [T, C], in an order that depends on the shape alone: the bias gradient beside a
  * product. Scratch as cuda_column_sum_workspace says, aligned to 16 bytes. (column_sum.cu) */
 void cuda_column_sum(const struct cuda_target *target, struct tensor x, struct tensor sum, bool accumulate,

@@ -43,7 +43,7 @@ static __global__ WALK_BOUNDS void sum_partial(const double *partial, int blocks
 
 int64_t cuda_sum_squares_workspace(const struct cuda_target *, const struct sum_squares_args *args)
 {
-    return square_blocks(args->x) * (int64_t)sizeof(double);
+    return square_blocks(args->x) * args->sum.cols * (int64_t)sizeof(double);
 }
 
 void cuda_sum_squares(const struct cuda_target *target, const struct sum_squares_args *args)
@@ -51,6 +51,10 @@ void cuda_sum_squares(const struct cuda_target *target, const struct sum_squares
     double *partial = reinterpret_cast<double *>(target->workspace);
     struct tensor x = args->x;
     unsigned blocks = (unsigned)square_blocks(x);
+    if (args->unit > 0) {
+        cuda_sum_squares_exactly(target, args, blocks);
+        return;
+    }
     flatten({&x});
     if (blocks > 0)
         visit_packs({x}, [&](auto zero, auto width) {

@@ -288,6 +288,93 @@ static void test_adamw_halves(struct executor *executor)
     trial_destroy(trial);
 }
 
+enum { EXACT_NUMBERS = 37 * SQUARES_BLOCK, EXACT_CUT = 5 * SQUARES_BLOCK };
+static const double exact_unit = 0x1p-30, exact_most = 1000, squares_unit = 0x1p8;
+
+/* The sum of squares of elements first .. end - 1, added to what parts hold. */
+static void add_squares(struct stream *stream, const struct tensor *x, int64_t first, int64_t end,
+                        const struct tensor *sum, double parts[SQUARES_PARTS])
+{
+    const struct sum_squares_args args = {tensor_columns(x, first, end - first), *sum, squares_unit};
+    launch(stream, OP_SUM_SQUARES, &args);
+    struct tensor found = fetch(stream, sum);
+    for (int p = 0; p < SQUARES_PARTS; p++)
+        parts[p] += ((double *)found.data)[p];
+    memory_free(found.data);
+}
+
+/* Sums in another order, and of vectors that are cut elsewhere, have the same bits, which are those of the numbers
+ * rounded to units; plain sums do not. */
+static void test_exact(struct executor *executor)
+{
+    enum { VECTORS = 5, READ = VECTORS, FORTH, BACK, SUM, TENSORS };
+    struct stream stream = {.executor = executor};
+    struct tensor at[TENSORS], drawn[VECTORS];
+    struct trial *trial = trial_create("exact sums");
+    for (int i = 0; i < TENSORS; i++) {
+        const enum dtype dtype = i <= READ ? DTYPE_F32 : DTYPE_F64;
+        const int64_t count = i == SUM ? SQUARES_PARTS : EXACT_NUMBERS;
+        at[i] =
+            tensor_vector(executor->class->allocate(executor, count * dtype_size(dtype), MEMORY_DEVICE), dtype, count);
+    }
+    for (int i = 0; i < VECTORS; i++) {
+        drawn[i] = trial_normal(trial, DTYPE_F32, 1, EXACT_NUMBERS, 1.0);
+        for (int64_t k = 0; k < EXACT_NUMBERS; k++)
+            ((float *)drawn[i].data)[k] *= ldexpf(1, (int)(k + 7 * i) % 24 - 18);
+        LAUNCH(&stream, COPY, copy, .from = drawn[i], .to = at[i]);
+        stream_synchronize(&stream);
+    }
+    ((float *)drawn[2].data)[3] = -1001, ((float *)drawn[3].data)[4] = NAN, ((float *)drawn[4].data)[5] = -1000;
+    for (int i = 2; i < VECTORS; i++) {
+        LAUNCH(&stream, COPY, copy, .from = drawn[i], .to = at[i]);
+        stream_synchronize(&stream);
+    }
+    for (int i = 0; i < VECTORS; i++)
+        for (int back = 0; back < 2; back++) {
+            const struct exact_add_args add = {at[back ? VECTORS - 1 - i : i], at[back ? BACK : FORTH], exact_unit,
+                                               exact_most, i > 0};
+            launch(&stream, OP_EXACT_ADD, &add);
+        }
+    const struct exact_read_args read = {at[FORTH], at[READ]};
+    launch(&stream, OP_EXACT_READ, &read);
+    struct tensor forth = fetch(&stream, &at[FORTH]), back = fetch(&stream, &at[BACK]), out = fetch(&stream, &at[READ]);
+    int64_t differ = 0, wrong = 0, plain = 0;
+    for (int64_t k = 0; k < EXACT_NUMBERS; k++) {
+        const double sum = ((double *)forth.data)[k], other = ((double *)back.data)[k];
+        double expected = 0;
+        float one = 0, two = 0;
+        for (int i = 0; i < VECTORS; i++) {
+            expected += rint((double)((float *)drawn[i].data)[k] / exact_unit) * exact_unit;
+            one += ((float *)drawn[i].data)[k], two += ((float *)drawn[VECTORS - 1 - i].data)[k];
+        }
+        if (k == 3 || k == 4) {
+            wrong += !isnan(sum) || !isnan(other) || !isnan(((float *)out.data)[k]);
+            continue;
+        }
+        differ += memcmp(&sum, &other, sizeof sum) != 0;
+        wrong += sum != expected || ((float *)out.data)[k] != (float)expected;
+        plain += one != two;
+    }
+    CHECK(differ == 0 && wrong == 0 && plain > 0);
+
+    double whole[SQUARES_PARTS] = {0}, cuts[SQUARES_PARTS] = {0}, squares = 0;
+    for (int64_t k = 0; k < EXACT_NUMBERS; k++)
+        squares += (double)((float *)drawn[0].data)[k] * (double)((float *)drawn[0].data)[k];
+    add_squares(&stream, &at[0], 0, EXACT_NUMBERS, &at[SUM], whole);
+    add_squares(&stream, &at[0], EXACT_CUT, EXACT_NUMBERS, &at[SUM], cuts);
+    add_squares(&stream, &at[0], 0, EXACT_CUT, &at[SUM], cuts);
+    add_squares(&stream, &at[0], 0, 0, &at[SUM], cuts);
+    CHECK(memcmp(whole, cuts, sizeof whole) == 0);
+    CHECK(whole[1] != 0 && whole[2] != 0 && fmod(whole[0], squares_unit) == 0);
+    CHECK(fabs(whole[0] + whole[1] + whole[2] - squares) <= 1e-12 * squares);
+    memory_free(forth.data);
+    memory_free(back.data);
+    memory_free(out.data);
+    for (int i = 0; i < TENSORS; i++)
+        executor->class->release(executor, at[i].data, MEMORY_DEVICE);
+    trial_destroy(trial);
+}
+
 /* One step of torch.optim.AdamW(fused=True) on bf16 tensors, on its CPU (PyTorch 2.15): lr 0.05, betas (0.9, 0.95), eps
  * 1e-8, weight decay 0.1, the third step. */
 static void test_adamw_bf16(struct executor *executor)
@@ -648,7 +735,7 @@ int main(int count, char **arguments)
     test_adamw();
     for (int i = 0; i < executor_count; i++) {
         test_updates(executors[i]);
-        test_adamw_halves(executors[i]), test_adamw_bf16(executors[i]);
+        test_adamw_halves(executors[i]), test_adamw_bf16(executors[i]), test_exact(executors[i]);
     }
     test_moves();
     test_ties();

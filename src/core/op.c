@@ -150,6 +150,8 @@ static const struct op_field join_fields[] = {
 };
 static const struct op_field fill_fields[] = {FIELD(fill, x, OP_WRITE)};
 static const struct op_field add_fields[] = {FIELD(add, from, OP_READ), FIELD(add, to, OP_READ_WRITE)};
+static const struct op_field exact_add_fields[] = {FIELD(exact_add, from, OP_READ), ACCUMULATED(exact_add, to, false)};
+static const struct op_field exact_read_fields[] = {FIELD(exact_read, from, OP_READ), FIELD(exact_read, to, OP_WRITE)};
 static const struct op_field quantize_fields[] = {
     FIELD(quantize, x, OP_READ),
     COPIES_FIELDS(quantize),

@@ -42,6 +42,8 @@ struct group;
     X(JOIN, join)                                                                                                      \
     X(FILL, fill)                                                                                                      \
     X(ADD, add)                                                                                                        \
+    X(EXACT_ADD, exact_add)                                                                                            \
+    X(EXACT_READ, exact_read)                                                                                          \
     X(QUANTIZE, quantize)                                                                                              \
     X(QUANTIZATION_STATISTIC, quantization_statistic)                                                                  \
     X(DELAYED_SCALE, delayed_scale)                                                                                    \
@@ -387,6 +389,21 @@ struct add_args {
     struct tensor to;   /* f, the same shape */
 };
 
+/* to (+)= from, rounded to the nearest multiple of unit, a power of two, ties to even; NaN where |from| is more than
+ * `most`. Sums that stay below 2^53 units are exact, and so the same in any order (Demmel & Nguyen 2013). */
+struct exact_add_args {
+    struct tensor from; /* stat or f64 [1, n] */
+    struct tensor to;   /* f64 [1, n] */
+    double unit, most;
+    bool accumulate;
+};
+
+/* to = from, rounded. */
+struct exact_read_args {
+    struct tensor from; /* f64 [1, n] */
+    struct tensor to;   /* stat [1, n] */
+};
+
 /* Makes copies of x. sum (+)= sum of x over T, in a fixed order: the bias's gradient where x is that of a linear
  * layer's output. */
 struct quantize_args {
@@ -435,10 +452,19 @@ struct delayed_scale_args {
     bool latest;
 };
 
-/* sum = sum of x^2 in double, in an order that depends on the shape alone. */
+enum { SQUARES_BLOCK = 128, SQUARES_PARTS = 3 };
+#define SQUARES_STEP 0x1p-26 /* from a part's unit to the next */
+
+/* sum = sum of x^2 in double, in an order that depends on the shape alone.
+ *
+ * With unit, a power of two: the sum of each SQUARES_BLOCK numbers, in an order that is always the same, is taken apart
+ * into multiples of unit, SQUARES_STEP units and SQUARES_STEP^2 units, and each part is summed for itself. These sums are exact
+ * where the whole is less than 2^53 units: however a vector is cut between its blocks, the sums of its parts add up to
+ * the same bits, in any order. */
 struct sum_squares_args {
-    struct tensor x;   /* f [rows, cols] */
-    struct tensor sum; /* f64 [1, 1] */
+    struct tensor x;   /* f [rows, cols]; with unit stat [1, n], n a multiple of SQUARES_BLOCK */
+    struct tensor sum; /* f64 [1, 1]; with unit [1, SQUARES_PARTS] */
+    double unit;       /* 0: none */
 };
 
 /* The factor that turns summed gradients into clipped mean gradients (torch.nn.utils.clip_grad_norm_):

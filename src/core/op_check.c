@@ -375,6 +375,17 @@ static const char *check_shapes(enum op op, const void *args)
         REQUIRE(is_float(&a->from) && is_float(&a->to) && same_shape(&a->from, &a->to));
         return NULL;
     }
+    case OP_EXACT_ADD: {
+        const struct exact_add_args *a = args;
+        REQUIRE(is_stat(&a->from) && a->from.rows == 1 && a->to.dtype == DTYPE_F64 && same_shape(&a->from, &a->to));
+        REQUIRE(a->unit > 0 && a->most > 0);
+        return NULL;
+    }
+    case OP_EXACT_READ: {
+        const struct exact_read_args *a = args;
+        REQUIRE(a->from.dtype == DTYPE_F64 && a->from.rows == 1 && is_stat(&a->to) && same_shape(&a->from, &a->to));
+        return NULL;
+    }
     case OP_QUANTIZE:
         return check_quantize(args);
     case OP_QUANTIZATION_STATISTIC:
@@ -383,7 +394,8 @@ static const char *check_shapes(enum op op, const void *args)
         return check_delayed_scale(args);
     case OP_SUM_SQUARES: {
         const struct sum_squares_args *a = args;
-        REQUIRE(is_float(&a->x) && has_shape(&a->sum, 1, 1) && a->sum.dtype == DTYPE_F64);
+        REQUIRE(is_float(&a->x) && has_shape(&a->sum, 1, a->unit > 0 ? SQUARES_PARTS : 1) && a->sum.dtype == DTYPE_F64);
+        REQUIRE(a->unit <= 0 || (is_stat(&a->x) && a->x.rows == 1 && a->x.cols % SQUARES_BLOCK == 0));
         return NULL;
     }
     case OP_GRADIENT_SCALE: {

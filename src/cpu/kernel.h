@@ -58,6 +58,9 @@ int64_t cpu_quantize_workspace(const struct cpu *cpu, const struct quantize_args
 int64_t cpu_quantization_statistic_workspace(const struct cpu *cpu, const struct quantization_statistic_args *args);
 int64_t cpu_sum_squares_workspace(const struct cpu *cpu, const struct sum_squares_args *args);
 
+/* cpu_sum_squares where there is a unit. */
+void cpu_sum_squares_exactly(struct cpu *cpu, const struct sum_squares_args *args);
+
 /* -- Scratch ------------------------------------------------------------------------------------------------------ */
 
 /* Takes `bytes` of scratch from base + *used, rounded up to whole cache lines, and advances *used. NULL when base is

@@ -9,7 +9,7 @@ int64_t cpu_sum_squares_workspace(const struct cpu *cpu, const struct sum_square
 {
     (void)cpu;
     struct tensor x = cpu_flat(&args->x);
-    return cpu_spans(x.rows, x.cols).count * (int64_t)sizeof(double);
+    return cpu_spans(x.rows, x.cols).count * args->sum.cols * (int64_t)sizeof(double);
 }
 
 CPU_CLONES static double sum_of_squares(const float *x, int64_t count)
@@ -23,6 +23,10 @@ CPU_CLONES static double sum_of_squares(const float *x, int64_t count)
 
 void cpu_sum_squares(struct cpu *cpu, const struct sum_squares_args *args)
 {
+    if (args->unit > 0) {
+        cpu_sum_squares_exactly(cpu, args);
+        return;
+    }
     struct tensor x = cpu_flat(&args->x);
     struct cpu_spans spans = cpu_spans(x.rows, x.cols);
     double *partial = (double *)cpu->workspace, sum = 0.0;

@@ -161,6 +161,8 @@ static void reference_launch(struct executor *executor, struct stream *stream, e
         LOCAL(JOIN, join)
         LOCAL(FILL, fill)
         LOCAL(ADD, add)
+        LOCAL(EXACT_ADD, exact_add)
+        LOCAL(EXACT_READ, exact_read)
         LOCAL(QUANTIZE, quantize)
         LOCAL(QUANTIZATION_STATISTIC, quantization_statistic)
         LOCAL(DELAYED_SCALE, delayed_scale)

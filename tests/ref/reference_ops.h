@@ -15,6 +15,8 @@ void reference_split(const struct split_args *args);
 void reference_join(const struct join_args *args);
 void reference_fill(const struct fill_args *args);
 void reference_add(const struct add_args *args);
+void reference_exact_add(const struct exact_add_args *args);
+void reference_exact_read(const struct exact_read_args *args);
 
 /* An f32 number as the nearest bf16 (ties away from zero) and what that is short of it, in units of the last place of
  * the f32 numbers between them; and back. */

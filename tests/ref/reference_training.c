@@ -96,6 +96,21 @@ void reference_xent_grad(const struct xent_grad_args *args)
     }
 }
 
+void reference_exact_add(const struct exact_add_args *args)
+{
+    for (int64_t i = 0; i < args->to.cols; i++) {
+        const double x = reference_load(&args->from, 0, i), old = args->accumulate ? reference_load(&args->to, 0, i) : 0;
+        reference_store(&args->to, 0, i, old + (fabs(x) <= args->most ? nearbyint(x / args->unit) * args->unit : NAN));
+    }
+}
+
+void reference_exact_read(const struct exact_read_args *args)
+{
+    for (int64_t i = 0; i < args->to.cols; i++)
+        reference_store(&args->to, 0, i, reference_load(&args->from, 0, i));
+}
+
+/* Of parts, what adds up to the same: the whole in the first. */
 void reference_sum_squares(const struct sum_squares_args *args)
 {
     double sum = 0.0;
@@ -105,6 +120,8 @@ void reference_sum_squares(const struct sum_squares_args *args)
             sum += x * x;
         }
     reference_store(&args->sum, 0, 0, sum);
+    for (int64_t p = 1; p < args->sum.cols; p++)
+        reference_store(&args->sum, 0, p, 0.0);
 }
 
 void reference_gradient_scale(const struct gradient_scale_args *args)
