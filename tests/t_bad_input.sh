@@ -191,6 +191,8 @@ layers and rows of too many     | plan --ranks 4 deck.cfg parallel.tensor=4 para
 ranks that do not share state   | train deck.cfg parallel.shard=full parallel.shard_size=3 | 2 | parallel.shard_size = 3: must divide
 ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs parallel.shard
 whole gradients, summed early   | train deck.cfg parallel.shard=optimizer parallel.reduce=micro_batch | 2 | parallel.reduce = "micro_batch"
+reproducible, but not by kernels | train deck.cfg train.reproducible=true    | 2 | needs device.deterministic = true
+reproducible, bf16 sums         | train deck.cfg train.reproducible=true device.deterministic=true parallel.shard=full parallel.reduce_as=bf16 | 2 | train.reproducible = true: needs parallel.reduce_as = "fp32"
 bf16 sums of replicas           | train deck.cfg parallel.reduce_as=bf16    | 2 | parallel.reduce_as = "bf16"
 no masters beside fp32          | train deck.cfg precision.masters=false    | 2 | precision.masters = false
 policies of too many layers     | train deck.cfg memory.recompute_layers=full:1-3 | 2 | layers are 1 to 2, by model.layers

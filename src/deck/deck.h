@@ -82,6 +82,7 @@ struct deck {
     struct {
         int64_t steps, global_batch, micro_batch, seed;
         char resume[DECK_STRING], walltime[DECK_STRING];
+        bool reproducible;
         int on_divergence; /* enum deck_divergence */
     } train;
     struct {

@@ -167,7 +167,7 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
                   settings->replays && (groups->data->class == NULL || !groups->data->class->waits));
     if (trains)
         optimizer_create(&e->optimizer, &settings->optimizer, model, tensor_columns(&e->sums, 2, e->sums.cols - 2),
-                         &e->budget, m->statistic);
+                         settings->sharding.exact.squares, &e->budget, m->statistic);
     e->context = (struct context){.stream = &e->streams[STREAM_COMPUTE],
                                   .transfers = &e->streams[STREAM_EXCHANGE],
                                   .tensor = groups->tensor,

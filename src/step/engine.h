@@ -64,8 +64,9 @@ struct engine {
     struct engine_settings settings;
     struct batch_tensors *batches; /* [slots of all chunks] */
     struct engine_rows rows;
-    struct tensor sums;  /* f64: the loss and label sums of a step, then the optimizer's squares */
-    struct tensor total; /* of these, the loss and label sums; units add to it on one tensor rank alone */
+    struct tensor sums;        /* f64: the loss and label sums of a step, then the optimizer's squares */
+    struct tensor total;       /* of these, the loss and label sums; units add to it on one tensor rank alone */
+    struct tensor batch_total; /* the same of a micro-batch, where sums are exact (step/exact.h); else absent */
     struct tensor rope_table;
     struct context context;
     struct staging staging;

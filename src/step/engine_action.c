@@ -42,6 +42,8 @@ void engine_run_forward(struct engine *e, enum pass pass, int chunk, int slot)
         launch_range_end(e->context.stream);
         release(e, &model->units[u]);
     }
+    if (!trains)
+        engine_add_totals(e);
     memory_forward_end(&e->context);
     e->store->class->end(e->store, e->context.stream, false);
     e->written = false;
@@ -81,6 +83,7 @@ void engine_run_backward(struct engine *e, const struct action *action)
             lent = home;
         release(e, unit);
     }
+    engine_add_totals(e);
     store->end(e->store, e->context.stream, action->last);
     launch_range_end(e->context.stream);
 }

@@ -25,11 +25,15 @@ void engine_create_batches(struct engine *e)
     const struct memory_settings *m = &e->settings.memory;
     int64_t tokens = m->rows * m->row_tokens / group_size(e->groups.context), segments = m->rows * m->max_segments;
     const int slots = memory_slots_before(m, MODEL_CHUNKS);
-    int64_t squares = m->use == MEMORY_TRAIN ? optimizer_squares(e->model) : 0;
+    const struct exact_units *exact = &e->settings.sharding.exact;
+    int64_t squares = m->use == MEMORY_TRAIN ? optimizer_squares(e->model, exact->squares) : 0;
     const struct batch rows = {.row_tokens = m->row_tokens, .max_segments = m->max_segments};
     e->sums = batch_tensor(&e->budget, 2 + squares, DTYPE_F64);
     struct tensor discarded = batch_tensor(&e->budget, 2, DTYPE_F64);
     e->total = tensor_columns(&e->sums, 0, 2);
+    if (exact->loss > 0)
+        e->batch_total = batch_tensor(&e->budget, 2, DTYPE_F64);
+    const struct tensor total = exact->loss > 0 ? e->batch_total : e->total;
     e->batches = memory_allocate((int64_t)sizeof *e->batches * slots);
     for (int s = 0; s < slots; s++) {
         struct batch_tensors *b = &e->batches[s];
@@ -46,7 +50,7 @@ void engine_create_batches(struct engine *e)
             b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
         b->segments.q_offset = batch_tensor(&e->budget, segments, DTYPE_I32); /* zero, as allocated */
         describe_segments(e, &rows, &b->segments);
-        b->total = group_rank(e->groups.tensor) == 0 ? e->total : discarded;
+        b->total = group_rank(e->groups.tensor) == 0 ? total : discarded;
         b->discarded = discarded;
     }
 }

@@ -60,6 +60,8 @@ void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *s
 
 /* Sets the sums of losses, labels and squares to zero. */
 void engine_start_totals(struct engine *e);
+/* Where sums are exact: adds what a micro-batch has summed to the totals. */
+void engine_add_totals(struct engine *e);
 void engine_sum_over_ranks(struct engine *e, struct tensor x);
 
 /* -- engine_infer.c ---------------------------------------------------------------------------------------------- */

@@ -8,6 +8,19 @@ void engine_start_totals(struct engine *e)
 {
     LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->sums, .value = 0);
     LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->batches[0].discarded, .value = 0);
+    if (tensor_present(&e->batch_total))
+        LAUNCH(&e->streams[STREAM_COMPUTE], FILL, fill, .x = e->batch_total, .value = 0);
+}
+
+void engine_add_totals(struct engine *e)
+{
+    const struct exact_units *exact = &e->settings.sharding.exact;
+    struct stream *stream = &e->streams[STREAM_COMPUTE];
+    if (!tensor_present(&e->batch_total))
+        return;
+    LAUNCH(stream, EXACT_ADD, exact_add, .from = e->batch_total, .to = e->total, .unit = exact->loss,
+           .most = exact->most_loss, .accumulate = true);
+    LAUNCH(stream, FILL, fill, .x = e->batch_total, .value = 0);
 }
 
 void engine_sum_over_ranks(struct engine *e, struct tensor x)

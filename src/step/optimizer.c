@@ -13,18 +13,24 @@ static int64_t most_runs(const struct model *model)
     return 1;
 }
 
-int64_t optimizer_squares(const struct model *model)
+static int64_t parts_of(double squares_unit)
 {
-    return (int64_t)model->unit_count * STORAGE_COUNT * most_runs(model);
+    return squares_unit > 0 ? SQUARES_PARTS : 1;
+}
+
+int64_t optimizer_squares(const struct model *model, double squares_unit)
+{
+    return (int64_t)model->unit_count * STORAGE_COUNT * most_runs(model) * parts_of(squares_unit);
 }
 
 void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, const struct model *model,
-                      struct tensor squares, struct budget *budget, enum dtype statistic)
+                      struct tensor squares, double squares_unit, struct budget *budget, enum dtype statistic)
 {
     const int64_t width = dtype_size(statistic);
     optimizer->settings = *settings;
     optimizer->runs = most_runs(model);
     optimizer->squares = squares;
+    optimizer->squares_unit = squares_unit;
     optimizer->scale = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
     optimizer->norm = tensor_vector(budget_allocate(budget, width, BUDGET_BATCH), statistic, 1);
     for (int i = 0; i < 1 + settings->decoupled; i++)
@@ -34,19 +40,21 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
 }
 
 /* Measures elements first .. end - 1 of a unit's flat buffer, as far as the shard has them. */
-static void measure_run(const struct shard *shard, int64_t first, int64_t end, struct tensor sum, struct stream *stream)
+static void measure_run(const struct shard *shard, int64_t first, int64_t end, struct tensor sum, double unit,
+                        struct stream *stream)
 {
     const int64_t shard_end = shard->first + shard->gradient.cols;
     const int64_t begin = first > shard->first ? first : shard->first, behind = end < shard_end ? end : shard_end;
     if (begin < behind)
         LAUNCH(stream, SUM_SQUARES, sum_squares,
-               .x = tensor_columns(&shard->gradient, begin - shard->first, behind - begin), .sum = sum);
+               .x = tensor_columns(&shard->gradient, begin - shard->first, behind - begin), .sum = sum, .unit = unit);
 }
 
 /* All of the shard but for parameters of which another rank is the first holder: in runs between these. */
 static void measure_shard(const struct unit *unit, enum storage storage, const struct shard *shard,
-                          struct tensor squares, struct stream *stream)
+                          struct tensor squares, double squares_unit, struct stream *stream)
 {
+    const int64_t parts = parts_of(squares_unit);
     int64_t first = -1; /* of the run; -1: none has begun */
     int run = 0;
     for (int i = 0; i <= unit->parameter_count; i++) {
@@ -57,23 +65,24 @@ static void measure_shard(const struct unit *unit, enum storage storage, const s
             first = p->offset;
         if (first < 0 || (p != NULL && p->holder == 0))
             continue;
-        if (run == squares.cols)
+        if (run * parts == squares.cols)
             error_fatal("bug: unit %s has more than %d runs of parameters to measure", unit->name, run);
-        measure_run(shard, first, p != NULL ? p->offset : unit->elements[storage], tensor_columns(&squares, run++, 1),
-                    stream);
+        measure_run(shard, first, p != NULL ? p->offset : unit->elements[storage],
+                    tensor_columns(&squares, run++ * parts, parts), squares_unit, stream);
         first = -1;
     }
 }
 
 void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)
 {
-    const int64_t runs = optimizer->runs;
+    const int64_t numbers = optimizer->runs * parts_of(optimizer->squares_unit);
     for (int st = 0; st < STORAGE_COUNT; st++) {
         const struct shard shard = store->class->shard(store, unit, (enum storage)st);
         if (tensor_present(&shard.gradient) && shard.holder == 0 && unit->chunk >= 0)
-            measure_shard(unit, (enum storage)st, &shard,
-                          tensor_columns(&optimizer->squares, ((int64_t)unit->index * STORAGE_COUNT + st) * runs, runs),
-                          stream);
+            measure_shard(
+                unit, (enum storage)st, &shard,
+                tensor_columns(&optimizer->squares, ((int64_t)unit->index * STORAGE_COUNT + st) * numbers, numbers),
+                optimizer->squares_unit, stream);
     }
 }
 

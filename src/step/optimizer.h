@@ -13,6 +13,7 @@ struct optimizer {
     struct optimizer_settings settings;
     struct tensor squares;     /* f64 [1, optimizer_squares()] */
     int64_t runs;              /* of these, for each unit and storage class */
+    double squares_unit;       /* each run is measured in SQUARES_PARTS; 0: in one number */
     struct tensor scale, norm; /* statistic [1, 1] */
     struct tensor steps[2];    /* statistic [1, ADAMW_STEP_COUNT]; the learning rates are the host's to write. [1] is
                                   for what is `decoupled` (model/unit.h), absent where nothing is */
@@ -20,12 +21,13 @@ struct optimizer {
 };
 
 /* How many sums of squares a model's gradient is measured in: one for each unit and storage class, or a few where
- * parameters between others are for other ranks to measure. */
-int64_t optimizer_squares(const struct model *model);
+ * parameters between others are for other ranks to measure; with a unit (struct sum_squares_args) several times as
+ * many. */
+int64_t optimizer_squares(const struct model *model, double squares_unit);
 
 /* squares: f64 [1, optimizer_squares], borrowed; zero when a step starts. */
 void optimizer_create(struct optimizer *optimizer, const struct optimizer_settings *settings, const struct model *model,
-                      struct tensor squares, struct budget *budget, enum dtype statistic);
+                      struct tensor squares, double squares_unit, struct budget *budget, enum dtype statistic);
 
 /* Adds up the squares of a unit's gradients, which must be complete (summed over all labels of the step). Elements that
  * several ranks hold are measured by one of them, so the sum over ranks is that of the whole gradient; those of units

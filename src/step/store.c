@@ -79,7 +79,7 @@ static struct tensor flat_tensor(struct budget *budget, int64_t count, enum dtyp
 static struct group *gradient_group(const struct flat_store *own)
 {
     struct group *replicas = own->groups->replicas;
-    if (own->no_masters) /* contributions are summed, and rounded into them */
+    if (own->no_masters || own->exact.gradient > 0) /* what is summed is rounded into them */
         return NULL;
     return own->ranks > 1 && !own->cut_gradients ? own->groups->reduce : group_size(replicas) > 1 ? replicas : NULL;
 }
@@ -124,10 +124,12 @@ static void create_holding(struct flat_store *own, struct holding *holding, cons
         own->store.copies += unit->copy_bytes;
     }
     const enum dtype dtype = own->no_masters ? DTYPE_BF16 : r->statistic;
-    const int64_t gradients = own->cut_gradients ? cut : all;
+    const int64_t summed = own->cut_gradients ? cut : all, gradients = own->exact.gradient > 0 ? cut : summed;
     holding->gradients = tensor_vector(
         budget_allocate_gathered(r->budget, gradients * dtype_size(dtype), BUDGET_GRADIENTS, gradient_group(own)),
         dtype, gradients);
+    if (own->exact.gradient > 0)
+        holding->sums = flat_tensor(r->budget, summed, DTYPE_F64, BUDGET_GRADIENTS);
     holding->m = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
     holding->v = flat_tensor(r->budget, cut, dtype, BUDGET_OPTIMIZER);
     own->store.copies += store_create_rows(own, unit, holding, r->budget);
@@ -189,6 +191,8 @@ static void create_sums(struct flat_store *own, const struct store_request *r)
         own->sent = budget_allocate_gathered(r->budget, rounded, BUDGET_EXCHANGE, reduce);
         own->received = budget_allocate_gathered(r->budget, rounded, BUDGET_EXCHANGE, reduce);
     }
+    if (own->exact.gradient > 0 && own->cut_gradients)
+        own->received = budget_allocate_gathered(r->budget, all, BUDGET_EXCHANGE, reduce);
     if (own->copies && own->ranks > 1 && !rounds)
         own->room = budget_allocate_gathered(r->budget, all, BUDGET_EXCHANGE, reduce);
     if (own->copies && group_size(replicas) > 1 && summed == replicas)
@@ -213,8 +217,10 @@ struct store *store_create(const struct store_request *r)
     own->cut_gradients =
         own->ranks > 1 && r->trains && r->sharding.level >= SHARD_GRADIENTS && !r->sharding.whole_gradients;
     own->no_masters = r->trains && r->sharding.no_masters;
-    own->contributes = own->cut_gradients || own->no_masters;
-    own->copies = r->trains && r->statistic == DTYPE_F32 && own->reduce->executor->copies;
+    if (r->trains)
+        own->exact = r->sharding.exact;
+    own->contributes = own->cut_gradients || own->no_masters || own->exact.gradient > 0;
+    own->copies = r->trains && r->statistic == DTYPE_F32 && own->exact.gradient <= 0 && own->reduce->executor->copies;
     own->unit_count = r->model->unit_count;
     own->units = r->model->units;
     own->holdings = memory_allocate((int64_t)sizeof *own->holdings * own->unit_count);

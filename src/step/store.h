@@ -9,6 +9,7 @@
 
 #include "model/model.h"
 #include "step/budget.h"
+#include "step/exact.h"
 #include "step/groups.h"
 #include "step/master.h"
 
@@ -76,6 +77,10 @@ struct sharding {
     bool whole_gradients; /* from SHARD_GRADIENTS on: they stay whole, 4 bytes, and are scattered once a step */
     bool bf16_sums;       /* gradients travel between the ranks of a sharding group as bf16, and are added in fp32 */
     bool no_masters;      /* values, gradients and moments are bf16, without remainders: 8 bytes a parameter in all */
+    /* Gradients are summed in f64, exactly, and rounded to fp32 once. Sums take 8 bytes a parameter, or 8 / n, and
+     * gradients 4 / n. Where sums are whole they travel, in f64; else what each micro-batch adds does, in fp32. Not with
+     * bf16_sums, no_masters or gradients that ranks make of what they gather. */
+    struct exact_units exact;
 };
 
 /* Bytes that a rank receives in a step of so many micro-batches while so many gradients are summed: over the `ranks` of

@@ -180,6 +180,39 @@ static void take_rounded(struct flat_store *own, const struct holding *holding, 
         LAUNCH(own->reduce, SPLIT, split, .from = flat, .high = kept);
 }
 
+static void add_exactly(struct flat_store *own, struct tensor from, struct tensor to, bool fresh)
+{
+    LAUNCH(own->reduce, EXACT_ADD, exact_add, .from = from, .to = to, .unit = own->exact.gradient,
+           .most = own->exact.most, .accumulate = !fresh);
+}
+
+/* Cut gradients: what each rank contributes to this rank's cut is rounded here, one rank after the other. */
+static void add_parts(struct flat_store *own, const struct holding *holding, struct tensor flat, bool fresh)
+{
+    const struct tensor received = store_rows(own, holding, own->received, flat.dtype);
+    LAUNCH(own->reduce, ALL_TO_ALL, all_to_all, .group = own->groups->reduce,
+           .in = store_rows(own, holding, flat.data, flat.dtype), .out = received);
+    for (int r = 0; r < own->ranks; r++)
+        add_exactly(own, tensor_rows(&received, r, 1), holding->sums, fresh && r == 0);
+}
+
+/* Exact sums, whose order does not matter. */
+static void take_exactly(struct flat_store *own, const struct holding *holding, struct tensor flat, bool fresh,
+                         bool last)
+{
+    const struct tensor sum = store_cut(own, holding, &holding->sums);
+    if (own->cut_gradients)
+        add_parts(own, holding, flat, fresh);
+    else
+        add_exactly(own, flat, holding->sums, fresh);
+    if (!last)
+        return;
+    if (!own->cut_gradients)
+        scatter(own, holding, holding->sums, sum);
+    sum_replicas(own, holding, sum);
+    LAUNCH(own->reduce, EXACT_READ, exact_read, .from = sum, .to = holding->gradients);
+}
+
 static void start_sum(struct flat_store *own, const struct pending_sum *next, struct stream *stream)
 {
     struct holding *holding = next->holding;
@@ -190,7 +223,9 @@ static void start_sum(struct flat_store *own, const struct pending_sum *next, st
         take(own, holding, holding->gradients, true, true);
     } else {
         const struct tensor flat = tensor_vector(from->values, own->statistic, own->ranks * holding->cut);
-        (own->no_masters ? take_rounded : take)(own, holding, flat, from->fresh, next->last);
+        (own->exact.gradient > 0 ? take_exactly
+         : own->no_masters       ? take_rounded
+                                 : take)(own, holding, flat, from->fresh, next->last);
         from->pending = false;
         event_record(&from->added, own->reduce);
     }
@@ -228,8 +263,9 @@ void store_gradients_wait(struct store *store, struct unit *unit, struct stream 
 int64_t store_sum_bytes(const struct sharding *sharding, int ranks, int replicas, int64_t elements,
                         int64_t micro_batches)
 {
-    const int64_t width = sharding->bf16_sums ? dtype_size(DTYPE_BF16) : dtype_size(DTYPE_F32);
     const bool each = sharding->level >= SHARD_GRADIENTS && !sharding->whole_gradients;
+    const int64_t whole = dtype_size(sharding->exact.gradient > 0 ? DTYPE_F64 : DTYPE_F32);
+    const int64_t width = sharding->bf16_sums ? dtype_size(DTYPE_BF16) : each ? dtype_size(DTYPE_F32) : whole;
     const int64_t scattered = (each ? micro_batches : 1) * (ranks - 1) * elements / ranks * width;
-    return scattered + 2 * (replicas - 1) * (elements / ranks) / replicas * dtype_size(DTYPE_F32);
+    return scattered + 2 * (replicas - 1) * (elements / ranks) / replicas * whole;
 }

@@ -22,6 +22,7 @@ struct holding {
     int64_t cut; /* elements; a multiple of UNIT_ALIGNMENT; 0 of units that have none, or are of another stage */
     struct tensor values, gradients; /* [1, ranks * cut] where they are whole, else [1, cut] */
     struct tensor low, m, v;         /* [1, cut] */
+    struct tensor sums;              /* f64, of exact sums: [1, ranks * cut] or [1, cut]; gradients are [1, cut] then */
     char *copies;                    /* of the weights, where those are whole; NULL: none */
     struct row_copies rows;
     int visit;             /* the place among the action's units at which it was acquired last */
@@ -60,7 +61,8 @@ struct flat_store {
     const struct context *context;
     enum dtype compute, statistic;
     bool trains, cut_values, cut_gradients;
-    bool no_masters;  /* gradients are bf16 */
+    bool no_masters; /* gradients are bf16 */
+    struct exact_units exact;
     bool contributes; /* a micro-batch's gradients are made in a buffer, and then added to those that are kept */
     bool copies;      /* sums may be made of copies (struct executor) */
     int rank, ranks;  /* of the sharding group; 0 and 1: this rank holds everything */
@@ -78,7 +80,7 @@ struct flat_store {
     struct contribution contributions[STORE_TURNS];
     bool contributed; /* it has made any */
     struct event joined;
-    char *sent, *received;       /* of sums that travel as bf16; NULL: they do not */
+    char *sent, *received;       /* of sums that travel as bf16, or parts of exact sums; NULL: they do not */
     char *room, *replicas_room;  /* for sums that are made of copies, over the sharding group and its replicas; NULL:
                                     executors sum otherwise, as where what is summed is not the group's memory */
     struct pending_sum *pending; /* [unit_count + STORE_TURNS], pending_count in use */

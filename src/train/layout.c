@@ -20,6 +20,17 @@ struct grid_shape layout_shape(const struct deck *deck)
                                .stages = (int)deck->parallel.pipeline};
 }
 
+/* Of a tied embedding each micro-batch makes two contributions, and so does each rank that has a part of its rows. */
+static struct exact_units exact_units(const struct deck *deck)
+{
+    const int64_t batch = deck->train.global_batch, rows = deck->train.micro_batch;
+    const int64_t micro_batches = (batch + rows - 1) / rows;
+    if (!deck->train.reproducible)
+        return (struct exact_units){0};
+    return exact_units_of((double)(batch * deck->data.row_tokens),
+                          2.0 * (double)(micro_batches * deck->parallel.context));
+}
+
 struct sharding layout_sharding(const struct deck *deck)
 {
     const enum shard_level level = (enum shard_level)deck->parallel.shard;
@@ -28,6 +39,7 @@ struct sharding layout_sharding(const struct deck *deck)
         .whole_gradients = level >= SHARD_GRADIENTS && deck->parallel.reduce == DECK_REDUCE_STEP,
         .bf16_sums = deck->parallel.reduce_as == DECK_COMPUTE_BF16,
         .no_masters = !deck->precision.masters,
+        .exact = exact_units(deck),
     };
 }
 
@@ -157,6 +169,26 @@ static int check_pipeline(const struct deck *deck, int64_t ranks)
     return ERROR_NONE;
 }
 
+static int check_reproducible(const struct deck *deck)
+{
+    static const char needs[] = "key train.reproducible = true: needs %s";
+    if (!deck->train.reproducible)
+        return ERROR_NONE;
+    if (!deck->device.deterministic)
+        return error_user(needs, "device.deterministic = true");
+    if (!deck->precision.masters)
+        return error_user(needs, "precision.masters = true");
+    if (deck->parallel.reduce_as == DECK_COMPUTE_BF16)
+        return error_user(needs, "parallel.reduce_as = \"fp32\"");
+    if (deck->parallel.tensor > 1)
+        return error_user(needs, "parallel.tensor = 1");
+    if (deck->parallel.pipeline > 1)
+        return error_user(needs, "parallel.pipeline = 1");
+    if (deck->parallel.context == 0)
+        return error_user(needs, "a number in parallel.context, for how rows are cut changes what is rounded");
+    return ERROR_NONE;
+}
+
 int layout_check(const struct deck *deck, int64_t ranks)
 {
     int code = check_tensor(deck, ranks);
@@ -166,6 +198,8 @@ int layout_check(const struct deck *deck, int64_t ranks)
         code = check_context(deck, ranks);
     if (code == ERROR_NONE)
         code = check_shard(deck, ranks);
+    if (code == ERROR_NONE)
+        code = check_reproducible(deck);
     if (code == ERROR_NONE && !deck->precision.masters && deck->precision.compute != DECK_COMPUTE_BF16)
         code = error_user("key precision.masters = false: weights, gradients and moments are bf16 then; needs "
                           "precision.compute = \"bf16\"");

@@ -320,7 +320,7 @@ static int embedding_ranks(const struct deck *deck, const struct model_settings 
     const int64_t gathered =
         micro_batches * (sizes.data - 1) * settings_tokens(deck) * embedding_token_bytes(model, engine.memory.compute);
     const int64_t summed = store_sum_bytes(&engine.sharding, sizes.shard, sizes.replicas, elements, micro_batches);
-    return !model->tied && gathered < summed ? sizes.data : 1;
+    return !model->tied && !deck->train.reproducible && gathered < summed ? sizes.data : 1;
 }
 
 void settings_create_model(struct model *model, const struct deck *deck, const struct model_settings *settings,
