@@ -167,7 +167,7 @@ static void test_forecast(const struct deck *deck, int ranks, int threads)
     int64_t elements = 0; /* with the padding of flat buffers */
     for (int u = 0; u < model.unit_count; u++)
         elements += model.units[u].elements[STORAGE_MATRIX] + model.units[u].elements[STORAGE_VECTOR];
-    const int64_t squares = optimizer_squares(&model);
+    const int64_t squares = optimizer_squares(&model, 0);
     CHECK((rank->copies > 0) == precision_quantizes(&forecast.model.precision));
     model_destroy(&model);
 

@@ -948,7 +948,7 @@ static struct exact_outcome first_exactly(int ranks, int context, const struct f
 {
     struct comm *comm = comm_split(world, world->rank < ranks ? 0 : 1);
     struct exact_outcome found = {.digest = 0};
-    const struct layout layout = {context, 1, DECK_CONTEXT_GATHER, {.level = SHARD_NONE}};
+    const struct layout layout = {.context = context, .shard = 1, .method = DECK_CONTEXT_GATHER};
     if (world->rank < ranks)
         found = train_exactly(comm, layout, *form, places, EXACT);
     comm_destroy(comm);
@@ -965,7 +965,10 @@ static int try_exact_layouts(struct comm *comm, int context, const struct form *
         return 0;
     for (int level = 0; level < LENGTH(shardings); level++)
         for (int shard = comm->size; shard > 0; shard = shard > 2 && comm->size % 2 == 0 ? 2 : 0) {
-            const struct layout layout = {context, level == 0 ? 1 : shard, DECK_CONTEXT_GATHER, shardings[level]};
+            const struct layout layout = {.context = context,
+                                          .shard = level == 0 ? 1 : shard,
+                                          .method = DECK_CONTEXT_GATHER,
+                                          .sharding = shardings[level]};
             const struct exact_outcome found = train_exactly(comm, layout, *form, places, EXACT);
             if (!CHECK(same_bits(&found, expected)) && comm->rank == 0)
                 fprintf(stderr, "    not the same bits: %s; norm %.17g for %.17g\n",
@@ -998,7 +1001,8 @@ static void test_exact(void)
             count += try_exact_layouts(comm, context, trials[t].form, places, &expected);
             if (t == 0 && comm->size == 4)
                 for (enum inexact fault = EXACT + 1; fault < INEXACT_COUNT; fault++) {
-                    const struct layout layout = {1, 2, DECK_CONTEXT_GATHER, {.level = SHARD_GRADIENTS}};
+                    const struct layout layout = {
+                        .context = 1, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding.level = SHARD_GRADIENTS};
                     const struct exact_outcome found = train_exactly(comm, layout, *trials[t].form, places, fault);
                     if (!CHECK(!same_bits(&found, &expected)) && comm->rank == 0)
                         fprintf(stderr, "    inexact sums number %d went unnoticed\n", (int)fault);
