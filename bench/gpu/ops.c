@@ -267,8 +267,7 @@ static void measure_updates(void)
             .sum = device(DTYPE_F64, 1, SQUARES_PARTS), .unit = 1);
     MEASURE("exact_add", EXACT_ADD, exact_add, 1, n, .from = numbers(n), .to = device(DTYPE_F64, 1, n), .unit = 0x1p-30,
             .most = 1000, .accumulate = true);
-    MEASURE("exact_read", EXACT_READ, exact_read, 1, n, .from = device(DTYPE_F64, 1, n),
-            .to = device(DTYPE_F32, 1, n));
+    MEASURE("exact_read", EXACT_READ, exact_read, 1, n, .from = device(DTYPE_F64, 1, n), .to = device(DTYPE_F32, 1, n));
 }
 
 /* What is computed once a step, of as many numbers as a large model has units and operands. */

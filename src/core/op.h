@@ -458,9 +458,9 @@ enum { SQUARES_BLOCK = 128, SQUARES_PARTS = 3 };
 /* sum = sum of x^2 in double, in an order that depends on the shape alone.
  *
  * With unit, a power of two: the sum of each SQUARES_BLOCK numbers, in an order that is always the same, is taken apart
- * into multiples of unit, SQUARES_STEP units and SQUARES_STEP^2 units, and each part is summed for itself. These sums are exact
- * where the whole is less than 2^53 units: however a vector is cut between its blocks, the sums of its parts add up to
- * the same bits, in any order. */
+ * into multiples of unit, SQUARES_STEP units and SQUARES_STEP^2 units, and each part is summed for itself. These sums
+ * are exact where the whole is less than 2^53 units: however a vector is cut between its blocks, the sums of its parts
+ * add up to the same bits, in any order. */
 struct sum_squares_args {
     struct tensor x;   /* f [rows, cols]; with unit stat [1, n], n a multiple of SQUARES_BLOCK */
     struct tensor sum; /* f64 [1, 1]; with unit [1, SQUARES_PARTS] */

@@ -104,10 +104,11 @@ const struct deck_row deck_table[] = {
      .doc = "Time that the program may take from its start, as Slurm writes it (\"90\" minutes, \"04:00:00\", "
             "\"1-12:00:00\"): it stops in time, after a checkpoint, with exit code 85; \"\" for no limit."},
     {BOOL(train.reproducible, false), .may_change = true,
-     .doc = "Losses, gradients and updates have the same bits on any number of ranks, whatever they share of the state, "
-            "with the same train.global_batch, train.micro_batch and parallel.context: what is added over micro-batches "
-            "and ranks is rounded first, so that sums are exact. Takes up to 8 bytes a parameter more. Needs "
-            "device.deterministic; the kind of device and a CPU's threads must be the same."},
+     .doc =
+         "Losses, gradients and updates have the same bits on any number of ranks, whatever they share of the state, "
+         "with the same train.global_batch, train.micro_batch and parallel.context: what is added over micro-batches "
+         "and ranks is rounded first, so that sums are exact. Takes up to 8 bytes a parameter more. Needs "
+         "device.deterministic; the kind of device and a CPU's threads must be the same."},
     {CHOICE(train.on_divergence, DECK_DIVERGENCE_STOP, "stop", "skip"), .may_change = true,
      .doc = "When a step's loss or gradient is not finite, its update is never made: \"stop\" ends the run with exit "
             "code 3, \"skip\" goes on with the next step and ends the run so at the tenth in a row."},

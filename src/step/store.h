@@ -78,8 +78,8 @@ struct sharding {
     bool bf16_sums;       /* gradients travel between the ranks of a sharding group as bf16, and are added in fp32 */
     bool no_masters;      /* values, gradients and moments are bf16, without remainders: 8 bytes a parameter in all */
     /* Gradients are summed in f64, exactly, and rounded to fp32 once. Sums take 8 bytes a parameter, or 8 / n, and
-     * gradients 4 / n. Where sums are whole they travel, in f64; else what each micro-batch adds does, in fp32. Not with
-     * bf16_sums, no_masters or gradients that ranks make of what they gather. */
+     * gradients 4 / n. Where sums are whole they travel, in f64; else what each micro-batch adds does, in fp32. Not
+     * with bf16_sums, no_masters or gradients that ranks make of what they gather. */
     struct exact_units exact;
 };
 
