@@ -1,16 +1,18 @@
 /* Attention forward by warpgroups: while the tensor cores weigh one tile's values, the scores of the next become
- * probabilities. */
+ * probabilities. Tiles come by the copy engine. */
 #include "cuda/attention_warpgroup.cuh"
+#include "cuda/head_map.cuh"
 
 /* How the work is cut, by what was fastest on an H200: narrow heads are bound by exponentials, for which two blocks of
  * a multiprocessor take turns. */
 template <int DIM> struct forward_plan {
     static constexpr bool narrow = DIM <= 32;
     static constexpr int users = DIM == 64 ? 3 : 2, keys = narrow ? 64 : 128, resident = narrow ? 2 : 1;
-    static constexpr int stages = 3, q_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
+    static constexpr int stages = 3, q_places = DIM > 64 ? 1 : 2; /* as shared memory allows */
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
-    using q_tile = panels<rows, DIM>;
-    using kv_tile = panels<keys, DIM>;
+    static constexpr int room = DIM <= 64 ? DIM : 128; /* columns of a tile, of which products read DIM */
+    using q_tile = panels<rows, room>;
+    using kv_tile = panels<keys, room>;
     using registers = warpgroup_registers<users, resident>;
 };
 
@@ -23,7 +25,7 @@ template <int DIM> struct forward_memory {
 };
 
 struct forward_call {
-    struct view<const __nv_bfloat16> q, k, v;
+    CUtensorMap q, k, v;
     struct view<__nv_bfloat16> o;
     struct view<float> lse;
     struct work_list list;
@@ -40,7 +42,7 @@ __device__ __forceinline__ int tiles_seen(const struct segment &segment, int fir
     return count > 0 ? (visible(segment, false, first + count - 1, causal).end + keys - 1) / keys : 0;
 }
 
-/* The last warpgroup. */
+/* The first thread of the last warpgroup. */
 template <int DIM>
 __device__ __forceinline__ void bring(const struct forward_call &call, struct forward_memory<DIM> &memory)
 {
@@ -48,42 +50,28 @@ __device__ __forceinline__ void bring(const struct forward_call &call, struct fo
     struct items_ahead ahead;
     struct turn<plan::q_places> item_turn;
     struct turn<plan::stages> now;
-    bool first_thread = threadIdx.x == plan::threads - WARPGROUP;
-    if (first_thread)
-        ahead.begin(call.list, call.heads, call.share, memory.items);
+    ahead.begin(call.list, call.heads, call.share, memory.items);
     for (int n = 0;; n++, item_turn.next()) {
         const struct item &item = memory.items[n % ITEM_SLOTS];
-        threads_meet<1, WARPGROUP>();
         wait_emptied(memory.q_places, item_turn);
         uint64_t *filled = &memory.q_places[item_turn.at].filled;
-        if (first_thread)
-            barrier_arrive(filled); /* the item is there */
         if (item.head < 0) {
-            barrier_arrive_behind_copies(filled);
+            barrier_arrive(filled);
             return;
         }
-        if (first_thread)
-            ahead.ask(call.list, call.heads, call.share);
+        ahead.ask(call.list, call.heads, call.share);
         const struct segment &segment = item.work.segment;
-        int rows = min(plan::rows, segment.q_length - item.work.first);
-        bring_tile<plan::rows, DIM>(memory.q[item_turn.at],
-                                    call.q.row(static_cast<int64_t>(segment.q_start) + item.work.first) +
-                                        item.head * call.dim,
-                                    call.q.stride, rows, call.dim);
-        barrier_arrive_behind_copies(filled);
+        bring_rows<plan::rows, plan::room>(memory.q[item_turn.at], call.q, item.head, segment.q_start + item.work.first,
+                                           filled);
+        int rows = min(plan::rows, segment.q_length - item.work.first), head = item.other, row = segment.kv_start;
         int tiles = tiles_seen<DIM>(segment, item.work.first, rows, call.causal);
-        for (int tile = 0; tile < tiles; tile++, now.next()) {
-            int key = tile * plan::keys, left = segment.kv_length - key, column = item.other * call.dim;
-            int64_t row = static_cast<int64_t>(segment.kv_start) + key;
+        for (int tile = 0; tile < tiles; tile++, now.next(), row += plan::keys) {
             wait_emptied(memory.k_places, now);
-            bring_tile<plan::keys, DIM>(memory.k[now.at], call.k.row(row) + column, call.k.stride, left, call.dim);
-            barrier_arrive_behind_copies(&memory.k_places[now.at].filled);
+            bring_rows<plan::keys, plan::room>(memory.k[now.at], call.k, head, row, &memory.k_places[now.at].filled);
             wait_emptied(memory.v_places, now);
-            bring_tile<plan::keys, DIM>(memory.v[now.at], call.v.row(row) + column, call.v.stride, left, call.dim);
-            barrier_arrive_behind_copies(&memory.v_places[now.at].filled);
+            bring_rows<plan::keys, plan::room>(memory.v[now.at], call.v, head, row, &memory.v_places[now.at].filled);
         }
-        if (first_thread)
-            memory.items[(n + 1) % ITEM_SLOTS] = ahead.next;
+        memory.items[(n + 1) % ITEM_SLOTS] = ahead.next;
     }
 }
 
@@ -97,7 +85,7 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
     struct turn<plan::q_places> item_turn;
     struct turn<plan::stages> now; /* of keys; the values' is one tile behind */
     for (int n = 0;; n++, item_turn.next()) {
-        wait_filled(memory.q_places, item_turn);
+        wait_there(memory.q_places, item_turn);
         const struct item &item = memory.items[n % ITEM_SLOTS];
         if (item.head < 0)
             return;
@@ -109,12 +97,13 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
         uint64_t q_tile = plan::q_tile::described(memory.q[uniform(item_turn.at)] +
                                                   warpgroup * WARPGROUP_ROWS * plan::q_tile::row_bytes);
         auto warp = [&] { return rows_of_warp(item.work, segment.q_length, 16); };
+        int seen_by_all = visible(segment, false, warp().first, call.causal).end; /* keys, of this warp's rows */
 
         float o[1][DIM / 8][4] = {}, largest[1][2] = {-INFINITY, -INFINITY}, sum[1][2] = {};
         float s[1][plan::keys / 8][4], change[1][2];
         uint32_t p[plan::keys / 16][4];
         auto score = [&] {
-            wait_filled(memory.k_places, now);
+            wait_there(memory.k_places, now);
             uint64_t k_tile = plan::kv_tile::described(memory.k[uniform(now.at)]);
             products_begin();
 #pragma unroll
@@ -125,18 +114,29 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
         };
         auto mask_and_weigh = [&](int tile) {
             int key = tile * plan::keys;
-            if (key + plan::keys > visible(segment, false, warp().first, call.causal).end)
+            if (key + plan::keys > seen_by_all)
                 hide(s, segment, false, warp().first, key, call.causal);
             weigh(s, scale_log2, largest, sum, change);
         };
         auto add_values = [&](const struct turn<plan::stages> &of) {
-            wait_filled(memory.v_places, of);
+            wait_there(memory.v_places, of);
             uint64_t v_tile = plan::kv_tile::described(memory.v[uniform(of.at)]);
             products_begin();
 #pragma unroll
             for (int step = 0; step < plan::keys / 16; step++)
                 multiply_weighted(o[0], p[step], plan::kv_tile::along_rows(v_tile, step));
             products_group();
+        };
+        /* Values behind the segment count nothing, whatever they are: not even NaN. */
+        auto clear_values_behind = [&](int length) {
+            constexpr int chunks = plan::kv_tile::row_bytes / 16;
+            wait_there(memory.v_places, now);
+            for (int i = length * chunks + threadIdx.x % WARPGROUP; i < plan::keys * chunks; i += WARPGROUP)
+#pragma unroll
+                for (int panel = 0; panel < plan::room / plan::kv_tile::width; panel++)
+                    reinterpret_cast<uint4 *>(memory.v[now.at] + panel * plan::kv_tile::panel_bytes)[i] = uint4();
+            shared_writes_to_products();
+            warpgroup_meets<1>(warpgroup);
         };
 
         if (own > 0) {
@@ -166,6 +166,9 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
         }
         warp_arrives(&memory.q_places[item_turn.at].emptied);
         if (own > 0) {
+            int left = segment.kv_length - (own - 1) * plan::keys;
+            if (left < plan::keys)
+                clear_values_behind(left);
             add_values(now);
             products_wait<0>();
             hold(o[0]);
@@ -174,9 +177,9 @@ __device__ __forceinline__ void attend(const struct forward_call &call, struct f
         }
 #pragma unroll 1
         for (int tile = own; tile < all; tile++, now.next()) { /* of warpgroups that see more */
-            wait_filled(memory.k_places, now);
+            wait_there(memory.k_places, now);
             warp_arrives(&memory.k_places[now.at].emptied);
-            wait_filled(memory.v_places, now);
+            wait_there(memory.v_places, now);
             warp_arrives(&memory.v_places[now.at].emptied);
         }
 
@@ -208,16 +211,18 @@ __global__ static void __launch_bounds__(forward_plan<DIM>::threads, forward_pla
     auto &memory = *reinterpret_cast<struct forward_memory<DIM> *>(shared);
     if (threadIdx.x == 0) {
         for (int i = 0; i < plan::q_places; i++)
-            place_start(&memory.q_places[i], plan::users, WARPGROUP + 1);
+            place_start(&memory.q_places[i], plan::users, 1);
         for (int i = 0; i < plan::stages; i++) {
-            place_start(&memory.k_places[i], plan::users);
-            place_start(&memory.v_places[i], plan::users);
+            place_start(&memory.k_places[i], plan::users, 1);
+            place_start(&memory.v_places[i], plan::users, 1);
         }
+        shared_writes_to_products();
     }
     __syncthreads();
     if (threadIdx.x >= plan::users * WARPGROUP) {
         registers_give<plan::registers::bringing>();
-        bring<DIM>(call, memory);
+        if (threadIdx.x == plan::users * WARPGROUP)
+            bring<DIM>(call, memory);
     } else {
         registers_get<plan::registers::working>();
         attend<DIM>(call, memory);
@@ -225,29 +230,43 @@ __global__ static void __launch_bounds__(forward_plan<DIM>::threads, forward_pla
 #endif
 }
 
+/* Calls f with the head size, as a constant<N>, that heads are padded to. */
+template <typename F> static void visit_forward_dim(int64_t head_dim, F f)
+{
+    if (head_dim > 64 && head_dim <= 80)
+        f(constant<80>());
+    else if (head_dim > 80 && head_dim <= 96)
+        f(constant<96>());
+    else
+        visit_warpgroup_dim(head_dim, f);
+}
+
 int attention_forward_warpgroup_rows(int64_t head_dim)
 {
     int rows = 0;
-    visit_warpgroup_dim(head_dim, [&](auto dim) { rows = forward_plan<dim.value>::rows; });
+    visit_forward_dim(head_dim, [&](auto dim) { rows = forward_plan<dim.value>::rows; });
     return rows;
 }
 
 void attention_forward_by_warpgroups(const struct cuda_target *target, const struct attention_forward_args *args,
                                      const struct work_list *list)
 {
-    struct forward_call call = {view_of<const __nv_bfloat16>(args->q),
-                                view_of<const __nv_bfloat16>(args->k),
-                                view_of<const __nv_bfloat16>(args->v),
-                                view_of<__nv_bfloat16>(args->o),
-                                view_of<float>(args->lse),
-                                *list,
-                                static_cast<int>(args->heads),
-                                static_cast<int>(args->heads / args->kv_heads),
-                                static_cast<int>(args->head_dim),
-                                args->scale,
-                                args->causal};
-    visit_warpgroup_dim(args->head_dim, [&](auto dim) {
+    visit_forward_dim(args->head_dim, [&](auto dim) {
         using plan = forward_plan<dim.value>;
+        auto map = [&](const struct tensor &x, int rows) {
+            return head_map(x, args->head_dim, plan::q_tile::width, rows);
+        };
+        struct forward_call call = {map(args->q, plan::rows),
+                                    map(args->k, plan::keys),
+                                    map(args->v, plan::keys),
+                                    view_of<__nv_bfloat16>(args->o),
+                                    view_of<float>(args->lse),
+                                    *list,
+                                    static_cast<int>(args->heads),
+                                    static_cast<int>(args->heads / args->kv_heads),
+                                    static_cast<int>(args->head_dim),
+                                    args->scale,
+                                    args->causal};
         run_items(target, forward_by_warpgroups<dim.value>, call, plan::threads, plan::resident,
                   sizeof(struct forward_memory<dim.value>));
         CUDA_CHECK_LAUNCH("attention_forward by warpgroups");

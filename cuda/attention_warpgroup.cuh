@@ -61,10 +61,16 @@ __device__ __forceinline__ void wait_emptied(struct place *places, const struct 
     barrier_wait(&places[turn.at].emptied, turn.parity ^ 1);
 }
 
-/* Products may read the tile from now on. */
-template <int PLACES> __device__ __forceinline__ void wait_filled(struct place *places, const struct turn<PLACES> &turn)
+/* By the copy engine: products may read the tile from now on. */
+template <int PLACES> __device__ __forceinline__ void wait_there(struct place *places, const struct turn<PLACES> &turn)
 {
     barrier_wait(&places[turn.at].filled, turn.parity);
+}
+
+/* By threads: the same. */
+template <int PLACES> __device__ __forceinline__ void wait_filled(struct place *places, const struct turn<PLACES> &turn)
+{
+    wait_there(places, turn);
     shared_writes_to_products();
 }
 

@@ -147,33 +147,40 @@ __device__ __forceinline__ void hide(float (&s)[BLOCKS][TILES][4], const struct 
 }
 
 /* Takes scores into each row's running maximum and sum: they become exp(scale (score - largest)), and what has been
- * summed before is to be rescaled by `change`. A row that sees nothing yet stays at 0. */
+ * summed before is to be rescaled by `change`. A row that sees nothing yet stays at 0. A thread's two rows go side by
+ * side: each is a chain. */
 template <int BLOCKS, int TILES>
 __device__ __forceinline__ void weigh(float (&s)[BLOCKS][TILES][4], float scale_log2, float (&largest)[BLOCKS][2],
                                       float (&sum)[BLOCKS][2], float (&change)[BLOCKS][2])
 {
 #pragma unroll
-    for (int i = 0; i < BLOCKS; i++)
+    for (int i = 0; i < BLOCKS; i++) {
+        float most[2] = {largest[i][0], largest[i][1]}, base[2];
+#pragma unroll
+        for (int j = 0; j < TILES; j++)
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                most[half] = fmaxf(most[half], fmaxf(s[i][j][2 * half], s[i][j][2 * half + 1]));
+#pragma unroll
+        for (int distance = 1; distance < 4; distance *= 2)
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                most[half] = fmaxf(most[half], __shfl_xor_sync(0xffffffffu, most[half], distance));
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            float most = largest[i][half];
-#pragma unroll
-            for (int j = 0; j < TILES; j++)
-                most = fmaxf(most, fmaxf(s[i][j][2 * half], s[i][j][2 * half + 1]));
-            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-            most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-            float base = most == -INFINITY ? 0.0f : __fmul_rn(most, scale_log2);
-            change[i][half] = exp2_fast(__fmul_rn(largest[i][half], scale_log2) - base); /* 1 for the same base */
-            largest[i][half] = most;
+            base[half] = most[half] == -INFINITY ? 0.0f : __fmul_rn(most[half], scale_log2);
+            change[i][half] = exp2_fast(__fmul_rn(largest[i][half], scale_log2) - base[half]); /* 1 for the same base */
+            largest[i][half] = most[half];
             sum[i][half] *= change[i][half];
-#pragma unroll
-            for (int j = 0; j < TILES; j++)
-#pragma unroll
-                for (int e = 2 * half; e < 2 * half + 2; e++) {
-                    s[i][j][e] = exp2_fast(s[i][j][e] * scale_log2 - base);
-                    sum[i][half] += s[i][j][e];
-                }
         }
+#pragma unroll
+        for (int j = 0; j < TILES; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                s[i][j][e] = exp2_fast(s[i][j][e] * scale_log2 - base[e / 2]);
+                sum[i][e / 2] += s[i][j][e];
+            }
+    }
 }
 
 template <int BLOCKS, int COLS>

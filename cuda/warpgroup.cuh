@@ -21,6 +21,13 @@ __device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(barrier)) : "memory");
 }
 
+/* And the phase waits for so many bytes of copies that announce themselves there. */
+__device__ __forceinline__ void barrier_arrive_expecting(uint64_t *barrier, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+
 /* Until the phase of this parity (0 the first, 1 the second, 0 the third) has ended. On a new barrier the phase before
  * the first, of parity 1, has. */
 __device__ __forceinline__ void barrier_wait(uint64_t *barrier, int parity)
@@ -47,6 +54,17 @@ __device__ __forceinline__ void barrier_arrive_behind_copies(uint64_t *barrier)
 template <int NAME, int COUNT> __device__ __forceinline__ void threads_meet()
 {
     asm volatile("bar.sync %0, %1;\n" ::"n"(NAME), "n"(COUNT) : "memory");
+}
+
+/* Among this warpgroup, the INDEX-th; names from NAME on, of three warpgroups. */
+template <int NAME> __device__ __forceinline__ void warpgroup_meets(int index)
+{
+    if (index == 0)
+        threads_meet<NAME, WARPGROUP>();
+    else if (index == 1)
+        threads_meet<NAME + 1, WARPGROUP>();
+    else
+        threads_meet<NAME + 2, WARPGROUP>();
 }
 
 /* -- What the tensor cores are told ------------------------------------------------------------------------------ */
@@ -150,13 +168,15 @@ template <int ROWS, int DIM> struct panels {
 #define EIGHT(j) FOUR(j), FOUR(j + 1)
 #define SIXTEEN(j) EIGHT(j), EIGHT(j + 2)
 #define THIRTY_TWO(j) SIXTEEN(j), SIXTEEN(j + 4)
+#define FORTY(j) THIRTY_TWO(j), EIGHT(j + 8)
+#define FORTY_EIGHT(j) THIRTY_TWO(j), SIXTEEN(j + 8)
 #define SIXTY_FOUR(j) THIRTY_TWO(j), THIRTY_TWO(j + 8)
 #define NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define NAMES_16 NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define NAMES_32 NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define NAMES_64                                                                                                       \
-    NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, "  \
-             "%52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define NAMES_40 NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define NAMES_48 NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define NAMES_64 NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
 /* A product of 16 numbers each, of tiles in shared memory; plus d before when `add`. turned: "0, 0" where the 16 lie
  * along the rows of both tiles, "1, 1" where they are rows of both. */
@@ -190,13 +210,18 @@ template <int TILES> __device__ __forceinline__ void multiply(float (&d)[TILES][
 template <int TILES>
 __device__ __forceinline__ void multiply_weighted(float (&d)[TILES][4], const uint32_t (&a)[4], uint64_t b)
 {
-    static_assert(TILES == 2 || TILES == 4 || TILES == 8 || TILES == 16, "widths that are used");
+    static_assert(TILES == 2 || TILES == 4 || TILES == 8 || TILES == 10 || TILES == 12 || TILES == 16,
+                  "widths that are used");
     if constexpr (TILES == 2)
         WEIGHTED(16, EIGHT(0), NAMES_8, "%8", "%9", "%10", "%11", "%12", "%13");
     else if constexpr (TILES == 4)
         WEIGHTED(32, SIXTEEN(0), NAMES_16, "%16", "%17", "%18", "%19", "%20", "%21");
     else if constexpr (TILES == 8)
         WEIGHTED(64, THIRTY_TWO(0), NAMES_32, "%32", "%33", "%34", "%35", "%36", "%37");
+    else if constexpr (TILES == 10)
+        WEIGHTED(80, FORTY(0), NAMES_40, "%40", "%41", "%42", "%43", "%44", "%45");
+    else if constexpr (TILES == 12)
+        WEIGHTED(96, FORTY_EIGHT(0), NAMES_48, "%48", "%49", "%50", "%51", "%52", "%53");
     else
         WEIGHTED(128, SIXTY_FOUR(0), NAMES_64, "%64", "%65", "%66", "%67", "%68", "%69");
 }
@@ -212,10 +237,14 @@ __device__ __forceinline__ void multiply_transposed(float (&d)[TILES][4], uint64
 #undef WEIGHTED
 #undef PRODUCT
 #undef NAMES_64
+#undef NAMES_48
+#undef NAMES_40
 #undef NAMES_32
 #undef NAMES_16
 #undef NAMES_8
 #undef SIXTY_FOUR
+#undef FORTY_EIGHT
+#undef FORTY
 #undef THIRTY_TWO
 #undef SIXTEEN
 #undef EIGHT

@@ -155,6 +155,22 @@ static void lay_tensors(struct trial *trial, enum dtype dtype, const struct atte
     qkv[2] = trial_matrix(trial, dtype, keys, kv_cols, false, deviation);
 }
 
+/* Rows that no segment covers hold NaN: nobody reads them, or they count nothing. */
+static void poison_holes(const struct attention_segments *segments, struct tensor qkv[3])
+{
+    for (int i = 0; i < 3; i++) {
+        const int32_t *start = i == 0 ? segments->q_start.data : segments->kv_start.data;
+        const int32_t *length = i == 0 ? segments->q_length.data : segments->kv_length.data;
+        for (int64_t row = 0; row < qkv[i].rows; row++) {
+            bool covered = false;
+            for (int64_t slot = 0; slot < segments->q_start.cols; slot++)
+                covered = covered || (row >= start[slot] && row < start[slot] + length[slot]);
+            if (!covered)
+                memset(tensor_at(&qkv[i], row, 0), 0xff, (size_t)(qkv[i].cols * dtype_size(qkv[i].dtype)));
+        }
+    }
+}
+
 /* Some views begin at odd columns, which not every implementation takes. */
 static bool strided(enum layout layout)
 {
@@ -212,6 +228,8 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
                                        .causal = causal};
     int64_t keys = lay_out(trial, layout, tokens, false, &f.segments), cols = shape->heads * shape->head_dim;
     lay_tensors(trial, dtype, shape, tokens, keys, 1.0, qkv);
+    if (layout == LAYOUT_HOLES && !of_cudnn)
+        poison_holes(&f.segments, qkv);
     f.q = qkv[0], f.k = qkv[1], f.v = qkv[2];
     f.o = trial_matrix(trial, dtype, tokens, cols, strided(layout), 1.0);
     f.lse = trial_empty(trial, DTYPE_F32, shape->heads, tokens);
@@ -546,6 +564,15 @@ static void test_ranks(void)
                 test_attention_case(storage[d], &shapes[of_shapes[s]], 129, (enum layout)layout, true);
 }
 
+/* More items than blocks are on a device: a block begins one while it ends another. */
+static void test_many_items(void)
+{
+    static const struct attention_shape wide[3] = {{80, 10, 32}, {96, 96, 64}, {96, 12, 128}};
+    for (int64_t s = 0; s < COUNT(wide); s++)
+        for (int causal = 0; causal < 2; causal++)
+            test_attention_case(DTYPE_BF16, &wide[s], 300, causal ? LAYOUT_HOLES : LAYOUT_MIXED, causal != 0);
+}
+
 /* Heads that kernels pad. */
 static void test_padded(void)
 {
@@ -590,10 +617,10 @@ int main(int count, char **arguments)
         test_full_rows();
     if (!small && !of_cudnn)
         test_long(), test_in_parts(), test_adding(), test_merge(), test_ranks();
-    if (once) {
-        test_padded();
+    if (on_device && !of_cudnn && !small)
+        test_padded(), test_many_items();
+    if (once)
         CHECK(executor_launches(false) > 0);
-    }
     executors_close();
     return check_end();
 }
