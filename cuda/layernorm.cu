@@ -8,7 +8,7 @@ void cuda_layernorm_forward(const struct cuda_target *target, const struct layer
 
 int64_t cuda_layernorm_backward_workspace(const struct cuda_target *, const struct layernorm_backward_args *args)
 {
-    return norm_backward_workspace(args->x, tensor_present(&args->dweight) ? 2 : 0);
+    return norm_backward_workspace<true>(args->x, tensor_present(&args->dweight) ? 2 : 0);
 }
 
 void cuda_layernorm_backward(const struct cuda_target *target, const struct layernorm_backward_args *args)

@@ -4,47 +4,56 @@
 #define CUDA_NORM_CUH
 
 #include "cuda/column_sum.cuh"
+#include "cuda/row_ring.cuh"
 #include "cuda/team.cuh"
 
 /* What a thread has of its team's rows: KEPT_ packs of each of ROWS_ in registers, the same columns for all rows.
  * WIDE_: rows may have more packs, which are read from memory whenever they are wanted; so are the parameters where
- * PARAMETERS_ is false. THREADS_: of a block of the backward, at most. */
-template <int KEPT_, int ROWS_, bool WIDE_ = false, bool PARAMETERS_ = true, int THREADS_ = TEAM_THREADS>
+ * PARAMETERS_ is false. THREADS_: of a block of the backward, at most. RING_: rows come by a row_ring. */
+template <int KEPT_, int ROWS_, bool WIDE_ = false, bool PARAMETERS_ = true, int THREADS_ = TEAM_THREADS,
+          bool RING_ = false>
 struct norm_shape {
     static constexpr int KEPT = KEPT_, ROWS = ROWS_, THREADS = THREADS_;
-    static constexpr bool WIDE = WIDE_, PARAMETERS = PARAMETERS_;
-    static_assert(!WIDE || ROWS == 1, "rows that are not kept are read one at a time");
+    static constexpr bool WIDE = WIDE_, PARAMETERS = PARAMETERS_, RING = RING_;
+    static_assert(!(WIDE || RING) || ROWS == 1, "rows that are not kept, or come by a ring, are read one at a time");
     static_assert(THREADS >= TEAM_THREADS, "a team may be the whole block");
 };
 
-/* Blocks of the backward for rows that two teams of at most eight warps are too small for: each thread has registers
- * for one row, but while one team sums the other's loads are on their way. */
-enum { TWO_TEAMS_THREADS = 2 * 10 * WARP };
+/* Threads of a block of the backward that a ring brings rows of at most 640 packs. */
+enum { RING_THREADS = 20 * WARP };
 
-/* Calls f with the shape for rows of `packs` packs of n elements. Shapes that keep their rows hold four packs of every
- * tensor in each thread where registers allow: so many loads are on their way. */
-template <int N, bool BACKWARD, typename F> inline void visit_norm_shape(int64_t packs, F f)
+/* Calls f with shapes for rows of `packs` packs of n elements until it takes one and returns true; it may decline the
+ * first, where rows come by a ring. Shapes without one hold four packs of every tensor in each thread where registers
+ * allow: so many loads are on their way. That is as fast as a ring where two rows fit, and simpler. */
+template <int N, bool BACKWARD, bool CENTRED, typename F> inline bool visit_norm_shape(int64_t packs, F f)
 {
+    constexpr bool few_sums =
+        !BACKWARD || N == 4 || (N == 8 && !CENTRED); /* of parameters' gradients, for four packs */
     if constexpr (N > 1) {
+        if constexpr (BACKWARD)
+            if (packs > TEAM_THREADS && packs <= RING_THREADS && f(norm_shape<1, 1, false, true, RING_THREADS, true>()))
+                return true;
+        if constexpr (few_sums)
+            if (packs > 2 * TEAM_THREADS && packs <= 4 * TEAM_THREADS &&
+                f(norm_shape<4, 1, false, false, TEAM_THREADS, true>()))
+                return true;
         if (packs <= 2 * WARP)
             return f(norm_shape<2, 2>()); /* one warp: nobody to wait for */
         if (packs <= 8 * WARP)
             return f(norm_shape<1, 4>());
-        if constexpr (BACKWARD)
-            if (packs > TEAM_THREADS && packs <= TWO_TEAMS_THREADS)
-                return f(norm_shape<2, 1, false, true, TWO_TEAMS_THREADS>());
         if (packs <= 2 * TEAM_THREADS)
             return f(norm_shape<2, 2>());
     }
-    if constexpr (N == 4) /* of eight elements there would be too many sums for the parameters' gradients */
+    if constexpr (N == 4) /* of eight elements there would be too many sums */
         if (packs <= 4 * TEAM_THREADS)
             return f(norm_shape<4, 1, false, false>());
-    f(norm_shape<2, 1, true>());
+    return f(norm_shape<2, 1, true>());
 }
 
 template <typename SHAPE> inline int64_t norm_team(int64_t packs)
 {
-    const int64_t most = TEAM_THREADS, team = ceil_div(ceil_div(packs, SHAPE::KEPT), WARP) * WARP;
+    const int64_t most = SHAPE::RING ? SHAPE::THREADS : TEAM_THREADS,
+                  team = ceil_div(ceil_div(packs, SHAPE::KEPT), WARP) * WARP;
     return team < most ? team : most;
 }
 
@@ -144,6 +153,7 @@ template <typename T> struct norm_forward {
     view<T> y;
     float *mean, *rstd;
     float eps;
+    struct ring_rows ring; /* of x */
 };
 
 /* As many as a multiprocessor has registers for, 64 each. A block is one team, so that blocks of any width of rows fill
@@ -161,19 +171,30 @@ __global__ void __launch_bounds__(TEAM_THREADS, NORM_FORWARD_THREADS / TEAM_THRE
     norm_forward_kernel(norm_forward<T> a)
 {
     constexpr int ROWS = SHAPE::ROWS;
+    extern __shared__ __align__(16) char places[];
+    __shared__ uint64_t filled[SHAPE::RING ? TEAM_WARPS * RING_PLACES : 1];
     __shared__ float memory[2][TEAM_WARPS * 2 * ROWS];
     int packs = (int)(a.x.cols / N), turn = 0;
     const float share = 1.0f / (float)a.x.cols; /* of an element in a mean */
     parameter<T, N, SHAPE> weight(a.weight, packs), bias(a.bias, CENTRED ? packs : 0);
     int64_t step = (int64_t)gridDim.x * blockDim.y * ROWS;
-    for (int64_t row = ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * ROWS; row < a.x.rows; row += step) {
+    int64_t first = ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * ROWS;
+    struct row_ring ring;
+    if (SHAPE::RING)
+        ring.start(a.ring, filled, places, first, step, a.x.rows);
+    for (int64_t row = first; row < a.x.rows; row += step) {
         weight.again();
         bias.again();
         kept_row<T, N, SHAPE> x[ROWS];
         float v[N], mean[ROWS] = {}, square[ROWS] = {}, rstd[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            x[r].read(a.x.row(row + r), row + r < a.x.rows ? packs : 0);
+            if (SHAPE::RING) {
+                ring.wait();
+                x[r].read(ring.row_of<T>(a.ring, 0), packs);
+            } else {
+                x[r].read(a.x.row(row + r), row + r < a.x.rows ? packs : 0);
+            }
         if (CENTRED) {
             /* A first mean and, from what it leaves, its correction, so that a mean far larger than the deviation is
              * not lost in the sum's roundings. */
@@ -228,6 +249,8 @@ __global__ void __launch_bounds__(TEAM_THREADS, NORM_FORWARD_THREADS / TEAM_THRE
             for (int r = 0; r < ROWS; r++)
                 square[r] *= share;
         }
+        if (SHAPE::RING)
+            ring.pass(a.ring, row + a.ring.places * step, a.x.rows);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             rstd[r] = rsqrtf(square[r] + a.eps);
@@ -273,15 +296,27 @@ inline void norm_forward_launch(const struct cuda_target *target, const char *na
                              view_of<T>(y),
                              static_cast<float *>(mean.data),
                              static_cast<float *>(rstd.data),
-                             eps};
-        visit_norm_shape<N, false>(x.cols / N, [&](auto shape) {
+                             eps,
+                             {}};
+        auto launch = [&](auto shape) {
             using SHAPE = decltype(shape);
+            auto kernel = norm_forward_kernel<T, N, SHAPE, CENTRED>;
             dim3 block = norm_forward_block<SHAPE>(x.cols / N);
             int resident = NORM_FORWARD_THREADS / (int)(block.x * block.y);
+            int64_t shared = 0;
+            if (SHAPE::RING) {
+                if (!ring_runs(kernel))
+                    return false;
+                ring_add(&a.ring, x);
+                shared = block.y * ring_divide(&a.ring, resident * (int)block.y);
+                CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
+            }
             unsigned blocks = team_blocks(ceil_div(x.rows, SHAPE::ROWS), block, target->multiprocessors * resident);
-            norm_forward_kernel<T, N, SHAPE, CENTRED><<<blocks, block, 0, target->stream>>>(a);
+            kernel<<<blocks, block, (size_t)shared, target->stream>>>(a);
             CUDA_CHECK_LAUNCH(name);
-        });
+            return true;
+        };
+        visit_norm_shape<N, false, CENTRED>(x.cols / N, launch);
     });
 }
 
@@ -295,6 +330,7 @@ template <typename T> struct norm_backward {
     view<T> dx;
     float *dweight, *dbias;
     int64_t block_rows;
+    struct ring_rows ring; /* of x, dy, residual */
 };
 
 /* Adds up the teams' sums in the order of the teams and writes the block's. All threads of the block call it. */
@@ -329,6 +365,8 @@ template <typename T, int N, typename SHAPE, bool CENTRED>
 __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_backward<T> a)
 {
     constexpr int KEPT = SHAPE::KEPT, ROWS = SHAPE::ROWS, SUMS = CENTRED ? 2 * ROWS : ROWS;
+    extern __shared__ __align__(16) char places[];
+    __shared__ uint64_t filled[SHAPE::RING ? TEAM_WARPS * RING_PLACES : 1];
     __shared__ float memory[2][SHAPE::THREADS / WARP * SUMS];
     int packs = (int)(a.x.cols / N), turn = 0;
     const float share = 1.0f / (float)a.x.cols; /* of an element in a mean */
@@ -346,14 +384,37 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
                     block_dbias[c + i] = 0.0f;
             }
 
+    struct row_ring ring;
+    float next_mean = 0.0f, next_rstd = 0.0f;
+    auto read_statistics = [&](int64_t row) {
+        next_mean = CENTRED && row < end ? a.mean[row] : 0.0f;
+        next_rstd = row < end ? a.rstd[row] : 0.0f;
+    };
+    if (SHAPE::RING) {
+        ring.start(a.ring, filled, places, first + threadIdx.y, blockDim.y, end);
+        read_statistics(first + threadIdx.y);
+    }
+
     /* All teams take as many turns, some of them at the end without a row. */
     for (int64_t turn_row = first; turn_row < end; turn_row += blockDim.y * ROWS) {
         int64_t row = turn_row + threadIdx.y * ROWS;
         weight.again();
         kept_row<T, N, SHAPE> x[ROWS], dy[ROWS], residual[ROWS];
         float mean[ROWS], rstd[ROWS], shift[ROWS] = {}, factor[ROWS] = {}, v[N], d[N], w[N];
+        if (SHAPE::RING) {
+            if (row >= end)
+                break;
+            mean[0] = next_mean;
+            rstd[0] = next_rstd;
+            read_statistics(row + blockDim.y);
+            ring.wait();
+            x[0].read(ring.row_of<T>(a.ring, 0), packs);
+            dy[0].read(ring.row_of<T>(a.ring, 1), packs);
+            residual[0].read(ring.row_of<T>(a.ring, 2), a.residual.data != NULL ? packs : 0);
+        }
+        /* rows that are not there are zeros, which add nothing to any sum */
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) { /* rows that are not there are zeros, which add nothing to any sum */
+        for (int r = 0; r < ROWS && !SHAPE::RING; r++) {
             bool there = row + r < end;
             x[r].read(a.x.row(row + r), there ? packs : 0);
             dy[r].read(a.dy.row(row + r), there ? packs : 0);
@@ -378,7 +439,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
                     }
                 }
             });
-            team_sums<true>(sums, memory[turn]);
+            team_sums<true, SHAPE::THREADS / WARP>(sums, memory[turn]);
             turn ^= 1;
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
@@ -387,7 +448,11 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
                 x[r].again();
                 dy[r].again();
             }
+        } else if (SHAPE::RING && blockDim.x > WARP) {
+            team_wait<true>();
         }
+        if (SHAPE::RING)
+            ring.pass(a.ring, row + a.ring.places * blockDim.y, end);
         weight.again();
         each_pack<SHAPE>(packs, [&](int k, int p) {
             weight.values(k, p, w);
@@ -442,16 +507,17 @@ template <typename SHAPE> inline struct norm_cut norm_backward_cut(const struct 
 }
 
 /* For so many parameters' gradients. */
-inline int64_t norm_backward_workspace(const struct tensor &x, int gradients)
+template <bool CENTRED> inline int64_t norm_backward_workspace(const struct tensor &x, int gradients)
 {
     int64_t most = 0; /* blocks where packs fit and where not */
     auto consider = [&](auto width) {
         constexpr int N = decltype(width)::value;
         if (x.cols % N != 0)
             return;
-        visit_norm_shape<N, true>(x.cols / N, [&](auto shape) {
+        visit_norm_shape<N, true, CENTRED>(x.cols / N, [&](auto shape) {
             int64_t blocks = norm_backward_cut<decltype(shape)>(x, N).blocks;
             most = blocks > most ? blocks : most;
+            return !decltype(shape)::RING; /* which may not run here */
         });
     };
     if (tensor_count(&x) == 0)
@@ -488,15 +554,27 @@ inline void norm_backward_launch(const struct cuda_target *target, const char *n
                               view_of<T>(t.dx),
                               partial,
                               gradients && CENTRED ? partial + blocks * cols : NULL,
-                              cut.block_rows};
-        size_t shared = gradients ? cut.block.x * cut.block.y * N * sizeof(float) : 0;
-        norm_backward_kernel<T, N, SHAPE, CENTRED><<<(unsigned)blocks, cut.block, shared, target->stream>>>(a);
+                              cut.block_rows,
+                              {}};
+        int64_t shared = gradients ? cut.block.x * cut.block.y * N * (int64_t)sizeof(float) : 0;
+        auto kernel = norm_backward_kernel<T, N, SHAPE, CENTRED>;
+        if (SHAPE::RING) {
+            if (!ring_runs(kernel))
+                return false;
+            for (const struct tensor &read : {t.x, t.dy, t.residual})
+                ring_add(&a.ring, read);
+            int64_t rings = cut.block.y * ring_divide(&a.ring, (int)cut.block.y);
+            shared = rings > shared ? rings : shared;
+            CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
+        }
+        kernel<<<(unsigned)blocks, cut.block, (size_t)shared, target->stream>>>(a);
         CUDA_CHECK_LAUNCH(name);
+        return true;
     };
     if (tensor_count(&t.x) > 0)
         visit_packs({t.x, t.weight, t.dy, t.residual, t.dx}, [&](auto zero, auto width) {
             constexpr int N = decltype(width)::value;
-            visit_norm_shape<N, true>(cols / N, [&](auto shape) { launch(zero, width, shape); });
+            visit_norm_shape<N, true, CENTRED>(cols / N, [&](auto shape) { return launch(zero, width, shape); });
         });
     if (!gradients)
         return;

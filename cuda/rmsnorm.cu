@@ -8,7 +8,7 @@ void cuda_rmsnorm_forward(const struct cuda_target *target, const struct rmsnorm
 
 int64_t cuda_rmsnorm_backward_workspace(const struct cuda_target *, const struct rmsnorm_backward_args *args)
 {
-    return norm_backward_workspace(args->x, tensor_present(&args->dweight) ? 1 : 0);
+    return norm_backward_workspace<false>(args->x, tensor_present(&args->dweight) ? 1 : 0);
 }
 
 void cuda_rmsnorm_backward(const struct cuda_target *target, const struct rmsnorm_backward_args *args)

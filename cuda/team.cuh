@@ -111,8 +111,9 @@ template <int M> __device__ __forceinline__ float warp_sums(float (&x)[M])
 
 /* Every thread of the team gets the sums over the team, in a fixed order. `memory`: of M values for each warp of the
  * block; two calls in a row use two memories, so that one wait a call is enough. SEVERAL: may the block have several
- * teams of several warps? */
-template <bool SEVERAL, int M> __device__ __forceinline__ void team_sums(float (&x)[M], float *memory)
+ * teams of several warps? WARPS: of a team, at most. */
+template <bool SEVERAL, int WARPS = TEAM_WARPS, int M>
+__device__ __forceinline__ void team_sums(float (&x)[M], float *memory)
 {
     int lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
     float sum = warp_sums(x);
@@ -123,7 +124,7 @@ template <bool SEVERAL, int M> __device__ __forceinline__ void team_sums(float (
         team_wait<SEVERAL>();
         sum = 0.0f;
 #pragma unroll
-        for (int i = 0; i < (TEAM_WARPS * M + WARP - 1) / WARP; i++)
+        for (int i = 0; i < (WARPS * M + WARP - 1) / WARP; i++)
             if (i * WARP + lane < warps * M)
                 sum += memory[i * WARP + lane];
 #pragma unroll

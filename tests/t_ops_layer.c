@@ -3,12 +3,20 @@
 
 #include "base/memory.h"
 
+/* For four matrices of so many elements, perhaps in wider rows, where they need more than a trial begins with. */
+static void make_room(struct trial *trial, int64_t elements)
+{
+    if (elements > 1 << 17)
+        trial_make_room(trial, (8 << 20) + 16 * elements * (int64_t)sizeof(float));
+}
+
 enum residual { RESIDUAL_NONE, RESIDUAL_SEPARATE, RESIDUAL_IN_PLACE };
 
 static void test_rmsnorm_case(enum dtype dtype, int64_t tokens, int64_t hidden, int variant)
 {
     enum residual residual = variant % 3;
     struct trial *trial = trial_create("%s T %d H %d", dtype_name(dtype), (int)tokens, (int)hidden);
+    make_room(trial, tokens * hidden);
     struct rmsnorm_forward_args forward = {.x = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
                                            .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
                                            .y = trial_empty(trial, dtype, tokens, hidden),
@@ -22,6 +30,7 @@ static void test_rmsnorm_case(enum dtype dtype, int64_t tokens, int64_t hidden, 
 
     trial = trial_create("%s T %d H %d, residual %d, accumulate %d", dtype_name(dtype), (int)tokens, (int)hidden,
                          (int)residual, variant % 2);
+    make_room(trial, tokens * hidden);
     struct rmsnorm_backward_args backward = {.x = trial_normal(trial, dtype, tokens, hidden, 1.0),
                                              .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
                                              .rstd = trial_empty(trial, DTYPE_F32, 1, tokens),
@@ -45,6 +54,11 @@ static const int64_t wide[8] = {1032, 1283, 2056, 3001, 4100, 5120, 5128, 8200};
 static const int wide_variants[4] = {0, 5, 8, 10};
 /* So many that an executor's groups of threads take several in turn, and some at last none. */
 enum { MANY_ROWS = 300, MANY_BYTES = 8320, MANY_VARIANT = 8 };
+/* On a GPU also so many that each team brings more rows than its ring has places. */
+static const int64_t rings[2][3] = {
+    {1000, 2056, MANY_VARIANT}, /* tokens, hidden, variant */
+    {1400, 4100, 7},
+};
 
 static void test_rmsnorm(void)
 {
@@ -60,6 +74,8 @@ static void test_rmsnorm(void)
                 test_rmsnorm_case(storage[d], 1 + 9 * wide_variants[v], wide[w], wide_variants[v] + (int)(wide[w] % 2));
     for (int64_t d = 0; d < 2; d++)
         test_rmsnorm_case(storage[d], MANY_ROWS, MANY_BYTES / dtype_size(storage[d]), MANY_VARIANT);
+    for (int64_t r = 0; on_device && r < COUNT(rings); r++)
+        test_rmsnorm_case(DTYPE_F32, rings[r][0], rings[r][1], (int)rings[r][2]);
 }
 
 /* Large means and small deviations, which a norm that squares before it subtracts would lose. */
@@ -75,6 +91,7 @@ static void test_layernorm_case(enum dtype dtype, int64_t tokens, int64_t hidden
     enum residual residual = variant % 3;
     double mean = variant % 4 < 2 || hidden == 1 ? 0.5 : dtype == DTYPE_F32 ? 1000.0 : 30.0;
     struct trial *trial = trial_create("%s T %d H %d mean %g", dtype_name(dtype), (int)tokens, (int)hidden, mean);
+    make_room(trial, tokens * hidden);
     struct layernorm_forward_args forward = {.x = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
                                              .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
                                              .bias = trial_normal(trial, dtype, 1, hidden, 1.0),
@@ -90,6 +107,7 @@ static void test_layernorm_case(enum dtype dtype, int64_t tokens, int64_t hidden
 
     trial = trial_create("%s T %d H %d mean %g, residual %d, accumulate %d", dtype_name(dtype), (int)tokens,
                          (int)hidden, mean, (int)residual, variant % 2);
+    make_room(trial, tokens * hidden);
     struct layernorm_backward_args backward = {.x = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
                                                .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
                                                .mean = trial_normal(trial, DTYPE_F32, 1, tokens, 0.5),
@@ -129,6 +147,8 @@ static void test_layernorm(void)
                                     wide_variants[v] + (int)(wide[w] % 2));
     for (int64_t d = 0; d < 2; d++)
         test_layernorm_case(storage[d], MANY_ROWS, MANY_BYTES / dtype_size(storage[d]), MANY_VARIANT);
+    for (int64_t r = 0; on_device && r < COUNT(rings); r++)
+        test_layernorm_case(DTYPE_F32, rings[r][0], rings[r][1], (int)rings[r][2]);
 }
 
 static const int64_t head_dims[7] = {8, 16, 20, 24, 32, 64, 128};

@@ -1,6 +1,7 @@
 /* Ops of the CUDA executor at the shapes of training.
  *   bench/gpu/ops [PART]      all parts, or one:
- *     rows        ops that memory bounds: GB/s, each tensor counted once and those that are read and written twice
+ *     norms       at every width of the presets: GB/s, tensors counted once and those that are read and written twice
+ *     rows        other ops that memory bounds: the same
  *     tokens      embeddings and cross-entropy, by vocabulary: the same, with all of the embedding's weight counted
  *     state       updates of weights, sums of gradients, merging of attention, numbers of a step: the same
  *     copies      of few bits by each rule, made of a matrix or beside an activation: the same
@@ -174,9 +175,8 @@ static void report(const char *what, enum op op, const void *args, size_t size, 
         report(what, OP_##OP, args, sizeof *args, rows, cols);                                                         \
     } while (0)
 
-static void measure_rows(int64_t t, int64_t h)
+static void measure_norms(int64_t t, int64_t h)
 {
-    int64_t head_dim = h < 1000 ? 16 : h < 2000 ? 64 : 128;
     MEASURE("copy", COPY, copy, t, h, .from = matrix(t, h), .to = own);
     MEASURE("layernorm_forward", LAYERNORM_FORWARD, layernorm_forward, t, h, .x = own, .weight = matrix(1, h),
             .bias = matrix(1, h), .y = matrix(t, h), .mean = numbers(t), .rstd = numbers(t), .eps = 1e-5f);
@@ -193,6 +193,20 @@ static void measure_rows(int64_t t, int64_t h)
     MEASURE("rmsnorm_backward, residual in place", RMSNORM_BACKWARD, rmsnorm_backward, t, h, .x = matrix(t, h),
             .weight = matrix(1, h), .rstd = numbers(t), .dy = matrix(t, h), .residual = own, .dx = own,
             .dweight = numbers(h));
+}
+
+static void measure_all_norms(void)
+{
+    static const int64_t shapes[][2] = {{32768, 320},  {32768, 640},  {32768, 1280}, {16384, 2048}, {16384, 2560},
+                                        {16384, 4096}, {16384, 5120}, {8192, 8192},  {4096, 16384}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        measure_norms(shapes[i][0], shapes[i][1]);
+}
+
+static void measure_rows(int64_t t, int64_t h)
+{
+    int64_t head_dim = h < 1000 ? 16 : h < 2000 ? 64 : 128;
+    MEASURE("copy", COPY, copy, t, h, .from = matrix(t, h), .to = own);
     MEASURE("rope", ROPE, rope, t, 2 * h, .x = own, .positions = positions(t), .table = rope_table(head_dim),
             .head_dim = head_dim);
     MEASURE("rope, interleaved", ROPE, rope, t, 2 * h, .x = own, .positions = positions(t),
@@ -569,6 +583,8 @@ int main(int argc, char **argv)
     bool right = true;
     executor = free_one;
     stream.executor = executor;
+    if (is_wanted("norms"))
+        measure_all_norms();
     if (is_wanted("rows")) {
         measure_all_rows();
         measure_sums();
