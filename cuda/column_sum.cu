@@ -9,15 +9,16 @@ enum { PART_LANES = 16 };
 
 /* The sums that one launch makes: a row of blocks each. */
 struct part_sums {
-    float *of[2];
+    struct part_sum of[MOST_PART_SUMS];
 };
 
 static __global__ void __launch_bounds__(WARP *PART_LANES)
-    sum_parts_kernel(const float *partial, int64_t parts, int64_t cols, struct part_sums sums, bool accumulate)
+    sum_parts_kernel(const float *partial, int64_t parts, int64_t cols, struct part_sums sums)
 {
     __shared__ float lanes[PART_LANES][WARP];
     int64_t col = (int64_t)blockIdx.x * WARP + threadIdx.x;
-    float total = 0.0f, *sum = blockIdx.y == 0 ? sums.of[0] : sums.of[1];
+    float total = 0.0f;
+    struct part_sum to = blockIdx.y == 0 ? sums.of[0] : blockIdx.y == 1 ? sums.of[1] : sums.of[2];
     partial += blockIdx.y * parts * cols;
 #pragma unroll 8
     for (int64_t part = threadIdx.y; col < cols && part < parts; part += PART_LANES)
@@ -29,22 +30,30 @@ static __global__ void __launch_bounds__(WARP *PART_LANES)
 #pragma unroll
     for (int lane = 1; lane < PART_LANES; lane++)
         total += lanes[lane][threadIdx.x];
-    sum[col] = accumulate ? sum[col] + total : total;
+    to.sum[col] = to.accumulate ? to.sum[col] + total : total;
+}
+
+void sum_parts(const struct cuda_target *target, const float *partial, int64_t parts, int64_t cols,
+               const struct part_sum *sums, int count)
+{
+    struct part_sums to = {};
+    if (cols == 0 || count == 0)
+        return;
+    for (int i = 0; i < count; i++)
+        to.of[i] = sums[i];
+    dim3 grid((unsigned)ceil_div(cols, WARP), (unsigned)count);
+    sum_parts_kernel<<<grid, dim3(WARP, PART_LANES), 0, target->stream>>>(partial, parts, cols, to);
+    CUDA_CHECK_LAUNCH("sum_parts");
 }
 
 void sum_parts(const struct cuda_target *target, const float *partial, int64_t parts,
                std::initializer_list<struct tensor> sums, bool accumulate)
 {
-    struct part_sums to = {};
+    struct part_sum to[MOST_PART_SUMS];
     int count = 0;
-    int64_t cols = sums.begin()->cols;
     for (const struct tensor &sum : sums)
-        to.of[count++] = static_cast<float *>(sum.data);
-    if (cols == 0)
-        return;
-    dim3 grid((unsigned)ceil_div(cols, WARP), (unsigned)count);
-    sum_parts_kernel<<<grid, dim3(WARP, PART_LANES), 0, target->stream>>>(partial, parts, cols, to, accumulate);
-    CUDA_CHECK_LAUNCH("sum_parts");
+        to[count++] = {static_cast<float *>(sum.data), accumulate};
+    sum_parts(target, partial, parts, sums.begin()->cols, to, count);
 }
 
 /* -- Over rows ---------------------------------------------------------------------------------------------------- */

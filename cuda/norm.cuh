@@ -322,13 +322,13 @@ inline void norm_forward_launch(const struct cuda_target *target, const char *na
 
 /* -- Backward ----------------------------------------------------------------------------------------------------- */
 
-/* residual, dx and the parameters' gradients may be absent: NULL. dweight and dbias: a row of sums for each block. */
+/* residual, dx and the sums may be absent: NULL. dweight, dbias and sum (of dx): a row of sums for each block. */
 template <typename T> struct norm_backward {
     view<const T> x, dy, residual;
     const T *weight;
     const float *mean, *rstd;
     view<T> dx;
-    float *dweight, *dbias;
+    float *dweight, *dbias, *sum;
     int64_t block_rows;
     struct ring_rows ring; /* of x, dy, residual */
 };
@@ -361,7 +361,8 @@ __device__ __forceinline__ void write_block_sums(const float (&sums)[KEPT][N], i
     }
 }
 
-template <typename T, int N, typename SHAPE, bool CENTRED>
+/* SUMMED: a.sum is wanted. */
+template <typename T, int N, typename SHAPE, bool CENTRED, bool SUMMED>
 __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_backward<T> a)
 {
     constexpr int KEPT = SHAPE::KEPT, ROWS = SHAPE::ROWS, SUMS = CENTRED ? 2 * ROWS : ROWS;
@@ -370,18 +371,22 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
     __shared__ float memory[2][SHAPE::THREADS / WARP * SUMS];
     int packs = (int)(a.x.cols / N), turn = 0;
     const float share = 1.0f / (float)a.x.cols; /* of an element in a mean */
-    float dweight[KEPT][N] = {}, dbias[KEPT][N] = {};
+    float dweight[KEPT][N] = {}, dbias[KEPT][N] = {}, sum[KEPT][N] = {};
     float *block_dweight = a.dweight + blockIdx.x * a.x.cols, *block_dbias = a.dbias + blockIdx.x * a.x.cols;
+    float *block_sum = a.sum + blockIdx.x * a.x.cols;
     int64_t first = blockIdx.x * a.block_rows, end = min(first + a.block_rows, a.x.rows);
     parameter<T, N, SHAPE> weight(a.weight, packs);
 
     /* Of packs that are not kept the sums are in memory; then there is one team. */
-    if (SHAPE::WIDE && a.dweight != NULL)
+    if (SHAPE::WIDE)
         for (int c = (KEPT * blockDim.x + threadIdx.x) * N; c < a.x.cols; c += blockDim.x * N)
             for (int i = 0; i < N; i++) {
-                block_dweight[c + i] = 0.0f;
-                if (CENTRED)
+                if (a.dweight != NULL)
+                    block_dweight[c + i] = 0.0f;
+                if (CENTRED && a.dweight != NULL)
                     block_dbias[c + i] = 0.0f;
+                if (SUMMED)
+                    block_sum[c + i] = 0.0f;
             }
 
     struct row_ring ring;
@@ -480,10 +485,23 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
 #pragma unroll
                 for (int i = 0; i < N; i++)
                     v[i] = by_passed[i] + (rstd[r] * (w[i] * d[i]) - shift[r] - v[i] * factor[r]);
-                store(a.dx.row(row + r) + p * N, v);
+                const pack<T, N> dx = rounded<T>(v);
+                store_pack(a.dx.row(row + r) + p * N, dx);
+                if (!SUMMED)
+                    continue;
+                unpack(dx, v);
+#pragma unroll
+                for (int i = 0; i < N; i++) {
+                    if (k < KEPT)
+                        sum[k][i] += v[i];
+                    else
+                        block_sum[p * N + i] += v[i];
+                }
             }
         });
     }
+    if (SUMMED)
+        write_block_sums(sum, packs, block_sum);
     if (a.dweight == NULL)
         return;
     write_block_sums(dweight, packs, block_dweight);
@@ -506,8 +524,8 @@ template <typename SHAPE> inline struct norm_cut norm_backward_cut(const struct 
     return {block, rows, ceil_div(x.rows, rows)};
 }
 
-/* For so many parameters' gradients. */
-template <bool CENTRED> inline int64_t norm_backward_workspace(const struct tensor &x, int gradients)
+/* For so many sums over rows. */
+template <bool CENTRED> inline int64_t norm_backward_workspace(const struct tensor &x, int sums)
 {
     int64_t most = 0; /* blocks where packs fit and where not */
     auto consider = [&](auto width) {
@@ -524,21 +542,33 @@ template <bool CENTRED> inline int64_t norm_backward_workspace(const struct tens
         return 0;
     visit(x.dtype, [&](auto zero) { consider(std::integral_constant<int, pack_width<decltype(zero)>>()); });
     consider(std::integral_constant<int, 1>());
-    return most * x.cols * gradients * (int64_t)sizeof(float);
+    return most * x.cols * sums * (int64_t)sizeof(float);
 }
 
 /* The args of rmsnorm_backward and layernorm_backward; those that rmsnorm lacks are absent tensors. */
 struct norm_backward_tensors {
-    struct tensor x, weight, mean, rstd, dy, residual, dx, dweight, dbias;
-    bool accumulate;
+    struct tensor x, weight, mean, rstd, dy, residual, dx, dweight, dbias, sum;
+    bool accumulate, accumulate_sum;
 };
 
-template <bool CENTRED>
+/* SUMMED: is t.sum present? */
+template <bool CENTRED, bool SUMMED>
 inline void norm_backward_launch(const struct cuda_target *target, const char *name, const norm_backward_tensors &t)
 {
     bool gradients = tensor_present(&t.dweight);
-    float *partial = gradients ? reinterpret_cast<float *>(target->workspace) : NULL;
+    float *partial = reinterpret_cast<float *>(target->workspace);
     int64_t blocks = 0, cols = t.x.cols;
+    struct part_sum sums[MOST_PART_SUMS];
+    int count = 0;
+    auto sum_of = [&](const struct tensor &sum, bool accumulate) {
+        sums[count++] = {static_cast<float *>(sum.data), accumulate};
+    };
+    if (gradients)
+        sum_of(t.dweight, t.accumulate);
+    if (gradients && CENTRED)
+        sum_of(t.dbias, t.accumulate);
+    if (SUMMED)
+        sum_of(t.sum, t.accumulate_sum);
     auto launch = [&](auto zero, auto width, auto shape) {
         using T = decltype(zero);
         using SHAPE = decltype(shape);
@@ -552,12 +582,13 @@ inline void norm_backward_launch(const struct cuda_target *target, const char *n
                               static_cast<const float *>(t.mean.data),
                               static_cast<const float *>(t.rstd.data),
                               view_of<T>(t.dx),
-                              partial,
+                              gradients ? partial : NULL,
                               gradients && CENTRED ? partial + blocks * cols : NULL,
+                              SUMMED ? partial + (count - 1) * blocks * cols : NULL,
                               cut.block_rows,
                               {}};
-        int64_t shared = gradients ? cut.block.x * cut.block.y * N * (int64_t)sizeof(float) : 0;
-        auto kernel = norm_backward_kernel<T, N, SHAPE, CENTRED>;
+        int64_t shared = count > 0 ? cut.block.x * cut.block.y * N * (int64_t)sizeof(float) : 0;
+        auto kernel = norm_backward_kernel<T, N, SHAPE, CENTRED, SUMMED>;
         if (SHAPE::RING) {
             if (!ring_runs(kernel))
                 return false;
@@ -576,12 +607,7 @@ inline void norm_backward_launch(const struct cuda_target *target, const char *n
             constexpr int N = decltype(width)::value;
             visit_norm_shape<N, true, CENTRED>(cols / N, [&](auto shape) { return launch(zero, width, shape); });
         });
-    if (!gradients)
-        return;
-    if (CENTRED)
-        sum_parts(target, partial, blocks, {t.dweight, t.dbias}, t.accumulate);
-    else
-        sum_parts(target, partial, blocks, {t.dweight}, t.accumulate);
+    sum_parts(target, partial, blocks, cols, sums, count);
 }
 
 #endif

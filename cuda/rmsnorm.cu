@@ -13,15 +13,17 @@ int64_t cuda_rmsnorm_backward_workspace(const struct cuda_target *, const struct
 
 void cuda_rmsnorm_backward(const struct cuda_target *target, const struct rmsnorm_backward_args *args)
 {
-    norm_backward_launch<false>(target, "rmsnorm_backward",
-                                {args->x,
-                                 args->weight,
-                                 {},
-                                 args->rstd,
-                                 args->dy,
-                                 args->residual,
-                                 args->dx,
-                                 args->dweight,
-                                 {},
-                                 args->accumulate});
+    norm_backward_launch<false, false>(target, "rmsnorm_backward",
+                                       {args->x,
+                                        args->weight,
+                                        {},
+                                        args->rstd,
+                                        args->dy,
+                                        args->residual,
+                                        args->dx,
+                                        args->dweight,
+                                        {},
+                                        {},
+                                        args->accumulate,
+                                        false});
 }

@@ -329,6 +329,70 @@ static void test_gelu_sum_case(enum dtype dtype, int64_t tokens, int64_t width, 
     trial_destroy(trial);
 }
 
+/* What layernorm sums is what it stores, rounded. */
+static void test_layernorm_sum_case(enum dtype dtype, int64_t tokens, int64_t hidden, bool adds)
+{
+    struct trial *trial =
+        trial_create("%s T %d H %d, sum, adds %d", dtype_name(dtype), (int)tokens, (int)hidden, (int)adds);
+    struct layernorm_backward_args args = {.x = trial_normal(trial, dtype, tokens, hidden, 1.0),
+                                           .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
+                                           .mean = trial_normal(trial, DTYPE_F32, 1, tokens, 0.5),
+                                           .rstd = trial_normal(trial, DTYPE_F32, 1, tokens, 0.5),
+                                           .dy = trial_normal(trial, dtype, tokens, hidden, 1.0),
+                                           .dx = trial_empty(trial, dtype, tokens, hidden),
+                                           .sum = trial_normal(trial, DTYPE_F32, 1, hidden, 1.0),
+                                           .accumulate_sum = adds};
+    if (adds) { /* beside the parameters' sums, which do not */
+        args.dweight = trial_empty(trial, DTYPE_F32, 1, hidden);
+        args.dbias = trial_empty(trial, DTYPE_F32, 1, hidden);
+    }
+    for (int i = 0; i < executor_count; i++) {
+        struct executor *executor = executors[i];
+        struct stream stream = {.executor = executor, .id = STREAM_COMPUTE};
+        char *device = executor->class->allocate(executor, trial->used, MEMORY_DEVICE);
+        char *result = memory_allocate(trial->used);
+        const int64_t words = trial->used / (int64_t)sizeof(int32_t);
+        struct tensor there = tensor_vector(device, DTYPE_I32, words);
+        struct layernorm_backward_args on = args;
+        for (int field = 0; field < op_info(OP_LAYERNORM_BACKWARD)->field_count; field++) {
+            struct tensor *t = (struct tensor *)op_tensor(OP_LAYERNORM_BACKWARD, &on, field);
+            if (tensor_present(t))
+                *t = moved(trial, *t, device);
+        }
+        executor->class->reserve(executor, STREAM_COMPUTE,
+                                 executor->class->workspace(executor, OP_LAYERNORM_BACKWARD, &on));
+        LAUNCH(&stream, COPY, copy, .from = tensor_vector(trial->memory, DTYPE_I32, words), .to = there);
+        launch(&stream, OP_LAYERNORM_BACKWARD, &on);
+        LAUNCH(&stream, COPY, copy, .from = there, .to = tensor_vector(result, DTYPE_I32, words));
+        stream_synchronize(&stream);
+        const struct tensor sum = moved(trial, args.sum, result), dx = moved(trial, args.dx, result);
+        int64_t wrong = 0;
+        for (int64_t h = 0; h < hidden; h++) {
+            double wanted = adds ? reference_load(&args.sum, 0, h) : 0.0, magnitude = fabs(wanted);
+            for (int64_t t = 0; t < tokens; t++) {
+                wanted += reference_load(&dx, t, h);
+                magnitude += fabs(reference_load(&dx, t, h));
+            }
+            wrong += !(fabs(reference_load(&sum, 0, h) - wanted) <= (double)(tokens + 2) * 0x1p-24 * magnitude);
+        }
+        check_report(__FILE__, __LINE__, wrong == 0, trial->name);
+        executor->class->release(executor, device, MEMORY_DEVICE);
+        memory_free(result);
+    }
+    if (dtype == DTYPE_F32 && hidden <= 1280) /* wider rows have bounds that notice no fault */
+        check_op(trial, OP_LAYERNORM_BACKWARD, &args);
+    else
+        trial_destroy(trial);
+}
+
+static void test_layernorm_sum(void)
+{
+    static const int64_t widths[5] = {17, 320, 1280, 5120, 8200};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t w = 0; w < COUNT(widths); w++)
+            test_layernorm_sum_case(storage[d], w < 3 ? 300 : 70, widths[w], w % 2 == 0);
+}
+
 static void test_gelu_sum(void)
 {
     static const int64_t widths[6] = {1, 8, 17, 320, 1000, 2056}, rows[4] = {1, 7, 129, 300};
@@ -373,6 +437,7 @@ int main(int count, char **arguments)
     test_gelu();
     test_gelu_sum();
     test_gelu_tails();
+    test_layernorm_sum();
     executors_close();
     return check_end();
 }

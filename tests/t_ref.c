@@ -136,6 +136,7 @@ static void test_layernorm(void)
     struct tensor bypass = copy_of(&dx), alone = zeros(DTYPE_F64, tokens, hidden);
     struct tensor dweight = normal(1, hidden), dbias = normal(1, hidden), fresh = normal(1, hidden);
     struct tensor old = copy_of(&dweight), old_bias = copy_of(&dbias), fresh_bias = normal(1, hidden);
+    struct tensor sum_of_dx = normal(1, hidden), old_sum = copy_of(&sum_of_dx);
     struct layernorm_forward_args forward = {
         .x = x, .weight = weight, .bias = bias, .y = y, .mean = mean, .rstd = rstd, .eps = 0.1f};
     struct objective f = {.op = OP_LAYERNORM_FORWARD, .args = &forward, .output = y, .weight = dy};
@@ -162,8 +163,16 @@ static void test_layernorm(void)
                                                .dx = dx,
                                                .dweight = dweight,
                                                .dbias = dbias,
-                                               .accumulate = true};
+                                               .sum = sum_of_dx,
+                                               .accumulate = true,
+                                               .accumulate_sum = true};
     run(OP_LAYERNORM_BACKWARD, &backward);
+    for (int64_t h = 0; h < hidden; h++) {
+        double all = reference_load(&old_sum, 0, h);
+        for (int64_t t = 0; t < tokens; t++)
+            all += reference_load(&dx, t, h);
+        CHECK_NEAR(reference_load(&sum_of_dx, 0, h), all, 1e-13, 0.0);
+    }
     run(OP_LAYERNORM_BACKWARD, &(struct layernorm_backward_args){.x = x,
                                                                  .weight = weight,
                                                                  .mean = mean,

@@ -69,7 +69,7 @@ static const struct op_field layernorm_backward_fields[] = {
     FIELD(layernorm_backward, mean, OP_READ),     FIELD(layernorm_backward, rstd, OP_READ),
     FIELD(layernorm_backward, dy, OP_READ),       OPTIONAL(layernorm_backward, residual, OP_READ),
     OPTIONAL(layernorm_backward, dx, OP_WRITE),   ACCUMULATED(layernorm_backward, dweight, true),
-    ACCUMULATED(layernorm_backward, dbias, true),
+    ACCUMULATED(layernorm_backward, dbias, true), ACCUMULATED_BY(layernorm_backward, sum, accumulate_sum, true),
 };
 static const struct op_field rope_fields[] = {
     FIELD(rope, x, OP_READ_WRITE),

@@ -154,7 +154,8 @@ struct layernorm_forward_args {
 };
 
 /* With n = (x - mean) * rstd: dx = residual + rstd * (w dy - mean(w dy) - n * mean(w dy n));
- * dweight (+)= sum_t dy n; dbias (+)= sum_t dy; both in a fixed order. */
+ * dweight (+)= sum_t dy n; dbias (+)= sum_t dy; sum (+)= sum_t dx, of dx as rounded to its type: the gradient of a bias
+ * that was added to x. All in a fixed order. */
 struct layernorm_backward_args {
     struct tensor x;          /* f [T, H] */
     struct tensor weight;     /* f [1, H] */
@@ -164,7 +165,9 @@ struct layernorm_backward_args {
     struct tensor dx;         /* f [T, H]; optional: absent when only the weight's and bias's gradients are wanted */
     struct tensor dweight;    /* stat [1, H]; optional, with dbias: absent when only the input's gradient is wanted */
     struct tensor dbias;      /* stat [1, H]; optional, with dweight */
+    struct tensor sum;        /* stat [1, H]; optional, with dx */
     bool accumulate;          /* for dweight and dbias */
+    bool accumulate_sum;      /* accumulate, for sum */
 };
 
 /* Rotary position embedding (Su et al. 2021), in place. Each pair (x1, x2) of a head's elements is rotated:

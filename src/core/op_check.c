@@ -154,6 +154,8 @@ static const char *check_layernorm_backward(const struct layernorm_backward_args
     REQUIRE(tensor_present(&a->dweight) == tensor_present(&a->dbias));
     REQUIRE(!tensor_present(&a->dweight) || (same_shape(&a->weight, &a->dweight) && is_stat(&a->dweight)));
     REQUIRE(!tensor_present(&a->dbias) || (same_shape(&a->weight, &a->dbias) && is_stat(&a->dbias)));
+    REQUIRE(!tensor_present(&a->sum) ||
+            (tensor_present(&a->dx) && same_shape(&a->weight, &a->sum) && is_stat(&a->sum)));
     return NULL;
 }
 

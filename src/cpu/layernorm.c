@@ -1,6 +1,7 @@
 /* layernorm. The mean is summed in double and the deviations from it are squared after it is subtracted, so inputs
  * whose mean is far larger than their deviation lose nothing. */
 #include "cpu/norm.h"
+#include "cpu/sum.h"
 
 CPU_CLONES static double sum_of(const float *x, int64_t count)
 {
@@ -167,4 +168,6 @@ void cpu_layernorm_backward(struct cpu *cpu, const struct layernorm_backward_arg
                                .row = backward_row,
                                .args = args,
                            });
+    if (tensor_present(&args->sum))
+        cpu_sum(cpu, &args->dx, true, &args->sum, args->accumulate_sum);
 }

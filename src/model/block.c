@@ -1,5 +1,6 @@
 #include "model/block.h"
 #include "model/norm.h"
+#include "model/sequence.h"
 
 #include <stdio.h>
 
@@ -7,6 +8,13 @@ static const struct tensor absent;
 
 static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1, true};
 static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2, true};
+
+/* Does the backward of a norm sum the gradient that it writes? It is that of a linear's output, with a bias; where the
+ * sequence is cut, of a part of the tokens. */
+static bool norms_sum(const struct unit *unit)
+{
+    return unit_family(unit)->bias && unit_family(unit)->layer_norm && !sequence_is_cut(unit);
+}
 
 static struct linear linear_of(const struct unit *unit, enum block_weight weight)
 {
@@ -22,7 +30,8 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
                            .makes_copies = unit->settings->precision.makes_copies,
                            .number = operand_number(unit->layer, (int)weight, OPERAND_INPUT),
                            .precision = precision_of(&unit->settings->precision, unit->layer, (int)weight),
-                           .summed = weight == BLOCK_UP && unit_family(unit)->gelu,
+                           .summed = (weight == BLOCK_UP && unit_family(unit)->gelu) ||
+                                     (weight == BLOCK_O && norms_sum(unit)),
                            .fused = {[OPERAND_INPUT] = weight == BLOCK_DOWN, [OPERAND_GRADIENT] = weight == BLOCK_UP}};
 }
 
@@ -122,9 +131,22 @@ static void block_forward(struct context *c, struct unit *unit, struct tensor in
     mlp_part(c, unit);
 }
 
+/* The bias's gradient, if it is not left to linear_backward; sum: of dy. */
+static void take_sum(struct context *c, const struct unit *unit, const struct linear *linear, struct tensor sum)
+{
+    const struct tensor gradient = linear_sum(c, unit, linear);
+    if (!tensor_present(&gradient))
+        return;
+    if (unit_accumulates(unit, linear->weight))
+        LAUNCH(c->stream, ADD, add, .from = sum, .to = gradient);
+    else
+        LAUNCH(c->stream, COPY, copy, .from = sum, .to = gradient);
+}
+
 static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy, struct tensor d_middle)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
+    const struct linear o_linear = linear_of(unit, BLOCK_O);
     struct operand normed = linear_input(c, unit, &up_linear, unit_tensor(c, unit, BLOCK_NORMED2));
     struct operand activated = linear_input(c, unit, &down_linear, unit_tensor(c, unit, BLOCK_ACTIVATED));
     struct tensor d_activated = unit_tensor(c, unit, BLOCK_D_ACTIVATED);
@@ -132,11 +154,14 @@ static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy,
     struct tensor d_up = unit_family(unit)->gelu ? d_activated : unit_tensor(c, unit, BLOCK_D_UP);
     struct tensor d_normed = unit_tensor(c, unit, BLOCK_D_NORMED2);
 
+    down_linear.summed = tensor_present(&c->output_gradient_sum);
+    take_sum(c, unit, &down_linear, c->output_gradient_sum);
     linear_backward(c, unit, &down_linear, &activated, dy, d_activated, &(struct linear_beside){&up_linear, &normed});
     if (c->gradients & GRADIENT_INPUT)
         activate_backward(c, unit, &up_linear, unit_tensor(c, unit, BLOCK_UP_OUT), d_activated, d_up);
     linear_backward(c, unit, &up_linear, &normed, d_up, d_normed, NULL);
-    norm_backward(c, unit, &norm2, unit_tensor(c, unit, BLOCK_MIDDLE), d_normed, dy, d_middle);
+    norm_backward(c, unit, &norm2, unit_tensor(c, unit, BLOCK_MIDDLE), d_normed, dy, d_middle,
+                  linear_sum(c, unit, &o_linear), unit_accumulates(unit, BLOCK_O));
 }
 
 static void attention_part_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor d_middle)
@@ -155,7 +180,8 @@ static void attention_part_backward(struct context *c, struct unit *unit, struct
         rotate(c, unit, d_fused, true);
     }
     linear_backward(c, unit, &qkv_linear, &normed, d_fused, d_normed, NULL);
-    norm_backward(c, unit, &norm1, input, d_normed, d_middle, unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
+    norm_backward(c, unit, &norm1, input, d_normed, d_middle, unit_tensor(c, unit, UNIT_INPUT_GRADIENT),
+                  unit_sum_input_gradient(c, unit), false);
 }
 
 static void block_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor dy)
@@ -291,6 +317,12 @@ static void declare_weights(struct unit *unit)
     unit->decay[STORAGE_VECTOR] = s->decay_vectors;
 }
 
+void block_declare_sum(struct unit *unit)
+{
+    if (norms_sum(unit))
+        unit_declare_tensor(unit, UNIT_INPUT_GRADIENT_SUM, "sum of d input", 1, unit->settings->hidden, ROLE_STATISTIC);
+}
+
 void block_declare(struct unit *unit)
 {
     const struct model_settings *s = unit->settings;
@@ -323,6 +355,8 @@ void block_declare(struct unit *unit)
     };
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
         unit_declare_tensor(unit, tensors[i].id, tensors[i].name, tensors[i].rows, tensors[i].cols, tensors[i].role);
+    if (unit->layer > 0)
+        block_declare_sum(unit);
     attention_declare(unit, &attention_ids);
     for (int weight = BLOCK_QKV; weight <= BLOCK_DOWN; weight++) {
         struct linear linear = linear_of(unit, (enum block_weight)weight);

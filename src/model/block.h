@@ -52,6 +52,9 @@ enum block_tensor {
 /* Fills a zeroed unit whose layer is set. */
 void block_declare(struct unit *unit);
 
+/* Declares UNIT_INPUT_GRADIENT_SUM in a unit behind a block where it is the gradient of the block's last bias. */
+void block_declare_sum(struct unit *unit);
+
 /* The tensors that a policy of the deck does not keep from forward to backward. Each drops more than the one before:
  *   none -; activation: its output; norms: both norms' outputs; gate_up; qkv; attention: its output and statistics;
  *   full: also the middle residual, so that only the block's input is kept. */

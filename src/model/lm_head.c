@@ -1,4 +1,5 @@
 #include "model/lm_head.h"
+#include "model/block.h"
 #include "model/embedding.h"
 #include "model/linear.h"
 #include "model/norm.h"
@@ -97,7 +98,7 @@ static void features_backward(struct context *c, struct unit *unit, struct tenso
     const struct linear dense = dense_of(unit);
     const struct operand x = linear_input(c, unit, &dense, normed);
     norm_backward(c, unit, &transform_norm, unit_tensor(c, unit, LM_HEAD_ACTIVATED),
-                  unit_tensor(c, unit, LM_HEAD_D_FEATURES), absent, d_activated);
+                  unit_tensor(c, unit, LM_HEAD_D_FEATURES), absent, d_activated, absent, false);
     LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = unit_tensor(c, unit, LM_HEAD_DENSE_OUT), .dy = d_activated,
            .dx = d_dense_out, .sum = linear_sum(c, unit, &dense), .accumulate = unit_accumulates(unit, dense.weight));
     linear_backward(c, unit, &dense, &x, d_dense_out, d_normed, NULL);
@@ -247,7 +248,8 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
         sequence_add_up(c, unit, d_part, d_features);
     if (transform)
         features_backward(c, unit, normed, d_normed);
-    norm_backward(c, unit, &last_norm, input, d_normed, absent, unit_tensor(c, unit, UNIT_INPUT_GRADIENT));
+    norm_backward(c, unit, &last_norm, input, d_normed, absent, unit_tensor(c, unit, UNIT_INPUT_GRADIENT),
+                  unit_sum_input_gradient(c, unit), false);
 }
 
 static const struct unit_class lm_head_class = {.name = "lm_head",
@@ -331,6 +333,7 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
     unit->head_tokens = head_tokens < unit->tokens ? head_tokens : unit->tokens;
     declare_weights(unit, embedding);
     declare_wide(unit, UNIT_INPUT_GRADIENT, "d input");
+    block_declare_sum(unit);
     declare_wide(unit, LM_HEAD_NORMED, "normed");
     declare_wide(unit, LM_HEAD_D_NORMED, "d normed");
     if (unit_family(unit)->transform) {

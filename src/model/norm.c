@@ -47,7 +47,7 @@ void norm_forward(const struct context *context, const struct unit *unit, const 
 }
 
 void norm_backward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
-                   struct tensor dy, struct tensor residual, struct tensor dx)
+                   struct tensor dy, struct tensor residual, struct tensor dx, struct tensor sum, bool accumulate_sum)
 {
     bool want_input = context->gradients & GRADIENT_INPUT, want_weight = context->gradients & GRADIENT_WEIGHT;
     struct tensor weight = unit_weight(context, unit, norm->weight);
@@ -60,7 +60,7 @@ void norm_backward(const struct context *context, const struct unit *unit, const
         LAUNCH(context->stream, LAYERNORM_BACKWARD, layernorm_backward, .x = x, .weight = weight,
                .mean = statistic(context, unit, norm->mean, x.rows), .rstd = rstd, .dy = dy, .residual = residual,
                .dx = dx, .dweight = dweight, .dbias = want_weight ? unit_gradient(context, unit, norm->bias) : absent,
-               .accumulate = accumulate);
+               .sum = sum, .accumulate = accumulate, .accumulate_sum = accumulate_sum);
     else
         LAUNCH(context->stream, RMSNORM_BACKWARD, rmsnorm_backward, .x = x, .weight = weight, .rstd = rstd, .dy = dy,
                .residual = residual, .dx = dx, .dweight = dweight, .accumulate = accumulate);

@@ -19,8 +19,9 @@ void norm_forward(const struct context *context, const struct unit *unit, const 
                   struct tensor y);
 
 /* x, dy, residual, dx: [T, hidden]. Computes what context->gradients wants of dx = residual (where present) + the
- * gradient through the norm, and the gradients of the parameters. residual may be dx itself. */
+ * gradient through the norm, and the gradients of the parameters. residual may be dx itself. sum, of layer norms where
+ * present: [1, hidden] (+)= the sum of dx over T. */
 void norm_backward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
-                   struct tensor dy, struct tensor residual, struct tensor dx);
+                   struct tensor dy, struct tensor residual, struct tensor dx, struct tensor sum, bool accumulate_sum);
 
 #endif

@@ -286,6 +286,13 @@ struct tensor unit_gradient(const struct context *context, const struct unit *un
     return weight_view(weight, weight->home->gradient_base[weight->storage], context->statistic);
 }
 
+struct tensor unit_sum_input_gradient(struct context *context, const struct unit *unit)
+{
+    if (unit->tensors[UNIT_INPUT_GRADIENT_SUM].name != NULL && context->gradients == GRADIENT_BOTH)
+        context->input_gradient_sum = unit_tensor(context, unit, UNIT_INPUT_GRADIENT_SUM);
+    return context->input_gradient_sum;
+}
+
 bool unit_accumulates(const struct unit *unit, int id)
 {
     return !unit->weights[id].home->gradient_fresh;

@@ -87,7 +87,7 @@ struct weight_copy {
 };
 
 /* Ids that every class shares. */
-enum { UNIT_OUTPUT, UNIT_INPUT_GRADIENT, UNIT_FIRST_OWN };
+enum { UNIT_OUTPUT, UNIT_INPUT_GRADIENT, UNIT_INPUT_GRADIENT_SUM, UNIT_FIRST_OWN };
 
 enum gradient_set { GRADIENT_INPUT = 1, GRADIENT_WEIGHT = 2, GRADIENT_BOTH = 3 };
 
@@ -195,6 +195,9 @@ struct context {
     struct tensor losses;       /* f64 [operands, STATISTICS]: what quantization loses is added; absent: not measured */
     /* The address of a unit's tensor in this pass and slot; fixed after planning. */
     void *(*address)(const struct context *context, const struct unit *unit, int id);
+    /* Of a backward: sums over tokens, stat [1, hidden], that an op makes beside a gradient: of output_gradient, absent
+     * where the unit behind has not made it; and of what this unit leaves in UNIT_INPUT_GRADIENT, if it sets it. */
+    struct tensor output_gradient_sum, input_gradient_sum;
     void *memory; /* what address and enter_section work on: struct memory (step/memory.h) */
     /* Optional: the next op tolerates transfers beside it, so those that are pending start. Transfers take
      * multiprocessors: attention hands out its work dynamically, while a matrix product has one block for each and
@@ -273,6 +276,9 @@ struct tensor unit_copy(const struct context *context, const struct unit *unit, 
 struct tensor unit_row_copy(const struct unit *unit, int id);
 /* Its gradient (fp32), valid between open and close. */
 struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id);
+/* Where UNIT_INPUT_GRADIENT_SUM is declared and a backward makes both gradients: that, which the unit must then write;
+ * it reaches the unit before as context->output_gradient_sum. Else absent. */
+struct tensor unit_sum_input_gradient(struct context *context, const struct unit *unit);
 /* Whether a gradient op should add to what is there. */
 bool unit_accumulates(const struct unit *unit, int id);
 

@@ -92,8 +92,9 @@ void memory_backward_begin(struct context *context)
 static void run_backward(struct context *context, struct unit *unit)
 {
     const struct memory *memory = context->memory;
+    const bool behind = unit->index + 1 < memory->model->chunks[unit->chunk].end;
     struct tensor gradient = {0};
-    if (unit->index + 1 < memory->model->chunks[unit->chunk].end)
+    if (behind)
         gradient = unit_tensor(context, &memory->model->units[unit->index + 1], UNIT_INPUT_GRADIENT);
     context->wanted = memory_recomputed(memory, unit);
     if (!id_set_empty(context->wanted)) {
@@ -101,6 +102,8 @@ static void run_backward(struct context *context, struct unit *unit)
         run_forward(context, unit);
         context->recompute = false;
     }
+    context->output_gradient_sum = behind ? context->input_gradient_sum : (struct tensor){0};
+    context->input_gradient_sum = (struct tensor){0};
     unit->class->backward(context, unit, input_of(context, unit), gradient);
 }
 

@@ -108,8 +108,10 @@ static double normalised(const struct layernorm_backward_args *args, int64_t t, 
            bounds_absolute(&args->rstd, 0, t);
 }
 
-/* One row of dx: sums of H terms of at most four factors, one of them a difference; at most eight more roundings. */
-static void layernorm_input_gradient(const struct layernorm_backward_args *args, int64_t t, const struct tensor *dx)
+/* One row of dx: sums of H terms of at most four factors, one of them a difference; at most eight more roundings. Adds
+ * to sum, where present, what its terms may be off, and each one's rounding among them. */
+static void layernorm_input_gradient(const struct layernorm_backward_args *args, int64_t t, const struct tensor *dx,
+                                     const struct tensor *sum)
 {
     double mean = 0.0, mean_n = 0.0, hidden = (double)args->x.cols;
     for (int64_t h = 0; h < args->x.cols; h++) {
@@ -123,17 +125,27 @@ static void layernorm_input_gradient(const struct layernorm_backward_args *args,
         if (tensor_present(&args->residual))
             magnitude += bounds_absolute(&args->residual, t, h);
         reference_store(dx, t, h, bounds_gamma(hidden + 12.0) * magnitude);
+        if (tensor_present(sum))
+            reference_store(sum, 0, h,
+                            reference_load(sum, 0, h) +
+                                bounds_gamma(hidden + 12.0 + (double)args->x.rows + 2.0) * magnitude);
     }
 }
 
-/* dweight: sums of T terms, each a difference and two products; dbias: of T terms; both with the old value. */
+/* dweight: sums of T terms, each a difference and two products; dbias and sum: of T terms; all with the old value. */
 void bounds_layernorm_backward(struct trial *trial, const struct layernorm_backward_args *args)
 {
     int64_t tokens = args->x.rows;
     if (tensor_present(&args->dx)) {
-        struct tensor dx = trial_bound(trial, OP_LAYERNORM_BACKWARD, args, "dx");
+        struct tensor dx = trial_bound(trial, OP_LAYERNORM_BACKWARD, args, "dx"), sum = {0};
+        if (tensor_present(&args->sum))
+            sum = trial_bound(trial, OP_LAYERNORM_BACKWARD, args, "sum");
+        for (int64_t h = 0; h < sum.cols; h++)
+            reference_store(
+                &sum, 0, h,
+                args->accumulate_sum ? bounds_gamma((double)tokens + 2.0) * bounds_absolute(&args->sum, 0, h) : 0.0);
         for (int64_t t = 0; t < tokens; t++)
-            layernorm_input_gradient(args, t, &dx);
+            layernorm_input_gradient(args, t, &dx, &sum);
     }
     if (!tensor_present(&args->dweight))
         return;

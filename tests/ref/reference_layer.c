@@ -115,6 +115,12 @@ void reference_layernorm_backward(const struct layernorm_backward_args *args)
     }
     if (tensor_present(&args->dx))
         layernorm_input_gradient(args);
+    for (int64_t h = 0; tensor_present(&args->sum) && h < args->x.cols; h++) {
+        double sum = args->accumulate_sum ? reference_load(&args->sum, 0, h) : 0.0;
+        for (int64_t t = 0; t < args->x.rows; t++)
+            sum += reference_load(&args->dx, t, h);
+        reference_store(&args->sum, 0, h, sum);
+    }
 }
 
 void reference_rope(const struct rope_args *args)
