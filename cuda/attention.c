@@ -209,6 +209,34 @@ static void run_cudnn(const struct cuda_target *target, const struct kind *kind,
     by_cudnn++;
 }
 
+/* One launch where dk stands behind dq, as in the gradient of a fused projection. */
+static void rotate_back(const struct cuda_target *target, const struct attention_backward_args *b)
+{
+    struct rope_args rope = {.x = b->dq,
+                             .positions = b->positions,
+                             .table = b->table,
+                             .head_dim = b->head_dim,
+                             .interleaved = b->interleaved,
+                             .inverse = true};
+    const bool joined = tensor_at(&b->dq, 0, b->dq.cols) == b->dk.data && b->dq.stride == b->dk.stride;
+    if (joined)
+        rope.x.cols += b->dk.cols;
+    cuda_rope(target, &rope);
+    rope.x = b->dk;
+    if (!joined)
+        cuda_rope(target, &rope);
+}
+
+static void run_way(const struct cuda_target *target, const struct kind *kind, const struct call *call, enum way way)
+{
+    if (way == BY_CUDNN)
+        run_cudnn(target, kind, call);
+    else
+        run_own(target, call, way == BY_OWN_ONCE);
+    if (call->backward != NULL && tensor_present(&call->backward->positions))
+        rotate_back(target, call->backward);
+}
+
 /* -- Choosing ---------------------------------------------------------------------------------------------------- */
 
 static bool takes(const struct kind *kind, enum way way)
@@ -237,10 +265,7 @@ static bool launch_rival(const struct cuda_target *target, const void *self, int
     const struct rivals *rivals = self;
     if (!takes(rivals->kind, way))
         return false;
-    if (way == BY_CUDNN)
-        run_cudnn(target, rivals->kind, rivals->call);
-    else
-        run_own(target, rivals->call, way == BY_OWN_ONCE);
+    run_way(target, rivals->kind, rivals->call, way);
     return true;
 }
 
@@ -325,11 +350,7 @@ static void run(const struct cuda_target *target, const struct call *call)
 {
     struct attention_key key;
     struct kind *kind = key_of(target, call, &key) ? kind_of(&key) : NULL;
-    enum way way = way_of(target, kind, call);
-    if (way == BY_CUDNN)
-        run_cudnn(target, kind, call);
-    else
-        run_own(target, call, way == BY_OWN_ONCE);
+    run_way(target, kind, call, way_of(target, kind, call));
 }
 
 void cuda_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args)

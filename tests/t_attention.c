@@ -212,6 +212,26 @@ static void check_full_is_used(struct trial *trial, const struct attention_backw
         check_noticed(trial, OP_ATTENTION_BACKWARD, args, &mistaken);
 }
 
+/* What rope would have made of queries and keys by any table. */
+static void rotate_gradients(struct trial *trial, struct attention_backward_args *args, bool interleaved)
+{
+    enum { POSITIONS = 9 };
+    if (adding || in_parts)
+        return;
+    args->positions = trial_draw_integers(trial, args->q.rows, POSITIONS);
+    args->table = trial_normal(trial, DTYPE_F32, POSITIONS, args->head_dim, 1.0);
+    args->interleaved = interleaved;
+    struct attention_backward_args other = *args, forgetful = *args;
+    other.interleaved = !interleaved;
+    forgetful.positions = forgetful.table = (struct tensor){0};
+    allow_backward(trial, args);
+    if (args->q.dtype == DTYPE_F32 && args->q.rows >= 64 && args->segments.longest > 1) {
+        check_noticed(trial, OP_ATTENTION_BACKWARD, args, &forgetful);
+        if (args->head_dim > 2)
+            check_noticed(trial, OP_ATTENTION_BACKWARD, args, &other);
+    }
+}
+
 static void test_attention_case(enum dtype dtype, const struct attention_shape *shape, int64_t tokens,
                                 enum layout layout, bool causal)
 {
@@ -269,6 +289,8 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
                                         .causal = causal,
                                         .accumulate_q = adding,
                                         .accumulate_kv = adding};
+    if (keys == tokens && shape->head_dim % 2 == 0 && (layout % 2 == 0) == causal)
+        rotate_gradients(trial, &b, layout == LAYOUT_ROWS);
     struct attention_backward_args mixed = b, integers = b;
     mixed.dv.dtype = b.dk.dtype == DTYPE_F32 ? DTYPE_BF16 : DTYPE_F32;
     integers.dq.dtype = DTYPE_I32;

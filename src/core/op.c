@@ -91,6 +91,8 @@ static const struct op_field attention_backward_fields[] = {
     ACCUMULATED_BY(attention_backward, dq, accumulate_q, false),
     ACCUMULATED_BY(attention_backward, dk, accumulate_kv, false),
     ACCUMULATED_BY(attention_backward, dv, accumulate_kv, false),
+    OPTIONAL(attention_backward, positions, OP_READ),
+    OPTIONAL(attention_backward, table, OP_READ),
     SEGMENT_FIELDS(attention_backward),
 };
 static const struct op_field attention_merge_fields[] = {

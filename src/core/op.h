@@ -215,7 +215,10 @@ struct attention_forward_args {
 
 /* Gradients of attention_forward: dq, dk and dv (+)= the gradient, which is 0 for rows outside all segments. k and v
  * may be one part of the keys that o and lse were computed from. The gradients then are the sums over launches for all
- * parts. */
+ * parts.
+ *
+ * With positions, q and k are what rope made of other tensors, and dq and dk become the gradients of those: rope,
+ * inverse, of the gradients, which may have been rounded before. */
 struct attention_backward_args {
     struct tensor q, k, v, o, lse; /* as in attention_forward */
     struct tensor d_o;             /* f [Tq, heads * head_dim] */
@@ -227,6 +230,9 @@ struct attention_backward_args {
     bool causal;
     bool accumulate_q;  /* accumulate, for dq */
     bool accumulate_kv; /* accumulate, for dk and dv */
+    /* Optional, and none where a gradient accumulates: rope's arguments, of rows that q and k share. */
+    struct tensor positions, table;
+    bool interleaved;
 };
 
 /* Merges attention over a part of the keys into that over others, in f32. With w = exp(lse) and w' = exp(part_lse):

@@ -97,6 +97,12 @@ static const char *check_attention_backward(const struct attention_backward_args
     REQUIRE(same_shape(&a->k, &a->dk) && same_shape(&a->v, &a->dv));
     REQUIRE(a->dq.dtype == a->q.dtype || is_stat(&a->dq));
     REQUIRE((a->dk.dtype == a->k.dtype || is_stat(&a->dk)) && a->dv.dtype == a->dk.dtype);
+    REQUIRE(tensor_present(&a->positions) == tensor_present(&a->table));
+    if (tensor_present(&a->positions)) {
+        REQUIRE(!a->accumulate_q && !a->accumulate_kv && a->dq.dtype == a->q.dtype && a->dk.dtype == a->k.dtype);
+        REQUIRE(a->positions.dtype == DTYPE_I32 && has_shape(&a->positions, 1, a->q.rows) && a->k.rows == a->q.rows);
+        REQUIRE(a->head_dim % 2 == 0 && a->table.cols == a->head_dim && is_stat(&a->table));
+    }
     return check_attention_forward(&forward);
 }
 

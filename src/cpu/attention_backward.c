@@ -191,4 +191,12 @@ void cpu_attention_backward(struct cpu *cpu, const struct attention_backward_arg
         for (int64_t i = 0; i < items; i++)
             backward_item(args, i / args->kv_heads, i % args->kv_heads, &scratch);
     }
+    const struct tensor rotated[] = {args->dq, args->dk};
+    for (int i = 0; i < 2 && tensor_present(&args->positions); i++)
+        cpu_rope(cpu, &(struct rope_args){.x = rotated[i],
+                                          .positions = args->positions,
+                                          .table = args->table,
+                                          .head_dim = args->head_dim,
+                                          .interleaved = args->interleaved,
+                                          .inverse = true});
 }

@@ -169,6 +169,14 @@ static void forward(struct context *c, const struct unit *unit, const struct att
                                                       .segments = c->batch->segments});
 }
 
+void attention_rotate(struct context *c, const struct unit *unit, struct tensor fused, bool inverse)
+{
+    const struct model_settings *s = unit->settings;
+    LAUNCH(c->stream, ROPE, rope, .x = tensor_columns(&fused, 0, (model_heads(s) + model_kv_heads(s)) * s->head_dim),
+           .positions = c->batch->positions, .table = c->rope_table, .head_dim = s->head_dim,
+           .interleaved = unit_family(unit)->interleaved, .inverse = inverse);
+}
+
 static void backward(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor d_output,
                      struct tensor d_fused)
 {
@@ -185,6 +193,9 @@ static void backward(struct context *c, const struct unit *unit, const struct at
                                                                 .dq = d.q,
                                                                 .dk = d.k,
                                                                 .dv = d.v,
+                                                                .positions = c->batch->positions,
+                                                                .table = c->rope_table,
+                                                                .interleaved = unit_family(unit)->interleaved,
                                                                 .segments = c->batch->segments});
 }
 
@@ -214,7 +225,10 @@ void attention_forward(struct context *c, const struct unit *unit, const struct 
 void attention_backward(struct context *c, const struct unit *unit, const struct attention *ids, struct tensor d_output,
                         struct tensor d_fused)
 {
-    method_of(unit)->backward(c, unit, ids, d_output, d_fused);
+    const struct attention_method *method = method_of(unit);
+    method->backward(c, unit, ids, d_output, d_fused);
+    if (method != &whole_rows) /* whose op has rotated the gradients */
+        attention_rotate(c, unit, d_fused, true);
 }
 
 void attention_drop(struct id_set *set, const struct attention *ids, bool fused)

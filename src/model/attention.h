@@ -30,7 +30,10 @@ void attention_declare(struct unit *unit, const struct attention *attention);
 /* Makes the output of the fused projection. */
 void attention_forward(struct context *context, const struct unit *unit, const struct attention *attention);
 
-/* d_fused [T, as fused] from d_output [T, as output]. */
+/* Rotates the queries and keys of fused, or, inverse, their gradients. */
+void attention_rotate(struct context *context, const struct unit *unit, struct tensor fused, bool inverse);
+
+/* d_fused [T, as fused], of fused before it was rotated, from d_output [T, as output]. */
 void attention_backward(struct context *context, const struct unit *unit, const struct attention *attention,
                         struct tensor d_output, struct tensor d_fused);
 

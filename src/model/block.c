@@ -37,15 +37,6 @@ static struct linear linear_of(const struct unit *unit, enum block_weight weight
 
 static const struct attention attention_ids = {BLOCK_QKV_OUT, BLOCK_ATTENTION, BLOCK_LSE, BLOCK_EXCHANGE};
 
-/* Rotates queries and keys, or, inverse, their gradients. */
-static void rotate(struct context *c, const struct unit *unit, struct tensor fused, bool inverse)
-{
-    const struct model_settings *s = unit->settings;
-    LAUNCH(c->stream, ROPE, rope, .x = tensor_columns(&fused, 0, (model_heads(s) + model_kv_heads(s)) * s->head_dim),
-           .positions = c->batch->positions, .table = c->rope_table, .head_dim = s->head_dim,
-           .interleaved = unit_family(unit)->interleaved, .inverse = inverse);
-}
-
 /* What a linear reads: the norm of x, which is the unit's tensor `id`. */
 static struct operand normalised(struct context *c, struct unit *unit, const struct norm *norm, int id, struct tensor x,
                                  const struct linear *reader)
@@ -72,7 +63,7 @@ static void attention_part(struct context *c, struct unit *unit, struct tensor i
 
     if (context_wants(c, BLOCK_QKV_OUT)) {
         linear_forward(c, unit, &qkv_linear, &normed, fused, absent);
-        rotate(c, unit, fused, false);
+        attention_rotate(c, unit, fused, false);
     }
     attention_forward(c, unit, &attention_ids);
     if (context_wants(c, BLOCK_LINEARS + BLOCK_O * LINEAR_TENSORS)) /* so that attention need not run again for them */
@@ -175,10 +166,8 @@ static void attention_part_backward(struct context *c, struct unit *unit, struct
     linear_backward(c, unit, &o_linear, &attention, d_middle, d_attention,
                     &(struct linear_beside){&qkv_linear, &normed});
     context_shares(c);
-    if (c->gradients & GRADIENT_INPUT) {
+    if (c->gradients & GRADIENT_INPUT)
         attention_backward(c, unit, &attention_ids, d_attention, d_fused);
-        rotate(c, unit, d_fused, true);
-    }
     linear_backward(c, unit, &qkv_linear, &normed, d_fused, d_normed, NULL);
     norm_backward(c, unit, &norm1, input, d_normed, d_middle, unit_tensor(c, unit, UNIT_INPUT_GRADIENT),
                   unit_sum_input_gradient(c, unit), false);

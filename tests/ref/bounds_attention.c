@@ -174,6 +174,7 @@ static void add_separate_heads(const struct attention_backward_args *args, const
     int64_t share = args->heads / args->kv_heads;
     struct attention_backward_args alone = *args;
     alone.kv_heads = args->heads;
+    alone.positions = alone.table = (struct tensor){0};
     alone.k = spread_heads(&args->k, args->heads, share, args->head_dim);
     alone.v = spread_heads(&args->v, args->heads, share, args->head_dim);
     alone.dq = double_matrix(args->dq.rows, args->dq.cols);
@@ -195,6 +196,41 @@ static void bound_old(const struct tensor *old, int64_t terms, const struct tens
             add(bound, row, col, bounds_gamma((double)terms + 3.0) * bounds_absolute(old, row, col));
 }
 
+/* Of a gradient that is rotated: two products and an addition of numbers that are off and perhaps rounded. */
+static void rotate_bound(const struct attention_backward_args *args, const struct tensor *unrotated,
+                         const struct tensor *bound)
+{
+    const int64_t dim = args->head_dim, half = dim / 2;
+    const double stored = args->dq.dtype == DTYPE_BF16 ? 0x1p-8 : BOUNDS_U, rounding = stored + 3.0 * BOUNDS_U;
+    for (int64_t row = 0; row < bound->rows; row++)
+        for (int64_t pair = 0; pair < bound->cols / 2; pair++) {
+            const int64_t i = pair % half, start = pair / half * dim;
+            const int64_t one = start + (args->interleaved ? 2 * i : i), other = one + (args->interleaved ? 1 : half);
+            const int64_t position = reference_index(&args->positions, row);
+            const double cosine = bounds_absolute(&args->table, position, i);
+            const double sine = bounds_absolute(&args->table, position, half + i);
+            const double a = reference_load(bound, row, one) + rounding * bounds_absolute(unrotated, row, one);
+            const double b = reference_load(bound, row, other) + rounding * bounds_absolute(unrotated, row, other);
+            reference_store(bound, row, one, cosine * a + sine * b);
+            reference_store(bound, row, other, cosine * b + sine * a);
+        }
+}
+
+static void rotate_bounds(const struct attention_backward_args *args, const struct tensor *dq, const struct tensor *dk)
+{
+    struct attention_backward_args unrotated = *args;
+    unrotated.positions = unrotated.table = (struct tensor){0};
+    unrotated.dq = double_matrix(args->dq.rows, args->dq.cols);
+    unrotated.dk = double_matrix(args->dk.rows, args->dk.cols);
+    unrotated.dv = double_matrix(args->dv.rows, args->dv.cols);
+    reference_attention_backward(&unrotated);
+    rotate_bound(args, &unrotated.dq, dq);
+    rotate_bound(args, &unrotated.dk, dk);
+    struct tensor *made[] = {&unrotated.dq, &unrotated.dk, &unrotated.dv};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        memory_free(made[i]->data);
+}
+
 void bounds_attention_backward(struct trial *trial, const struct attention_backward_args *args)
 {
     struct tensor dq = trial_bound(trial, OP_ATTENTION_BACKWARD, args, "dq");
@@ -214,6 +250,8 @@ void bounds_attention_backward(struct trial *trial, const struct attention_backw
     }
     if (separate_heads && args->heads > args->kv_heads)
         add_separate_heads(args, &dk, &dv);
+    if (tensor_present(&args->positions))
+        rotate_bounds(args, &dq, &dk);
 }
 
 /* With d = |lse - part_lse| and s = exp(-d), off by r = 4 u d + BOUNDS_FUNCTION (the argument's subtraction and change

@@ -113,6 +113,13 @@ void reference_attention_backward(const struct attention_backward_args *args)
             for (int64_t i = 0; i < span.q_length; i++)
                 backward_row(args, &span, head, i, &sum[0], &sum[1], &sum[2]);
     }
+    for (int i = 0; i < 2 && tensor_present(&args->positions); i++)
+        reference_rope(&(struct rope_args){.x = sum[i],
+                                           .positions = args->positions,
+                                           .table = args->table,
+                                           .head_dim = args->head_dim,
+                                           .interleaved = args->interleaved,
+                                           .inverse = true});
     for (int i = 0; i < 3; i++) {
         reference_copy(&(struct copy_args){.from = sum[i], .to = *to[i]});
         memory_free(sum[i].data);
