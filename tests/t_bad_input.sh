@@ -187,6 +187,7 @@ heads that ranks cannot divide  | train deck.cfg parallel.context=2 parallel.con
 ranks that do not share layers  | train deck.cfg parallel.tensor=3          | 2 | parallel.tensor = 3: must divide the number of ranks, 2
 kv heads that they cannot divide | plan --ranks 4 deck.cfg parallel.tensor=4 model.heads=12 model.kv_heads=3 model.head_dim=8 | 2 | parallel.tensor = 4: must divide model.kv_heads, 3
 tokens that they cannot divide  | plan --ranks 6 deck.cfg parallel.tensor=6 train.micro_batch=1 data.row_tokens=16 | 2 | parallel.tensor = 6: must divide the 16 tokens
+tokens that are too few         | plan --ranks 8 deck.cfg parallel.tensor=8 data.train=random model.vocabulary=5 model.heads=8 model.hidden=64 model.kv_heads=8 model.ffn=64 | 2 | parallel.tensor = 8: must be at most model.vocabulary, 5
 layers and rows of too many     | plan --ranks 4 deck.cfg parallel.tensor=4 parallel.context=2 | 2 | parallel.context = 2: must divide 1, which is the number of ranks, 4, over parallel.tensor = 4
 ranks that do not share state   | train deck.cfg parallel.shard=full parallel.shard_size=3 | 2 | parallel.shard_size = 3: must divide
 ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs parallel.shard

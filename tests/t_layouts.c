@@ -14,6 +14,7 @@
 #include "ref/late.h"
 #include "ref/team.h"
 #include "ref/wrapper.h"
+#include "step/initialise.h"
 
 #include <mpi.h>
 #include <stdlib.h>
@@ -589,7 +590,7 @@ static void test_chains(void)
     const struct link first[] = {
         {6, {.context = 1, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = optimizer, .stages = 3, .chunks = 1}},
         {8, {.context = 2, .shard = 4, .method = DECK_CONTEXT_HEADS, .sharding = full}},
-        {3, {.context = 1, .shard = 3, .method = DECK_CONTEXT_GATHER, .sharding = optimizer}},
+        {3, {.context = 1, .shard = 1, .sharding = none, .tensor = 3}}, /* 40 tokens: 14, 13 and 13 */
         {4, {.context = 2, .shard = 1, .method = DECK_CONTEXT_RING, .sharding = none, .stages = 2, .chunks = 1}},
         {6, {.context = 3, .shard = 2, .method = DECK_CONTEXT_RING, .sharding = gradients}}};
     const struct link second[] = {
@@ -611,6 +612,84 @@ static void test_chains(void)
     remove_folder();
 }
 
+/* -- Without training -------------------------------------------------------------------------------------------- */
+
+enum { READ_TOKENS = 24, READ_HIDDEN = 32, READ_VOCABULARY = 40 };
+
+/* What a model says of one sequence: each token's loss and state, the logits of the last. */
+struct reading {
+    double losses[READ_TOKENS], logits[READ_VOCABULARY];
+    float states[READ_TOKENS * READ_HIDDEN];
+};
+
+static void read_with(const struct model_settings *settings, const struct groups *groups, enum memory_use use,
+                      struct reading *reading)
+{
+    const struct engine_settings of = {.memory = {.use = use,
+                                                  .compute = DTYPE_F32,
+                                                  .statistic = DTYPE_F32,
+                                                  .slots = {1},
+                                                  .rows = 1,
+                                                  .row_tokens = READ_TOKENS,
+                                                  .max_segments = 4},
+                                       .positions = READ_TOKENS};
+    struct model model;
+    struct engine engine;
+    struct batch batch;
+    toy_batch(&batch, 1, READ_TOKENS, 5);
+    model_create(&model, settings, READ_TOKENS, 10);
+    engine_create(&engine, cpu, &model, groups, &of);
+    engine_initialise(&engine, 7);
+    if (use == MEMORY_EVALUATE)
+        engine_score(&engine, &batch, reading->losses);
+    else if (use == MEMORY_EMBED)
+        engine_embed(&engine, &batch, reading->states);
+    else
+        engine_extend(&engine, batch.tokens, READ_TOKENS, reading->logits);
+    batch_destroy(&batch);
+    engine_destroy(&engine);
+    model_destroy(&model);
+}
+
+static double most_apart(const struct reading *a, const struct reading *b)
+{
+    double most = 0;
+    for (int t = 0; t < READ_TOKENS; t++)
+        most = fmax(most, fabs(a->losses[t] - b->losses[t]));
+    for (int v = 0; v < READ_VOCABULARY; v++)
+        most = fmax(most, fabs(a->logits[v] - b->logits[v]));
+    for (int i = 0; i < READ_TOKENS * READ_HIDDEN; i++)
+        most = fmax(most, (double)fabsf(a->states[i] - b->states[i]));
+    return most;
+}
+
+/* Ranks that have a part of each layer and of the vocabulary, which they do not divide evenly, each say what one rank
+ * alone says. Whole rows are needed to embed and to generate. */
+static void test_reading(struct comm *comm)
+{
+    const struct form form = {.kind = TOY_LLAMA};
+    const struct layout one = {.context = 1};
+    struct model_settings whole = team_settings(&one, &form);
+    struct group *own = comm_group_create(self, NULL, "own"), *tensor = comm_group_create(comm, NULL, "tensor");
+    const struct groups alone = groups_replicated(own);
+    struct groups cut = alone;
+    cut.tensor = tensor;
+    for (int whole_rows = 0; whole_rows < 2; whole_rows++) {
+        const struct layout layout = {.context = 1, .tensor = comm->size, .whole_rows = whole_rows};
+        struct model_settings part = team_settings(&layout, &form);
+        part.layer.rank = comm->rank;
+        part.kv_heads = whole.kv_heads = comm->size;
+        static struct reading wanted, found;
+        for (enum memory_use use = MEMORY_EVALUATE; use <= (whole_rows ? MEMORY_GENERATE : MEMORY_EVALUATE); use++) {
+            read_with(&whole, &alone, use, &wanted);
+            read_with(&part, &cut, use, &found);
+        }
+        CHECK(most_apart(&wanted, &(struct reading){0}) > 0.1 && most_apart(&wanted, &found) < 1e-5);
+    }
+    comm_group_destroy(tensor);
+    comm_group_destroy(own);
+}
+
 /* -- Planted faults ---------------------------------------------------------------------------------------------- */
 
 enum fault {
@@ -625,6 +704,10 @@ enum fault {
     FAULT_FORGOTTEN,   /* the last rank's tokens are missing from the embedding's gradient */
     FAULT_FACTORS,     /* and so are all tokens' factors */
     FAULT_TWICE,       /* complete gradients count twice */
+    FAULT_ROWS,        /* tensor ranks take their rows of the vocabulary for the first rank's: as tokens, */
+    FAULT_LABELS,      /* or as labels */
+    FAULT_LARGEST,     /* a row's parts are merged as if they had one largest logit */
+    FAULT_TOTAL,       /* losses count on every tensor rank */
     FAULT_TENSOR,      /* tensor ranks' tokens are taken for each other's */
     FAULT_RESIDUAL,    /* what comes behind a sum over tensor ranks does not */
     FAULT_SHARED,      /* each tensor rank keeps its part of the gradients of norms */
@@ -695,6 +778,13 @@ static bool is_target(struct planter *p, const struct stream *stream, enum op op
         return op == OP_EMBEDDING_BACKWARD;
     case FAULT_TWICE:
         return op == OP_COPY && stream->id == STREAM_REDUCE;
+    case FAULT_ROWS:
+        return op == OP_EMBEDDING_FORWARD || op == OP_EMBEDDING_BACKWARD;
+    case FAULT_LABELS:
+        return op == OP_XENT_GRAD;
+    case FAULT_LARGEST:
+    case FAULT_TOTAL:
+        return op == OP_XENT_MERGE;
     case FAULT_TENSOR:
         return op == OP_ALL_GATHER && group_of(op, args) == groups->tensor;
     case FAULT_RESIDUAL:
@@ -713,6 +803,9 @@ static bool is_target(struct planter *p, const struct stream *stream, enum op op
 static void plant_in_model(struct planter *p)
 {
     struct model *model = &p->team.toy.model;
+    struct engine *engine = &p->team.toy.engine;
+    if (p->fault == FAULT_TOTAL)
+        engine->batches[0].total = engine->total;
     for (int u = 0; u < model->unit_count && p->fault == FAULT_COUNTED; u++)
         for (int i = 0; i < model->units[u].parameter_count; i++)
             model->units[u].parameters[i].holder = 0;
@@ -725,13 +818,27 @@ static void scale_gradient(const struct team *team, const struct xent_grad_args 
         ((float *)a->logits.data)[i] *= (float)factor;
 }
 
+/* The embedding's rows taken for the first of the vocabulary. */
+static void forget_origin(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    if (op == OP_EMBEDDING_FORWARD) {
+        struct embedding_forward_args first = *(const struct embedding_forward_args *)args;
+        first.origin = 0;
+        wrapper_pass(wrapper, stream, op, &first);
+    } else {
+        struct embedding_backward_args first = *(const struct embedding_backward_args *)args;
+        first.origin = 0;
+        wrapper_pass(wrapper, stream, op, &first);
+    }
+}
+
 /* Changes launches that the fault is about, and counts them. */
 static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
     struct planter *p = wrapper->self;
     const bool target = is_target(p, stream, op, args);
     if (!target || p->fault == FAULT_NORMALISED || p->fault == FAULT_TIED || p->fault == FAULT_CHUNKS ||
-        p->fault == FAULT_TENSOR || p->fault == FAULT_COUNTED)
+        p->fault == FAULT_TENSOR || p->fault == FAULT_COUNTED || p->fault == FAULT_TOTAL)
         wrapper_pass(wrapper, stream, op, args);
     if (!target)
         return;
@@ -765,6 +872,22 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
         rotate(out, out.cols);
         break;
     }
+    case FAULT_ROWS:
+        forget_origin(wrapper, stream, op, args);
+        break;
+    case FAULT_LABELS: {
+        struct xent_grad_args first = *(const struct xent_grad_args *)args;
+        first.origin = 0;
+        wrapper_pass(wrapper, stream, op, &first);
+        break;
+    }
+    case FAULT_LARGEST: {
+        const struct tensor parts = ((const struct xent_merge_args *)args)->statistics;
+        for (int64_t i = XENT_STATISTICS; i < parts.rows; i += XENT_STATISTICS)
+            memcpy(tensor_at(&parts, i + XENT_LARGEST, 0), parts.data, (size_t)parts.cols * sizeof(float));
+        wrapper_pass(wrapper, stream, op, args);
+        break;
+    }
     case FAULT_FORGOTTEN: {
         struct embedding_backward_args few = *(const struct embedding_backward_args *)args;
         few.tokens.cols = few.dy.rows -= few.dy.rows / p->team.groups.data->size;
@@ -790,7 +913,8 @@ static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, co
     case FAULT_RESIDUAL:
     case FAULT_SHARED:
     case FAULT_ALIKE:
-    case FAULT_COUNTED: /* this is not: plant_in_model */
+    case FAULT_TOTAL: /* these two are not: plant_in_model */
+    case FAULT_COUNTED:
         break;
     }
 }
@@ -855,7 +979,11 @@ static void test_all_faults(struct comm *comm, const struct form *form)
                                             {FAULT_RESIDUAL, "residual forgotten", &layers},
                                             {FAULT_SHARED, "norms' gradients not summed", &layers},
                                             {FAULT_COUNTED, "norms measured twice", &layers},
-                                            {FAULT_ALIKE, "kv heads' gradients not summed", &heads}},
+                                            {FAULT_ALIKE, "kv heads' gradients not summed", &heads},
+                                            {FAULT_ROWS, "rows of the first rank", &layers},
+                                            {FAULT_LABELS, "labels of the first rank", &layers},
+                                            {FAULT_LARGEST, "one largest logit for all parts", &layers},
+                                            {FAULT_TOTAL, "losses counted twice", &heads}},
                                 of_gathered[] = {{FAULT_FORGOTTEN, "a rank's tokens forgotten", &none},
                                                  {FAULT_FORGOTTEN, "a rank's tokens forgotten", &rows},
                                                  {FAULT_FACTORS, "factors forgotten", &full},
@@ -1055,6 +1183,8 @@ int main(int argc, char **argv)
         struct comm *comm = comm_split(world, color);
         if (comm->size == 4)
             test_all_faults(comm, &form);
+        if (comm->size == 3)
+            test_reading(comm);
         test_size(comm, &form, &alone, cases, case_count, count);
         comm_destroy(comm);
     }

@@ -453,6 +453,8 @@ int main(int argc, char **argv)
         "parallel.pipeline=4 precision.compute=bf16 precision.recipe=delayed memory.recompute=full",
         "parallel.pipeline=2 parallel.context=2 parallel.context_method=ring train.global_batch=3",
         "parallel.pipeline=2 parallel.tensor=2 parallel.virtual=2 model.tied=yes",
+        "parallel.tensor=2 parallel.shard=full model.vocabulary=2001",
+        "parallel.tensor=2 parallel.sequence=false model.tied=yes model.vocabulary=259",
     };
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();

@@ -300,10 +300,10 @@ const struct deck_row deck_table[] = {
             "(\"ends\")."},
 
     {INT(parallel.tensor, 1, 1, INDEX), .unit = "ranks", .may_change = true,
-     .doc =
-         "Ranks that share each layer: each has a part of the heads and of the MLP, for the same tokens. They follow "
-         "one another, so a node has all of them where it divides into such groups. A divisor of the rank count, of "
-         "model.heads and of model.ffn, that divides model.kv_heads or is a multiple of it."},
+     .doc = "Ranks that share each layer: each has a part of the heads, of the MLP and of the vocabulary's rows in "
+            "embedding and head, for the same tokens. They follow one another, so a node has all of them where it "
+            "divides into such groups. A divisor of the rank count, of "
+            "model.heads and of model.ffn, that divides model.kv_heads or is a multiple of it."},
     {BOOL(parallel.sequence, true), .may_change = true,
      .doc = "With parallel.tensor above 1: between the linear layers, where each token is on its own (norms and "
             "residuals), each of these ranks has a part of the tokens. Costs no transfers, and saves memory."},
