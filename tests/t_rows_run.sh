@@ -1,5 +1,5 @@
 #!/bin/bash
-# Whole runs of ranks that share rows and state (parallel.*): the losses of one rank, in training and validation; a run
+# Whole runs of ranks that share rows and state or have layers (parallel.*): the losses of one rank, in training and validation; a run
 # that was killed or ran out of time goes on bit for bit, and on other ranks in another layout as one that never stopped.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
@@ -55,6 +55,7 @@ check "one rank ends with 0" codes_are 0 1
 
 gather=(4 parallel.context=2 parallel.context_method=gather parallel.shard=full)
 heads=(4 parallel.context=2 parallel.context_method=heads parallel.shard=optimizer parallel.shard_size=2)
+pipeline=(4 parallel.pipeline=2 parallel.shard=optimizer)
 ring=(3 parallel.context=3 parallel.context_method=ring parallel.shard=gradients)
 
 train "$work/gather" "${gather[@]}"
@@ -76,9 +77,16 @@ train "$work/stopped" "${ring[@]}" "${endless[@]}" train.walltime=00:00:02
 check "ring: out of time" codes_are 85 3
 goes_on ring "${ring[@]}"
 
+train "$work/pipeline" "${pipeline[@]}"
+agrees "pipeline" "$work/pipeline"
+cp -r "$work/pipeline" "$work/stopped"
+goes_on pipeline "${pipeline[@]}"
+
 # what one layout has written, any other reads: as it is written again it has the same digest
-for layout in "1 none" "3 optimizer" "2 gradients" "4 full"; do
-    train "$work/read" "${layout% *}" train.resume="$work/gather/step_00000006.h5" train.steps=6 parallel.shard="${layout#* }"
+for layout in "1 none" "3 optimizer" "2 none parallel.pipeline=2" "2 gradients" "4 full"; do
+    read -r count shard more <<<"$layout"
+    # shellcheck disable=SC2086
+    train "$work/read" "$count" train.resume="$work/gather/step_00000006.h5" train.steps=6 parallel.shard="$shard" $more
     check "$layout: the state of gather" test "$(digest "$work/read" 6)" = "$(digest "$work/gather" 6)" -a -n "$(digest "$work/read" 6)"
     rm -r "$work/read"
 done
