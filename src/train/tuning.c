@@ -116,9 +116,10 @@ static bool add_known(struct executor *executor, const struct deck *deck, const 
 
 /* -- Timing (all ranks) ------------------------------------------------------------------------------------------ */
 
-/* Ranks whose device is of rank 0's kind deal out what is to be timed. Where they may share a device, rank 0 times all:
- * times that are taken side by side on one are wrong. */
-static struct choice_share deal(struct comm *world, struct executor *executor, bool sharing)
+/* Ranks whose device is of rank 0's kind deal out what is to be timed: those of each stage of a pipeline for
+ * themselves, since other stages have other products. Where they may share a device, rank 0 times all: times that are
+ * taken side by side on one are wrong. */
+static struct choice_share deal(struct comm *world, struct executor *executor, int stage, bool sharing)
 {
     int64_t bytes;
     const void *from = executor->class->choices(executor, &bytes);
@@ -127,15 +128,15 @@ static struct choice_share deal(struct comm *world, struct executor *executor, b
     memcpy(first, own, sizeof first);
     comm_broadcast(world, first, sizeof first, 0);
     const bool times = world->rank == 0 || (!sharing && strcmp(own, first) == 0);
-    bool *all = memory_allocate((int64_t)sizeof *all * world->size);
-    comm_all_gather(world, &times, all, sizeof times);
-    int before = 0, ranks = 0;
+    const int timed = times ? stage : -1;
+    int before = 0, ranks = 0, *all = memory_allocate((int64_t)sizeof *all * world->size);
+    comm_all_gather(world, &timed, all, sizeof timed);
     for (int r = 0; r < world->size; r++) {
-        before += r < world->rank && all[r];
-        ranks += all[r];
+        before += r < world->rank && all[r] == stage;
+        ranks += all[r] == stage;
     }
     memory_free(all);
-    return (struct choice_share){times ? before : -1, ranks};
+    return (struct choice_share){times ? before : -1, ranks > 0 ? ranks : 1};
 }
 
 /* A copy, on all ranks, of a micro-batch that rank 0 will learn from: a rank may have no row of its own. The middle one
@@ -160,7 +161,7 @@ static void rehearse(struct comm *world, const struct deck *deck, struct engine 
 {
     struct batch batch;
     share_batch(&batch, world, engine, loader);
-    engine->executor->share = deal(world, engine->executor, deck->device.share);
+    engine->executor->share = deal(world, engine->executor, group_rank(engine->groups.stages), deck->device.share);
     engine_rehearse(engine, &batch, loader_micro_batches(loader) > 1);
     batch_destroy(&batch);
 }
