@@ -190,7 +190,7 @@ tokens that they cannot divide  | plan --ranks 6 deck.cfg parallel.tensor=6 trai
 tokens that are too few         | plan --ranks 8 deck.cfg parallel.tensor=8 data.train=random model.vocabulary=5 model.heads=8 model.hidden=64 model.kv_heads=8 model.ffn=64 | 2 | parallel.tensor = 8: must be at most model.vocabulary, 5
 layers and rows of too many     | plan --ranks 4 deck.cfg parallel.tensor=4 parallel.context=2 | 2 | parallel.context = 2: must divide 1, which is the number of ranks, 4, over parallel.tensor = 4
 ranks that are no stages        | train deck.cfg parallel.pipeline=3        | 2 | parallel.pipeline = 3: must divide the number of ranks, 2
-more parts than layers          | train deck.cfg parallel.pipeline=2 parallel.virtual=2 train.global_batch=8 | 2 | with parallel.virtual = 2 the model is cut into 4 parts, but has only 2 layers
+more parts than layers          | train deck.cfg parallel.pipeline=2 parallel.virtual=2 train.global_batch=8 | 2 | with parallel.virtual = 2 the model is cut into 4 parts, but its 2 layers make 3 at most
 parts of no stage               | train deck.cfg parallel.virtual=2         | 2 | parallel.virtual = 2: parts of a stage
 micro-batches that do not divide | plan --ranks 4 deck.cfg model.layers=8 parallel.pipeline=4 parallel.virtual=2 train.micro_batch=1 train.global_batch=6 | 2 | train.global_batch = 6: a rank has 6 micro-batches of it; parallel.virtual = 2 needs a multiple of parallel.pipeline = 4, as with train.global_batch = 8
 stages that gather layers       | plan --ranks 2 deck.cfg parallel.pipeline=2 parallel.shard=full | 2 | parallel.shard = "full": not with parallel.pipeline = 2

@@ -99,13 +99,14 @@ static struct layout layout_of(int stages, int chunks, int shard)
                            .chunks = chunks};
 }
 
-/* Every model, of 8 layers in 2 to 8 parts, with data ranks or without, fewer micro-batches than stages and more. */
+/* Every model, of 8 layers in 2 to 10 parts (then embedding and head have one each), with data ranks or without, fewer
+ * micro-batches than stages and more. */
 static void test_models(void)
 {
     static const struct {
         int stages, chunks, data, shard, micro_batches;
     } cases[] = {{2, 1, 1, 1, 4}, {2, 1, 4, 4, 1}, {2, 2, 2, 2, 4}, {3, 1, 1, 1, 2}, {3, 2, 2, 1, 3},
-                 {4, 1, 2, 2, 2}, {4, 1, 1, 1, 7}, {4, 2, 1, 1, 4}, {4, 2, 2, 2, 4}};
+                 {4, 1, 2, 2, 2}, {4, 1, 1, 1, 7}, {4, 2, 1, 1, 4}, {4, 2, 2, 2, 4}, {5, 2, 1, 1, 5}};
     for (int kind = 0; kind < TOY_KINDS; kind++) {
         struct form form = {
             .kind = kind, .layers = 8, .packed = true, .micro_batches = 4, .slots = 1, .poisoned = true};

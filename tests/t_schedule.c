@@ -246,7 +246,7 @@ static int64_t dealt(int64_t layers, int slices, int deal, int64_t vocabulary)
     int64_t all = 0, digits = 0;
     stages_deal(&settings, counts);
     for (int i = 0; i < slices; i++) {
-        CHECK(counts[i] >= 1);
+        CHECK(counts[i] >= (deal == DECK_STAGES_LAYERS));
         all += counts[i];
         digits = 10 * digits + counts[i];
     }
@@ -264,6 +264,7 @@ static void test_layers(void)
     CHECK(dealt(8, 4, DECK_STAGES_COST, 640) == 2222);      /* as much as a layer */
     CHECK(dealt(11, 4, DECK_STAGES_COST, 640) == 3332);     /* likewise */
     CHECK(dealt(10, 4, DECK_STAGES_COST, 3 * 640) == 3331); /* as much as three */
+    CHECK(dealt(6, 4, DECK_STAGES_COST, 3 * 640) == 2220);  /* the head has a part of its own */
     CHECK(dealt(8, 1, DECK_STAGES_COST, 640) == 8);
     /* Llama 3.1 405B as NVIDIA's benchmark has it: 126 layers and both ends in 64 parts of two */
     struct model_settings settings = {
@@ -273,6 +274,12 @@ static void test_layers(void)
     stages_deal(&settings, counts);
     for (int i = 0; i < 64; i++)
         CHECK(counts[i] == (i % 63 == 0 ? 1 : 2));
+    settings.layers = 30; /* and its proxy, whose first and last parts have no layer */
+    settings.cut = (struct stage_cut){.stages = 4, .chunks = 8, .deal = DECK_STAGES_ENDS};
+    CHECK(stages_most_slices(&settings) == 32);
+    stages_deal(&settings, counts);
+    for (int i = 0; i < 32; i++)
+        CHECK(counts[i] == (i % 31 == 0 ? 0 : 1));
 }
 
 int main(void)

@@ -15,6 +15,12 @@ static double extra_cost(const struct model_settings *s, int slice)
     return last && s->cut.deal == DECK_STAGES_COST ? head / layer : 0;
 }
 
+int stages_most_slices(const struct model_settings *s)
+{
+    const int ends = s->cut.deal == DECK_STAGES_ENDS ? 2 : s->cut.deal == DECK_STAGES_COST;
+    return (int)s->layers + ends;
+}
+
 /* The least sum of squares of slices 0 .. k that have l layers is that of slices 0 .. k - 1 with l - n layers, for the
  * best n; table[k][l] has it and n. */
 struct cell {
@@ -25,7 +31,7 @@ struct cell {
 static struct cell best_cell(const struct cell *before, int l, double extra)
 {
     struct cell best = {INFINITY, 0};
-    for (int n = l; n >= 1; n--) {
+    for (int n = l; n >= (extra > 0 ? 0 : 1); n--) {
         const double squares = before[l - n].squares + (n + extra) * (n + extra);
         if (squares < best.squares)
             best = (struct cell){squares, n};
@@ -36,8 +42,8 @@ static struct cell best_cell(const struct cell *before, int l, double extra)
 void stages_deal(const struct model_settings *s, int *layers)
 {
     const int slices = stage_slices(&s->cut), width = (int)s->layers + 1;
-    if (slices > 1 && slices > s->layers)
-        error_fatal("bug: %lld layers are fewer than %d slices", (long long)s->layers, slices);
+    if (slices > 1 && slices > stages_most_slices(s))
+        error_fatal("bug: %lld layers cannot be dealt out to %d slices", (long long)s->layers, slices);
     if (slices == 1) {
         layers[0] = (int)s->layers;
         return;
@@ -47,8 +53,7 @@ void stages_deal(const struct model_settings *s, int *layers)
         table[l].squares = INFINITY;
     for (int k = 0; k < slices; k++) {
         struct cell *row = table + (int64_t)(k + 1) * width;
-        row[0].squares = INFINITY;
-        for (int l = 1; l < width; l++)
+        for (int l = 0; l < width; l++)
             row[l] = best_cell(row - width, l, extra_cost(s, k));
     }
     for (int k = slices - 1, left = (int)s->layers; k >= 0; k--) {

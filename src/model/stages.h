@@ -10,11 +10,15 @@ static inline int stage_slices(const struct stage_cut *cut)
     return stage_count(cut) > 1 ? cut->stages * cut->chunks : 1;
 }
 
-/* layers: [slices], how many each slice has, at least one. The embedding is of the first slice and the head of the
+/* Parts that the model can be cut into, at most: each has a layer, or embedding or head where these cost anything. */
+int stages_most_slices(const struct model_settings *settings);
+
+/* layers: [slices], how many each slice has. The embedding is of the first slice and the head of the
  * last. They are dealt out such that slices cost as nearly the same as can be (the least sum of squares; of equal ones,
  * the later slices have more, since stages that come first keep more micro-batches). A layer costs 1, embedding and
  * head as settings->cut.deal says: DECK_STAGES_LAYERS nothing, DECK_STAGES_ENDS 1 each, DECK_STAGES_COST nothing and
- * what the head's products take beside a layer's. At least as many layers as slices. */
+ * what the head's products take beside a layer's. At most
+ * stages_most_slices slices. */
 void stages_deal(const struct model_settings *settings, int *layers);
 
 #endif

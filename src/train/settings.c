@@ -297,11 +297,11 @@ int settings_of_model(struct model_settings *settings, const struct deck *deck, 
         return code;
     settings->rows = layout_rows(deck, model_kv_heads(settings));
     settings->cut = layout_stages(deck, deck->parallel.pipeline, 0);
-    if (stage_slices(&settings->cut) > settings->layers)
+    if (stage_slices(&settings->cut) > 1 && stage_slices(&settings->cut) > stages_most_slices(settings))
         return error_user("key parallel.pipeline = %lld: with parallel.virtual = %lld the model is cut into %d parts, "
-                          "but has only %lld layers",
+                          "but its %lld layers make %d at most",
                           (long long)deck->parallel.pipeline, (long long)deck->parallel.virtual,
-                          stage_slices(&settings->cut), (long long)settings->layers);
+                          stage_slices(&settings->cut), (long long)settings->layers, stages_most_slices(settings));
     code = attention_check(settings);
     if (code != ERROR_NONE)
         return code;

@@ -162,7 +162,9 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
     const int64_t places = (int64_t)team->grid.data_ranks * form->micro_batches;
     team->rows = (TEAM_ROWS + places - 1) / places;
     struct toy_options options = toy_options(executor);
-    settings.cut = (struct stage_cut){layout->stages, place.stages, layout->chunks, DECK_STAGES_LAYERS};
+    settings.cut = (struct stage_cut){layout->stages, place.stages, layout->chunks,
+                                      layout->stages * layout->chunks > options.settings.layers ? DECK_STAGES_ENDS
+                                                                                                : DECK_STAGES_LAYERS};
     whole = settings;
     whole.layer = (struct layer_cut){0};
     model_create(&team->whole, &whole, 1, 1);
