@@ -595,7 +595,7 @@ static void test_chains(void)
         {6, {.context = 3, .shard = 2, .method = DECK_CONTEXT_RING, .sharding = gradients}}};
     const struct link second[] = {
         {6, {.context = 1, .shard = 6, .method = DECK_CONTEXT_GATHER, .sharding = full}},
-        {4, {.context = 1, .shard = 1, .method = DECK_CONTEXT_GATHER, .sharding = none}},
+        {4, {.context = 1, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = full, .tensor = 2}},
         {4, {.context = 1, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = optimizer, .stages = 2, .chunks = 1}},
         {8, {.context = 2, .shard = 8, .method = DECK_CONTEXT_RING, .sharding = optimizer}},
         {4, {.context = 4, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = full}}};

@@ -447,7 +447,7 @@ int main(int argc, char **argv)
         "parallel.shard=none model.vocabulary=2000",
         "parallel.shard=full parallel.shard_size=2 model.vocabulary=2000",
     };
-    static const char *const pipelines[] = {
+    static const char *const others[] = {
         "parallel.pipeline=2 parallel.shard=optimizer model.tied=yes",
         "parallel.pipeline=2 parallel.virtual=3 train.global_batch=24 model.vocabulary=2000",
         "parallel.pipeline=4 precision.compute=bf16 precision.recipe=delayed memory.recompute=full",
@@ -455,6 +455,7 @@ int main(int argc, char **argv)
         "parallel.pipeline=2 parallel.tensor=2 parallel.virtual=2 model.tied=yes",
         "parallel.tensor=2 parallel.shard=full model.vocabulary=2001",
         "parallel.tensor=2 parallel.sequence=false model.tied=yes model.vocabulary=259",
+        "parallel.tensor=4 parallel.sequence=false model.vocabulary=301",
     };
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
@@ -466,8 +467,8 @@ int main(int argc, char **argv)
             snprintf(settings, sizeof settings, "%s %s", precisions[p], layouts[l]);
             compare(settings);
         }
-    for (size_t p = 0; p < sizeof pipelines / sizeof pipelines[0]; p++)
-        compare(pipelines[p]);
+    for (size_t p = 0; p < sizeof others / sizeof others[0]; p++)
+        compare(others[p]);
     test_choices();
     test_inference();
     comm_destroy(world);
