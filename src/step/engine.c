@@ -100,7 +100,7 @@ static void reserve_for_update(struct engine *e)
     struct executor *plan = plan_executor_create(e->executor);
     struct stream stream = {plan, STREAM_COMPUTE, NULL};
     for (int u = 0; u < e->model->unit_count; u++)
-        optimizer_measure(&e->optimizer, e->store, &e->model->units[u], &stream);
+        optimizer_plan_measure(&e->optimizer, e->store, &e->model->units[u], &stream);
     optimizer_scale(&e->optimizer, &stream, e->total);
     delayed_scaling_update(&e->scaling, &stream);
     for (int u = 0; u < e->model->unit_count; u++)

@@ -34,6 +34,9 @@ void optimizer_create(struct optimizer *optimizer, const struct optimizer_settin
  * that two stages hold, by the one that computes them. */
 void optimizer_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
 
+/* For a planning executor: needs as much scratch as measuring does on any tensor rank, so that all have the same. */
+void optimizer_plan_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream);
+
 /* Computes norm and scale of the gradient, decides whether there is an update, and counts it. Before: all units
  * measured, squares summed over ranks. total: f64 [1, 2], sum of losses and number of labels, over all ranks. */
 void optimizer_scale(struct optimizer *optimizer, struct stream *stream, struct tensor total);
