@@ -75,10 +75,12 @@ static void measure_shard(const struct unit *unit, enum storage storage, const s
 
 void optimizer_plan_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)
 {
+    const double squares_unit = optimizer->squares_unit;
     for (int st = 0; st < STORAGE_COUNT; st++) {
         const struct shard shard = store->class->shard(store, unit, (enum storage)st);
-        if (tensor_present(&shard.gradient) && shard.holder == 0)
-            measure_run(&shard, 0, unit->elements[st], tensor_columns(&optimizer->squares, 0, 1), stream);
+        if (tensor_present(&shard.gradient) && shard.holder == 0 && unit->chunk >= 0)
+            measure_run(&shard, 0, unit->elements[st], tensor_columns(&optimizer->squares, 0, parts_of(squares_unit)),
+                        squares_unit, stream);
     }
 }
 
