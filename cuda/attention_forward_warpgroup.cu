@@ -7,7 +7,8 @@
  * a multiprocessor take turns. */
 template <int DIM> struct forward_plan {
     static constexpr bool narrow = DIM <= 32;
-    static constexpr int users = DIM == 64 ? 3 : 2, keys = narrow ? 64 : 128, resident = narrow ? 2 : 1;
+    static constexpr int users = DIM >= 64 && DIM <= 96 ? 3 : 2, resident = narrow ? 2 : 1;
+    static constexpr int keys = narrow ? 64 : DIM == 80 || DIM == 96 ? 96 : 128;
     static constexpr int stages = 3, q_places = DIM > 64 ? 1 : 2; /* as shared memory allows */
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
     static constexpr int room = DIM <= 64 ? DIM : 128; /* columns of a tile, of which products read DIM */
