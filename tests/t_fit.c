@@ -8,6 +8,7 @@
 #include "model/flops.h"
 #include "ref/toy.h"
 #include "train/fit.h"
+#include "train/fit_choice.h"
 #include "train/forecast.h"
 #include "train/settings.h"
 

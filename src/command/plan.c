@@ -1,6 +1,7 @@
 /* cistron plan */
 #include "base/error.h"
 #include "command/command.h"
+#include "train/fit_choice.h"
 #include "train/forecast_report.h"
 #include "train/origin.h"
 #include "train/precision_text.h"

@@ -1,4 +1,4 @@
-/* Does a deck fit into the memory of a rank, and if not, what to change. */
+/* Does a deck fit into the memory of a rank? */
 #ifndef TRAIN_FIT_H
 #define TRAIN_FIT_H
 
@@ -6,7 +6,7 @@
 #include "deck/deck.h"
 #include "model/settings.h"
 
-enum { FIT_TEXT = 512 };
+enum { FIT_TEXT = 512, FIT_LEAST_CHUNK = 64 /* tokens of the smallest chunk of a head */ };
 
 struct fit {
     int64_t limit;         /* bytes that a rank may use */
@@ -41,21 +41,8 @@ int64_t fit_host(const struct deck *deck, int64_t ranks, int64_t sharing);
 /* ERROR_USER where the deck's layers offload more bytes than `host` from a device that has memory of its own. */
 int fit_check_host(const struct deck *deck, int64_t bytes, int64_t host, const struct executor *target);
 
-/* Does a deck leave anything to fit_choose? */
-bool fit_chooses(const struct deck *deck);
-
-/* memory.recompute = "fit": writes into memory.fitted_layers what each layer makes again, into memory.fitted_offload
- * which of them wait in the host's memory, and both into model->recompute, so that a rank needs at most fit_room of
- * `limit` and seven eighths of `host`, and otherwise as little as possible is made again: a policy for the first
- * layers, and the one before it for the rest. Layers are offloaded where the target has memory of its own,
- * memory.offload_layers names none, products would have to be made again without it, and fewer are with it. What was
- * chosen before stays where it fits. Where nothing fits, all layers have the last policy.
- *
- * memory.head_tokens = 0: writes memory.fitted_head_tokens, a power of two: first what pays for its memory (layers then
- * have what is left), afterwards twice as much for as long as it fits, or half until it does.
- * Other decks stay as they are. ranks, target: as for forecast_memory. Local. */
-void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, int64_t host,
-                struct executor *target);
+/* Bytes of weights, gradients and moments, of what a forecast needs by category. */
+int64_t fit_state(const int64_t *memory);
 
 /* For a training that is about to allocate: ERROR_USER if the deck needs more than it may use, of the device or of the
  * host. Local; the ranks of a node must all have asked before one of them allocates. */

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "train/fit.h"
+#include "train/fit_choice.h"
 #include "train/forecast.h"
 #include "train/layout.h"
 #include "train/settings.h"

@@ -14,6 +14,7 @@
 #include "step/learning_rate.h"
 #include "train/control.h"
 #include "train/fit.h"
+#include "train/fit_choice.h"
 #include "train/layout.h"
 #include "train/meter.h"
 #include "train/origin.h"

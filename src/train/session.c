@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "comm/threads.h"
 #include "train/fit.h"
+#include "train/fit_choice.h"
 #include "train/layout.h"
 #include "train/layout_choice.h"
 #include "train/precision_text.h"

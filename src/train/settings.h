@@ -9,7 +9,7 @@
 /* How a deck, borrowed, sets up the loader of its training data, and the engine of rank number `rank` of so many. */
 struct loader_settings settings_of_loader(const struct deck *deck);
 struct engine_settings settings_of_engine(const struct deck *deck, int64_t ranks, int rank);
-/* Tokens of a chunk of the head: memory.head_tokens, or what the program has chosen (train/fit.h). */
+/* Tokens of a chunk of the head: memory.head_tokens, or what the program has chosen (train/fit_choice.h). */
 int64_t settings_head_tokens(const struct deck *deck);
 /* Tokens of a rank's micro-batch. */
 int64_t settings_tokens(const struct deck *deck);

@@ -1,0 +1,252 @@
+#include "train/fit_advice.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "model/attention.h"
+#include "train/forecast.h"
+#include "train/layout.h"
+#include "train/settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- What may be changed ----------------------------------------------------------------------------------------- */
+
+enum fit_key {
+    FIT_WEIGHT_COPIES,
+    FIT_SHARD,
+    FIT_RECOMPUTE,
+    FIT_MICRO_BATCH,
+    FIT_CONTEXT,
+    FIT_HEAD_TOKENS,
+    FIT_COMPUTE,
+    FIT_KEYS
+};
+enum { MAX_LEVELS = 40, MAX_HEAD_CHUNKS = 1024 };
+
+/* Values of each key from the deck's own on, each needing less than the one before. */
+struct levels {
+    int64_t values[FIT_KEYS][MAX_LEVELS];
+    int count[FIT_KEYS];
+};
+
+static void add_level(struct levels *levels, enum fit_key key, int64_t value)
+{
+    levels->values[key][levels->count[key]++] = value;
+}
+
+/* The numbers of ranks that its rows and heads can be divided among. */
+static void add_contexts(struct levels *levels, const struct deck *deck, const struct model_settings *model,
+                         int64_t ranks)
+{
+    struct deck other = *deck;
+    add_level(levels, FIT_CONTEXT, deck->parallel.context);
+    for (int64_t context = deck->parallel.context + 1; context <= ranks; context++) {
+        if (ranks % context != 0) /* as layout_check finds too, but slower */
+            continue;
+        other.parallel.context = context;
+        struct model_settings cut = *model;
+        cut.rows = layout_rows(&other, model_kv_heads(model));
+        if (layout_check(&other, ranks) == ERROR_NONE && attention_check(&cut) == ERROR_NONE &&
+            levels->count[FIT_CONTEXT] < MAX_LEVELS)
+            add_level(levels, FIT_CONTEXT, context);
+        error_clear();
+    }
+}
+
+static struct levels levels_of(const struct deck *deck, const struct model_settings *model, int64_t ranks)
+{
+    struct levels levels = {.count = {0}};
+    add_level(&levels, FIT_WEIGHT_COPIES, deck->precision.weight_copies);
+    if (deck->precision.recipe != DECK_RECIPE_NONE && deck->precision.weight_copies == DECK_WEIGHT_COPIES_KEPT)
+        add_level(&levels, FIT_WEIGHT_COPIES, DECK_WEIGHT_COPIES_MADE);
+    add_level(&levels, FIT_SHARD, deck->parallel.shard);
+    for (int shard = deck->parallel.shard + 1; shard <= layout_most_shared(deck, ranks); shard++)
+        add_level(&levels, FIT_SHARD, shard);
+    add_level(&levels, FIT_RECOMPUTE, deck->memory.recompute);
+    for (int policy = deck->memory.recompute + 1; policy <= DECK_RECOMPUTE_FULL; policy++)
+        add_level(&levels, FIT_RECOMPUTE, policy);
+    for (int64_t rows = deck->train.micro_batch; rows > 0; rows /= 2) {
+        struct deck other = *deck;
+        other.train.micro_batch = rows;
+        if (settings_check_sizes(&other, ranks) == ERROR_NONE)
+            add_level(&levels, FIT_MICRO_BATCH, rows);
+        error_clear();
+    }
+    add_contexts(&levels, deck, model, ranks);
+    add_level(&levels, FIT_HEAD_TOKENS, settings_head_tokens(deck)); /* then quarters, as multiples of 16 */
+    int64_t least = settings_tokens(deck) / MAX_HEAD_CHUNKS;
+    least = least > FIT_LEAST_CHUNK ? least : FIT_LEAST_CHUNK;
+    for (int64_t tokens = settings_head_tokens(deck) / 64 * 16; tokens >= least; tokens = tokens / 64 * 16)
+        add_level(&levels, FIT_HEAD_TOKENS, tokens);
+    add_level(&levels, FIT_COMPUTE, deck->precision.compute);
+    if (deck->precision.compute != DECK_COMPUTE_BF16)
+        add_level(&levels, FIT_COMPUTE, DECK_COMPUTE_BF16);
+    return levels;
+}
+
+/* level[key] counts from the deck's own value, 0. */
+static struct deck deck_at(const struct deck *deck, const struct levels *levels, const int level[FIT_KEYS])
+{
+    struct deck other = *deck;
+    other.precision.weight_copies = (int)levels->values[FIT_WEIGHT_COPIES][level[FIT_WEIGHT_COPIES]];
+    other.parallel.shard = (int)levels->values[FIT_SHARD][level[FIT_SHARD]];
+    other.memory.recompute = (int)levels->values[FIT_RECOMPUTE][level[FIT_RECOMPUTE]];
+    if (level[FIT_RECOMPUTE] > 0) /* of all layers */
+        other.memory.recompute_layers[0] = '\0';
+    other.train.micro_batch = levels->values[FIT_MICRO_BATCH][level[FIT_MICRO_BATCH]];
+    other.parallel.context = levels->values[FIT_CONTEXT][level[FIT_CONTEXT]];
+    other.memory.head_tokens = levels->values[FIT_HEAD_TOKENS][level[FIT_HEAD_TOKENS]];
+    other.precision.compute = (int)levels->values[FIT_COMPUTE][level[FIT_COMPUTE]];
+    return other;
+}
+
+/* "memory.recompute = "full" and train.micro_batch = 1" */
+static void describe(char *out, size_t bytes, const struct deck *deck, const struct deck *other,
+                     const int level[FIT_KEYS])
+{
+    static const char *const names[FIT_KEYS] = {"precision.weight_copies", "parallel.shard",   "memory.recompute",
+                                                "train.micro_batch",       "parallel.context", "memory.head_tokens",
+                                                "precision.compute"};
+    const char *changed[FIT_KEYS + 1];
+    int count = 0;
+    for (int key = 0; key < FIT_KEYS; key++)
+        if (level[key] > 0)
+            changed[count++] = names[key];
+    if (strcmp(deck->memory.recompute_layers, other->memory.recompute_layers) != 0)
+        changed[count++] = "memory.recompute_layers";
+    char *text = deck_keys_text(other, changed, count, " and ");
+    snprintf(out, bytes, "%s", text);
+    free(text);
+}
+
+/* -- The search -------------------------------------------------------------------------------------------------- */
+
+struct search {
+    const struct deck *deck;
+    const struct model_settings *model;
+    int64_t ranks;
+    struct executor *target;
+    struct levels levels;
+    struct deck other;                 /* planned last */
+    int64_t memory[BUDGET_CATEGORIES]; /* that it needs */
+    int64_t least;                     /* need of all planned so far, 0 = none yet */
+    int64_t least_state;               /* of it weights, gradients and moments */
+    int least_level[FIT_KEYS];
+};
+
+static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
+{
+    s->other = deck_at(s->deck, &s->levels, level);
+    struct model_settings model = *s->model;
+    model.rows = layout_rows(&s->other, model_kv_heads(&model));
+    if (precision_from_deck(&model.precision, &s->other, model.layers) != ERROR_NONE ||
+        recompute_from_deck(&model.recompute, &s->other, model.layers) != ERROR_NONE)
+        error_fatal("bug: %s", error_message());
+    int64_t need = forecast_memory(s->memory, &s->other, &model, s->ranks, s->target);
+    if (s->least == 0 || need < s->least) {
+        s->least = need;
+        s->least_state = fit_state(s->memory);
+        memcpy(s->least_level, level, sizeof s->least_level);
+    }
+    return need;
+}
+
+/* The next combination of levels of the keys in `mask`, each at least 1, the cheapest key fastest; false after the
+ * last. */
+static bool next_level(const struct levels *levels, unsigned mask, int level[FIT_KEYS])
+{
+    for (int key = 0; key < FIT_KEYS; key++) {
+        if ((mask >> key & 1) == 0)
+            continue;
+        if (++level[key] < levels->count[key])
+            return true;
+        level[key] = 1;
+    }
+    return false;
+}
+
+/* Can any change of the keys of `mask` need at most `limit`? Recomputing more may need more, since what is made again
+ * is in memory too, and so may sharing more, which takes buffers; the other keys are best at their ends. */
+static bool may_fit(struct search *s, unsigned mask, int64_t limit)
+{
+    int level[FIT_KEYS];
+    for (int key = 0; key < FIT_KEYS; key++)
+        level[key] = mask >> key & 1 ? s->levels.count[key] - 1 : 0;
+    const int shards = level[FIT_SHARD];
+    do {
+        for (level[FIT_SHARD] = shards; level[FIT_SHARD] >= (shards > 0); level[FIT_SHARD]--)
+            if (plan_level(s, level) <= limit)
+                return true;
+    } while (level[FIT_RECOMPUTE]-- > 1);
+    return false;
+}
+
+/* Looks among all changes of exactly the keys of `mask` for one that needs at most `limit`. */
+static bool search_keys(struct search *s, unsigned mask, int64_t limit, int level[FIT_KEYS], int64_t *need)
+{
+    for (int key = 0; key < FIT_KEYS; key++) {
+        level[key] = mask >> key & 1;
+        if (level[key] >= s->levels.count[key])
+            return false; /* nothing to change there */
+    }
+    if (!may_fit(s, mask, limit))
+        return false;
+    do {
+        *need = plan_level(s, level);
+        if (*need <= limit)
+            return true;
+    } while (next_level(&s->levels, mask, level));
+    return false;
+}
+
+static int bits_of(unsigned mask)
+{
+    int count = 0;
+    for (; mask != 0; mask >>= 1)
+        count += (int)(mask & 1);
+    return count;
+}
+
+static void advise(struct fit *fit, struct search *s)
+{
+    int level[FIT_KEYS] = {0};
+    int64_t need = 0;
+    char keys[FIT_TEXT / 2], size[BYTES_TEXT], state_size[BYTES_TEXT];
+    const char *shares = s->deck->parallel.shard_size > 0 ? "parallel.shard_size" : "parallel.shard";
+    level[FIT_WEIGHT_COPIES] = s->levels.count[FIT_WEIGHT_COPIES] - 1;
+    level[FIT_SHARD] = s->levels.count[FIT_SHARD] - 1;
+    plan_level(s, level);
+    const int64_t state = fit_state(s->memory); /* no setting makes it smaller */
+    if (state > fit->limit) {
+        snprintf(fit->advice, sizeof fit->advice,
+                 "no setting helps: weights, gradients and moments alone are %s on every rank; take a smaller model, "
+                 "or more ranks to share it (%s)",
+                 bytes_text(state_size, (double)state), shares);
+        return;
+    }
+    for (int keys_changed = 1; keys_changed <= FIT_KEYS; keys_changed++) {
+        for (unsigned mask = 1; mask < 1u << FIT_KEYS; mask++) {
+            if (bits_of(mask) != keys_changed || !search_keys(s, mask, fit->limit, level, &need))
+                continue;
+            describe(keys, sizeof keys, s->deck, &s->other, level);
+            snprintf(fit->advice, sizeof fit->advice, "with %s it needs %s", keys, bytes_text(size, (double)need));
+            return;
+        }
+    }
+    struct deck least = deck_at(s->deck, &s->levels, s->least_level);
+    describe(keys, sizeof keys, s->deck, &least, s->least_level);
+    snprintf(fit->advice, sizeof fit->advice,
+             "no setting fits: the least is %s%s%s, of which weights, gradients and moments are %s on every rank; take "
+             "a smaller model, or more ranks to share it (%s)",
+             bytes_text(size, (double)s->least), keys[0] != '\0' ? " with " : "", keys,
+             bytes_text(state_size, (double)s->least_state), shares);
+}
+
+void fit_advise(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t ranks,
+                struct executor *target)
+{
+    struct search search = {
+        .deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck, model, ranks)};
+    advise(fit, &search);
+}

@@ -1,0 +1,192 @@
+#include "train/fit_choice.h"
+#include "base/error.h"
+#include "model/flops.h"
+#include "train/fit.h"
+#include "train/forecast.h"
+#include "train/layout.h"
+#include "train/rates.h"
+#include "train/settings.h"
+
+#include <math.h>
+#include <string.h>
+
+/* -- What layers make again ---------------------------------------------------------------------------------------- */
+
+/* A table of what layers make again: `count` have the policy and the rest the one before it. */
+struct table {
+    int policy;
+    int64_t count;
+    bool fits;
+};
+
+struct choice {
+    struct deck *deck;
+    struct model_settings *model;
+    int64_t ranks, limit, host;
+    struct executor *target;
+    bool offloads; /* layers too are chosen to be offloaded */
+};
+
+static int64_t plan_deck(struct choice *c, int64_t *memory)
+{
+    if (recompute_from_deck(&c->model->recompute, c->deck, c->model->layers) != ERROR_NONE)
+        error_fatal("bug: %s", error_message());
+    return forecast_memory(memory, c->deck, c->model, c->ranks, c->target);
+}
+
+static bool table_fits(struct choice *c)
+{
+    int64_t memory[BUDGET_CATEGORIES];
+    const int64_t need = plan_deck(c, memory);
+    return need <= c->limit && (c->deck->memory.fitted_offload[0] == '\0' || memory[BUDGET_HOST] <= c->host);
+}
+
+static void print_table(struct choice *c, int policy, int64_t count)
+{
+    recompute_print(c->deck->memory.fitted_layers, sizeof c->deck->memory.fitted_layers, (enum deck_recompute)policy,
+                    count, c->model->layers);
+}
+
+/* Seconds of a layer's forward, of one micro-batch. */
+static double forward_seconds(const struct choice *c, const struct rates *rates)
+{
+    const double size[RATE_SIZES] = {(double)settings_tokens(c->deck), (double)c->model->ffn, (double)c->model->hidden};
+    struct model_settings blocks = *c->model;
+    blocks.vocabulary = 0; /* without the head */
+    return flops_per_token(&blocks, flops_segment(c->deck), FLOPS_CAUSAL) / 3 / (double)blocks.layers *
+           (double)settings_tokens(c->deck) / rates_at(rates, RATE_PRODUCT, RATE_BF16, size);
+}
+
+/* Offloads as many layers with the policy as the host has room for, so far apart that each is copied while others
+ * compute; the last ones stay, as nothing runs behind them. */
+static void offload(struct choice *c, int policy)
+{
+    int64_t memory[BUDGET_CATEGORIES];
+    struct rates rates;
+    rates_default(&rates, c->deck); /* not a file's: all ranks and restarts choose alike */
+    print_table(c, policy, c->model->layers);
+    strcpy(c->deck->memory.fitted_offload, "1");
+    plan_deck(c, memory);
+    const int64_t bytes = memory[BUDGET_HOST];
+    const double forwards = ceil(rates_seconds(&rates, RATE_HOST, 1, (double)bytes) / forward_seconds(c, &rates));
+    const int64_t every = forwards > 1 ? (int64_t)fmin(forwards, (double)c->model->layers) : 1;
+    int64_t count = (c->model->layers - 1) / every;
+    if (every > 1 && count > LAYER_RANGES)
+        count = LAYER_RANGES;
+    if (bytes > 0 && count > c->host / bytes)
+        count = c->host / bytes;
+    recompute_print_offloaded(c->deck->memory.fitted_offload, sizeof c->deck->memory.fitted_offload,
+                              bytes > 0 ? count : 0, every);
+}
+
+static bool policy_fits(struct choice *c, int policy, int64_t count)
+{
+    print_table(c, policy, count);
+    return table_fits(c);
+}
+
+/* Nothing that layers make again makes weights, gradients and moments smaller. */
+static bool state_fits(struct choice *c)
+{
+    int64_t memory[BUDGET_CATEGORIES];
+    plan_deck(c, memory);
+    return fit_state(memory) <= c->limit;
+}
+
+/* The first policy that fits in all layers need not be in all: the more layers have it, the less they need. (None of
+ * them need less than one: what is made again takes memory too.) */
+static struct table choose_table(struct choice *c)
+{
+    struct table table = {DECK_RECOMPUTE_NONE, c->model->layers, false};
+    for (int policy = state_fits(c) ? DECK_RECOMPUTE_NONE : DECK_RECOMPUTE_FULL;
+         policy <= DECK_RECOMPUTE_FULL && !table.fits; policy++) {
+        if (c->offloads)
+            offload(c, policy > DECK_RECOMPUTE_NONE ? policy - 1 : policy); /* some layers may keep as much */
+        table.policy = policy;
+        table.fits = policy_fits(c, policy, table.count);
+    }
+    int64_t least = table.policy == DECK_RECOMPUTE_NONE || !table.fits ? table.count : 1;
+    while (least < table.count) {
+        const int64_t middle = (least + table.count) / 2;
+        if (policy_fits(c, table.policy, middle))
+            table.count = middle;
+        else
+            least = middle + 1;
+    }
+    table.fits = policy_fits(c, table.policy, table.count);
+    return table;
+}
+
+static bool milder(const struct table *a, const struct table *b)
+{
+    return a->policy < b->policy || (a->policy == b->policy && a->count < b->count);
+}
+
+/* may: the program may choose layers to offload. */
+static void choose(struct choice *c, bool may)
+{
+    c->deck->memory.fitted_offload[0] = '\0';
+    const struct table without = choose_table(c);
+    if (!may || (without.fits && without.policy <= DECK_RECOMPUTE_NORMS)) /* only products are worth copies */
+        return;
+    c->offloads = true;
+    const struct table with = choose_table(c);
+    if (with.fits && (!without.fits || milder(&with, &without)))
+        return;
+    c->deck->memory.fitted_offload[0] = '\0';
+    policy_fits(c, without.policy, without.count);
+}
+
+/* -- The head's chunks --------------------------------------------------------------------------------------------- */
+
+/* A power of two, the first from which on twice as many tokens would cost more memory than they are worth. With T
+ * tokens, width H and vocabulary V, a step reads and writes 8 H V bytes of the head's f32 gradient in each of T / c
+ * chunks. Chunks of 2 c tokens in place of c spare half of that and take 2 c V bytes more: 2 T H / c^2 bytes are not
+ * moved for each byte taken. To make products again costs as much time as to move some 16 bytes for each byte saved. */
+static int64_t balanced_chunk(const struct choice *c)
+{
+    enum { WORTH = 16 };
+    const double tokens = (double)settings_tokens(c->deck), hidden = (double)c->model->hidden;
+    int64_t chunk = FIT_LEAST_CHUNK;
+    while (2 * tokens * hidden > WORTH * (double)chunk * (double)chunk && chunk < settings_tokens(c->deck))
+        chunk *= 2;
+    return chunk;
+}
+
+/* Twice as large for as long as it fits and tokens are left, or half as large until it fits. */
+static void resize_chunk(struct choice *c)
+{
+    int64_t *chunk = &c->deck->memory.fitted_head_tokens;
+    while (*chunk > FIT_LEAST_CHUNK && !table_fits(c))
+        *chunk /= 2;
+    while (*chunk < settings_tokens(c->deck) && table_fits(c))
+        *chunk *= 2;
+    while (*chunk > FIT_LEAST_CHUNK && !table_fits(c))
+        *chunk /= 2;
+}
+
+bool fit_chooses(const struct deck *deck)
+{
+    return deck->memory.recompute == DECK_RECOMPUTE_FIT || deck->memory.head_tokens == 0;
+}
+
+void fit_choose(struct deck *deck, struct model_settings *model, int64_t ranks, int64_t limit, int64_t host,
+                struct executor *target)
+{
+    struct choice choice = {deck, model, ranks, fit_room(deck, limit, target), host - host / 8, target, false};
+    const bool table = deck->memory.recompute == DECK_RECOMPUTE_FIT, chunk = deck->memory.head_tokens == 0;
+    const bool may = target->class->available != NULL && deck->memory.offload_layers[0] == '\0' &&
+                     deck->parallel.virtual == 1; /* as layout_check has it */
+    if (table && !may)
+        deck->memory.fitted_offload[0] = '\0'; /* of a run that might */
+    const bool chosen = (!table || deck->memory.fitted_layers[0] != '\0') &&
+                        (!chunk || deck->memory.fitted_head_tokens > 0) && table_fits(&choice);
+    if (chosen)
+        return;
+    if (chunk)
+        deck->memory.fitted_head_tokens = balanced_chunk(&choice);
+    if (table)
+        choose(&choice, may);
+    if (chunk)
+        resize_chunk(&choice);
+}
