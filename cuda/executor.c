@@ -545,7 +545,8 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
     cuda->id = cuda_device_id(device);
 #ifdef CISTRON_NCCL
     const bool one_node = request->world != NULL && request->node->size == request->world->size;
-    cuda->executor.copies = one_node && sharing == 1 && nccl_group_copies();
+    /* The same on all ranks, for it decides how buffers are cut. Where any share a device, the host sums. */
+    cuda->executor.copies = one_node && comm_max_i64(request->world, sharing > 1 || !nccl_group_copies()) == 0;
 #endif
     int lowest, highest;
     CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
