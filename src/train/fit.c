@@ -1,7 +1,6 @@
 #include "train/fit.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "train/fit_advice.h"
 #include "train/forecast.h"
 #include "train/settings.h"
 
@@ -51,7 +50,7 @@ int fit_check(struct fit *fit, const struct deck *deck, const struct model_setti
         return code;
     if (fit->need <= fit->limit)
         return ERROR_NONE;
-    fit_advise(fit, deck, model, ranks, target);
+    fit_advise(fit->advice, fit->limit, deck, model, ranks, target);
     return ERROR_NONE;
 }
 
@@ -98,9 +97,4 @@ int fit_check_training(const struct deck *deck, const struct model_settings *mod
     if (code != ERROR_NONE)
         return code;
     return fit_check_host(deck, memory[BUDGET_HOST], fit_host(deck, ranks, sharing), target);
-}
-
-int64_t fit_state(const int64_t *memory)
-{
-    return memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER];
 }

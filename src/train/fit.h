@@ -2,11 +2,7 @@
 #ifndef TRAIN_FIT_H
 #define TRAIN_FIT_H
 
-#include "core/launch.h"
-#include "deck/deck.h"
-#include "model/settings.h"
-
-enum { FIT_TEXT = 512, FIT_LEAST_CHUNK = 64 /* tokens of the smallest chunk of a head */ };
+#include "train/fit_advice.h"
 
 struct fit {
     int64_t limit;         /* bytes that a rank may use */
@@ -40,9 +36,6 @@ int64_t fit_host(const struct deck *deck, int64_t ranks, int64_t sharing);
 
 /* ERROR_USER where the deck's layers offload more bytes than `host` from a device that has memory of its own. */
 int fit_check_host(const struct deck *deck, int64_t bytes, int64_t host, const struct executor *target);
-
-/* Bytes of weights, gradients and moments, of what a forecast needs by category. */
-int64_t fit_state(const int64_t *memory);
 
 /* For a training that is about to allocate: ERROR_USER if the deck needs more than it may use, of the device or of the
  * host. Local; the ranks of a node must all have asked before one of them allocates. */

@@ -135,6 +135,11 @@ struct search {
     int least_level[FIT_KEYS];
 };
 
+int64_t fit_state(const int64_t *memory)
+{
+    return memory[BUDGET_WEIGHTS] + memory[BUDGET_GRADIENTS] + memory[BUDGET_OPTIMIZER];
+}
+
 static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
 {
     s->other = deck_at(s->deck, &s->levels, level);
@@ -208,7 +213,7 @@ static int bits_of(unsigned mask)
     return count;
 }
 
-static void advise(struct fit *fit, struct search *s)
+static void advise(char *out, int64_t limit, struct search *s)
 {
     int level[FIT_KEYS] = {0};
     int64_t need = 0;
@@ -218,8 +223,8 @@ static void advise(struct fit *fit, struct search *s)
     level[FIT_SHARD] = s->levels.count[FIT_SHARD] - 1;
     plan_level(s, level);
     const int64_t state = fit_state(s->memory); /* no setting makes it smaller */
-    if (state > fit->limit) {
-        snprintf(fit->advice, sizeof fit->advice,
+    if (state > limit) {
+        snprintf(out, FIT_TEXT,
                  "no setting helps: weights, gradients and moments alone are %s on every rank; take a smaller model, "
                  "or more ranks to share it (%s)",
                  bytes_text(state_size, (double)state), shares);
@@ -227,26 +232,26 @@ static void advise(struct fit *fit, struct search *s)
     }
     for (int keys_changed = 1; keys_changed <= FIT_KEYS; keys_changed++) {
         for (unsigned mask = 1; mask < 1u << FIT_KEYS; mask++) {
-            if (bits_of(mask) != keys_changed || !search_keys(s, mask, fit->limit, level, &need))
+            if (bits_of(mask) != keys_changed || !search_keys(s, mask, limit, level, &need))
                 continue;
             describe(keys, sizeof keys, s->deck, &s->other, level);
-            snprintf(fit->advice, sizeof fit->advice, "with %s it needs %s", keys, bytes_text(size, (double)need));
+            snprintf(out, FIT_TEXT, "with %s it needs %s", keys, bytes_text(size, (double)need));
             return;
         }
     }
     struct deck least = deck_at(s->deck, &s->levels, s->least_level);
     describe(keys, sizeof keys, s->deck, &least, s->least_level);
-    snprintf(fit->advice, sizeof fit->advice,
+    snprintf(out, FIT_TEXT,
              "no setting fits: the least is %s%s%s, of which weights, gradients and moments are %s on every rank; take "
              "a smaller model, or more ranks to share it (%s)",
              bytes_text(size, (double)s->least), keys[0] != '\0' ? " with " : "", keys,
              bytes_text(state_size, (double)s->least_state), shares);
 }
 
-void fit_advise(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t ranks,
+void fit_advise(char *out, int64_t limit, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                 struct executor *target)
 {
     struct search search = {
         .deck = deck, .model = model, .ranks = ranks, .target = target, .levels = levels_of(deck, model, ranks)};
-    advise(fit, &search);
+    advise(out, limit, &search);
 }

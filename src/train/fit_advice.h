@@ -2,10 +2,18 @@
 #ifndef TRAIN_FIT_ADVICE_H
 #define TRAIN_FIT_ADVICE_H
 
-#include "train/fit.h"
+#include "core/launch.h"
+#include "deck/deck.h"
+#include "model/settings.h"
 
-/* Writes fit->advice for a deck of which a rank may use fit->limit bytes; fit_check says how it is found. Local. */
-void fit_advise(struct fit *fit, const struct deck *deck, const struct model_settings *model, int64_t ranks,
+enum { FIT_TEXT = 512, FIT_LEAST_CHUNK = 64 /* tokens of the smallest chunk of a head */ };
+
+/* Writes to out[FIT_TEXT] what to change where a rank may use at most `limit` bytes; fit_check says how it is found.
+ * Local. */
+void fit_advise(char *out, int64_t limit, const struct deck *deck, const struct model_settings *model, int64_t ranks,
                 struct executor *target);
+
+/* Bytes of weights, gradients and moments, of what a forecast needs by category. */
+int64_t fit_state(const int64_t *memory);
 
 #endif
