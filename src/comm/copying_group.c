@@ -1,7 +1,7 @@
 #include "comm/copying_group.h"
 #include "base/memory.h"
 
-enum { TENSORS = 4 /* that a collective has at most */ };
+enum { TENSORS = RELAY_COUNT /* that a collective has at most */ };
 
 struct copying_group {
     struct group group;

@@ -2,10 +2,10 @@
  *
  *   rank = ((stage * data_ranks + data_rank) * context + context_rank) * tensor + tensor_rank
  *
- * The ranks of a stage have the same layers of a pipeline's. All other axes and groups are those of one stage.
- * Context ranks share rows of tokens: each has a part of every row. Tensor ranks share tokens and have a part of every
- * layer. The ranks of one tensor_rank have the same part of the model; they sum its gradients, and divide its state:
- * `shard` of them that follow one another hold it once, each a cut. */
+ * The ranks of a stage share a part of the layers, as one stage of a pipeline. All other axes and groups are those of
+ * one stage. Context ranks share rows of tokens: each has a part of every row. Tensor ranks share tokens and have a
+ * part of every layer. The ranks of one tensor_rank have the same part of the model; they sum its gradients, and divide
+ * its state: `shard` of them that follow one another hold it once, each a cut. */
 #ifndef COMM_GRID_H
 #define COMM_GRID_H
 
@@ -15,7 +15,7 @@
 struct grid_shape {
     int tensor, context;
     int shard;  /* ranks that hold the state of their part of the model once; 0: all that have this part */
-    int alike;  /* tensor ranks, of those that follow one another, with the same key and value heads; 0 and 1: none */
+    int alike;  /* so many tensor ranks that follow one another have the same key and value heads; 0 and 1: none */
     int stages; /* of a pipeline; 0 and 1: none */
 };
 
@@ -29,7 +29,7 @@ struct grid {
     struct comm *data;         /* that have this rank's part of the model; gradients are summed over them */
     struct comm *shard;        /* of these: that hold its state once between them */
     struct comm *replicas;     /* of these: that hold the same cut as this rank */
-    struct comm *stages;       /* that have this rank's data and place in their stages; each is a stage */
+    struct comm *stages;       /* one of each stage: those at this rank's place, with its data */
     int data_rank, data_ranks; /* this rank's number among those that have other data than it, and of how many */
 };
 

@@ -217,8 +217,8 @@ struct attention_forward_args {
  * may be one part of the keys that o and lse were computed from. The gradients then are the sums over launches for all
  * parts.
  *
- * With positions, q and k are what rope made of other tensors, and dq and dk become the gradients of those: rope,
- * inverse, of the gradients, which may have been rounded before. */
+ * With positions, q and k are what rope made of other tensors, and dq and dk become the gradients of those: the
+ * gradients of q and k, turned back by the inverse of rope. They may be rounded before they are turned. */
 struct attention_backward_args {
     struct tensor q, k, v, o, lse; /* as in attention_forward */
     struct tensor d_o;             /* f [Tq, heads * head_dim] */

@@ -9,8 +9,8 @@ static const struct tensor absent;
 static const struct norm norm1 = {BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_RSTD1, BLOCK_MEAN1, true};
 static const struct norm norm2 = {BLOCK_NORM2, BLOCK_NORM2_BIAS, BLOCK_RSTD2, BLOCK_MEAN2, true};
 
-/* Does the backward of a norm sum the gradient that it writes? It is that of a linear's output, with a bias; where the
- * sequence is cut, of a part of the tokens. */
+/* Do the norms' backwards also sum the gradients that they write? These are gradients of linears' outputs, so the sums
+ * are those of biases. Where the sequence is cut they would be sums over a part of the tokens alone. */
 static bool norms_sum(const struct unit *unit)
 {
     return unit_family(unit)->bias && unit_family(unit)->layer_norm && !sequence_is_cut(unit);
@@ -122,7 +122,7 @@ static void block_forward(struct context *c, struct unit *unit, struct tensor in
     mlp_part(c, unit);
 }
 
-/* The bias's gradient, if it is not left to linear_backward; sum: of dy. */
+/* The bias's gradient from `sum`, the sum of dy over tokens, unless linear_backward makes it. */
 static void take_sum(struct context *c, const struct unit *unit, const struct linear *linear, struct tensor sum)
 {
     const struct tensor gradient = linear_sum(c, unit, linear);
@@ -196,8 +196,8 @@ struct part {
     const char *name; /* NULL: not in this family */
     int64_t rows;     /* of the whole */
     double init_std;
-    int64_t units; /* heads, or single rows: where outputs are cut, then between these; of fewer than ranks there are,
-                      several ranks have the same one */
+    int64_t units; /* heads, or single rows: outputs are cut between them. Where they are fewer than the ranks, several
+                      ranks have the same one */
     int pieces;    /* with as many units each, one below the other: a rank has a part of each */
 };
 
@@ -382,7 +382,7 @@ struct id_set block_dropped_by(enum deck_recompute policy)
         id_set_add(&set, BLOCK_LSE);
     }
     attention_drop(&set, &attention_ids, policy >= DECK_RECOMPUTE_QKV);
-    /* all ranks' tokens: kept, they would be there on each */
+    /* of all ranks' tokens: to keep them would undo the cut of the sequence */
     id_set_add(&set, BLOCK_LINEARS + (int)BLOCK_QKV * LINEAR_TENSORS + LINEAR_GATHERED);
     id_set_add(&set, BLOCK_LINEARS + (int)BLOCK_UP * LINEAR_TENSORS + LINEAR_GATHERED);
     if (policy >= DECK_RECOMPUTE_FULL)

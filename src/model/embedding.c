@@ -1,8 +1,9 @@
 #include "model/embedding.h"
 #include "model/sequence.h"
 
-/* Of the tokens of all data ranks, one rank's after the other's: what each gathers. And where tensor ranks cut the
- * sequence, of all its tokens: this rank's part of the output, or the output's gradient. */
+/* What data ranks gather of each other, one rank's tokens after the other's. And where tensor ranks cut the sequence:
+ * this rank's part of the sum that is the output, or the gathered gradient of the output, of all tokens of the ranks.
+ */
 enum { ALL_TOKENS = UNIT_FIRST_OWN, ALL_FACTORS, ALL_GRADIENTS, OF_ALL_TOKENS };
 
 static const struct tensor absent;

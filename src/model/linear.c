@@ -440,8 +440,8 @@ static void multiply_input_gradient(const struct context *context, const struct 
            .transpose_b = true, .d = dx);
 }
 
-/* Does backward gather x again, and has not the recomputation of forward? What products of copies read is kept, or made
- * again of what recomputation gathers. */
+/* Must backward itself gather x, for the weight's gradient? Not where recomputation has done so, nor for products of
+ * copies: these are kept, or recomputation makes them. */
 static bool gathers_again(const struct context *context, const struct unit *unit, const struct linear *linear)
 {
     return linear_gathers(unit, linear) && !quantizes(context, linear) && (context->gradients & GRADIENT_WEIGHT) &&
@@ -477,7 +477,7 @@ static void backward_of_outputs(struct context *context, const struct unit *unit
         context_join(context);
 }
 
-/* What tensor ranks have of dy. */
+/* dy of all tokens: gathered where tensor ranks have parts of it. */
 static struct tensor whole_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
                                     struct tensor dy)
 {

@@ -26,9 +26,9 @@ enum linear_tensor {
     LINEAR_COPIES, /* here: the input's; LINEAR_GRADIENT + the same: the gradient's; LINEAR_WEIGHT +: the weight's */
     LINEAR_GRADIENT = LINEAR_COPIES,
     LINEAR_WEIGHT = 2 * LINEAR_COPIES, /* where the store does not keep them */
-    LINEAR_GATHERED =
-        3 * LINEAR_COPIES, /* where tensor ranks cut it, and the sequence: what this rank collects of them */
-    LINEAR_PARTIAL,        /* and what it makes for their sum */
+    /* where tensor ranks cut it, and the sequence: what this rank collects of them, and what it makes for their sum */
+    LINEAR_GATHERED = 3 * LINEAR_COPIES,
+    LINEAR_PARTIAL,
     LINEAR_TENSORS
 };
 
@@ -120,9 +120,11 @@ struct linear_beside {
 };
 
 /* x: [T, in]; dy: [T, out]; dx: [T, in]. Computes what context->gradients wants of dx = dy W, the weight's gradient
- * (+)= dy' x, and the bias's (+)= sum of dy over T. dy's copies, where its op has not made them, are made here. next:
- * where that one gathers its input of tensor ranks, it does so beside what is launched from here on; without a `next`
- * before it, it must not gather. */
+ * (+)= dy' x, and the bias's (+)= sum of dy over T. dy's copies, where its op has not made them, are made here.
+ *
+ * next: NULL, or the linear whose backward follows. Where that one must gather its input again (linear_gathers), this
+ * call starts it, and it runs beside what is launched from here on. A linear that gathers is always the `next` of
+ * another. */
 void linear_backward(struct context *context, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next);
 

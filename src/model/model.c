@@ -1,4 +1,5 @@
 #include "model/model.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "model/block.h"
@@ -43,7 +44,8 @@ static void add_boundary(struct model *model, int slice)
 
 static void find_chunks(struct model *model)
 {
-    model->chunk_count = 0;
+    if (model->settings.cut.chunks > MODEL_CHUNKS)
+        error_fatal("bug: a stage has %d chunks", model->settings.cut.chunks);
     for (int u = 0; u < model->unit_count; u++) {
         const int chunk = model->units[u].chunk;
         if (chunk == model->chunk_count)

@@ -21,15 +21,11 @@ void sequence_gather(const struct context *c, struct tensor own, struct tensor a
     LAUNCH(c->stream, ALL_GATHER, all_gather, .group = c->tensor, .in = flat(own), .out = by_ranks(c, all));
 }
 
-void sequence_scatter(const struct context *c, struct tensor partial, struct tensor own)
-{
-    LAUNCH(c->stream, REDUCE_SCATTER, reduce_scatter, .group = c->tensor, .in = by_ranks(c, partial), .out = flat(own));
-}
-
 void sequence_add_up(const struct context *c, const struct unit *unit, struct tensor partial, struct tensor sum)
 {
     if (sequence_is_cut(unit))
-        sequence_scatter(c, partial, sum);
+        LAUNCH(c->stream, REDUCE_SCATTER, reduce_scatter, .group = c->tensor, .in = by_ranks(c, partial),
+               .out = flat(sum));
     else
         LAUNCH(c->stream, ALL_REDUCE, all_reduce, .group = c->tensor, .x = sum);
 }

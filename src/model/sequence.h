@@ -18,10 +18,8 @@ struct tensor sequence_own(const struct context *context, struct tensor all);
 /* all [T, n] = the rows that ranks have of it: own [T / ranks, n], contiguous. */
 void sequence_gather(const struct context *context, struct tensor own, struct tensor all);
 
-/* own [T / ranks, n] = this rank's rows of the sum over ranks of partial [T, n]. */
-void sequence_scatter(const struct context *context, struct tensor partial, struct tensor own);
-
-/* The same where the sequence is cut; else sum [T, n], which is `partial` itself, becomes the sum over ranks. */
+/* The sum over ranks of partial [T, n]. Where the sequence is cut, sum [T / ranks, n] = this rank's rows of it; else
+ * sum [T, n], which is `partial` itself, becomes all of it. */
 void sequence_add_up(const struct context *context, const struct unit *unit, struct tensor partial, struct tensor sum);
 
 #endif

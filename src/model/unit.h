@@ -44,7 +44,7 @@ struct parameter {
     char name[96];         /* public name, as Hugging Face spells it; the path in checkpoints */
     int64_t rows, cols;    /* global shape; a vector is 1 x n */
     struct rectangle part; /* what the unit has of it: all, unless ranks have parts of a layer (parameter_place) */
-    int64_t height, apart; /* of the part, `height` rows follow one another, and `apart` rows on the next as many */
+    int64_t height, apart; /* the part is pieces of `height` rows, which begin every `apart` rows of the tensor */
     int holder, holders;   /* as many of these ranks have the same part; this one is number `holder` of them */
     bool partial;          /* each of these ranks makes a part of its gradient, which is their sum */
     enum storage storage;
@@ -195,8 +195,8 @@ struct context {
     struct tensor losses;       /* f64 [operands, STATISTICS]: what quantization loses is added; absent: not measured */
     /* The address of a unit's tensor in this pass and slot; fixed after planning. */
     void *(*address)(const struct context *context, const struct unit *unit, int id);
-    /* Of a backward: sums over tokens, stat [1, hidden], that an op makes beside a gradient: of output_gradient, absent
-     * where the unit behind has not made it; and of what this unit leaves in UNIT_INPUT_GRADIENT, if it sets it. */
+    /* Of a backward: sums over tokens, stat [1, hidden]. The first is that of the output's gradient, absent where the
+     * unit behind has not made it; the second that of UNIT_INPUT_GRADIENT, set by unit_sum_input_gradient. */
     struct tensor output_gradient_sum, input_gradient_sum;
     void *memory; /* what address and enter_section work on: struct memory (step/memory.h) */
     /* Optional: the next op tolerates transfers beside it, so those that are pending start. Transfers take
@@ -276,8 +276,8 @@ struct tensor unit_copy(const struct context *context, const struct unit *unit, 
 struct tensor unit_row_copy(const struct unit *unit, int id);
 /* Its gradient (fp32), valid between open and close. */
 struct tensor unit_gradient(const struct context *context, const struct unit *unit, int id);
-/* Where UNIT_INPUT_GRADIENT_SUM is declared and a backward makes both gradients: that, which the unit must then write;
- * it reaches the unit before as context->output_gradient_sum. Else absent. */
+/* Where the unit must write the sum of UNIT_INPUT_GRADIENT: it reaches the unit before as context->output_gradient_sum.
+ * Absent where UNIT_INPUT_GRADIENT_SUM is not declared, or the backward does not make both gradients. */
 struct tensor unit_sum_input_gradient(struct context *context, const struct unit *unit);
 /* Whether a gradient op should add to what is there. */
 bool unit_accumulates(const struct unit *unit, int id);

@@ -2,20 +2,20 @@
 #include "model/stages.h"
 #include "step/engine_private.h"
 
+/* Does such a relay take or bring anything of the chunk's? */
 static bool passes(const struct engine *e, int chunk, enum relay relay)
 {
     const struct stage_cut *cut = &e->model->settings.cut;
-    const int slice = chunk * stage_count(cut) + cut->stage;
     const bool trains = e->settings.memory.use == MEMORY_TRAIN;
     switch (relay) {
     case RELAY_TO_NEXT:
-        return slice + 1 < stage_slices(cut);
+        return stage_has_next(cut, chunk);
     case RELAY_FROM_BEFORE:
-        return slice > 0;
+        return stage_has_before(cut, chunk);
     case RELAY_TO_BEFORE:
-        return trains && slice > 0;
+        return trains && stage_has_before(cut, chunk);
     case RELAY_FROM_NEXT:
-        return trains && slice + 1 < stage_slices(cut);
+        return trains && stage_has_next(cut, chunk);
     case RELAY_COUNT:
         break;
     }
@@ -64,8 +64,8 @@ void engine_forward_stages(struct engine *e, enum pass pass, const struct batch 
     }
 }
 
-/* What has been received and used is room for what the other stage has, a piece at a time. The first and the last stage
- * are beside each other. */
+/* What the other stage has comes a piece at a time, into memory of relays, whose own contents are used up by then. The
+ * first and the last stage are beside each other. */
 void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *stream)
 {
     const bool first = unit->chunk >= 0;

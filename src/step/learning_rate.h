@@ -18,7 +18,8 @@
  *
  * - 1 from w on, for "constant".
  *
- * With schedule.count = "samples" w and d are rows, and the ones and counts above are times train.global_batch.
+ * With schedule.count = "samples" n, w and d count rows: each update is train.global_batch of them, and so is each 1
+ * that is added above.
  *
  * Sources: the schedulers of the BioNeMo llama3 (cosine) and esm2 (linear) recipes; Megatron-LM's warm-up, and its
  * schedules in samples; NeMo's warm-up. */

@@ -247,12 +247,12 @@ static int64_t lay_out_kept(const struct planner *p)
     int64_t bytes = 0;
     for (int u = 0; u < p->model->unit_count; u++) {
         const int c = p->model->units[u].chunk;
-        struct chunk_memory *chunk = &p->memory->chunks[c >= 0 ? c : 0];
-        if (c >= 0 && p->model->chunks[c].first == u)
-            chunk->begin = bytes;
         p->memory->units[u].kept_begin = bytes;
         if (c < 0)
             continue;
+        struct chunk_memory *chunk = &p->memory->chunks[c];
+        if (p->model->chunks[c].first == u)
+            chunk->begin = bytes;
         chunk->slot_bytes = lay_out(p, u, false, bytes - chunk->begin);
         bytes = chunk->begin + chunk->slot_bytes;
     }
@@ -514,8 +514,8 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
     budget_reserve(budget, planner.executor);
     end_planner(&planner);
 
-    offload_allocate(&memory->offload, settings->slots[0], budget);
-    /* what units gather of tensor ranks is here, and goes there */
+    offload_allocate(&memory->offload, settings->slots[0], budget); /* there is one chunk where it has any */
+    /* units gather from tensor ranks in both */
     memory->kept_base =
         budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, context->tensor);
     memory->transient_base =

@@ -1,6 +1,7 @@
 #include "step/schedule.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/stages.h"
 
 static void add_backward(struct schedule *s, int micro_batch, int slot, int micro_batches, bool split)
 {
@@ -86,8 +87,8 @@ static bool crosses(const struct pipeline *p, int turn, bool backward, bool at_e
 {
     if (turn == NO_TURN || turn >= p->turns)
         return false;
-    const int slice = chunk_of(p, turn, backward) * p->cut.stages + p->cut.stage;
-    return at_end ? slice + 1 < p->cut.stages * p->cut.chunks : slice > 0;
+    const int chunk = chunk_of(p, turn, backward);
+    return at_end ? stage_has_next(&p->cut, chunk) : stage_has_before(&p->cut, chunk);
 }
 
 /* Hands over what these turns have made, and takes what those need. */

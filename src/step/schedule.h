@@ -35,8 +35,8 @@ struct schedule schedule_create(int micro_batches, int slots, bool split);
  * computes forwards that fill the pipeline, then a forward and a backward in turn, then the backwards that are left; of
  * a step's time a share of (stages - 1) / (chunks * micro_batches), relative to that of computing, is spent waiting.
  *
- * A relay is one launch that neither sends nor receives alone where stages face each other, so it cannot block another:
- * with one chunk it stands between any two actions, with more behind each forward that fills, each pair, and each
+ * Stages that face each other both send and receive in one relay, a single launch, so that neither can block the other.
+ * With one chunk it stands between any two actions, with more behind each forward that fills, each pair, and each
  * backward that empties. */
 struct schedule schedule_pipeline(int micro_batches, const struct stage_cut *cut);
 

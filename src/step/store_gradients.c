@@ -119,8 +119,8 @@ static struct group *group_of_holders(const struct flat_store *own, const struct
     return p->holders == group_size(own->groups->shared) ? own->groups->shared : own->groups->alike;
 }
 
-/* Sums over tensor ranks what each has made of the gradient of a parameter that they share: what this rank's cut has of
- * parameters that follow one another at a time. Their cuts are alike. */
+/* Where tensor ranks share parameters and each has made a part of the gradient: sums this rank's cut of it over them,
+ * in one launch for parameters that follow one another. All of these ranks have the same cut. */
 static void sum_partial(struct flat_store *own, const struct holding *holding, struct tensor cut)
 {
     const struct unit *unit = &own->units[holding - own->holdings];
