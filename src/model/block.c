@@ -196,9 +196,8 @@ struct part {
     const char *name; /* NULL: not in this family */
     int64_t rows;     /* of the whole */
     double init_std;
-    int64_t units; /* heads, or single rows: outputs are cut between them. Where they are fewer than the ranks, several
-                      ranks have the same one */
-    int pieces;    /* with as many units each, one below the other: a rank has a part of each */
+    int64_t grains; /* heads, or rows: outputs are cut between them; ranks more than these have one in common */
+    int pieces;     /* with as many grains each, one below the other: a rank has a part of each */
 };
 
 /* What a rank has of a part. */
@@ -211,7 +210,7 @@ static struct share share_of(const struct unit *unit, const struct part *part, e
 {
     const struct layer_cut *layer = &unit->settings->layer;
     const int64_t ranks = layer_ranks(layer), piece = part->rows / part->pieces;
-    const int64_t alike = part->units < ranks ? ranks / part->units : 1, rows = piece * alike / ranks;
+    const int64_t alike = part->grains < ranks ? ranks / part->grains : 1, rows = piece * alike / ranks;
     return cut == LINEAR_OUTPUTS ? (struct share){layer->rank / alike * rows, rows, (int)alike}
                                  : (struct share){0, piece, 1};
 }

@@ -116,25 +116,26 @@ struct tensor lm_head_last_logits(const struct context *c, const struct unit *un
 }
 
 /* Tokens first .. first + count - 1. */
-struct chunk {
+struct token_chunk {
     struct tensor features, logits, labels, loss, lse;
     int64_t first, count;
 };
 
-static struct chunk chunk_at(const struct context *c, const struct unit *unit, struct tensor features, int64_t first)
+static struct token_chunk chunk_at(const struct context *c, const struct unit *unit, struct tensor features,
+                                   int64_t first)
 {
     int64_t left = features.rows - first, count = left < unit->head_tokens ? left : unit->head_tokens;
     struct tensor loss = unit_tensor(c, unit, LM_HEAD_LOSS), lse = unit_tensor(c, unit, LM_HEAD_LSE);
-    return (struct chunk){.features = tensor_rows(&features, first, count),
-                          .logits = lm_head_logits(c, unit, count),
-                          .labels = tensor_columns(&c->batch->labels, first, count),
-                          .loss = tensor_columns(&loss, first, count),
-                          .lse = tensor_columns(&lse, 0, count),
-                          .first = first,
-                          .count = count};
+    return (struct token_chunk){.features = tensor_rows(&features, first, count),
+                                .logits = lm_head_logits(c, unit, count),
+                                .labels = tensor_columns(&c->batch->labels, first, count),
+                                .loss = tensor_columns(&loss, first, count),
+                                .lse = tensor_columns(&lse, 0, count),
+                                .first = first,
+                                .count = count};
 }
 
-static void chunk_logits(struct context *c, struct unit *unit, const struct chunk *chunk)
+static void chunk_logits(struct context *c, struct unit *unit, const struct token_chunk *chunk)
 {
     const struct linear decoder = decoder_of(unit, chunk->first);
     const struct operand x = linear_input(c, unit, &decoder, chunk->features);
@@ -144,7 +145,8 @@ static void chunk_logits(struct context *c, struct unit *unit, const struct chun
 
 /* Every rank makes the losses, of what each has found in its part of the vocabulary; on which of them they count is a
  * matter of `total`. */
-static void merged_losses(struct context *c, const struct unit *unit, const struct chunk *chunk, struct tensor total)
+static void merged_losses(struct context *c, const struct unit *unit, const struct token_chunk *chunk,
+                          struct tensor total)
 {
     const struct tensor statistics =
         tensor_matrix(c->address(c, unit, LM_HEAD_STATISTICS), context_dtype(c, ROLE_STATISTIC),
@@ -157,7 +159,8 @@ static void merged_losses(struct context *c, const struct unit *unit, const stru
            .lse = chunk->lse, .total = total);
 }
 
-static void chunk_losses(struct context *c, const struct unit *unit, const struct chunk *chunk, struct tensor total)
+static void chunk_losses(struct context *c, const struct unit *unit, const struct token_chunk *chunk,
+                         struct tensor total)
 {
     if (is_cut(unit))
         merged_losses(c, unit, chunk, total);
@@ -179,7 +182,7 @@ static void collect_logits(struct context *c, struct unit *unit, struct tensor o
 static void last_logits(struct context *c, struct unit *unit, struct tensor input)
 {
     struct tensor normed = final_norm(c, unit, tensor_rows(&input, input.rows - 1, 1));
-    struct chunk chunk = chunk_at(c, unit, make_features(c, unit, normed), 0);
+    struct token_chunk chunk = chunk_at(c, unit, make_features(c, unit, normed), 0);
     chunk_logits(c, unit, &chunk);
     if (is_cut(unit))
         collect_logits(c, unit, chunk.logits);
@@ -189,7 +192,7 @@ static void losses(struct context *c, struct unit *unit, struct tensor input)
 {
     struct tensor features = all_features(c, unit, make_features(c, unit, final_norm(c, unit, input)));
     for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
-        struct chunk chunk = chunk_at(c, unit, features, first);
+        struct token_chunk chunk = chunk_at(c, unit, features, first);
         chunk_logits(c, unit, &chunk);
         chunk_losses(c, unit, &chunk, c->batch->total);
     }
@@ -207,7 +210,8 @@ static void lm_head_forward(struct context *c, struct unit *unit, struct tensor 
 }
 
 /* What comes before the decoder needs d_features in either half of a backward that is split in two. */
-static void chunk_backward(struct context *c, struct unit *unit, const struct chunk *chunk, struct tensor d_features)
+static void chunk_backward(struct context *c, struct unit *unit, const struct token_chunk *chunk,
+                           struct tensor d_features)
 {
     const struct linear decoder = decoder_of(unit, chunk->first);
     const struct operand x = linear_input(c, unit, &decoder, chunk->features);
@@ -239,7 +243,7 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
     struct tensor normed = final_norm(c, unit, input);
     struct tensor features = all_features(c, unit, make_features(c, unit, normed));
     for (int64_t first = 0; first < features.rows; first += unit->head_tokens) {
-        struct chunk chunk = chunk_at(c, unit, features, first);
+        struct token_chunk chunk = chunk_at(c, unit, features, first);
         chunk_logits(c, unit, &chunk);
         chunk_losses(c, unit, &chunk, total);
         chunk_backward(c, unit, &chunk, d_part);
