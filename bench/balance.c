@@ -96,7 +96,7 @@ int main(int count, char **arguments)
     const int ranks = atoi(arguments[1]), steps = atoi(arguments[2]);
     int code = comm_agree(world, deck_read(&deck, arguments[3], arguments + 4, count - 4, NULL));
     if (code == ERROR_NONE)
-        code = comm_agree(world, settings_check(&deck));
+        code = comm_agree(world, settings_check(&deck, ranks));
     for (int balance = 0; balance < 2 && code == ERROR_NONE; balance++)
         code = measure(world, &deck, balance, ranks, steps, waits[balance]);
     if (code == ERROR_NONE)

@@ -189,7 +189,7 @@ int main(int count, char **arguments)
     struct session session = {0};
     int code = comm_agree(world, deck_read(&deck, arguments[2], arguments + 3, count - 3, NULL));
     if (code == 0)
-        code = comm_agree(world, settings_check(&deck));
+        code = comm_agree(world, settings_check(&deck, world->size));
     if (code == 0)
         code = session_create(&session, &deck, world, NULL, make_executor);
     if (code == 0)

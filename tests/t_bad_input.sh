@@ -196,6 +196,9 @@ micro-batches that do not divide | plan --ranks 4 deck.cfg model.layers=8 parall
 stages that gather layers       | plan --ranks 2 deck.cfg parallel.pipeline=2 parallel.shard=full | 2 | parallel.shard = "full": not with parallel.pipeline = 2
 stages without masters          | plan --ranks 2 deck.cfg parallel.pipeline=2 precision.compute=bf16 precision.masters=false | 2 | precision.masters = false: not with parallel.pipeline = 2
 parts that are offloaded        | plan --ranks 2 deck.cfg model.layers=4 parallel.pipeline=2 parallel.virtual=2 train.micro_batch=1 train.global_batch=4 memory.offload_layers=1 | 2 | memory.offload_layers = "1": not with parallel.virtual = 2
+parts, of what ranks of a row have left | plan --ranks 8 deck.cfg model.layers=4 parallel.pipeline=2 parallel.virtual=2 train.micro_batch=1 train.global_batch=5 parallel.context=0 device.memory=0.0001 | 2 | key device.memory: a rank needs
+ranks of a row, state to be chosen | plan --ranks 2 deck.cfg parallel.shard=auto parallel.context=4 | 2 | parallel.context = 4: must divide the number of ranks, 2
+sizes that cannot be halved     | measure -o rates.cfg --largest 1000       | 2 | --largest 1000: must be a power of two
 ranks that do not share state   | train deck.cfg parallel.shard=full parallel.shard_size=3 | 2 | parallel.shard_size = 3: must divide
 ranks of no sharding group      | train deck.cfg parallel.shard_size=2      | 2 | parallel.shard_size = 2: needs parallel.shard
 whole gradients, summed early   | train deck.cfg parallel.shard=optimizer parallel.reduce=micro_batch | 2 | parallel.reduce = "micro_batch"

@@ -54,8 +54,9 @@ static int measure(struct comm *world, void *self)
 
 static int run(const struct environment *environment, char **arguments, int count)
 {
-    if (settings.largest != 0 && (settings.largest < LEAST || settings.largest > MOST))
-        return error_user("--largest %lld: must be between %d and %d", (long long)settings.largest, LEAST, MOST);
+    const int64_t largest = settings.largest; /* halves and eighths of it are measured too */
+    if (largest != 0 && (largest < LEAST || largest > MOST || (largest & (largest - 1)) != 0))
+        return error_user("--largest %lld: must be a power of two between %d and %d", (long long)largest, LEAST, MOST);
     make_executor = environment->make_executor;
     overrides = arguments;
     override_count = count;
@@ -65,7 +66,7 @@ static int run(const struct environment *environment, char **arguments, int coun
 static const struct command_option options[] = {
     {"output", 'o', "OUT.cfg", COMMAND_PATH, true, &output, "the file of rates"},
     {"largest", 0, "N", COMMAND_INTEGER, false, &settings.largest,
-     "largest size of a product (16384 on a GPU, else 512)"},
+     "largest size of a product, a power of two (16384 on a GPU, else 512)"},
     {"quick", 0, NULL, COMMAND_FLAG, false, &settings.quick,
      "fewer sizes, and the kernels that libraries name first, not those that a run would choose"},
     {0}};

@@ -21,12 +21,14 @@ static bool json;
 static int choose(struct layout_choice *choice, struct deck *deck, int64_t limit, struct executor *executor,
                   const struct rates *rates)
 {
-    const struct layout_place place = {ranks, limit, fit_host(deck, ranks, node), executor, rates};
     int64_t vocabulary;
     int code = settings_check_sizes(deck, ranks);
     if (code == ERROR_NONE)
         code = settings_vocabulary(&vocabulary, deck);
-    return code == ERROR_NONE ? layout_choose(choice, deck, vocabulary, &place) : code;
+    if (code != ERROR_NONE)
+        return code;
+    const struct layout_place place = {ranks, limit, fit_host(deck, ranks, node), executor, rates};
+    return layout_choose(choice, deck, vocabulary, &place);
 }
 
 static int plan(const struct deck *deck, int threads, struct executor *executor)

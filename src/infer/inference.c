@@ -148,10 +148,10 @@ static int cut_layers(struct inference *inference, int64_t tensor)
 
 int inference_lay_out(struct inference *inference, const struct inference_shape *shape)
 {
-    const int64_t tensor = shape->tensor > 0 ? shape->tensor : 1;
+    const int64_t tensor = shape->tensor != 0 ? shape->tensor : 1;
     struct comm *world = inference->world;
     inference->shape = *shape;
-    int code = comm_agree(world, cut_layers(inference, shape->tensor != 0 ? shape->tensor : 1));
+    int code = comm_agree(world, cut_layers(inference, tensor));
     if (code != ERROR_NONE)
         return code;
     struct grid_shape grid = {

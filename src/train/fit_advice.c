@@ -42,12 +42,12 @@ static void add_contexts(struct levels *levels, const struct deck *deck, const s
     struct deck other = *deck;
     add_level(levels, FIT_CONTEXT, deck->parallel.context);
     for (int64_t context = deck->parallel.context + 1; context <= ranks; context++) {
-        if (ranks % context != 0) /* as layout_check finds too, but slower */
+        if (ranks % context != 0) /* as settings_check_sizes finds too, but slower */
             continue;
         other.parallel.context = context;
         struct model_settings cut = *model;
         cut.rows = layout_rows(&other, model_kv_heads(model));
-        if (layout_check(&other, ranks) == ERROR_NONE && attention_check(&cut) == ERROR_NONE &&
+        if (settings_check_sizes(&other, ranks) == ERROR_NONE && attention_check(&cut) == ERROR_NONE &&
             levels->count[FIT_CONTEXT] < MAX_LEVELS)
             add_level(levels, FIT_CONTEXT, context);
         error_clear();
@@ -143,6 +143,10 @@ int64_t fit_state(const int64_t *memory)
 static int64_t plan_level(struct search *s, const int level[FIT_KEYS])
 {
     s->other = deck_at(s->deck, &s->levels, level);
+    if (settings_check_sizes(&s->other, s->ranks) != ERROR_NONE) { /* keys that may be changed alone, not together */
+        error_clear();
+        return INT64_MAX;
+    }
     struct model_settings model = *s->model;
     model.rows = layout_rows(&s->other, model_kv_heads(&model));
     if (precision_from_deck(&model.precision, &s->other, model.layers) != ERROR_NONE ||

@@ -99,7 +99,7 @@ int layout_choose(struct layout_choice *choice, struct deck *deck, int64_t vocab
     for (int64_t context = first; context <= last; context++) {
         struct model_settings model;
         other.parallel.context = context;
-        int code = layout_check(&other, place->ranks);
+        int code = settings_check_sizes(&other, place->ranks);
         if (code == ERROR_NONE)
             code = settings_of_model(&model, &other, vocabulary, place->target);
         if (code != ERROR_NONE && context == first)

@@ -155,15 +155,17 @@ static void measure_product(struct bench *b, const struct tensor *numbers, struc
 
 static void measure_products(struct bench *b, enum dtype dtype)
 {
+    enum { FEWEST = 16 }; /* that products in 8 bits take a multiple of */
     const int64_t steps = b->settings->quick ? 4 : 2, most = b->largest;
+    const int64_t least = most / 16 > FEWEST ? most / 16 : FEWEST;
     struct stream stream = compute(b);
     const struct tensor numbers = random_numbers(b, dtype, most * most);
     const struct tensor one = tensor_vector(allocate(b, sizeof(float)), DTYPE_F32, 1);
     const struct tensor result = tensor_vector(allocate(b, most * most * 4), DTYPE_F32, most * most);
     LAUNCH(&stream, FILL, fill, .x = one, .value = 1);
     for (int64_t tokens = most; tokens >= most / 8; tokens /= 8)
-        for (int64_t n = most; n >= most / 16; n /= steps)
-            for (int64_t k = most; k >= most / 16; k /= steps)
+        for (int64_t n = most; n >= least; n /= steps)
+            for (int64_t k = most; k >= least; k /= steps)
                 measure_product(b, &numbers, result, one, tokens, n, k);
     release(b, numbers.data);
     release(b, one.data);
@@ -354,12 +356,13 @@ static void measure_size(struct bench *b, struct group *group, char *memory, cha
 
 static void measure_group(struct bench *b, int size)
 {
+    enum { PART = 512 }; /* bytes that a rank's part is a multiple of */
     const int64_t most = b->device ? 512 << 20 : 1 << 20, fewest = b->device ? 512 << 10 : 16 << 10;
     struct comm *comm = comm_split(b->world, b->world->rank / size);
     struct group *group = comm_group_create(comm, b->executor, "measure");
     char *memory = allocate_in(b, group, most), *room = allocate_in(b, group, most);
-    for (int64_t all = most; all >= fewest; all /= 8)
-        measure_size(b, group, memory, room, all / size / 512 * size * 512);
+    for (int64_t all = most; all >= fewest && all >= (int64_t)size * PART; all /= 8)
+        measure_size(b, group, memory, room, all / size / PART * PART * size);
     release_in(b, group, room);
     release_in(b, group, memory);
     comm_group_destroy(group);

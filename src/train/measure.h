@@ -6,7 +6,7 @@
 #include "train/rates.h"
 
 struct measure_settings {
-    int64_t largest; /* of a product's sizes; 0: 16384 on a device with memory of its own, else 512 */
+    int64_t largest; /* of a product's sizes, a power of two; 0: 16384 on a device with memory of its own, else 512 */
     bool quick;      /* fewer sizes, and the kernels that libraries name first, not those that a run would choose */
 };
 
