@@ -7,6 +7,8 @@
 #include "model/stages.h"
 #include "step/schedule.h"
 
+#include <string.h>
+
 enum { MOST_STAGES = 8, MOST_MICRO_BATCHES = 32, MOST_CHUNKS = 4, FORWARD_TIME = 12, BACKWARD_TIME = 24 };
 
 /* A message: what enters a slice, or the gradient that enters it from behind. */
@@ -282,9 +284,25 @@ static void test_layers(void)
         CHECK(counts[i] == (i % 31 == 0 ? 0 : 1));
 }
 
+/* A step of twice as many micro-batches as there are stages has all the slots that a longer one has: engines of long
+ * steps are planned by it (train/settings.c). */
+static void test_slots(void)
+{
+    for (int count = 2; count <= MOST_STAGES; count++)
+        for (int chunks = 1; chunks <= MOST_CHUNKS; chunks++)
+            for (int stage = 0; stage < count; stage++) {
+                const struct stage_cut cut = {.stages = count, .stage = stage, .chunks = chunks};
+                struct schedule a = schedule_pipeline(2 * count, &cut), b = schedule_pipeline(7 * count, &cut);
+                CHECK(memcmp(a.slots, b.slots, sizeof a.slots) == 0);
+                schedule_destroy(&a);
+                schedule_destroy(&b);
+            }
+}
+
 int main(void)
 {
     test_schedules();
+    test_slots();
     test_one_by_one();
     test_layers();
     return check_end();

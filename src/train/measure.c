@@ -155,9 +155,9 @@ static void measure_product(struct bench *b, const struct tensor *numbers, struc
 
 static void measure_products(struct bench *b, enum dtype dtype)
 {
-    enum { FEWEST = 16 }; /* that products in 8 bits take a multiple of */
     const int64_t steps = b->settings->quick ? 4 : 2, most = b->largest;
-    const int64_t least = most / 16 > FEWEST ? most / 16 : FEWEST;
+    const int64_t multiple = dtype_size(dtype) == 1 ? 16 : 1; /* that products take */
+    const int64_t least = most / 16 > multiple ? most / 16 : multiple;
     struct stream stream = compute(b);
     const struct tensor numbers = random_numbers(b, dtype, most * most);
     const struct tensor one = tensor_vector(allocate(b, sizeof(float)), DTYPE_F32, 1);

@@ -96,7 +96,9 @@ struct schedule settings_schedule(const struct deck *deck, int64_t micro_batches
 struct engine_settings settings_of_engine(const struct deck *deck, int64_t ranks, int rank)
 {
     const struct loader_settings loader = settings_of_loader(deck);
-    struct schedule schedule = settings_schedule(deck, settings_micro_batches(deck, ranks), ranks, rank);
+    const int64_t micro_batches = settings_micro_batches(deck, ranks);
+    const int64_t enough = 2 * deck->parallel.pipeline; /* more are in no more slots */
+    struct schedule schedule = settings_schedule(deck, micro_batches < enough ? micro_batches : enough, ranks, rank);
     struct engine_settings settings = {
         .memory = {.compute = deck->precision.compute == DECK_COMPUTE_BF16 ? DTYPE_BF16 : DTYPE_F32,
                    .statistic = DTYPE_F32,
