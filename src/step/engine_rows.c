@@ -21,15 +21,19 @@ static int64_t slots_of(const struct engine *e)
     return context_slots(&(struct batch){.rows = m->rows, .max_segments = m->max_segments}, is_causal(e));
 }
 
+static void check_group(const struct group *group, int ranks, const char *what)
+{
+    if (group_size(group) != ranks)
+        error_fatal("bug: %s are cut for %d ranks, but their group has %d", what, ranks, group_size(group));
+}
+
 static void check_settings(const struct engine *e)
 {
     const struct memory_settings *m = &e->settings.memory;
     const int ranks = row_ranks(&e->model->settings.rows);
-    if (group_size(e->groups.tensor) != layer_ranks(&e->model->settings.layer))
-        error_fatal("bug: layers are cut for %d ranks, but %d have them", layer_ranks(&e->model->settings.layer),
-                    group_size(e->groups.tensor));
-    if (group_size(e->groups.context) != ranks)
-        error_fatal("bug: rows are cut for %d ranks, but %d share them", ranks, group_size(e->groups.context));
+    check_group(e->groups.tensor, layer_ranks(&e->model->settings.layer), "layers");
+    check_group(e->groups.stages, stage_count(&e->model->settings.cut), "the model's units");
+    check_group(e->groups.context, ranks, "rows");
     if (ranks == 1)
         return;
     if (m->row_tokens % (2 * ranks) != 0 || e->model->tokens * ranks != m->rows * m->row_tokens)

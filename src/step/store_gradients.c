@@ -209,7 +209,7 @@ static void take_exactly(struct flat_store *own, const struct holding *holding, 
         return;
     if (!own->cut_gradients)
         scatter(own, holding, holding->sums, sum);
-    sum_replicas(own, holding, sum);
+    finish_sum(own, holding, sum);
     LAUNCH(own->reduce, EXACT_READ, exact_read, .from = sum, .to = holding->gradients);
 }
 
