@@ -1,5 +1,6 @@
-/* What the kernels of attention backward by warpgroups share: the warpgroup that brings tiles. A block holds a tile of
- * its own side, x and y (queries: q and d_o; keys: k and v), and passes over tiles of the other side. */
+/* What the kernels of attention backward by warpgroups share: the warpgroup that brings tiles, and how gradients are
+ * stored. A block holds a tile of its own side, x and y (queries: q and d_o; keys: k and v), and passes over tiles of
+ * the other side. */
 #ifndef CUDA_ATTENTION_BACKWARD_CUH
 #define CUDA_ATTENTION_BACKWARD_CUH
 
@@ -28,6 +29,19 @@ template <typename plan> __device__ __forceinline__ struct range tiles_seen(cons
     if constexpr (plan::aligned)
         return {seen.begin / plan::others * plan::others, seen.end};
     return seen;
+}
+
+/* A warp's rows of a gradient, times factor, from row, col of all on. */
+template <int TILES>
+__device__ __forceinline__ void store_gradient(const float (&sum)[TILES][4], float factor,
+                                               const struct gradient<__nv_bfloat16> &to, int64_t row, int col, int rows,
+                                               int cols)
+{
+    const float factors[2] = {factor, factor};
+    if (to.wide.data == nullptr)
+        store_accumulator(sum, factors, to.narrow.row(row) + col, to.narrow.stride, rows, cols);
+    else
+        store_wide(sum, factor, to.wide.row(row) + col, to.wide.stride, rows, cols, to.accumulate);
 }
 
 /* The last warpgroup. */

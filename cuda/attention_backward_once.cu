@@ -310,20 +310,10 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
         }
         warp_arrives(&tiles.own_places[item_turn.at].emptied);
 
-        const float factor[2] = {call.scale, call.scale}, one[2] = {1.0f, 1.0f};
         struct warp_rows mine = warp();
         int64_t row = static_cast<int64_t>(segment.kv_start) + mine.first;
-        auto store = [&](const float(&sum)[DIM / 8][4], const float(&factor)[2],
-                         const struct gradient<__nv_bfloat16> &to) {
-            if (to.wide.data == nullptr)
-                store_accumulator(sum, factor, to.narrow.row(row) + item.head * call.dim, to.narrow.stride, mine.count,
-                                  call.dim);
-            else
-                store_wide(sum, factor[0], to.wide.row(row) + item.head * call.dim, to.wide.stride, mine.count,
-                           call.dim, to.accumulate);
-        };
-        store(dx, factor, call.dx);
-        store(dy, one, call.dy);
+        store_gradient(dx, call.scale, call.dx, row, item.head * call.dim, mine.count, call.dim);
+        store_gradient(dy, 1.0f, call.dy, row, item.head * call.dim, mine.count, call.dim);
     }
 }
 
@@ -381,14 +371,8 @@ template <typename plan> __global__ static void __launch_bounds__(256) round_dq(
         sum[2 * group][2 * half] = four.x, sum[2 * group][2 * half + 1] = four.y;
         sum[2 * group + 1][2 * half] = four.z, sum[2 * group + 1][2 * half + 1] = four.w;
     });
-    const float factor[2] = {call.scale, call.scale};
-    int64_t col = static_cast<int64_t>(head) * call.dim + part.col;
-    int rows = tile.rows - part.row, cols = call.dim - part.col;
-    row += part.row;
-    if (call.dq.wide.data == nullptr)
-        store_accumulator(sum, factor, call.dq.narrow.row(row) + col, call.dq.narrow.stride, rows, cols);
-    else
-        store_wide(sum, call.scale, call.dq.wide.row(row) + col, call.dq.wide.stride, rows, cols, call.dq.accumulate);
+    int col = head * call.dim + part.col;
+    store_gradient(sum, call.scale, call.dq, row + part.row, col, tile.rows - part.row, call.dim - part.col);
 }
 
 static int padded(int64_t head_dim)

@@ -157,21 +157,11 @@ __device__ __forceinline__ void differentiate(const backward_call &call,
         }
         warp_arrives(&memory.own_places[item_turn.at].emptied);
 
-        const float factor[2] = {call.scale, call.scale}, one[2] = {1.0f, 1.0f};
         struct warp_rows rows = warp();
         int64_t row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + rows.first;
-        auto store = [&](const float(&sum)[DIM / 8][4], const float(&factor)[2],
-                         const struct gradient<__nv_bfloat16> &to) {
-            if (to.wide.data == nullptr)
-                store_accumulator(sum, factor, to.narrow.row(row) + item.head * call.dim, to.narrow.stride, rows.count,
-                                  call.dim);
-            else
-                store_wide(sum, factor[0], to.wide.row(row) + item.head * call.dim, to.wide.stride, rows.count,
-                           call.dim, to.accumulate);
-        };
-        store(dx, factor, call.dx);
+        store_gradient(dx, call.scale, call.dx, row, item.head * call.dim, rows.count, call.dim);
         if constexpr (KEYS)
-            store(dy, one, call.dy);
+            store_gradient(dy, 1.0f, call.dy, row, item.head * call.dim, rows.count, call.dim);
     }
 }
 
