@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "command/command.h"
 #include "comm/threads.h"
+#include "io/draft.h"
 #include "train/measure.h"
 #include "train/rates_file.h"
 
@@ -20,9 +21,15 @@ static device_make *make_executor;
 static int write_rates(struct comm *world, struct executor *executor)
 {
     struct rates rates;
+    struct draft draft = {0};
+    int code = comm_agree(world, world->rank == 0 ? draft_open(&draft, output) : ERROR_NONE);
+    if (code != ERROR_NONE) /* before what takes minutes */
+        return code;
     rates_default(&rates, &deck);
     measure_rates(&rates, world, executor, &settings);
-    int code = comm_agree(world, world->rank == 0 ? rates_file_write(&rates, output) : ERROR_NONE);
+    if (world->rank == 0)
+        rates_file_write(&rates, draft.file);
+    code = comm_agree(world, draft_close(&draft, ERROR_NONE));
     if (code == ERROR_NONE && world->rank == 0)
         log_info("# %d rates of %s on %d ranks: %s", rates.count, rates.device, world->size, output);
     return code;

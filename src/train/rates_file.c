@@ -2,7 +2,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
-#include "io/draft.h"
 
 #include <libconfig.h>
 #include <locale.h>
@@ -169,14 +168,10 @@ static void write_rate(FILE *file, const struct rate *rate)
     fprintf(file, "rate = %.6e; }", rate->per_second / form->unit);
 }
 
-int rates_file_write(const struct rates *rates, const char *path)
+void rates_file_write(const struct rates *rates, FILE *file)
 {
-    struct draft draft;
-    int code = draft_open(&draft, path);
-    if (code != ERROR_NONE)
-        return code;
-    fprintf(draft.file, "# Rates of a machine, by cistron measure: TFLOP/s of products and attention, else GB/s.\n");
-    fprintf(draft.file, "cistron_rates = %d;\ndevice = \"%s\";\nbetween_nodes = %.3f; # GB/s; not measured\n", FORM,
+    fprintf(file, "# Rates of a machine, by cistron measure: TFLOP/s of products and attention, else GB/s.\n");
+    fprintf(file, "cistron_rates = %d;\ndevice = \"%s\";\nbetween_nodes = %.3f; # GB/s; not measured\n", FORM,
             rates->device, rates->between_nodes / 1e9);
     for (int kind = 0; kind < RATE_KINDS; kind++) {
         const char *before = NULL;
@@ -184,14 +179,13 @@ int rates_file_write(const struct rates *rates, const char *path)
             if (rates->measured[i].kind != (enum rate_kind)kind)
                 continue;
             if (before == NULL)
-                fprintf(draft.file, "%s = (\n", forms[kind].name);
+                fprintf(file, "%s = (\n", forms[kind].name);
             else
-                fputs(before, draft.file);
-            write_rate(draft.file, &rates->measured[i]);
+                fputs(before, file);
+            write_rate(file, &rates->measured[i]);
             before = ",\n";
         }
         if (before != NULL)
-            fputs("\n);\n", draft.file);
+            fputs("\n);\n", file);
     }
-    return draft_close(&draft, ERROR_NONE);
 }

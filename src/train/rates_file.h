@@ -12,6 +12,8 @@
 
 #include "train/rates.h"
 
+#include <stdio.h>
+
 /* Adds the file's to `rates`. Local. ERROR_USER, naming the file: it is not there, no file of rates or of another form,
  * or damaged. */
 int rates_file_read(struct rates *rates, const char *path);
@@ -19,7 +21,7 @@ int rates_file_read(struct rates *rates, const char *path);
 /* Rates by which a deck's steps are told: those of device.rates_file, where it names one. Local. Errors as above. */
 int rates_of_deck(struct rates *rates, const struct deck *deck);
 
-/* Writes a file, in place of what has its name. Local. ERROR_USER: its folder cannot be written; ERROR_ENVIRONMENT. */
-int rates_file_write(const struct rates *rates, const char *path);
+/* Writes them to an open file; whoever closes it looks whether all was written. */
+void rates_file_write(const struct rates *rates, FILE *file);
 
 #endif
