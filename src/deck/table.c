@@ -256,8 +256,8 @@ const struct deck_row deck_table[] = {
     {PATH(device.rates_file, ""), .may_change = true,
      .doc =
          "File of a machine's rates, as `cistron measure` writes it, by which `cistron plan` tells what a step takes "
-         "and parallel.shard = \"auto\" chooses; \"\" takes those of an H200, of which device.peak scales the "
-         "arithmetic."},
+         "and parallel.shard = \"auto\" or parallel.context = 0 chooses; training reads it for these alone. \"\" takes "
+         "those of an H200, of which device.peak scales the arithmetic."},
 
     {REAL(comm.timeout, 600, 0, INFINITY), .unit = "s", .may_change = true,
      .doc = "A collective that takes longer ends the run with exit code 1, and names the ranks that are missing; ten "
