@@ -141,10 +141,11 @@ static void test_others(void)
         }
 }
 
-/* With rows and layers that ranks share. */
+/* With rows and layers that ranks share; sums of gradients, recorded. */
 static void test_cuts(void)
 {
-    struct form form = {.kind = TOY_LLAMA_TIED, .layers = 4, .packed = true, .micro_batches = 2, .slots = 1};
+    struct form form = {
+        .kind = TOY_LLAMA_TIED, .layers = 4, .packed = true, .micro_batches = 2, .slots = 1, .replays = true};
     struct outcome alone = train_alone(world, &form);
     struct layout rows = layout_of(2, 2, 1), layers = layout_of(2, 1, 2);
     rows.context = 2;

@@ -1,4 +1,5 @@
 #include "ref/late.h"
+#include "ref/capture.h"
 #include "ref/wrapper.h"
 
 #include "base/memory.h"
@@ -25,6 +26,7 @@ struct late {
     struct executor_class class;
     struct list queue;
     struct list *recording; /* NULL: launches go to the queue */
+    struct capture capture; /* of this recording */
     int64_t replays;
 };
 
@@ -46,6 +48,7 @@ static void *copy_of(enum op op, const void *args)
 static void enqueue(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
     struct late *late = (struct late *)wrapper;
+    capture_launches(&late->capture, stream->id);
     append(late->recording != NULL ? late->recording : &late->queue,
            (struct entry){op, stream->id, copy_of(op, args), NULL, 0});
 }
@@ -67,13 +70,15 @@ static void run(struct late *late, int64_t count)
 static void event_is_recorded(struct executor *executor, struct event *event, struct stream *stream)
 {
     struct late *late = (struct late *)executor;
+    capture_records(&late->capture, event, stream->id);
     append(late->recording != NULL ? late->recording : &late->queue,
            (struct entry){OP_COUNT, stream->id, NULL, event, event->serial});
 }
 
+/* One queue is in order: there is nothing to do. */
 static void event_is_waited_for(struct executor *executor, struct event *event, struct stream *stream)
 {
-    (void)executor, (void)event, (void)stream; /* one queue is in order */
+    capture_waits(&((struct late *)executor)->capture, event, stream->id);
 }
 
 static bool event_is_past(struct executor *executor, struct event *event, bool wait)
@@ -98,8 +103,9 @@ static void synchronize(struct executor *executor, struct stream *stream)
 
 static void capture_begin(struct executor *executor, struct stream *stream)
 {
-    (void)stream;
-    ((struct late *)executor)->recording = memory_allocate(sizeof(struct list));
+    struct late *late = (struct late *)executor;
+    late->recording = memory_allocate(sizeof(struct list));
+    capture_opens(&late->capture, stream->id);
 }
 
 static void *capture_end(struct executor *executor, struct stream *stream)
@@ -107,6 +113,7 @@ static void *capture_end(struct executor *executor, struct stream *stream)
     (void)stream;
     struct late *late = (struct late *)executor;
     struct list *recording = late->recording;
+    capture_closes(&late->capture);
     late->recording = NULL;
     return recording;
 }
@@ -140,6 +147,7 @@ static void destroy(struct executor *executor)
     struct late *late = (struct late *)executor;
     run(late, late->queue.count);
     free(late->queue.entries);
+    capture_destroy(&late->capture);
     memory_free(late);
 }
 
