@@ -78,7 +78,9 @@ static struct outcome run(struct comm *self, device_make *make_executor, const j
                                                         .letter_case = "keep"}, /* as the golden does */
                                             .mask = way->mask,
                                             .tokens = tokens,
-                                            .windows_at_once = at_once};
+                                            .windows_at_once = at_once,
+                                            .teams = inference->teams,
+                                            .team = inference->team};
     if (code == ERROR_NONE)
         code = score_run(&score, self, &inference->engine, &settings);
     CHECK(code == ERROR_NONE);
