@@ -174,9 +174,10 @@ check "the last loss" says "$(printf '%.6f' "$(value mean_loss step)") nats"
 check "the validation loss" says "$(printf '%.6f' "$(value loss validation)") nats at step 12"
 best=$(sed -n 's/^{"event":"validation".*"loss":\([^,]*\),.*/\1/p' "$run/log.jsonl" | sort -g | head -n 1)
 check "the best one" says "(best: $(printf '%.6f' "$best")"
+# rounded as llround does, with halves away from zero
 commas()
 {
-    printf '%.0f' "$1" | sed ':again; s/\([0-9]\)\([0-9]\{3\}\)\(,\|$\)/\1,\2\3/; t again'
+    awk -v x="$1" 'BEGIN { printf "%d", x + 0.5 }' | sed ':again; s/\([0-9]\)\([0-9]\{3\}\)\(,\|$\)/\1,\2\3/; t again'
 }
 check "the speed of the last row" says "$(commas "$(value tokens_per_second step)") in the last row"
 check "the digest" says "step 12, digest $(digest "$run" 12)"
