@@ -11,7 +11,6 @@
 #include "plan/plan.h"
 #include "plan/race.h"
 #include "plan/record.h"
-#include "ref/late.h"
 #include "ref/team.h"
 #include "ref/wrapper.h"
 #include "step/initialise.h"
@@ -24,52 +23,7 @@
 static struct comm *world, *self;
 static struct executor *cpu;
 
-/* Of numbers in f32: rounding of sums in another order. */
-static const struct distances bound_f32 = {.loss = 1e-6, .norm = 1e-5, .first = 1e-5, .last = 1e-5};
-
 /* -- One layout -------------------------------------------------------------------------------------------------- */
-
-/* One rank alone, on rank 0 of comm. */
-static struct outcome train_alone(struct comm *comm, const struct form *form, bool no_masters)
-{
-    struct outcome alone = {0};
-    if (comm->rank == 0) {
-        const struct layout layout = {.context = 1, .shard = 1, .sharding.no_masters = no_masters};
-        struct team team;
-        team_create(&team, self, cpu, &layout, form);
-        alone = team_train(&team);
-        team_destroy(&team);
-    }
-    outcome_share(comm, &alone);
-    return alone;
-}
-
-static bool within(const struct outcome *outcome, const struct distances *apart, const struct outcome *alone,
-                   const struct distances *bound)
-{
-    return outcome->agree && memcmp(outcome->labels, alone->labels, sizeof alone->labels) == 0 &&
-           apart->loss <= bound->loss && apart->norm <= bound->norm && apart->first <= bound->first &&
-           apart->last <= bound->last;
-}
-
-/* Is the layout's training within `bound` of one rank's? */
-static bool is_equal(struct comm *comm, const struct layout *layout, const struct form *form,
-                     const struct outcome *alone, const struct distances *bound, struct distances *apart)
-{
-    struct executor *executor = form->replays ? late_executor_create(cpu) : cpu;
-    struct team team;
-    team_create(&team, comm, executor, layout, form);
-    struct outcome outcome = team_train(&team);
-    *apart = outcome_apart(&outcome, alone, &team.whole);
-    const bool equal = within(&outcome, apart, alone, bound);
-    outcome_destroy(&outcome);
-    team_destroy(&team);
-    if (form->replays) {
-        CHECK(late_replays(executor) > 0);
-        executor->class->destroy(executor);
-    }
-    return equal;
-}
 
 /* The largest distances of all, as shares of their bounds. */
 static struct distances worst;
@@ -78,7 +32,7 @@ static void check_layout(struct comm *comm, const struct layout *layout, const s
                          const struct outcome *alone, const struct distances *bound)
 {
     struct distances apart;
-    const bool equal = is_equal(comm, layout, form, alone, bound, &apart);
+    const bool equal = layout_is_equal(comm, cpu, layout, form, alone, bound, &apart);
     worst.loss = fmax(worst.loss, apart.loss / bound->loss);
     worst.norm = fmax(worst.norm, apart.norm / bound->norm);
     worst.first = fmax(worst.first, apart.first / bound->first);
@@ -351,7 +305,7 @@ static struct distances bound_of_cut(struct comm *comm, const struct layout *lay
 {
     struct form other = *form_alone;
     other.micro_batches = form_alone->micro_batches == 1 ? 2 : 1;
-    struct outcome again = train_alone(comm, &other, layout->sharding.no_masters);
+    struct outcome again = train_alone(comm, cpu, &other, layout->sharding.no_masters);
     struct distances bound = bound_f32;
     if (form_alone->compute == DTYPE_F32)
         bound.last = fmax(bound.last, bound_of(layout, form_alone, &again, alone).last);
@@ -373,10 +327,10 @@ static void try_case(struct comm *comm, const struct trial_case *c)
     plain = form_alone;
     plain.compute = DTYPE_F32;
     plain.recipe = DECK_RECIPE_NONE;
-    struct outcome alone = train_alone(comm, &form_alone, layout.sharding.no_masters), exact = {0};
+    struct outcome alone = train_alone(comm, cpu, &form_alone, layout.sharding.no_masters), exact = {0};
     struct distances bound = bound_f32;
     if (form.compute != DTYPE_F32) {
-        exact = train_alone(comm, &plain, false);
+        exact = train_alone(comm, cpu, &plain, false);
         bound = bound_of(&layout, &form, &alone, &exact);
     }
     if (layout.tensor > 1)
@@ -544,13 +498,13 @@ struct link {
 /* Losses are those of one rank that never stopped; what a layout wrote, the next reads, to the bit. */
 static void test_chain(const struct link links[TEAM_STEPS], struct form form, bool no_masters)
 {
-    struct outcome alone = train_alone(world, &form, no_masters), exact = alone;
+    struct outcome alone = train_alone(world, cpu, &form, no_masters), exact = alone;
     struct left left = {.elements = alone.elements};
     double bound = bound_f32.loss, losses[TEAM_STEPS];
     if (form.compute != DTYPE_F32) {
         struct form plain = form;
         plain.compute = DTYPE_F32;
-        exact = train_alone(world, &plain, false);
+        exact = train_alone(world, cpu, &plain, false);
         bound = fmax((1 + 1.5) * check_apart(alone.losses, exact.losses, TEAM_STEPS), 0x1p-9);
         outcome_destroy(&exact);
     }
@@ -928,7 +882,7 @@ struct planted {
 
 static void test_faults(struct comm *comm, const struct form *form, const struct planted *faults, int count)
 {
-    struct outcome alone = train_alone(comm, form, false);
+    struct outcome alone = train_alone(comm, cpu, form, false);
     for (int i = 0; i < count; i++) {
         struct planter planter = {.fault = faults[i].fault};
         struct wrapper wrapper;
@@ -938,7 +892,7 @@ static void test_faults(struct comm *comm, const struct form *form, const struct
         plant_in_model(&planter);
         struct outcome outcome = team_train(team);
         const struct distances apart = outcome_apart(&outcome, &alone, &team->whole);
-        const bool equal = within(&outcome, &apart, &alone, &bound_f32);
+        const bool equal = outcome_within(&outcome, &apart, &alone, &bound_f32);
         const bool planted = comm_sum_i64(comm, planter.launched) > 0;
         if (!CHECK(planted && !equal) && comm->rank == 0)
             fprintf(stderr, "    %s in %s: loss %.2e, norm %.2e, gradients %.2e and %.2e\n", faults[i].name,
@@ -1167,7 +1121,7 @@ int main(int argc, char **argv)
     cpu->copies = true; /* as devices do, so that sums have room */
     const double begun = clock_seconds();
     const struct form form = {.kind = TOY_LLAMA_TIED, .packed = true, .micro_batches = 3, .slots = 1};
-    struct outcome alone = train_alone(world, &form, false);
+    struct outcome alone = train_alone(world, cpu, &form, false);
     CHECK(alone.labels[0] > alone.labels[1]);
     test_chains();
     test_exact();

@@ -6,13 +6,12 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cpu/cpu.h"
-#include "ref/late.h"
 #include "ref/team.h"
 
 #include <mpi.h>
 #include <stdlib.h>
 
-static struct comm *world, *self;
+static struct comm *world;
 static struct executor *cpu;
 
 #define LENGTH(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -41,43 +40,14 @@ static void faulty_launch(struct executor *executor, struct stream *stream, enum
 
 /* -- Layouts ----------------------------------------------------------------------------------------------------- */
 
-static struct outcome train_alone(struct comm *comm, const struct form *form)
-{
-    struct outcome alone = {0};
-    struct form own = *form;
-    own.replays = false;
-    if (comm->rank == 0) {
-        const struct layout layout = {.context = 1, .shard = 1};
-        struct team team;
-        team_create(&team, self, cpu, &layout, &own);
-        alone = team_train(&team);
-        team_destroy(&team);
-    }
-    outcome_share(comm, &alone);
-    return alone;
-}
-
-/* As t_layouts has it for f32. */
 static bool is_equal(struct comm *comm, const struct layout *layout, const struct form *form,
                      const struct outcome *alone)
 {
-    struct executor *executor = form->replays ? late_executor_create(cpu) : cpu;
-    struct team team;
-    team_create(&team, comm, executor, layout, form);
-    struct outcome outcome = team_train(&team);
-    const struct distances apart = outcome_apart(&outcome, alone, &team.whole);
-    const bool equal = outcome.agree && memcmp(outcome.labels, alone->labels, sizeof alone->labels) == 0 &&
-                       apart.loss <= 1e-6 && apart.norm <= 1e-5 && apart.first <= 1e-5 && apart.last <= 1e-5;
+    struct distances apart;
+    const bool equal = layout_is_equal(comm, cpu, layout, form, alone, &bound_f32, &apart);
     if (comm->rank == 0 && fault == FAULT_NONE && (!equal || getenv("T_DISTANCES") != NULL))
-        fprintf(stderr, "%s:\n    %s, loss %.2e, norm %.2e, gradients %.2e and %.2e\n",
-                team_text(comm->size, layout, form), outcome.agree ? "agree" : "differ", apart.loss, apart.norm,
-                apart.first, apart.last);
-    outcome_destroy(&outcome);
-    team_destroy(&team);
-    if (form->replays) {
-        CHECK(late_replays(executor) > 0);
-        executor->class->destroy(executor);
-    }
+        fprintf(stderr, "%s:\n    loss %.2e, norm %.2e, gradients %.2e and %.2e\n", team_text(comm->size, layout, form),
+                apart.loss, apart.norm, apart.first, apart.last);
     return equal;
 }
 
@@ -110,7 +80,7 @@ static void test_models(void)
     for (int kind = 0; kind < TOY_KINDS; kind++) {
         struct form form = {
             .kind = kind, .layers = 8, .packed = true, .micro_batches = 4, .slots = 1, .poisoned = true};
-        struct outcome alone = train_alone(world, &form);
+        struct outcome alone = train_alone(world, cpu, &form, false);
         for (int i = 0; i < LENGTH(cases); i++) {
             const struct layout layout = layout_of(cases[i].stages, cases[i].chunks, cases[i].shard);
             form.micro_batches = cases[i].micro_batches;
@@ -134,7 +104,7 @@ static void test_others(void)
             form.packed = true;
             form.micro_batches = 4;
             form.slots = 1;
-            struct outcome alone = train_alone(world, &form);
+            struct outcome alone = train_alone(world, cpu, &form, false);
             const struct layout layout = layout_of(2, chunks, 1);
             check_layout(2, &layout, &form, &alone, true);
             outcome_destroy(&alone);
@@ -146,7 +116,7 @@ static void test_cuts(void)
 {
     struct form form = {
         .kind = TOY_LLAMA_TIED, .layers = 4, .packed = true, .micro_batches = 2, .slots = 1, .replays = true};
-    struct outcome alone = train_alone(world, &form);
+    struct outcome alone = train_alone(world, cpu, &form, false);
     struct layout rows = layout_of(2, 2, 1), layers = layout_of(2, 1, 2);
     rows.context = 2;
     rows.method = DECK_CONTEXT_RING;
@@ -160,7 +130,7 @@ static void test_faults(void)
 {
     struct executor_class faulty = *cpu->class;
     struct form form = {.kind = TOY_LLAMA_TIED, .layers = 4, .packed = true, .micro_batches = 4, .slots = 1};
-    struct outcome alone = train_alone(world, &form);
+    struct outcome alone = train_alone(world, cpu, &form, false);
     plain = cpu->class;
     faulty.launch = faulty_launch;
     cpu->class = &faulty;
@@ -210,7 +180,6 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
-    self = comm_self();
     cpu = cpu_executor_create(1);
     if (argc > 1)
         return hang();
@@ -219,7 +188,6 @@ int main(int argc, char **argv)
     test_cuts();
     test_faults();
     cpu->class->destroy(cpu);
-    comm_destroy(self);
     comm_destroy(world);
     MPI_Finalize();
     return check_end();

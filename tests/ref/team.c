@@ -1,4 +1,5 @@
 #include "ref/team.h"
+#include "ref/late.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "step/slab.h"
@@ -362,4 +363,53 @@ struct distances outcome_apart(const struct outcome *a, const struct outcome *b,
         }
     }
     return d;
+}
+
+/* -- Beside one rank --------------------------------------------------------------------------------------------- */
+
+const struct distances bound_f32 = {.loss = 1e-6, .norm = 1e-5, .first = 1e-5, .last = 1e-5};
+
+struct outcome train_alone(struct comm *comm, struct executor *executor, const struct form *form, bool no_masters)
+{
+    struct outcome alone = {0};
+    if (comm->rank == 0) {
+        const struct layout layout = {.context = 1, .shard = 1, .sharding.no_masters = no_masters};
+        struct form own = *form;
+        own.replays = false;
+        struct comm *self = comm_self();
+        struct team team;
+        team_create(&team, self, executor, &layout, &own);
+        alone = team_train(&team);
+        team_destroy(&team);
+        comm_destroy(self);
+    }
+    outcome_share(comm, &alone);
+    return alone;
+}
+
+bool outcome_within(const struct outcome *outcome, const struct distances *apart, const struct outcome *alone,
+                    const struct distances *bound)
+{
+    return outcome->agree && memcmp(outcome->labels, alone->labels, sizeof alone->labels) == 0 &&
+           apart->loss <= bound->loss && apart->norm <= bound->norm && apart->first <= bound->first &&
+           apart->last <= bound->last;
+}
+
+bool layout_is_equal(struct comm *comm, struct executor *executor, const struct layout *layout, const struct form *form,
+                     const struct outcome *alone, const struct distances *bound, struct distances *apart)
+{
+    struct executor *own = form->replays ? late_executor_create(executor) : executor;
+    struct team team;
+    team_create(&team, comm, own, layout, form);
+    struct outcome outcome = team_train(&team);
+    *apart = outcome_apart(&outcome, alone, &team.whole);
+    const bool equal = outcome_within(&outcome, apart, alone, bound);
+    outcome_destroy(&outcome);
+    team_destroy(&team);
+    if (form->replays) {
+        if (late_replays(own) == 0)
+            error_fatal("%s: nothing was replayed", team_text(comm->size, layout, form));
+        own->class->destroy(own);
+    }
+    return equal;
 }

@@ -93,4 +93,19 @@ struct distances {
 };
 struct distances outcome_apart(const struct outcome *a, const struct outcome *b, const struct model *model);
 
+/* Of numbers in f32: rounding of sums in another order. */
+extern const struct distances bound_f32;
+
+/* One rank alone, on rank 0 of comm; all get what it found. */
+struct outcome train_alone(struct comm *comm, struct executor *executor, const struct form *form, bool no_masters);
+
+/* Do ranks agree, with the labels of the one alone and no further from it than `bound`? */
+bool outcome_within(const struct outcome *outcome, const struct distances *apart, const struct outcome *alone,
+                    const struct distances *bound);
+
+/* Is the layout's training within `bound` of one rank's? With form->replays on an executor that does everything later
+ * (ref/late.h); that nothing is replayed is fatal. */
+bool layout_is_equal(struct comm *comm, struct executor *executor, const struct layout *layout, const struct form *form,
+                     const struct outcome *alone, const struct distances *bound, struct distances *apart);
+
 #endif
