@@ -73,12 +73,18 @@ static void measure_shard(const struct unit *unit, enum storage storage, const s
     }
 }
 
+/* Once among the ranks and stages that hold the same. */
+static bool is_measured(const struct unit *unit, const struct shard *shard)
+{
+    return tensor_present(&shard->gradient) && shard->holder == 0 && unit->chunk >= 0;
+}
+
 void optimizer_plan_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)
 {
     const double squares_unit = optimizer->squares_unit;
     for (int st = 0; st < STORAGE_COUNT; st++) {
         const struct shard shard = store->class->shard(store, unit, (enum storage)st);
-        if (tensor_present(&shard.gradient) && shard.holder == 0 && unit->chunk >= 0)
+        if (is_measured(unit, &shard))
             measure_run(&shard, 0, unit->elements[st], tensor_columns(&optimizer->squares, 0, parts_of(squares_unit)),
                         squares_unit, stream);
     }
@@ -89,7 +95,7 @@ void optimizer_measure(struct optimizer *optimizer, struct store *store, struct 
     const int64_t numbers = optimizer->runs * parts_of(optimizer->squares_unit);
     for (int st = 0; st < STORAGE_COUNT; st++) {
         const struct shard shard = store->class->shard(store, unit, (enum storage)st);
-        if (tensor_present(&shard.gradient) && shard.holder == 0 && unit->chunk >= 0)
+        if (is_measured(unit, &shard))
             measure_shard(
                 unit, (enum storage)st, &shard,
                 tensor_columns(&optimizer->squares, ((int64_t)unit->index * STORAGE_COUNT + st) * numbers, numbers),

@@ -143,6 +143,11 @@ static int check_shard(const struct deck *deck, int64_t ranks)
     return ERROR_NONE;
 }
 
+bool layout_may_offload(const struct deck *deck)
+{
+    return deck->parallel.virtual == 1;
+}
+
 /* What a pipeline cannot do yet is refused here. */
 static int check_pipeline(const struct deck *deck, int64_t ranks)
 {
@@ -163,7 +168,7 @@ static int check_pipeline(const struct deck *deck, int64_t ranks)
     if (stages > 1 && !deck->precision.masters)
         return error_user("key precision.masters = false: not with parallel.pipeline = %lld; set true",
                           (long long)stages);
-    if (chunks > 1 && deck->memory.offload_layers[0] != '\0')
+    if (!layout_may_offload(deck) && deck->memory.offload_layers[0] != '\0')
         return error_user("key memory.offload_layers = \"%s\": not with parallel.virtual = %lld; set 1, or \"\"",
                           deck->memory.offload_layers, (long long)chunks);
     return ERROR_NONE;

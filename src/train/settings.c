@@ -122,9 +122,15 @@ int64_t settings_sharing(const struct deck *deck)
     return deck->parallel.tensor * deck->parallel.pipeline * (context > 1 ? context : 1); /* 0: none yet */
 }
 
+/* Of a micro-batch, on all ranks. */
+static int64_t micro_batch_rows(const struct deck *deck, int64_t ranks)
+{
+    return ranks / settings_sharing(deck) * deck->train.micro_batch;
+}
+
 int64_t settings_micro_batches(const struct deck *deck, int64_t ranks)
 {
-    const int64_t rows = ranks / settings_sharing(deck) * deck->train.micro_batch;
+    const int64_t rows = micro_batch_rows(deck, ranks);
     return (deck->train.global_batch + rows - 1) / rows;
 }
 
@@ -132,14 +138,13 @@ int64_t settings_micro_batches(const struct deck *deck, int64_t ranks)
 static int check_micro_batches(const struct deck *deck, int64_t ranks)
 {
     const int64_t stages = deck->parallel.pipeline, count = settings_micro_batches(deck, ranks);
-    const int64_t rows = ranks / settings_sharing(deck) * deck->train.micro_batch; /* of a micro-batch, on all ranks */
     if (deck->parallel.virtual == 1 || count % stages == 0)
         return ERROR_NONE;
     return error_user(
         "key train.global_batch = %lld: a rank has %lld micro-batches of it; parallel.virtual = %lld needs "
         "a multiple of parallel.pipeline = %lld, as with train.global_batch = %lld",
         (long long)deck->train.global_batch, (long long)count, (long long)deck->parallel.virtual, (long long)stages,
-        (long long)((count / stages + 1) * stages * rows));
+        (long long)((count / stages + 1) * stages * micro_batch_rows(deck, ranks)));
 }
 
 int settings_check_sizes(const struct deck *deck, int64_t ranks)
