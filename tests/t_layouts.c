@@ -18,7 +18,6 @@
 #include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 static struct comm *world, *self;
 static struct executor *cpu;
@@ -47,10 +46,6 @@ static void check_layout(struct comm *comm, const struct layout *layout, const s
 /* -- Axes -------------------------------------------------------------------------------------------------------- */
 
 static const int sizes[] = {1, 2, 3, 4, 6, 8};
-static const struct sharding shardings[] = {
-    {.level = SHARD_NONE},      {.level = SHARD_OPTIMIZER},
-    {.level = SHARD_GRADIENTS}, {.level = SHARD_GRADIENTS, .whole_gradients = true},
-    {.level = SHARD_FULL},      {.level = SHARD_FULL, .whole_gradients = true}};
 /* Ranks to a layer; with whole rows. */
 static const struct {
     int ranks;
@@ -96,7 +91,7 @@ enum { LAYOUT_AXES = KIND };
 static const int axis_values[AXES] = {LENGTH(sizes),
                                       LENGTH(sizes),
                                       LENGTH(sizes),
-                                      LENGTH(shardings),
+                                      TEAM_SHARDINGS,
                                       LENGTH(methods),
                                       TOY_KINDS,
                                       2,
@@ -137,7 +132,7 @@ static struct layout layout_of(const struct trial_case *c)
     struct layout layout = {.context = sizes[c->at[CONTEXT]],
                             .shard = sizes[c->at[SHARD]],
                             .method = methods[c->at[METHOD]],
-                            .sharding = shardings[c->at[SHARDING]],
+                            .sharding = team_shardings[c->at[SHARDING]],
                             .tensor = tensors[c->at[TENSOR]].ranks,
                             .whole_rows = tensors[c->at[TENSOR]].whole_rows};
     layout.sharding.bf16_sums = numbers[c->at[NUMBERS]].bf16_sums;
@@ -184,7 +179,7 @@ static bool is_possible(const struct trial_case *c)
  * these is enough. */
 static bool is_alike(const struct trial_case *c)
 {
-    return c->at[TENSOR] > 0 && (shardings[c->at[SHARDING]].whole_gradients || c->at[METHOD] > 0);
+    return c->at[TENSOR] > 0 && (team_shardings[c->at[SHARDING]].whole_gradients || c->at[METHOD] > 0);
 }
 
 /* With NaN wherever nothing is held. */
@@ -947,153 +942,8 @@ static void test_all_faults(struct comm *comm, const struct form *form)
     test_faults(comm, &gathered, of_gathered, LENGTH(of_gathered));
 }
 
-/* -- Exact sums -------------------------------------------------------------------------------------------------- */
-
-/* What a training leaves that must have the same bits in all layouts. The f64 sums show what a norm of fp32 hides. */
-struct exact_outcome {
-    double losses[TEAM_STEPS], norms[TEAM_STEPS];
-    uint64_t first, last; /* hashes of gradients */
-    uint64_t sums;        /* of losses, labels and squares in the last step */
-    uint64_t digest;      /* of weights and moments after it */
-};
-
-enum inexact { EXACT, INEXACT_GRADIENTS, INEXACT_SQUARES, INEXACT_LOSSES, INEXACT_COUNT };
-
-struct inexact_planter {
-    enum inexact fault;
-    int64_t launched;
-};
-
-/* Gradients, or the losses of micro-batches, are added in fp32; squares are summed in one order from the first of a cut
- * to its last. (Losses of so few tokens have few bits: in f64 their plain sums are exact by themselves.) */
-static void plant_inexact(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
-{
-    struct inexact_planter *p = wrapper->self;
-    const struct exact_add_args *add = args;
-    const bool adds = op == OP_EXACT_ADD, gradient = adds && stream->id == STREAM_REDUCE;
-    if (p->fault == INEXACT_LOSSES && adds && !gradient) {
-        for (int64_t i = 0; i < add->to.cols; i++)
-            ((double *)add->to.data)[i] = (float)(((double *)add->to.data)[i] + ((double *)add->from.data)[i]);
-        p->launched++;
-        return;
-    }
-    wrapper_pass(wrapper, stream, op, args);
-    if (p->fault == INEXACT_GRADIENTS && gradient) {
-        for (int64_t i = 0; i < add->to.cols; i++)
-            ((double *)add->to.data)[i] = (double)(float)((double *)add->to.data)[i];
-        p->launched++;
-    }
-    if (p->fault == INEXACT_SQUARES && op == OP_SUM_SQUARES) {
-        const struct sum_squares_args *a = args;
-        double *sum = a->sum.data;
-        sum[0] = sum[1] = sum[2] = 0;
-        for (int64_t i = 0; i < a->x.cols; i++)
-            sum[0] += (double)((float *)a->x.data)[i] * (double)((float *)a->x.data)[i];
-        p->launched++;
-    }
-}
-
-/* places: micro-batches of a step, over all ranks. */
-static struct exact_outcome train_exactly(struct comm *comm, struct layout layout, struct form form, int places,
-                                          enum inexact fault)
-{
-    struct inexact_planter planter = {.fault = fault};
-    struct wrapper wrapper;
-    struct team team;
-    wrapper_create(&wrapper, cpu, plant_inexact, &planter);
-    form.micro_batches = places * layout.context / comm->size;
-    form.poisoned = true;
-    layout.sharding.exact = exact_units_of(TEAM_ROWS * TEAM_ROW_TOKENS, 2.0 * places * layout.context);
-    team_create(&team, comm, fault != EXACT ? &wrapper.executor : cpu, &layout, &form);
-    struct outcome outcome = team_train(&team);
-    const struct tensor sums = team.toy.engine.sums;
-    const size_t bytes = (size_t)outcome.elements * sizeof(float);
-    CHECK(outcome.agree && (comm_sum_i64(comm, planter.launched) > 0) == (fault != EXACT));
-    struct exact_outcome found = {.first = XXH3_64bits(outcome.first, bytes),
-                                  .last = XXH3_64bits(outcome.last, bytes),
-                                  .sums = XXH3_64bits(sums.data, (size_t)tensor_extent(&sums)),
-                                  .digest = checkpoint_digest(comm, &team.toy.engine)};
-    memcpy(found.losses, outcome.losses, sizeof found.losses);
-    memcpy(found.norms, outcome.norms, sizeof found.norms);
-    outcome_destroy(&outcome);
-    team_destroy(&team);
-    return found;
-}
-
-static bool same_bits(const struct exact_outcome *a, const struct exact_outcome *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
-}
-
-/* On as many ranks as wanted, the first of the world, a training that all others are compared with. */
-static struct exact_outcome first_exactly(int ranks, int context, const struct form *form, int places)
-{
-    struct comm *comm = comm_split(world, world->rank < ranks ? 0 : 1);
-    struct exact_outcome found = {.digest = 0};
-    const struct layout layout = {.context = context, .shard = 1, .method = DECK_CONTEXT_GATHER};
-    if (world->rank < ranks)
-        found = train_exactly(comm, layout, *form, places, EXACT);
-    comm_destroy(comm);
-    comm_broadcast(world, &found, sizeof found, 0);
-    return found;
-}
-
-/* Each level on so many ranks, one group of all and groups of two. */
-static int try_exact_layouts(struct comm *comm, int context, const struct form *form, int places,
-                             const struct exact_outcome *expected)
-{
-    int count = 0;
-    if (comm->size % context != 0 || places * context % comm->size != 0)
-        return 0;
-    for (int level = 0; level < LENGTH(shardings); level++)
-        for (int shard = comm->size; shard > 0; shard = shard > 2 && comm->size % 2 == 0 ? 2 : 0) {
-            const struct layout layout = {.context = context,
-                                          .shard = level == 0 ? 1 : shard,
-                                          .method = DECK_CONTEXT_GATHER,
-                                          .sharding = shardings[level]};
-            const struct exact_outcome found = train_exactly(comm, layout, *form, places, EXACT);
-            if (!CHECK(same_bits(&found, expected)) && comm->rank == 0)
-                fprintf(stderr, "    not the same bits: %s; norm %.17g for %.17g\n",
-                        team_text(comm->size, &layout, form), found.norms[0], expected->norms[0]);
-            count++;
-        }
-    return count;
-}
-
-/* The bits of losses, norms, gradients, weights and moments do not depend on who computes which micro-batch, nor on who
- * holds what; without exact sums they do. */
-static void test_exact(void)
-{
-    const struct form llama = {.kind = TOY_LLAMA_TIED, .packed = true, .slots = 1};
-    const struct form esm2 = {.kind = TOY_ESM2, .compute = DTYPE_BF16, .recipe = DECK_RECIPE_DELAYED, .slots = 1};
-    const struct {
-        const struct form *form;
-        int places, context;
-    } trials[] = {{&llama, 12, 1}, {&esm2, 4, 1}, {&llama, 4, 2}};
-    static const int side_by_side[][4] = {{4, 3, 1}, {2, 6}};
-    int count = 0;
-    for (int t = 0; t < LENGTH(trials); t++) {
-        const int places = trials[t].places, context = trials[t].context;
-        const struct exact_outcome expected = first_exactly(context, context, trials[t].form, places);
-        for (int i = 0; i < LENGTH(side_by_side); i++) {
-            int color = 0, first = 0;
-            while (world->rank >= first + side_by_side[i][color])
-                first += side_by_side[i][color++];
-            struct comm *comm = comm_split(world, color);
-            count += try_exact_layouts(comm, context, trials[t].form, places, &expected);
-            if (t == 0 && comm->size == 4)
-                for (enum inexact fault = EXACT + 1; fault < INEXACT_COUNT; fault++) {
-                    const struct layout layout = {
-                        .context = 1, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding.level = SHARD_GRADIENTS};
-                    const struct exact_outcome found = train_exactly(comm, layout, *trials[t].form, places, fault);
-                    if (!CHECK(!same_bits(&found, &expected)) && comm->rank == 0)
-                        fprintf(stderr, "    inexact sums number %d went unnoticed\n", (int)fault);
-                }
-            comm_destroy(comm);
-        }
-    }
-    CHECK(comm_sum_i64(world, count) > 0);
-}
+/* -- All
+ * --------------------------------------------------------------------------------------------------------------- */
 
 /* All layouts of so many ranks, and the cases of the spread; returns how many there were of each on rank 0. */
 static void test_size(struct comm *comm, const struct form *form, const struct outcome *alone,
@@ -1124,17 +974,13 @@ int main(int argc, char **argv)
     struct outcome alone = train_alone(world, cpu, &form, false);
     CHECK(alone.labels[0] > alone.labels[1]);
     test_chains();
-    test_exact();
     static struct trial_case cases[MOST_CASES];
     int64_t case_count = world->rank == 0 ? spread(cases, spread(cases, 0, false), true) : 0, count[2] = {0};
     comm_broadcast(world, &case_count, sizeof case_count, 0);
     comm_broadcast(world, cases, sizeof cases, 0);
     static const int side_by_side[][3] = {{8}, {6, 2}, {4, 3, 1}};
     for (int i = 0; i < LENGTH(side_by_side); i++) {
-        int color = 0, first = 0;
-        while (world->rank >= first + side_by_side[i][color])
-            first += side_by_side[i][color++];
-        struct comm *comm = comm_split(world, color);
+        struct comm *comm = team_comm(world, side_by_side[i]);
         if (comm->size == 4)
             test_all_faults(comm, &form);
         if (comm->size == 3)

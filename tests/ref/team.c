@@ -10,6 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct sharding team_shardings[TEAM_SHARDINGS] = {
+    {.level = SHARD_NONE},      {.level = SHARD_OPTIMIZER},
+    {.level = SHARD_GRADIENTS}, {.level = SHARD_GRADIENTS, .whole_gradients = true},
+    {.level = SHARD_FULL},      {.level = SHARD_FULL, .whole_gradients = true}};
+
+struct comm *team_comm(struct comm *world, const int sizes[])
+{
+    int color = 0, first = 0;
+    while (world->rank >= first + sizes[color])
+        first += sizes[color++];
+    return comm_split(world, color);
+}
+
 static int layout_tensor(const struct layout *layout)
 {
     return layout->tensor > 1 ? layout->tensor : 1;

@@ -59,6 +59,13 @@ struct team {
     double labels, all_labels; /* of this data rank, of all */
 };
 
+/* Each way to divide the state. */
+enum { TEAM_SHARDINGS = 6 };
+extern const struct sharding team_shardings[TEAM_SHARDINGS];
+
+/* Teams side by side, of sizes[] ranks that sum to the world's: this rank's. To be destroyed. */
+struct comm *team_comm(struct comm *world, const int sizes[]);
+
 /* Collective over the comm, as are all functions here. The executor is borrowed. Initialised with seed 7. */
 void team_create(struct team *team, struct comm *comm, struct executor *executor, const struct layout *layout,
                  const struct form *form);
