@@ -272,13 +272,6 @@ static void test_gelu(void)
                     }
 }
 
-/* Where a tensor of the trial lies in a copy of its memory. */
-static struct tensor moved(const struct trial *trial, struct tensor x, char *copy)
-{
-    x.data = copy + ((char *)x.data - trial->memory);
-    return x;
-}
-
 /* What gelu sums is what it stores, in the order that a product's sum of its left operand has: the same bits. */
 static void test_gelu_sum_case(enum dtype dtype, int64_t tokens, int64_t width, bool strided, bool in_place)
 {
@@ -305,13 +298,13 @@ static void test_gelu_sum_case(enum dtype dtype, int64_t tokens, int64_t width, 
         struct tensor there = tensor_vector(device, DTYPE_I32, words);
         struct gelu_backward_args first = gelu;
         struct gemm_args second = gemm;
-        first.x = moved(trial, gelu.x, device);
-        first.dy = moved(trial, gelu.dy, device);
-        first.dx = second.a = moved(trial, gelu.dx, device);
-        first.sum = moved(trial, gelu.sum, device);
-        second.b = moved(trial, gemm.b, device);
-        second.d = moved(trial, gemm.d, device);
-        second.sum_a = moved(trial, gemm.sum_a, device);
+        first.x = trial_in_copy(trial, &gelu.x, device);
+        first.dy = trial_in_copy(trial, &gelu.dy, device);
+        first.dx = second.a = trial_in_copy(trial, &gelu.dx, device);
+        first.sum = trial_in_copy(trial, &gelu.sum, device);
+        second.b = trial_in_copy(trial, &gemm.b, device);
+        second.d = trial_in_copy(trial, &gemm.d, device);
+        second.sum_a = trial_in_copy(trial, &gemm.sum_a, device);
         executor->class->reserve(executor, STREAM_COMPUTE,
                                  executor->class->workspace(executor, OP_GELU_BACKWARD, &first));
         executor->class->reserve(executor, STREAM_COMPUTE, executor->class->workspace(executor, OP_GEMM, &second));
@@ -320,7 +313,8 @@ static void test_gelu_sum_case(enum dtype dtype, int64_t tokens, int64_t width, 
         launch(&stream, OP_GEMM, &second);
         LAUNCH(&stream, COPY, copy, .from = there, .to = tensor_vector(result, DTYPE_I32, words));
         stream_synchronize(&stream);
-        const void *sum = moved(trial, gelu.sum, result).data, *wanted = moved(trial, gemm.sum_a, result).data;
+        const void *sum = trial_in_copy(trial, &gelu.sum, result).data,
+                   *wanted = trial_in_copy(trial, &gemm.sum_a, result).data;
         check_report(__FILE__, __LINE__, memcmp(sum, wanted, bytes) == 0, trial->name);
         check_report(__FILE__, __LINE__, memcmp(sum, gelu.sum.data, bytes) != 0, trial->name);
         executor->class->release(executor, device, MEMORY_DEVICE);
@@ -347,25 +341,8 @@ static void test_layernorm_sum_case(enum dtype dtype, int64_t tokens, int64_t hi
         args.dbias = trial_empty(trial, DTYPE_F32, 1, hidden);
     }
     for (int i = 0; i < executor_count; i++) {
-        struct executor *executor = executors[i];
-        struct stream stream = {.executor = executor, .id = STREAM_COMPUTE};
-        char *device = executor->class->allocate(executor, trial->used, MEMORY_DEVICE);
-        char *result = memory_allocate(trial->used);
-        const int64_t words = trial->used / (int64_t)sizeof(int32_t);
-        struct tensor there = tensor_vector(device, DTYPE_I32, words);
-        struct layernorm_backward_args on = args;
-        for (int field = 0; field < op_info(OP_LAYERNORM_BACKWARD)->field_count; field++) {
-            struct tensor *t = (struct tensor *)op_tensor(OP_LAYERNORM_BACKWARD, &on, field);
-            if (tensor_present(t))
-                *t = moved(trial, *t, device);
-        }
-        executor->class->reserve(executor, STREAM_COMPUTE,
-                                 executor->class->workspace(executor, OP_LAYERNORM_BACKWARD, &on));
-        LAUNCH(&stream, COPY, copy, .from = tensor_vector(trial->memory, DTYPE_I32, words), .to = there);
-        launch(&stream, OP_LAYERNORM_BACKWARD, &on);
-        LAUNCH(&stream, COPY, copy, .from = there, .to = tensor_vector(result, DTYPE_I32, words));
-        stream_synchronize(&stream);
-        const struct tensor sum = moved(trial, args.sum, result), dx = moved(trial, args.dx, result);
+        char *result = trial_run(trial, executors[i], OP_LAYERNORM_BACKWARD, &args);
+        const struct tensor sum = trial_in_copy(trial, &args.sum, result), dx = trial_in_copy(trial, &args.dx, result);
         int64_t wrong = 0;
         for (int64_t h = 0; h < hidden; h++) {
             double wanted = adds ? reference_load(&args.sum, 0, h) : 0.0, magnitude = fabs(wanted);
@@ -376,7 +353,6 @@ static void test_layernorm_sum_case(enum dtype dtype, int64_t tokens, int64_t hi
             wrong += !(fabs(reference_load(&sum, 0, h) - wanted) <= (double)(tokens + 2) * 0x1p-24 * magnitude);
         }
         check_report(__FILE__, __LINE__, wrong == 0, trial->name);
-        executor->class->release(executor, device, MEMORY_DEVICE);
         memory_free(result);
     }
     if (dtype == DTYPE_F32 && hidden <= 1280) /* wider rows have bounds that notice no fault */
