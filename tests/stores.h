@@ -54,7 +54,7 @@ static inline void stores_write_as(const char *tokenizer, const char *path, char
     for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
         snprintf(name, sizeof name, "s%lld", (long long)i);
         uint8_t *ids = memory_allocate((int64_t)strlen(sequences[i]) + 1);
-        tokenizer_find(tokenizer)->encode(sequences[i], (int64_t)strlen(sequences[i]), ids);
+        tokenizer_find(tokenizer)->encode_characters(sequences[i], (int64_t)strlen(sequences[i]), ids);
         code = token_store_writer_append(writer, ids, (int64_t)strlen(sequences[i]));
         memory_free(ids);
         if (code == ERROR_NONE)

@@ -6,7 +6,7 @@
 #include "bridge/import.h"
 #include "bridge/json_file.h"
 #include "bridge/tokenizer_files.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "io/checkpoint.h"
 #include "bridge/safetensors_writer.h"
 #include "safetensors_files.h"

@@ -1,7 +1,7 @@
 /* From text to tokens: tokenizers, and records of FASTA and JSON lines. */
 #include "prepare/record_reader.h"
 #include "prepare/source.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "data_files.h"
 
 #include <sys/stat.h>
@@ -17,15 +17,23 @@ static void test_tokenizer(void)
     CHECK(tokenizer->eos == 0 && tokenizer->pad == 1 && tokenizer->bos == 2 && tokenizer->unk == 3);
     static const uint8_t golden[] = {65, 67, 71, 84, 78, 82, 89, 97, 99, 103, 116, 64, 35};
     uint8_t ids[256];
-    tokenizer->encode("ACGTNRYacgt@#", sizeof golden, ids);
+    tokenizer->encode_characters("ACGTNRYacgt@#", sizeof golden, ids);
     CHECK(memcmp(ids, golden, sizeof golden) == 0);
     char all[256];
     for (int i = 0; i < 256; i++)
         all[i] = (char)i;
-    tokenizer->encode(all, 256, ids);
+    tokenizer->encode_characters(all, 256, ids);
     int wrong = 0;
     for (int i = 0; i < 256; i++)
         wrong += ids[i] != (i < 4 ? 3 : i);
+    CHECK(wrong == 0);
+    int32_t wide[256];
+    CHECK(tokenizer_encode(tokenizer, all, 256, wide) == 256);
+    for (int i = 0; i < 256; i++) {
+        int64_t count;
+        const char *text = tokenizer_decode(tokenizer, i, &count);
+        wrong += wide[i] != ids[i] || count != (i >= 4) || (count == 1 && *text != all[i]);
+    }
     CHECK(wrong == 0);
     static const char bases[] = "ACGTacgt";
     for (int id = 0; id < 256; id++) {
@@ -53,7 +61,7 @@ static void test_protein_tokenizer(const char *name, const char *const *texts, i
     int wrong = 0, specials = 0;
     for (int c = 0; c < 256; c++)
         all[c] = (char)c;
-    tokenizer->encode(all, 256, ids);
+    tokenizer->encode_characters(all, 256, ids);
     for (int c = 0; c < 256; c++) {
         int32_t wanted = unk;
         for (int id = 0; id < count; id++)
@@ -65,6 +73,9 @@ static void test_protein_tokenizer(const char *name, const char *const *texts, i
     for (int id = 0; id < count; id++) {
         CHECK_STRING(tokenizer_token(tokenizer, id, buffer), texts[id]);
         specials += tokenizer_is_special(tokenizer, id);
+        int64_t bytes;
+        const char *text = tokenizer_decode(tokenizer, id, &bytes);
+        CHECK(bytes == (texts[id][1] == '\0') && (bytes == 0 || *text == *texts[id]));
     }
     CHECK(specials == 5);
 }
@@ -82,7 +93,7 @@ static void test_protein_tokenizers(void)
     /* transformers' EsmTokenizer, character by character */
     static const uint8_t golden[] = {20, 15, 4, 7, 27, 28, 3, 24, 25, 26, 3, 29, 30, 3};
     uint8_t ids[sizeof golden];
-    tokenizer_find("esm2")->encode("MKLVZOJXBU*.-a", sizeof golden, ids);
+    tokenizer_find("esm2")->encode_characters("MKLVZOJXBU*.-a", sizeof golden, ids);
     CHECK(memcmp(ids, golden, sizeof golden) == 0);
 }
 

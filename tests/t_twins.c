@@ -18,7 +18,7 @@ static void fill(struct batch *batch, const struct masking *masking, bool token_
     const struct tokenizer *tokenizer = masking->tokenizer;
     struct random_key random = {key, RANDOM_TEST, 1};
     char letters[] = "LAGVSERTIDPKQNFYMHWC";
-    tokenizer->encode(letters, RESIDUES, (uint8_t *)letters);
+    tokenizer->encode_characters(letters, RESIDUES, (uint8_t *)letters);
     batch_clear(batch, tokenizer->pad);
     for (int64_t p = 0; p < ROWS * PROTEINS; p++) {
         const int64_t row = p / PROTEINS, slot = p % PROTEINS, start = row * ROW + slot * PROTEIN;

@@ -3,7 +3,7 @@
 #include "bridge/config.h"
 #include "bridge/config_table.h"
 #include "bridge/json_file.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>

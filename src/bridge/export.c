@@ -8,7 +8,7 @@
 #include "bridge/frequencies.h"
 #include "bridge/tokenizer_files.h"
 #include "comm/comm.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "io/carried.h"
 #include "io/checkpoint_stream.h"
 #include "bridge/safetensors_writer.h"

@@ -8,7 +8,7 @@
 #include "bridge/config.h"
 #include "bridge/frequencies.h"
 #include "bridge/tokenizer_files.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "io/carried.h"
 #include "io/checkpoint_stream.h"
 #include "io/file.h"

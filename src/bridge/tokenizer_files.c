@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "bridge/json_file.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "io/draft.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef DATA_MASKING_H
 #define DATA_MASKING_H
 
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdint.h>
 

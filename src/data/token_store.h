@@ -13,7 +13,7 @@
 #define DATA_TOKEN_STORE_H
 
 #include "base/mapping.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #ifndef DATA_WINDOW_SOURCE_H
 #define DATA_WINDOW_SOURCE_H
 
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK = 256, CHARACTERS = 128, MOST_POSITIONS = 1 << 30 };
+enum { CHUNK = 256, MOST_POSITIONS = 1 << 30 };
 
 static int check_settings(const struct generate_settings *s)
 {
@@ -29,18 +29,12 @@ static int check_settings(const struct generate_settings *s)
     return ERROR_NONE;
 }
 
-/* What each id is written as: tokenizers map one character to one id. */
+/* A token's character; '?' where it has none that can be printed. */
 static void print_token(const struct tokenizer *tokenizer, int32_t token)
 {
-    char text = '?';
-    for (int c = ' '; c < CHARACTERS - 1; c++) {
-        char character = (char)c;
-        uint8_t id;
-        tokenizer->encode(&character, 1, &id);
-        if (id == token && id != tokenizer->unk)
-            text = character;
-    }
-    putchar(text);
+    int64_t count = 0;
+    const char *text = token < tokenizer->vocabulary ? tokenizer_decode(tokenizer, token, &count) : NULL;
+    putchar(count == 1 && *text >= ' ' && *text <= '~' ? *text : '?');
     fflush(stdout);
 }
 

@@ -5,7 +5,7 @@
 
 #include "comm/grid.h"
 #include "core/device.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "deck/deck.h"
 #include "step/engine.h"
 

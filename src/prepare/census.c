@@ -25,7 +25,7 @@ int census_start(struct census *census, const struct tokenizer *tokenizer, const
         census->capitals = strcmp(letter_case, "upper") == 0;
     for (int c = 0; c < CENSUS_CHARACTERS; c++) {
         const char read = (char)(census->capitals ? toupper(c) : c);
-        tokenizer->encode(&read, 1, &census->id_of[c]);
+        tokenizer->encode_characters(&read, 1, &census->id_of[c]);
         census->unknown[c] =
             census->id_of[c] == tokenizer->unk || (tokenizer->bases && (c == 0 || strchr(dna, toupper(c)) == NULL));
     }

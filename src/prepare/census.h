@@ -2,7 +2,7 @@
 #ifndef PREPARE_CENSUS_H
 #define PREPARE_CENSUS_H
 
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 enum { CENSUS_CHARACTERS = 256, CENSUS_NAME = 64 };
 

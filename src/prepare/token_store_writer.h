@@ -3,7 +3,7 @@
 #ifndef PREPARE_TOKEN_STORE_WRITER_H
 #define PREPARE_TOKEN_STORE_WRITER_H
 
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdint.h>
 

@@ -4,7 +4,7 @@
 #include "bridge/config.h"
 #include "data/store_list.h"
 #include "data/token_store.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "model/attention.h"
 #include "model/embedding.h"
 #include "model/stages.h"

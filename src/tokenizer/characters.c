@@ -1,4 +1,4 @@
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static const struct tokenizer tokenizers[] = {
      .unk = NUCLEOTIDE_UNK,
      .mask = -1,
      .bases = true,
-     .encode = encode_nucleotides},
+     .encode_characters = encode_nucleotides},
     {.name = "esm2",
      .vocabulary = ESM2_IDS,
      .eos = ESM2_EOS,
@@ -66,7 +66,7 @@ static const struct tokenizer tokenizers[] = {
      .unk = ESM2_UNK,
      .mask = ESM2_MASK,
      .texts = esm2_texts,
-     .encode = encode_esm2},
+     .encode_characters = encode_esm2},
     {.name = "amplify",
      .vocabulary = AMPLIFY_IDS,
      .eos = AMPLIFY_EOS,
@@ -75,7 +75,7 @@ static const struct tokenizer tokenizers[] = {
      .unk = AMPLIFY_UNK,
      .mask = AMPLIFY_MASK,
      .texts = amplify_texts,
-     .encode = encode_amplify},
+     .encode_characters = encode_amplify},
 };
 
 const struct tokenizer *tokenizer_find(const char *name)
@@ -97,6 +97,11 @@ bool tokenizer_is_special(const struct tokenizer *tokenizer, int32_t id)
            id == tokenizer->mask;
 }
 
+const char *tokenizer_unit(const struct tokenizer *tokenizer)
+{
+    return tokenizer->bases ? "bases" : "residues";
+}
+
 const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id, char buffer[TOKENIZER_TEXT])
 {
     static const char *const nucleotide_specials[] = {"<EOS>", "<PAD>", "<BOS>", "<UNK>"};
@@ -115,9 +120,16 @@ const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id, char 
     return buffer;
 }
 
-const char *tokenizer_unit(const struct tokenizer *tokenizer)
+#define FOUR(n) (char)(n), (char)((n) + 1), (char)((n) + 2), (char)((n) + 3)
+#define SIXTEEN(n) FOUR(n), FOUR((n) + 4), FOUR((n) + 8), FOUR((n) + 12)
+#define SIXTY_FOUR(n) SIXTEEN(n), SIXTEEN((n) + 16), SIXTEEN((n) + 32), SIXTEEN((n) + 48)
+
+const char *tokenizer_decode(const struct tokenizer *tokenizer, int32_t id, int64_t *count)
 {
-    return tokenizer->bases ? "bases" : "residues";
+    static const char bytes[] = {SIXTY_FOUR(0), SIXTY_FOUR(64), SIXTY_FOUR(128), SIXTY_FOUR(192)};
+    const char *text = tokenizer->texts != NULL ? tokenizer->texts[id] : &bytes[id];
+    *count = tokenizer_is_special(tokenizer, id) || (tokenizer->texts != NULL && text[1] != '\0') ? 0 : 1;
+    return text;
 }
 
 int tokenizer_base(int32_t id)
