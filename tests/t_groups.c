@@ -362,7 +362,8 @@ static void check_kinds(const struct grid_shape *shape, int ranks)
     const int count = grid_kinds(shape, ranks, kinds);
     for (int i = 0; i < ranks + count; i++) {
         const struct grid_numbers at = grid_place(shape, ranks, i < ranks ? i : kinds[i - ranks]);
-        int *kind = &of[(at.context > 0) + 2 * (at.shard > 0) + 4 * (at.replicas > 0) + 8 * at.stages];
+        int *kind = &of[(at.context > 0) + 2 * (at.shard > 0) + 4 * (at.replicas > 0) + 8 * (at.tensor > 0) +
+                        16 * (at.alike > 0) + 32 * at.stages];
         *kind = i < ranks ? 1 : *kind + 1;
     }
     for (int k = 0; k < GRID_KINDS; k++)
@@ -397,11 +398,14 @@ static void test_kinds(void)
 {
     int shapes = 0;
     for (int ranks = 1; ranks <= 72; ranks++)
-        for (int tensor = 1; tensor <= 2; tensor++)
+        for (int tensor = 1; tensor <= 4; tensor++)
             for (int context = 1; context <= ranks; context++)
                 for (int shard = 0; shard <= ranks; shard++) {
-                    const struct grid_shape shape = {
-                        .tensor = tensor, .context = context, .shard = shard, .stages = 1 + (context + shard) % 3};
+                    const struct grid_shape shape = {.tensor = tensor,
+                                                     .alike = tensor % 2 == 0 && shard % 2 == 0 ? 2 : 1,
+                                                     .context = context,
+                                                     .shard = shard,
+                                                     .stages = 1 + (context + shard) % 3};
                     if (grid_check(&shape, ranks) != NULL)
                         continue;
                     check_kinds(&shape, ranks);

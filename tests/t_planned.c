@@ -146,7 +146,8 @@ static const struct forecast_rank *own_kind(const struct forecast *f, const stru
     for (int k = 0; k < f->kind_count; k++) {
         const struct grid_numbers kind = grid_place(&shape, world->size, f->kinds[k].rank);
         if ((own.shard > 0) == (kind.shard > 0) && (own.replicas > 0) == (kind.replicas > 0) &&
-            (own.context > 0) == (kind.context > 0) && own.stages == kind.stages)
+            (own.context > 0) == (kind.context > 0) && (own.tensor > 0) == (kind.tensor > 0) &&
+            (own.alike > 0) == (kind.alike > 0) && own.stages == kind.stages)
             return &f->kinds[k];
     }
     error_fatal("rank %d is of no kind", world->rank);
@@ -456,6 +457,7 @@ int main(int argc, char **argv)
         "parallel.tensor=2 parallel.shard=full model.vocabulary=2001",
         "parallel.tensor=2 parallel.sequence=false model.tied=yes model.vocabulary=259",
         "parallel.tensor=4 parallel.sequence=false model.vocabulary=301",
+        "parallel.tensor=4 parallel.sequence=false model.tied=yes",
     };
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();

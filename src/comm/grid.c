@@ -50,9 +50,11 @@ struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int ra
                                  .stages = rank / stage_ranks};
 }
 
+/* First or not along each axis of a stage; of tensor ranks also among those with the same key and value heads. */
 static int kind_of(const struct grid_numbers *place)
 {
-    return (place->context > 0) | (place->shard > 0) << 1 | (place->replicas > 0) << 2;
+    return (place->context > 0) | (place->shard > 0) << 1 | (place->replicas > 0) << 2 | (place->tensor > 0) << 3 |
+           (place->alike > 0) << 4;
 }
 
 int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS])
@@ -62,17 +64,19 @@ int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS])
     while (both % sizes.context != 0)
         both += sizes.shard;
     const int64_t begins[] = {0, sizes.shard, both};
-    const int stage_ranks = ranks / sizes.stages;
+    const int tensors[] = {0, 1, sizes.alike}, stage_ranks = ranks / sizes.stages;
     bool known[GRID_KINDS / GRID_STAGES] = {false};
     int first = 0, count = 0;   /* first: of the first stage's */
     for (int b = 0; b < 3; b++) /* each kind has a rank soon behind a begin */
-        for (int64_t data = begins[b]; data <= begins[b] + 2 * sizes.context && data < sizes.data; data++) {
-            const int rank = (int)data * sizes.tensor;
-            const struct grid_numbers place = grid_place(shape, ranks, rank);
-            if (!known[kind_of(&place)])
+        for (int64_t data = begins[b]; data <= begins[b] + 2 * sizes.context && data < sizes.data; data++)
+            for (int t = 0; t < 3; t++) {
+                const int rank = (int)data * sizes.tensor + tensors[t];
+                const struct grid_numbers place = grid_place(shape, ranks, rank);
+                if (tensors[t] >= sizes.tensor || known[kind_of(&place)])
+                    continue;
                 kinds[first++] = rank;
-            known[kind_of(&place)] = true;
-        }
+                known[kind_of(&place)] = true;
+            }
     for (int stage = 0; stage < sizes.stages; stage++)
         for (int i = 0; i < first; i++)
             kinds[count++] = stage * stage_ranks + kinds[i];

@@ -48,8 +48,8 @@ struct grid_numbers grid_sizes(const struct grid_shape *shape, int ranks);
 struct grid_numbers grid_place(const struct grid_shape *shape, int ranks, int rank);
 
 /* Ranks of a stage are of one kind that are the first, or are not, among those that share their rows, that share the
- * state and that hold the same of it. */
-enum { GRID_STAGES = 64 /* at most */, GRID_KINDS = 8 * GRID_STAGES };
+ * state, that hold the same of it, that share their tokens, and that have the same key and value heads. */
+enum { GRID_STAGES = 64 /* at most */, GRID_KINDS = 32 * GRID_STAGES };
 
 /* One rank of each kind; how many there are. */
 int grid_kinds(const struct grid_shape *shape, int ranks, int kinds[GRID_KINDS]);
