@@ -44,7 +44,9 @@ static inline void push_epoch(struct read_stream *stream, const struct loader_se
     for (int64_t s = 0; s < count; s++) {
         int64_t length = (int64_t)strlen(sequences[s]);
         bool ends = settings->special == LOADER_SPECIAL_SEQUENCE;
-        int64_t total = ends ? length + 2 : length, capacity = ends ? settings->window : settings->window - 2;
+        const bool bos = !settings->no_bos, eos = !settings->no_eos;
+        int64_t total = ends ? length + bos + eos : length;
+        int64_t capacity = ends ? settings->window : settings->window - bos - eos;
         for (int64_t from = 0; length > 0; from += capacity - settings->overlap) {
             int64_t to = from + capacity < total ? from + capacity : total;
             all = memory_grow(all, (bytes + settings->window) * 4);
@@ -53,11 +55,14 @@ static inline void push_epoch(struct read_stream *stream, const struct loader_se
                 windows = memory_grow(windows, room * (int64_t)sizeof *windows);
             }
             windows[found].begin = bytes;
-            if (!ends)
+            if (!ends && bos)
                 all[bytes++] = 2;
             for (int64_t t = from; t < to; t++)
-                all[bytes++] = !ends ? sequences[s][t] : t == 0 ? 2 : t == total - 1 ? 0 : sequences[s][t - 1];
-            if (!ends)
+                all[bytes++] = !ends                   ? sequences[s][t]
+                               : bos && t == 0         ? 2
+                               : eos && t == total - 1 ? 0
+                                                       : sequences[s][t - bos];
+            if (!ends && eos)
                 all[bytes++] = 0;
             windows[found].length = bytes - windows[found].begin;
             found++;

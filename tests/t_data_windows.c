@@ -22,12 +22,14 @@ static void check_walk(const struct windows *windows, const struct windows_layou
         int64_t stop = token_store_offset(windows->index.store, window.sequence + 1);
         tokens += window_length(&window);
         wrong += window_length(&window) > layout->window || window.start + window.length > stop;
-        bool first = window.sequence != sequence, last = window.start + window.length == stop && window.has_eos;
+        bool first = window.sequence != sequence, whole = window.start + window.length == stop;
+        bool last = whole && (window.has_eos || layout->no_eos);
         wrong += first && window.start != begin;
         wrong += first && end != (sequence < 0 ? 0 : token_store_offset(windows->index.store, sequence + 1));
         wrong += !first && window.start != end - layout->overlap && layout->overlap <= window.length;
-        wrong += window.has_bos != (first || layout->cut != WINDOWS_ENDS);
-        wrong += layout->cut != WINDOWS_ENDS && !window.has_eos;
+        wrong += window.has_bos != (!layout->no_bos && (first || layout->cut != WINDOWS_ENDS));
+        wrong += window.has_eos && (layout->no_eos || (layout->cut == WINDOWS_ENDS && !whole));
+        wrong += layout->cut != WINDOWS_ENDS && window.has_eos == layout->no_eos;
         wrong += !last && window_length(&window) != layout->window;
         sequence = window.sequence;
         end = window.start + window.length;
@@ -46,6 +48,9 @@ static void test_windows(void)
         CHECK(windows_count(&layout, golden[i][0]) == golden[i][3]);
     }
     CHECK(windows_tokens(&(struct windows_layout){1000, 200, WINDOWS_EACH}, 400) == 402);
+    /* Llama's tokenizer adds BOS alone: 1 of 8192 tokens a window */
+    struct windows_layout text = {8192, 0, WINDOWS_EACH, .no_eos = true};
+    CHECK(windows_count(&text, 8191) == 1 && windows_count(&text, 8192) == 2 && windows_tokens(&text, 8192) == 8194);
     /* truncation: one window, of at most 1022 residues */
     static const int64_t lengths[][2] = {{0, 0}, {1, 3}, {1021, 1023}, {1022, 1024}, {1023, 1024}, {50000, 1024}};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -97,8 +102,12 @@ static void test_windows(void)
     windows_close(windows);
     static const int64_t shapes[][2] = {{4, 0}, {4, 1}, {7, 4}, {16, 0}, {61, 13}, {1202, 0}, {6000, 5000}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int per_sequence = 0; per_sequence < 2; per_sequence++) {
-            layout = (struct windows_layout){shapes[i][0], shapes[i][1], per_sequence ? WINDOWS_ENDS : WINDOWS_EACH};
+        for (int which = 0; which < 8; which++) {
+            layout = (struct windows_layout){shapes[i][0], shapes[i][1], which & 1 ? WINDOWS_ENDS : WINDOWS_EACH,
+                                             which & 2, which & 4};
+            const struct windows_layout again =
+                windows_layout_from(layout.window, layout.overlap, windows_code(&layout));
+            CHECK(again.cut == layout.cut && again.no_bos == layout.no_bos && again.no_eos == layout.no_eos);
             CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
             check_walk(windows, &layout);
             windows_close(windows);

@@ -14,6 +14,8 @@ static void test_stream(const char *store, char *const *texts)
         settings.uppercase_labels = variant & 16;
         settings.format = variant & 32 ? LOADER_PADDED : LOADER_PACKED;
         settings.max_segments = 1 + variant % 7;
+        settings.no_bos = variant % 3 == 1;
+        settings.no_eos = variant % 5 > 2;
         struct read_stream wanted = {0}, got = {0};
         for (int64_t epoch = 0; epoch < 4; epoch++)
             push_epoch(&wanted, &settings, texts, TEXTS, epoch);

@@ -54,7 +54,8 @@ struct loader {
 struct windows_layout loader_layout(const struct loader_settings *settings)
 {
     enum windows_cut cut = settings->special == LOADER_SPECIAL_SEQUENCE ? WINDOWS_ENDS : WINDOWS_EACH;
-    return (struct windows_layout){settings->window, settings->overlap, settings->truncate ? WINDOWS_FIRST : cut};
+    return (struct windows_layout){settings->window, settings->overlap, settings->truncate ? WINDOWS_FIRST : cut,
+                                   settings->no_bos, settings->no_eos};
 }
 
 int loader_check_settings(const struct loader_settings *settings)
@@ -76,6 +77,9 @@ int loader_check_settings(const struct loader_settings *settings)
                           (long long)settings->micro_rows, (long long)settings->row_tokens);
     if (settings->truncate && settings->special == LOADER_SPECIAL_SEQUENCE)
         return error_user("key data.truncate = true: needs data.special_tokens = \"window\"");
+    if (settings->mask_probability > 0 && (settings->no_bos || settings->no_eos))
+        return error_user("key data.%s = false: masked models have both special tokens",
+                          settings->no_bos ? "bos" : "eos");
     struct windows_layout layout = loader_layout(settings);
     int code = windows_check_layout(&layout);
     return code == ERROR_NONE && settings->stores == NULL ? random_windows_check(&settings->random) : code;
@@ -85,6 +89,10 @@ int loader_check_settings(const struct loader_settings *settings)
 static int check_stores(const struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
+    const struct tokenizer *tokenizer = loader->tokenizer;
+    if ((tokenizer->bos < 0 && !settings->no_bos) || (tokenizer->eos < 0 && !settings->no_eos))
+        return error_user("key data.%s = true: the tokenizer of %s, %s, has no such token; set it to false",
+                          tokenizer->bos < 0 && !settings->no_bos ? "bos" : "eos", settings->stores, tokenizer->name);
     if (!loader->tokenizer->bases && settings->uppercase_labels)
         return error_user("key data.uppercase_labels = true: only for nucleotides, but %s has %s tokens",
                           settings->stores, loader->tokenizer->name);

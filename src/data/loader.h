@@ -37,6 +37,7 @@ struct loader_settings {
     int64_t micro_rows;   /* B */
     enum loader_format format;
     enum loader_special special;
+    bool no_bos, no_eos;     /* these special tokens are left out */
     bool truncate;           /* use only the first window of each sequence */
     bool split;              /* packed rows: cut a window that does not fit; its rest begins the next row */
     double mask_probability; /* 0: predict the next token; else, below 1: predict masked tokens (data/masking.h) */

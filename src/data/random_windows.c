@@ -71,7 +71,7 @@ int random_windows_check(const struct random_windows_settings *settings)
 static int64_t draw_length(const struct random_windows *r, int64_t sequence)
 {
     if (r->settings.median == 0)
-        return r->layout.window - 2; /* BOS and EOS */
+        return r->layout.window - windows_specials(&r->layout);
     const struct random_key key = {r->seed, RANDOM_DATA_LENGTH, 0};
     double length = (double)r->settings.median * exp(r->sigma * random_normal(&key, (uint64_t)sequence));
     return length < 1 ? 1 : (int64_t)(fmin(length, longest) + 0.5);
@@ -146,6 +146,6 @@ const struct window_source *random_windows_source(const struct random_windows *r
 uint64_t random_windows_checksum(const struct random_windows *r)
 {
     const int64_t all[] = {(int64_t)r->seed, r->settings.median, r->settings.mean,  r->plain.first,
-                           r->plain.count,   r->layout.window,   r->layout.overlap, r->layout.cut};
+                           r->plain.count,   r->layout.window,   r->layout.overlap, windows_code(&r->layout)};
     return XXH3_64bits(all, sizeof all);
 }

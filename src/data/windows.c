@@ -119,8 +119,8 @@ static int64_t find_sequence(const struct windows *windows, uint64_t w, int64_t 
 
 struct window windows_locate(const struct windows *windows, int64_t w, int64_t *hint)
 {
-    struct windows_layout layout = {windows->index.header.window, windows->index.header.overlap,
-                                    (enum windows_cut)windows->index.header.cut};
+    const struct windows_header *header = &windows->index.header;
+    const struct windows_layout layout = windows_layout_from(header->window, header->overlap, header->cut);
     int64_t i = *hint = find_sequence(windows, (uint64_t)w, *hint);
     int64_t begin = token_store_offset(windows->index.store, i),
             length = token_store_offset(windows->index.store, i + 1) - begin;

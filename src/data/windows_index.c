@@ -25,7 +25,7 @@ static struct windows_header header_of(const struct token_store *store, const st
     struct windows_header header = {.checksum = store->checksum,
                                     .window = layout->window,
                                     .overlap = layout->overlap,
-                                    .cut = layout->cut,
+                                    .cut = windows_code(layout),
                                     .sequences = store->sequences,
                                     .store_bytes = store->map->bytes,
                                     .store_modified = store->map->modified,
@@ -113,8 +113,9 @@ void windows_index_close(struct windows_index *index)
 char *windows_index_path(const struct token_store *store, const struct windows_layout *layout)
 {
     static const char *const cuts[] = {[WINDOWS_EACH] = "each", [WINDOWS_ENDS] = "ends", [WINDOWS_FIRST] = "first"};
-    return memory_format("%s.windows-%lld-%lld-%s", store->path, (long long)layout->window, (long long)layout->overlap,
-                         cuts[layout->cut]);
+    return memory_format("%s.windows-%lld-%lld-%s%s%s", store->path, (long long)layout->window,
+                         (long long)layout->overlap, cuts[layout->cut], layout->no_bos ? "-no_bos" : "",
+                         layout->no_eos ? "-no_eos" : "");
 }
 
 /* -- The side file is read ---------------------------------------------------------------------------------------- */

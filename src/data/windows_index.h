@@ -1,5 +1,6 @@
 /* The number of each sequence's first window, in a side file or in memory.
- * The counts lie cumulated in a side file STORE.windows-<window>-<overlap>-<each|ends|first>: a header (struct
+ * The counts lie cumulated in a side file STORE.windows-<window>-<overlap>-<each|ends|first>, with -no_bos or -no_eos
+ * behind it where these are left out: a header (struct
  * windows_header) and u64 first[sequences + 1], first[i] being the number of sequence i's first window. It is made
  * once, when the store is read whole and compared with its checksum, and mapped: one copy a node, flat private memory.
  * It is good for the very file that it was made of, and its own hash is compared at each start, by one rank of a node.
@@ -17,7 +18,7 @@
 struct windows_header {
     char magic[8];
     uint64_t checksum;            /* of the store */
-    int64_t window, overlap, cut; /* the layout */
+    int64_t window, overlap, cut; /* the layout; windows_code */
     int64_t sequences;
     int64_t store_bytes, store_modified; /* which file it was made of: its size, nanoseconds since 1970, */
     uint64_t store_inode;                /* its number in the file system */

@@ -1,17 +1,35 @@
 #include "data/windows_layout.h"
 #include "base/error.h"
 
+enum { CODE_CUT = 0xff, CODE_NO_BOS = 0x100, CODE_NO_EOS = 0x200 };
+
+int64_t windows_specials(const struct windows_layout *layout)
+{
+    return !layout->no_bos + !layout->no_eos;
+}
+
+int64_t windows_code(const struct windows_layout *layout)
+{
+    return layout->cut + layout->no_bos * CODE_NO_BOS + layout->no_eos * CODE_NO_EOS;
+}
+
+struct windows_layout windows_layout_from(int64_t window, int64_t overlap, int64_t code)
+{
+    return (struct windows_layout){window, overlap, (enum windows_cut)(code & CODE_CUT), (code & CODE_NO_BOS) != 0,
+                                   (code & CODE_NO_EOS) != 0};
+}
+
 /* Tokens that one window takes of what is cut, and how many tokens of a sequence there are to cut. */
 static int64_t capacity(const struct windows_layout *layout)
 {
-    return layout->cut == WINDOWS_ENDS ? layout->window : layout->window - 2;
+    return layout->cut == WINDOWS_ENDS ? layout->window : layout->window - windows_specials(layout);
 }
 
 static int64_t cuttable(const struct windows_layout *layout, int64_t length)
 {
     if (layout->cut == WINDOWS_FIRST)
         return length < capacity(layout) ? length : capacity(layout);
-    return layout->cut == WINDOWS_ENDS ? length + 2 : length;
+    return layout->cut == WINDOWS_ENDS ? length + windows_specials(layout) : length;
 }
 
 int64_t windows_count(const struct windows_layout *layout, int64_t length)
@@ -28,7 +46,7 @@ int64_t windows_tokens(const struct windows_layout *layout, int64_t length)
     if (count == 0)
         return 0;
     int64_t shared = (count - 1) * layout->overlap;
-    return cuttable(layout, length) + shared + (layout->cut == WINDOWS_ENDS ? 0 : 2 * count);
+    return cuttable(layout, length) + shared + (layout->cut == WINDOWS_ENDS ? 0 : windows_specials(layout) * count);
 }
 
 struct window windows_cut(const struct windows_layout *layout, int64_t length, int64_t k)
@@ -36,12 +54,13 @@ struct window windows_cut(const struct windows_layout *layout, int64_t length, i
     int64_t from = k * (capacity(layout) - layout->overlap), to = from + capacity(layout);
     if (to > cuttable(layout, length))
         to = cuttable(layout, length);
-    struct window window = {.has_bos = true, .has_eos = true};
-    if (layout->cut == WINDOWS_ENDS) { /* from and to count BOS as token 0 and EOS as token length + 1 */
-        window.has_bos = from == 0;
-        window.has_eos = to == length + 2;
-        from = from == 0 ? 0 : from - 1;
-        to = window.has_eos ? length : to - 1;
+    struct window window = {.has_bos = !layout->no_bos, .has_eos = !layout->no_eos};
+    if (layout->cut == WINDOWS_ENDS) { /* from and to count BOS as the first token and EOS as the last */
+        const bool bos = window.has_bos;
+        window.has_bos = bos && from == 0;
+        window.has_eos = window.has_eos && to == cuttable(layout, length);
+        from -= bos && from > 0;
+        to -= bos + window.has_eos;
     }
     window.start = from;
     window.length = to - from;

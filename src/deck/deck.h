@@ -103,7 +103,7 @@ struct deck {
         int64_t row_tokens, window, overlap, max_segments;
         int format;         /* enum deck_format */
         int special_tokens; /* enum deck_special */
-        bool truncate, split, mask_degenerate, uppercase_labels, shuffle, balance;
+        bool bos, eos, truncate, split, mask_degenerate, uppercase_labels, shuffle, balance;
         double mask_probability;
     } data;
     struct {

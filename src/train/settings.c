@@ -42,6 +42,8 @@ struct loader_settings settings_of_loader(const struct deck *deck)
         .micro_rows = deck->train.micro_batch,
         .format = deck->data.format == DECK_FORMAT_PADDED ? LOADER_PADDED : LOADER_PACKED,
         .special = deck->data.special_tokens == DECK_SPECIAL_SEQUENCE ? LOADER_SPECIAL_SEQUENCE : LOADER_SPECIAL_WINDOW,
+        .no_bos = !deck->data.bos,
+        .no_eos = !deck->data.eos,
         .truncate = deck->data.truncate,
         .split = deck->data.split,
         .mask_degenerate = deck->data.mask_degenerate,
