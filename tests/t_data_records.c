@@ -1,4 +1,4 @@
-/* From text to tokens: tokenizers, and records of FASTA and JSON lines. */
+/* From text to tokens: tokenizers, and records of FASTA, JSON lines and plain text. */
 #include "prepare/record_reader.h"
 #include "prepare/source.h"
 #include "tokenizer/tokenizer.h"
@@ -97,15 +97,17 @@ static void test_protein_tokenizers(void)
     CHECK(memcmp(ids, golden, sizeof golden) == 0);
 }
 
+static const struct record_settings characters = {.field = "text"};
+
 /* All names ('>' in front) and sequences of a file of records in one string. */
-static int read_all(const char *path, char *text, size_t room)
+static int read_as(const struct record_settings *settings, const char *path, char *text, size_t room)
 {
     struct source *source;
     struct record_reader *reader;
     int code = source_open(&source, path);
     if (code != ERROR_NONE)
         return code;
-    code = record_reader_create(&reader, source, "text");
+    code = record_reader_create(&reader, source, settings);
     struct record_piece piece = {.kind = RECORD_NAME};
     size_t used = 0;
     while (code == ERROR_NONE && piece.kind != RECORD_END) {
@@ -118,6 +120,11 @@ static int read_all(const char *path, char *text, size_t room)
     record_reader_destroy(reader);
     source_close(source);
     return code;
+}
+
+static int read_all(const char *path, char *text, size_t room)
+{
+    return read_as(&characters, path, text, room);
 }
 
 static void test_fasta(void)
@@ -230,6 +237,83 @@ static void test_jsonl(void)
         CHECK_USER(read_text(path, mistakes[i].text, got, sizeof got), mistakes[i].words);
 }
 
+/* Where bytes are wanted they stay as they are, and a name tells more than a first character does. */
+static void test_bytes(void)
+{
+    char got[256];
+    const struct record_settings bytes = {.field = "a.text", .content = RECORD_BYTES};
+    const struct record_settings text = {.format = "text"}, lines = {.format = "lines", .content = RECORD_BYTES};
+    const char *plain = stores_path("a b.txt"), *other = stores_path("other");
+    static const char odd[] = "> it said\r\n\n\xff{\xc3\xa9\t\n";
+    write_file(plain, "wb", odd, strlen(odd));
+    CHECK(read_as(&bytes, plain, got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, ">a_b.txt > it said\r\n\n\xff{\xc3\xa9\t\n");
+    CHECK(read_as(&lines, plain, got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, ">1 > it said>2 >3 \xff{\xc3\xa9\t");
+    write_file(other, "wb", "{\"a\": {\"text\": \"\\u00e9 \\n\\u0000z\"}}\n", 36);
+    CHECK(read_as(&bytes, other, got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, ">1 \xc3\xa9 \n");
+    write_file(other, "wb", "no record's first character", 27);
+    CHECK(read_as(&bytes, other, got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, ">other no record's first character");
+    write_file(other, "wb", "AC GT\r\nTT\n", 10);
+    CHECK(read_as(&text, other, got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, ">other ACGTTT");
+    write_file(other, "wb", "AC\0", 3);
+    CHECK_USER(read_as(&text, other, got, sizeof got), "other: holds byte 0x00");
+    write_file(other, "wb", "", 0);
+    CHECK(read_as(&text, other, got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, ">other ");
+    CHECK_USER(read_as(&lines, other, got, sizeof got), "other: holds no record");
+    CHECK_USER(read_as(&(struct record_settings){.format = "csv"}, other, got, sizeof got), "there is: fasta, jsonl");
+    static const struct {
+        const char *head;
+        size_t bytes;
+        const char *words;
+    } kinds[] = {{"%PDF-1.7 and more", 17, "other: is a PDF"},
+                 {"\x89HDF\r\n\x1a\n", 8, "other: is an HDF5 file"},
+                 {"ARROW1\0\0xx", 10, "other: is an Arrow IPC"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        write_file(other, "wb", kinds[i].head, kinds[i].bytes);
+        CHECK_USER(read_as(&bytes, other, got, sizeof got), kinds[i].words);
+    }
+    char tar[512] = "name";
+    memcpy(tar + 257, "ustar", 5);
+    write_file(other, "wb", tar, sizeof tar);
+    CHECK_USER(read_as(&characters, other, got, sizeof got), "other: is a tar archive");
+}
+
+/* Lines that end around the end of the reader's buffer, with LF and with CRLF: what comes out is what went in. */
+static void test_text_seams(void)
+{
+    enum { BUFFER = 1 << 20, ROOM = BUFFER + 64 };
+    const char *path = stores_path("seams");
+    char *bytes = memory_grow(NULL, ROOM);
+    for (int at = BUFFER - 3; at <= BUFFER + 1; at++) {
+        memset(bytes, 'x', ROOM);
+        memcpy(bytes + at, "\r\ny\r", 4);
+        write_file(path, "wb", bytes, (size_t)at + 4);
+        struct source *source;
+        struct record_reader *reader;
+        struct record_piece piece = {.kind = RECORD_NAME};
+        const struct record_settings lines = {.format = "lines", .content = RECORD_BYTES};
+        int64_t lengths[3] = {0}, names = 0;
+        bool carriage = false;
+        CHECK(source_open(&source, path) == ERROR_NONE);
+        CHECK(record_reader_create(&reader, source, &lines) == ERROR_NONE);
+        while (record_reader_next(reader, &piece) == ERROR_NONE && piece.kind != RECORD_END) {
+            names += piece.kind == RECORD_NAME;
+            if (piece.kind == RECORD_SEQUENCE && names < 3)
+                lengths[names] += piece.length;
+            carriage = piece.kind == RECORD_SEQUENCE && piece.text[piece.length - 1] == '\r';
+        }
+        CHECK(names == 2 && lengths[1] == at && lengths[2] == 2 && carriage); /* no LF behind the last CR */
+        record_reader_destroy(reader);
+        source_close(source);
+    }
+    free(bytes);
+}
+
 /* Lines of all lengths around the buffer's, with and without a newline at the end. */
 static void test_long_lines(void)
 {
@@ -251,7 +335,7 @@ static void test_long_lines(void)
         struct record_reader *reader;
         struct record_piece piece;
         CHECK(source_open(&source, path) == ERROR_NONE);
-        CHECK(record_reader_create(&reader, source, "text") == ERROR_NONE);
+        CHECK(record_reader_create(&reader, source, &characters) == ERROR_NONE);
         for (int i = 0; i < LINES; i++) {
             CHECK(record_reader_next(reader, &piece) == ERROR_NONE && piece.kind == RECORD_NAME);
             CHECK(piece.length == 1 && piece.text[0] == '1' + i);
@@ -273,6 +357,8 @@ int main(void)
     test_protein_tokenizers();
     test_fasta();
     test_jsonl();
+    test_bytes();
+    test_text_seams();
     test_long_lines();
     stores_end();
     return check_end();

@@ -164,7 +164,7 @@ refuse "cut.jsonl.gz: the compressed file is truncated" --tokenizer nucleotide -
 head -c 100000 both.jsonl >cut.jsonl
 refuse "cut.jsonl:1: no JSON" --tokenizer nucleotide --field sequence -o x.h5 cut.jsonl
 refuse 'both.jsonl:1: has no field "text"; --field' --tokenizer nucleotide -o x.h5 both.jsonl
-refuse "plain.h5:1" --tokenizer nucleotide -o x.h5 plain.h5
+refuse "plain.h5: is an HDF5 file" --tokenizer nucleotide -o x.h5 plain.h5
 refuse "absent.fa" --tokenizer nucleotide -o x.h5 two.fa absent.fa
 refuse "is an input and the output" --tokenizer nucleotide -o one.fa one.fa
 refuse "would be empty" --tokenizer nucleotide --split train:0.5,valid:0.5 -o x.h5 two.fa

@@ -19,6 +19,8 @@ static const struct command_option options[] = {
      "how text becomes tokens: nucleotide, esm2 or amplify"},
     {"split", 0, "PARTS", COMMAND_TEXT, false, &given.split, "such as train:0.95,valid:0.05: a store for each part"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "of the split (42)"},
+    {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
+     "fasta, jsonl, text (a file is a record) or lines (a line is one); else told by each file's name and content"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field, "JSON lines: what holds a record's sequence (text)"},
     COMMAND_CASE(&given.letter_case),
     {"output", 'o', "OUT.h5", COMMAND_PATH, true, &given.output, "the store, or OUT.<part>.h5 for each part"},

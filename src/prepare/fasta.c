@@ -133,3 +133,22 @@ int fasta_next(struct fasta *fasta, struct record_piece *piece)
             return code;
     }
 }
+
+static int create(void **reader, struct source *source, const struct record_settings *settings)
+{
+    (void)settings;
+    *reader = fasta_create(source);
+    return ERROR_NONE;
+}
+
+static int next(void *reader, struct record_piece *piece)
+{
+    return fasta_next(reader, piece);
+}
+
+static void destroy(void *reader)
+{
+    fasta_destroy(reader);
+}
+
+const struct record_class fasta_class = {"fasta", create, next, destroy};

@@ -1,13 +1,12 @@
 /* Streaming FASTA reader with flat memory, over plain, gzip and zstd files (prepare/source.h).
  * A record is a line beginning with '>' (its name is the first word) and the lines up to the next one. Line ends may be
  * LF or CRLF; blanks and blank lines are dropped; sequence characters are printable ASCII and are handed on as they
- * are (case, IUPAC codes). */
+ * are (case, IUPAC codes), whatever the content that is asked for. */
 #ifndef PREPARE_FASTA_H
 #define PREPARE_FASTA_H
 
-#include "prepare/record.h"
+#include "prepare/record_class.h"
 
-struct source;
 struct fasta;
 
 /* Borrows the source. */
@@ -16,5 +15,7 @@ struct fasta *fasta_create(struct source *source);
  * in front, binary data, no record at all; and those of source_read. */
 int fasta_next(struct fasta *fasta, struct record_piece *piece);
 void fasta_destroy(struct fasta *fasta);
+
+extern const struct record_class fasta_class;
 
 #endif

@@ -12,6 +12,7 @@ enum { FIRST_BYTES = 1 << 20 };
 struct jsonl {
     struct source *source;
     const char *field;
+    enum record_content content;
     char *buffer; /* [room], of which begin .. end - 1 is not used up yet */
     int64_t room, begin, end;
     int64_t line; /* number of the present line, from 1; 0 before the first */
@@ -22,16 +23,19 @@ struct jsonl {
     int64_t sequence_length;
 };
 
-struct jsonl *jsonl_create(struct source *source, const char *field)
+static int create(void **reader, struct source *source, const struct record_settings *settings)
 {
     struct jsonl *jsonl = memory_allocate(sizeof *jsonl);
     jsonl->source = source;
-    jsonl->field = field;
-    return jsonl;
+    jsonl->field = settings->field;
+    jsonl->content = settings->content;
+    *reader = jsonl;
+    return ERROR_NONE;
 }
 
-void jsonl_destroy(struct jsonl *jsonl)
+static void destroy(void *reader)
 {
+    struct jsonl *jsonl = reader;
     if (jsonl == NULL)
         return;
     free(jsonl->buffer);
@@ -109,16 +113,30 @@ static int take_name(struct jsonl *jsonl, const json_t *object)
     const json_t *given = json_object_get(object, "record");
     if (!json_is_string(given))
         given = json_object_get(object, "id");
-    const char *text = json_is_string(given) ? json_string_value(given) : "";
-    text += strspn(text, " \t\r\n");
-    size_t length = strcspn(text, " \t\r\n");
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)text[i] < ' ')
-            return error_user("%s:%lld: the record's name holds the control character 0x%02x",
-                              source_name(jsonl->source), (long long)jsonl->line, (unsigned)(unsigned char)text[i]);
+    const char *text = json_is_string(given) ? json_string_value(given) : "", *word;
+    int64_t length;
+    unsigned char wrong;
+    if (!record_first_word(text, (int64_t)strlen(text), &word, &length, &wrong))
+        return error_user("%s:%lld: the record's name holds the control character 0x%02x", source_name(jsonl->source),
+                          (long long)jsonl->line, (unsigned)wrong);
     free(jsonl->name);
-    jsonl->name = length > 0 ? memory_format("%.*s", (int)length, text) : memory_format("%lld", (long long)jsonl->line);
+    jsonl->name = length > 0 ? memory_format("%.*s", (int)length, word) : memory_format("%lld", (long long)jsonl->line);
     return ERROR_NONE;
+}
+
+/* The member of that name, else the one that its parts between dots lead to; NULL. */
+static const json_t *find_member(const json_t *object, const char *field)
+{
+    const json_t *member = json_object_get(object, field);
+    const char *dot;
+    while (member == NULL && (dot = strchr(field, '.')) != NULL) {
+        char *part = memory_format("%.*s", (int)(dot - field), field);
+        object = json_object_get(object, part);
+        free(part);
+        field = dot + 1;
+        member = json_object_get(object, field);
+    }
+    return member;
 }
 
 /* Copies the sequence over the line that it was read from: no JSON string is shorter than what it stands for. */
@@ -126,7 +144,7 @@ static int take_sequence(struct jsonl *jsonl, const json_t *object, char *line)
 {
     const char *name = source_name(jsonl->source);
     const long long number = (long long)jsonl->line;
-    const json_t *member = json_object_get(object, jsonl->field);
+    const json_t *member = find_member(object, jsonl->field);
     unsigned char wrong;
     if (member == NULL)
         return error_user("%s:%lld: has no field \"%s\"; --field names the one that holds the sequence", name, number,
@@ -135,7 +153,7 @@ static int take_sequence(struct jsonl *jsonl, const json_t *object, char *line)
         return error_user("%s:%lld: field \"%s\" is no string", name, number, jsonl->field);
     int64_t length = (int64_t)json_string_length(member);
     memcpy(line, json_string_value(member), (size_t)length);
-    if (!record_clean(line, &length, &wrong))
+    if (jsonl->content == RECORD_CHARACTERS && !record_clean(line, &length, &wrong))
         return error_user("%s:%lld: field \"%s\" holds byte 0x%02x: this is no sequence", name, number, jsonl->field,
                           (unsigned)wrong);
     jsonl->sequence = length > 0 ? line : NULL;
@@ -146,7 +164,8 @@ static int take_sequence(struct jsonl *jsonl, const json_t *object, char *line)
 static int take_record(struct jsonl *jsonl, char *line, int64_t length)
 {
     json_error_t error;
-    json_t *object = json_loadb(line, (size_t)length, 0, &error);
+    size_t flags = jsonl->content == RECORD_BYTES ? JSON_ALLOW_NUL : 0;
+    json_t *object = json_loadb(line, (size_t)length, flags, &error);
     if (object == NULL)
         return refuse_json(jsonl, &error);
     int code = ERROR_NONE;
@@ -160,8 +179,9 @@ static int take_record(struct jsonl *jsonl, char *line, int64_t length)
     return code;
 }
 
-int jsonl_next(struct jsonl *jsonl, struct record_piece *piece)
+static int next(void *reader, struct record_piece *piece)
 {
+    struct jsonl *jsonl = reader;
     if (jsonl->sequence != NULL) {
         *piece = (struct record_piece){RECORD_SEQUENCE, jsonl->sequence, jsonl->sequence_length};
         jsonl->sequence = NULL;
@@ -184,3 +204,5 @@ int jsonl_next(struct jsonl *jsonl, struct record_piece *piece)
                           : (struct record_piece){RECORD_NAME, jsonl->name, (int64_t)strlen(jsonl->name)};
     return ERROR_NONE;
 }
+
+const struct record_class jsonl_class = {"jsonl", create, next, destroy};

@@ -164,7 +164,9 @@ static int read_records(struct prepare *prepare, struct source *source)
 {
     struct record_reader *reader;
     struct record_piece piece = {.kind = RECORD_NAME};
-    int code = record_reader_create(&reader, source, prepare->settings->field);
+    const struct record_settings settings = {prepare->settings->input_format, prepare->settings->field,
+                                             RECORD_CHARACTERS};
+    int code = record_reader_create(&reader, source, &settings);
     while (code == ERROR_NONE && piece.kind != RECORD_END) {
         code = record_reader_next(reader, &piece);
         if (code != ERROR_NONE)

@@ -1,5 +1,5 @@
-/* cistron prepare: FASTA files and JSON lines into one token store, or into one store for each part of a split.
- * Streaming: memory does not grow with the input. Needs no MPI. */
+/* cistron prepare: files of records (prepare/record_reader.h) into one token store, or into one store for each part of
+ * a split. Streaming: memory does not grow with the input. Needs no MPI. */
 #ifndef PREPARE_PREPARE_H
 #define PREPARE_PREPARE_H
 
@@ -10,6 +10,7 @@ struct prepare_settings {
     const char *output;        /* OUT.h5; with a split OUT.<part>.h5 for each part */
     const char *split;         /* "train:0.95,valid:0.05" or NULL */
     uint64_t seed;             /* of the split; 42 unless the user says otherwise */
+    const char *input_format;  /* of all inputs; NULL: told file by file */
     const char *field;         /* of JSON lines, that holds a record's sequence */
     const char *letter_case;   /* of prepare/census.h; NULL */
     const char *const *inputs; /* [input_count] files; "-" is standard input */
@@ -17,11 +18,11 @@ struct prepare_settings {
 };
 
 /* Runs it: progress on standard error when that is a terminal, counts and checksums on standard output at the end.
- * A record's name is what its format gives (prepare/fasta.h, prepare/jsonl.h); a piece cut from it is named
+ * A record's name is what its format gives; a piece cut from it is named
  * name:first-last (tokens from 1). With a tokenizer of proteins one '*' at a record's end is dropped. Characters that
  * are no token become unk; they, lower-case letters and dropped stop symbols are reported (prepare/census.h). Outputs
  * appear when all of them are complete, replacing older ones atomically; a failed or interrupted run leaves nothing but
- * the folder of the output, which is made if it is not there. User errors: all of fasta.h, jsonl.h, source.h and
+ * the folder of the output, which is made if it is not there. User errors: all of record_reader.h, source.h and
  * split.h, an output that is also an input, no sequence at all. */
 int prepare_run(const struct prepare_settings *settings);
 

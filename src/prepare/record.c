@@ -31,6 +31,23 @@ bool record_clean(char *text, int64_t *length, unsigned char *wrong)
     return true;
 }
 
+bool record_first_word(const char *text, int64_t bytes, const char **word, int64_t *length, unsigned char *wrong)
+{
+    const char *end = text + bytes;
+    while (text < end && is_blank(*text))
+        text++;
+    *word = text;
+    while (text < end && !is_blank(*text)) {
+        if ((unsigned char)*text < ' ') {
+            *wrong = (unsigned char)*text;
+            return false;
+        }
+        text++;
+    }
+    *length = text - *word;
+    return true;
+}
+
 bool record_stops_take(struct record_stops *stops, struct record_piece *piece)
 {
     bool before = stops->waits;

@@ -2,14 +2,32 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "prepare/fasta.h"
+#include "prepare/foreign.h"
 #include "prepare/jsonl.h"
 #include "prepare/source.h"
+#include "prepare/text.h"
 
 #include <string.h>
 
 struct record_reader {
-    struct fasta *fasta; /* this one or */
-    struct jsonl *jsonl; /* this one */
+    const struct record_class *class;
+    void *reader;
+};
+
+static const struct record_class *const classes[] = {&fasta_class, &jsonl_class, &text_class, &lines_class};
+enum { CLASSES = sizeof classes / sizeof *classes };
+
+/* What a name alone tells. A name such as .txt tells a text where bytes are wanted; sequences are found in files of
+ * any name. */
+static const struct {
+    const char *ending;
+    const struct record_class *class;
+    bool bytes_only;
+} endings[] = {
+    {".jsonl", &jsonl_class, false}, {".ndjson", &jsonl_class, false}, {".fa", &fasta_class, true},
+    {".fasta", &fasta_class, true},  {".fna", &fasta_class, true},     {".faa", &fasta_class, true},
+    {".ffn", &fasta_class, true},    {".txt", &text_class, true},      {".text", &text_class, true},
+    {".md", &text_class, true},
 };
 
 static bool ends_with(const char *text, int64_t length, const char *end)
@@ -18,42 +36,79 @@ static bool ends_with(const char *text, int64_t length, const char *end)
     return length >= bytes && memcmp(text + length - bytes, end, (size_t)bytes) == 0;
 }
 
-static bool is_named_jsonl(const char *path)
+static const struct record_class *told_by_name(const char *path, enum record_content content)
 {
     int64_t length = (int64_t)strlen(path);
     if (ends_with(path, length, ".gz"))
         length -= 3;
     else if (ends_with(path, length, ".zst"))
         length -= 4;
-    return ends_with(path, length, ".jsonl");
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (ends_with(path, length, endings[i].ending) && (content == RECORD_BYTES || !endings[i].bytes_only))
+            return endings[i].class;
+    return NULL;
 }
 
-int record_reader_create(struct record_reader **out, struct source *source, const char *field)
+static const struct record_class *told_by_content(const uint8_t *head, int64_t bytes, enum record_content content)
 {
-    char first = '\0';
-    int code = source_peek(source, &first);
+    int64_t at = 0;
+    while (at < bytes && memchr(" \t\r\n", head[at], 4) != NULL)
+        at++;
+    if (at < bytes && head[at] == '{')
+        return &jsonl_class;
+    return content == RECORD_BYTES ? &text_class : &fasta_class;
+}
+
+static int find_format(const struct record_class **class, const char *name)
+{
+    for (int i = 0; i < CLASSES; i++)
+        if (strcmp(name, classes[i]->name) == 0)
+            *class = classes[i];
+    if (*class == NULL)
+        return error_user("--input-format %s: unknown; there is: fasta, jsonl, text, lines", name);
+    return ERROR_NONE;
+}
+
+static int choose(const struct record_class **class, struct source *source, const struct record_settings *settings)
+{
+    const uint8_t *head;
+    int64_t bytes;
+    *class = NULL;
+    if (settings->format != NULL)
+        return find_format(class, settings->format);
+    int code = source_head(source, &head, &bytes);
+    if (code == ERROR_NONE)
+        code = foreign_refuse(source_name(source), head, bytes);
+    if (code == ERROR_NONE)
+        *class = told_by_name(source_name(source), settings->content);
+    if (code == ERROR_NONE && *class == NULL)
+        *class = told_by_content(head, bytes, settings->content);
+    return code;
+}
+
+int record_reader_create(struct record_reader **out, struct source *source, const struct record_settings *settings)
+{
+    const struct record_class *class;
     *out = NULL;
+    int code = choose(&class, source, settings);
     if (code != ERROR_NONE)
         return code;
     struct record_reader *reader = memory_allocate(sizeof *reader);
-    if (first == '{' || is_named_jsonl(source_name(source)))
-        reader->jsonl = jsonl_create(source, field);
-    else
-        reader->fasta = fasta_create(source);
+    reader->class = class;
+    code = class->create(&reader->reader, source, settings);
     *out = reader;
-    return ERROR_NONE;
+    return code;
 }
 
 int record_reader_next(struct record_reader *reader, struct record_piece *piece)
 {
-    return reader->jsonl != NULL ? jsonl_next(reader->jsonl, piece) : fasta_next(reader->fasta, piece);
+    return reader->class->next(reader->reader, piece);
 }
 
 void record_reader_destroy(struct record_reader *reader)
 {
     if (reader == NULL)
         return;
-    fasta_destroy(reader->fasta);
-    jsonl_destroy(reader->jsonl);
+    reader->class->destroy(reader->reader);
     memory_free(reader);
 }

@@ -13,7 +13,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { RAW_BYTES = 1 << 18, HEAD_BYTES = 1 << 12, ZSTD_WINDOW_LOG = 31 /* what `zstd --long=31` writes */ };
+enum { RAW_BYTES = 1 << 18, ZSTD_WINDOW_LOG = 31 /* what `zstd --long=31` writes */ };
 
 enum source_kind { SOURCE_PLAIN, SOURCE_GZIP, SOURCE_ZSTD };
 
@@ -27,8 +27,8 @@ struct source {
     XXH3_state_t *hash;
     z_stream inflater;
     ZSTD_DCtx *zstd;
-    bool inside;              /* in the middle of a gzip member or a zstd frame */
-    uint8_t head[HEAD_BYTES]; /* plain bytes looked at, of which head_begin .. head_end - 1 were not read yet */
+    bool inside;               /* in the middle of a gzip member or a zstd frame */
+    uint8_t head[SOURCE_HEAD]; /* plain bytes looked at, of which head_begin .. head_end - 1 were not read yet */
     int64_t head_begin, head_end;
 };
 
@@ -201,22 +201,17 @@ int source_read(struct source *source, void *buffer, int64_t capacity, int64_t *
     return ERROR_NONE;
 }
 
-int source_peek(struct source *source, char *byte)
+int source_head(struct source *source, const uint8_t **head, int64_t *bytes)
 {
-    int64_t at = 0, got;
-    *byte = '\0';
-    for (;;) {
-        while (at < source->head_end && memchr(" \t\r\n", source->head[at], 4) != NULL)
-            at++;
-        if (at < source->head_end)
-            *byte = (char)source->head[at];
-        if (at < source->head_end || at == HEAD_BYTES)
-            return ERROR_NONE;
-        int code = read_plain(source, source->head + at, HEAD_BYTES - at, &got);
-        if (code != ERROR_NONE || got == 0)
-            return code;
+    int64_t got = 1;
+    int code = ERROR_NONE;
+    while (code == ERROR_NONE && got > 0 && source->head_end < SOURCE_HEAD) {
+        code = read_plain(source, source->head + source->head_end, SOURCE_HEAD - source->head_end, &got);
         source->head_end += got;
     }
+    *head = source->head;
+    *bytes = source->head_end;
+    return code;
 }
 
 int64_t source_raw_bytes(const struct source *source)

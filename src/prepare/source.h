@@ -12,9 +12,10 @@ struct source;
 int source_open(struct source **source, const char *path);
 /* Up to `capacity` plain bytes; *got is 0 at the end alone. User errors: truncated or damaged compressed data. */
 int source_read(struct source *source, void *buffer, int64_t capacity, int64_t *got);
-/* The first plain byte that is no blank (space, tab, line end), without taking it; '\0' where the file or the first
- * kilobytes have none. Only before the first source_read. Errors of source_read. */
-int source_peek(struct source *source, char *byte);
+/* The first plain bytes, *bytes of them, without taking them: all of a short file, else SOURCE_HEAD. Only before the
+ * first source_read, until which *head stays. Errors of source_read. */
+enum { SOURCE_HEAD = 1 << 12 };
+int source_head(struct source *source, const uint8_t **head, int64_t *bytes);
 /* Bytes of the file itself read so far, and their xxh3 (64 bits): the file's checksum once the end was met. */
 int64_t source_raw_bytes(const struct source *source);
 uint64_t source_checksum(const struct source *source);
