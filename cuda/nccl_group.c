@@ -25,6 +25,7 @@ struct nccl_group {
     struct comm *comm;
     struct nccl_settings settings;
     ncclComm_t nccl;
+    ncclComm_t lanes[RELAY_COUNT]; /* to ranks beside this one, one way; NULL before the first relay */
     struct window *windows;
     bool registered;    /* all of them */
     uint64_t *counters; /* [PLACES], the device's */
@@ -321,31 +322,78 @@ static void nccl_shift(struct group *group, struct stream *stream, const struct 
     COLLECT(group, stream, "shift", pass_on, group, args);
 }
 
-/* NCCL pairs what two ranks send each other in the order of their calls: what goes to the next rank comes first in
- * both.
- */
-static ncclResult_t relay_beside(const struct group *group, const struct relay_args *args, ncclComm_t nccl,
+/* In a lane rank 0 sends and rank 1 receives. Launches of one communicator run one after the other on all streams, so
+ * a message in a communicator of several ranks would wait for others, and stages for each other. */
+enum { LANE_SENDS, LANE_RECEIVES, LANE_RANKS };
+enum { WAY_FORWARD, WAY_BACKWARD, WAYS };
+
+static bool lane_sends(enum relay lane)
+{
+    return lane == RELAY_TO_NEXT || lane == RELAY_TO_BEFORE;
+}
+
+/* Which of this rank's lanes is the one from that rank; RELAY_COUNT: none. All ranks open and close lanes in the order
+ * of ranks and ways, so that none waits for a lane that another comes to later. */
+static enum relay lane_of(const struct group *group, int from, int way)
+{
+    const int to = (from + (way == WAY_FORWARD ? 1 : group->size - 1)) % group->size;
+    if (group->rank == from)
+        return way == WAY_FORWARD ? RELAY_TO_NEXT : RELAY_TO_BEFORE;
+    if (group->rank == to)
+        return way == WAY_FORWARD ? RELAY_FROM_BEFORE : RELAY_FROM_NEXT;
+    return RELAY_COUNT;
+}
+
+static void open_lanes(struct nccl_group *own)
+{
+    const int size = own->group.size;
+    ncclUniqueId made[WAYS], *ids = memory_allocate(size * (int64_t)sizeof made);
+    for (int way = 0; way < WAYS; way++)
+        CHECK_NCCL(ncclGetUniqueId(&made[way]));
+    comm_all_gather(own->comm, made, ids, sizeof made);
+    for (int i = 0; i < size * WAYS; i++) {
+        const enum relay lane = lane_of(&own->group, i / WAYS, i % WAYS);
+        if (lane != RELAY_COUNT)
+            CHECK_NCCL(
+                ncclCommInitRank(&own->lanes[lane], LANE_RANKS, ids[i], lane_sends(lane) ? LANE_SENDS : LANE_RECEIVES));
+    }
+    memory_free(ids);
+}
+
+static void close_lanes(struct nccl_group *own)
+{
+    for (int i = 0; i < own->group.size * WAYS; i++) {
+        const enum relay lane = lane_of(&own->group, i / WAYS, i % WAYS);
+        if (lane != RELAY_COUNT && own->lanes[lane] != NULL)
+            CHECK_NCCL(ncclCommDestroy(own->lanes[lane]));
+    }
+}
+
+static ncclResult_t relay_beside(const struct nccl_group *own, const struct relay_args *args, ncclComm_t nccl,
                                  cudaStream_t stream)
 {
-    const int next = (group->rank + 1) % group->size, before = (group->rank + group->size - 1) % group->size;
-    const size_t to_next = (size_t)tensor_extent(&args->to_next), to_before = (size_t)tensor_extent(&args->to_before);
-    const size_t from_next = (size_t)tensor_extent(&args->from_next);
-    const size_t from_before = (size_t)tensor_extent(&args->from_before);
+    (void)nccl;
     CHECK_NCCL(ncclGroupStart());
-    if (to_next > 0)
-        CHECK_NCCL(ncclSend(args->to_next.data, to_next, ncclInt8, next, nccl, stream));
-    if (from_before > 0)
-        CHECK_NCCL(ncclRecv(args->from_before.data, from_before, ncclInt8, before, nccl, stream));
-    if (to_before > 0)
-        CHECK_NCCL(ncclSend(args->to_before.data, to_before, ncclInt8, before, nccl, stream));
-    if (from_next > 0)
-        CHECK_NCCL(ncclRecv(args->from_next.data, from_next, ncclInt8, next, nccl, stream));
+    for (int r = 0; r < RELAY_COUNT; r++) {
+        const struct tensor *x = op_tensor(OP_RELAY, args, r);
+        const size_t bytes = (size_t)tensor_extent(x);
+        if (bytes > 0 && lane_sends((enum relay)r))
+            CHECK_NCCL(ncclSend(x->data, bytes, ncclInt8, LANE_RECEIVES, own->lanes[r], stream));
+        else if (bytes > 0)
+            CHECK_NCCL(ncclRecv(x->data, bytes, ncclInt8, LANE_SENDS, own->lanes[r], stream));
+    }
     return ncclGroupEnd();
 }
 
 static void nccl_relay(struct group *group, struct stream *stream, const struct relay_args *args)
 {
-    COLLECT(group, stream, "relay", relay_beside, group, args);
+    struct nccl_group *of = group->self;
+    if (of->lanes[RELAY_TO_NEXT] == NULL) {
+        enter(of, "the first relay");
+        open_lanes(of);
+        leave(of);
+    }
+    COLLECT(group, stream, "relay", relay_beside, of, args);
 }
 
 /* -- Making ------------------------------------------------------------------------------------------------------ */
@@ -488,6 +536,7 @@ static void nccl_destroy(struct group *group)
         pthread_cond_wait(&own->changed, &own->lock);
     pthread_mutex_unlock(&own->lock);
     enter(own, "the end");
+    close_lanes(own);
     CHECK_NCCL(ncclCommDestroy(own->nccl));
     leave(own);
     stop_watchdog(own);

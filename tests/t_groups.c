@@ -78,7 +78,8 @@ static void test_halves(struct stream *stream, struct group *group, const int *m
 }
 
 /* All collectives on one group, against sums made here in rank order. */
-/* Both ways at once, and one way between the first two ranks alone. data, out: [size * count] each. */
+/* Both ways, where all send before any receives, and one way between the first two ranks alone. data, out: [size *
+ * count] each. */
 static void test_relay(struct stream *stream, struct group *group, const int *members, float *data, float *out,
                        int64_t count)
 {
@@ -89,12 +90,13 @@ static void test_relay(struct stream *stream, struct group *group, const int *me
     int64_t wrong = 0;
     for (int64_t i = 0; i < count * size; i++)
         data[i] = value(members[group->rank], i);
-    if (size > 1)
-        COLLECT(stream, RELAY, relay, .to_next = first, .from_before = in,
-                .to_before = tensor_vector(data + count, DTYPE_F32, count),
-                .from_next = tensor_vector(out + count, DTYPE_F32, count));
-    else
+    if (size > 1) {
+        COLLECT(stream, RELAY, relay, .to_next = first);
+        COLLECT(stream, RELAY, relay, .to_before = tensor_vector(data + count, DTYPE_F32, count));
+        COLLECT(stream, RELAY, relay, .from_before = in, .from_next = tensor_vector(out + count, DTYPE_F32, count));
+    } else {
         COLLECT(stream, RELAY, relay, .to_next = first, .from_before = in);
+    }
     for (int64_t i = 0; i < count; i++)
         wrong += out[i] != value(before, i) || (size > 1 && out[count + i] != value(next, count + i));
     if (size > 1 && group->rank < 2) {

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cpu/cpu.h"
+#include "plan/plan.h"
+#include "plan/race.h"
 #include "ref/team.h"
 
 #include <mpi.h>
@@ -144,19 +146,67 @@ static void test_faults(void)
     outcome_destroy(&alone);
 }
 
+/* -- Order of streams --------------------------------------------------------------------------------------------- */
+
+/* Nothing but events orders what a stage computes and what it sends: each is needed, but those that a later one of the
+ * other way has done the work of. */
+static void check_order(struct comm *comm, int chunks)
+{
+    enum { STEPS = 2, MICRO_BATCHES = 4 };
+    const struct form form = {
+        .kind = TOY_LLAMA, .layers = 4, .packed = true, .micro_batches = MICRO_BATCHES, .slots = 1};
+    const struct layout layout = layout_of(2, chunks, 1);
+    struct executor *plan = plan_executor_create(cpu);
+    struct team team;
+    team_create(&team, comm, plan, &layout, &form);
+    plan_executor_clear(plan);
+    for (int s = 0; s < STEPS; s++)
+        team_step(&team, s);
+    const struct plan_log *log = plan_executor_log(plan);
+    CHECK(race_check(log, -1, NULL, 0) == 0);
+    int waits = 0;
+    int64_t known = -1; /* on STREAM_RELAY, to whom computes */
+    for (int64_t i = 0; i < log->count; i++) {
+        const struct plan_entry *wait = &log->entries[i];
+        if (wait->kind != PLAN_WAIT ||
+            (wait->stream != STREAM_RELAY && log->entries[wait->record].stream != STREAM_RELAY))
+            continue;
+        const bool needed = wait->stream == STREAM_RELAY || wait->record > known;
+        CHECK((race_check(log, i, NULL, 0) > 0) == needed);
+        known = wait->stream == STREAM_RELAY || !needed ? known : wait->record;
+        waits++;
+    }
+    /* of each message that it is there; of each but the first of a way that the one before is taken */
+    const int messages = STEPS * MICRO_BATCHES * (2 * chunks - 1), ways = chunks > 1 ? 2 : 1;
+    CHECK(waits == 2 * messages - ways);
+    team_destroy(&team);
+    plan->class->destroy(plan);
+}
+
+static void test_order(void)
+{
+    struct comm *comm = comm_split(world, world->rank < 2 ? 0 : 1);
+    for (int chunks = 1; chunks <= 2 && world->rank < 2; chunks++)
+        check_order(comm, chunks);
+    comm_destroy(comm);
+}
+
 /* -- Sends that wait --------------------------------------------------------------------------------------------- */
 
 static const struct comm_class *plain_comm;
+static struct comm *receipts; /* of the same ranks */
 
-/* Messages are larger than what MPI sends ahead of a receiver (the caller sees to it). */
-static void one_by_one(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT])
+/* Who has received says so, and who has sent waits for it. */
+static void relay_with_receipt(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT])
 {
-    static const enum relay order[] = {RELAY_TO_NEXT, RELAY_TO_BEFORE, RELAY_FROM_BEFORE, RELAY_FROM_NEXT};
-    for (int i = 0; i < RELAY_COUNT; i++) {
-        int64_t one[RELAY_COUNT] = {0};
-        one[order[i]] = bytes[order[i]];
-        plain_comm->relay(comm, data, one);
-    }
+    char receipt[RELAY_COUNT];
+    void *const at[RELAY_COUNT] = {&receipt[0], &receipt[1], &receipt[2], &receipt[3]};
+    const int64_t received[RELAY_COUNT] = {[RELAY_TO_NEXT] = bytes[RELAY_FROM_NEXT] > 0,
+                                           [RELAY_FROM_NEXT] = bytes[RELAY_TO_NEXT] > 0,
+                                           [RELAY_TO_BEFORE] = bytes[RELAY_FROM_BEFORE] > 0,
+                                           [RELAY_FROM_BEFORE] = bytes[RELAY_TO_BEFORE] > 0};
+    plain_comm->relay(comm, data, bytes);
+    plain_comm->relay(receipts, at, received);
 }
 
 static int hang(void)
@@ -168,8 +218,9 @@ static int hang(void)
     comm_set_timeout(3);
     team_create(&team, world, cpu, &layout, &form);
     plain_comm = team.grid.stages->class;
+    receipts = comm_split(world, 0);
     waiting = *plain_comm;
-    waiting.relay = one_by_one;
+    waiting.relay = relay_with_receipt;
     team.grid.stages->class = &waiting;
     team_step(&team, 0);
     fprintf(stderr, "nothing hangs\n");
@@ -187,6 +238,7 @@ int main(int argc, char **argv)
     test_others();
     test_cuts();
     test_faults();
+    test_order();
     cpu->class->destroy(cpu);
     comm_destroy(world);
     MPI_Finalize();

@@ -1,5 +1,5 @@
-/* Schedules of pipelines: all stages of one are gone through together, as ranks would, where a relay waits for whom it
- * faces. Nothing hangs, each message is the one that is waited for, and stages wait as long as the formula says. */
+/* Schedules of pipelines: all stages of one are gone through together, as ranks would, which wait for what they
+ * receive. Nothing hangs, each message is the one that is waited for, and stages wait as long as the formula says. */
 #include "check.h"
 
 #include "base/error.h"
@@ -17,111 +17,106 @@ struct message {
     int micro_batch, slice;
 };
 
-/* Between two stages, in one direction; both ends take it in their order. */
+/* What a stage sends one way, in its order. */
 struct channel {
-    struct message sent[4 * MOST_CHUNKS * MOST_MICRO_BATCHES], received[4 * MOST_CHUNKS * MOST_MICRO_BATCHES];
-    int64_t sent_at[4 * MOST_CHUNKS * MOST_MICRO_BATCHES], received_at[4 * MOST_CHUNKS * MOST_MICRO_BATCHES];
+    struct message sent[MOST_CHUNKS * MOST_MICRO_BATCHES];
+    int64_t sent_at[MOST_CHUNKS * MOST_MICRO_BATCHES], received_at[MOST_CHUNKS * MOST_MICRO_BATCHES];
+    int number[MOST_CHUNKS * MOST_MICRO_BATCHES]; /* of all that the stage sends */
     int sends, receives;
 };
 
+enum phase { RECEIVE, RUN, SEND, SENT };
+
 struct stage {
     struct schedule schedule;
-    int next; /* action */
+    int next; /* action, and what of it */
+    enum phase phase;
     int64_t time, busy;
-    int ends[RELAY_COUNT];                             /* of the relay at hand: places in channels; -1: not begun */
+    int sends, received;                               /* messages sent; of these, the first that have been received */
+    int64_t received_at;                               /* the last of them */
     int forwards[MOST_CHUNKS], backwards[MOST_CHUNKS]; /* done */
 };
 
+/* What a send waits for: nothing, as where messages are kept for whoever comes; the message before it on the same way,
+ * while those of both ways travel one after the other, as where they are handed from rank to rank
+ * (step/engine_relay.c); or that it is received itself. */
+enum sends { SENDS_FREE, SENDS_BEHIND, SENDS_WAITING };
+
 static struct stage stages[MOST_STAGES];
-static struct channel channels[MOST_STAGES][MOST_STAGES];
+static struct channel channels[MOST_STAGES][2]; /* forward, backward */
 static struct stage_cut shape;
 static int micro_batches;
-static bool one_by_one; /* each send waits for its receiver before the next part of a relay is begun */
+static enum sends sends;
 
-static int slice_of(int stage, int chunk)
+static const struct action *action_of(const struct stage *s)
 {
-    return chunk * shape.stages + stage;
+    return &s->schedule.actions[s->next];
 }
 
-/* The next action of that kind from `from` on; before it, backwards. */
-static const struct action *find(const struct stage *s, int from, enum action_kind kind, int step)
+/* The slice that an action computes; with `way` 1 and -1, where its message comes from or goes to. */
+static int slice_of(int stage, int way)
 {
-    for (int i = from; i >= 0 && i < s->schedule.count; i += step)
-        if (s->schedule.actions[i].kind == kind)
-            return &s->schedule.actions[i];
-    return NULL;
+    return action_of(&stages[stage])->chunk * shape.stages + stage + way;
 }
 
-/* What a relay moves that way: made by the action of its kind before it, or needed by the one behind it. */
-static struct message message_of(int stage, enum relay relay)
+static bool is_slice(int slice)
 {
-    const struct stage *s = &stages[stage];
-    const bool backward = relay == RELAY_TO_BEFORE || relay == RELAY_FROM_NEXT;
-    const bool sends = relay == RELAY_TO_NEXT || relay == RELAY_TO_BEFORE;
-    const struct action *action = find(s, s->next, backward ? ACTION_BACKWARD : ACTION_FORWARD, sends ? -1 : 1);
-    if (!CHECK(action != NULL))
-        return (struct message){0};
-    const int slice = slice_of(stage, action->chunk), into = sends ? slice + (backward ? -1 : 1) : slice;
-    CHECK(into >= 0 && into < stage_slices(&shape));
-    return (struct message){backward, action->micro_batch, into};
+    return slice >= 0 && slice < stage_slices(&shape);
 }
 
-static struct channel *channel_of(int stage, enum relay relay, int *end)
+static struct message message_into(int stage, int slice)
 {
-    const int next = (stage + 1) % shape.stages, before = (stage + shape.stages - 1) % shape.stages;
-    const int peer = relay == RELAY_TO_NEXT || relay == RELAY_FROM_NEXT ? next : before;
-    const bool sends = relay == RELAY_TO_NEXT || relay == RELAY_TO_BEFORE;
-    struct channel *channel = sends ? &channels[stage][peer] : &channels[peer][stage];
-    *end = sends ? channel->sends : channel->receives;
-    return channel;
+    const struct action *action = action_of(&stages[stage]);
+    return (struct message){action->kind == ACTION_BACKWARD, action->micro_batch, slice};
 }
 
-static void post(int stage, enum relay relay)
+/* Returns whether the stage has what its action reads. */
+static bool receive(int stage)
 {
-    struct channel *channel = channel_of(stage, relay, &stages[stage].ends[relay]);
-    const bool sends = relay == RELAY_TO_NEXT || relay == RELAY_TO_BEFORE;
-    const int end = sends ? channel->sends++ : channel->receives++;
-    (sends ? channel->sent : channel->received)[end] = message_of(stage, relay);
-    (sends ? channel->sent_at : channel->received_at)[end] = stages[stage].time;
-}
-
-/* Has the other end come? Then both hold the same message, and the time at which they have met counts. */
-static bool met(int stage, enum relay relay, int64_t *time)
-{
-    int next;
-    const struct channel *channel = channel_of(stage, relay, &next);
-    const int end = stages[stage].ends[relay];
-    if (channel->sends <= end || channel->receives <= end)
+    struct stage *s = &stages[stage];
+    const bool backward = action_of(s)->kind == ACTION_BACKWARD;
+    const int from = slice_of(stage, backward ? 1 : -1);
+    if (!is_slice(from))
+        return true;
+    struct stage *sender = &stages[from % shape.stages];
+    struct channel *channel = &channels[from % shape.stages][backward];
+    const int k = channel->receives;
+    if (channel->sends <= k || (sends == SENDS_BEHIND && channel->number[k] > sender->received))
         return false;
-    const struct message *a = &channel->sent[end], *b = &channel->received[end];
-    CHECK(a->backward == b->backward && a->micro_batch == b->micro_batch && a->slice == b->slice);
-    const int64_t later =
-        channel->sent_at[end] > channel->received_at[end] ? channel->sent_at[end] : channel->received_at[end];
-    *time = later > *time ? later : *time;
+    const struct message wanted = message_into(stage, slice_of(stage, 0)), *got = &channel->sent[k];
+    CHECK(got->backward == wanted.backward && got->micro_batch == wanted.micro_batch && got->slice == wanted.slice);
+    int64_t there = channel->sent_at[k];
+    if (sends == SENDS_BEHIND && sender->received_at > there)
+        there = sender->received_at;
+    s->time = there > s->time ? there : s->time;
+    sender->received++;
+    sender->received_at = channel->received_at[k] = s->time;
+    channel->receives++;
     return true;
 }
 
-/* Sends come first where they come one by one, as with a send that returns once it has been received. */
-static bool run_relay(int stage, const struct action *action)
+/* Returns whether the stage goes on. */
+static bool send(int stage)
 {
-    static const enum relay order[] = {RELAY_TO_NEXT, RELAY_TO_BEFORE, RELAY_FROM_BEFORE, RELAY_FROM_NEXT};
     struct stage *s = &stages[stage];
-    int64_t time = s->time;
-    bool over = true;
-    for (int i = 0; i < RELAY_COUNT; i++) {
-        const enum relay relay = order[i];
-        if (!action->relays[relay])
-            continue;
-        if (s->ends[relay] < 0 && (over || !one_by_one))
-            post(stage, relay);
-        over &= s->ends[relay] >= 0 && met(stage, relay, &time);
+    const bool backward = action_of(s)->kind == ACTION_BACKWARD;
+    const int to = slice_of(stage, backward ? -1 : 1);
+    struct channel *channel = &channels[stage][backward];
+    if (!is_slice(to))
+        return true;
+    if (s->phase == SEND) {
+        const int k = channel->sends;
+        if (sends == SENDS_BEHIND && channel->receives < k)
+            return false;
+        if (sends == SENDS_BEHIND && k > 0 && channel->received_at[k - 1] > s->time)
+            s->time = channel->received_at[k - 1];
+        channel->sent[k] = message_into(stage, to);
+        channel->sent_at[k] = s->time;
+        channel->number[k] = s->sends++;
+        channel->sends++;
+        s->phase = SENT;
     }
-    if (over) {
-        s->time = time;
-        for (int i = 0; i < RELAY_COUNT; i++)
-            s->ends[i] = -1;
-    }
-    return over;
+    return sends != SENDS_WAITING || channel->receives == channel->sends;
 }
 
 /* Chunks have their micro-batches in order, each once, and a slot of their own from forward to backward. */
@@ -141,20 +136,28 @@ static void run_action(int stage, const struct action *a)
     s->busy += time;
 }
 
-/* Does any stage come further? */
+/* Goes on until something is waited for; returns whether anything was done. */
 static bool advance(int stage)
 {
     struct stage *s = &stages[stage];
     const int before = s->next;
+    const enum phase phase = s->phase;
     while (s->next < s->schedule.count) {
-        const struct action *action = &s->schedule.actions[s->next];
-        if (action->kind != ACTION_RELAY)
-            run_action(stage, action);
-        else if (!run_relay(stage, action))
+        if (s->phase == RECEIVE) {
+            if (!receive(stage))
+                break;
+            s->phase = RUN;
+        }
+        if (s->phase == RUN) {
+            run_action(stage, action_of(s));
+            s->phase = SEND;
+        }
+        if (!send(stage))
             break;
+        s->phase = RECEIVE;
         s->next++;
     }
-    return s->next > before;
+    return s->next > before || s->phase != phase;
 }
 
 /* Goes through it; returns whether all stages come to their ends. */
@@ -164,14 +167,12 @@ static bool run_all(int64_t *longest)
     for (int stage = 0; stage < shape.stages; stage++) {
         struct stage_cut cut = shape;
         cut.stage = stage;
-        stages[stage] = (struct stage){.schedule = schedule_pipeline(micro_batches, &cut), .ends = {-1, -1, -1, -1}};
+        stages[stage] = (struct stage){.schedule = schedule_pipeline(micro_batches, &cut)};
     }
-    /* whoever waits may have begun part of a relay, so all are asked until none has come further twice */
-    for (int idle = 0; idle < 8;) {
-        bool any = false;
+    for (bool any = true; any;) {
+        any = false;
         for (int stage = 0; stage < shape.stages; stage++)
             any |= advance(stage);
-        idle = any ? 0 : idle + 1;
     }
     bool over = true;
     *longest = 0;
@@ -194,8 +195,8 @@ static void check_schedule(void)
     const int64_t ideal = (int64_t)micro_batches * (FORWARD_TIME + BACKWARD_TIME);
     const bool over = run_all(&longest);
     if (!CHECK(over && (longest - ideal) * shape.chunks * micro_batches == (shape.stages - 1) * ideal))
-        fprintf(stderr, "    %d stages, %d chunks, %d micro-batches: %s, %lld for %lld\n", shape.stages, shape.chunks,
-                micro_batches, over ? "ends" : "hangs", (long long)longest, (long long)ideal);
+        fprintf(stderr, "    %d stages, %d chunks, %d micro-batches, sends %d: %s, %lld for %lld\n", shape.stages,
+                shape.chunks, micro_batches, (int)sends, over ? "ends" : "hangs", (long long)longest, (long long)ideal);
     for (int stage = 0; stage < shape.stages; stage++) {
         const struct stage *s = &stages[stage];
         CHECK(s->busy == ideal);
@@ -213,22 +214,22 @@ static void test_schedules(void)
     for (shape.stages = 2; shape.stages <= MOST_STAGES; shape.stages++)
         for (shape.chunks = 1; shape.chunks <= MOST_CHUNKS; shape.chunks++)
             for (micro_batches = 1; micro_batches <= MOST_MICRO_BATCHES; micro_batches++)
-                if (shape.chunks == 1 || micro_batches % shape.stages == 0)
-                    check_schedule();
+                for (sends = SENDS_FREE; sends <= SENDS_BEHIND; sends++)
+                    if (shape.chunks == 1 || micro_batches % shape.stages == 0)
+                        check_schedule();
 }
 
-/* Sends that wait one after the other hang in both kinds of schedule. */
-static void test_one_by_one(void)
+/* Sends that wait until they are received hang in both kinds of schedule. */
+static void test_waiting(void)
 {
     int64_t longest;
-    one_by_one = true;
+    sends = SENDS_WAITING;
     for (int chunks = 1; chunks <= 2; chunks++) {
         shape = (struct stage_cut){.stages = 2, .chunks = chunks};
         micro_batches = 4;
         CHECK(!run_all(&longest));
         destroy_all();
     }
-    one_by_one = false;
 }
 
 /* -- Layers ------------------------------------------------------------------------------------------------------ */
@@ -303,7 +304,7 @@ int main(void)
 {
     test_schedules();
     test_slots();
-    test_one_by_one();
+    test_waiting();
     test_layers();
     return check_end();
 }

@@ -27,7 +27,9 @@ struct comm_class {
     void (*shift)(struct comm *comm, const void *in, void *out, int64_t bytes);
     /* Between ranks beside each other, the last and the first among them: data[RELAY_TO_NEXT] goes to rank + 1, which
      * has it as data[RELAY_FROM_BEFORE]; data[RELAY_TO_BEFORE] goes to rank - 1, which has it as data[RELAY_FROM_NEXT].
-     * Where bytes are 0 nothing moves. Collective over the ranks that have something for each other. */
+     * Where bytes are 0 nothing moves. What is received has arrived at the end; what is sent has been copied, and only
+     * the message before on the same way need have been received. Collective over the ranks that have something for
+     * each other. */
     void (*relay)(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT]);
     /* Ranks with the same color form a new communicator, in the order of their ranks in comm. color >= 0. */
     struct comm *(*split)(struct comm *comm, int color);

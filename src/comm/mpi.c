@@ -9,6 +9,7 @@
 
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PIECE_BYTES = 1 << 30, HOST_BYTES = 60, MOST_NAMED = 8 };
@@ -18,10 +19,21 @@ struct member {
     char host[HOST_BYTES];
 };
 
+/* The last message that a relay has sent one way: a copy, which may be on its way when the relay is over. */
+struct posted {
+    char *data;
+    int64_t room;
+    MPI_Request *requests; /* one for each piece; count in use */
+    int count;
+};
+
+enum { WAY_FORWARD, WAY_BACKWARD, WAYS };
+
 struct mpi_comm {
     MPI_Comm handle;
     struct member *members; /* by rank here */
     int64_t begun;          /* collectives */
+    struct posted posted[WAYS];
 };
 
 static struct mpi_comm *own_of(const struct comm *comm)
@@ -90,7 +102,7 @@ static void answer_calls(void)
         send_empty(rank, TAG_HERE);
 }
 
-enum { MOST_REQUESTS = RELAY_COUNT /* that a collective consists of */ };
+enum { MOST_REQUESTS = 2 /* that a collective consists of */ };
 
 /* A collective that this rank waits for. */
 struct wait {
@@ -291,46 +303,64 @@ static void mpi_shift(struct comm *comm, const void *in, void *out, int64_t byte
     }
 }
 
-static int post_send(void *data, int bytes, int peer, int tag, MPI_Comm handle, MPI_Request *request)
+/* -- Relays ------------------------------------------------------------------------------------------------------ */
+
+/* One tag for each way, since both may join the same two ranks. */
+static int tag_of(int way)
 {
-    return MPI_Isend(data, bytes, MPI_BYTE, peer, tag, handle, request);
+    return 1 + way;
 }
 
-static int post_receive(void *data, int bytes, int peer, int tag, MPI_Comm handle, MPI_Request *request)
+static void await_posted(struct comm *comm, struct posted *posted)
 {
-    return MPI_Irecv(data, bytes, MPI_BYTE, peer, tag, handle, request);
+    for (int i = 0; i < posted->count; i++)
+        await(comm, "relay", posted->requests[i]);
+    posted->count = 0;
 }
 
-/* One tag for each way, since both may join the same two ranks. Receives are posted before sends, and nothing is waited
- * for before all are posted: so ranks that face each other cannot block each other. */
-static void mpi_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT])
+/* Once the message before has been received. */
+static void post(struct comm *comm, int way, int peer, const void *data, int64_t bytes)
 {
-    enum { TAG_FORWARD = 1, TAG_BACKWARD };
-    const int next = (comm->rank + 1) % comm->size, before = (comm->rank + comm->size - 1) % comm->size;
-    const struct {
-        int peer, tag;
-        bool sends;
-    } ways[RELAY_COUNT] = {[RELAY_TO_NEXT] = {next, TAG_FORWARD, true},
-                           [RELAY_FROM_BEFORE] = {before, TAG_FORWARD, false},
-                           [RELAY_TO_BEFORE] = {before, TAG_BACKWARD, true},
-                           [RELAY_FROM_NEXT] = {next, TAG_BACKWARD, false}};
-    int64_t most = 0;
-    for (int r = 0; r < RELAY_COUNT; r++)
-        most = bytes[r] > most ? bytes[r] : most;
-    for (int64_t done = 0; done < most; done += PIECE_BYTES) {
-        struct wait wait = {.comm = comm, .what = "relay"};
-        for (int sends = 0; sends < 2; sends++)
-            for (int r = 0; r < RELAY_COUNT; r++) {
-                const int64_t left = bytes[r] - done, piece = left < PIECE_BYTES ? left : PIECE_BYTES;
-                if (left <= 0 || ways[r].sends != sends)
-                    continue;
-                verify((sends ? post_send : post_receive)((char *)data[r] + done, (int)piece, ways[r].peer, ways[r].tag,
-                                                          handle_of(comm), &wait.requests[wait.count++]),
-                       "MPI_Isend or MPI_Irecv");
-            }
-        await_all(&wait);
+    struct posted *posted = &own_of(comm)->posted[way];
+    await_posted(comm, posted);
+    if (bytes > posted->room) {
+        const int64_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
+        posted->data = memory_grow(posted->data, bytes);
+        posted->requests = memory_grow(posted->requests, pieces * (int64_t)sizeof *posted->requests);
+        posted->room = bytes;
+    }
+    memcpy(posted->data, data, (size_t)bytes);
+    for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        const int64_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        verify(MPI_Isend(posted->data + done, (int)piece, MPI_BYTE, peer, tag_of(way), handle_of(comm),
+                         &posted->requests[posted->count++]),
+               "MPI_Isend");
     }
 }
+
+static void receive(struct comm *comm, int way, int peer, void *data, int64_t bytes)
+{
+    for (int64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        const int64_t piece = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        MPI_Request request;
+        verify(MPI_Irecv((char *)data + done, (int)piece, MPI_BYTE, peer, tag_of(way), handle_of(comm), &request),
+               "MPI_Irecv");
+        await(comm, "relay", request);
+    }
+}
+
+static void mpi_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT])
+{
+    const int next = (comm->rank + 1) % comm->size, before = (comm->rank + comm->size - 1) % comm->size;
+    if (bytes[RELAY_TO_NEXT] > 0)
+        post(comm, WAY_FORWARD, next, data[RELAY_TO_NEXT], bytes[RELAY_TO_NEXT]);
+    if (bytes[RELAY_TO_BEFORE] > 0)
+        post(comm, WAY_BACKWARD, before, data[RELAY_TO_BEFORE], bytes[RELAY_TO_BEFORE]);
+    receive(comm, WAY_FORWARD, before, data[RELAY_FROM_BEFORE], bytes[RELAY_FROM_BEFORE]);
+    receive(comm, WAY_BACKWARD, next, data[RELAY_FROM_NEXT], bytes[RELAY_FROM_NEXT]);
+}
+
+/* -- Making ------------------------------------------------------------------------------------------------------ */
 
 static struct comm *wrap(MPI_Comm handle);
 
@@ -354,6 +384,11 @@ static struct comm *mpi_split_node(struct comm *comm)
 static void mpi_destroy(struct comm *comm)
 {
     struct mpi_comm *own = own_of(comm);
+    for (int way = 0; way < WAYS; way++) {
+        await_posted(comm, &own->posted[way]);
+        free(own->posted[way].data);
+        free(own->posted[way].requests);
+    }
     mpi_barrier(comm); /* before MPI_Comm_free and MPI_Finalize, which wait without a limit */
     MPI_Comm_free(&own->handle);
     memory_free(own->members);

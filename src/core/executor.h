@@ -11,8 +11,8 @@ struct comm;
 enum memory_kind { MEMORY_DEVICE, MEMORY_HOST };
 
 /* Units run on the first. The others are for transfers beside it: gradients that are summed, weights that are gathered,
- * what a unit's ops exchange with other ranks, and what units keep in host memory. */
-enum { STREAM_COMPUTE, STREAM_REDUCE, STREAM_GATHER, STREAM_EXCHANGE, STREAM_OFFLOAD, STREAM_COUNT };
+ * what a unit's ops exchange with other ranks, what units keep in host memory, and what a stage sends to others. */
+enum { STREAM_COMPUTE, STREAM_REDUCE, STREAM_GATHER, STREAM_EXCHANGE, STREAM_OFFLOAD, STREAM_RELAY, STREAM_COUNT };
 
 struct executor {
     const struct executor_class *class;

@@ -33,7 +33,8 @@ struct group_class {
     void (*broadcast)(struct group *group, struct stream *stream, const struct broadcast_args *args);
     void (*all_to_all)(struct group *group, struct stream *stream, const struct all_to_all_args *args);
     void (*shift)(struct group *group, struct stream *stream, const struct shift_args *args);
-    /* Collective over the ranks beside each other that have something for each other. */
+    /* Collective over the ranks beside each other that have something for each other, but a group's first relay is so
+     * over all its ranks. What one way is relayed, and on one stream, waits for nothing on other ways and streams. */
     void (*relay)(struct group *group, struct stream *stream, const struct relay_args *args);
     /* Memory of the group's executor, zero, between which all_gather may move without taking multiprocessors: both its
      * tensors lie in such memory. Every rank asks for the same sizes in the same order: collective, and so is release,

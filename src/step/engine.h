@@ -43,6 +43,13 @@ struct engine_return {
     bool measured;             /* losses are this step's */
 };
 
+/* What is on its way to another stage, while units make what goes there next. */
+struct leaving {
+    struct tensor data;
+    struct event ready; /* it is there */
+    struct event taken; /* the other stage has it */
+};
+
 enum { ENGINE_RETURNS = 2 /* steps that may be on their way at a time */ };
 
 struct engine {
@@ -69,6 +76,7 @@ struct engine {
     struct tensor batch_total; /* the same of a micro-batch, where sums are exact (step/exact.h); else absent */
     struct tensor rope_table;
     struct context context;
+    struct leaving leaving[RELAY_COUNT]; /* of RELAY_TO_NEXT and RELAY_TO_BEFORE */
     struct staging staging;
     struct replay replay;
     struct engine_return returns[ENGINE_RETURNS];

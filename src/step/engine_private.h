@@ -49,8 +49,11 @@ struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot);
 /* What this stage hands to those beside it, and what they hand to it: one place for each, since both are used at once.
  */
 void engine_create_relays(struct engine *e);
-/* Hands over, and takes. */
-void engine_relay(struct engine *e, const bool relays[RELAY_COUNT]);
+/* Around a chunk's forward or backward, where the model goes on in another stage: receives what it reads; sends what it
+ * has made, on STREAM_RELAY, so that this stage goes on. Nothing is received before it is needed: what waits for
+ * another rank takes multiprocessors. */
+void engine_receive(struct engine *e, int chunk, bool backward);
+void engine_send(struct engine *e, int chunk, bool backward);
 /* A forward of a micro-batch through all stages: chunk by chunk on this one. */
 void engine_forward_stages(struct engine *e, enum pass pass, const struct batch *batch);
 /* Adds up the gradients of a table that two stages hold, on both. After gradients_wait. */

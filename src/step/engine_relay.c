@@ -26,41 +26,63 @@ void engine_create_relays(struct engine *e)
 {
     const enum dtype dtype = e->settings.memory.compute;
     const int64_t tokens = context_own_tokens(&e->context, &e->model->units[0]); /* of a whole micro-batch */
-    const int64_t hidden = e->model->settings.hidden;
+    const int64_t hidden = e->model->settings.hidden, bytes = tokens * hidden * dtype_size(dtype);
     for (int r = 0; r < RELAY_COUNT; r++) {
         bool any = false;
         for (int c = 0; c < e->model->chunk_count; c++)
             any |= passes(e, c, (enum relay)r);
-        if (any)
-            e->context.relays[r] =
-                tensor_matrix(budget_allocate(&e->budget, tokens * hidden * dtype_size(dtype), BUDGET_EXCHANGE), dtype,
-                              tokens, hidden);
+        if (!any)
+            continue;
+        e->context.relays[r] =
+            tensor_matrix(budget_allocate(&e->budget, bytes, BUDGET_EXCHANGE), dtype, tokens, hidden);
+        if (r == RELAY_TO_NEXT || r == RELAY_TO_BEFORE)
+            e->leaving[r].data =
+                tensor_matrix(budget_allocate(&e->budget, bytes, BUDGET_EXCHANGE), dtype, tokens, hidden);
     }
 }
 
-void engine_relay(struct engine *e, const bool relays[RELAY_COUNT])
+static struct tensor only(struct tensor tensor, enum relay relay, enum relay wanted)
 {
-    const struct tensor *own = e->context.relays, absent = {0};
-    bool any = false;
-    for (int r = 0; r < RELAY_COUNT; r++)
-        any |= relays[r];
-    if (any)
-        LAUNCH(&e->streams[STREAM_COMPUTE], RELAY, relay, .group = e->groups.stages,
-               .to_next = relays[RELAY_TO_NEXT] ? own[RELAY_TO_NEXT] : absent,
-               .from_before = relays[RELAY_FROM_BEFORE] ? own[RELAY_FROM_BEFORE] : absent,
-               .to_before = relays[RELAY_TO_BEFORE] ? own[RELAY_TO_BEFORE] : absent,
-               .from_next = relays[RELAY_FROM_NEXT] ? own[RELAY_FROM_NEXT] : absent);
+    return relay == wanted ? tensor : (struct tensor){0};
+}
+
+static void launch_relay(struct engine *e, int stream, enum relay relay, struct tensor x)
+{
+    LAUNCH(&e->streams[stream], RELAY, relay, .group = e->groups.stages, .to_next = only(x, relay, RELAY_TO_NEXT),
+           .from_before = only(x, relay, RELAY_FROM_BEFORE), .to_before = only(x, relay, RELAY_TO_BEFORE),
+           .from_next = only(x, relay, RELAY_FROM_NEXT));
+}
+
+void engine_receive(struct engine *e, int chunk, bool backward)
+{
+    const enum relay relay = backward ? RELAY_FROM_NEXT : RELAY_FROM_BEFORE;
+    if (passes(e, chunk, relay))
+        launch_relay(e, STREAM_COMPUTE, relay, e->context.relays[relay]);
+}
+
+void engine_send(struct engine *e, int chunk, bool backward)
+{
+    const enum relay relay = backward ? RELAY_TO_BEFORE : RELAY_TO_NEXT;
+    struct leaving *leaving = &e->leaving[relay];
+    struct stream *compute = &e->streams[STREAM_COMPUTE], *stream = &e->streams[STREAM_RELAY];
+    if (!passes(e, chunk, relay))
+        return;
+    if (leaving->taken.serial > 0) /* something has been sent */
+        event_wait(&leaving->taken, compute);
+    LAUNCH(compute, COPY, copy, .from = e->context.relays[relay], .to = leaving->data);
+    event_record(&leaving->ready, compute);
+    event_wait(&leaving->ready, stream);
+    launch_relay(e, STREAM_RELAY, relay, leaving->data);
+    event_record(&leaving->taken, stream);
 }
 
 void engine_forward_stages(struct engine *e, enum pass pass, const struct batch *batch)
 {
     for (int c = 0; c < e->model->chunk_count; c++) {
-        const bool before[RELAY_COUNT] = {[RELAY_FROM_BEFORE] = passes(e, c, RELAY_FROM_BEFORE)};
-        const bool behind[RELAY_COUNT] = {[RELAY_TO_NEXT] = passes(e, c, RELAY_TO_NEXT)};
         engine_load_batch(e, batch, engine_batch(e, c, 0));
-        engine_relay(e, before);
+        engine_receive(e, c, false);
         engine_run_forward(e, pass, c, 0);
-        engine_relay(e, behind);
+        engine_send(e, c, false);
     }
 }
 

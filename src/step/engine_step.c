@@ -140,10 +140,9 @@ static void run_schedule(struct engine *e, const struct schedule *schedule, cons
         const struct action *action = &schedule->actions[i];
         if (action->kind == ACTION_FORWARD)
             engine_load_batch(e, &batches[action->micro_batch], engine_batch(e, action->chunk, action->slot));
-        if (action->kind == ACTION_RELAY)
-            engine_relay(e, action->relays);
-        else
-            run_action(e, action, joins && i + 1 == schedule->count);
+        engine_receive(e, action->chunk, action->kind == ACTION_BACKWARD);
+        run_action(e, action, joins && i + 1 == schedule->count);
+        engine_send(e, action->chunk, action->kind == ACTION_BACKWARD);
     }
     if (measures && !joins)
         measure(e, &e->streams[STREAM_COMPUTE]);

@@ -43,8 +43,6 @@ struct pipeline {
     int in_flight[MODEL_CHUNKS]; /* micro-batches whose backward is still to come */
 };
 
-enum { NO_TURN = -1 };
-
 static int micro_batch_of(const struct pipeline *p, int turn)
 {
     const int stages = p->cut.stages;
@@ -78,32 +76,7 @@ static void add_turn(struct pipeline *p, int turn, bool backward)
 static void number_slots(struct schedule *s)
 {
     for (int i = 0; i < s->count; i++)
-        if (s->actions[i].kind != ACTION_RELAY)
-            s->actions[i].slot = s->actions[i].micro_batch % s->slots[s->actions[i].chunk];
-}
-
-/* Has the turn a chunk whose first unit, or whose last, is not the model's? */
-static bool crosses(const struct pipeline *p, int turn, bool backward, bool at_end)
-{
-    if (turn == NO_TURN || turn >= p->turns)
-        return false;
-    const int chunk = chunk_of(p, turn, backward);
-    return at_end ? stage_has_next(&p->cut, chunk) : stage_has_before(&p->cut, chunk);
-}
-
-/* Hands over what these turns have made, and takes what those need. */
-static void add_relay(struct pipeline *p, int made_forward, int made_backward, int next_forward, int next_backward)
-{
-    const struct action action = {.kind = ACTION_RELAY,
-                                  .relays = {[RELAY_TO_NEXT] = crosses(p, made_forward, false, true),
-                                             [RELAY_FROM_BEFORE] = crosses(p, next_forward, false, false),
-                                             [RELAY_TO_BEFORE] = crosses(p, made_backward, true, false),
-                                             [RELAY_FROM_NEXT] = crosses(p, next_backward, true, true)}};
-    bool any = false;
-    for (int r = 0; r < RELAY_COUNT; r++)
-        any |= action.relays[r];
-    if (any)
-        p->schedule.actions[p->schedule.count++] = action;
+        s->actions[i].slot = s->actions[i].micro_batch % s->slots[s->actions[i].chunk];
 }
 
 /* Forwards before the first backward. */
@@ -116,25 +89,13 @@ static int warm_up(const struct pipeline *p)
 
 static void add_actions(struct pipeline *p)
 {
-    const bool pairs = p->cut.chunks > 1; /* a forward and a backward have one relay behind them */
-    const int filling = warm_up(p), steady = p->turns - filling;
-    add_relay(p, NO_TURN, NO_TURN, 0, filling == 0 && pairs ? 0 : NO_TURN);
-    for (int k = 0; k < filling; k++) {
-        const bool turns_back = k + 1 == filling && (pairs || steady == 0);
+    const int filling = warm_up(p);
+    for (int k = 0; k < filling; k++)
         add_turn(p, k, false);
-        add_relay(p, k, NO_TURN, k + 1, turns_back ? 0 : NO_TURN);
-    }
-    for (int k = 0; k < steady; k++) {
-        const bool more = k + 1 < steady;
-        add_turn(p, filling + k, false);
-        if (!pairs)
-            add_relay(p, filling + k, NO_TURN, NO_TURN, k);
+    for (int k = 0; k < p->turns; k++) {
+        if (filling + k < p->turns)
+            add_turn(p, filling + k, false);
         add_turn(p, k, true);
-        add_relay(p, pairs ? filling + k : NO_TURN, k, filling + k + 1, pairs || !more ? k + 1 : NO_TURN);
-    }
-    for (int k = steady; k < p->turns; k++) {
-        add_turn(p, k, true);
-        add_relay(p, NO_TURN, k, NO_TURN, k + 1);
     }
 }
 
@@ -144,7 +105,7 @@ struct schedule schedule_pipeline(int micro_batches, const struct stage_cut *cut
     if (cut->chunks > MODEL_CHUNKS || (cut->chunks > 1 && micro_batches % cut->stages != 0))
         error_fatal("bug: %d micro-batches do not go through %d chunks of %d stages", micro_batches, cut->chunks,
                     cut->stages);
-    p.schedule.actions = memory_allocate((4 * p.turns + 1) * (int64_t)sizeof *p.schedule.actions);
+    p.schedule.actions = memory_allocate(2 * p.turns * (int64_t)sizeof *p.schedule.actions);
     add_actions(&p);
     number_slots(&p.schedule);
     return p.schedule;

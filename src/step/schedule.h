@@ -4,8 +4,7 @@
 
 #include "model/model.h"
 
-/* A relay hands over what the stages beside this one wait for, and takes what it waits for itself. */
-enum action_kind { ACTION_FORWARD, ACTION_BACKWARD, ACTION_RELAY };
+enum action_kind { ACTION_FORWARD, ACTION_BACKWARD };
 
 struct action {
     enum action_kind kind;
@@ -15,7 +14,6 @@ struct action {
     bool first;                  /* the step's first micro-batch: its gradients replace what the buffers hold */
     bool last;                   /* the step's last micro-batch: the chunk's gradients are complete after it */
     enum gradient_set gradients; /* of a backward */
-    bool relays[RELAY_COUNT];    /* of a relay: what is handed over and taken */
 };
 
 struct schedule {
@@ -35,9 +33,9 @@ struct schedule schedule_create(int micro_batches, int slots, bool split);
  * computes forwards that fill the pipeline, then a forward and a backward in turn, then the backwards that are left; of
  * a step's time a share of (stages - 1) / (chunks * micro_batches), relative to that of computing, is spent waiting.
  *
- * Stages that face each other both send and receive in one relay, a single launch, so that neither can block the other.
- * With one chunk it stands between any two actions, with more behind each forward that fills, each pair, and each
- * backward that empties. */
+ * An action waits for what the stage beside it sends, and sends on what it has made. A chunk's neighbours have its
+ * micro-batches in the same order, so between two stages each message of a way is the next that is waited for. A stage
+ * need not wait until what it has sent is received, but for the message before on the same way. */
 struct schedule schedule_pipeline(int micro_batches, const struct stage_cut *cut);
 
 void schedule_destroy(struct schedule *schedule);
