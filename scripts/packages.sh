@@ -39,6 +39,8 @@ build|zlib1g-dev|header zlib.h|or --with-zlib=DIR
 build|libzstd-dev|header zstd.h|or --with-zstd=DIR
 build|libxxhash-dev|header xxhash.h|or --with-xxhash=DIR
 build|libjansson-dev|header jansson.h|or --with-jansson=DIR
+build|libpcre2-dev|header pcre2posix.h|or --with-pcre2=DIR
+build|libutf8proc-dev|header utf8proc.h|or --with-utf8proc=DIR
 build|libdnnl-dev libopenblas-dev|header oneapi/dnnl/dnnl.h or cblas.h|or --with-gemm=cblas with any CBLAS, where it lies: CPPFLAGS=-IDIR LDFLAGS=-LDIR
 plot|gnuplot-nox|tool gnuplot|without it no picture is drawn
 test|clang-format-14|tool clang-format-14|without it a test is skipped

@@ -1,0 +1,138 @@
+#include "tokenizer/bpe_private.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { FILE_MOST = 128 << 20 };
+
+int bpe_begin_merges(struct bpe *bpe)
+{
+    for (int i = 0; i < 256; i++) {
+        unsigned char byte = (unsigned char)i;
+        bpe->byte_ids[i] = tokens_find(&bpe->tokens, &byte, 1, TOKEN_TEXT);
+        if (bpe->byte_ids[i] < 0)
+            return error_user("%s: byte 0x%02x has no token; a byte-level vocabulary has one for each byte", bpe->name,
+                              (unsigned)i);
+    }
+    bpe->merges = merges_open(bpe->byte_ids);
+    return ERROR_NONE;
+}
+
+int bpe_add_stage(struct bpe *bpe, const struct split_settings *settings)
+{
+    if (bpe->stage_count == BPE_MOST_STAGES)
+        return error_user("%s: has more than %d members that split; at most that many are offered", settings->where,
+                          BPE_MOST_STAGES);
+    int code = split_open(&bpe->stages[bpe->stage_count], settings);
+    bpe->stage_count += code == ERROR_NONE;
+    return code;
+}
+
+/* What models call the token of a role, the likeliest first. */
+static const char *const role_names[BPE_ROLES][6] = {
+    [BPE_BOS] = {"<|begin_of_text|>", "<s>", "<bos>", "<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<|endoftext|>"},
+    [BPE_EOS] = {"<|end_of_text|>", "</s>", "<eos>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|endoftext|>"},
+    [BPE_PAD] = {"<|finetune_right_pad_id|>", "<pad>", "<|pad|>", "[PAD]"},
+    [BPE_UNK] = {"<unk>"},
+};
+
+static void guess_roles(struct bpe *bpe)
+{
+    for (int role = 0; role < BPE_ROLES; role++)
+        for (int i = 0; bpe->roles[role] < 0 && role_names[role][i] != NULL; i++) {
+            const char *name = role_names[role][i];
+            bpe->roles[role] = tokens_find(&bpe->tokens, name, (int64_t)strlen(name), TOKEN_SPECIAL);
+        }
+}
+
+static int read_files(struct bpe *bpe, const struct bpe_file *file, const struct bpe_file *config)
+{
+    if (file->bytes > FILE_MOST)
+        return error_user("%s: has more than %d MiB: it is no tokenizer", file->name, FILE_MOST >> 20);
+    const char *text = file->data;
+    int64_t blank = 0;
+    while (blank < file->bytes && memchr(" \t\r\n", text[blank], 4) != NULL)
+        blank++;
+    int code = blank < file->bytes && text[blank] == '{' ? bpe_read_json(bpe, file) : bpe_read_ranks(bpe, file);
+    if (code != ERROR_NONE)
+        return code;
+    merges_finish(bpe->merges);
+    if (config != NULL)
+        return bpe_read_config(bpe, config);
+    guess_roles(bpe);
+    return ERROR_NONE;
+}
+
+int bpe_open(struct bpe **bpe, const struct bpe_file *file, const struct bpe_file *config)
+{
+    struct bpe *made = memory_allocate(sizeof *made);
+    *made = (struct bpe){.name = memory_string(file->name),
+                         .prefixed_stage = -1,
+                         .roles = {-1, -1, -1, -1},
+                         .digest = XXH3_64bits(file->data, (size_t)file->bytes)};
+    int code = read_files(made, file, config);
+    if (code != ERROR_NONE) {
+        bpe_close(made);
+        made = NULL;
+    }
+    *bpe = made;
+    return code;
+}
+
+void bpe_close(struct bpe *bpe)
+{
+    if (bpe == NULL)
+        return;
+    for (int i = 0; i < bpe->stage_count; i++)
+        split_close(bpe->stages[i]);
+    added_close(bpe->added);
+    added_close(bpe->added_normalized);
+    merges_close(bpe->merges);
+    tokens_free(&bpe->tokens);
+    free(bpe->name);
+    memory_free(bpe);
+}
+
+int32_t bpe_vocabulary(const struct bpe *bpe)
+{
+    return bpe->tokens.count;
+}
+
+const char *bpe_token(const struct bpe *bpe, int32_t id, int32_t *bytes)
+{
+    *bytes = bpe->tokens.tokens[id].bytes;
+    return tokens_text(&bpe->tokens, id);
+}
+
+bool bpe_is_special(const struct bpe *bpe, int32_t id)
+{
+    return bpe->tokens.tokens[id].kinds & TOKEN_SPECIAL;
+}
+
+int32_t bpe_find(const struct bpe *bpe, const char *token, int64_t bytes)
+{
+    return tokens_find(&bpe->tokens, token, bytes, ~0u);
+}
+
+int32_t bpe_role(const struct bpe *bpe, enum bpe_role role)
+{
+    return bpe->roles[role];
+}
+
+bool bpe_begins(const struct bpe *bpe)
+{
+    return bpe->begins;
+}
+
+bool bpe_ends(const struct bpe *bpe)
+{
+    return bpe->ends;
+}
+
+uint64_t bpe_digest(const struct bpe *bpe)
+{
+    return bpe->digest;
+}

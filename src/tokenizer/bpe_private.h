@@ -1,0 +1,41 @@
+/* What an open BPE tokenizer is: read by bpe_json.c or bpe_ranks.c, completed by bpe.c, used by bpe_encode.c. */
+#ifndef TOKENIZER_BPE_PRIVATE_H
+#define TOKENIZER_BPE_PRIVATE_H
+
+#include "tokenizer/added.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/merges.h"
+#include "tokenizer/split.h"
+#include "tokenizer/tokens.h"
+
+enum { BPE_MOST_STAGES = 16 };
+
+struct bpe {
+    char *name; /* of the file, for messages */
+    struct tokens tokens;
+    int32_t byte_ids[256];
+    struct merges *merges;
+    bool whole;                             /* a piece that is a token is that token, whatever merges make of it */
+    bool nfc;                               /* text is normalized */
+    struct added *added, *added_normalized; /* looked for before and after that; NULL: none */
+    struct split *stages[BPE_MOST_STAGES];
+    int stage_count;
+    bool byte_level;    /* the pre-tokenizer's ByteLevel was read: no stage may follow it */
+    int prefixed_stage; /* what comes to this stage gets a space before it, if it has none; -1: never */
+    int32_t roles[BPE_ROLES];
+    bool begins, ends;
+    uint64_t digest;
+};
+
+/* Sets byte_ids and opens merges, once all tokens are there and indexed. ERROR_USER: a byte has no token. */
+int bpe_begin_merges(struct bpe *bpe);
+/* Another stage of the pre-tokenizer. ERROR_USER: too many, or what split_open says. */
+int bpe_add_stage(struct bpe *bpe, const struct split_settings *settings);
+
+/* Read the file into *bpe, which has a name, no roles and nothing else yet. ERROR_USER. */
+int bpe_read_json(struct bpe *bpe, const struct bpe_file *file);
+int bpe_read_ranks(struct bpe *bpe, const struct bpe_file *file);
+/* Sets roles, begins and ends by tokenizer_config.json. ERROR_USER. */
+int bpe_read_config(struct bpe *bpe, const struct bpe_file *config);
+
+#endif

@@ -1,0 +1,219 @@
+#include "tokenizer/split.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "tokenizer/classes.h"
+#include "tokenizer/pattern.h"
+#include "tokenizer/split_known.h"
+
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JIT_STACK_FIRST = 1 << 15, JIT_STACK_MOST = 1 << 23, HEAP_KIB = 1 << 18 };
+
+struct split {
+    const struct split_known *known; /* NULL: by PCRE2 */
+    pcre2_code *code;
+    enum split_behavior behavior;
+    bool invert;
+    char *where;
+};
+
+struct split_room {
+    pcre2_match_data *data;
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack;
+};
+
+/* -- Making one -------------------------------------------------------------------------------------------------- */
+
+static int compile(struct split *split, const char *pattern, bool literal)
+{
+    int code;
+    PCRE2_SIZE at;
+    uint32_t empty = 0;
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    if (context == NULL)
+        error_fatal("out of memory for PCRE2");
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    split->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                                literal ? PCRE2_UTF | PCRE2_LITERAL : PCRE2_UTF | PCRE2_UCP, &code, &at, context);
+    pcre2_compile_context_free(context);
+    if (split->code == NULL) {
+        PCRE2_UCHAR message[256];
+        pcre2_get_error_message(code, message, sizeof message);
+        return error_user("%s: \"%s\": PCRE2 does not take it: %s", split->where, pattern, (const char *)message);
+    }
+    pcre2_pattern_info(split->code, PCRE2_INFO_MATCHEMPTY, &empty);
+    if (empty)
+        return error_user("%s: \"%s\" must not match where there is nothing", split->where, pattern);
+    pcre2_jit_compile(split->code, PCRE2_JIT_COMPLETE); /* where that fails it is slower */
+    return ERROR_NONE;
+}
+
+static int compile_pattern(struct split *split, const struct split_settings *settings)
+{
+    char *translated;
+    if (settings->literal)
+        return compile(split, settings->pattern, true);
+    int code = pattern_translate(&translated, settings->pattern, split->where);
+    if (code == ERROR_NONE)
+        code = compile(split, translated, false);
+    free(translated);
+    return code;
+}
+
+/* Matches that touch from end to end, each a piece: then it does not matter what is between them. */
+static bool only_matches(const struct split_settings *settings)
+{
+    return settings->behavior == SPLIT_ISOLATED || (settings->behavior == SPLIT_REMOVED && settings->invert);
+}
+
+int split_open(struct split **split, const struct split_settings *settings)
+{
+    struct split *made = memory_allocate(sizeof *made);
+    *made = (struct split){
+        .behavior = settings->behavior, .invert = settings->invert, .where = memory_string(settings->where)};
+    if (!settings->by_pcre2 && !settings->literal && only_matches(settings))
+        made->known = split_known_find(settings->pattern);
+    int code = made->known != NULL ? ERROR_NONE : compile_pattern(made, settings);
+    if (code != ERROR_NONE) {
+        split_close(made);
+        made = NULL;
+    }
+    *split = made;
+    return code;
+}
+
+void split_close(struct split *split)
+{
+    if (split == NULL)
+        return;
+    pcre2_code_free(split->code);
+    free(split->where);
+    memory_free(split);
+}
+
+struct split_room *split_room_open(void)
+{
+    struct split_room *room = memory_allocate(sizeof *room);
+    room->data = pcre2_match_data_create(1, NULL);
+    room->context = pcre2_match_context_create(NULL);
+    if (room->data == NULL || room->context == NULL)
+        error_fatal("out of memory for PCRE2");
+    room->stack = pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST, NULL);
+    pcre2_jit_stack_assign(room->context, NULL, room->stack);
+    pcre2_set_heap_limit(room->context, HEAP_KIB);
+    return room;
+}
+
+void split_room_close(struct split_room *room)
+{
+    if (room == NULL)
+        return;
+    pcre2_jit_stack_free(room->stack);
+    pcre2_match_context_free(room->context);
+    pcre2_match_data_free(room->data);
+    memory_free(room);
+}
+
+/* -- Cutting ----------------------------------------------------------------------------------------------------- */
+
+/* The piece that is being made: it may still grow. */
+struct pending {
+    const struct split *split;
+    split_taker *take;
+    void *context;
+    const unsigned char *begin, *end;
+    bool match; /* its last part */
+};
+
+static bool joins(enum split_behavior behavior, bool before, bool match)
+{
+    switch (behavior) {
+    case SPLIT_CONTIGUOUS:
+        return before == match;
+    case SPLIT_MERGED_WITH_PREVIOUS:
+        return !before && match;
+    case SPLIT_MERGED_WITH_NEXT:
+        return before && !match;
+    default:
+        return false;
+    }
+}
+
+static int flush(struct pending *p)
+{
+    if (p->begin == p->end || (p->split->behavior == SPLIT_REMOVED && p->match))
+        return ERROR_NONE;
+    return p->take(p->context, p->begin, p->end - p->begin);
+}
+
+/* The next part of the text, which ends at `end`: a match, or what is between two. */
+static int add_part(struct pending *p, const unsigned char *end, bool match)
+{
+    match = match != p->split->invert;
+    if (p->end == end)
+        return ERROR_NONE;
+    if (p->begin < p->end && !joins(p->split->behavior, p->match, match)) {
+        int code = flush(p);
+        if (code != ERROR_NONE)
+            return code;
+        p->begin = p->end;
+    }
+    p->end = end;
+    p->match = match;
+    return ERROR_NONE;
+}
+
+/* PCRE2's next match from `at` on. The interpreter does what is too deep for JIT's stack. */
+static int next_match(const struct split *split, struct split_room *room, const unsigned char *text, int64_t bytes,
+                      size_t at)
+{
+    int found = pcre2_match(split->code, text, (size_t)bytes, at, PCRE2_NO_UTF_CHECK, room->data, room->context);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT)
+        found = pcre2_match(split->code, text, (size_t)bytes, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, room->data,
+                            room->context);
+    return found;
+}
+
+static int run_pcre2(const struct split *split, struct split_room *room, const unsigned char *text, int64_t bytes,
+                     split_taker *take, void *context)
+{
+    struct pending p = {.split = split, .take = take, .context = context, .begin = text, .end = text};
+    size_t at = 0;
+    int code = ERROR_NONE, count = 1;
+    while (code == ERROR_NONE && (count = next_match(split, room, text, bytes, at)) >= 0) {
+        const PCRE2_SIZE *found = pcre2_get_ovector_pointer(room->data);
+        size_t begin = found[0];
+        at = found[1]; /* what takes pieces may use the room for a stage of its own */
+        code = add_part(&p, text + begin, false);
+        if (code == ERROR_NONE)
+            code = add_part(&p, text + at, true);
+    }
+    if (code == ERROR_NONE && count != PCRE2_ERROR_NOMATCH) {
+        PCRE2_UCHAR message[256];
+        pcre2_get_error_message(count, message, sizeof message);
+        return error_user("%s: PCRE2 gives up on a text of %lld bytes: %s", split->where, (long long)bytes,
+                          (const char *)message);
+    }
+    if (code == ERROR_NONE)
+        code = add_part(&p, text + bytes, false);
+    return code == ERROR_NONE ? flush(&p) : code;
+}
+
+int split_run(const struct split *split, struct split_room *room, const unsigned char *text, int64_t bytes,
+              split_taker *take, void *context)
+{
+    if (split->known == NULL)
+        return run_pcre2(split, room, text, bytes, take, context);
+    int code = ERROR_NONE;
+    const struct classes *classes = classes_get();
+    const unsigned char *end = text + bytes;
+    while (code == ERROR_NONE && text < end) {
+        const unsigned char *next = split_known_next(split->known, classes, text, end);
+        code = take(context, text, next - text);
+        text = next;
+    }
+    return code;
+}

@@ -1,0 +1,87 @@
+/* The ids of a text by a tokenizer's file, for tests/interop/tokenize.py and bench/tokenizer:
+ *   tests/tokenize TOKENIZER TEXT IDS [specials] [config FILE]
+ * TEXT is a file of texts, each behind its length in bytes; IDS gets the ids of each behind their count: all int32, of
+ * this machine. Prints role ids, and checks that the ids' bytes are the texts where the tokenizer keeps them ("kept"). */
+#include "base/error.h"
+#include "base/memory.h"
+#include "tokenizer/bpe.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct bpe_file read_file(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        error_fatal("%s: cannot open it", path);
+    fseek(file, 0, SEEK_END);
+    struct bpe_file read = {.bytes = ftell(file), .name = path};
+    rewind(file);
+    char *data = memory_grow(NULL, read.bytes + 1);
+    if (fread(data, 1, (size_t)read.bytes, file) != (size_t)read.bytes)
+        error_fatal("%s: cannot read it", path);
+    fclose(file);
+    read.data = data;
+    return read;
+}
+
+/* Are the bytes of the ids the text? */
+static bool kept(const struct bpe *bpe, const char *text, int64_t bytes, const int32_t *ids, int64_t count)
+{
+    int64_t at = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t length;
+        const char *token = bpe_token(bpe, ids[i], &length);
+        if (length > bytes - at || memcmp(text + at, token, (size_t)length) != 0)
+            return false;
+        at += length;
+    }
+    return at == bytes;
+}
+
+int main(int argc, char **argv)
+{
+    struct bpe *bpe;
+    bool specials = argc > 4 && strcmp(argv[4], "specials") == 0;
+    if (argc < 4)
+        error_fatal("use: tokenize TOKENIZER TEXT IDS [specials|text] [CONFIG]");
+    struct bpe_file file = read_file(argv[1]), texts = read_file(argv[2]), config = {0};
+    if (argc > 5)
+        config = read_file(argv[5]);
+    if (bpe_open(&bpe, &file, argc > 5 ? &config : NULL) != ERROR_NONE) {
+        error_tell();
+        return ERROR_USER;
+    }
+    struct bpe_encoder *encoder = bpe_encoder_open(bpe);
+    FILE *out = fopen(argv[3], "wb");
+    const char *at = texts.data, *end = at + texts.bytes;
+    int64_t lost = 0, total = 0;
+    while (at < end) {
+        int32_t bytes;
+        const int32_t *ids;
+        int64_t count;
+        memcpy(&bytes, at, sizeof bytes);
+        at += sizeof bytes;
+        if (bpe_encode(encoder, at, bytes, specials, &ids, &count) != ERROR_NONE) {
+            error_tell();
+            return ERROR_USER;
+        }
+        lost += !kept(bpe, at, bytes, ids, count);
+        total++;
+        int32_t narrow = (int32_t)count;
+        fwrite(&narrow, sizeof narrow, 1, out);
+        fwrite(ids, sizeof *ids, (size_t)count, out);
+        at += bytes;
+    }
+    printf("vocabulary %d bos %d eos %d pad %d unk %d begins %d ends %d kept %lld of %lld\n", bpe_vocabulary(bpe),
+           bpe_role(bpe, BPE_BOS), bpe_role(bpe, BPE_EOS), bpe_role(bpe, BPE_PAD), bpe_role(bpe, BPE_UNK),
+           bpe_begins(bpe), bpe_ends(bpe), (long long)(total - lost), (long long)total);
+    bpe_encoder_close(encoder);
+    bpe_close(bpe);
+    free((void *)file.data);
+    free((void *)texts.data);
+    free((void *)config.data);
+    return fclose(out) == 0 ? 0 : 1;
+}
