@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "tokenizer/bpe_private.h"
 #include "tokenizer/nfc.h"
+#include "tokenizer/split_known.h"
 #include "tokenizer/utf8.h"
 
 #include <jansson.h>

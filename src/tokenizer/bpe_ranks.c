@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "tokenizer/bpe_private.h"
+#include "tokenizer/split_known.h"
 
 #include <inttypes.h>
 #include <stdio.h>

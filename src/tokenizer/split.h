@@ -19,9 +19,6 @@ enum split_behavior {
     SPLIT_BEHAVIORS
 };
 
-/* What ByteLevel and Llama 3 cut by. */
-extern const char split_gpt2[], split_llama3[];
-
 struct split_settings {
     const char *pattern;
     bool literal; /* the pattern is a text, no regular expression */

@@ -1,6 +1,5 @@
 #include "tokenizer/split_known.h"
 #include "tokenizer/classes.h"
-#include "tokenizer/split.h"
 #include "tokenizer/utf8.h"
 
 #include <limits.h>
@@ -20,10 +19,10 @@ const char split_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\
 #define NEWER(digits)                                                                                                  \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits                                         \
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-const char split_llama3[] = NEWER("{1,3}");
+const char split_llama3[] = NEWER("{1,3}"), split_qwen2[] = NEWER("");
 
 static const struct split_known knowns[] = {
-    {split_gpt2, false, INT_MAX}, {split_llama3, true, 3}, {NEWER(""), true, 1}}; /* Qwen 2 */
+    {split_gpt2, false, INT_MAX}, {split_llama3, true, 3}, {split_qwen2, true, 1}};
 
 const struct split_known *split_known_find(const char *pattern)
 {

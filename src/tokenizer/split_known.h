@@ -7,6 +7,9 @@
 #ifndef TOKENIZER_SPLIT_KNOWN_H
 #define TOKENIZER_SPLIT_KNOWN_H
 
+/* What ByteLevel, Llama 3 and Qwen 2 cut by. */
+extern const char split_gpt2[], split_llama3[], split_qwen2[];
+
 struct classes;
 struct split_known;
 
