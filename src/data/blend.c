@@ -1,6 +1,7 @@
 #include "data/blend.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/megatron_blend.h"
 
 #include <string.h>
 
@@ -46,21 +47,34 @@ static void set_order(struct blend *blend, int store)
     s->order = shuffle_create(s->windows->windows, blend->settings.seed, (int64_t)epoch);
 }
 
+static void normalise(double *shares, int count)
+{
+    double largest = 0, sum = 0; /* the largest becomes 1, so that the sum is finite */
+    for (int d = 0; d < count; d++)
+        largest = shares[d] > largest ? shares[d] : largest;
+    for (int d = 0; d < count; d++)
+        sum += shares[d] / largest;
+    for (int d = 0; d < count; d++)
+        shares[d] = shares[d] / largest / sum;
+}
+
 struct blend blend_create(const struct blend_settings *settings, const struct window_source *const *windows,
                           const double *weights, int stores)
 {
     struct blend blend = {.settings = *settings, .stores = stores, .position = blend_position_create(stores)};
     blend.store = memory_allocate(stores * (int64_t)sizeof *blend.store);
-    double largest = 0, sum = 0; /* the largest weight becomes 1, so that the sum is finite */
+    double *shares = memory_allocate(stores * (int64_t)sizeof *shares);
+    for (int d = 0; d < stores; d++)
+        shares[d] = weights != NULL ? weights[d] : (double)windows[d]->windows;
+    if (settings->megatron)
+        megatron_blend_normalise(shares, stores);
+    else
+        normalise(shares, stores);
     for (int d = 0; d < stores; d++) {
         blend.store[d].windows = windows[d];
-        blend.store[d].share = weights != NULL ? weights[d] : (double)windows[d]->windows;
-        largest = blend.store[d].share > largest ? blend.store[d].share : largest;
+        blend.store[d].share = shares[d];
     }
-    for (int d = 0; d < stores; d++)
-        sum += blend.store[d].share / largest;
-    for (int d = 0; d < stores; d++)
-        blend.store[d].share = blend.store[d].share / largest / sum;
+    memory_free(shares);
     blend_seek(&blend, &(struct blend_position){0});
     return blend;
 }
@@ -133,7 +147,9 @@ static int next_store(const struct blend *blend)
     int best = 0;
     double most = -1; /* the largest is positive, since all of them sum to 1 */
     for (int d = 0; d < blend->stores; d++) {
-        double owed = blend->store[d].share * (double)(all + 1) - (double)given(blend, d);
+        const double share = blend->store[d].share;
+        double owed = blend->settings.megatron ? megatron_blend_owed(share, all, given(blend, d))
+                                               : share * (double)(all + 1) - (double)given(blend, d);
         if (owed > most) {
             best = d;
             most = owed;

@@ -3,7 +3,7 @@
  *
  * Which store: window i of the stream (i = 0, 1, ...) comes from the store d with the largest w_d (i + 1) - n_d, the
  * first such store in a tie. w_d is the store's share of the weights, n_d the number of windows it has given so far.
- * (This is the rule of Megatron-LM's blended data sets.) So n_d is never ahead of w_d i by a window or more. With two
+ * (Megatron-LM's blended data sets have w_d max(i, 1) - n_d, which `megatron` asks for.) So n_d is never ahead of w_d i by a window or more. With two
  * stores it is never behind by a window or more either; with many it may be behind by slightly more than one.
  *
  * Which window: each store has its own epochs. In an epoch it gives each of its windows once, in the order of a keyed
@@ -38,6 +38,7 @@ void blend_position_destroy(struct blend_position *position);
 
 struct blend_settings {
     bool shuffle, once;
+    bool megatron; /* shares and turns as Megatron-LM rounds them (data/megatron_blend.h) */
     uint64_t seed; /* of the shuffle */
 };
 

@@ -58,6 +58,22 @@ struct windows_layout loader_layout(const struct loader_settings *settings)
                                    settings->no_bos, settings->no_eos};
 }
 
+/* A row is a sample in Megatron-LM's order. */
+static int check_order(const struct loader_settings *settings)
+{
+    if (settings->window != settings->row_tokens)
+        return error_user("key data.window = %lld: data.order = \"megatron\" needs data.row_tokens = %lld, or 0",
+                          (long long)settings->window, (long long)settings->row_tokens);
+    if (settings->seed > UINT32_MAX)
+        return error_user("key train.seed = %llu: data.order = \"megatron\" takes seeds below 2^32",
+                          (unsigned long long)settings->seed);
+    if (settings->megatron.samples >= UINT32_MAX)
+        return error_user("key train.steps: x train.global_batch = %lld rows, but data.order = \"megatron\" plans fewer "
+                          "than 2^32 - 1",
+                          (long long)settings->megatron.samples);
+    return ERROR_NONE;
+}
+
 int loader_check_settings(const struct loader_settings *settings)
 {
     if (settings->row_tokens < 16 || settings->row_tokens % 16 != 0)
@@ -82,7 +98,18 @@ int loader_check_settings(const struct loader_settings *settings)
                           settings->no_bos ? "bos" : "eos");
     struct windows_layout layout = loader_layout(settings);
     int code = windows_check_layout(&layout);
+    if (code == ERROR_NONE && settings->megatron.ordered)
+        code = check_order(settings);
     return code == ERROR_NONE && settings->stores == NULL ? random_windows_check(&settings->random) : code;
+}
+
+/* Megatron data sets have in them whatever parts documents. */
+static bool adds_specials(const struct store_set *set)
+{
+    for (int d = 0; d < set->list.count; d++)
+        if (set->stores[d].store != NULL)
+            return true;
+    return false;
 }
 
 /* Stores that are open: do the settings fit them? */
@@ -90,7 +117,8 @@ static int check_stores(const struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
     const struct tokenizer *tokenizer = loader->tokenizer;
-    if ((tokenizer->bos < 0 && !settings->no_bos) || (tokenizer->eos < 0 && !settings->no_eos))
+    const bool adds = adds_specials(&loader->set);
+    if (adds && ((tokenizer->bos < 0 && !settings->no_bos) || (tokenizer->eos < 0 && !settings->no_eos)))
         return error_user("key data.%s = true: the tokenizer of %s, %s, has no such token; set it to false",
                           tokenizer->bos < 0 && !settings->no_bos ? "bos" : "eos", settings->stores, tokenizer->name);
     if (!loader->tokenizer->bases && settings->uppercase_labels)
@@ -123,7 +151,11 @@ static void make_blend(struct loader *loader)
 {
     const struct loader_settings *settings = &loader->settings;
     const struct store_set *set = &loader->set;
-    const struct blend_settings order = {settings->shuffle && loader->random == NULL, settings->once, settings->seed};
+    const bool ordered = settings->megatron.ordered;
+    const struct blend_settings order = {.shuffle = settings->shuffle && !ordered && loader->random == NULL,
+                                         .once = settings->once,
+                                         .megatron = ordered,
+                                         .seed = settings->seed};
     loader->blend =
         blend_create(&order, loader->sources, set->list.weighted ? set->list.weights : NULL, loader->source_count);
     loader->ahead = blend_copy(&loader->blend);
@@ -209,7 +241,7 @@ static void read_window(const struct window_source *source, const struct window 
         offset++;
     }
     int64_t from = offset - window->has_bos; /* in the window's own tokens */
-    int64_t plain = count < window->length - from ? count : window->length - from;
+    int64_t there = window->length + window->followed - from, plain = count < there ? count : there;
     source->class->read(source->self, window, from, plain, out);
     if (plain < count)
         out[plain] = source->tokenizer->eos;
@@ -221,12 +253,13 @@ static int32_t as_label(const struct loader *loader, int32_t token)
 }
 
 /* Labels of a segment whose tokens and the one behind them are tokens[length + 1]: each token's is the next one. A
- * window's last token has nothing to predict; one before a cut has, the first token of the rest. */
-static void label_next(const struct loader *loader, const struct packer_segment *segment, bool cut,
+ * window's last token has nothing to predict, unless it is followed; one before a cut has, the first token of the rest.
+ */
+static void label_next(const struct loader *loader, const struct packer_segment *segment, bool followed,
                        const int32_t *tokens, struct batch *batch, int64_t at)
 {
     for (int64_t i = 0; i < segment->length; i++) {
-        bool last = i == segment->length - 1 && !cut;
+        bool last = i == segment->length - 1 && !followed;
         int32_t label = last ? BATCH_IGNORED : as_label(loader, tokens[i + 1]);
         batch->labels[at + i] = label;
         batch->valid += label != BATCH_IGNORED;
@@ -240,14 +273,14 @@ static void fill_row(struct loader *loader, struct batch *batch, int64_t row, in
     int64_t at = row * batch->row_tokens;
     for (int64_t s = 0; s < count; s++) {
         const struct packer_segment *segment = &loader->segments[s];
-        bool cut = segment->offset + segment->length < window_length(&segment->window);
+        bool followed = segment->offset + segment->length < window_length(&segment->window) || segment->window.followed;
         int32_t *tokens = loader->window_tokens;
-        read_window(loader->sources[segment->store], &segment->window, segment->offset, segment->length + cut, tokens);
+        read_window(loader->sources[segment->store], &segment->window, segment->offset, segment->length + followed, tokens);
         if (masking.probability > 0)
             batch->valid += masking_apply(&masking, blend_epoch(segment->store, segment->epoch), segment->window.number,
                                           segment->offset, segment->length, tokens, batch->labels + at);
         else
-            label_next(loader, segment, cut, tokens, batch, at);
+            label_next(loader, segment, followed, tokens, batch, at);
         if (loader->settings.token_dropout)
             masking_scale(loader->tokenizer, tokens, segment->length, batch->scale + at);
         for (int64_t i = 0; i < segment->length; i++) {
@@ -380,12 +413,13 @@ static int open_stores(struct loader *loader, struct comm *world)
 {
     const struct loader_settings *settings = &loader->settings;
     const struct windows_layout layout = loader_layout(settings);
-    int code = store_set_open(&loader->set, settings->stores, settings->weights, &layout, world);
+    int code =
+        store_set_open(&loader->set, settings->stores, settings->weights, &layout, &settings->megatron, world);
     if (code != ERROR_NONE)
         return code;
     make_sources(loader, loader->set.list.count);
     for (int d = 0; d < loader->source_count; d++)
-        loader->sources[d] = &loader->set.windows[d]->source;
+        loader->sources[d] = corpus_source(&loader->set.stores[d]);
     loader->tokenizer = loader->sources[0]->tokenizer;
     return comm_agree(world, check_stores(loader));
 }
@@ -468,7 +502,7 @@ int64_t loader_windows(const struct loader *loader)
 {
     int64_t total = 0;
     for (int d = 0; d < loader->set.list.count; d++)
-        total += loader->set.windows[d]->index.header.windows;
+        total += loader->set.stores[d].epoch_windows;
     return total;
 }
 
@@ -476,7 +510,7 @@ int64_t loader_window_tokens(const struct loader *loader)
 {
     int64_t total = 0;
     for (int d = 0; d < loader->set.list.count; d++)
-        total += loader->set.windows[d]->index.header.tokens;
+        total += loader->set.stores[d].epoch_tokens;
     return total;
 }
 

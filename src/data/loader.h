@@ -1,4 +1,4 @@
-/* The loader: global batches of rows, from token stores or from random data. They do not depend on the number of ranks.
+/* The loader: global batches of rows, from stores (data/corpus.h) or from random data. They do not depend on the number of ranks.
  *
  * Windows come from one store, or from several blended by weights (data/blend.h), epoch after epoch without a gap. The
  * packer puts them into rows (data/packer.h). Row g of step s is a function of the deck and the seed alone.
@@ -16,6 +16,7 @@
 #include "comm/comm.h"
 #include "data/batch.h"
 #include "data/blend.h"
+#include "data/corpus.h"
 #include "data/random_windows.h"
 
 #include <stdbool.h>
@@ -24,9 +25,10 @@ enum loader_special { LOADER_SPECIAL_WINDOW, LOADER_SPECIAL_SEQUENCE };
 enum loader_format { LOADER_PACKED, LOADER_PADDED };
 
 struct loader_settings {
-    const char *stores;  /* path of a token store; with weights, comma-separated paths of several (data/store_list.h);
-                            NULL: random data */
+    const char *stores;  /* path of a store (data/corpus.h); with weights, comma-separated paths of several
+                            (data/store_list.h); NULL: random data */
     const char *weights; /* NULL: one store; else comma-separated, one per store; "": in proportion to windows */
+    struct megatron_settings megatron; /* of Megatron data sets among the stores */
     struct random_windows_settings random; /* used where stores is NULL; never shuffled */
     uint64_t seed;
     int64_t row_tokens;   /* tokens per row */

@@ -1,27 +1,30 @@
 #include "data/store_set.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/megatron_blend.h"
 
 #include <string.h>
 #include <xxhash.h>
 
-static int open_stores(struct store_set *set, const char *paths, const char *weights)
+static int open_stores(struct store_set *set, const char *paths, const char *weights,
+                       const struct megatron_settings *megatron)
 {
     int code = store_list_parse(&set->list, paths, weights);
     set->stores = memory_allocate(set->list.count * (int64_t)sizeof *set->stores);
-    set->windows = memory_allocate(set->list.count * (int64_t)sizeof *set->windows);
     for (int d = 0; d < set->list.count && code == ERROR_NONE; d++) {
-        code = token_store_open(&set->stores[d], set->list.paths[d]);
-        if (code == ERROR_NONE && set->stores[d]->tokenizer != set->stores[0]->tokenizer)
-            code = error_user("key data.train: %s has %s tokens, but %s has %s tokens; prepare both with one tokenizer",
-                              set->list.paths[0], set->stores[0]->tokenizer->name, set->list.paths[d],
-                              set->stores[d]->tokenizer->name);
+        struct corpus *store = &set->stores[d];
+        code = corpus_open(store, set->list.paths[d], megatron);
+        if (code == ERROR_NONE && strcmp(store->tokenizer->name, set->stores[0].tokenizer->name) != 0)
+            code = error_user("key data.train: %s has %s tokens, but %s has %s tokens; prepare both with one "
+                              "tokenizer, and name that of Megatron data sets by data.tokenizer",
+                              set->list.paths[0], set->stores[0].tokenizer->name, set->list.paths[d],
+                              store->tokenizer->name);
     }
     return code;
 }
 
-/* Every rank must see the same stores; else global batches would differ without a word. That each copy holds what its
- * checksum says is found when its window index is made (data/windows.h). */
+/* Every rank must see the same stores; else global batches would differ without a word. That each copy of a token store
+ * holds what its checksum says is found when its window index is made (data/windows.h). */
 static int compare_stores(const struct store_set *set, struct comm *world)
 {
     int code = ERROR_NONE;
@@ -29,8 +32,11 @@ static int compare_stores(const struct store_set *set, struct comm *world)
         return error_user("key data.train: rank %d finds %d stores, others another number; put one copy on all nodes",
                           world->rank, set->list.count);
     for (int d = 0; d < set->list.count; d++) {
-        const struct token_store *store = set->stores[d];
-        const uint64_t mine[3] = {store->checksum, (uint64_t)store->sequences, (uint64_t)store->token_count};
+        const struct token_store *store = set->stores[d].store;
+        const struct megatron_store *megatron = set->stores[d].megatron;
+        const uint64_t mine[3] = {corpus_checksum(&set->stores[d]),
+                                  (uint64_t)(store != NULL ? store->sequences : megatron->sequences),
+                                  (uint64_t)(store != NULL ? store->token_count : megatron->token_count)};
         uint64_t first[3];
         memcpy(first, mine, sizeof first);
         comm_broadcast(world, first, sizeof first, 0);
@@ -41,35 +47,48 @@ static int compare_stores(const struct store_set *set, struct comm *world)
     return code;
 }
 
-static int check_windows(const struct store_set *set)
+/* Samples that the run takes of store d in Megatron-LM's order; 0: no more than one epoch, as with several stores that
+ * count by their sizes. */
+static int64_t samples_of(const struct store_set *set, int d, const struct megatron_settings *megatron)
 {
+    if (set->list.weighted)
+        return megatron_blend_samples(set->list.weights[d], megatron->samples);
+    return set->list.count == 1 ? megatron->samples : 0;
+}
+
+static int check_samples(const struct store_set *set, const struct megatron_settings *megatron)
+{
+    int64_t all = 0;
     for (int d = 0; d < set->list.count; d++)
-        if (set->windows[d]->index.header.windows == 0)
-            return error_user("%s: holds no tokens; prepare it from files with sequences", set->list.paths[d]);
-    return ERROR_NONE;
+        all += corpus_source(&set->stores[d])->windows;
+    if (!megatron->ordered || all >= megatron->samples)
+        return ERROR_NONE;
+    return error_user("key data.weights: without them data.order = \"megatron\" takes each of several data sets once, "
+                      "which gives %lld samples, but train.steps x train.global_batch = %lld; set data.weights, or "
+                      "fewer steps",
+                      (long long)all, (long long)megatron->samples);
 }
 
 int store_set_open(struct store_set *set, const char *paths, const char *weights, const struct windows_layout *layout,
-                   struct comm *world)
+                   const struct megatron_settings *megatron, struct comm *world)
 {
     *set = (struct store_set){0};
-    int code = comm_agree(world, open_stores(set, paths, weights));
+    int code = comm_agree(world, open_stores(set, paths, weights, megatron));
     if (code == ERROR_NONE)
         code = comm_agree(world, compare_stores(set, world));
+    if (code == ERROR_NONE && megatron->ordered && set->list.weighted)
+        megatron_blend_normalise(set->list.weights, set->list.count);
     for (int d = 0; d < set->list.count && code == ERROR_NONE; d++)
-        code = windows_open(&set->windows[d], set->stores[d], layout, world);
+        code = corpus_open_windows(&set->stores[d], layout, megatron, samples_of(set, d, megatron), world);
     if (code == ERROR_NONE)
-        code = comm_agree(world, check_windows(set));
+        code = comm_agree(world, check_samples(set, megatron));
     return code;
 }
 
 void store_set_close(struct store_set *set)
 {
-    for (int d = 0; d < set->list.count; d++) {
-        windows_close(set->windows[d]);
-        token_store_close(set->stores[d]);
-    }
-    memory_free(set->windows);
+    for (int d = 0; d < set->list.count; d++)
+        corpus_close(&set->stores[d]);
     memory_free(set->stores);
     store_list_destroy(&set->list);
 }
@@ -77,10 +96,10 @@ void store_set_close(struct store_set *set)
 uint64_t store_set_checksum(const struct store_set *set)
 {
     if (set->list.count == 1)
-        return set->stores[0]->checksum;
+        return corpus_checksum(&set->stores[0]);
     uint64_t *checksums = memory_allocate(set->list.count * (int64_t)sizeof *checksums);
     for (int d = 0; d < set->list.count; d++)
-        checksums[d] = set->stores[d]->checksum;
+        checksums[d] = corpus_checksum(&set->stores[d]);
     uint64_t hash = XXH3_64bits(checksums, (size_t)set->list.count * sizeof *checksums);
     memory_free(checksums);
     return hash;

@@ -24,6 +24,7 @@ enum deck_rule { DECK_RULE_RECIPE, DECK_RULE_MEGATRON, DECK_RULE_NEMO };
 enum deck_count { DECK_COUNT_STEPS, DECK_COUNT_SAMPLES };
 enum deck_data { DECK_DATA_STORE, DECK_DATA_RANDOM };
 enum deck_format { DECK_FORMAT_PACKED, DECK_FORMAT_PADDED };
+enum deck_order { DECK_ORDER_OWN, DECK_ORDER_MEGATRON };
 enum deck_special { DECK_SPECIAL_WINDOW, DECK_SPECIAL_SEQUENCE };
 enum deck_device { DECK_DEVICE_AUTO, DECK_DEVICE_CPU, DECK_DEVICE_CUDA };
 enum deck_divergence { DECK_DIVERGENCE_STOP, DECK_DIVERGENCE_SKIP };
@@ -99,6 +100,8 @@ struct deck {
     struct {
         int source; /* enum deck_data */
         char train[DECK_STRING], weights[DECK_STRING], valid[DECK_STRING];
+        char parts[DECK_STRING], tokenizer[DECK_STRING];
+        int order; /* enum deck_order */
         int64_t random_median, random_mean;
         int64_t row_tokens, window, overlap, max_segments;
         int format;         /* enum deck_format */

@@ -158,11 +158,24 @@ const struct deck_row deck_table[] = {
     {INT(data.random_mean, 0, 0, LARGE), .unit = "tokens", .doc = "Random data: mean of these lengths."},
     {PATHS(data.train, ""), .may_change = true,
      .doc = "Token store to learn from, made by `cistron prepare`, or several with commas between; shards/*.h5 stands "
-            "for all files that match, in order. At most 4096. A resumed run may name other paths of the same stores."},
+            "for all files that match, in order. At most 4096. A resumed run may name other paths of the same stores. "
+            "PREFIX of PREFIX.bin and PREFIX.idx names a Megatron data set, and shards/*.idx many."},
     {STRING(data.weights, ""),
      .doc = "For each store of data.train, commas between, the share of windows that are drawn from it (any positive "
             "numbers: they are scaled to sum to 1); \"\" draws in proportion to the stores' windows."},
-    {PATH(data.valid, ""), .may_change = true, .doc = "Token store to validate on; \"\" for none."},
+    {PATH(data.valid, ""), .may_change = true,
+     .doc = "Token store, or prefix of a Megatron data set, to validate on; \"\" for none."},
+    {STRING(data.parts, ""),
+     .doc = "Megatron data sets: shares of their documents that are for training, validation and tests, as Megatron's "
+            "--split: with \"949,50,1\" data.train learns from the first 94.9 % and data.valid is the 5 % behind; "
+            "\"\" takes all for each."},
+    {PATH(data.tokenizer, ""),
+     .doc = "Megatron data sets: the tokenizer that made their ids, as `cistron prepare --tokenizer` takes it; \"\" "
+            "takes them as ids below model.vocabulary that mean nothing."},
+    {CHOICE(data.order, DECK_ORDER_OWN, "own", "megatron"),
+     .doc = "\"megatron\": each step has the rows of Megatron-LM's step, from data sets of its kind: order, epochs and "
+            "turns of a blend by train.seed, train.steps x train.global_batch and data.weights. Takes 12 bytes of "
+            "memory a row and 4 a document and epoch on each rank. data.shuffle counts for nothing then."},
     {INT(data.row_tokens, 1024, 1, WIDTH), .unit = "tokens",
      .doc = "Length of a row, the unit that batches are made of; a multiple of 16."},
     {INT(data.window, 0, 0, INDEX), .unit = "tokens",

@@ -2,8 +2,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/threads.h"
+#include "data/corpus.h"
 #include "data/store_list.h"
-#include "data/token_store.h"
 #include "plan/plan.h"
 #include "plan/race.h"
 #include "plan/timeline.h"
@@ -13,7 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int forecast_threads(const struct deck *deck, int64_t ranks)
 {
@@ -31,22 +30,20 @@ int forecast_threads(const struct deck *deck, int64_t ranks)
 /* Adds up what one store holds. */
 static int count_store(struct forecast *f, const struct deck *deck, const char *path)
 {
-    if (access(path, F_OK) != 0) {
+    if (!corpus_exists(path)) {
         if (f->data_missing == NULL)
             f->data_missing = memory_format("%s is not there", path);
         return ERROR_NONE;
     }
-    struct token_store *store;
-    int code = token_store_open(&store, path);
-    if (code != ERROR_NONE)
-        return code;
-    struct loader_settings settings = settings_of_loader(deck);
-    struct windows_layout layout = loader_layout(&settings);
-    int64_t windows, tokens;
-    code = windows_measure(store, &layout, &windows, &tokens);
-    f->epoch_windows += windows;
-    f->epoch_tokens += tokens;
-    token_store_close(store);
+    const struct loader_settings settings = settings_of_loader(deck);
+    const struct windows_layout layout = loader_layout(&settings);
+    struct corpus corpus;
+    int code = corpus_open(&corpus, path, &settings.megatron);
+    if (code == ERROR_NONE)
+        code = corpus_measure(&corpus, &layout, &settings.megatron);
+    f->epoch_windows += corpus.epoch_windows;
+    f->epoch_tokens += corpus.epoch_tokens;
+    corpus_close(&corpus);
     return code;
 }
 

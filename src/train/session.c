@@ -60,6 +60,8 @@ static int create_loaders(struct session *s)
         return ERROR_NONE;
     settings.stores = s->deck.data.valid;
     settings.weights = NULL;
+    settings.megatron.use = MEGATRON_VALID;
+    settings.megatron.ordered = false;
     settings.shuffle = false;
     settings.once = true;
     settings.memory = fit_available() / s->grid.node->size;
@@ -78,7 +80,8 @@ static int check_tokens(const struct session *s)
 {
     const struct family *family = family_of(model_family_from_deck(&s->deck));
     const char *tokens = loader_tokenizer(s->train);
-    if (strcmp(tokens, family->learns_from) != 0)
+    const bool plain = strcmp(tokens, corpus_plain_ids) == 0; /* what predicts the next token takes any id */
+    if (strcmp(tokens, family->learns_from) != 0 && !(plain && family->causal))
         return error_user("key data.train = \"%s\": has %s tokens, but model.family = \"%s\" learns from %s tokens",
                           s->deck.data.train, tokens, family->name, family->learns_from);
     if (s->valid != NULL && strcmp(loader_tokenizer(s->valid), tokens) != 0)

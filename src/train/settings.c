@@ -2,8 +2,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "bridge/config.h"
+#include "data/corpus.h"
 #include "data/store_list.h"
-#include "data/token_store.h"
 #include "tokenizer/tokenizer.h"
 #include "model/attention.h"
 #include "model/embedding.h"
@@ -25,6 +25,24 @@ static struct random_windows_settings random_settings(const struct deck *deck, c
                                             deck->data.random_median, deck->data.random_mean};
 }
 
+/* Rows that the whole run takes; more than can be are as good as most. */
+static int64_t all_rows(const struct deck *deck)
+{
+    const int64_t steps = deck->train.steps, rows = deck->train.global_batch;
+    return steps > INT64_MAX / rows ? INT64_MAX : steps * rows;
+}
+
+static struct megatron_settings megatron_settings(const struct deck *deck)
+{
+    return (struct megatron_settings){.tokenizer = deck->data.tokenizer,
+                                      .vocabulary = model_vocabulary_from_deck(deck),
+                                      .parts = deck->data.parts,
+                                      .use = MEGATRON_TRAIN,
+                                      .ordered = deck->data.order == DECK_ORDER_MEGATRON,
+                                      .samples = all_rows(deck),
+                                      .seed = (uint32_t)deck->train.seed};
+}
+
 struct loader_settings settings_of_loader(const struct deck *deck)
 {
     const struct family *family = family_of(model_family_from_deck(deck));
@@ -32,6 +50,7 @@ struct loader_settings settings_of_loader(const struct deck *deck)
     return (struct loader_settings){
         .stores = deck->data.source == DECK_DATA_RANDOM ? NULL : deck->data.train,
         .weights = deck->data.weights,
+        .megatron = megatron_settings(deck),
         .random = random_settings(deck, family),
         .seed = (uint64_t)deck->train.seed,
         .row_tokens = deck->data.row_tokens,
@@ -62,15 +81,15 @@ int settings_vocabulary(int64_t *vocabulary, const struct deck *deck)
     if (deck->data.source == DECK_DATA_RANDOM || deck->data.train[0] == '\0')
         return ERROR_NONE;
     int first = 0, code = store_list_parse(&list, deck->data.train, deck->data.weights);
-    while (code == ERROR_NONE && first < list.count && access(list.paths[first], F_OK) != 0)
+    while (code == ERROR_NONE && first < list.count && !corpus_exists(list.paths[first]))
         first++;
     if (code == ERROR_NONE && first < list.count) {
-        struct token_store *store;
-        code = token_store_open(&store, list.paths[first]);
-        if (code == ERROR_NONE) {
-            *vocabulary = store->vocabulary;
-            token_store_close(store);
-        }
+        struct corpus corpus;
+        const struct megatron_settings megatron = megatron_settings(deck);
+        code = corpus_open(&corpus, list.paths[first], &megatron);
+        if (code == ERROR_NONE)
+            *vocabulary = corpus.tokenizer->vocabulary;
+        corpus_close(&corpus);
     }
     store_list_destroy(&list);
     return code;
@@ -164,7 +183,7 @@ int settings_check(const struct deck *deck, int64_t ranks)
     if (code != ERROR_NONE)
         return code;
     if (deck->data.source == DECK_DATA_STORE && deck->data.train[0] == '\0')
-        return error_user("key data.train: not set; name a token store made by cistron prepare (or set data.source = "
+        return error_user("key data.train: not set; name a store made by cistron prepare (or set data.source = "
                           "\"random\")");
     if (deck->statistics.stop > 0 && deck->statistics.stop < deck->statistics.start)
         return error_user("key statistics.stop: %lld is before statistics.start = %lld",
