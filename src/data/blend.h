@@ -3,8 +3,9 @@
  *
  * Which store: window i of the stream (i = 0, 1, ...) comes from the store d with the largest w_d (i + 1) - n_d, the
  * first such store in a tie. w_d is the store's share of the weights, n_d the number of windows it has given so far.
- * (Megatron-LM's blended data sets have w_d max(i, 1) - n_d, which `megatron` asks for.) So n_d is never ahead of w_d i by a window or more. With two
- * stores it is never behind by a window or more either; with many it may be behind by slightly more than one.
+ * (Megatron-LM's blended data sets have w_d max(i, 1) - n_d, which `megatron` asks for.) So n_d is never ahead of w_d i
+ * by a window or more. With two stores it is never behind by a window or more either; with many it may be behind by
+ * slightly more than one.
  *
  * Which window: each store has its own epochs. In an epoch it gives each of its windows once, in the order of a keyed
  * permutation (data/shuffle.h) or in the store's order. Store 0's order does not depend on the other stores.

@@ -125,10 +125,10 @@ int corpus_open_windows(struct corpus *corpus, const struct windows_layout *layo
         return code;
     corpus->epoch_windows = corpus->windows->index.header.windows;
     corpus->epoch_tokens = corpus->windows->index.header.tokens;
-    return comm_agree(world, corpus->epoch_windows > 0
-                                 ? ERROR_NONE
-                                 : error_user("%s: holds no tokens; prepare it from files with sequences",
-                                              corpus->path));
+    return comm_agree(world,
+                      corpus->epoch_windows > 0
+                          ? ERROR_NONE
+                          : error_user("%s: holds no tokens; prepare it from files with sequences", corpus->path));
 }
 
 const struct window_source *corpus_source(const struct corpus *corpus)

@@ -68,9 +68,10 @@ static int check_order(const struct loader_settings *settings)
         return error_user("key train.seed = %llu: data.order = \"megatron\" takes seeds below 2^32",
                           (unsigned long long)settings->seed);
     if (settings->megatron.samples >= UINT32_MAX)
-        return error_user("key train.steps: x train.global_batch = %lld rows, but data.order = \"megatron\" plans fewer "
-                          "than 2^32 - 1",
-                          (long long)settings->megatron.samples);
+        return error_user(
+            "key train.steps: x train.global_batch = %lld rows, but data.order = \"megatron\" plans fewer "
+            "than 2^32 - 1",
+            (long long)settings->megatron.samples);
     return ERROR_NONE;
 }
 
@@ -275,7 +276,8 @@ static void fill_row(struct loader *loader, struct batch *batch, int64_t row, in
         const struct packer_segment *segment = &loader->segments[s];
         bool followed = segment->offset + segment->length < window_length(&segment->window) || segment->window.followed;
         int32_t *tokens = loader->window_tokens;
-        read_window(loader->sources[segment->store], &segment->window, segment->offset, segment->length + followed, tokens);
+        read_window(loader->sources[segment->store], &segment->window, segment->offset, segment->length + followed,
+                    tokens);
         if (masking.probability > 0)
             batch->valid += masking_apply(&masking, blend_epoch(segment->store, segment->epoch), segment->window.number,
                                           segment->offset, segment->length, tokens, batch->labels + at);
@@ -413,8 +415,7 @@ static int open_stores(struct loader *loader, struct comm *world)
 {
     const struct loader_settings *settings = &loader->settings;
     const struct windows_layout layout = loader_layout(settings);
-    int code =
-        store_set_open(&loader->set, settings->stores, settings->weights, &layout, &settings->megatron, world);
+    int code = store_set_open(&loader->set, settings->stores, settings->weights, &layout, &settings->megatron, world);
     if (code != ERROR_NONE)
         return code;
     make_sources(loader, loader->set.list.count);

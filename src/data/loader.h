@@ -1,4 +1,5 @@
-/* The loader: global batches of rows, from stores (data/corpus.h) or from random data. They do not depend on the number of ranks.
+/* The loader: global batches of rows, from stores (data/corpus.h) or from random data. They do not depend on the number
+ * of ranks.
  *
  * Windows come from one store, or from several blended by weights (data/blend.h), epoch after epoch without a gap. The
  * packer puts them into rows (data/packer.h). Row g of step s is a function of the deck and the seed alone.
@@ -28,7 +29,7 @@ struct loader_settings {
     const char *stores;  /* path of a store (data/corpus.h); with weights, comma-separated paths of several
                             (data/store_list.h); NULL: random data */
     const char *weights; /* NULL: one store; else comma-separated, one per store; "": in proportion to windows */
-    struct megatron_settings megatron; /* of Megatron data sets among the stores */
+    struct megatron_settings megatron;     /* of Megatron data sets among the stores */
     struct random_windows_settings random; /* used where stores is NULL; never shuffled */
     uint64_t seed;
     int64_t row_tokens;   /* tokens per row */

@@ -32,8 +32,8 @@ struct megatron_order {
 };
 
 /* samples < 2^32: how many the run takes, 0 for all of one epoch; length: tokens of a sample, less one. User errors: a
- * part too short for one sample; more than 2^31 - 2 sequences or 2^32 - 3 samples in all epochs. Takes 4 bytes of memory
- * for each sequence of each epoch and 12 for each sample. Destroy the order in any case. */
+ * part too short for one sample; more than 2^31 - 2 sequences or 2^32 - 3 samples in all epochs. Takes 4 bytes of
+ * memory for each sequence of each epoch and 12 for each sample. Destroy the order in any case. */
 int megatron_order_create(struct megatron_order *order, const struct megatron_store *store,
                           const struct megatron_part *part, int64_t samples, int64_t length, uint32_t seed);
 void megatron_order_destroy(struct megatron_order *order);

@@ -14,7 +14,8 @@ static int parse_shares(const char *text, double shares[MEGATRON_USES])
     for (int i = 0; i < MEGATRON_USES && *rest != '\0' && good; i++) {
         char *end;
         shares[i] = strtod(rest, &end);
-        good = end != rest && isfinite(shares[i]) && shares[i] >= 0 && (*end == '\0' || (*end == ',' && end[1] != '\0'));
+        good =
+            end != rest && isfinite(shares[i]) && shares[i] >= 0 && (*end == '\0' || (*end == ',' && end[1] != '\0'));
         rest = *end == ',' ? end + 1 : end;
         sum += shares[i];
     }

@@ -115,14 +115,14 @@ static int check_sequences(struct megatron_store *store)
         if (!good || end > store->bin->bytes)
             return error_user("%s: is damaged: sequence %lld has %lld tokens and begins at byte %lld, but it should "
                               "begin at byte %lld and end within the %lld bytes of %s",
-                              store->index->path, (long long)i, (long long)length,
-                              (long long)read_i64(starts + 8 * i), (long long)(end - length * store->token_bytes),
-                              (long long)store->bin->bytes, store->bin->path);
+                              store->index->path, (long long)i, (long long)length, (long long)read_i64(starts + 8 * i),
+                              (long long)(end - length * store->token_bytes), (long long)store->bin->bytes,
+                              store->bin->path);
     }
     store->token_count = end / store->token_bytes;
     if (end != store->bin->bytes)
-        return error_user("%s: has %lld bytes, but the sequences of %s end at %lld; fetch both again",
-                          store->bin->path, (long long)store->bin->bytes, store->index->path, (long long)end);
+        return error_user("%s: has %lld bytes, but the sequences of %s end at %lld; fetch both again", store->bin->path,
+                          (long long)store->bin->bytes, store->index->path, (long long)end);
     return ERROR_NONE;
 }
 

@@ -17,10 +17,8 @@ static struct window locate_in_file(void *self, int64_t w, int64_t *hint)
 {
     const struct megatron_windows *windows = self;
     (void)hint;
-    return (struct window){.number = w,
-                           .start = windows->part.start + w * windows->window,
-                           .length = windows->window,
-                           .followed = true};
+    return (struct window){
+        .number = w, .start = windows->part.start + w * windows->window, .length = windows->window, .followed = true};
 }
 
 static void read_in_file(void *self, const struct window *window, int64_t from, int64_t count, int32_t *tokens)

@@ -23,8 +23,8 @@ int64_t window_length(const struct window *window);
 struct window_source_class {
     /* Window number w of an epoch. *hint belongs to the caller and starts at 0; it makes lookups in order cheap. */
     struct window (*locate)(void *self, int64_t w, int64_t *hint);
-    /* Reads tokens from .. from + count - 1 of a window into tokens[count], the one behind a followed window among them.
-     * BOS and EOS are not counted. */
+    /* Reads tokens from .. from + count - 1 of a window into tokens[count], the one behind a followed window among
+     * them. BOS and EOS are not counted. */
     void (*read)(void *self, const struct window *window, int64_t from, int64_t count, int32_t *tokens);
 };
 
