@@ -122,7 +122,12 @@ static void test_choice(void)
         int64_t count = 0;
         while (count < model.layers && recompute_of(&model.recompute, (int)count) == most)
             count++;
-        recompute_print(deck.memory.fitted_layers, sizeof deck.memory.fitted_layers, most, count - 1, model.layers);
+        enum deck_recompute milder = DECK_RECOMPUTE_NONE;
+        while (recompute_next(milder, false) != most)
+            milder = recompute_next(milder, false);
+        CHECK(count == model.layers || recompute_of(&model.recompute, (int)count) == milder);
+        recompute_print(deck.memory.fitted_layers, sizeof deck.memory.fitted_layers, most, count - 1, milder,
+                        model.layers);
         CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
         CHECK(forecast_memory(memory, &deck, &model, 1, cpu) > limit);
     }
@@ -163,6 +168,33 @@ static void test_choice(void)
     strcpy(deck.memory.recompute_layers, "none:2-3");
     CHECK(fit_check(&fit, &deck, &model, all, 1, 1, cpu) == ERROR_NONE);
     CHECK(strstr(fit.advice, "with memory.recompute = \"full\" and memory.recompute_layers = \"\" it needs") != NULL);
+    cpu->class->destroy(cpu);
+}
+
+/* A byte short of what keeps all, few layers make again what costs least: with SwiGLU norm outputs, with GELU the
+ * activation's. */
+static void test_cheapest(void)
+{
+    static const struct {
+        enum deck_family family;
+        const char *first;
+    } cases[] = {
+        {DECK_FAMILY_LLAMA, "only_norms:1"}, {DECK_FAMILY_AMPLIFY, "only_norms:1"}, {DECK_FAMILY_ESM2, "activation:1"}};
+    struct executor *cpu = cpu_executor_create(1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct deck deck = toy_deck();
+        struct model_settings model;
+        int64_t memory[BUDGET_CATEGORIES], cost;
+        deck.model.family = cases[i].family;
+        deck.model.layers = 5;
+        deck.device.memory = 1;
+        deck.memory.recompute = DECK_RECOMPUTE_NONE;
+        CHECK(model_settings_from_deck(&model, &deck, 0) == ERROR_NONE);
+        const int64_t all = forecast_memory(memory, &deck, &model, 1, cpu);
+        CHECK(choose_for(&deck, &model, all - 1, &cost, cpu) > 0);
+        CHECK(strstr(deck.memory.fitted_layers, cases[i].first) == deck.memory.fitted_layers);
+        CHECK(strstr(deck.memory.fitted_layers, "none:") != NULL);
+    }
     cpu->class->destroy(cpu);
 }
 
@@ -444,6 +476,7 @@ int main(void)
     test_advice_to_share();
     test_advice_to_cut();
     test_choice();
+    test_cheapest();
     test_chunks();
     test_offload();
     test_offload_choice();

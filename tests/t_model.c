@@ -105,12 +105,12 @@ static void check_recompute(const char *memory, const char *expected)
 
 static void test_recompute(void)
 {
-    check_recompute("", "222222");
+    check_recompute("", "333333");
     check_recompute("recompute = \"none\";", "000000");
-    check_recompute("recompute_layers = \"full:1-2,5,none:6\";", "662260");
-    check_recompute("recompute = \"fit\";", "222222");
-    check_recompute("recompute = \"fit\"; fitted_layers = \"qkv:1-4,gate_up:5-6\";", "444433");
-    check_recompute("recompute_layers = \" attention : 3 , 4-4,activation:1 , norms:6\";", "125522");
+    check_recompute("recompute_layers = \"full:1-2,5,none:6\";", "773370");
+    check_recompute("recompute = \"fit\";", "333333");
+    check_recompute("recompute = \"fit\"; fitted_layers = \"qkv:1-4,gate_up:5-6\";", "555544");
+    check_recompute("recompute_layers = \" attention : 3 , 4-4,activation:1 , only_norms:6\";", "236631");
     static const char *const unreadable[] = {"1",        "full",    "full:",   "fill:1",  "full:1,", ",",
                                              "full:2-1", "full:x",  "fit:1",   ":1",      "full 1",  "FULL:1",
                                              "full:-1",  "full::1", "qkv:1;2", "full:1 2"};
@@ -135,7 +135,7 @@ static void test_recompute(void)
         "recompute = \"fit\"; recompute_layers = \"full:1-6\";",
         "key memory.recompute_layers = \"full:1-6\": memory.recompute = \"fit\" chooses for every layer; for "
         "a list of your own set a policy there");
-    check_recompute("offload_layers = \"1-2,6\"; recompute_layers = \"full:2\";", "262222");
+    check_recompute("offload_layers = \"1-2,6\"; recompute_layers = \"full:2\";", "373333");
     check_recompute("offload_layers = \"2-7\";",
                     "key memory.offload_layers = \"2-7\": layers are 1 to 6, by model.layers");
     check_recompute("offload_layers = \"2,1-3\";", "key memory.offload_layers = \"2,1-3\": layer 2 is named twice");
@@ -143,15 +143,15 @@ static void test_recompute(void)
                     "key memory.offload_layers = \"full:1\": must be layers counted from 1 and ranges of them with "
                     "commas between, such as \"1-8,20\"; \"\" for none");
     char list[64];
-    recompute_print(list, sizeof list, DECK_RECOMPUTE_QKV, 2, 6);
+    recompute_print(list, sizeof list, DECK_RECOMPUTE_QKV, 2, DECK_RECOMPUTE_GATE_UP, 6);
     CHECK_STRING(list, "qkv:1-2,gate_up:3-6");
-    recompute_print(list, sizeof list, DECK_RECOMPUTE_FULL, 1, 2);
+    recompute_print(list, sizeof list, DECK_RECOMPUTE_FULL, 1, DECK_RECOMPUTE_ATTENTION, 2);
     CHECK_STRING(list, "full:1,attention:2");
-    recompute_print(list, sizeof list, DECK_RECOMPUTE_QKV, 6, 6);
+    recompute_print(list, sizeof list, DECK_RECOMPUTE_QKV, 6, DECK_RECOMPUTE_GATE_UP, 6);
     CHECK_STRING(list, "qkv:1-6");
-    recompute_print(list, sizeof list, DECK_RECOMPUTE_QKV, 0, 6);
+    recompute_print(list, sizeof list, DECK_RECOMPUTE_QKV, 0, DECK_RECOMPUTE_GATE_UP, 6);
     CHECK_STRING(list, "gate_up:1-6");
-    recompute_print(list, sizeof list, DECK_RECOMPUTE_NONE, 6, 6);
+    recompute_print(list, sizeof list, DECK_RECOMPUTE_NONE, 6, DECK_RECOMPUTE_NONE, 6);
     CHECK_STRING(list, "none:1-6");
 
     /* more ranges of a policy than there is room for */

@@ -300,19 +300,23 @@ static void check_kept(const struct toy *mixed, struct toy_options options, int 
     toy_destroy(&alike);
 }
 
-/* Each policy keeps less than the one before. */
+/* Each policy keeps less than those that it includes. */
 static void test_policies(struct executor *executor)
 {
-    int64_t before = INT64_MAX;
+    int64_t kept[DECK_RECOMPUTE_FULL + 1];
     for (int policy = DECK_RECOMPUTE_NONE; policy <= DECK_RECOMPUTE_FULL; policy++) {
         struct toy_options options = toy_options(executor);
         struct toy toy;
         options.recompute = (enum deck_recompute)policy;
         toy_create(&toy, &options);
-        CHECK(toy.engine.memory.chunks[0].slot_bytes < before);
-        before = toy.engine.memory.chunks[0].slot_bytes;
+        kept[policy] = toy.engine.memory.chunks[0].slot_bytes;
         toy_destroy(&toy);
     }
+    CHECK(kept[DECK_RECOMPUTE_ONLY_NORMS] < kept[DECK_RECOMPUTE_NONE]);
+    CHECK(kept[DECK_RECOMPUTE_ACTIVATION] < kept[DECK_RECOMPUTE_NONE]);
+    CHECK(kept[DECK_RECOMPUTE_NORMS] < kept[DECK_RECOMPUTE_ONLY_NORMS]);
+    for (int policy = DECK_RECOMPUTE_NORMS; policy <= DECK_RECOMPUTE_FULL; policy++)
+        CHECK(kept[policy] < kept[policy - 1]);
 }
 
 /* Each policy in each of the three layers, beside others. */

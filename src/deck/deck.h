@@ -51,6 +51,7 @@ enum deck_stages { DECK_STAGES_COST, DECK_STAGES_LAYERS, DECK_STAGES_ENDS };
 enum deck_context { DECK_CONTEXT_AUTO, DECK_CONTEXT_GATHER, DECK_CONTEXT_HEADS, DECK_CONTEXT_RING };
 enum deck_recompute {
     DECK_RECOMPUTE_NONE,
+    DECK_RECOMPUTE_ONLY_NORMS,
     DECK_RECOMPUTE_ACTIVATION,
     DECK_RECOMPUTE_NORMS,
     DECK_RECOMPUTE_GATE_UP,
@@ -60,7 +61,7 @@ enum deck_recompute {
     DECK_RECOMPUTE_FIT /* not a policy: the program chooses one for each layer */
 };
 /* Of the policies, DECK_RECOMPUTE_NONE to _FULL. */
-#define DECK_RECOMPUTE_NAMES "none", "activation", "norms", "gate_up", "qkv", "attention", "full"
+#define DECK_RECOMPUTE_NAMES "none", "only_norms", "activation", "norms", "gate_up", "qkv", "attention", "full"
 
 /* Plain data without pointers: it may be copied by assignment and sent as bytes between ranks of one build. */
 struct deck {

@@ -392,11 +392,12 @@ const struct deck_row deck_table[] = {
      .doc = "Last step that may be measured; 0 is no end."},
 
     {CHOICE(memory.recompute, DECK_RECOMPUTE_NORMS, DECK_RECOMPUTE_NAMES, "fit"), .may_change = true,
-     .doc = "What backward computes again instead of keeping it, each name including those before it: the "
-            "activation's output, norm outputs, the MLP's first product, the q, k, v product, attention, everything "
-            "but a block's input. \"fit\" chooses for each layer the first of these with which a rank's memory "
-            "suffices; on a GPU it also offloads layers (memory.offload_layers) where that is hidden behind the "
-            "computation and spares products. Results do not change by a bit."},
+     .doc =
+         "What backward computes again instead of keeping it: norm outputs alone; or, each name including those "
+         "before it: the activation's output, norm outputs, the MLP's first product, the q, k, v product, attention, "
+         "everything but a block's input. \"fit\" chooses for each layer what costs least with which a rank's "
+         "memory suffices; on a GPU it also offloads layers (memory.offload_layers) where that is hidden behind the "
+         "computation and spares products. Results do not change by a bit."},
     {STRING(memory.recompute_layers, ""), .may_change = true,
      .doc = "Layers with another policy than memory.recompute, counted from 1: \"full:1-8,qkv:9-12,20\". Not with "
             "memory.recompute = \"fit\", which chooses for all."},

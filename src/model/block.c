@@ -366,7 +366,7 @@ struct id_set block_dropped_by(enum deck_recompute policy)
         id_set_add(&set, BLOCK_ACTIVATED);
         drop_copies(&set, BLOCK_DOWN);
     }
-    if (policy >= DECK_RECOMPUTE_NORMS) {
+    if (policy >= DECK_RECOMPUTE_NORMS || policy == DECK_RECOMPUTE_ONLY_NORMS) {
         id_set_add(&set, BLOCK_NORMED1);
         id_set_add(&set, BLOCK_NORMED2);
         for (int reader = BLOCK_QKV; reader < BLOCK_DOWN; reader++)

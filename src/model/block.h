@@ -55,7 +55,8 @@ void block_declare(struct unit *unit);
 /* Declares UNIT_INPUT_GRADIENT_SUM in a unit behind a block where it is the gradient of the block's last bias. */
 void block_declare_sum(struct unit *unit);
 
-/* The tensors that a policy of the deck does not keep from forward to backward. Each drops more than the one before:
+/* The tensors that a policy of the deck does not keep from forward to backward. only_norms: both norms' outputs. Of the
+ * others each drops more than the one before:
  *   none -; activation: its output; norms: both norms' outputs; gate_up; qkv; attention: its output and statistics;
  *   full: also the middle residual, so that only the block's input is kept. */
 struct id_set block_dropped_by(enum deck_recompute policy);

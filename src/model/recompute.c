@@ -122,6 +122,13 @@ enum deck_recompute recompute_of(const struct recompute *r, int layer)
     return r->others;
 }
 
+enum deck_recompute recompute_next(enum deck_recompute policy, bool gelu)
+{
+    const enum deck_recompute dearer = gelu ? DECK_RECOMPUTE_ONLY_NORMS : DECK_RECOMPUTE_ACTIVATION;
+    const int next = (int)policy + 1;
+    return (enum deck_recompute)(next == (int)dearer ? next + 1 : next);
+}
+
 void recompute_print_offloaded(char *list, size_t bytes, int64_t count, int64_t every)
 {
     list[0] = '\0';
@@ -146,9 +153,10 @@ static void append(char *list, size_t bytes, int policy, int64_t first, int64_t 
         snprintf(list + end, bytes - end, "-%lld", (long long)last);
 }
 
-void recompute_print(char *list, size_t bytes, enum deck_recompute policy, int64_t count, int64_t layers)
+void recompute_print(char *list, size_t bytes, enum deck_recompute policy, int64_t count, enum deck_recompute milder,
+                     int64_t layers)
 {
     list[0] = '\0';
     append(list, bytes, (int)policy, 1, count);
-    append(list, bytes, (int)policy - 1, count + 1, layers);
+    append(list, bytes, (int)milder, count + 1, layers);
 }

@@ -22,9 +22,16 @@ int recompute_from_deck(struct recompute *recompute, const struct deck *deck, in
 /* The policy of a layer. */
 enum deck_recompute recompute_of(const struct recompute *recompute, int layer);
 
-/* "full:1-8,attention:9-32": of so many layers the first `count` (0 to all) have a policy, and the rest the one before
- * it in enum deck_recompute. */
-void recompute_print(char *list, size_t bytes, enum deck_recompute policy, int64_t count, int64_t layers);
+/* Policies in the order of what a byte saved costs; DECK_RECOMPUTE_FULL has no next one. Norm outputs and the
+ * activation's cost memory traffic alone: to make a norm's output again reads and writes 2 bytes for each byte saved,
+ * GELU's 2 as well, at a higher rate (bench/results/gpu_ops.txt), and SwiGLU's 3. So with SwiGLU (gelu false) norm
+ * outputs come first, with GELU the activation's; then both, then products, then attention. */
+enum deck_recompute recompute_next(enum deck_recompute policy, bool gelu);
+
+/* "full:1-8,attention:9-32": of so many layers the first `count` (0 to all) have a policy, and the rest a milder one,
+ * which is not read where all have the policy. */
+void recompute_print(char *list, size_t bytes, enum deck_recompute policy, int64_t count, enum deck_recompute milder,
+                     int64_t layers);
 
 /* "1,4,7": `count` layers to offload, 3 apart; "1-7": next to each other. */
 void recompute_print_offloaded(char *list, size_t bytes, int64_t count, int64_t every);

@@ -12,9 +12,9 @@
 
 /* -- What layers make again ---------------------------------------------------------------------------------------- */
 
-/* A table of what layers make again: `count` have the policy and the rest the one before it. */
+/* A table of what layers make again: `count` have the policy and the rest the milder one. */
 struct table {
-    int policy;
+    enum deck_recompute policy, milder;
     int64_t count;
     bool fits;
 };
@@ -41,10 +41,10 @@ static bool table_fits(struct choice *c)
     return need <= c->limit && (c->deck->memory.fitted_offload[0] == '\0' || memory[BUDGET_HOST] <= c->host);
 }
 
-static void print_table(struct choice *c, int policy, int64_t count)
+static void print_table(struct choice *c, const struct table *table)
 {
-    recompute_print(c->deck->memory.fitted_layers, sizeof c->deck->memory.fitted_layers, (enum deck_recompute)policy,
-                    count, c->model->layers);
+    recompute_print(c->deck->memory.fitted_layers, sizeof c->deck->memory.fitted_layers, table->policy, table->count,
+                    table->milder, c->model->layers);
 }
 
 /* Seconds of a layer's forward, of one micro-batch. */
@@ -59,12 +59,12 @@ static double forward_seconds(const struct choice *c, const struct rates *rates)
 
 /* Offloads as many layers with the policy as the host has room for, so far apart that each is copied while others
  * compute; the last ones stay, as nothing runs behind them. */
-static void offload(struct choice *c, int policy)
+static void offload(struct choice *c, enum deck_recompute policy)
 {
     int64_t memory[BUDGET_CATEGORIES];
     struct rates rates;
     rates_default(&rates, c->deck); /* not a file's: all ranks and restarts choose alike */
-    print_table(c, policy, c->model->layers);
+    print_table(c, &(struct table){.policy = policy, .count = c->model->layers});
     strcpy(c->deck->memory.fitted_offload, "1");
     plan_deck(c, memory);
     const int64_t bytes = memory[BUDGET_HOST];
@@ -79,9 +79,11 @@ static void offload(struct choice *c, int policy)
                               bytes > 0 ? count : 0, every);
 }
 
-static bool policy_fits(struct choice *c, int policy, int64_t count)
+/* With `count` in place of the table's. */
+static bool count_fits(struct choice *c, struct table table, int64_t count)
 {
-    print_table(c, policy, count);
+    table.count = count;
+    print_table(c, &table);
     return table_fits(c);
 }
 
@@ -97,23 +99,27 @@ static bool state_fits(struct choice *c)
  * them need less than one: what is made again takes memory too.) */
 static struct table choose_table(struct choice *c)
 {
-    struct table table = {DECK_RECOMPUTE_NONE, c->model->layers, false};
-    for (int policy = state_fits(c) ? DECK_RECOMPUTE_NONE : DECK_RECOMPUTE_FULL;
-         policy <= DECK_RECOMPUTE_FULL && !table.fits; policy++) {
+    const bool gelu = family_of(c->model->family)->gelu;
+    const enum deck_recompute mildest = state_fits(c) ? DECK_RECOMPUTE_NONE : DECK_RECOMPUTE_FULL;
+    struct table table = {mildest, mildest, c->model->layers, false};
+    for (;;) {
         if (c->offloads)
-            offload(c, policy > DECK_RECOMPUTE_NONE ? policy - 1 : policy); /* some layers may keep as much */
-        table.policy = policy;
-        table.fits = policy_fits(c, policy, table.count);
+            offload(c, table.milder); /* some layers may keep as much */
+        table.fits = count_fits(c, table, table.count);
+        if (table.fits || table.policy == DECK_RECOMPUTE_FULL)
+            break;
+        table.milder = table.policy;
+        table.policy = recompute_next(table.policy, gelu);
     }
     int64_t least = table.policy == DECK_RECOMPUTE_NONE || !table.fits ? table.count : 1;
     while (least < table.count) {
         const int64_t middle = (least + table.count) / 2;
-        if (policy_fits(c, table.policy, middle))
+        if (count_fits(c, table, middle))
             table.count = middle;
         else
             least = middle + 1;
     }
-    table.fits = policy_fits(c, table.policy, table.count);
+    table.fits = count_fits(c, table, table.count);
     return table;
 }
 
@@ -134,7 +140,7 @@ static void choose(struct choice *c, bool may)
     if (with.fits && (!without.fits || milder(&with, &without)))
         return;
     c->deck->memory.fitted_offload[0] = '\0';
-    policy_fits(c, without.policy, without.count);
+    count_fits(c, without, without.count);
 }
 
 /* -- The head's chunks --------------------------------------------------------------------------------------------- */
