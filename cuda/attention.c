@@ -112,13 +112,14 @@ static bool key_of(const struct cuda_target *target, const struct call *call, st
     key->stride_k = a->k.stride;
     key->stride_v = a->v.stride;
     key->stride_o = a->o.stride;
-    key->scale = (double)a->scale;
+    key->scale = a->scale;
     key->heads = (int32_t)a->heads;
     key->kv_heads = (int32_t)a->kv_heads;
     key->head_dim = (int32_t)a->head_dim;
     key->causal = a->causal;
     key->layout = s->full ? ATTENTION_FULL : s->regular ? ATTENTION_REGULAR : ATTENTION_PACKED;
     key->backward = b != NULL;
+    key->turned = b != NULL && tensor_present(&b->positions);
     return true;
 }
 
@@ -233,8 +234,9 @@ static void run_way(const struct cuda_target *target, const struct kind *kind, c
         run_cudnn(target, kind, call);
     else
         run_own(target, call, way == BY_OWN_ONCE);
-    if (call->backward != NULL && tensor_present(&call->backward->positions))
-        rotate_back(target, call->backward);
+    const struct attention_backward_args *b = call->backward;
+    if (b != NULL && tensor_present(&b->positions) && (way == BY_CUDNN || !cuda_own_attention_backward_turns(b)))
+        rotate_back(target, b);
 }
 
 /* -- Choosing ---------------------------------------------------------------------------------------------------- */

@@ -228,6 +228,38 @@ int64_t cuda_own_attention_backward_workspace(const struct cuda_target *, const 
     return lay_out(args, once, nullptr, &layout);
 }
 
+/* The tensors of q's type, which all are of; gradients in f32 are not among them. Returns their number. */
+static int narrow_tensors(const struct attention_backward_args *args, const struct tensor *(&tensors)[8])
+{
+    int count = 0;
+    for (const struct tensor *t : {&args->q, &args->k, &args->v, &args->o, &args->d_o})
+        tensors[count++] = t;
+    for (const struct tensor *t : {&args->dq, &args->dk, &args->dv}) {
+        if (!gradient_is_wide(*t, args->q.dtype, t == &args->dq ? args->accumulate_q : args->accumulate_kv))
+            tensors[count++] = t;
+        else if (t->dtype != DTYPE_F32)
+            error_fatal("cuda executor: attention adds to gradients in f32, not in %s", dtype_name(t->dtype));
+    }
+    return count;
+}
+
+bool cuda_own_attention_backward_turns(const struct attention_backward_args *args)
+{
+    const struct tensor *tensors[8];
+    int count = narrow_tensors(args, tensors);
+    return attention_backward_warpgroup_turns(args->head_dim) && packs_fit(args->table, 2) &&
+           attention_runs_by_warpgroups(tensors, count, args->head_dim);
+}
+
+/* For kernels by warpgroups. */
+static struct rotation rotation_of(const struct attention_backward_args *args)
+{
+    if (!tensor_present(&args->positions) || !cuda_own_attention_backward_turns(args))
+        return {};
+    return {static_cast<const int *>(args->positions.data), view_of<const float>(args->table),
+            static_cast<int>(args->head_dim / 2), args->interleaved};
+}
+
 template <typename T, int DIM, bool VECTOR>
 static void run(const struct cuda_target *target, const struct attention_backward_args *args,
                 const struct layout &layout, bool by_warpgroups, bool once)
@@ -246,12 +278,13 @@ static void run(const struct cuda_target *target, const struct attention_backwar
     int64_t blocks = ceil_div(args->q.rows, 256 / WARP), most = static_cast<int64_t>(target->multiprocessors) * 8;
     delta<T, DIM, VECTOR><<<static_cast<unsigned>(blocks < most ? blocks : most), 256, 0, target->stream>>>(delta_job);
     CUDA_CHECK_LAUNCH("attention_delta");
+    const struct rotation turned = rotation_of(args);
     if (once) {
-        attention_backward_once(target, args, &layout.queries, &layout.keys, layout.statistics, layout.sums);
+        attention_backward_once(target, args, &layout.queries, &layout.keys, layout.statistics, layout.sums, turned);
         return;
     }
     if (by_warpgroups) {
-        attention_backward_by_warpgroups(target, args, &layout.queries, &layout.keys, layout.statistics);
+        attention_backward_by_warpgroups(target, args, &layout.queries, &layout.keys, layout.statistics, turned);
         return;
     }
 
@@ -262,32 +295,21 @@ static void run(const struct cuda_target *target, const struct attention_backwar
     auto of_keys = [&](const struct tensor &t) { return gradient_of<T>(t, args->q.dtype, args->accumulate_kv); };
     struct backward_job<T> keys = {
         k, v, q, d_o, of_keys(args->dk),
-            of_keys(args->dv), statistics, layout.keys, kv_heads, share, dim, args->scale, args->causal
+            of_keys(args->dv), statistics, layout.keys, kv_heads, share, dim, args->scale, args->causal,
+        {
+        }
     };
     run_items(target, backward<T, DIM, true, VECTOR>, keys, keys_cut::threads, keys_cut::resident, keys_cut::shared);
     CUDA_CHECK_LAUNCH("attention_backward of keys");
     struct backward_job<T> queries = {
         q, d_o, k, v, gradient_of<T>(args->dq, args->q.dtype, args->accumulate_q),
-            {}, statistics, layout.queries, heads, share, dim, args->scale, args->causal
+            {}, statistics, layout.queries, heads, share, dim, args->scale, args->causal,
+        {
+        }
     };
     run_items(target, backward<T, DIM, false, VECTOR>, queries, queries_cut::threads, queries_cut::resident,
               queries_cut::shared);
     CUDA_CHECK_LAUNCH("attention_backward of queries");
-}
-
-/* The tensors of q's type, which all are of; gradients in f32 are not among them. Returns their number. */
-static int narrow_tensors(const struct attention_backward_args *args, const struct tensor *(&tensors)[8])
-{
-    int count = 0;
-    for (const struct tensor *t : {&args->q, &args->k, &args->v, &args->o, &args->d_o})
-        tensors[count++] = t;
-    for (const struct tensor *t : {&args->dq, &args->dk, &args->dv}) {
-        if (!gradient_is_wide(*t, args->q.dtype, t == &args->dq ? args->accumulate_q : args->accumulate_kv))
-            tensors[count++] = t;
-        else if (t->dtype != DTYPE_F32)
-            error_fatal("cuda executor: attention adds to gradients in f32, not in %s", dtype_name(t->dtype));
-    }
-    return count;
 }
 
 /* Sums of dq beyond this are not asked for. */

@@ -31,6 +31,54 @@ template <typename plan> __device__ __forceinline__ struct range tiles_seen(cons
     return seen;
 }
 
+/* Turns a warp's rows of a gradient, from `row` of all on, back by rope: `low` holds columns of a head's first half,
+ * from `col` on, and `high` as many of its second half. */
+template <int TILES>
+__device__ __forceinline__ void turn_back(float (&low)[TILES][4], float (&high)[TILES][4],
+                                          const struct rotation &turned, int64_t row, int rows, int col)
+{
+    if (turned.positions == nullptr)
+        return;
+    auto turn = [](float &x, float &y, float cosine, float sine) {
+        float before = x;
+        x = before * cosine + y * sine;
+        y = y * cosine - before * sine;
+    };
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        int of_warp = 8 * half + fragment_row(), e = 2 * half;
+        if (of_warp >= rows)
+            continue;
+        const float *angles = turned.table.row(turned.positions[row + of_warp]);
+        if (turned.interleaved) {
+            angles += (col + fragment_col()) / 2;
+            const float *others = angles + turned.pairs / 2;
+#pragma unroll
+            for (int j = 0; j < TILES; j++) {
+                turn(low[j][e], low[j][e + 1], angles[4 * j], angles[4 * j + turned.pairs]);
+                turn(high[j][e], high[j][e + 1], others[4 * j], others[4 * j + turned.pairs]);
+            }
+        } else {
+            angles += col + fragment_col();
+#pragma unroll
+            for (int j = 0; j < TILES; j++) {
+                float2 cosine = *reinterpret_cast<const float2 *>(angles + 8 * j);
+                float2 sine = *reinterpret_cast<const float2 *>(angles + 8 * j + turned.pairs);
+                turn(low[j][e], high[j][e], cosine.x, sine.x);
+                turn(low[j][e + 1], high[j][e + 1], cosine.y, sine.y);
+            }
+        }
+    }
+}
+
+/* The same of all columns. */
+template <int TILES>
+__device__ __forceinline__ void turn_back(float (&sum)[TILES][4], const struct rotation &turned, int64_t row, int rows)
+{
+    using half = float(&)[TILES / 2][4];
+    turn_back(reinterpret_cast<half>(sum[0]), reinterpret_cast<half>(sum[TILES / 2]), turned, row, rows, 0);
+}
+
 /* A warp's rows of a gradient, times factor, from row, col of all on. */
 template <int TILES>
 __device__ __forceinline__ void store_gradient(const float (&sum)[TILES][4], float factor,

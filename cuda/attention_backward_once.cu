@@ -77,22 +77,27 @@ template <typename plan> __device__ __forceinline__ struct dq_part dq_part_of(in
     return {(by_rows ? warp : warp % 4) * 16, by_rows ? 0 : warp / 4 * DQ_PART, warp * 16 * DQ_PART};
 }
 
-/* Calls f with each four numbers of the accumulators, where they are, and whether they are: not those of rows behind
- * the tile's and of columns from `dim` on. */
-template <typename plan, typename F>
+/* The same without the first columns. */
+__device__ __forceinline__ struct dq_part from_group(const struct dq_part &part, int group)
+{
+    return {part.row, part.col + group * DQ_GROUP, part.at + group * WARP * 4};
+}
+
+/* Calls f with each four numbers of the first GROUPS of the accumulators, where they are, and whether they are: not
+ * those of rows behind the tile's and of columns from `dim` on. */
+template <typename plan, int GROUPS = DQ_PART / DQ_GROUP, typename F>
 __device__ __forceinline__ void for_each_four(float *sums, const struct dq_part &part, const struct dq_tile &tile,
                                               int dim, F f)
 {
-    constexpr int groups = DQ_PART / DQ_GROUP;
     bool whole = tile.rows >= plan::others;
     int row = part.row + fragment_row();
     float *to = sums + (tile.first +
                         (whole ? part.at + lane_of_thread() * 4 : row * plan::dim + part.col + 2 * fragment_col()));
-    int group_step = whole ? WARP * 4 : DQ_GROUP, half_step = whole ? groups * WARP * 4 : 8 * plan::dim;
+    int group_step = whole ? WARP * 4 : DQ_GROUP, half_step = whole ? DQ_PART / DQ_GROUP * WARP * 4 : 8 * plan::dim;
 #pragma unroll
     for (int half = 0; half < 2; half++, to += half_step)
 #pragma unroll
-        for (int group = 0; group < groups; group++)
+        for (int group = 0; group < GROUPS; group++)
             f(half, group, to + group * group_step, part.col + group * DQ_GROUP < dim && row + 8 * half < tile.rows);
 }
 
@@ -312,6 +317,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
 
         struct warp_rows mine = warp();
         int64_t row = static_cast<int64_t>(segment.kv_start) + mine.first;
+        turn_back(dx, call.turned, row, mine.count);
         store_gradient(dx, call.scale, call.dx, row, item.head * call.dim, mine.count, call.dim);
         store_gradient(dy, 1.0f, call.dy, row, item.head * call.dim, mine.count, call.dim);
     }
@@ -351,8 +357,10 @@ struct rounding_call {
     struct gradient<__nv_bfloat16> dq;
     int heads, dim;
     float scale;
+    struct rotation turned;
 };
 
+/* A warp has half of the columns of DQ_PART from each half of a head: rope's pairs are a thread's. */
 template <typename plan> __global__ static void __launch_bounds__(256) round_dq(const struct rounding_call call)
 {
     int index = blockIdx.x / call.heads, head = blockIdx.x % call.heads;
@@ -362,17 +370,33 @@ template <typename plan> __global__ static void __launch_bounds__(256) round_dq(
     int64_t row = static_cast<int64_t>(work.segment.q_start) + work.first;
     const struct dq_tile tile = {static_cast<uint32_t>(head * call.head_stride + row * plan::dim),
                                  work.segment.q_length - work.first};
-    const struct dq_part part = dq_part_of<plan>(threadIdx.x / WARP);
-    float sum[DQ_PART / 8][4] = {};
-    for_each_four<plan>(call.sums, part, tile, call.dim, [&](int half, int group, const float *at, bool real) {
-        if (!real)
-            return;
-        float4 four = *reinterpret_cast<const float4 *>(at);
-        sum[2 * group][2 * half] = four.x, sum[2 * group][2 * half + 1] = four.y;
-        sum[2 * group + 1][2 * half] = four.z, sum[2 * group + 1][2 * half + 1] = four.w;
-    });
-    int col = head * call.dim + part.col;
-    store_gradient(sum, call.scale, call.dq, row + part.row, col, tile.rows - part.row, call.dim - part.col);
+    constexpr int groups = DQ_PART / DQ_GROUP / 2;
+    constexpr bool whole_rows = plan::dim == DQ_PART;
+    const int warp = threadIdx.x / WARP, four = warp % 4, from = warp / 4 * groups;
+    const struct dq_part first = whole_rows ? dq_part_of<plan>(warp) : from_group(dq_part_of<plan>(four), from);
+    const struct dq_part second =
+        from_group(whole_rows ? first : dq_part_of<plan>(four + 4), whole_rows ? groups : from);
+    float low[2 * groups][4] = {}, high[2 * groups][4] = {};
+    auto load = [&](float(&sum)[2 * groups][4], const struct dq_part &part) {
+        for_each_four<plan, groups>(
+            call.sums, part, tile, call.dim, [&](int half, int group, const float *at, bool real) {
+                if (!real)
+                    return;
+                float4 four = *reinterpret_cast<const float4 *>(at);
+                sum[2 * group][2 * half] = four.x, sum[2 * group][2 * half + 1] = four.y;
+                sum[2 * group + 1][2 * half] = four.z, sum[2 * group + 1][2 * half + 1] = four.w;
+            });
+    };
+    load(low, first);
+    load(high, second);
+    row += first.row;
+    int rows = tile.rows - first.row;
+    turn_back(low, high, call.turned, row, rows, first.col);
+    auto store = [&](const float(&sum)[2 * groups][4], const struct dq_part &part) {
+        store_gradient(sum, call.scale, call.dq, row, head * call.dim + part.col, rows, call.dim - part.col);
+    };
+    store(low, first);
+    store(high, second);
 }
 
 static int padded(int64_t head_dim)
@@ -394,7 +418,7 @@ int attention_backward_once_rows(int64_t head_dim, bool keys)
 
 void attention_backward_once(const struct cuda_target *target, const struct attention_backward_args *args,
                              const struct work_list *queries, const struct work_list *keys, float2 *statistics,
-                             float *sums)
+                             float *sums, const struct rotation &turned)
 {
     using T = __nv_bfloat16;
     int dim = static_cast<int>(args->head_dim);
@@ -405,12 +429,12 @@ void attention_backward_once(const struct cuda_target *target, const struct atte
     struct once_call call = {{view_of<const T>(args->k), view_of<const T>(args->v), view_of<const T>(args->q),
                               view_of<const T>(args->d_o), gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv),
                               gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv), of_queries, *keys, kv_heads,
-                              heads / kv_heads, dim, args->scale, args->causal},
+                              heads / kv_heads, dim, args->scale, args->causal, turned},
                              sums,
                              static_cast<uint32_t>(args->q.rows * padded(dim))};
     CUDA_CHECK(cudaMemsetAsync(sums, 0, static_cast<size_t>(attention_backward_once_sums(args)), target->stream));
     struct gradient<T> dq = gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q);
-    struct rounding_call rounding = {*queries, sums, call.head_stride, dq, heads, dim, args->scale};
+    struct rounding_call rounding = {*queries, sums, call.head_stride, dq, heads, dim, args->scale, turned};
     unsigned blocks = static_cast<unsigned>(queries->most * heads);
     auto run = [&](auto way) {
         using plan = decltype(way);

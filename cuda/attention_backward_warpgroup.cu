@@ -159,6 +159,7 @@ __device__ __forceinline__ void differentiate(const backward_call &call,
 
         struct warp_rows rows = warp();
         int64_t row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + rows.first;
+        turn_back(dx, call.turned, row, rows.count);
         store_gradient(dx, call.scale, call.dx, row, item.head * call.dim, rows.count, call.dim);
         if constexpr (KEYS)
             store_gradient(dy, 1.0f, call.dy, row, item.head * call.dim, rows.count, call.dim);
@@ -199,8 +200,16 @@ int attention_backward_warpgroup_rows(int64_t head_dim, bool keys)
     return rows;
 }
 
+bool attention_backward_warpgroup_turns(int64_t head_dim)
+{
+    bool whole = false;
+    visit_warpgroup_dim(head_dim, [&](auto dim) { whole = head_dim == dim.value; });
+    return whole;
+}
+
 void attention_backward_by_warpgroups(const struct cuda_target *target, const struct attention_backward_args *args,
-                                      const struct work_list *queries, const struct work_list *keys, float2 *statistics)
+                                      const struct work_list *queries, const struct work_list *keys, float2 *statistics,
+                                      const struct rotation &turned)
 {
     using T = __nv_bfloat16;
     struct view<const T> q = view_of<const T>(args->q), k = view_of<const T>(args->k), v = view_of<const T>(args->v);
@@ -213,8 +222,10 @@ void attention_backward_by_warpgroups(const struct cuda_target *target, const st
     auto dq = gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q);
     auto dk = gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv);
     auto dv = gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv);
-    backward_call of_keys = {k, v, q, d_o, dk, dv, of_queries, *keys, kv_heads, share, dim, args->scale, args->causal};
-    backward_call of_q = {q, d_o, k, v, dq, {}, of_queries, *queries, heads, share, dim, args->scale, args->causal};
+    float scale = args->scale;
+    bool causal = args->causal;
+    backward_call of_keys = {k, v, q, d_o, dk, dv, of_queries, *keys, kv_heads, share, dim, scale, causal, turned};
+    backward_call of_q = {q, d_o, k, v, dq, {}, of_queries, *queries, heads, share, dim, scale, causal, turned};
     visit_warpgroup_dim(args->head_dim, [&](auto dim) {
         using keys_plan = backward_plan<dim.value, true>;
         run_items(target, backward_by_warpgroups<dim.value, true>, of_keys, keys_plan::threads, keys_plan::resident,

@@ -231,6 +231,14 @@ template <typename T> inline gradient<T> gradient_of(const struct tensor &t, enu
     return {view_of<T>(t), {}, false};
 }
 
+/* Rope, by which gradients are turned back as they are stored. */
+struct rotation {
+    const int *positions; /* of the rows of q and k; NULL: gradients are stored as they are */
+    struct view<const float> table;
+    int pairs; /* of a head */
+    bool interleaved;
+};
+
 /* A backward pass over the rows of x and y: q and d_o, or k and v. */
 template <typename T> struct backward_job {
     struct view<const T> x, y, other_x, other_y;
@@ -240,6 +248,7 @@ template <typename T> struct backward_job {
     int heads, share, dim; /* heads of x; query heads of a kv head */
     float scale;
     bool causal;
+    struct rotation turned; /* dx, by warpgroups */
 };
 
 /* Fatal unless dtypes, heads and scale are of a kind that the kernels know. */
@@ -267,16 +276,18 @@ void attention_forward_by_warpgroups(const struct cuda_target *target, const str
 
 /* Backward by warpgroups, over lists of tiles of so many rows. (attention_backward_warpgroup.cu) */
 int attention_backward_warpgroup_rows(int64_t head_dim, bool keys);
+/* Whether gradients may be turned back: of heads that are padded, pairs are not in the halves that kernels know. */
+bool attention_backward_warpgroup_turns(int64_t head_dim);
 void attention_backward_by_warpgroups(const struct cuda_target *target, const struct attention_backward_args *args,
-                                      const struct work_list *queries, const struct work_list *keys,
-                                      float2 *statistics);
+                                      const struct work_list *queries, const struct work_list *keys, float2 *statistics,
+                                      const struct rotation &turned);
 
 /* The same in one pass; `sums`: so many bytes of scratch. (attention_backward_once.cu) */
 int attention_backward_once_rows(int64_t head_dim, bool keys);
 int64_t attention_backward_once_sums(const struct attention_backward_args *args);
 void attention_backward_once(const struct cuda_target *target, const struct attention_backward_args *args,
                              const struct work_list *queries, const struct work_list *keys, float2 *statistics,
-                             float *sums);
+                             float *sums, const struct rotation &turned);
 
 /* A number as a type. */
 template <auto N> struct constant {

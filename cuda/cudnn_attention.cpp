@@ -154,7 +154,7 @@ class description
 
     template <typename Options> void set_common(Options &options) const
     {
-        options.set_name("attention").set_attn_scale(static_cast<float>(key.scale)).set_causal_mask(key.causal != 0);
+        options.set_name("attention").set_attn_scale(key.scale).set_causal_mask(key.causal != 0);
         if (key.layout != ATTENTION_FULL)
             options.set_padding_mask(true).set_seq_len_q(lengths).set_seq_len_kv(lengths);
     }

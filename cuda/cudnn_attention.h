@@ -19,9 +19,10 @@ enum attention_layout { ATTENTION_PACKED, ATTENTION_REGULAR, ATTENTION_FULL };
 struct attention_key {
     int64_t rows, slots, longest;                   /* no segment has more rows than `longest` */
     int64_t stride_q, stride_k, stride_v, stride_o; /* elements; gradients have those of what they belong to */
-    double scale;
+    float scale;
     int32_t heads, kv_heads, head_dim;
     int32_t causal, layout, backward; /* enum attention_layout */
+    int32_t turned;                   /* the library does not turn gradients back, which is timed with it */
 };
 
 /* Addresses on the device, aligned to 16 bytes. */
