@@ -18,6 +18,7 @@ enum layout {
     LAYOUT_MIXED,
     LAYOUT_CHUNKS,
     LAYOUT_AHEAD,
+    LAYOUT_CROSSED,
     LAYOUT_COUNT
 };
 enum { SLOTS = 12, FIRST_OF_SMALL = 1 };
@@ -85,6 +86,15 @@ static int64_t fill_ahead(int32_t table[5][SLOTS], int64_t tokens, int *slots)
     return 3 * keys;
 }
 
+/* Two segments, whose keys stand in the other order. */
+static int fill_crossed(int32_t table[5][SLOTS], int64_t tokens)
+{
+    const int64_t first = tokens / 3, second = tokens - first;
+    int64_t q = 0;
+    int slot = add_slot(table, 0, &q, first, second, first, 0);
+    return add_slot(table, slot, &q, second, 0, second, 0);
+}
+
 /* Segment tables for `tokens` rows; returns the rows of k and v, whose tables are those of q but in the last two.
  *   one    a single segment
  *   many   segments of up to half of the rows back to back, with empty slots between them
@@ -92,7 +102,7 @@ static int64_t fill_ahead(int32_t table[5][SLOTS], int64_t tokens, int *slots)
  *   rows   a segment at the start of each of a few rows, one of them empty; or in all of each
  *   cache  few queries at the end of many keys, k and v with rows of their own
  *   mixed  lengths and offsets unrelated: queries that see no key, keys that no query sees, segments without keys
- *   chunks, ahead  see above; `backward`: no two segments have the same keys */
+ *   chunks, ahead, crossed  see above; `backward`: no two segments have the same keys */
 static int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, bool backward,
                        struct attention_segments *segments)
 {
@@ -103,6 +113,8 @@ static int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, 
         slots = fill_chunks(table, tokens, backward), kv = 2 * tokens + 3;
     if (layout == LAYOUT_AHEAD)
         kv = fill_ahead(table, tokens, &slots);
+    if (layout == LAYOUT_CROSSED)
+        slots = fill_crossed(table, tokens);
     for (int slot = 0; layout != LAYOUT_ROWS && layout < LAYOUT_CHUNKS && slot < SLOTS && q < tokens; slot++) {
         int32_t left = (int32_t)(tokens - q < longest ? tokens - q : longest);
         int32_t length = layout == LAYOUT_ONE ? left : 1 + trial_draw(left);
@@ -126,7 +138,7 @@ static int64_t lay_out(struct trial *trial, enum layout layout, int64_t tokens, 
         *to[i] = trial_integers(trial, table[i], slots);
     segments->longest = 0, segments->regular = segments->full = false;
     if (layout >= LAYOUT_CACHE)
-        return kv + 1;
+        return layout == LAYOUT_CROSSED ? tokens : kv + 1;
     segments->kv_start = segments->q_start, segments->kv_length = segments->q_length;
     segments->longest = layout == LAYOUT_ROWS ? tokens / slots : longest;
     segments->regular = layout == LAYOUT_ROWS;
@@ -274,6 +286,7 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
 
     trial = create_trial(dtype, shape, tokens, layout, causal);
     keys = lay_out(trial, layout, tokens, true, &f.segments);
+    const bool turned = keys == tokens && shape->head_dim % 2 == 0 && (layout % 2 == 0) == causal;
     lay_tensors(trial, dtype, shape, tokens, keys, 1.0, qkv);
     lay_tensors(trial, gradient_type(dtype), shape, tokens, keys, 1.0, d_qkv);
     f.q = qkv[0], f.k = qkv[1], f.v = qkv[2];
@@ -297,7 +310,7 @@ static void test_attention_case(enum dtype dtype, const struct attention_shape *
                                         .causal = causal,
                                         .accumulate_q = adding,
                                         .accumulate_kv = adding};
-    if (keys == tokens && shape->head_dim % 2 == 0 && (layout % 2 == 0) == causal)
+    if (turned)
         rotate_gradients(trial, &b, layout == LAYOUT_ROWS);
     struct attention_backward_args mixed = b, integers = b;
     mixed.dv.dtype = b.dk.dtype == DTYPE_F32 ? DTYPE_BF16 : DTYPE_F32;

@@ -409,6 +409,23 @@ static double seconds_of(enum op op, const void *args)
     return samples[RUNS / 2];
 }
 
+/* Median seconds of a backward that turns dq and dk back, by any table. */
+static double seconds_turned(struct attention_backward_args args)
+{
+    enum { POSITIONS = 1024 };
+    int32_t *positions = memory_allocate(args.q.rows * 4);
+    for (int64_t row = 0; row < args.q.rows; row++)
+        positions[row] = (int32_t)(row % POSITIONS);
+    args.positions = device(DTYPE_I32, 1, args.q.rows);
+    upload(args.positions, positions);
+    memory_free(positions);
+    args.table = filled(DTYPE_F32, POSITIONS, args.head_dim, false);
+    const double seconds = seconds_of(OP_ATTENTION_BACKWARD, &args);
+    executor->class->release(executor, args.positions.data, MEMORY_DEVICE);
+    executor->class->release(executor, args.table.data, MEMORY_DEVICE);
+    return seconds;
+}
+
 /* Work is counted as 4 length^2 heads dim forward and 2.5 times that backward, halved when causal. */
 static void measure(const struct shape *s)
 {
@@ -425,9 +442,9 @@ static void measure(const struct shape *s)
             continue;
         double seconds[2] = {seconds_of(OP_ATTENTION_FORWARD, &forward), seconds_of(OP_ATTENTION_BACKWARD, &backward)};
         int64_t scratch = executor->class->workspace(executor, OP_ATTENTION_BACKWARD, &backward);
-        printf("%-44s %-5s %9.3f ms %7.1f TFLOP/s %9.3f ms %7.1f TFLOP/s %7.1f MB\n", i == 0 ? s->name : "", name,
-               seconds[0] * 1e3, work / seconds[0] * 1e-12, seconds[1] * 1e3, 2.5 * work / seconds[1] * 1e-12,
-               (double)scratch * 1e-6);
+        printf("%-44s %-5s %9.3f ms %7.1f TFLOP/s %9.3f ms %7.1f TFLOP/s %9.3f ms %7.1f MB\n", i == 0 ? s->name : "",
+               name, seconds[0] * 1e3, work / seconds[0] * 1e-12, seconds[1] * 1e3, 2.5 * work / seconds[1] * 1e-12,
+               seconds_turned(backward) * 1e3, (double)scratch * 1e-6);
     }
     discard(&p, s);
 }
@@ -488,7 +505,8 @@ static void measure_all(void)
         proteins("50 proteins in 128 slots, 40 heads of 128", 50, 128, 40, 128),
         proteins("101 proteins in 256 slots, 20 heads of 16", 101, 256, 20, 16),
     };
-    printf("%-44s %-5s %20s %28s %23s\n", "median, with the tables of work", "by", "forward", "backward", "scratch");
+    printf("%-44s %-5s %20s %28s %25s %10s\n", "median, with the tables of work", "by", "forward", "backward",
+           "with rope", "scratch");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         measure(&all[i]);
 }
