@@ -426,10 +426,11 @@ static int read_added_token(const struct place *place, struct added_token *token
 {
     struct place id = member(place, "id"), content = member(place, "content");
     const char *text = json_string_value(content.value);
+    token->text = NULL;
     if (!json_is_integer(id.value) || json_integer_value(id.value) < 0 || json_integer_value(id.value) >= TOKENS_MOST)
-        return refuse(&id, "a whole number from 0 to 4194303");
+        return fault(&id, "must be a whole number from 0 to %d", TOKENS_MOST - 1);
     if (text == NULL || text[0] == '\0' || strlen(text) > ADDED_BYTES_MOST)
-        return refuse(&content, "a text of 1 to 1024 bytes");
+        return fault(&content, "must be a text of 1 to %d bytes", ADDED_BYTES_MOST);
     *token = (struct added_token){.bytes = (int64_t)strlen(text), .id = (int32_t)json_integer_value(id.value)};
     int code = read_bool(&token->special, place, "special", false);
     if (code == ERROR_NONE)

@@ -1,0 +1,646 @@
+/* BPE tokenizers: small ones made here, by tables of texts and of faults; patterns matched by hand against PCRE2. What
+ * other programs make of the same files is compared by tests/interop/tokenize.py. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "check.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/split.h"
+#include "tokenizer/split_known.h"
+#include "tokenizer/utf8.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* -- A tokenizer.json ------------------------------------------------------------------------------------------------
+ * Ids 0 to 255 are the bytes; then come the tokens of `merges`, in their order, and the added ones. */
+
+static const char *const merges[] = {"h e", "l l", "he ll", "hell o", "a a", "\xc4\xa0 w", "1 2", "12 3", "a b"};
+enum { MERGES = sizeof merges / sizeof *merges, FIRST_ADDED = 256 + MERGES };
+
+static const char added_tokens[] = "{\"id\":265,\"content\":\"<s>\",\"special\":true},"
+                                   "{\"id\":266,\"content\":\"</s>\",\"special\":true},"
+                                   "{\"id\":267,\"content\":\"<sep>\",\"lstrip\":true,\"rstrip\":true},"
+                                   "{\"id\":268,\"content\":\"word\",\"single_word\":true},"
+                                   "{\"id\":269,\"content\":\"  \",\"normalized\":true}";
+
+/* How tokenizer.json writes a byte (encoder.py of GPT-2); bytes of the character. */
+static int byte_character(char out[UTF8_MOST], int byte)
+{
+    bool printable = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
+    uint32_t shifted = byte <= 0x20 ? 0x100 + (uint32_t)byte : byte == 0xad ? 0x143 : 0x121 + (uint32_t)byte - 0x7f;
+    return utf8_write((unsigned char *)out, printable ? (uint32_t)byte : shifted);
+}
+
+/* Adds printf's text at *end. */
+static void put(char **end, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(char **end, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    *end += vsprintf(*end, format, arguments);
+    va_end(arguments);
+}
+
+static void put_json(char **end)
+{
+    put(end, "{\"added_tokens\":[%s],\"normalizer\":null,", added_tokens);
+    put(end, "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true},");
+    put(end, "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},"
+             "{\"Sequence\":{\"id\":\"A\"}}],\"special_tokens\":{\"<s>\":{\"id\":\"<s>\",\"ids\":[265]}}},");
+    put(end, "\"decoder\":{\"type\":\"ByteLevel\"},");
+    put(end,
+        "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"byte_fallback\":false,\"ignore_merges\":false,\"vocab\":{");
+    for (int byte = 0; byte < 256; byte++) {
+        char character[UTF8_MOST];
+        int length = byte_character(character, byte);
+        put(end, "\"%s%.*s\":%d,", byte == '"' || byte == '\\' ? "\\" : "", length, character, byte);
+    }
+    for (int i = 0; i < MERGES; i++) {
+        const char *space = strchr(merges[i], ' ');
+        put(end, "%s\"%.*s%s\":%d", i == 0 ? "" : ",", (int)(space - merges[i]), merges[i], space + 1, 256 + i);
+    }
+    put(end, "},\"merges\":[");
+    for (int i = 0; i < MERGES; i++)
+        put(end, "%s\"%s\"", i == 0 ? "" : ",", merges[i]);
+    put(end, "]}}");
+}
+
+/* The file, with `from` replaced by `to`; freed with free(). */
+static char *json_with(const char *from, const char *to)
+{
+    static char text[1 << 14];
+    char *end = text;
+    put_json(&end);
+    char *at = from == NULL ? end : strstr(text, from);
+    if (at == NULL)
+        error_fatal("the file has no %s", from);
+    return memory_format("%.*s%s%s", (int)(at - text), text, to == NULL ? "" : to,
+                         at + (from == NULL ? 0 : strlen(from)));
+}
+
+static int open_text(struct bpe **bpe, const char *text, const char *config)
+{
+    error_clear();
+    return bpe_open(bpe, &(struct bpe_file){text, (int64_t)strlen(text), "T"},
+                    config == NULL ? NULL : &(struct bpe_file){config, (int64_t)strlen(config), "C"});
+}
+
+static struct bpe *open_changed(const char *from, const char *to)
+{
+    struct bpe *bpe;
+    char *text = json_with(from, to);
+    if (open_text(&bpe, text, NULL) != ERROR_NONE)
+        error_fatal("%s", error_message());
+    free(text);
+    return bpe;
+}
+
+/* The tokens of a text, with | between them; special ones as their names. */
+static const char *tokens_of(const struct bpe *bpe, const char *text, bool specials)
+{
+    static char out[1 << 12];
+    char *end = out;
+    const int32_t *ids;
+    int64_t count;
+    struct bpe_encoder *encoder = bpe_encoder_open(bpe);
+    for (int pass = 0; pass < 2; pass++) /* the second time from the cache */
+        if (bpe_encode(encoder, text, (int64_t)strlen(text), specials, &ids, &count) != ERROR_NONE)
+            error_fatal("%s", error_message());
+    out[0] = '\0';
+    for (int64_t i = 0; i < count; i++) {
+        int32_t bytes;
+        const char *token = bpe_token(bpe, ids[i], &bytes);
+        put(&end, "%s%.*s", i == 0 ? "" : "|", bytes, token);
+    }
+    bpe_encoder_close(encoder);
+    return out;
+}
+
+#define ISOLATED(pattern)                                                                                              \
+    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"          \
+    "\"" pattern "\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"add_prefix_space\":false," \
+    "\"use_regex\":false}]}"
+#define PRE_TOKENIZER "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true}"
+
+static void check_texts(void)
+{
+    static const struct {
+        const char *from, *to; /* change of the file */
+        const char *text, *tokens;
+        bool specials;
+    } cases[] = {
+        {NULL, NULL, "", "", false},
+        {NULL, NULL, "hello", "hello", false},
+        {NULL, NULL, "hell hel he", "hell| |he|l| |he", false},
+        /* the lowest rank first, of one rank the leftmost */
+        {NULL, NULL, "aaa aab", "aa|a| |aa|b", false},
+        {NULL, NULL, "123 x123", "123| |x|123", false},
+        {NULL, NULL, "hello world", "hello| w|o|r|l|d", false},
+        {NULL, NULL, "a\nb", "a|\n|b", false},
+        {"\"a a\"", "[\"a\", \"a\"]", "aaaaa", "aa|aa|a", false},
+        /* a later merge of the same pair counts */
+        {"\"a b\"]", "\"a b\",\"a a\"]", "aab", "a|ab", false},
+        {"\"ignore_merges\":false", "\"ignore_merges\":true", "hello ab 123", "hello| |ab| |123", false},
+        {"\"h e\",", "", "hello", "h|e|ll|o", false},
+        {"\"ignore_merges\":false,\"vocab\":{", "\"ignore_merges\":true,\"vocab\":{\"xyz\":300,", "xyz xyzz",
+         "xyz| |x|y|z|z", false},
+        /* bytes that are no UTF-8, each by itself: a cut character, a surrogate, an overlong one */
+        {NULL, NULL, "he\xe4llo", "he|\xe4|ll|o", false},
+        {NULL, NULL, "\xed\xa0\x80", "\xed|\xa0|\x80", false},
+        {NULL, NULL, "\xc0\x80\xf5", "\xc0|\x80|\xf5", false},
+        {NULL, NULL, "a\xf0\x9f\x98", "a|\xf0|\x9f|\x98", false},
+        /* added tokens */
+        {NULL, NULL, "<s>he</s>", "<|s|>|he|<|/|s|>", false},
+        {NULL, NULL, "<s>he</s>", "<s>|he|</s>", true},
+        {NULL, NULL, "he \t<sep>\n he<sep", "he|<sep>|he|<|s|e|p", false},
+        {NULL, NULL, "word sword word_ word.", "word| |s|w|o|r|d| w|o|r|d|_| |word|.", false},
+        {NULL, NULL, "a   b", "a|  | |b", false},
+        {"\"add_prefix_space\":false", "\"add_prefix_space\":true", "wa<sep>w", " w|a|<sep>| w", false},
+        {"\"add_prefix_space\":false,", "", " w\xffw", " w|\xff| w", false},
+        /* NFC, in texts and in tokens that are looked for in normalized text */
+        {"\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", "e\xcc\x81", "\xc3|\xa9", false},
+        {"\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", "ae\xcc\x81\xcc\xa3z",
+         "a|\xe1|\xba|\xb9|\xcc|\x81|z", false},
+        {NULL, NULL, "e\xcc\x81", "e|\xcc|\x81", false},
+        /* patterns */
+        {PRE_TOKENIZER, ISOLATED("l+"), "hello 12", "he|ll|o| |12", false},
+        {PRE_TOKENIZER, ISOLATED("\\\\s"), "he\xe1\xa0\x8ehe\xc2\x85he", "he|\xe1|\xa0|\x8e|he|\xc2|\x85|he", false},
+        {PRE_TOKENIZER, ISOLATED("(?i:HE)"), "hell", "he|ll", false},
+        {PRE_TOKENIZER, ISOLATED("1(?=2)"), "1213", "1|2|1|3", false},
+        {PRE_TOKENIZER, ISOLATED("\\\\u0061"), "aa", "a|a", false},
+        {PRE_TOKENIZER, PRE_TOKENIZER ",\"truncation\":null", "hello", "hello", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bpe *bpe = open_changed(cases[i].from, cases[i].to);
+        CHECK_STRING(tokens_of(bpe, cases[i].text, cases[i].specials), cases[i].tokens);
+        bpe_close(bpe);
+    }
+}
+
+/* -- Faults of a tokenizer.json --------------------------------------------------------------------------------------
+ */
+
+static void check_faults(void)
+{
+    static const struct {
+        const char *from, *to, *says;
+    } cases[] = {
+        {"{\"added", "{{\"added", "T:1: is no JSON"},
+        {"\"BPE\"", "\"WordLevel\"", "T: model.type: \"WordLevel\" is not offered; must be \"BPE\""},
+        {"\"model\"", "\"modell\"", "T: model: is missing"},
+        {"\"dropout\":null", "\"dropout\":0.1", "T: model.dropout: 0.1"},
+        {"\"dropout\":null", "\"end_of_word_suffix\":\"</w>\"", "T: model.end_of_word_suffix: \"</w>\""},
+        {"\"byte_fallback\":false", "\"byte_fallback\":true", "T: model.byte_fallback: true is not offered"},
+        {"\"ignore_merges\":false", "\"ignore_merges\":1", "T: model.ignore_merges: 1"},
+        {"\"vocab\":{", "\"vocab\":7,\"w\":{", "T: model.vocab: 7"},
+        {"\"A\":65", "\"A\":65.5", "T: model.vocab: the id of \"A\""},
+        {"\"A\":65", "\"A\":-1", "T: model.vocab: the id of \"A\""},
+        {"\"A\":65", "\"A\":4194304", "T: model.vocab: the id of \"A\""},
+        {"\"A\":65", "\"A\":66", "T: model.vocab: id 66 is there twice"},
+        {"\"A\":65", "\"B\":65", "duplicate"},
+        {"\"A\":65", "\"A\":99999999999999999999", "T:1: is no JSON"},
+        {"\"A\":65", "\"AA\":65", "T: byte 0x41 has no token"},
+        {"\"h e\"", "\"h zz\"", "T: model.merges[0]: \"h\" and \"zz\""},
+        {"\"h e\"", "\"h z\"", "T: model.merges[0]: \"h\" and \"z\""},
+        {"\"h e\"", "\"h e l\"", "T: model.merges[0]: \"h e l\""},
+        {"\"h e\"", "\"he\"", "T: model.merges[0]: \"he\""},
+        {"\"h e\"", "[\"h\"]", "T: model.merges[0]: must be two tokens"},
+        {"\"h e\"", "17", "T: model.merges[0]: 17"},
+        {"\"normalizer\":null", "\"normalizer\":{\"type\":\"NFKC\"}", "T: normalizer.type: \"NFKC\""},
+        {"\"normalizer\":null", "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\"}]}",
+         "T: normalizer.normalizers[0].type: \"Strip\""},
+        {"\"normalizer\":null", "\"normalizer\":[]", "T: normalizer: must be an object or null"},
+        {"{\"type\":\"ByteLevel\",\"add", "{\"type\":\"Metaspace\",\"add", "T: pre_tokenizer.type: \"Metaspace\""},
+        {"\"use_regex\":true", "\"use_regex\":\"yes\"", "T: pre_tokenizer.use_regex: \"yes\""},
+        {PRE_TOKENIZER, "\"pre_tokenizer\":null", "T: pre_tokenizer: has no ByteLevel"},
+        {PRE_TOKENIZER,
+         "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}",
+         "T: pre_tokenizer.pretokenizers[1].type: \"Digits\" is not offered; must be nothing"},
+        {PRE_TOKENIZER, "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{},\"behavior\":\"Isolated\"}",
+         "T: pre_tokenizer.pattern: must be {\"Regex\""},
+        {PRE_TOKENIZER, "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Odd\"}",
+         "T: pre_tokenizer.behavior: \"Odd\""},
+        {"\"decoder\":{\"type\":\"ByteLevel\"}", "\"decoder\":{\"type\":\"Fuse\"}", "T: decoder.type: \"Fuse\""},
+        {"\"TemplateProcessing\"", "\"BertProcessing\"", "T: post_processor.type: \"BertProcessing\""},
+        {"{\"Sequence\":{\"id\":\"A\"}}", "{\"Sequence\":{}},{\"Sequence\":{}}", "T: post_processor.single[2]"},
+        {",{\"Sequence\":{\"id\":\"A\"}}", "", "T: post_processor.single: must be a template with a Sequence"},
+        {"{\"Sequence\"", "{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\"",
+         "T: post_processor.single: must be at most"},
+        {"\"ids\":[265]", "\"ids\":[999]", "T: post_processor.special_tokens.<s>.ids: must be one id"},
+        {"\"ids\":[265]", "\"ids\":[265,266]", "T: post_processor.special_tokens.<s>.ids"},
+        {"\"id\":265,", "\"id\":-3,", "T: added_tokens[0].id: must be a whole"},
+        {"\"id\":265,", "\"id\":99999999,", "T: added_tokens[0].id: must be a whole"},
+        {"\"id\":266,", "\"id\":265,", "T: added_tokens[1]: id 265 of \"</s>\" is another token's"},
+        {"\"id\":265,", "\"id\":65,", "T: added_tokens[0]: id 65 of \"<s>\" is another token's"},
+        {"\"content\":\"<s>\"", "\"content\":\"he\"", "T: added_tokens[0]: \"he\" has id 265 here and 256"},
+        {"\"content\":\"</s>\"", "\"content\":\"<s>\"", "T: added_tokens: \"<s>\" is there twice"},
+        {"\"content\":\"<s>\"", "\"content\":\"\"", "T: added_tokens[0].content"},
+        {"\"special\":true", "\"special\":0", "T: added_tokens[0].special: 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bpe *bpe;
+        char *text = json_with(cases[i].from, cases[i].to);
+        CHECK(open_text(&bpe, text, NULL) == ERROR_USER && bpe == NULL);
+        if (!CHECK(strstr(error_message(), cases[i].says) != NULL))
+            fprintf(stderr, "    says \"%s\"\n    not \"%s\"\n", error_message(), cases[i].says);
+        bpe_close(bpe);
+        free(text);
+    }
+}
+
+/* Every cut of the file, and every byte of its beginning turned into another: an answer, and no crash. */
+static void check_damage(void)
+{
+    char *text = json_with(NULL, NULL);
+    int64_t bytes = (int64_t)strlen(text), taken = 0;
+    for (int64_t cut = 0; cut < bytes; cut += cut < 1200 ? 7 : 131) {
+        struct bpe *bpe;
+        error_clear();
+        CHECK(bpe_open(&bpe, &(struct bpe_file){text, cut, "T"}, NULL) == ERROR_USER && bpe == NULL);
+    }
+    for (int64_t at = 0; at < 1100; at++) {
+        struct bpe *bpe;
+        char was = text[at];
+        text[at] = (char)(was ^ (1 << at % 7));
+        error_clear();
+        int code = bpe_open(&bpe, &(struct bpe_file){text, bytes, "T"}, NULL);
+        taken += code == ERROR_NONE;
+        CHECK(code == ERROR_NONE || (code == ERROR_USER && bpe == NULL && strncmp(error_message(), "T:", 2) == 0));
+        bpe_close(bpe);
+        text[at] = was;
+    }
+    CHECK(taken > 0 && taken < 1000);
+    free(text);
+}
+
+static void check_patterns(void)
+{
+    static const struct {
+        const char *pattern, *says; /* NULL: taken */
+    } cases[] = {{"\\p{Lu}+|\\P{^L}|[^\\s\\p{N}\\u00e9]*?x", NULL},
+                 {"a++b*+c?+(?>d)(e){2}(?<!f)(?<=g)(?!h)", NULL},
+                 {"\\d{1,3}?\\x{85}[\\]\\-\\[]", NULL},
+                 {"a{1,3}+", "byte 2: {n}?"},
+                 {"a{2}?", "byte 2: {n}?"},
+                 {"a{,3}", "byte 2: {"},
+                 {"a{", "byte 2: {"},
+                 {"^a", "byte 1: ^ and $"},
+                 {"a$", "byte 2: ^ and $"},
+                 {"\\w+", "byte 1: of escapes"},
+                 {"\\bx", "byte 1: of escapes"},
+                 {"(a)\\1", "byte 4: of escapes"},
+                 {"\\h", "byte 1: of escapes"},
+                 {"a\\", "byte 2: of escapes"},
+                 {"\\pL", "byte 1: must be followed"},
+                 {"\\x41", "byte 1: must be followed"},
+                 {"\\u12", "byte 1: \\u must"},
+                 {"[\\S]", "byte 2: \\S inside"},
+                 {"[a[b]]", "byte 3: [ inside"},
+                 {"[a&&b]", "byte 3: && inside"},
+                 {"[]a]", "byte 2: ] as the first"},
+                 {"a]", "byte 2: ] outside"},
+                 {"(?i)a", "byte 1: of groups"},
+                 {"(?<n>a)", "byte 1: of groups"},
+                 {"(?P<n>a)", "byte 1: of groups"},
+                 {"(?m:a)", "byte 1: of groups"},
+                 {"(a", "PCRE2 does not take it"},
+                 {"[a", "PCRE2 does not take it"},
+                 {"\\p{Odd}", "PCRE2 does not take it"},
+                 {"a*", "must not match where there is nothing"},
+                 {"(?=a)", "must not match where there is nothing"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct split *split;
+        error_clear();
+        int code = split_open(&split, &(struct split_settings){.pattern = cases[i].pattern, .where = "P"});
+        CHECK(code == (cases[i].says == NULL ? ERROR_NONE : ERROR_USER));
+        if (!CHECK(strstr(error_message(), cases[i].says == NULL ? "" : cases[i].says) != NULL))
+            fprintf(stderr, "    %s says \"%s\"\n", cases[i].pattern, error_message());
+        split_close(split);
+    }
+}
+
+/* -- Roles and the like ----------------------------------------------------------------------------------------------
+ */
+
+static void check_roles(void)
+{
+    static const struct {
+        const char *config;
+        int32_t roles[BPE_ROLES];
+        bool begins, ends;
+        const char *says; /* NULL: taken */
+    } cases[] = {
+        {NULL, {265, 266, -1, -1}, true, false, NULL},
+        {"{}", {265, -1, -1, -1}, true, false, NULL},
+        {"{\"bos_token\":null,\"eos_token\":{\"content\":\"</s>\"},\"pad_token\":\"he\",\"unk_token\":\"<s>\"}",
+         {265, 266, 256, 265},
+         true,
+         false,
+         NULL},
+        {"{\"add_bos_token\":false,\"eos_token\":\"</s>\",\"add_eos_token\":true}",
+         {265, 266, -1, -1},
+         false,
+         true,
+         NULL},
+        {"{\"bos_token\":\"</s>\"}", {0}, false, false, "C: bos_token: \"</s>\" has id 266, but T puts id 265 before"},
+        {"{\"eos_token\":\"none\"}", {0}, false, false, "C: eos_token: \"none\" is no token of T"},
+        {"{\"eos_token\":7}", {0}, false, false, "C: eos_token: 7"},
+        {"{\"add_eos_token\":true}", {0}, false, false, "C: add_eos_token: true"},
+        {"[]", {0}, false, false, "C: is JSON, but no object"},
+    };
+    char *text = json_with(NULL, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bpe *bpe;
+        int code = open_text(&bpe, text, cases[i].config);
+        CHECK(code == (cases[i].says == NULL ? ERROR_NONE : ERROR_USER));
+        CHECK(strstr(error_message(), cases[i].says == NULL ? "" : cases[i].says) != NULL);
+        for (int role = 0; code == ERROR_NONE && role < BPE_ROLES; role++)
+            CHECK(bpe_role(bpe, (enum bpe_role)role) == cases[i].roles[role]);
+        if (code == ERROR_NONE)
+            CHECK(bpe_begins(bpe) == cases[i].begins && bpe_ends(bpe) == cases[i].ends);
+        bpe_close(bpe);
+    }
+    free(text);
+    struct bpe *bpe = open_changed(NULL, NULL), *other = open_changed("\"A\":65,", "\"A\":65, ");
+    CHECK(bpe_vocabulary(bpe) == FIRST_ADDED + 5 && bpe_is_special(bpe, 265) && !bpe_is_special(bpe, 267));
+    CHECK(bpe_find(bpe, "hello", 5) == 259 && bpe_find(bpe, "</s>", 4) == 266 && bpe_find(bpe, "hallo", 5) == -1);
+    CHECK(bpe_digest(bpe) != bpe_digest(other));
+    bpe_close(bpe);
+    bpe_close(other);
+}
+
+/* -- Rank files ------------------------------------------------------------------------------------------------------
+ */
+
+/* Bytes 0 to 255 as ranks 0 to 255, then `more`. */
+static void put_ranks(char *out, const char *more)
+{
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (int byte = 0; byte < 256; byte++)
+        put(&out, "%c%c== %d\n", alphabet[byte >> 2], alphabet[(byte & 3) << 4], byte);
+    put(&out, "%s", more);
+}
+
+static void check_ranks(void)
+{
+    static const struct {
+        const char *more;   /* lines: aGU= "he", bGw= "ll", aGVs "hel", aGVsbG8= "hello", MTIzNDU= "12345" */
+        const char *tokens; /* of the text below */
+        const char *says;
+    } cases[] = {
+        {"aGU= 256\nbGw= 257\naGVsbG8= 258\n", "hello|<|s|>|1|2|3|4|5|\xff", NULL},
+        {"bGw= 256\r\naGVs 257\n\naGU= 258", "he|ll|o|<|s|>|1|2|3|4|5|\xff", NULL},
+        {"MTIz 256", "h|e|l|l|o|<|s|>|123|4|5|\xff", NULL},
+        {"aGU= 257\n", NULL, "T: rank 256 is missing"},
+        {"aGU= 255\n", NULL, "T:257: rank 255 is there twice"},
+        {"aGU= 256\naGU= 257\n", NULL, "the same token"},
+        {"aGU= 9999999\n", NULL, "T:257: rank 9999999 is not below"},
+        {"aGU= 99999999999999999999\n", NULL, "T:257: is no line"},
+        {"aGU= x\n", NULL, "T:257: the rank is no number"},
+        {"aGU=256\n", NULL, "T:257: is no line"},
+        {"aGU 256\n", NULL, "T:257: is no line"},
+        {"a=U= 256\n", NULL, "T:257: is no line"},
+        {"a!U= 256\n", NULL, "T:257: is no line"},
+        {" 256\n", NULL, "T:257: is no line"},
+        {"aGU= \n", NULL, "T:257: is no line"},
+    };
+    static char text[1 << 13];
+    struct bpe *bpe;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_ranks(text, cases[i].more);
+        int code = open_text(&bpe, text, NULL);
+        CHECK(code == (cases[i].says == NULL ? ERROR_NONE : ERROR_USER));
+        if (!CHECK(strstr(error_message(), cases[i].says == NULL ? "" : cases[i].says) != NULL))
+            fprintf(stderr, "    says \"%s\"\n", error_message());
+        if (code == ERROR_NONE) {
+            CHECK_STRING(tokens_of(bpe, "hello<s>12345\xff", false), cases[i].tokens);
+            CHECK_STRING(tokens_of(bpe, "<|eot_id|><|eot", true), "<|eot_id|>|<|||e|o|t");
+            CHECK(bpe_role(bpe, BPE_EOS) == bpe_role(bpe, BPE_BOS) + 1 && bpe_begins(bpe) && !bpe_ends(bpe));
+            CHECK(bpe_vocabulary(bpe) == bpe_role(bpe, BPE_BOS) + 256);
+        }
+        bpe_close(bpe);
+    }
+    CHECK(open_text(&bpe, "", NULL) == ERROR_USER && strstr(error_message(), "T: is empty") != NULL);
+    CHECK(open_text(&bpe, "AA== 0\n", NULL) == ERROR_USER && strstr(error_message(), "byte 0x01 has no token") != NULL);
+    CHECK(open_text(&bpe, "\n\x0e\n<unk>", NULL) == ERROR_USER && strstr(error_message(), "SentencePiece") != NULL);
+}
+
+/* -- Patterns by hand ------------------------------------------------------------------------------------------------
+ */
+
+enum { MOST_PIECES = 1 << 12 };
+
+struct pieces {
+    const unsigned char *ends[MOST_PIECES];
+    int count;
+};
+
+static int take(void *context, const unsigned char *piece, int64_t bytes)
+{
+    struct pieces *pieces = context;
+    if (pieces->count == MOST_PIECES)
+        error_fatal("too many pieces");
+    pieces->ends[pieces->count++] = piece + bytes;
+    return ERROR_NONE;
+}
+
+struct both {
+    struct split *by_hand, *by_pcre2;
+    struct split_room *room;
+};
+
+static bool same(const struct both *both, const unsigned char *text, int64_t bytes)
+{
+    static struct pieces one, other;
+    one.count = other.count = 0;
+    int code = split_run(both->by_hand, both->room, text, bytes, take, &one);
+    return code == ERROR_NONE && split_run(both->by_pcre2, both->room, text, bytes, take, &other) == ERROR_NONE &&
+           one.count == other.count && memcmp(one.ends, other.ends, (size_t)one.count * sizeof *one.ends) == 0;
+}
+
+/* A character among what patterns tell apart: bytes written. */
+static int64_t put_among(unsigned char *out, uint32_t code)
+{
+    static const char *const between[] = {"a", "", "1", " ", "\n", "'", "!", "  "};
+    int64_t used = 0;
+    for (size_t i = 0; i < sizeof between / sizeof *between; i++) {
+        used += utf8_write(out + used, code);
+        memcpy(out + used, between[i], strlen(between[i]));
+        used += (int64_t)strlen(between[i]);
+    }
+    return used;
+}
+
+/* Characters of the planes in use and some of the others, 50 a text. */
+static int64_t differing_characters(const struct both *both)
+{
+    enum { IN_USE = 0x323b0 };
+    unsigned char text[4096];
+    int64_t used = 0, wrong = 0;
+    for (uint32_t code = 1; code < UTF8_CODE_POINTS; code += code < IN_USE || code >> 9 == 0xe0000 >> 9 ? 1 : 63) {
+        if (code >= 0xd800 && code < 0xe000)
+            continue;
+        used += put_among(text + used, code);
+        if (used < 2048)
+            continue;
+        wrong += !same(both, text, used);
+        used = 0;
+    }
+    return wrong + !same(both, text, used);
+}
+
+/* SplitMix64 (Steele, Lea & Flood, 2014) */
+static uint64_t draw(uint64_t below)
+{
+    static uint64_t state;
+    uint64_t x = state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (x ^ x >> 31) % below;
+}
+
+static int64_t differing_mixtures(const struct both *both)
+{
+    static const char *const atoms[] = {" ",
+                                        " ",
+                                        "\n",
+                                        "\r",
+                                        "\t",
+                                        "\xc2\xa0",
+                                        "\xe2\x80\xa8",
+                                        "a",
+                                        "Z",
+                                        "s",
+                                        "'",
+                                        "'S",
+                                        "'\xc5\xbf",
+                                        "ll",
+                                        "rE",
+                                        "v",
+                                        "1",
+                                        "22",
+                                        ".",
+                                        "\xc2\xb2",
+                                        "\xcc\x81",
+                                        "\xe4\xb8\xad",
+                                        "\xe1\xa0\x8e",
+                                        "_",
+                                        "'m",
+                                        "'d",
+                                        "'t",
+                                        "\xd9\xa3",
+                                        "\xe3\x80\x80",
+                                        "\xf0\x9f\x98\x80"};
+    enum { ATOMS = sizeof atoms / sizeof *atoms, TEXTS = 30000 };
+    int64_t wrong = 0;
+    for (int i = 0; i < TEXTS; i++) {
+        unsigned char text[128];
+        int64_t used = 0;
+        for (int n = 0; n < 1 + i % 20; n++) {
+            const char *atom = atoms[draw(ATOMS)];
+            memcpy(text + used, atom, strlen(atom));
+            used += (int64_t)strlen(atom);
+        }
+        wrong += !same(both, text, used);
+    }
+    return wrong;
+}
+
+static void check_by_hand(void)
+{
+    const char *const patterns[] = {split_gpt2, split_llama3, split_qwen2};
+    for (int i = 0; i < 3; i++) {
+        struct split_settings settings = {.pattern = patterns[i], .behavior = SPLIT_ISOLATED, .where = "P"};
+        struct both both = {.room = split_room_open()};
+        CHECK(split_open(&both.by_hand, &settings) == ERROR_NONE);
+        settings.by_pcre2 = true;
+        CHECK(split_open(&both.by_pcre2, &settings) == ERROR_NONE);
+        CHECK(differing_characters(&both) == 0);
+        CHECK(differing_mixtures(&both) == 0);
+        split_close(both.by_hand);
+        split_close(both.by_pcre2);
+        split_room_close(both.room);
+    }
+}
+
+/* -- Size and threads ------------------------------------------------------------------------------------------------
+ */
+
+static double processor_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* A mebibyte that is one word, or of marks in the wrong order: no time that grows with its square. */
+static void check_long(void)
+{
+    enum { BYTES = 1 << 20 };
+    static const struct {
+        const char *unit;
+        int64_t count;
+    } cases[] = {{"a", BYTES / 2}, {"hello", BYTES / 5 + 1}, {"\xcc\x81\xcc\xa3", BYTES}, {" ", BYTES / 2}};
+    struct bpe *bpe = open_changed("\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}");
+    struct bpe_encoder *encoder = bpe_encoder_open(bpe);
+    char *text = memory_grow(NULL, BYTES);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int32_t *ids;
+        int64_t count;
+        for (int at = 0; at < BYTES; at++)
+            text[at] = cases[i].unit[(size_t)at % strlen(cases[i].unit)];
+        double start = processor_seconds();
+        CHECK(bpe_encode(encoder, text, BYTES, false, &ids, &count) == ERROR_NONE);
+        CHECK(count == cases[i].count);
+        CHECK(processor_seconds() - start < 5);
+    }
+    free(text);
+    bpe_encoder_close(encoder);
+    bpe_close(bpe);
+}
+
+/* Threads that share a tokenizer find what one finds. */
+static void check_threads(void)
+{
+    enum { TEXTS = 400 };
+    struct bpe *bpe = open_changed(PRE_TOKENIZER, ISOLATED("\\\\p{N}| ?\\\\p{L}+"));
+    int64_t counts[TEXTS], sums[TEXTS], wrong = 0;
+    for (int pass = 0; pass < 2; pass++) {
+#pragma omp parallel num_threads(pass == 0 ? 1 : 4) reduction(+ : wrong)
+        {
+            struct bpe_encoder *encoder = bpe_encoder_open(bpe);
+#pragma omp for
+            for (int i = 0; i < TEXTS; i++) {
+                char text[64];
+                const int32_t *ids;
+                int64_t count, sum = 0;
+                int bytes = snprintf(text, sizeof text, "hello %d aaab\xff hell%daa", i * i, i);
+                wrong += bpe_encode(encoder, text, bytes, false, &ids, &count) != ERROR_NONE;
+                for (int64_t n = 0; n < count; n++)
+                    sum = sum * 31 + ids[n];
+                wrong += pass > 0 && (counts[i] != count || sums[i] != sum);
+                counts[i] = count;
+                sums[i] = sum;
+            }
+            bpe_encoder_close(encoder);
+        }
+    }
+    CHECK(wrong == 0);
+    bpe_close(bpe);
+}
+
+int main(void)
+{
+    check_texts();
+    check_faults();
+    check_damage();
+    check_patterns();
+    check_roles();
+    check_ranks();
+    check_by_hand();
+    check_long();
+    check_threads();
+    return check_end();
+}
