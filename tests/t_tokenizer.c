@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "check.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/classes.h"
+#include "tokenizer/merges.h"
 #include "tokenizer/split.h"
 #include "tokenizer/split_known.h"
 #include "tokenizer/utf8.h"
@@ -14,10 +16,10 @@
 #include <time.h>
 
 /* -- A tokenizer.json ------------------------------------------------------------------------------------------------
- * Ids 0 to 255 are the bytes; then come the tokens of `merges`, in their order, and the added ones. */
+ * Ids 0 to 255 are the bytes; then come the tokens of merge_texts, in their order, and the added ones. */
 
-static const char *const merges[] = {"h e", "l l", "he ll", "hell o", "a a", "\xc4\xa0 w", "1 2", "12 3", "a b"};
-enum { MERGES = sizeof merges / sizeof *merges, FIRST_ADDED = 256 + MERGES };
+static const char *const merge_texts[] = {"h e", "l l", "he ll", "hell o", "a a", "\xc4\xa0 w", "1 2", "12 3", "a b"};
+enum { MERGES = sizeof merge_texts / sizeof *merge_texts, FIRST_ADDED = 256 + MERGES };
 
 static const char added_tokens[] = "{\"id\":265,\"content\":\"<s>\",\"special\":true},"
                                    "{\"id\":266,\"content\":\"</s>\",\"special\":true},"
@@ -58,12 +60,13 @@ static void put_json(char **end)
         put(end, "\"%s%.*s\":%d,", byte == '"' || byte == '\\' ? "\\" : "", length, character, byte);
     }
     for (int i = 0; i < MERGES; i++) {
-        const char *space = strchr(merges[i], ' ');
-        put(end, "%s\"%.*s%s\":%d", i == 0 ? "" : ",", (int)(space - merges[i]), merges[i], space + 1, 256 + i);
+        const char *space = strchr(merge_texts[i], ' ');
+        put(end, "%s\"%.*s%s\":%d", i == 0 ? "" : ",", (int)(space - merge_texts[i]), merge_texts[i], space + 1,
+            256 + i);
     }
     put(end, "},\"merges\":[");
     for (int i = 0; i < MERGES; i++)
-        put(end, "%s\"%s\"", i == 0 ? "" : ",", merges[i]);
+        put(end, "%s\"%s\"", i == 0 ? "" : ",", merge_texts[i]);
     put(end, "]}}");
 }
 
@@ -177,6 +180,46 @@ static void check_texts(void)
         CHECK_STRING(tokens_of(bpe, cases[i].text, cases[i].specials), cases[i].tokens);
         bpe_close(bpe);
     }
+}
+
+/* Words that differ in zero bytes at their ends, which a cache could take for one. */
+static void check_zeros(void)
+{
+    struct bpe *bpe = open_changed(PRE_TOKENIZER, ISOLATED("\\\\p{N}"));
+    struct bpe_encoder *encoder = bpe_encoder_open(bpe);
+    static const char zeros[24] = "a";
+    for (int64_t bytes = 1; bytes < (int64_t)sizeof zeros; bytes++) {
+        const int32_t *ids;
+        int64_t count;
+        CHECK(bpe_encode(encoder, zeros, bytes, false, &ids, &count) == ERROR_NONE && count == bytes && ids[0] == 'a');
+    }
+    bpe_encoder_close(encoder);
+    bpe_close(bpe);
+}
+
+static void check_utf8(void)
+{
+    static const struct {
+        const char *text;
+        int64_t valid;
+    } cases[] = {{"", 0},
+                 {"abcdefghi", 9},
+                 {"abcdefgh\x80", 8},
+                 {"a\xc3\xa9", 3},
+                 {"a\xc3", 1},
+                 {"\xc1\xbf", 0},
+                 {"\xe0\x9f\xbf", 0},
+                 {"\xe0\xa0\x80", 3},
+                 {"\xed\x9f\xbf", 3},
+                 {"\xed\xa0\x80", 0},
+                 {"\xe4\xb8z", 0},
+                 {"\xf0\x8f\xbf\xbf", 0},
+                 {"\xf0\x90\x80\x80", 4},
+                 {"\xf4\x8f\xbf\xbf", 4},
+                 {"\xf4\x90\x80\x80", 0},
+                 {"\xf5\x80\x80\x80", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK(utf8_valid((const unsigned char *)cases[i].text, (int64_t)strlen(cases[i].text)) == cases[i].valid);
 }
 
 /* -- Faults of a tokenizer.json --------------------------------------------------------------------------------------
@@ -427,6 +470,135 @@ static void check_ranks(void)
     CHECK(open_text(&bpe, "\n\x0e\n<unk>", NULL) == ERROR_USER && strstr(error_message(), "SentencePiece") != NULL);
 }
 
+/* -- Merges of long pieces -------------------------------------------------------------------------------------------
+ */
+
+/* SplitMix64 (Steele, Lea & Flood, 2014) */
+static uint64_t draw(uint64_t below)
+{
+    static uint64_t state;
+    uint64_t x = state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (x ^ x >> 31) % below;
+}
+
+enum { LETTERS = 4, RULES = 60, PIECE = 300 };
+
+struct rule {
+    int32_t left, right;
+};
+
+/* By the definition: rules in their order, each pair that there is, the leftmost first. */
+static int64_t apply_plainly(const struct rule *rules, const unsigned char *piece, int64_t count, int32_t *ids)
+{
+    for (int64_t i = 0; i < count; i++)
+        ids[i] = piece[i];
+    for (int rule = 0; rule < RULES;) {
+        int64_t at = 0;
+        while (at + 1 < count && (ids[at] != rules[rule].left || ids[at + 1] != rules[rule].right))
+            at++;
+        if (at + 1 >= count) {
+            rule++;
+            continue;
+        }
+        ids[at] = 256 + rule;
+        count--;
+        memmove(ids + at + 1, ids + at + 2, (size_t)(count - at - 1) * sizeof *ids);
+        rule = 0;
+    }
+    return count;
+}
+
+static void check_merges(void)
+{
+    int32_t byte_ids[256], ids[PIECE], plain[PIECE];
+    struct rule rules[RULES];
+    unsigned char piece[PIECE];
+    for (int i = 0; i < 256; i++)
+        byte_ids[i] = i;
+    for (int round = 0; round < 40; round++) {
+        struct merges *made = merges_open(byte_ids);
+        int64_t wrong = 0;
+        for (int i = 0; i < RULES; i++) {
+            int known = LETTERS + i;
+            for (int side = 0; side < 2; side++) {
+                int32_t drawn = (int32_t)draw((uint64_t)known);
+                *(side == 0 ? &rules[i].left : &rules[i].right) = drawn < LETTERS ? drawn : 256 + drawn - LETTERS;
+            }
+            for (int j = 0; j < i; j++) /* of two rules for one pair the later one would count */
+                if (rules[j].left == rules[i].left && rules[j].right == rules[i].right)
+                    rules[j] = (struct rule){-1, -1};
+        }
+        for (int i = 0; i < RULES; i++)
+            if (rules[i].left >= 0)
+                merges_set(made, rules[i].left, rules[i].right, (uint32_t)i, 256 + i);
+        merges_finish(made);
+        for (int64_t bytes = 1; bytes <= PIECE; bytes += 13) {
+            for (int64_t i = 0; i < bytes; i++)
+                piece[i] = (unsigned char)draw(LETTERS);
+            int64_t count = merges_apply(made, piece, bytes, ids);
+            wrong += count != apply_plainly(rules, piece, bytes, plain) ||
+                     memcmp(ids, plain, (size_t)count * sizeof *ids) != 0;
+        }
+        CHECK(wrong == 0);
+        merges_close(made);
+    }
+}
+
+/* -- Behaviors -------------------------------------------------------------------------------------------------------
+ */
+
+static int take_text(void *context, const unsigned char *piece, int64_t bytes)
+{
+    put(context, "%.*s|", (int)bytes, (const char *)piece);
+    return ERROR_NONE;
+}
+
+static void check_behaviors(void)
+{
+    static const struct {
+        enum split_behavior behavior;
+        bool invert;
+        const char *pieces;
+    } cases[] = {{SPLIT_REMOVED, false, "ab|c|"},
+                 {SPLIT_REMOVED, true, "!|!|!|!|"},
+                 {SPLIT_ISOLATED, false, "!|ab|!|!|c|!|"},
+                 {SPLIT_ISOLATED, true, "!|ab|!|!|c|!|"},
+                 {SPLIT_MERGED_WITH_PREVIOUS, false, "!|ab!|!|c!|"},
+                 {SPLIT_MERGED_WITH_PREVIOUS, true, "!ab|!|!c|!|"},
+                 {SPLIT_MERGED_WITH_NEXT, false, "!ab|!|!c|!|"},
+                 {SPLIT_MERGED_WITH_NEXT, true, "!|ab!|!|c!|"},
+                 {SPLIT_CONTIGUOUS, false, "!|ab|!!|c|!|"},
+                 {SPLIT_CONTIGUOUS, true, "!|ab|!!|c|!|"}};
+    struct split_room *room = split_room_open();
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        char out[64], *end = out;
+        struct split *split;
+        struct split_settings settings = {"!", i % 2 > 0, cases[i / 2].behavior, cases[i / 2].invert, false, "P"};
+        CHECK(split_open(&split, &settings) == ERROR_NONE);
+        CHECK(split_run(split, room, (const unsigned char *)"!ab!!c!", 7, take_text, &end) == ERROR_NONE);
+        CHECK_STRING(out, cases[i / 2].pieces);
+        split_close(split);
+    }
+    split_room_close(room);
+}
+
+/* Unicode's White_Space. Source: PropList.txt */
+static void check_spaces(void)
+{
+    static const uint32_t spaces[] = {0x9,    0xa,    0xb,    0xc,    0xd,    0x20,   0x85,   0xa0,   0x1680,
+                                      0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006, 0x2007, 0x2008,
+                                      0x2009, 0x200a, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000};
+    const struct classes *classes = classes_get();
+    int64_t all = 0;
+    for (uint32_t code = 0; code < UTF8_CODE_POINTS; code++)
+        all += (classes->of[code] & CLASS_SPACE) != 0;
+    CHECK(all == sizeof spaces / sizeof *spaces);
+    for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
+        CHECK(classes->of[spaces[i]] == CLASS_SPACE);
+}
+
 /* -- Patterns by hand ------------------------------------------------------------------------------------------------
  */
 
@@ -489,16 +661,6 @@ static int64_t differing_characters(const struct both *both)
         used = 0;
     }
     return wrong + !same(both, text, used);
-}
-
-/* SplitMix64 (Steele, Lea & Flood, 2014) */
-static uint64_t draw(uint64_t below)
-{
-    static uint64_t state;
-    uint64_t x = state += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return (x ^ x >> 31) % below;
 }
 
 static int64_t differing_mixtures(const struct both *both)
@@ -634,11 +796,16 @@ static void check_threads(void)
 int main(void)
 {
     check_texts();
+    check_zeros();
+    check_utf8();
     check_faults();
     check_damage();
     check_patterns();
     check_roles();
     check_ranks();
+    check_merges();
+    check_behaviors();
+    check_spaces();
     check_by_hand();
     check_long();
     check_threads();

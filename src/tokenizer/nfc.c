@@ -110,7 +110,7 @@ const unsigned char *nfc_normalize(struct nfc *nfc, const unsigned char *text, i
             utf8_read(text + at, &length);
         add(nfc, text + kept, begin - kept);
         add_normalized(nfc, text + begin, at - begin);
-        kept = character = at;
+        kept = at;
     }
     *normalized = bytes;
     if (kept == 0)
