@@ -21,6 +21,7 @@ check "side files" survives side 10000
 check "logs" survives log 1500
 check "checkpoints" survives checkpoint 3000
 check "token stores" survives store 3000
+check "tokenizers" survives tokenizer 5000
 check "safetensors" survives safetensors 100000
 
 fuzz planted 3000
