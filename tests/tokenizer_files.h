@@ -39,6 +39,16 @@ static inline void put(char **end, const char *format, ...)
     va_end(arguments);
 }
 
+/* The bytes as members of "vocab", each with a comma behind it. */
+static inline void put_bytes(char **end)
+{
+    for (int byte = 0; byte < 256; byte++) {
+        char character[UTF8_MOST];
+        int length = byte_character(character, byte);
+        put(end, "\"%s%.*s\":%d,", byte == '"' || byte == '\\' ? "\\" : "", length, character, byte);
+    }
+}
+
 /* Room of 16 KiB is enough. */
 static inline void put_json(char **end)
 {
@@ -49,11 +59,7 @@ static inline void put_json(char **end)
     put(end, "\"decoder\":{\"type\":\"ByteLevel\"},");
     put(end,
         "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"byte_fallback\":false,\"ignore_merges\":false,\"vocab\":{");
-    for (int byte = 0; byte < 256; byte++) {
-        char character[UTF8_MOST];
-        int length = byte_character(character, byte);
-        put(end, "\"%s%.*s\":%d,", byte == '"' || byte == '\\' ? "\\" : "", length, character, byte);
-    }
+    put_bytes(end);
     for (int i = 0; i < MERGES; i++) {
         const char *space = strchr(merge_texts[i], ' ');
         put(end, "%s\"%.*s%s\":%d", i == 0 ? "" : ",", (int)(space - merge_texts[i]), merge_texts[i], space + 1,

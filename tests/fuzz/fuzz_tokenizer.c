@@ -1,6 +1,7 @@
 /* Tokenizer files. The first byte of an input is how many bytes of it, from the next on, are a text; what follows is a
- * file, behind a NUL a tokenizer_config.json. Whoever is taken encodes the text, twice the same, and the ids are in the
- * vocabulary; a file that keeps text keeps it byte for byte. */
+ * file, behind a NUL a tokenizer_config.json. "@V" in a file stands for the vocabulary's bytes, which mutations would
+ * but damage. Whoever is taken encodes the text, twice the same, and the ids are in the vocabulary; a file that keeps
+ * text keeps it byte for byte. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "fuzz/fuzz.h"
@@ -48,6 +49,24 @@ const char *const fuzz_target_words[] = {"\"",
                                          "999999999999",
                                          NULL};
 
+/* A copy of the file with its first `from` replaced by `to`, as much longer as it needs; freed with free(). */
+static char *replaced(const char *file, const char *from, const char *to)
+{
+    const char *at = strstr(file, from);
+    if (at == NULL)
+        return memory_string(file);
+    return memory_format("%.*s%s%s", (int)(at - file), file, to, at + strlen(from));
+}
+
+static const char *all_bytes(void)
+{
+    static char text[1 << 13];
+    char *end = text;
+    if (text[0] == '\0')
+        put_bytes(&end);
+    return text;
+}
+
 /* Added tokens that take white space along, NFC and prefixes change the text; so may what mutations remove. */
 static bool keeps_text(const char *file)
 {
@@ -61,9 +80,11 @@ static bool keeps_text(const char *file)
 static void add_input(void (*add)(const void *data, size_t size), const char *text, const char *file,
                       const char *config)
 {
-    char *input = memory_format("%c%s%s%c%s", (int)strlen(text), text, file, '\0', config);
-    add(input, 1 + strlen(text) + strlen(file) + (config[0] == '\0' ? 0 : 1 + strlen(config)));
+    char *shortened = replaced(file, all_bytes(), "@V");
+    char *input = memory_format("%c%s%s%c%s", (int)strlen(text), text, shortened, '\0', config);
+    add(input, 1 + strlen(text) + strlen(shortened) + (config[0] == '\0' ? 0 : 1 + strlen(config)));
     free(input);
+    free(shortened);
 }
 
 void fuzz_target_seeds(void (*add)(const void *data, size_t size))
@@ -133,10 +154,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(file, data + 1 + bytes, size - 1 - bytes);
     file[size - 1 - bytes] = '\0';
     size_t file_bytes = strlen(file), rest = size - 1 - bytes - file_bytes;
+    char *whole = replaced(file, "@V", all_bytes());
     struct bpe_file config = {file + file_bytes + 1, (int64_t)rest - 1, "CONFIG"};
     struct bpe *bpe;
     error_clear();
-    int code = bpe_open(&bpe, &(struct bpe_file){file, (int64_t)file_bytes, "FILE"}, rest > 1 ? &config : NULL);
+    int code = bpe_open(&bpe, &(struct bpe_file){whole, (int64_t)strlen(whole), "FILE"}, rest > 1 ? &config : NULL);
     FUZZ_CHECK(code == ERROR_NONE || (code == ERROR_USER && bpe == NULL && error_message()[0] != '\0'));
     if (code == ERROR_NONE) {
         fuzz_accepted++;
@@ -145,10 +167,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                        bpe_role(bpe, (enum bpe_role)role) < bpe_vocabulary(bpe));
         FUZZ_CHECK(!bpe_begins(bpe) || bpe_role(bpe, BPE_BOS) >= 0);
         FUZZ_CHECK(!bpe_ends(bpe) || bpe_role(bpe, BPE_EOS) >= 0);
-        check_encoded(bpe, text, (int64_t)bytes, keeps_text(file));
+        check_encoded(bpe, text, (int64_t)bytes, keeps_text(whole));
     }
     bpe_close(bpe);
     free(text);
     free(file);
+    free(whole);
     return 0;
 }
