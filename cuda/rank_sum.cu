@@ -1,33 +1,40 @@
 /* The sum over ranks of what copies have brought together. */
 #include "cuda/walk.cuh"
 
-template <int N> __global__ WALK_BOUNDS void rank_sum(struct walk walk, view<const float> parts, int ranks, float *sum)
+template <int N, typename T>
+__global__ WALK_BOUNDS void rank_sum(struct walk walk, view<const T> parts, int ranks, T *sum)
 {
     struct loaded {
-        pack<float, N> first, second;
+        pack<T, N> first, second;
     };
     walk_packs<2, true>(
         walk,
         [&](uint32_t, uint32_t p) {
             return loaded{load_pack<N>(pack_at<N>(parts, 0, p)), load_pack<N>(pack_at<N>(parts, 1, p))};
         },
-        [&](uint32_t, uint32_t p, loaded in) {
-            auto add = [&](const pack<float, N> &part) {
+        [&](uint32_t, uint32_t p, const loaded &in) {
+            float all[N];
+            unpack(in.first, all);
+            auto add = [&](const pack<T, N> &part) {
+                float own[N];
+                unpack(part, own);
 #pragma unroll
                 for (int i = 0; i < N; i++)
-                    in.first.at[i] += part.at[i];
+                    all[i] += own[i];
             };
             add(in.second);
             for (int rank = 2; rank < ranks; rank++)
                 add(load_pack<N>(pack_at<N>(parts, (uint32_t)rank, p)));
-            store_pack(sum + (int64_t)p * N, in.first);
+            store(sum + (int64_t)p * N, all);
         });
 }
 
 void cuda_rank_sum(const struct cuda_target *target, struct tensor parts, struct tensor sum)
 {
-    constexpr int N = pack_width<float>;
-    const bool wide = packs_fit(parts, N) && packs_fit(sum, N);
-    walk_launch(target, "rank_sum", wide ? rank_sum<N> : rank_sum<1>, 1, sum.cols / (wide ? N : 1),
-                view_of<const float>(parts), (int)parts.rows, static_cast<float *>(sum.data));
+    visit_packs({parts, sum}, [&](auto zero, auto width) {
+        using T = decltype(zero);
+        constexpr int N = decltype(width)::value;
+        walk_launch(target, "rank_sum", rank_sum<N, T>, 1, sum.cols / N, view_of<const T>(parts), (int)parts.rows,
+                    static_cast<T *>(sum.data));
+    });
 }

@@ -375,7 +375,7 @@ static void check_kinds(const struct grid_shape *shape, int ranks)
                     ranks, shape->stages, shape->tensor, shape->context, shape->shard, k, of[k] - 1);
 }
 
-/* Room for the parts of sums in f32, and of nothing else. */
+/* Room for the parts of sums, of one shape and type, and of nothing else. */
 static void test_room(void)
 {
     static float numbers[12];
@@ -391,6 +391,8 @@ static void test_room(void)
     part.room = tensor_matrix(numbers + 6, DTYPE_F32, 2, 3);
     CHECK(op_check(OP_ALL_REDUCE, &sum) != NULL && op_check(OP_REDUCE_SCATTER, &part) != NULL);
     sum.maximum = false;
+    part.room = tensor_matrix(numbers + 6, DTYPE_BF16, 3, 2);
+    CHECK(op_check(OP_REDUCE_SCATTER, &part) != NULL);
     sum.room.cols = part.room.cols = 1;
     part.room.rows = 3;
     CHECK(op_check(OP_ALL_REDUCE, &sum) != NULL && op_check(OP_REDUCE_SCATTER, &part) != NULL);

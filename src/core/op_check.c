@@ -288,8 +288,8 @@ static const char *check_adamw(const struct adamw_args *a)
 /* For the parts of `summed`, one from each rank. */
 static bool is_room(const struct tensor *room, const struct group *group, const struct tensor *summed)
 {
-    return room->dtype == DTYPE_F32 && summed->dtype == DTYPE_F32 && tensor_contiguous(room) &&
-           room->rows == group->size && tensor_count(room) == tensor_count(summed);
+    return room->dtype == summed->dtype && tensor_contiguous(room) && room->rows == group->size &&
+           tensor_count(room) == tensor_count(summed);
 }
 
 static const char *check_shapes(enum op op, const void *args)

@@ -2,9 +2,9 @@
 #include "model/sequence.h"
 
 /* What data ranks gather of each other, one rank's tokens after the other's. And where tensor ranks cut the sequence:
- * this rank's part of the sum that is the output, or the gathered gradient of the output, of all tokens of the ranks.
- */
-enum { ALL_TOKENS = UNIT_FIRST_OWN, ALL_FACTORS, ALL_GRADIENTS, OF_ALL_TOKENS };
+ * this rank's part of the sum that is the output, or the gathered gradient of the output, of all tokens of the ranks,
+ * and room for the sum. */
+enum { ALL_TOKENS = UNIT_FIRST_OWN, ALL_FACTORS, ALL_GRADIENTS, OF_ALL_TOKENS, ROOM };
 
 static const struct tensor absent;
 
@@ -25,7 +25,7 @@ static void embedding_forward(struct context *context, struct unit *unit, struct
            .scale = factors(context, unit), .weight = unit_weight(context, unit, EMBEDDING_TABLE), .y = part,
            .origin = model_vocabulary(unit->settings).first);
     if (layer_ranks(&unit->settings->layer) > 1)
-        sequence_add_up(context, unit, part, output);
+        sequence_add_up(context, unit, part, output, ROOM);
 }
 
 static struct tensor gathered(struct context *context, const struct unit *unit, int id, struct tensor own)
@@ -106,6 +106,7 @@ void embedding_declare(struct unit *unit)
     unit_declare_tensor(unit, UNIT_OUTPUT, "embedded", UNIT_OWN_TOKENS, s->hidden, ROLE_VALUE);
     if (sequence_is_cut(unit))
         unit_declare_tensor(unit, OF_ALL_TOKENS, "of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
+    sequence_declare_room(unit, ROOM, UNIT_TOKENS, s->hidden);
     unit->complete_gradients = s->embedding_ranks > 1;
     if (unit->complete_gradients)
         declare_gathered(unit);

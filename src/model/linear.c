@@ -46,6 +46,7 @@ static void declare_exchange(struct unit *unit, const struct linear *linear)
         return;
     unit_declare_tensor(unit, linear->first + LINEAR_GATHERED, "gathered", linear->tokens, width, ROLE_VALUE);
     unit_declare_tensor(unit, linear->first + LINEAR_PARTIAL, "part of a sum", linear->tokens, width, ROLE_VALUE);
+    sequence_declare_room(unit, linear->first + LINEAR_ROOM, linear->tokens, width);
 }
 
 /* -- Declaring --------------------------------------------------------------------------------------------------- */
@@ -370,7 +371,7 @@ void linear_forward(const struct context *context, const struct unit *unit, cons
     const struct tensor part = partial(context, unit, linear, y);
     const bool first = context->tensor->rank == 0, whole = !sequence_is_cut(unit); /* one rank adds what comes once */
     multiply_forward(context, unit, linear, x, part, first ? bias : absent, first && whole ? addend : absent);
-    sequence_add_up(context, unit, part, y);
+    sequence_add_up(context, unit, part, y, linear->first + LINEAR_ROOM);
     if (!whole && tensor_present(&addend))
         LAUNCH(context->stream, ADD, add, .from = addend, .to = y);
 }
@@ -470,7 +471,7 @@ static void backward_of_outputs(struct context *context, const struct unit *unit
         context_join(context);
     if (sums) {
         context_fork(context);
-        sequence_add_up(&beside, unit, part, dx);
+        sequence_add_up(&beside, unit, part, dx, linear->first + LINEAR_ROOM);
     }
     multiply_weight_gradient(context, unit, linear, x, dy);
     if (sums)

@@ -29,6 +29,7 @@ enum linear_tensor {
     /* where tensor ranks cut it, and the sequence: what this rank collects of them, and what it makes for their sum */
     LINEAR_GATHERED = 3 * LINEAR_COPIES,
     LINEAR_PARTIAL,
+    LINEAR_ROOM, /* for that sum */
     LINEAR_TENSORS
 };
 

@@ -176,7 +176,7 @@ static void collect_logits(struct context *c, struct unit *unit, struct tensor o
     LAUNCH(c->stream, FILL, fill, .x = all, .value = 0);
     LAUNCH(c->stream, COPY, copy, .from = own,
            .to = tensor_columns(&all, model_vocabulary(unit->settings).first, own.cols));
-    sequence_add_up(c, unit, all, all);
+    sequence_add_up(c, unit, all, all, LM_HEAD_ROOM);
 }
 
 static void last_logits(struct context *c, struct unit *unit, struct tensor input)
@@ -249,7 +249,7 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
         chunk_backward(c, unit, &chunk, d_part);
     }
     if (is_cut(unit))
-        sequence_add_up(c, unit, d_part, d_features);
+        sequence_add_up(c, unit, d_part, d_features, LM_HEAD_ROOM);
     if (transform)
         features_backward(c, unit, normed, d_normed);
     norm_backward(c, unit, &last_norm, input, d_normed, absent, unit_tensor(c, unit, UNIT_INPUT_GRADIENT),
@@ -327,6 +327,7 @@ static void declare_exchange(struct unit *unit)
         return;
     unit_declare_tensor(unit, LM_HEAD_ALL_FEATURES, "features of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
     unit_declare_tensor(unit, LM_HEAD_D_ALL_FEATURES, "d features of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
+    sequence_declare_room(unit, LM_HEAD_ROOM, UNIT_TOKENS, s->hidden);
 }
 
 void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tokens)

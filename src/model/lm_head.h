@@ -45,6 +45,7 @@ enum lm_head_tensor {
     LM_HEAD_D_NORMED,
     LM_HEAD_ALL_FEATURES, /* with LM_HEAD_D_ALL_FEATURES: where tensor ranks cut the sequence */
     LM_HEAD_D_ALL_FEATURES,
+    LM_HEAD_ROOM,       /* for its sum */
     LM_HEAD_STATISTICS, /* with LM_HEAD_ALL_LOGITS: where there are tensor ranks; of one chunk */
     LM_HEAD_ALL_LOGITS, /* in generation: the last token's */
     LM_HEAD_LINEARS     /* here: twice LINEAR_TENSORS, of dense and of the decoder */

@@ -21,11 +21,25 @@ void sequence_gather(const struct context *c, struct tensor own, struct tensor a
     LAUNCH(c->stream, ALL_GATHER, all_gather, .group = c->tensor, .in = flat(own), .out = by_ranks(c, all));
 }
 
-void sequence_add_up(const struct context *c, const struct unit *unit, struct tensor partial, struct tensor sum)
+void sequence_declare_room(struct unit *unit, int room, int64_t tokens, int64_t columns)
+{
+    if (sequence_is_cut(unit))
+        unit_declare_tensor(unit, room, "room for a sum", tokens, columns, ROLE_VALUE);
+}
+
+/* Absent where the executor does not make sums of copies: then nothing is planned for it. */
+static struct tensor room_of(const struct context *c, const struct unit *unit, int id)
+{
+    const struct tensor absent = {0};
+    return c->stream->executor->copies ? by_ranks(c, unit_tensor(c, unit, id)) : absent;
+}
+
+void sequence_add_up(const struct context *c, const struct unit *unit, struct tensor partial, struct tensor sum,
+                     int room)
 {
     if (sequence_is_cut(unit))
         LAUNCH(c->stream, REDUCE_SCATTER, reduce_scatter, .group = c->tensor, .in = by_ranks(c, partial),
-               .out = flat(sum));
+               .out = flat(sum), .room = room_of(c, unit, room));
     else
         LAUNCH(c->stream, ALL_REDUCE, all_reduce, .group = c->tensor, .x = sum);
 }
