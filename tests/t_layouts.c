@@ -639,6 +639,89 @@ static void test_reading(struct comm *comm)
     comm_group_destroy(own);
 }
 
+/* -- Copies that are gathered ------------------------------------------------------------------------------------ */
+
+/* A maximum over tensor ranks, or the zeros behind the last token, may be left out. */
+struct copies_planter {
+    bool alone, nothing_behind;
+    int maxima;
+};
+
+static void plant_in_copies(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    struct copies_planter *p = wrapper->self;
+    const struct all_reduce_args *sum = args;
+    const struct fill_args *fill = args;
+    p->maxima += op == OP_ALL_REDUCE && sum->maximum;
+    if (p->alone && op == OP_ALL_REDUCE && sum->maximum)
+        return;
+    if (p->nothing_behind && op == OP_FILL && fill->x.rows > 1 && !tensor_contiguous(&fill->x))
+        return;
+    wrapper_pass(wrapper, stream, op, args);
+}
+
+static struct outcome train_copies(struct comm *comm, const struct layout *layout, const struct form *form,
+                                   struct copies_planter *planter)
+{
+    struct wrapper wrapper;
+    struct team team;
+    wrapper_create(&wrapper, cpu, plant_in_copies, planter);
+    team_create(&team, comm, &wrapper.executor, layout, form);
+    struct outcome outcome = team_train(&team);
+    team_destroy(&team);
+    return outcome;
+}
+
+static bool same_bits(const struct outcome *a, const struct outcome *b)
+{
+    const size_t gradients = (size_t)a->elements * sizeof *a->first;
+    return a->agree && b->agree && memcmp(a->losses, b->losses, sizeof a->losses) == 0 &&
+           memcmp(a->norms, b->norms, sizeof a->norms) == 0 && memcmp(a->first, b->first, gradients) == 0 &&
+           memcmp(a->last, b->last, gradients) == 0;
+}
+
+/* Where tensor ranks gather 8-bit copies, all bits are those of copies of gathered values. What is gathered has the
+ * scale of all ranks: the inputs of two linears and the gradients of two. What ranks have parts of has a scale for each
+ * part.
+ */
+static void test_copies(struct comm *comm)
+{
+    static const struct {
+        enum toy_kind kind;
+        int recipe, tensor;
+        enum deck_recompute recompute;
+        bool split;
+    } cases[] = {{TOY_LLAMA, DECK_RECIPE_CURRENT, 2, DECK_RECOMPUTE_NONE, false},
+                 {TOY_LLAMA, DECK_RECIPE_DELAYED, 4, DECK_RECOMPUTE_NORMS, true},
+                 {TOY_ESM2, DECK_RECIPE_CURRENT, 4, DECK_RECOMPUTE_FULL, false},
+                 {TOY_AMPLIFY, DECK_RECIPE_DELAYED, 2, DECK_RECOMPUTE_QKV, false}};
+    for (int i = 0; i < LENGTH(cases); i++) {
+        const struct layout layout = {.context = 1, .shard = 1, .tensor = cases[i].tensor};
+        struct form form = {.kind = cases[i].kind,
+                            .packed = true,
+                            .micro_batches = 2,
+                            .compute = DTYPE_BF16,
+                            .recipe = cases[i].recipe,
+                            .recompute = cases[i].recompute,
+                            .slots = cases[i].split ? 2 : 1,
+                            .split_backward = cases[i].split};
+        struct copies_planter plain = {0}, no_maximum = {.alone = true}, no_zeros = {.nothing_behind = true};
+        struct outcome copies = train_copies(comm, &layout, &form, &plain);
+        CHECK(i > 0 || plain.maxima == TEAM_STEPS * form.micro_batches * 4 * toy_settings(form.kind).layers);
+        struct outcome alone = train_copies(comm, &layout, &form, &no_maximum);
+        struct outcome nothing = train_copies(comm, &layout, &form, &no_zeros);
+        form.measured = true;
+        struct outcome values = train_copies(comm, &layout, &form, &plain);
+        if (!CHECK(same_bits(&copies, &values)) || !CHECK(!same_bits(&copies, &alone)) ||
+            !CHECK(!same_bits(&copies, &nothing)))
+            fprintf(stderr, "    %s\n", team_text(comm->size, &layout, &form));
+        outcome_destroy(&copies);
+        outcome_destroy(&values);
+        outcome_destroy(&alone);
+        outcome_destroy(&nothing);
+    }
+}
+
 /* -- Planted faults ---------------------------------------------------------------------------------------------- */
 
 enum fault {
@@ -981,8 +1064,10 @@ int main(int argc, char **argv)
     static const int side_by_side[][3] = {{8}, {6, 2}, {4, 3, 1}};
     for (int i = 0; i < LENGTH(side_by_side); i++) {
         struct comm *comm = team_comm(world, side_by_side[i]);
-        if (comm->size == 4)
+        if (comm->size == 4) {
             test_all_faults(comm, &form);
+            test_copies(comm);
+        }
         if (comm->size == 3)
             test_reading(comm);
         test_size(comm, &form, &alone, cases, case_count, count);

@@ -38,6 +38,17 @@ static struct tensor partial(const struct context *context, const struct unit *u
     return sequence_is_cut(unit) ? unit_tensor(context, unit, linear->first + LINEAR_PARTIAL) : sum;
 }
 
+/* Can what is gathered of that operand be its row copy, of which the column copy is the transpose? Not where products
+ * or statistics read its value, where its copies are rounded at random, or where a bias's gradient is the sum of it. */
+static bool gathers_copies(const struct unit *unit, const struct linear *linear, enum operand_kind kind)
+{
+    const struct linear_precision *p = linear->precision;
+    return sequence_is_cut(unit) && linear->cut == (kind == OPERAND_INPUT ? LINEAR_OUTPUTS : LINEAR_INPUTS) &&
+           is_quantized(linear) && p->rules[kind].scaling == SCALING_TENSOR && !p->wide_weight_product &&
+           !layer_list_has(&unit->settings->precision.statistics, operand_layer(linear->number)) &&
+           (kind == OPERAND_INPUT || linear->bias < 0);
+}
+
 static void declare_exchange(struct unit *unit, const struct linear *linear)
 {
     const struct weight *w = &unit->weights[linear->weight];
@@ -47,6 +58,7 @@ static void declare_exchange(struct unit *unit, const struct linear *linear)
     unit_declare_tensor(unit, linear->first + LINEAR_GATHERED, "gathered", linear->tokens, width, ROLE_VALUE);
     unit_declare_tensor(unit, linear->first + LINEAR_PARTIAL, "part of a sum", linear->tokens, width, ROLE_VALUE);
     sequence_declare_room(unit, linear->first + LINEAR_ROOM, linear->tokens, width);
+    unit_declare_tensor(unit, linear->first + LINEAR_AMAX, "amax of all ranks", 1, 1, ROLE_STATISTIC);
 }
 
 /* -- Declaring --------------------------------------------------------------------------------------------------- */
@@ -186,7 +198,8 @@ static struct operand operand_of(const struct context *context, const struct uni
         return (struct operand){.value = value};
     struct copies to = rule_of(context, linear, kind);
     const bool columns = !linear->precision->wide_weight_product;
-    const bool rows = kind == OPERAND_GRADIENT || !context->recompute || id_set_has(context->wanted, linear->section);
+    const bool rows = kind == OPERAND_GRADIENT || !context->recompute || id_set_has(context->wanted, linear->section) ||
+                      gathers_copies(unit, linear, kind);
     const bool scales = has_scales(&to), shared = to.rule.scaling == SCALING_TENSOR;
     const struct tensor row = shaped(context, unit, id + LINEAR_ROW, value.rows, value.cols);
     const struct tensor scale =
@@ -329,14 +342,65 @@ struct operand linear_made(const struct context *context, const struct unit *uni
     return (struct operand){.value = value ? operand->value : absent, .to = operand->to};
 }
 
+/* The largest magnitude that any tensor rank has. */
+static struct tensor shared_amax(const struct context *context, const struct unit *unit, const struct linear *linear,
+                                 const struct copies *rule, struct tensor own)
+{
+    struct copies to = {.rule = rule->rule, .amax = unit_tensor(context, unit, linear->first + LINEAR_AMAX)};
+    LAUNCH(context->stream, FILL, fill, .x = to.amax, .value = 0);
+    LAUNCH(context->stream, QUANTIZE, quantize, .x = own, .to = to);
+    LAUNCH(context->stream, ALL_REDUCE, all_reduce, .group = context->tensor, .x = to.amax, .maximum = true);
+    return to.amax;
+}
+
+/* The column copy of the row copy. Behind the last token it has zeros, of which two are a bf16; rows have an even
+ * number of tokens. */
+static void transpose_row(const struct context *context, const struct copies *to)
+{
+    const int64_t tokens = to->row.rows;
+    const struct tensor *column = &to->column;
+    LAUNCH(context->stream, TRANSPOSE, transpose, .from = to->row, .to = tensor_columns(column, 0, tokens));
+    if (column->cols > tokens)
+        LAUNCH(context->stream, FILL, fill, .value = 0,
+               .x = (struct tensor){tensor_at(column, 0, tokens), DTYPE_BF16, column->rows, (column->cols - tokens) / 2,
+                                    column->stride / 2});
+}
+
+/* Makes the row copy of this rank's part, gathers it, and makes the column copy of that. */
+static void gather_copies(const struct context *context, const struct unit *unit, const struct linear *linear,
+                          const struct operand *operand)
+{
+    struct copies to = operand->to;
+    if (has_scales(&to))
+        to.whole_amax = shared_amax(context, unit, linear, &to, operand->own);
+    to.row = sequence_own(context, operand->to.row);
+    to.column = to.column_scale = absent;
+    LAUNCH(context->stream, QUANTIZE, quantize, .x = operand->own, .to = to);
+    sequence_gather(context, to.row, operand->to.row);
+    transpose_row(context, &operand->to);
+}
+
+/* What tensor ranks have parts of. Returns whether that are the copies, and not the value that they are made of. */
+static bool collect(const struct context *context, const struct unit *unit, const struct linear *linear,
+                    enum operand_kind kind, const struct operand *operand)
+{
+    if (!tensor_present(&operand->own))
+        return false;
+    const bool copies = quantizes(context, linear) && gathers_copies(unit, linear, kind);
+    if (copies)
+        gather_copies(context, unit, linear, operand);
+    else
+        sequence_gather(context, operand->own, operand->value);
+    return copies;
+}
+
 void linear_prepare(const struct context *context, const struct unit *unit, const struct linear *linear,
                     const struct operand *x)
 {
-    if (tensor_present(&x->own))
-        sequence_gather(context, x->own, x->value);
+    const bool made = collect(context, unit, linear, OPERAND_INPUT, x) || is_fused(context, linear, OPERAND_INPUT);
     if (!quantizes(context, linear))
         return;
-    if (has_copies(&x->to) && !is_fused(context, linear, OPERAND_INPUT))
+    if (has_copies(&x->to) && !made)
         LAUNCH(context->stream, QUANTIZE, quantize, .x = x->value, .to = x->to);
     measure(context, unit, linear, OPERAND_INPUT, x);
 }
@@ -395,15 +459,18 @@ static struct tensor own_sum(const struct context *context, const struct unit *u
     return wanted ? unit_gradient(context, unit, linear->bias) : absent;
 }
 
-/* dy with the copies that its op has not made. */
+/* dy of all tokens, where tensor ranks have parts of it, with the copies that its op has not made. */
 static struct operand ready_gradient(const struct context *context, const struct unit *unit,
                                      const struct linear *linear, struct tensor value)
 {
-    const struct operand dy = linear_gradient(context, unit, linear, value);
+    const bool cut = sequence_is_cut(unit) && is_cut(unit, linear, LINEAR_INPUTS);
+    struct operand dy = linear_gradient(context, unit, linear, cut ? gathered(context, unit, linear) : value);
+    dy.own = cut ? value : absent;
+    const bool made = collect(context, unit, linear, OPERAND_GRADIENT, &dy);
     if (!quantizes(context, linear))
         return dy;
-    if (!is_fused(context, linear, OPERAND_GRADIENT))
-        LAUNCH(context->stream, QUANTIZE, quantize, .x = value, .to = dy.to,
+    if (!made && !is_fused(context, linear, OPERAND_GRADIENT))
+        LAUNCH(context->stream, QUANTIZE, quantize, .x = dy.value, .to = dy.to,
                .sum = linear->precision->wide_weight_product ? absent : own_sum(context, unit, linear),
                .accumulate = accumulates(unit, linear));
     measure(context, unit, linear, OPERAND_GRADIENT, &dy);
@@ -478,25 +545,13 @@ static void backward_of_outputs(struct context *context, const struct unit *unit
         context_join(context);
 }
 
-/* dy of all tokens: gathered where tensor ranks have parts of it. */
-static struct tensor whole_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
-                                    struct tensor dy)
-{
-    if (!is_cut(unit, linear, LINEAR_INPUTS) || !sequence_is_cut(unit))
-        return dy;
-    const struct tensor all = gathered(context, unit, linear);
-    sequence_gather(context, dy, all);
-    return all;
-}
-
 /* Where nothing is summed the weight's gradient comes first: after it dx may take x's memory. */
 void linear_backward(struct context *context, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next)
 {
-    const struct tensor whole = whole_gradient(context, unit, linear, dy);
+    const struct operand ready = ready_gradient(context, unit, linear, dy);
     if (next != NULL)
         gather_beside(context, unit, next->linear, next->x);
-    const struct operand ready = ready_gradient(context, unit, linear, whole);
     if (is_cut(unit, linear, LINEAR_OUTPUTS)) {
         backward_of_outputs(context, unit, linear, x, &ready, dx);
         return;

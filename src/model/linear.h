@@ -30,6 +30,7 @@ enum linear_tensor {
     LINEAR_GATHERED = 3 * LINEAR_COPIES,
     LINEAR_PARTIAL,
     LINEAR_ROOM, /* for that sum */
+    LINEAR_AMAX, /* of what is gathered, of all ranks */
     LINEAR_TENSORS
 };
 
@@ -87,7 +88,8 @@ struct copies linear_copies(const struct context *context, const struct linear_p
 void linear_copy_weight(const struct context *context, const struct unit *unit, const struct linear *linear, bool all);
 
 /* Does it gather x of what tensor ranks have of it? linear_prepare is then a section of its own, which makes
- * linear->first + LINEAR_GATHERED. */
+ * linear->first + LINEAR_GATHERED; or, where products read 8-bit copies with one scale for the tensor, it gathers the
+ * row copy and transposes that to the column copy: half the bytes, and the bits of copies of gathered values. */
 bool linear_gathers(const struct unit *unit, const struct linear *linear);
 
 /* The operand that is x [T, in] or dy [T, out]; T may be less than linear->tokens. In a model whose sequence is cut, x

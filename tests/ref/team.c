@@ -186,6 +186,8 @@ void team_create(struct team *team, struct comm *comm, struct executor *executor
     options.settings = settings;
     options.tensor = team->grid.tensor;
     options.settings.precision = toy_precision(form->recipe);
+    if (form->measured)
+        options.settings.precision.statistics = (struct layer_list){1, {{0, (int)settings.layers}}};
     options.settings.embedding_ranks = form->gathers ? sizes.data : 1;
     options.groups = &team->groups;
     options.sharding = layout->sharding;

@@ -28,7 +28,8 @@ struct form {
     bool packed;  /* several segments in a row, else one with padding behind it */
     int micro_batches;
     enum dtype compute;
-    int recipe; /* enum deck_recipe */
+    int recipe;    /* enum deck_recipe */
+    bool measured; /* statistics of all layers may be made, so what is gathered of operands are values */
     enum deck_recompute recompute;
     int slots;
     bool split_backward;
