@@ -27,14 +27,17 @@ static void test_tokenizer(void)
     for (int i = 0; i < 256; i++)
         wrong += ids[i] != (i < 4 ? 3 : i);
     CHECK(wrong == 0);
-    int32_t wide[256];
-    CHECK(tokenizer_encode(tokenizer, all, 256, wide) == 256);
+    struct encoder *encoder = encoder_open(tokenizer);
+    const int32_t *wide;
+    int64_t wides;
+    CHECK(encoder_encode(encoder, all, 256, false, &wide, &wides) == ERROR_NONE && wides == 256);
     for (int i = 0; i < 256; i++) {
         int64_t count;
         const char *text = tokenizer_decode(tokenizer, i, &count);
         wrong += wide[i] != ids[i] || count != (i >= 4) || (count == 1 && *text != all[i]);
     }
     CHECK(wrong == 0);
+    encoder_close(encoder);
     static const char bases[] = "ACGTacgt";
     for (int id = 0; id < 256; id++) {
         const char *at = id == 0 ? NULL : strchr(bases, id);

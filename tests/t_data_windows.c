@@ -44,21 +44,21 @@ static void test_windows(void)
                                         {50000, 8192, 200, 7}, {8, 7, 4, 4},           {400, 1000, 200, 1},
                                         {0, 1000, 200, 0}};
     for (size_t i = 0; i < sizeof golden / sizeof *golden; i++) {
-        struct windows_layout layout = {golden[i][1], golden[i][2], WINDOWS_EACH};
+        struct windows_layout layout = {golden[i][1], golden[i][2], WINDOWS_EACH, false, false};
         CHECK(windows_count(&layout, golden[i][0]) == golden[i][3]);
     }
-    CHECK(windows_tokens(&(struct windows_layout){1000, 200, WINDOWS_EACH}, 400) == 402);
+    CHECK(windows_tokens(&(struct windows_layout){1000, 200, WINDOWS_EACH, false, false}, 400) == 402);
     /* Llama's tokenizer adds BOS alone: 1 of 8192 tokens a window */
     struct windows_layout text = {8192, 0, WINDOWS_EACH, .no_eos = true};
     CHECK(windows_count(&text, 8191) == 1 && windows_count(&text, 8192) == 2 && windows_tokens(&text, 8192) == 8194);
     /* truncation: one window, of at most 1022 residues */
     static const int64_t lengths[][2] = {{0, 0}, {1, 3}, {1021, 1023}, {1022, 1024}, {1023, 1024}, {50000, 1024}};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        struct windows_layout first = {1024, 0, WINDOWS_FIRST};
+        struct windows_layout first = {1024, 0, WINDOWS_FIRST, false, false};
         CHECK(windows_count(&first, lengths[i][0]) == (lengths[i][0] > 0));
         CHECK(windows_tokens(&first, lengths[i][0]) == lengths[i][1]);
     }
-    CHECK_USER(windows_check_layout(&(struct windows_layout){1024, 1, WINDOWS_FIRST}), "data.truncate");
+    CHECK_USER(windows_check_layout(&(struct windows_layout){1024, 1, WINDOWS_FIRST, false, false}), "data.truncate");
 
     struct comm *world = comm_self();
     const char *path = stores_path("periodic.h5");
@@ -68,14 +68,14 @@ static void test_windows(void)
     struct token_store *store;
     struct windows *windows;
     CHECK(token_store_open(&store, path) == ERROR_NONE);
-    struct windows_layout layout = {256, 200, WINDOWS_EACH};
+    struct windows_layout layout = {256, 200, WINDOWS_EACH, false, false};
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
     static const int64_t each[STORES_PERIODIC] = {19, 30, 41, 52, 89};
     for (int i = 0; i < STORES_PERIODIC; i++)
         CHECK((int64_t)(windows->index.first[i + 1] - windows->index.first[i]) == each[i]);
     CHECK(windows->index.header.windows == 231 && windows->index.header.tokens == 59062);
     windows_close(windows);
-    layout = (struct windows_layout){1024, 200, WINDOWS_EACH};
+    layout = (struct windows_layout){1024, 200, WINDOWS_EACH, false, false};
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
     CHECK(windows->index.header.windows == 17 && windows->index.header.tokens == 15834 && windows->index.map != NULL);
     windows_close(windows);
@@ -113,7 +113,7 @@ static void test_windows(void)
             windows_close(windows);
         }
     /* where the side file cannot be had, here because a folder has its name, a table in memory serves */
-    layout = (struct windows_layout){1000, 300, WINDOWS_EACH};
+    layout = (struct windows_layout){1000, 300, WINDOWS_EACH, false, false};
     CHECK(mkdir(stores_path("periodic.h5.windows-1000-300-each"), 0700) == 0);
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE && windows->index.table != NULL);
     check_walk(windows, &layout);
@@ -155,7 +155,7 @@ static void refused_windows(const char *path, const struct windows_layout *layou
 /* What was written and what is read is the same, or it is made anew or refused. */
 static void test_damage(void)
 {
-    const struct windows_layout layout = {100, 10, WINDOWS_EACH};
+    const struct windows_layout layout = {100, 10, WINDOWS_EACH, false, false};
     const char *path = stores_path("damage.h5"), *side = stores_path("damage.h5.windows-100-10-each");
     struct comm *world = comm_self();
     struct token_store *store;
@@ -320,7 +320,7 @@ static void test_signals(void)
     struct comm *self = comm_self();
     struct token_store *store;
     struct windows *windows;
-    const struct windows_layout layouts[] = {{64, 0, WINDOWS_EACH}, {64, 1, WINDOWS_EACH}};
+    const struct windows_layout layouts[] = {{64, 0, WINDOWS_EACH, false, false}, {64, 1, WINDOWS_EACH, false, false}};
     CHECK(token_store_open(&store, path) == ERROR_NONE);
     signal_send(SIGUSR2, SIGNALS_SAVE);
     CHECK(windows_open(&windows, store, &layouts[0], self) == ERROR_NONE);

@@ -483,7 +483,7 @@ static void test_copies(struct comm *world, const char *folder, const char *stor
 {
     struct token_store *opened;
     struct windows *windows;
-    const struct windows_layout layout = {32, 4, WINDOWS_EACH};
+    const struct windows_layout layout = {32, 4, WINDOWS_EACH, false, false};
     char command[1000], copy[300];
     int64_t place = 0;
     snprintf(copy, sizeof copy, "%s/copy/g.h5", folder);

@@ -90,7 +90,7 @@ static void test_blend(void)
     struct token_store *stores[STORES];
     struct windows *opened[STORES];
     const struct window_source *windows[MANY];
-    const struct windows_layout layout = {64, 0, WINDOWS_EACH};
+    const struct windows_layout layout = {64, 0, WINDOWS_EACH, false, false};
     for (int d = 0; d < STORES; d++) {
         char name[32];
         snprintf(name, sizeof name, "blend%d.h5", d);

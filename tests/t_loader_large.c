@@ -96,7 +96,7 @@ static void test_large(void)
     struct token_store *store;
     struct windows *windows;
     CHECK(token_store_open(&store, path) == ERROR_NONE);
-    struct windows_layout layout = {settings.window, settings.overlap, WINDOWS_EACH};
+    struct windows_layout layout = {settings.window, settings.overlap, WINDOWS_EACH, false, false};
     CHECK(windows_open(&windows, store, &layout, world) == ERROR_NONE);
     int64_t hint = 0;
     struct window last = windows_locate(windows, records - 1, &hint);

@@ -10,7 +10,8 @@
 
 enum { SEED = 17 };
 
-static const struct windows_layout uncut = {(int64_t)1 << 40, 0, WINDOWS_EACH}; /* a sequence is one window */
+static const struct windows_layout uncut = {(int64_t)1 << 40, 0, WINDOWS_EACH, false,
+                                            false}; /* a sequence is one window */
 
 static struct window locate(const struct random_windows *random, int64_t w)
 {
@@ -169,7 +170,7 @@ static void test_windows(const struct windows_layout *layout)
 /* Everything that makes another stream makes another checksum. */
 static void test_checksums(void)
 {
-    const struct windows_layout layout = {64, 0, WINDOWS_EACH};
+    const struct windows_layout layout = {64, 0, WINDOWS_EACH, false, false};
     const struct random_windows_settings base = {"nucleotide", 300, 50, 90};
     uint64_t checksums[9];
     for (int i = 0; i < 9; i++) {
@@ -230,7 +231,7 @@ static void test_rows(enum loader_special special)
     struct comm *world = comm_self();
     struct loader *loader;
     CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_NONE);
-    CHECK(loader_vocabulary(loader) == VOCABULARY && strcmp(loader_tokenizer(loader), "nucleotide") == 0);
+    CHECK(loader_vocabulary(loader) == VOCABULARY && strcmp(loader_tokenizer(loader)->name, "nucleotide") == 0);
     const struct batch *batch = loader_next(loader);
     CHECK(batch->real == ROWS * TOKENS && batch->valid == ROWS * (TOKENS - 1));
     for (int64_t row = 0; row < ROWS; row++) {
@@ -258,10 +259,10 @@ int main(void)
     test_tokens("nucleotide", 256, 4, 252);
     test_tokens("nucleotide", 128256, 4, 128252);
     test_independence();
-    test_windows(&(struct windows_layout){40, 0, WINDOWS_EACH});
-    test_windows(&(struct windows_layout){40, 11, WINDOWS_EACH});
-    test_windows(&(struct windows_layout){40, 0, WINDOWS_FIRST});
-    test_windows(&(struct windows_layout){40, 0, WINDOWS_ENDS});
+    test_windows(&(struct windows_layout){40, 0, WINDOWS_EACH, false, false});
+    test_windows(&(struct windows_layout){40, 11, WINDOWS_EACH, false, false});
+    test_windows(&(struct windows_layout){40, 0, WINDOWS_FIRST, false, false});
+    test_windows(&(struct windows_layout){40, 0, WINDOWS_ENDS, false, false});
     test_checksums();
     test_mistakes();
     test_rows(LOADER_SPECIAL_WINDOW);

@@ -110,7 +110,7 @@ static json_t *rope_object(const struct rope_settings *rope)
 /* An id, or null. */
 static json_t *id_of(const struct tokenizer *tokenizer, int32_t id)
 {
-    return tokenizer == NULL ? json_null() : json_integer(id);
+    return tokenizer == NULL || id < 0 ? json_null() : json_integer(id);
 }
 
 static void put_llama(json_t *out, const struct model_settings *s, const struct tokenizer *tokenizer)
@@ -156,8 +156,8 @@ static void put_amplify(json_t *out, const struct model_settings *s)
 static int write_generation(const struct tokenizer *tokenizer, const char *folder)
 {
     char *path = memory_format("%s/generation_config.json", folder);
-    json_t *out = json_pack("{s:i, s:i, s:i}", "bos_token_id", (int)tokenizer->bos, "eos_token_id", (int)tokenizer->eos,
-                            "pad_token_id", (int)tokenizer->pad);
+    json_t *out = json_pack("{s:o, s:o, s:o}", "bos_token_id", id_of(tokenizer, tokenizer->bos), "eos_token_id",
+                            id_of(tokenizer, tokenizer->eos), "pad_token_id", id_of(tokenizer, tokenizer->pad));
     int code = json_file_write(out, path);
     free(path);
     return code;

@@ -6,8 +6,11 @@
 #include "bridge/config.h"
 #include "bridge/folder.h"
 #include "bridge/frequencies.h"
+#include "bridge/text_files.h"
 #include "bridge/tokenizer_files.h"
 #include "comm/comm.h"
+#include "data/corpus.h"
+#include "data/tokenizer_member.h"
 #include "tokenizer/tokenizer.h"
 #include "io/carried.h"
 #include "io/checkpoint_stream.h"
@@ -46,8 +49,11 @@ static int read_deck(struct export *export, const struct checkpoint_meta *meta)
     int64_t window = deck.data.window > 0 ? deck.data.window : deck.data.row_tokens;
     export->positions =
         deck.model.positions > 0 ? deck.model.positions : window + config_extra_positions(export->settings.family);
-    export->tokenizer = tokenizer_find(meta->tokenizer);
-    return config_check(&export->settings);
+    code = config_check(&export->settings);
+    const bool known = meta->tokenizer[0] != '\0' && strcmp(meta->tokenizer, corpus_plain_ids) != 0;
+    if (code == ERROR_NONE && known)
+        code = tokenizer_member_open(&export->tokenizer, export->path, meta->tokenizer);
+    return code;
 }
 
 static int read_checkpoint(struct export *export)
@@ -230,9 +236,10 @@ static int write_files(struct export *export, const char *folder)
 {
     int code = config_write(&export->settings, export->positions, export->tokenizer,
                             export->given->bf16 ? "bfloat16" : "float32", folder);
+    const int64_t tokens = export->positions - config_extra_positions(export->settings.family);
     if (code == ERROR_NONE && export->tokenizer != NULL)
-        code = tokenizer_files_write(export->tokenizer,
-                                     export->positions - config_extra_positions(export->settings.family), folder);
+        code = tokenizer_is_text(export->tokenizer) ? text_files_write(export->tokenizer, tokens, folder)
+                                                    : tokenizer_files_write(export->tokenizer, tokens, folder);
     return code == ERROR_NONE ? write_tensors(export, folder) : code;
 }
 
@@ -250,10 +257,9 @@ static void tell(const struct export *export)
     log_info("%s: %s, %lld parameters in %s", export->given->folder, family_of(export->settings.family)->name,
              (long long)model_parameter_count(&export->settings), export->given->bf16 ? "bf16" : "fp32");
     if (export->tokenizer == NULL)
-        log_warn(
-            "%s: has no tokenizer files, since %s was trained with none of this program's tokenizers; copy those of "
-            "the model that it came from, and its generation_config.json",
-            export->given->folder, export->path);
+        log_warn("%s: has no tokenizer files, since %s has none; copy those of the model that it came from, and its "
+                 "generation_config.json",
+                 export->given->folder, export->path);
     if (export->settings.family == FAMILY_ESM2 && export->settings.tanh_gelu)
         log_warn("%s: the model has model.gelu = \"tanh\"; transformers' ESM-2 computes GELU by erf, so its results "
                  "will differ a little",
@@ -280,6 +286,7 @@ int export_run(const struct export_settings *settings)
     }
     memory_free(export->entries);
     carried_destroy(&export->carried);
+    tokenizer_close(export->tokenizer);
     free(export->path);
     memory_free(export);
     return code;

@@ -8,6 +8,7 @@
 #include "bridge/config.h"
 #include "bridge/frequencies.h"
 #include "bridge/tokenizer_files.h"
+#include "tokenizer/bpe.h"
 #include "tokenizer/tokenizer.h"
 #include "io/carried.h"
 #include "io/checkpoint_stream.h"
@@ -211,6 +212,30 @@ static int match_tensors(struct import *import)
     return code != ERROR_NONE ? code : verdict;
 }
 
+/* That of the folder's own files, if they are one of text that this program can read: a Llama needs none to be trained
+ * further on stores that are made already. */
+static void open_own_tokenizer(struct import *import)
+{
+    const char *folder = import->given->folder;
+    struct bundle bundle;
+    if (bundle_read(&bundle, folder) != ERROR_NONE) {
+        error_clear(); /* there is none */
+    } else if (tokenizer_open_bundle(&import->tokenizer, &bundle, folder) != ERROR_NONE) {
+        log_warn("%s: its tokenizer is not kept: %s", folder, error_message());
+        error_clear();
+    }
+    bundle_destroy(&bundle);
+}
+
+/* As many ids as the embedding has rows, or fewer. */
+static int check_ids(const struct import *import, const struct tokenizer *tokenizer, const char *what)
+{
+    if (tokenizer == NULL || tokenizer->vocabulary <= import->settings.vocabulary)
+        return ERROR_NONE;
+    return error_user("%s: has ids up to %lld, the model in %s up to %lld", what, (long long)tokenizer->vocabulary - 1,
+                      import->given->folder, (long long)import->settings.vocabulary - 1);
+}
+
 static int choose_tokenizer(struct import *import)
 {
     const struct family *family = family_of(import->settings.family);
@@ -219,21 +244,23 @@ static int choose_tokenizer(struct import *import)
         import->tokenizer = tokenizer_find(family->tokenizer);
     else if (tokenizer_files_match(nucleotide, import->given->folder))
         import->tokenizer = nucleotide;
+    else
+        open_own_tokenizer(import);
     const char *name = import->given->tokenizer;
     if (name == NULL)
-        return ERROR_NONE;
+        return check_ids(import, import->tokenizer, "its tokenizer");
     const struct tokenizer *wanted = tokenizer_find(name);
     if (wanted == NULL)
         return error_user("--tokenizer %s: unknown; this program has %s", name, tokenizer_names());
     if (strcmp(name, family->learns_from) != 0)
         return error_user("--tokenizer %s: a model of family %s learns from %s tokens here", name, family->name,
                           family->learns_from);
-    if (wanted->vocabulary > import->settings.vocabulary)
-        return error_user("--tokenizer %s: has ids up to %lld, the model in %s up to %lld", name,
-                          (long long)wanted->vocabulary - 1, import->given->folder,
-                          (long long)import->settings.vocabulary - 1);
+    char *what = memory_format("--tokenizer %s", name);
+    int code = check_ids(import, wanted, what);
+    free(what);
+    tokenizer_close(import->tokenizer);
     import->tokenizer = wanted;
-    return ERROR_NONE;
+    return code;
 }
 
 /* A Llama here has no token whose embedding is not trained: a sequence has no padding in it, and its last token, EOS,
@@ -249,6 +276,16 @@ static void warn_of_padding(const struct import *import)
                  import->given->folder, (long long)padding);
 }
 
+/* A tokenizer of text says which special tokens stand around a text: so the model has learned. */
+static void choose_specials(struct import *import)
+{
+    const struct tokenizer *tokenizer = import->tokenizer;
+    if (tokenizer == NULL || !tokenizer_is_text(tokenizer))
+        return;
+    import->deck.data.bos = tokenizer->bos >= 0 && bpe_begins(tokenizer->bpe);
+    import->deck.data.eos = tokenizer->eos >= 0 && bpe_ends(tokenizer->bpe);
+}
+
 static int open_folder(struct import *import)
 {
     deck_defaults(&import->deck);
@@ -257,6 +294,8 @@ static int open_folder(struct import *import)
         code = model_settings_from_deck(&import->settings, &import->deck, 0);
     if (code == ERROR_NONE)
         code = choose_tokenizer(import);
+    if (code == ERROR_NONE)
+        choose_specials(import);
     if (code == ERROR_NONE)
         warn_of_padding(import);
     if (code == ERROR_NONE)
@@ -313,7 +352,8 @@ static int write_output(struct import *import)
                                    .seed = import->deck.train.seed,
                                    .ranks = 1,
                                    .vocabulary = import->settings.vocabulary,
-                                   .carried = &import->carried};
+                                   .carried = &import->carried,
+                                   .opened = import->tokenizer};
     snprintf(meta.version, sizeof meta.version, "%s", import->given->version);
     snprintf(meta.tokenizer, sizeof meta.tokenizer, "%s", import->tokenizer == NULL ? "" : import->tokenizer->name);
     int code = checkpoint_stream_write(&import->model, &meta, import->given->output, fill, import);
@@ -361,6 +401,7 @@ int import_run(const struct import_settings *settings)
     }
     if (import->st != NULL)
         safetensors_close(import->st);
+    tokenizer_close(import->tokenizer);
     memory_free(import);
     return code;
 }

@@ -1,8 +1,9 @@
 /* cistron eval */
+#include "base/error.h"
 #include "command/command.h"
 #include "infer/eval.h"
 
-static struct eval_settings given = {.overlap = EVAL_OVERLAP, .seed = EVAL_SEED};
+static struct eval_settings given = {.overlap = EVAL_OVERLAP, .seed = EVAL_SEED, .field = "text"};
 static device_make *make_executor;
 
 static int evaluate(struct comm *world, void *self)
@@ -14,13 +15,19 @@ static int run(const struct environment *environment, char **arguments, int coun
 {
     (void)arguments;
     (void)count;
+    if (given.fasta == NULL)
+        return error_user("eval: --fasta is missing, or --input; cistron eval --help tells more");
     make_executor = environment->make_executor;
     return environment->with_ranks(evaluate, &given);
 }
 
 static const struct command_option options[] = {
     {"checkpoint", 0, "FILE", COMMAND_PATH, true, &given.checkpoint, "a checkpoint, or a run folder"},
-    {"fasta", 0, "FILE", COMMAND_PATH, true, &given.fasta, "records to score (plain, .gz or .zst)"},
+    {"fasta", 0, "FILE", COMMAND_PATH, false, &given.fasta, "records to score (plain, .gz or .zst)"},
+    {"input", 0, "FILE", COMMAND_PATH, false, &given.fasta, "the same, for what is no FASTA: JSON lines, text"},
+    {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
+     "of the records, as cistron prepare has it; else told by the file's name and content"},
+    {"field", 0, "NAME", COMMAND_TEXT, false, &given.field, "JSON lines: what holds a record's sequence (text)"},
     {"output", 'o', "OUT.json", COMMAND_PATH, true, &given.output, "the result"},
     {"overlap", 0, "N", COMMAND_INTEGER, false, &given.overlap,
      "bases that a window takes over from the one before as context, 1 to --context less 1 (200, or half a window)"},
@@ -39,7 +46,7 @@ static const struct command_option options[] = {
 const struct command command_eval = {
     .name = "eval",
     .arguments = "",
-    .summary = "the loss of a model on FASTA records",
+    .summary = "the loss of a model on records",
     .help = "Scores each base of each record but the first by what stands before it, and writes mean log-probability,\n"
             "cross-entropy and perplexity of each record and of all to OUT.json. Records longer than the context are\n"
             "scored in windows; each base counts once. Masked models (ESM-2, AMPLIFY) are scored as they are trained:\n"

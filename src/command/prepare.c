@@ -16,13 +16,14 @@ static int run(const struct environment *environment, char **arguments, int coun
 
 static const struct command_option options[] = {
     {"tokenizer", 0, "NAME", COMMAND_TEXT, true, &given.tokenizer,
-     "how text becomes tokens: nucleotide, esm2 or amplify"},
+     "how text becomes tokens: nucleotide, esm2, amplify, or a file or folder with a tokenizer of text"},
     {"split", 0, "PARTS", COMMAND_TEXT, false, &given.split, "such as train:0.95,valid:0.05: a store for each part"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "of the split (42)"},
     {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
      "fasta, jsonl, text (a file is a record) or lines (a line is one); else told by each file's name and content"},
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field, "JSON lines: what holds a record's sequence (text)"},
     COMMAND_CASE(&given.letter_case),
+    {"threads", 0, "N", COMMAND_INTEGER, false, &given.threads, "that encode text (0: one for each CPU)"},
     {"output", 'o', "OUT.h5", COMMAND_PATH, true, &given.output, "the store, or OUT.<part>.h5 for each part"},
     {0}};
 
@@ -35,7 +36,10 @@ const struct command command_prepare = {
         "named *.jsonl or beginning with { holds JSON lines. --split writes OUT.train.h5, OUT.valid.h5, ... cut by\n"
         "position. Lower-case (soft-masked) letters of nucleotides are read as capitals and counted. Proteins (esm2,\n"
         "amplify): one stop symbol * at the end of a record is dropped; lower-case letters and other characters that\n"
-        "are no token become <unk> and are counted. The folder of OUT.h5 is made if it is not there.",
+        "are no token become <unk> and are counted. The folder of OUT.h5 is made if it is not there.\n"
+        "Text: --tokenizer names a tokenizer.json of Hugging Face, a tokenizer.model of tiktoken (Llama 3), or a "
+        "folder\n"
+        "that holds one, byte-level BPE. Each record is encoded as a whole, and the store keeps the tokenizer's files.",
     .options = options,
     .least = 1,
     .most = -1,

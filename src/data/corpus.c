@@ -2,8 +2,10 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/megatron_order.h"
+#include "data/tokenizer_member.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -25,13 +27,9 @@ static int choose_tokenizer(struct corpus *corpus, const struct megatron_setting
         corpus->tokenizer = corpus->opened;
         return code;
     }
-    corpus->plain = (struct tokenizer){.name = corpus_plain_ids,
-                                       .vocabulary = settings->vocabulary,
-                                       .eos = -1,
-                                       .pad = 0,
-                                       .bos = -1,
-                                       .unk = -1,
-                                       .mask = -1};
+    corpus->plain = (struct tokenizer){
+        .vocabulary = settings->vocabulary, .eos = -1, .pad = 0, .bos = -1, .unk = -1, .mask = -1};
+    strcpy(corpus->plain.name, corpus_plain_ids);
     corpus->tokenizer = &corpus->plain;
     if (settings->vocabulary > 0)
         return ERROR_NONE;
@@ -129,6 +127,16 @@ int corpus_open_windows(struct corpus *corpus, const struct windows_layout *layo
                       corpus->epoch_windows > 0
                           ? ERROR_NONE
                           : error_user("%s: holds no tokens; prepare it from files with sequences", corpus->path));
+}
+
+int corpus_open_tokenizer(const struct corpus *corpus, const struct tokenizer **tokenizer)
+{
+    const char *name = corpus->tokenizer->name;
+    *tokenizer = tokenizer_find(name);
+    if (*tokenizer != NULL || corpus->tokenizer == &corpus->plain)
+        return ERROR_NONE;
+    return corpus->store != NULL ? tokenizer_member_open(tokenizer, corpus->path, name)
+                                 : tokenizer_open_bundle(tokenizer, &corpus->opened->bundle, corpus->path);
 }
 
 const struct window_source *corpus_source(const struct corpus *corpus)

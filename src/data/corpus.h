@@ -55,6 +55,10 @@ int corpus_open_windows(struct corpus *corpus, const struct windows_layout *layo
                         const struct megatron_settings *settings, int64_t samples, struct comm *world);
 const struct window_source *corpus_source(const struct corpus *corpus);
 
+/* Opens the tokenizer; *tokenizer is NULL of plain ids. Local; it reads a file. Close it. Errors of
+ * tokenizer_member_open. */
+int corpus_open_tokenizer(const struct corpus *corpus, const struct tokenizer **tokenizer);
+
 /* Of the files, so that ranks can be compared, and, once windows are open, of what else makes the order of
  * Megatron-LM. */
 uint64_t corpus_checksum(const struct corpus *corpus);

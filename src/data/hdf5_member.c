@@ -62,3 +62,28 @@ hid_t hdf5_open_dataset(hid_t group, const char *name)
     H5Dclose(dataset);
     return -1;
 }
+
+int64_t hdf5_count_bytes(hid_t dataset)
+{
+    hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
+    bool bytes = H5Sget_simple_extent_ndims(space) == 1 && H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) == 1;
+    int64_t count = bytes ? (int64_t)H5Sget_simple_extent_npoints(space) : -1;
+    H5Tclose(type);
+    H5Sclose(space);
+    return count;
+}
+
+hid_t hdf5_write_bytes(hid_t group, const char *name, const void *data, int64_t bytes)
+{
+    const hsize_t extent = (hsize_t)bytes;
+    hid_t space = H5Screate_simple(1, &extent, NULL);
+    hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_obj_track_times(plan, false); /* the same content is the same file */
+    hid_t dataset = H5Dcreate2(group, name, H5T_STD_U8LE, space, H5P_DEFAULT, plan, H5P_DEFAULT);
+    H5Pclose(plan);
+    H5Sclose(space);
+    if (dataset < 0 || H5Dwrite(dataset, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0)
+        return dataset;
+    H5Dclose(dataset);
+    return -1;
+}

@@ -299,7 +299,7 @@ static void fill_row(struct loader *loader, struct batch *batch, int64_t row, in
 /* Back to empty rows. */
 static void clear_batch(const struct loader *loader, struct batch *batch)
 {
-    batch_clear(batch, loader->tokenizer->pad);
+    batch_clear(batch, tokenizer_padding(loader->tokenizer));
     for (int64_t i = 0; loader->settings.token_dropout && i < batch->rows * batch->row_tokens; i++)
         batch->scale[i] = 0.0f;
 }
@@ -584,9 +584,15 @@ int64_t loader_vocabulary(const struct loader *loader)
     return loader->tokenizer->vocabulary;
 }
 
-const char *loader_tokenizer(const struct loader *loader)
+const struct tokenizer *loader_tokenizer(const struct loader *loader)
 {
-    return loader->tokenizer->name;
+    return loader->tokenizer;
+}
+
+int loader_open_tokenizer(const struct loader *loader, const struct tokenizer **tokenizer)
+{
+    *tokenizer = loader->random != NULL ? tokenizer_find(loader->tokenizer->name) : NULL;
+    return loader->random != NULL ? ERROR_NONE : corpus_open_tokenizer(&loader->set.stores[0], tokenizer);
 }
 
 uint64_t loader_checksum(const struct loader *loader)

@@ -96,10 +96,13 @@ bool loader_has_position(const struct loader *loader, const struct blend_positio
 /* Total seconds spent in loader_next, waiting for the prefetch thread. */
 double loader_wait_seconds(const struct loader *loader);
 
-/* Vocabulary, name of the tokenizer, and checksum: of the content of all stores (data/store_set.h), or of what
- * determines random data. A position is valid only for data of the same checksum. */
+/* Vocabulary, tokenizer (which is not open if it is one of text), and checksum: of the content of all stores
+ * (data/store_set.h), or of what determines random data. A position is valid only for data of the same checksum. */
 int64_t loader_vocabulary(const struct loader *loader);
-const char *loader_tokenizer(const struct loader *loader);
+const struct tokenizer *loader_tokenizer(const struct loader *loader);
+/* The same tokenizer, opened from the first store; NULL where ids mean nothing. Local; it reads a file. Close it.
+ * Errors of corpus_open_tokenizer. */
+int loader_open_tokenizer(const struct loader *loader, const struct tokenizer **tokenizer);
 uint64_t loader_checksum(const struct loader *loader);
 
 #endif

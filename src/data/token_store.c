@@ -4,14 +4,16 @@
 #include "base/memory.h"
 #include "base/signals.h"
 #include "data/hdf5_member.h"
+#include "data/tokenizer_member.h"
 
 #include <hdf5.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-enum { NAME_BYTES = 64 };
+enum { NAME_BYTES = TOKENIZER_NAME_BYTES };
 static const int64_t part_bytes = 1 << 24, large_bytes = (int64_t)1 << 32; /* a second and more to read */
 
 const char *const store_columns[STORE_COLUMNS] = {"tokens", "offsets", "names"};
@@ -66,6 +68,11 @@ static int read_tokenizer(hid_t file, struct token_store *store)
         H5Aclose(attribute);
     }
     store->tokenizer = tokenizer_find(name);
+    if (store->tokenizer == NULL) {
+        snprintf(store->described.name, sizeof store->described.name, "%s", name);
+        store->described.vocabulary = store->vocabulary;
+        store->tokenizer = tokenizer_member_describe(file, &store->described) ? &store->described : NULL;
+    }
     if (store->tokenizer == NULL)
         return error_user("%s: made with tokenizer \"%s\", which this program does not know (it knows %s)", store->path,
                           name, tokenizer_names());

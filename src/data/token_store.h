@@ -3,6 +3,7 @@
  *   /offsets  i64, contiguous, sequences + 1: sequence i is tokens offsets[i] .. offsets[i + 1] - 1
  *   /names    u8, contiguous: each sequence's name and a newline, in order
  *   /sources  strings: "xxh3-in-hex path" of each input file
+ *   /tokenizer  group, of a tokenizer of text: its files (data/tokenizer_member.h)
  * Attributes of the root: cistron_store (format version), tokenizer, vocabulary, sequences, token_count, checksum.
  * Tokens, offsets and names each have their digest as attribute `xxh3`; checksum is the xxh3 of these three digests
  * (little-endian u64).
@@ -24,7 +25,8 @@ extern const char *const store_columns[STORE_COLUMNS]; /* names of the datasets 
 
 struct token_store {
     char *path;
-    const struct tokenizer *tokenizer;
+    const struct tokenizer *tokenizer; /* a bundled one, or `described` */
+    struct tokenizer described;        /* of a tokenizer of text: what windows need, not open */
     int64_t vocabulary;
     int64_t token_bytes; /* 1, 2 or 4 */
     int64_t sequences;

@@ -449,6 +449,11 @@ int embed_run(struct comm *world, const struct embed_settings *settings, device_
     struct embedder *e = memory_allocate(sizeof *e);
     *e = (struct embedder){.settings = settings, .inference = inference, .world = world};
     int code = inference_open(inference, world, settings->checkpoint, make_executor);
+    if (code == ERROR_NONE && tokenizer_is_text(inference->tokenizer))
+        code =
+            comm_agree(world, error_user("%s: learned from text (%s); cistron embed gives the vectors of sequences of "
+                                         "bases or residues",
+                                         inference->path, inference->tokenizer->name));
     if (code == ERROR_NONE)
         code = embed(e);
     inference_close(inference);

@@ -52,17 +52,23 @@ static json_t *describe_record(const struct score_record *record, int64_t index)
 struct totals {
     double token_loss, sequence_loss; /* nats: mean over tokens; mean of the records' means */
     int64_t tokens;
+    double bits_per_byte, word_perplexity; /* of text; a word as sliding_words counts it */
+    int64_t bytes, words;
 };
 
 static struct totals totals_of(const struct score *score)
 {
-    struct totals t = {0, 0, 0};
+    struct totals t = {0};
     for (int64_t r = 0; r < score->count; r++) {
         const struct score_record *record = &score->records[r];
         t.token_loss += record->loss;
         t.tokens += record->scored;
         t.sequence_loss += mean_of(record->loss, record->scored);
+        t.bytes += record->bytes;
+        t.words += record->words;
     }
+    t.bits_per_byte = mean_of(t.token_loss / log(2), t.bytes);
+    t.word_perplexity = exp(mean_of(t.token_loss, t.words));
     t.token_loss = mean_of(t.token_loss, t.tokens);
     t.sequence_loss = mean_of(t.sequence_loss, score->count);
     return t;
@@ -81,6 +87,14 @@ static json_t *describe_totals(const struct score *score)
     json_object_set_new(object, "total_valid_tokens", json_integer(t.tokens));
     json_object_set_new(object, "total_sequences", json_integer(score->count));
     return object;
+}
+
+static void describe_text(json_t *own, const struct totals *t)
+{
+    json_object_set_new(own, "bits_per_byte", real(t->bits_per_byte));
+    json_object_set_new(own, "word_perplexity", real(t->word_perplexity));
+    json_object_set_new(own, "text_bytes", json_integer(t->bytes));
+    json_object_set_new(own, "words", json_integer(t->words));
 }
 
 static int64_t seed_of(const struct inference *inference, const struct eval_settings *s)
@@ -112,6 +126,9 @@ static json_t *describe(const struct inference *inference, const struct eval_set
     json_object_set_new(own, "overlap", json_integer(how->windows.overlap));
     json_object_set_new(own, "bos", json_boolean(how->windows.bos));
     json_object_set_new(own, "windows", json_integer(score->windows));
+    const struct totals t = totals_of(score);
+    if (tokenizer_is_text(inference->tokenizer))
+        describe_text(own, &t);
     json_object_set_new(object, "cistron", own);
     return object;
 }
@@ -172,16 +189,23 @@ static int shape_of(const struct inference *inference, const struct eval_setting
         code = choose_overlap(s, context, &overlap);
     if (code != ERROR_NONE)
         return code;
+    /* of text the begin token stands where it did in training */
+    const bool bos = s->bos || (tokenizer_is_text(inference->tokenizer) && inference->deck.data.bos);
+    if (bos && inference->tokenizer->bos < 0)
+        return error_user("--bos: the tokenizer of %s, %s, has no begin token", inference->path,
+                          inference->tokenizer->name);
     *masking =
         (struct masking){inference->tokenizer, (uint64_t)seed_of(inference, s), inference->deck.data.mask_probability};
     int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
     *how = (struct score_settings){.checkpoint = inference->path,
                                    .windows = {.fasta = s->fasta,
+                                               .input_format = s->input_format,
+                                               .field = s->field,
                                                .tokenizer = inference->tokenizer,
                                                .context = context,
                                                .overlap = overlap,
                                                .ends = masked,
-                                               .bos = s->bos,
+                                               .bos = bos,
                                                .letter_case = s->letter_case},
                                    .mask = !s->no_mask && inference->tokenizer->bases,
                                    .masking = masked ? masking : NULL,
@@ -206,12 +230,16 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     if (inference->world->rank != 0)
         return ERROR_NONE;
     struct totals t = totals_of(score);
-    census_report(&score->census, score->stops);
+    if (!tokenizer_is_text(inference->tokenizer))
+        census_report(&score->census, score->stops);
     if (t.tokens == 0)
         log_warn("%s: none of the %s could be scored", s->fasta, tokenizer_unit(inference->tokenizer));
     json_t *object = describe(inference, s, how, score);
     int code = write_output(output, object);
     json_decref(object);
+    if (code == ERROR_NONE && tokenizer_is_text(inference->tokenizer))
+        log_info("%s: %.5f bits a byte of %lld, perplexity %.4f of %lld words", s->output, t.bits_per_byte,
+                 (long long)t.bytes, t.word_perplexity, (long long)t.words);
     if (code == ERROR_NONE)
         log_info("%s: %lld sequences, %lld scored tokens in %lld windows: %.5f nats a token, perplexity %.4f "
                  "(%.1f s, %.0f tokens/s)",

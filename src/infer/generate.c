@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "prepare/census.h"
 #include "infer/inference.h"
+#include "infer/text_stream.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,13 +30,16 @@ static int check_settings(const struct generate_settings *s)
     return ERROR_NONE;
 }
 
-/* A token's character; '?' where it has none that can be printed. */
-static void print_token(const struct tokenizer *tokenizer, int32_t token)
+/* A token's bytes of text; of a sequence its character, '?' where it has none that can be printed. */
+static void print_token(struct text_stream *stream, const struct tokenizer *tokenizer, int32_t token)
 {
-    int64_t count = 0;
-    const char *text = token < tokenizer->vocabulary ? tokenizer_decode(tokenizer, token, &count) : NULL;
-    putchar(count == 1 && *text >= ' ' && *text <= '~' ? *text : '?');
-    fflush(stdout);
+    int64_t count;
+    const char *bytes = tokenizer_decode(tokenizer, token, &count);
+    const bool printable = count == 1 && *bytes >= ' ' && *bytes <= '~';
+    if (tokenizer_is_text(tokenizer))
+        text_stream_put(stream, bytes, count);
+    else
+        text_stream_put(stream, printable ? bytes : "?", 1);
 }
 
 /* What its user should hear of a prompt, on standard error: the text alone goes to standard output. */
@@ -47,28 +51,69 @@ static void report_prompt(const struct census *census)
     census_warn(census);
 }
 
-/* BOS and the prompt, with room for what is generated; freed with memory_free(). ERROR_USER: the settings' letter_case.
- */
-static int start_tokens(const struct inference *inference, const struct generate_settings *s, int32_t **tokens,
-                        int64_t *count)
+/* The ids of a prompt of characters; *ids is freed with memory_free. ERROR_USER: the settings' letter_case. */
+static int encode_characters(const struct inference *inference, const struct generate_settings *s, int32_t **ids,
+                             int64_t *count)
 {
     struct census census;
-    int64_t length = (int64_t)strlen(s->prompt);
     int code = census_start(&census, inference->tokenizer, s->letter_case);
     if (code != ERROR_NONE)
         return code;
-    uint8_t *ids = memory_allocate(length + 1);
-    census_encode(&census, s->prompt, length, ids);
+    *count = (int64_t)strlen(s->prompt);
+    uint8_t *narrow = memory_allocate(*count + 1);
+    census_encode(&census, s->prompt, *count, narrow);
     census_end_record(&census, "the prompt");
     if (inference->world->rank == 0)
         report_prompt(&census);
-    *tokens = memory_allocate((int64_t)sizeof **tokens * (1 + length + s->tokens));
-    (*tokens)[0] = inference->tokenizer->bos;
-    for (int64_t t = 0; t < length; t++)
-        (*tokens)[1 + t] = ids[t];
-    *count = 1 + length;
-    memory_free(ids);
+    *ids = memory_allocate((int64_t)sizeof **ids * *count);
+    for (int64_t t = 0; t < *count; t++)
+        (*ids)[t] = narrow[t];
+    memory_free(narrow);
     return ERROR_NONE;
+}
+
+/* The same of a text, in which special tokens may be written. */
+static int encode_text(const struct inference *inference, const struct generate_settings *s, int32_t **ids,
+                       int64_t *count)
+{
+    struct census census;
+    int code = census_start(&census, inference->tokenizer, s->letter_case);
+    if (code != ERROR_NONE)
+        return code;
+    struct encoder *encoder = encoder_open(inference->tokenizer);
+    const int32_t *found;
+    code = encoder_encode(encoder, s->prompt, (int64_t)strlen(s->prompt), true, &found, count);
+    if (code == ERROR_NONE) {
+        *ids = memory_allocate((int64_t)sizeof **ids * *count);
+        for (int64_t t = 0; t < *count; t++)
+            (*ids)[t] = found[t];
+    }
+    encoder_close(encoder);
+    return code;
+}
+
+/* BOS, where the model learned with it, and the prompt, with room for what is generated; freed with memory_free().
+ * ERROR_USER: the settings' letter_case; nothing to begin with. */
+static int start_tokens(const struct inference *inference, const struct generate_settings *s, int32_t **tokens,
+                        int64_t *count)
+{
+    int32_t *ids = NULL;
+    int64_t length = 0;
+    int code = tokenizer_is_text(inference->tokenizer) ? encode_text(inference, s, &ids, &length)
+                                                       : encode_characters(inference, s, &ids, &length);
+    const bool bos = inference->deck.data.bos && inference->tokenizer->bos >= 0;
+    if (code == ERROR_NONE && length + bos == 0)
+        code = error_user("--prompt \"\": the model has no begin token, so a prompt must begin the text");
+    if (code == ERROR_NONE) {
+        *tokens = memory_allocate((int64_t)sizeof **tokens * (bos + length + s->tokens));
+        if (bos)
+            (*tokens)[0] = inference->tokenizer->bos;
+        for (int64_t t = 0; t < length; t++)
+            (*tokens)[bos + t] = ids[t];
+        *count = bos + length;
+    }
+    memory_free(ids);
+    return code;
 }
 
 static int generate(struct inference *inference, const struct generate_settings *s, int32_t *tokens, int64_t count,
@@ -79,6 +124,7 @@ static int generate(struct inference *inference, const struct generate_settings 
     const int64_t prompt = count, end = count + s->tokens, vocabulary = inference->settings.vocabulary;
     double *logits = memory_allocate((int64_t)sizeof *logits * vocabulary);
     double start = clock_seconds(), prefilled = start;
+    struct text_stream stream = {.out = stdout};
     bool stopped = false;
     int code = ERROR_NONE;
     if (prints) {
@@ -97,12 +143,13 @@ static int generate(struct inference *inference, const struct generate_settings 
         if (token < 0)
             code = inference_diverged(inference->path);
         else if (!stopped && prints)
-            print_token(inference->tokenizer, token);
+            print_token(&stream, inference->tokenizer, token);
         tokens[count++] = token;
     }
     memory_free(logits);
     if (!prints)
         return code;
+    text_stream_end(&stream);
     putchar('\n');
     double now = clock_seconds();
     if (code == ERROR_NONE)
@@ -126,8 +173,8 @@ static int check_family(const struct inference *inference)
 
 static int start_and_generate(struct inference *inference, const struct generate_settings *s)
 {
-    int64_t count;
-    int32_t *tokens;
+    int64_t count = 0;
+    int32_t *tokens = NULL;
     int code = comm_agree(inference->world, start_tokens(inference, s, &tokens, &count));
     if (code != ERROR_NONE)
         return code;

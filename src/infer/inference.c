@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/threads.h"
+#include "data/tokenizer_member.h"
 #include "io/checkpoint.h"
 #include "plan/plan.h"
 #include "train/fit.h"
@@ -21,17 +22,14 @@ static int read_meta(struct inference *inference)
         return code;
     inference->step = meta.step;
     inference->seed = meta.seed;
-    inference->tokenizer = tokenizer_find(meta.tokenizer);
     code = deck_read_text(&inference->deck, meta.deck_text, inference->path, NULL, 0);
     if (code == ERROR_NONE)
         comm_set_timeout(inference->deck.comm.timeout);
-    if (code == ERROR_NONE && inference->tokenizer == NULL)
-        code = meta.tokenizer[0] == '\0'
-                   ? error_user(
-                         "%s: its tokenizer is unknown; import it again with --tokenizer %s, if that is what it reads",
-                         inference->path, family_of(model_family_from_deck(&inference->deck))->learns_from)
-                   : error_user("%s: its tokenizer is %s; this program has %s", inference->path, meta.tokenizer,
-                                tokenizer_names());
+    if (code == ERROR_NONE && meta.tokenizer[0] == '\0')
+        code = error_user("%s: its tokenizer is unknown; import it again with --tokenizer %s, if that is what it reads",
+                          inference->path, family_of(model_family_from_deck(&inference->deck))->learns_from);
+    if (code == ERROR_NONE)
+        code = tokenizer_member_open(&inference->tokenizer, inference->path, meta.tokenizer);
     checkpoint_meta_destroy(&meta);
     const struct deck *deck = &inference->deck;
     if (code == ERROR_NONE)
@@ -203,6 +201,7 @@ void inference_close(struct inference *inference)
         grid_destroy(&inference->grid);
     if (inference->made >= MADE_EXECUTOR)
         inference->executor->class->destroy(inference->executor);
+    tokenizer_close(inference->tokenizer);
     free(inference->path);
     inference->made = 0;
     comm_end_long_work();

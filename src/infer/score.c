@@ -189,7 +189,11 @@ static void collect(struct scorer *s, struct score *score)
                             .stops = sliding_stops(s->windows)};
     for (int64_t r = 0; r < s->records; r++)
         score->records[r] = (struct score_record){memory_string(sliding_name(s->windows, r)),
-                                                  sliding_length(s->windows, r), s->scored[r], s->totals[r]};
+                                                  sliding_length(s->windows, r),
+                                                  sliding_bytes(s->windows, r),
+                                                  sliding_words(s->windows, r),
+                                                  s->scored[r],
+                                                  s->totals[r]};
 }
 
 int score_run(struct score *score, struct comm *world, struct engine *engine, const struct score_settings *settings)

@@ -23,9 +23,10 @@ struct score_settings {
 
 struct score_record {
     char *name;
-    int64_t length; /* tokens */
-    int64_t scored; /* of them */
-    double loss;    /* nats, summed over these */
+    int64_t length;       /* tokens */
+    int64_t bytes, words; /* of text, as sliding_bytes and sliding_words have them */
+    int64_t scored;       /* of them */
+    double loss;          /* nats, summed over these */
 };
 
 struct score {

@@ -114,7 +114,7 @@ int sequences_read(struct sequences *s, const struct sequences_settings *setting
     if (code != ERROR_NONE)
         return code;
     struct reading reading = {NULL};
-    code = spool_create(&s->spool, settings->beside);
+    code = spool_create(&s->spool, settings->beside, 1);
     if (code == ERROR_NONE)
         code = read_records(s, source, &reading);
     if (code == ERROR_NONE)

@@ -1,7 +1,8 @@
 #include "infer/sliding.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "prepare/fasta.h"
+#include "infer/words.h"
+#include "prepare/record_reader.h"
 #include "prepare/source.h"
 
 #include <stdlib.h>
@@ -10,18 +11,23 @@
 struct record {
     char *name;
     int64_t length;
+    int64_t bytes, words; /* of text */
 };
 
 struct sliding {
     struct sliding_settings settings;
     struct source *source;
-    struct fasta *fasta;
+    struct record_reader *reader;
     struct record *records; /* [count] */
     int64_t count, capacity;
     struct record_piece piece; /* what of it is not used yet */
     bool has_piece;
-    struct record_piece next; /* waits for a '*' that stands before it */
+    struct record_piece next; /* waits for a '*' that stands before it, or for the text before it */
     bool has_next;
+    struct encoder *encoder; /* of text; NULL for characters */
+    char *text;              /* [text_room] of the present record */
+    int64_t text_room;
+    const int32_t *text_ids;   /* what of the text's ids is not used yet: piece.length of them */
     struct record_stops stops; /* of proteins */
     struct census census;
     int32_t *tokens; /* [context]: the window that is being filled */
@@ -35,15 +41,20 @@ int sliding_open(struct sliding **sliding, const struct sliding_settings *settin
 {
     struct sliding *w = *sliding = memory_allocate(sizeof *w);
     w->settings = *settings;
+    const bool text = tokenizer_is_text(settings->tokenizer);
+    const struct record_settings how = {settings->input_format, settings->field,
+                                        text ? RECORD_BYTES : RECORD_CHARACTERS};
     int code = census_start(&w->census, settings->tokenizer, settings->letter_case);
     if (code == ERROR_NONE)
         code = source_open(&w->source, settings->fasta);
+    if (code == ERROR_NONE)
+        code = record_reader_create(&w->reader, w->source, &how);
     if (code != ERROR_NONE) {
-        memory_free(w);
+        sliding_close(w);
         *sliding = NULL;
         return code;
     }
-    w->fasta = fasta_create(w->source);
+    w->encoder = text ? encoder_open(settings->tokenizer) : NULL;
     w->tokens = memory_allocate((int64_t)sizeof *w->tokens * settings->context);
     w->ids = memory_allocate(settings->context);
     return ERROR_NONE;
@@ -58,8 +69,11 @@ void sliding_close(struct sliding *w)
     free(w->records);
     memory_free(w->tokens);
     memory_free(w->ids);
-    fasta_destroy(w->fasta);
-    source_close(w->source);
+    free(w->text);
+    encoder_close(w->encoder);
+    record_reader_destroy(w->reader);
+    if (w->source != NULL)
+        source_close(w->source);
     memory_free(w);
 }
 
@@ -70,7 +84,7 @@ static void start_record(struct sliding *w)
         w->records = memory_grow(w->records, (int64_t)sizeof *w->records * w->capacity);
     }
     struct record *record = &w->records[w->count++];
-    *record = (struct record){memory_format("%.*s", (int)w->piece.length, w->piece.text), 0};
+    *record = (struct record){memory_format("%.*s", (int)w->piece.length, w->piece.text), 0, 0, 0};
     w->filled = w->scored = w->before = 0;
     if (w->settings.bos || w->settings.ends) {
         w->tokens[w->filled++] = w->settings.tokenizer->bos;
@@ -101,11 +115,13 @@ static void take_sequence(struct sliding *w)
 {
     int64_t room = w->settings.context - w->settings.ends - w->filled;
     int64_t count = w->piece.length < room ? w->piece.length : room;
-    census_encode(&w->census, w->piece.text, count, w->ids);
+    if (w->encoder == NULL) {
+        census_encode(&w->census, w->piece.text, count, w->ids);
+        w->piece.text += count;
+    }
     for (int64_t i = 0; i < count; i++)
-        w->tokens[w->filled++] = w->ids[i];
+        w->tokens[w->filled++] = w->encoder != NULL ? *w->text_ids++ : w->ids[i];
     w->records[w->count - 1].length += count;
-    w->piece.text += count;
     w->piece.length -= count;
     w->has_piece = w->piece.length > 0;
 }
@@ -119,6 +135,42 @@ static void hand_out(struct sliding *w, struct sliding_window *window)
     w->scored = w->filled;
 }
 
+/* Reads what follows a text's first piece, to the record's end. */
+static int gather_text(struct sliding *w, int64_t *bytes)
+{
+    int code = ERROR_NONE;
+    for (*bytes = 0; code == ERROR_NONE && w->piece.kind == RECORD_SEQUENCE;) {
+        if (*bytes + w->piece.length > w->text_room) {
+            w->text_room = 2 * (*bytes + w->piece.length);
+            w->text = memory_grow(w->text, w->text_room);
+        }
+        memcpy(w->text + *bytes, w->piece.text, (size_t)w->piece.length);
+        *bytes += w->piece.length;
+        code = record_reader_next(w->reader, &w->piece);
+    }
+    return code;
+}
+
+/* The piece becomes the ids of its record's whole text; what comes behind it waits. */
+static int read_text(struct sliding *w)
+{
+    struct record *record = &w->records[w->count - 1];
+    int64_t bytes, count = 0, unscored = 0;
+    int code = gather_text(w, &bytes);
+    if (code == ERROR_NONE)
+        code = encoder_encode(w->encoder, w->text, bytes, false, &w->text_ids, &count);
+    if (code != ERROR_NONE)
+        return code;
+    if (count > 0 && !w->settings.bos)
+        tokenizer_decode(w->settings.tokenizer, w->text_ids[0], &unscored);
+    record->bytes = bytes - unscored;
+    record->words = words_count(w->text, bytes);
+    w->next = w->piece;
+    w->has_next = true;
+    w->piece = (struct record_piece){RECORD_SEQUENCE, NULL, count};
+    return ERROR_NONE;
+}
+
 static int read_piece(struct sliding *w)
 {
     if (w->has_next) {
@@ -126,7 +178,9 @@ static int read_piece(struct sliding *w)
         w->has_next = false;
         return ERROR_NONE;
     }
-    int code = fasta_next(w->fasta, &w->piece);
+    int code = record_reader_next(w->reader, &w->piece);
+    if (w->encoder != NULL)
+        return code == ERROR_NONE && w->piece.kind == RECORD_SEQUENCE ? read_text(w) : code;
     if (code == ERROR_NONE && w->piece.kind != RECORD_SEQUENCE && w->count > 0)
         census_end_record(&w->census, w->records[w->count - 1].name);
     if (code != ERROR_NONE || w->settings.tokenizer->bases)
@@ -186,6 +240,16 @@ const char *sliding_name(const struct sliding *w, int64_t record)
 int64_t sliding_length(const struct sliding *w, int64_t record)
 {
     return w->records[record].length;
+}
+
+int64_t sliding_bytes(const struct sliding *w, int64_t record)
+{
+    return w->records[record].bytes;
+}
+
+int64_t sliding_words(const struct sliding *w, int64_t record)
+{
+    return w->records[record].words;
 }
 
 const struct census *sliding_census(const struct sliding *w)

@@ -11,6 +11,7 @@
  *   /state/choices   the executor's choices, where it has any (io/choices.h)
  *   /state/precision/history [operands, steps], scale [operands], largest [operands]
  *                    delayed scaling, where the run has it (step/delayed_scaling.h); a final model has none
+ *   /tokenizer       the files of a tokenizer of text (data/tokenizer_member.h)
  *   /carried/<name>  tensors that came with the run's first weights and that training does not touch (io/carried.h)
  * Beside it lies a side file "<path>.xxh3" with the hashes of all its bytes (io/block.h).
  *
@@ -35,7 +36,7 @@
 struct carried;
 struct engine;
 
-enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_VERSION_BYTES = 64, CHECKPOINT_TOKENIZER_BYTES = 64 };
+enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_VERSION_BYTES = 64, CHECKPOINT_TOKENIZER_BYTES = TOKENIZER_NAME_BYTES };
 
 struct checkpoint_meta {
     char *deck_text;                        /* the effective deck */
@@ -62,6 +63,9 @@ struct checkpoint_meta {
     /* Carried tensors to write; NULL = none. Borrowed; used on rank 0 only. Reading leaves it NULL: carried_read reads
      * them. */
     const struct carried *carried;
+    /* The tokenizer, open, whose files are written if it is one of text; NULL = none. In the same way;
+     * tokenizer_member_open reads it. */
+    const struct tokenizer *opened;
     /* The executor's choices to write, in the same way. Reading leaves it NULL: choices_read reads them. */
     const void *choices;
     int64_t choices_bytes;

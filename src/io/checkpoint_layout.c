@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
+#include "data/tokenizer_member.h"
 #include "io/carried.h"
 #include "io/checkpoint_private.h"
 #include "io/choices.h"
@@ -122,6 +123,8 @@ static int64_t most_bytes(const struct checkpoint_layout *layout, const struct c
     int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text) + meta->choices_bytes + HDF5_LAYOUT_DATASET +
                     2 * meta->position.stores * (int64_t)sizeof(int64_t);
     bytes += checkpoint_scales_bytes(&layout->scales);
+    if (meta->opened != NULL)
+        bytes += bundle_bytes(&meta->opened->bundle) + BUNDLE_KINDS * HDF5_LAYOUT_DATASET;
     if (meta->carried != NULL)
         bytes += carried_bytes(meta->carried) + (int64_t)meta->carried->count * HDF5_LAYOUT_DATASET;
     for (int u = 0; u < layout->model->unit_count; u++) {
@@ -154,6 +157,7 @@ static bool create(hid_t file, void *self)
     const struct file_content *content = self;
     const struct checkpoint_meta *meta = content->meta;
     return write_meta(file, meta) && write_datasets(file, content->layout) && write_state(file, content) &&
+           (meta->opened == NULL || tokenizer_member_write(file, meta->opened)) &&
            (meta->carried == NULL || carried_write(file, meta->carried));
 }
 

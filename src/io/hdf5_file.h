@@ -39,11 +39,6 @@ bool hdf5_write_text(hid_t object, const char *name, const char *text);
 enum { HDF5_STRINGS_BYTES = 64 << 20 };
 char **hdf5_read_strings(hid_t dataset, int64_t *count);
 
-/* Elements of a dataset that is one of bytes in one dimension, else a negative number. */
-int64_t hdf5_count_bytes(hid_t dataset);
-/* Creates such a dataset with its content, open; negative on failure. */
-hid_t hdf5_write_bytes(hid_t group, const char *name, const void *data, int64_t bytes);
-
 /* "f32", "i64", "string", ... of a dataset's elements. */
 const char *hdf5_type_name(hid_t dataset);
 

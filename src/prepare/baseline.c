@@ -170,6 +170,9 @@ static void compose_end(const struct model *model, void *self)
 
 static int check_stores(const struct token_store *train, const struct token_store *valid)
 {
+    if (tokenizer_is_text(train->tokenizer))
+        return error_user("%s: has tokens of text (%s); count models are for bases and residues", train->path,
+                          train->tokenizer->name);
     if (train->tokenizer == valid->tokenizer)
         return ERROR_NONE;
     return error_user("%s has %s tokens, but %s has %s tokens; prepare both with one tokenizer", train->path,
@@ -188,13 +191,13 @@ static int settle(const struct token_store *valid, const struct sum *sum, double
 int baseline_evaluate(const struct token_store *train, const struct token_store *valid, int64_t order, double *nats,
                       int64_t *symbols)
 {
+    int code = check_stores(train, valid);
+    if (code != ERROR_NONE)
+        return code;
     const int most = baseline_max_order(train->tokenizer);
     if (order < 0 || order > most)
         return error_user("a count model's order must be between 0 and %d for %s tokens, not %lld", most,
                           train->tokenizer->name, (long long)order);
-    int code = check_stores(train, valid);
-    if (code != ERROR_NONE)
-        return code;
     struct model model = model_create(train, (int)order);
     struct sum sum = {0};
     walk(valid, &model, score_symbol, end_nothing, &sum);

@@ -19,6 +19,10 @@ static const char dna[] = "ACGTNRYSWKMBDHV"; /* bases and ambiguity codes */
 int census_start(struct census *census, const struct tokenizer *tokenizer, const char *letter_case)
 {
     *census = (struct census){.tokenizer = tokenizer, .capitals = tokenizer->bases};
+    if (tokenizer_is_text(tokenizer))
+        return letter_case == NULL ? ERROR_NONE
+                                   : error_user("--case %s: only for tokens of characters (%s); text stays as it is",
+                                                letter_case, tokenizer_names());
     if (letter_case != NULL && strcmp(letter_case, "upper") != 0 && strcmp(letter_case, "keep") != 0)
         return error_user("--case %s: must be upper (lower-case letters are read as capitals) or keep", letter_case);
     if (letter_case != NULL)

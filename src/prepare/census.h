@@ -18,9 +18,9 @@ struct census {
     double strange_share;             /* and its share of unknown ones */
 };
 
-/* Begins a count. letter_case, as option --case gives it: "upper" reads lower-case letters as capitals, "keep" takes
- * them as they are; NULL: upper for nucleotides, whose lower case marks repeats, keep for others. ERROR_USER for any
- * other word. */
+/* Begins a count; of a tokenizer of text there is nothing to count. letter_case, as option --case gives it: "upper"
+ * reads lower-case letters as capitals, "keep" takes them as they are; NULL: upper for nucleotides, whose lower case
+ * marks repeats, keep for others. ERROR_USER for any other word, and for text. */
 int census_start(struct census *census, const struct tokenizer *tokenizer, const char *letter_case);
 
 /* Writes ids[count], the tokens of text[count] in the present record, and counts the characters. */

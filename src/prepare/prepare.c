@@ -5,15 +5,18 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "prepare/census.h"
+#include "prepare/encoding.h"
 #include "prepare/record_reader.h"
 #include "prepare/source.h"
 #include "prepare/split.h"
 #include "prepare/spool.h"
 #include "data/token_store.h"
+#include "deck/deck.h"
 #include "prepare/token_store_writer.h"
 #include "base/temporary.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +49,9 @@ struct prepare {
     char **sources; /* [source_count]: "checksum path" */
     int64_t source_count;
     int64_t empty_records;
+    int64_t text_bytes;        /* of text that was encoded */
+    struct encoding *encoding; /* of a tokenizer of text; NULL for characters */
+    int64_t token_bytes;
     uint8_t *ids; /* [COPY_BYTES] */
     char *name;   /* of the record being read; NULL before the first */
     int64_t length;
@@ -160,26 +166,55 @@ static int append_residues(struct prepare *prepare, struct record_piece *piece)
     return code == ERROR_NONE ? append(prepare, piece->text, piece->length) : code;
 }
 
+/* A record of text, encoded. */
+static int take_text(void *self, const char *name, const void *ids, int64_t count)
+{
+    struct prepare *prepare = self;
+    if (count == 0) {
+        prepare->empty_records++;
+        return ERROR_NONE;
+    }
+    int code = spool_append(prepare->spool, ids, count);
+    return code == ERROR_NONE ? spool_end(prepare->spool, name) : code;
+}
+
+static int read_text(struct prepare *prepare, const struct record_piece *piece)
+{
+    if (piece->kind == RECORD_NAME)
+        return encoding_name(prepare->encoding, piece->text, piece->length);
+    prepare->text_bytes += piece->length;
+    return encoding_text(prepare->encoding, piece->text, piece->length);
+}
+
+static int read_characters(struct prepare *prepare, struct record_piece *piece)
+{
+    if (piece->kind == RECORD_SEQUENCE)
+        return prepare->tokenizer->bases ? append(prepare, piece->text, piece->length)
+                                         : append_residues(prepare, piece);
+    int code = end_record(prepare);
+    if (piece->kind == RECORD_NAME)
+        prepare->name = memory_format("%.*s", (int)piece->length, piece->text);
+    return code;
+}
+
 static int read_records(struct prepare *prepare, struct source *source)
 {
+    const bool text = prepare->encoding != NULL;
     struct record_reader *reader;
     struct record_piece piece = {.kind = RECORD_NAME};
     const struct record_settings settings = {prepare->settings->input_format, prepare->settings->field,
-                                             RECORD_CHARACTERS};
+                                             text ? RECORD_BYTES : RECORD_CHARACTERS};
     int code = record_reader_create(&reader, source, &settings);
     while (code == ERROR_NONE && piece.kind != RECORD_END) {
         code = record_reader_next(reader, &piece);
         if (code != ERROR_NONE)
             break;
-        if (piece.kind == RECORD_SEQUENCE) {
-            code = prepare->tokenizer->bases ? append(prepare, piece.text, piece.length)
-                                             : append_residues(prepare, &piece);
-            continue;
-        }
-        code = end_record(prepare);
-        if (piece.kind == RECORD_NAME)
-            prepare->name = memory_format("%.*s", (int)piece.length, piece.text);
-        show_progress(&prepare->progress, prepare->progress.before + source_raw_bytes(source));
+        if (!text)
+            code = read_characters(prepare, &piece);
+        else if (piece.kind != RECORD_END)
+            code = read_text(prepare, &piece);
+        if (text || piece.kind != RECORD_SEQUENCE)
+            show_progress(&prepare->progress, prepare->progress.before + source_raw_bytes(source));
     }
     record_reader_destroy(reader);
     return code;
@@ -211,8 +246,9 @@ static char *piece_name(const struct spool_record *record, const struct split_pi
 static int copy_piece(struct prepare *prepare, const struct split_piece *piece)
 {
     int code = ERROR_NONE;
+    const int64_t most = COPY_BYTES / prepare->token_bytes;
     for (int64_t rest = piece->length; rest > 0 && code == ERROR_NONE;) {
-        int64_t part = rest < COPY_BYTES ? rest : COPY_BYTES;
+        int64_t part = rest < most ? rest : most;
         code = spool_read(prepare->spool, prepare->ids, part);
         if (code == ERROR_NONE)
             code = token_store_writer_append(prepare->outputs[piece->part].writer, prepare->ids, part);
@@ -271,7 +307,7 @@ static int write_outputs(struct prepare *prepare)
 
 static void report(const struct prepare *prepare)
 {
-    int64_t total = spool_bytes(prepare->spool);
+    int64_t total = spool_tokens(prepare->spool);
     for (int i = 0; i < prepare->split.parts; i++) {
         const struct output *output = &prepare->outputs[i];
         log_info("%s: %lld %s (%.2f %%) in %lld sequences, checksum %016" PRIx64, output->path,
@@ -280,22 +316,48 @@ static void report(const struct prepare *prepare)
     }
     if (prepare->empty_records > 0)
         log_info("%lld empty records skipped", (long long)prepare->empty_records);
-    census_report(&prepare->census, prepare->stops.dropped);
+    if (prepare->encoding != NULL)
+        log_info("%lld bytes of text, %.3f a token", (long long)prepare->text_bytes,
+                 (double)prepare->text_bytes / (double)total);
+    else
+        census_report(&prepare->census, prepare->stops.dropped);
     double seconds = clock_seconds() - prepare->progress.start;
     log_info("%lld files, %.1f MB read in %.2f s (%.0f MB/s)", (long long)prepare->source_count,
              (double)prepare->progress.before * 1e-6, seconds,
              (double)prepare->progress.before * 1e-6 / (seconds + 1e-9));
 }
 
+/* CPUs that this process may use. */
+static int64_t count_cpus(void)
+{
+    cpu_set_t mask;
+    return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+}
+
+static int open_tokenizer(struct prepare *prepare)
+{
+    const struct prepare_settings *settings = prepare->settings;
+    int code = tokenizer_open(&prepare->tokenizer, settings->tokenizer);
+    if (code != ERROR_NONE)
+        return code;
+    prepare->token_bytes = token_store_token_bytes(prepare->tokenizer->vocabulary);
+    code = census_start(&prepare->census, prepare->tokenizer, settings->letter_case);
+    if (code != ERROR_NONE || !tokenizer_is_text(prepare->tokenizer))
+        return code;
+    if (settings->threads < 0 || settings->threads > DECK_MAXIMUM_THREADS)
+        return error_user("--threads %lld: must be 0 (one for each CPU) to %d", (long long)settings->threads,
+                          DECK_MAXIMUM_THREADS);
+    prepare->encoding = encoding_create(prepare->tokenizer, settings->threads > 0 ? settings->threads : count_cpus(),
+                                        take_text, prepare);
+    return ERROR_NONE;
+}
+
 static int run(struct prepare *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
-    prepare->tokenizer = tokenizer_find(settings->tokenizer);
-    if (prepare->tokenizer == NULL)
-        return error_user("--tokenizer %s: unknown; there is: %s", settings->tokenizer, tokenizer_names());
     if (settings->input_count < 1)
         return error_user("prepare: no input file given ('-' is standard input)");
-    int code = census_start(&prepare->census, prepare->tokenizer, settings->letter_case);
+    int code = open_tokenizer(prepare);
     if (code == ERROR_NONE)
         code = split_parse(&prepare->split, settings->split, settings->seed);
     if (code == ERROR_NONE)
@@ -303,10 +365,12 @@ static int run(struct prepare *prepare)
     if (code == ERROR_NONE)
         code = make_folder(settings->output);
     if (code == ERROR_NONE)
-        code = spool_create(&prepare->spool, settings->output);
+        code = spool_create(&prepare->spool, settings->output, prepare->token_bytes);
     start_progress(prepare);
     for (int64_t i = 0; i < settings->input_count && code == ERROR_NONE; i++)
         code = read_file(prepare, settings->inputs[i]);
+    if (code == ERROR_NONE && prepare->encoding != NULL)
+        code = encoding_finish(prepare->encoding);
     end_progress(&prepare->progress);
     if (code == ERROR_NONE && spool_records(prepare->spool) == 0)
         code = error_user("%s: no record has a sequence, there is nothing to store", settings->inputs[0]);
@@ -331,6 +395,8 @@ int prepare_run(const struct prepare_settings *settings)
     temporary_release_signals();
     for (int64_t i = 0; i < prepare.source_count; i++)
         free(prepare.sources[i]);
+    encoding_destroy(prepare.encoding);
+    tokenizer_close(prepare.tokenizer);
     spool_destroy(prepare.spool);
     free(prepare.name);
     memory_free(prepare.sources);

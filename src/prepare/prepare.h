@@ -6,13 +6,14 @@
 #include <stdint.h>
 
 struct prepare_settings {
-    const char *tokenizer;     /* name */
+    const char *tokenizer;     /* name, file or folder (tokenizer/tokenizer.h) */
     const char *output;        /* OUT.h5; with a split OUT.<part>.h5 for each part */
     const char *split;         /* "train:0.95,valid:0.05" or NULL */
     uint64_t seed;             /* of the split; 42 unless the user says otherwise */
     const char *input_format;  /* of all inputs; NULL: told file by file */
     const char *field;         /* of JSON lines, that holds a record's sequence */
     const char *letter_case;   /* of prepare/census.h; NULL */
+    int64_t threads;           /* that encode text; 0: one for each CPU of this process */
     const char *const *inputs; /* [input_count] files; "-" is standard input */
     int64_t input_count;
 };
@@ -22,8 +23,9 @@ struct prepare_settings {
  * name:first-last (tokens from 1). With a tokenizer of proteins one '*' at a record's end is dropped. Characters that
  * are no token become unk; they, lower-case letters and dropped stop symbols are reported (prepare/census.h). Outputs
  * appear when all of them are complete, replacing older ones atomically; a failed or interrupted run leaves nothing but
- * the folder of the output, which is made if it is not there. User errors: all of record_reader.h, source.h and
- * split.h, an output that is also an input, no sequence at all. */
+ * the folder of the output, which is made if it is not there. Texts are encoded record by record, each as a whole; a
+ * store is the same with any number of threads. User errors: all of record_reader.h, source.h, split.h, tokenizer.h and
+ * encoding.h, an output that is also an input, no sequence at all. */
 int prepare_run(const struct prepare_settings *settings);
 
 #endif

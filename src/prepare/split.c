@@ -155,7 +155,7 @@ static int refuse_empty(const struct split *split, int part, const struct spool 
     return error_user(
         "--split: part %s would be empty: %lld tokens in %lld records are too few, since records of up to "
         "%d tokens are not cut",
-        split->part[part].name, (long long)spool_bytes(spool), (long long)spool_records(spool), SPLIT_WHOLE);
+        split->part[part].name, (long long)spool_tokens(spool), (long long)spool_records(spool), SPLIT_WHOLE);
 }
 
 int split_choose(struct split *split, struct spool *spool)
@@ -163,7 +163,7 @@ int split_choose(struct split *split, struct spool *spool)
     if (split->parts == 1)
         return ERROR_NONE;
     int64_t *bins = memory_allocate(BINS * (int64_t)sizeof *bins);
-    int64_t total = spool_bytes(spool), taken = 0;
+    int64_t total = spool_tokens(spool), taken = 0;
     int code = scan(split, spool, bins, 0, NULL);
     for (int i = 1; i < split->parts && code == ERROR_NONE; i++) {
         int64_t target = taken + (int64_t)ceil(split->part[i].fraction * (double)total - 1e-6);

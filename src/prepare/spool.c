@@ -23,10 +23,11 @@ struct spool {
     char *beside;
     FILE *streams[STREAMS];
     char *buffers[STREAMS];
-    int64_t records, bytes;
-    int64_t record_bytes; /* of the record being written */
-    int64_t next;         /* record that spool_next gives */
-    char *name;           /* [name_room] */
+    int64_t token_bytes;
+    int64_t records, tokens;
+    int64_t record_tokens; /* of the record being written */
+    int64_t next;          /* record that spool_next gives */
+    char *name;            /* [name_room] */
     int64_t name_room;
 };
 
@@ -48,9 +49,10 @@ static FILE *open_unnamed(const char *beside, int number)
     return file >= 0 ? fdopen(file, "w+b") : NULL;
 }
 
-int spool_create(struct spool **out, const char *beside)
+int spool_create(struct spool **out, const char *beside, int64_t token_bytes)
 {
     struct spool *spool = memory_allocate(sizeof *spool);
+    spool->token_bytes = token_bytes;
     spool->beside = memory_string(beside);
     *out = NULL;
     for (int i = 0; i < STREAMS; i++) {
@@ -98,18 +100,18 @@ static int read_stream(struct spool *spool, int stream, void *data, int64_t byte
     return ERROR_NONE;
 }
 
-int spool_append(struct spool *spool, const void *tokens, int64_t bytes)
+int spool_append(struct spool *spool, const void *tokens, int64_t count)
 {
-    spool->record_bytes += bytes;
-    return write_stream(spool, STREAM_TOKENS, tokens, bytes);
+    spool->record_tokens += count;
+    return write_stream(spool, STREAM_TOKENS, tokens, count * spool->token_bytes);
 }
 
 int spool_end(struct spool *spool, const char *name)
 {
-    struct entry entry = {spool->record_bytes, (int64_t)strlen(name)};
+    struct entry entry = {spool->record_tokens, (int64_t)strlen(name)};
     spool->records++;
-    spool->bytes += spool->record_bytes;
-    spool->record_bytes = 0;
+    spool->tokens += spool->record_tokens;
+    spool->record_tokens = 0;
     int code = write_stream(spool, STREAM_INDEX, &entry, sizeof entry);
     return code != ERROR_NONE ? code : write_stream(spool, STREAM_NAMES, name, entry.name_length);
 }
@@ -119,9 +121,9 @@ int64_t spool_records(const struct spool *spool)
     return spool->records;
 }
 
-int64_t spool_bytes(const struct spool *spool)
+int64_t spool_tokens(const struct spool *spool)
 {
-    return spool->bytes;
+    return spool->tokens;
 }
 
 int spool_rewind(struct spool *spool)
@@ -152,7 +154,7 @@ int spool_next(struct spool *spool, struct spool_record *record, int *more)
     return code;
 }
 
-int spool_read(struct spool *spool, void *tokens, int64_t bytes)
+int spool_read(struct spool *spool, void *tokens, int64_t count)
 {
-    return read_stream(spool, STREAM_TOKENS, tokens, bytes);
+    return read_stream(spool, STREAM_TOKENS, tokens, count * spool->token_bytes);
 }

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/open.h"
 #include "data/token_store.h"
+#include "data/tokenizer_member.h"
 #include "base/temporary.h"
 
 #include <errno.h>
@@ -223,7 +224,7 @@ static bool describe(struct token_store_writer *writer, char *const *sources, in
            write_integer(file, "vocabulary", writer->tokenizer->vocabulary) &&
            write_integer(file, "sequences", writer->sequences) && write_integer(file, "token_count", writer->tokens) &&
            write_attribute(file, "checksum", H5T_STD_U64LE, H5T_NATIVE_UINT64, checksum) &&
-           write_sources(file, sources, source_count);
+           write_sources(file, sources, source_count) && tokenizer_member_write(file, writer->tokenizer);
     H5Tclose(string);
     return H5Fclose(file) >= 0 && good;
 }

@@ -91,17 +91,6 @@ const char *tokenizer_names(void)
     return "nucleotide, esm2, amplify";
 }
 
-bool tokenizer_is_special(const struct tokenizer *tokenizer, int32_t id)
-{
-    return id == tokenizer->eos || id == tokenizer->pad || id == tokenizer->bos || id == tokenizer->unk ||
-           id == tokenizer->mask;
-}
-
-const char *tokenizer_unit(const struct tokenizer *tokenizer)
-{
-    return tokenizer->bases ? "bases" : "residues";
-}
-
 const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id, char buffer[TOKENIZER_TEXT])
 {
     static const char *const nucleotide_specials[] = {"<EOS>", "<PAD>", "<BOS>", "<UNK>"};
@@ -118,18 +107,6 @@ const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id, char 
         buffer[2] = '\0';
     }
     return buffer;
-}
-
-#define FOUR(n) (char)(n), (char)((n) + 1), (char)((n) + 2), (char)((n) + 3)
-#define SIXTEEN(n) FOUR(n), FOUR((n) + 4), FOUR((n) + 8), FOUR((n) + 12)
-#define SIXTY_FOUR(n) SIXTEEN(n), SIXTEEN((n) + 16), SIXTEEN((n) + 32), SIXTEEN((n) + 48)
-
-const char *tokenizer_decode(const struct tokenizer *tokenizer, int32_t id, int64_t *count)
-{
-    static const char bytes[] = {SIXTY_FOUR(0), SIXTY_FOUR(64), SIXTY_FOUR(128), SIXTY_FOUR(192)};
-    const char *text = tokenizer->texts != NULL ? tokenizer->texts[id] : &bytes[id];
-    *count = tokenizer_is_special(tokenizer, id) || (tokenizer->texts != NULL && text[1] != '\0') ? 0 : 1;
-    return text;
 }
 
 int tokenizer_base(int32_t id)

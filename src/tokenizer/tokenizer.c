@@ -1,30 +1,168 @@
 #include "tokenizer/tokenizer.h"
 #include "base/error.h"
+#include "base/memory.h"
+#include "tokenizer/bpe.h"
 
-#include <stddef.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+/* -- Opening ------------------------------------------------------------------------------------------------------- */
+
+/* Equal ids and equal roles are one tokenizer, whatever else its files say. */
+static void name_bpe(struct tokenizer *tokenizer)
+{
+    const uint64_t what[] = {bpe_digest(tokenizer->bpe), (uint64_t)tokenizer->vocabulary, (uint64_t)tokenizer->bos,
+                             (uint64_t)tokenizer->eos,   (uint64_t)tokenizer->pad,        (uint64_t)tokenizer->unk};
+    snprintf(tokenizer->name, sizeof tokenizer->name, "bpe-%016" PRIx64, (uint64_t)XXH3_64bits(what, sizeof what));
+}
+
+int tokenizer_open_bundle(const struct tokenizer **out, const struct bundle *bundle, const char *where)
+{
+    const enum bundle_kind kind = bundle->files[BUNDLE_JSON].data != NULL ? BUNDLE_JSON : BUNDLE_RANKS;
+    const struct bpe_file file = {bundle->files[kind].data, bundle->files[kind].bytes, where};
+    const struct bpe_file config = {bundle->files[BUNDLE_CONFIG].data, bundle->files[BUNDLE_CONFIG].bytes, where};
+    struct tokenizer *tokenizer = memory_allocate(sizeof *tokenizer);
+    *out = NULL;
+    int code = bpe_open(&tokenizer->bpe, &file, config.data != NULL ? &config : NULL);
+    if (code != ERROR_NONE) {
+        memory_free(tokenizer);
+        return code;
+    }
+    const struct bpe *bpe = tokenizer->bpe;
+    tokenizer->vocabulary = bpe_vocabulary(bpe);
+    tokenizer->bos = bpe_role(bpe, BPE_BOS);
+    tokenizer->eos = bpe_role(bpe, BPE_EOS);
+    tokenizer->pad = bpe_role(bpe, BPE_PAD);
+    tokenizer->unk = bpe_role(bpe, BPE_UNK);
+    tokenizer->mask = -1;
+    tokenizer->bundle = bundle_copy(bundle);
+    name_bpe(tokenizer);
+    *out = tokenizer;
+    return ERROR_NONE;
+}
 
 int tokenizer_open(const struct tokenizer **tokenizer, const char *where)
 {
+    struct stat status;
     *tokenizer = tokenizer_find(where);
-    if (*tokenizer == NULL)
-        return error_user("--tokenizer %s: unknown; there is: %s", where, tokenizer_names());
-    return ERROR_NONE;
+    if (*tokenizer != NULL)
+        return ERROR_NONE;
+    if (stat(where, &status) != 0)
+        return error_user("--tokenizer %s: unknown, and no file or folder; there is: %s", where, tokenizer_names());
+    struct bundle bundle;
+    int code = bundle_read(&bundle, where);
+    if (code == ERROR_NONE)
+        code = tokenizer_open_bundle(tokenizer, &bundle, where);
+    bundle_destroy(&bundle);
+    return code;
 }
 
 void tokenizer_close(const struct tokenizer *tokenizer)
 {
-    (void)tokenizer;
+    if (tokenizer == NULL || tokenizer->bpe == NULL)
+        return;
+    struct tokenizer *own = (struct tokenizer *)tokenizer;
+    bpe_close(own->bpe);
+    bundle_destroy(&own->bundle);
+    memory_free(own);
 }
 
-int64_t tokenizer_encode(const struct tokenizer *tokenizer, const char *text, int64_t bytes, int32_t *ids)
+/* -- Text and ids -------------------------------------------------------------------------------------------------- */
+
+struct encoder {
+    const struct tokenizer *tokenizer;
+    struct bpe_encoder *bpe; /* of text; else */
+    int32_t *ids;            /* [room] */
+    int64_t room;
+};
+
+struct encoder *encoder_open(const struct tokenizer *tokenizer)
+{
+    struct encoder *encoder = memory_allocate(sizeof *encoder);
+    encoder->tokenizer = tokenizer;
+    encoder->bpe = tokenizer->bpe != NULL ? bpe_encoder_open(tokenizer->bpe) : NULL;
+    return encoder;
+}
+
+void encoder_close(struct encoder *encoder)
+{
+    if (encoder == NULL)
+        return;
+    bpe_encoder_close(encoder->bpe);
+    memory_free(encoder->ids);
+    memory_free(encoder);
+}
+
+static void encode_characters(struct encoder *encoder, const char *text, int64_t bytes)
 {
     enum { PART = 1024 };
     uint8_t part[PART];
+    if (bytes > encoder->room) {
+        encoder->room = bytes;
+        encoder->ids = memory_extend(encoder->ids, 0, bytes * (int64_t)sizeof *encoder->ids);
+    }
     for (int64_t at = 0; at < bytes; at += PART) {
         const int64_t count = bytes - at < PART ? bytes - at : PART;
-        tokenizer->encode_characters(text + at, count, part);
+        encoder->tokenizer->encode_characters(text + at, count, part);
         for (int64_t i = 0; i < count; i++)
-            ids[at + i] = part[i];
+            encoder->ids[at + i] = part[i];
     }
-    return bytes;
+}
+
+int encoder_encode(struct encoder *encoder, const char *text, int64_t bytes, bool specials, const int32_t **ids,
+                   int64_t *count)
+{
+    if (encoder->bpe != NULL)
+        return bpe_encode(encoder->bpe, text, bytes, specials, ids, count);
+    encode_characters(encoder, text, bytes);
+    *ids = encoder->ids;
+    *count = bytes;
+    return ERROR_NONE;
+}
+
+#define FOUR(n) (char)(n), (char)((n) + 1), (char)((n) + 2), (char)((n) + 3)
+#define SIXTEEN(n) FOUR(n), FOUR((n) + 4), FOUR((n) + 8), FOUR((n) + 12)
+#define SIXTY_FOUR(n) SIXTEEN(n), SIXTEEN((n) + 16), SIXTEEN((n) + 32), SIXTEEN((n) + 48)
+
+const char *tokenizer_decode(const struct tokenizer *tokenizer, int32_t id, int64_t *count)
+{
+    static const char bytes[] = {SIXTY_FOUR(0), SIXTY_FOUR(64), SIXTY_FOUR(128), SIXTY_FOUR(192)};
+    *count = 0;
+    if (id < 0 || id >= tokenizer->vocabulary || tokenizer_is_special(tokenizer, id))
+        return "";
+    if (tokenizer->bpe != NULL) {
+        int32_t length;
+        const char *token = bpe_token(tokenizer->bpe, id, &length);
+        *count = length;
+        return token;
+    }
+    const char *text = tokenizer->texts != NULL ? tokenizer->texts[id] : &bytes[id];
+    *count = tokenizer->texts != NULL && text[1] != '\0' ? 0 : 1;
+    return text;
+}
+
+/* -- What an id is ------------------------------------------------------------------------------------------------- */
+
+bool tokenizer_is_special(const struct tokenizer *tokenizer, int32_t id)
+{
+    return id == tokenizer->eos || id == tokenizer->pad || id == tokenizer->bos || id == tokenizer->unk ||
+           id == tokenizer->mask || (tokenizer->bpe != NULL && bpe_is_special(tokenizer->bpe, id));
+}
+
+int32_t tokenizer_padding(const struct tokenizer *tokenizer)
+{
+    return tokenizer->pad >= 0 ? tokenizer->pad : tokenizer->eos >= 0 ? tokenizer->eos : 0;
+}
+
+bool tokenizer_is_text(const struct tokenizer *tokenizer)
+{
+    return tokenizer->encode_characters == NULL;
+}
+
+const char *tokenizer_unit(const struct tokenizer *tokenizer)
+{
+    return tokenizer_is_text(tokenizer) ? "tokens" : tokenizer->bases ? "bases" : "residues";
 }

@@ -133,7 +133,7 @@ int origin_take(struct comm *world, struct deck *deck, char **path)
 
 static int check_data(const struct session *s, const struct checkpoint_meta *meta, const char *path)
 {
-    const char *tokenizer = loader_tokenizer(s->train);
+    const char *tokenizer = loader_tokenizer(s->train)->name;
     if (meta->tokenizer[0] != '\0' && strcmp(meta->tokenizer, tokenizer) != 0)
         return error_user("key data.train = \"%s\": has %s tokens, but %s of model.initialise_from learned from %s "
                           "tokens",

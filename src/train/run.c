@@ -40,7 +40,8 @@ struct run {
     struct meter meter;
     struct control control;
     struct profiler profiler;
-    struct carried carried; /* what every checkpoint holds besides the model; rank 0 */
+    struct carried carried;            /* what every checkpoint holds besides the model; rank 0 */
+    const struct tokenizer *tokenizer; /* of the stores, open; rank 0 */
     char *deck_text;
     int64_t step, tokens; /* done, or on their way in the engine */
     struct begun {
@@ -187,9 +188,10 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
                                    .validation_step = run->validated_step,
                                    .best_step = run->best_step,
                                    .best_loss = run->best_loss,
-                                   .carried = &run->carried};
+                                   .carried = &run->carried,
+                                   .opened = run->tokenizer};
     comm_begin_long_work();
-    snprintf(meta.tokenizer, sizeof meta.tokenizer, "%s", loader_tokenizer(s->train));
+    snprintf(meta.tokenizer, sizeof meta.tokenizer, "%s", loader_tokenizer(s->train)->name);
     if (with_optimizer && s->executor->class->choices != NULL) /* what goes on from here computes alike */
         meta.choices = s->executor->class->choices(s->executor, &meta.choices_bytes);
     int code = checkpoint_write(s->world, &s->engine, &meta, path, with_optimizer);
@@ -593,6 +595,8 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     if (code == ERROR_NONE && deck->checkpoint.export_final)
         code = comm_agree(world, check_export(&s->model.settings));
     if (code == ERROR_NONE)
+        code = comm_agree(world, world->rank == 0 ? loader_open_tokenizer(s->train, &run->tokenizer) : ERROR_NONE);
+    if (code == ERROR_NONE)
         code = start_weights(run, start);
     if (code == ERROR_NONE && run->step < deck->train.steps)
         code = room_check(world, deck, &s->model.settings);
@@ -661,6 +665,7 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
         code = train_with(run, &deck, world, &start, make_executor);
         session_destroy(&run->session);
         carried_destroy(&run->carried);
+        tokenizer_close(run->tokenizer);
         deck_changes_destroy(&run->changed);
         free(run->stretched);
         free(run->stopped);

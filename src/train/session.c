@@ -79,14 +79,15 @@ static int create_loaders(struct session *s)
 static int check_tokens(const struct session *s)
 {
     const struct family *family = family_of(model_family_from_deck(&s->deck));
-    const char *tokens = loader_tokenizer(s->train);
-    const bool plain = strcmp(tokens, corpus_plain_ids) == 0; /* what predicts the next token takes any id */
-    if (strcmp(tokens, family->learns_from) != 0 && !(plain && family->causal))
+    const struct tokenizer *tokenizer = loader_tokenizer(s->train);
+    const char *tokens = tokenizer->name;
+    /* what predicts the next token takes any id */
+    if (strcmp(tokens, family->learns_from) != 0 && !(family->causal && tokenizer_is_text(tokenizer)))
         return error_user("key data.train = \"%s\": has %s tokens, but model.family = \"%s\" learns from %s tokens",
                           s->deck.data.train, tokens, family->name, family->learns_from);
-    if (s->valid != NULL && strcmp(loader_tokenizer(s->valid), tokens) != 0)
+    if (s->valid != NULL && strcmp(loader_tokenizer(s->valid)->name, tokens) != 0)
         return error_user("key data.valid = \"%s\": has %s tokens, but data.train has %s tokens", s->deck.data.valid,
-                          loader_tokenizer(s->valid), tokens);
+                          loader_tokenizer(s->valid)->name, tokens);
     return ERROR_NONE;
 }
 

@@ -225,6 +225,10 @@ static int check_same_run(const struct session *s, const struct checkpoint_meta 
             error_user("%s cannot be resumed with this deck (a new run goes to another output.folder), these keys may "
                        "not change:\n%s",
                        path, differences);
+    const char *tokenizer = loader_tokenizer(s->train)->name;
+    if (code == ERROR_NONE && strcmp(tokenizer, meta->tokenizer) != 0)
+        code = error_user("key data.train = \"%s\": has %s tokens, but %s was trained on %s tokens", s->deck.data.train,
+                          tokenizer, path, meta->tokenizer);
     if (code == ERROR_NONE && loader_checksum(s->train) != meta->store)
         code = s->deck.data.source == DECK_DATA_RANDOM
                    ? error_user("key data.source = \"random\": makes other data than what %s was trained on", path)

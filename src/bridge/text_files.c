@@ -1,0 +1,79 @@
+#include "bridge/text_files.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "bridge/json_file.h"
+#include "bridge/tokenizer_json.h"
+#include "io/draft.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/tokenizer.h"
+
+#include <stdlib.h>
+
+static int write_kept(const struct tokenizer *tokenizer, enum bundle_kind kind, const char *path)
+{
+    struct draft draft;
+    int code = draft_open(&draft, path);
+    if (code != ERROR_NONE)
+        return code;
+    fwrite(tokenizer->bundle.files[kind].data, 1, (size_t)tokenizer->bundle.files[kind].bytes, draft.file);
+    return draft_close(&draft, code);
+}
+
+static void put_special(json_t *out, const char *key, const struct tokenizer *tokenizer, int32_t id)
+{
+    int32_t bytes;
+    const char *token = id >= 0 ? bpe_token(tokenizer->bpe, id, &bytes) : NULL;
+    if (token != NULL)
+        json_object_set_new(out, key, json_stringn(token, (size_t)bytes));
+}
+
+static json_t *special_tokens(const struct tokenizer *tokenizer)
+{
+    json_t *out = json_object();
+    put_special(out, "bos_token", tokenizer, tokenizer->bos);
+    put_special(out, "eos_token", tokenizer, tokenizer->eos);
+    put_special(out, "pad_token", tokenizer, tokenizer->pad);
+    put_special(out, "unk_token", tokenizer, tokenizer->unk);
+    return out;
+}
+
+static json_t *configuration(const struct tokenizer *tokenizer, int64_t tokens)
+{
+    json_t *out = special_tokens(tokenizer);
+    json_object_set_new(out, "tokenizer_class", json_string("PreTrainedTokenizerFast"));
+    json_object_set_new(out, "model_max_length", json_integer(tokens));
+    json_object_set_new(out, "clean_up_tokenization_spaces", json_false());
+    json_object_set_new(out, "model_input_names", json_pack("[s, s]", "input_ids", "attention_mask"));
+    return out;
+}
+
+/* A file that the tokenizer did not come with; NULL: it does without. */
+static json_t *make(const struct tokenizer *tokenizer, enum bundle_kind kind, int64_t tokens)
+{
+    switch (kind) {
+    case BUNDLE_JSON:
+        return tokenizer_json(tokenizer->bpe);
+    case BUNDLE_CONFIG:
+        return configuration(tokenizer, tokens);
+    case BUNDLE_SPECIALS:
+        return special_tokens(tokenizer);
+    default:
+        return NULL;
+    }
+}
+
+int text_files_write(const struct tokenizer *tokenizer, int64_t tokens, const char *folder)
+{
+    int code = ERROR_NONE;
+    for (int kind = 0; kind < BUNDLE_KINDS && code == ERROR_NONE; kind++) {
+        char *path = memory_format("%s/%s", folder, bundle_names[kind]);
+        const bool kept = tokenizer->bundle.files[kind].data != NULL;
+        json_t *made = kept ? NULL : make(tokenizer, (enum bundle_kind)kind, tokens);
+        if (kept)
+            code = write_kept(tokenizer, (enum bundle_kind)kind, path);
+        else if (made != NULL)
+            code = json_file_write(made, path);
+        free(path);
+    }
+    return code;
+}

@@ -1,0 +1,63 @@
+#include "infer/text_stream.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* Bytes of the character that begins so; 0: none does (RFC 3629). */
+static int length_of(unsigned char first)
+{
+    return first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+}
+
+/* May a character that begins with begun[0] have this second byte? No surrogates, nothing beyond U+10FFFF, nothing that
+ * fewer bytes can say. */
+static bool fits_second(unsigned char first, unsigned char second)
+{
+    const unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    return second >= least && second <= most;
+}
+
+static bool fits(const struct text_stream *stream, unsigned char byte)
+{
+    return stream->count == 1 ? fits_second(stream->begun[0], byte) : byte >= 0x80 && byte <= 0xbf;
+}
+
+static void print_character(const struct text_stream *stream)
+{
+    const unsigned char first = stream->begun[0];
+    const bool control = stream->count == 1 && ((first < ' ' && first != '\n' && first != '\t') || first == 0x7f);
+    if (control)
+        fputc('?', stream->out);
+    else
+        fwrite(stream->begun, 1, (size_t)stream->count, stream->out);
+}
+
+static void put_byte(struct text_stream *stream, unsigned char byte)
+{
+    if (stream->count > 0 && !fits(stream, byte))
+        text_stream_end(stream);
+    if (stream->count == 0 && length_of(byte) == 0) {
+        fputs("\xef\xbf\xbd", stream->out);
+        return;
+    }
+    stream->begun[stream->count++] = byte;
+    if (stream->count == length_of(stream->begun[0])) {
+        print_character(stream);
+        stream->count = 0;
+    }
+}
+
+void text_stream_put(struct text_stream *stream, const char *bytes, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        put_byte(stream, (unsigned char)bytes[i]);
+    fflush(stream->out);
+}
+
+void text_stream_end(struct text_stream *stream)
+{
+    if (stream->count > 0)
+        fputs("\xef\xbf\xbd", stream->out);
+    stream->count = 0;
+}

@@ -1,0 +1,232 @@
+#include "prepare/encoding.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "data/token_store.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JOB_BYTES = 1 << 18, JOBS_OF_A_THREAD = 3 };
+
+/* A record of a job: its text, and its ids when the job is done. */
+struct text {
+    char *name;
+    int64_t start, bytes; /* of the job's text */
+    int64_t first, count; /* of the job's ids */
+};
+
+/* What one thread encodes at a time: many short records, or one that is long. */
+struct job {
+    struct text *texts; /* [text_room] */
+    int64_t count, text_room;
+    char *bytes; /* [byte_room], `used` of them */
+    int64_t used, byte_room;
+    uint8_t *ids; /* [id_room] bytes */
+    int64_t id_bytes, id_room;
+    bool done;
+    int code;
+    char *message;
+};
+
+struct encoding {
+    const struct tokenizer *tokenizer;
+    int64_t token_bytes;
+    encoding_take *take;
+    void *self;
+    struct job *jobs; /* [job_count], a ring: job n lies at n % job_count */
+    int64_t job_count;
+    int64_t filled, taken; /* jobs handed to the threads, and taken from them; job `filled` is being filled */
+    pthread_t *threads;    /* [thread_count] */
+    int64_t thread_count;
+    pthread_mutex_t lock; /* guards what follows, `filled` and each job's `done` */
+    pthread_cond_t changed;
+    int64_t begun; /* jobs that threads have begun */
+    bool stop;
+};
+
+/* Room for so many bytes, at least doubled each time; `kept` stay. */
+static void *widen(void *block, int64_t kept, int64_t *room, int64_t wanted)
+{
+    if (wanted <= *room)
+        return block;
+    *room = wanted > 2 * *room ? wanted : 2 * *room;
+    return memory_extend(block, kept, *room);
+}
+
+/* -- The threads --------------------------------------------------------------------------------------------------- */
+
+/* Ids as a store has them, little-endian. */
+static void put_ids(const struct encoding *e, struct job *job, const int32_t *ids, int64_t count)
+{
+    job->ids = widen(job->ids, job->id_bytes, &job->id_room, job->id_bytes + count * e->token_bytes);
+    uint8_t *out = job->ids + job->id_bytes;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t b = 0; b < e->token_bytes; b++)
+            *out++ = (uint8_t)((uint32_t)ids[i] >> (8 * b));
+    job->id_bytes += count * e->token_bytes;
+}
+
+static void encode(const struct encoding *e, struct encoder *encoder, struct job *job)
+{
+    job->id_bytes = 0;
+    job->code = ERROR_NONE;
+    for (int64_t i = 0; i < job->count && job->code == ERROR_NONE; i++) {
+        struct text *text = &job->texts[i];
+        const int32_t *ids;
+        job->code = encoder_encode(encoder, job->bytes + text->start, text->bytes, false, &ids, &text->count);
+        text->first = job->id_bytes;
+        if (job->code == ERROR_NONE)
+            put_ids(e, job, ids, text->count);
+        else
+            job->message = memory_format("record %s: %s", text->name, error_message());
+        error_clear();
+    }
+}
+
+static void *work(void *self)
+{
+    struct encoding *e = self;
+    struct encoder *encoder = encoder_open(e->tokenizer);
+    pthread_mutex_lock(&e->lock);
+    while (!e->stop) {
+        if (e->begun == e->filled) {
+            pthread_cond_wait(&e->changed, &e->lock);
+            continue;
+        }
+        struct job *job = &e->jobs[e->begun++ % e->job_count];
+        pthread_mutex_unlock(&e->lock);
+        encode(e, encoder, job);
+        pthread_mutex_lock(&e->lock);
+        job->done = true;
+        pthread_cond_broadcast(&e->changed);
+    }
+    pthread_mutex_unlock(&e->lock);
+    encoder_close(encoder);
+    return NULL;
+}
+
+/* Signals are for the thread that reads. */
+static void start_threads(struct encoding *e)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (int64_t t = 0; t < e->thread_count; t++)
+        if (pthread_create(&e->threads[t], NULL, work, e) != 0)
+            error_fatal("cannot start a thread");
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, encoding_take *take, void *self)
+{
+    struct encoding *e = memory_allocate(sizeof *e);
+    e->tokenizer = tokenizer;
+    e->token_bytes = token_store_token_bytes(tokenizer->vocabulary);
+    e->take = take;
+    e->self = self;
+    e->thread_count = threads;
+    e->job_count = JOBS_OF_A_THREAD * threads;
+    e->jobs = memory_allocate(e->job_count * (int64_t)sizeof *e->jobs);
+    e->threads = memory_allocate(threads * (int64_t)sizeof *e->threads);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    start_threads(e);
+    return e;
+}
+
+void encoding_destroy(struct encoding *e)
+{
+    if (e == NULL)
+        return;
+    pthread_mutex_lock(&e->lock);
+    e->stop = true;
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+    for (int64_t t = 0; t < e->thread_count; t++)
+        pthread_join(e->threads[t], NULL);
+    for (int64_t j = 0; j < e->job_count; j++) {
+        struct job *job = &e->jobs[j];
+        for (int64_t i = 0; i < job->count; i++)
+            free(job->texts[i].name);
+        memory_free(job->texts);
+        memory_free(job->bytes);
+        memory_free(job->ids);
+        free(job->message);
+    }
+    pthread_cond_destroy(&e->changed);
+    pthread_mutex_destroy(&e->lock);
+    memory_free(e->threads);
+    memory_free(e->jobs);
+    memory_free(e);
+}
+
+/* -- The thread that gives texts and takes ids --------------------------------------------------------------------- */
+
+/* Waits for the oldest job, takes its records and empties it. */
+static int take_job(struct encoding *e)
+{
+    struct job *job = &e->jobs[e->taken++ % e->job_count];
+    pthread_mutex_lock(&e->lock);
+    while (!job->done)
+        pthread_cond_wait(&e->changed, &e->lock);
+    pthread_mutex_unlock(&e->lock);
+    int code = job->code == ERROR_NONE ? ERROR_NONE : error_restate(job->code, job->message);
+    for (int64_t i = 0; i < job->count; i++) {
+        const struct text *text = &job->texts[i];
+        if (code == ERROR_NONE)
+            code = e->take(e->self, text->name, job->ids + text->first, text->count);
+        free(text->name);
+    }
+    job->count = job->used = 0;
+    job->done = false;
+    return code;
+}
+
+static struct job *job_of(const struct encoding *e)
+{
+    return &e->jobs[e->filled % e->job_count];
+}
+
+/* Gives the job that is being filled to the threads; the next one is empty then. */
+static int hand_over(struct encoding *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->filled++;
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+    return e->filled - e->taken == e->job_count ? take_job(e) : ERROR_NONE;
+}
+
+int encoding_name(struct encoding *e, const char *name, int64_t length)
+{
+    int code = job_of(e)->used >= JOB_BYTES ? hand_over(e) : ERROR_NONE;
+    struct job *job = job_of(e);
+    job->texts = widen(job->texts, job->count * (int64_t)sizeof *job->texts, &job->text_room,
+                       (job->count + 1) * (int64_t)sizeof *job->texts);
+    job->texts[job->count++] = (struct text){.name = memory_format("%.*s", (int)length, name), .start = job->used};
+    return code;
+}
+
+int encoding_text(struct encoding *e, const char *text, int64_t bytes)
+{
+    struct job *job = job_of(e);
+    struct text *record = &job->texts[job->count - 1];
+    if (bytes > ENCODING_RECORD_BYTES - record->bytes)
+        return error_user("record %s: has more than %d MiB of text; --input-format lines makes a record of each line",
+                          record->name, ENCODING_RECORD_BYTES >> 20);
+    job->bytes = widen(job->bytes, job->used, &job->byte_room, job->used + bytes);
+    memcpy(job->bytes + job->used, text, (size_t)bytes);
+    job->used += bytes;
+    record->bytes += bytes;
+    return ERROR_NONE;
+}
+
+int encoding_finish(struct encoding *e)
+{
+    int code = job_of(e)->count > 0 ? hand_over(e) : ERROR_NONE;
+    while (code == ERROR_NONE && e->taken < e->filled)
+        code = take_job(e);
+    return code;
+}

@@ -1,0 +1,27 @@
+/* Records of text to ids, on many threads. Records come out in the order in which they go in, and their ids do not
+ * depend on the number of threads. Memory: a few hundred KB of text a thread and its ids, or as much as the longest
+ * records take. */
+#ifndef PREPARE_ENCODING_H
+#define PREPARE_ENCODING_H
+
+#include "tokenizer/tokenizer.h"
+
+struct encoding;
+
+/* Takes a record, in order, on the thread that gives the text. ids: `count` of them, of token_store_token_bytes. */
+typedef int encoding_take(void *self, const char *name, const void *ids, int64_t count);
+
+/* Bytes of the longest record. */
+enum { ENCODING_RECORD_BYTES = 1 << 30 };
+
+struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, encoding_take *take, void *self);
+/* A record begins. Errors: of encoder_encode, naming the record; of `take`. */
+int encoding_name(struct encoding *encoding, const char *name, int64_t length);
+/* Text of the present record. The same errors; ERROR_USER: the record is longer than ENCODING_RECORD_BYTES. */
+int encoding_text(struct encoding *encoding, const char *text, int64_t bytes);
+/* All records are at their end and are to be taken. The same errors. */
+int encoding_finish(struct encoding *encoding);
+/* NULL is fine. */
+void encoding_destroy(struct encoding *encoding);
+
+#endif

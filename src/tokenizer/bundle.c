@@ -1,0 +1,108 @@
+#include "tokenizer/bundle.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/open.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+const char *const bundle_names[BUNDLE_KINDS] = {[BUNDLE_JSON] = "tokenizer.json",
+                                                [BUNDLE_RANKS] = "tokenizer.model",
+                                                [BUNDLE_CONFIG] = "tokenizer_config.json",
+                                                [BUNDLE_SPECIALS] = "special_tokens_map.json",
+                                                [BUNDLE_GENERATION] = "generation_config.json"};
+
+void bundle_put(struct bundle *bundle, enum bundle_kind kind, const void *data, int64_t bytes)
+{
+    memory_free(bundle->files[kind].data);
+    bundle->files[kind].data = memory_allocate(bytes);
+    bundle->files[kind].bytes = bytes;
+    memcpy(bundle->files[kind].data, data, (size_t)bytes);
+}
+
+struct bundle bundle_copy(const struct bundle *bundle)
+{
+    struct bundle copy = {0};
+    for (int kind = 0; kind < BUNDLE_KINDS; kind++)
+        if (bundle->files[kind].data != NULL)
+            bundle_put(&copy, (enum bundle_kind)kind, bundle->files[kind].data, bundle->files[kind].bytes);
+    return copy;
+}
+
+void bundle_destroy(struct bundle *bundle)
+{
+    for (int kind = 0; kind < BUNDLE_KINDS; kind++)
+        memory_free(bundle->files[kind].data);
+    *bundle = (struct bundle){0};
+}
+
+int64_t bundle_bytes(const struct bundle *bundle)
+{
+    int64_t bytes = 0;
+    for (int kind = 0; kind < BUNDLE_KINDS; kind++)
+        bytes += bundle->files[kind].bytes;
+    return bytes;
+}
+
+/* Reads a file whole. The tokenizer itself goes where its first byte says. */
+static int take(struct bundle *bundle, enum bundle_kind kind, const char *path)
+{
+    FILE *file = open_stream(path);
+    if (file == NULL)
+        return error_user("%s: cannot be read: %s", path, open_failure());
+    const int64_t bytes = open_size(fileno(file));
+    int code = bytes > 0 && bytes <= BUNDLE_BYTES ? ERROR_NONE
+                                                  : error_user("%s: has %lld bytes; a tokenizer's file has 1 to %d",
+                                                               path, (long long)bytes, BUNDLE_BYTES);
+    char *data = code == ERROR_NONE ? memory_allocate(bytes) : NULL;
+    if (code == ERROR_NONE && fread(data, 1, (size_t)bytes, file) != (size_t)bytes)
+        code = error_environment("%s: cannot be read: %s", path, strerror(errno));
+    if (code == ERROR_NONE && kind <= BUNDLE_RANKS)
+        kind = data[strspn(data, " \t\r\n")] == '{' ? BUNDLE_JSON : BUNDLE_RANKS;
+    if (code == ERROR_NONE)
+        bundle_put(bundle, kind, data, bytes);
+    memory_free(data);
+    fclose(file);
+    return code;
+}
+
+static bool is_there(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0;
+}
+
+/* One of a folder's files, if it is there. */
+static int take_from(struct bundle *bundle, enum bundle_kind kind, const char *folder)
+{
+    char *path = memory_format("%s/%s", folder, bundle_names[kind]);
+    int code = is_there(path) ? take(bundle, kind, path) : ERROR_NONE;
+    free(path);
+    return code;
+}
+
+int bundle_read(struct bundle *bundle, const char *where)
+{
+    struct stat status;
+    *bundle = (struct bundle){0};
+    if (stat(where, &status) != 0)
+        return error_user("%s: %s", where, strerror(errno));
+    const bool is_folder = S_ISDIR(status.st_mode);
+    const char *slash = strrchr(where, '/');
+    char *folder = is_folder       ? memory_string(where)
+                   : slash == NULL ? memory_string(".")
+                                   : memory_format("%.*s", (int)(slash - where), where);
+    int code = is_folder ? take_from(bundle, BUNDLE_JSON, folder) : take(bundle, BUNDLE_JSON, where);
+    if (code == ERROR_NONE && bundle_bytes(bundle) == 0)
+        code = take_from(bundle, BUNDLE_RANKS, folder);
+    if (code == ERROR_NONE && bundle_bytes(bundle) == 0)
+        code = error_user("%s: holds no %s and no %s", where, bundle_names[BUNDLE_JSON], bundle_names[BUNDLE_RANKS]);
+    for (int kind = BUNDLE_CONFIG; kind < BUNDLE_KINDS && code == ERROR_NONE; kind++)
+        code = take_from(bundle, (enum bundle_kind)kind, folder);
+    free(folder);
+    return code;
+}
