@@ -27,8 +27,8 @@ static int choose_tokenizer(struct corpus *corpus, const struct megatron_setting
         corpus->tokenizer = corpus->opened;
         return code;
     }
-    corpus->plain = (struct tokenizer){
-        .vocabulary = settings->vocabulary, .eos = -1, .pad = 0, .bos = -1, .unk = -1, .mask = -1};
+    corpus->plain =
+        (struct tokenizer){.vocabulary = settings->vocabulary, .eos = -1, .pad = 0, .bos = -1, .unk = -1, .mask = -1};
     strcpy(corpus->plain.name, corpus_plain_ids);
     corpus->tokenizer = &corpus->plain;
     if (settings->vocabulary > 0)
