@@ -3,17 +3,19 @@
  * dq is summed in f32 in scratch, and rounded afterwards.
  *
  * A warpgroup has 64 keys. A row of dq sums over the keys of both, so ds, [keys, queries], goes through shared memory,
- * and each warpgroup makes a part of a tile's dq, 64 x 64, one tile later, when it does not have to wait for the other.
+ * and each warpgroup makes a part of a tile's dq, 64 rows of at most 64 columns, one tile later, when it does not have
+ * to wait for the other.
  */
 #include "cuda/attention_backward.cuh"
 #include "cuda/attention_own.h"
 
-enum { DQ_GROUP = 16, DQ_PART = 64 };
+enum { DQ_GROUP = 16 };
 
 template <int DIM> struct once_plan {
     static constexpr int dim = DIM, users = 2, others = DIM == 128 ? 64 : 128, resident = 1;
+    static constexpr int part = DIM < 64 ? DIM : 64; /* columns of dq that a warpgroup makes */
     static constexpr bool of_keys = true, aligned = true;
-    static constexpr int stages = DIM == 128 ? 3 : 2, own_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
+    static constexpr int stages = DIM == 64 ? 2 : 3, own_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
     using own_tile = panels<rows, DIM>;
     using other_tile = panels<others, DIM>;
@@ -73,8 +75,8 @@ struct dq_part {
 
 template <typename plan> __device__ __forceinline__ struct dq_part dq_part_of(int warp)
 {
-    constexpr bool by_rows = plan::others > DQ_PART;
-    return {(by_rows ? warp : warp % 4) * 16, by_rows ? 0 : warp / 4 * DQ_PART, warp * 16 * DQ_PART};
+    constexpr bool by_rows = plan::others > WARPGROUP_ROWS;
+    return {(by_rows ? warp : warp % 4) * 16, by_rows ? 0 : warp / 4 * plan::part, warp * 16 * plan::part};
 }
 
 /* The same without the first columns. */
@@ -85,7 +87,7 @@ __device__ __forceinline__ struct dq_part from_group(const struct dq_part &part,
 
 /* Calls f with each four numbers of the first GROUPS of the accumulators, where they are, and whether they are: not
  * those of rows behind the tile's and of columns from `dim` on. */
-template <typename plan, int GROUPS = DQ_PART / DQ_GROUP, typename F>
+template <typename plan, int GROUPS = plan::part / DQ_GROUP, typename F>
 __device__ __forceinline__ void for_each_four(float *sums, const struct dq_part &part, const struct dq_tile &tile,
                                               int dim, F f)
 {
@@ -93,7 +95,7 @@ __device__ __forceinline__ void for_each_four(float *sums, const struct dq_part 
     int row = part.row + fragment_row();
     float *to = sums + (tile.first +
                         (whole ? part.at + lane_of_thread() * 4 : row * plan::dim + part.col + 2 * fragment_col()));
-    int group_step = whole ? WARP * 4 : DQ_GROUP, half_step = whole ? DQ_PART / DQ_GROUP * WARP * 4 : 8 * plan::dim;
+    int group_step = whole ? WARP * 4 : DQ_GROUP, half_step = whole ? plan::part / DQ_GROUP * WARP * 4 : 8 * plan::dim;
 #pragma unroll
     for (int half = 0; half < 2; half++, to += half_step)
 #pragma unroll
@@ -205,7 +207,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
                 multiply_weighted(dx, left[step], plan::other_tile::along_rows(other_x, step));
             products_group();
         };
-        float dq[DQ_PART / 8][4];
+        float dq[plan::part / 8][4];
         auto begin_dq = [&] {
             barrier_wait(&memory.ds_places[ripe.at].filled, ripe.parity);
             uint64_t a = plan::ds_tile::described(memory.ds[uniform(ripe.at)] +
@@ -360,7 +362,7 @@ struct rounding_call {
     struct rotation turned;
 };
 
-/* A warp has half of the columns of DQ_PART from each half of a head: rope's pairs are a thread's. */
+/* A warp has the same columns of both halves of a head, or all: rope's pairs are a thread's. */
 template <typename plan> __global__ static void __launch_bounds__(256) round_dq(const struct rounding_call call)
 {
     int index = blockIdx.x / call.heads, head = blockIdx.x % call.heads;
@@ -370,38 +372,48 @@ template <typename plan> __global__ static void __launch_bounds__(256) round_dq(
     int64_t row = static_cast<int64_t>(work.segment.q_start) + work.first;
     const struct dq_tile tile = {static_cast<uint32_t>(head * call.head_stride + row * plan::dim),
                                  work.segment.q_length - work.first};
-    constexpr int groups = DQ_PART / DQ_GROUP / 2;
-    constexpr bool whole_rows = plan::dim == DQ_PART;
-    const int warp = threadIdx.x / WARP, four = warp % 4, from = warp / 4 * groups;
-    const struct dq_part first = whole_rows ? dq_part_of<plan>(warp) : from_group(dq_part_of<plan>(four), from);
-    const struct dq_part second =
-        from_group(whole_rows ? first : dq_part_of<plan>(four + 4), whole_rows ? groups : from);
-    float low[2 * groups][4] = {}, high[2 * groups][4] = {};
-    auto load = [&](float(&sum)[2 * groups][4], const struct dq_part &part) {
-        for_each_four<plan, groups>(
+    constexpr int tiles = plan::part / 8, groups = plan::part / DQ_GROUP;
+    const int warp = threadIdx.x / WARP;
+    float sum[tiles][4] = {};
+    using half_of_sum = float(&)[tiles / 2][4];
+    half_of_sum low = reinterpret_cast<half_of_sum>(sum[0]), high = reinterpret_cast<half_of_sum>(sum[tiles / 2]);
+    auto load = [&](auto count, auto to, const struct dq_part &part) {
+        for_each_four<plan, count.value>(
             call.sums, part, tile, call.dim, [&](int half, int group, const float *at, bool real) {
                 if (!real)
                     return;
                 float4 four = *reinterpret_cast<const float4 *>(at);
-                sum[2 * group][2 * half] = four.x, sum[2 * group][2 * half + 1] = four.y;
-                sum[2 * group + 1][2 * half] = four.z, sum[2 * group + 1][2 * half + 1] = four.w;
+                float(&a)[4] = sum[to.value + 2 * group], (&b)[4] = sum[to.value + 2 * group + 1];
+                a[2 * half] = four.x, a[2 * half + 1] = four.y;
+                b[2 * half] = four.z, b[2 * half + 1] = four.w;
             });
     };
-    load(low, first);
-    load(high, second);
-    row += first.row;
-    int rows = tile.rows - first.row;
-    turn_back(low, high, call.turned, row, rows, first.col);
-    auto store = [&](const float(&sum)[2 * groups][4], const struct dq_part &part) {
-        store_gradient(sum, call.scale, call.dq, row, head * call.dim + part.col, rows, call.dim - part.col);
+    auto store = [&](const auto &columns, const struct dq_part &part) {
+        store_gradient(columns, call.scale, call.dq, row + part.row, head * call.dim + part.col, tile.rows - part.row,
+                       call.dim - part.col);
     };
-    store(low, first);
-    store(high, second);
+    if constexpr (plan::dim == plan::part) {
+        const struct dq_part all = dq_part_of<plan>(warp);
+        load(constant<groups>(), constant<0>(), all);
+        turn_back(sum, call.turned, row + all.row, tile.rows - all.row);
+        store(sum, all);
+    } else {
+        const int four = warp % 4, from = warp / 4 * groups / 2;
+        const struct dq_part first = from_group(dq_part_of<plan>(four), from);
+        const struct dq_part second = from_group(dq_part_of<plan>(four + 4), from);
+        load(constant<groups / 2>(), constant<0>(), first);
+        load(constant<groups / 2>(), constant<tiles / 2>(), second);
+        turn_back(low, high, call.turned, row + first.row, tile.rows - first.row, first.col);
+        store(low, first);
+        store(high, second);
+    }
 }
 
 static int padded(int64_t head_dim)
 {
-    return head_dim <= 64 ? 64 : 128;
+    int padded = 0;
+    visit_warpgroup_dim(head_dim, [&](auto dim) { padded = dim.value; });
+    return padded;
 }
 
 int64_t attention_backward_once_sums(const struct attention_backward_args *args)
@@ -411,9 +423,12 @@ int64_t attention_backward_once_sums(const struct attention_backward_args *args)
 
 int attention_backward_once_rows(int64_t head_dim, bool keys)
 {
-    if (keys)
-        return once_plan<128>::rows;
-    return head_dim <= 64 ? once_plan<64>::others : once_plan<128>::others;
+    int rows = 0;
+    visit_warpgroup_dim(head_dim, [&](auto dim) {
+        using plan = once_plan<dim.value>;
+        rows = keys ? plan::rows : plan::others;
+    });
+    return rows;
 }
 
 void attention_backward_once(const struct cuda_target *target, const struct attention_backward_args *args,
@@ -436,18 +451,14 @@ void attention_backward_once(const struct cuda_target *target, const struct atte
     struct gradient<T> dq = gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q);
     struct rounding_call rounding = {*queries, sums, call.head_stride, dq, heads, dim, args->scale, turned};
     unsigned blocks = static_cast<unsigned>(queries->most * heads);
-    auto run = [&](auto way) {
-        using plan = decltype(way);
+    visit_warpgroup_dim(dim, [&](auto padded_dim) {
+        using plan = once_plan<padded_dim.value>;
         constexpr int shared = sizeof(struct once_memory<plan>);
         static_assert(shared <= 232448, "what a block may have");
         run_items(target, backward_once<plan>, call, plan::threads, plan::resident, shared);
         CUDA_CHECK_LAUNCH("attention_backward with scores once");
         if (blocks > 0)
             round_dq<plan><<<blocks, 256, 0, target->stream>>>(rounding);
-    };
-    if (dim <= 64)
-        run(once_plan<64>());
-    else
-        run(once_plan<128>());
+    });
     CUDA_CHECK_LAUNCH("attention_backward's dq rounded");
 }

@@ -232,8 +232,13 @@ __device__ __forceinline__ void multiply_weighted(float (&d)[TILES][4], const ui
 template <int TILES>
 __device__ __forceinline__ void multiply_transposed(float (&d)[TILES][4], uint64_t a, uint64_t b, int add)
 {
-    static_assert(TILES == 8, "widths that are used");
-    PRODUCT("1, 1", 64, THIRTY_TWO(0), NAMES_32, "%32", "%33", "%34");
+    static_assert(TILES == 2 || TILES == 4 || TILES == 8, "widths that are used");
+    if constexpr (TILES == 2)
+        PRODUCT("1, 1", 16, EIGHT(0), NAMES_8, "%8", "%9", "%10");
+    else if constexpr (TILES == 4)
+        PRODUCT("1, 1", 32, SIXTEEN(0), NAMES_16, "%16", "%17", "%18");
+    else
+        PRODUCT("1, 1", 64, THIRTY_TWO(0), NAMES_32, "%32", "%33", "%34");
 }
 
 #undef WEIGHTED

@@ -258,7 +258,7 @@ static struct trial *create_trial(enum dtype dtype, const struct attention_shape
 static void test_attention_case(enum dtype dtype, const struct attention_shape *shape, int64_t tokens,
                                 enum layout layout, bool causal)
 {
-    if (once && (dtype != DTYPE_BF16 || shape->head_dim <= 32))
+    if (once && dtype != DTYPE_BF16)
         return;
     struct trial *trial = create_trial(dtype, shape, tokens, layout, causal);
     struct tensor qkv[3], d_qkv[3];
