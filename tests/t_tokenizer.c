@@ -707,7 +707,8 @@ static void check_threads(void)
 {
     enum { TEXTS = 400 };
     struct bpe *bpe = open_changed(PRE_TOKENIZER, ISOLATED("\\\\p{N}| ?\\\\p{L}+"));
-    int64_t counts[TEXTS], sums[TEXTS], wrong = 0;
+    int64_t counts[TEXTS], wrong = 0;
+    uint64_t sums[TEXTS];
     for (int pass = 0; pass < 2; pass++) {
 #pragma omp parallel num_threads(pass == 0 ? 1 : 4) reduction(+ : wrong)
         {
@@ -716,11 +717,12 @@ static void check_threads(void)
             for (int i = 0; i < TEXTS; i++) {
                 char text[64];
                 const int32_t *ids;
-                int64_t count, sum = 0;
+                int64_t count;
+                uint64_t sum = 0;
                 int bytes = snprintf(text, sizeof text, "hello %d aaab\xff hell%daa", i * i, i);
                 wrong += bpe_encode(encoder, text, bytes, false, &ids, &count) != ERROR_NONE;
                 for (int64_t n = 0; n < count; n++)
-                    sum = sum * 31 + ids[n];
+                    sum = sum * 31 + (uint64_t)ids[n];
                 wrong += pass > 0 && (counts[i] != count || sums[i] != sum);
                 counts[i] = count;
                 sums[i] = sum;

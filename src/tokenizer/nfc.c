@@ -17,6 +17,8 @@ void nfc_free(struct nfc *nfc)
 
 static void add(struct nfc *nfc, const unsigned char *text, int64_t bytes)
 {
+    if (bytes == 0)
+        return;
     if (nfc->used + bytes > nfc->room) {
         nfc->room = 2 * (nfc->used + bytes);
         nfc->text = memory_grow(nfc->text, nfc->room);
