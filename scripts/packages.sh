@@ -214,7 +214,7 @@ transformers_begin()
     say "transformers: installing for tests, in the background (log: $folder.log)"
     rm -rf "$folder"
     {
-        timeout 600 sh -c 'python3 -m venv "$1" && "$1/bin/pip" install -q --no-cache-dir torch transformers h5py numpy &&
+        timeout 600 sh -c 'python3 -m venv "$1" && "$1/bin/pip" install -q --no-cache-dir torch transformers h5py numpy tiktoken &&
             "$1/bin/python" -c "import torch, transformers, h5py" && touch "$1/ready"' sh "$folder" ||
             echo "it did not succeed within 10 minutes"
     } >"$folder.log" 2>&1 </dev/null &
