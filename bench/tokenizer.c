@@ -41,7 +41,7 @@ static void measure(const struct bpe *bpe, const char *what, const char *text, i
 static void measure_file(const struct bpe *bpe, const char *path)
 {
     struct mapping *file;
-    if (mapping_open(&file, path, "a text") != ERROR_NONE)
+    if (mapping_open(&file, path, "text") != ERROR_NONE)
         error_fatal("%s", error_message());
     measure(bpe, path, (const char *)file->data, file->bytes);
     mapping_close(file);
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         error_fatal("use: bench/tokenizer TOKENIZER TEXT...");
     double start = processor_seconds();
-    if (mapping_open(&file, argv[1], "a tokenizer") != ERROR_NONE ||
+    if (mapping_open(&file, argv[1], "tokenizer") != ERROR_NONE ||
         bpe_open(&bpe, &(struct bpe_file){file->data, file->bytes, argv[1]}, NULL) != ERROR_NONE)
         error_fatal("%s", error_message());
     mapping_close(file);
