@@ -8,6 +8,7 @@
 #include "cpu/cpu.h"
 #include "infer/inference.h"
 #include "infer/score.h"
+#include "infer/words.h"
 #include "ref/reference.h"
 
 #include <jansson.h>
@@ -107,8 +108,55 @@ static void notice(struct comm *self, const json_t *golden, const char *fault, s
     CHECK(o.names && !(o.worst <= 1e-5));
 }
 
+/* Numbers of Python's len(re.split(r"\s+", text)). */
+static void test_words(void)
+{
+    static const struct {
+        const char *text;
+        int64_t words;
+    } cases[] = {{"", 1},
+                 {"one", 1},
+                 {" one", 2},
+                 {"one ", 2},
+                 {"one two", 2},
+                 {"a \t\r\n\v\f b", 2},
+                 {"a\x1c\x1f"
+                  "b",
+                  2},
+                 {"a\x1b"
+                  "b",
+                  1},
+                 {"a\xc2\xa0"
+                  "b",
+                  2},
+                 {"a\xc2\x85 b", 2},
+                 {"a\xc2\xa1"
+                  "b",
+                  1},
+                 {"a\xe2\x80\x80"
+                  "b",
+                  2},
+                 {"a\xe2\x80\x8a"
+                  "b",
+                  2},
+                 {"a\xe2\x80\x8b"
+                  "b",
+                  1},
+                 {"a\xe3\x80\x80\xe1\x9a\x80"
+                  "b",
+                  2},
+                 {"a\xe2\x80", 1},
+                 {"\xc3\xa0 \xe0", 2},
+                 {"a\xe2\x81\x9f\xe2\x80\xa8"
+                  "b c",
+                  3}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        CHECK(words_count(cases[i].text, (int64_t)strlen(cases[i].text)) == cases[i].words);
+}
+
 int main(void)
 {
+    test_words();
     char *path = golden_path("json");
     json_t *golden = json_load_file(path, 0, NULL);
     CHECK(golden != NULL);

@@ -7,11 +7,14 @@
 #include "base/random.h"
 #include "cpu/cpu.h"
 #include "infer/sample.h"
+#include "infer/text_stream.h"
 #include "model/lm_head.h"
 #include "ref/reference.h"
 #include "ref/toy.h"
 #include "ref/wrapper.h"
 #include "step/initialise.h"
+
+#include <stdlib.h>
 
 enum { POSITIONS = 64, PROMPTS = 4, LONGEST = 23, VOCABULARY = 40, LARGEST_VOCABULARY = 1001, GUARD = 64 };
 enum { CACHE_WIDTH = 32 /* keys and values of the toy */ };
@@ -300,8 +303,40 @@ static void test_sampling(void)
     CHECK(sample_token(&(struct sampling){0}, broken, 2, 0) == -1);
 }
 
+/* What is printed of bytes that come one by one, two by two, ...: the same text, and after each piece whole
+ * characters. */
+static void test_stream(void)
+{
+    static const struct {
+        const char *bytes, *printed;
+    } cases[] = {{"plain\n\ttext", "plain\n\ttext"},
+                 {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
+                 {"a\x1b[2Jb\x7f", "a?[2Jb?"},
+                 {"\xff\xc3(\xe2\x82", "\xef\xbf\xbd\xef\xbf\xbd(\xef\xbf\xbd"},
+                 {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* a surrogate */
+                 {"\xe0\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* too long a form */
+                 {"\xf0\x9f\xc3\xa9", "\xef\xbf\xbd\xc3\xa9"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int64_t piece = 1; piece <= 4; piece++) {
+            const int64_t bytes = (int64_t)strlen(cases[i].bytes);
+            char *printed;
+            size_t count;
+            struct text_stream stream = {.out = open_memstream(&printed, &count)};
+            for (int64_t at = 0; at < bytes; at += piece) {
+                text_stream_put(&stream, cases[i].bytes + at, bytes - at < piece ? bytes - at : piece);
+                CHECK(strncmp(printed, cases[i].printed, count) == 0);
+                CHECK(((unsigned char)cases[i].printed[count] & 0xc0) != 0x80); /* no character is cut */
+            }
+            text_stream_end(&stream);
+            fclose(stream.out);
+            CHECK_STRING(printed, cases[i].printed);
+            free(printed);
+        }
+}
+
 int main(void)
 {
+    test_stream();
     struct executor *cpu = cpu_executor_create(2), *reference = reference_executor_create();
     test_cache(cpu, reference);
     test_executors(cpu, reference);

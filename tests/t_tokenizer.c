@@ -1,5 +1,5 @@
 /* BPE tokenizers: small ones made here, by tables of texts and of faults; patterns matched by hand against PCRE2. What
- * other programs make of the same files is compared by tests/interop/tokenize.py. */
+ * other programs make of the same files is compared by tests/interop/bpe_ids.py. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "check.h"

@@ -4,7 +4,7 @@
 needs python3
 python=$(transformers_python)
 
-"$python" "$abs_top_srcdir/tests/interop/tokenize.py" "$abs_top_builddir/tests/tokenize" ${CISTRON_LLAMA3_TOKENIZER:-} \
+"$python" "$abs_top_srcdir/tests/interop/bpe_ids.py" "$abs_top_builddir/tests/tokenize" ${CISTRON_LLAMA3_TOKENIZER:-} \
     >"$work/out" 2>&1
 status=$?
 [ $status -eq 0 ] || cat "$work/out"

@@ -51,7 +51,9 @@ const struct command command_eval = {
             "cross-entropy and perplexity of each record and of all to OUT.json. Records longer than the context are\n"
             "scored in windows; each base counts once. Masked models (ESM-2, AMPLIFY) are scored as they are trained:\n"
             "windows with begin and end token, and the loss over the residues that are masked; --overlap, --bos and\n"
-            "--no-mask are not for them. Under mpirun or srun the windows are shared among the ranks. A run folder\n"
+            "--no-mask are not for them. Of text (JSON lines, Parquet, plain text) it also writes bits per byte and "
+            "perplexity\n"
+            "per word. Under mpirun or srun the windows are shared among the ranks. A run folder\n"
             "means its final_model.h5 or, where that is later, its newest checkpoint.",
     .options = options,
     .least = 0,

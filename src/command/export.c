@@ -37,7 +37,7 @@ const struct command command_export = {
     .arguments = "",
     .summary = "make a Hugging Face folder of a checkpoint",
     .help = "Writes config.json, safetensors and the files of its tokenizer, as transformers and vLLM load them; of a\n"
-            "model that was imported with a tokenizer that this program does not have, its own files must be copied.\n"
+            "model of text these are its own. Where the checkpoint has no tokenizer, they must be copied.\n"
             "The folder appears when it is whole. A run folder means its final_model.h5 or, where that is later, its\n"
             "newest checkpoint.",
     .options = options,

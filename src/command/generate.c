@@ -40,7 +40,8 @@ const struct command command_generate = {
     .arguments = "",
     .summary = "go on from a prompt",
     .help = "Prints the prompt and what the model adds to it, up to the end of the sequence that the model gives or\n"
-            "to N tokens. The beginning-of-sequence token stands before the prompt. The text alone goes to standard\n"
+            "to N tokens. The beginning-of-sequence token stands before the prompt. In a prompt of\n"
+            "text, special tokens such as <|eot_id|> may be written out. The text alone goes to standard\n"
             "output; which checkpoint was used and how fast it went, to standard error. A run folder means its\n"
             "final_model.h5 or, where that is later, its newest checkpoint. The same seed gives the same text.\n"
             "Under mpirun every rank computes the same and rank 0 prints.",

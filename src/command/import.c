@@ -17,7 +17,7 @@ static int run(const struct environment *environment, char **arguments, int coun
 static const struct command_option options[] = {
     {"output", 'o', "F.h5", COMMAND_PATH, true, &given.output, "the checkpoint"},
     {"tokenizer", 0, "NAME", COMMAND_TEXT, false, &given.tokenizer,
-     "of a Llama: what its ids stand for (nucleotide, if the folder has that tokenizer)"},
+     "of a Llama: what its ids stand for (what the folder's own tokenizer says)"},
     {0}};
 
 const struct command command_import = {
@@ -28,8 +28,8 @@ const struct command command_import = {
         "Reads config.json and model.safetensors, or shards with their index, of a Llama, an ESM-2 or an AMPLIFY, and\n"
         "writes a checkpoint that eval, generate, embed, export and inspect read, and that training starts from by\n"
         "model.initialise_from. Weights may be fp32, bf16 or fp16; what is not trained (ESM-2's contact head) is\n"
-        "carried along. No tokenizer file is needed, and none is remembered: a Llama with another tokenizer can be\n"
-        "exported again, without its tokenizer's files.",
+        "carried along. A Llama's tokenizer of text (tokenizer.json or tokenizer.model: byte-level BPE) is kept\n"
+        "with it; none is needed.",
     .options = options,
     .least = 1,
     .most = 1,

@@ -1,6 +1,6 @@
 """Ids of texts by Cistron, by Hugging Face's tokenizers and by tiktoken: they must be equal.
 
-    tokenize.py TOKENIZE [LLAMA3]
+    bpe_ids.py TOKENIZE [LLAMA3]
 
 TOKENIZE is tests/tokenize of the build folder; LLAMA3 is Llama 3's tokenizer.model, where it can be had (the package
 llama-models holds it as llama_models/llama3/tokenizer.model). A BPE is trained on English and code of this machine.

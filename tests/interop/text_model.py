@@ -1,0 +1,101 @@
+"""Holds what cistron makes of a model of text against tokenizers and transformers.
+
+    text_model.py ranks TOKENIZER.json OUT.model              a rank file of tiktoken with the same ids
+    text_model.py same A.json B.json TEXT                     both make the same ids of it
+    text_model.py store STORE.h5 TOKENIZER.json TEXT          the store's ids, a record a line
+    text_model.py model FOLDER TEXT EVAL.json PROMPT OUT      losses, words and a greedy continuation
+
+Ends with exit code 1 and a line per fault; 77 where a package is missing.
+"""
+
+import base64
+import json
+import math
+import re
+import sys
+
+try:
+    import h5py
+    from tokenizers import Tokenizer
+    if sys.argv[1] == "model":
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+faults = []
+
+
+def check(what, found, wanted, bound=0.0):
+    good = found == wanted or bound > 0 and abs(found - wanted) <= bound * abs(wanted)
+    if not good:
+        faults.append(f"{what}: {found!r} instead of {wanted!r}")
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return file.read()
+
+
+def bytes_of_characters():
+    """GPT-2's alphabet: which byte each character of a token stands for."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+def make_ranks(tokenizer, out):
+    byte_of = bytes_of_characters()
+    vocabulary = json.loads(read(tokenizer))["model"]["vocab"]
+    with open(out, "w") as file:
+        for token, rank in sorted(vocabulary.items(), key=lambda item: item[1]):
+            file.write(base64.b64encode(bytes(byte_of[c] for c in token)).decode() + f" {rank}\n")
+
+
+def check_same(a, b, text):
+    a, b, text = Tokenizer.from_file(a), Tokenizer.from_file(b), read(text)
+    check("ids", a.encode(text, add_special_tokens=False).ids, b.encode(text, add_special_tokens=False).ids)
+    check("text", b.decode(b.encode(text).ids), text)
+
+
+def check_store(store, tokenizer, text):
+    tokenizer = Tokenizer.from_file(tokenizer)
+    records = [line for line in read(text).split("\n") if line]
+    with h5py.File(store, "r") as file:
+        tokens, offsets = file["tokens"][:].tolist(), file["offsets"][:].tolist()
+    found = [tokens[a:b] for a, b in zip(offsets, offsets[1:])]
+    check("records", found, [tokenizer.encode(record, add_special_tokens=False).ids for record in records])
+
+
+def check_model(folder, text, result, prompt, out):
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    result = json.loads(read(result))
+    loss, tokens, words, size = 0.0, 0, 0, 0
+    for record in read(text).split("\n"):
+        if not record:
+            continue
+        ids = tokenizer(record)["input_ids"]
+        with torch.no_grad():
+            likely = torch.log_softmax(model(torch.tensor([ids])).logits[0].double(), -1)
+        loss -= sum(likely[t, ids[t + 1]].item() for t in range(len(ids) - 1))
+        tokens += len(ids) - 1
+        words += len(re.split(r"\s+", record))
+        size += len(record.encode())
+    own = result["cistron"]
+    check("scored tokens", result["aggregate"]["total_valid_tokens"], tokens)
+    check("nats a token", result["aggregate"]["token_weighted_ce_loss"], loss / tokens, 1e-6)
+    check("bytes", own["text_bytes"], size)
+    check("bits a byte", own["bits_per_byte"], loss / math.log(2) / size, 1e-6)
+    check("words", own["words"], words)
+    check("perplexity of a word", own["word_perplexity"], math.exp(loss / words), 1e-5)
+    ids = torch.tensor([tokenizer(prompt)["input_ids"]])
+    longer = model.generate(ids, max_new_tokens=24, do_sample=False)[0]
+    check("continuation", read(out), tokenizer.decode(longer, skip_special_tokens=True) + "\n")
+
+
+if __name__ == "__main__":
+    {"ranks": make_ranks, "same": check_same, "store": check_store, "model": check_model}[sys.argv[1]](*sys.argv[2:])
+    for fault in faults:
+        print(fault)
+    sys.exit(bool(faults))

@@ -1,0 +1,147 @@
+#!/bin/bash
+# English, the whole way: prepare with a byte-level BPE tokenizer, train, eval, generate, export, import. Ids, losses and
+# continuations are those of tokenizers and transformers, where Python has them. Then what does not fit together.
+. "$abs_top_srcdir/tests/lib.sh"
+tokenizer="$abs_top_srcdir/tests/golden/bpe_tiny"
+text="$abs_top_srcdir/COPYING"
+python=$(transformers_python)
+
+# python_says TEXT ARGUMENTS...: the script finds no fault, if it has what it needs.
+python_says()
+{
+    local text=$1 code
+    shift
+    "$python" "$abs_top_srcdir/tests/interop/text_model.py" "$@" >"$work/python" 2>&1
+    code=$?
+    [ $code -eq 77 ] && return
+    [ $code -eq 0 ] || sed 's/^/    | /' "$work/python" | tail -n 20 >&2
+    check "$text" test $code -eq 0
+}
+
+# ends CODE ARGUMENTS...: cistron ARGUMENTS ends with CODE; output to $work/out
+ends()
+{
+    local expected=$1 code
+    shift
+    timeout 60 "$CISTRON" "$@" >"$work/out" 2>&1
+    code=$?
+    [ $code -eq "$expected" ] && return
+    echo "    exit code $code instead of $expected" >&2
+    sed 's/^/    | /' "$work/out" | tail -n 20 >&2
+    return 1
+}
+
+cd "$work" || exit 1
+head -c 6000 "$text" >train.txt
+tail -c +6001 "$text" | head -c 1500 >valid.txt
+printf 'Caf\303\251 \360\237\230\200 na\303\257ve  tabs\t\tand\302\240blanks\342\200\203here\n' >>valid.txt
+
+# -- prepare -----------------------------------------------------------------------------------------------------------
+
+check "prepare" ends 0 prepare --tokenizer "$tokenizer" --input-format lines -o train.h5 train.txt
+check "says what a token is worth" says "bytes of text, 2."
+sum=$(sed -n 's/.*checksum //p' out)
+check "prepare valid" ends 0 prepare --tokenizer "$tokenizer/tokenizer.json" --input-format lines -o valid.h5 valid.txt
+python_says "the ids are those of tokenizers" store valid.h5 "$tokenizer/tokenizer.json" valid.txt
+# more jobs than threads, records longer than a job
+for _ in $(seq 60); do cat "$text"; done >long.txt
+for _ in $(seq 4); do cat long.txt train.txt; done >many.txt
+for threads in 1 2 5; do
+    check "prepare on $threads threads" ends 0 prepare --tokenizer "$tokenizer" --input-format lines --threads $threads \
+        -o many.h5 many.txt many.txt
+    many[threads]=$(sed -n 's/.*checksum //p' out)
+    check "records longer than a job on $threads threads" ends 0 prepare --tokenizer "$tokenizer" --threads $threads \
+        -o long.h5 long.txt train.txt long.txt
+    long[threads]=$(sed -n 's/.*checksum //p' out)
+done
+check "one store on any number of threads" test -n "${many[1]}" -a "${many[1]}" = "${many[2]}" -a "${many[1]}" = "${many[5]}"
+check "one store of long records too" test -n "${long[1]}" -a "${long[1]}" = "${long[2]}" -a "${long[1]}" = "${long[5]}"
+check "inspect" ends 0 inspect train.h5
+check "names the tokenizer" says "(bpe-"
+
+# -- train, eval, generate ---------------------------------------------------------------------------------------------
+
+cat >deck.cfg <<'END'
+model = { layers = 2; hidden = 32; ffn = 64; heads = 4; kv_heads = 2; vocabulary = 416; };
+data = { train = "train.h5"; valid = "valid.h5"; row_tokens = 128; eos = false; };
+train = { steps = 20; global_batch = 8; };
+optimizer = { lr = 1e-2; };
+checkpoint = { every = 10; export_final = true; };
+output = { folder = "run"; };
+device = { kind = "cpu"; threads = 1; };
+END
+check "train" ends 0 train deck.cfg
+check "the store has no other tokens" says "vocabulary 416"
+check "train again" ends 0 train deck.cfg train.steps=22
+check "eval" ends 0 eval --checkpoint run --input valid.txt --input-format lines -o eval.json
+check "says bits" says "bits a byte of"
+"$CISTRON" generate --checkpoint run --prompt "The License " --tokens 24 --temperature 0 >greedy 2>/dev/null
+python_says "losses and text are those of transformers" model run/final_model valid.txt eval.json "The License " greedy
+check "its own files are beside the model" cmp run/final_model/tokenizer.json "$tokenizer/tokenizer.json"
+check "and what says who is who" cmp run/final_model/tokenizer_config.json "$tokenizer/tokenizer_config.json"
+check "JSON lines too" ends 0 eval --checkpoint run --input <(printf '{"body": "The work."}\n') --field body \
+    --input-format jsonl -o json.json
+check "bytes of its text alone" grep -q '"text_bytes": 9,' json.json
+"$CISTRON" generate --checkpoint run --prompt '<|begin_of_text|>' --tokens 60 --temperature 4 --seed 3 >wild 2>/dev/null
+check "what is printed is UTF-8" iconv -f UTF-8 -t UTF-8 -o /dev/null wild
+
+# -- import, export ----------------------------------------------------------------------------------------------------
+
+check "import" ends 0 import run/final_model -o again.h5
+check "keeps the tokenizer" says "tokenizer bpe-"
+check "and how a text begins" test "$("$CISTRON" inspect again.h5 | grep -c 'eos = false')" -eq 1
+check "export" ends 0 export --checkpoint again.h5 -o again
+check "the same tokenizer" cmp again/tokenizer.json "$tokenizer/tokenizer.json"
+check "its special ids" grep -q '"eos_token_id": 399' again/config.json
+check "the same losses" ends 0 eval --checkpoint again.h5 --input valid.txt --input-format lines -o eval2.json
+check "to the last digit" cmp <(grep sum_log_prob eval.json) <(grep sum_log_prob eval2.json)
+python_says "a rank file is made" ranks "$tokenizer/tokenizer.json" tiny.model
+if [ -f tiny.model ]; then
+    check "prepare by ranks" ends 0 prepare --tokenizer tiny.model --input-format lines -o ranks.h5 train.txt
+    sed 's/vocabulary = 416/vocabulary = 0/; s/= "run"/= "ranks"/; s/valid = "valid.h5"/valid = ""/' deck.cfg >ranks.cfg
+    sed -i 's/"train.h5"/"ranks.h5"/; s/steps = 20/steps = 1/' ranks.cfg
+    check "train by ranks" ends 0 train ranks.cfg
+    python_says "its tokenizer.json makes the same ids" same ranks/final_model/tokenizer.json "$tokenizer/tokenizer.json" valid.txt
+fi
+
+# -- What does not fit -------------------------------------------------------------------------------------------------
+
+# refuses TEXT WORDS ARGUMENTS...: one line, exit code 2
+refuses()
+{
+    local text=$1 words=$2
+    shift 2
+    check "$text: exit code 2" ends 2 "$@"
+    check "$text: is said" says "$words"
+    check "$text: in one line" test "$(grep -c '^cistron: ' out)" -eq 1 -a "$(wc -l <out)" -eq 1
+}
+
+printf '>a\nACGT\n' >dna.fa
+check "a store of bases" ends 0 prepare --tokenizer nucleotide -o dna.h5 dna.fa
+refuses "no such tokenizer" "--tokenizer none: unknown, and no file or folder; there is: nucleotide" \
+    prepare --tokenizer none -o new.h5 train.txt
+refuses "a folder without a tokenizer" "run: holds no tokenizer.json and no tokenizer.model" \
+    prepare --tokenizer run -o new.h5 train.txt
+head -c 4000 "$tokenizer/tokenizer.json" >cut.json
+refuses "a tokenizer that is cut short" "cut.json" prepare --tokenizer cut.json -o new.h5 train.txt
+refuses "letter case of text" "--case upper: only for tokens of characters" \
+    prepare --tokenizer "$tokenizer" --case upper -o new.h5 train.txt
+cp -r "$tokenizer" other
+sed -i 's/"eos_token": .*/"eos_token": "<|begin_of_text|>",/' other/tokenizer_config.json
+check "a tokenizer with another end" ends 0 prepare --tokenizer other --input-format lines -o other.h5 train.txt
+refuses "a restart with another tokenizer" "tokens, but run/step_00000022.h5 was trained on bpe-" \
+    train deck.cfg train.steps=24 data.train=other.h5 data.valid=
+refuses "validation with another tokenizer" "key data.valid = \"other.h5\": has bpe-" \
+    train deck.cfg data.valid=other.h5 output.folder=new
+refuses "stores of two tokenizers" "has nucleotide tokens" train deck.cfg data.train=train.h5,dna.h5 output.folder=new
+refuses "a vocabulary that is too small" "key model.vocabulary = 300: the token store data.train has ids up to 399" \
+    train deck.cfg model.vocabulary=300 output.folder=new
+refuses "proteins by words" "tokens, none of which is a mask, but the model learns from masked tokens" train deck.cfg model.family=esm2 model.kv_heads=4 data.eos=true \
+    model.vocabulary=0 output.folder=new
+refuses "vectors of text" "learned from text" embed --checkpoint run --fasta dna.fa -o new.vectors
+refuses "count models of text" "has tokens of text" baseline train.h5 valid.h5
+cp -r run/final_model small
+sed -i 's/"vocab_size": 416/"vocab_size": 300/' small/config.json
+refuses "a model with fewer rows" "its tokenizer: has ids up to 399, the model in small up to 299" import small -o new.h5
+check "nothing was made" test ! -e new.h5 -a ! -e new.vectors
+finish
