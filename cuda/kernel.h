@@ -70,7 +70,7 @@ void cuda_product_factors(const struct cuda_target *target, const float *scale_a
 /* Adds an f32 bias to each row of an f32 d. */
 void cuda_add_bias(const struct cuda_target *target, struct tensor bias, struct tensor d);
 
-/* sum = the rows of parts, f32 [at least 2, n], added in their order; sum [1, n] shares nothing with them. */
+/* sum = the rows of parts, f [at least 2, n], added in f32 in their order; sum [1, n] shares nothing with them. */
 void cuda_rank_sum(const struct cuda_target *target, struct tensor parts, struct tensor sum);
 
 /* When the stream comes here, the device does ++*counter (in its memory) and stores the value in *seen (in host

@@ -145,6 +145,16 @@ template <typename T, int N, typename SHAPE> struct parameter {
     }
 };
 
+/* The gains of a norm: its weights, or 1 + each. */
+template <typename PARAMETER, int N>
+__device__ __forceinline__ void gains(const PARAMETER &weight, float base, int k, int p, float (&to)[N])
+{
+    weight.values(k, p, to);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        to[i] += base;
+}
+
 /* -- Forward ------------------------------------------------------------------------------------------------------ */
 
 template <typename T> struct norm_forward {
@@ -152,7 +162,7 @@ template <typename T> struct norm_forward {
     const T *weight, *bias;
     view<T> y;
     float *mean, *rstd;
-    float eps;
+    float eps, base;       /* of a gain: what is added to the weight */
     struct ring_rows ring; /* of x */
 };
 
@@ -263,7 +273,7 @@ __global__ void __launch_bounds__(TEAM_THREADS, NORM_FORWARD_THREADS / TEAM_THRE
         }
         each_pack<SHAPE>(packs, [&](int k, int p) {
             float w[N], b[N];
-            weight.values(k, p, w);
+            gains(weight, a.base, k, p, w);
             if (CENTRED)
                 bias.values(k, p, b);
 #pragma unroll
@@ -283,7 +293,7 @@ __global__ void __launch_bounds__(TEAM_THREADS, NORM_FORWARD_THREADS / TEAM_THRE
 template <bool CENTRED>
 inline void norm_forward_launch(const struct cuda_target *target, const char *name, const struct tensor &x,
                                 const struct tensor &weight, const struct tensor &bias, const struct tensor &y,
-                                const struct tensor &mean, const struct tensor &rstd, float eps)
+                                const struct tensor &mean, const struct tensor &rstd, float eps, bool one_plus)
 {
     if (tensor_count(&x) == 0)
         return;
@@ -297,6 +307,7 @@ inline void norm_forward_launch(const struct cuda_target *target, const char *na
                              static_cast<float *>(mean.data),
                              static_cast<float *>(rstd.data),
                              eps,
+                             one_plus ? 1.0f : 0.0f,
                              {}};
         auto launch = [&](auto shape) {
             using SHAPE = decltype(shape);
@@ -330,6 +341,7 @@ template <typename T> struct norm_backward {
     view<T> dx;
     float *dweight, *dbias, *sum;
     int64_t block_rows;
+    float base;            /* as in norm_forward */
     struct ring_rows ring; /* of x, dy, residual */
 };
 
@@ -430,7 +442,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
         if (a.dx.data != NULL) {
             float sums[SUMS] = {}; /* of w dy (x - mean), of w dy */
             each_pack<SHAPE>(packs, [&](int k, int p) {
-                weight.values(k, p, w);
+                gains(weight, a.base, k, p, w);
 #pragma unroll
                 for (int r = 0; r < ROWS; r++) {
                     x[r].values(k, p, v);
@@ -460,7 +472,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 1) norm_backward_kernel(norm_b
             ring.pass(a.ring, row + a.ring.places * blockDim.y, end);
         weight.again();
         each_pack<SHAPE>(packs, [&](int k, int p) {
-            weight.values(k, p, w);
+            gains(weight, a.base, k, p, w);
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 x[r].values(k, p, v);
@@ -548,7 +560,7 @@ template <bool CENTRED> inline int64_t norm_backward_workspace(const struct tens
 /* The args of rmsnorm_backward and layernorm_backward; those that rmsnorm lacks are absent tensors. */
 struct norm_backward_tensors {
     struct tensor x, weight, mean, rstd, dy, residual, dx, dweight, dbias, sum;
-    bool accumulate, accumulate_sum;
+    bool accumulate, accumulate_sum, one_plus;
 };
 
 /* SUMMED: is t.sum present? */
@@ -586,6 +598,7 @@ inline void norm_backward_launch(const struct cuda_target *target, const char *n
                               gradients && CENTRED ? partial + blocks * cols : NULL,
                               SUMMED ? partial + (count - 1) * blocks * cols : NULL,
                               cut.block_rows,
+                              t.one_plus ? 1.0f : 0.0f,
                               {}};
         int64_t shared = count > 0 ? cut.block.x * cut.block.y * N * (int64_t)sizeof(float) : 0;
         auto kernel = norm_backward_kernel<T, N, SHAPE, CENTRED, SUMMED>;

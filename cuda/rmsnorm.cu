@@ -2,8 +2,8 @@
 
 void cuda_rmsnorm_forward(const struct cuda_target *target, const struct rmsnorm_forward_args *args)
 {
-    norm_forward_launch<false>(target, "rmsnorm_forward", args->x, args->weight, {}, args->y, {}, args->rstd,
-                               args->eps);
+    norm_forward_launch<false>(target, "rmsnorm_forward", args->x, args->weight, {}, args->y, {}, args->rstd, args->eps,
+                               args->one_plus);
 }
 
 int64_t cuda_rmsnorm_backward_workspace(const struct cuda_target *, const struct rmsnorm_backward_args *args)
@@ -25,5 +25,6 @@ void cuda_rmsnorm_backward(const struct cuda_target *target, const struct rmsnor
                                         {},
                                         {},
                                         args->accumulate,
-                                        false});
+                                        false,
+                                        args->one_plus});
 }

@@ -42,6 +42,13 @@ learns()
     return 1
 } >&2
 
+# A model that keeps gains of norms as their distance from 1 has no place in a Hugging Face folder.
+refuses_export()
+{
+    "$CISTRON" export --checkpoint "$work/o/zero_centered" -o "$work/exported" >"$work/out" 2>&1
+    [ $? = 2 ] && says "key model.norm_zero_centered = true" && [ ! -e "$work/exported" ]
+}
+
 # -- Settings at the ends of their ranges
 
 corners=
@@ -62,6 +69,7 @@ corner unmasked data.mask_degenerate=false data.uppercase_labels=true data.shuff
 corner linear schedule.kind=linear schedule.rule=megatron schedule.warmup=1 schedule.decay=1 schedule.min_ratio=0.5
 corner sliced memory.head_tokens=7
 corner large_batch train.micro_batch=64
+corner zero_centered model.norm_zero_centered=true
 corner whole
 wait
 corner row1 train.global_batch=1
@@ -81,6 +89,9 @@ for name in $corners; do
 done
 check "one step: ends with 0" finished one_step
 check "logits in slices: the same losses" close_losses "$work/sliced.losses" "$work/whole.losses" 1e-6
+check "gains as their distance from 1: the same losses" \
+    close_losses "$work/zero_centered.losses" "$work/whole.losses" 1e-6
+check "which no Hugging Face model has" refuses_export
 check "more rows in a micro-batch than in a batch: the same losses" \
     close_losses "$work/large_batch.losses" "$work/whole.losses" 1e-6
 for kind in $kinds mixed; do

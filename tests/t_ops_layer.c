@@ -21,11 +21,15 @@ static void test_rmsnorm_case(enum dtype dtype, int64_t tokens, int64_t hidden, 
                                            .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
                                            .y = trial_empty(trial, dtype, tokens, hidden),
                                            .rstd = trial_empty(trial, DTYPE_F32, 1, tokens),
-                                           .eps = 1e-2f};
+                                           .eps = 1e-2f,
+                                           .one_plus = variant / 2 % 2};
     struct rmsnorm_forward_args mistaken = forward;
     mistaken.eps *= 2.0f;
     if (dtype == DTYPE_F32)
         check_noticed(trial, OP_RMSNORM_FORWARD, &forward, &mistaken);
+    mistaken = forward;
+    mistaken.one_plus = !forward.one_plus;
+    check_noticed(trial, OP_RMSNORM_FORWARD, &forward, &mistaken);
     check_op(trial, OP_RMSNORM_FORWARD, &forward);
 
     trial = trial_create("%s T %d H %d, residual %d, accumulate %d", dtype_name(dtype), (int)tokens, (int)hidden,
@@ -35,7 +39,8 @@ static void test_rmsnorm_case(enum dtype dtype, int64_t tokens, int64_t hidden, 
                                              .weight = trial_normal(trial, dtype, 1, hidden, 1.0),
                                              .rstd = trial_empty(trial, DTYPE_F32, 1, tokens),
                                              .dy = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
-                                             .accumulate = variant % 2};
+                                             .accumulate = variant % 2,
+                                             .one_plus = variant / 2 % 2};
     for (int64_t t = 0; t < tokens; t++)
         reference_store(&backward.rstd, 0, t, 0.5 + (double)t / (double)tokens);
     if (variant % 4 != 2)
@@ -98,11 +103,16 @@ static void test_layernorm_case(enum dtype dtype, int64_t tokens, int64_t hidden
                                              .y = trial_strided(trial, dtype, tokens, hidden, hidden + variant % 2),
                                              .mean = trial_empty(trial, DTYPE_F32, 1, tokens),
                                              .rstd = trial_empty(trial, DTYPE_F32, 1, tokens),
-                                             .eps = 1e-2f};
+                                             .eps = 1e-2f,
+                                             .one_plus = variant / 4 % 2};
     shift(&forward.x, mean);
     struct layernorm_forward_args mistaken = forward;
     mistaken.eps *= 2.0f;
     check_noticed(trial, OP_LAYERNORM_FORWARD, &forward, &mistaken);
+    mistaken = forward;
+    mistaken.one_plus = !forward.one_plus;
+    if (hidden > 1) /* else the result is the bias */
+        check_noticed(trial, OP_LAYERNORM_FORWARD, &forward, &mistaken);
     check_op(trial, OP_LAYERNORM_FORWARD, &forward);
 
     trial = trial_create("%s T %d H %d mean %g, residual %d, accumulate %d", dtype_name(dtype), (int)tokens,
@@ -113,7 +123,8 @@ static void test_layernorm_case(enum dtype dtype, int64_t tokens, int64_t hidden
                                                .mean = trial_normal(trial, DTYPE_F32, 1, tokens, 0.5),
                                                .rstd = trial_empty(trial, DTYPE_F32, 1, tokens),
                                                .dy = trial_matrix(trial, dtype, tokens, hidden, variant % 2, 1.0),
-                                               .accumulate = variant % 2};
+                                               .accumulate = variant % 2,
+                                               .one_plus = variant / 4 % 2};
     shift(&backward.x, mean);
     for (int64_t t = 0; t < tokens; t++) {
         reference_store(&backward.mean, 0, t, reference_load(&backward.mean, 0, t) + mean * (double)(t % 3 - 1));

@@ -95,6 +95,8 @@ refuse 2 "key model.hidden: 32 there, 64 by the deck" model.initialise_from="$fi
 refuse 1 "key model.heads: 4 there, 8 by the deck" model.initialise_from="$file" model.heads=8
 refuse 1 "key model.vocabulary: 256 there, 300 by the deck" model.initialise_from="$file" model.vocabulary=300
 refuse 1 'key model.tied: "no" there, "yes" by the deck' model.initialise_from="$file" model.tied=yes
+refuse 1 "key model.norm_zero_centered: false there, true by the deck" model.initialise_from="$file" \
+    model.norm_zero_centered=true
 refuse 1 "key model.layers: 2 there, 32 by the deck" model.initialise_from="$file" model.preset=og2_7b
 refuse 1 "has a model of family llama, but the deck wants esm2" model.initialise_from="$file" model.preset=esm2_8m
 refuse 1 "has a model of family llama, but the deck wants amplify" model.initialise_from="$file" model.family=amplify

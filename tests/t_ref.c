@@ -99,14 +99,15 @@ static void test_embedding_parts(void)
     case_end();
 }
 
-static void test_rmsnorm(void)
+static void test_rmsnorm(bool one_plus)
 {
     const int64_t tokens = 5, hidden = 7;
     struct tensor x = normal(tokens, hidden), weight = normal(1, hidden), y = zeros(DTYPE_F64, tokens, hidden);
     struct tensor rstd = zeros(DTYPE_F64, 1, tokens), dy = normal(tokens, hidden), dx = normal(tokens, hidden);
     struct tensor bypass = copy_of(&dx), alone = zeros(DTYPE_F64, tokens, hidden);
     struct tensor dweight = normal(1, hidden), old = copy_of(&dweight), fresh = normal(1, hidden);
-    struct rmsnorm_forward_args forward = {.x = x, .weight = weight, .y = y, .rstd = rstd, .eps = 0.1f};
+    struct rmsnorm_forward_args forward = {
+        .x = x, .weight = weight, .y = y, .rstd = rstd, .eps = 0.1f, .one_plus = one_plus};
     struct objective f = {.op = OP_RMSNORM_FORWARD, .args = &forward, .output = y, .weight = dy};
     run(OP_RMSNORM_FORWARD, &forward);
     double squares = 0.0;
@@ -117,9 +118,11 @@ static void test_rmsnorm(void)
     struct rmsnorm_backward_args backward = {
         .x = x, .weight = weight, .rstd = rstd, .dy = dy, .residual = dx, .dx = dx, .dweight = dweight};
     backward.accumulate = true;
+    backward.one_plus = one_plus;
     run(OP_RMSNORM_BACKWARD, &backward);
-    run(OP_RMSNORM_BACKWARD, &(struct rmsnorm_backward_args){
-                                 .x = x, .weight = weight, .rstd = rstd, .dy = dy, .dx = alone, .dweight = fresh});
+    run(OP_RMSNORM_BACKWARD,
+        &(struct rmsnorm_backward_args){
+            .x = x, .weight = weight, .rstd = rstd, .dy = dy, .dx = alone, .dweight = fresh, .one_plus = one_plus});
     check_gradient("rmsnorm, dx added to the residual in place", &f, &x, &dx, &bypass);
     check_gradient("rmsnorm, dweight accumulated", &f, &weight, &dweight, &old);
     check_gradient("rmsnorm, dx", &f, &x, &alone, NULL);
@@ -127,7 +130,7 @@ static void test_rmsnorm(void)
     case_end();
 }
 
-static void test_layernorm(void)
+static void test_layernorm(bool one_plus)
 {
     const int64_t tokens = 5, hidden = 7;
     struct tensor x = normal(tokens, hidden), weight = normal(1, hidden), bias = normal(1, hidden);
@@ -138,7 +141,7 @@ static void test_layernorm(void)
     struct tensor old = copy_of(&dweight), old_bias = copy_of(&dbias), fresh_bias = normal(1, hidden);
     struct tensor sum_of_dx = normal(1, hidden), old_sum = copy_of(&sum_of_dx);
     struct layernorm_forward_args forward = {
-        .x = x, .weight = weight, .bias = bias, .y = y, .mean = mean, .rstd = rstd, .eps = 0.1f};
+        .x = x, .weight = weight, .bias = bias, .y = y, .mean = mean, .rstd = rstd, .eps = 0.1f, .one_plus = one_plus};
     struct objective f = {.op = OP_LAYERNORM_FORWARD, .args = &forward, .output = y, .weight = dy};
     run(OP_LAYERNORM_FORWARD, &forward);
     double sum = 0.0, squares = 0.0;
@@ -150,7 +153,7 @@ static void test_layernorm(void)
     CHECK_NEAR(reference_load(&mean, 0, 2), sum / 7.0, 1e-14, 0.0);
     CHECK_NEAR(reference_load(&rstd, 0, 2), 1.0 / deviation, 1e-13, 0.0);
     CHECK_NEAR(reference_load(&y, 2, 4),
-               reference_load(&weight, 0, 4) * (reference_load(&x, 2, 4) - sum / 7.0) / deviation +
+               (reference_load(&weight, 0, 4) + one_plus) * (reference_load(&x, 2, 4) - sum / 7.0) / deviation +
                    reference_load(&bias, 0, 4),
                1e-13, 0.0);
 
@@ -165,7 +168,8 @@ static void test_layernorm(void)
                                                .dbias = dbias,
                                                .sum = sum_of_dx,
                                                .accumulate = true,
-                                               .accumulate_sum = true};
+                                               .accumulate_sum = true,
+                                               .one_plus = one_plus};
     run(OP_LAYERNORM_BACKWARD, &backward);
     for (int64_t h = 0; h < hidden; h++) {
         double all = reference_load(&old_sum, 0, h);
@@ -180,7 +184,8 @@ static void test_layernorm(void)
                                                                  .dy = dy,
                                                                  .dx = alone,
                                                                  .dweight = fresh,
-                                                                 .dbias = fresh_bias});
+                                                                 .dbias = fresh_bias,
+                                                                 .one_plus = one_plus});
     check_gradient("layernorm, dx added to the residual in place", &f, &x, &dx, &bypass);
     check_gradient("layernorm, dweight accumulated", &f, &weight, &dweight, &old);
     check_gradient("layernorm, dbias accumulated", &f, &bias, &dbias, &old_bias);
@@ -339,8 +344,10 @@ int main(void)
     test_gemm();
     test_embedding();
     test_embedding_parts();
-    test_rmsnorm();
-    test_layernorm();
+    for (int one_plus = 0; one_plus < 2; one_plus++) {
+        test_rmsnorm(one_plus);
+        test_layernorm(one_plus);
+    }
     test_rope(false);
     test_rope(true);
     test_attention(1, 1, true);

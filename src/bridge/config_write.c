@@ -41,6 +41,9 @@ int config_check(const struct model_settings *s)
     if (s->hidden % s->heads != 0)
         return error_user("key model.heads = %lld: transformers wants a divisor of model.hidden = %lld",
                           (long long)s->heads, (long long)s->hidden);
+    if (s->norm_zero_centered)
+        return error_user("key model.norm_zero_centered = true: %s keeps gains of norms themselves",
+                          config_families[s->family].architecture);
     if (s->family != FAMILY_ESM2 && s->rope.rounding != DECK_ROUNDING_NONE)
         return error_user("key model.rope_rounding: %s computes with frequencies that are not rounded",
                           config_families[s->family].architecture);

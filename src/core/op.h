@@ -120,13 +120,15 @@ struct embedding_backward_args {
     bool accumulate;
 };
 
-/* rstd = 1 / sqrt(mean(x^2) + eps); y = x * rstd * weight. (Zhang & Sennrich 2019.) */
+/* rstd = 1 / sqrt(mean(x^2) + eps); y = x * rstd * weight. (Zhang & Sennrich 2019.)
+ * one_plus, of all norms: 1 + weight, added in f32, stands in the weight's place (Megatron's layernorm-1p). */
 struct rmsnorm_forward_args {
     struct tensor x;      /* f [T, H] */
     struct tensor weight; /* f [1, H] */
     struct tensor y;      /* f [T, H] */
     struct tensor rstd;   /* stat [1, T] */
     float eps;
+    bool one_plus;
 };
 
 /* dx = residual + rstd * (w dy - x * rstd^2 * mean(w dy x)); dweight (+)= sum_t dy x rstd, in a fixed order. */
@@ -139,6 +141,7 @@ struct rmsnorm_backward_args {
     struct tensor dx;       /* f [T, H]; optional: absent when only the weight's gradient is wanted */
     struct tensor dweight;  /* stat [1, H]; optional: absent when only the input's gradient is wanted */
     bool accumulate;        /* for dweight */
+    bool one_plus;
 };
 
 /* mean = mean(x); rstd = 1 / sqrt(mean((x - mean)^2) + eps); y = (x - mean) * rstd * weight + bias.
@@ -151,6 +154,7 @@ struct layernorm_forward_args {
     struct tensor mean;   /* stat [1, T] */
     struct tensor rstd;   /* stat [1, T] */
     float eps;
+    bool one_plus;
 };
 
 /* With n = (x - mean) * rstd: dx = residual + rstd * (w dy - mean(w dy) - n * mean(w dy n));
@@ -168,6 +172,7 @@ struct layernorm_backward_args {
     struct tensor sum;        /* stat [1, H]; optional, with dx */
     bool accumulate;          /* for dweight and dbias */
     bool accumulate_sum;      /* accumulate, for sum */
+    bool one_plus;
 };
 
 /* Rotary position embedding (Su et al. 2021), in place. Each pair (x1, x2) of a head's elements is rotated:
@@ -525,14 +530,14 @@ struct all_reduce_args {
     struct group *group;
     struct tensor x;    /* f or f64, contiguous; replaced by the sum over ranks, or their maximum */
     bool maximum;       /* of numbers that are not NaN (NCCL loses NaN), and not bf16 */
-    struct tensor room; /* optional, for sums of f32: [size, n], as large as x */
+    struct tensor room; /* optional, for sums: the same dtype [size, n], as large as x */
 };
 
 struct reduce_scatter_args {
     struct group *group;
     struct tensor in;   /* f [size, n]: row r is the contribution to rank r */
     struct tensor out;  /* same dtype [1, n]; may be this rank's row of in, whose other rows stay as they are */
-    struct tensor room; /* optional, for f32: [size, n] */
+    struct tensor room; /* optional: the same dtype [size, n] */
 };
 
 struct all_gather_args {

@@ -47,7 +47,7 @@ static void forward_row(const struct layernorm_forward_args *args, int64_t t, fl
     for (int64_t col = 0; col < x->cols; col += CPU_SPAN) {
         int64_t count = cpu_min(CPU_SPAN, x->cols - col);
         normalise(cpu_read(x, t, col, count, x_buffer), *mean, *rstd,
-                  cpu_read(&args->weight, 0, col, count, weight_buffer),
+                  cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer),
                   cpu_read(&args->bias, 0, col, count, bias_buffer), cpu_target(y, t, col, y_buffer), count);
         cpu_write(y, t, col, count, y_buffer);
     }
@@ -123,7 +123,7 @@ static struct row row_of(const struct layernorm_backward_args *args, int64_t t)
     double gradient = 0.0, product = 0.0, cols = (double)args->x.cols;
     for (int64_t col = 0; tensor_present(&args->dx) && col < args->x.cols; col += CPU_SPAN) {
         int64_t count = cpu_min(CPU_SPAN, args->x.cols - col);
-        struct sums sums = sums_of(cpu_read(&args->weight, 0, col, count, weight_buffer),
+        struct sums sums = sums_of(cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer),
                                    cpu_read(&args->dy, t, col, count, dy_buffer),
                                    cpu_read(&args->x, t, col, count, x_buffer), row.mean, count);
         gradient += (double)sums.gradient;
@@ -151,8 +151,8 @@ static void backward_row(const void *op_args, int64_t t, float *const *sums)
             const float *residual = NULL;
             if (tensor_present(&args->residual))
                 residual = cpu_read(&args->residual, t, col, count, residual_buffer);
-            input_gradient(cpu_read(&args->weight, 0, col, count, weight_buffer), dy_span, x_span, row, residual,
-                           cpu_target(dx, t, col, dx_buffer), count);
+            input_gradient(cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer), dy_span, x_span,
+                           row, residual, cpu_target(dx, t, col, dx_buffer), count);
             cpu_write(dx, t, col, count, dx_buffer);
         }
     }

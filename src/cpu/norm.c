@@ -7,6 +7,16 @@ static int64_t blocks_of(const struct tensor *x)
     return (x->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
 }
 
+const float *cpu_read_gain(const struct tensor *weight, bool one_plus, int64_t col, int64_t count, float *buffer)
+{
+    const float *read = cpu_read(weight, 0, col, count, buffer);
+    if (!one_plus)
+        return read;
+    for (int64_t i = 0; i < count; i++)
+        buffer[i] = 1.0f + read[i];
+    return buffer;
+}
+
 int64_t cpu_norm_workspace(const struct tensor *x, int gradients)
 {
     return gradients * blocks_of(x) * x->cols * (int64_t)sizeof(float);

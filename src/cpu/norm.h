@@ -17,6 +17,10 @@ struct cpu_norm_backward {
     const void *args; /* the op's, passed to row */
 };
 
+/* `count` gains of a norm from column `col` on: its weights, or with one_plus 1 + each; in `buffer` or where they are.
+ */
+const float *cpu_read_gain(const struct tensor *weight, bool one_plus, int64_t col, int64_t count, float *buffer);
+
 /* Bytes of scratch for so many gradients. */
 int64_t cpu_norm_workspace(const struct tensor *x, int gradients);
 

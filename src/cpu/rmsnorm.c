@@ -33,8 +33,9 @@ void cpu_rmsnorm_forward(struct cpu *cpu, const struct rmsnorm_forward_args *arg
         rstd[t] = (float)(1.0 / sqrt(squares / (double)x->cols + (double)args->eps));
         for (int64_t col = 0; col < x->cols; col += CPU_SPAN) {
             int64_t count = cpu_min(CPU_SPAN, x->cols - col);
-            scale_by_weight(cpu_read(x, t, col, count, x_buffer), cpu_read(&args->weight, 0, col, count, weight_buffer),
-                            rstd[t], cpu_target(y, t, col, y_buffer), count);
+            scale_by_weight(cpu_read(x, t, col, count, x_buffer),
+                            cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer), rstd[t],
+                            cpu_target(y, t, col, y_buffer), count);
             cpu_write(y, t, col, count, y_buffer);
         }
     }
@@ -89,7 +90,7 @@ static void backward_row(const void *op_args, int64_t t, float *const *sums)
     double dot = 0.0;
     for (int64_t col = 0; tensor_present(dx) && col < x->cols; col += CPU_SPAN) {
         int64_t count = cpu_min(CPU_SPAN, x->cols - col);
-        dot += (double)sum_of_products(cpu_read(&args->weight, 0, col, count, weight_buffer),
+        dot += (double)sum_of_products(cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer),
                                        cpu_read(&args->dy, t, col, count, dy_buffer),
                                        cpu_read(x, t, col, count, x_buffer), count);
     }
@@ -104,8 +105,8 @@ static void backward_row(const void *op_args, int64_t t, float *const *sums)
             const float *residual = NULL;
             if (tensor_present(&args->residual))
                 residual = cpu_read(&args->residual, t, col, count, residual_buffer);
-            input_gradient(cpu_read(&args->weight, 0, col, count, weight_buffer), dy_span, x_span, rstd, factor,
-                           residual, cpu_target(dx, t, col, dx_buffer), count);
+            input_gradient(cpu_read_gain(&args->weight, args->one_plus, col, count, weight_buffer), dy_span, x_span,
+                           rstd, factor, residual, cpu_target(dx, t, col, dx_buffer), count);
             cpu_write(dx, t, col, count, dx_buffer);
         }
     }

@@ -56,6 +56,11 @@ const struct deck_row deck_table[] = {
          "limit."},
     {CHOICE(model.tied, DECK_TIED_PRESET, "preset", "yes", "no"),
      .doc = "Whether the head shares the embedding's matrix; without a preset, \"esm2\" does."},
+    {BOOL(model.norm_zero_centered, false),
+     .doc =
+         "Whether gains of norms are parameters as their distance from 1 (Megatron's --apply-layernorm-1p): they start "
+         "as 0, bf16 holds more of their digits, and weight decay, where it reaches them (optimizer.decay), pulls "
+         "gains to 1. No Hugging Face model is like that: an export is refused."},
     {CHOICE(model.gelu, DECK_GELU_ERF, "erf", "tanh"),
      .doc =
          "Form of GELU in the blocks of \"esm2\": exact, or by tanh as TransformerEngine has it. The head's is exact."},

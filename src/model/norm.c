@@ -16,7 +16,7 @@ static void declare_vector(struct unit *unit, const struct norm *norm, int id, d
 void norm_declare(struct unit *unit, const struct norm *norm, const char *name)
 {
     const int tokens = norm->own ? UNIT_OWN_TOKENS : UNIT_TOKENS;
-    declare_vector(unit, norm, norm->weight, 1, name, "weight");
+    declare_vector(unit, norm, norm->weight, unit->settings->norm_zero_centered ? 0 : 1, name, "weight");
     unit_declare_tensor(unit, norm->rstd, "rstd", 1, tokens, ROLE_STATISTIC);
     if (!unit_family(unit)->layer_norm)
         return;
@@ -35,15 +35,16 @@ void norm_forward(const struct context *context, const struct unit *unit, const 
                   struct tensor y)
 {
     const float eps = (float)unit->settings->norm_eps;
+    const bool one_plus = unit->settings->norm_zero_centered;
     struct tensor weight = unit_weight(context, unit, norm->weight);
     struct tensor rstd = statistic(context, unit, norm->rstd, x.rows);
     if (unit_family(unit)->layer_norm)
         LAUNCH(context->stream, LAYERNORM_FORWARD, layernorm_forward, .x = x, .weight = weight,
                .bias = unit_weight(context, unit, norm->bias), .y = y,
-               .mean = statistic(context, unit, norm->mean, x.rows), .rstd = rstd, .eps = eps);
+               .mean = statistic(context, unit, norm->mean, x.rows), .rstd = rstd, .eps = eps, .one_plus = one_plus);
     else
         LAUNCH(context->stream, RMSNORM_FORWARD, rmsnorm_forward, .x = x, .weight = weight, .y = y, .rstd = rstd,
-               .eps = eps);
+               .eps = eps, .one_plus = one_plus);
 }
 
 void norm_backward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
@@ -53,15 +54,15 @@ void norm_backward(const struct context *context, const struct unit *unit, const
     struct tensor weight = unit_weight(context, unit, norm->weight);
     struct tensor rstd = statistic(context, unit, norm->rstd, x.rows);
     struct tensor dweight = want_weight ? unit_gradient(context, unit, norm->weight) : absent;
-    bool accumulate = unit_accumulates(unit, norm->weight);
+    const bool accumulate = unit_accumulates(unit, norm->weight), one_plus = unit->settings->norm_zero_centered;
     if (!want_input)
         residual = dx = absent;
     if (unit_family(unit)->layer_norm)
         LAUNCH(context->stream, LAYERNORM_BACKWARD, layernorm_backward, .x = x, .weight = weight,
                .mean = statistic(context, unit, norm->mean, x.rows), .rstd = rstd, .dy = dy, .residual = residual,
                .dx = dx, .dweight = dweight, .dbias = want_weight ? unit_gradient(context, unit, norm->bias) : absent,
-               .sum = sum, .accumulate = accumulate, .accumulate_sum = accumulate_sum);
+               .sum = sum, .accumulate = accumulate, .accumulate_sum = accumulate_sum, .one_plus = one_plus);
     else
         LAUNCH(context->stream, RMSNORM_BACKWARD, rmsnorm_backward, .x = x, .weight = weight, .rstd = rstd, .dy = dy,
-               .residual = residual, .dx = dx, .dweight = dweight, .accumulate = accumulate);
+               .residual = residual, .dx = dx, .dweight = dweight, .accumulate = accumulate, .one_plus = one_plus);
 }

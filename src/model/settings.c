@@ -184,6 +184,7 @@ int model_settings_from_deck(struct model_settings *s, const struct deck *deck, 
         .kv_heads = pick_size(deck->model.kv_heads, p->kv_heads),
         .vocabulary = pick_size(deck->model.vocabulary, pick_size(p->vocabulary, store_vocabulary)),
         .tied = deck->model.tied == DECK_TIED_PRESET ? tied : deck->model.tied == DECK_TIED_YES,
+        .norm_zero_centered = deck->model.norm_zero_centered,
         .tanh_gelu = deck->model.gelu == DECK_GELU_TANH,
         .token_dropout = family_of(family)->token_dropout && deck->model.token_dropout,
         .rope = {.theta = pick_real(deck->model.rope_theta, p->rope.theta),
@@ -265,6 +266,7 @@ void model_settings_to_deck(const struct model_settings *s, struct deck *deck)
     deck->model.head_dim = s->head_dim;
     deck->model.vocabulary = s->vocabulary;
     deck->model.tied = s->tied ? DECK_TIED_YES : DECK_TIED_NO;
+    deck->model.norm_zero_centered = s->norm_zero_centered;
     deck->model.gelu = s->tanh_gelu ? DECK_GELU_TANH : DECK_GELU_ERF;
     deck->model.token_dropout = s->token_dropout;
     deck->model.rope_theta = s->rope.theta;

@@ -62,9 +62,10 @@ static inline int stage_count(const struct stage_cut *cut)
 struct model_settings {
     enum model_family family;
     int64_t layers, hidden, ffn, heads, kv_heads, head_dim, vocabulary;
-    bool tied;          /* the head's matrix is the embedding's */
-    bool tanh_gelu;     /* blocks of a family with GELU use its tanh form */
-    bool token_dropout; /* of a family that has it */
+    bool tied;               /* the head's matrix is the embedding's */
+    bool norm_zero_centered; /* gains of norms are kept, as parameters, as their distance from 1 */
+    bool tanh_gelu;          /* blocks of a family with GELU use its tanh form */
+    bool token_dropout;      /* of a family that has it */
     struct rope_settings rope;
     double norm_eps;
     double init_std;                                     /* matrices; the bound of a family with uniform ones */

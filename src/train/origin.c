@@ -71,6 +71,9 @@ static int check_sizes(const char *path, const struct model_settings *wanted, co
     if (wanted->tied != found->tied)
         faults_add(&faults, "key model.tied: %s there, %s by the deck", found->tied ? "\"yes\"" : "\"no\"",
                    wanted->tied ? "\"yes\"" : "\"no\"");
+    if (wanted->norm_zero_centered != found->norm_zero_centered)
+        faults_add(&faults, "key model.norm_zero_centered: %s there, %s by the deck",
+                   found->norm_zero_centered ? "true" : "false", wanted->norm_zero_centered ? "true" : "false");
     return faults_verdict(&faults, "key model.initialise_from: the model of %s is not the deck's", path);
 }
 

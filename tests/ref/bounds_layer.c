@@ -1,8 +1,13 @@
 /* Error bounds of norms, rotary positions and activations. */
 #include "bounds_internal.h"
 
+static double gain_of(const struct tensor *weight, bool one_plus, int64_t h)
+{
+    return fabs(reference_load(weight, 0, h) + (one_plus ? 1.0 : 0.0));
+}
+
 /* The sum of squares has no cancellation: relative gamma(H + 2) with the mean and eps, halved by the root; then the
- * root and the reciprocal; then two products for y. */
+ * root and the reciprocal; then two products for y, and the gain's sum where it is 1 + weight. */
 void bounds_rmsnorm_forward(struct trial *trial, const struct rmsnorm_forward_args *args)
 {
     struct tensor y = trial_bound(trial, OP_RMSNORM_FORWARD, args, "y");
@@ -16,8 +21,8 @@ void bounds_rmsnorm_forward(struct trial *trial, const struct rmsnorm_forward_ar
         reference_store(&rstd, 0, t, relative * value);
         for (int64_t h = 0; h < y.cols; h++)
             reference_store(&y, t, h,
-                            (relative + 3.0 * BOUNDS_U) * value * bounds_absolute(&args->x, t, h) *
-                                bounds_absolute(&args->weight, 0, h));
+                            (relative + (args->one_plus ? 4.0 : 3.0) * BOUNDS_U) * value *
+                                bounds_absolute(&args->x, t, h) * gain_of(&args->weight, args->one_plus, h));
     }
 }
 
@@ -30,11 +35,12 @@ void bounds_rmsnorm_backward(struct trial *trial, const struct rmsnorm_backward_
         for (int64_t t = 0; t < tokens; t++) {
             double mean = 0.0, rstd = bounds_absolute(&args->rstd, 0, t);
             for (int64_t h = 0; h < hidden; h++)
-                mean += bounds_absolute(&args->weight, 0, h) * bounds_absolute(&args->dy, t, h) *
+                mean += gain_of(&args->weight, args->one_plus, h) * bounds_absolute(&args->dy, t, h) *
                         bounds_absolute(&args->x, t, h) / (double)hidden;
             for (int64_t h = 0; h < hidden; h++) {
-                double magnitude = rstd * (bounds_absolute(&args->weight, 0, h) * bounds_absolute(&args->dy, t, h) +
-                                           bounds_absolute(&args->x, t, h) * rstd * rstd * mean);
+                double magnitude =
+                    rstd * (gain_of(&args->weight, args->one_plus, h) * bounds_absolute(&args->dy, t, h) +
+                            bounds_absolute(&args->x, t, h) * rstd * rstd * mean);
                 if (tensor_present(&args->residual))
                     magnitude += bounds_absolute(&args->residual, t, h);
                 reference_store(&dx, t, h, bounds_gamma((double)hidden + 10.0) * magnitude);
@@ -94,9 +100,10 @@ void bounds_layernorm_forward(struct trial *trial, const struct layernorm_forwar
         reference_store(&rstd, 0, t, relative * value);
         for (int64_t h = 0; h < y.cols; h++) {
             double centred = fabs(reference_load(&args->x, t, h) - m.mean) + m.mean_error;
-            double weight = bounds_absolute(&args->weight, 0, h), product = centred * value * weight;
+            double weight = gain_of(&args->weight, args->one_plus, h), product = centred * value * weight;
             reference_store(&y, t, h,
-                            m.mean_error * value * weight + (relative + 4.0 * BOUNDS_U) * product +
+                            m.mean_error * value * weight +
+                                (relative + (args->one_plus ? 5.0 : 4.0) * BOUNDS_U) * product +
                                 BOUNDS_U * bounds_absolute(&args->bias, 0, h));
         }
     }
@@ -115,12 +122,12 @@ static void layernorm_input_gradient(const struct layernorm_backward_args *args,
 {
     double mean = 0.0, mean_n = 0.0, hidden = (double)args->x.cols;
     for (int64_t h = 0; h < args->x.cols; h++) {
-        double d = bounds_absolute(&args->weight, 0, h) * bounds_absolute(&args->dy, t, h);
+        double d = gain_of(&args->weight, args->one_plus, h) * bounds_absolute(&args->dy, t, h);
         mean += d / hidden;
         mean_n += d * normalised(args, t, h) / hidden;
     }
     for (int64_t h = 0; h < args->x.cols; h++) {
-        double d = bounds_absolute(&args->weight, 0, h) * bounds_absolute(&args->dy, t, h);
+        double d = gain_of(&args->weight, args->one_plus, h) * bounds_absolute(&args->dy, t, h);
         double magnitude = bounds_absolute(&args->rstd, 0, t) * (d + mean + normalised(args, t, h) * mean_n);
         if (tensor_present(&args->residual))
             magnitude += bounds_absolute(&args->residual, t, h);

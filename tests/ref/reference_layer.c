@@ -2,6 +2,11 @@
 #include "reference.h"
 #include "reference_ops.h"
 
+static double gain_at(const struct tensor *weight, bool one_plus, int64_t h)
+{
+    return reference_load(weight, 0, h) + (one_plus ? 1.0 : 0.0);
+}
+
 void reference_rmsnorm_forward(const struct rmsnorm_forward_args *args)
 {
     int64_t hidden = args->x.cols;
@@ -15,7 +20,7 @@ void reference_rmsnorm_forward(const struct rmsnorm_forward_args *args)
         reference_store(&args->rstd, 0, t, rstd);
         for (int64_t h = 0; h < hidden; h++)
             reference_store(&args->y, t, h,
-                            reference_load(&args->x, t, h) * rstd * reference_load(&args->weight, 0, h));
+                            reference_load(&args->x, t, h) * rstd * gain_at(&args->weight, args->one_plus, h));
     }
 }
 
@@ -26,10 +31,10 @@ static void rmsnorm_input_gradient(const struct rmsnorm_backward_args *args)
         double rstd = reference_load(&args->rstd, 0, t);
         double mean = 0.0; /* of weight * dy * x */
         for (int64_t h = 0; h < hidden; h++)
-            mean += reference_load(&args->weight, 0, h) * reference_load(&args->dy, t, h) *
+            mean += gain_at(&args->weight, args->one_plus, h) * reference_load(&args->dy, t, h) *
                     reference_load(&args->x, t, h) / (double)hidden;
         for (int64_t h = 0; h < hidden; h++) {
-            double dx = rstd * (reference_load(&args->weight, 0, h) * reference_load(&args->dy, t, h) -
+            double dx = rstd * (gain_at(&args->weight, args->one_plus, h) * reference_load(&args->dy, t, h) -
                                 reference_load(&args->x, t, h) * rstd * rstd * mean);
             if (tensor_present(&args->residual))
                 dx += reference_load(&args->residual, t, h);
@@ -70,7 +75,7 @@ void reference_layernorm_forward(const struct layernorm_forward_args *args)
         reference_store(&args->rstd, 0, t, rstd);
         for (int64_t h = 0; h < hidden; h++)
             reference_store(&args->y, t, h,
-                            (reference_load(&args->x, t, h) - mean) * rstd * reference_load(&args->weight, 0, h) +
+                            (reference_load(&args->x, t, h) - mean) * rstd * gain_at(&args->weight, args->one_plus, h) +
                                 reference_load(&args->bias, 0, h));
     }
 }
@@ -86,13 +91,13 @@ static void layernorm_input_gradient(const struct layernorm_backward_args *args)
     for (int64_t t = 0; t < args->x.rows; t++) {
         double mean = 0.0, mean_n = 0.0; /* of weight * dy, and of that times the normalised input */
         for (int64_t h = 0; h < hidden; h++) {
-            double d = reference_load(&args->weight, 0, h) * reference_load(&args->dy, t, h);
+            double d = gain_at(&args->weight, args->one_plus, h) * reference_load(&args->dy, t, h);
             mean += d / (double)hidden;
             mean_n += d * layernorm_normalised(args, t, h) / (double)hidden;
         }
         for (int64_t h = 0; h < hidden; h++) {
             double dx = reference_load(&args->rstd, 0, t) *
-                        (reference_load(&args->weight, 0, h) * reference_load(&args->dy, t, h) - mean -
+                        (gain_at(&args->weight, args->one_plus, h) * reference_load(&args->dy, t, h) - mean -
                          layernorm_normalised(args, t, h) * mean_n);
             if (tensor_present(&args->residual))
                 dx += reference_load(&args->residual, t, h);
