@@ -113,6 +113,30 @@ static void test_others(void)
         }
 }
 
+/* Layers' activations wait in the host's memory, and ranks of a stage share what its parts hold: at each level, which
+ * update reached which part, and when gradients that are cut are complete, is for each to know. */
+static void test_parts(void)
+{
+    struct form form = {.kind = TOY_LLAMA_TIED,
+                        .layers = 8,
+                        .packed = true,
+                        .micro_batches = 2,
+                        .slots = 1,
+                        .recompute = DECK_RECOMPUTE_NORMS,
+                        .offloaded = true,
+                        .replays = true};
+    struct form form_alone = form;
+    form_alone.offloaded = false;
+    struct outcome alone = train_alone(world, cpu, &form_alone, false);
+    for (enum shard_level level = SHARD_OPTIMIZER; level <= SHARD_FULL; level++)
+        for (int chunks = 1; chunks <= 2; chunks++) {
+            struct layout layout = layout_of(2, chunks, 2);
+            layout.sharding.level = level;
+            check_layout(4, &layout, &form, &alone, true);
+        }
+    outcome_destroy(&alone);
+}
+
 /* With rows and layers that ranks share; sums of gradients, recorded. */
 static void test_cuts(void)
 {
@@ -236,6 +260,7 @@ int main(int argc, char **argv)
         return hang();
     test_models();
     test_others();
+    test_parts();
     test_cuts();
     test_faults();
     test_order();

@@ -465,8 +465,8 @@ static void test_offload(struct executor *executor, enum toy_kind kind, int reci
         toy_create(&toy, &options);
         char *state = run_steps(&toy, options.slots, false, &bytes);
         CHECK(same(plain, plain_bytes, state, bytes));
-        CHECK(toy.engine.memory.offload.count == (i < 2 ? 1 : 1 + i));
-        CHECK(toy.engine.budget.bytes[BUDGET_HOST] == toy.engine.memory.offload.slot_bytes * options.slots);
+        CHECK(toy.engine.memory.offload[0].count == (i < 2 ? 1 : 1 + i));
+        CHECK(toy.engine.budget.bytes[BUDGET_HOST] == toy.engine.memory.offload[0].slot_bytes * options.slots);
         free(state);
         toy_destroy(&toy);
     }

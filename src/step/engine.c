@@ -140,8 +140,8 @@ static void start_transfers(const struct context *context)
 void engine_create(struct engine *e, struct executor *executor, struct model *model, const struct groups *groups,
                    const struct engine_settings *settings)
 {
-    *e = (struct engine){
-        .executor = executor, .model = model, .groups = *groups, .settings = *settings, .written = true};
+    *e = (struct engine){.executor = executor, .model = model, .groups = *groups, .settings = *settings};
+    engine_written(e);
     const struct memory_settings *m = &e->settings.memory;
     for (int i = 0; i < STREAM_COUNT; i++)
         e->streams[i] = (struct stream){executor, i, NULL};
@@ -210,7 +210,7 @@ void engine_destroy(struct engine *e)
 void engine_weights_written(struct engine *e)
 {
     delayed_scaling_restart(&e->scaling, &e->streams[STREAM_COMPUTE]);
-    e->written = true;
+    engine_written(e);
 }
 
 int64_t engine_updates(struct engine *e)

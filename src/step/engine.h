@@ -61,7 +61,7 @@ struct engine {
     struct store *store;   /* owned; may be exchanged for one that wraps it before the first step */
     struct unit **visited; /* what the lists of visits point into */
     struct visits visits[MODEL_CHUNKS];
-    bool written; /* weights of shards have been, since the last forward */
+    bool written[MODEL_CHUNKS]; /* weights of shards have been, since the chunk's last forward */
     struct memory memory;
     struct optimizer optimizer; /* of an engine that trains, as is scaling */
     struct delayed_scaling scaling;

@@ -17,6 +17,19 @@ static void release(struct engine *e, struct unit *unit)
         e->store->class->release(e->store, home, e->context.stream);
 }
 
+void engine_written(struct engine *e)
+{
+    for (int c = 0; c < MODEL_CHUNKS; c++)
+        e->written[c] = true;
+}
+
+void engine_seen(struct engine *e, int chunk)
+{
+    const bool cut = e->settings.sharding.level == SHARD_FULL && group_size(e->groups.gather) > 1;
+    for (int c = 0; c < MODEL_CHUNKS; c++)
+        e->written[c] &= cut && c != chunk;
+}
+
 struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot)
 {
     return &e->batches[memory_slots_before(&e->settings.memory, chunk) + slot];
@@ -32,7 +45,7 @@ void engine_run_forward(struct engine *e, enum pass pass, int chunk, int slot)
     e->context.batch = engine_batch(e, chunk, slot);
     launch_range(e->context.stream, "forward");
     e->store->class->begin(e->store, visits->forward, trains ? visits->training : visits->count, e->context.stream,
-                           e->written);
+                           e->written[chunk]);
     for (int u = model->chunks[chunk].first; u < model->chunks[chunk].end; u++) {
         if (trains && model->units[u].class->idle_forward)
             continue;
@@ -44,9 +57,9 @@ void engine_run_forward(struct engine *e, enum pass pass, int chunk, int slot)
     }
     if (!trains)
         engine_add_totals(e);
-    memory_forward_end(&e->context);
+    memory_forward_end(&e->context, chunk);
     e->store->class->end(e->store, e->context.stream, false);
-    e->written = false;
+    engine_seen(e, chunk);
     launch_range_end(e->context.stream);
 }
 
@@ -63,7 +76,7 @@ void engine_run_backward(struct engine *e, const struct action *action)
     e->context.gradients = action->gradients;
     launch_range(e->context.stream, "backward");
     store->begin(e->store, visits->backward, visits->count, e->context.stream, false);
-    memory_backward_begin(&e->context);
+    memory_backward_begin(&e->context, action->chunk);
     for (int u = model->chunks[action->chunk].end - 1; u >= model->chunks[action->chunk].first; u--) {
         struct unit *unit = &model->units[u], *home = unit_lender(unit);
         e->context.wanted = memory_recomputed(&e->memory, unit); /* the store copies weights for that */
@@ -84,6 +97,6 @@ void engine_run_backward(struct engine *e, const struct action *action)
         release(e, unit);
     }
     engine_add_totals(e);
-    store->end(e->store, e->context.stream, action->last);
+    store->end(e->store, e->context.stream, action->last && action->chunk == 0);
     launch_range_end(e->context.stream);
 }

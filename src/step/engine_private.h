@@ -40,6 +40,10 @@ void engine_stage_tables(struct engine *e, const struct batch *whole, struct bat
 /* -- engine_action.c --------------------------------------------------------------------------------------------- */
 
 void engine_run_forward(struct engine *e, enum pass pass, int chunk, int slot);
+/* The weights of shards have been written. Each forward says behind itself, replayed or not, that other ranks have seen
+ * this: all weights where values are whole, else those of its chunk. */
+void engine_written(struct engine *e);
+void engine_seen(struct engine *e, int chunk);
 void engine_run_backward(struct engine *e, const struct action *action);
 /* The batch of a chunk's slot. */
 struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot);

@@ -104,7 +104,7 @@ static void run_action(struct engine *e, const struct action *action, bool measu
                                    .slot = action->slot,
                                    .gradients = forward ? 0 : (int)action->gradients,
                                    .first = !forward && action->first,
-                                   .written = forward && e->written,
+                                   .written = forward && e->written[action->chunk],
                                    .last = !forward && action->last,
                                    .measures = measures,
                                    .statistics = tensor_present(&e->context.losses),
@@ -114,7 +114,8 @@ static void run_action(struct engine *e, const struct action *action, bool measu
                                    .regular = batch->segments.regular,
                                    .full = batch->segments.full};
     run_or_replay(e, &key, action);
-    e->written = e->written && !forward; /* after a replay too */
+    if (forward) /* after a replay too */
+        engine_seen(e, action->chunk);
 }
 
 /* What quantization loses is measured from here to the end of the schedule, if it is to be. */
@@ -212,7 +213,7 @@ void engine_begin(struct engine *e, const struct schedule *schedule, const struc
         send_rate(e, &e->optimizer.steps[1], e->decoupled_rate);
     staging_end(&e->staging, stream);
     run_or_replay(e, &update, NULL);
-    e->written = true;
+    engine_written(e);
     send_return(e, true, e->statistics);
 }
 

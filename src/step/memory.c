@@ -22,7 +22,7 @@ void *memory_address(const struct context *context, const struct unit *unit, int
     const struct memory *memory = context->memory;
     const struct unit_memory *own = &memory->units[unit->index];
     if (keeps(context->pass) && id_set_has(&own->away, id))
-        return offload_buffer(&memory->offload, own->turn) + own->kept_offset[id];
+        return offload_buffer(&memory->offload[unit->chunk], own->turn) + own->kept_offset[id];
     if (keeps(context->pass) && id_set_has(&own->kept, id)) {
         const struct chunk_memory *chunk = &memory->chunks[unit->chunk];
         return memory->kept_base + chunk->begin + context->slot * chunk->slot_bytes + own->kept_offset[id];
@@ -57,17 +57,17 @@ const struct id_set *memory_recomputed(const struct memory *memory, const struct
 }
 
 /* NULL where nothing is away; while memory is planned, nothing is. */
-static struct offload *offload_of(const struct context *context)
+static struct offload *offload_of(const struct context *context, int chunk)
 {
     struct memory *memory = context->memory;
-    return memory->planner == NULL && memory->offload.count > 0 ? &memory->offload : NULL;
+    return memory->planner == NULL && memory->offload[chunk].count > 0 ? &memory->offload[chunk] : NULL;
 }
 
 void memory_forward_unit(struct context *context, struct unit *unit)
 {
     struct memory *memory = context->memory;
     const int turn = memory->units[unit->index].turn;
-    struct offload *offload = context->pass == PASS_FORWARD && turn >= 0 ? offload_of(context) : NULL;
+    struct offload *offload = context->pass == PASS_FORWARD && turn >= 0 ? offload_of(context, unit->chunk) : NULL;
     if (offload != NULL)
         offload_await_room(offload, turn, context->stream);
     run_forward(context, unit);
@@ -75,16 +75,16 @@ void memory_forward_unit(struct context *context, struct unit *unit)
         offload_send(offload, turn, context->slot, context->stream);
 }
 
-void memory_forward_end(struct context *context)
+void memory_forward_end(struct context *context, int chunk)
 {
-    struct offload *offload = context->pass == PASS_FORWARD ? offload_of(context) : NULL;
+    struct offload *offload = context->pass == PASS_FORWARD ? offload_of(context, chunk) : NULL;
     if (offload != NULL)
         offload_await_sent(offload, context->stream);
 }
 
-void memory_backward_begin(struct context *context)
+void memory_backward_begin(struct context *context, int chunk)
 {
-    struct offload *offload = offload_of(context);
+    struct offload *offload = offload_of(context, chunk);
     if (offload != NULL)
         offload_fetch_last(offload, context->slot, context->stream);
 }
@@ -111,7 +111,7 @@ void memory_backward_unit(struct context *context, struct unit *unit)
 {
     struct memory *memory = context->memory;
     const int turn = memory->units[unit->index].turn;
-    struct offload *offload = turn >= 0 ? offload_of(context) : NULL;
+    struct offload *offload = turn >= 0 ? offload_of(context, unit->chunk) : NULL;
     if (offload != NULL)
         offload_await_fetched(offload, turn, context->stream);
     run_backward(context, unit);
@@ -286,7 +286,7 @@ static void choose_away(const struct planner *p)
                 id_set_add(&own->away, id);
         const int64_t bytes = lay_out(p, u, true, 0);
         if (bytes > 0)
-            own->turn = offload_add(&p->memory->offload, bytes);
+            own->turn = offload_add(&p->memory->offload[p->model->units[u].chunk], bytes);
     }
 }
 
@@ -415,7 +415,7 @@ static void choose_kept(struct planner *p)
     p->kept_bytes = lay_out_kept(p);
     memory->kept_base = fake(p, p->kept_bytes);
     for (int b = 0; b < OFFLOAD_BUFFERS; b++)
-        memory->offload.buffers[b].device = fake(p, memory->offload.buffers[b].bytes);
+        memory->buffers[b].device = fake(p, memory->buffers[b].bytes);
 }
 
 /* Gives every tensor of a pass that is not kept an address of its own, runs the pass, and lets tensors that do not live
@@ -496,6 +496,8 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
                    const struct context *context, struct budget *budget)
 {
     *memory = (struct memory){.model = model};
+    for (int c = 0; c < MODEL_CHUNKS; c++)
+        memory->offload[c].buffers = memory->buffers;
     create_units(memory);
 
     struct planner planner;
@@ -514,7 +516,9 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
     budget_reserve(budget, planner.executor);
     end_planner(&planner);
 
-    offload_allocate(&memory->offload, settings->slots[0], budget); /* there is one chunk where it has any */
+    for (int c = 0; c < MODEL_CHUNKS; c++)
+        offload_allocate(&memory->offload[c], settings->slots[c], budget);
+    offload_allocate_buffers(memory->buffers, budget);
     /* units gather from tensor ranks in both */
     memory->kept_base =
         budget_allocate_gathered(budget, place_slots(memory, settings->slots), BUDGET_ACTIVATIONS, context->tensor);
@@ -524,7 +528,8 @@ void memory_create(struct memory *memory, struct model *model, const struct memo
 
 void memory_destroy(struct memory *memory)
 {
-    offload_destroy(&memory->offload);
+    for (int c = 0; c < MODEL_CHUNKS; c++)
+        offload_destroy(&memory->offload[c]);
     memory_free(memory->offsets);
     memory_free(memory->units);
     memory->units = NULL;

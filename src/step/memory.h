@@ -17,8 +17,8 @@ struct unit_memory {
     int64_t *kept_offset;                  /* [tensors], bytes, in a slot of the chunk, or in a buffer */
     int64_t *transient_offset[PASS_COUNT]; /* [tensors], bytes */
     int64_t first_tensor;                  /* of this unit, among all of the model's */
-    struct id_set away;                    /* of kept: ids that lie in a buffer of memory.offload */
-    int turn;                              /* the unit's number among those with any; -1: none */
+    struct id_set away;                    /* of kept: ids that lie in one of memory.buffers */
+    int turn;                              /* the unit's number among those of its chunk with any; -1: none */
 };
 
 /* Of a chunk's activations. */
@@ -34,8 +34,9 @@ struct memory {
     struct chunk_memory chunks[MODEL_CHUNKS]; /* of the model's chunks */
     int64_t transient_bytes;
     char *kept_base, *transient_base;
-    struct offload offload;
-    struct planner *planner; /* NULL after planning */
+    struct offload offload[MODEL_CHUNKS];
+    struct offload_buffer buffers[OFFLOAD_BUFFERS]; /* of all of these */
+    struct planner *planner;                        /* NULL after planning */
 };
 
 /* What the units are run for: training (and evaluation in between), or one kind of inference alone. */
@@ -69,9 +70,10 @@ const struct id_set *memory_recomputed(const struct memory *memory, const struct
 /* Run a unit's part of an action. Backward first recomputes what the memory plan says. */
 void memory_forward_unit(struct context *context, struct unit *unit);
 void memory_backward_unit(struct context *context, struct unit *unit);
-/* Behind the last unit of a forward, before the first of a backward: what is offloaded has been sent, and is fetched.
+/* Behind the last unit of a chunk's forward, before the first of a backward: what is offloaded has been sent, and is
+ * fetched.
  */
-void memory_forward_end(struct context *context);
-void memory_backward_begin(struct context *context);
+void memory_forward_end(struct context *context, int chunk);
+void memory_backward_begin(struct context *context, int chunk);
 
 #endif

@@ -29,8 +29,12 @@ void offload_allocate(struct offload *o, int slots, struct budget *budget)
 {
     o->stream = (struct stream){budget->executor, STREAM_OFFLOAD, NULL};
     o->host = budget_allocate(budget, o->slot_bytes * slots, BUDGET_HOST);
+}
+
+void offload_allocate_buffers(struct offload_buffer buffers[OFFLOAD_BUFFERS], struct budget *budget)
+{
     for (int b = 0; b < OFFLOAD_BUFFERS; b++)
-        o->buffers[b].device = budget_allocate(budget, o->buffers[b].bytes, BUDGET_ACTIVATIONS);
+        buffers[b].device = budget_allocate(budget, buffers[b].bytes, BUDGET_ACTIVATIONS);
 }
 
 void offload_destroy(struct offload *o)

@@ -53,7 +53,7 @@ struct store_class {
     /* Starts the sums of all units that were closed: a unit's next op tolerates transfers beside it (unit.h). */
     void (*start_transfers)(struct store *store, struct stream *stream);
     /* The action ends: sums that have not started start now. The stream waits for all sums, so that other streams are
-     * joined, unless this was the last backward of a step: then gradients_wait does. */
+     * joined, unless this was the last backward of a step, of whatever chunk: then gradients_wait does. */
     void (*end)(struct store *store, struct stream *stream, bool last);
     /* From here on in the stream the unit's gradients are complete. After the step's last backward. */
     void (*gradients_wait)(struct store *store, struct unit *unit, struct stream *stream);

@@ -17,16 +17,16 @@ static void clear_padding(const struct unit *unit, struct stream *stream, enum d
     }
 }
 
-/* A contribution is made anew, in the buffer that the visit three before has used. */
+/* A contribution is made anew, in the buffer that the visit three before has used, unless its unit has no weights. */
 static void open_contribution(struct store *store, struct unit *unit, struct stream *stream, bool fresh)
 {
     struct flat_store *own = store->self;
-    const int visit = store_holding(store, unit)->visit;
-    struct contribution *to = &own->contributions[visit % STORE_TURNS];
+    struct contribution *to = &own->contributions[store_holding(store, unit)->visit % STORE_TURNS];
     if (to->pending)
         store_start_transfers(store, stream);
-    if (visit >= STORE_TURNS)
+    if (to->used)
         event_wait(&to->added, stream);
+    to->used = true;
     to->fresh = fresh;
     own->contributed = true;
     store_point(unit, to->values, own->statistic, unit->gradient_base);

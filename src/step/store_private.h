@@ -44,6 +44,7 @@ struct contribution {
     char *values;
     bool fresh;   /* it replaces what the gradients hold */
     bool pending; /* it is complete on this rank, and its sum has not started */
+    bool used;    /* in this action, before */
     struct event added;
 };
 

@@ -25,7 +25,7 @@ static void gather(struct flat_store *own, int visit)
     struct gathered *to = &own->gathered[visit % STORE_TURNS];
     if (own->written)
         store_make_rows(own, unit, holding);
-    if (store_reads(own->visits, own->visit_count, visit, own->context->pass == PASS_BACKWARD)) {
+    if (holding->cut > 0 && store_reads(own->visits, own->visit_count, visit, own->context->pass == PASS_BACKWARD)) {
         if (visit >= STORE_TURNS)
             event_wait(&to->released, own->gather);
         gather_cut(own, holding, to->values);
@@ -57,6 +57,8 @@ void store_begin(struct store *store, struct unit *const *units, int count, stru
     own->written = written;
     for (int u = 0; u < own->unit_count; u++)
         own->holdings[u].current = false;
+    for (int t = 0; t < STORE_TURNS; t++)
+        own->contributions[t].used = false;
     if (own->ranks == 1 || !(own->cut_values || written))
         return;
     event_record(&own->begun, stream);

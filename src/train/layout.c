@@ -143,16 +143,9 @@ static int check_shard(const struct deck *deck, int64_t ranks)
     return ERROR_NONE;
 }
 
-bool layout_may_offload(const struct deck *deck)
-{
-    return deck->parallel.virtual == 1;
-}
-
-/* What a pipeline cannot do yet is refused here. */
 static int check_pipeline(const struct deck *deck, int64_t ranks)
 {
     const int64_t stages = deck->parallel.pipeline, chunks = deck->parallel.virtual;
-    const int shard = deck->parallel.shard;
     if (ranks / deck->parallel.tensor % stages != 0)
         return error_user("key parallel.pipeline = %lld: must divide the number of ranks%s, %lld", (long long)stages,
                           deck->parallel.tensor > 1 ? " over parallel.tensor" : "",
@@ -161,16 +154,6 @@ static int check_pipeline(const struct deck *deck, int64_t ranks)
         return error_user("key parallel.virtual = %lld: parts of a stage, of which there are none with "
                           "parallel.pipeline = 1; set 1",
                           (long long)chunks);
-    if (stages > 1 && (shard == DECK_SHARD_GRADIENTS || shard == DECK_SHARD_FULL))
-        return error_user("key parallel.shard = \"%s\": not with parallel.pipeline = %lld, whose stages have many "
-                          "micro-batches at a time; \"optimizer\" shares the state too",
-                          layout_level(shard), (long long)stages);
-    if (stages > 1 && !deck->precision.masters)
-        return error_user("key precision.masters = false: not with parallel.pipeline = %lld; set true",
-                          (long long)stages);
-    if (!layout_may_offload(deck) && deck->memory.offload_layers[0] != '\0')
-        return error_user("key memory.offload_layers = \"%s\": not with parallel.virtual = %lld; set 1, or \"\"",
-                          deck->memory.offload_layers, (long long)chunks);
     return ERROR_NONE;
 }
 
@@ -214,7 +197,7 @@ int layout_check(const struct deck *deck, int64_t ranks)
 int layout_most_shared(const struct deck *deck, int64_t ranks)
 {
     const int64_t alike = ranks / deck->parallel.tensor / deck->parallel.pipeline;
-    return alike == 1 ? DECK_SHARD_NONE : deck->parallel.pipeline > 1 ? DECK_SHARD_OPTIMIZER : DECK_SHARD_FULL;
+    return alike == 1 ? DECK_SHARD_NONE : DECK_SHARD_FULL;
 }
 
 const char *layout_level(int shard)

@@ -24,9 +24,6 @@ struct stage_cut layout_stages(const struct deck *deck, int64_t ranks, int rank)
  * naming the key. */
 int layout_check(const struct deck *deck, int64_t ranks);
 
-/* May layers be offloaded? Not where a stage has several parts. */
-bool layout_may_offload(const struct deck *deck);
-
 /* The highest level of enum deck_shard that a deck on so many ranks can have. */
 int layout_most_shared(const struct deck *deck, int64_t ranks);
 

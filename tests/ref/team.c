@@ -38,14 +38,14 @@ const char *team_text(int ranks, const struct layout *l, const struct form *f)
              "%d ranks: %d stages of %d, %d to a layer%s, %d to a row by %s, %d to a state, %s%s%s%s; %s, %s%s, %d "
              "micro-batches, %s, "
              "recipe %d, "
-             "recompute %d, %d slots%s%s%s",
+             "recompute %d, %d slots%s%s%s%s",
              ranks, l->stages, l->chunks, layout_tensor(l), l->whole_rows ? " with whole rows" : "", l->context,
              methods[l->method], l->shard, levels[l->sharding.level],
              l->sharding.whole_gradients ? ", whole gradients" : "", l->sharding.bf16_sums ? ", bf16 sums" : "",
              l->sharding.no_masters ? ", no masters" : "", kinds[f->kind], f->gathers ? "gathered, " : "",
              f->packed ? "packed" : "padded", f->micro_batches, dtype_name(f->compute), f->recipe, (int)f->recompute,
              f->slots, f->split_backward ? ", split" : "", f->replays ? ", replayed" : "",
-             f->poisoned ? ", poisoned" : "");
+             f->poisoned ? ", poisoned" : "", f->offloaded ? ", offloaded" : "");
     return text;
 }
 
@@ -140,6 +140,8 @@ struct model_settings team_settings(const struct layout *layout, const struct fo
         (struct layer_cut){.ranks = layout_tensor(layout), .sequence = layout->tensor > 1 && !layout->whole_rows};
     settings.tied = settings.tied && !form->gathers;
     settings.layers = form->layers > 0 ? form->layers : settings.layers;
+    if (form->offloaded)
+        settings.recompute.offloaded = (struct layer_list){1, {{0, (int)settings.layers - 1}}};
     return settings;
 }
 

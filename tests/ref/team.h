@@ -33,8 +33,9 @@ struct form {
     enum deck_recompute recompute;
     int slots;
     bool split_backward;
-    bool replays;  /* parts of steps, where the executor can */
-    bool poisoned; /* what is not in use is NaN (ref/poison.h) */
+    bool replays;   /* parts of steps, where the executor can */
+    bool poisoned;  /* what is not in use is NaN (ref/poison.h) */
+    bool offloaded; /* what layers keep waits in the host's memory */
 };
 
 /* "4 ranks: 2 to a row by ring, 2 to a state, full; llama, ..."; a static string. */
