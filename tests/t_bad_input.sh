@@ -193,9 +193,6 @@ ranks that are no stages        | train deck.cfg parallel.pipeline=3        | 2 
 more parts than layers          | train deck.cfg parallel.pipeline=2 parallel.virtual=2 train.global_batch=8 | 2 | with parallel.virtual = 2 the model is cut into 4 parts, but its 2 layers make 3 at most
 parts of no stage               | train deck.cfg parallel.virtual=2         | 2 | parallel.virtual = 2: parts of a stage
 micro-batches that do not divide | plan --ranks 4 deck.cfg model.layers=8 parallel.pipeline=4 parallel.virtual=2 train.micro_batch=1 train.global_batch=6 | 2 | train.global_batch = 6: a rank has 6 micro-batches of it; parallel.virtual = 2 needs a multiple of parallel.pipeline = 4, as with train.global_batch = 8
-stages that gather layers       | plan --ranks 2 deck.cfg parallel.pipeline=2 parallel.shard=full | 2 | parallel.shard = "full": not with parallel.pipeline = 2
-stages without masters          | plan --ranks 2 deck.cfg parallel.pipeline=2 precision.compute=bf16 precision.masters=false | 2 | precision.masters = false: not with parallel.pipeline = 2
-parts that are offloaded        | plan --ranks 2 deck.cfg model.layers=4 parallel.pipeline=2 parallel.virtual=2 train.micro_batch=1 train.global_batch=4 memory.offload_layers=1 | 2 | memory.offload_layers = "1": not with parallel.virtual = 2
 parts, of what ranks of a row have left | plan --ranks 8 deck.cfg model.layers=4 parallel.pipeline=2 parallel.virtual=2 train.micro_batch=1 train.global_batch=5 parallel.context=0 device.memory=0.0001 | 2 | key device.memory: a rank needs
 ranks of a row, state to be chosen | plan --ranks 2 deck.cfg parallel.shard=auto parallel.context=4 | 2 | parallel.context = 4: must divide the number of ranks, 2
 sizes that cannot be halved     | measure -o rates.cfg --largest 1000       | 2 | --largest 1000: must be a power of two

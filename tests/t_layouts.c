@@ -69,6 +69,11 @@ static const struct {
                 {DECK_RECOMPUTE_QKV, 2, false},
                 {DECK_RECOMPUTE_FULL, 1, false}};
 static const int micro_batches[] = {1, 3};
+/* Stages, and parts of each; the first is none. */
+static const struct {
+    int stages, chunks;
+} pipelines[] = {{1, 1}, {2, 1}, {2, 2}, {3, 2}, {4, 2}, {8, 1}};
+enum { PIPELINE_LAYERS = 6 /* embedding and head are parts too */ };
 
 enum axis {
     RANKS,
@@ -84,6 +89,7 @@ enum axis {
     MEMORY,
     REPLAYS,
     TENSOR,
+    PIPELINE,
     AXES
 };
 enum { LAYOUT_AXES = KIND };
@@ -100,7 +106,8 @@ static const int axis_values[AXES] = {LENGTH(sizes),
                                       LENGTH(numbers),
                                       LENGTH(memories),
                                       2,
-                                      LENGTH(tensors)};
+                                      LENGTH(tensors),
+                                      LENGTH(pipelines)};
 enum { MOST_VALUES = 8 };
 
 /* A layout and a form: the number of a value on each axis. */
@@ -134,18 +141,28 @@ static struct layout layout_of(const struct trial_case *c)
                             .method = methods[c->at[METHOD]],
                             .sharding = team_shardings[c->at[SHARDING]],
                             .tensor = tensors[c->at[TENSOR]].ranks,
-                            .whole_rows = tensors[c->at[TENSOR]].whole_rows};
+                            .whole_rows = tensors[c->at[TENSOR]].whole_rows,
+                            .stages = pipelines[c->at[PIPELINE]].stages,
+                            .chunks = pipelines[c->at[PIPELINE]].chunks};
     layout.sharding.bf16_sums = numbers[c->at[NUMBERS]].bf16_sums;
     layout.sharding.no_masters = numbers[c->at[NUMBERS]].no_masters;
     return layout;
 }
 
+/* Chunks have as many in turn as there are stages. */
+static int micro_batches_of(const struct trial_case *c)
+{
+    const int turn = pipelines[c->at[PIPELINE]].chunks > 1 ? pipelines[c->at[PIPELINE]].stages : 1;
+    return turn == 1 ? micro_batches[c->at[MICRO]] : (1 + c->at[MICRO]) * turn;
+}
+
 static struct form form_of(const struct trial_case *c)
 {
     return (struct form){.kind = (enum toy_kind)c->at[KIND],
+                         .layers = c->at[PIPELINE] > 0 ? PIPELINE_LAYERS : 0,
                          .gathers = c->at[GATHERS] == 1,
                          .packed = c->at[PACKED] == 0,
-                         .micro_batches = micro_batches[c->at[MICRO]],
+                         .micro_batches = micro_batches_of(c),
                          .compute = numbers[c->at[NUMBERS]].compute,
                          .recipe = numbers[c->at[NUMBERS]].recipe,
                          .recompute = memories[c->at[MEMORY]].recompute,
@@ -159,12 +176,14 @@ static bool is_possible(const struct trial_case *c)
 {
     const struct layout layout = layout_of(c);
     const int ranks = sizes[c->at[RANKS]];
-    const int left = ranks / layout.tensor;
-    if (ranks % layout.tensor != 0 || left % layout.context != 0 || left % layout.shard != 0)
+    const int left = ranks / layout.tensor / layout.stages;
+    if (ranks % (layout.tensor * layout.stages) != 0 || left % layout.context != 0 || left % layout.shard != 0)
         return false;
     if (layout.sharding.level == SHARD_NONE && (layout.shard > 1 || layout.sharding.bf16_sums))
         return false;
     const struct form form = form_of(c);
+    if (layout.stages > 1 && form.split_backward)
+        return false;
     const struct model_settings settings = team_settings(&layout, &form);
     if (form.recipe != DECK_RECIPE_NONE && (TEAM_ROW_TOKENS / layout.context % 4 != 0 || model_ffn(&settings) % 4 != 0))
         return false; /* scales lie in rows of a multiple of 4; decks have rows of more */
@@ -175,21 +194,25 @@ static bool is_possible(const struct trial_case *c)
 
 /* -- All layouts of one form, a spread of the rest --------------------------------------------------------------- */
 
-/* Layers that are cut have nothing to do with when gradients are summed, nor with how attention sees a row: one way of
- * these is enough. */
+/* Layers that are cut or dealt out have nothing to do with when gradients are summed, nor with how attention sees a
+ * row: one way of these is enough. */
 static bool is_alike(const struct trial_case *c)
 {
-    return c->at[TENSOR] > 0 && (team_shardings[c->at[SHARDING]].whole_gradients || c->at[METHOD] > 0);
+    return (c->at[TENSOR] > 0 || c->at[PIPELINE] > 0) &&
+           (team_shardings[c->at[SHARDING]].whole_gradients || c->at[METHOD] > 0);
 }
 
 /* With NaN wherever nothing is held. */
-static int try_all_layouts(struct comm *comm, struct form form, const struct outcome *alone)
+static int try_all_layouts(struct comm *comm, struct form form, const struct outcome *alone, int pipeline)
 {
     int count = 0;
     form.poisoned = true;
     for (int64_t i = 0; i < product(LAYOUT_AXES) * LENGTH(tensors); i++) {
         struct trial_case c = case_of(i / LENGTH(tensors), LAYOUT_AXES);
         c.at[TENSOR] = (int)(i % LENGTH(tensors));
+        c.at[PIPELINE] = pipeline;
+        form.layers = form_of(&c).layers;
+        form.micro_batches = pipeline > 0 ? micro_batches_of(&c) : form.micro_batches;
         if (sizes[c.at[RANKS]] != comm->size || is_alike(&c) || !is_possible(&c))
             continue;
         const struct layout layout = layout_of(&c);
@@ -231,12 +254,21 @@ static int open_pairs_left(const struct pairs *pairs)
 
 enum { MOST_CASES = 400 };
 
-/* Adds cases in which each value of each axis meets each of every other, if it can: with layers whole, or cut. Those
- * that have many new pairs come first. */
-static int64_t spread(struct trial_case cases[MOST_CASES], int64_t count, bool cut)
+/* With all layers whole and on each rank; those that are cut; those that are dealt out to stages. */
+enum spread { SPREAD_WHOLE, SPREAD_CUT, SPREAD_DEALT, SPREADS };
+
+static bool is_of(enum spread spread, const struct trial_case *c)
+{
+    return spread == SPREAD_DEALT ? c->at[PIPELINE] > 0
+                                  : c->at[PIPELINE] == 0 && (c->at[TENSOR] > 0) == (spread == SPREAD_CUT);
+}
+
+/* Adds cases in which each value of each axis meets each of every other, if it can. Those that have many new pairs come
+ * first. */
+static int64_t add_spread(struct trial_case cases[MOST_CASES], int64_t count, enum spread spread)
 {
     enum { MOST_TRIED = 8000000 };
-    const int axes = cut ? AXES : TENSOR;
+    const int axes = spread == SPREAD_WHOLE ? TENSOR : spread == SPREAD_CUT ? PIPELINE : AXES;
     static const int wanted[] = {50, 40, 30, 22, 16, 12, 8, 6, 4, 3, 2, 1};
     static struct pairs pairs;
     const int64_t all = product(axes), tried = all < MOST_TRIED ? all : MOST_TRIED, first = count,
@@ -246,7 +278,7 @@ static int64_t spread(struct trial_case cases[MOST_CASES], int64_t count, bool c
     for (int64_t i = 0; i < tried; i++) {
         const int64_t index = i * stride % all;
         const struct trial_case c = case_of(index, axes);
-        if ((c.at[TENSOR] > 0) != cut || !is_possible(&c))
+        if (!is_of(spread, &c) || !is_possible(&c))
             continue;
         set_pairs(&pairs, &c, axes, true);
         possible[possible_count++] = index;
@@ -318,7 +350,7 @@ static void try_case(struct comm *comm, const struct trial_case *c)
     const struct form form = form_of(c);
     struct form form_alone = form, plain;
     form_alone.replays = false;
-    form_alone.micro_batches *= comm->size / layout.tensor / layout.context;
+    form_alone.micro_batches *= comm->size / layout.tensor / layout.context / layout.stages;
     plain = form_alone;
     plain.compute = DTYPE_F32;
     plain.recipe = DECK_RECIPE_NONE;
@@ -545,19 +577,19 @@ static void test_chains(void)
     const struct link second[] = {
         {6, {.context = 1, .shard = 6, .method = DECK_CONTEXT_GATHER, .sharding = full}},
         {4, {.context = 1, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = full, .tensor = 2}},
-        {4, {.context = 1, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = optimizer, .stages = 2, .chunks = 1}},
+        {4, {.context = 1, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = full, .stages = 2, .chunks = 2}},
         {8, {.context = 2, .shard = 8, .method = DECK_CONTEXT_RING, .sharding = optimizer}},
         {4, {.context = 4, .shard = 2, .method = DECK_CONTEXT_GATHER, .sharding = full}}};
     make_folder();
     test_chain(first, (struct form){.kind = TOY_ESM2, .packed = true, .micro_batches = 1, .slots = 1}, false);
-    test_chain(second, (struct form){.kind = TOY_LLAMA_TIED, .micro_batches = 1, .compute = DTYPE_BF16, .slots = 1},
+    test_chain(second, (struct form){.kind = TOY_LLAMA_TIED, .micro_batches = 2, .compute = DTYPE_BF16, .slots = 1},
                false);
     test_chain(
         second,
         (struct form){
-            .kind = TOY_ESM2, .micro_batches = 1, .compute = DTYPE_BF16, .recipe = DECK_RECIPE_DELAYED, .slots = 1},
+            .kind = TOY_ESM2, .micro_batches = 2, .compute = DTYPE_BF16, .recipe = DECK_RECIPE_DELAYED, .slots = 1},
         false);
-    test_chain(second, (struct form){.kind = TOY_AMPLIFY, .micro_batches = 3, .compute = DTYPE_BF16, .slots = 1}, true);
+    test_chain(second, (struct form){.kind = TOY_AMPLIFY, .micro_batches = 2, .compute = DTYPE_BF16, .slots = 1}, true);
     remove_folder();
 }
 
@@ -1030,9 +1062,12 @@ static void test_all_faults(struct comm *comm, const struct form *form)
 
 /* All layouts of so many ranks, and the cases of the spread; returns how many there were of each on rank 0. */
 static void test_size(struct comm *comm, const struct form *form, const struct outcome *alone,
-                      const struct trial_case *cases, int64_t case_count, int64_t count[2])
+                      const struct outcome *alone_deep, const struct trial_case *cases, int64_t case_count,
+                      int64_t count[2])
 {
-    const int all = try_all_layouts(comm, *form, alone);
+    int all = 0;
+    for (int p = 0; p < LENGTH(pipelines); p++)
+        all += try_all_layouts(comm, *form, p == 0 ? alone : alone_deep, p);
     for (int64_t k = 0; k < case_count; k++) {
         if (sizes[cases[k].at[RANKS]] != comm->size)
             continue;
@@ -1056,9 +1091,14 @@ int main(int argc, char **argv)
     const struct form form = {.kind = TOY_LLAMA_TIED, .packed = true, .micro_batches = 3, .slots = 1};
     struct outcome alone = train_alone(world, cpu, &form, false);
     CHECK(alone.labels[0] > alone.labels[1]);
+    struct form deep = form;
+    deep.layers = PIPELINE_LAYERS;
+    struct outcome alone_deep = train_alone(world, cpu, &deep, false);
     test_chains();
     static struct trial_case cases[MOST_CASES];
-    int64_t case_count = world->rank == 0 ? spread(cases, spread(cases, 0, false), true) : 0, count[2] = {0};
+    int64_t case_count = 0, count[2] = {0};
+    for (int s = 0; s < SPREADS && world->rank == 0; s++)
+        case_count = add_spread(cases, case_count, (enum spread)s);
     comm_broadcast(world, &case_count, sizeof case_count, 0);
     comm_broadcast(world, cases, sizeof cases, 0);
     static const int side_by_side[][3] = {{8}, {6, 2}, {4, 3, 1}};
@@ -1070,7 +1110,7 @@ int main(int argc, char **argv)
         }
         if (comm->size == 3)
             test_reading(comm);
-        test_size(comm, &form, &alone, cases, case_count, count);
+        test_size(comm, &form, &alone, &alone_deep, cases, case_count, count);
         comm_destroy(comm);
     }
     const int64_t all = comm_sum_i64(world, count[0]), some = comm_sum_i64(world, count[1]);
@@ -1079,6 +1119,7 @@ int main(int argc, char **argv)
                "gradients %.2g and %.2g\n",
                (long long)all, (long long)some, clock_seconds() - begun, worst.loss, worst.norm, worst.first,
                worst.last);
+    outcome_destroy(&alone_deep);
     outcome_destroy(&alone);
     cpu->class->destroy(cpu);
     comm_destroy(self);
