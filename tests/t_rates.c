@@ -16,12 +16,17 @@
 
 /* -- The timeline ------------------------------------------------------------------------------------------------- */
 
-/* A fill takes as many seconds as it fills with; a copy takes none where transfers are free. */
-static double cost(const void *self, int stream, enum op op, const void *args)
+/* A fill takes as many seconds as it fills with; a copy takes 5, and `taken` from what computes. */
+struct copy_time {
+    double alone, taken;
+};
+
+static struct launch_time cost(const void *self, int stream, enum op op, const void *args)
 {
-    const bool *slow = self;
+    const struct copy_time *copies = self;
     CHECK(stream == STREAM_COMPUTE || stream == STREAM_REDUCE);
-    return op == OP_FILL ? ((const struct fill_args *)args)->value : *slow ? 5 : 0;
+    return op == OP_FILL ? (struct launch_time){((const struct fill_args *)args)->value, 0}
+                         : (struct launch_time){copies->alone, copies->taken};
 }
 
 static void add(struct plan_log *log, int stream, double seconds)
@@ -42,7 +47,7 @@ static void test_timeline(void)
     struct plan_log log = {0};
     struct event first = {0}, moved = {0};
     const struct stream compute = {.id = STREAM_COMPUTE}, reduce = {.id = STREAM_REDUCE};
-    bool slow = false;
+    struct copy_time copies = {0};
     add(&log, STREAM_COMPUTE, 2);
     plan_log_record(&log, &compute, &first);
     plan_log_wait(&log, &reduce, &first);
@@ -51,11 +56,15 @@ static void test_timeline(void)
     add(&log, STREAM_COMPUTE, 3);
     plan_log_wait(&log, &compute, &moved);
     add(&log, STREAM_COMPUTE, 4);
-    CHECK(timeline_seconds(&log, cost, &slow) == 9);
-    slow = true;
-    CHECK(timeline_seconds(&log, cost, &slow) == 2 + 5 + 4);
+    CHECK(timeline_seconds(&log, cost, &copies) == 9);
+    copies = (struct copy_time){1, 1}; /* hidden, and the second takes longer */
+    CHECK(timeline_seconds(&log, cost, &copies) == 2 + 1 + 3 + 4);
+    copies = (struct copy_time){5, 1};
+    CHECK(timeline_seconds(&log, cost, &copies) == 2 + 5 + 4);
     add(&log, STREAM_REDUCE, 7); /* nobody waits for it, and it is part of the step */
-    CHECK(timeline_seconds(&log, cost, &slow) == 2 + 5 + 7);
+    CHECK(timeline_seconds(&log, cost, &copies) == 2 + 5 + 7);
+    add(&log, STREAM_REDUCE, 0); /* nothing computes behind it */
+    CHECK(timeline_seconds(&log, cost, &copies) == 2 + 5 + 7 + 5);
     plan_log_clear(&log);
 }
 

@@ -8,9 +8,12 @@ double timeline_seconds(const struct plan_log *log, timeline_cost *cost, const v
     for (int64_t i = 0; i < log->count; i++) {
         const struct plan_entry *entry = &log->entries[i];
         double *here = &now[entry->stream];
-        if (entry->kind == PLAN_LAUNCH)
-            *here += cost(self, entry->stream, entry->op, plan_log_args(log, entry));
-        else if (entry->kind == PLAN_WAIT && entry->record >= 0 && reached[entry->record] > *here)
+        if (entry->kind == PLAN_LAUNCH) {
+            const struct launch_time time = cost(self, entry->stream, entry->op, plan_log_args(log, entry));
+            *here += time.alone;
+            if (entry->stream != STREAM_COMPUTE)
+                now[STREAM_COMPUTE] += time.taken;
+        } else if (entry->kind == PLAN_WAIT && entry->record >= 0 && reached[entry->record] > *here)
             *here = reached[entry->record];
         reached[i] = *here;
         end = *here > end ? *here : end;

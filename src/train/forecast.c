@@ -217,7 +217,22 @@ static enum layout_axis axis_of(const struct rehearsal *r, const char *group)
     error_fatal("bug: group %s is of no axis", group);
 }
 
-static double launch_seconds(const void *self, int stream, enum op op, const void *args)
+/* A sum is a transfer and additions, each rank's of its part of all ranks' numbers, which are read and written where
+ * the units compute; what else runs beside them takes all of its time from them. Copies between devices, and to the
+ * host, are the copy engines' work. */
+static double addition_seconds(const struct rates *rates, enum op op, const void *args)
+{
+    const struct all_reduce_args *reduce = args;
+    const struct reduce_scatter_args *scatter = args;
+    if ((op != OP_ALL_REDUCE || reduce->maximum) && op != OP_REDUCE_SCATTER)
+        return 0;
+    const struct tensor *all = op == OP_ALL_REDUCE ? &reduce->x : &scatter->in;
+    const double bytes = (double)(tensor_count(all) * dtype_size(all->dtype));
+    const int ranks = op == OP_ALL_REDUCE ? reduce->group->size : scatter->group->size;
+    return ranks > 1 ? rates_seconds(rates, RATE_MEMORY, 1, bytes + bytes / ranks) : 0;
+}
+
+static struct launch_time launch_time(const void *self, int stream, enum op op, const void *args)
 {
     const struct pricing *p = self;
     const struct group *group;
@@ -225,11 +240,15 @@ static double launch_seconds(const void *self, int stream, enum op op, const voi
     if (plan_traffic_of(op, args, &group, &bytes)) {
         const struct rehearsal *r = p->rehearsal;
         const int64_t near = layout_neighbours(&r->sizes, axis_of(r, group->name), p->rates->node);
-        return p->free_transfers ? 0 : rates_transfer_seconds(p->rates, op, group->size, near, (double)bytes);
+        if (p->free_transfers)
+            return (struct launch_time){0};
+        return (struct launch_time){rates_transfer_seconds(p->rates, op, group->size, near, (double)bytes),
+                                    addition_seconds(p->rates, op, args)};
     }
-    if (stream == STREAM_OFFLOAD)
-        return rates_seconds(p->rates, RATE_HOST, 1, (double)op_bytes(op, args) / 2); /* once read, once written */
-    return rates_op_seconds(p->rates, op, args, launch_flops(p, op, args), p->segment);
+    if (stream == STREAM_OFFLOAD) /* once read, once written */
+        return (struct launch_time){rates_seconds(p->rates, RATE_HOST, 1, (double)op_bytes(op, args) / 2), 0};
+    const double seconds = rates_op_seconds(p->rates, op, args, launch_flops(p, op, args), p->segment);
+    return (struct launch_time){seconds, seconds};
 }
 
 static struct batch fake_batch(const struct rehearsal *r)
@@ -262,10 +281,10 @@ static double add_step(struct forecast_rank *rank, struct rehearsal *r, const st
     refuse_races(log);
     rank->flops += (double)times * launched_flops(log, &pricing);
     if (rates != NULL) {
-        seconds = timeline_seconds(log, launch_seconds, &pricing);
+        seconds = timeline_seconds(log, launch_time, &pricing);
         pricing.free_transfers = true;
         rank->seconds += (double)times * seconds;
-        rank->exposed += (double)times * (seconds - timeline_seconds(log, launch_seconds, &pricing));
+        rank->exposed += (double)times * (seconds - timeline_seconds(log, launch_time, &pricing));
     }
     rank->groups = plan_log_traffic(plan_log_all(log), traffic, FORECAST_GROUPS); /* in one order, whatever the count */
     for (int g = 0; g < rank->groups; g++) {
