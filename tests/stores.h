@@ -48,25 +48,25 @@ static inline void stores_write_as(const char *tokenizer, const char *path, char
         tokens += (int64_t)strlen(sequences[i]);
         names += snprintf(name, sizeof name, "s%lld", (long long)i) + 1;
     }
-    struct token_store_writer *writer;
+    struct store_writer *writer = NULL;
     uint64_t checksum;
     int code = token_store_writer_create(&writer, path, tokenizer_find(tokenizer), count, tokens, names);
     for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
         snprintf(name, sizeof name, "s%lld", (long long)i);
         uint8_t *ids = memory_allocate((int64_t)strlen(sequences[i]) + 1);
         tokenizer_find(tokenizer)->encode_characters(sequences[i], (int64_t)strlen(sequences[i]), ids);
-        code = token_store_writer_append(writer, ids, (int64_t)strlen(sequences[i]));
+        code = writer->class->append(writer, ids, (int64_t)strlen(sequences[i]));
         memory_free(ids);
         if (code == ERROR_NONE)
-            code = token_store_writer_end(writer, name);
+            code = writer->class->end(writer, name);
     }
     if (code == ERROR_NONE)
-        code = token_store_writer_finish(writer, NULL, 0, &checksum);
+        code = writer->class->finish(writer, NULL, 0, &checksum);
     if (code == ERROR_NONE)
-        code = token_store_writer_commit(writer);
+        code = writer->class->commit(writer);
     if (code != ERROR_NONE)
         error_fatal("%s", error_message());
-    token_store_writer_destroy(writer);
+    writer->class->destroy(writer);
 }
 
 static inline void stores_write(const char *path, char *const *sequences, int64_t count)

@@ -6,6 +6,8 @@
 #include "data/megatron_order.h"
 #include "data/numpy_random.h"
 #include "data_files.h"
+#include "prepare/megatron_writer.h"
+#include "prepare/prepare.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -235,6 +237,107 @@ static void write_set(const struct file *index, const struct file *bin, int64_t 
     free(copy);
 }
 
+static bool same_files(const char *one, const char *other)
+{
+    const struct file a = read_whole(one), b = read_whole(other);
+    const bool same = a.count > 0 && a.count == b.count && memcmp(a.bytes, b.bytes, (size_t)a.count) == 0;
+    free(a.bytes);
+    free(b.bytes);
+    return same;
+}
+
+/* A set that megatron-core wrote is written again, to the same bytes; tokens come as prepare has them. */
+static void check_written(const char *folder, const char *set, int64_t vocabulary)
+{
+    static const char *const endings[] = {"idx", "bin"};
+    const struct tokenizer tokenizer = {.vocabulary = vocabulary, .eos = 0};
+    char path[2 * TEXT];
+    struct megatron_store *store;
+    struct store_writer *writer;
+    uint64_t checksum;
+    snprintf(path, sizeof path, "%s/%s", folder, set);
+    CHECK(megatron_store_open(&store, path) == ERROR_NONE);
+    CHECK(megatron_writer_create(&writer, stores_path("again"), &tokenizer, false, store->sequences,
+                                 store->token_count) == ERROR_NONE);
+    int32_t *ids = memory_allocate(store->token_count * 4);
+    megatron_store_read(store, 0, store->token_count, vocabulary, ids);
+    for (int64_t i = 0; i < store->sequences; i++) {
+        const int64_t count = megatron_store_length(store, i), start = megatron_store_start(store, i);
+        uint16_t *narrow = memory_allocate(count * 2);
+        for (int64_t t = 0; t < count; t++)
+            narrow[t] = (uint16_t)ids[start + t];
+        CHECK(writer->class->append(writer, vocabulary > 1 << 16 ? (void *)(ids + start) : (void *)narrow, count) ==
+                  ERROR_NONE &&
+              writer->class->end(writer, "name") == ERROR_NONE);
+        memory_free(narrow);
+    }
+    CHECK(writer->class->finish(writer, NULL, 0, &checksum) == ERROR_NONE);
+    CHECK(writer->class->commit(writer) == ERROR_NONE);
+    writer->class->destroy(writer);
+    for (int i = 0; i < 2; i++) {
+        char again[2 * TEXT];
+        snprintf(path, sizeof path, "%s/%s.%s", folder, set, endings[i]);
+        snprintf(again, sizeof again, "%s.%s", stores_path("again"), endings[i]);
+        CHECK(same_files(path, again));
+    }
+    memory_free(ids);
+    megatron_store_close(store);
+}
+
+static int prepare(const char *format, bool eod, const char *output, const char *split, const char *input)
+{
+    const struct prepare_settings settings = {.tokenizer = "nucleotide",
+                                              .format = format,
+                                              .append_eod = eod,
+                                              .output = output,
+                                              .split = split,
+                                              .seed = 42,
+                                              .field = "text",
+                                              .letter_case = "keep",
+                                              .inputs = &input,
+                                              .input_count = 1};
+    return prepare_run(&settings);
+}
+
+static void test_prepare(void)
+{
+    static const char text[] = ">a\nACGTN\n>empty\n>b\nGG\n";
+    static const uint16_t plain[] = {'A', 'C', 'G', 'T', 'N', 'G', 'G'},
+                          ended[] = {'A', 'C', 'G', 'T', 'N', 0, 'G', 'G', 0};
+    const char *input = stores_path("p.fa"), *output = stores_path("p");
+    write_file(input, "wb", text, strlen(text));
+    const int before = files_in_folder();
+    for (int eod = 0; eod < 2; eod++) {
+        CHECK(prepare("megatron", eod, output, NULL, input) == ERROR_NONE);
+        CHECK(files_in_folder() == before + 2);
+        const struct file bin = read_whole(stores_path("p.bin"));
+        CHECK(bin.count == (eod ? sizeof ended : sizeof plain));
+        CHECK(memcmp(bin.bytes, eod ? ended : plain, (size_t)bin.count) == 0);
+        free(bin.bytes);
+        struct megatron_store *store;
+        CHECK(megatron_store_open(&store, output) == ERROR_NONE);
+        CHECK(store->type == MEGATRON_U16 && store->sequences == 2 && store->documents == 2);
+        CHECK(megatron_store_length(store, 0) == 5 + eod && megatron_store_start(store, 1) == 5 + eod);
+        megatron_store_close(store);
+    }
+    CHECK(prepare("megatron", false, stores_path("q"), "train:0.5,valid:0.5", input) == ERROR_NONE);
+    CHECK(access(stores_path("q.train.idx"), F_OK) == 0 && access(stores_path("q.valid.bin"), F_OK) == 0);
+    const int all = files_in_folder();
+    CHECK_USER(prepare("hdf5", false, output, NULL, input), "--format hdf5: unknown; there is: store, megatron");
+    CHECK_USER(prepare("store", true, output, NULL, input), "--append-eod: is for --format megatron");
+    CHECK(rename(input, stores_path("p.bin")) == 0);
+    CHECK_USER(prepare("megatron", false, output, NULL, stores_path("p.bin")), "is an input and the output");
+    CHECK(files_in_folder() == all - 1);
+
+    /* a run that fails leaves nothing new, and the old set alone */
+    const struct tokenizer none = {.vocabulary = 256, .eos = -1};
+    struct store_writer *writer;
+    CHECK_USER(megatron_writer_create(&writer, stores_path("q.train"), &none, true, 1, 1), "has no end token");
+    CHECK(megatron_writer_create(&writer, stores_path("q.train"), &none, false, 1, 1) == ERROR_NONE);
+    writer->class->destroy(writer);
+    CHECK(files_in_folder() == all - 1 && access(stores_path("q.train.idx"), F_OK) == 0);
+}
+
 static void test_refusals(const char *folder)
 {
     enum { SEQUENCES = 60, DOCUMENTS = 20, STARTS = MEGATRON_HEADER + 4 * SEQUENCES, TABLE = STARTS + 8 * SEQUENCES };
@@ -433,6 +536,9 @@ int main(int count, char **arguments)
     check_expected(count > 1 ? arguments[1] : folder);
     if (count == 1) {
         test_shuffle();
+        check_written(folder, "wood", 1 << 20);
+        check_written(folder, "iron", 60000);
+        test_prepare();
         test_refusals(folder);
         test_parts(folder);
         test_own_order(folder);

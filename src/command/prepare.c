@@ -17,6 +17,9 @@ static int run(const struct environment *environment, char **arguments, int coun
 static const struct command_option options[] = {
     {"tokenizer", 0, "NAME", COMMAND_TEXT, true, &given.tokenizer,
      "how text becomes tokens: nucleotide, esm2, amplify, or a file or folder with a tokenizer of text"},
+    {"format", 0, "NAME", COMMAND_TEXT, false, &given.format,
+     "of what is written: store, or megatron for a data set of Megatron-LM, OUT.bin and OUT.idx"},
+    {"append-eod", 0, NULL, COMMAND_FLAG, false, &given.append_eod, "Megatron: the end token behind each record"},
     {"split", 0, "PARTS", COMMAND_TEXT, false, &given.split, "such as train:0.95,valid:0.05: a store for each part"},
     {"seed", 0, "N", COMMAND_INTEGER, false, &seed, "of the split (42)"},
     {"input-format", 0, "NAME", COMMAND_TEXT, false, &given.input_format,
@@ -24,7 +27,8 @@ static const struct command_option options[] = {
     {"field", 0, "NAME", COMMAND_TEXT, false, &given.field, "JSON lines: what holds a record's sequence (text)"},
     COMMAND_CASE(&given.letter_case),
     {"threads", 0, "N", COMMAND_INTEGER, false, &given.threads, "that encode text (0: one for each CPU)"},
-    {"output", 'o', "OUT.h5", COMMAND_PATH, true, &given.output, "the store, or OUT.<part>.h5 for each part"},
+    {"output", 'o', "OUT.h5", COMMAND_PATH, true, &given.output,
+     "the store, or OUT.<part>.h5 for each part; Megatron: OUT"},
     {0}};
 
 const struct command command_prepare = {

@@ -9,7 +9,6 @@
 #include <xxhash.h>
 
 enum { ENDS_BYTES = 1 << 20 }; /* of PREFIX.bin's beginning and end, that are part of the checksum */
-enum { VERSION_AT = 9, TYPE_AT = 17, SEQUENCES_AT = 18, ENTRIES_AT = 26 };
 
 const char megatron_magic[MEGATRON_MAGIC] = "MMIDIDX\0";
 
@@ -86,14 +85,14 @@ static int read_header(struct megatron_store *store)
     const int64_t bytes = store->index->bytes;
     if (bytes < MEGATRON_HEADER || memcmp(data, megatron_magic, MEGATRON_MAGIC) != 0)
         return damaged(store, "it does not begin with MMIDIDX");
-    if (read_i64(data + VERSION_AT) != MEGATRON_VERSION)
+    if (read_i64(data + MEGATRON_VERSION_AT) != MEGATRON_VERSION)
         return damaged(store, "its version is not 1");
-    store->type = data[TYPE_AT];
+    store->type = data[MEGATRON_TYPE_AT];
     store->token_bytes = bytes_of(store->type);
     if (store->token_bytes == 0)
         return damaged(store, "its type is none of whole numbers (1 to 5, 8)");
-    store->sequences = read_i64(data + SEQUENCES_AT);
-    const int64_t entries = read_i64(data + ENTRIES_AT);
+    store->sequences = read_i64(data + MEGATRON_SEQUENCES_AT);
+    const int64_t entries = read_i64(data + MEGATRON_ENTRIES_AT);
     store->documents = entries - 1;
     if (store->sequences < 1 || entries < 1)
         return damaged(store, "it has no sequence, or no table of documents");

@@ -28,7 +28,14 @@ enum megatron_type {
     MEGATRON_U16
 };
 
-enum { MEGATRON_HEADER = 34, MEGATRON_MAGIC = 9, MEGATRON_VERSION = 1 };
+enum { MEGATRON_MAGIC = 9 /* bytes */, MEGATRON_VERSION = 1 };
+enum { /* places in PREFIX.idx */
+       MEGATRON_VERSION_AT = 9,
+       MEGATRON_TYPE_AT = 17,
+       MEGATRON_SEQUENCES_AT = 18,
+       MEGATRON_ENTRIES_AT = 26,
+       MEGATRON_HEADER = 34 /* of the first table */
+};
 extern const char megatron_magic[MEGATRON_MAGIC];
 
 struct megatron_store {

@@ -12,6 +12,7 @@
 #include "prepare/spool.h"
 #include "data/token_store.h"
 #include "deck/deck.h"
+#include "prepare/megatron_writer.h"
 #include "prepare/token_store_writer.h"
 #include "base/temporary.h"
 
@@ -31,7 +32,7 @@ struct output {
     char *path;
     int64_t sequences, tokens, name_bytes;
     uint64_t checksum;
-    struct token_store_writer *writer;
+    struct store_writer *writer;
 };
 
 struct progress {
@@ -43,6 +44,7 @@ struct progress {
 struct prepare {
     const struct prepare_settings *settings;
     const struct tokenizer *tokenizer;
+    bool megatron; /* what is written is a Megatron data set */
     struct split split;
     struct spool *spool;
     struct progress progress;
@@ -95,11 +97,39 @@ static int make_folder(const char *output)
     return code;
 }
 
-/* Outputs' paths; refuses one that is an input too. */
+static int choose_format(struct prepare *prepare)
+{
+    const char *format = prepare->settings->format;
+    prepare->megatron = format != NULL && strcmp(format, "megatron") == 0;
+    if (!prepare->megatron && format != NULL && strcmp(format, "store") != 0)
+        return error_user("--format %s: unknown; there is: store, megatron", format);
+    if (prepare->settings->append_eod && !prepare->megatron)
+        return error_user("--append-eod: is for --format megatron; a token store's windows get their end token when "
+                          "they are read (data.eos)");
+    return ERROR_NONE;
+}
+
+/* The files of an output, none of which may be an input. */
+static int check_output(const struct prepare *prepare, const char *output)
+{
+    static const char *const endings[] = {".bin", ".idx"};
+    const struct prepare_settings *settings = prepare->settings;
+    if (!prepare->megatron)
+        return disk_check_output(output, settings->inputs, settings->input_count);
+    int code = ERROR_NONE;
+    for (int i = 0; i < 2 && code == ERROR_NONE; i++) {
+        char *path = memory_format("%s%s", output, endings[i]);
+        code = disk_check_output(path, settings->inputs, settings->input_count);
+        free(path);
+    }
+    return code;
+}
+
+/* Outputs' paths; of Megatron data sets the prefixes. */
 static int name_outputs(struct prepare *prepare)
 {
     const struct prepare_settings *settings = prepare->settings;
-    const char *out = settings->output;
+    const char *out = settings->output, *ending = prepare->megatron ? "" : ".h5";
     size_t length = strlen(out);
     if (length > 3 && strcmp(out + length - 3, ".h5") == 0)
         length -= 3;
@@ -107,8 +137,8 @@ static int name_outputs(struct prepare *prepare)
         struct output *output = &prepare->outputs[i];
         output->path = settings->split == NULL
                            ? memory_string(out)
-                           : memory_format("%.*s.%s.h5", (int)length, out, prepare->split.part[i].name);
-        int code = disk_check_output(output->path, settings->inputs, settings->input_count);
+                           : memory_format("%.*s.%s%s", (int)length, out, prepare->split.part[i].name, ending);
+        int code = check_output(prepare, output->path);
         if (code != ERROR_NONE)
             return code;
     }
@@ -247,11 +277,12 @@ static int copy_piece(struct prepare *prepare, const struct split_piece *piece)
 {
     int code = ERROR_NONE;
     const int64_t most = COPY_BYTES / prepare->token_bytes;
+    struct store_writer *writer = prepare->outputs[piece->part].writer;
     for (int64_t rest = piece->length; rest > 0 && code == ERROR_NONE;) {
         int64_t part = rest < most ? rest : most;
         code = spool_read(prepare->spool, prepare->ids, part);
         if (code == ERROR_NONE)
-            code = token_store_writer_append(prepare->outputs[piece->part].writer, prepare->ids, part);
+            code = writer->class->append(writer, prepare->ids, part);
         rest -= part;
     }
     return code;
@@ -271,7 +302,7 @@ static int distribute(struct prepare *prepare, bool write)
             if (write) {
                 code = copy_piece(prepare, &piece);
                 if (code == ERROR_NONE)
-                    code = token_store_writer_end(output->writer, name);
+                    code = output->writer->class->end(output->writer, name);
             } else {
                 output->sequences++;
                 output->tokens += piece.length;
@@ -292,16 +323,21 @@ static int write_outputs(struct prepare *prepare)
         code = distribute(prepare, false);
     for (int i = 0; i < parts && code == ERROR_NONE; i++) {
         struct output *output = &prepare->outputs[i];
-        code = token_store_writer_create(&output->writer, output->path, prepare->tokenizer, output->sequences,
-                                         output->tokens, output->name_bytes);
+        code = prepare->megatron
+                   ? megatron_writer_create(&output->writer, output->path, prepare->tokenizer,
+                                            prepare->settings->append_eod, output->sequences, output->tokens)
+                   : token_store_writer_create(&output->writer, output->path, prepare->tokenizer, output->sequences,
+                                               output->tokens, output->name_bytes);
     }
     if (code == ERROR_NONE)
         code = distribute(prepare, true);
+    for (int i = 0; i < parts && code == ERROR_NONE; i++) {
+        struct output *output = &prepare->outputs[i];
+        code =
+            output->writer->class->finish(output->writer, prepare->sources, prepare->source_count, &output->checksum);
+    }
     for (int i = 0; i < parts && code == ERROR_NONE; i++)
-        code = token_store_writer_finish(prepare->outputs[i].writer, prepare->sources, prepare->source_count,
-                                         &prepare->outputs[i].checksum);
-    for (int i = 0; i < parts && code == ERROR_NONE; i++)
-        code = token_store_writer_commit(prepare->outputs[i].writer);
+        code = prepare->outputs[i].writer->class->commit(prepare->outputs[i].writer);
     return code;
 }
 
@@ -357,7 +393,9 @@ static int run(struct prepare *prepare)
     const struct prepare_settings *settings = prepare->settings;
     if (settings->input_count < 1)
         return error_user("prepare: no input file given ('-' is standard input)");
-    int code = open_tokenizer(prepare);
+    int code = choose_format(prepare);
+    if (code == ERROR_NONE)
+        code = open_tokenizer(prepare);
     if (code == ERROR_NONE)
         code = split_parse(&prepare->split, settings->split, settings->seed);
     if (code == ERROR_NONE)
@@ -389,7 +427,8 @@ int prepare_run(const struct prepare_settings *settings)
     temporary_catch_signals();
     int code = run(&prepare);
     for (int i = 0; i < SPLIT_PARTS; i++) {
-        token_store_writer_destroy(prepare.outputs[i].writer);
+        if (prepare.outputs[i].writer != NULL)
+            prepare.outputs[i].writer->class->destroy(prepare.outputs[i].writer);
         free(prepare.outputs[i].path);
     }
     temporary_release_signals();

@@ -1,13 +1,16 @@
-/* cistron prepare: files of records (prepare/record_reader.h) into one token store, or into one store for each part of
- * a split. Streaming: memory does not grow with the input. Needs no MPI. */
+/* cistron prepare: files of records (prepare/record_reader.h) into one token store or Megatron data set, or into one
+ * for each part of a split. Streaming: memory does not grow with the input. Needs no MPI. */
 #ifndef PREPARE_PREPARE_H
 #define PREPARE_PREPARE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct prepare_settings {
     const char *tokenizer;     /* name, file or folder (tokenizer/tokenizer.h) */
-    const char *output;        /* OUT.h5; with a split OUT.<part>.h5 for each part */
+    const char *format;        /* NULL: a token store; "megatron": a Megatron data set */
+    bool append_eod;           /* Megatron: the end token behind each record */
+    const char *output;        /* OUT.h5; with a split OUT.<part>.h5 for each part; Megatron: without .h5, a prefix */
     const char *split;         /* "train:0.95,valid:0.05" or NULL */
     uint64_t seed;             /* of the split; 42 unless the user says otherwise */
     const char *input_format;  /* of all inputs; NULL: told file by file */

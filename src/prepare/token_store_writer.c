@@ -5,6 +5,7 @@
 #include "base/open.h"
 #include "data/token_store.h"
 #include "data/tokenizer_member.h"
+#include "prepare/column.h"
 #include "base/temporary.h"
 
 #include <errno.h>
@@ -16,25 +17,17 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { BUFFER_BYTES = 1 << 20, ALIGNMENT = 4096 /* arrays begin at pages */ };
-
-/* One dataset as a stream of bytes. */
-struct column {
-    int64_t position; /* in the file, of the buffer's first byte */
-    int64_t bytes;    /* still missing, buffered ones counted as there */
-    int64_t used;
-    uint8_t *buffer; /* [BUFFER_BYTES] */
-    XXH3_state_t *hash;
-};
+enum { ALIGNMENT = 4096 /* arrays begin at pages */ };
 
 struct token_store_writer {
+    struct store_writer writer;
     char *path, *temporary;
     const struct tokenizer *tokenizer;
     int64_t sequences, tokens; /* announced */
     int64_t token_bytes;
     int64_t offset; /* tokens so far */
     int file;       /* -1 while HDF5 holds it */
-    struct column columns[STORE_COLUMNS];
+    struct column *columns[STORE_COLUMNS];
 };
 
 static int cannot_write(const struct token_store_writer *writer, const char *why)
@@ -42,44 +35,19 @@ static int cannot_write(const struct token_store_writer *writer, const char *why
     return error_environment("%s: cannot write: %s", writer->temporary, why);
 }
 
-static int flush(struct token_store_writer *writer, struct column *column)
+static struct token_store_writer *self_of(struct store_writer *writer)
 {
-    for (int64_t done = 0; done < column->used;) {
-        ssize_t count = pwrite(writer->file, column->buffer + done, (size_t)(column->used - done),
-                               (off_t)(column->position + done));
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            return cannot_write(writer, count < 0 ? strerror(errno) : "no space");
-        done += count;
-    }
-    column->position += column->used;
-    column->used = 0;
-    return ERROR_NONE;
+    return (struct token_store_writer *)writer; /* it is the first member */
 }
 
-static int put(struct token_store_writer *writer, int which, const void *data, int64_t bytes)
-{
-    struct column *column = &writer->columns[which];
-    CHECK_BUG(bytes <= column->bytes);
-    XXH3_64bits_update(column->hash, data, (size_t)bytes);
-    column->bytes -= bytes;
-    for (const uint8_t *from = data; bytes > 0;) {
-        int64_t room = BUFFER_BYTES - column->used, part = bytes < room ? bytes : room;
-        memcpy(column->buffer + column->used, from, (size_t)part);
-        column->used += part;
-        from += part;
-        bytes -= part;
-        int code = column->used == BUFFER_BYTES ? flush(writer, column) : ERROR_NONE;
-        if (code != ERROR_NONE)
-            return code;
-    }
-    return ERROR_NONE;
-}
+/* Where a dataset lies in the file. */
+struct stretch {
+    int64_t position, bytes;
+};
 
 /* Creates the three datasets, allocated at once and without fill, and takes down where they lie. */
 static bool lay_out(struct token_store_writer *writer, const int64_t counts[STORE_COLUMNS],
-                    const hid_t types[STORE_COLUMNS])
+                    const hid_t types[STORE_COLUMNS], struct stretch stretches[STORE_COLUMNS])
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_alignment(access, 1, ALIGNMENT);
@@ -98,11 +66,10 @@ static bool lay_out(struct token_store_writer *writer, const int64_t counts[STOR
         hsize_t extent = (hsize_t)counts[i];
         hid_t space = H5Screate_simple(1, &extent, NULL);
         hid_t dataset = H5Dcreate2(file, store_columns[i], types[i], space, H5P_DEFAULT, layout, H5P_DEFAULT);
-        struct column *column = &writer->columns[i];
         good = good && dataset >= 0;
         if (good) {
-            column->bytes = counts[i] * (int64_t)H5Tget_size(types[i]);
-            column->position = column->bytes > 0 ? (int64_t)H5Dget_offset(dataset) : 0;
+            stretches[i].bytes = counts[i] * (int64_t)H5Tget_size(types[i]);
+            stretches[i].position = stretches[i].bytes > 0 ? (int64_t)H5Dget_offset(dataset) : 0;
             H5Dclose(dataset);
         }
         H5Sclose(space);
@@ -111,63 +78,21 @@ static bool lay_out(struct token_store_writer *writer, const int64_t counts[STOR
     return H5Fclose(file) >= 0 && good;
 }
 
-int token_store_writer_create(struct token_store_writer **out, const char *path, const struct tokenizer *tokenizer,
-                              int64_t sequences, int64_t tokens, int64_t name_bytes)
+static int append(struct store_writer *self, const void *tokens, int64_t count)
 {
-    struct token_store_writer *writer = memory_allocate(sizeof *writer);
-    writer->path = memory_string(path);
-    writer->temporary = memory_format("%s.tmp-%ld", path, (long)getpid());
-    writer->tokenizer = tokenizer;
-    writer->sequences = sequences;
-    writer->tokens = tokens;
-    writer->token_bytes = token_store_token_bytes(tokenizer->vocabulary);
-    writer->file = -1;
-    for (int i = 0; i < STORE_COLUMNS; i++) {
-        writer->columns[i].buffer = memory_allocate(BUFFER_BYTES);
-        writer->columns[i].hash = XXH3_createState();
-        if (writer->columns[i].hash == NULL)
-            error_fatal("out of memory");
-        XXH3_64bits_reset(writer->columns[i].hash);
-    }
-    temporary_register(writer->temporary);
-    hid_t token_type = writer->token_bytes == 1   ? H5T_STD_U8LE
-                       : writer->token_bytes == 2 ? H5T_STD_U16LE
-                                                  : H5T_STD_U32LE;
-    const int64_t counts[STORE_COLUMNS] = {tokens, sequences + 1, name_bytes};
-    const hid_t types[STORE_COLUMNS] = {token_type, H5T_STD_I64LE, H5T_STD_U8LE};
-    int code = ERROR_NONE;
-    H5E_auto2_t print;
-    void *data;
-    H5Eget_auto2(H5E_DEFAULT, &print, &data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    if (!lay_out(writer, counts, types))
-        code = cannot_write(writer, errno != 0 ? strerror(errno) : "HDF5 failed");
-    H5Eset_auto2(H5E_DEFAULT, print, data);
-    if (code == ERROR_NONE && (writer->file = open_own(writer->temporary, O_WRONLY)) < 0)
-        code = cannot_write(writer, open_failure());
-    if (code == ERROR_NONE)
-        code = put(writer, STORE_OFFSETS, &writer->offset, sizeof writer->offset);
-    if (code != ERROR_NONE) {
-        token_store_writer_destroy(writer);
-        writer = NULL;
-    }
-    *out = writer;
-    return code;
-}
-
-int token_store_writer_append(struct token_store_writer *writer, const void *tokens, int64_t count)
-{
+    struct token_store_writer *writer = self_of(self);
     writer->offset += count;
-    return put(writer, STORE_TOKENS, tokens, count * writer->token_bytes);
+    return column_put(writer->columns[STORE_TOKENS], tokens, count * writer->token_bytes);
 }
 
-int token_store_writer_end(struct token_store_writer *writer, const char *name)
+static int end(struct store_writer *self, const char *name)
 {
-    int code = put(writer, STORE_NAMES, name, (int64_t)strlen(name));
+    struct token_store_writer *writer = self_of(self);
+    int code = column_put(writer->columns[STORE_NAMES], name, (int64_t)strlen(name));
     if (code == ERROR_NONE)
-        code = put(writer, STORE_NAMES, "\n", 1);
+        code = column_put(writer->columns[STORE_NAMES], "\n", 1);
     if (code == ERROR_NONE)
-        code = put(writer, STORE_OFFSETS, &writer->offset, sizeof writer->offset);
+        code = column_put(writer->columns[STORE_OFFSETS], &writer->offset, sizeof writer->offset);
     return code;
 }
 
@@ -203,50 +128,50 @@ static bool write_sources(hid_t file, char *const *sources, int64_t count)
     return good;
 }
 
-static bool describe(struct token_store_writer *writer, char *const *sources, int64_t source_count, uint64_t *checksum)
+static bool describe(struct token_store_writer *writer, char *const *sources, int64_t source_count,
+                     const uint64_t digests[STORE_COLUMNS], uint64_t checksum)
 {
     hid_t file = H5Fopen(writer->temporary, H5F_ACC_RDWR, H5P_DEFAULT);
     if (file < 0)
         return false;
-    uint64_t digests[STORE_COLUMNS];
     bool good = true;
     for (int i = 0; i < STORE_COLUMNS; i++) {
-        digests[i] = XXH3_64bits_digest(writer->columns[i].hash);
         hid_t dataset = H5Dopen2(file, store_columns[i], H5P_DEFAULT);
         good = good && write_attribute(dataset, "xxh3", H5T_STD_U64LE, H5T_NATIVE_UINT64, &digests[i]);
         H5Dclose(dataset);
     }
-    *checksum = XXH3_64bits(digests, sizeof digests);
     hid_t string = H5Tcopy(H5T_C_S1);
     H5Tset_size(string, strlen(writer->tokenizer->name) + 1);
     good = good && write_integer(file, "cistron_store", STORE_VERSION) &&
            write_attribute(file, "tokenizer", string, string, writer->tokenizer->name) &&
            write_integer(file, "vocabulary", writer->tokenizer->vocabulary) &&
            write_integer(file, "sequences", writer->sequences) && write_integer(file, "token_count", writer->tokens) &&
-           write_attribute(file, "checksum", H5T_STD_U64LE, H5T_NATIVE_UINT64, checksum) &&
+           write_attribute(file, "checksum", H5T_STD_U64LE, H5T_NATIVE_UINT64, &checksum) &&
            write_sources(file, sources, source_count) && tokenizer_member_write(file, writer->tokenizer);
     H5Tclose(string);
     return H5Fclose(file) >= 0 && good;
 }
 
-int token_store_writer_finish(struct token_store_writer *writer, char *const *sources, int64_t source_count,
-                              uint64_t *checksum)
+static int finish(struct store_writer *self, char *const *sources, int64_t source_count, uint64_t *checksum)
 {
+    struct token_store_writer *writer = self_of(self);
+    uint64_t digests[STORE_COLUMNS];
     for (int i = 0; i < STORE_COLUMNS; i++) {
-        CHECK_BUG(writer->columns[i].bytes == 0);
-        int code = flush(writer, &writer->columns[i]);
+        int code = column_finish(writer->columns[i], &digests[i]);
         if (code != ERROR_NONE)
             return code;
     }
-    if (!describe(writer, sources, source_count, checksum))
+    *checksum = XXH3_64bits(digests, sizeof digests);
+    if (!describe(writer, sources, source_count, digests, *checksum))
         return cannot_write(writer, "HDF5 failed");
     if (fsync(writer->file) != 0)
         return cannot_write(writer, strerror(errno));
     return ERROR_NONE;
 }
 
-int token_store_writer_commit(struct token_store_writer *writer)
+static int commit(struct store_writer *self)
 {
+    struct token_store_writer *writer = self_of(self);
     if (rename(writer->temporary, writer->path) != 0)
         return error_environment("%s: cannot rename to %s: %s", writer->temporary, writer->path, strerror(errno));
     temporary_forget(writer->temporary);
@@ -255,21 +180,58 @@ int token_store_writer_commit(struct token_store_writer *writer)
     return disk_sync_folder(writer->path);
 }
 
-void token_store_writer_destroy(struct token_store_writer *writer)
+static void destroy(struct store_writer *self)
 {
-    if (writer == NULL)
-        return;
+    struct token_store_writer *writer = self_of(self);
     if (writer->file >= 0)
         close(writer->file);
     if (writer->temporary != NULL) {
         unlink(writer->temporary);
         temporary_forget(writer->temporary);
     }
-    for (int i = 0; i < STORE_COLUMNS; i++) {
-        memory_free(writer->columns[i].buffer);
-        XXH3_freeState(writer->columns[i].hash);
-    }
+    for (int i = 0; i < STORE_COLUMNS; i++)
+        column_destroy(writer->columns[i]);
     free(writer->temporary);
     free(writer->path);
     memory_free(writer);
+}
+
+int token_store_writer_create(struct store_writer **out, const char *path, const struct tokenizer *tokenizer,
+                              int64_t sequences, int64_t tokens, int64_t name_bytes)
+{
+    static const struct store_writer_class class = {append, end, finish, commit, destroy};
+    struct token_store_writer *writer = memory_allocate(sizeof *writer);
+    writer->writer.class = &class;
+    writer->path = memory_string(path);
+    writer->temporary = memory_format("%s.tmp-%ld", path, (long)getpid());
+    writer->tokenizer = tokenizer;
+    writer->sequences = sequences;
+    writer->tokens = tokens;
+    writer->token_bytes = token_store_token_bytes(tokenizer->vocabulary);
+    writer->file = -1;
+    temporary_register(writer->temporary);
+    hid_t token_type = writer->token_bytes == 1   ? H5T_STD_U8LE
+                       : writer->token_bytes == 2 ? H5T_STD_U16LE
+                                                  : H5T_STD_U32LE;
+    const int64_t counts[STORE_COLUMNS] = {tokens, sequences + 1, name_bytes};
+    const hid_t types[STORE_COLUMNS] = {token_type, H5T_STD_I64LE, H5T_STD_U8LE};
+    struct stretch stretches[STORE_COLUMNS];
+    int code = ERROR_NONE;
+    H5E_auto2_t print;
+    void *data;
+    H5Eget_auto2(H5E_DEFAULT, &print, &data);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    if (!lay_out(writer, counts, types, stretches))
+        code = cannot_write(writer, errno != 0 ? strerror(errno) : "HDF5 failed");
+    H5Eset_auto2(H5E_DEFAULT, print, data);
+    if (code == ERROR_NONE && (writer->file = open_own(writer->temporary, O_WRONLY)) < 0)
+        code = cannot_write(writer, open_failure());
+    for (int i = 0; i < STORE_COLUMNS && code == ERROR_NONE; i++)
+        writer->columns[i] = column_create(writer->file, writer->temporary, stretches[i].position, stretches[i].bytes);
+    if (code == ERROR_NONE)
+        code = column_put(writer->columns[STORE_OFFSETS], &writer->offset, sizeof writer->offset);
+    *out = code == ERROR_NONE ? &writer->writer : NULL;
+    if (code != ERROR_NONE)
+        destroy(&writer->writer);
+    return code;
 }

@@ -1,0 +1,209 @@
+#include "prepare/megatron_writer.h"
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/open.h"
+#include "base/temporary.h"
+#include "data/megatron_store.h"
+#include "data/token_store.h"
+#include "prepare/column.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { INDEX, BIN, FILES };
+enum { TOKENS, HEADER, LENGTHS, STARTS, DOCUMENTS, COLUMNS };
+enum { CONVERTED = 4096 /* tokens at a time */, U16_VOCABULARY = 65500 };
+
+struct megatron_writer {
+    struct store_writer writer;
+    char *paths[FILES], *temporaries[FILES]; /* the latter NULL where the file is in its place */
+    int files[FILES];
+    struct column *columns[COLUMNS];
+    int64_t given_bytes, token_bytes; /* of a token as it comes and as it is written */
+    int32_t eod;                      /* -1: none */
+    int64_t length, start, sequences; /* of the present sequence: tokens, first byte, number */
+};
+
+static struct megatron_writer *self_of(struct store_writer *writer)
+{
+    return (struct megatron_writer *)writer; /* it is the first member */
+}
+
+static int32_t token_at(const struct megatron_writer *writer, const void *tokens, int64_t i)
+{
+    if (writer->given_bytes == 1)
+        return ((const uint8_t *)tokens)[i];
+    return writer->given_bytes == 2 ? ((const uint16_t *)tokens)[i] : (int32_t)((const uint32_t *)tokens)[i];
+}
+
+static int put_tokens(struct megatron_writer *writer, const int32_t *tokens, int64_t count)
+{
+    uint16_t narrow[CONVERTED];
+    writer->length += count;
+    if (writer->token_bytes == 4)
+        return column_put(writer->columns[TOKENS], tokens, count * 4);
+    for (int64_t i = 0; i < count; i++)
+        narrow[i] = (uint16_t)tokens[i];
+    return column_put(writer->columns[TOKENS], narrow, count * 2);
+}
+
+static int append(struct store_writer *self, const void *tokens, int64_t count)
+{
+    struct megatron_writer *writer = self_of(self);
+    int32_t part[CONVERTED];
+    int code = ERROR_NONE;
+    for (int64_t done = 0; done < count && code == ERROR_NONE;) {
+        const int64_t rest = count - done, size = rest < CONVERTED ? rest : CONVERTED;
+        for (int64_t i = 0; i < size; i++)
+            part[i] = token_at(writer, tokens, done + i);
+        code = put_tokens(writer, part, size);
+        done += size;
+    }
+    return code;
+}
+
+static int end(struct store_writer *self, const char *name)
+{
+    struct megatron_writer *writer = self_of(self);
+    int code = writer->eod >= 0 ? put_tokens(writer, &writer->eod, 1) : ERROR_NONE;
+    if (code == ERROR_NONE && writer->length > INT32_MAX)
+        code = error_user("%s: has %lld tokens, but a Megatron data set holds no sequence of 2^31 or more; cut it",
+                          name, (long long)writer->length);
+    const int32_t length = (int32_t)writer->length;
+    if (code == ERROR_NONE)
+        code = column_put(writer->columns[LENGTHS], &length, sizeof length);
+    if (code == ERROR_NONE)
+        code = column_put(writer->columns[STARTS], &writer->start, sizeof writer->start);
+    if (code == ERROR_NONE)
+        code = column_put(writer->columns[DOCUMENTS], &writer->sequences, sizeof writer->sequences);
+    writer->sequences++;
+    writer->start += writer->length * writer->token_bytes;
+    writer->length = 0;
+    return code;
+}
+
+static int cannot_write(const struct megatron_writer *writer, int file, const char *why)
+{
+    return error_environment("%s: cannot write: %s", writer->temporaries[file], why);
+}
+
+static int finish(struct store_writer *self, char *const *sources, int64_t source_count, uint64_t *checksum)
+{
+    struct megatron_writer *writer = self_of(self);
+    uint64_t hashes[COLUMNS];
+    (void)sources, (void)source_count; /* the format has no place for them */
+    int code = column_put(writer->columns[DOCUMENTS], &writer->sequences, sizeof writer->sequences);
+    for (int i = 0; i < COLUMNS && code == ERROR_NONE; i++)
+        code = column_finish(writer->columns[i], &hashes[i]);
+    for (int i = 0; i < FILES && code == ERROR_NONE; i++)
+        if (fsync(writer->files[i]) != 0)
+            code = cannot_write(writer, i, strerror(errno));
+    if (code == ERROR_NONE)
+        *checksum = XXH3_64bits(hashes, sizeof hashes);
+    return code;
+}
+
+static int put_in_place(struct megatron_writer *writer, int file)
+{
+    char *temporary = writer->temporaries[file];
+    if (rename(temporary, writer->paths[file]) != 0)
+        return error_environment("%s: cannot rename to %s: %s", temporary, writer->paths[file], strerror(errno));
+    temporary_forget(temporary);
+    free(temporary);
+    writer->temporaries[file] = NULL;
+    return disk_sync_folder(writer->paths[file]);
+}
+
+static int commit(struct store_writer *self)
+{
+    struct megatron_writer *writer = self_of(self);
+    if (unlink(writer->paths[INDEX]) != 0 && errno != ENOENT)
+        return error_environment("%s: cannot remove the old one: %s", writer->paths[INDEX], strerror(errno));
+    int code = disk_sync_folder(writer->paths[INDEX]);
+    if (code == ERROR_NONE)
+        code = put_in_place(writer, BIN);
+    return code == ERROR_NONE ? put_in_place(writer, INDEX) : code;
+}
+
+static void destroy(struct store_writer *self)
+{
+    struct megatron_writer *writer = self_of(self);
+    for (int i = 0; i < COLUMNS; i++)
+        column_destroy(writer->columns[i]);
+    for (int i = 0; i < FILES; i++) {
+        if (writer->files[i] >= 0)
+            close(writer->files[i]);
+        if (writer->temporaries[i] != NULL) {
+            unlink(writer->temporaries[i]);
+            temporary_forget(writer->temporaries[i]);
+        }
+        free(writer->temporaries[i]);
+        free(writer->paths[i]);
+    }
+    memory_free(writer);
+}
+
+static int open_file_of(struct megatron_writer *writer, int file, const char *prefix)
+{
+    static const char *const endings[FILES] = {".idx", ".bin"};
+    writer->paths[file] = memory_format("%s%s", prefix, endings[file]);
+    writer->temporaries[file] = memory_format("%s.tmp-%ld", writer->paths[file], (long)getpid());
+    temporary_register(writer->temporaries[file]);
+    writer->files[file] = open_new(writer->temporaries[file]);
+    return writer->files[file] >= 0 ? ERROR_NONE : cannot_write(writer, file, open_failure());
+}
+
+static void add_column(struct megatron_writer *writer, int column, int64_t *position, int64_t bytes)
+{
+    writer->columns[column] = column_create(writer->files[INDEX], writer->temporaries[INDEX], *position, bytes);
+    *position += bytes;
+}
+
+/* The index's tables one behind the other, its header being written at once. */
+static int lay_out(struct megatron_writer *writer, int64_t sequences, int64_t tokens)
+{
+    unsigned char header[MEGATRON_HEADER];
+    const int64_t version = MEGATRON_VERSION, entries = sequences + 1;
+    int64_t position = 0;
+    memcpy(header, megatron_magic, MEGATRON_MAGIC);
+    memcpy(header + MEGATRON_VERSION_AT, &version, sizeof version);
+    header[MEGATRON_TYPE_AT] = writer->token_bytes == 2 ? MEGATRON_U16 : MEGATRON_I32;
+    memcpy(header + MEGATRON_SEQUENCES_AT, &sequences, sizeof sequences);
+    memcpy(header + MEGATRON_ENTRIES_AT, &entries, sizeof entries);
+    writer->columns[TOKENS] =
+        column_create(writer->files[BIN], writer->temporaries[BIN], 0, tokens * writer->token_bytes);
+    add_column(writer, HEADER, &position, sizeof header);
+    add_column(writer, LENGTHS, &position, sequences * (int64_t)sizeof(int32_t));
+    add_column(writer, STARTS, &position, sequences * (int64_t)sizeof(int64_t));
+    add_column(writer, DOCUMENTS, &position, entries * (int64_t)sizeof(int64_t));
+    return column_put(writer->columns[HEADER], header, sizeof header);
+}
+
+int megatron_writer_create(struct store_writer **out, const char *prefix, const struct tokenizer *tokenizer, bool eod,
+                           int64_t sequences, int64_t tokens)
+{
+    static const struct store_writer_class class = {append, end, finish, commit, destroy};
+    struct megatron_writer *writer = memory_allocate(sizeof *writer);
+    writer->writer.class = &class;
+    writer->given_bytes = token_store_token_bytes(tokenizer->vocabulary);
+    writer->token_bytes = tokenizer->vocabulary < U16_VOCABULARY ? 2 : 4;
+    writer->eod = eod ? tokenizer->eos : -1;
+    for (int i = 0; i < FILES; i++)
+        writer->files[i] = -1;
+    int code = eod && tokenizer->eos < 0
+                   ? error_user("--append-eod: the tokenizer %s has no end token", tokenizer->name)
+                   : ERROR_NONE;
+    for (int i = 0; i < FILES && code == ERROR_NONE; i++)
+        code = open_file_of(writer, i, prefix);
+    if (code == ERROR_NONE)
+        code = lay_out(writer, sequences, tokens + (eod ? sequences : 0));
+    *out = code == ERROR_NONE ? &writer->writer : NULL;
+    if (code != ERROR_NONE)
+        destroy(&writer->writer);
+    return code;
+}
