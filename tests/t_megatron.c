@@ -146,7 +146,7 @@ static void check_blend(const char *line)
     double weights[MOST];
     long long size;
     int count = 0, used, store;
-    unsigned wanted[2], got[2] = {0};
+    unsigned wanted[3], got[3] = {0};
     CHECK(sscanf(line, "blend %lld %n", &size, &used) == 1);
     const char *rest = line + used;
     char *end;
@@ -155,19 +155,29 @@ static void check_blend(const char *line)
         sources[count++] = &source;
         rest = end + 1;
     } while (*end == ',' && count < MOST);
-    CHECK(sscanf(rest, "%x %x", &wanted[0], &wanted[1]) == 2);
+    CHECK(sscanf(rest, "%x %x %x", &wanted[0], &wanted[1], &wanted[2]) == 3);
     megatron_blend_normalise(weights, count);
     const struct blend_settings settings = {.megatron = true};
     struct blend blend = blend_create(&settings, sources, weights, count);
     for (int64_t i = 0; i < size; i++) {
         const struct window window = blend_window(&blend, &store);
-        got[0] = crc(got[0], &(int16_t){(int16_t)store}, sizeof(int16_t));
-        got[1] = crc(got[1], &window.number, sizeof window.number);
+        got[1] = crc(got[1], &(int16_t){(int16_t)store}, sizeof(int16_t));
+        got[2] = crc(got[2], &window.number, sizeof window.number);
         blend_advance(&blend, store);
     }
-    if (!CHECK(got[0] == wanted[0] && got[1] == wanted[1]))
+    for (int d = 0; d < count; d++)
+        got[0] = crc(got[0], &blend.store[d].share, sizeof blend.store[d].share);
+    if (!CHECK(memcmp(got, wanted, sizeof got) == 0))
         fprintf(stderr, "    of %d data sets\n", count);
     blend_destroy(&blend);
+}
+
+static void check_size(const char *line)
+{
+    double share;
+    long long samples, size;
+    CHECK(sscanf(line, "size %lf %lld %lld", &share, &samples, &size) == 3);
+    CHECK(megatron_blend_samples(share, samples) == size);
 }
 
 static void check_expected(const char *folder)
@@ -182,6 +192,8 @@ static void check_expected(const char *folder)
             check_order(folder, line);
         else if (strncmp(line, "rows ", 5) == 0)
             check_rows(folder, line);
+        else if (strncmp(line, "size ", 5) == 0)
+            check_size(line);
         else
             check_blend(line);
     }
@@ -537,7 +549,8 @@ int main(int count, char **arguments)
     if (count == 1) {
         test_shuffle();
         check_written(folder, "wood", 1 << 20);
-        check_written(folder, "iron", 60000);
+        check_written(folder, "wood", 65500);
+        check_written(folder, "iron", 65499);
         test_prepare();
         test_refusals(folder);
         test_parts(folder);

@@ -8,7 +8,9 @@ Made with megatron-core 0.16.1: FOLDER = tests/golden/megatron. With `large`: se
 Tokens are numbered through each set, so that no two samples are equal. Lines of expected.txt:
     order SET PARTS USE SAMPLES LENGTH SEED HASH HASH HASH   of the document, sample and shuffle index; SAMPLES 0: all
     rows SETS WEIGHTS PARTS SEED LENGTH GLOBAL STEPS HASH    of tokens, then labels, of each row of each step, in int32
-    blend SIZE WEIGHTS HASH HASH                             of dataset_index and dataset_sample_index
+    blend SIZE WEIGHTS HASH HASH HASH                        of the weights as shares, in f64, of dataset_index and
+                                                             dataset_sample_index
+    size SHARE SAMPLES SIZE                                  samples that a data set of that share is made to hold
 HASH is zlib's crc32 of the bytes; "-" stands for an empty text.
 """
 
@@ -25,7 +27,10 @@ try:
     import numpy as np
     import torch
     from megatron.core.datasets import helpers
-    from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder
+    from megatron.core.datasets.blended_megatron_dataset_builder import (
+        BlendedMegatronDatasetBuilder,
+        _get_size_per_split_per_dataset,
+    )
     from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
     from megatron.core.datasets.indexed_dataset import IndexedDatasetBuilder
     from megatron.core.datasets.utils import normalize
@@ -97,8 +102,9 @@ def rows(sets, weights, parts, seed, length, batch, steps):
 
 def blend(weights, size):
     index, sample = np.zeros(size, dtype=np.int16), np.zeros(size, dtype=np.int64)
-    helpers.build_blending_indices(index, sample, normalize(normalize(weights)), len(weights), size, False)
-    lines.append(f"blend {size} {text(weights)} {digest(index)} {digest(sample)}")
+    shares = normalize(normalize(weights))
+    helpers.build_blending_indices(index, sample, shares, len(weights), size, False)
+    lines.append(f"blend {size} {text(weights)} {digest(np.array(shares))} {digest(index)} {digest(sample)}")
 
 
 torch.distributed.get_rank = lambda: 0  # no other rank is there
@@ -110,7 +116,7 @@ write("stone", [draw.randint(1, 40) for _ in range(60 * scale)], np.int32 if lar
 write("iron", [500 * scale], np.int32 if large else np.uint16)
 
 for seed in (0, 1234, 4294967295):
-    for samples in (0, 1, 20, 60, 61, 130 * scale):  # one epoch, several, the last apart or not
+    for samples in (0, 1, 20, 36, 37, 39, 41, 60, 130 * scale):  # one epoch, several, the last apart or not
         order("wood", "", 0, samples, 64 if seed else 33, seed)
 order("wood", "90,10", 0, 100, 48, 5)
 order("wood", "60,30,10", 1, 50, 16, 5)
@@ -122,10 +128,13 @@ rows(["wood", "stone"], [0.3, 0.7], "", 42, 32, 8, 11 * scale)
 rows(["stone", "wood"], [1.0, 2.0], "70,20,10", 7, 16, 5, 40)
 rows(["stone", "wood", "iron"], [1.0, 2.0, 0.125], "", 7, 16, 5, 40)
 rows(["stone", "wood", "iron"], None, "", 7, 16, 5, 12)
-for count in (2, 3, 8, 13, 129, 300):
-    blend([draw.uniform(0.01, 3) for _ in range(count)], 3000)
+for count in (2, 3, 8, 13, 129, 150, 182, 230, 270, 300, 390):
+    blend([round(draw.uniform(0.01, 3), 3) for _ in range(count)], 1000)
 blend([0.5, 0.3, 0.2], 10)
 blend([1.0] * 9, 100)
+for share, samples in ((0.3, 1000), (0.125, 100), (0.999, 12345), (1.0, 77), (0.1, 30)):
+    sizes = _get_size_per_split_per_dataset([share, 1 - share], [samples], surplus=GPTDatasetConfig.mid_level_dataset_surplus)
+    lines.append(f"size {share} {samples} {sizes[0][0]}")
 with open(f"{folder}/expected.txt", "w") as out:
     out.write("\n".join(lines) + "\n")
 shutil.rmtree(cache)
