@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "prepare/megatron_writer.h"
 #include "prepare/token_store_writer.h"
 
 #include <stdio.h>
@@ -39,23 +40,18 @@ static inline const char *stores_path(const char *name)
     return path;
 }
 
-/* Writes sequences s0, s1, ... as a store of that tokenizer. */
-static inline void stores_write_as(const char *tokenizer, const char *path, char *const *sequences, int64_t count)
+/* Writes sequences s0, s1, ... to a writer of that tokenizer's, if it could be made, and destroys it. */
+static inline void stores_fill(int code, struct store_writer *writer, const char *tokenizer, char *const *sequences,
+                               int64_t count)
 {
-    int64_t tokens = 0, names = 0;
     char name[32];
-    for (int64_t i = 0; i < count; i++) {
-        tokens += (int64_t)strlen(sequences[i]);
-        names += snprintf(name, sizeof name, "s%lld", (long long)i) + 1;
-    }
-    struct store_writer *writer = NULL;
     uint64_t checksum;
-    int code = token_store_writer_create(&writer, path, tokenizer_find(tokenizer), count, tokens, names);
     for (int64_t i = 0; i < count && code == ERROR_NONE; i++) {
+        const int64_t length = (int64_t)strlen(sequences[i]);
         snprintf(name, sizeof name, "s%lld", (long long)i);
-        uint8_t *ids = memory_allocate((int64_t)strlen(sequences[i]) + 1);
-        tokenizer_find(tokenizer)->encode_characters(sequences[i], (int64_t)strlen(sequences[i]), ids);
-        code = writer->class->append(writer, ids, (int64_t)strlen(sequences[i]));
+        uint8_t *ids = memory_allocate(length + 1);
+        tokenizer_find(tokenizer)->encode_characters(sequences[i], length, ids);
+        code = writer->class->append(writer, ids, length);
         memory_free(ids);
         if (code == ERROR_NONE)
             code = writer->class->end(writer, name);
@@ -67,6 +63,31 @@ static inline void stores_write_as(const char *tokenizer, const char *path, char
     if (code != ERROR_NONE)
         error_fatal("%s", error_message());
     writer->class->destroy(writer);
+}
+
+/* As a store of that tokenizer. */
+static inline void stores_write_as(const char *tokenizer, const char *path, char *const *sequences, int64_t count)
+{
+    int64_t tokens = 0, names = 0;
+    char name[32];
+    for (int64_t i = 0; i < count; i++) {
+        tokens += (int64_t)strlen(sequences[i]);
+        names += snprintf(name, sizeof name, "s%lld", (long long)i) + 1;
+    }
+    struct store_writer *writer;
+    int code = token_store_writer_create(&writer, path, tokenizer_find(tokenizer), count, tokens, names);
+    stores_fill(code, writer, tokenizer, sequences, count);
+}
+
+/* As a Megatron data set of nucleotides, the end token behind each. */
+static inline void stores_write_megatron(const char *prefix, char *const *sequences, int64_t count)
+{
+    int64_t tokens = 0;
+    for (int64_t i = 0; i < count; i++)
+        tokens += (int64_t)strlen(sequences[i]);
+    struct store_writer *writer;
+    int code = megatron_writer_create(&writer, prefix, tokenizer_find("nucleotide"), true, count, tokens);
+    stores_fill(code, writer, "nucleotide", sequences, count);
 }
 
 static inline void stores_write(const char *path, char *const *sequences, int64_t count)

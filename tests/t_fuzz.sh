@@ -22,6 +22,7 @@ check "logs" survives log 1500
 check "checkpoints" survives checkpoint 3000
 check "token stores" survives store 3000
 check "tokenizers" survives tokenizer 5000
+check "Megatron data sets" survives megatron 20000
 check "safetensors" survives safetensors 100000
 
 fuzz planted 3000

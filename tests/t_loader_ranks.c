@@ -1,4 +1,5 @@
-/* The same global batches on any number of ranks and after a restart, from one store, two, and random data. */
+/* The same global batches on any number of ranks and after a restart, from one store, two, a Megatron data set beside a
+ * store, and random data. */
 #include "data/deal.h"
 #include "loader_stream.h"
 
@@ -352,6 +353,20 @@ static void test_balance_once(const char *store, int ranks)
         loader_destroy(dealt[r]);
 }
 
+/* A Megatron data set and a store in one stream. */
+static void test_mixed(const struct texts *texts)
+{
+    const char *prefix = stores_path("set");
+    char *paths = memory_format("%s, %s.idx", texts->first, prefix);
+    stores_write_megatron(prefix, texts->all, TEXTS);
+    struct loader_settings settings = small_settings(paths);
+    settings.weights = "1, 3";
+    settings.overlap = 0;
+    settings.megatron = (struct megatron_settings){.tokenizer = "nucleotide", .parts = "90,10"};
+    test_ranks(&settings);
+    free(paths);
+}
+
 int main(void)
 {
     struct texts texts;
@@ -361,6 +376,7 @@ int main(void)
     settings = small_settings(texts.both);
     settings.weights = "1, 2.5";
     test_ranks(&settings);
+    test_mixed(&texts);
     test_random();
     test_numbers(texts.first);
     test_deal();

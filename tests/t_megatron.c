@@ -527,6 +527,10 @@ static void test_settings(const char *folder)
     refuse(&other, "takes seeds below 2^32");
     snprintf(two, sizeof two, "%s, %s", path, path);
     other = settings;
+    other.stores = "0.3 wood  7 /a/stone";
+    refuse(&other, "is a blend as Megatron-LM takes it; here it is data.train = \"wood, /a/stone\" and data.weights = "
+                   "\"0.3, 7\"");
+    other = settings;
     other.megatron.ordered = true;
     other.stores = two;
     other.megatron.samples = 1000;

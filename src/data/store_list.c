@@ -1,6 +1,7 @@
 #include "data/store_list.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/corpus.h"
 
 #include <glob.h>
 #include <math.h>
@@ -27,12 +28,67 @@ static void add_path(struct store_list *list, const char *path)
     list->paths[list->count++] = memory_string(path);
 }
 
+/* The next word of a text, freed with free(); NULL where there is none. */
+static char *take_word(const char **text)
+{
+    const char *first = *text + strspn(*text, blanks);
+    const size_t length = strcspn(first, blanks);
+    *text = first + length;
+    return length > 0 ? memory_format("%.*s", (int)length, first) : NULL;
+}
+
+static bool is_number(const char *text)
+{
+    char *end;
+    strtod(text, &end);
+    return end != text && *end == '\0';
+}
+
+static void append_word(char **list, const char *word)
+{
+    char *longer = memory_format("%s%s%s", *list, **list != '\0' ? ", " : "", word);
+    free(*list);
+    *list = longer;
+}
+
+/* "0.3 A 0.7 B", as Megatron-LM takes blends? *words becomes "A, B", *weights "0.3, 0.7", both freed with free(). */
+static bool is_blend(const char *item, char **words, char **weights)
+{
+    bool is = true;
+    int count = 0;
+    char *word;
+    *words = memory_string("");
+    *weights = memory_string("");
+    for (const char *rest = item; is && (word = take_word(&rest)) != NULL; count++) {
+        is = count % 2 == 1 || is_number(word);
+        append_word(count % 2 == 0 ? weights : words, word);
+        free(word);
+    }
+    return is && count > 0 && count % 2 == 0;
+}
+
+static int refuse_blend(const char *paths, const char *item)
+{
+    char *words, *weights;
+    int code = is_blend(item, &words, &weights)
+                   ? error_user("key data.train = \"%s\": is a blend as Megatron-LM takes it; here it is data.train = "
+                                "\"%s\" and data.weights = \"%s\"",
+                                paths, words, weights)
+                   : ERROR_NONE;
+    free(words);
+    free(weights);
+    return code;
+}
+
 /* An item of the list: a path, or a pattern that is no path and stands for all files that match, in order. */
 static int add_item(struct store_list *list, const char *paths, const char *item)
 {
     glob_t found;
     if (item[0] == '\0')
         return error_user("key data.train = \"%s\": store %d of the list has an empty name", paths, list->count + 1);
+    int code = corpus_exists(item) ? ERROR_NONE : refuse_blend(paths, item);
+    if (code != ERROR_NONE)
+        return code;
     if (strpbrk(item, "*?[") == NULL || access(item, F_OK) == 0) {
         add_path(list, item);
     } else if (glob(item, 0, NULL, &found) == 0) {
