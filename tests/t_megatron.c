@@ -506,6 +506,8 @@ static void test_settings(const char *folder)
     other = settings;
     other.megatron.vocabulary = 0;
     refuse(&other, "set model.vocabulary, or data.tokenizer");
+    other.megatron.vocabulary = 1352;
+    refuse(&other, "wood.bin: token 1352 is 1352, but the vocabulary has 1352 ids");
     other = settings;
     other.megatron.tokenizer = "words";
     refuse(&other, "words");

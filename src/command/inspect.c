@@ -21,9 +21,10 @@ static const struct command_option options[] = {
 const struct command command_inspect = {
     .name = "inspect",
     .arguments = "FILE",
-    .summary = "say what is in a token store, a checkpoint or embeddings",
-    .help = "Says what a token store, a checkpoint or a file of embeddings holds. A run folder means its newest "
-            "checkpoint.",
+    .summary = "say what is in a token store, a Megatron data set, a checkpoint or embeddings",
+    .help =
+        "Says what a token store, a Megatron data set (its prefix), a checkpoint or a file of embeddings holds. A run\n"
+        "folder means its newest checkpoint.",
     .options = options,
     .least = 1,
     .most = 1,

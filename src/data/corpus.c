@@ -46,7 +46,9 @@ int corpus_open(struct corpus *corpus, const char *path, const struct megatron_s
     free(prefix);
     if (is_megatron) {
         int code = megatron_store_open(&corpus->megatron, path);
-        return code == ERROR_NONE ? choose_tokenizer(corpus, settings) : code;
+        if (code == ERROR_NONE)
+            code = choose_tokenizer(corpus, settings);
+        return code == ERROR_NONE ? megatron_store_check_tokens(corpus->megatron, corpus->tokenizer->vocabulary) : code;
     }
     int code = token_store_open(&corpus->store, path);
     if (code != ERROR_NONE)

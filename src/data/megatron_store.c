@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
+enum { CHECKED_TOKENS = 1 << 20 };
 enum { ENDS_BYTES = 1 << 20 }; /* of PREFIX.bin's beginning and end, that are part of the checksum */
 
 const char megatron_magic[MEGATRON_MAGIC] = "MMIDIDX\0";
@@ -224,15 +225,30 @@ static int64_t token_at(const struct megatron_store *store, int64_t i)
     }
 }
 
+static const char unfit[] = "%s: token %lld is %lld, but the vocabulary has %lld ids; is model.vocabulary or "
+                            "data.tokenizer that of the text?";
+
+static bool fits(int64_t token, int64_t vocabulary)
+{
+    return token >= 0 && token < vocabulary;
+}
+
+int megatron_store_check_tokens(const struct megatron_store *store, int64_t vocabulary)
+{
+    for (int64_t i = 0; i < store->token_count && i < CHECKED_TOKENS; i++)
+        if (!fits(token_at(store, i), vocabulary))
+            return error_user(unfit, store->bin->path, (long long)i, (long long)token_at(store, i),
+                              (long long)vocabulary);
+    return ERROR_NONE;
+}
+
 void megatron_store_read(const struct megatron_store *store, int64_t start, int64_t count, int64_t vocabulary,
                          int32_t *out)
 {
     for (int64_t i = 0; i < count; i++) {
         const int64_t token = token_at(store, start + i);
-        if (token < 0 || token >= vocabulary)
-            error_fatal("%s: token %lld is %lld, but the vocabulary has %lld; is model.vocabulary or data.tokenizer "
-                        "that of the text?",
-                        store->bin->path, (long long)(start + i), (long long)token, (long long)vocabulary);
+        if (!fits(token, vocabulary))
+            error_fatal(unfit, store->bin->path, (long long)(start + i), (long long)token, (long long)vocabulary);
         out[i] = (int32_t)token;
     }
 }

@@ -57,6 +57,10 @@ char *megatron_prefix(const char *path);
 int megatron_store_open(struct megatron_store **store, const char *path);
 void megatron_store_close(struct megatron_store *store);
 
+/* Are the first tokens below the vocabulary? ERROR_USER: one is not. So a deck with another vocabulary is told at once;
+ * only reading finds a token farther on. */
+int megatron_store_check_tokens(const struct megatron_store *store, int64_t vocabulary);
+
 /* Tokens of sequence i, and where its first one is, counted from the store's first; i == sequences gives the end of the
  * last one. */
 int32_t megatron_store_length(const struct megatron_store *store, int64_t i);

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/thousands.h"
+#include "data/megatron_store.h"
 #include "data/token_store.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
@@ -98,6 +99,25 @@ static int describe_store(json_t *out, hid_t file, const char *path, bool verify
         put_integer(sequence, "tokens", token_store_offset(store, i + 1) - token_store_offset(store, i));
     }
     token_store_close(store);
+    return ERROR_NONE;
+}
+
+static int describe_megatron(json_t *out, const char *path)
+{
+    static const char *const types[] = {[MEGATRON_U8] = "u8",   [MEGATRON_I8] = "i8",   [MEGATRON_I16] = "i16",
+                                        [MEGATRON_I32] = "i32", [MEGATRON_I64] = "i64", [MEGATRON_U16] = "u16"};
+    struct megatron_store *store;
+    int code = megatron_store_open(&store, path);
+    if (code != ERROR_NONE)
+        return code;
+    put_text(out, "path", store->prefix);
+    put_text(out, "kind", "Megatron data set");
+    put_text(out, "type", types[store->type]);
+    put_integer(out, "documents", store->documents);
+    put_integer(out, "sequences", store->sequences);
+    put_integer(out, "tokens", store->token_count);
+    put_checksum(out, "checksum", store->checksum);
+    megatron_store_close(store);
     return ERROR_NONE;
 }
 
@@ -357,12 +377,23 @@ static char *summarise_embeddings(const json_t *out)
     return text;
 }
 
+static char *summarise_megatron(const json_t *out)
+{
+    char *tokens = counted(out, "tokens", "tokens"), *documents = counted(out, "documents", "documents");
+    char *text = memory_format("  %s in %s\n", tokens, documents);
+    free(tokens);
+    free(documents);
+    return text;
+}
+
 /* What most people want to know, in a line or a few. Freed with free(). */
 static char *summarise(const json_t *out)
 {
     const char *kind = text_of(out, "kind");
     if (strcmp(kind, "token store") == 0)
         return summarise_store(out);
+    if (strcmp(kind, "Megatron data set") == 0)
+        return summarise_megatron(out);
     return strcmp(kind, "embeddings") == 0 ? summarise_embeddings(out) : summarise_checkpoint(out);
 }
 
@@ -401,10 +432,19 @@ static void print_text(json_t *out)
     }
 }
 
+static bool is_megatron(const char *path)
+{
+    char *prefix = megatron_prefix(path);
+    free(prefix);
+    return prefix != NULL;
+}
+
 /* -- Either ------------------------------------------------------------------------------------------------------ */
 
 static int describe(json_t *out, const char *path, bool verify)
 {
+    if (is_megatron(path))
+        return describe_megatron(out, path);
     struct hdf5_silence silence;
     hid_t file;
     hdf5_silence_begin(&silence);
@@ -455,6 +495,8 @@ static int inspect_file(const char *path, bool json, bool verify)
 int inspect_run(const char *path, bool json, bool verify)
 {
     struct stat status;
+    if (is_megatron(path))
+        return inspect_file(path, json, verify);
     if (stat(path, &status) != 0)
         return error_user("%s: cannot open it: %s", path, strerror(errno));
     if (!S_ISDIR(status.st_mode))

@@ -232,6 +232,10 @@ static int check_same_run(const struct session *s, const struct checkpoint_meta 
     if (code == ERROR_NONE && loader_checksum(s->train) != meta->store)
         code = s->deck.data.source == DECK_DATA_RANDOM
                    ? error_user("key data.source = \"random\": makes other data than what %s was trained on", path)
+               : s->deck.data.order == DECK_ORDER_MEGATRON
+                   ? error_user("key data.order = \"megatron\": data.train is another data set than that of %s, or "
+                                "train.steps x train.global_batch rows are in another order than those planned there",
+                                path)
                    : error_user("key data.train = \"%s\": is another store than the one that %s was trained on",
                                 s->deck.data.train, path);
     if (code == ERROR_NONE && !loader_has_position(s->train, &meta->position))
