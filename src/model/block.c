@@ -151,8 +151,13 @@ static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy,
     if (c->gradients & GRADIENT_INPUT)
         activate_backward(c, unit, &up_linear, unit_tensor(c, unit, BLOCK_UP_OUT), d_activated, d_up);
     linear_backward(c, unit, &up_linear, &normed, d_up, d_normed, NULL);
-    norm_backward(c, unit, &norm2, unit_tensor(c, unit, BLOCK_MIDDLE), d_normed, dy, d_middle,
-                  linear_sum(c, unit, &o_linear), unit_accumulates(unit, BLOCK_O));
+    norm_backward(c, unit, &norm2,
+                  &(struct norm_gradients){.x = unit_tensor(c, unit, BLOCK_MIDDLE),
+                                           .dy = d_normed,
+                                           .residual = dy,
+                                           .dx = d_middle,
+                                           .sum = linear_sum(c, unit, &o_linear),
+                                           .accumulate_sum = unit_accumulates(unit, BLOCK_O)});
 }
 
 static void attention_part_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor d_middle)
@@ -169,8 +174,12 @@ static void attention_part_backward(struct context *c, struct unit *unit, struct
     if (c->gradients & GRADIENT_INPUT)
         attention_backward(c, unit, &attention_ids, d_attention, d_fused);
     linear_backward(c, unit, &qkv_linear, &normed, d_fused, d_normed, NULL);
-    norm_backward(c, unit, &norm1, input, d_normed, d_middle, unit_tensor(c, unit, UNIT_INPUT_GRADIENT),
-                  unit_sum_input_gradient(c, unit), false);
+    norm_backward(c, unit, &norm1,
+                  &(struct norm_gradients){.x = input,
+                                           .dy = d_normed,
+                                           .residual = d_middle,
+                                           .dx = unit_tensor(c, unit, UNIT_INPUT_GRADIENT),
+                                           .sum = unit_sum_input_gradient(c, unit)});
 }
 
 static void block_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor dy)

@@ -97,8 +97,10 @@ static void features_backward(struct context *c, struct unit *unit, struct tenso
     struct tensor d_dense_out = unit_tensor(c, unit, LM_HEAD_D_DENSE_OUT);
     const struct linear dense = dense_of(unit);
     const struct operand x = linear_input(c, unit, &dense, normed);
-    norm_backward(c, unit, &transform_norm, unit_tensor(c, unit, LM_HEAD_ACTIVATED),
-                  unit_tensor(c, unit, LM_HEAD_D_FEATURES), absent, d_activated, absent, false);
+    norm_backward(c, unit, &transform_norm,
+                  &(struct norm_gradients){.x = unit_tensor(c, unit, LM_HEAD_ACTIVATED),
+                                           .dy = unit_tensor(c, unit, LM_HEAD_D_FEATURES),
+                                           .dx = d_activated});
     LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = unit_tensor(c, unit, LM_HEAD_DENSE_OUT), .dy = d_activated,
            .dx = d_dense_out, .sum = linear_sum(c, unit, &dense), .accumulate = unit_accumulates(unit, dense.weight));
     linear_backward(c, unit, &dense, &x, d_dense_out, d_normed, NULL);
@@ -252,8 +254,11 @@ static void lm_head_backward(struct context *c, struct unit *unit, struct tensor
         sequence_add_up(c, unit, d_part, d_features, LM_HEAD_ROOM);
     if (transform)
         features_backward(c, unit, normed, d_normed);
-    norm_backward(c, unit, &last_norm, input, d_normed, absent, unit_tensor(c, unit, UNIT_INPUT_GRADIENT),
-                  unit_sum_input_gradient(c, unit), false);
+    norm_backward(c, unit, &last_norm,
+                  &(struct norm_gradients){.x = input,
+                                           .dy = d_normed,
+                                           .dx = unit_tensor(c, unit, UNIT_INPUT_GRADIENT),
+                                           .sum = unit_sum_input_gradient(c, unit)});
 }
 
 static const struct unit_class lm_head_class = {.name = "lm_head",

@@ -47,22 +47,23 @@ void norm_forward(const struct context *context, const struct unit *unit, const 
                .eps = eps, .one_plus = one_plus);
 }
 
-void norm_backward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
-                   struct tensor dy, struct tensor residual, struct tensor dx, struct tensor sum, bool accumulate_sum)
+void norm_backward(const struct context *context, const struct unit *unit, const struct norm *norm,
+                   const struct norm_gradients *of)
 {
-    bool want_input = context->gradients & GRADIENT_INPUT, want_weight = context->gradients & GRADIENT_WEIGHT;
-    struct tensor weight = unit_weight(context, unit, norm->weight);
-    struct tensor rstd = statistic(context, unit, norm->rstd, x.rows);
-    struct tensor dweight = want_weight ? unit_gradient(context, unit, norm->weight) : absent;
+    const bool want_input = context->gradients & GRADIENT_INPUT, want_weight = context->gradients & GRADIENT_WEIGHT;
+    const struct tensor weight = unit_weight(context, unit, norm->weight);
+    const struct tensor rstd = statistic(context, unit, norm->rstd, of->x.rows);
+    const struct tensor dweight = want_weight ? unit_gradient(context, unit, norm->weight) : absent;
+    const struct tensor residual = want_input ? of->residual : absent, dx = want_input ? of->dx : absent;
     const bool accumulate = unit_accumulates(unit, norm->weight), one_plus = unit->settings->norm_zero_centered;
-    if (!want_input)
-        residual = dx = absent;
     if (unit_family(unit)->layer_norm)
-        LAUNCH(context->stream, LAYERNORM_BACKWARD, layernorm_backward, .x = x, .weight = weight,
-               .mean = statistic(context, unit, norm->mean, x.rows), .rstd = rstd, .dy = dy, .residual = residual,
-               .dx = dx, .dweight = dweight, .dbias = want_weight ? unit_gradient(context, unit, norm->bias) : absent,
-               .sum = sum, .accumulate = accumulate, .accumulate_sum = accumulate_sum, .one_plus = one_plus);
+        LAUNCH(context->stream, LAYERNORM_BACKWARD, layernorm_backward, .x = of->x, .weight = weight,
+               .mean = statistic(context, unit, norm->mean, of->x.rows), .rstd = rstd, .dy = of->dy,
+               .residual = residual, .dx = dx, .dweight = dweight,
+               .dbias = want_weight ? unit_gradient(context, unit, norm->bias) : absent, .sum = of->sum,
+               .accumulate = accumulate, .accumulate_sum = of->accumulate_sum, .one_plus = one_plus);
     else
-        LAUNCH(context->stream, RMSNORM_BACKWARD, rmsnorm_backward, .x = x, .weight = weight, .rstd = rstd, .dy = dy,
-               .residual = residual, .dx = dx, .dweight = dweight, .accumulate = accumulate, .one_plus = one_plus);
+        LAUNCH(context->stream, RMSNORM_BACKWARD, rmsnorm_backward, .x = of->x, .weight = weight, .rstd = rstd,
+               .dy = of->dy, .residual = residual, .dx = dx, .dweight = dweight, .accumulate = accumulate,
+               .one_plus = one_plus);
 }

@@ -18,10 +18,16 @@ void norm_declare(struct unit *unit, const struct norm *norm, const char *name);
 void norm_forward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
                   struct tensor y);
 
-/* x, dy, residual, dx: [T, hidden]. Computes what context->gradients wants of dx = residual (where present) + the
- * gradient through the norm, and the gradients of the parameters. residual may be dx itself. sum, of layer norms where
- * present: [1, hidden] (+)= the sum of dx over T. */
-void norm_backward(const struct context *context, const struct unit *unit, const struct norm *norm, struct tensor x,
-                   struct tensor dy, struct tensor residual, struct tensor dx, struct tensor sum, bool accumulate_sum);
+struct norm_gradients {
+    struct tensor x, dy;
+    struct tensor residual; /* optional; may be dx itself */
+    struct tensor dx;       /* residual + the gradient through the norm; these are [T, hidden] */
+    struct tensor sum;      /* optional, of layer norms: [1, hidden] (+)= the sum of dx over T */
+    bool accumulate_sum;
+};
+
+/* Computes what context->gradients wants of dx and of the gradients of the parameters. */
+void norm_backward(const struct context *context, const struct unit *unit, const struct norm *norm,
+                   const struct norm_gradients *of);
 
 #endif

@@ -244,6 +244,12 @@ int64_t unit_tensor_elements(const struct unit *unit, int id);
 /* The unit whose weights this one uses beside its own, as a tied head does the embedding's; NULL: none. */
 struct unit *unit_lender(const struct unit *unit);
 
+/* Or does another stage of the pipeline compute it? */
+static inline bool unit_is_computed(const struct unit *unit)
+{
+    return unit->chunk >= 0;
+}
+
 /* What the unit's family fixes. */
 const struct family *unit_family(const struct unit *unit);
 

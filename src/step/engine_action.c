@@ -91,7 +91,7 @@ void engine_run_backward(struct engine *e, const struct action *action)
         if (weights)
             store->gradients_close(e->store, unit, e->context.stream, action->last);
         if (weights && home != NULL) /* its own backward closes it, unless another stage has that */
-            store->gradients_close(e->store, home, e->context.stream, action->last && home->chunk < 0);
+            store->gradients_close(e->store, home, e->context.stream, action->last && !unit_is_computed(home));
         if (home != NULL)
             lent = home;
         release(e, unit);

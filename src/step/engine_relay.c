@@ -90,7 +90,7 @@ void engine_forward_stages(struct engine *e, enum pass pass, const struct batch 
  * first and the last stage are beside each other. */
 void engine_sum_twice_held(struct engine *e, struct unit *unit, struct stream *stream)
 {
-    const bool first = unit->chunk >= 0;
+    const bool first = unit_is_computed(unit);
     const struct tensor *relays = e->context.relays;
     const struct tensor *room = &relays[tensor_present(&relays[RELAY_FROM_NEXT]) ? RELAY_FROM_NEXT : RELAY_FROM_BEFORE];
     for (int s = 0; s < STORAGE_COUNT; s++) {

@@ -201,7 +201,7 @@ static void run_forwards(struct planner *p, enum pass pass, struct plan_span *sp
     p->context.pass = pass;
     for (int u = 0; u < p->model->unit_count; u++) {
         int64_t first = log->count;
-        if (p->model->units[u].chunk >= 0)
+        if (unit_is_computed(&p->model->units[u]))
             memory_forward_unit(&p->context, &p->model->units[u]);
         if (spans != NULL)
             spans[u] = (struct plan_span){log, first, log->count};
@@ -215,7 +215,7 @@ static void run_backwards(struct planner *p, enum gradient_set gradients, struct
     p->context.gradients = gradients;
     for (int u = p->model->unit_count - 1; u >= 0; u--) {
         int64_t first = log->count;
-        if (p->model->units[u].chunk >= 0)
+        if (unit_is_computed(&p->model->units[u]))
             memory_backward_unit(&p->context, &p->model->units[u]);
         if (spans != NULL)
             spans[u] = (struct plan_span){log, first, log->count};
@@ -279,7 +279,7 @@ static void choose_away(const struct planner *p)
         error_fatal("bug: what one half of a backward leaves for the other cannot be offloaded");
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit_memory *own = &p->memory->units[u];
-        if (p->model->units[u].chunk < 0 || !layer_list_has(layers, p->model->units[u].layer))
+        if (!unit_is_computed(&p->model->units[u]) || !layer_list_has(layers, p->model->units[u].layer))
             continue;
         for (int id = 0; id < p->model->units[u].tensor_count; id++)
             if (id != UNIT_OUTPUT && id_set_has(&own->kept, id))
@@ -316,7 +316,7 @@ static void find_recompute(struct planner *p, const struct plan_span *forwards, 
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit *unit = &p->model->units[u];
         struct unit_memory *own = &p->memory->units[u];
-        if (unit->chunk < 0)
+        if (!unit_is_computed(unit))
             continue;
         struct closure_tensor *tensors = memory_allocate((unit->tensor_count + 1) * (int64_t)sizeof *tensors);
         int count = 0;
@@ -350,7 +350,7 @@ static int locate(const struct planner *p, uintptr_t address, int *unit_index)
     }
     const struct unit_memory *own = &p->memory->units[u];
     *unit_index = u;
-    if (p->model->units[u].chunk < 0)
+    if (!unit_is_computed(&p->model->units[u]))
         return -1;
     offset -= p->memory->chunks[p->model->units[u].chunk].begin;
     for (int id = 0; id < p->model->units[u].tensor_count; id++)
@@ -429,7 +429,7 @@ static int64_t lay_out_transient(struct planner *p, enum pass pass)
     count = 0;
     for (int u = 0; u < p->model->unit_count; u++) {
         struct unit_memory *own = &memory->units[u];
-        for (int id = 0; id < p->model->units[u].tensor_count && p->model->units[u].chunk >= 0; id++) {
+        for (int id = 0; id < p->model->units[u].tensor_count && unit_is_computed(&p->model->units[u]); id++) {
             bool kept = keeps(pass) && id_set_has(&own->kept, id);
             if (kept || p->model->units[u].tensors[id].name == NULL)
                 continue;
@@ -461,7 +461,7 @@ static int64_t lay_out_transient(struct planner *p, enum pass pass)
 static void copy_weights(struct planner *p)
 {
     for (int u = 0; u < p->model->unit_count; u++)
-        if (p->model->units[u].chunk >= 0 && p->model->units[u].copy_bytes > 0)
+        if (unit_is_computed(&p->model->units[u]) && p->model->units[u].copy_bytes > 0)
             p->model->units[u].class->copy_weights(&p->context, &p->model->units[u], true);
 }
 

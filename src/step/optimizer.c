@@ -1,16 +1,30 @@
 #include "step/optimizer.h"
 #include "base/error.h"
 
-/* Numbers that a storage class of a unit is measured to: one, or more where parameters between others are not this
- * rank's to measure. */
+/* Numbers that a storage class of a unit is measured to, on any rank: one, and one more behind each stretch of
+ * parameters that may be another rank's to measure. Those that as many ranks hold have the same first holder. */
+static int64_t runs_of(const struct unit *unit, enum storage storage)
+{
+    int64_t runs = 1, holders = 1;
+    for (int i = 0; i < unit->parameter_count; i++) {
+        const struct parameter *p = &unit->parameters[i];
+        if (p->storage != storage)
+            continue;
+        runs += p->holders > 1 && p->holders != holders;
+        holders = p->holders;
+    }
+    return runs;
+}
+
 static int64_t most_runs(const struct model *model)
 {
-    enum { MOST_RUNS = 4 };
+    int64_t most = 1;
     for (int u = 0; u < model->unit_count; u++)
-        for (int i = 0; i < model->units[u].parameter_count; i++)
-            if (model->units[u].parameters[i].holders > 1)
-                return MOST_RUNS;
-    return 1;
+        for (int st = 0; st < STORAGE_COUNT; st++) {
+            const int64_t runs = runs_of(&model->units[u], (enum storage)st);
+            most = runs > most ? runs : most;
+        }
+    return most;
 }
 
 static int64_t parts_of(double squares_unit)
@@ -76,7 +90,7 @@ static void measure_shard(const struct unit *unit, enum storage storage, const s
 /* Once among the ranks and stages that hold the same. */
 static bool is_measured(const struct unit *unit, const struct shard *shard)
 {
-    return tensor_present(&shard->gradient) && shard->holder == 0 && unit->chunk >= 0;
+    return tensor_present(&shard->gradient) && shard->holder == 0 && unit_is_computed(unit);
 }
 
 void optimizer_plan_measure(struct optimizer *optimizer, struct store *store, struct unit *unit, struct stream *stream)

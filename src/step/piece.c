@@ -46,7 +46,7 @@ static struct slab divided(int64_t first, int64_t count, int holder, int holders
  * differently in it. Of what two stages hold, the shares are those of the stage that computes it. */
 static struct slab share_slab(const struct unit *unit, const struct parameter *p, const struct shard *shard)
 {
-    if (unit->chunk < 0)
+    if (!unit_is_computed(unit))
         return (struct slab){0};
     const struct slab cut = divided(shard->first, shard->weight.value.cols, shard->holder, shard->holders);
     const struct slab part = divided(0, p->part.rows * p->part.cols, p->holder, p->holders);
