@@ -158,8 +158,11 @@ static int step(struct translation *t)
     case '{':
         return repeat(t);
     case '^':
-    case '$':
-        return refuse(t, "^ and $ are not offered");
+    case '$': /* of lines, as always in Oniguruma */
+        put_text(t, "(?m:");
+        copy(t, 1);
+        put_text(t, ")");
+        return ERROR_NONE;
     default:
         return copy(t, 1);
     }

@@ -42,6 +42,11 @@ NEMO = (
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 DEEPSEEK = (
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
     r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -225,6 +230,8 @@ def variants(base):
         "gpt2": {"pre_tokenizer": byte_level(regex=True), "model": old_merges},
         "qwen2": {"pre_tokenizer": stages(split(QWEN2)), "normalizer": nfc},
         "nemo": {"pre_tokenizer": stages(split(NEMO))},
+        "o200k": {"pre_tokenizer": stages(split(O200K))},
+        "lines": {"pre_tokenizer": stages(split(r"\s+$"), split(r"^(?:\p{L}+|[^a]\s)"), split(r".\n$"))},
         "deepseek": {
             "pre_tokenizer": stages(split(r"\p{N}{1,3}"), split(r"[一-龥\u3040-ゟ゠-ヿ]+"), split(DEEPSEEK)),
             "normalizer": {"type": "Sequence", "normalizers": []},
