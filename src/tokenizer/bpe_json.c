@@ -1,97 +1,18 @@
-/* tokenizer.json of Hugging Face's tokenizers, and tokenizer_config.json of transformers. What is written there and is
- * not offered is refused, with the member that asks for it. Source: tokenizers 0.23, docs and files of its models. */
+/* tokenizer.json of Hugging Face's tokenizers. What is written there and is not offered is refused, with the member
+ * that asks for it. Source: tokenizers 0.23, docs and files of its models. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "tokenizer/bpe_private.h"
+#include "tokenizer/json_place.h"
 #include "tokenizer/nfc.h"
 #include "tokenizer/split_known.h"
 #include "tokenizer/utf8.h"
 
 #include <jansson.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_ROOM = 256 };
-
-/* -- Members ----------------------------------------------------------------------------------------------------- */
-
-/* A value and where it stands: as a member, or an element, of another one. */
-struct place {
-    const char *file;
-    const json_t *value;    /* NULL: the member is not there */
-    const struct place *of; /* NULL: the file's object */
-    const char *name;       /* NULL for an element */
-    size_t index;
-};
-
-static struct place member(const struct place *of, const char *name)
-{
-    return (struct place){of->file, json_object_get(of->value, name), of, name, 0};
-}
-
-static struct place element(const struct place *of, size_t index)
-{
-    return (struct place){of->file, json_array_get(of->value, index), of, NULL, index};
-}
-
-/* "model.vocab", "added_tokens[3].id", for messages; a long one is cut short. Returns `path`. */
-static char *path_of(char path[PATH_ROOM], const struct place *place)
-{
-    path[0] = '\0';
-    if (place->of == NULL)
-        return path;
-    size_t used = strlen(path_of(path, place->of));
-    if (place->name == NULL)
-        snprintf(path + used, PATH_ROOM - used, "[%zu]", place->index);
-    else
-        snprintf(path + used, PATH_ROOM - used, "%s%s", used == 0 ? "" : ".", place->name);
-    return path;
-}
-
-/* "<file>: <member>: " and what is wrong there */
-static int fault(const struct place *place, const char *format, ...) BASE_PRINTF(2, 3);
-static int fault(const struct place *place, const char *format, ...)
-{
-    char path[PATH_ROOM], text[4 * PATH_ROOM];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return error_user("%s: %s: %s", place->file, path_of(path, place), text);
-}
-
-/* The value is not offered: must be <allowed>. */
-static int refuse(const struct place *place, const char *allowed)
-{
-    if (place->value == NULL)
-        return fault(place, "is missing; must be %s", allowed);
-    if (json_is_object(place->value) || json_is_array(place->value))
-        return fault(place, "must be %s", allowed);
-    char *value = json_dumps(place->value, JSON_ENCODE_ANY);
-    int code = fault(place, "%.60s is not offered; must be %s", value == NULL ? "this" : value, allowed);
-    free(value);
-    return code;
-}
-
-static bool absent(const struct place *place)
-{
-    return place->value == NULL || json_is_null(place->value);
-}
-
-/* A member that is true or false; `otherwise` where it is not there. */
-static int read_bool(bool *value, const struct place *of, const char *name, bool otherwise)
-{
-    struct place place = member(of, name);
-    *value = absent(&place) ? otherwise : json_is_true(place.value);
-    return absent(&place) || json_is_boolean(place.value) ? ERROR_NONE : refuse(&place, "true or false");
-}
-
-static bool is_string(const struct place *place, const char *text)
-{
-    return json_is_string(place->value) && strcmp(json_string_value(place->value), text) == 0;
-}
+/* -- Parts --------------------------------------------------------------------------------------------------------- */
 
 /* "type" of an object; "" where it has none. */
 static const char *type_of(const struct place *place)
@@ -102,24 +23,24 @@ static const char *type_of(const struct place *place)
 
 static int refuse_type(const struct place *of, const char *allowed)
 {
-    struct place type = member(of, "type");
-    return refuse(&type, allowed);
+    struct place type = place_member(of, "type");
+    return place_refuse(&type, allowed);
 }
 
 /* An object is one part, a Sequence is those of its array `parts`, null is none: calls `read` for each. */
 typedef int part_reader(struct bpe *bpe, const struct place *part);
 static int read_parts(struct bpe *bpe, const struct place *place, const char *parts, part_reader *read)
 {
-    if (absent(place))
+    if (place_absent(place))
         return ERROR_NONE;
     if (!json_is_object(place->value))
-        return refuse(place, "an object or null");
+        return place_refuse(place, "an object or null");
     if (strcmp(type_of(place), "Sequence") != 0)
         return read(bpe, place);
-    struct place list = member(place, parts);
-    int code = json_is_array(list.value) ? ERROR_NONE : refuse(&list, "an array");
+    struct place list = place_member(place, parts);
+    int code = json_is_array(list.value) ? ERROR_NONE : place_refuse(&list, "an array");
     for (size_t i = 0; code == ERROR_NONE && i < json_array_size(list.value); i++) {
-        struct place part = element(&list, i);
+        struct place part = place_element(&list, i);
         code = read_parts(bpe, &part, parts, read);
     }
     return code;
@@ -161,23 +82,24 @@ static int64_t decode_bytes(char *out, const char *text, int64_t length)
 
 static int read_vocabulary(struct bpe *bpe, const struct place *model)
 {
-    struct place vocabulary = member(model, "vocab");
+    struct place vocabulary = place_member(model, "vocab");
     const char *text;
     json_t *value;
     if (!json_is_object(vocabulary.value))
-        return refuse(&vocabulary, "an object of tokens and ids");
+        return place_refuse(&vocabulary, "an object of tokens and ids");
     json_object_foreach((json_t *)vocabulary.value, text, value)
     {
         char bytes[TOKENS_BYTES_MOST];
         int64_t length = (int64_t)strlen(text);
         json_int_t id = json_integer_value(value);
         if (length > TOKENS_BYTES_MOST)
-            return fault(&vocabulary, "a token has %lld bytes; at most %d are allowed", (long long)length,
-                         TOKENS_BYTES_MOST);
+            return place_fault(&vocabulary, "a token has %lld bytes; at most %d are allowed", (long long)length,
+                               TOKENS_BYTES_MOST);
         if (!json_is_integer(value) || id < 0 || id >= TOKENS_MOST)
-            return fault(&vocabulary, "the id of \"%.60s\" must be a whole number from 0 to %d", text, TOKENS_MOST - 1);
+            return place_fault(&vocabulary, "the id of \"%.60s\" must be a whole number from 0 to %d", text,
+                               TOKENS_MOST - 1);
         if (tokens_has(&bpe->tokens, id))
-            return fault(&vocabulary, "id %lld is there twice, once for \"%.60s\"", (long long)id, text);
+            return place_fault(&vocabulary, "id %lld is there twice, once for \"%.60s\"", (long long)id, text);
         int64_t count = decode_bytes(bytes, text, length);
         if (count >= 0)
             tokens_add(&bpe->tokens, (int32_t)id, bytes, count, TOKEN_TEXT);
@@ -211,7 +133,7 @@ static int read_merge(struct bpe *bpe, const struct place *place, uint32_t rank)
     const char *left, *right;
     int64_t left_length;
     if (!merge_texts(place->value, &left, &left_length, &right))
-        return refuse(place, "two tokens, [\"a\", \"b\"] or \"a b\"");
+        return place_refuse(place, "two tokens, [\"a\", \"b\"] or \"a b\"");
     int64_t right_length = (int64_t)strlen(right), left_bytes = -1, right_bytes = -1;
     if (left_length <= TOKENS_BYTES_MOST && right_length <= TOKENS_BYTES_MOST) {
         left_bytes = decode_bytes(bytes, left, left_length);
@@ -224,20 +146,20 @@ static int read_merge(struct bpe *bpe, const struct place *place, uint32_t rank)
         ids[2] = tokens_find(&bpe->tokens, bytes, left_bytes + right_bytes, TOKEN_TEXT);
     }
     if (ids[0] < 0 || ids[1] < 0 || ids[2] < 0)
-        return fault(place, "\"%.*s\" and \"%.60s\": both, and what they make, must be tokens of model.vocab",
-                     left_length > 60 ? 60 : (int)left_length, left, right);
+        return place_fault(place, "\"%.*s\" and \"%.60s\": both, and what they make, must be tokens of model.vocab",
+                           left_length > 60 ? 60 : (int)left_length, left, right);
     merges_set(bpe->merges, ids[0], ids[1], rank, ids[2]);
     return ERROR_NONE;
 }
 
 static int read_merges(struct bpe *bpe, const struct place *model)
 {
-    struct place merges = member(model, "merges");
+    struct place merges = place_member(model, "merges");
     if (!json_is_array(merges.value))
-        return refuse(&merges, "an array");
+        return place_refuse(&merges, "an array");
     int code = bpe_begin_merges(bpe);
     for (size_t i = 0; code == ERROR_NONE && i < json_array_size(merges.value); i++) {
-        struct place merge = element(&merges, i);
+        struct place merge = place_element(&merges, i);
         code = read_merge(bpe, &merge, (uint32_t)i);
     }
     return code;
@@ -246,36 +168,36 @@ static int read_merges(struct bpe *bpe, const struct place *model)
 /* Members that must be absent, null, or what changes nothing. */
 static int check_model(const struct place *model)
 {
-    struct place dropout = member(model, "dropout");
+    struct place dropout = place_member(model, "dropout");
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    if (!absent(&dropout) && !(json_is_number(dropout.value) && json_number_value(dropout.value) == 0))
-        return refuse(&dropout, "null or 0: with dropout a text has many outcomes");
+    if (!place_absent(&dropout) && !(json_is_number(dropout.value) && json_number_value(dropout.value) == 0))
+        return place_refuse(&dropout, "null or 0: with dropout a text has many outcomes");
     for (int i = 0; i < 2; i++) {
-        struct place affix = member(model, affixes[i]);
-        if (!absent(&affix) && !is_string(&affix, ""))
-            return refuse(&affix, "null or empty");
+        struct place affix = place_member(model, affixes[i]);
+        if (!place_absent(&affix) && !place_is(&affix, ""))
+            return place_refuse(&affix, "null or empty");
     }
-    struct place fallback = member(model, "byte_fallback");
-    if (!absent(&fallback) && !json_is_false(fallback.value))
-        return refuse(&fallback, "false: of BPE the byte-level kind is offered, whose vocabulary has all bytes");
+    struct place fallback = place_member(model, "byte_fallback");
+    if (!place_absent(&fallback) && !json_is_false(fallback.value))
+        return place_refuse(&fallback, "false: of BPE the byte-level kind is offered, whose vocabulary has all bytes");
     return ERROR_NONE;
 }
 
 static int read_model(struct bpe *bpe, const struct place *root)
 {
-    struct place model = member(root, "model"), type = member(&model, "type");
+    struct place model = place_member(root, "model"), type = place_member(&model, "type");
     if (!json_is_object(model.value))
-        return refuse(&model, "an object");
-    if (!is_string(&type, "BPE") && !(type.value == NULL && json_object_get(model.value, "merges") != NULL))
-        return refuse(&type, "\"BPE\", byte-level");
+        return place_refuse(&model, "an object");
+    if (!place_is(&type, "BPE") && !(type.value == NULL && json_object_get(model.value, "merges") != NULL))
+        return place_refuse(&type, "\"BPE\", byte-level");
     int code = check_model(&model);
     if (code == ERROR_NONE)
-        code = read_bool(&bpe->whole, &model, "ignore_merges", false);
+        code = place_bool(&bpe->whole, &model, "ignore_merges", false);
     if (code == ERROR_NONE)
         code = read_vocabulary(bpe, &model);
     if (code == ERROR_NONE)
         code = read_merges(bpe, &model);
-    struct place unknown = member(&model, "unk_token");
+    struct place unknown = place_member(&model, "unk_token");
     const char *name = json_string_value(unknown.value);
     if (code == ERROR_NONE && name != NULL)
         bpe->roles[BPE_UNK] = tokens_find(&bpe->tokens, name, (int64_t)strlen(name), TOKEN_TEXT | TOKEN_ODD);
@@ -292,8 +214,8 @@ static int read_normalizer(struct bpe *bpe, const struct place *part)
 
 static int add_stage(struct bpe *bpe, const struct place *place, struct split_settings settings)
 {
-    char where[2 * PATH_ROOM], path[PATH_ROOM];
-    snprintf(where, sizeof where, "%s: %s", place->file, path_of(path, place));
+    char where[PLACE_TEXT];
+    place_text(where, place);
     settings.where = where;
     return bpe_add_stage(bpe, &settings);
 }
@@ -308,9 +230,9 @@ static int add_isolated(struct bpe *bpe, const struct place *place, const char *
 static int read_byte_level(struct bpe *bpe, const struct place *part)
 {
     bool prefixed, split;
-    int code = read_bool(&prefixed, part, "add_prefix_space", true);
+    int code = place_bool(&prefixed, part, "add_prefix_space", true);
     if (code == ERROR_NONE)
-        code = read_bool(&split, part, "use_regex", true);
+        code = place_bool(&split, part, "use_regex", true);
     if (code != ERROR_NONE)
         return code;
     if (prefixed)
@@ -322,26 +244,26 @@ static int read_split(struct bpe *bpe, const struct place *part)
 {
     static const char *const behaviors[SPLIT_BEHAVIORS] = {"Removed", "Isolated", "MergedWithPrevious",
                                                            "MergedWithNext", "Contiguous"};
-    struct place pattern = member(part, "pattern"), behavior = member(part, "behavior");
-    struct place regex = member(&pattern, "Regex"), literal = member(&pattern, "String");
+    struct place pattern = place_member(part, "pattern"), behavior = place_member(part, "behavior");
+    struct place regex = place_member(&pattern, "Regex"), literal = place_member(&pattern, "String");
     const struct place *given = literal.value != NULL ? &literal : &regex;
     struct split_settings settings = {
         .pattern = json_string_value(given->value), .literal = literal.value != NULL, .behavior = SPLIT_BEHAVIORS};
     if (settings.pattern == NULL || settings.pattern[0] == '\0')
-        return refuse(&pattern, "{\"Regex\": \"...\"} or {\"String\": \"...\"}");
+        return place_refuse(&pattern, "{\"Regex\": \"...\"} or {\"String\": \"...\"}");
     for (int i = 0; i < SPLIT_BEHAVIORS; i++)
-        if (is_string(&behavior, behaviors[i]))
+        if (place_is(&behavior, behaviors[i]))
             settings.behavior = (enum split_behavior)i;
     if (settings.behavior == SPLIT_BEHAVIORS)
-        return refuse(&behavior, "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
-    int code = read_bool(&settings.invert, part, "invert", false);
+        return place_refuse(&behavior, "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
+    int code = place_bool(&settings.invert, part, "invert", false);
     return code == ERROR_NONE ? add_stage(bpe, given, settings) : code;
 }
 
 static int read_digits(struct bpe *bpe, const struct place *part)
 {
     bool individual;
-    int code = read_bool(&individual, part, "individual_digits", false);
+    int code = place_bool(&individual, part, "individual_digits", false);
     return code == ERROR_NONE ? add_isolated(bpe, part, individual ? "\\p{N}" : "\\p{N}+") : code;
 }
 
@@ -371,16 +293,16 @@ static int read_decoder(struct bpe *bpe, const struct place *part)
 /* The id of a special token of a template. */
 static int template_id(int32_t *id, const struct bpe *bpe, const struct place *template, const struct place *piece)
 {
-    struct place special = member(piece, "SpecialToken"), name = member(&special, "id");
-    struct place all = member(template, "special_tokens");
+    struct place special = place_member(piece, "SpecialToken"), name = place_member(&special, "id");
+    struct place all = place_member(template, "special_tokens");
     const char *text = json_string_value(name.value);
     if (text == NULL)
-        return refuse(&name, "the name of a special token");
-    struct place token = member(&all, text), ids = member(&token, "ids");
+        return place_refuse(&name, "the name of a special token");
+    struct place token = place_member(&all, text), ids = place_member(&token, "ids");
     const json_t *only = json_array_get(ids.value, 0);
     if (json_array_size(ids.value) != 1 || !json_is_integer(only) ||
         !tokens_has(&bpe->tokens, json_integer_value(only)))
-        return refuse(&ids, "one id of the vocabulary");
+        return place_refuse(&ids, "one id of the vocabulary");
     *id = (int32_t)json_integer_value(only);
     return ERROR_NONE;
 }
@@ -388,27 +310,27 @@ static int template_id(int32_t *id, const struct bpe *bpe, const struct place *t
 /* TemplateProcessing of one text: at most one token before it and one behind. */
 static int read_template(struct bpe *bpe, const struct place *template)
 {
-    struct place single = member(template, "single");
+    struct place single = place_member(template, "single");
     bool behind = false;
     if (!json_is_array(single.value))
-        return refuse(&single, "an array");
+        return place_refuse(&single, "an array");
     for (size_t i = 0; i < json_array_size(single.value); i++) {
-        struct place piece = element(&single, i);
+        struct place piece = place_element(&single, i);
         if (json_object_get(piece.value, "Sequence") != NULL) {
             if (behind)
-                return refuse(&piece, "the only Sequence");
+                return place_refuse(&piece, "the only Sequence");
             behind = true;
             continue;
         }
         bool *there = behind ? &bpe->ends : &bpe->begins;
         if (*there)
-            return refuse(&single, "at most one special token before the text and one behind it");
+            return place_refuse(&single, "at most one special token before the text and one behind it");
         *there = true;
         int code = template_id(&bpe->roles[behind ? BPE_EOS : BPE_BOS], bpe, template, &piece);
         if (code != ERROR_NONE)
             return code;
     }
-    return behind ? ERROR_NONE : refuse(&single, "a template with a Sequence");
+    return behind ? ERROR_NONE : place_refuse(&single, "a template with a Sequence");
 }
 
 static int read_post_processor(struct bpe *bpe, const struct place *part)
@@ -424,23 +346,23 @@ static int read_post_processor(struct bpe *bpe, const struct place *part)
 
 static int read_added_token(const struct place *place, struct added_token *token, bool *normalized)
 {
-    struct place id = member(place, "id"), content = member(place, "content");
+    struct place id = place_member(place, "id"), content = place_member(place, "content");
     const char *text = json_string_value(content.value);
     token->text = NULL;
     if (!json_is_integer(id.value) || json_integer_value(id.value) < 0 || json_integer_value(id.value) >= TOKENS_MOST)
-        return fault(&id, "must be a whole number from 0 to %d", TOKENS_MOST - 1);
+        return place_fault(&id, "must be a whole number from 0 to %d", TOKENS_MOST - 1);
     if (text == NULL || text[0] == '\0' || strlen(text) > ADDED_BYTES_MOST)
-        return fault(&content, "must be a text of 1 to %d bytes", ADDED_BYTES_MOST);
+        return place_fault(&content, "must be a text of 1 to %d bytes", ADDED_BYTES_MOST);
     *token = (struct added_token){.bytes = (int64_t)strlen(text), .id = (int32_t)json_integer_value(id.value)};
-    int code = read_bool(&token->special, place, "special", false);
+    int code = place_bool(&token->special, place, "special", false);
     if (code == ERROR_NONE)
-        code = read_bool(&token->single_word, place, "single_word", false);
+        code = place_bool(&token->single_word, place, "single_word", false);
     if (code == ERROR_NONE)
-        code = read_bool(&token->lstrip, place, "lstrip", false);
+        code = place_bool(&token->lstrip, place, "lstrip", false);
     if (code == ERROR_NONE)
-        code = read_bool(&token->rstrip, place, "rstrip", false);
+        code = place_bool(&token->rstrip, place, "rstrip", false);
     if (code == ERROR_NONE)
-        code = read_bool(normalized, place, "normalized", !token->special);
+        code = place_bool(normalized, place, "normalized", !token->special);
     token->text = code == ERROR_NONE ? memory_string(text) : NULL;
     return code;
 }
@@ -453,9 +375,9 @@ static int check_added(struct bpe *bpe, const struct place *place, const struct 
     int32_t own = count < 0 ? tokens_find(&bpe->tokens, token->text, token->bytes, TOKEN_ODD)
                             : tokens_find(&bpe->tokens, bytes, count, TOKEN_TEXT);
     if (own >= 0 && own != token->id)
-        return fault(place, "\"%s\" has id %d here and %d in model.vocab", token->text, (int)token->id, (int)own);
+        return place_fault(place, "\"%s\" has id %d here and %d in model.vocab", token->text, (int)token->id, (int)own);
     if (own < 0 && tokens_has(&bpe->tokens, token->id))
-        return fault(place, "id %d of \"%s\" is another token's", (int)token->id, token->text);
+        return place_fault(place, "id %d of \"%s\" is another token's", (int)token->id, token->text);
     return ERROR_NONE;
 }
 
@@ -470,7 +392,7 @@ static int read_added_list(struct bpe *bpe, const struct place *place, struct ad
 {
     int code = ERROR_NONE;
     for (size_t i = 0; code == ERROR_NONE && i < json_array_size(place->value); i++) {
-        struct place token = element(place, i);
+        struct place token = place_element(place, i);
         struct added_token *read = &list->tokens[list->count];
         code = read_added_token(&token, read, &list->normalized[list->count]);
         list->count += read->text != NULL;
@@ -492,7 +414,7 @@ static int check_twice(const struct bpe *bpe, const struct place *place, const s
         const struct added_token *token = &list->tokens[i];
         int32_t first = tokens_find(&bpe->tokens, token->text, token->bytes, TOKEN_ADDED);
         if (first >= 0 && first != token->id)
-            return fault(place, "\"%s\" is there twice, as %d and %d", token->text, (int)first, (int)token->id);
+            return place_fault(place, "\"%s\" is there twice, as %d and %d", token->text, (int)first, (int)token->id);
     }
     return ERROR_NONE;
 }
@@ -531,9 +453,9 @@ static void normalize_list(struct added_list *list)
 
 static int read_added(struct bpe *bpe, const struct place *root)
 {
-    struct place place = member(root, "added_tokens");
-    if (!absent(&place) && !json_is_array(place.value))
-        return refuse(&place, "an array");
+    struct place place = place_member(root, "added_tokens");
+    if (!place_absent(&place) && !json_is_array(place.value))
+        return place_refuse(&place, "an array");
     int64_t most = (int64_t)json_array_size(place.value) + 1;
     struct added_list list = {.tokens = memory_grow(NULL, most * (int64_t)sizeof *list.tokens),
                               .normalized = memory_grow(NULL, most * (int64_t)sizeof *list.normalized)};
@@ -556,22 +478,9 @@ static int read_added(struct bpe *bpe, const struct place *root)
 
 /* -- The files --------------------------------------------------------------------------------------------------- */
 
-/* A file that is one JSON object; *object is the caller's. */
-static int parse(json_t **object, const struct bpe_file *file)
-{
-    json_error_t error;
-    *object = json_loadb(file->data, (size_t)file->bytes, JSON_REJECT_DUPLICATES, &error);
-    if (*object == NULL)
-        return error_user("%s:%d: is no JSON: %s", file->name, error.line, error.text);
-    if (json_is_object(*object))
-        return ERROR_NONE;
-    json_decref(*object);
-    return error_user("%s: is JSON, but no object", file->name);
-}
-
 static int read_pre_tokenizers(struct bpe *bpe, const struct place *root)
 {
-    struct place place = member(root, "pre_tokenizer");
+    struct place place = place_member(root, "pre_tokenizer");
     int code = read_parts(bpe, &place, "pretokenizers", read_pre_tokenizer);
     if (code == ERROR_NONE && !bpe->byte_level)
         return error_user("%s: pre_tokenizer: has no ByteLevel: only byte-level vocabularies are offered", bpe->name);
@@ -580,8 +489,8 @@ static int read_pre_tokenizers(struct bpe *bpe, const struct place *root)
 
 static int read_root(struct bpe *bpe, const struct place *root)
 {
-    struct place normalizer = member(root, "normalizer"), processor = member(root, "post_processor");
-    struct place decoder = member(root, "decoder");
+    struct place normalizer = place_member(root, "normalizer"), processor = place_member(root, "post_processor");
+    struct place decoder = place_member(root, "decoder");
     int code = read_parts(bpe, &normalizer, "normalizers", read_normalizer);
     if (code == ERROR_NONE)
         code = read_pre_tokenizers(bpe, root);
@@ -599,58 +508,11 @@ static int read_root(struct bpe *bpe, const struct place *root)
 int bpe_read_json(struct bpe *bpe, const struct bpe_file *file)
 {
     json_t *object;
-    int code = parse(&object, file);
+    int code = place_parse(&object, file);
     if (code != ERROR_NONE)
         return code;
     const struct place root = {.file = bpe->name, .value = object};
     code = read_root(bpe, &root);
-    json_decref(object);
-    return code;
-}
-
-/* "bos_token": "<s>", or an object with "content" */
-static int read_role(struct bpe *bpe, const struct place *root, enum bpe_role role)
-{
-    static const char *const names[BPE_ROLES] = {"bos_token", "eos_token", "pad_token", "unk_token"};
-    struct place given = member(root, names[role]);
-    if (absent(&given))
-        return ERROR_NONE;
-    struct place content = json_is_object(given.value) ? member(&given, "content") : given;
-    const char *text = json_string_value(content.value);
-    if (text == NULL)
-        return refuse(&content, "a token or null");
-    int32_t id = bpe_find(bpe, text, (int64_t)strlen(text));
-    if (id < 0)
-        return fault(&content, "\"%s\" is no token of %s", text, bpe->name);
-    bool placed = role == BPE_BOS ? bpe->begins : role == BPE_EOS && bpe->ends;
-    if (placed && id != bpe->roles[role])
-        return fault(&content, "\"%s\" has id %d, but %s puts id %d %s texts", text, (int)id, bpe->name,
-                     (int)bpe->roles[role], role == BPE_BOS ? "before" : "behind");
-    bpe->roles[role] = id;
-    return ERROR_NONE;
-}
-
-/* "add_bos_token", "add_eos_token": what transformers' classes heed rather than the template */
-static int read_placed(bool *placed, const struct place *root, const char *name, int32_t id)
-{
-    int code = read_bool(placed, root, name, *placed);
-    struct place given = member(root, name);
-    return code == ERROR_NONE && *placed && id < 0 ? refuse(&given, "false where there is no such token") : code;
-}
-
-int bpe_read_config(struct bpe *bpe, const struct bpe_file *config)
-{
-    json_t *object;
-    int code = parse(&object, config);
-    if (code != ERROR_NONE)
-        return code;
-    const struct place root = {.file = config->name, .value = object};
-    for (int role = 0; code == ERROR_NONE && role < BPE_ROLES; role++)
-        code = read_role(bpe, &root, (enum bpe_role)role);
-    if (code == ERROR_NONE)
-        code = read_placed(&bpe->begins, &root, "add_bos_token", bpe->roles[BPE_BOS]);
-    if (code == ERROR_NONE)
-        code = read_placed(&bpe->ends, &root, "add_eos_token", bpe->roles[BPE_EOS]);
     json_decref(object);
     return code;
 }

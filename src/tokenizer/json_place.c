@@ -1,0 +1,90 @@
+#include "tokenizer/json_place.h"
+#include "tokenizer/bpe.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_ROOM = 256 };
+
+struct place place_member(const struct place *of, const char *name)
+{
+    return (struct place){of->file, json_object_get(of->value, name), of, name, 0};
+}
+
+struct place place_element(const struct place *of, size_t index)
+{
+    return (struct place){of->file, json_array_get(of->value, index), of, NULL, index};
+}
+
+/* "model.vocab", "added_tokens[3].id"; a long one is cut short. Returns `path`. */
+static char *path_of(char path[PATH_ROOM], const struct place *place)
+{
+    path[0] = '\0';
+    if (place->of == NULL)
+        return path;
+    size_t used = strlen(path_of(path, place->of));
+    if (place->name == NULL)
+        snprintf(path + used, PATH_ROOM - used, "[%zu]", place->index);
+    else
+        snprintf(path + used, PATH_ROOM - used, "%s%s", used == 0 ? "" : ".", place->name);
+    return path;
+}
+
+void place_text(char out[PLACE_TEXT], const struct place *place)
+{
+    char path[PATH_ROOM];
+    snprintf(out, PLACE_TEXT, "%s: %s", place->file, path_of(path, place));
+}
+
+int place_fault(const struct place *place, const char *format, ...)
+{
+    char path[PATH_ROOM], text[4 * PATH_ROOM];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return error_user("%s: %s: %s", place->file, path_of(path, place), text);
+}
+
+int place_refuse(const struct place *place, const char *allowed)
+{
+    if (place->value == NULL)
+        return place_fault(place, "is missing; must be %s", allowed);
+    if (json_is_object(place->value) || json_is_array(place->value))
+        return place_fault(place, "must be %s", allowed);
+    char *value = json_dumps(place->value, JSON_ENCODE_ANY);
+    int code = place_fault(place, "%.60s is not offered; must be %s", value == NULL ? "this" : value, allowed);
+    free(value);
+    return code;
+}
+
+bool place_absent(const struct place *place)
+{
+    return place->value == NULL || json_is_null(place->value);
+}
+
+int place_bool(bool *value, const struct place *of, const char *name, bool otherwise)
+{
+    struct place place = place_member(of, name);
+    *value = place_absent(&place) ? otherwise : json_is_true(place.value);
+    return place_absent(&place) || json_is_boolean(place.value) ? ERROR_NONE : place_refuse(&place, "true or false");
+}
+
+bool place_is(const struct place *place, const char *text)
+{
+    return json_is_string(place->value) && strcmp(json_string_value(place->value), text) == 0;
+}
+
+int place_parse(json_t **object, const struct bpe_file *file)
+{
+    json_error_t error;
+    *object = json_loadb(file->data, (size_t)file->bytes, JSON_REJECT_DUPLICATES, &error);
+    if (*object == NULL)
+        return error_user("%s:%d: is no JSON: %s", file->name, error.line, error.text);
+    if (json_is_object(*object))
+        return ERROR_NONE;
+    json_decref(*object);
+    return error_user("%s: is JSON, but no object", file->name);
+}

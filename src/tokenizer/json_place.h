@@ -1,0 +1,42 @@
+/* Values of a JSON file that know where they stand, so that messages can say it. */
+#ifndef TOKENIZER_JSON_PLACE_H
+#define TOKENIZER_JSON_PLACE_H
+
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct bpe_file;
+
+/* A value: the file's object, or a member or an element of another one, which must stay where it is. */
+struct place {
+    const char *file;
+    const json_t *value;    /* NULL: the member is not there */
+    const struct place *of; /* NULL: the file's object */
+    const char *name;       /* NULL for an element */
+    size_t index;
+};
+
+/* Reads a file that is one JSON object without duplicate keys; *object is the caller's. ERROR_USER. */
+int place_parse(json_t **object, const struct bpe_file *file);
+
+struct place place_member(const struct place *of, const char *name);
+struct place place_element(const struct place *of, size_t index);
+
+/* Is it not there, or null? */
+bool place_absent(const struct place *place);
+/* Is it this string? */
+bool place_is(const struct place *place, const char *text);
+/* A member that is true or false; `otherwise` where it is absent. ERROR_USER: it is something else. */
+int place_bool(bool *value, const struct place *of, const char *name, bool otherwise);
+
+/* "<file>: <path>", such as "T: model.vocab"; a long one is cut short. */
+enum { PLACE_TEXT = 512 };
+void place_text(char out[PLACE_TEXT], const struct place *place);
+/* Both return ERROR_USER: what is wrong there; the value is not offered, or missing: it must be <allowed>. */
+int place_fault(const struct place *place, const char *format, ...) BASE_PRINTF(2, 3);
+int place_refuse(const struct place *place, const char *allowed);
+
+#endif
