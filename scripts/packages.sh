@@ -3,7 +3,7 @@
 #   configure_options          set before: what the user gave for configure
 #   packages_need KIND...      sees to the packages of these kinds (build, plot, test): installs what is missing where it
 #                              may, else names what is missing; exits with 2 when a required one is absent
-#   transformers_begin         in the background, a Python with torch and transformers under $build/python for the tests
+#   transformers_begin         in the background, a Python with torch, transformers and pyarrow under $build/python for the tests
 #                              that compare with them, where that is allowed and there is room; those that find it not
 #                              ready say so and leave their comparison out
 #   build_cistron              bootstrap, configure, make; leaves the folder of the build in $build
@@ -37,6 +37,8 @@ build|libhdf5-dev|header hdf5.h|or --with-hdf5=DIR
 build|libconfig-dev|header libconfig.h|or --with-libconfig=DIR
 build|zlib1g-dev|header zlib.h|or --with-zlib=DIR
 build|libzstd-dev|header zstd.h|or --with-zstd=DIR
+build|libsnappy-dev|header snappy-c.h|or --with-snappy=DIR
+build|liblz4-dev|header lz4.h|or --with-lz4=DIR
 build|libxxhash-dev|header xxhash.h|or --with-xxhash=DIR
 build|libjansson-dev|header jansson.h|or --with-jansson=DIR
 build|libpcre2-dev|header pcre2posix.h|or --with-pcre2=DIR
@@ -214,7 +216,7 @@ transformers_begin()
     say "transformers: installing for tests, in the background (log: $folder.log)"
     rm -rf "$folder"
     {
-        timeout 600 sh -c 'python3 -m venv "$1" && "$1/bin/pip" install -q --no-cache-dir torch transformers h5py numpy tiktoken &&
+        timeout 600 sh -c 'python3 -m venv "$1" && "$1/bin/pip" install -q --no-cache-dir torch transformers h5py numpy tiktoken pyarrow &&
             "$1/bin/python" -c "import torch, transformers, h5py" && touch "$1/ready"' sh "$folder" ||
             echo "it did not succeed within 10 minutes"
     } >"$folder.log" 2>&1 </dev/null &

@@ -15,7 +15,8 @@ survives()
     return 1
 }
 
-check "FASTA and JSON lines" survives records 1500
+check "FASTA, JSON lines, text" survives records 1500
+check "Parquet files" survives parquet 100000
 check "decks" survives deck 6000
 check "side files" survives side 10000
 check "logs" survives log 1500

@@ -4,6 +4,7 @@
 #include "prepare/fasta.h"
 #include "prepare/foreign.h"
 #include "prepare/jsonl.h"
+#include "prepare/parquet.h"
 #include "prepare/source.h"
 #include "prepare/text.h"
 
@@ -14,7 +15,8 @@ struct record_reader {
     void *reader;
 };
 
-static const struct record_class *const classes[] = {&fasta_class, &jsonl_class, &text_class, &lines_class};
+static const struct record_class *const classes[] = {&fasta_class, &jsonl_class, &text_class, &lines_class,
+                                                     &parquet_class};
 enum { CLASSES = sizeof classes / sizeof *classes };
 
 /* What a name alone tells. A name such as .txt tells a text where bytes are wanted; sequences are found in files of
@@ -24,10 +26,10 @@ static const struct {
     const struct record_class *class;
     bool bytes_only;
 } endings[] = {
-    {".jsonl", &jsonl_class, false}, {".ndjson", &jsonl_class, false}, {".fa", &fasta_class, true},
-    {".fasta", &fasta_class, true},  {".fna", &fasta_class, true},     {".faa", &fasta_class, true},
-    {".ffn", &fasta_class, true},    {".txt", &text_class, true},      {".text", &text_class, true},
-    {".md", &text_class, true},
+    {".jsonl", &jsonl_class, false}, {".ndjson", &jsonl_class, false}, {".parquet", &parquet_class, false},
+    {".fa", &fasta_class, true},     {".fasta", &fasta_class, true},   {".fna", &fasta_class, true},
+    {".faa", &fasta_class, true},    {".ffn", &fasta_class, true},     {".txt", &text_class, true},
+    {".text", &text_class, true},    {".md", &text_class, true},
 };
 
 static bool ends_with(const char *text, int64_t length, const char *end)
@@ -52,6 +54,8 @@ static const struct record_class *told_by_name(const char *path, enum record_con
 static const struct record_class *told_by_content(const uint8_t *head, int64_t bytes, enum record_content content)
 {
     int64_t at = 0;
+    if (bytes >= 4 && memcmp(head, "PAR1", 4) == 0)
+        return &parquet_class;
     while (at < bytes && memchr(" \t\r\n", head[at], 4) != NULL)
         at++;
     if (at < bytes && head[at] == '{')
@@ -65,7 +69,7 @@ static int find_format(const struct record_class **class, const char *name)
         if (strcmp(name, classes[i]->name) == 0)
             *class = classes[i];
     if (*class == NULL)
-        return error_user("--input-format %s: unknown; there is: fasta, jsonl, text, lines", name);
+        return error_user("--input-format %s: unknown; there is: fasta, jsonl, text, lines, parquet", name);
     return ERROR_NONE;
 }
 

@@ -214,6 +214,45 @@ int source_head(struct source *source, const uint8_t **head, int64_t *bytes)
     return code;
 }
 
+int source_size(const struct source *source, int64_t *bytes)
+{
+    struct stat status;
+    *bytes = 0;
+    if (source->file == STDIN_FILENO || fstat(source->file, &status) != 0 || !S_ISREG(status.st_mode))
+        return error_user("%s: a file of this format is read from its end: give its path, not a pipe", source->name);
+    if (source->kind != SOURCE_PLAIN)
+        return error_user("%s: a file of this format is read from its end: decompress it first", source->name);
+    *bytes = status.st_size;
+    return ERROR_NONE;
+}
+
+int source_read_at(const struct source *source, void *buffer, int64_t bytes, int64_t offset)
+{
+    for (int64_t done = 0; done < bytes;) {
+        ssize_t count = pread(source->file, (char *)buffer + done, (size_t)(bytes - done), offset + done);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return error_environment("%s: cannot read: %s", source->name, strerror(errno));
+        if (count == 0)
+            return error_user("%s: has become shorter while it is read", source->name);
+        done += count;
+    }
+    return ERROR_NONE;
+}
+
+int source_pass(struct source *source, int64_t offset)
+{
+    int code = ERROR_NONE;
+    int64_t before = -1;
+    while (code == ERROR_NONE && source->raw_bytes < offset && source->raw_bytes > before) {
+        before = source->raw_bytes;
+        source->begin = source->end = 0; /* the bytes themselves are not wanted here */
+        code = fill(source, 1);
+    }
+    return code;
+}
+
 int64_t source_raw_bytes(const struct source *source)
 {
     return source->raw_bytes;

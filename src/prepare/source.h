@@ -16,6 +16,13 @@ int source_read(struct source *source, void *buffer, int64_t capacity, int64_t *
  * first source_read, until which *head stays. Errors of source_read. */
 enum { SOURCE_HEAD = 1 << 12 };
 int source_head(struct source *source, const uint8_t **head, int64_t *bytes);
+/* For formats that are not read from front to back: the bytes of the file itself, and some of them. Such a reader calls
+ * source_pass instead of source_read, for what follows below: as if the file had been read up to that byte. User
+ * errors: the file is compressed, standard input or no regular file; it has become shorter. */
+int source_size(const struct source *source, int64_t *bytes);
+int source_read_at(const struct source *source, void *buffer, int64_t bytes, int64_t offset);
+int source_pass(struct source *source, int64_t offset);
+
 /* Bytes of the file itself read so far, and their xxh3 (64 bits): the file's checksum once the end was met. */
 int64_t source_raw_bytes(const struct source *source);
 uint64_t source_checksum(const struct source *source);

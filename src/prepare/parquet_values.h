@@ -1,0 +1,77 @@
+/* Encodings of Parquet's pages: numbers (levels, indexes, lengths) and strings. The bytes may be anything: a decoder
+ * never reads beyond them, and says when they do not hold what they should. Source:
+ * github.com/apache/parquet-format, Encodings.md */
+#ifndef PREPARE_PARQUET_VALUES_H
+#define PREPARE_PARQUET_VALUES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct parquet_bytes {
+    const uint8_t *at, *end;
+};
+
+/* Small numbers of `width` bits, in runs of one number and in packs of eight (RLE, RLE_DICTIONARY). */
+struct parquet_runs {
+    struct parquet_bytes bytes;
+    int width;                /* 0 .. 32 */
+    uint64_t repeats, packed; /* numbers left of the present run, of the present packs */
+    uint32_t number;
+    uint64_t bits; /* not used up, bit_count of them */
+    int bit_count;
+};
+
+void parquet_runs_start(struct parquet_runs *runs, struct parquet_bytes bytes, int width);
+bool parquet_runs_next(struct parquet_runs *runs, uint32_t *number);
+
+/* Numbers as differences (DELTA_BINARY_PACKED). */
+struct parquet_deltas {
+    struct parquet_bytes bytes;
+    uint64_t left;               /* numbers not read yet */
+    uint64_t miniblocks;         /* in a block; */
+    uint64_t length;             /* numbers in one of them */
+    struct parquet_bytes widths; /* of the block's miniblocks that are not open yet */
+    uint64_t in_miniblock;       /* numbers left of the open one, whose bits lie at `packed` */
+    struct parquet_runs packed;
+    uint64_t least, number;
+    bool first;
+};
+
+/* False: no such numbers. */
+bool parquet_deltas_start(struct parquet_deltas *deltas, struct parquet_bytes bytes);
+bool parquet_deltas_next(struct parquet_deltas *deltas, int64_t *number);
+
+/* Strings, one after the other. */
+enum parquet_encoding {
+    PARQUET_PLAIN = 0,
+    PARQUET_PLAIN_DICTIONARY = 2,
+    PARQUET_RLE = 3,
+    PARQUET_DELTA_LENGTH = 6,
+    PARQUET_DELTA = 7,
+    PARQUET_RLE_DICTIONARY = 8
+};
+
+struct parquet_string {
+    const uint8_t *text;
+    int64_t length;
+};
+
+struct parquet_strings {
+    enum parquet_encoding encoding;
+    struct parquet_bytes bytes; /* of the strings themselves */
+    struct parquet_deltas prefixes, lengths;
+    struct parquet_runs indexes;
+    const struct parquet_string *dictionary; /* [entries] */
+    int64_t entries;
+    uint8_t *last; /* [room], the string before; freed with free() */
+    int64_t last_length, room;
+};
+
+/* `most` is the number of strings that there may be. Keeps the dictionary, `last` and its room of what the struct held.
+ * Only encodings of the enum but RLE. False: the bytes do not begin as they should. */
+bool parquet_strings_start(struct parquet_strings *strings, enum parquet_encoding encoding, struct parquet_bytes bytes,
+                           int64_t most);
+/* The next one, which stays until the call after it. False: the bytes hold no more, or nonsense. */
+bool parquet_strings_next(struct parquet_strings *strings, struct parquet_string *string);
+
+#endif
