@@ -190,9 +190,9 @@ static int unpack(struct parquet_pages *pages, const struct header *header, stru
         *plain = (struct parquet_bytes){packed, packed + header->plain_bytes};
         return ERROR_NONE;
     }
-    if (header->plain_bytes > pages->plain_room) {
+    if (header->plain_bytes >= pages->plain_room) {
         free(pages->plain);
-        pages->plain_room = header->plain_bytes;
+        pages->plain_room = header->plain_bytes + 1; /* never without an address */
         pages->plain = memory_grow(NULL, pages->plain_room);
     }
     if (levels > 0)
