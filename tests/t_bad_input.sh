@@ -100,9 +100,10 @@ damaged zstd                    | $prepare damaged.zst                      | 2 
 no header                       | $prepare headless.fa                      | 2 | headless.fa:1: not FASTA
 headers alone                   | $prepare hollow.fa                        | 2 | no record has a sequence
 a header line without end       | $prepare long_name.fa                     | 2 | long_name.fa:1: header line longer
-a folder for FASTA              | $prepare folder                           | 2 | folder: is a folder
+a folder for FASTA              | $prepare folder                           | 2 | folder: this folder holds no files
+a pattern for nothing           | $prepare no*such.fa                       | 2 | no*such.fa: no file matches
 nothing on standard input       | $prepare -                                | 2 | <stdin>: holds no FASTA record
-a store for FASTA               | $prepare store.h5                         | 2 | this is binary data, not FASTA text
+a store for FASTA               | $prepare store.h5                         | 2 | store.h5: is an HDF5 file
 a line of 20 MB                 | $prepare -o y.h5 long_line.fa             | 0 | 20000000 bases
 records without sequence        | $prepare -o y.h5 few.fa                   | 0 | in 3 sequences
 a JSON line that does not end   | $prepare open.jsonl                       | 2 | open.jsonl:2: no JSON

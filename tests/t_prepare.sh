@@ -82,6 +82,19 @@ if command -v zstd >/dev/null; then
     check "a file of pzstd" test "$(checksum pzst.log)" = "$(checksum plain.log)"
 fi
 
+# a folder and a pattern name the same files as they do, by name; one that is missing or wrong is named
+mkdir -p many/below
+cp one.fa many/1.fa
+cp two.fa many/2.fa
+: >many/.hidden
+for inputs in many many/ 'many/*.fa' 'many/[1-9].fa'; do
+    "$cistron" prepare --tokenizer nucleotide -o many.h5 "$inputs" >many.log
+    check "files of $inputs" test "$(checksum many.log)" = "$(checksum plain.log)"
+done
+printf 'ACGT\n' >many/3.fa
+refuse "many/3.fa:1: not FASTA" --tokenizer nucleotide -o x.h5 many
+refuse "many/*.gz: no file matches" --tokenizer nucleotide -o x.h5 'many/*.gz'
+
 # JSON lines of the same records, one of them a line of 1.5 MB: the same store, however they come in
 awk '/^>/ { if (name) print "\"}"; name = substr($1, 2); printf "{\"record\": \"%s\", \"sequence\": \"", name; next }
      { printf "%s", $0 } END { print "\"}" }' one.fa two.fa >both.jsonl

@@ -35,9 +35,10 @@ static const struct command_option options[] = {
 const struct command command_prepare = {
     .name = "prepare",
     .arguments = "FILES...",
-    .summary = "turn FASTA or JSON lines into a token store",
+    .summary = "turn FASTA, JSON lines, Parquet or text into a token store",
     .help =
-        "Reads FASTA files and JSON lines (plain, .gz or .zst; - is standard input) and writes a token store. A file\n"
+        "Reads FASTA files, JSON lines and text (plain, .gz or .zst; - is standard input) and Parquet files, and writes\n"
+        "a token store. A folder stands for its files, a quoted pattern ('*.parquet') for those that match. A file\n"
         "named *.jsonl or beginning with { holds JSON lines. --split writes OUT.train.h5, OUT.valid.h5, ... cut by\n"
         "position. Lower-case (soft-masked) letters of nucleotides are read as capitals and counted. Proteins (esm2,\n"
         "amplify): one stop symbol * at the end of a record is dropped; lower-case letters and other characters that\n"

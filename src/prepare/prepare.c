@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "prepare/census.h"
 #include "prepare/encoding.h"
+#include "prepare/inputs.h"
 #include "prepare/record_reader.h"
 #include "prepare/source.h"
 #include "prepare/split.h"
@@ -419,13 +420,19 @@ static int run(struct prepare *prepare)
     return code;
 }
 
-int prepare_run(const struct prepare_settings *settings)
+int prepare_run(const struct prepare_settings *given)
 {
-    struct prepare prepare = {.settings = settings};
-    prepare.sources = memory_allocate((settings->input_count + 1) * (int64_t)sizeof *prepare.sources);
+    struct prepare_settings settings = *given;
+    struct prepare prepare = {.settings = &settings};
+    struct inputs inputs;
+    int code = inputs_expand(&inputs, given->inputs, given->input_count);
+    settings.inputs = (const char *const *)inputs.paths;
+    settings.input_count = inputs.count;
+    prepare.sources = memory_allocate((inputs.count + 1) * (int64_t)sizeof *prepare.sources);
     prepare.ids = memory_allocate(COPY_BYTES);
     temporary_catch_signals();
-    int code = run(&prepare);
+    if (code == ERROR_NONE)
+        code = run(&prepare);
     for (int i = 0; i < SPLIT_PARTS; i++) {
         if (prepare.outputs[i].writer != NULL)
             prepare.outputs[i].writer->class->destroy(prepare.outputs[i].writer);
@@ -440,5 +447,6 @@ int prepare_run(const struct prepare_settings *settings)
     free(prepare.name);
     memory_free(prepare.sources);
     memory_free(prepare.ids);
+    inputs_destroy(&inputs);
     return code;
 }
