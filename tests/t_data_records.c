@@ -259,6 +259,12 @@ static void test_bytes(void)
     write_file(other, "wb", "no record's first character", 27);
     CHECK(read_as(&bytes, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">other no record's first character");
+    write_file(plain, "wb", "{\n", 2);
+    CHECK(read_as(&bytes, plain, got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, ">a_b.txt {\n");
+    write_file(stores_path("b.fa"), "wb", ">x y\nAC GT\n", 11);
+    CHECK(read_as(&bytes, stores_path("b.fa"), got, sizeof got) == ERROR_NONE);
+    CHECK_STRING(got, ">x ACGT");
     write_file(other, "wb", "AC GT\r\nTT\n", 10);
     CHECK(read_as(&text, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">other ACGTTT");

@@ -6,6 +6,7 @@
 #include "prepare/source.h"
 
 #include <lz4.h>
+#include <snappy-c.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -157,6 +158,26 @@ static void test_pages(void)
         text.entries = 2;
         text.rows = text.rows != 0 ? text.rows : 2;
         CHECK_USER(read_pages(&text, got, sizeof got), mistakes[i].words);
+    }
+    /* what is whole, but shorter than it announces */
+    for (int codec = 1; codec < 8; codec++) {
+        size_t size = sizeof packed;
+        uLongf zlib_size = sizeof packed;
+        if (codec == 1)
+            CHECK(snappy_compress(two, TWO, packed, &size) == SNAPPY_OK);
+        else if (codec == 2)
+            CHECK(compress((Bytef *)packed, &zlib_size, (const Bytef *)two, TWO) == Z_OK);
+        else if (codec == 5 || codec == 7)
+            size = (size_t)LZ4_compress_default(two, packed, TWO, sizeof packed);
+        else
+            continue;
+        pages.size = 0;
+        put((struct parquet_page_text){.plain = TWO + 6,
+                                       .packed = (int64_t)(codec == 2 ? zlib_size : size),
+                                       .entries = 2},
+            packed);
+        CHECK_USER(read_pages(&(struct parquet_file_text){.codec = codec, .entries = 2, .rows = 2}, got, sizeof got),
+                   "cannot be decompressed to the size");
     }
     /* an index beyond the dictionary */
     pages.size = 0;
