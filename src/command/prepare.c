@@ -37,7 +37,8 @@ const struct command command_prepare = {
     .arguments = "FILES...",
     .summary = "turn FASTA, JSON lines, Parquet or text into a token store",
     .help =
-        "Reads FASTA files, JSON lines and text (plain, .gz or .zst; - is standard input) and Parquet files, and writes\n"
+        "Reads FASTA files, JSON lines and text (plain, .gz or .zst; - is standard input) and Parquet files, and "
+        "writes\n"
         "a token store. A folder stands for its files, a quoted pattern ('*.parquet') for those that match. A file\n"
         "named *.jsonl or beginning with { holds JSON lines. --split writes OUT.train.h5, OUT.valid.h5, ... cut by\n"
         "position. Lower-case (soft-masked) letters of nucleotides are read as capitals and counted. Proteins (esm2,\n"

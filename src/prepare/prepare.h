@@ -27,8 +27,8 @@ struct prepare_settings {
  * are no token become unk; they, lower-case letters and dropped stop symbols are reported (prepare/census.h). Outputs
  * appear when all of them are complete, replacing older ones atomically; a failed or interrupted run leaves nothing but
  * the folder of the output, which is made if it is not there. Texts are encoded record by record, each as a whole; a
- * store is the same with any number of threads. User errors: all of inputs.h, record_reader.h, source.h, split.h, tokenizer.h and
- * encoding.h, an output that is also an input, no sequence at all. */
+ * store is the same with any number of threads. User errors: all of inputs.h, record_reader.h, source.h, split.h,
+ * tokenizer.h and encoding.h, an output that is also an input, no sequence at all. */
 int prepare_run(const struct prepare_settings *given);
 
 #endif
