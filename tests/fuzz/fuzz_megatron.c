@@ -1,6 +1,7 @@
 /* A Megatron data set: its index, and all of it that training reads, in the order of the file and in Megatron-LM's. The
- * input's first two bytes are the size of PREFIX.bin, which holds zeros; the rest is PREFIX.idx. Where they are 0 the
- * rest is lengths of sequences, a byte each, of which whole files are made. */
+ * input's first two bytes are the size of PREFIX.bin, which holds zeros; the rest is PREFIX.idx. Where they are 0 or 1
+ * the rest is lengths of sequences, a byte each, of which whole files are made; with 1 PREFIX.bin then loses all but
+ * its first half. */
 #include "base/error.h"
 #include "data/megatron_windows.h"
 #include "fuzz/fuzz.h"
@@ -9,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PREFIX_BYTES = 2, BIN_BYTES = 1 << 16, WINDOW = 5, SAMPLES = 40 };
 
@@ -30,6 +32,9 @@ void fuzz_target_seeds(void (*add)(const void *data, size_t size))
     memcpy(input + PREFIX_BYTES, index, size);
     add(input, size + PREFIX_BYTES);
     add("\0\0\5\0\21\100\3\3\0\0\377", 11);
+    memset(input, UINT8_MAX, size + PREFIX_BYTES); /* of many pages, so that what is missing is noticed */
+    memcpy(input, "\1", PREFIX_BYTES);
+    add(input, size + PREFIX_BYTES);
     free(index);
     free(input);
 }
@@ -61,8 +66,8 @@ static void read_store(const struct megatron_store *store)
     }
 }
 
-/* Whole files of these lengths. */
-static void write_whole(const uint8_t *lengths, size_t count)
+/* Whole files of these lengths, or half of the tokens. */
+static void write_whole(const uint8_t *lengths, size_t count, bool half)
 {
     static char text[UINT8_MAX + 1];
     memset(text, 'A', UINT8_MAX);
@@ -71,6 +76,10 @@ static void write_whole(const uint8_t *lengths, size_t count)
         sequences[i] = text + UINT8_MAX - lengths[i];
     stores_write_megatron(fuzz_path("input"), sequences, (int64_t)count);
     memory_free(sequences);
+    size_t bytes;
+    free(fuzz_read(fuzz_path("input.bin"), &bytes));
+    if (half)
+        FUZZ_CHECK(truncate(fuzz_path("input.bin"), (off_t)bytes / 2) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -83,8 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *prefix = fuzz_path("input");
     fuzz_write(fuzz_path("input.bin"), zeros, bytes);
     fuzz_write(fuzz_path("input.idx"), data + PREFIX_BYTES, size - PREFIX_BYTES);
-    if (bytes == 0)
-        write_whole(data + PREFIX_BYTES, size - PREFIX_BYTES);
+    if (bytes <= 1)
+        write_whole(data + PREFIX_BYTES, size - PREFIX_BYTES, bytes == 1);
     struct megatron_store *store;
     error_clear();
     const int code = megatron_store_open(&store, prefix);
