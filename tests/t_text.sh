@@ -58,6 +58,7 @@ check "one store on any number of threads" test -n "${many[1]}" -a "${many[1]}" 
 check "one store of long records too" test -n "${long[1]}" -a "${long[1]}" = "${long[2]}" -a "${long[1]}" = "${long[5]}"
 check "inspect" ends 0 inspect train.h5
 check "names the tokenizer" says "(bpe-"
+check "and its files" says "tokenizer.json"
 
 # -- train, eval, generate ---------------------------------------------------------------------------------------------
 

@@ -55,6 +55,25 @@ static json_t *append_object(json_t *array)
     return object;
 }
 
+/* The files of a tokenizer of text; nothing where there is none. */
+static void describe_tokenizer(json_t *out, hid_t file)
+{
+    hid_t group = hdf5_has(file, "tokenizer") ? hdf5_open_group(file, "tokenizer") : -1;
+    if (group < 0)
+        return;
+    json_t *files = put_array(out, "tokenizer_files");
+    for (int kind = 0; kind < BUNDLE_KINDS; kind++) {
+        hid_t dataset = hdf5_has(group, bundle_names[kind]) ? hdf5_open_dataset(group, bundle_names[kind]) : -1;
+        if (dataset < 0)
+            continue;
+        json_t *entry = append_object(files);
+        put_text(entry, "name", bundle_names[kind]);
+        put_integer(entry, "bytes", hdf5_count_bytes(dataset));
+        H5Dclose(dataset);
+    }
+    H5Gclose(group);
+}
+
 /* -- Token stores ------------------------------------------------------------------------------------------------ */
 
 static void describe_sources(json_t *out, hid_t file)
@@ -87,6 +106,7 @@ static int describe_store(json_t *out, hid_t file, const char *path, bool verify
     put_integer(out, "tokens", store->token_count);
     put_integer(out, "token_bytes", store->token_bytes);
     put_checksum(out, "checksum", store->checksum);
+    describe_tokenizer(out, file);
     describe_sources(out, file);
     json_t *first = put_array(out, "first_sequences");
     int64_t cursor = 0, length;
@@ -225,6 +245,7 @@ static int describe_checkpoint(json_t *out, hid_t file, const char *path)
     put_text(out, "kind", meta.moments ? "checkpoint" : "model");
     describe_family(out, &meta, path);
     describe_meta(out, &meta);
+    describe_tokenizer(out, file);
     json_t *groups = put_array(out, "groups"), *tensors = put_array(out, "tensors");
     for (int kind = 0; kind < (meta.moments ? PIECE_KINDS : PIECE_M); kind++) /* moments have the same shapes */
         describe_group(groups, kind == PIECE_WEIGHT ? tensors : NULL, file, checkpoint_groups[kind]);
