@@ -254,10 +254,6 @@ static int open_pairs_left(const struct pairs *pairs)
 
 enum { MOST_CASES = 400 };
 
-/* Two parts of a stage, each of which makes copies of its values' cuts after an update. */
-static const struct trial_case copies_of_parts = {
-    {[RANKS] = 3, [SHARD] = 1, [SHARDING] = 4, [NUMBERS] = 6, [PIPELINE] = 2}};
-
 /* With all layers whole and on each rank; those that are cut; those that are dealt out to stages. */
 enum spread { SPREAD_WHOLE, SPREAD_CUT, SPREAD_DEALT, SPREADS };
 
@@ -1099,11 +1095,10 @@ int main(int argc, char **argv)
     deep.layers = PIPELINE_LAYERS;
     struct outcome alone_deep = train_alone(world, cpu, &deep, false);
     test_chains();
-    static struct trial_case cases[MOST_CASES + 1];
+    static struct trial_case cases[MOST_CASES];
     int64_t case_count = 0, count[2] = {0};
     for (int s = 0; s < SPREADS && world->rank == 0; s++)
         case_count = add_spread(cases, case_count, (enum spread)s);
-    cases[case_count++] = copies_of_parts;
     comm_broadcast(world, &case_count, sizeof case_count, 0);
     comm_broadcast(world, cases, sizeof cases, 0);
     static const int side_by_side[][3] = {{8}, {6, 2}, {4, 3, 1}};

@@ -31,13 +31,12 @@ struct model_settings toy_settings(enum toy_kind kind)
 
 struct precision toy_precision(int recipe)
 {
-    enum { LAYERS = 64 /* no toy has more */ };
     struct precision precision;
     struct deck deck;
     deck_defaults(&deck);
     deck.precision.recipe = recipe;
     deck.precision.history = 4;
-    if (precision_from_deck(&precision, &deck, LAYERS) != ERROR_NONE)
+    if (precision_from_deck(&precision, &deck, toy_settings(TOY_LLAMA).layers) != ERROR_NONE)
         error_fatal("toy_precision: %s", error_message());
     return precision;
 }
