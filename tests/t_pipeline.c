@@ -137,6 +137,26 @@ static void test_parts(void)
     outcome_destroy(&alone);
 }
 
+/* Each of a stage's parts makes copies of its cuts of values after an update. (The first three layers are quantized,
+ * the third is of a second part.) */
+static void test_copies_of_parts(void)
+{
+    struct form form = {.kind = TOY_LLAMA,
+                        .layers = 4,
+                        .packed = true,
+                        .micro_batches = 2,
+                        .compute = DTYPE_BF16,
+                        .recipe = DECK_RECIPE_CURRENT,
+                        .slots = 1};
+    struct layout layout = layout_of(2, 2, 2);
+    layout.sharding.level = SHARD_FULL;
+    struct form form_alone = form;
+    form_alone.micro_batches = 4; /* of as many rows */
+    struct outcome alone = train_alone(world, cpu, &form_alone, false);
+    check_layout(4, &layout, &form, &alone, true);
+    outcome_destroy(&alone);
+}
+
 /* With rows and layers that ranks share; sums of gradients, recorded. */
 static void test_cuts(void)
 {
@@ -261,6 +281,7 @@ int main(int argc, char **argv)
     test_models();
     test_others();
     test_parts();
+    test_copies_of_parts();
     test_cuts();
     test_faults();
     test_order();
