@@ -304,7 +304,15 @@ static void measure(const struct cuda_target *target, struct kind *kind, const s
     static const char *const names[WAYS] = {"cuDNN", "own kernels", "own kernels, scores once"};
     char what[128], times[128] = "";
     int used = 0;
-    timing_compare(target, launch_rival, &(struct rivals){kind, call}, WAYS, kind->times.of);
+    struct call alone = *call; /* each time with its own lists of work */
+    struct attention_backward_args backward;
+    alone.shared.segments.again = 0;
+    if (call->backward != NULL) {
+        backward = *call->backward;
+        backward.segments.again = 0;
+        alone.backward = &backward;
+    }
+    timing_compare(target, launch_rival, &(struct rivals){kind, &alone}, WAYS, kind->times.of);
     const struct kept_times kept = kept_times(kind->times);
     choice_keep(CHOICE_ATTENTION, &kind->key, sizeof kind->key, &kept, sizeof kept);
     describe(what, sizeof what, &kind->key);

@@ -338,16 +338,17 @@ void cuda_own_attention_backward(const struct cuda_target *target, const struct 
             return attention_backward_once_rows(args->head_dim, keys);
         return by_warpgroups ? attention_backward_warpgroup_rows(args->head_dim, keys) : tile_rows(args->q.dtype);
     };
-    struct attention_side queries = {false, rows(false), args->q.rows, layout.queries, {}, {}};
-    struct attention_side keys = {true, rows(true), args->k.rows, layout.keys, {}, {}};
-    if (!args->accumulate_q)
-        queries.clear[0] = args->dq;
-    if (!args->accumulate_kv)
-        keys.clear[0] = args->dk, keys.clear[1] = args->dv;
-    const struct attention_side sides[] = {queries, keys};
-    attention_prepare(target, &args->segments, args->causal, sides, 2);
-    if (args->q.rows == 0)
+    if (args->q.rows == 0) {
+        const struct attention_rows keys = {true, args->k.rows, {args->dk, args->dv}, {}};
+        if (!args->accumulate_kv)
+            attention_clear(target, &args->segments, &keys, 1);
         return;
+    }
+    struct attention_side sides[] = {{false, rows(false), args->q.rows, !args->accumulate_q, layout.queries},
+                                     {true, rows(true), args->k.rows, !args->accumulate_kv, layout.keys}};
+    attention_prepare(target, &args->segments, args->causal, true, sides, 2);
+    layout.queries = sides[0].list;
+    layout.keys = sides[1].list;
     visit_attention(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
         run<decltype(zero), dim.value, vector.value>(target, args, layout, by_warpgroups, once);
     });

@@ -138,10 +138,10 @@ void cuda_own_attention_forward(const struct cuda_target *target, const struct a
     lay_out(args, target->workspace, &list);
     bool by_warpgroups = attention_runs_by_warpgroups(tensors, count, args->head_dim);
     int rows = by_warpgroups ? attention_forward_warpgroup_rows(args->head_dim) : tile_rows(args->q.dtype);
-    struct attention_side side = {false, rows, args->q.rows, list, {args->o, {}}, args->lse};
-    attention_prepare(target, &args->segments, args->causal, &side, 1);
+    struct attention_side side = {false, rows, args->q.rows, true, list};
+    attention_prepare(target, &args->segments, args->causal, false, &side, 1);
     if (by_warpgroups) {
-        attention_forward_by_warpgroups(target, args, &list);
+        attention_forward_by_warpgroups(target, args, &side.list);
         return;
     }
     visit_attention(tensors, count, args->head_dim, [&](auto zero, auto dim, auto vector) {
@@ -149,7 +149,7 @@ void cuda_own_attention_forward(const struct cuda_target *target, const struct a
         using cut = forward_cut<T, dim.value>;
         struct forward_job<T> job = {
             view_of<const T>(args->q), view_of<const T>(args->k), view_of<const T>(args->v), view_of<T>(args->o),
-                view_of<float>(args->lse), list, static_cast<int>(args->heads),
+                view_of<float>(args->lse), side.list, static_cast<int>(args->heads),
                 static_cast<int>(args->heads / args->kv_heads),
                 static_cast<int>(args->head_dim), args->scale, args->causal
         };

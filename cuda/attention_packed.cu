@@ -106,13 +106,13 @@ void attention_packed_statistics(const struct cuda_target *target, struct tensor
 
 void attention_packed_clear_forward(const struct cuda_target *target, const struct attention_forward_args *args)
 {
-    struct attention_side side = {false, 1, args->q.rows, {}, {args->o, {}}, args->lse};
-    attention_prepare(target, &args->segments, args->causal, &side, 1);
+    const struct attention_rows side = {false, args->q.rows, {args->o, {}}, args->lse};
+    attention_clear(target, &args->segments, &side, 1);
 }
 
 void attention_packed_clear_backward(const struct cuda_target *target, const struct attention_backward_args *args)
 {
-    struct attention_side sides[] = {{false, 1, args->q.rows, {}, {args->dq, {}}, {}},
-                                     {true, 1, args->k.rows, {}, {args->dk, args->dv}, {}}};
-    attention_prepare(target, &args->segments, args->causal, sides, 2);
+    const struct attention_rows sides[] = {{false, args->q.rows, {args->dq, {}}, {}},
+                                           {true, args->k.rows, {args->dk, args->dv}, {}}};
+    attention_clear(target, &args->segments, sides, 2);
 }

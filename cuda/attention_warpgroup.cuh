@@ -81,13 +81,13 @@ struct items_ahead {
     struct item next = {};
     __device__ __forceinline__ void begin(const struct work_list &list, int heads, int share, struct item *slots)
     {
-        slots[0] = item_of(list, heads, share, atomicAdd(list.ticket, 1));
-        ticket = atomicAdd(list.ticket, 1);
+        slots[0] = item_of(list, heads, share, atomicAdd(list.tickets, 1));
+        ticket = atomicAdd(list.tickets, 1);
     }
     __device__ __forceinline__ void ask(const struct work_list &list, int heads, int share)
     {
         next = item_of(list, heads, share, ticket);
-        ticket = atomicAdd(list.ticket, 1);
+        ticket = atomicAdd(list.tickets, 1);
     }
 };
 

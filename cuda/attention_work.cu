@@ -1,4 +1,4 @@
-/* Attention's list of work, and the outputs of rows that no segment covers. */
+/* Attention's list of work, made once for all launches with the same segments, and rows that no segment covers. */
 #include "cuda/attention_work.cuh"
 #include "cuda/attention_own.h"
 
@@ -6,27 +6,14 @@ extern "C" {
 #include "base/error.h"
 }
 
-enum { THREADS = 1024, BUCKETS = THREADS, BUCKET_ROWS = 64, CHUNK = 256 };
+enum { THREADS = 1024, BUCKETS = THREADS, BUCKET_ROWS = 64, CHUNK = 256, BITS = 32 };
+static_assert(ATTENTION_WINDOW == THREADS * BITS, "each thread has a word of a window");
 
-/* A matrix in bytes. */
-struct bytes {
-    char *data;
-    int64_t width, stride;
-};
+/* -- The list ---------------------------------------------------------------------------------------------------- */
 
 /* struct attention_side as the kernel gets it. */
-struct side {
-    bool keys;
-    int tile;
-    int64_t rows;
-    struct work_list list;
-    struct bytes clear[2];
-    float *lse;
-    int64_t lse_rows, lse_stride;
-};
-
 struct sides {
-    struct side at[ATTENTION_SIDES];
+    struct attention_side at[ATTENTION_SIDES];
 };
 
 /* Slots without queries are empty on both sides. */
@@ -44,10 +31,8 @@ __device__ static struct segment segment_of_lane(const struct segment &s, int la
     return {from(s.q_start), from(s.q_length), from(s.kv_start), from(s.kv_length), from(s.offset)};
 }
 
-/* Calls f with each tile's item and bucket. A warp's lanes read as many slots at once and then share out the tiles of
- * each. */
-template <typename F>
-__device__ static void for_each_tile(const struct segment_tables &tables, const struct side &side, bool causal, F f)
+/* Calls f with each segment, by all lanes of one warp. These read as many slots at once. */
+template <typename F> __device__ static void for_each_segment(const struct segment_tables &tables, F f)
 {
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     for (int first_slot = 0; first_slot < tables.slots; first_slot += THREADS) {
@@ -55,23 +40,84 @@ __device__ static void for_each_tile(const struct segment_tables &tables, const 
         struct segment mine = {};
         if (slot < tables.slots)
             mine = segment_of(tables, slot);
-        unsigned left = __ballot_sync(0xffffffffu, (side.keys ? mine.kv_length : mine.q_length) > 0);
-        for (; left != 0; left &= left - 1) {
-            struct segment s = segment_of_lane(mine, __ffs(static_cast<int>(left)) - 1);
-            int length = side.keys ? s.kv_length : s.q_length;
-            for (int first = lane * side.tile; first < length; first += WARP * side.tile) {
-                struct range seen = visible(s, side.keys, first, min(first + side.tile, length) - 1, causal);
-                f(work{s, first}, min(max(seen.end - seen.begin, 0) / BUCKET_ROWS, BUCKETS - 1));
-            }
-        }
+        for (unsigned left = __ballot_sync(0xffffffffu, mine.q_length > 0); left != 0; left &= left - 1)
+            f(segment_of_lane(mine, __ffs(static_cast<int>(left)) - 1));
     }
 }
 
-/* Items sorted by what they see, longest first, so that blocks end together. The order of equals is left to chance: no
- * result depends on it. */
-__device__ static void make_list(const struct segment_tables &tables, const struct side &side, bool causal)
+/* Calls f with each tile's item and bucket. A warp's lanes share out the tiles of a segment. */
+template <typename F>
+__device__ static void for_each_tile(const struct segment_tables &tables, const struct attention_side &side,
+                                     bool causal, F f)
+{
+    for_each_segment(tables, [&](const struct segment &s) {
+        int length = side.keys ? s.kv_length : s.q_length;
+        for (int first = threadIdx.x % WARP * side.tile; first < length; first += WARP * side.tile) {
+            struct range seen = visible(s, side.keys, first, min(first + side.tile, length) - 1, causal);
+            f(work{s, first}, min(max(seen.end - seen.begin, 0) / BUCKET_ROWS, BUCKETS - 1));
+        }
+    });
+}
+
+/* Bits from .. to - 1, of 0 .. 31. */
+__device__ static uint32_t bits(int from, int to)
+{
+    return from < to ? 0xffffffffu >> (BITS - to) & 0xffffffffu << from : 0;
+}
+
+/* Rows that no segment covers become items of segments that see nothing, from place *next on. One window of rows after
+ * the other, a bit for each row. */
+__device__ static void append_gaps(const struct segment_tables &tables, const struct attention_side &side, int *next)
+{
+    __shared__ uint32_t covered[THREADS];
+    int me = static_cast<int>(threadIdx.x);
+    for (int64_t first = 0; first < side.rows; first += ATTENTION_WINDOW) {
+        covered[me] = 0;
+        __syncthreads();
+        for_each_segment(tables, [&](const struct segment &s) {
+            int64_t start = (side.keys ? s.kv_start : s.q_start) - first;
+            int begin =
+                static_cast<int>(min(max(start, static_cast<int64_t>(0)), static_cast<int64_t>(ATTENTION_WINDOW)));
+            int end = static_cast<int>(
+                min(start + (side.keys ? s.kv_length : s.q_length), static_cast<int64_t>(ATTENTION_WINDOW)));
+            for (int word = begin / BITS + me % WARP; word * BITS < end; word += WARP)
+                atomicOr(&covered[word], bits(max(begin - word * BITS, 0), min(end - word * BITS, +BITS)));
+        });
+        __syncthreads();
+        auto uncovered = [&](int word) {
+            int64_t rows = side.rows - first - word * BITS;
+            return ~covered[word] &
+                   bits(0, static_cast<int>(min(max(rows, static_cast<int64_t>(0)), static_cast<int64_t>(BITS))));
+        };
+        uint32_t mine = uncovered(me), before = me > 0 ? uncovered(me - 1) >> (BITS - 1) : 0;
+        for (uint32_t starts = mine & ~(mine << 1 | before); starts != 0; starts &= starts - 1) {
+            int bit = __ffs(static_cast<int>(starts)) - 1, word = me;
+            uint32_t others = ~mine & bits(bit, BITS);
+            while (others == 0 && ++word < THREADS)
+                others = ~uncovered(word);
+            int row = static_cast<int>(first) + me * BITS + bit;
+            int length =
+                static_cast<int>(first) + word * BITS + (others == 0 ? 0 : __ffs(static_cast<int>(others)) - 1) - row;
+            struct segment gap = {};
+            (side.keys ? gap.kv_start : gap.q_start) = row;
+            (side.keys ? gap.kv_length : gap.q_length) = length;
+            int place = atomicAdd(next, (length + side.tile - 1) / side.tile);
+            for (int at = 0; at < length; at += side.tile, place++)
+                if (place < side.list.most)
+                    side.list.items[place] = work{gap, at};
+        }
+        __syncthreads();
+    }
+}
+
+/* A block for each side. Items sorted by what they see, longest first, so that blocks end together. The order of equals
+ * is left to chance: no result depends on it. */
+__global__ static void __launch_bounds__(THREADS)
+    make_lists(const struct segment_tables tables, const struct sides sides, bool causal)
 {
     __shared__ int start[BUCKETS]; /* counts, then the first place behind each bucket's items so far */
+    __shared__ int next;
+    const struct attention_side &side = sides.at[blockIdx.x];
     int mine = BUCKETS - 1 - threadIdx.x;
     start[mine] = 0;
     __syncthreads();
@@ -84,10 +130,8 @@ __device__ static void make_list(const struct segment_tables &tables, const stru
         start[mine] += before;
         __syncthreads();
     }
-    if (mine == 0) {
-        *side.list.count = static_cast<int>(min(static_cast<int64_t>(start[0]), side.list.most));
-        *side.list.ticket = 0;
-    }
+    if (mine == 0)
+        next = start[0];
     start[mine] -= count;
     __syncthreads();
     for_each_tile(tables, side, causal, [&](const work &item, int bucket) {
@@ -95,7 +139,84 @@ __device__ static void make_list(const struct segment_tables &tables, const stru
         if (place < side.list.most)
             side.list.items[place] = item;
     });
+    if (side.gaps)
+        append_gaps(tables, side, &next);
+    if (threadIdx.x < ATTENTION_TICKETS)
+        side.list.tickets[threadIdx.x] = 0;
+    if (mine == 0)
+        *side.list.count = static_cast<int>(min(static_cast<int64_t>(next), side.list.most));
 }
+
+static struct segment_tables tables_of(const struct attention_segments *segments)
+{
+    auto numbers = [](const struct tensor &t) { return static_cast<const int *>(t.data); };
+    return {numbers(segments->q_start),   numbers(segments->q_length), numbers(segments->kv_start),
+            numbers(segments->kv_length), numbers(segments->q_offset), static_cast<int>(segments->q_start.cols)};
+}
+
+/* Moves the lists to what the executor keeps of this direction, if they fit there. */
+static bool keep(struct cuda_kept *kept, bool backward, int64_t slots, struct attention_side *sides, int count)
+{
+    char *base = kept == nullptr ? nullptr : kept->at + backward * (CUDA_KEPT / 2);
+    int64_t used = 0;
+    struct work_list lists[ATTENTION_SIDES];
+    for (int i = 0; i < count; i++)
+        lists[i] = take_work_list(base, &used, sides[i].rows, slots, sides[i].tile);
+    if (kept == nullptr || used > CUDA_KEPT / 2)
+        return false;
+    for (int i = 0; i < count; i++)
+        sides[i].list = lists[i];
+    return true;
+}
+
+/* Have the lists of the launch before this one been made for the same tiles? They are of these from now on. */
+static bool are_made(struct cuda_kept *kept, bool backward, const struct attention_side *sides, int count)
+{
+    bool same = true;
+    for (int i = 0; i < count; i++) {
+        same = same && kept->tiles[backward][i] == sides[i].tile;
+        kept->tiles[backward][i] = sides[i].tile;
+    }
+    return same;
+}
+
+void attention_prepare(const struct cuda_target *target, const struct attention_segments *segments, bool causal,
+                       bool backward, struct attention_side *sides, int count)
+{
+    struct sides to = {};
+    bool kept = keep(target->kept, backward, segments->q_start.cols, sides, count);
+    int64_t turn = kept ? segments->again % ATTENTION_TICKETS : 0;
+    for (int i = 0; i < count; i++) {
+        sides[i].gaps = sides[i].gaps && !segments->full;
+        to.at[i] = sides[i];
+        sides[i].list.tickets += turn;
+    }
+    if (kept && are_made(target->kept, backward, sides, count) && turn > 0)
+        return;
+    make_lists<<<static_cast<unsigned>(count), THREADS, 0, target->stream>>>(tables_of(segments), to, causal);
+    CUDA_CHECK_LAUNCH("attention_prepare");
+}
+
+/* -- Rows that no segment covers, of other implementations -------------------------------------------------------- */
+
+/* A matrix in bytes. */
+struct bytes {
+    char *data;
+    int64_t width, stride;
+};
+
+/* struct attention_rows as the kernel gets it. */
+struct cleared {
+    bool keys;
+    int64_t rows;
+    struct bytes clear[2];
+    float *lse;
+    int64_t lse_rows, lse_stride;
+};
+
+struct cleared_sides {
+    struct cleared at[ATTENTION_SIDES];
+};
 
 template <typename T> __device__ static void clear_row(char *row, int64_t width)
 {
@@ -112,11 +233,14 @@ __device__ static void clear_row_of(const struct bytes &matrix, int64_t row)
         clear_row<uint16_t>(at, matrix.width);
 }
 
-/* Rows first .. first + CHUNK - 1. */
-__device__ static void clear_uncovered(const struct segment_tables &tables, const struct side &side, int64_t first)
+/* blockIdx.y: the side; blockIdx.x: CHUNK rows of it. */
+__global__ static void __launch_bounds__(THREADS)
+    clear_uncovered(const struct segment_tables tables, const struct cleared_sides sides)
 {
     __shared__ bool covered[CHUNK];
-    int rows = static_cast<int>(min(side.rows - first, static_cast<int64_t>(CHUNK)));
+    const struct cleared &side = sides.at[blockIdx.y];
+    int64_t first = static_cast<int64_t>(blockIdx.x) * CHUNK;
+    int rows = static_cast<int>(min(max(side.rows - first, static_cast<int64_t>(0)), static_cast<int64_t>(CHUNK)));
     if (threadIdx.x < CHUNK)
         covered[threadIdx.x] = false;
     __syncthreads();
@@ -139,43 +263,29 @@ __device__ static void clear_uncovered(const struct segment_tables &tables, cons
     }
 }
 
-/* blockIdx.y: the side; the first block of each makes its list. */
-__global__ static void __launch_bounds__(THREADS) prepare(struct segment_tables tables, struct sides sides, bool causal)
-{
-    const struct side &side = sides.at[blockIdx.y];
-    if (blockIdx.x == 0 && side.list.most > 0)
-        make_list(tables, side, causal);
-    else if (blockIdx.x > 0 && (blockIdx.x - 1) * static_cast<int64_t>(CHUNK) < side.rows)
-        clear_uncovered(tables, side, (blockIdx.x - 1) * static_cast<int64_t>(CHUNK));
-}
-
 static struct bytes bytes_of(const struct tensor &t)
 {
     return {static_cast<char *>(t.data), t.cols * dtype_size(t.dtype), t.stride * dtype_size(t.dtype)};
 }
 
-void attention_prepare(const struct cuda_target *target, const struct attention_segments *segments, bool causal,
-                       const struct attention_side *sides, int count)
+void attention_clear(const struct cuda_target *target, const struct attention_segments *segments,
+                     const struct attention_rows *sides, int count)
 {
-    auto numbers = [](const struct tensor &t) { return static_cast<const int *>(t.data); };
-    struct segment_tables tables = {numbers(segments->q_start),  numbers(segments->q_length),
-                                    numbers(segments->kv_start), numbers(segments->kv_length),
-                                    numbers(segments->q_offset), static_cast<int>(segments->q_start.cols)};
-    struct sides to = {};
+    struct cleared_sides to = {};
     int64_t rows = 0;
     for (int i = 0; i < count; i++) {
-        const struct attention_side &from = sides[i];
-        to.at[i] = {from.keys, from.tile, from.rows, from.list, {}, nullptr, 0, 0};
-        for (int j = 0; j < 2; j++)
-            to.at[i].clear[j] = bytes_of(from.clear[j]);
+        const struct attention_rows &from = sides[i];
+        to.at[i] = {from.keys, from.rows, {bytes_of(from.clear[0]), bytes_of(from.clear[1])}, nullptr, 0, 0};
         to.at[i].lse = static_cast<float *>(from.lse.data);
         to.at[i].lse_rows = tensor_present(&from.lse) ? from.lse.rows : 0;
         to.at[i].lse_stride = from.lse.stride;
         rows = from.rows > rows ? from.rows : rows;
     }
-    dim3 grid(static_cast<unsigned>(1 + ceil_div(rows, CHUNK)), static_cast<unsigned>(count));
-    prepare<<<grid, THREADS, 0, target->stream>>>(tables, to, causal);
-    CUDA_CHECK_LAUNCH("attention_prepare");
+    if (rows == 0)
+        return;
+    dim3 grid(static_cast<unsigned>(ceil_div(rows, CHUNK)), static_cast<unsigned>(count));
+    clear_uncovered<<<grid, THREADS, 0, target->stream>>>(tables_of(segments), to);
+    CUDA_CHECK_LAUNCH("attention_clear");
 }
 
 void attention_check(const struct tensor *const *tensors, int count, const struct tensor *lse, int64_t head_dim,

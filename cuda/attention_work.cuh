@@ -22,9 +22,12 @@ struct work {
     int first; /* row, counted in the segment */
 };
 
+/* So many launches may use a list, each with a ticket of its own. */
+enum { ATTENTION_TICKETS = 128 };
+
 struct work_list {
-    int *count;  /* of items */
-    int *ticket; /* the next: one for each item and head, heads first */
+    int *count;   /* of items */
+    int *tickets; /* here: the next ticket, one for each item and head, heads first */
     struct work *items;
     int64_t most; /* items: by shapes */
 };
@@ -32,10 +35,17 @@ struct work_list {
 /* Queries or keys, in one direction. */
 struct attention_side {
     bool keys;
-    int tile;               /* rows of an item */
-    int64_t rows;           /* of the tensors */
-    struct work_list list;  /* to be made; `most` 0: not wanted */
-    struct tensor clear[2]; /* rows of these that no segment covers become 0; may be absent */
+    int tile;              /* rows of an item */
+    int64_t rows;          /* of the tensors */
+    bool gaps;             /* rows that no segment covers are items too: of segments that see nothing */
+    struct work_list list; /* to be made */
+};
+
+/* The same, where rows that no segment covers are to be cleared. */
+struct attention_rows {
+    bool keys;
+    int64_t rows;
+    struct tensor clear[2]; /* rows of these become 0; may be absent */
     struct tensor lse;      /* and columns of this -infinity */
 };
 
@@ -49,20 +59,28 @@ inline char *take(char *base, int64_t *used, int64_t bytes)
     return at;
 }
 
-/* A list for tiles of `tile` rows, as segments that do not overlap need it at most. */
+/* Rows that are looked through for gaps at a time, which cuts these. */
+enum { ATTENTION_WINDOW = 1 << 15 };
+
+/* A list for tiles of `tile` rows, as segments that do not overlap and the gaps between them need it at most. */
 inline struct work_list take_work_list(char *base, int64_t *used, int64_t rows, int64_t slots, int tile)
 {
     struct work_list list = {};
-    list.most = rows > 0 ? rows / tile + slots : 0;
-    list.count = reinterpret_cast<int *>(take(base, used, 2 * sizeof(int)));
-    list.ticket = list.count + 1;
+    list.most = rows > 0 ? rows / tile + 2 * slots + 1 + rows / ATTENTION_WINDOW : 0;
+    list.count = reinterpret_cast<int *>(take(base, used, (1 + ATTENTION_TICKETS) * (int64_t)sizeof(int)));
+    list.tickets = list.count + 1;
     list.items = reinterpret_cast<struct work *>(take(base, used, list.most * (int64_t)sizeof(struct work)));
     return list;
 }
 
-/* Fills the sides' lists, longest first, and clears what no segment covers. (attention_work.cu) */
+/* Fills the sides' lists, longest first, unless a launch before this one has. The sides come with lists in scratch; on
+ * return they have those to use. (attention_work.cu) */
 void attention_prepare(const struct cuda_target *target, const struct attention_segments *segments, bool causal,
-                       const struct attention_side *sides, int count);
+                       bool backward, struct attention_side *sides, int count);
+
+/* Clears what no segment covers. (attention_work.cu) */
+void attention_clear(const struct cuda_target *target, const struct attention_segments *segments,
+                     const struct attention_rows *sides, int count);
 
 /* Rows of the other side. */
 struct range {
@@ -108,7 +126,7 @@ __device__ __forceinline__ bool take_item(const struct work_list &list, int head
 {
     __syncthreads();
     if (threadIdx.x == 0)
-        *shared = item_of(list, heads, share, atomicAdd(list.ticket, 1));
+        *shared = item_of(list, heads, share, atomicAdd(list.tickets, 1));
     __syncthreads();
     return shared->head >= 0;
 }

@@ -42,6 +42,7 @@ struct recording {
 struct cuda {
     struct executor executor; /* first, so that a pointer to it is a pointer to this */
     struct cuda_target targets[STREAM_COUNT];
+    struct cuda_kept kept; /* of STREAM_COMPUTE */
     double timeout;
     int sharing;    /* ranks that have this GPU */
     int capability; /* of the GPU, 90 for 9.0 */
@@ -445,6 +446,7 @@ static void destroy(struct executor *executor)
     free(cuda->stamps);
     cublasLtDestroy(cuda->targets[STREAM_COMPUTE].blas);
     release_outgrown(cuda);
+    release(executor, cuda->kept.at, MEMORY_DEVICE);
     for (int i = 0; i < STREAM_COUNT; i++) {
         release(executor, cuda->targets[i].workspace, MEMORY_DEVICE);
         CUDA_CHECK(cudaStreamDestroy(cuda->targets[i].stream));
@@ -562,5 +564,7 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         target->deterministic = request->deterministic;
         target->blas = blas;
     }
+    cuda->kept.at = allocate(&cuda->executor, CUDA_KEPT, MEMORY_DEVICE);
+    cuda->targets[STREAM_COMPUTE].kept = &cuda->kept;
     return &cuda->executor;
 }

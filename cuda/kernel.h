@@ -14,6 +14,13 @@ extern "C" {
 
 enum { CUDA_WIDEST_HEAD = 128 /* of attention */ };
 
+/* What launchers keep on the device from one launch to a later one of the same stream (cuda/attention_work.cu). */
+enum { CUDA_KEPT = 1 << 20 };
+struct cuda_kept {
+    char *at;        /* CUDA_KEPT bytes: forward, then backward */
+    int tiles[2][2]; /* rows of an item in the lists there: of forward and backward, by side */
+};
+
 /* What a launcher needs of the executor. */
 struct cuda_target {
     cudaStream_t stream;
@@ -23,6 +30,7 @@ struct cuda_target {
     bool rehearsal;            /* as in struct executor: launchers may run a kernel several times, to time it */
     struct choice_share share; /* and which keys they do it for */
     void *blas;                /* cublasLtHandle_t */
+    struct cuda_kept *kept;    /* of STREAM_COMPUTE; NULL: nothing is kept */
 };
 
 /* Fatal, naming what failed, unless status is success. */

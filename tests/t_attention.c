@@ -475,6 +475,31 @@ static void launch_in_parts(struct wrapper *wrapper, struct stream *stream, enum
     give_back(stream, tables);
 }
 
+/* -- Again ------------------------------------------------------------------------------------------------------- */
+
+/* Each op three times, as layers of a model launch it one after the other with the same tables: what an executor has
+ * made of them serves all. Outputs are spoilt in between. */
+static void launch_again(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    enum { LAUNCHES = 3 };
+    struct attention_forward_args f = {0};
+    struct attention_backward_args b = {0};
+    const bool forward = op == OP_ATTENTION_FORWARD, backward = op == OP_ATTENTION_BACKWARD;
+    if (forward)
+        f = *(const struct attention_forward_args *)args;
+    if (backward)
+        b = *(const struct attention_backward_args *)args;
+    for (int i = 0; i < LAUNCHES && (forward || backward); i++) {
+        const struct tensor made[3] = {forward ? f.o : b.dq, forward ? f.lse : b.dk, forward ? f.o : b.dv};
+        for (int j = 0; j < 3; j++)
+            wrapper_pass(wrapper, stream, OP_FILL, &(struct fill_args){.x = made[j], .value = 1e4});
+        f.segments.again = b.segments.again = i;
+        wrapper_pass(wrapper, stream, op, forward ? (const void *)&f : &b);
+    }
+    if (!forward && !backward)
+        wrapper_pass(wrapper, stream, op, args);
+}
+
 /* -- Merging ----------------------------------------------------------------------------------------------------- */
 
 /* A part's log-sum-exps and those so far: numbers near each other and far apart, and minus infinity on either side and
@@ -625,18 +650,25 @@ static void test_padded(void)
             test_attention_case(DTYPE_BF16, &padded[s], 300, causal ? LAYOUT_HOLES : LAYOUT_MIXED, causal != 0);
 }
 
-static void test_in_parts(void)
+/* A few, each launch made several ones by a wrapper. */
+static void test_wrapped(void (*launch)(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args),
+                         bool all_layouts)
 {
     struct wrapper wrappers[EXECUTORS];
     for (int i = 0; i < executor_count; i++) {
-        wrapper_create(&wrappers[i], executors[i], launch_in_parts, NULL);
+        wrapper_create(&wrappers[i], executors[i], launch, NULL);
         executors[i] = &wrappers[i].executor;
     }
-    in_parts = true;
-    test_few(true);
-    in_parts = false;
+    test_few(all_layouts);
     for (int i = 0; i < executor_count; i++)
         executors[i] = wrappers[i].inner;
+}
+
+static void test_in_parts(void)
+{
+    in_parts = true;
+    test_wrapped(launch_in_parts, true);
+    in_parts = false;
 }
 
 static void test_adding(void)
@@ -661,7 +693,7 @@ int main(int count, char **arguments)
     if (!small && !of_cudnn)
         test_long(), test_in_parts(), test_adding(), test_merge(), test_ranks();
     if (on_device && !of_cudnn && !small)
-        test_padded(), test_many_items();
+        test_padded(), test_many_items(), test_wrapped(launch_again, false);
     if (once)
         CHECK(executor_launches(false) > 0);
     executors_close();

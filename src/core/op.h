@@ -202,6 +202,8 @@ struct attention_segments {
     int64_t longest;                   /* no segment has more rows than this; 0: not known */
     bool regular;                      /* slots * longest rows in all; the segment of slot s starts at s * longest */
     bool full;                         /* regular, and each segment has `longest` rows */
+    int64_t again; /* so many launches of this op before this one, on this stream with no other between, had the same
+                    * tables, since unchanged, and shapes: what an executor made of them holds; 0: not known */
 };
 
 /* o = softmax(scale * q k') v and lse = log(sum(exp(scale * q k'))), over the keys that a query sees; k' is k

@@ -153,6 +153,14 @@ static struct tensor keys_and_values(struct context *c, const struct unit *unit,
     return all;
 }
 
+/* The batch's segments, which all launches of an action have. */
+static struct attention_segments segments_of(struct context *c, bool backward)
+{
+    struct attention_segments segments = c->batch->segments;
+    segments.again = c->attended[backward]++;
+    return segments;
+}
+
 static void forward(struct context *c, const struct unit *unit, const struct attention *ids)
 {
     const struct attention_heads heads = attention_all_heads(unit);
@@ -166,7 +174,7 @@ static void forward(struct context *c, const struct unit *unit, const struct att
                                                       .v = from.v,
                                                       .o = unit_tensor(c, unit, ids->output),
                                                       .lse = unit_tensor(c, unit, ids->lse),
-                                                      .segments = c->batch->segments});
+                                                      .segments = segments_of(c, false)});
 }
 
 void attention_rotate(struct context *c, const struct unit *unit, struct tensor fused, bool inverse)
@@ -196,7 +204,7 @@ static void backward(struct context *c, const struct unit *unit, const struct at
                                                                 .positions = c->batch->positions,
                                                                 .table = c->rope_table,
                                                                 .interleaved = unit_family(unit)->interleaved,
-                                                                .segments = c->batch->segments});
+                                                                .segments = segments_of(c, true)});
 }
 
 static const struct attention_method whole_rows = {declare, forward, backward};

@@ -187,6 +187,7 @@ struct context {
     void (*enter_section)(struct context *context, int id); /* the planner's, else NULL: a section starts */
     enum gradient_set gradients;
     const struct batch_tensors *batch;
+    int64_t attended[2]; /* launches of attention, forward and backward, in this action so far */
     struct tensor rope_table;
     struct kv_cache cache;         /* of PASS_GENERATE */
     enum dtype compute, statistic; /* what ROLE_VALUE and ROLE_STATISTIC mean */

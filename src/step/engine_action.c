@@ -35,14 +35,21 @@ struct batch_tensors *engine_batch(struct engine *e, int chunk, int slot)
     return &e->batches[memory_slots_before(&e->settings.memory, chunk) + slot];
 }
 
+static void begin_action(struct engine *e, enum pass pass, int chunk, int slot)
+{
+    struct context *c = &e->context;
+    c->pass = pass;
+    c->slot = slot;
+    c->batch = engine_batch(e, chunk, slot);
+    c->attended[0] = c->attended[1] = 0;
+}
+
 void engine_run_forward(struct engine *e, enum pass pass, int chunk, int slot)
 {
     struct model *model = e->model;
     const struct visits *visits = &e->visits[chunk];
     const bool trains = pass == PASS_FORWARD;
-    e->context.pass = pass;
-    e->context.slot = slot;
-    e->context.batch = engine_batch(e, chunk, slot);
+    begin_action(e, pass, chunk, slot);
     launch_range(e->context.stream, "forward");
     e->store->class->begin(e->store, visits->forward, trains ? visits->training : visits->count, e->context.stream,
                            e->written[chunk]);
@@ -70,9 +77,7 @@ void engine_run_backward(struct engine *e, const struct action *action)
     const struct store_class *store = e->store->class;
     bool weights = action->gradients & GRADIENT_WEIGHT;
     struct unit *lent = NULL; /* has gradients of a unit that borrows from it */
-    e->context.pass = PASS_BACKWARD;
-    e->context.slot = action->slot;
-    e->context.batch = engine_batch(e, action->chunk, action->slot);
+    begin_action(e, PASS_BACKWARD, action->chunk, action->slot);
     e->context.gradients = action->gradients;
     launch_range(e->context.stream, "backward");
     store->begin(e->store, visits->backward, visits->count, e->context.stream, false);
