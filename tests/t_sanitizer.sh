@@ -1,8 +1,8 @@
 #!/bin/bash
 # What reads files that may be damaged, built with the address and undefined-behaviour sanitizers in a folder of its own.
 . "$abs_top_srcdir/tests/lib.sh"
-programs="tests/t_damage tests/t_data_baseline tests/t_data_records tests/t_data_store tests/t_data_windows tests/t_deck tests/t_megatron tests/t_safetensors tests/t_safetensors_writer tests/t_tokenizer"
-fuzzers="records deck side checkpoint store megatron safetensors tokenizer"
+programs="tests/t_damage tests/t_data_baseline tests/t_data_records tests/t_data_store tests/t_data_windows tests/t_deck tests/t_parquet tests/t_megatron tests/t_safetensors tests/t_safetensors_writer tests/t_tokenizer"
+fuzzers="records parquet deck side checkpoint store megatron safetensors tokenizer"
 
 CC=$(sed -n 's/^CC = //p' "$abs_top_builddir/Makefile")
 printf 'int main(void) { return 0; }\n' >"$work/try.c"
@@ -41,7 +41,7 @@ for program in $programs; do
 done
 for fuzzer in $fuzzers; do
     inputs=400
-    [ $fuzzer = safetensors ] && inputs=12000 # small files, and their readers see what others have made
+    case $fuzzer in safetensors | parquet) inputs=12000 ;; esac # small files, and their readers see what others have made
     check "fuzz_$fuzzer" passes timeout 120 tests/fuzz/fuzz_$fuzzer -n $inputs -s 2 -o "$work"
 done
 finish
