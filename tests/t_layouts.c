@@ -676,7 +676,7 @@ static void test_reading(struct comm *comm)
 /* A maximum over tensor ranks, or the zeros behind the last token, may be left out. */
 struct copies_planter {
     bool alone, nothing_behind;
-    int maxima;
+    int maxima, beside; /* of these launches; gathers and sums of parts beside the units' stream */
 };
 
 static void plant_in_copies(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
@@ -685,6 +685,7 @@ static void plant_in_copies(struct wrapper *wrapper, struct stream *stream, enum
     const struct all_reduce_args *sum = args;
     const struct fill_args *fill = args;
     p->maxima += op == OP_ALL_REDUCE && sum->maximum;
+    p->beside += stream->id == STREAM_EXCHANGE && (op == OP_ALL_GATHER || op == OP_REDUCE_SCATTER);
     if (p->alone && op == OP_ALL_REDUCE && sum->maximum)
         return;
     if (p->nothing_behind && op == OP_FILL && fill->x.rows > 1 && !tensor_contiguous(&fill->x))
@@ -714,7 +715,7 @@ static bool same_bits(const struct outcome *a, const struct outcome *b)
 
 /* Where tensor ranks gather 8-bit copies, all bits are those of copies of gathered values. What is gathered has the
  * scale of all ranks: the inputs of two linears and the gradients of two. What ranks have parts of has a scale for each
- * part.
+ * part. Two sums and a gather of each layer's backward run beside products.
  */
 static void test_copies(struct comm *comm)
 {
@@ -739,7 +740,8 @@ static void test_copies(struct comm *comm)
                             .split_backward = cases[i].split};
         struct copies_planter plain = {0}, no_maximum = {.alone = true}, no_zeros = {.nothing_behind = true};
         struct outcome copies = train_copies(comm, &layout, &form, &plain);
-        CHECK(i > 0 || plain.maxima == TEAM_STEPS * form.micro_batches * 4 * toy_settings(form.kind).layers);
+        const int64_t layers = TEAM_STEPS * form.micro_batches * toy_settings(form.kind).layers;
+        CHECK(i > 0 || (plain.maxima == 4 * layers && plain.beside == 3 * layers));
         struct outcome alone = train_copies(comm, &layout, &form, &no_maximum);
         struct outcome nothing = train_copies(comm, &layout, &form, &no_zeros);
         form.measured = true;

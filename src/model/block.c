@@ -134,7 +134,8 @@ static void take_sum(struct context *c, const struct unit *unit, const struct li
         LAUNCH(c->stream, COPY, copy, .from = sum, .to = gradient);
 }
 
-static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy, struct tensor d_middle)
+static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy, struct tensor d_middle,
+                         struct linear_pending *pending)
 {
     struct linear up_linear = linear_of(unit, BLOCK_UP), down_linear = linear_of(unit, BLOCK_DOWN);
     const struct linear o_linear = linear_of(unit, BLOCK_O);
@@ -147,10 +148,11 @@ static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy,
 
     down_linear.summed = tensor_present(&c->output_gradient_sum);
     take_sum(c, unit, &down_linear, c->output_gradient_sum);
-    linear_backward(c, unit, &down_linear, &activated, dy, d_activated, &(struct linear_beside){&up_linear, &normed});
+    linear_backward(c, unit, &down_linear, &activated, dy, d_activated, &(struct linear_beside){&up_linear, &normed},
+                    pending);
     if (c->gradients & GRADIENT_INPUT)
         activate_backward(c, unit, &up_linear, unit_tensor(c, unit, BLOCK_UP_OUT), d_activated, d_up);
-    linear_backward(c, unit, &up_linear, &normed, d_up, d_normed, NULL);
+    linear_backward(c, unit, &up_linear, &normed, d_up, d_normed, NULL, pending);
     norm_backward(c, unit, &norm2,
                   &(struct norm_gradients){.x = unit_tensor(c, unit, BLOCK_MIDDLE),
                                            .dy = d_normed,
@@ -160,7 +162,8 @@ static void mlp_backward(struct context *c, struct unit *unit, struct tensor dy,
                                            .accumulate_sum = unit_accumulates(unit, BLOCK_O)});
 }
 
-static void attention_part_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor d_middle)
+static void attention_part_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor d_middle,
+                                    struct linear_pending *pending)
 {
     struct linear qkv_linear = linear_of(unit, BLOCK_QKV), o_linear = linear_of(unit, BLOCK_O);
     struct operand normed = linear_input(c, unit, &qkv_linear, unit_tensor(c, unit, BLOCK_NORMED1));
@@ -169,11 +172,11 @@ static void attention_part_backward(struct context *c, struct unit *unit, struct
     struct tensor d_normed = unit_tensor(c, unit, BLOCK_D_NORMED1);
 
     linear_backward(c, unit, &o_linear, &attention, d_middle, d_attention,
-                    &(struct linear_beside){&qkv_linear, &normed});
+                    &(struct linear_beside){&qkv_linear, &normed}, pending);
     context_shares(c);
     if (c->gradients & GRADIENT_INPUT)
         attention_backward(c, unit, &attention_ids, d_attention, d_fused);
-    linear_backward(c, unit, &qkv_linear, &normed, d_fused, d_normed, NULL);
+    linear_backward(c, unit, &qkv_linear, &normed, d_fused, d_normed, NULL, pending);
     norm_backward(c, unit, &norm1,
                   &(struct norm_gradients){.x = input,
                                            .dy = d_normed,
@@ -185,8 +188,10 @@ static void attention_part_backward(struct context *c, struct unit *unit, struct
 static void block_backward(struct context *c, struct unit *unit, struct tensor input, struct tensor dy)
 {
     struct tensor d_middle = unit_tensor(c, unit, BLOCK_D_MIDDLE);
-    mlp_backward(c, unit, dy, d_middle);
-    attention_part_backward(c, unit, input, d_middle);
+    struct linear_pending pending = {0};
+    mlp_backward(c, unit, dy, d_middle, &pending);
+    attention_part_backward(c, unit, input, d_middle, &pending);
+    linear_finish(c, unit, &pending);
 }
 
 static void block_copy_weights(const struct context *c, struct unit *unit, bool all)

@@ -459,24 +459,6 @@ static struct tensor own_sum(const struct context *context, const struct unit *u
     return wanted ? unit_gradient(context, unit, linear->bias) : absent;
 }
 
-/* dy of all tokens, where tensor ranks have parts of it, with the copies that its op has not made. */
-static struct operand ready_gradient(const struct context *context, const struct unit *unit,
-                                     const struct linear *linear, struct tensor value)
-{
-    const bool cut = sequence_is_cut(unit) && is_cut(unit, linear, LINEAR_INPUTS);
-    struct operand dy = linear_gradient(context, unit, linear, cut ? gathered(context, unit, linear) : value);
-    dy.own = cut ? value : absent;
-    const bool made = collect(context, unit, linear, OPERAND_GRADIENT, &dy);
-    if (!quantizes(context, linear))
-        return dy;
-    if (!made && !is_fused(context, linear, OPERAND_GRADIENT))
-        LAUNCH(context->stream, QUANTIZE, quantize, .x = dy.value, .to = dy.to,
-               .sum = linear->precision->wide_weight_product ? absent : own_sum(context, unit, linear),
-               .accumulate = accumulates(unit, linear));
-    measure(context, unit, linear, OPERAND_GRADIENT, &dy);
-    return dy;
-}
-
 static void multiply_weight_gradient(const struct context *context, const struct unit *unit,
                                      const struct linear *linear, const struct operand *x, const struct operand *dy)
 {
@@ -491,6 +473,51 @@ static void multiply_weight_gradient(const struct context *context, const struct
                .scaling_a = dy->to.rule.scaling, .b = x->to.column, .scale_b = column_scale(&x->to),
                .scaling_b = x->to.rule.scaling, .transpose_b = true, .d = unit_gradient(context, unit, linear->weight),
                .accumulate = accumulates(unit, linear));
+}
+
+void linear_finish(const struct context *context, const struct unit *unit, struct linear_pending *pending)
+{
+    if (pending->present)
+        multiply_weight_gradient(context, unit, &pending->linear, &pending->x, &pending->dy);
+    pending->present = false;
+}
+
+/* Does the linear hand its weight's gradient on? */
+static bool defers(const struct unit *unit, const struct linear_pending *pending)
+{
+    return pending != NULL && sequence_is_cut(unit);
+}
+
+/* The same as collect, beside the weight's gradient that is pending. */
+static bool collect_gradient(struct context *context, const struct unit *unit, const struct linear *linear,
+                             const struct operand *dy, struct linear_pending *pending)
+{
+    if (!defers(unit, pending) || !pending->present || !tensor_present(&dy->own))
+        return collect(context, unit, linear, OPERAND_GRADIENT, dy);
+    const struct context beside = context_beside(context);
+    context_fork(context);
+    const bool made = collect(&beside, unit, linear, OPERAND_GRADIENT, dy);
+    linear_finish(context, unit, pending);
+    context_join(context);
+    return made;
+}
+
+/* dy of all tokens, where tensor ranks have parts of it, with the copies that its op has not made. */
+static struct operand ready_gradient(struct context *context, const struct unit *unit, const struct linear *linear,
+                                     struct tensor value, struct linear_pending *pending)
+{
+    const bool cut = sequence_is_cut(unit) && is_cut(unit, linear, LINEAR_INPUTS);
+    struct operand dy = linear_gradient(context, unit, linear, cut ? gathered(context, unit, linear) : value);
+    dy.own = cut ? value : absent;
+    const bool made = collect_gradient(context, unit, linear, &dy, pending);
+    if (!quantizes(context, linear))
+        return dy;
+    if (!made && !is_fused(context, linear, OPERAND_GRADIENT))
+        LAUNCH(context->stream, QUANTIZE, quantize, .x = dy.value, .to = dy.to,
+               .sum = linear->precision->wide_weight_product ? absent : own_sum(context, unit, linear),
+               .accumulate = accumulates(unit, linear));
+    measure(context, unit, linear, OPERAND_GRADIENT, &dy);
+    return dy;
 }
 
 static void multiply_input_gradient(const struct context *context, const struct unit *unit, const struct linear *linear,
@@ -526,13 +553,16 @@ static void gather_beside(struct context *context, const struct unit *unit, cons
     sequence_gather(&beside, x->own, x->value);
 }
 
-/* dx, of which each rank makes a part: the sum runs beside the other product. */
+/* dx, of which each rank makes a part: the sum runs beside a weight's gradient, that of the linear before if one is
+ * pending. */
 static void backward_of_outputs(struct context *context, const struct unit *unit, const struct linear *linear,
-                                const struct operand *x, const struct operand *dy, struct tensor dx)
+                                const struct operand *x, const struct operand *dy, struct tensor dx,
+                                struct linear_pending *pending)
 {
     const struct context beside = context_beside(context);
     const struct tensor part = partial(context, unit, linear, dx);
     const bool sums = context->gradients & GRADIENT_INPUT;
+    struct linear_pending own = {true, *linear, *x, *dy};
     multiply_input_gradient(context, unit, linear, dy, part);
     if (gathers_again(context, unit, linear))
         context_join(context);
@@ -540,22 +570,28 @@ static void backward_of_outputs(struct context *context, const struct unit *unit
         context_fork(context);
         sequence_add_up(&beside, unit, part, dx, linear->first + LINEAR_ROOM);
     }
-    multiply_weight_gradient(context, unit, linear, x, dy);
+    linear_finish(context, unit, defers(unit, pending) ? pending : &own);
     if (sums)
         context_join(context);
+    if (defers(unit, pending))
+        *pending = own;
 }
 
-/* Where nothing is summed the weight's gradient comes first: after it dx may take x's memory. */
+/* Where nothing is summed or handed on the weight's gradient comes first: after it dx may take x's memory. */
 void linear_backward(struct context *context, const struct unit *unit, const struct linear *linear,
-                     const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next)
+                     const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next,
+                     struct linear_pending *pending)
 {
-    const struct operand ready = ready_gradient(context, unit, linear, dy);
+    const struct operand ready = ready_gradient(context, unit, linear, dy, pending);
     if (next != NULL)
         gather_beside(context, unit, next->linear, next->x);
     if (is_cut(unit, linear, LINEAR_OUTPUTS)) {
-        backward_of_outputs(context, unit, linear, x, &ready, dx);
+        backward_of_outputs(context, unit, linear, x, &ready, dx, pending);
         return;
     }
-    multiply_weight_gradient(context, unit, linear, x, &ready);
+    if (!defers(unit, pending))
+        multiply_weight_gradient(context, unit, linear, x, &ready);
     multiply_input_gradient(context, unit, linear, &ready, dx);
+    if (defers(unit, pending))
+        *pending = (struct linear_pending){true, *linear, *x, ready};
 }

@@ -122,13 +122,27 @@ struct linear_beside {
     const struct operand *x;
 };
 
+/* A weight's gradient that is still to be made, by linear_finish or beside the next linear's transfer. Zeros: none. */
+struct linear_pending {
+    bool present;
+    struct linear linear;
+    struct operand x, dy;
+};
+
+/* Makes it, if there is one. */
+void linear_finish(const struct context *context, const struct unit *unit, struct linear_pending *pending);
+
 /* x: [T, in]; dy: [T, out]; dx: [T, in]. Computes what context->gradients wants of dx = dy W, the weight's gradient
  * (+)= dy' x, and the bias's (+)= sum of dy over T. dy's copies, where its op has not made them, are made here.
  *
  * next: NULL, or the linear whose backward follows. Where that one must gather its input again (linear_gathers), this
  * call starts it, and it runs beside what is launched from here on. A linear that gathers is always the `next` of
- * another. */
+ * another.
+ *
+ * pending: NULL, or what the unit's linears hand on: where tensor ranks cut the sequence, what this one gathers of dy
+ * or sums of dx travels while the weight's gradient of the linear before is made, and its own is left in its place. */
 void linear_backward(struct context *context, const struct unit *unit, const struct linear *linear,
-                     const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next);
+                     const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next,
+                     struct linear_pending *pending);
 
 #endif

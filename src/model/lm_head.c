@@ -103,7 +103,7 @@ static void features_backward(struct context *c, struct unit *unit, struct tenso
                                            .dx = d_activated});
     LAUNCH(c->stream, GELU_BACKWARD, gelu_backward, .x = unit_tensor(c, unit, LM_HEAD_DENSE_OUT), .dy = d_activated,
            .dx = d_dense_out, .sum = linear_sum(c, unit, &dense), .accumulate = unit_accumulates(unit, dense.weight));
-    linear_backward(c, unit, &dense, &x, d_dense_out, d_normed, NULL);
+    linear_backward(c, unit, &dense, &x, d_dense_out, d_normed, NULL, NULL);
 }
 
 struct tensor lm_head_logits(const struct context *c, const struct unit *unit, int64_t rows)
@@ -222,7 +222,7 @@ static void chunk_backward(struct context *c, struct unit *unit, const struct to
     LAUNCH(c->stream, XENT_GRAD, xent_grad, .logits = chunk->logits, .labels = chunk->labels, .lse = chunk->lse,
            .origin = model_vocabulary(unit->settings).first);
     linear_backward(&both, unit, &decoder, &x, chunk->logits, tensor_rows(&d_features, chunk->first, chunk->count),
-                    NULL);
+                    NULL, NULL);
 }
 
 static void lm_head_copy_weights(const struct context *c, struct unit *unit, bool all)
