@@ -31,11 +31,59 @@ template <typename plan> __device__ __forceinline__ struct range tiles_seen(cons
     return seen;
 }
 
-/* Turns a warp's rows of a gradient, from `row` of all on, back by rope: `low` holds columns of a head's first half,
- * from `col` on, and `high` as many of its second half. */
+/* Where the angles of a lane's two rows are, of a warp's `rows` rows from `row` of all on. To be asked for well before
+ * the angles, and these well before they are used: each look at memory is long. */
+struct angle_rows {
+    const float *of[2];
+};
+
+__device__ __forceinline__ struct angle_rows angle_rows_of(const struct rotation &turned, int64_t row, int rows)
+{
+    struct angle_rows at = {};
+    if (turned.positions == nullptr)
+        return at;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        int of_warp = 8 * half + fragment_row();
+        at.of[half] = turned.table.row(of_warp < rows ? turned.positions[row + of_warp] : 0);
+    }
+    return at;
+}
+
+/* Of the pairs that a lane has in two rows of 8 TILES columns of a head's first half and as many of its second: two of
+ * each tile. */
+template <int TILES> struct angles {
+    float2 cosine[2][TILES], sine[2][TILES];
+};
+
+/* From column `col` of each half on. */
+template <int TILES>
+__device__ __forceinline__ struct angles<TILES> angles_at(const struct rotation &turned, const struct angle_rows &rows,
+                                                          int col) {
+    struct angles<TILES> angles = {
+    };
+    if (turned.positions == nullptr)
+        return angles;
+    int first = turned.interleaved ? (col + fragment_col()) / 2 : col + fragment_col();
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+#pragma unroll
+        for (int j = 0; j < TILES; j++) {
+            auto load = [&](const float *at) {
+                if (turned.interleaved)
+                    return make_float2(at[4 * j], at[4 * j + turned.pairs / 2]);
+                return *reinterpret_cast<const float2 *>(at + 8 * j);
+            };
+            angles.cosine[half][j] = load(rows.of[half] + first);
+            angles.sine[half][j] = load(rows.of[half] + turned.pairs + first);
+        }
+    return angles;
+}
+
+/* Turns rows of a gradient back by rope: `low` holds columns of a head's first half, `high` of its second. */
 template <int TILES>
 __device__ __forceinline__ void turn_back(float (&low)[TILES][4], float (&high)[TILES][4],
-                                          const struct rotation &turned, int64_t row, int rows, int col)
+                                          const struct rotation &turned, const struct angles<TILES> &angles)
 {
     if (turned.positions == nullptr)
         return;
@@ -45,38 +93,28 @@ __device__ __forceinline__ void turn_back(float (&low)[TILES][4], float (&high)[
         y = y * cosine - before * sine;
     };
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-        int of_warp = 8 * half + fragment_row(), e = 2 * half;
-        if (of_warp >= rows)
-            continue;
-        const float *angles = turned.table.row(turned.positions[row + of_warp]);
-        if (turned.interleaved) {
-            angles += (col + fragment_col()) / 2;
-            const float *others = angles + turned.pairs / 2;
+    for (int half = 0; half < 2; half++)
 #pragma unroll
-            for (int j = 0; j < TILES; j++) {
-                turn(low[j][e], low[j][e + 1], angles[4 * j], angles[4 * j + turned.pairs]);
-                turn(high[j][e], high[j][e + 1], others[4 * j], others[4 * j + turned.pairs]);
-            }
-        } else {
-            angles += col + fragment_col();
-#pragma unroll
-            for (int j = 0; j < TILES; j++) {
-                float2 cosine = *reinterpret_cast<const float2 *>(angles + 8 * j);
-                float2 sine = *reinterpret_cast<const float2 *>(angles + 8 * j + turned.pairs);
-                turn(low[j][e], high[j][e], cosine.x, sine.x);
-                turn(low[j][e + 1], high[j][e + 1], cosine.y, sine.y);
+        for (int j = 0; j < TILES; j++) {
+            float2 cosine = angles.cosine[half][j], sine = angles.sine[half][j];
+            float &a = low[j][2 * half], &b = low[j][2 * half + 1], &c = high[j][2 * half], &d = high[j][2 * half + 1];
+            if (turned.interleaved) {
+                turn(a, b, cosine.x, sine.x);
+                turn(c, d, cosine.y, sine.y);
+            } else {
+                turn(a, c, cosine.x, sine.x);
+                turn(b, d, cosine.y, sine.y);
             }
         }
-    }
 }
 
 /* The same of all columns. */
 template <int TILES>
-__device__ __forceinline__ void turn_back(float (&sum)[TILES][4], const struct rotation &turned, int64_t row, int rows)
+__device__ __forceinline__ void turn_back(float (&sum)[TILES][4], const struct rotation &turned,
+                                          const struct angles<TILES / 2> &angles)
 {
     using half = float(&)[TILES / 2][4];
-    turn_back(reinterpret_cast<half>(sum[0]), reinterpret_cast<half>(sum[TILES / 2]), turned, row, rows, 0);
+    turn_back(reinterpret_cast<half>(sum[0]), reinterpret_cast<half>(sum[TILES / 2]), turned, angles);
 }
 
 /* A warp's rows of a gradient, times factor, from row, col of all on. */

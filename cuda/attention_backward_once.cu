@@ -309,6 +309,9 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
             else
                 work_on(yes, yes);
         }
+        struct warp_rows mine = warp();
+        int64_t row = static_cast<int64_t>(segment.kv_start) + mine.first;
+        struct angle_rows angle_rows = angle_rows_of(call.turned, row, mine.count);
         if (count > 0) {
             begin_dq();
             products_wait<0>();
@@ -317,11 +320,10 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
         }
         warp_arrives(&tiles.own_places[item_turn.at].emptied);
 
-        struct warp_rows mine = warp();
-        int64_t row = static_cast<int64_t>(segment.kv_start) + mine.first;
-        turn_back(dx, call.turned, row, mine.count);
-        store_gradient(dx, call.scale, call.dx, row, item.head * call.dim, mine.count, call.dim);
+        struct angles<DIM / 16> angles = angles_at<DIM / 16>(call.turned, angle_rows, 0);
         store_gradient(dy, 1.0f, call.dy, row, item.head * call.dim, mine.count, call.dim);
+        turn_back(dx, call.turned, angles);
+        store_gradient(dx, call.scale, call.dx, row, item.head * call.dim, mine.count, call.dim);
     }
 }
 
@@ -394,16 +396,18 @@ template <typename plan> __global__ static void __launch_bounds__(256) round_dq(
     };
     if constexpr (plan::dim == plan::part) {
         const struct dq_part all = dq_part_of<plan>(warp);
+        const struct angle_rows angle_rows = angle_rows_of(call.turned, row + all.row, tile.rows - all.row);
         load(constant<groups>(), constant<0>(), all);
-        turn_back(sum, call.turned, row + all.row, tile.rows - all.row);
+        turn_back(sum, call.turned, angles_at<tiles / 2>(call.turned, angle_rows, 0));
         store(sum, all);
     } else {
         const int four = warp % 4, from = warp / 4 * groups / 2;
         const struct dq_part first = from_group(dq_part_of<plan>(four), from);
         const struct dq_part second = from_group(dq_part_of<plan>(four + 4), from);
+        const struct angle_rows angle_rows = angle_rows_of(call.turned, row + first.row, tile.rows - first.row);
         load(constant<groups / 2>(), constant<0>(), first);
         load(constant<groups / 2>(), constant<tiles / 2>(), second);
-        turn_back(low, high, call.turned, row + first.row, tile.rows - first.row, first.col);
+        turn_back(low, high, call.turned, angles_at<tiles / 2>(call.turned, angle_rows, first.col));
         store(low, first);
         store(high, second);
     }

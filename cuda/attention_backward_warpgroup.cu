@@ -159,10 +159,12 @@ __device__ __forceinline__ void differentiate(const backward_call &call,
 
         struct warp_rows rows = warp();
         int64_t row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + rows.first;
-        turn_back(dx, call.turned, row, rows.count);
-        store_gradient(dx, call.scale, call.dx, row, item.head * call.dim, rows.count, call.dim);
+        struct angles<DIM / 16> angles =
+            angles_at<DIM / 16>(call.turned, angle_rows_of(call.turned, row, rows.count), 0);
         if constexpr (KEYS)
             store_gradient(dy, 1.0f, call.dy, row, item.head * call.dim, rows.count, call.dim);
+        turn_back(dx, call.turned, angles);
+        store_gradient(dx, call.scale, call.dx, row, item.head * call.dim, rows.count, call.dim);
     }
 }
 
