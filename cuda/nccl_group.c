@@ -69,12 +69,22 @@ static bool is_late(const struct nccl_group *own, double since)
     return own->settings.timeout > 0 && clock_seconds() - since > own->settings.timeout;
 }
 
+static void check_asynchronous(ncclComm_t nccl, const char *name)
+{
+    ncclResult_t status;
+    CHECK_NCCL(ncclCommGetAsyncError(nccl, &status));
+    check(status, name);
+}
+
 /* Looks at the oldest collective that is not done. */
 static void follow(struct nccl_group *own, int64_t oldest, const char *name)
 {
-    ncclResult_t asynchronous;
-    CHECK_NCCL(ncclCommGetAsyncError(own->nccl, &asynchronous));
-    check(asynchronous, name);
+    check_asynchronous(own->nccl, name);
+    for (int lane = 0; lane < RELAY_COUNT; lane++) {
+        ncclComm_t open = __atomic_load_n(&own->lanes[lane], __ATOMIC_ACQUIRE);
+        if (open != NULL)
+            check_asynchronous(open, name);
+    }
     if (count_of(own, BEGUN) <= oldest)
         return;
     if (own->followed != oldest) {
@@ -353,9 +363,11 @@ static void open_lanes(struct nccl_group *own)
     comm_all_gather(own->comm, made, ids, sizeof made);
     for (int i = 0; i < size * WAYS; i++) {
         const enum relay lane = lane_of(&own->group, i / WAYS, i % WAYS);
-        if (lane != RELAY_COUNT)
-            CHECK_NCCL(
-                ncclCommInitRank(&own->lanes[lane], LANE_RANKS, ids[i], lane_sends(lane) ? LANE_SENDS : LANE_RECEIVES));
+        ncclComm_t open;
+        if (lane == RELAY_COUNT)
+            continue;
+        CHECK_NCCL(ncclCommInitRank(&open, LANE_RANKS, ids[i], lane_sends(lane) ? LANE_SENDS : LANE_RECEIVES));
+        __atomic_store_n(&own->lanes[lane], open, __ATOMIC_RELEASE); /* from here on the watchdog asks NCCL about it */
     }
     memory_free(ids);
 }
