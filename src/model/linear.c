@@ -380,7 +380,8 @@ static void gather_copies(const struct context *context, const struct unit *unit
     transpose_row(context, &operand->to);
 }
 
-/* What tensor ranks have parts of. Returns whether that are the copies, and not the value that they are made of. */
+/* Gathers an operand that tensor ranks have parts of. Returns whether its copies have been made so: then its value is
+ * not gathered. */
 static bool collect(const struct context *context, const struct unit *unit, const struct linear *linear,
                     enum operand_kind kind, const struct operand *operand)
 {
@@ -482,7 +483,7 @@ void linear_finish(const struct context *context, const struct unit *unit, struc
     pending->present = false;
 }
 
-/* Does the linear hand its weight's gradient on? */
+/* Does a linear leave its weight's gradient to the next one? */
 static bool defers(const struct unit *unit, const struct linear_pending *pending)
 {
     return pending != NULL && sequence_is_cut(unit);

@@ -122,7 +122,7 @@ struct linear_beside {
     const struct operand *x;
 };
 
-/* A weight's gradient that is still to be made, by linear_finish or beside the next linear's transfer. Zeros: none. */
+/* A weight's gradient that is still to be made: beside the next linear's transfer, or by linear_finish. Zeros: none. */
 struct linear_pending {
     bool present;
     struct linear linear;
@@ -139,8 +139,8 @@ void linear_finish(const struct context *context, const struct unit *unit, struc
  * call starts it, and it runs beside what is launched from here on. A linear that gathers is always the `next` of
  * another.
  *
- * pending: NULL, or what the unit's linears hand on: where tensor ranks cut the sequence, what this one gathers of dy
- * or sums of dx travels while the weight's gradient of the linear before is made, and its own is left in its place. */
+ * pending: NULL, or what linears of the unit hand on from one to the next. Where tensor ranks cut the sequence, the
+ * call makes the weight's gradient that it finds there while it gathers dy or sums dx, and leaves its own there. */
 void linear_backward(struct context *context, const struct unit *unit, const struct linear *linear,
                      const struct operand *x, struct tensor dy, struct tensor dx, const struct linear_beside *next,
                      struct linear_pending *pending);

@@ -124,9 +124,9 @@ enum deck_recompute recompute_of(const struct recompute *r, int layer)
 
 enum deck_recompute recompute_next(enum deck_recompute policy, bool gelu)
 {
-    const enum deck_recompute dearer = gelu ? DECK_RECOMPUTE_ONLY_NORMS : DECK_RECOMPUTE_ACTIVATION;
+    const int left_out = gelu ? DECK_RECOMPUTE_ONLY_NORMS : DECK_RECOMPUTE_ACTIVATION; /* "norms" is both */
     const int next = (int)policy + 1;
-    return (enum deck_recompute)(next == (int)dearer ? next + 1 : next);
+    return (enum deck_recompute)(next == left_out ? next + 1 : next);
 }
 
 void recompute_print_offloaded(char *list, size_t bytes, int64_t count, int64_t every)

@@ -40,9 +40,9 @@ void engine_stage_tables(struct engine *e, const struct batch *whole, struct bat
 /* -- engine_action.c --------------------------------------------------------------------------------------------- */
 
 void engine_run_forward(struct engine *e, enum pass pass, int chunk, int slot);
-/* The weights of shards have been written. Each forward says behind itself, replayed or not, that other ranks have seen
- * this: all weights where values are whole, else those of its chunk. */
+/* Weights of shards have been written, which forwards are to bring to the other ranks. */
 void engine_written(struct engine *e);
+/* A chunk's forward has done so, recorded or replayed: for all weights where values are whole, else for its chunk's. */
 void engine_seen(struct engine *e, int chunk);
 void engine_run_backward(struct engine *e, const struct action *action);
 /* The batch of a chunk's slot. */

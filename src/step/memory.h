@@ -70,9 +70,8 @@ const struct id_set *memory_recomputed(const struct memory *memory, const struct
 /* Run a unit's part of an action. Backward first recomputes what the memory plan says. */
 void memory_forward_unit(struct context *context, struct unit *unit);
 void memory_backward_unit(struct context *context, struct unit *unit);
-/* Behind the last unit of a chunk's forward, before the first of a backward: what is offloaded has been sent, and is
- * fetched.
- */
+/* Behind the last unit of a chunk's forward: what is offloaded has been sent. Before the first of its backward:
+ * fetching begins. */
 void memory_forward_end(struct context *context, int chunk);
 void memory_backward_begin(struct context *context, int chunk);
 
