@@ -190,7 +190,7 @@ static int shape_of(const struct inference *inference, const struct eval_setting
     if (code != ERROR_NONE)
         return code;
     /* of text the begin token stands where it did in training */
-    const bool bos = s->bos || (tokenizer_is_text(inference->tokenizer) && inference->deck.data.bos);
+    const bool bos = s->bos || (tokenizer_is_text(inference->tokenizer) && inference_begins(inference));
     if (bos && inference->tokenizer->bos < 0)
         return error_user("--bos: the tokenizer of %s, %s, has no begin token", inference->path,
                           inference->tokenizer->name);

@@ -101,7 +101,7 @@ static int start_tokens(const struct inference *inference, const struct generate
     int64_t length = 0;
     int code = tokenizer_is_text(inference->tokenizer) ? encode_text(inference, s, &ids, &length)
                                                        : encode_characters(inference, s, &ids, &length);
-    const bool bos = inference->deck.data.bos && inference->tokenizer->bos >= 0;
+    const bool bos = inference_begins(inference);
     if (code == ERROR_NONE && length + bos == 0)
         code = error_user("--prompt \"\": the model has no begin token, so a prompt must begin the text");
     if (code == ERROR_NONE) {

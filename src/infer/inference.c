@@ -183,6 +183,11 @@ int inference_start(struct inference *inference)
     return checkpoint_read(inference->world, &inference->engine, inference->path, false);
 }
 
+bool inference_begins(const struct inference *inference)
+{
+    return inference->deck.data.bos && inference->tokenizer->bos >= 0;
+}
+
 int inference_diverged(const char *checkpoint)
 {
     return error_diverged("%s: the model gives no finite numbers (NaN or infinite): its training has diverged",

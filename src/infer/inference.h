@@ -43,6 +43,9 @@ struct inference {
  * this program's. */
 int inference_open(struct inference *inference, struct comm *world, const char *where, device_make *make_executor);
 
+/* Did the model learn texts that begin with the begin token? Local. */
+bool inference_begins(const struct inference *inference);
+
 /* Decides what the ranks hold: all weights each, or a part of each layer, where there is room for them and for what the
  * shape takes; else each a cut, and they are gathered layer by layer. Every forward pass of the engine is then
  * collective; it always is among the ranks of a team. Collective; an agreed code. ERROR_USER: ranks cannot divide the
