@@ -439,6 +439,7 @@ static void test_own_order(const char *folder)
     char path[2 * TEXT];
     snprintf(path, sizeof path, "%s/stone", folder);
     struct loader_settings settings = rows_settings(path, NULL);
+    int64_t epoch = 0;
     settings.row_tokens = settings.window = ROW;
     settings.global_rows = ROWS;
     settings.megatron.parts = "50,50";
@@ -448,7 +449,7 @@ static void test_own_order(const char *folder)
         int64_t wrong = 0, seen[1400] = {0}, least = 1400;
         settings.shuffle = shuffled;
         CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_NONE);
-        const int64_t windows = loader_windows(loader);
+        const int64_t windows = epoch = loader_windows(loader);
         CHECK(loader_window_tokens(loader) == windows * ROW && windows > ROWS);
         for (int64_t row = 0; row < windows; row++) {
             static const struct batch *batches;
@@ -468,6 +469,12 @@ static void test_own_order(const char *folder)
         CHECK(wrong == 0);
         loader_destroy(loader);
     }
+    struct loader *loader;
+    snprintf(path, sizeof path, "%s/stone.*", folder); /* both of its files: one data set */
+    settings.weights = "";
+    CHECK(loader_create(&loader, &settings, world, 0, 1) == ERROR_NONE);
+    CHECK(loader_windows(loader) == epoch);
+    loader_destroy(loader);
 }
 
 /* The message is read where comm_agree prints it. */

@@ -80,6 +80,20 @@ static int refuse_blend(const char *paths, const char *item)
     return code;
 }
 
+/* Is it PREFIX.bin beside PREFIX.idx among the paths? Both are one Megatron data set. */
+static bool is_second_file(const char *path, char *const *paths, size_t count)
+{
+    const char *dot = strrchr(path, '.');
+    bool is = false;
+    if (dot == NULL || strcmp(dot, ".bin") != 0)
+        return false;
+    char *index = memory_format("%.*s.idx", (int)(dot - path), path);
+    for (size_t i = 0; i < count && !is; i++)
+        is = strcmp(paths[i], index) == 0;
+    free(index);
+    return is;
+}
+
 /* An item of the list: a path, or a pattern that is no path and stands for all files that match, in order. */
 static int add_item(struct store_list *list, const char *paths, const char *item)
 {
@@ -93,7 +107,8 @@ static int add_item(struct store_list *list, const char *paths, const char *item
         add_path(list, item);
     } else if (glob(item, 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            add_path(list, found.gl_pathv[i]);
+            if (!is_second_file(found.gl_pathv[i], found.gl_pathv, found.gl_pathc))
+                add_path(list, found.gl_pathv[i]);
         globfree(&found);
     } else {
         return error_user("key data.train = \"%s\": no file matches %s", paths, item);
