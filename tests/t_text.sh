@@ -86,6 +86,18 @@ check "bytes of its text alone" grep -q '"text_bytes": 9,' json.json
 "$CISTRON" generate --checkpoint run --prompt '<|begin_of_text|>' --tokens 60 --temperature 4 --seed 3 >wild 2>/dev/null
 check "what is printed is UTF-8" iconv -f UTF-8 -t UTF-8 -o /dev/null wild
 
+# a tokenizer without a begin token, whose ids a Megatron data set has
+mkdir endless
+sed 's/begin_of_text/other/g; s/"post_processor": *{.*, *"decoder"/"post_processor": null, "decoder"/' \
+    "$tokenizer/tokenizer.json" >endless/tokenizer.json
+check "prepare for Megatron" ends 0 prepare --tokenizer endless --format megatron --input-format lines -o endless/set train.txt
+check "train on it" ends 0 train deck.cfg data.train=endless/set data.tokenizer=endless data.valid= train.steps=1 \
+    checkpoint.export_final=false output.folder=endless/run
+check "eval without a begin token" ends 0 eval --checkpoint endless/run --input valid.txt -o endless/eval.json
+check "which it says" grep -q '"bos": false' endless/eval.json
+check "but not with one" ends 2 eval --checkpoint endless/run --input valid.txt --bos -o endless/eval.json
+check "generate without one" ends 0 generate --checkpoint endless/run --prompt "The" --tokens 2
+
 # -- import, export ----------------------------------------------------------------------------------------------------
 
 check "import" ends 0 import run/final_model -o again.h5
@@ -119,12 +131,14 @@ refuses()
 
 printf '>a\nACGT\n' >dna.fa
 check "a store of bases" ends 0 prepare --tokenizer nucleotide -o dna.h5 dna.fa
-refuses "no such tokenizer" "--tokenizer none: unknown, and no file or folder; there is: nucleotide" \
+refuses "no such tokenizer" "cistron: tokenizer none: unknown, and no file or folder; there is: nucleotide" \
     prepare --tokenizer none -o new.h5 train.txt
 refuses "a folder without a tokenizer" "run: holds no tokenizer.json and no tokenizer.model" \
     prepare --tokenizer run -o new.h5 train.txt
 head -c 4000 "$tokenizer/tokenizer.json" >cut.json
 refuses "a tokenizer that is cut short" "cut.json" prepare --tokenizer cut.json -o new.h5 train.txt
+printf '%4096s' '' >blank.json
+refuses "a file of blanks" "blank.json:1: is no line of a rank file" prepare --tokenizer blank.json -o new.h5 train.txt
 refuses "letter case of text" "--case upper: only for tokens of characters" \
     prepare --tokenizer "$tokenizer" --case upper -o new.h5 train.txt
 cp -r "$tokenizer" other

@@ -1,12 +1,11 @@
 #include "tokenizer/bpe_private.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "tokenizer/bundle.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
-
-enum { FILE_MOST = 128 << 20 };
 
 int bpe_begin_merges(struct bpe *bpe)
 {
@@ -50,13 +49,7 @@ static void guess_roles(struct bpe *bpe)
 
 static int read_files(struct bpe *bpe, const struct bpe_file *file, const struct bpe_file *config)
 {
-    if (file->bytes > FILE_MOST)
-        return error_user("%s: has more than %d MiB: it is no tokenizer", file->name, FILE_MOST >> 20);
-    const char *text = file->data;
-    int64_t blank = 0;
-    while (blank < file->bytes && memchr(" \t\r\n", text[blank], 4) != NULL)
-        blank++;
-    int code = blank < file->bytes && text[blank] == '{' ? bpe_read_json(bpe, file) : bpe_read_ranks(bpe, file);
+    int code = bundle_is_json(file->data, file->bytes) ? bpe_read_json(bpe, file) : bpe_read_ranks(bpe, file);
     if (code != ERROR_NONE)
         return code;
     merges_finish(bpe->merges);

@@ -4,7 +4,6 @@
 #include "base/open.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +47,14 @@ int64_t bundle_bytes(const struct bundle *bundle)
     return bytes;
 }
 
+bool bundle_is_json(const void *data, int64_t bytes)
+{
+    const char *at = data, *end = at + bytes;
+    while (at < end && memchr(" \t\r\n", *at, 4) != NULL)
+        at++;
+    return at < end && *at == '{';
+}
+
 /* Reads a file whole. The tokenizer itself goes where its first byte says. */
 static int take(struct bundle *bundle, enum bundle_kind kind, const char *path)
 {
@@ -62,7 +69,7 @@ static int take(struct bundle *bundle, enum bundle_kind kind, const char *path)
     if (code == ERROR_NONE && fread(data, 1, (size_t)bytes, file) != (size_t)bytes)
         code = error_environment("%s: cannot be read: %s", path, strerror(errno));
     if (code == ERROR_NONE && kind <= BUNDLE_RANKS)
-        kind = data[strspn(data, " \t\r\n")] == '{' ? BUNDLE_JSON : BUNDLE_RANKS;
+        kind = bundle_is_json(data, bytes) ? BUNDLE_JSON : BUNDLE_RANKS;
     if (code == ERROR_NONE)
         bundle_put(bundle, kind, data, bytes);
     memory_free(data);

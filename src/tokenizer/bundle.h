@@ -2,6 +2,7 @@
 #ifndef TOKENIZER_BUNDLE_H
 #define TOKENIZER_BUNDLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* In this order. One of the first two is the tokenizer itself, whatever its file was called: BUNDLE_JSON begins with
@@ -18,8 +19,10 @@ struct bundle {
 
 /* Reads the file `where` and those beside it that belong to it, or those of a folder. bundle_destroy in any case.
  * ERROR_USER: there is none, it is empty or larger than BUNDLE_BYTES. */
-enum { BUNDLE_BYTES = 1 << 28 };
+enum { BUNDLE_BYTES = 1 << 27 };
 int bundle_read(struct bundle *bundle, const char *where);
+/* Does a file's content begin with '{', behind blanks? */
+bool bundle_is_json(const void *data, int64_t bytes);
 /* A copy of a file's content; replaces what was there. */
 void bundle_put(struct bundle *bundle, enum bundle_kind kind, const void *data, int64_t bytes);
 struct bundle bundle_copy(const struct bundle *bundle);

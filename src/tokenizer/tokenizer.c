@@ -51,7 +51,7 @@ int tokenizer_open(const struct tokenizer **tokenizer, const char *where)
     if (*tokenizer != NULL)
         return ERROR_NONE;
     if (stat(where, &status) != 0)
-        return error_user("--tokenizer %s: unknown, and no file or folder; there is: %s", where, tokenizer_names());
+        return error_user("tokenizer %s: unknown, and no file or folder; there is: %s", where, tokenizer_names());
     struct bundle bundle;
     int code = bundle_read(&bundle, where);
     if (code == ERROR_NONE)
