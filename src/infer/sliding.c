@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "infer/words.h"
+#include "prepare/encoding.h"
 #include "prepare/record_reader.h"
 #include "prepare/source.h"
 
@@ -140,6 +141,9 @@ static int gather_text(struct sliding *w, int64_t *bytes)
 {
     int code = ERROR_NONE;
     for (*bytes = 0; code == ERROR_NONE && w->piece.kind == RECORD_SEQUENCE;) {
+        code = encoding_check_record(w->records[w->count - 1].name, *bytes + w->piece.length);
+        if (code != ERROR_NONE)
+            break;
         if (*bytes + w->piece.length > w->text_room) {
             w->text_room = 2 * (*bytes + w->piece.length);
             w->text = memory_grow(w->text, w->text_room);

@@ -209,13 +209,21 @@ int encoding_name(struct encoding *e, const char *name, int64_t length)
     return code;
 }
 
+int encoding_check_record(const char *name, int64_t bytes)
+{
+    if (bytes <= ENCODING_RECORD_BYTES)
+        return ERROR_NONE;
+    return error_user("record %s: has more than %d MiB of text; --input-format lines makes a record of each line", name,
+                      ENCODING_RECORD_BYTES >> 20);
+}
+
 int encoding_text(struct encoding *e, const char *text, int64_t bytes)
 {
     struct job *job = job_of(e);
     struct text *record = &job->texts[job->count - 1];
-    if (bytes > ENCODING_RECORD_BYTES - record->bytes)
-        return error_user("record %s: has more than %d MiB of text; --input-format lines makes a record of each line",
-                          record->name, ENCODING_RECORD_BYTES >> 20);
+    int code = encoding_check_record(record->name, record->bytes + bytes);
+    if (code != ERROR_NONE)
+        return code;
     job->bytes = widen(job->bytes, job->used, &job->byte_room, job->used + bytes);
     memcpy(job->bytes + job->used, text, (size_t)bytes);
     job->used += bytes;

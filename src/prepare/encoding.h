@@ -11,8 +11,9 @@ struct encoding;
 /* Takes a record, in order, on the thread that gives the text. ids: `count` of them, of token_store_token_bytes. */
 typedef int encoding_take(void *self, const char *name, const void *ids, int64_t count);
 
-/* Bytes of the longest record. */
+/* Bytes of the longest record. Text of more is refused with ERROR_USER, here and by who encodes records himself. */
 enum { ENCODING_RECORD_BYTES = 1 << 30 };
+int encoding_check_record(const char *name, int64_t bytes);
 
 struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, encoding_take *take, void *self);
 /* A record begins. Errors: of encoder_encode, naming the record; of `take`. */
