@@ -218,10 +218,11 @@ static void open_own_tokenizer(struct import *import)
 {
     const char *folder = import->given->folder;
     struct bundle bundle;
-    if (bundle_read(&bundle, folder) != ERROR_NONE) {
-        error_clear(); /* there is none */
-    } else if (tokenizer_open_bundle(&import->tokenizer, &bundle, folder) != ERROR_NONE) {
-        log_warn("%s: its tokenizer is not kept: %s", folder, error_message());
+    int code = bundle_read(&bundle, folder);
+    if (code == ERROR_NONE)
+        code = tokenizer_open_bundle(&import->tokenizer, &bundle, folder);
+    if (code != ERROR_NONE) {
+        log_warn("%s: no tokenizer is kept: %s", folder, error_message());
         error_clear();
     }
     bundle_destroy(&bundle);
