@@ -1,7 +1,6 @@
 #include "infer/text_stream.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 /* Bytes of the character that begins so; 0: none does (RFC 3629). */
 static int length_of(unsigned char first)
