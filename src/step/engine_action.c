@@ -25,7 +25,7 @@ void engine_written(struct engine *e)
 
 void engine_seen(struct engine *e, int chunk)
 {
-    const bool cut = e->settings.sharding.level == SHARD_FULL && group_size(e->groups.gather) > 1;
+    const bool cut = sharding_cuts_values(&e->settings.sharding, &e->groups);
     for (int c = 0; c < MODEL_CHUNKS; c++)
         e->written[c] &= cut && c != chunk;
 }

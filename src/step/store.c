@@ -213,7 +213,7 @@ struct store *store_create(const struct store_request *r)
     own->trains = r->trains;
     own->ranks = r->sharding.level == SHARD_NONE ? 1 : group_size(r->groups->gather);
     own->rank = own->ranks > 1 ? group_rank(r->groups->gather) : 0;
-    own->cut_values = own->ranks > 1 && r->sharding.level == SHARD_FULL;
+    own->cut_values = sharding_cuts_values(&r->sharding, r->groups);
     own->cut_gradients =
         own->ranks > 1 && r->trains && r->sharding.level >= SHARD_GRADIENTS && !r->sharding.whole_gradients;
     own->no_masters = r->trains && r->sharding.no_masters;

@@ -83,6 +83,12 @@ struct sharding {
     struct exact_units exact;
 };
 
+/* Do ranks hold cuts of values, so that each action gathers what it reads? */
+static inline bool sharding_cuts_values(const struct sharding *sharding, const struct groups *groups)
+{
+    return sharding->level == SHARD_FULL && group_size(groups->gather) > 1;
+}
+
 /* Bytes that a rank receives in a step of so many micro-batches while so many gradients are summed: over the `ranks` of
  * a sharding group, and over `replicas` of it. */
 int64_t store_sum_bytes(const struct sharding *sharding, int ranks, int replicas, int64_t elements,
