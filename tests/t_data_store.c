@@ -73,7 +73,7 @@ static void test_prepare(void)
     CHECK_USER(prepare(output, NULL, stores_path("absent.fa")), "cannot open");
     struct prepare_settings unknown = {
         .tokenizer = "words", .output = output, .field = "text", .inputs = &input, .input_count = 1};
-    CHECK_USER(prepare_run(&unknown), "--tokenizer words");
+    CHECK_USER(prepare_run(&unknown), "tokenizer words: unknown");
     CHECK_USER(prepare(stores_path("p.h5/x.h5"), NULL, input), "its folder cannot be made: Not a directory");
     CHECK(files_in_folder() == before);
     CHECK(token_store_open(&store, output) == ERROR_NONE);
