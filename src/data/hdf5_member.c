@@ -63,6 +63,17 @@ hid_t hdf5_open_dataset(hid_t group, const char *name)
     return -1;
 }
 
+bool hdf5_write_attribute(hid_t object, const char *name, hid_t stored, hid_t given, const void *value)
+{
+    hid_t space = H5Screate(H5S_SCALAR);
+    hid_t attribute = H5Acreate2(object, name, stored, space, H5P_DEFAULT, H5P_DEFAULT);
+    bool good = attribute >= 0 && H5Awrite(attribute, given, value) >= 0;
+    if (attribute >= 0)
+        H5Aclose(attribute);
+    H5Sclose(space);
+    return good;
+}
+
 int64_t hdf5_count_bytes(hid_t dataset)
 {
     hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);

@@ -18,17 +18,6 @@ static const struct {
            {"unk", offsetof(struct tokenizer, unk)}};
 enum { IDS = sizeof ids / sizeof *ids };
 
-static bool write_id(hid_t group, const char *name, const int32_t *id)
-{
-    hid_t space = H5Screate(H5S_SCALAR);
-    hid_t attribute = H5Acreate2(group, name, H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT);
-    bool good = attribute >= 0 && H5Awrite(attribute, H5T_NATIVE_INT32, id) >= 0;
-    if (attribute >= 0)
-        H5Aclose(attribute);
-    H5Sclose(space);
-    return good;
-}
-
 bool tokenizer_member_write(hid_t file, const struct tokenizer *tokenizer)
 {
     if (!tokenizer_is_text(tokenizer))
@@ -39,7 +28,8 @@ bool tokenizer_member_write(hid_t file, const struct tokenizer *tokenizer)
     H5Pclose(plan);
     bool good = group >= 0;
     for (int i = 0; i < IDS && good; i++)
-        good = write_id(group, ids[i].name, (const int32_t *)((const char *)tokenizer + ids[i].offset));
+        good = hdf5_write_attribute(group, ids[i].name, H5T_STD_I32LE, H5T_NATIVE_INT32,
+                                    (const char *)tokenizer + ids[i].offset);
     for (int kind = 0; kind < BUNDLE_KINDS && good; kind++) {
         const void *data = tokenizer->bundle.files[kind].data;
         hid_t dataset =

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
+#include "data/hdf5_member.h"
 #include "data/token_store.h"
 #include "data/tokenizer_member.h"
 #include "prepare/column.h"
@@ -96,20 +97,9 @@ static int end(struct store_writer *self, const char *name)
     return code;
 }
 
-static bool write_attribute(hid_t object, const char *name, hid_t stored, hid_t given, const void *value)
-{
-    hid_t space = H5Screate(H5S_SCALAR);
-    hid_t attribute = H5Acreate2(object, name, stored, space, H5P_DEFAULT, H5P_DEFAULT);
-    bool good = attribute >= 0 && H5Awrite(attribute, given, value) >= 0;
-    if (attribute >= 0)
-        H5Aclose(attribute);
-    H5Sclose(space);
-    return good;
-}
-
 static bool write_integer(hid_t object, const char *name, int64_t value)
 {
-    return write_attribute(object, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &value);
+    return hdf5_write_attribute(object, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &value);
 }
 
 static bool write_sources(hid_t file, char *const *sources, int64_t count)
@@ -137,16 +127,16 @@ static bool describe(struct token_store_writer *writer, char *const *sources, in
     bool good = true;
     for (int i = 0; i < STORE_COLUMNS; i++) {
         hid_t dataset = H5Dopen2(file, store_columns[i], H5P_DEFAULT);
-        good = good && write_attribute(dataset, "xxh3", H5T_STD_U64LE, H5T_NATIVE_UINT64, &digests[i]);
+        good = good && hdf5_write_attribute(dataset, "xxh3", H5T_STD_U64LE, H5T_NATIVE_UINT64, &digests[i]);
         H5Dclose(dataset);
     }
     hid_t string = H5Tcopy(H5T_C_S1);
     H5Tset_size(string, strlen(writer->tokenizer->name) + 1);
     good = good && write_integer(file, "cistron_store", STORE_VERSION) &&
-           write_attribute(file, "tokenizer", string, string, writer->tokenizer->name) &&
+           hdf5_write_attribute(file, "tokenizer", string, string, writer->tokenizer->name) &&
            write_integer(file, "vocabulary", writer->tokenizer->vocabulary) &&
            write_integer(file, "sequences", writer->sequences) && write_integer(file, "token_count", writer->tokens) &&
-           write_attribute(file, "checksum", H5T_STD_U64LE, H5T_NATIVE_UINT64, &checksum) &&
+           hdf5_write_attribute(file, "checksum", H5T_STD_U64LE, H5T_NATIVE_UINT64, &checksum) &&
            write_sources(file, sources, source_count) && tokenizer_member_write(file, writer->tokenizer);
     H5Tclose(string);
     return H5Fclose(file) >= 0 && good;
