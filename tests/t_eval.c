@@ -71,7 +71,7 @@ static struct outcome run(struct comm *self, device_make *make_executor, const j
         inference_lay_out(inference, &(struct inference_shape){MEMORY_EVALUATE, tokens, at_once, 0, false, 0});
         code = inference_start(inference);
     }
-    const struct score_settings settings = {.windows = {.fasta = fasta,
+    const struct score_settings settings = {.windows = {.input = fasta,
                                                         .tokenizer = inference->tokenizer,
                                                         .context = way->context,
                                                         .overlap = way->overlap,

@@ -109,7 +109,7 @@ static json_t *describe(const struct inference *inference, const struct eval_set
     json_t *object = json_object(), *records = json_array(), *own = json_object();
     json_object_set_new(object, "checkpoint", text(inference->path));
     json_object_set_new(object, "checkpoint_type", json_string("cistron"));
-    json_object_set_new(object, "fasta", text(s->fasta));
+    json_object_set_new(object, "fasta", text(s->input));
     json_object_set_new(object, "seed", json_integer(seed_of(inference, s)));
     json_object_set_new(object, "max_seq_length", json_integer(how->windows.context));
     json_object_set_new(object, "mask_degenerate_bases", json_boolean(how->mask));
@@ -198,7 +198,7 @@ static int shape_of(const struct inference *inference, const struct eval_setting
         (struct masking){inference->tokenizer, (uint64_t)seed_of(inference, s), inference->deck.data.mask_probability};
     int64_t batch = s->batch > 0 ? s->batch : BATCH_TOKENS / context > 1 ? BATCH_TOKENS / context : 1;
     *how = (struct score_settings){.checkpoint = inference->path,
-                                   .windows = {.fasta = s->fasta,
+                                   .windows = {.input = s->input,
                                                .input_format = s->input_format,
                                                .field = s->field,
                                                .tokenizer = inference->tokenizer,
@@ -233,7 +233,7 @@ static int report(struct inference *inference, const struct eval_settings *s, co
     if (!tokenizer_is_text(inference->tokenizer))
         census_report(&score->census, score->stops);
     if (t.tokens == 0)
-        log_warn("%s: none of the %s could be scored", s->fasta, tokenizer_unit(inference->tokenizer));
+        log_warn("%s: none of the %s could be scored", s->input, tokenizer_unit(inference->tokenizer));
     json_t *object = describe(inference, s, how, score);
     int code = write_output(output, object);
     json_decref(object);
@@ -256,7 +256,7 @@ static int evaluate(struct inference *inference, const struct eval_settings *s, 
     struct score score;
     int code = comm_agree(world, shape_of(inference, s, &how, &masking));
     if (code == ERROR_NONE)
-        code = comm_agree(world, world->rank == 0 ? output_check(s->output, s->fasta, inference->path) : ERROR_NONE);
+        code = comm_agree(world, world->rank == 0 ? output_check(s->output, s->input, inference->path) : ERROR_NONE);
     if (code == ERROR_NONE)
         code = comm_agree(world, world->rank == 0 ? output_open(output, s->output) : ERROR_NONE);
     if (code != ERROR_NONE)

@@ -1,4 +1,4 @@
-/* `cistron eval`: the loss of a model on the records of a FASTA file, as JSON with the fields of the OpenGenome2
+/* `cistron eval`: the loss of a model on the records of a file, as JSON with the fields of the OpenGenome2
  * recipe's evaluate_fasta_lm_loss. */
 #ifndef INFER_EVAL_H
 #define INFER_EVAL_H
@@ -10,7 +10,7 @@
 #define EVAL_SEED INT64_MIN
 
 struct eval_settings {
-    const char *checkpoint, *fasta, *output;
+    const char *checkpoint, *input, *output;
     const char *input_format, *field; /* of the records, as struct record_settings has them */
     int64_t
         overlap; /* tokens of a window that the one before has scored; EVAL_OVERLAP = 200, or half a shorter context */
@@ -27,7 +27,7 @@ struct eval_settings {
  * the tokens that are selected as in training (data/masking.h), with the deck's data.mask_probability, in windows as it
  * was trained on, BOS and EOS around each: overlap, bos and no_mask are then the user's mistakes.
  * Collective; an agreed code, its message printed. The output appears under its name when it is whole. ERROR_USER:
- * settings out of range, no such file, no FASTA; inference_open's; ERROR_ENVIRONMENT: it cannot be written. */
+ * settings out of range, no such file, none of records; inference_open's; ERROR_ENVIRONMENT: it cannot be written. */
 int eval_run(struct comm *world, const struct eval_settings *settings, device_make *make_executor);
 
 #endif

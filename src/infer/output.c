@@ -6,9 +6,9 @@
 
 #include <stdlib.h>
 
-int output_check(const char *path, const char *fasta, const char *checkpoint)
+int output_check(const char *path, const char *input, const char *checkpoint)
 {
-    return disk_check_output(path, (const char *const[]){fasta, checkpoint}, 2);
+    return disk_check_output(path, (const char *const[]){input, checkpoint}, 2);
 }
 
 int output_open(struct draft *output, const char *path)

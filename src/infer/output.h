@@ -5,9 +5,9 @@
 
 #include "io/draft.h"
 
-/* Checks what `path` would replace: ERROR_USER unless that is a regular file and neither `fasta` nor `checkpoint`.
+/* Checks what `path` would replace: ERROR_USER unless that is a regular file and neither `input` nor `checkpoint`.
  * Local, as all here. */
-int output_check(const char *path, const char *fasta, const char *checkpoint);
+int output_check(const char *path, const char *input, const char *checkpoint);
 
 /* As draft_open and draft_close. output_close does nothing without an open draft. */
 int output_open(struct draft *output, const char *path);

@@ -1,4 +1,4 @@
-/* Scoring: how likely a model finds each record of a FASTA file. */
+/* Scoring: how likely a model finds each record of a file. */
 #ifndef INFER_SCORE_H
 #define INFER_SCORE_H
 

@@ -47,7 +47,7 @@ int sliding_open(struct sliding **sliding, const struct sliding_settings *settin
                                         text ? RECORD_BYTES : RECORD_CHARACTERS};
     int code = census_start(&w->census, settings->tokenizer, settings->letter_case);
     if (code == ERROR_NONE)
-        code = source_open(&w->source, settings->fasta);
+        code = source_open(&w->source, settings->input);
     if (code == ERROR_NONE)
         code = record_reader_create(&w->reader, w->source, &how);
     if (code != ERROR_NONE) {

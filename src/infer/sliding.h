@@ -9,7 +9,7 @@
 #include "prepare/census.h"
 
 struct sliding_settings {
-    const char *fasta;                /* path, as source_open takes it */
+    const char *input;                /* path, as source_open takes it */
     const char *input_format, *field; /* as struct record_settings has them */
     const struct tokenizer *tokenizer;
     int64_t context;         /* tokens of a window, special tokens included; at least 2, with `ends` 3 */
