@@ -170,10 +170,21 @@ static struct attention_forward_args forward_args(const struct problem *p, const
 
 static struct attention_backward_args backward_args(const struct problem *p, const struct shape *s)
 {
-    return (struct attention_backward_args){
-        p->q,      p->k,  p->v,        p->o,     p->lse,      p->d_o, p->dq,
-        p->dk,     p->dv, p->segments, s->heads, s->kv_heads, s->dim, 1.0f / sqrtf((float)s->dim),
-        s->causal, false, false};
+    return (struct attention_backward_args){.q = p->q,
+                                            .k = p->k,
+                                            .v = p->v,
+                                            .o = p->o,
+                                            .lse = p->lse,
+                                            .d_o = p->d_o,
+                                            .dq = p->dq,
+                                            .dk = p->dk,
+                                            .dv = p->dv,
+                                            .segments = p->segments,
+                                            .heads = s->heads,
+                                            .kv_heads = s->kv_heads,
+                                            .head_dim = s->dim,
+                                            .scale = 1.0f / sqrtf((float)s->dim),
+                                            .causal = s->causal};
 }
 
 static void run(enum op op, const void *args)

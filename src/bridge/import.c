@@ -212,8 +212,17 @@ static int match_tensors(struct import *import)
     return code != ERROR_NONE ? code : verdict;
 }
 
+/* Has the embedding a row for each id? Else it is an error that `what` is named in. */
+static int check_ids(const struct import *import, const struct tokenizer *tokenizer, const char *what)
+{
+    if (tokenizer == NULL || tokenizer->vocabulary <= import->settings.vocabulary)
+        return ERROR_NONE;
+    return error_user("%s: has ids up to %lld, the model in %s up to %lld", what, (long long)tokenizer->vocabulary - 1,
+                      import->given->folder, (long long)import->settings.vocabulary - 1);
+}
+
 /* That of the folder's own files, if they are one of text that this program can read: a Llama needs none to be trained
- * further on stores that are made already. */
+ * further on stores that are made already. Some have tokens, such as one for padding, that the model never had. */
 static void open_own_tokenizer(struct import *import)
 {
     const char *folder = import->given->folder;
@@ -221,20 +230,15 @@ static void open_own_tokenizer(struct import *import)
     int code = bundle_read(&bundle, folder);
     if (code == ERROR_NONE)
         code = tokenizer_open_bundle(&import->tokenizer, &bundle, folder);
+    if (code == ERROR_NONE)
+        code = check_ids(import, import->tokenizer, "its tokenizer");
     if (code != ERROR_NONE) {
         log_warn("%s: no tokenizer is kept: %s", folder, error_message());
         error_clear();
+        tokenizer_close(import->tokenizer);
+        import->tokenizer = NULL;
     }
     bundle_destroy(&bundle);
-}
-
-/* As many ids as the embedding has rows, or fewer. */
-static int check_ids(const struct import *import, const struct tokenizer *tokenizer, const char *what)
-{
-    if (tokenizer == NULL || tokenizer->vocabulary <= import->settings.vocabulary)
-        return ERROR_NONE;
-    return error_user("%s: has ids up to %lld, the model in %s up to %lld", what, (long long)tokenizer->vocabulary - 1,
-                      import->given->folder, (long long)import->settings.vocabulary - 1);
 }
 
 static int choose_tokenizer(struct import *import)
