@@ -3,6 +3,7 @@
 #include "prepare/source.h"
 #include "tokenizer/tokenizer.h"
 #include "data_files.h"
+#include "records.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -102,32 +103,9 @@ static void test_protein_tokenizers(void)
 
 static const struct record_settings characters = {.field = "text"};
 
-/* All names ('>' in front) and sequences of a file of records in one string. */
-static int read_as(const struct record_settings *settings, const char *path, char *text, size_t room)
-{
-    struct source *source;
-    struct record_reader *reader;
-    int code = source_open(&source, path);
-    if (code != ERROR_NONE)
-        return code;
-    code = record_reader_create(&reader, source, settings);
-    struct record_piece piece = {.kind = RECORD_NAME};
-    size_t used = 0;
-    while (code == ERROR_NONE && piece.kind != RECORD_END) {
-        code = record_reader_next(reader, &piece);
-        if (code == ERROR_NONE && piece.kind != RECORD_END && used + (size_t)piece.length + 3 < room)
-            used += (size_t)snprintf(text + used, room - used, piece.kind == RECORD_NAME ? ">%.*s " : "%.*s",
-                                     (int)piece.length, piece.text);
-    }
-    text[used] = '\0';
-    record_reader_destroy(reader);
-    source_close(source);
-    return code;
-}
-
 static int read_all(const char *path, char *text, size_t room)
 {
-    return read_as(&characters, path, text, room);
+    return records_read(&characters, path, text, room);
 }
 
 static void test_fasta(void)
@@ -249,32 +227,33 @@ static void test_bytes(void)
     const char *plain = stores_path("a b.txt"), *other = stores_path("other");
     static const char odd[] = "> it said\r\n\n\xff{\xc3\xa9\t\n";
     write_file(plain, "wb", odd, strlen(odd));
-    CHECK(read_as(&bytes, plain, got, sizeof got) == ERROR_NONE);
+    CHECK(records_read(&bytes, plain, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">a_b.txt > it said\r\n\n\xff{\xc3\xa9\t\n");
-    CHECK(read_as(&lines, plain, got, sizeof got) == ERROR_NONE);
+    CHECK(records_read(&lines, plain, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">1 > it said>2 >3 \xff{\xc3\xa9\t");
     write_file(other, "wb", "{\"a\": {\"text\": \"\\u00e9 \\n\\u0000z\"}}\n", 36);
-    CHECK(read_as(&bytes, other, got, sizeof got) == ERROR_NONE);
+    CHECK(records_read(&bytes, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">1 \xc3\xa9 \n");
     write_file(other, "wb", "no record's first character", 27);
-    CHECK(read_as(&bytes, other, got, sizeof got) == ERROR_NONE);
+    CHECK(records_read(&bytes, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">other no record's first character");
     write_file(plain, "wb", "{\n", 2);
-    CHECK(read_as(&bytes, plain, got, sizeof got) == ERROR_NONE);
+    CHECK(records_read(&bytes, plain, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">a_b.txt {\n");
     write_file(stores_path("b.fa"), "wb", ">x y\nAC GT\n", 11);
-    CHECK(read_as(&bytes, stores_path("b.fa"), got, sizeof got) == ERROR_NONE);
+    CHECK(records_read(&bytes, stores_path("b.fa"), got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">x ACGT");
     write_file(other, "wb", "AC GT\r\nTT\n", 10);
-    CHECK(read_as(&text, other, got, sizeof got) == ERROR_NONE);
+    CHECK(records_read(&text, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">other ACGTTT");
     write_file(other, "wb", "AC\0", 3);
-    CHECK_USER(read_as(&text, other, got, sizeof got), "other: holds byte 0x00");
+    CHECK_USER(records_read(&text, other, got, sizeof got), "other: holds byte 0x00");
     write_file(other, "wb", "", 0);
-    CHECK(read_as(&text, other, got, sizeof got) == ERROR_NONE);
+    CHECK(records_read(&text, other, got, sizeof got) == ERROR_NONE);
     CHECK_STRING(got, ">other ");
-    CHECK_USER(read_as(&lines, other, got, sizeof got), "other: holds no record");
-    CHECK_USER(read_as(&(struct record_settings){.format = "csv"}, other, got, sizeof got), "there is: fasta, jsonl");
+    CHECK_USER(records_read(&lines, other, got, sizeof got), "other: holds no record");
+    CHECK_USER(records_read(&(struct record_settings){.format = "csv"}, other, got, sizeof got),
+               "there is: fasta, jsonl");
     static const struct {
         const char *head;
         size_t bytes;
@@ -284,12 +263,12 @@ static void test_bytes(void)
                  {"ARROW1\0\0xx", 10, "other: is an Arrow IPC"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         write_file(other, "wb", kinds[i].head, kinds[i].bytes);
-        CHECK_USER(read_as(&bytes, other, got, sizeof got), kinds[i].words);
+        CHECK_USER(records_read(&bytes, other, got, sizeof got), kinds[i].words);
     }
     char tar[512] = "name";
     memcpy(tar + 257, "ustar", 5);
     write_file(other, "wb", tar, sizeof tar);
-    CHECK_USER(read_as(&characters, other, got, sizeof got), "other: is a tar archive");
+    CHECK_USER(records_read(&characters, other, got, sizeof got), "other: is a tar archive");
 }
 
 /* Lines that end around the end of the reader's buffer, with LF and with CRLF: what comes out is what went in. */

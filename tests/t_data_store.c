@@ -4,6 +4,7 @@
 #include "prepare/split.h"
 #include "data/token_store.h"
 #include "data_files.h"
+#include "records.h"
 
 #include <hdf5.h>
 #include <sys/stat.h>
@@ -11,15 +12,7 @@
 
 static int prepare(const char *output, const char *split, const char *input)
 {
-    struct prepare_settings settings = {.tokenizer = "nucleotide",
-                                        .output = output,
-                                        .split = split,
-                                        .seed = 42,
-                                        .field = "text",
-                                        .letter_case = "keep",
-                                        .inputs = &input,
-                                        .input_count = 1};
-    return prepare_run(&settings);
+    return records_prepare(NULL, false, output, split, input);
 }
 
 static void test_prepare(void)

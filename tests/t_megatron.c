@@ -7,7 +7,7 @@
 #include "data/numpy_random.h"
 #include "data_files.h"
 #include "prepare/megatron_writer.h"
-#include "prepare/prepare.h"
+#include "records.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -296,21 +296,6 @@ static void check_written(const char *folder, const char *set, int64_t vocabular
     megatron_store_close(store);
 }
 
-static int prepare(const char *format, bool eod, const char *output, const char *split, const char *input)
-{
-    const struct prepare_settings settings = {.tokenizer = "nucleotide",
-                                              .format = format,
-                                              .append_eod = eod,
-                                              .output = output,
-                                              .split = split,
-                                              .seed = 42,
-                                              .field = "text",
-                                              .letter_case = "keep",
-                                              .inputs = &input,
-                                              .input_count = 1};
-    return prepare_run(&settings);
-}
-
 static void test_prepare(void)
 {
     static const char text[] = ">a\nACGTN\n>empty\n>b\nGG\n";
@@ -320,7 +305,7 @@ static void test_prepare(void)
     write_file(input, "wb", text, strlen(text));
     const int before = files_in_folder();
     for (int eod = 0; eod < 2; eod++) {
-        CHECK(prepare("megatron", eod, output, NULL, input) == ERROR_NONE);
+        CHECK(records_prepare("megatron", eod, output, NULL, input) == ERROR_NONE);
         CHECK(files_in_folder() == before + 2);
         const struct file bin = read_whole(stores_path("p.bin"));
         CHECK(bin.count == (int64_t)(eod ? sizeof ended : sizeof plain));
@@ -332,13 +317,14 @@ static void test_prepare(void)
         CHECK(megatron_store_length(store, 0) == 5 + eod && megatron_store_start(store, 1) == 5 + eod);
         megatron_store_close(store);
     }
-    CHECK(prepare("megatron", false, stores_path("q"), "train:0.8,valid:0.2", input) == ERROR_NONE);
+    CHECK(records_prepare("megatron", false, stores_path("q"), "train:0.8,valid:0.2", input) == ERROR_NONE);
     CHECK(access(stores_path("q.train.idx"), F_OK) == 0 && access(stores_path("q.valid.bin"), F_OK) == 0);
     const int all = files_in_folder();
-    CHECK_USER(prepare("hdf5", false, output, NULL, input), "--format hdf5: unknown; there is: store, megatron");
-    CHECK_USER(prepare("store", true, output, NULL, input), "--append-eod: is for --format megatron");
+    CHECK_USER(records_prepare("hdf5", false, output, NULL, input),
+               "--format hdf5: unknown; there is: store, megatron");
+    CHECK_USER(records_prepare("store", true, output, NULL, input), "--append-eod: is for --format megatron");
     CHECK(rename(input, stores_path("p.bin")) == 0);
-    CHECK_USER(prepare("megatron", false, output, NULL, stores_path("p.bin")), "is an input and the output");
+    CHECK_USER(records_prepare("megatron", false, output, NULL, stores_path("p.bin")), "is an input and the output");
     CHECK(files_in_folder() == all - 1);
 
     /* a run that fails leaves nothing new, and the old set alone */

@@ -2,8 +2,7 @@
  * and page. tests/t_parquet_files.sh holds the reader against pyarrow. */
 #include "data_files.h"
 #include "parquet_files.h"
-#include "prepare/record_reader.h"
-#include "prepare/source.h"
+#include "records.h"
 
 #include <lz4.h>
 #include <snappy-c.h>
@@ -13,28 +12,11 @@
 static struct parquet_out pages, footer, file;
 static const char *path;
 
-/* All names ('>' in front) and texts of the file in one string. */
 static int read_file(char *text, size_t room)
 {
     const struct record_settings settings = {.field = "text"};
-    struct source *source;
-    struct record_reader *reader = NULL;
-    struct record_piece piece = {.kind = RECORD_NAME};
-    size_t used = 0;
     write_file(path, "wb", file.data, file.size);
-    int code = source_open(&source, path);
-    if (code == ERROR_NONE)
-        code = record_reader_create(&reader, source, &settings);
-    while (code == ERROR_NONE && piece.kind != RECORD_END) {
-        code = record_reader_next(reader, &piece);
-        if (code == ERROR_NONE && piece.kind != RECORD_END)
-            used += (size_t)snprintf(text + used, room - used, piece.kind == RECORD_NAME ? ">%.*s " : "%.*s",
-                                     (int)piece.length, piece.text);
-    }
-    text[used] = '\0';
-    record_reader_destroy(reader);
-    source_close(source);
-    return code;
+    return records_read(&settings, path, text, room);
 }
 
 /* The file of what was put into `pages`. */
