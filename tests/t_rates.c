@@ -6,6 +6,7 @@
 #include "cpu/cpu.h"
 #include "plan/timeline.h"
 #include "stores.h"
+#include "train/device_name.h"
 #include "train/measure.h"
 #include "train/rates_file.h"
 
@@ -213,7 +214,9 @@ static void test_measure(struct rates *rates)
     deck_defaults(&deck);
     rates_default(rates, &deck);
     measure_rates(rates, self, cpu, &settings);
-    CHECK_STRING(rates->device, "cpu");
+    char *name = device_name(cpu);
+    CHECK_STRING(rates->device, name);
+    free(name);
     CHECK(count_of(rates, RATE_PRODUCT, RATE_F32) == 18 && count_of(rates, RATE_PRODUCT, RATE_F32_GRADIENT) == 18);
     CHECK(count_of(rates, RATE_ATTENTION_FORWARD, RATE_CAUSAL) == 6);
     CHECK(count_of(rates, RATE_ATTENTION_BACKWARD, RATE_FULL) == 6);

@@ -231,6 +231,8 @@ const struct deck_row deck_table[] = {
     {CHOICE(checkpoint.on_failure, DECK_FAILURE_STOP, "stop", "continue"), .may_change = true,
      .doc = "When a checkpoint cannot be written (a full disk): end the run with exit code 1, or warn and go on to the "
             "next. The older checkpoints stand either way."},
+    {BOOL(checkpoint.at_end, true), .may_change = true,
+     .doc = "After the last step, write its checkpoint and the final model; false leaves both out, for measurements."},
     {BOOL(checkpoint.export_final, false), .may_change = true,
      .doc = "At the end of the run, leave the model as a Hugging Face folder as well: final_model in output.folder."},
 

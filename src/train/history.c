@@ -28,6 +28,15 @@ static double number(const json_t *object, const char *key)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
+/* The number of a key that ends with a convention's name: "mfu_causal". */
+static double of_convention(const json_t *object, const char *begin, int convention)
+{
+    char *key = memory_format("%s_%s", begin, flops_name((enum flops_convention)convention));
+    double value = number(object, key);
+    free(key);
+    return value;
+}
+
 static int64_t integer(const json_t *object, const char *key)
 {
     return json_integer_value(json_object_get(object, key));
@@ -57,7 +66,8 @@ static void drop_timers(struct history *history)
 static void add_start(struct history *history, const json_t *line)
 {
     drop_timers(history);
-    *APPEND(history->starts, history->start_count) = (struct history_start){
+    struct history_start *start = APPEND(history->starts, history->start_count);
+    *start = (struct history_start){
         .step = integer(line, "step"),
         .steps_total = integer(line, "steps_total"),
         .ranks = integer(line, "ranks"),
@@ -69,7 +79,10 @@ static void add_start(struct history *history, const json_t *line)
         .host = text(line, "host"),
         .job = text(line, "job"),
         .device = text(line, "device"),
+        .device_name = text(line, "device_name"),
     };
+    for (int c = 0; c < FLOPS_CONVENTIONS; c++)
+        start->flops_per_token[c] = of_convention(line, "flops_per_token", c);
 }
 
 static void add_last_steps(struct history *history, const json_t *line)
@@ -103,11 +116,9 @@ static void add_row(struct history *history, const json_t *line)
         .device_memory = number(line, "device_memory"),
         .time = number(line, "time"),
     };
-    for (int c = 0; c < FLOPS_CONVENTIONS; c++) {
-        char *key = memory_format("mfu_%s", flops_name((enum flops_convention)c));
-        row->utilisation[c] = number(line, key);
-        free(key);
-    }
+    for (int c = 0; c < FLOPS_CONVENTIONS; c++)
+        row->utilisation[c] = of_convention(line, "mfu", c);
+    row->first_time = history->step_count;
     size_t i;
     json_t *value;
     json_array_foreach(json_object_get(line, "step_seconds"), i, value)
@@ -115,6 +126,7 @@ static void add_row(struct history *history, const json_t *line)
         if (json_is_number(value))
             *APPEND(history->step_seconds, history->step_count) = json_number_value(value);
     }
+    row->times = history->step_count - row->first_time;
 }
 
 static void add_timers(struct history *history, const json_t *line)
@@ -185,7 +197,7 @@ static void add_line(struct history *history, const json_t *line, const char *ev
         add_row(history, line);
     else if (strcmp(event, "validation") == 0)
         *APPEND(history->validations, history->validation_count) =
-            (struct history_validation){step, number(line, "loss"), number(line, "labels")};
+            (struct history_validation){step, number(line, "loss"), number(line, "labels"), number(line, "time")};
     else if (strcmp(event, "checkpoint") == 0)
         *APPEND(history->checkpoints, history->checkpoint_count) =
             (struct history_checkpoint){step, text(line, "digest")};
@@ -238,6 +250,7 @@ void history_destroy(struct history *history)
         free(history->starts[i].host);
         free(history->starts[i].job);
         free(history->starts[i].device);
+        free(history->starts[i].device_name);
     }
     for (int64_t i = 0; i < history->end_count; i++) {
         free(history->ends[i].how);

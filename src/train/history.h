@@ -11,9 +11,10 @@
 struct history_start {
     int64_t step; /* done when the program began */
     int64_t steps_total, ranks, threads, parameters;
+    double flops_per_token[FLOPS_CONVENTIONS];
     double peak; /* FLOP/s of all ranks */
     double time; /* unix seconds */
-    char *version, *host, *job, *device;
+    char *version, *host, *job, *device, *device_name;
 };
 
 /* How a program has ended. */
@@ -32,11 +33,13 @@ struct history_row {
     double device_memory;      /* bytes in use on a GPU */
     double utilisation[FLOPS_CONVENTIONS];
     double time;
+    int64_t first_time, times; /* where its steps' times stand in step_seconds, and how many */
 };
 
 struct history_validation {
     int64_t step;
     double loss, labels; /* nats per label */
+    double time;
 };
 
 struct history_checkpoint {

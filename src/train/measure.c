@@ -4,9 +4,11 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "core/quantization.h"
+#include "train/device_name.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct bench {
@@ -373,13 +375,9 @@ static void measure_group(struct bench *b, int size)
 
 static void name_device(struct bench *b)
 {
-    const struct executor_class *class = b->executor->class;
-    char identity[CHOICE_IDENTITY_BYTES] = "";
-    int64_t bytes = 0;
-    const void *choices = class->choices != NULL ? class->choices(b->executor, &bytes) : NULL;
-    if (choices != NULL)
-        choice_identity(identity, choices, bytes);
-    snprintf(b->rates->device, sizeof b->rates->device, "%s", identity[0] != '\0' ? identity : class->name);
+    char *name = device_name(b->executor);
+    snprintf(b->rates->device, sizeof b->rates->device, "%s", name);
+    free(name);
 }
 
 void measure_rates(struct rates *rates, struct comm *world, struct executor *executor,

@@ -6,6 +6,7 @@
 #include "base/terminal.h"
 #include "comm/launcher.h"
 #include "core/launch.h"
+#include "train/device_name.h"
 #include "train/timers.h"
 
 #include <math.h>
@@ -72,7 +73,7 @@ static void write_start(struct meter *meter)
 {
     const struct meter_settings *s = &meter->settings;
     struct journal *journal = &meter->journal;
-    char host[256] = "", *text = describe_start(s);
+    char host[256] = "", *text = describe_start(s), *name = device_name(s->executor);
     gethostname(host, sizeof host - 1);
     begin_line(meter, "start", s->step);
     journal_text(journal, "text", text);
@@ -91,6 +92,7 @@ static void write_start(struct meter *meter)
     journal_text(journal, "host", host);
     journal_text(journal, "job", launcher_job());
     journal_text(journal, "device", s->executor->class->name);
+    journal_text(journal, "device_name", name);
     journal_list(journal, "changed");
     for (int i = 0; i < s->changed.count; i++) {
         const struct deck_change *change = &s->changed.changes[i];
@@ -104,6 +106,7 @@ static void write_start(struct meter *meter)
     end_line(meter);
     tensorboard_write_text(&meter->board, s->step, "run/start", text);
     meter->begun = true;
+    free(name);
     free(text);
 }
 

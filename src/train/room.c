@@ -23,7 +23,9 @@ static int64_t least_common_multiple(int64_t a, int64_t b)
 static int64_t checkpoints_that_stay(const struct deck *deck)
 {
     const int64_t steps = deck->train.steps, every = deck->checkpoint.every, keep_every = deck->checkpoint.keep_every;
-    int64_t written = every > 0 ? (steps + every - 1) / every : 1; /* the last step's is always there */
+    int64_t written = every > 0 ? steps / every : 0;
+    if (deck->checkpoint.at_end && (every == 0 || steps % every != 0))
+        written++;
     int64_t stay = deck->checkpoint.keep;
     if (deck->checkpoint.every_minutes > 0)
         written = steps;
@@ -37,7 +39,9 @@ struct room room_of(const struct deck *deck, const struct model_settings *model)
     struct room room = {.model = model_parameter_count(model) * (int64_t)sizeof(float),
                         .checkpoints = checkpoints_that_stay(deck)};
     room.checkpoint = 3 * room.model + delayed_scaling_bytes(model); /* weights and two moments */
-    room.total = (room.checkpoints + 1) * room.checkpoint + (deck->checkpoint.export_final ? 2 : 1) * room.model;
+    const int models = deck->checkpoint.at_end ? 1 + deck->checkpoint.export_final : 0;
+    const int64_t all = room.checkpoints > 0 ? room.checkpoints + 1 : 0; /* one is being written */
+    room.total = all * room.checkpoint + models * room.model;
     if (!disk_room(deck->output.folder, &room.free))
         room.free = -1;
     return room;
@@ -66,7 +70,7 @@ static int check(const struct deck *deck, const struct model_settings *model)
     const char *folder = deck->output.folder;
     const struct room room = room_of(deck, model);
     char there[BYTES_TEXT], one[BYTES_TEXT], all[BYTES_TEXT];
-    if (room.free < 0)
+    if (room.free < 0 || room.total == 0)
         return ERROR_NONE;
     bytes_text(there, (double)room.free);
     bytes_text(one, (double)room.checkpoint);

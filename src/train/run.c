@@ -415,7 +415,7 @@ static int keep_up(struct run *run)
         code = validate(run);
     if (code != ERROR_NONE || run->step == 0 || validation_due(run))
         return code;
-    if (ends)
+    if (ends && deck->checkpoint.at_end)
         return save_step(run);
     return saves ? try_save_step(run) : ERROR_NONE;
 }
@@ -473,11 +473,13 @@ static int export_final(struct run *run, const char *model)
     return comm_agree(s->world, code);
 }
 
-/* Writes the final model, unless that of this very state is there: a run that was extended, or killed at its very end,
- * may have left another. */
+/* Writes the final model where the deck wants it, unless that of this very state is there: a run that was extended, or
+ * killed at its very end, may have left another. */
 static int finish(struct run *run)
 {
     struct session *s = &run->session;
+    if (!s->deck.checkpoint.at_end)
+        return ERROR_NONE;
     char *path = memory_format("%s/final_model.h5", s->deck.output.folder);
     bool there = false;
     if (run->step == run->first_step) {
@@ -573,8 +575,10 @@ static void close_meter(struct run *run, int code)
 }
 
 /* A run that could not be exported at its end is refused at its start. */
-static int check_export(const struct model_settings *settings)
+static int check_export(const struct deck *deck, const struct model_settings *settings)
 {
+    if (!deck->checkpoint.at_end)
+        return error_user("key checkpoint.export_final = true: needs a final model; set checkpoint.at_end = true");
     int code = config_check(settings);
     if (code == ERROR_NONE)
         return code;
@@ -593,7 +597,7 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     int code = session_create(s, deck, world, start->resumed, make_executor);
     run->deck_text = deck_print_effective(&s->deck);
     if (code == ERROR_NONE && deck->checkpoint.export_final)
-        code = comm_agree(world, check_export(&s->model.settings));
+        code = comm_agree(world, check_export(deck, &s->model.settings));
     if (code == ERROR_NONE)
         code = comm_agree(world, world->rank == 0 ? loader_open_tokenizer(s->train, &run->tokenizer) : ERROR_NONE);
     if (code == ERROR_NONE)

@@ -1,0 +1,39 @@
+#include "train/device_name.h"
+#include "base/memory.h"
+#include "base/open.h"
+#include "core/choice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* NULL where the system does not tell. */
+static char *processor_name(void)
+{
+    static const char key[] = "model name";
+    FILE *file = open_stream("/proc/cpuinfo");
+    char *line = NULL, *name = NULL;
+    size_t room = 0;
+    while (file != NULL && name == NULL && getline(&line, &room, file) > 0) {
+        const char *value = strstr(line, ": ");
+        if (strncmp(line, key, strlen(key)) == 0 && value != NULL)
+            name = memory_format("%.*s", (int)strcspn(value + 2, "\n"), value + 2);
+    }
+    free(line);
+    if (file != NULL)
+        fclose(file);
+    return name;
+}
+
+char *device_name(struct executor *executor)
+{
+    const struct executor_class *class = executor->class;
+    char identity[CHOICE_IDENTITY_BYTES] = "";
+    int64_t bytes = 0;
+    const void *choices = class->choices != NULL ? class->choices(executor, &bytes) : NULL;
+    if (choices != NULL)
+        choice_identity(identity, choices, bytes);
+    if (identity[0] != '\0')
+        return memory_string(identity);
+    char *processor = class->available == NULL ? processor_name() : NULL;
+    return processor != NULL ? processor : memory_string(class->name);
+}
