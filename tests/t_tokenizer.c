@@ -6,8 +6,8 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/classes.h"
 #include "tokenizer/merges.h"
-#include "tokenizer/split.h"
-#include "tokenizer/split_known.h"
+#include "tokenizer/splitter.h"
+#include "tokenizer/splitter_known.h"
 #include "tokenizer/utf8.h"
 #include "tokenizer_files.h"
 
@@ -302,13 +302,13 @@ static void check_patterns(void)
                  {"a*", "must not match where there is nothing"},
                  {"(?=a)", "must not match where there is nothing"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct split *split;
+        struct splitter *split;
         error_clear();
-        int code = split_open(&split, &(struct split_settings){.pattern = cases[i].pattern, .where = "P"});
+        int code = splitter_open(&split, &(struct splitter_settings){.pattern = cases[i].pattern, .where = "P"});
         CHECK(code == (cases[i].says == NULL ? ERROR_NONE : ERROR_USER));
         if (!CHECK(strstr(error_message(), cases[i].says == NULL ? "" : cases[i].says) != NULL))
             fprintf(stderr, "    %s says \"%s\"\n", cases[i].pattern, error_message());
-        split_close(split);
+        splitter_close(split);
     }
 }
 
@@ -497,7 +497,7 @@ static int take_text(void *context, const unsigned char *piece, int64_t bytes)
 static void check_behaviors(void)
 {
     static const struct {
-        enum split_behavior behavior;
+        enum splitter_behavior behavior;
         bool invert;
         const char *pieces;
     } cases[] = {{SPLIT_REMOVED, false, "ab|c|"},
@@ -510,17 +510,17 @@ static void check_behaviors(void)
                  {SPLIT_MERGED_WITH_NEXT, true, "!|ab!|!|c!|"},
                  {SPLIT_CONTIGUOUS, false, "!|ab|!!|c|!|"},
                  {SPLIT_CONTIGUOUS, true, "!|ab|!!|c|!|"}};
-    struct split_room *room = split_room_open();
+    struct splitter_room *room = splitter_room_open();
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         char out[64], *end = out;
-        struct split *split;
-        struct split_settings settings = {"!", i % 2 > 0, cases[i / 2].behavior, cases[i / 2].invert, false, "P"};
-        CHECK(split_open(&split, &settings) == ERROR_NONE);
-        CHECK(split_run(split, room, (const unsigned char *)"!ab!!c!", 7, take_text, &end) == ERROR_NONE);
+        struct splitter *split;
+        struct splitter_settings settings = {"!", i % 2 > 0, cases[i / 2].behavior, cases[i / 2].invert, false, "P"};
+        CHECK(splitter_open(&split, &settings) == ERROR_NONE);
+        CHECK(splitter_run(split, room, (const unsigned char *)"!ab!!c!", 7, take_text, &end) == ERROR_NONE);
         CHECK_STRING(out, cases[i / 2].pieces);
-        split_close(split);
+        splitter_close(split);
     }
-    split_room_close(room);
+    splitter_room_close(room);
 }
 
 /* Unicode's White_Space. Source: PropList.txt */
@@ -558,16 +558,16 @@ static int take(void *context, const unsigned char *piece, int64_t bytes)
 }
 
 struct both {
-    struct split *by_hand, *by_pcre2;
-    struct split_room *room;
+    struct splitter *by_hand, *by_pcre2;
+    struct splitter_room *room;
 };
 
 static bool same(const struct both *both, const unsigned char *text, int64_t bytes)
 {
     static struct pieces one, other;
     one.count = other.count = 0;
-    int code = split_run(both->by_hand, both->room, text, bytes, take, &one);
-    return code == ERROR_NONE && split_run(both->by_pcre2, both->room, text, bytes, take, &other) == ERROR_NONE &&
+    int code = splitter_run(both->by_hand, both->room, text, bytes, take, &one);
+    return code == ERROR_NONE && splitter_run(both->by_pcre2, both->room, text, bytes, take, &other) == ERROR_NONE &&
            one.count == other.count && memcmp(one.ends, other.ends, (size_t)one.count * sizeof *one.ends) == 0;
 }
 
@@ -651,18 +651,18 @@ static int64_t differing_mixtures(const struct both *both)
 
 static void check_by_hand(void)
 {
-    const char *const patterns[] = {split_gpt2, split_llama3, split_qwen2};
+    const char *const patterns[] = {splitter_gpt2, splitter_llama3, splitter_qwen2};
     for (int i = 0; i < 3; i++) {
-        struct split_settings settings = {.pattern = patterns[i], .behavior = SPLIT_ISOLATED, .where = "P"};
-        struct both both = {.room = split_room_open()};
-        CHECK(split_open(&both.by_hand, &settings) == ERROR_NONE);
+        struct splitter_settings settings = {.pattern = patterns[i], .behavior = SPLIT_ISOLATED, .where = "P"};
+        struct both both = {.room = splitter_room_open()};
+        CHECK(splitter_open(&both.by_hand, &settings) == ERROR_NONE);
         settings.by_pcre2 = true;
-        CHECK(split_open(&both.by_pcre2, &settings) == ERROR_NONE);
+        CHECK(splitter_open(&both.by_pcre2, &settings) == ERROR_NONE);
         CHECK(differing_characters(&both) == 0);
         CHECK(differing_mixtures(&both) == 0);
-        split_close(both.by_hand);
-        split_close(both.by_pcre2);
-        split_room_close(both.room);
+        splitter_close(both.by_hand);
+        splitter_close(both.by_pcre2);
+        splitter_room_close(both.room);
     }
 }
 

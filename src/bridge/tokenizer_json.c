@@ -1,7 +1,7 @@
 #include "bridge/tokenizer_json.h"
 #include "base/memory.h"
 #include "tokenizer/bpe.h"
-#include "tokenizer/split_known.h"
+#include "tokenizer/splitter_known.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -144,7 +144,7 @@ static json_t *byte_level(void)
 static json_t *pre_tokenizer(void)
 {
     return json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, o]}", "type", "Sequence", "pretokenizers", "type", "Split",
-                     "pattern", "Regex", split_llama3, "behavior", "Isolated", "invert", 0, byte_level());
+                     "pattern", "Regex", splitter_llama3, "behavior", "Isolated", "invert", 0, byte_level());
 }
 
 static json_t *part(const char *kind, json_t *id, int type)

@@ -20,12 +20,12 @@ int bpe_begin_merges(struct bpe *bpe)
     return ERROR_NONE;
 }
 
-int bpe_add_stage(struct bpe *bpe, const struct split_settings *settings)
+int bpe_add_stage(struct bpe *bpe, const struct splitter_settings *settings)
 {
     if (bpe->stage_count == BPE_MOST_STAGES)
         return error_user("%s: has more than %d members that split; at most that many are offered", settings->where,
                           BPE_MOST_STAGES);
-    int code = split_open(&bpe->stages[bpe->stage_count], settings);
+    int code = splitter_open(&bpe->stages[bpe->stage_count], settings);
     bpe->stage_count += code == ERROR_NONE;
     return code;
 }
@@ -80,7 +80,7 @@ void bpe_close(struct bpe *bpe)
     if (bpe == NULL)
         return;
     for (int i = 0; i < bpe->stage_count; i++)
-        split_close(bpe->stages[i]);
+        splitter_close(bpe->stages[i]);
     added_close(bpe->added);
     added_close(bpe->added_normalized);
     merges_close(bpe->merges);

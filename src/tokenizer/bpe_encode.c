@@ -19,7 +19,7 @@ struct cached {
 
 struct bpe_encoder {
     const struct bpe *bpe;
-    struct split_room *room;
+    struct splitter_room *room;
     struct cached *cache;
     int32_t *ids; /* [ids_room] */
     int64_t count, ids_room;
@@ -33,7 +33,7 @@ struct bpe_encoder *bpe_encoder_open(const struct bpe *bpe)
 {
     struct bpe_encoder *encoder = memory_allocate(sizeof *encoder);
     encoder->bpe = bpe;
-    encoder->room = split_room_open();
+    encoder->room = splitter_room_open();
     encoder->cache = memory_allocate((int64_t)sizeof *encoder->cache << CACHE_BITS);
     return encoder;
 }
@@ -42,7 +42,7 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
 {
     if (encoder == NULL)
         return;
-    split_room_close(encoder->room);
+    splitter_room_close(encoder->room);
     memory_free(encoder->cache);
     free(encoder->ids);
     nfc_free(&encoder->nfc);
@@ -165,8 +165,8 @@ static int take_text(void *context, const unsigned char *text, int64_t bytes)
     if (level->stage == bpe->stage_count)
         return take_piece(encoder, text, bytes);
     if (next.stage == bpe->stage_count && next.stage != bpe->prefixed_stage)
-        return split_run(bpe->stages[level->stage], encoder->room, text, bytes, take_piece, encoder);
-    return split_run(bpe->stages[level->stage], encoder->room, text, bytes, take_text, &next);
+        return splitter_run(bpe->stages[level->stage], encoder->room, text, bytes, take_piece, encoder);
+    return splitter_run(bpe->stages[level->stage], encoder->room, text, bytes, take_text, &next);
 }
 
 /* -- Texts ------------------------------------------------------------------------------------------------------- */

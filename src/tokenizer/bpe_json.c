@@ -5,7 +5,7 @@
 #include "tokenizer/bpe_private.h"
 #include "tokenizer/json_place.h"
 #include "tokenizer/nfc.h"
-#include "tokenizer/split_known.h"
+#include "tokenizer/splitter_known.h"
 #include "tokenizer/utf8.h"
 
 #include <jansson.h>
@@ -212,7 +212,7 @@ static int read_normalizer(struct bpe *bpe, const struct place *part)
     return strcmp(type_of(part), "NFC") == 0 ? ERROR_NONE : refuse_type(part, "\"NFC\", or normalizer null");
 }
 
-static int add_stage(struct bpe *bpe, const struct place *place, struct split_settings settings)
+static int add_stage(struct bpe *bpe, const struct place *place, struct splitter_settings settings)
 {
     char where[PLACE_TEXT];
     place_text(where, place);
@@ -223,7 +223,7 @@ static int add_stage(struct bpe *bpe, const struct place *place, struct split_se
 /* A stage whose matches are pieces, and what lies between them. */
 static int add_isolated(struct bpe *bpe, const struct place *place, const char *pattern)
 {
-    return add_stage(bpe, place, (struct split_settings){.pattern = pattern, .behavior = SPLIT_ISOLATED});
+    return add_stage(bpe, place, (struct splitter_settings){.pattern = pattern, .behavior = SPLIT_ISOLATED});
 }
 
 /* The last of all stages: bytes become characters, here a matter of how the vocabulary is written. */
@@ -237,7 +237,7 @@ static int read_byte_level(struct bpe *bpe, const struct place *part)
         return code;
     if (prefixed)
         bpe->prefixed_stage = bpe->stage_count;
-    return split ? add_isolated(bpe, part, split_gpt2) : ERROR_NONE;
+    return split ? add_isolated(bpe, part, splitter_gpt2) : ERROR_NONE;
 }
 
 static int read_split(struct bpe *bpe, const struct place *part)
@@ -247,13 +247,13 @@ static int read_split(struct bpe *bpe, const struct place *part)
     struct place pattern = place_member(part, "pattern"), behavior = place_member(part, "behavior");
     struct place regex = place_member(&pattern, "Regex"), literal = place_member(&pattern, "String");
     const struct place *given = literal.value != NULL ? &literal : &regex;
-    struct split_settings settings = {
+    struct splitter_settings settings = {
         .pattern = json_string_value(given->value), .literal = literal.value != NULL, .behavior = SPLIT_BEHAVIORS};
     if (settings.pattern == NULL || settings.pattern[0] == '\0')
         return place_refuse(&pattern, "{\"Regex\": \"...\"} or {\"String\": \"...\"}");
     for (int i = 0; i < SPLIT_BEHAVIORS; i++)
         if (place_is(&behavior, behaviors[i]))
-            settings.behavior = (enum split_behavior)i;
+            settings.behavior = (enum splitter_behavior)i;
     if (settings.behavior == SPLIT_BEHAVIORS)
         return place_refuse(&behavior, "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
     int code = place_bool(&settings.invert, part, "invert", false);

@@ -5,7 +5,7 @@
 #include "tokenizer/added.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/merges.h"
-#include "tokenizer/split.h"
+#include "tokenizer/splitter.h"
 #include "tokenizer/tokens.h"
 
 enum { BPE_MOST_STAGES = 16 };
@@ -18,7 +18,7 @@ struct bpe {
     bool whole;                             /* a piece that is a token is that token, whatever merges make of it */
     bool nfc;                               /* text is normalized */
     struct added *added, *added_normalized; /* looked for before and after that; NULL: none */
-    struct split *stages[BPE_MOST_STAGES];
+    struct splitter *stages[BPE_MOST_STAGES];
     int stage_count;
     bool byte_level;    /* the pre-tokenizer's ByteLevel was read: no stage may follow it */
     int prefixed_stage; /* what comes to this stage gets a space before it, if it has none; -1: never */
@@ -29,8 +29,8 @@ struct bpe {
 
 /* Sets byte_ids and opens merges, once all tokens are there and indexed. ERROR_USER: a byte has no token. */
 int bpe_begin_merges(struct bpe *bpe);
-/* Another stage of the pre-tokenizer. ERROR_USER: too many, or what split_open says. */
-int bpe_add_stage(struct bpe *bpe, const struct split_settings *settings);
+/* Another stage of the pre-tokenizer. ERROR_USER: too many, or what splitter_open says. */
+int bpe_add_stage(struct bpe *bpe, const struct splitter_settings *settings);
 
 /* Read the file into *bpe, which has a name, no roles and nothing else yet. ERROR_USER. */
 int bpe_read_json(struct bpe *bpe, const struct bpe_file *file);

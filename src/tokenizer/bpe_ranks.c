@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "tokenizer/bpe_private.h"
-#include "tokenizer/split_known.h"
+#include "tokenizer/splitter_known.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -163,7 +163,8 @@ static void add_specials(struct bpe *bpe)
 
 int bpe_read_ranks(struct bpe *bpe, const struct bpe_file *file)
 {
-    const struct split_settings pattern = {.pattern = split_llama3, .behavior = SPLIT_ISOLATED, .where = file->name};
+    const struct splitter_settings pattern = {
+        .pattern = splitter_llama3, .behavior = SPLIT_ISOLATED, .where = file->name};
     int code = read_lines(bpe, file);
     if (code != ERROR_NONE)
         return code;

@@ -1,16 +1,16 @@
 /* One stage of a pre-tokenizer: cuts a text into pieces where a pattern matches. Patterns are PCRE2's; those of GPT-2,
  * Llama 3 and Qwen 2 are matched by hand, several times faster, with the same outcome. */
-#ifndef TOKENIZER_SPLIT_H
-#define TOKENIZER_SPLIT_H
+#ifndef TOKENIZER_SPLITTER_H
+#define TOKENIZER_SPLITTER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct split;
-struct split_room;
+struct splitter;
+struct splitter_room;
 
 /* What becomes of matches and of what lies between them, as Hugging Face's tokenizers name it. */
-enum split_behavior {
+enum splitter_behavior {
     SPLIT_REMOVED,              /* matches are left out */
     SPLIT_ISOLATED,             /* each is a piece */
     SPLIT_MERGED_WITH_PREVIOUS, /* a match ends the piece before it */
@@ -19,31 +19,31 @@ enum split_behavior {
     SPLIT_BEHAVIORS
 };
 
-struct split_settings {
+struct splitter_settings {
     const char *pattern;
     bool literal; /* the pattern is a text, no regular expression */
-    enum split_behavior behavior;
+    enum splitter_behavior behavior;
     bool invert;       /* what matches and what does not change places */
     bool by_pcre2;     /* never by hand; for tests */
     const char *where; /* begins messages: file and member */
 };
 
 /* Shared by threads. ERROR_USER: the pattern is none, is not offered, or matches nothing at all somewhere. */
-int split_open(struct split **split, const struct split_settings *settings);
+int splitter_open(struct splitter **split, const struct splitter_settings *settings);
 /* NULL is fine. */
-void split_close(struct split *split);
+void splitter_close(struct splitter *split);
 
 /* What one thread matches with. */
-struct split_room *split_room_open(void);
+struct splitter_room *splitter_room_open(void);
 /* NULL is fine. */
-void split_room_close(struct split_room *room);
+void splitter_room_close(struct splitter_room *room);
 
 /* What is done with a piece; anything but ERROR_NONE ends the cutting. */
-typedef int split_taker(void *context, const unsigned char *piece, int64_t bytes);
+typedef int splitter_taker(void *context, const unsigned char *piece, int64_t bytes);
 
 /* Hands the pieces of a text, which is valid UTF-8, to `take`, in order; no piece is empty. Returns what `take` does.
  * ERROR_USER: PCRE2 needs too much on this text. */
-int split_run(const struct split *split, struct split_room *room, const unsigned char *text, int64_t bytes,
-              split_taker *take, void *context);
+int splitter_run(const struct splitter *split, struct splitter_room *room, const unsigned char *text, int64_t bytes,
+                 splitter_taker *take, void *context);
 
 #endif

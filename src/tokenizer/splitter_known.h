@@ -4,19 +4,19 @@
  * character
  *
  * Everything matches one of these, so that matches touch from end to end. */
-#ifndef TOKENIZER_SPLIT_KNOWN_H
-#define TOKENIZER_SPLIT_KNOWN_H
+#ifndef TOKENIZER_SPLITTER_KNOWN_H
+#define TOKENIZER_SPLITTER_KNOWN_H
 
 /* What ByteLevel, Llama 3 and Qwen 2 cut by. */
-extern const char split_gpt2[], split_llama3[], split_qwen2[];
+extern const char splitter_gpt2[], splitter_llama3[], splitter_qwen2[];
 
 struct classes;
-struct split_known;
+struct splitter_known;
 
 /* NULL when it is none of them. */
-const struct split_known *split_known_find(const char *pattern);
+const struct splitter_known *splitter_known_find(const char *pattern);
 /* The end of the match that begins at `text`; text < end, and what is between is valid UTF-8. */
-const unsigned char *split_known_next(const struct split_known *known, const struct classes *classes,
-                                      const unsigned char *text, const unsigned char *end);
+const unsigned char *splitter_known_next(const struct splitter_known *known, const struct classes *classes,
+                                         const unsigned char *text, const unsigned char *end);
 
 #endif

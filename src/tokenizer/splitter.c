@@ -1,9 +1,9 @@
-#include "tokenizer/split.h"
+#include "tokenizer/splitter.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "tokenizer/classes.h"
 #include "tokenizer/pattern.h"
-#include "tokenizer/split_known.h"
+#include "tokenizer/splitter_known.h"
 
 #include <pcre2.h>
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 
 enum { JIT_STACK_FIRST = 1 << 15, JIT_STACK_MOST = 1 << 23, HEAP_KIB = 1 << 18 };
 
-struct split {
-    const struct split_known *known; /* NULL: by PCRE2 */
+struct splitter {
+    const struct splitter_known *known; /* NULL: by PCRE2 */
     pcre2_code *code;
-    enum split_behavior behavior;
+    enum splitter_behavior behavior;
     bool invert;
     char *where;
 };
 
-struct split_room {
+struct splitter_room {
     pcre2_match_data *data;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
@@ -27,7 +27,7 @@ struct split_room {
 
 /* -- Making one -------------------------------------------------------------------------------------------------- */
 
-static int compile(struct split *split, const char *pattern, bool literal)
+static int compile(struct splitter *split, const char *pattern, bool literal)
 {
     int code;
     PCRE2_SIZE at;
@@ -51,7 +51,7 @@ static int compile(struct split *split, const char *pattern, bool literal)
     return ERROR_NONE;
 }
 
-static int compile_pattern(struct split *split, const struct split_settings *settings)
+static int compile_pattern(struct splitter *split, const struct splitter_settings *settings)
 {
     char *translated;
     if (settings->literal)
@@ -64,28 +64,28 @@ static int compile_pattern(struct split *split, const struct split_settings *set
 }
 
 /* Matches that touch from end to end, each a piece: then it does not matter what is between them. */
-static bool only_matches(const struct split_settings *settings)
+static bool only_matches(const struct splitter_settings *settings)
 {
     return settings->behavior == SPLIT_ISOLATED || (settings->behavior == SPLIT_REMOVED && settings->invert);
 }
 
-int split_open(struct split **split, const struct split_settings *settings)
+int splitter_open(struct splitter **split, const struct splitter_settings *settings)
 {
-    struct split *made = memory_allocate(sizeof *made);
-    *made = (struct split){
+    struct splitter *made = memory_allocate(sizeof *made);
+    *made = (struct splitter){
         .behavior = settings->behavior, .invert = settings->invert, .where = memory_string(settings->where)};
     if (!settings->by_pcre2 && !settings->literal && only_matches(settings))
-        made->known = split_known_find(settings->pattern);
+        made->known = splitter_known_find(settings->pattern);
     int code = made->known != NULL ? ERROR_NONE : compile_pattern(made, settings);
     if (code != ERROR_NONE) {
-        split_close(made);
+        splitter_close(made);
         made = NULL;
     }
     *split = made;
     return code;
 }
 
-void split_close(struct split *split)
+void splitter_close(struct splitter *split)
 {
     if (split == NULL)
         return;
@@ -94,9 +94,9 @@ void split_close(struct split *split)
     memory_free(split);
 }
 
-struct split_room *split_room_open(void)
+struct splitter_room *splitter_room_open(void)
 {
-    struct split_room *room = memory_allocate(sizeof *room);
+    struct splitter_room *room = memory_allocate(sizeof *room);
     room->data = pcre2_match_data_create(1, NULL);
     room->context = pcre2_match_context_create(NULL);
     if (room->data == NULL || room->context == NULL)
@@ -107,7 +107,7 @@ struct split_room *split_room_open(void)
     return room;
 }
 
-void split_room_close(struct split_room *room)
+void splitter_room_close(struct splitter_room *room)
 {
     if (room == NULL)
         return;
@@ -121,14 +121,14 @@ void split_room_close(struct split_room *room)
 
 /* The piece that is being made: it may still grow. */
 struct pending {
-    const struct split *split;
-    split_taker *take;
+    const struct splitter *split;
+    splitter_taker *take;
     void *context;
     const unsigned char *begin, *end;
     bool match; /* its last part */
 };
 
-static bool joins(enum split_behavior behavior, bool before, bool match)
+static bool joins(enum splitter_behavior behavior, bool before, bool match)
 {
     switch (behavior) {
     case SPLIT_CONTIGUOUS:
@@ -167,8 +167,8 @@ static int add_part(struct pending *p, const unsigned char *end, bool match)
 }
 
 /* PCRE2's next match from `at` on. The interpreter does what is too deep for JIT's stack. */
-static int next_match(const struct split *split, struct split_room *room, const unsigned char *text, int64_t bytes,
-                      size_t at)
+static int next_match(const struct splitter *split, struct splitter_room *room, const unsigned char *text,
+                      int64_t bytes, size_t at)
 {
     int found = pcre2_match(split->code, text, (size_t)bytes, at, PCRE2_NO_UTF_CHECK, room->data, room->context);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
@@ -177,8 +177,8 @@ static int next_match(const struct split *split, struct split_room *room, const 
     return found;
 }
 
-static int run_pcre2(const struct split *split, struct split_room *room, const unsigned char *text, int64_t bytes,
-                     split_taker *take, void *context)
+static int run_pcre2(const struct splitter *split, struct splitter_room *room, const unsigned char *text, int64_t bytes,
+                     splitter_taker *take, void *context)
 {
     struct pending p = {.split = split, .take = take, .context = context, .begin = text, .end = text};
     size_t at = 0;
@@ -202,8 +202,8 @@ static int run_pcre2(const struct split *split, struct split_room *room, const u
     return code == ERROR_NONE ? flush(&p) : code;
 }
 
-int split_run(const struct split *split, struct split_room *room, const unsigned char *text, int64_t bytes,
-              split_taker *take, void *context)
+int splitter_run(const struct splitter *split, struct splitter_room *room, const unsigned char *text, int64_t bytes,
+                 splitter_taker *take, void *context)
 {
     if (split->known == NULL)
         return run_pcre2(split, room, text, bytes, take, context);
@@ -211,7 +211,7 @@ int split_run(const struct split *split, struct split_room *room, const unsigned
     const struct classes *classes = classes_get();
     const unsigned char *end = text + bytes;
     while (code == ERROR_NONE && text < end) {
-        const unsigned char *next = split_known_next(split->known, classes, text, end);
+        const unsigned char *next = splitter_known_next(split->known, classes, text, end);
         code = take(context, text, next - text);
         text = next;
     }

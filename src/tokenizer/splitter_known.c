@@ -1,4 +1,4 @@
-#include "tokenizer/split_known.h"
+#include "tokenizer/splitter_known.h"
 #include "tokenizer/classes.h"
 #include "tokenizer/utf8.h"
 
@@ -7,24 +7,24 @@
 #include <stddef.h>
 #include <string.h>
 
-struct split_known {
+struct splitter_known {
     const char *pattern;
     bool newer; /* as Llama 3 and those after it: contractions of either case, letters may have any character before
                    them, newlines go with what they follow; else as GPT-2: a space may be before letters and numbers */
     int digits; /* at most so many are one number */
 };
 
-const char split_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const char splitter_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 #define NEWER(digits)                                                                                                  \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits                                         \
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-const char split_llama3[] = NEWER("{1,3}"), split_qwen2[] = NEWER("");
+const char splitter_llama3[] = NEWER("{1,3}"), splitter_qwen2[] = NEWER("");
 
-static const struct split_known knowns[] = {
-    {split_gpt2, false, INT_MAX}, {split_llama3, true, 3}, {split_qwen2, true, 1}};
+static const struct splitter_known knowns[] = {
+    {splitter_gpt2, false, INT_MAX}, {splitter_llama3, true, 3}, {splitter_qwen2, true, 1}};
 
-const struct split_known *split_known_find(const char *pattern)
+const struct splitter_known *splitter_known_find(const char *pattern)
 {
     for (size_t i = 0; i < sizeof knowns / sizeof *knowns; i++)
         if (strcmp(knowns[i].pattern, pattern) == 0)
@@ -71,7 +71,7 @@ static int contraction(const unsigned char *text, const unsigned char *end, bool
     }
 }
 
-static const unsigned char *space_end(const struct split_known *known, const uint8_t *of, const unsigned char *text,
+static const unsigned char *space_end(const struct splitter_known *known, const uint8_t *of, const unsigned char *text,
                                       const unsigned char *end)
 {
     const unsigned char *at = text, *last = text, *behind_newline = NULL;
@@ -87,8 +87,8 @@ static const unsigned char *space_end(const struct split_known *known, const uin
     return at < end && last > text ? last : at; /* the last may belong to what follows */
 }
 
-const unsigned char *split_known_next(const struct split_known *known, const struct classes *classes,
-                                      const unsigned char *text, const unsigned char *end)
+const unsigned char *splitter_known_next(const struct splitter_known *known, const struct classes *classes,
+                                         const unsigned char *text, const unsigned char *end)
 {
     enum { ALPHANUMERIC = CLASS_LETTER | CLASS_NUMBER, NO_OTHER = ALPHANUMERIC | CLASS_SPACE };
     const uint8_t *of = classes->of;
