@@ -92,6 +92,7 @@ static void test_table(void)
         CHECK(!number || (row->number >= row->minimum && row->number <= row->maximum));
         CHECK((row->type == DECK_TYPE_STRING) == (row->string != NULL));
         CHECK((row->type == DECK_TYPE_CHOICE) == (row->choices != NULL));
+        CHECK(row->restart > RESTART_UNSAID && row->restart < RESTARTS && deck_restarts[row->restart] != NULL);
     }
     CHECK(deck_is_section("model") && deck_is_section("model.rope_scaling") && !deck_is_section("mode"));
     struct deck deck;
@@ -516,9 +517,60 @@ static void test_compare(void)
     CHECK(deck_compare_for_resume(&old, &new_, &differences) == 0 && differences == NULL);
     CHECK(read_with(&new_, "", 5, overrides) == ERROR_NONE);
     CHECK(deck_compare_for_resume(&old, &new_, &differences) == 2);
-    CHECK_STRING(differences, "key model.hidden: 128 in the checkpoint, 256 now\n"
-                              "key train.seed: 42 in the checkpoint, 1 now");
+    CHECK_STRING(differences, "key model.hidden: 128 in the checkpoint, 256 now "
+                              "(the checkpoint's tensors are made for it)\n"
+                              "key train.seed: 42 in the checkpoint, 1 now "
+                              "(the place in the data would be another one)");
     free(differences);
+}
+
+/* Another value of any type. */
+static void change(struct deck *deck, const struct deck_row *row)
+{
+    void *field = (char *)deck + row->offset;
+    if (row->type == DECK_TYPE_BOOL)
+        *(bool *)field = !*(bool *)field;
+    else if (row->type == DECK_TYPE_CHOICE)
+        *(int *)field = *(int *)field == 0;
+    else if (row->type == DECK_TYPE_STRING)
+        strcat(field, "x");
+    else if (row->type == DECK_TYPE_INT)
+        *(int64_t *)field += 1;
+    else
+        *(double *)field += 1;
+}
+
+/* Every key: a change of it alone is found, and refused, told or allowed as the table says; the page has it once. */
+static void test_restarts(void)
+{
+    char *page = NULL, *differences;
+    size_t bytes;
+    FILE *file = open_memstream(&page, &bytes);
+    deck_print_markdown(file);
+    fclose(file);
+    const char *list = strstr(page, "## At a restart");
+    CHECK(list != NULL);
+    for (int i = 0; i < deck_table_rows && list != NULL; i++) {
+        const struct deck_row *row = &deck_table[i];
+        struct deck old, new_;
+        deck_defaults(&old);
+        new_ = old;
+        change(&new_, row);
+        struct deck_changes changes = deck_compare(&old, &new_);
+        CHECK(changes.count == 1 && strcmp(changes.changes[0].key, row->key) == 0);
+        const bool refused = deck_compare_for_resume(&old, &new_, &differences) == 1;
+        CHECK(refused == (row->restart != RESTART_FREE && row->restart != RESTART_TOLD));
+        CHECK(changes.changes[0].told == (row->restart == RESTART_TOLD));
+        CHECK(!refused ||
+              (strstr(differences, row->key) != NULL && strstr(differences, deck_restarts[row->restart]) != NULL));
+        char *name = memory_format(" `%s` ", row->key);
+        const char *at = strstr(list, name);
+        CHECK(at != NULL && strstr(at + 1, name) == NULL);
+        free(name);
+        free(differences);
+        deck_changes_destroy(&changes);
+    }
+    free(page);
 }
 
 int main(int count, char *arguments[])
@@ -540,5 +592,6 @@ int main(int count, char *arguments[])
     test_print();
     test_markdown();
     test_compare();
+    test_restarts();
     return check_end();
 }

@@ -378,6 +378,26 @@ static void test_learning_rate(void)
     for (size_t i = 0; i < sizeof linear / sizeof linear[0]; i++)
         CHECK_NEAR(learning_rate_at(&esm, linear[i].update), linear[i].rate, 1e-12, 0);
     CHECK(learning_rate_at(&esm, 0) == 0);
+    /* warm-up, stable, decay */
+    static const struct {
+        int64_t update;
+        double linear, cosine;
+    } held[] = {{5, 0.5, 0.5}, {10, 1, 1}, {29, 1, 1}, {30, 1, 1}, {35, 0.55, 0.55}, {40, 0.1, 0.1}, {60, 0.1, 0.1}};
+    struct deck wsd;
+    deck_defaults(&wsd);
+    wsd.optimizer.lr = 1;
+    wsd.schedule.warmup = wsd.schedule.decay = 10;
+    wsd.schedule.hold = 20;
+    wsd.schedule.min_ratio = 0.1;
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
+        wsd.schedule.kind = DECK_SCHEDULE_LINEAR;
+        CHECK_NEAR(learning_rate_at(&wsd, held[i].update), held[i].linear, 1e-12, 0);
+        wsd.schedule.kind = DECK_SCHEDULE_COSINE;
+        CHECK_NEAR(learning_rate_at(&wsd, held[i].update), held[i].cosine, 1e-12, 0);
+    }
+    wsd.train.steps = 50;
+    wsd.schedule.decay = 0; /* the rest */
+    CHECK_NEAR(learning_rate_at(&wsd, 40), 0.55, 1e-12, 0);
 
     /* NeMo: step 49 of its log has 7.496e-06; at the end of the warm-up the fall begins */
     struct deck nemo = schedule_deck(DECK_SCHEDULE_COSINE, DECK_RULE_NEMO, 3e-4, 2000, 1166320, 0.1);

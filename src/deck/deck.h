@@ -96,7 +96,7 @@ struct deck {
         int kind;  /* enum deck_schedule */
         int rule;  /* enum deck_rule */
         int count; /* enum deck_count */
-        int64_t warmup, decay;
+        int64_t warmup, hold, decay;
         double min_ratio, decoupled_min_ratio;
     } schedule;
     struct {
@@ -236,9 +236,10 @@ void deck_print_keys(FILE *file, const char *ending);
 /* A key whose value differs between two decks. */
 struct deck_change {
     const char *key;
-    bool may_change;  /* at resume */
-    bool is_text;     /* the values are texts; otherwise numbers, or "true" and "false" */
-    char *old, *new_; /* in deck syntax, but texts without quotes; owned */
+    const char *refused; /* why it may not change at a restart; NULL: it may */
+    bool told;           /* what is computed from then on hangs on it */
+    bool is_text;        /* the values are texts; otherwise numbers, or "true" and "false" */
+    char *old, *new_;    /* in deck syntax, but texts without quotes; owned */
 };
 /* The keys that differ, in the order of the table; freed with deck_changes_destroy. */
 struct deck_changes {
@@ -249,10 +250,12 @@ struct deck_changes deck_compare(const struct deck *old, const struct deck *new_
 void deck_changes_destroy(struct deck_changes *changes);
 /* The old or new value in deck syntax, texts in quotes; freed with free(). */
 char *deck_change_value(const struct deck_change *change, bool new_);
+/* "optimizer.lr = 0.001 (was 0.003)", freed with free(). */
+char *deck_change_text(const struct deck_change *change);
 
 /* Compares the decks of a checkpoint and of the run that wants to resume it. Returns how many keys differ that may not
- * change at resume. *differences then has one line for each, "key model.hidden: 128 in the checkpoint, 256 now", with
- * newlines between the lines and none at the end; the caller frees it with free(). NULL if none differ. */
+ * change at resume. *differences then has one line for each, "key model.hidden: 128 in the checkpoint, 256 now (why
+ * not)", with newlines between the lines and none at the end; the caller frees it with free(). NULL if none differ. */
 int deck_compare_for_resume(const struct deck *old, const struct deck *new_, char **differences);
 
 #endif

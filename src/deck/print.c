@@ -14,12 +14,17 @@ static const char INTRODUCTION[] =
     "keys again and wins. Otherwise a key is given once. On the command line key=value (optimizer.lr=3e-5) overrides a "
     "deck. A path may begin with ~, the home folder.";
 
+static bool is_refused(const struct deck_row *row)
+{
+    return row->restart >= RESTART_TENSORS;
+}
+
 /* What stands in parentheses behind a row's sentences. Freed with free(). */
 static char *row_notes(const struct deck_row *row)
 {
     char *allowed = deck_row_allowed(row);
     char *notes = memory_format("%s%s%s%s", allowed, row->unit != NULL ? "; " : "", row->unit != NULL ? row->unit : "",
-                                row->may_change ? "" : "; fixed once a run has begun");
+                                is_refused(row) ? "; fixed once a run has begun" : "");
     free(allowed);
     return notes;
 }
@@ -153,6 +158,25 @@ void deck_print_reference(FILE *file)
     deck_locale_leave(previous);
 }
 
+/* The keys of each kind, section by section. */
+static void print_restarts(FILE *file)
+{
+    fprintf(file, "\n## At a restart\n\nWhat may change between a checkpoint and the run that goes on from it. What is "
+                  "told is printed when the run goes on; log.jsonl has all that changed (event `start`).\n\n"
+                  "| A change is | because | Keys |\n|---|---|---|\n");
+    for (int kind = RESTART_FREE; kind < RESTARTS; kind++) {
+        fprintf(file, "| %s | %s |",
+                kind >= RESTART_TENSORS ? "refused"
+                : kind == RESTART_TOLD  ? "told"
+                                        : "allowed",
+                deck_restarts[kind]);
+        for (int i = 0; i < deck_table_rows; i++)
+            if ((int)deck_table[i].restart == kind)
+                fprintf(file, " `%s`", deck_table[i].key);
+        fprintf(file, " |\n");
+    }
+}
+
 void deck_print_markdown(FILE *file)
 {
     struct deck deck;
@@ -172,6 +196,7 @@ void deck_print_markdown(FILE *file)
         free(value);
     }
     deck_locale_leave(previous);
+    print_restarts(file);
 }
 
 /* A text bare, else as deck_row_value has it. Freed with free(). */
@@ -192,7 +217,8 @@ struct deck_changes deck_compare(const struct deck *old, const struct deck *new_
     for (int i = 0; i < deck_table_rows; i++) {
         const struct deck_row *row = &deck_table[i];
         struct deck_change change = {.key = row->key,
-                                     .may_change = row->may_change,
+                                     .refused = is_refused(row) ? deck_restarts[row->restart] : NULL,
+                                     .told = row->restart == RESTART_TOLD,
                                      .is_text = row->type == DECK_TYPE_STRING || row->type == DECK_TYPE_CHOICE,
                                      .old = bare_value(row, old),
                                      .new_ = bare_value(row, new_)};
@@ -223,17 +249,26 @@ char *deck_change_value(const struct deck_change *change, bool new_)
     return change->is_text ? deck_quote(value) : memory_string(value);
 }
 
+char *deck_change_text(const struct deck_change *change)
+{
+    char *old = deck_change_value(change, false), *new_ = deck_change_value(change, true);
+    char *text = memory_format("%s = %s (was %s)", change->key, new_, old);
+    free(old);
+    free(new_);
+    return text;
+}
+
 int deck_compare_for_resume(const struct deck *old, const struct deck *new_, char **differences)
 {
     struct deck_changes all = deck_compare(old, new_);
     int count = 0;
     *differences = NULL;
     for (int i = 0; i < all.count; i++) {
-        if (all.changes[i].may_change)
+        if (all.changes[i].refused == NULL)
             continue;
         char *then = deck_change_value(&all.changes[i], false), *now = deck_change_value(&all.changes[i], true);
-        char *longer = memory_format("%s%skey %s: %s in the checkpoint, %s now", count > 0 ? *differences : "",
-                                     count > 0 ? "\n" : "", all.changes[i].key, then, now);
+        char *longer = memory_format("%s%skey %s: %s in the checkpoint, %s now (%s)", count > 0 ? *differences : "",
+                                     count > 0 ? "\n" : "", all.changes[i].key, then, now, all.changes[i].refused);
         free(*differences);
         *differences = longer;
         count++;

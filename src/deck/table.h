@@ -13,6 +13,19 @@ enum deck_type { DECK_TYPE_BOOL, DECK_TYPE_INT, DECK_TYPE_REAL, DECK_TYPE_STRING
  * separated by commas. */
 enum deck_paths { DECK_PATHS_NONE, DECK_PATHS_ONE, DECK_PATHS_LIST };
 
+/* What a restart may do with a key. Every row says it; deck_restarts has the words. */
+enum deck_restart {
+    RESTART_UNSAID,
+    RESTART_FREE,
+    RESTART_TOLD,
+    RESTART_TENSORS, /* from here on: refused, with the reason */
+    RESTART_MODEL,
+    RESTART_START,
+    RESTART_LABELS,
+    RESTART_DATA,
+    RESTARTS
+};
+
 struct deck_row {
     const char *key; /* sections and name: "model.rope_scaling.factor"; rows of a section are adjacent */
     enum deck_type type;
@@ -25,12 +38,13 @@ struct deck_row {
     bool above_minimum, below_maximum; /* the bound itself is not allowed */
     const char *const *choices;        /* names ended by NULL, in the order of their enum */
     const char *unit;                  /* NULL where there is none */
-    bool may_change;                   /* at resume */
-    const char *doc;                   /* whole sentences */
+    enum deck_restart restart;
+    const char *doc; /* whole sentences */
 };
 
 extern const struct deck_row deck_table[];
 extern const int deck_table_rows;
+extern const char *const deck_restarts[RESTARTS]; /* what becomes of such a key; of those refused, why */
 
 /* A value read from a file or the command line, before it is stored in a deck. */
 enum deck_value_kind {

@@ -5,20 +5,23 @@
 #include "deck/deck.h"
 
 /* Learning rate of update number `update` (from 0). Under schedule.rule "recipe" and "nemo" n = update (under "recipe"
- * the first update then has rate 0), under "megatron" n = update + 1. With w = schedule.warmup, d = schedule.decay
- * (train.steps - w where that is 0), r = schedule.min_ratio and the peak optimizer.lr, the rate is the peak times
+ * the first update then has rate 0), under "megatron" n = update + 1. With w = schedule.warmup, h = w +
+ * schedule.hold, d = schedule.decay (train.steps - h where that is 0), r = schedule.min_ratio and the peak
+ * optimizer.lr, the rate is the peak times
  *
  * - n / w for n <= w, unless w is 0; under "nemo" (n + 1) / (w + 1);
  *
- * - r for n > w + d;
+ * - 1 for w < n < h;
  *
- * - between, for "cosine": r + (1 - r) (1 + cos(pi (n - w) / d)) / 2;
+ * - r for n > h + d;
  *
- * - between, for "linear": 1 - (1 - r) (n - w) / d;
+ * - between, for "cosine": r + (1 - r) (1 + cos(pi (n - h) / d)) / 2;
+ *
+ * - between, for "linear": 1 - (1 - r) (n - h) / d;
  *
  * - 1 from w on, for "constant".
  *
- * With schedule.count = "samples" n, w and d count rows: each update is train.global_batch of them, and so is each 1
+ * With schedule.count = "samples" n, w, h and d count rows: each update is train.global_batch of them, and so is each 1
  * that is added above.
  *
  * Sources: the schedulers of the BioNeMo llama3 (cosine) and esm2 (linear) recipes; Megatron-LM's warm-up, and its

@@ -58,11 +58,9 @@ static char *describe_start(const struct meter_settings *s)
 {
     char *text = s->resumed ? memory_format("goes on from step %lld", (long long)s->step) : memory_string("begins");
     for (int i = 0; i < s->changed.count; i++) {
-        const struct deck_change *change = &s->changed.changes[i];
-        char *old = deck_change_value(change, false), *new_ = deck_change_value(change, true);
-        char *longer = memory_format("%s%s %s = %s (was %s)", text, i == 0 ? ", with" : ",", change->key, new_, old);
-        free(old);
-        free(new_);
+        char *change = deck_change_text(&s->changed.changes[i]);
+        char *longer = memory_format("%s%s %s", text, i == 0 ? ", with" : ",", change);
+        free(change);
         free(text);
         text = longer;
     }

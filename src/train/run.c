@@ -534,6 +534,16 @@ static void describe(const struct session *s)
                  (double)s->engine.budget.bytes[c] / (1 << 20));
 }
 
+/* The journal has all changes in its line "start". */
+static void tell_change(const struct deck_change *change)
+{
+    if (!change->told)
+        return;
+    char *text = deck_change_text(change);
+    log_info("# changed since the checkpoint: %s", text);
+    free(text);
+}
+
 static void open_meter(struct run *run, const struct start *start)
 {
     const struct session *s = &run->session;
@@ -555,6 +565,8 @@ static void open_meter(struct run *run, const struct start *start)
     meter_open(&run->meter, s->world, &settings);
     if (start->aside != NULL)
         meter_note(&run->meter, run->step, "set_aside", start->aside);
+    for (int i = 0; i < run->changed.count; i++)
+        tell_change(&run->changed.changes[i]);
     if (run->stretched != NULL && run->step < deck->train.steps)
         meter_note(&run->meter, run->step, "stretched", run->stretched);
 }
