@@ -2,164 +2,20 @@
  * a config.json that cannot be kept is named, tensors must be those of the configuration, memory stays far below the
  * largest tensor, and a failure leaves nothing. */
 #include "bridge/config.h"
-#include "bridge/export.h"
-#include "bridge/import.h"
-#include "bridge/json_file.h"
 #include "bridge/tokenizer_files.h"
 #include "tokenizer/tokenizer.h"
 #include "io/checkpoint.h"
-#include "bridge/safetensors_writer.h"
-#include "safetensors_files.h"
+#include "folders.h"
 #include "stores.h"
 
 #include <glob.h>
 #include <math.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 static const char *work; /* the scratch folder */
 
-/* -- Folders as they lie in memory -------------------------------------------------------------------------------- */
-
-enum { MOST_TENSORS = 64 };
-
-struct folder {
-    json_t *config;
-    int64_t count;
-    struct safetensors_entry entries[MOST_TENSORS];
-    void *data[MOST_TENSORS];
-};
-
-static struct folder *load_folder(const char *path)
-{
-    struct folder *f = memory_allocate(sizeof *f);
-    struct safetensors *st = open_good(path);
-    if (json_file_read(&f->config, in_folder(path, "config.json")) != ERROR_NONE)
-        error_fatal("%s", error_message());
-    for (f->count = 0; f->count < st->count; f->count++) {
-        f->entries[f->count] = st->entries[f->count];
-        f->entries[f->count].name = memory_string(st->entries[f->count].name);
-        f->data[f->count] = read_whole(st, &st->entries[f->count]);
-    }
-    safetensors_close(st);
-    return f;
-}
-
-static void forget_folder(struct folder *f)
-{
-    for (int64_t i = 0; i < f->count; i++) {
-        free(f->entries[i].name);
-        free(f->data[i]);
-    }
-    json_decref(f->config);
-    memory_free(f);
-}
-
-static void save_folder(const struct folder *f, const char *path)
-{
-    struct safetensors_writer *writer;
-    mkdir(path, 0777);
-    int code = safetensors_writer_create(&writer, path, f->entries, f->count, EXPORT_SHARD_BYTES, 0);
-    for (int64_t i = 0; i < f->count && code == ERROR_NONE; i++)
-        code = safetensors_writer_write(writer, i, 0, f->entries[i].bytes, f->data[i]);
-    if (code == ERROR_NONE)
-        code = safetensors_writer_commit(writer);
-    safetensors_writer_destroy(writer);
-    if (code == ERROR_NONE)
-        code = json_file_write(json_incref(f->config), in_folder(path, "config.json"));
-    if (code != ERROR_NONE)
-        error_fatal("%s", error_message());
-}
-
-static int64_t find(const struct folder *f, const char *name)
-{
-    for (int64_t i = 0; i < f->count; i++)
-        if (strcmp(f->entries[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-/* An entry like number `from`, with a copy of its data, under a new name. */
-static void duplicate(struct folder *f, int64_t from, const char *name)
-{
-    f->entries[f->count] = f->entries[from];
-    f->entries[f->count].name = memory_string(name);
-    f->data[f->count] = memory_grow(NULL, f->entries[from].bytes);
-    memcpy(f->data[f->count], f->data[from], (size_t)f->entries[from].bytes);
-    f->count++;
-}
-
-static void drop(struct folder *f, int64_t i)
-{
-    free(f->entries[i].name);
-    free(f->data[i]);
-    f->count--;
-    f->entries[i] = f->entries[f->count];
-    f->data[i] = f->data[f->count];
-}
-
-static const char *golden(const char *name)
-{
-    static char paths[2][600];
-    static int next;
-    char *path = paths[next++ % 2];
-    snprintf(path, sizeof paths[0], "%s/tests/golden/%s",
-             getenv("abs_top_srcdir") != NULL ? getenv("abs_top_srcdir") : ".", name);
-    return path;
-}
-
-static int import_folder(const char *folder, const char *output, const char *tokenizer)
-{
-    error_clear();
-    return import_run(&(struct import_settings){folder, output, tokenizer, "test"});
-}
-
-static int export_file(const char *checkpoint, const char *folder, bool bf16, int64_t shard_bytes, bool replace)
-{
-    error_clear();
-    return export_run(&(struct export_settings){checkpoint, folder, bf16, shard_bytes, replace});
-}
-
-static bool is_there(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0;
-}
-
 /* -- There and back ------------------------------------------------------------------------------------------------ */
-
-/* The name of today for gamma and beta. */
-static char *todays_name(const char *name)
-{
-    size_t length = strlen(name);
-    if (length > 6 && strcmp(name + length - 6, ".gamma") == 0)
-        return memory_format("%.*s.weight", (int)length - 6, name);
-    if (length > 5 && strcmp(name + length - 5, ".beta") == 0)
-        return memory_format("%.*s.bias", (int)length - 5, name);
-    return memory_string(name);
-}
-
-/* All of `before` but `dropped` is in `after`, bit by bit; what else is there is counted. */
-static void check_same(const struct folder *before, const struct folder *after, const char *dropped, int64_t more)
-{
-    int64_t kept = 0;
-    for (int64_t i = 0; i < before->count; i++) {
-        const struct safetensors_entry *a = &before->entries[i];
-        if (dropped != NULL && strcmp(a->name, dropped) == 0)
-            continue;
-        char *name = todays_name(a->name);
-        int64_t k = find(after, name);
-        const struct safetensors_entry *b = &after->entries[k < 0 ? 0 : k];
-        kept++;
-        if (!CHECK(k >= 0 && a->dtype == b->dtype && a->dims == b->dims && a->bytes == b->bytes &&
-                   memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0 &&
-                   memcmp(before->data[i], after->data[k], (size_t)a->bytes) == 0))
-            fprintf(stderr, "    %s\n", name);
-        free(name);
-    }
-    CHECK(after->count == kept + more);
-}
 
 static void test_round_trip(const char *name, bool bf16, int64_t shard_bytes, const char *dropped, int64_t more)
 {
@@ -174,7 +30,8 @@ static void test_round_trip(const char *name, bool bf16, int64_t shard_bytes, co
     struct deck old, new;
     deck_defaults(&old);
     deck_defaults(&new);
-    CHECK(config_read(&old, golden(name)) == ERROR_NONE && config_read(&new, out) == ERROR_NONE);
+    CHECK(config_read(&old, golden(name), DIALECT_HF) == ERROR_NONE &&
+          config_read(&new, out, DIALECT_HF) == ERROR_NONE);
     CHECK(memcmp(&old, &new, sizeof old) == 0);
     forget_folder(before);
     forget_folder(after);
@@ -265,7 +122,8 @@ static void test_old_spelling(void)
     CHECK(system(command) == 0);
     deck_defaults(&old);
     deck_defaults(&new);
-    CHECK(config_read(&old, path) == ERROR_NONE && config_read(&new, golden("llama_tiny")) == ERROR_NONE);
+    CHECK(config_read(&old, path, DIALECT_HF) == ERROR_NONE &&
+          config_read(&new, golden("llama_tiny"), DIALECT_HF) == ERROR_NONE);
     CHECK(memcmp(&old, &new, sizeof old) == 0);
     CHECK(new.model.rope_scaling.factor == 8 && new.model.rope_scaling.original == 32 && new.data.window == 256);
     free(path);
@@ -399,7 +257,7 @@ static void test_configs(void)
         CHECK(json_file_read(&config, in_folder(golden(c->model), "config.json")) == ERROR_NONE);
         json_object_update(config, change);
         CHECK(json_file_write(config, file) == ERROR_NONE);
-        int code = config_read(&deck, path);
+        int code = config_read(&deck, path, DIALECT_HF);
         bool named = c->says == NULL ||
                      (strstr(error_message(), c->says) != NULL && strncmp(error_message(), file, strlen(file)) == 0);
         if (!CHECK(code == (c->says == NULL ? ERROR_NONE : ERROR_USER) && named))
@@ -413,14 +271,14 @@ static void test_configs(void)
         "\"high_freq_factor\": 4}}";
     deck_defaults(&deck);
     write_file(file, alone, (int64_t)strlen(alone));
-    CHECK(config_read(&deck, path) == ERROR_NONE && deck.model.rope_scaling.original == 64);
+    CHECK(config_read(&deck, path, DIALECT_HF) == ERROR_NONE && deck.model.rope_scaling.original == 64);
     static const char *const texts[] = {"", "[]", "{\"a\": 1, \"a\": 2}", "{", "{\"model_type\": \"\\ud800\"}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct deck deck;
         deck_defaults(&deck);
         error_clear();
         write_file(file, texts[i], (int64_t)strlen(texts[i]));
-        CHECK(config_read(&deck, path) == ERROR_USER && strstr(error_message(), "config.json") != NULL);
+        CHECK(config_read(&deck, path, DIALECT_HF) == ERROR_USER && strstr(error_message(), "config.json") != NULL);
     }
     free(path);
     free(file);
@@ -439,7 +297,7 @@ static void test_check(void)
                                .vocabulary = 33,
                                .tied = true,
                                .rope = {.theta = 10000}};
-    CHECK(config_check(&s) == ERROR_NONE);
+    CHECK(config_check(&s, DIALECT_HF) == ERROR_NONE);
     struct model_settings t = s;
     const struct {
         int64_t *field;
@@ -453,21 +311,21 @@ static void test_check(void)
         t = s;
         *sizes[i].field = sizes[i].value;
         error_clear();
-        CHECK(config_check(&t) == ERROR_USER && strstr(error_message(), sizes[i].says) != NULL);
+        CHECK(config_check(&t, DIALECT_HF) == ERROR_USER && strstr(error_message(), sizes[i].says) != NULL);
     }
     t = s;
     t.rope.factor = 8;
     error_clear();
-    CHECK(config_check(&t) == ERROR_USER && strstr(error_message(), "rope_scaling.factor = 8") != NULL);
+    CHECK(config_check(&t, DIALECT_HF) == ERROR_USER && strstr(error_message(), "rope_scaling.factor = 8") != NULL);
     s.family = FAMILY_AMPLIFY;
     s.vocabulary = 27;
     error_clear();
-    CHECK(config_check(&s) == ERROR_USER && strstr(error_message(), "model.tied") != NULL);
+    CHECK(config_check(&s, DIALECT_HF) == ERROR_USER && strstr(error_message(), "model.tied") != NULL);
     s.tied = false;
-    CHECK(config_check(&s) == ERROR_NONE);
+    CHECK(config_check(&s, DIALECT_HF) == ERROR_NONE);
     s.ffn = 60;
     error_clear();
-    CHECK(config_check(&s) == ERROR_USER && strstr(error_message(), "model.ffn = 60") != NULL);
+    CHECK(config_check(&s, DIALECT_HF) == ERROR_USER && strstr(error_message(), "model.ffn = 60") != NULL);
     error_clear();
 }
 
@@ -689,7 +547,9 @@ static int export_large_rounded(void)
 
 static int make_large(void)
 {
-    write_large(in_folder(work, "large"));
+    char *path = memory_format("%s/large", work);
+    write_large(path);
+    free(path);
     return ERROR_NONE;
 }
 

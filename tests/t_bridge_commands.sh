@@ -98,6 +98,30 @@ check "an option" ends 2 import strange -o new.h5
 check "says so" once "strange/config.json: key attention_bias = true: not supported; allowed is false"
 check "nothing was made" test ! -e new.h5
 
+# -- BioNeMo's dialect -------------------------------------------------------------------------------------------------
+
+check "import of BioNeMo's" ends 0 import "$golden/te_esm2" -o te.h5
+check "says so" once "te_esm2: in BioNeMo's dialect, for TransformerEngine; tensors passed over, on which no output depends: 0"
+check "export to it" ends 0 export --checkpoint te.h5 -o te --dialect te --dtype bf16
+check "names what it lacks" once "te: its classes are BioNeMo's: for auto_map put bionemo-recipes/models/esm2/modeling_esm_te.py beside it as esm_nv.py"
+check "warns of nothing" test "$(grep -c warning "$work/out")" -eq 0
+check "its files" test "$(echo te/*)" = "te/config.json te/model.safetensors te/special_tokens_map.json te/tokenizer_config.json te/vocab.txt"
+check "import of that" ends 0 import te -o te2.h5
+check "the same tensors" cmp <("$CISTRON" inspect te.h5 | sed 1d) <("$CISTRON" inspect te2.h5 | sed 1d)
+check "import of an ESM-2" ends 0 import "$golden/esm2_tiny" -o erf.h5
+check "export of it" ends 0 export --checkpoint erf.h5 -o erf --dialect te
+check "warns of GELU" once 'warning: erf: the model has model.gelu = "erf"; TransformerEngine computes GELU'
+check "and of the contact head" once "warning: erf: tensors that are not trained and have no place there: 3"
+check "a dialect" ends 2 export --checkpoint te.h5 -o new --dialect nemo
+check "says so" once "--dialect nemo: must be hf or te"
+check "export of one that is scaled" ends 0 import "$golden/te_llama_gqa" -o scaled.h5 --tokenizer nucleotide
+check "export to it" ends 0 export --checkpoint scaled.h5 -o scaled --dialect te
+check "names what it lacks" once "put bionemo-recipes/models/llama3/modeling_llama_te.py beside it as modeling_llama_te.py"
+mkdir other
+touch other/__0_0.distcp
+check "a checkpoint of torch" ends 2 import other -o new.h5
+check "is named" once "other: holds __0_0.distcp, and only safetensors are read: save the model with save_pretrained, in BioNeMo's"
+
 # -- Kills -------------------------------------------------------------------------------------------------------------
 
 # killed CALL N ARGUMENTS...: cistron ARGUMENTS, killed in place of its Nth such call below $work

@@ -1,10 +1,12 @@
 /* config.json of a Hugging Face folder, to and from the model section of a deck. Llama and ESM-2 as transformers
  * writes it (4 and 5: rope_theta with rope_scaling, or rope_parameters), AMPLIFY as published with its checkpoints
- * (huggingface.co/chandar-lab). A key that is absent or null has transformers' default. What these programs can say
- * and this one cannot do is refused by name; keys that change no output of a trained model are passed over. */
+ * (huggingface.co/chandar-lab); and all three as BioNeMo's classes in DIALECT_TE write it. A key that is absent or null
+ * has transformers' default. What these programs can say and this one cannot do is refused by name; keys that change no
+ * output of a trained model are passed over. */
 #ifndef BRIDGE_CONFIG_H
 #define BRIDGE_CONFIG_H
 
+#include "bridge/dialect.h"
 #include "deck/deck.h"
 #include "model/settings.h"
 
@@ -13,20 +15,29 @@ struct tokenizer;
 /* Fills deck->model from <folder>/config.json, all keys explicit, and data.window and data.row_tokens from the longest
  * sequence it claims (at most 8192 tokens). The rest of the deck stays. Local. ERROR_USER: a missing or damaged file;
  * a key whose value is not supported or of the wrong type, with what is allowed; sizes that no model can have. */
-int config_read(struct deck *deck, const char *folder);
+int config_read(struct deck *deck, const char *folder, enum dialect dialect);
 
 /* Of a folder that config_read has read: its pad_token_id, whose embedding transformers does not train; -1: none. */
 int64_t config_padding(const char *folder);
 
+/* Of a folder in DIALECT_TE: *rows of the tensors that have one for each token, by its padded_vocab_size; -1 where that
+ * key is absent, and what the tensors have is right. ERROR_USER: a number below the vocabulary, or none. Local. */
+int config_token_rows(int64_t *rows, const char *folder, int64_t vocabulary);
+
 /* Can a config.json say it? ERROR_USER: a setting of the model that the family's classes there do not have, named as a
  * deck's key. Local. */
-int config_check(const struct model_settings *settings);
+int config_check(const struct model_settings *settings, enum dialect dialect);
 
-/* Writes <folder>/config.json for a model that config_check accepts, and for Llama with a known tokenizer
- * generation_config.json. positions: the longest sequence claimed; dtype: "float32" or "bfloat16"; tokenizer: for the
- * special ids; NULL = unknown. Local. Errors of draft_open and draft_close. */
-int config_write(const struct model_settings *settings, int64_t positions, const struct tokenizer *tokenizer,
-                 const char *dtype, const char *folder);
+/* Writes <folder>/config.json for a model that config_check accepts, in DIALECT_TE with auto_map and without rows
+ * beyond the vocabulary, and for Llama with a known tokenizer generation_config.json. positions: the longest sequence
+ * claimed; dtype: "float32" or "bfloat16"; tokenizer: for the special ids; NULL = unknown. Local. Errors of draft_open
+ * and draft_close. */
+int config_write(const struct model_settings *settings, enum dialect dialect, int64_t positions,
+                 const struct tokenizer *tokenizer, const char *dtype, const char *folder);
+
+/* The file of BioNeMo, below bionemo-recipes, that has a family's classes for DIALECT_TE; *module: how auto_map calls
+ * it. */
+const char *config_classes(enum model_family family, const char **module);
 
 /* Tokens beside those of the longest sequence that the family counts in its positions: ESM-2's count starts at 2. */
 int64_t config_extra_positions(enum model_family family);

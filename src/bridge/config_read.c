@@ -9,6 +9,7 @@
 
 struct source {
     const char *path;
+    enum dialect dialect;
     const json_t *root;
     const struct config_family *family;
 };
@@ -83,15 +84,23 @@ static bool lists(const json_t *array, const char *text)
 
 static int read_family(struct source *s, enum model_family *family)
 {
+    const struct config_family *families = config_families[s->dialect];
     const json_t *type = value_of(s->root, "model_type"), *architectures = value_of(s->root, "architectures");
     for (int f = 0; f < FAMILY_COUNT; f++)
-        if (json_is_string(type) && strcmp(json_string_value(type), config_families[f].model_type) == 0) {
-            s->family = &config_families[f];
+        if (json_is_string(type) && strcmp(json_string_value(type), families[f].model_type) == 0) {
+            s->family = &families[f];
             *family = (enum model_family)f;
         }
-    if (s->family == NULL)
-        return not_supported(s, "", "model_type", type, "\"llama\", \"esm\" or \"AMPLIFY\"");
-    if (architectures != NULL && !lists(architectures, s->family->architecture)) {
+    if (s->family == NULL) {
+        char *allowed = memory_format("\"%s\", \"%s\" or \"%s\"", families[0].model_type, families[1].model_type,
+                                      families[2].model_type);
+        int code = not_supported(s, "", "model_type", type, allowed);
+        free(allowed);
+        return code;
+    }
+    const char *plain = config_families[DIALECT_HF][*family].architecture; /* may stand there in either dialect */
+    if (architectures != NULL && !lists(architectures, s->family->architecture) &&
+        !(s->dialect == DIALECT_TE && lists(architectures, plain))) {
         char *allowed = memory_format("[\"%s\"]", s->family->architecture);
         int code = not_supported(s, "", "architectures", architectures, allowed);
         free(allowed);
@@ -122,6 +131,8 @@ static int check_values(const struct source *s)
 {
     const json_t *quantization = value_of(s->root, "quantization_config");
     int code = check_fixed(s, s->family->fixed);
+    if (code == ERROR_NONE)
+        code = check_fixed(s, s->family->more);
     if (code == ERROR_NONE)
         code = check_fixed(s, s->family->unwritten);
     if (code == ERROR_NONE && quantization != NULL)
@@ -245,9 +256,13 @@ static int read_rope(const struct source *s, struct deck *deck)
     return code;
 }
 
-/* ESM-2's own classes compute GELU by erf whatever hidden_act says, save that this program's exports say tanh. */
+/* ESM-2's own classes compute GELU by erf whatever hidden_act says, save that this program's exports say tanh.
+ * TransformerEngine's layers compute its tanh form. */
 static int read_gelu(const struct source *s, struct deck *deck)
 {
+    deck->model.gelu = DECK_GELU_TANH;
+    if (s->dialect == DIALECT_TE)
+        return ERROR_NONE;
     const json_t *value = value_of(s->root, "hidden_act");
     const char *name = value == NULL ? "gelu" : json_is_string(value) ? json_string_value(value) : "";
     const bool tanh = strcmp(name, "gelu_pytorch_tanh") == 0;
@@ -255,6 +270,16 @@ static int read_gelu(const struct source *s, struct deck *deck)
         return not_supported(s, "", "hidden_act", value, "\"gelu\" or \"gelu_pytorch_tanh\"");
     deck->model.gelu = tanh ? DECK_GELU_TANH : DECK_GELU_ERF;
     return ERROR_NONE;
+}
+
+/* Causal by either name: packed rows or padded ones. */
+static int check_direction(const struct source *s)
+{
+    const json_t *value = value_of(s->root, "self_attn_mask_type");
+    const char *name = value == NULL ? "causal" : json_is_string(value) ? json_string_value(value) : "";
+    if (s->dialect == DIALECT_HF || strcmp(name, "causal") == 0 || strcmp(name, "padding_causal") == 0)
+        return ERROR_NONE;
+    return not_supported(s, "", "self_attn_mask_type", value, "\"causal\" or \"padding_causal\"");
 }
 
 static int read_own(const struct source *s, enum model_family family, struct deck *deck)
@@ -268,6 +293,8 @@ static int read_own(const struct source *s, enum model_family family, struct dec
     deck->model.tied = tied ? DECK_TIED_YES : DECK_TIED_NO;
     if (code == ERROR_NONE && family == FAMILY_LLAMA)
         code = read_rope(s, deck);
+    if (code == ERROR_NONE && family == FAMILY_LLAMA)
+        code = check_direction(s);
     if (code == ERROR_NONE && family == FAMILY_ESM2)
         code = read_bool(s, "token_dropout", false, &deck->model.token_dropout);
     if (code == ERROR_NONE && family == FAMILY_ESM2)
@@ -286,7 +313,7 @@ static void set_window(enum model_family family, struct deck *deck)
 }
 
 /* A deck as it will be read again, and a model that can be: the deck's own rules find what is left. */
-static int check_deck(const char *path, const struct deck *deck)
+static int check_deck(const char *path, enum dialect dialect, const struct deck *deck)
 {
     struct deck again;
     struct model_settings settings;
@@ -296,7 +323,7 @@ static int check_deck(const char *path, const struct deck *deck)
     if (code == ERROR_NONE)
         code = model_settings_from_deck(&settings, &again, 0);
     if (code == ERROR_NONE)
-        code = config_check(&settings);
+        code = config_check(&settings, dialect);
     if (code != ERROR_NONE) {
         char *message = memory_string(error_message());
         error_clear();
@@ -306,9 +333,9 @@ static int check_deck(const char *path, const struct deck *deck)
     return code;
 }
 
-static int read_object(struct deck *deck, const char *path, const json_t *root)
+static int read_object(struct deck *deck, const char *path, enum dialect dialect, const json_t *root)
 {
-    struct source source = {.path = path, .root = root};
+    struct source source = {.path = path, .dialect = dialect, .root = root};
     enum model_family family = FAMILY_LLAMA;
     int code = read_family(&source, &family);
     if (code == ERROR_NONE)
@@ -321,16 +348,37 @@ static int read_object(struct deck *deck, const char *path, const json_t *root)
         return code;
     deck->model.family = DECK_FAMILY_LLAMA + (int)family;
     set_window(family, deck);
-    return check_deck(path, deck);
+    return check_deck(path, dialect, deck);
 }
 
-int config_read(struct deck *deck, const char *folder)
+int config_read(struct deck *deck, const char *folder, enum dialect dialect)
 {
     char *path = memory_format("%s/config.json", folder);
     json_t *root;
     int code = json_file_read(&root, path);
     if (code == ERROR_NONE)
-        code = read_object(deck, path, root);
+        code = read_object(deck, path, dialect, root);
+    json_decref(root);
+    free(path);
+    return code;
+}
+
+int config_token_rows(int64_t *rows, const char *folder, int64_t vocabulary)
+{
+    static const char key[] = "padded_vocab_size";
+    char *path = memory_format("%s/config.json", folder);
+    json_t *root;
+    int code = json_file_read(&root, path);
+    const struct source source = {.path = path, .dialect = DIALECT_TE, .root = root};
+    *rows = -1;
+    if (code == ERROR_NONE && json_object_get(root, key) != NULL) {
+        const json_t *value = value_of(root, key);
+        *rows = vocabulary;
+        if (value != NULL)
+            code = read_size(&source, "", key, value, rows);
+        if (code == ERROR_NONE && *rows < vocabulary)
+            code = refuse(&source, "", key, value, "is less than vocab_size");
+    }
     json_decref(root);
     free(path);
     return code;

@@ -2,6 +2,7 @@
 #ifndef BRIDGE_CONFIG_TABLE_H
 #define BRIDGE_CONFIG_TABLE_H
 
+#include "bridge/dialect.h"
 #include "deck/deck.h"
 #include "model/family.h"
 
@@ -19,16 +20,25 @@ struct config_number {
     double missing; /* its default; 0: the deck's rule for a key that is not set */
 };
 
+/* BioNeMo's file with the classes of a family, below bionemo-recipes, and its name beside a model, as a module. */
+struct config_classes {
+    const char *file, *module;
+    const char *config, *model; /* classes */
+    const char *automatic;      /* transformers' class that stands for the architecture */
+};
+
 struct config_family {
     const char *model_type, *architecture;
     const struct config_fixed *fixed;     /* end with a key of NULL, as the others */
+    const struct config_fixed *more;      /* that the dialect's class has beside those */
     const struct config_fixed *unwritten; /* more, which exports leave out: transformers' own files have no such keys */
     const struct config_number *sizes;    /* positive whole numbers */
     const struct config_number *reals;    /* positive numbers */
     int64_t extra_positions;
 };
 
-extern const struct config_family config_families[FAMILY_COUNT];
+extern const struct config_family config_families[DIALECT_COUNT][FAMILY_COUNT];
+extern const struct config_classes config_te_classes[FAMILY_COUNT];
 
 /* AMPLIFY's inner width of a SwiGLU from its intermediate_size: two thirds, up to a multiple of 8. */
 int64_t config_amplify_ffn(int64_t intermediate);

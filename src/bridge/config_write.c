@@ -10,7 +10,13 @@
 
 int64_t config_extra_positions(enum model_family family)
 {
-    return config_families[family].extra_positions;
+    return config_families[DIALECT_HF][family].extra_positions;
+}
+
+const char *config_classes(enum model_family family, const char **module)
+{
+    *module = config_te_classes[family].module;
+    return config_te_classes[family].file;
 }
 
 /* AMPLIFY's rule: two thirds, up to the next multiple of 8. */
@@ -28,44 +34,43 @@ static int64_t amplify_intermediate(const struct model_settings *s)
 
 /* -- What the classes cannot say ---------------------------------------------------------------------------------- */
 
-static int check_size(const struct model_settings *s, const char *key, int64_t value, int64_t wanted, const char *why)
+static int check_size(const char *architecture, const char *key, int64_t value, int64_t wanted, const char *why)
 {
     if (value == wanted)
         return ERROR_NONE;
-    return error_user("key model.%s = %lld: %s %s, it can only be %lld there", key, (long long)value,
-                      config_families[s->family].architecture, why, (long long)wanted);
+    return error_user("key model.%s = %lld: %s %s, it can only be %lld there", key, (long long)value, architecture, why,
+                      (long long)wanted);
 }
 
-int config_check(const struct model_settings *s)
+int config_check(const struct model_settings *s, enum dialect dialect)
 {
+    const char *architecture = config_families[dialect][s->family].architecture;
     if (s->hidden % s->heads != 0)
         return error_user("key model.heads = %lld: transformers wants a divisor of model.hidden = %lld",
                           (long long)s->heads, (long long)s->hidden);
     if (s->norm_zero_centered)
-        return error_user("key model.norm_zero_centered = true: %s keeps gains of norms themselves",
-                          config_families[s->family].architecture);
+        return error_user("key model.norm_zero_centered = true: %s keeps gains of norms themselves", architecture);
     if (s->family != FAMILY_ESM2 && s->rope.rounding != DECK_ROUNDING_NONE)
-        return error_user("key model.rope_rounding: %s computes with frequencies that are not rounded",
-                          config_families[s->family].architecture);
-    if (s->family == FAMILY_LLAMA)
+        return error_user("key model.rope_rounding: %s computes with frequencies that are not rounded", architecture);
+    if (s->family == FAMILY_LLAMA && dialect == DIALECT_HF)
         return ERROR_NONE;
+    int code = check_size(architecture, "head_dim", s->head_dim, s->hidden / s->heads, "has no head size of its own");
+    if (s->family == FAMILY_LLAMA || code != ERROR_NONE)
+        return code;
     const struct tokenizer *tokenizer = tokenizer_find(family_of(s->family)->tokenizer);
-    int code = check_size(s, "kv_heads", s->kv_heads, s->heads, "has no grouped heads");
+    code = check_size(architecture, "kv_heads", s->kv_heads, s->heads, "has no grouped heads");
     if (code == ERROR_NONE)
-        code = check_size(s, "head_dim", s->head_dim, s->hidden / s->heads, "has no head size of its own");
-    if (code == ERROR_NONE)
-        code = check_size(s, "vocabulary", s->vocabulary, tokenizer->vocabulary, "has its own tokenizer");
+        code = check_size(architecture, "vocabulary", s->vocabulary, tokenizer->vocabulary, "has its own tokenizer");
     if (code == ERROR_NONE && s->rope.factor > 1)
-        code = error_user("key model.rope_scaling.factor = %g: %s knows no rescaling", s->rope.factor,
-                          config_families[s->family].architecture);
+        code = error_user("key model.rope_scaling.factor = %g: %s knows no rescaling", s->rope.factor, architecture);
+    if (code == ERROR_NONE && (s->family == FAMILY_AMPLIFY || dialect == DIALECT_TE) && s->rope.theta != 10000)
+        code = error_user("key model.rope_theta = %g: %s has 10000", s->rope.theta, architecture);
     if (code != ERROR_NONE || s->family == FAMILY_ESM2)
         return code;
     if (s->ffn % 8 != 0)
         return error_user("key model.ffn = %lld: AMPLIFY makes it a multiple of 8", (long long)s->ffn);
     if (s->tied)
         return error_user("key model.tied = \"yes\": AMPLIFY's decoder is a matrix of its own");
-    if (s->rope.theta != 10000)
-        return error_user("key model.rope_theta = %g: AMPLIFY's is 10000", s->rope.theta);
     return ERROR_NONE;
 }
 
@@ -86,10 +91,16 @@ static void put(json_t *object, const char *key, json_t *value)
     json_object_set_new(object, key, value);
 }
 
+static void put_fixed(json_t *out, const struct config_fixed *row)
+{
+    for (; row->key != NULL; row++)
+        put(out, row->key, json_loads(row->allowed, JSON_DECODE_ANY, NULL));
+}
+
 static void put_table(json_t *out, const struct config_family *family, const struct deck *deck)
 {
-    for (const struct config_fixed *row = family->fixed; row->key != NULL; row++)
-        put(out, row->key, json_loads(row->allowed, JSON_DECODE_ANY, NULL));
+    put_fixed(out, family->fixed);
+    put_fixed(out, family->more);
     for (const struct config_number *row = family->sizes; row->key != NULL; row++)
         put(out, row->key, json_integer(*(const int64_t *)((const char *)deck + row->offset)));
     for (const struct config_number *row = family->reals; row->key != NULL; row++)
@@ -131,9 +142,9 @@ static void put_llama(json_t *out, const struct model_settings *s, const struct 
     put(out, "pad_token_id", id_of(tokenizer, tokenizer == NULL ? 0 : tokenizer->pad));
 }
 
-static void put_esm2(json_t *out, const struct model_settings *s)
+static void put_esm2(json_t *out, const struct model_settings *s, enum dialect dialect)
 {
-    if (s->tanh_gelu)
+    if (s->tanh_gelu && dialect == DIALECT_HF)
         put(out, "hidden_act", json_string("gelu_pytorch_tanh"));
     put(out, "token_dropout", json_boolean(s->token_dropout));
     put(out, "tie_word_embeddings", json_boolean(s->tied));
@@ -156,6 +167,22 @@ static void put_amplify(json_t *out, const struct model_settings *s)
                   "chandar-lab/AMPLIFY_120M--amplify.AMPLIFY"));
 }
 
+static void put_te(json_t *out, const struct model_settings *s)
+{
+    const struct config_classes *classes = &config_te_classes[s->family];
+    const char *const names[][2] = {{"AutoConfig", classes->config},
+                                    {"AutoModel", classes->model},
+                                    {classes->automatic, config_families[DIALECT_TE][s->family].architecture}};
+    json_t *map = json_object();
+    for (int i = 0; i < 3; i++)
+        put(map, names[i][0], json_sprintf("%s.%s", classes->module, names[i][1]));
+    put(out, "auto_map", map);
+    if (s->family != FAMILY_LLAMA)
+        put(out, "padded_vocab_size", json_integer(s->vocabulary));
+    if (s->family == FAMILY_ESM2)
+        put(out, "add_pooling_layer", json_false());
+}
+
 static int write_generation(const struct tokenizer *tokenizer, const char *folder)
 {
     char *path = memory_format("%s/generation_config.json", folder);
@@ -166,10 +193,10 @@ static int write_generation(const struct tokenizer *tokenizer, const char *folde
     return code;
 }
 
-int config_write(const struct model_settings *s, int64_t positions, const struct tokenizer *tokenizer,
-                 const char *dtype, const char *folder)
+int config_write(const struct model_settings *s, enum dialect dialect, int64_t positions,
+                 const struct tokenizer *tokenizer, const char *dtype, const char *folder)
 {
-    const struct config_family *family = &config_families[s->family];
+    const struct config_family *family = &config_families[dialect][s->family];
     struct deck *deck = memory_allocate(sizeof *deck);
     json_t *out = json_object();
     state(deck, s, positions);
@@ -181,9 +208,11 @@ int config_write(const struct model_settings *s, int64_t positions, const struct
     if (s->family == FAMILY_LLAMA)
         put_llama(out, s, tokenizer);
     else if (s->family == FAMILY_ESM2)
-        put_esm2(out, s);
+        put_esm2(out, s, dialect);
     else
         put_amplify(out, s);
+    if (dialect == DIALECT_TE)
+        put_te(out, s);
     char *path = memory_format("%s/config.json", folder);
     int code = json_file_write(out, path);
     if (code == ERROR_NONE && s->family == FAMILY_LLAMA && tokenizer != NULL)

@@ -30,7 +30,10 @@ struct export
     int64_t positions;
     struct model model;
     struct carried carried;            /* and what is made up beside it */
-    struct safetensors_entry *entries; /* [count]: the parameters, as numbered, then what is carried */
+    int dropped;                       /* tensors of it, which the dialect has no place for */
+    struct place *places;              /* [model_parameters] where each parameter's elements go */
+    int64_t *tensors;                  /* [model_parameters] into which of the entries */
+    struct safetensors_entry *entries; /* [count]: those of the parameters, then what is carried */
     int64_t count;
     struct safetensors_writer *writer;
     uint8_t *rounded; /* [ROUNDED_ELEMENTS] bf16 */
@@ -49,7 +52,7 @@ static int read_deck(struct export *export, const struct checkpoint_meta *meta)
     int64_t window = deck.data.window > 0 ? deck.data.window : deck.data.row_tokens;
     export->positions =
         deck.model.positions > 0 ? deck.model.positions : window + config_extra_positions(export->settings.family);
-    code = config_check(&export->settings);
+    code = config_check(&export->settings, export->given->dialect);
     const bool known = meta->tokenizer[0] != '\0' && strcmp(meta->tokenizer, corpus_plain_ids) != 0;
     if (code == ERROR_NONE && known)
         code = tokenizer_member_open(&export->tokenizer, export->path, meta->tokenizer);
@@ -148,16 +151,52 @@ static bool complete_esm2(struct export *export)
     return good;
 }
 
+/* Nothing that is carried has a name in DIALECT_TE. A Llama's class there keeps its table of frequencies. */
+static bool complete_te(struct export *export)
+{
+    export->dropped = export->carried.count;
+    carried_destroy(&export->carried);
+    export->carried = (struct carried){0};
+    if (export->settings.family != FAMILY_LLAMA)
+        return true;
+    float *table = add_floats(export, "model.rotary_emb.inv_freq", 0, export->settings.head_dim / 2);
+    if (table != NULL)
+        fill_table(&export->settings, table);
+    return table != NULL;
+}
+
+static bool complete(struct export *export)
+{
+    if (export->given->dialect == DIALECT_TE)
+        return complete_te(export);
+    return export->settings.family != FAMILY_ESM2 || complete_esm2(export);
+}
+
 /* -- Tensors ------------------------------------------------------------------------------------------------------- */
 
-static void list_parameter(struct export *export, const struct parameter *p)
+/* The tensor of that name, which is one of the last few where it is listed at all; else -1. */
+static int64_t listed(const struct export *export, const char *name)
 {
-    struct safetensors_entry *entry = &export->entries[export->count++];
-    entry->name = (char *)p->name;
+    for (int64_t i = export->count - 1; i >= 0 && i >= export->count - 8; i--)
+        if (strcmp(export->entries[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static void list_parameter(struct export *export, const struct parameter *p, int number)
+{
+    struct place *place = &export->places[number];
+    const struct model_settings *s = &export->settings;
+    dialect_place(place, export->given->dialect, s, s->vocabulary, p);
+    export->tensors[number] = listed(export, place->name);
+    if (export->tensors[number] >= 0)
+        return;
+    struct safetensors_entry *entry = &export->entries[export->count];
+    export->tensors[number] = export->count++;
+    entry->name = place->name;
     entry->dtype = export->given->bf16 ? SAFETENSORS_BF16 : SAFETENSORS_F32;
-    if (p->storage == STORAGE_MATRIX)
-        entry->shape[entry->dims++] = p->rows;
-    entry->shape[entry->dims++] = p->cols;
+    entry->dims = place->dims;
+    memcpy(entry->shape, place->shape, sizeof place->shape);
 }
 
 static int list_carried(struct export *export, const struct carried_tensor *t)
@@ -173,11 +212,14 @@ static int list_carried(struct export *export, const struct carried_tensor *t)
 
 static int list_tensors(struct export *export)
 {
-    const int64_t most = model_parameters(&export->model) + export->carried.count;
+    const int64_t parameters = model_parameters(&export->model), most = parameters + export->carried.count;
+    int number = 0;
+    export->places = memory_allocate(parameters * (int64_t)sizeof *export->places);
+    export->tensors = memory_allocate(parameters * (int64_t)sizeof *export->tensors);
     export->entries = memory_allocate(most * (int64_t)sizeof *export->entries);
     for (int u = 0; u < export->model.unit_count; u++)
         for (int i = 0; i < export->model.units[u].parameter_count; i++)
-            list_parameter(export, &export->model.units[u].parameters[i]);
+            list_parameter(export, &export->model.units[u].parameters[i], number++);
     int code = ERROR_NONE;
     for (int i = 0; i < export->carried.count && code == ERROR_NONE; i++)
         code = list_carried(export, &export->carried.tensors[i]);
@@ -186,14 +228,18 @@ static int list_tensors(struct export *export)
 
 enum { ROUNDED_ELEMENTS = 1 << 20, BF16_BYTES = 2 };
 
-static int write_rounded(struct export *export, const struct checkpoint_piece *piece)
+/* Elements from `at` on of a tensor. */
+static int write_floats(struct export *export, int64_t tensor, int64_t at, int64_t count, const float *values)
 {
+    const int64_t width = (int64_t)sizeof *values;
+    if (!export->given->bf16)
+        return safetensors_writer_write(export->writer, tensor, at * width, count * width, values);
     int code = ERROR_NONE;
-    for (int64_t done = 0; done < piece->slab.count && code == ERROR_NONE; done += ROUNDED_ELEMENTS) {
-        int64_t rest = piece->slab.count - done, n = rest < ROUNDED_ELEMENTS ? rest : ROUNDED_ELEMENTS;
-        safetensors_from_float(SAFETENSORS_BF16, piece->staging + done, n, export->rounded);
-        code = safetensors_writer_write(export->writer, piece->number, (piece->slab.first + done) * BF16_BYTES,
-                                        n * BF16_BYTES, export->rounded);
+    for (int64_t done = 0; done < count && code == ERROR_NONE; done += ROUNDED_ELEMENTS) {
+        int64_t rest = count - done, n = rest < ROUNDED_ELEMENTS ? rest : ROUNDED_ELEMENTS;
+        safetensors_from_float(SAFETENSORS_BF16, values + done, n, export->rounded);
+        code =
+            safetensors_writer_write(export->writer, tensor, (at + done) * BF16_BYTES, n * BF16_BYTES, export->rounded);
     }
     return code;
 }
@@ -201,18 +247,23 @@ static int write_rounded(struct export *export, const struct checkpoint_piece *p
 static int take(void *self, const struct checkpoint_piece *piece)
 {
     struct export *export = self;
-    const int64_t width = (int64_t)sizeof(float);
+    const struct slab *slab = &piece->slab;
+    int code = ERROR_NONE;
     if (signals_stopping())
         return error_environment("%s: stopped by a signal", export->given->folder);
-    if (export->given->bf16)
-        return write_rounded(export, piece);
-    return safetensors_writer_write(export->writer, piece->number, piece->slab.first * width, piece->slab.count * width,
-                                    piece->staging);
+    for (int64_t done = 0; done < slab->count && code == ERROR_NONE;) {
+        int64_t at, rest = slab->count - done;
+        int64_t run = place_run(&export->places[piece->number], slab->first + done, &at);
+        run = run < rest ? run : rest;
+        code = write_floats(export, export->tensors[piece->number], at, run, piece->staging + done);
+        done += run;
+    }
+    return code;
 }
 
 static int write_tensors(struct export *export, const char *folder)
 {
-    const int parameters = model_parameters(&export->model);
+    const int64_t parameters = export->count - export->carried.count;
     int code = safetensors_writer_create(&export->writer, folder, export->entries, export->count,
                                          export->given->shard_bytes, export->digest);
     if (code != ERROR_NONE)
@@ -234,7 +285,7 @@ static int write_tensors(struct export *export, const char *folder)
 
 static int write_files(struct export *export, const char *folder)
 {
-    int code = config_write(&export->settings, export->positions, export->tokenizer,
+    int code = config_write(&export->settings, export->given->dialect, export->positions, export->tokenizer,
                             export->given->bf16 ? "bfloat16" : "float32", folder);
     const int64_t tokens = export->positions - config_extra_positions(export->settings.family);
     if (code == ERROR_NONE && export->tokenizer != NULL)
@@ -252,6 +303,26 @@ static int write_folder(struct export *export)
     return folder_draft_close(&draft, write_files(export, draft.temporary));
 }
 
+static void tell_te(const struct export *export)
+{
+    const char *folder = export->given->folder, *module, *file = config_classes(export->settings.family, &module);
+    log_info("%s: its classes are BioNeMo's: for auto_map put bionemo-recipes/%s beside it as %s.py", folder, file,
+             module);
+    if (export->settings.family != FAMILY_ESM2)
+        return;
+    if (!export->settings.tanh_gelu)
+        log_warn("%s: the model has model.gelu = \"erf\"; TransformerEngine computes GELU's tanh form, so its results "
+                 "will differ a little",
+                 folder);
+    if (export->settings.rope.rounding != DECK_ROUNDING_NONE)
+        log_warn("%s: the model has model.rope_rounding; TransformerEngine's frequencies are not rounded, so its "
+                 "results will differ a little",
+                 folder);
+    if (export->dropped > 0)
+        log_warn("%s: tensors that are not trained and have no place there: %d (ESM-2's contact head, say)", folder,
+                 export->dropped);
+}
+
 static void tell(const struct export *export)
 {
     log_info("%s: %s, %lld parameters in %s", export->given->folder, family_of(export->settings.family)->name,
@@ -260,7 +331,9 @@ static void tell(const struct export *export)
         log_warn("%s: has no tokenizer files, since %s has none; copy those of the model that it came from, and its "
                  "generation_config.json",
                  export->given->folder, export->path);
-    if (export->settings.family == FAMILY_ESM2 && export->settings.tanh_gelu)
+    if (export->given->dialect == DIALECT_TE)
+        tell_te(export);
+    else if (export->settings.family == FAMILY_ESM2 && export->settings.tanh_gelu)
         log_warn("%s: the model has model.gelu = \"tanh\"; transformers' ESM-2 computes GELU by erf, so its results "
                  "will differ a little",
                  export->given->folder);
@@ -273,7 +346,7 @@ int export_run(const struct export_settings *settings)
     int code = settings->replace ? ERROR_NONE : folder_check_free(settings->folder);
     if (code == ERROR_NONE)
         code = read_checkpoint(export);
-    if (code == ERROR_NONE && export->settings.family == FAMILY_ESM2 && !complete_esm2(export))
+    if (code == ERROR_NONE && !complete(export))
         code = ERROR_USER;
     if (code == ERROR_NONE) {
         model_create(&export->model, &export->settings, 1, 1);
@@ -284,6 +357,8 @@ int export_run(const struct export_settings *settings)
             tell(export);
         model_destroy(&export->model);
     }
+    memory_free(export->places);
+    memory_free(export->tensors);
     memory_free(export->entries);
     carried_destroy(&export->carried);
     tokenizer_close(export->tokenizer);

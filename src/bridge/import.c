@@ -16,6 +16,7 @@
 #include "bridge/safetensors.h"
 #include "io/shape.h"
 
+#include <dirent.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,8 +32,12 @@ struct import {
     struct model_settings settings;
     struct model model;
     struct safetensors *st;
-    const struct safetensors_entry **of; /* [model_parameters] where each parameter's elements are */
+    enum dialect dialect;
+    int64_t token_rows;                  /* of tensors with a row for each token */
+    struct place *places;                /* [model_parameters] where each parameter's elements are */
+    const struct safetensors_entry **of; /* [model_parameters] in which tensor */
     bool *used;                          /* [st->count] */
+    int ignored;                         /* tensors that are passed over */
     bool *broken;                        /* [model_parameters]: holds NaN or infinity */
     struct carried carried;
     uint8_t *raw; /* [PIECE_BYTES]: PIECE_ELEMENTS of the widest type that parameters can have */
@@ -57,11 +62,17 @@ static bool is_carried(enum model_family family, const char *name)
     return false;
 }
 
-/* The entry of a parameter's name, or of its older spelling: gamma and beta of a norm. */
+/* The entry of a parameter's name, or of its older spelling: gamma and beta of a norm; BioNeMo's ESM-2 as "esm". */
 static const struct safetensors_entry *find_parameter(const struct safetensors *st, const char *name)
 {
     static const char *const endings[][2] = {{".weight", ".gamma"}, {".bias", ".beta"}};
+    static const char begin[] = "model.";
     const struct safetensors_entry *entry = safetensors_find(st, name);
+    if (entry == NULL && strncmp(name, begin, sizeof begin - 1) == 0) {
+        char *old = memory_format("esm.%s", name + sizeof begin - 1);
+        entry = safetensors_find(st, old);
+        free(old);
+    }
     for (int i = 0; i < 2 && entry == NULL; i++) {
         size_t length = strlen(name), ending = strlen(endings[i][0]);
         if (length > ending && strcmp(name + length - ending, endings[i][0]) == 0) {
@@ -75,17 +86,20 @@ static const struct safetensors_entry *find_parameter(const struct safetensors *
 
 static void match_parameter(struct import *import, const struct parameter *p, int number, struct faults *faults)
 {
-    const int64_t wanted[2] = {p->rows, p->cols}, *shape = p->storage == STORAGE_MATRIX ? wanted : wanted + 1;
-    const int dims = p->storage == STORAGE_MATRIX ? 2 : 1;
+    struct place *place = &import->places[number];
+    dialect_place(place, import->dialect, &import->settings, import->token_rows, p);
+    const int64_t *shape = place->shape;
+    const int dims = place->dims;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
-    const struct safetensors_entry *entry = find_parameter(import->st, p->name);
+    const struct safetensors_entry *entry = find_parameter(import->st, place->name);
     import->of[number] = entry;
-    if (entry == NULL) {
-        faults_add(faults, "%s: is missing; the model has it as %s", p->name, shape_text(a, shape, dims));
+    if (entry != NULL)
+        import->used[entry - import->st->entries] = true;
+    if (place->first > 0) /* the parameter above it has told */
         return;
-    }
-    import->used[entry - import->st->entries] = true;
-    if (entry->dims != dims || memcmp(entry->shape, shape, (size_t)dims * sizeof *shape) != 0)
+    if (entry == NULL)
+        faults_add(faults, "%s: is missing; the model has it as %s", place->name, shape_text(a, shape, dims));
+    else if (entry->dims != dims || memcmp(entry->shape, shape, (size_t)dims * sizeof *shape) != 0)
         faults_add(faults, "%s: is %s in %s, by config.json %s", entry->name, shape_text(a, entry->shape, entry->dims),
                    safetensors_path(import->st, entry), shape_text(b, shape, dims));
     else if (entry->dtype != SAFETENSORS_F32 && entry->dtype != SAFETENSORS_BF16 && entry->dtype != SAFETENSORS_F16)
@@ -137,13 +151,12 @@ static int drop_twins(struct import *import)
 {
     const struct family_names *names = &family_of(import->settings.family)->names;
     char *decoder = memory_format("%s.weight", names->decoder), *bias = memory_format("%s.bias", names->decoder);
-    char *embedding = memory_format("%s.weight", names->embedding);
+    const char *embedding = import->of[0] == NULL ? "" : import->of[0]->name; /* the first parameter of all */
     int code = import->settings.tied ? drop_twin(import, decoder, embedding) : ERROR_NONE;
     if (code == ERROR_NONE && names->decoder_bias != NULL)
         code = drop_twin(import, bias, names->decoder_bias);
     free(decoder);
     free(bias);
-    free(embedding);
     return code;
 }
 
@@ -174,40 +187,81 @@ static int adopt_frequencies(struct import *import, const struct carried_tensor 
     return ERROR_NONE;
 }
 
-static int carry(struct import *import, const struct safetensors_entry *entry)
+static int carry(struct import *import, const struct safetensors_entry *entry, struct carried *to)
 {
     struct carried_tensor like = {.name = entry->name, .dims = entry->dims, .bytes = entry->bytes};
     snprintf(like.dtype, sizeof like.dtype, "%s", safetensors_dtype_name(entry->dtype));
     memcpy(like.shape, entry->shape, (size_t)entry->dims * sizeof *like.shape);
-    int code = carried_add(&import->carried, import->given->folder, &like);
+    int code = carried_add(to, import->given->folder, &like);
     if (code != ERROR_NONE)
         return code;
-    const struct carried_tensor *t = &import->carried.tensors[import->carried.count - 1];
+    const struct carried_tensor *t = &to->tensors[to->count - 1];
     code = safetensors_read(import->st, entry, 0, entry->bytes, t->data);
-    if (code == ERROR_NONE && import->settings.family == FAMILY_ESM2 && frequencies_named(t->name))
+    if (code == ERROR_NONE && frequencies_named(t->name) &&
+        (import->settings.family == FAMILY_ESM2 || import->dialect == DIALECT_TE))
         code = adopt_frequencies(import, t);
     return code;
 }
 
+/* Of DIALECT_TE nothing is carried, since other names than Hugging Face's cannot be: a table of frequencies, with which
+ * those classes compute too, says what the model has. */
+static int read_table(struct import *import, const struct safetensors_entry *entry)
+{
+    struct carried table = {0};
+    int code = carry(import, entry, &table);
+    carried_destroy(&table);
+    return code;
+}
+
+/* Takes a tensor that holds no parameter. */
+static int take_rest(struct import *import, const struct safetensors_entry *entry, struct faults *faults)
+{
+    const bool te = import->dialect == DIALECT_TE;
+    if (te && frequencies_named(entry->name))
+        return read_table(import, entry);
+    if (te && dialect_ignores(entry->name))
+        import->ignored++;
+    else if (!te && is_carried(import->settings.family, entry->name))
+        return carry(import, entry, &import->carried);
+    else
+        faults_add(faults, "%s: is not in the model that config.json describes", entry->name);
+    return ERROR_NONE;
+}
+
 /* -- Reading the folder -------------------------------------------------------------------------------------------- */
+
+/* Classes of BioNeMo from before the key padded_vocab_size had no such rows, others have them by default: where the
+ * key is absent, the embedding, which is their only tensor of that width with a row for each token, says it. */
+static int find_token_rows(struct import *import)
+{
+    const int64_t vocabulary = import->settings.vocabulary;
+    import->token_rows = vocabulary;
+    if (import->dialect == DIALECT_HF || import->settings.family == FAMILY_LLAMA)
+        return ERROR_NONE;
+    int code = config_token_rows(&import->token_rows, import->given->folder, vocabulary);
+    if (code == ERROR_NONE && import->token_rows < 0) {
+        struct place place;
+        dialect_place(&place, import->dialect, &import->settings, vocabulary, &import->model.units[0].parameters[0]);
+        const struct safetensors_entry *entry = find_parameter(import->st, place.name);
+        const bool more = entry != NULL && entry->dims == 2 && entry->shape[0] > vocabulary;
+        import->token_rows = more ? entry->shape[0] : vocabulary;
+    }
+    return code;
+}
 
 static int match_tensors(struct import *import)
 {
     struct faults faults = {0};
-    int number = 0;
+    int number = 0, code = find_token_rows(import);
+    if (code != ERROR_NONE)
+        return code;
     for (int u = 0; u < import->model.unit_count; u++)
         for (int i = 0; i < import->model.units[u].parameter_count; i++)
             match_parameter(import, &import->model.units[u].parameters[i], number++, &faults);
-    int code = drop_twins(import);
-    for (int64_t i = 0; i < import->st->count && code == ERROR_NONE; i++) {
-        const struct safetensors_entry *entry = &import->st->entries[i];
-        if (import->used[i])
-            continue;
-        if (is_carried(import->settings.family, entry->name))
-            code = carry(import, entry);
-        else
-            faults_add(&faults, "%s: is not in the model that config.json describes", entry->name);
-    }
+    code = drop_twins(import);
+    for (int64_t i = 0; i < import->st->count && code == ERROR_NONE; i++)
+        if (!import->used[i])
+            code = take_rest(import, &import->st->entries[i], &faults);
     int verdict = faults_verdict(&faults, "%s: its tensors are not those of config.json", import->given->folder);
     return code != ERROR_NONE ? code : verdict;
 }
@@ -291,10 +345,36 @@ static void choose_specials(struct import *import)
     import->deck.data.eos = tokenizer->eos >= 0 && bpe_ends(tokenizer->bpe);
 }
 
+/* A folder whose weights are in a form that is not read, which has a config.json or not. */
+static int check_form(const char *folder)
+{
+    static const char *const others[] = {"*.distcp", "*.bin", "*.pt", "*.pth", NULL};
+    char *found = NULL;
+    bool good = false;
+    DIR *listing = opendir(folder);
+    for (const struct dirent *e = NULL; listing != NULL && (e = readdir(listing)) != NULL;) {
+        good = good || fnmatch("*.safetensors*", e->d_name, 0) == 0;
+        for (int i = 0; others[i] != NULL && found == NULL; i++)
+            found = fnmatch(others[i], e->d_name, 0) == 0 ? memory_string(e->d_name) : NULL;
+    }
+    if (listing != NULL)
+        closedir(listing);
+    int code = found == NULL || good
+                   ? ERROR_NONE
+                   : error_user("%s: holds %s, and only safetensors are read: save the model with "
+                                "save_pretrained, in BioNeMo's recipes by checkpoint.save_final_model",
+                                folder, found);
+    free(found);
+    return code;
+}
+
 static int open_folder(struct import *import)
 {
     deck_defaults(&import->deck);
-    int code = config_read(&import->deck, import->given->folder);
+    import->dialect = dialect_of(import->given->folder);
+    int code = check_form(import->given->folder);
+    if (code == ERROR_NONE)
+        code = config_read(&import->deck, import->given->folder, import->dialect);
     if (code == ERROR_NONE)
         code = model_settings_from_deck(&import->settings, &import->deck, 0);
     if (code == ERROR_NONE)
@@ -329,7 +409,14 @@ static int fill(void *self, const struct checkpoint_piece *piece)
     struct import *import = self;
     if (signals_stopping())
         return error_environment("%s: stopped by a signal", import->given->output);
-    int code = read_floats(import, import->of[piece->number], piece->slab.first, piece->slab.count, piece->staging);
+    int code = ERROR_NONE;
+    for (int64_t done = 0; done < piece->slab.count && code == ERROR_NONE;) {
+        int64_t at, rest = piece->slab.count - done;
+        int64_t run = place_run(&import->places[piece->number], piece->slab.first + done, &at);
+        run = run < rest ? run : rest;
+        code = read_floats(import, import->of[piece->number], at, run, piece->staging + done);
+        done += run;
+    }
     for (int64_t i = 0; i < piece->slab.count && code == ERROR_NONE; i++)
         import->broken[piece->number] |= !isfinite(piece->staging[i]);
     return code;
@@ -369,6 +456,7 @@ static int write_output(struct import *import)
 static int import_tensors(struct import *import)
 {
     const int parameters = model_parameters(&import->model);
+    import->places = memory_allocate(parameters * (int64_t)sizeof *import->places);
     import->of = memory_allocate(parameters * (int64_t)sizeof *import->of);
     import->broken = memory_allocate(parameters * (int64_t)sizeof *import->broken);
     import->used = memory_allocate((import->st->count + 1) * (int64_t)sizeof *import->used);
@@ -380,8 +468,12 @@ static int import_tensors(struct import *import)
         log_info("%s: %s, %lld parameters, tokenizer %s, %d tensors carried along", import->given->output,
                  family_of(import->settings.family)->name, (long long)model_parameter_count(&import->settings),
                  import->tokenizer == NULL ? "unknown" : import->tokenizer->name, import->carried.count);
+    if (code == ERROR_NONE && import->dialect == DIALECT_TE)
+        log_info("%s: in BioNeMo's dialect, for TransformerEngine; tensors passed over, on which no output depends: %d",
+                 import->given->folder, import->ignored);
     if (code == ERROR_NONE)
         warn_of_broken(import, parameters);
+    memory_free(import->places);
     memory_free(import->of);
     memory_free(import->broken);
     memory_free(import->used);

@@ -25,7 +25,8 @@ const struct command command_import = {
     .arguments = "FOLDER",
     .summary = "make a checkpoint of a Hugging Face folder",
     .help =
-        "Reads config.json and model.safetensors, or shards with their index, of a Llama, an ESM-2 or an AMPLIFY, and\n"
+        "Reads config.json and model.safetensors, or shards with their index, of a Llama, an ESM-2 or an AMPLIFY, in\n"
+        "Hugging Face's dialect or that of BioNeMo's recipes (TransformerEngine; the tensors' names tell which), and\n"
         "writes a checkpoint that eval, generate, embed, export and inspect read, and that training starts from by\n"
         "model.initialise_from. Weights may be fp32, bf16 or fp16; what is not trained (ESM-2's contact head) is\n"
         "carried along. A Llama's tokenizer of text (tokenizer.json or tokenizer.model: byte-level BPE) is kept\n"

@@ -591,7 +591,7 @@ static int check_export(const struct deck *deck, const struct model_settings *se
 {
     if (!deck->checkpoint.at_end)
         return error_user("key checkpoint.export_final = true: needs a final model; set checkpoint.at_end = true");
-    int code = config_check(settings);
+    int code = config_check(settings, DIALECT_HF);
     if (code == ERROR_NONE)
         return code;
     char *what = memory_format("key checkpoint.export_final = true: not for this model: %s", error_message());
