@@ -1,4 +1,4 @@
-/* Private to src/deck: finds deck files. */
+/* Finds deck files. */
 #ifndef DECK_LOCATE_H
 #define DECK_LOCATE_H
 

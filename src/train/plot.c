@@ -267,6 +267,19 @@ void plot_write_svg(FILE *file, const struct plot *plot)
     end_picture(file);
 }
 
+const char plot_style[] =
+    ".plot text { font: 11px sans-serif; fill: #444444; } .plot .title { font-size: 14px; fill: #1a1a1a; }\n";
+
+void plot_write_svg_file(FILE *file, const struct plot *plot)
+{
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\">\n<style>%s</style>\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
+            PICTURE_WIDTH, PICTURE_HEIGHT, plot_style);
+    plot_write_svg(file, plot);
+    end_picture(file);
+}
+
 void plot_write_histogram(FILE *file, const char *title, const char *x_label, const double *values, int64_t count,
                           double low, double high)
 {

@@ -26,6 +26,10 @@ struct plot {
 
 /* Many points of a line are drawn as means over as many parts of the width as can be told apart. */
 void plot_write_svg(FILE *file, const struct plot *plot);
+/* As a file of its own. */
+void plot_write_svg_file(FILE *file, const struct plot *plot);
+/* The rules (CSS) that a page with such pictures needs. */
+extern const char plot_style[];
 /* How many of the values fall into each of equal parts of [low, high); values beyond count to the outer parts. */
 void plot_write_histogram(FILE *file, const char *title, const char *x_label, const double *values, int64_t count,
                           double low, double high);

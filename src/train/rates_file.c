@@ -1,14 +1,11 @@
 #include "train/rates_file.h"
 #include "base/error.h"
-#include "base/memory.h"
-#include "base/open.h"
+#include "deck/libconfig_file.h"
 
-#include <libconfig.h>
-#include <locale.h>
 #include <math.h>
 #include <string.h>
 
-enum { FORM = 1, MOST_BYTES = 1 << 20 };
+enum { FORM = 1 };
 
 static const char *const products[] = {"f32", "bf16", "fp8", "f32_gradient", "bf16_gradient", "fp8_gradient", NULL};
 static const char *const masks[] = {"full", "causal", NULL};
@@ -112,39 +109,13 @@ static int read_root(struct rates *rates, const config_setting_t *root, const ch
     return code == ERROR_NONE && rates->count == 0 ? error_user("%s: has no rate", path) : code;
 }
 
-static int read_text(char **text, const char *path)
-{
-    FILE *file = open_stream(path);
-    if (file == NULL)
-        return error_user("%s: %s", path, open_failure());
-    *text = memory_allocate(MOST_BYTES + 1);
-    const size_t bytes = fread(*text, 1, MOST_BYTES, file);
-    const bool whole = feof(file) && !ferror(file);
-    fclose(file);
-    (*text)[bytes] = '\0';
-    if (whole && strlen(*text) == bytes)
-        return ERROR_NONE;
-    memory_free(*text);
-    return error_user("%s: is no file of rates; `cistron measure` writes one", path);
-}
-
 int rates_file_read(struct rates *rates, const char *path)
 {
-    char *text = NULL;
-    int code = read_text(&text, path);
+    config_t config;
+    int code = libconfig_file_read(&config, path, "no file of rates; `cistron measure` writes one");
     if (code != ERROR_NONE)
         return code;
-    config_t config;
-    config_init(&config);
-    locale_t own = uselocale((locale_t)0);
-    const bool parsed = config_read_string(&config, text) == CONFIG_TRUE;
-    uselocale(own); /* libconfig 1.5 leaves the thread with the global locale instead of the one it found */
-    memory_free(text);
-    if (parsed)
-        code = read_root(rates, config_root_setting(&config), path);
-    else
-        code = error_user("%s:%d: %s: is no file of rates, or damaged", path, config_error_line(&config),
-                          config_error_text(&config));
+    code = read_root(rates, config_root_setting(&config), path);
     config_destroy(&config);
     return code;
 }

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/quantile.h"
 #include "base/text.h"
 #include "base/thousands.h"
 #include "deck/deck.h"
@@ -113,12 +114,6 @@ static void add_loss_facts(struct report *report)
                            (long long)newest->step, exp(newest->loss), best->loss, (long long)best->step));
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of the rows since the last start: tokens/s, waiting, utilisation. */
 static void add_speed_facts(struct report *report)
 {
@@ -159,12 +154,6 @@ static void add_speed_facts(struct report *report)
         add_count_fact(report, "GPU memory", device / (1 << 20), " MiB at most in use on the GPU of rank 0");
 }
 
-/* The value that a share of the steps stays below; of sorted ones. */
-static double quantile(const double *sorted, int64_t count, double share)
-{
-    return sorted[(int64_t)(share * (double)(count - 1) + 0.5)];
-}
-
 static void add_step_time_fact(struct report *report)
 {
     struct history *h = &report->history;
@@ -173,7 +162,7 @@ static void add_step_time_fact(struct report *report)
     double sum = 0;
     for (int64_t i = 0; i < h->step_count; i++)
         sum += h->step_seconds[i];
-    qsort(h->step_seconds, (size_t)h->step_count, sizeof *h->step_seconds, compare_numbers);
+    quantile_sort(h->step_seconds, h->step_count);
     add_fact(report, "step time",
              memory_format("mean %.4g s, median %.4g s, 99 %% below %.4g s, longest %.4g s",
                            sum / (double)h->step_count, quantile(h->step_seconds, h->step_count, 0.5),
@@ -224,7 +213,6 @@ static const char style[] =
     ".finished { border-color: #228833; } .running { border-color: #4477aa; } .stopped { border-color: #ccbb44; }\n"
     ".diverged, .failed, .killed { border-color: #cc3311; }\n"
     ".plot { width: 100%; height: auto; display: block; margin: 1em 0; page-break-inside: avoid; }\n"
-    ".plot text { font: 11px sans-serif; fill: #444444; } .plot .title { font-size: 14px; fill: #1a1a1a; }\n"
     "@media print { body { margin: 0; max-width: none; font-size: 11pt; } }\n";
 
 static void write_facts(FILE *file, const struct report *report)
@@ -355,7 +343,7 @@ static void write_page(FILE *file, const struct report *report)
           "<meta charset=\"utf-8\"/>\n<title>",
           file);
     plot_write_escaped(file, report->folder);
-    fprintf(file, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", style);
+    fprintf(file, "</title>\n<style>\n%s%s</style>\n</head>\n<body>\n<h1>", style, plot_style);
     plot_write_escaped(file, report->folder);
     fputs("</h1>\n", file);
     write_facts(file, report);

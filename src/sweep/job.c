@@ -1,0 +1,346 @@
+#include "sweep/job.h"
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/open.h"
+#include "io/draft.h"
+#include "io/file.h"
+#include "io/lock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { PLAN_SECONDS = 120, KILL_SECONDS = 30 };
+
+/* -- The program -------------------------------------------------------------------------------------------------- */
+
+char *sweep_program(void)
+{
+    char path[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[length > 0 ? length : 0] = '\0';
+    return memory_string(path);
+}
+
+char *sweep_build(const char *program)
+{
+    enum { PART = 1 << 20 };
+    XXH3_state_t *state = XXH3_createState();
+    char *part = memory_allocate(PART);
+    FILE *file = open_stream(program);
+    XXH3_64bits_reset(state);
+    for (size_t bytes; file != NULL && (bytes = fread(part, 1, PART, file)) > 0;)
+        XXH3_64bits_update(state, part, bytes);
+    if (file != NULL)
+        fclose(file);
+    char *build = memory_format("%s %016llx", PACKAGE_VERSION, (unsigned long long)XXH3_64bits_digest(state));
+    XXH3_freeState(state);
+    memory_free(part);
+    return build;
+}
+
+/* -- Files of a case ---------------------------------------------------------------------------------------------- */
+
+char *sweep_job_path(const struct sweep_place *place, const struct sweep_case *c, const char *name)
+{
+    return memory_format("%s/%s/%s", place->folder, c->name, name);
+}
+
+char *sweep_job_line(const struct sweep_place *place, const struct sweep_case *c, const char *name)
+{
+    char *path = sweep_job_path(place, c, name), *line = NULL;
+    FILE *file = open_stream(path);
+    size_t room = 0;
+    if (file == NULL || getline(&line, &room, file) < 0) {
+        free(line);
+        line = NULL;
+    } else {
+        line[strcspn(line, "\n")] = '\0';
+    }
+    if (file != NULL)
+        fclose(file);
+    free(path);
+    return line;
+}
+
+static bool is_there(const struct sweep_place *place, const struct sweep_case *c, const char *name)
+{
+    char *path = sweep_job_path(place, c, name);
+    const bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+enum sweep_state sweep_job_state(const struct sweep_place *place, const struct sweep_case *c)
+{
+    if (is_there(place, c, "exit"))
+        return SWEEP_ENDED;
+    char *run = sweep_job_path(place, c, "run");
+    const bool running = lock_is_held(run);
+    free(run);
+    return running ? SWEEP_RUNNING : is_there(place, c, "submitted") ? SWEEP_WAITING : SWEEP_NEW;
+}
+
+bool sweep_job_is_freed(const struct sweep_place *place, const struct sweep_case *c)
+{
+    return place->no_transfers[0] != '\0' && c->ranks > 1;
+}
+
+static void remove_leavings(const struct sweep_place *place, const struct sweep_case *c)
+{
+    static const char *const folders[] = {"run", "free", ""}; /* the last one is the case's own */
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        char *path = sweep_job_path(place, c, folders[i]);
+        disk_remove_folder(path);
+        free(path);
+    }
+}
+
+/* -- Command lines ------------------------------------------------------------------------------------------------ */
+
+/* Writes a text as one word of a shell. */
+static void write_word(FILE *file, const char *text)
+{
+    fputc('\'', file);
+    for (; *text != '\0'; text++)
+        if (*text == '\'')
+            fputs("'\\''", file);
+        else
+            fputc(*text, file);
+    fputc('\'', file);
+}
+
+/* A word of a shell, freed with free(). */
+static char *word(const char *text)
+{
+    char *bytes = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&bytes, &length);
+    if (file == NULL)
+        error_fatal("open_memstream: %s", strerror(errno));
+    write_word(file, text);
+    fclose(file);
+    return bytes;
+}
+
+static void write_keys(FILE *file, const struct sweep_case *c)
+{
+    fputc(' ', file);
+    write_word(file, c->deck);
+    for (int i = 0; i < c->override_count; i++) {
+        fputc(' ', file);
+        write_word(file, c->overrides[i]);
+    }
+}
+
+/* The training's command line, into the folder `run` of the case; freed with free(). preload: a library; "": none. */
+static char *training(const struct sweep_place *place, const struct sweep_case *c, const char *run, const char *preload)
+{
+    char *bytes = NULL, *path = sweep_job_path(place, c, run), *folder = memory_format("output.folder=%s", path);
+    size_t length = 0;
+    FILE *file = open_memstream(&bytes, &length);
+    if (file == NULL)
+        error_fatal("open_memstream: %s", strerror(errno));
+    if (preload[0] != '\0') {
+        char *variable = memory_format("LD_PRELOAD=%s", preload);
+        fputs("env ", file);
+        write_word(file, variable);
+        fputc(' ', file);
+        free(variable);
+    }
+    write_word(file, place->program);
+    fputs(" train", file);
+    write_keys(file, c);
+    fputc(' ', file);
+    write_word(file, folder);
+    fclose(file);
+    free(folder);
+    free(path);
+    return bytes;
+}
+
+struct replacement {
+    const char *name; /* with its braces */
+    const char *text;
+};
+
+/* Writes a line with its {names} replaced; other braces stay. */
+static void write_replaced(FILE *file, const char *line, const struct replacement *all, int count)
+{
+    while (*line != '\0') {
+        int i = 0;
+        while (i < count && strncmp(line, all[i].name, strlen(all[i].name)) != 0)
+            i++;
+        fputs(i < count ? all[i].text : (char[]){*line, '\0'}, file);
+        line += i < count ? strlen(all[i].name) : 1;
+    }
+}
+
+/* Writes `launch` or `submit` of a case; what: {command}, or {script}, and its text. */
+static void write_line(FILE *file, const char *line, const struct sweep_case *c, const char *what, const char *text)
+{
+    char ranks[24], nodes[24], on_node[24];
+    snprintf(ranks, sizeof ranks, "%lld", (long long)c->ranks);
+    snprintf(nodes, sizeof nodes, "%lld", (long long)c->nodes);
+    snprintf(on_node, sizeof on_node, "%lld", (long long)c->ranks_per_node);
+    const struct replacement all[] = {
+        {what, text}, {"{ranks}", ranks}, {"{nodes}", nodes}, {"{ranks_per_node}", on_node}, {"{name}", c->name}};
+    write_replaced(file, line, all, sizeof all / sizeof *all);
+}
+
+/* -- The script --------------------------------------------------------------------------------------------------- */
+
+/* One training, within the time that a case may take. */
+static void write_training(FILE *file, const struct sweep_place *place, const struct sweep_case *c, const char *run,
+                           const char *out, const char *preload)
+{
+    char *command = training(place, c, run, preload), *path = sweep_job_path(place, c, out);
+    fprintf(file, "timeout --foreground --kill-after=%d %g ", KILL_SECONDS, c->group->seconds);
+    write_line(file, c->group->launch, c, "{command}", command);
+    fputs(" </dev/null >", file);
+    write_word(file, path);
+    fputs(" 2>&1\n", file);
+    free(path);
+    free(command);
+}
+
+static void write_plan(FILE *file, const struct sweep_place *place, const struct sweep_case *c)
+{
+    char *json = sweep_job_path(place, c, "plan.json"), *said = sweep_job_path(place, c, "plan.txt");
+    fprintf(file, "timeout %d ", PLAN_SECONDS);
+    write_word(file, place->program);
+    fprintf(file, " plan --json --ranks %lld --ranks-per-node %lld", (long long)c->ranks, (long long)c->ranks_per_node);
+    write_keys(file, c);
+    fputs(" </dev/null >", file);
+    write_word(file, json);
+    fputs(" 2>", file);
+    write_word(file, said);
+    fputc('\n', file);
+    free(json);
+    free(said);
+}
+
+static void write_script(FILE *file, const struct sweep_place *place, const struct sweep_case *c)
+{
+    char here[PATH_MAX], *end = sweep_job_path(place, c, "exit");
+    fputs("#!/bin/bash\n# written by cistron sweep\ncd ", file);
+    write_word(file, getcwd(here, sizeof here) != NULL ? here : ".");
+    fputs(" || exit\n", file);
+    write_plan(file, place, c);
+    write_training(file, place, c, "run", "out.txt", "");
+    fputs("code=$?\n", file);
+    if (sweep_job_is_freed(place, c)) {
+        fputs("[ $code -eq 0 ] && ", file);
+        write_training(file, place, c, "free", "free.txt", place->no_transfers);
+    }
+    fputs("end=", file); /* appears whole */
+    write_word(file, end);
+    fputs("\necho $code >\"$end.part\" && mv \"$end.part\" \"$end\"\n", file);
+    free(end);
+}
+
+static int write_files(const struct sweep_place *place, const struct sweep_case *c)
+{
+    char *folder = sweep_job_path(place, c, ""), *script = sweep_job_path(place, c, "job.sh");
+    char *build = sweep_job_path(place, c, "build");
+    struct draft draft = {NULL};
+    const int failure = disk_make_folder(folder, NULL);
+    int code = failure != 0 ? error_user("%s: cannot be made: %s", folder, strerror(failure)) : ERROR_NONE;
+    if (code == ERROR_NONE)
+        code = draft_open(&draft, build);
+    if (code == ERROR_NONE) {
+        fprintf(draft.file, "%s\n", place->build);
+        code = draft_close(&draft, code);
+    }
+    if (code == ERROR_NONE)
+        code = draft_open(&draft, script);
+    if (code == ERROR_NONE) {
+        write_script(draft.file, place, c);
+        code = draft_close(&draft, code);
+    }
+    free(folder);
+    free(script);
+    free(build);
+    return code;
+}
+
+/* -- Running ------------------------------------------------------------------------------------------------------ */
+
+/* bash with these arguments, to its end; its status as of waitpid. */
+static int run_shell(char *const arguments[], int *status)
+{
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        execvp("bash", arguments);
+        _exit(127);
+    }
+    if (child < 0)
+        return error_environment("bash: cannot be started: %s", strerror(errno));
+    while (waitpid(child, status, 0) < 0)
+        if (errno != EINTR)
+            return error_environment("bash: %s", strerror(errno));
+    if (WIFSIGNALED(*status))
+        return error_environment("signal %d (%s) has ended a case; the same command goes on from there",
+                                 WTERMSIG(*status), strsignal(WTERMSIG(*status)));
+    return ERROR_NONE;
+}
+
+static int run_here(const struct sweep_place *place, const struct sweep_case *c)
+{
+    int status;
+    char *script = sweep_job_path(place, c, "job.sh");
+    int code = run_shell((char *[]){"bash", script, NULL}, &status);
+    if (code == ERROR_NONE && sweep_job_state(place, c) != SWEEP_ENDED)
+        code = error_environment("%s: has ended without writing the exit code beside it", script);
+    free(script);
+    return code;
+}
+
+static int submit(const struct sweep_place *place, const struct sweep_case *c)
+{
+    char *script = sweep_job_path(place, c, "job.sh"), *said = sweep_job_path(place, c, "submitted");
+    char *part = sweep_job_path(place, c, "submitted.part"), *line = NULL, *quoted = word(script);
+    size_t length = 0;
+    int status;
+    FILE *file = open_memstream(&line, &length);
+    if (file == NULL)
+        error_fatal("open_memstream: %s", strerror(errno));
+    fputs("{ ", file);
+    write_line(file, c->group->submit, c, "{script}", quoted);
+    fputs("\n} </dev/null >", file);
+    write_word(file, part);
+    fputs(" 2>&1", file);
+    fclose(file);
+    int code = run_shell((char *[]){"bash", "-c", line, NULL}, &status);
+    if (code == ERROR_NONE && WEXITSTATUS(status) != 0) {
+        char *why = sweep_job_line(place, c, "submitted.part");
+        code = error_environment("%s: cannot be submitted (exit code %d): %s", c->name, WEXITSTATUS(status),
+                                 why != NULL ? why : "");
+        free(why);
+    }
+    if (code == ERROR_NONE)
+        code = file_move(part, said);
+    free(line);
+    free(quoted);
+    free(script);
+    free(said);
+    free(part);
+    return code;
+}
+
+int sweep_job_start(const struct sweep_place *place, const struct sweep_case *c)
+{
+    remove_leavings(place, c);
+    int code = write_files(place, c);
+    if (code != ERROR_NONE)
+        return code;
+    return c->group->submit[0] == '\0' ? run_here(place, c) : submit(place, c);
+}

@@ -1,0 +1,208 @@
+#include "sweep/outcome.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/open.h"
+#include "base/text.h"
+#include "train/throughput.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TIMED_OUT = 124, KILLED = 137 /* exit codes of timeout */ };
+
+/* -- Of the files ------------------------------------------------------------------------------------------------- */
+
+/* By `cistron plan`; an empty or damaged file says nothing. */
+static void take_plan(struct outcome *o, const struct sweep_place *place, const struct sweep_case *c)
+{
+    char *path = sweep_job_path(place, c, "plan.json");
+    json_t *plan = json_load_file(path, 0, NULL);
+    double need = 0, batches = 0, offloaded = 0, seconds = 0, exposed = 0;
+    if (json_unpack(plan, "{s:{s:F}, s:F, s:F, s:{s:F, s:F}}", "fit", "need", &need, "host_batches", &batches,
+                    "host_offloaded", &offloaded, "time", "seconds", &seconds, "exposed", &exposed) == 0) {
+        o->planned_memory = need;
+        o->planned_host = batches + offloaded;
+        o->planned_step = seconds > 0 ? seconds : NAN;
+        o->planned_exposed = seconds > 0 ? exposed / seconds : NAN;
+    }
+    json_decref(plan);
+    free(path);
+}
+
+/* The log of one of the case's trainings; not there: false. */
+static bool read_log(struct history *history, const struct sweep_place *place, const struct sweep_case *c,
+                     const char *run, int *code)
+{
+    char *name = memory_format("%s/log.jsonl", run), *path = sweep_job_path(place, c, name);
+    const bool there = access(path, F_OK) == 0;
+    *code = there ? history_read(history, path) : ERROR_NONE;
+    free(path);
+    free(name);
+    return there;
+}
+
+static int take_log(struct outcome *o, const struct sweep_place *place, const struct sweep_case *c)
+{
+    struct history history = {0};
+    int code;
+    if (!read_log(&history, place, c, "run", &code))
+        return code;
+    const struct throughput speed = throughput_of(&history, c->group->warm_up);
+    o->steps = speed.steps;
+    o->step_least = speed.least;
+    o->step_median = speed.median;
+    o->step_most = speed.most;
+    o->step_tokens = speed.tokens;
+    o->rate = speed.rate;
+    o->rank_rate = speed.rate / (double)c->ranks;
+    o->waited = speed.waited;
+    memcpy(o->utilisation, speed.utilisation, sizeof speed.utilisation);
+    for (int64_t i = 0; i < history.row_count; i++) {
+        o->device_memory = fmax(o->device_memory, history.rows[i].device_memory); /* of NaN and a number the number */
+        o->resident = fmax(o->resident, history.rows[i].memory);
+    }
+    if (history.start_count > 0) {
+        free(o->device);
+        free(o->host);
+        o->device = memory_string(history.starts[history.start_count - 1].device_name);
+        o->host = memory_string(history.starts[history.start_count - 1].host);
+    }
+    history_destroy(&history);
+    return code;
+}
+
+/* What of a step are transfers: beside that of a training whose transfers take no time. */
+static int take_exposed(struct outcome *o, const struct sweep_place *place, const struct sweep_case *c)
+{
+    struct history history = {0};
+    int code;
+    if (!read_log(&history, place, c, "free", &code))
+        return code;
+    o->exposed = 1 - throughput_of(&history, c->group->warm_up).median / o->step_median;
+    history_destroy(&history);
+    return code;
+}
+
+/* The program's own message, or the last words of what started it. Freed with free(). */
+static char *last_words(const struct sweep_place *place, const struct sweep_case *c)
+{
+    static const char begin[] = "cistron: ";
+    char *path = sweep_job_path(place, c, "out.txt"), *line = NULL, *words = memory_string("");
+    FILE *file = open_stream(path);
+    size_t room = 0;
+    bool found = false, framed = false, first = true; /* mpirun's messages stand between lines of dashes */
+    while (file != NULL && !found && getline(&line, &room, file) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        found = strncmp(line, begin, strlen(begin)) == 0 && strncmp(line + strlen(begin), "warning", 7) != 0;
+        const bool empty = line[strspn(line, " -")] == '\0', dashes = empty && line[0] == '-';
+        framed = framed || dashes;
+        if (!empty && (found || first || !framed)) {
+            free(words);
+            words = memory_string(found ? line + strlen(begin) : line);
+        }
+        first = dashes || (first && empty);
+    }
+    const size_t printable = 4 * strlen(words) + 1;
+    char *text = memory_grow(NULL, (int64_t)printable);
+    text_printable(text, printable, words);
+    if (file != NULL)
+        fclose(file);
+    free(words);
+    free(line);
+    free(path);
+    return text;
+}
+
+/* -- All ---------------------------------------------------------------------------------------------------------- */
+
+static void take_exit(struct outcome *o, const struct sweep_place *place, const struct sweep_case *c)
+{
+    char *code = sweep_job_line(place, c, "exit");
+    o->exit_code = code != NULL ? strtoll(code, NULL, 10) : ERROR_ENVIRONMENT;
+    free(code);
+    o->state = o->exit_code == ERROR_NONE ? "done" : "failed";
+    if (o->exit_code == ERROR_NONE)
+        return;
+    free(o->message);
+    o->message = o->exit_code == TIMED_OUT || o->exit_code == KILLED
+                     ? memory_format("took longer than %g s, or was killed", c->group->seconds)
+                     : last_words(place, c);
+}
+
+static char *text_or_empty(char *text)
+{
+    return text != NULL ? text : memory_string("");
+}
+
+int outcome_read(struct outcome *o, const struct sweep_place *place, const struct sweep_case *c)
+{
+    static char *const states[] = {"new", "waiting", "running"};
+    *o = (struct outcome){.name = c->name,
+                          .deck = c->deck,
+                          .scaling = (char *)sweep_scaling_names[c->group->scaling],
+                          .varied = c->varied,
+                          .shard = c->shard,
+                          .compute = c->compute,
+                          .recipe = c->recipe,
+                          .series = c->series,
+                          .ranks = c->ranks,
+                          .nodes = c->nodes,
+                          .tensor = c->tensor,
+                          .pipeline = c->pipeline,
+                          .context = c->context,
+                          .micro_batch = c->micro_batch,
+                          .global_batch = c->global_batch,
+                          .state = "failed",
+                          .exit_code = c->refusal != NULL ? ERROR_USER : -1,
+                          .message = memory_string(c->refusal != NULL ? c->refusal : ""),
+                          .build = memory_string(""),
+                          .device = memory_string(""),
+                          .host = memory_string("")};
+    double *const unknown[] = {&o->step_least,   &o->step_median,   &o->step_most,       &o->step_tokens,
+                               &o->rate,         &o->rank_rate,     &o->efficiency,      &o->waited,
+                               &o->exposed,      &o->planned_step,  &o->planned_exposed, &o->planned_memory,
+                               &o->planned_host, &o->device_memory, &o->resident};
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        *unknown[i] = NAN;
+    for (int i = 0; i < FLOPS_CONVENTIONS; i++)
+        o->utilisation[i] = NAN;
+    if (c->refusal != NULL)
+        return ERROR_NONE;
+    const enum sweep_state state = sweep_job_state(place, c);
+    if (state != SWEEP_ENDED)
+        o->state = states[state];
+    if (state == SWEEP_NEW)
+        return ERROR_NONE;
+    free(o->build);
+    o->build = text_or_empty(sweep_job_line(place, c, "build"));
+    if (state != SWEEP_ENDED)
+        return ERROR_NONE;
+    take_exit(o, place, c);
+    take_plan(o, place, c);
+    int code = take_log(o, place, c);
+    return code == ERROR_NONE ? take_exposed(o, place, c) : code;
+}
+
+void outcome_destroy(struct outcome *o)
+{
+    free(o->message);
+    free(o->build);
+    free(o->device);
+    free(o->host);
+}
+
+void outcome_compare(struct outcome *outcomes, int count)
+{
+    for (struct outcome *o = outcomes; o < outcomes + count; o++) {
+        const struct outcome *least = NULL;
+        for (const struct outcome *other = outcomes; other < outcomes + count; other++)
+            if (other->series == o->series && isfinite(other->rank_rate) &&
+                (least == NULL || other->ranks < least->ranks))
+                least = other;
+        if (least != NULL && strcmp(o->scaling, sweep_scaling_names[SWEEP_NO_SCALING]) != 0)
+            o->efficiency = o->rank_rate / least->rank_rate;
+    }
+}

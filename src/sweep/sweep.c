@@ -1,0 +1,229 @@
+#include "sweep/sweep.h"
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/comm.h"
+#include "io/lock.h"
+#include "sweep/list.h"
+#include "sweep/scaling.h"
+#include "sweep/table.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sweep {
+    const struct sweep_settings *settings;
+    struct sweep_list list;
+    struct sweep_place place;
+    struct outcome *outcomes; /* of all cases */
+};
+
+static char *usual_folder(const char *list)
+{
+    const char *slash = strrchr(list, '/'), *name = slash != NULL ? slash + 1 : list, *dot = strrchr(name, '.');
+    return memory_format("%.*s", dot != NULL && dot > name ? (int)(dot - name) : (int)strlen(name), name);
+}
+
+static bool failed(const struct outcome *o)
+{
+    return strcmp(o->state, "failed") == 0;
+}
+
+static bool is_too_large(const struct sweep *sweep, const struct sweep_case *c)
+{
+    return sweep->settings->most_ranks > 0 && c->ranks > sweep->settings->most_ranks;
+}
+
+static bool is_due(const struct sweep *sweep, const struct outcome *o, const struct sweep_case *c)
+{
+    if (c->refusal != NULL || strcmp(o->state, "running") == 0 || is_too_large(sweep, c))
+        return false;
+    if (strcmp(o->state, "done") == 0)
+        return sweep_job_is_freed(&sweep->place, c) && isnan(o->exposed);
+    return strcmp(o->state, "new") == 0 || (sweep->settings->retry && (failed(o) || strcmp(o->state, "waiting") == 0));
+}
+
+/* -- One table is of one build and one device --------------------------------------------------------------------- */
+
+static int check_build(const struct sweep *sweep, const struct outcome *o)
+{
+    if (o->build[0] == '\0' || strcmp(o->build, sweep->place.build) == 0)
+        return ERROR_NONE;
+    return error_user(
+        "%s: case %s is of build %s, and this is %s: one table does not mix them; name another folder (-o), "
+        "or remove this one",
+        sweep->place.folder, o->name, o->build, sweep->place.build);
+}
+
+/* A case whose device is known; NULL: there is none. */
+static const struct outcome *with_device(const struct sweep *sweep)
+{
+    for (int i = 0; i < sweep->list.case_count; i++)
+        if (sweep->outcomes[i].device != NULL && sweep->outcomes[i].device[0] != '\0')
+            return &sweep->outcomes[i];
+    return NULL;
+}
+
+static int check_device(const struct sweep *sweep, const struct outcome *o)
+{
+    const struct outcome *other = with_device(sweep);
+    if (o->device[0] == '\0' || strcmp(o->device, other->device) == 0)
+        return ERROR_NONE;
+    return error_user("%s: case %s ran on %s, and %s on %s: one table does not mix them; name another folder (-o), or "
+                      "remove one of the two",
+                      sweep->place.folder, o->name, o->device, other->name, other->device);
+}
+
+static int read_outcome(struct sweep *sweep, int i)
+{
+    outcome_destroy(&sweep->outcomes[i]);
+    int code = outcome_read(&sweep->outcomes[i], &sweep->place, &sweep->list.cases[i]);
+    if (code == ERROR_NONE)
+        code = check_build(sweep, &sweep->outcomes[i]);
+    return code == ERROR_NONE ? check_device(sweep, &sweep->outcomes[i]) : code;
+}
+
+static int read_outcomes(struct sweep *sweep)
+{
+    int code = ERROR_NONE;
+    for (int i = 0; i < sweep->list.case_count && code == ERROR_NONE; i++)
+        code = read_outcome(sweep, i);
+    return code;
+}
+
+/* -- Running ------------------------------------------------------------------------------------------------------ */
+
+static void tell(const struct sweep *sweep, int i)
+{
+    const struct outcome *o = &sweep->outcomes[i];
+    printf("%s", o->state);
+    if (isfinite(o->rate))
+        printf(": %.0f tokens/s, %.4f s a step", o->rate, o->step_median);
+    if (failed(o))
+        printf(" (exit code %lld): %s", (long long)o->exit_code, o->message);
+    printf("\n");
+    fflush(stdout);
+}
+
+static int run_case(struct sweep *sweep, int i)
+{
+    const struct sweep_case *c = &sweep->list.cases[i];
+    /* two groups may have the same case, which the first has just run */
+    int code = read_outcome(sweep, i);
+    if (code != ERROR_NONE || !is_due(sweep, &sweep->outcomes[i], c))
+        return code;
+    printf("[%d of %d] %s, %lld ranks%s%s: ", i + 1, sweep->list.case_count, c->name, (long long)c->ranks,
+           c->varied[0] != '\0' ? ", " : "", c->varied);
+    fflush(stdout);
+    code = sweep_job_start(&sweep->place, c);
+    if (code == ERROR_NONE)
+        code = read_outcome(sweep, i);
+    if (code == ERROR_NONE)
+        tell(sweep, i);
+    else
+        printf("\n");
+    return code;
+}
+
+static bool is_first(const struct sweep *sweep, int i)
+{
+    for (int before = 0; before < i; before++)
+        if (strcmp(sweep->list.cases[before].name, sweep->list.cases[i].name) == 0)
+            return false;
+    return true;
+}
+
+static int run_cases(struct sweep *sweep)
+{
+    int code = ERROR_NONE;
+    for (int i = 0; i < sweep->list.case_count && code == ERROR_NONE; i++)
+        if (is_first(sweep, i))
+            code = run_case(sweep, i);
+    return code;
+}
+
+/* -- Results ------------------------------------------------------------------------------------------------------ */
+
+static int save(struct sweep *sweep)
+{
+    const int count = sweep->list.case_count;
+    const struct outcome *one = with_device(sweep);
+    const struct table_heading heading = {sweep->settings->list, sweep->place.build, one != NULL ? one->device : ""};
+    int code = table_save(sweep->place.folder, &heading, sweep->outcomes, count);
+    return code == ERROR_NONE ? scaling_draw(sweep->place.folder, sweep->outcomes, count) : code;
+}
+
+static int sum_up(const struct sweep *sweep)
+{
+    int bad = 0, open = 0;
+    for (int i = 0; i < sweep->list.case_count; i++) {
+        bad += failed(&sweep->outcomes[i]);
+        open += sweep->outcomes[i].exit_code < 0;
+    }
+    const struct outcome *one = with_device(sweep);
+    printf("\n%d cases, %d to come; build %s; %s\nwritten: %s/results.h5 and results.csv\n", sweep->list.case_count,
+           open, sweep->place.build, one != NULL ? one->device : "no device yet", sweep->place.folder);
+    return bad == 0
+               ? ERROR_NONE
+               : error_environment("%d of %d cases have failed, each with the message in its row; --retry runs them "
+                                   "again",
+                                   bad, sweep->list.case_count);
+}
+
+static int run_in_folder(struct sweep *sweep)
+{
+    int code = read_outcomes(sweep);
+    if (code == ERROR_NONE && !sweep->settings->only_show)
+        code = run_cases(sweep);
+    if (code == ERROR_NONE)
+        code = read_outcomes(sweep); /* cases that stand in the list twice, and those of a batch system */
+    if (code != ERROR_NONE)
+        return code;
+    outcome_compare(sweep->outcomes, sweep->list.case_count);
+    printf("\n");
+    table_print(sweep->outcomes, sweep->list.case_count);
+    code = save(sweep);
+    return code == ERROR_NONE ? sum_up(sweep) : code;
+}
+
+/* The folder, made and locked; *path: its absolute path, freed with free(). */
+static int enter_folder(const char *folder, struct lock *lock, char **path)
+{
+    const int failure = disk_make_folder(folder, NULL);
+    *path = failure == 0 ? realpath(folder, NULL) : NULL;
+    if (*path == NULL)
+        return error_user("%s: cannot be made: %s", folder, strerror(failure));
+    return lock_acquire(lock, comm_self(), *path);
+}
+
+int sweep_run(const struct sweep_settings *settings)
+{
+    struct sweep sweep = {.settings = settings};
+    struct lock lock = {0};
+    char *folder = settings->folder != NULL ? memory_string(settings->folder) : usual_folder(settings->list);
+    char *program = sweep_program(), *build = sweep_build(program), *path = NULL;
+    char *library = settings->no_transfers != NULL ? realpath(settings->no_transfers, NULL) : memory_string("");
+    int code = library != NULL ? sweep_list_read(&sweep.list, settings->list)
+                               : error_user("%s: %s", settings->no_transfers, strerror(errno));
+    if (code == ERROR_NONE)
+        code = enter_folder(folder, &lock, &path);
+    if (code == ERROR_NONE) {
+        sweep.place = (struct sweep_place){path, program, build, library};
+        sweep.outcomes = memory_allocate(sweep.list.case_count * (int64_t)sizeof *sweep.outcomes);
+        code = run_in_folder(&sweep);
+        for (int i = 0; i < sweep.list.case_count; i++)
+            outcome_destroy(&sweep.outcomes[i]);
+        memory_free(sweep.outcomes);
+        lock_release(&lock);
+    }
+    sweep_list_destroy(&sweep.list);
+    free(folder);
+    free(path);
+    free(program);
+    free(build);
+    free(library);
+    return code;
+}
