@@ -9,7 +9,8 @@
  * - SHIM_FAIL=CALL:N:ERROR: its Nth such call and all later ones fail; ERROR is ENOSPC, EIO, ENOLCK, EINVAL
  * - SHIM_TRACE=FILE: appends "START END RANK CALL PATH" for each such call that was made; seconds, one clock for all
  *   processes
- * - SHIM_STOP=1: SIGSTOP to the process itself when it calls MPI_Finalize */
+ * - SHIM_STOP=1: SIGSTOP to the process itself when it calls MPI_Finalize
+ * - SHIM_SLOW=SECONDS: sleeps so long before each parallel region, as a processor would that is slower than others */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +46,7 @@ static const char *const call_names[CALLS] = {"open",   "pwrite", "fsync", "fsyn
 static struct {
     const char *folder, *match, *rank, *trace;
     int delayed, deadly, failing; /* enum call; -1 = none */
-    double delay;                 /* seconds */
+    double delay, slow;           /* seconds */
     long deadly_count, failing_first, failing_count;
     int error;
     bool stops; /* at its end */
@@ -92,9 +93,11 @@ static void read_settings(void)
                 : strstr(rest, "EINVAL") != NULL ? EINVAL
                                                  : EIO;
     set.stops = getenv("SHIM_STOP") != NULL;
+    set.slow = getenv("SHIM_SLOW") != NULL ? atof(getenv("SHIM_SLOW")) : 0;
     if (only != NULL && strcmp(only, set.rank) != 0) {
         set.delayed = set.deadly = set.failing = -1;
         set.stops = false;
+        set.slow = 0;
     }
 }
 
@@ -129,6 +132,11 @@ static bool concerns(const char *path)
            (set.match == NULL || strstr(path, set.match) != NULL);
 }
 
+static void sleep_for(double seconds)
+{
+    nanosleep(&(struct timespec){(time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds))}, NULL);
+}
+
 /* Before a call that concerns us: false when it is to fail. */
 static bool before(enum call call)
 {
@@ -136,7 +144,7 @@ static bool before(enum call call)
     long count = ++counts[call];
     pthread_mutex_unlock(&lock);
     if ((int)call == set.delayed)
-        nanosleep(&(struct timespec){(time_t)set.delay, (long)(1e9 * (set.delay - (double)(time_t)set.delay))}, NULL);
+        sleep_for(set.delay);
     if ((int)call == set.deadly && count == set.deadly_count)
         kill(getpid(), SIGKILL);
     if ((int)call == set.failing && count >= set.failing_first && count - set.failing_first < set.failing_count) {
@@ -303,6 +311,16 @@ int MPI_Finalize(void)
     if (set.stops)
         raise(SIGSTOP);
     return function();
+}
+
+void GOMP_parallel(void (*work)(void *), void *data, unsigned threads, unsigned flags)
+{
+    void (*function)(void (*)(void *), void *, unsigned, unsigned);
+    *(void **)&function = real("GOMP_parallel");
+    pthread_once(&once, read_settings);
+    if (set.slow > 0)
+        sleep_for(set.slow);
+    function(work, data, threads, flags);
 }
 
 static int fcntl_with(const char *name, int descriptor, int command, void *argument)

@@ -1,4 +1,5 @@
 #include "comm/comm.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -13,6 +14,15 @@ static const double LONG_WORK = 10;
 
 static double timeout;
 static int long_works; /* nested */
+static double spent;   /* seconds in collectives */
+
+/* Makes the call of a collective and counts its time. */
+#define TIMED(call)                                                                                                    \
+    do {                                                                                                               \
+        const double start = clock_seconds();                                                                          \
+        call;                                                                                                          \
+        spent += clock_seconds() - start;                                                                              \
+    } while (0)
 
 void comm_set_timeout(double seconds)
 {
@@ -34,6 +44,11 @@ double comm_limit(void)
     return long_works > 0 ? LONG_WORK * timeout : timeout;
 }
 
+double comm_seconds(void)
+{
+    return spent;
+}
+
 void comm_destroy(struct comm *comm)
 {
     if (comm == NULL)
@@ -44,32 +59,32 @@ void comm_destroy(struct comm *comm)
 
 void comm_barrier(struct comm *comm)
 {
-    comm->class->barrier(comm);
+    TIMED(comm->class->barrier(comm));
 }
 
 void comm_broadcast(struct comm *comm, void *data, int64_t bytes, int root)
 {
-    comm->class->broadcast(comm, data, bytes, root);
+    TIMED(comm->class->broadcast(comm, data, bytes, root));
 }
 
 void comm_all_gather(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
-    comm->class->all_gather(comm, in, out, bytes);
+    TIMED(comm->class->all_gather(comm, in, out, bytes));
 }
 
 void comm_all_to_all(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
-    comm->class->all_to_all(comm, in, out, bytes);
+    TIMED(comm->class->all_to_all(comm, in, out, bytes));
 }
 
 void comm_shift(struct comm *comm, const void *in, void *out, int64_t bytes)
 {
-    comm->class->shift(comm, in, out, bytes);
+    TIMED(comm->class->shift(comm, in, out, bytes));
 }
 
 void comm_relay(struct comm *comm, void *const data[RELAY_COUNT], const int64_t bytes[RELAY_COUNT])
 {
-    comm->class->relay(comm, data, bytes);
+    TIMED(comm->class->relay(comm, data, bytes));
 }
 
 struct comm *comm_split(struct comm *comm, int color)

@@ -54,6 +54,8 @@ void comm_begin_long_work(void);
 void comm_end_long_work(void);
 /* The current limit in seconds, 0 = none; for makers of communicators. */
 double comm_limit(void);
+/* Seconds that this process has been in collectives of communicators so far, waiting for other ranks or not. */
+double comm_seconds(void);
 
 void comm_barrier(struct comm *comm);
 void comm_broadcast(struct comm *comm, void *data, int64_t bytes, int root);

@@ -68,6 +68,11 @@ struct executor_class {
     int64_t (*margin)(struct executor *executor);
     /* Bytes of the device's memory that are in use, by whomever. NULL: the memory is the host's. */
     int64_t (*occupied)(struct executor *executor);
+    /* Which device it is, on whatever node: a GPU's UUID of 16 bytes, borrowed. NULL: the host. */
+    const unsigned char *(*identity)(struct executor *executor);
+    /* Seconds that the device has been in collectives of its groups so far, waiting for other ranks or not. 0 and NULL:
+     * it is the host that waits (comm_seconds). */
+    double (*waited)(struct executor *executor);
     /* Times on a stream (core/profile.h). stamp: remembers under `number` when the stream comes here. stamp_seconds:
      * the seconds between two stamps that the stream has passed. NULL: the host's clock tells the same. */
     void (*stamp)(struct executor *executor, struct stream *stream, int64_t number);

@@ -126,6 +126,7 @@ struct deck {
     struct {
         int64_t every;
         bool tensorboard;
+        char prometheus[DECK_STRING];
     } log;
     struct {
         int64_t start, stop;

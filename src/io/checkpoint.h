@@ -1,8 +1,8 @@
 /* Checkpoints: one HDF5 file with every tensor in its global, unpadded shape, so that it can be read on any number of
  * ranks and by any HDF5 program.
  *   /                attribute cistron_checkpoint: version of this format
- *   /meta            attributes deck, version, tokenizer (texts), step, updates, tokens, seed, ranks, vocabulary,
- *                    validation_step, best_step, best_loss; digest, as a signed number
+ *   /meta            attributes deck, version, tokenizer (texts), step, updates, tokens, unpadded_tokens, seed, ranks,
+ *                    vocabulary, validation_step, best_step, best_loss; digest, as a signed number
  *   /data            attributes epoch, window, offset: the position in the data (data/blend.h). With one store, epoch
  *                    and window are numbers; with several, arrays with one entry for each store. Attribute store: the
  *                    checksum of the training stores (data/store_set.h), as a signed number
@@ -48,7 +48,9 @@ struct checkpoint_meta {
     int64_t updates;
     bool moments;   /* the file has moments; reading sets it */
     bool scales;    /* it has the state of delayed scaling; reading sets it */
-    int64_t tokens; /* seen in training so far */
+    int64_t tokens; /* seen in training so far, padding included */
+    /* The same without padding. Files of versions before 0.2 do not have it: reading them sets it to tokens. */
+    int64_t unpadded;
     int64_t seed;
     int64_t ranks; /* how many wrote the file, for information; checkpoint_write sets it */
     struct blend_position position;

@@ -75,6 +75,7 @@ static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
     const struct attribute numbers[] = {{"step", meta->step},
                                         {"updates", meta->updates},
                                         {"tokens", meta->tokens},
+                                        {"unpadded_tokens", meta->unpadded},
                                         {"seed", meta->seed},
                                         {"ranks", meta->ranks},
                                         {"digest", (int64_t)meta->digest},
@@ -209,6 +210,8 @@ static void read_later_meta(hid_t group, struct checkpoint_meta *meta)
     free(tokenizer);
     meta->updates = meta->step;
     hdf5_read_integer(group, "updates", &meta->updates);
+    meta->unpadded = meta->tokens;
+    hdf5_read_integer(group, "unpadded_tokens", &meta->unpadded);
     int64_t digest = 0;
     hdf5_read_integer(group, "digest", &digest);
     meta->digest = (uint64_t)digest;
@@ -228,8 +231,9 @@ static bool is_count(int64_t value)
 
 static bool are_counts(const struct checkpoint_meta *meta)
 {
-    return is_count(meta->step) && is_count(meta->updates) && is_count(meta->tokens) && is_count(meta->ranks) &&
-           is_count(meta->vocabulary) && is_count(meta->validation_step) && is_count(meta->best_step);
+    return is_count(meta->step) && is_count(meta->updates) && is_count(meta->tokens) && is_count(meta->unpadded) &&
+           is_count(meta->ranks) && is_count(meta->vocabulary) && is_count(meta->validation_step) &&
+           is_count(meta->best_step);
 }
 
 static bool read_position(hid_t file, struct checkpoint_meta *meta)

@@ -10,12 +10,13 @@
 #include "train/timers.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { HEADER_EVERY = 20, EXACT_DIGITS = 17, RATE_DIGITS = 6, TIME_DIGITS = 13, STEP_TIME_DIGITS = 4 };
+enum { HEADER_EVERY = 20, EXACT_DIGITS = 17, RATE_DIGITS = 6, GPU_DIGITS = 12, TIME_DIGITS = 13, STEP_TIME_DIGITS = 4 };
 enum { WIDE_COLUMNS = 96 /* of the table for files and wide terminals */ };
 
 /* A program of less than this prints no timers: the log has them, and `cistron report`. */
@@ -86,6 +87,7 @@ static void write_start(struct meter *meter)
     }
     if (s->peak > 0)
         journal_real(journal, "peak", s->peak, EXACT_DIGITS);
+    journal_integer(journal, "planned_memory", s->planned);
     journal_text(journal, "version", PACKAGE_VERSION);
     journal_text(journal, "host", host);
     journal_text(journal, "job", launcher_job());
@@ -128,6 +130,7 @@ static void open_files(struct meter *meter)
     char *lines = memory_format("%s/log.jsonl", s->folder), *events = memory_format("%s/tensorboard", s->folder);
     journal_open(&meter->journal, lines, s->step, s->validates);
     open_board(meter, events, begins && s->tensorboard);
+    prometheus_open(&meter->prometheus, s->folder, begins ? s->prometheus : "");
     if (begins)
         write_start(meter);
     free(lines);
@@ -137,8 +140,11 @@ static void open_files(struct meter *meter)
 void meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings)
 {
     *meter = (struct meter){.world = world, .settings = *settings, .step = settings->step};
+    meter->shown = (struct shown){
+        .step = settings->step, .steps_total = settings->steps_total, .validation_loss = NAN, .device_peak = NAN};
     if (world->rank == 0)
         open_files(meter);
+    watch_open(&meter->watch, world, settings->executor, settings->part);
     meter->started = meter->marked = clock_seconds();
 }
 
@@ -146,6 +152,8 @@ void meter_close(struct meter *meter)
 {
     journal_close(&meter->journal);
     tensorboard_close(&meter->board);
+    prometheus_close(&meter->prometheus);
+    watch_close(&meter->watch);
     free(meter->step_seconds);
     meter->step_seconds = NULL;
 }
@@ -160,14 +168,22 @@ void meter_add(struct meter *meter, enum meter_timer timer, double seconds)
         meter->data_wait += seconds;
     if (timer == METER_VALIDATION || timer == METER_CHECKPOINT)
         meter->idle += seconds;
+    if (timer != METER_STEP)
+        watch_phase(&meter->watch,
+                    timer == METER_DATA         ? STRAGGLER_DATA
+                    : timer == METER_VALIDATION ? STRAGGLER_VALIDATION
+                                                : STRAGGLER_SAVE,
+                    seconds);
 }
 
-void meter_count(struct meter *meter, const struct meter_row *row, double loss_sum, double labels, int64_t tokens)
+void meter_count(struct meter *meter, const struct meter_row *row, double loss_sum, double labels,
+                 const struct meter_work *work)
 {
     meter->last[row->step % METER_LAST] = *row;
     meter->loss_sum += loss_sum;
     meter->labels += labels;
-    meter->tokens += tokens;
+    meter->work.real += work->real;
+    meter->work.positions += work->positions;
     if (meter->step_count == meter->step_capacity) {
         meter->step_capacity = 2 * meter->step_capacity + 16;
         meter->step_seconds =
@@ -178,6 +194,7 @@ void meter_count(struct meter *meter, const struct meter_row *row, double loss_s
     meter->steps++;
     meter->marked = now;
     meter->idle = 0;
+    watch_step(&meter->watch);
 }
 
 void meter_print_duration(char text[METER_DURATION_BYTES], double seconds)
@@ -200,16 +217,6 @@ static double seconds_left(const struct meter *meter, int64_t step)
     double pace = (clock_seconds() - meter->started) / (double)meter->steps;
     return pace * (double)(meter->settings.steps_total - step);
 }
-
-/* What a row says of the steps since the last one. */
-struct meter_sums {
-    double loss;    /* mean over their labels, nats */
-    double seconds; /* of them together, without validations and checkpoints */
-    double rate;    /* tokens/s */
-    double utilisation[FLOPS_CONVENTIONS];
-    double memory; /* peak of rank 0, bytes */
-    double device; /* in use on rank 0's device by all that work there, bytes; NaN where that is the host */
-};
 
 /* A header and rows for terminals of 80 columns: fewer digits, and GiB. */
 static void print_narrow_header(bool with_mfu)
@@ -238,89 +245,215 @@ static void print_header(struct meter *meter, bool with_mfu)
         print_wide_header(with_mfu);
 }
 
-static void print_row(struct meter *meter, const struct meter_row *row, const struct meter_sums *sums)
+static void print_row(struct meter *meter, const struct shown *s)
 {
     bool with_mfu = meter->settings.peak > 0;
     if (meter->rows_printed++ % HEADER_EVERY == 0)
         print_header(meter, with_mfu);
     char left[METER_DURATION_BYTES], mfu[16] = "";
-    meter_print_duration(left, seconds_left(meter, row->step));
+    meter_print_duration(left, seconds_left(meter, s->step));
     if (with_mfu)
-        snprintf(mfu, sizeof mfu, " %5.1f", 100 * sums->utilisation[FLOPS_CAUSAL]);
-    double steps = meter->step_count > 0 ? (double)meter->step_count : 1;
-    double waited = sums->seconds > 0 ? 100 * meter->data_wait / sums->seconds : 0;
+        snprintf(mfu, sizeof mfu, " %5.1f", 100 * s->utilisation[FLOPS_CAUSAL]);
+    double steps = s->steps > 0 ? (double)s->steps : 1;
+    double waited = s->seconds > 0 ? 100 * s->data_wait / s->seconds : 0;
     if (meter->narrow)
-        log_info("%7lld %7.4f %8.2e %#8.3g %8.0f %#7.3g %4.0f %5.1f%s %10s", (long long)row->step, sums->loss,
-                 row->learning_rate, row->grad_norm, sums->rate, sums->seconds / steps, waited,
-                 sums->memory / (1 << 30), mfu, left);
+        log_info("%7lld %7.4f %8.2e %#8.3g %8.0f %#7.3g %4.0f %5.1f%s %10s", (long long)s->step, s->mean_loss,
+                 s->learning_rate, s->grad_norm, s->rate, s->seconds / steps, waited, s->memory / (1 << 30), mfu, left);
     else
-        log_info("%10lld %9.5f %10.4e %#10.4g %11.0f %#9.4g %9.1f %9.0f%s %12s", (long long)row->step, sums->loss,
-                 row->learning_rate, row->grad_norm, sums->rate, sums->seconds / steps, waited,
-                 sums->memory / (1 << 20), mfu, left);
+        log_info("%10lld %9.5f %10.4e %#10.4g %11.0f %#9.4g %9.1f %9.0f%s %12s", (long long)s->step, s->mean_loss,
+                 s->learning_rate, s->grad_norm, s->rate, s->seconds / steps, waited, s->memory / (1 << 20), mfu, left);
 }
 
-static void write_line(struct meter *meter, const struct meter_row *row, const struct meter_sums *sums)
+/* -- GPUs -------------------------------------------------------------------------------------------------------- */
+
+/* A number of each GPU, as lists and largest, least or sum. */
+static const struct gpu_number {
+    const char *key, *tag;
+    size_t offset; /* in struct nvml_reading */
+    enum { GPU_SUM, GPU_LEAST, GPU_MOST } shows;
+} gpu_numbers[] = {
+    {"gpu_power", "gpu/power", offsetof(struct nvml_reading, power), GPU_SUM},
+    {"gpu_sm_clock", "gpu/sm_clock", offsetof(struct nvml_reading, sm_clock), GPU_LEAST},
+    {"gpu_memory_clock", "gpu/memory_clock", offsetof(struct nvml_reading, memory_clock), GPU_LEAST},
+    {"gpu_temperature", "gpu/temperature", offsetof(struct nvml_reading, temperature), GPU_MOST},
+    {"gpu_energy", "gpu/energy", offsetof(struct nvml_reading, energy), GPU_SUM},
+};
+enum { GPU_NUMBERS = sizeof gpu_numbers / sizeof *gpu_numbers };
+
+static double gpu_number(const struct shown_gpu *gpu, const struct gpu_number *number)
+{
+    double value;
+    memcpy(&value, (const char *)&gpu->reading + number->offset, sizeof value);
+    return value;
+}
+
+static double gpus_together(const struct shown *s, const struct gpu_number *number)
+{
+    double whole = gpu_number(&s->gpus[0], number);
+    for (int g = 1; g < s->gpu_count; g++) {
+        const double one = gpu_number(&s->gpus[g], number);
+        whole = number->shows == GPU_SUM     ? whole + one
+                : number->shows == GPU_LEAST ? fmin(whole, one)
+                                             : fmax(whole, one);
+    }
+    return whole;
+}
+
+/* Texts of the reasons that hold clocks down: "" or "power_cap thermal". */
+static void write_throttles(struct journal *journal, const struct shown *s)
+{
+    journal_list(journal, "gpu_throttles");
+    for (int g = 0; g < s->gpu_count; g++)
+        for (int t = 0; t < NVML_THROTTLES; t++) {
+            if ((s->gpus[g].reading.throttles >> t & 1) == 0)
+                continue;
+            journal_object(journal);
+            journal_integer(journal, "rank", s->gpus[g].rank);
+            journal_text(journal, "reason", nvml_throttle_name((enum nvml_throttle)t));
+            journal_object_end(journal);
+        }
+    journal_list_end(journal);
+}
+
+static void write_gpus(struct journal *journal, const struct shown *s)
+{
+    double *values = memory_allocate(s->gpu_count * (int64_t)sizeof *values);
+    for (int n = 0; n < GPU_NUMBERS; n++) {
+        for (int g = 0; g < s->gpu_count; g++)
+            values[g] = gpu_number(&s->gpus[g], &gpu_numbers[n]);
+        journal_reals(journal, gpu_numbers[n].key, values, s->gpu_count, GPU_DIGITS);
+    }
+    memory_free(values);
+    write_throttles(journal, s);
+}
+
+/* -- Rows -------------------------------------------------------------------------------------------------------- */
+
+static void write_line(struct meter *meter, const struct shown *s)
 {
     struct journal *journal = &meter->journal;
-    begin_line(meter, "step", row->step);
-    journal_real(journal, "loss", row->loss, EXACT_DIGITS);
-    journal_real(journal, "mean_loss", sums->loss, EXACT_DIGITS);
-    journal_real(journal, "lr", row->learning_rate, EXACT_DIGITS);
-    journal_real(journal, "grad_norm", row->grad_norm, 9);
-    journal_real(journal, "tokens_per_second", sums->rate, RATE_DIGITS);
-    journal_real(journal, "seconds", sums->seconds, RATE_DIGITS);
-    journal_real(journal, "data_wait", meter->data_wait, RATE_DIGITS);
-    journal_real(journal, "memory", sums->memory, EXACT_DIGITS);
-    if (isfinite(sums->device))
-        journal_real(journal, "device_memory", sums->device, EXACT_DIGITS);
+    begin_line(meter, "step", s->step);
+    journal_real(journal, "loss", s->loss, EXACT_DIGITS);
+    journal_real(journal, "mean_loss", s->mean_loss, EXACT_DIGITS);
+    journal_real(journal, "perplexity", exp(s->mean_loss), RATE_DIGITS);
+    journal_real(journal, "lr", s->learning_rate, EXACT_DIGITS);
+    journal_real(journal, "grad_norm", s->grad_norm, 9);
+    journal_integer(journal, "consumed_tokens", s->tokens);
+    journal_integer(journal, "consumed_unpadded_tokens", s->unpadded);
+    journal_integer(journal, "consumed_samples", s->samples);
+    journal_real(journal, "tokens_per_second", s->rate, RATE_DIGITS);
+    journal_real(journal, "padded_tokens_per_second", s->padded_rate, RATE_DIGITS);
+    journal_real(journal, "seconds", s->seconds, RATE_DIGITS);
+    journal_real(journal, "data_wait", s->data_wait, RATE_DIGITS);
+    journal_real(journal, "memory", s->memory, EXACT_DIGITS);
+    if (isfinite(s->device)) {
+        journal_real(journal, "device_memory", s->device, EXACT_DIGITS);
+        journal_real(journal, "device_memory_mean", s->device_mean, EXACT_DIGITS);
+        journal_real(journal, "device_memory_max", s->device_max, EXACT_DIGITS);
+        journal_real(journal, "device_memory_peak", s->device_peak, EXACT_DIGITS);
+    }
     for (int c = 0; c < FLOPS_CONVENTIONS && meter->settings.peak > 0; c++) {
         char *key = memory_format("mfu_%s", flops_name((enum flops_convention)c));
-        journal_real(journal, key, sums->utilisation[c], RATE_DIGITS);
+        journal_real(journal, key, s->utilisation[c], RATE_DIGITS);
         free(key);
     }
+    if (s->gpus_read)
+        write_gpus(journal, s);
     journal_reals(journal, "step_seconds", meter->step_seconds, meter->step_count, STEP_TIME_DIGITS);
     end_line(meter);
 }
 
-static void write_scalars(struct meter *meter, const struct meter_row *row, const struct meter_sums *sums)
+/* Of what the recipes log, too, those have their names: rates of a GPU, gpu_memory_allocated in GiB. */
+static void write_scalars(struct meter *meter, const struct shown *s)
 {
-    double steps = meter->step_count > 0 ? (double)meter->step_count : 1;
-    struct tensorboard_scalar scalars[] = {
-        {"train/loss", sums->loss},
-        {"train/learning_rate", row->learning_rate},
-        {"train/grad_norm", row->grad_norm},
-        {"train/tokens_per_second", sums->rate},
-        {"train/step_seconds", sums->seconds / steps},
-        {NULL, 0},
-        {NULL, 0},
+    const double ranks = meter->world->size, gib = 1 << 30;
+    struct tensorboard_scalar scalars[32] = {
+        {"train/loss", s->mean_loss},
+        {"train/perplexity", exp(s->mean_loss)},
+        {"train/learning_rate", s->learning_rate},
+        {"train/grad_norm", s->grad_norm},
+        {"train/consumed_tokens", (double)s->tokens},
+        {"train/consumed_unpadded_tokens", (double)s->unpadded},
+        {"train/consumed_samples", (double)s->samples},
+        {"train/tokens_per_second", s->rate},
+        {"train/padded_tokens_per_second", s->padded_rate},
+        {"train/tokens_per_second_per_gpu", s->padded_rate / ranks},
+        {"train/unpadded_tokens_per_second_per_gpu", s->rate / ranks},
+        {"train/step_seconds", s->seconds / (s->steps > 0 ? (double)s->steps : 1)},
     };
-    int count = 5;
+    int count = 12;
     if (meter->settings.peak > 0)
-        scalars[count++] = (struct tensorboard_scalar){"train/mfu", sums->utilisation[FLOPS_CAUSAL]};
-    if (isfinite(sums->device))
-        scalars[count++] = (struct tensorboard_scalar){"train/device_memory", sums->device};
-    tensorboard_write(&meter->board, row->step, scalars, count);
+        scalars[count++] = (struct tensorboard_scalar){"train/mfu", s->utilisation[FLOPS_CAUSAL]};
+    if (isfinite(s->device)) {
+        scalars[count++] = (struct tensorboard_scalar){"train/device_memory", s->device};
+        scalars[count++] = (struct tensorboard_scalar){"train/gpu_memory_allocated_mean_gb", s->device_mean / gib};
+        scalars[count++] = (struct tensorboard_scalar){"train/gpu_memory_allocated_max_gb", s->device_max / gib};
+    }
+    for (int n = 0; n < GPU_NUMBERS && s->gpus_read; n++)
+        if (isfinite(gpus_together(s, &gpu_numbers[n])))
+            scalars[count++] = (struct tensorboard_scalar){gpu_numbers[n].tag, gpus_together(s, &gpu_numbers[n])};
+    tensorboard_write(&meter->board, s->step, scalars, count);
+}
+
+static struct shown shown_of(const struct meter *meter, const struct meter_row *row, const struct watch_row *found)
+{
+    const struct meter_settings *settings = &meter->settings;
+    struct shown s = {.step = row->step,
+                      .steps_total = settings->steps_total,
+                      .steps = meter->step_count,
+                      .loss = row->loss,
+                      .mean_loss = meter->labels > 0 ? meter->loss_sum / meter->labels : row->loss,
+                      .learning_rate = row->learning_rate,
+                      .grad_norm = row->grad_norm,
+                      .data_wait = meter->data_wait,
+                      .memory = (double)memory_resident_peak(),
+                      .device = found->device,
+                      .device_mean = found->device_mean,
+                      .device_max = found->device_max,
+                      .device_peak = fmax(meter->shown.device_peak, found->device_max),
+                      .tokens = row->tokens,
+                      .samples = row->tokens / settings->row_tokens,
+                      .unpadded = found->counts.unpadded,
+                      .validation_loss = meter->shown.validation_loss,
+                      .gpus = meter->watch.gpus,
+                      .gpu_count = meter->watch.gpu_count,
+                      .gpus_read = found->read};
+    for (int64_t i = 0; i < meter->step_count; i++)
+        s.seconds += meter->step_seconds[i];
+    s.rate = s.seconds > 0 ? (double)found->counts.tokens / s.seconds : 0;
+    s.padded_rate = s.seconds > 0 ? (double)found->counts.positions / s.seconds : 0;
+    for (int c = 0; c < FLOPS_CONVENTIONS; c++)
+        s.utilisation[c] =
+            settings->peak > 0 ? flops_utilisation(settings->flops_per_token[c], s.rate, settings->peak) : (double)NAN;
+    return s;
+}
+
+static void tell_straggler(struct meter *meter, int64_t step, const struct straggler_found *found)
+{
+    char *text = memory_format("rank %d on %s is slow: in %.3g s it has spent %.3g s more on %s than the median of the "
+                               "ranks, %.0f %% of the time, and so in three looks in a row",
+                               found->rank, meter->watch.hosts[found->rank], found->seconds, found->excess,
+                               straggler_phase_name(found->phase), 100 * found->excess / found->seconds);
+    meter_note(meter, step, "straggler", text);
+    free(text);
 }
 
 void meter_step(struct meter *meter, const struct meter_row *row)
 {
-    struct executor *executor = meter->settings.executor;
-    struct meter_sums sums = {.memory = (double)memory_resident_peak(), .device = NAN};
-    if (executor->class->occupied != NULL && meter->world->rank == 0)
-        sums.device = (double)executor->class->occupied(executor);
-    for (int64_t i = 0; i < meter->step_count; i++)
-        sums.seconds += meter->step_seconds[i];
-    int64_t tokens = comm_sum_i64(meter->world, meter->tokens);
-    sums.loss = meter->labels > 0 ? meter->loss_sum / meter->labels : row->loss;
-    sums.rate = sums.seconds > 0 ? (double)tokens / sums.seconds : 0;
-    for (int c = 0; c < FLOPS_CONVENTIONS && meter->settings.peak > 0; c++)
-        sums.utilisation[c] = flops_utilisation(meter->settings.flops_per_token[c], sums.rate, meter->settings.peak);
+    const struct watch_counts counts = {meter->work.real, meter->work.positions, row->unpadded};
+    const struct watch_row found = watch_look(&meter->watch, &counts);
+    const double start = clock_seconds();
+    meter->shown = shown_of(meter, row, &found);
+    print_row(meter, &meter->shown);
+    write_line(meter, &meter->shown);
+    write_scalars(meter, &meter->shown);
+    prometheus_write(&meter->prometheus, &meter->shown);
+    if (found.slow)
+        tell_straggler(meter, row->step, &found.straggler);
+    watch_told(&meter->watch, clock_seconds() - start);
 
-    print_row(meter, row, &sums);
-    write_line(meter, row, &sums);
-    write_scalars(meter, row, &sums);
-
-    meter->tokens = meter->step_count = 0;
+    meter->work = (struct meter_work){0};
+    meter->step_count = 0;
     meter->loss_sum = meter->labels = meter->data_wait = 0;
 }
 
@@ -331,9 +464,12 @@ void meter_validation(struct meter *meter, int64_t step, double loss, double lab
     log_info("#%9lld validation loss %.5f nats over %.0f labels", (long long)step, loss, labels);
     begin_line(meter, "validation", step);
     journal_real(&meter->journal, "loss", loss, EXACT_DIGITS);
+    journal_real(&meter->journal, "perplexity", exp(loss), RATE_DIGITS);
     journal_real(&meter->journal, "labels", labels, EXACT_DIGITS);
     end_line(meter);
-    tensorboard_write(&meter->board, step, &(struct tensorboard_scalar){"validation/loss", loss}, 1);
+    const struct tensorboard_scalar scalars[] = {{"validation/loss", loss}, {"validation/perplexity", exp(loss)}};
+    tensorboard_write(&meter->board, step, scalars, 2);
+    meter->shown.validation_loss = loss;
 }
 
 void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds)
@@ -403,6 +539,7 @@ void meter_end(struct meter *meter, int code, const char *text)
                       : code == ERROR_REQUEUE  ? "stopped"
                       : code == ERROR_DIVERGED ? "diverged"
                                                : "failed";
+    prometheus_end(&meter->prometheus, &meter->shown, code);
     if (!meter->begun && !meter->journal.unfinished)
         return;
     begin_line(meter, "end", meter->step);

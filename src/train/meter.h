@@ -8,8 +8,10 @@
 #include "deck/deck.h"
 #include "model/flops.h"
 #include "train/journal.h"
+#include "train/prometheus.h"
 #include "train/statistics.h"
 #include "train/tensorboard.h"
+#include "train/watch.h"
 
 /* Where a rank's time goes. */
 enum meter_timer { METER_STEP, METER_DATA, METER_VALIDATION, METER_CHECKPOINT, METER_TIMERS };
@@ -19,9 +21,13 @@ struct meter_settings {
     int64_t step, steps_total;                 /* done when this program began, and of the whole run */
     bool validates;                            /* a validation of `step` is still to be made */
     bool tensorboard;                          /* write event files */
+    const char *prometheus;                    /* the file for Prometheus, as prometheus_open has it; borrowed */
     double peak;                               /* FLOP/s of all ranks together; 0 = unknown */
     double flops_per_token[FLOPS_CONVENTIONS]; /* of training */
     int64_t parameters;
+    int64_t row_tokens;          /* positions of a row */
+    int64_t planned;             /* bytes that rank 0 has planned of its device's memory */
+    int part;                    /* of the model, that this rank has: its stage */
     int threads;                 /* of a rank */
     struct executor *executor;   /* of this rank's device; borrowed */
     bool resumed;                /* the run goes on from a checkpoint, */
@@ -32,6 +38,13 @@ struct meter_settings {
 struct meter_row {
     int64_t step;
     double loss, learning_rate, grad_norm; /* of this step */
+    int64_t tokens;                        /* that the run has learnt from so far, padding included */
+    int64_t unpadded;                      /* of them, those that are no padding: this rank's part */
+};
+
+/* What a rank has computed in a step, of rows that it is the first to have. */
+struct meter_work {
+    int64_t real, positions; /* tokens that are no padding; those and padding, of rows without any token too */
 };
 
 enum { METER_LAST = 16 /* steps that a report of a divergence shows */ };
@@ -41,6 +54,9 @@ struct meter {
     struct meter_settings settings;
     struct journal journal; /* rank 0's log.jsonl */
     struct tensorboard board;
+    struct prometheus prometheus;
+    struct watch watch;
+    struct shown shown; /* the last row */
     int64_t rows_printed;
     int64_t step;                      /* the last one that was shown */
     int64_t steps;                     /* counted since the start of this program */
@@ -49,7 +65,7 @@ struct meter {
     struct meter_row last[METER_LAST]; /* of step s at s % METER_LAST */
 
     /* since the last row */
-    int64_t tokens;  /* real ones of this rank */
+    struct meter_work work;
     double loss_sum; /* nats of all ranks */
     double labels;
     double data_wait;     /* seconds */
@@ -65,15 +81,16 @@ struct meter {
 
 /* Opens log.jsonl and the event files for appending; what they hold of steps after settings->step, left by a program
  * that was killed, is dropped first. If steps are left to do, a line "start" says who does them. What cannot be written
- * is warned about. Local. */
+ * is warned about. Collective. */
 void meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings);
 void meter_close(struct meter *meter);
 
 /* Adds a call to a timer of this rank. */
 void meter_add(struct meter *meter, enum meter_timer timer, double seconds);
 
-/* Ends a step: counts its losses and real tokens towards the next row, and the time since the step before. */
-void meter_count(struct meter *meter, const struct meter_row *row, double loss_sum, double labels, int64_t tokens);
+/* Ends a step: counts its losses and work towards the next row, and the time since the step before. */
+void meter_count(struct meter *meter, const struct meter_row *row, double loss_sum, double labels,
+                 const struct meter_work *work);
 
 /* One row of the table, line and record for the steps since the last one. The table shows the mean loss over their
  * labels, the line both that and the last step's own. Collective. */

@@ -44,11 +44,14 @@ struct run {
     const struct tokenizer *tokenizer; /* of the stores, open; rank 0 */
     char *deck_text;
     int64_t step, tokens; /* done, or on their way in the engine */
+    int64_t unpadded;     /* this rank's part of the tokens that are no padding, of steps that were taken; the ranks'
+                             sum is the run's */
     struct begun {
-        int64_t step, real; /* number; tokens that are no padding, of rows that this rank is the first to have */
-        double rate;        /* of learning */
-        double seconds;     /* that the host was busy with it */
-        bool measured;      /* what quantization loses */
+        int64_t step, tokens; /* number; the run's tokens with it */
+        struct meter_work work;
+        double rate;    /* of learning */
+        double seconds; /* that the host was busy with it */
+        bool measured;  /* what quantization loses */
     } begun[ENGINE_RETURNS];
     int64_t first_step;     /* where this program began */
     int64_t saved_step;     /* that has a checkpoint in the output folder; -1 = none */
@@ -128,6 +131,7 @@ static int resume(struct run *run, const char *path)
         return code;
     run->step = run->first_step = meta.step;
     run->tokens = meta.tokens;
+    run->unpadded = s->world->rank == 0 ? meta.unpadded : 0;
     run->validated_step = meta.validation_step;
     run->best_step = meta.best_step;
     run->best_loss = meta.best_loss;
@@ -180,6 +184,7 @@ static int write_checkpoint(struct run *run, const char *path, bool with_optimiz
                                    .version = PACKAGE_VERSION,
                                    .step = run->step,
                                    .tokens = run->tokens,
+                                   .unpadded = comm_sum_i64(s->world, run->unpadded),
                                    .seed = s->deck.train.seed,
                                    .position = loader_position(s->train),
                                    .store = loader_checksum(s->train),
@@ -355,8 +360,14 @@ static int take_step(struct run *run)
     meter_add(&run->meter, METER_STEP, begun->seconds + clock_seconds() - start);
     double loss = result.labels > 0 ? result.loss_sum / result.labels : 0;
     bool finite = isfinite(loss) && isfinite(result.grad_norm);
-    const struct meter_row row = {begun->step, unsigned_nan(loss), begun->rate, unsigned_nan(result.grad_norm)};
-    meter_count(&run->meter, &row, finite ? result.loss_sum : 0, finite ? result.labels : 0, begun->real);
+    run->unpadded += begun->work.real;
+    const struct meter_row row = {.step = begun->step,
+                                  .loss = unsigned_nan(loss),
+                                  .learning_rate = begun->rate,
+                                  .grad_norm = unsigned_nan(result.grad_norm),
+                                  .tokens = begun->tokens,
+                                  .unpadded = run->unpadded};
+    meter_count(&run->meter, &row, finite ? result.loss_sum : 0, finite ? result.labels : 0, &begun->work);
     if (result.labels == 0 && s->world->rank == 0)
         log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train, "
                  "data.mask_degenerate and data.mask_probability",
@@ -393,15 +404,17 @@ static int one_step(struct run *run)
     s->engine.decoupled_rate = learning_rate_decoupled_at(&s->deck, run->step);
     begun->measured = s->engine.statistics = statistics_due(&s->deck, begun->step);
     for (int64_t m = 0; m < loader_micro_batches(s->train) && group_rank(s->groups.stages) + s->grid.model->rank == 0;
-         m++)
-        begun->real += batches[m].real;
+         m++) {
+        begun->work.real += batches[m].real;
+        begun->work.positions += batches[m].rows * batches[m].row_tokens;
+    }
     profiler_before(&run->profiler, s->executor, begun->step);
     engine_begin(&s->engine, &s->schedule, batches, begun->rate);
     profiler_after(&run->profiler, &run->meter, begun->step);
     meter_add(&run->meter, METER_DATA, loader_wait_seconds(s->train) - waited);
     begun->seconds = clock_seconds() - start;
     run->step++;
-    run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;
+    begun->tokens = run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;
     return take_steps(run, s->executor->class->event_passed != NULL ? 1 : 0);
 }
 
@@ -553,8 +566,12 @@ static void open_meter(struct run *run, const struct start *start)
                                       .steps_total = deck->train.steps,
                                       .validates = validation_due(run),
                                       .tensorboard = deck->log.tensorboard,
+                                      .prometheus = deck->log.prometheus,
                                       .peak = deck->device.peak * 1e12 * s->world->size,
                                       .parameters = model_parameter_count(&s->model.settings),
+                                      .row_tokens = deck->data.row_tokens,
+                                      .planned = budget_total(&s->engine.budget),
+                                      .part = group_rank(s->groups.stages),
                                       .threads = s->threads,
                                       .executor = s->executor,
                                       .resumed = start->resumed != NULL,

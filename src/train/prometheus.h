@@ -1,0 +1,25 @@
+/* A file of metrics for Prometheus, in its text format 0.0.4, as node_exporter's textfile collector reads it. It is
+ * exchanged whole, by rename, at most once a second and at the end of a program; then it stays. A file that cannot be
+ * written stops no run. */
+#ifndef TRAIN_PROMETHEUS_H
+#define TRAIN_PROMETHEUS_H
+
+#include "train/shown.h"
+
+struct prometheus {
+    char *path; /* NULL: nothing is written */
+    char *run;  /* the run's folder, a label of each metric: a collector's folder may hold several runs */
+    double written;
+    bool failing; /* the last try failed, and that was told */
+};
+
+/* name: log.prometheus of the deck; "": no file; without a "/" it is in the run's folder. Local. */
+void prometheus_open(struct prometheus *prometheus, const char *folder, const char *name);
+void prometheus_close(struct prometheus *prometheus);
+
+/* What stands there now; left out where the last write is less than a second old. */
+void prometheus_write(struct prometheus *prometheus, const struct shown *shown);
+/* The same at the end of the program, whose exit code is added. */
+void prometheus_end(struct prometheus *prometheus, const struct shown *shown, int code);
+
+#endif

@@ -1,0 +1,88 @@
+#include "train/straggler.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+enum { LOOKS = 3 };
+
+static const double SHARE = 0.05; /* of the time, that a slow rank costs */
+
+const char *straggler_phase_name(enum straggler_phase phase)
+{
+    static const char *const names[STRAGGLER_PHASES] = {"waiting for data", "forward and backward", "the optimizer",
+                                                        "validation", "saves"};
+    return names[phase];
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The lower one in the middle, so that of two ranks the slower one has something beyond it. Sorts values[count]. */
+static double lower_median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return values[(count - 1) / 2];
+}
+
+/* Of the ranks that have a part, the one that is the furthest beyond their median takes the place of a `worst` that is
+ * less far beyond its own. `room` holds a number for each rank. */
+static void look_at_part(const struct straggler_rank *ranks, int count, int part, double *room,
+                         struct straggler_found *worst)
+{
+    int members = 0;
+    for (int r = 0; r < count; r++)
+        if (ranks[r].part == part)
+            room[members++] = ranks[r].work[worst->phase];
+    if (members < 2)
+        return;
+    const double median = lower_median(room, members);
+    for (int r = 0; r < count; r++) {
+        const double excess = ranks[r].work[worst->phase] - median;
+        if (ranks[r].part == part && excess > worst->excess)
+            *worst = (struct straggler_found){r, worst->phase, excess, ranks[r].seconds};
+    }
+}
+
+static struct straggler_found slowest(const struct straggler_rank *ranks, int count, enum straggler_phase phase,
+                                      double *room)
+{
+    struct straggler_found worst = {.phase = phase};
+    int parts = 0;
+    for (int r = 0; r < count; r++)
+        parts = ranks[r].part >= parts ? ranks[r].part + 1 : parts;
+    for (int part = 0; part < parts; part++)
+        look_at_part(ranks, count, part, room, &worst);
+    return worst;
+}
+
+static bool occurred(const struct straggler_rank *ranks, int count, int phase)
+{
+    for (int r = 0; r < count; r++)
+        if (ranks[r].work[phase] > 0)
+            return true;
+    return false;
+}
+
+bool straggler_look(struct straggler *straggler, const struct straggler_rank *ranks, int count,
+                    struct straggler_found *found)
+{
+    double *room = memory_allocate(count * (int64_t)sizeof *room);
+    bool tells = false;
+    for (int phase = 0; phase < STRAGGLER_PHASES; phase++) {
+        if (!occurred(ranks, count, phase))
+            continue;
+        const struct straggler_found worst = slowest(ranks, count, (enum straggler_phase)phase, room);
+        struct straggler_seen *seen = &straggler->phases[phase];
+        const bool slow = worst.excess > SHARE * worst.seconds, again = slow && seen->rank == worst.rank;
+        *seen = (struct straggler_seen){worst.rank, (again ? seen->looks : 0) + slow, again && seen->told};
+        if (seen->looks < LOOKS || seen->told || tells)
+            continue;
+        *found = worst;
+        tells = seen->told = true;
+    }
+    memory_free(room);
+    return tells;
+}

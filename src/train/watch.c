@@ -1,0 +1,195 @@
+#include "train/watch.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "core/launch.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Between looks for a slow rank, and between readings of a GPU, there are at least so many seconds. */
+static const double LOOK_SECONDS = 1;
+
+/* What a rank says at a row. */
+struct rank_report {
+    struct watch_counts counts;
+    double device;
+    struct straggler_rank work;
+    struct nvml_reading reading; /* index -1: none at this row */
+};
+
+/* -- Opening ----------------------------------------------------------------------------------------------------- */
+
+/* Of ranks that have a GPU together, the lowest reads it. */
+static bool is_first(const struct watch *watch, const unsigned char *uuid)
+{
+    unsigned char none[NVML_UUID_BYTES] = {0};
+    unsigned char *all = memory_allocate(watch->world->size * (int64_t)sizeof none);
+    comm_all_gather(watch->world, uuid != NULL ? uuid : none, all, sizeof none);
+    bool first = uuid != NULL;
+    for (int r = 0; r < watch->world->rank && first; r++)
+        first = memcmp(all + r * (int64_t)sizeof none, uuid, sizeof none) != 0;
+    memory_free(all);
+    return first;
+}
+
+static double device_waited(const struct watch *watch)
+{
+    const struct executor_class *class = watch->executor->class;
+    return class->waited != NULL ? class->waited(watch->executor) : 0;
+}
+
+/* Seconds in the optimizer so far; 0 where launches return before they have run. */
+static double optimizer_seconds(const struct watch *watch)
+{
+    return watch->executor->class->event_passed == NULL ? launch_timers()[OP_ADAMW].seconds : 0;
+}
+
+static void begin_look(struct watch *watch)
+{
+    memset(watch->work, 0, sizeof watch->work);
+    watch->begun = clock_seconds();
+    watch->apart = watch->waited = 0;
+    watch->optimizer_mark = optimizer_seconds(watch);
+}
+
+void watch_open(struct watch *watch, struct comm *world, struct executor *executor, int part)
+{
+    *watch = (struct watch){.world = world, .executor = executor, .part = part, .read = -LOOK_SECONDS};
+    const unsigned char *uuid = executor->class->identity != NULL ? executor->class->identity(executor) : NULL;
+    if (is_first(watch, uuid))
+        nvml_open(&watch->nvml, uuid);
+    char host[WATCH_HOST_BYTES] = "";
+    gethostname(host, sizeof host - 1);
+    watch->hosts = memory_allocate(world->size * (int64_t)sizeof *watch->hosts);
+    watch->gpus = memory_allocate(world->size * (int64_t)sizeof *watch->gpus);
+    comm_all_gather(world, host, watch->hosts, sizeof host);
+    watch->host_mark = comm_seconds();
+    watch->device_mark = device_waited(watch);
+    begin_look(watch);
+}
+
+void watch_close(struct watch *watch)
+{
+    memory_free(watch->hosts);
+    memory_free(watch->gpus);
+    watch->hosts = NULL;
+    watch->gpus = NULL;
+}
+
+/* -- Work -------------------------------------------------------------------------------------------------------- */
+
+/* Where devices wait for each other, that is what counts: their hosts run ahead. */
+void watch_step(struct watch *watch)
+{
+    const double host = comm_seconds(), device = device_waited(watch);
+    watch->waited += device > 0 ? device - watch->device_mark : host - watch->host_mark;
+    watch->host_mark = host;
+    watch->device_mark = device;
+}
+
+void watch_phase(struct watch *watch, enum straggler_phase phase, double seconds)
+{
+    if (phase == STRAGGLER_DATA) { /* a part of a step */
+        watch->work[phase] += seconds;
+        return;
+    }
+    const double host = comm_seconds(), device = device_waited(watch);
+    const double own = seconds - (host - watch->host_mark) - (device - watch->device_mark);
+    watch->work[phase] += own > 0 ? own : 0;
+    watch->apart += seconds;
+    watch->host_mark = host;
+    watch->device_mark = device;
+}
+
+void watch_told(struct watch *watch, double seconds)
+{
+    watch->apart += seconds;
+}
+
+/* -- Rows -------------------------------------------------------------------------------------------------------- */
+
+static struct straggler_rank work_of(const struct watch *watch)
+{
+    struct straggler_rank rank = {.part = watch->part, .seconds = clock_seconds() - watch->begun};
+    memcpy(rank.work, watch->work, sizeof rank.work);
+    rank.work[STRAGGLER_OPTIMIZER] = optimizer_seconds(watch) - watch->optimizer_mark;
+    const double rest =
+        rank.seconds - watch->apart - watch->waited - rank.work[STRAGGLER_DATA] - rank.work[STRAGGLER_OPTIMIZER];
+    rank.work[STRAGGLER_COMPUTE] = rest > 0 ? rest : 0;
+    return rank;
+}
+
+static struct rank_report report_of(struct watch *watch, const struct watch_counts *counts)
+{
+    const struct executor_class *class = watch->executor->class;
+    struct rank_report report = {.counts = *counts, .device = NAN, .work = work_of(watch), .reading = {.index = -1}};
+    if (class->occupied != NULL)
+        report.device = (double)class->occupied(watch->executor);
+    if (watch->nvml.device != NULL && clock_seconds() >= watch->read + LOOK_SECONDS) {
+        nvml_read(&watch->nvml, &report.reading);
+        watch->read = clock_seconds();
+    }
+    return report;
+}
+
+static struct watch_row sum_reports(const struct rank_report *reports, int count)
+{
+    struct watch_row row = {.device = reports[0].device, .device_max = NAN};
+    for (int r = 0; r < count; r++) {
+        row.counts.tokens += reports[r].counts.tokens;
+        row.counts.positions += reports[r].counts.positions;
+        row.counts.unpadded += reports[r].counts.unpadded;
+        row.device_mean += reports[r].device / count;
+        row.device_max = fmax(row.device_max, reports[r].device);
+        row.read |= reports[r].reading.index >= 0;
+    }
+    return row;
+}
+
+/* GPUs that were not read anew, because a rank was later than others, keep their last reading. */
+static void take_readings(struct watch *watch, const struct rank_report *reports)
+{
+    for (int r = 0; r < watch->world->size; r++) {
+        if (reports[r].reading.index < 0)
+            continue;
+        int at = 0;
+        while (at < watch->gpu_count && watch->gpus[at].rank < r)
+            at++;
+        if (at == watch->gpu_count || watch->gpus[at].rank != r) {
+            memmove(&watch->gpus[at + 1], &watch->gpus[at], (size_t)(watch->gpu_count - at) * sizeof *watch->gpus);
+            watch->gpu_count++;
+        }
+        watch->gpus[at] = (struct shown_gpu){r, watch->hosts[r], reports[r].reading};
+    }
+}
+
+static void look(struct watch *watch, const struct rank_report *reports, struct watch_row *row)
+{
+    const int count = watch->world->size;
+    struct straggler_rank *ranks = memory_allocate(count * (int64_t)sizeof *ranks);
+    for (int r = 0; r < count; r++)
+        ranks[r] = reports[r].work;
+    row->slow = straggler_look(&watch->straggler, ranks, count, &row->straggler);
+    memory_free(ranks);
+}
+
+struct watch_row watch_look(struct watch *watch, const struct watch_counts *counts)
+{
+    const int count = watch->world->size;
+    struct rank_report own = report_of(watch, counts), *reports = memory_allocate(count * (int64_t)sizeof *reports);
+    comm_all_gather(watch->world, &own, reports, sizeof own);
+    struct watch_row row = sum_reports(reports, count);
+    const bool looks = reports[0].work.seconds >= LOOK_SECONDS; /* the same on all ranks */
+    if (watch->world->rank == 0) {
+        take_readings(watch, reports);
+        if (looks)
+            look(watch, reports, &row);
+    }
+    watch_step(watch); /* it has waited here, too */
+    if (looks)
+        begin_look(watch);
+    memory_free(reports);
+    return row;
+}
