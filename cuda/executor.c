@@ -1,6 +1,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/waiting.h"
+#include "comm/comm.h"
 #include "comm/copying_group.h"
 #include "cuda/attention.h"
 #include "cuda/choice.h"
@@ -48,6 +50,7 @@ struct cuda {
     int capability; /* of the GPU, 90 for 9.0 */
     struct placement_id id;
     struct native_event *events;
+    struct event reached; /* of synchronize */
     struct outgrown *outgrown;
     int64_t recordings;          /* that have not been discarded */
     struct recording *recording; /* that is being made; NULL: none */
@@ -296,17 +299,25 @@ static void wait_for(struct executor *executor, struct event *event, struct stre
 static bool event_is_past(struct executor *executor, struct event *event, bool wait)
 {
     (void)executor;
-    if (wait)
+    struct waiting waiting = {0};
+    if (wait && !comm_attends())
         CUDA_CHECK(cudaEventSynchronize(event->native));
-    cudaError_t status = wait ? cudaSuccess : cudaEventQuery(event->native);
+    cudaError_t status = cudaEventQuery(event->native);
+    while (wait && status == cudaErrorNotReady) {
+        comm_attend(waiting_turn(&waiting));
+        status = cudaEventQuery(event->native);
+    }
     if (status != cudaErrorNotReady)
         cuda_check(status, "cudaEventQuery");
     return status == cudaSuccess;
 }
 
+/* By an event, since this is how a rank waits that answers others meanwhile. */
 static void synchronize(struct executor *executor, struct stream *stream)
 {
-    CUDA_CHECK(cudaStreamSynchronize(((struct cuda *)executor)->targets[stream->id].stream));
+    struct cuda *cuda = (struct cuda *)executor;
+    record(executor, &cuda->reached, stream);
+    event_is_past(executor, &cuda->reached, true);
 }
 
 /* -- Recordings: graphs ------------------------------------------------------------------------------------------- */

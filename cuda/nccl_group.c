@@ -69,6 +69,16 @@ static bool is_late(const struct nccl_group *own, double since)
     return own->settings.timeout > 0 && clock_seconds() - since > own->settings.timeout;
 }
 
+/* name: of a collective, or of a call of NCCL in front of it */
+static void give_up(const struct nccl_group *own, const char *name, int64_t number, double waited)
+{
+    char missing[512];
+    comm_missing(own->comm, missing, sizeof missing);
+    error_fatal("%s number %lld of group \"%s\" has not finished on rank %d of its %d after %.0f s (comm.timeout); "
+                "missing: %s",
+                name, (long long)number, own->group.name, own->group.rank, own->group.size, waited, missing);
+}
+
 static void check_asynchronous(ncclComm_t nccl, const char *name)
 {
     ncclResult_t status;
@@ -92,9 +102,7 @@ static void follow(struct nccl_group *own, int64_t oldest, const char *name)
         own->since = clock_seconds();
     }
     if (is_late(own, own->since))
-        error_fatal("%s number %lld of group \"%s\" has not finished on rank %d of %d after %.0f s (comm.timeout)",
-                    name, (long long)oldest, own->group.name, own->group.rank, own->group.size,
-                    clock_seconds() - own->since);
+        give_up(own, name, oldest, clock_seconds() - own->since);
 }
 
 static void *watch(void *self)
@@ -118,8 +126,7 @@ static void *watch(void *self)
         const char *name = oldest < own->launched ? own->names[oldest % PENDING] : NULL;
         pthread_mutex_unlock(&own->lock);
         if (late)
-            error_fatal("%s of group \"%s\" has waited for other ranks on rank %d of %d for %.0f s (comm.timeout)",
-                        inside, own->group.name, own->group.rank, own->group.size, own->settings.timeout);
+            give_up(own, inside, oldest, own->settings.timeout);
         if (name != NULL)
             follow(own, oldest, name);
         nanosleep(&pause, NULL);

@@ -1,4 +1,5 @@
 /* What only the whole program knows: how ranks are started and which executors there are. */
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -16,6 +17,7 @@
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static void dump_launches(void)
@@ -56,6 +58,21 @@ static void finalize(void)
     alarm(0);
 }
 
+/* Programs that were built differently need not agree on what they send each other. Collective; an agreed code. */
+static int check_build(struct comm *world)
+{
+    char mine[BUILD_ID_BYTES], first[BUILD_ID_BYTES], host[256] = "?";
+    build_id(mine);
+    gethostname(host, sizeof host - 1);
+    memcpy(first, mine, sizeof first);
+    comm_broadcast(world, first, sizeof first, 0);
+    return comm_agree(world, strcmp(mine, first) == 0
+                                 ? ERROR_NONE
+                                 : error_user("this rank, on %s, runs another build of cistron than rank 0 (build ID "
+                                              "%.8s, not %.8s): give all nodes the same program",
+                                              host, mine, first));
+}
+
 static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
 {
     int provided;
@@ -63,12 +80,14 @@ static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
         return error_environment("MPI_Init_thread: this MPI does not support MPI_THREAD_FUNNELED");
     struct comm *world = comm_open_mpi();
     log_open(world->rank);
-    error_on_fatal(dump_launches);
-    error_on_fatal(abort_all_ranks);
+    error_on_fatal(dump_launches, abort_all_ranks);
     int code = launcher_check(world->size);
+    const bool connected = code == ERROR_NONE;
+    if (connected)
+        code = check_build(world);
     if (code == ERROR_NONE)
         code = body(world, self);
-    else if (launcher_rank() != 0)
+    else if (!connected && launcher_rank() != 0)
         error_clear(); /* place 0 says it */
     comm_destroy(world);
     finalize();

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/waiting.h"
 #include "comm/copying_group.h"
 #include "comm/grid.h"
 #include "comm/placement.h"
@@ -13,7 +14,11 @@
 #include "ref/late.h"
 
 #include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static float value(int rank, int64_t i)
 {
@@ -511,6 +516,46 @@ static void remove_folder(const char *folder)
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
     CHECK(system(command) == 0);
 }
+struct question {
+    struct comm *comm;
+    char missing[256];
+    atomic_bool answered;
+};
+
+static void *ask(void *self)
+{
+    struct question *question = self;
+    comm_missing(question->comm, question->missing, sizeof question->missing);
+    atomic_store(&question->answered, true);
+    return NULL;
+}
+
+/* A rank waits, as for a device, while a thread of it asks for whom; another one waits too, the third is asleep. */
+static void test_missing(struct comm *world)
+{
+    enum { ASLEEP = 2, OTHERS = 3, SECONDS = 5 };
+    struct comm *part = comm_split(world, world->rank / OTHERS);
+    struct question question = {.comm = part, .answered = part->rank > 0};
+    struct waiting waiting = {0};
+    double waited = 0;
+    pthread_t thread;
+    CHECK(comm_attends());
+    if (part->rank == ASLEEP)
+        sleep(SECONDS);
+    if (part->rank == 0)
+        CHECK(pthread_create(&thread, NULL, ask, &question) == 0);
+    while (part->rank != ASLEEP && (waited < SECONDS || !atomic_load(&question.answered)))
+        comm_attend(waited = waiting_turn(&waiting));
+    if (part->rank == 0) {
+        char host[128] = "", wanted[256];
+        gethostname(host, sizeof host - 1);
+        snprintf(wanted, sizeof wanted, "rank %d on %s", world->rank / OTHERS * OTHERS + ASLEEP, host);
+        CHECK(pthread_join(thread, NULL) == 0);
+        if (!CHECK(strcmp(question.missing, wanted) == 0))
+            printf("missing: %s\n", question.missing);
+    }
+    comm_destroy(part);
+}
 
 int main(int argc, char **argv)
 {
@@ -563,6 +608,7 @@ int main(int argc, char **argv)
     CHECK(comm_sum_i64(world, world->rank) == 15 && comm_max_i64(world, -world->rank) == 0);
     struct comm_spread spread = comm_spread(world, world->rank);
     CHECK(spread.minimum == 0 && spread.maximum == 5 && fabs(spread.mean - 2.5) < 1e-12);
+    test_missing(world);
     comm_barrier(world);
     if (world->rank == 0)
         remove_folder(folder);

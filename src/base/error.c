@@ -11,11 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MESSAGE_BYTES = 16384, MAX_HOOKS = 4 };
+enum { MESSAGE_BYTES = 16384 };
 
 static _Thread_local char message[MESSAGE_BYTES], told[MESSAGE_BYTES];
-static void (*hooks[MAX_HOOKS])(void);
-static int hook_count;
+static void (*record_launches)(void), (*end_ranks)(void);
 static int own_rank;
 
 void error_open(int rank)
@@ -90,10 +89,10 @@ const char *error_told(void)
     return told;
 }
 
-void error_on_fatal(void (*hook)(void))
+void error_on_fatal(void (*record)(void), void (*end)(void))
 {
-    if (hook_count < MAX_HOOKS)
-        hooks[hook_count++] = hook;
+    record_launches = record;
+    end_ranks = end;
 }
 
 /* What breaks one rank often breaks all at once. Rank 0 speaks at once, others half a second later for each doubling of
@@ -111,22 +110,37 @@ static void await_turn(void)
         }
 }
 
-void error_fatal(const char *format, ...)
+static void fail(const char *format, va_list arguments, void (*record)(void)) BASE_NORETURN;
+
+static void fail(const char *format, va_list arguments, void (*record)(void))
 {
     static atomic_flag ends = ATOMIC_FLAG_INIT;
     char text[MESSAGE_BYTES];
-    va_list arguments;
     while (atomic_flag_test_and_set(&ends)) /* another thread does, often for the same cause */
         pause();
-    va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     await_turn();
     fprintf(stderr, "cistron: rank %d: ", error_rank());
     text_print(stderr, text);
     fputc('\n', stderr);
     fflush(NULL);
-    for (int i = 0; i < hook_count; i++)
-        hooks[i]();
+    if (record != NULL)
+        record();
+    if (end_ranks != NULL)
+        end_ranks();
     exit(ERROR_ENVIRONMENT);
+}
+
+void error_fatal(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fail(format, arguments, record_launches);
+}
+
+void error_lost(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fail(format, arguments, NULL);
 }

@@ -48,12 +48,16 @@ void error_tell(void);
 const char *error_told(void);
 
 /* For failures that the program cannot recover from (out of memory, a broken invariant, a failed launch): prints the
- * message with the rank, runs the hooks (flight recorder, MPI_Abort) and ends the process with ERROR_ENVIRONMENT. Ranks
- * other than 0 wait before they print (rank 1 half a second), so that a failure of all ranks at once is printed once.
+ * message with the rank, does what error_on_fatal says (flight recorder, MPI_Abort) and ends the process with
+ * ERROR_ENVIRONMENT. Ranks other than 0 wait before they print (rank 1 half a second), so that a failure of all ranks
+ * at once is printed once.
  */
 void error_fatal(const char *format, ...) BASE_PRINTF(1, 2) BASE_NORETURN;
-/* Hooks run by error_fatal in the order of registration; at most 4. */
-void error_on_fatal(void (*hook)(void));
+/* The same for what happened to a file that is open: nothing that the program has done before explains it. */
+void error_lost(const char *format, ...) BASE_PRINTF(1, 2) BASE_NORETURN;
+/* What both do before they end the process; NULL = nothing. record: prints the flight recorder, of which error_lost
+ * makes no use; end: ends the other ranks. */
+void error_on_fatal(void (*record)(void), void (*end)(void));
 
 #ifdef CISTRON_DEBUGGING_CHECKS
 #define CHECK_BUG(condition)                                                                                           \

@@ -16,14 +16,14 @@ static struct mapping *open_mappings;
 static struct sigaction before;
 
 /* The signal comes from a load of this very thread, which is never in the middle of anything else then: so all that
- * error_fatal does may be done here. */
+ * error_lost does may be done here. */
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const unsigned char *where = info->si_addr;
     for (const struct mapping *m = open_mappings; m != NULL; m = m->next)
         if (where >= m->data && where - m->data < m->bytes)
-            error_fatal("%s: cannot be read any more: it was cut short while it was open, or its disk fails", m->path);
+            error_lost("%s: cannot be read any more: it was cut short while it was open, or its disk fails", m->path);
     sigaction(number, &before, NULL); /* not ours: the load is tried again, and the signal is who's it was before */
 }
 
@@ -36,6 +36,11 @@ static void catch_bus_errors(void)
     caught = true;
 }
 
+static int64_t modified(const struct stat *status)
+{
+    return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
+}
+
 static int map_descriptor(struct mapping *mapping, int descriptor, const char *what)
 {
     struct stat status;
@@ -46,7 +51,7 @@ static int map_descriptor(struct mapping *mapping, int descriptor, const char *w
         return error_environment("%s: cannot map the %s: %s", mapping->path, what, strerror(errno));
     mapping->data = data;
     mapping->bytes = status.st_size;
-    mapping->modified = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+    mapping->modified = modified(&status);
     mapping->device = status.st_dev;
     mapping->inode = status.st_ino;
     return ERROR_NONE;
@@ -71,6 +76,14 @@ int mapping_open(struct mapping **out, const char *path, const char *what)
     open_mappings = mapping;
     *out = mapping;
     return ERROR_NONE;
+}
+
+enum mapping_state mapping_state(const struct mapping *mapping)
+{
+    struct stat status;
+    if (stat(mapping->path, &status) != 0 || status.st_dev != mapping->device || status.st_ino != mapping->inode)
+        return MAPPING_REPLACED;
+    return modified(&status) == mapping->modified && status.st_size == mapping->bytes ? MAPPING_SAME : MAPPING_CHANGED;
 }
 
 void mapping_close(struct mapping *mapping)

@@ -1,5 +1,5 @@
 /* Mapped files: read-only, and one copy in memory for all processes of a node. If the file is cut short or its disk
- * fails while it is mapped, reading it raises SIGBUS; the program then ends by error_fatal, which names the file. */
+ * fails while it is mapped, reading it raises SIGBUS; the program then ends by error_lost, which names the file. */
 #ifndef BASE_MAPPING_H
 #define BASE_MAPPING_H
 
@@ -17,6 +17,15 @@ struct mapping {
 /* Files are opened and closed by one thread at a time. Errors: ERROR_USER: there is no such
  * file, it is empty or no regular file; ERROR_ENVIRONMENT: it cannot be mapped. `what` is its kind, for messages. */
 int mapping_open(struct mapping **mapping, const char *path, const char *what);
+
+/* What lies at the path now, by its time of change, size and inode. Local. */
+enum mapping_state {
+    MAPPING_SAME,     /* what was opened */
+    MAPPING_REPLACED, /* another file, or none: what was opened is mapped as before */
+    MAPPING_CHANGED   /* the same file, written to since it was opened */
+};
+enum mapping_state mapping_state(const struct mapping *mapping);
+
 /* NULL is fine. */
 void mapping_close(struct mapping *mapping);
 

@@ -49,6 +49,28 @@ double comm_seconds(void)
     return spent;
 }
 
+static void (*attend_ranks)(double waited); /* NULL: there are none */
+
+void comm_on_attend(void (*attend)(double waited))
+{
+    attend_ranks = attend;
+}
+
+bool comm_attends(void)
+{
+    return attend_ranks != NULL;
+}
+
+void comm_attend(double waited)
+{
+    attend_ranks(waited);
+}
+
+void comm_missing(struct comm *comm, char *text, int64_t bytes)
+{
+    comm->class->missing(comm, text, bytes);
+}
+
 void comm_destroy(struct comm *comm)
 {
     if (comm == NULL)

@@ -35,6 +35,8 @@ struct comm_class {
     struct comm *(*split)(struct comm *comm, int color);
     /* The ranks on the same node (that share its memory) form a new communicator. */
     struct comm *(*split_node)(struct comm *comm);
+    /* comm_missing, which is not collective; NULL where a process is alone. */
+    void (*missing)(struct comm *comm, char *text, int64_t bytes);
     void (*destroy)(struct comm *comm);
 };
 
@@ -56,6 +58,17 @@ void comm_end_long_work(void);
 double comm_limit(void);
 /* Seconds that this process has been in collectives of communicators so far, waiting for other ranks or not. */
 double comm_seconds(void);
+
+/* Ranks can say for whom they wait because each answers while it waits itself. A rank's main thread calls comm_attend
+ * again and again where it waits for something else, such as a device: it answers, and does what comm_missing asks for.
+ * waited: seconds so far. comm_attends: is there anybody to answer? Else such a wait need not be interrupted. Local. */
+bool comm_attends(void);
+void comm_attend(double waited);
+/* What comm_attend calls; for makers of communicators. */
+void comm_on_attend(void (*attend)(double waited));
+/* For threads that may not communicate (watchdogs): has the main thread find out which ranks of comm do not wait, and
+ * writes them into text, as "rank 3 on HOST, ...". It takes some seconds. Local; any thread but the main one. */
+void comm_missing(struct comm *comm, char *text, int64_t bytes);
 
 void comm_barrier(struct comm *comm);
 void comm_broadcast(struct comm *comm, void *data, int64_t bytes, int root);

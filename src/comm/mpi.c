@@ -8,9 +8,11 @@
 #include "comm/comm.h"
 
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { PIECE_BYTES = 1 << 30, HOST_BYTES = 60, MOST_NAMED = 8 };
 
@@ -104,7 +106,7 @@ static void answer_calls(void)
 
 enum { MOST_REQUESTS = 2 /* that a collective consists of */ };
 
-/* A collective that this rank waits for. */
+/* A collective that this rank waits for; or one that is no concern of MPI's, without requests. */
 struct wait {
     struct comm *comm;
     const char *what; /* the collective */
@@ -115,7 +117,8 @@ struct wait {
 
 static void ask_after(struct wait *wait)
 {
-    verify(MPI_Testall(wait->count, wait->requests, &wait->done, MPI_STATUSES_IGNORE), wait->what);
+    if (wait->count > 0)
+        verify(MPI_Testall(wait->count, wait->requests, &wait->done, MPI_STATUSES_IGNORE), wait->what);
 }
 
 /* Who answers, as a flag for each rank of the group. Ends early when nobody is missing, or the wait is over. */
@@ -166,6 +169,57 @@ static struct presence call_roll(struct wait *wait)
     return presence;
 }
 
+/* -- The roll for other threads ------------------------------------------------------------------------------------ */
+
+static struct {
+    pthread_mutex_t one;  /* at a time asks */
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t answered;
+    struct comm *comm; /* whose roll is wanted; NULL = none */
+    struct presence presence;
+} wanted = {.one = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
+
+/* Begins a wait of its own at the main thread's next turn, listens for as long as call_roll does, and some more. */
+static void mpi_missing(struct comm *comm, char *text, int64_t bytes)
+{
+    struct timespec end;
+    int failed = 0;
+    pthread_mutex_lock(&wanted.one);
+    pthread_mutex_lock(&wanted.lock);
+    wanted.comm = comm;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += (time_t)(5 * ATTEND_SECONDS);
+    while (wanted.comm != NULL && failed == 0)
+        failed = pthread_cond_timedwait(&wanted.answered, &wanted.lock, &end);
+    snprintf(text, (size_t)bytes, "%s", wanted.comm == NULL ? wanted.presence.text : "unknown, this rank is at work");
+    wanted.comm = NULL;
+    pthread_mutex_unlock(&wanted.lock);
+    pthread_mutex_unlock(&wanted.one);
+}
+
+static void call_wanted_roll(void)
+{
+    pthread_mutex_lock(&wanted.lock);
+    struct comm *comm = wanted.comm;
+    pthread_mutex_unlock(&wanted.lock);
+    if (comm == NULL)
+        return;
+    const struct presence presence = call_roll(&(struct wait){.comm = comm});
+    pthread_mutex_lock(&wanted.lock);
+    wanted.presence = presence;
+    wanted.comm = NULL;
+    pthread_cond_signal(&wanted.answered);
+    pthread_mutex_unlock(&wanted.lock);
+}
+
+static void attend_others(double waited)
+{
+    if (waited <= ATTEND_SECONDS)
+        return;
+    answer_calls();
+    call_wanted_roll();
+}
+
 /* -- Waiting ------------------------------------------------------------------------------------------------------ */
 
 /* The lowest rank that is there says for whom it waits. */
@@ -199,7 +253,7 @@ static void give_up(struct wait *wait, double waited)
 static void attend(struct wait *wait, double waited)
 {
     const double limit = comm_limit();
-    answer_calls();
+    attend_others(waited);
     bool wish = !wait->told_wish && waited > WISH_SECONDS && signals_stopping();
     bool late = !wait->told && limit > 0 && waited > TELL_SHARE * limit;
     if (limit > 0 && waited > limit) {
@@ -403,6 +457,7 @@ static const struct comm_class mpi_class = {.barrier = mpi_barrier,
                                             .relay = mpi_relay,
                                             .split = mpi_split,
                                             .split_node = mpi_split_node,
+                                            .missing = mpi_missing,
                                             .destroy = mpi_destroy};
 
 static void describe_members(struct comm *comm)
@@ -436,5 +491,8 @@ struct comm *comm_open_mpi(void)
 {
     MPI_Comm world;
     verify(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
-    return wrap(world);
+    struct comm *comm = wrap(world);
+    if (comm->size > 1)
+        comm_on_attend(attend_others);
+    return comm;
 }

@@ -1,5 +1,6 @@
 #include "data/corpus.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "data/megatron_order.h"
 #include "data/tokenizer_member.h"
@@ -150,4 +151,41 @@ uint64_t corpus_checksum(const struct corpus *corpus)
     if (corpus->store != NULL)
         return corpus->store->checksum;
     return corpus->samples != NULL ? megatron_windows_checksum(corpus->samples) : corpus->megatron->checksum;
+}
+
+/* Does the path lead to files with this content, wherever they are? */
+static bool holds_same(const struct corpus *corpus)
+{
+    struct corpus now = {.path = corpus->path};
+    int code = corpus->store != NULL ? token_store_open(&now.store, corpus->path)
+                                     : megatron_store_open(&now.megatron, corpus->path);
+    const bool same =
+        code == ERROR_NONE && (corpus->store != NULL ? now.store->checksum == corpus->store->checksum
+                                                     : now.megatron->checksum == corpus->megatron->checksum);
+    corpus_close(&now);
+    error_clear();
+    return same;
+}
+
+int corpus_recheck(struct corpus *corpus)
+{
+    enum mapping_state state;
+    if (corpus->store != NULL) {
+        state = mapping_state(corpus->store->map);
+    } else {
+        const enum mapping_state index = mapping_state(corpus->megatron->index),
+                                 bin = mapping_state(corpus->megatron->bin);
+        state = index > bin ? index : bin;
+    }
+    if (state == MAPPING_SAME || corpus->replaced || holds_same(corpus))
+        return ERROR_NONE;
+    if (state == MAPPING_CHANGED)
+        return error_user("%s: was overwritten while this run reads it, with other data; put the right file back and "
+                          "start again: the run goes on from its last checkpoint",
+                          corpus->path);
+    corpus->replaced = true;
+    log_warn("%s: was replaced or removed while this run reads it. The run goes on with what it has open, but once it "
+             "has ended it can be continued only with the old file",
+             corpus->path);
+    return ERROR_NONE;
 }

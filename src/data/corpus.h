@@ -29,6 +29,7 @@ struct corpus {
     struct windows *windows;          /* of `store` */
     struct megatron_windows *samples; /* of `megatron` */
     int64_t epoch_windows, epoch_tokens;
+    bool replaced; /* corpus_recheck has warned */
 };
 
 /* The name of tokenizers whose ids mean nothing here. */
@@ -58,6 +59,11 @@ const struct window_source *corpus_source(const struct corpus *corpus);
 /* Opens the tokenizer; *tokenizer is NULL of plain ids. Local; it reads a file. Close it. Errors of
  * tokenizer_member_open. */
 int corpus_open_tokenizer(const struct corpus *corpus, const struct tokenizer **tokenizer);
+
+/* Is what lies at the path still what was opened? Local. Another file in its place with other content: a warning, once,
+ * since what was opened is read as before, but a restart will not find it. ERROR_USER: the file itself was written to,
+ * and its content is another. */
+int corpus_recheck(struct corpus *corpus);
 
 /* Of the files, so that ranks can be compared, and, once windows are open, of what else makes the order of
  * Megatron-LM. */

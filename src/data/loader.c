@@ -595,6 +595,11 @@ int loader_open_tokenizer(const struct loader *loader, const struct tokenizer **
     return loader->random != NULL ? ERROR_NONE : corpus_open_tokenizer(&loader->set.stores[0], tokenizer);
 }
 
+int loader_recheck(struct loader *loader, struct comm *world)
+{
+    return loader->random != NULL ? ERROR_NONE : store_set_recheck(&loader->set, world);
+}
+
 uint64_t loader_checksum(const struct loader *loader)
 {
     return loader->random != NULL ? random_windows_checksum(loader->random) : store_set_checksum(&loader->set);

@@ -103,6 +103,8 @@ const struct tokenizer *loader_tokenizer(const struct loader *loader);
 /* The same tokenizer, opened from the first store; NULL where ids mean nothing. Local; it reads a file. Close it.
  * Errors of corpus_open_tokenizer. */
 int loader_open_tokenizer(const struct loader *loader, const struct tokenizer **tokenizer);
+/* Have the files been overwritten under way? Collective; an agreed code. Errors and warnings of corpus_recheck. */
+int loader_recheck(struct loader *loader, struct comm *world);
 uint64_t loader_checksum(const struct loader *loader);
 
 #endif

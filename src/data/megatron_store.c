@@ -248,7 +248,7 @@ void megatron_store_read(const struct megatron_store *store, int64_t start, int6
     for (int64_t i = 0; i < count; i++) {
         const int64_t token = token_at(store, start + i);
         if (!fits(token, vocabulary))
-            error_fatal(unfit, store->bin->path, (long long)(start + i), (long long)token, (long long)vocabulary);
+            error_lost(unfit, store->bin->path, (long long)(start + i), (long long)token, (long long)vocabulary);
         out[i] = (int32_t)token;
     }
 }

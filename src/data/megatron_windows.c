@@ -38,7 +38,7 @@ static void check_piece(const struct megatron_windows *windows, int64_t place, i
 {
     const int64_t places = windows->order.epochs * windows->part.count;
     if (place >= places || start < 0 || start > windows->store->token_count - count)
-        error_fatal("%s: was changed while it was open", windows->store->index->path);
+        error_lost("%s: was changed while it was open", windows->store->index->path);
 }
 
 /* Piece by piece, each of one sequence. */

@@ -93,6 +93,14 @@ void store_set_close(struct store_set *set)
     store_list_destroy(&set->list);
 }
 
+int store_set_recheck(struct store_set *set, struct comm *world)
+{
+    int code = ERROR_NONE;
+    for (int d = 0; d < set->list.count && code == ERROR_NONE; d++)
+        code = corpus_recheck(&set->stores[d]);
+    return comm_agree(world, code);
+}
+
 uint64_t store_set_checksum(const struct store_set *set)
 {
     if (set->list.count == 1)

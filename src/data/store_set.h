@@ -18,6 +18,9 @@ int store_set_open(struct store_set *set, const char *paths, const char *weights
                    const struct megatron_settings *megatron, struct comm *world);
 void store_set_close(struct store_set *set);
 
+/* corpus_recheck of each. Collective over world; an agreed code. */
+int store_set_recheck(struct store_set *set, struct comm *world);
+
 /* Of one store its checksum, of several a hash of theirs, in order. */
 uint64_t store_set_checksum(const struct store_set *set);
 

@@ -28,8 +28,8 @@ static void read_tokens(void *self, const struct window *window, int64_t from, i
     token_store_read(store, start, count, tokens);
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] >= store->vocabulary)
-            error_fatal("%s: damaged: token %lld is %d, but %s has %lld tokens; prepare it anew", store->path,
-                        (long long)(start + i), (int)tokens[i], store->tokenizer->name, (long long)store->vocabulary);
+            error_lost("%s: damaged: token %lld is %d, but %s has %lld tokens; prepare it anew", store->path,
+                       (long long)(start + i), (int)tokens[i], store->tokenizer->name, (long long)store->vocabulary);
 }
 
 /* The first of the ranks on this node that have this very file open: it checks for the others. */
@@ -127,8 +127,8 @@ struct window windows_locate(const struct windows *windows, int64_t w, int64_t *
     int64_t k = w - (int64_t)windows->index.first[i];
     if (token_store_check_offset(windows->index.store, i + 1) != ERROR_NONE || k < 0 ||
         k >= windows_count(&layout, length))
-        error_fatal("%s: sequence %lld or its entry in the window index was changed while it was open",
-                    windows->index.store->path, (long long)i);
+        error_lost("%s: sequence %lld or its entry in the window index was changed while it was open",
+                   windows->index.store->path, (long long)i);
     struct window window = windows_cut(&layout, length, k);
     window.number = w;
     window.sequence = i;

@@ -217,8 +217,11 @@ static int save_step(struct run *run)
     struct session *s = &run->session;
     if (run->saved_step == run->step)
         return ERROR_NONE;
+    int code = loader_recheck(s->train, s->world); /* what was learned of other data is not saved */
+    if (code != ERROR_NONE)
+        return code;
     char *path = checkpoint_path(s->deck.output.folder, run->step);
-    int code = write_checkpoint(run, path, true);
+    code = write_checkpoint(run, path, true);
     free(path);
     if (code != ERROR_NONE)
         return code;

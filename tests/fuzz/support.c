@@ -34,7 +34,7 @@ void fuzz_begin(void)
         error_fatal("cannot make a scratch folder %s", folder);
     owner = getpid();
     atexit(remove_folder);
-    error_on_fatal(abort); /* no input may end the program, as one that asks for all memory would */
+    error_on_fatal(NULL, abort); /* no input may end the program, as one that asks for all memory would */
 }
 
 const char *fuzz_path(const char *name)
