@@ -1,5 +1,6 @@
 /* A step whose gradient is not finite: "stop" ends the run with exit code 3 and leaves the last checkpoint, "skip" goes
- * on with weights that the step has not touched, but not for ever. The fault is injected at the executor's door. A step
+ * on with weights that the step has not touched, "rewind" goes back to a checkpoint (t_rewind has where it leads to),
+ * but not for ever. The fault is injected at the executor's door. A step
  * that was skipped is none that AdamW counts: what follows is as if it had never been. */
 #include "check.h"
 
@@ -46,20 +47,26 @@ static int make_executor(struct executor **executor, const struct device_request
     return ERROR_NONE;
 }
 
-/* A run of 14 steps with a checkpoint at each, whose updates first .. last are spoilt. */
-static int train(const char *name, const char *on_divergence, int first, int last)
+/* A run of 14 steps with a checkpoint each so many, whose updates first .. last are spoilt. */
+static int train_saving(const char *name, const char *on_divergence, int every, int first, int last)
 {
-    char folder[500], rule[100];
-    char *overrides[] = {folder, rule};
+    char folder[500], rule[100], saves[100];
+    char *overrides[] = {folder, rule, saves};
     snprintf(folder, sizeof folder, "output.folder=%s", stores_path(name));
     snprintf(rule, sizeof rule, "train.on_divergence=%s", on_divergence);
+    snprintf(saves, sizeof saves, "checkpoint.every=%d", every);
     fault.first = first;
     fault.last = last;
     struct comm *self = comm_self();
-    int code = run_train(self, stores_path("deck.cfg"), NULL, overrides, 2, make_executor);
+    int code = run_train(self, stores_path("deck.cfg"), NULL, overrides, 3, make_executor);
     comm_destroy(self);
     fault.cpu->class->destroy(fault.cpu);
     return code;
+}
+
+static int train(const char *name, const char *on_divergence, int first, int last)
+{
+    return train_saving(name, on_divergence, 1, first, last);
 }
 
 static bool there(const char *name, const char *file)
@@ -219,6 +226,36 @@ static void check_log(const char *name, const char *word)
     history_destroy(&history);
 }
 
+/* Step 6 is bad, the last checkpoint is that of step 4: the log has each step once, and the return. */
+static void test_rewind(void)
+{
+    char path[500];
+    struct history history;
+    CHECK(train_saving("rewind", "rewind", 4, 6, 6) == 0);
+    CHECK(fault.updates == 14 + 2 + 1); /* step 7 was on its way */
+    snprintf(path, sizeof path, "%s/log.jsonl", stores_path("rewind"));
+    CHECK(history_read(&history, path) == ERROR_NONE);
+    CHECK(history.row_count == 14);
+    for (int64_t i = 0; i < history.row_count; i++)
+        CHECK(history.rows[i].step == i + 1 && isfinite(history.rows[i].grad_norm));
+    int returns = 0;
+    for (int64_t i = 0; i < history.note_count; i++)
+        if (strcmp(history.notes[i].event, "rewind") == 0) {
+            CHECK(history.notes[i].step == 4 && strstr(history.notes[i].text, "past the data of steps 5 to 6") != NULL);
+            CHECK(strstr(history.notes[i].text, "step 6: loss ") != NULL);
+            returns++;
+        }
+    CHECK(returns == 1);
+    history_destroy(&history);
+
+    CHECK(train_saving("five", "rewind", 4, 5, 14) == 0); /* step 5, five times, and each time step 6 */
+    CHECK(train_saving("six", "rewind", 4, 5, 15) == ERROR_DIVERGED);
+    CHECK(there("six", "step_00000004.h5") && !there("six", "step_00000008.h5"));
+    CHECK(train_saving("two", "rewind", 2, 5, 14) == 0);
+    CHECK(train_saving("early", "rewind", 4, 3, 3) == ERROR_DIVERGED); /* no checkpoint yet */
+    CHECK(!there("early", "step_00000004.h5"));
+}
+
 static void write_deck(void)
 {
     FILE *deck = fopen(stores_path("deck.cfg"), "w");
@@ -268,6 +305,7 @@ int main(void)
     CHECK(train("nine", "skip", 3, 11) == 0); /* nine in a row */
     CHECK(train("ten", "skip", 3, 12) == ERROR_DIVERGED);
     CHECK(there("ten", "step_00000011.h5") && !there("ten", "step_00000012.h5"));
+    test_rewind();
     stores_end();
     test_count();
     return check_end();

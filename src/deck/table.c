@@ -118,9 +118,12 @@ const struct deck_row deck_table[] = {
          "with the same train.global_batch, train.micro_batch and parallel.context: what is added over micro-batches "
          "and ranks is rounded first, so that sums are exact. Takes up to 8 bytes a parameter more. Needs "
          "device.deterministic; the kind of device and a CPU's threads must be the same."},
-    {CHOICE(train.on_divergence, DECK_DIVERGENCE_STOP, "stop", "skip"), .restart = RESTART_TOLD,
+    {CHOICE(train.on_divergence, DECK_DIVERGENCE_STOP, "stop", "skip", "rewind"), .restart = RESTART_TOLD,
      .doc = "When a step's loss or gradient is not finite, its update is never made: \"stop\" ends the run with exit "
-            "code 3, \"skip\" goes on with the next step and ends the run so at the tenth in a row."},
+            "code 3, \"skip\" goes on with the next step and ends the run so at the tenth in a row. \"rewind\" goes "
+            "back to "
+            "the last checkpoint, and learns there from the rows that follow the bad step's; the run ends so where it "
+            "has none, or after five returns to one checkpoint."},
 
     {REAL(optimizer.lr, 1e-3, 0, INFINITY), .above_minimum = true, .restart = RESTART_TOLD,
      .doc = "Peak learning rate of AdamW."},

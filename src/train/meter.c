@@ -123,16 +123,19 @@ static void open_board(struct meter *meter, const char *folder, bool writes)
     tensorboard_close(&meter->board);
 }
 
+/* Is there anything to be logged? */
+static bool begins(const struct meter_settings *s)
+{
+    return s->step < s->steps_total || s->validates;
+}
+
+/* With what they hold up to settings.step. */
 static void open_files(struct meter *meter)
 {
     const struct meter_settings *s = &meter->settings;
-    bool begins = s->step < s->steps_total || s->validates;
     char *lines = memory_format("%s/log.jsonl", s->folder), *events = memory_format("%s/tensorboard", s->folder);
     journal_open(&meter->journal, lines, s->step, s->validates);
-    open_board(meter, events, begins && s->tensorboard);
-    prometheus_open(&meter->prometheus, s->folder, begins ? s->prometheus : "");
-    if (begins)
-        write_start(meter);
+    open_board(meter, events, begins(s) && s->tensorboard);
     free(lines);
     free(events);
 }
@@ -145,13 +148,42 @@ void meter_open(struct meter *meter, struct comm *world, const struct meter_sett
     if (world->rank == 0)
         open_files(meter);
     watch_open(&meter->watch, world, settings->executor, settings->part);
+    if (world->rank == 0) {
+        prometheus_open(&meter->prometheus, settings->folder, begins(settings) ? settings->prometheus : "");
+        if (begins(settings))
+            write_start(meter);
+    }
     meter->started = meter->marked = clock_seconds();
+}
+
+static void close_files(struct meter *meter)
+{
+    journal_close(&meter->journal);
+    tensorboard_close(&meter->board);
+}
+
+/* Counting since the last row begins. */
+static void clear_row(struct meter *meter)
+{
+    meter->work = (struct meter_work){0};
+    meter->step_count = 0;
+    meter->loss_sum = meter->labels = meter->data_wait = 0;
+}
+
+void meter_rewind(struct meter *meter, int64_t step, bool validates)
+{
+    meter->settings.step = meter->step = step;
+    meter->settings.validates = validates;
+    clear_row(meter);
+    if (meter->world->rank != 0)
+        return;
+    close_files(meter);
+    open_files(meter);
 }
 
 void meter_close(struct meter *meter)
 {
-    journal_close(&meter->journal);
-    tensorboard_close(&meter->board);
+    close_files(meter);
     prometheus_close(&meter->prometheus);
     watch_close(&meter->watch);
     free(meter->step_seconds);
@@ -452,9 +484,7 @@ void meter_step(struct meter *meter, const struct meter_row *row)
         tell_straggler(meter, row->step, &found.straggler);
     watch_told(&meter->watch, clock_seconds() - start);
 
-    meter->work = (struct meter_work){0};
-    meter->step_count = 0;
-    meter->loss_sum = meter->labels = meter->data_wait = 0;
+    clear_row(meter);
 }
 
 /* -- Other lines ------------------------------------------------------------------------------------------------- */
@@ -470,6 +500,18 @@ void meter_validation(struct meter *meter, int64_t step, double loss, double lab
     const struct tensorboard_scalar scalars[] = {{"validation/loss", loss}, {"validation/perplexity", exp(loss)}};
     tensorboard_write(&meter->board, step, scalars, 2);
     meter->shown.validation_loss = loss;
+}
+
+void meter_evaluation(struct meter *meter, int64_t step, double loss, double labels, const struct deck *deck)
+{
+    log_info("#%9lld nothing is left to train: evaluation on %s alone, loss %.5f nats over %.0f labels",
+             (long long)step, deck->data.valid, loss, labels);
+    begin_line(meter, "evaluation", step);
+    journal_real(&meter->journal, "loss", loss, EXACT_DIGITS);
+    journal_real(&meter->journal, "labels", labels, EXACT_DIGITS);
+    journal_text(&meter->journal, "valid", deck->data.valid);
+    journal_integer(&meter->journal, "rows", deck->validation.rows);
+    end_line(meter);
 }
 
 void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds)
@@ -516,6 +558,8 @@ void meter_diverged(struct meter *meter, const struct meter_row *row, const char
     journal_list(journal, "last_steps");
     for (int64_t step = row->step - count + 1; step <= row->step; step++) {
         const struct meter_row *r = &meter->last[step % METER_LAST];
+        if (r->step != step) /* made again behind a rewind */
+            continue;
         const struct tensorboard_scalar scalars[] = {{"last_steps/loss", r->loss},
                                                      {"last_steps/learning_rate", r->learning_rate},
                                                      {"last_steps/grad_norm", r->grad_norm}};

@@ -85,6 +85,10 @@ struct meter {
 void meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings);
 void meter_close(struct meter *meter);
 
+/* The run goes back to an earlier step, with or without that step's validation to be made again: as after a restart,
+ * the files hold each step once. Local. */
+void meter_rewind(struct meter *meter, int64_t step, bool validates);
+
 /* Adds a call to a timer of this rank. */
 void meter_add(struct meter *meter, enum meter_timer timer, double seconds);
 
@@ -95,8 +99,10 @@ void meter_count(struct meter *meter, const struct meter_row *row, double loss_s
 /* One row of the table, line and record for the steps since the last one. The table shows the mean loss over their
  * labels, the line both that and the last step's own. Collective. */
 void meter_step(struct meter *meter, const struct meter_row *row);
-/* A line for a validation, and one for a checkpoint. */
+/* A line for a validation, and below one for a checkpoint. */
 void meter_validation(struct meter *meter, int64_t step, double loss, double labels);
+/* A line for a validation of a model that is trained already, with what the deck says of its data. */
+void meter_evaluation(struct meter *meter, int64_t step, double loss, double labels, const struct deck *deck);
 void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds);
 /* A line and a record for a step at which it was measured what quantization loses. */
 void meter_statistics(struct meter *meter, int64_t step, const struct statistics_row *rows, int64_t count);

@@ -33,7 +33,10 @@
 
 /* -- The run ----------------------------------------------------------------------------------------------------- */
 
-enum { SKIPS_IN_A_ROW = 10 /* diverged steps after which a run ends that skips them */ };
+enum {
+    SKIPS_IN_A_ROW = 10, /* diverged steps after which a run ends that skips them */
+    MOST_REWINDS = 5     /* to one checkpoint; at the next divergence the run ends */
+};
 
 struct run {
     struct session session;
@@ -49,9 +52,10 @@ struct run {
     struct begun {
         int64_t step, tokens; /* number; the run's tokens with it */
         struct meter_work work;
-        double rate;    /* of learning */
-        double seconds; /* that the host was busy with it */
-        bool measured;  /* what quantization loses */
+        double rate;                 /* of learning */
+        double seconds;              /* that the host was busy with it */
+        bool measured;               /* what quantization loses */
+        struct blend_position after; /* of the data, behind its rows; owned */
     } begun[ENGINE_RETURNS];
     int64_t first_step;     /* where this program began */
     int64_t saved_step;     /* that has a checkpoint in the output folder; -1 = none */
@@ -61,6 +65,8 @@ struct run {
     uint64_t digest;             /* of the state after step digest_step */
     int64_t digest_step;         /* -1 = none has been computed */
     int64_t skipped;             /* diverged steps in a row */
+    const char *resumed;         /* the checkpoint that this program began from, borrowed; NULL: none */
+    int64_t rewound_to, rewinds; /* the step of the last rewind, and how many in a row went there */
     struct deck_changes changed; /* keys, since the checkpoint that the run goes on from */
     char *stretched;             /* what became of the learning rate by them; NULL: nothing by train.steps */
     char *stopped;               /* why the run ends early; NULL: it does not */
@@ -122,6 +128,20 @@ static void tell_scaling(const struct run *run, const struct checkpoint_meta *me
     free(now);
 }
 
+/* What the host counts, as it was when the checkpoint `path` was written. */
+static void take_counts(struct run *run, const struct checkpoint_meta *meta, const char *path)
+{
+    run->step = meta->step;
+    run->tokens = meta->tokens;
+    run->unpadded = run->session.world->rank == 0 ? meta->unpadded : 0;
+    run->validated_step = meta->validation_step;
+    run->best_step = meta->best_step;
+    run->best_loss = meta->best_loss;
+    char *own = checkpoint_path(run->session.deck.output.folder, meta->step);
+    run->saved_step = strcmp(own, path) == 0 ? meta->step : -1;
+    free(own);
+}
+
 static int resume(struct run *run, const char *path)
 {
     struct session *s = &run->session;
@@ -129,12 +149,8 @@ static int resume(struct run *run, const char *path)
     int code = checkpoint_read_meta(s->world, path, &meta);
     if (code != ERROR_NONE)
         return code;
-    run->step = run->first_step = meta.step;
-    run->tokens = meta.tokens;
-    run->unpadded = s->world->rank == 0 ? meta.unpadded : 0;
-    run->validated_step = meta.validation_step;
-    run->best_step = meta.best_step;
-    run->best_loss = meta.best_loss;
+    take_counts(run, &meta, path);
+    run->first_step = run->step;
     code = start_check(s, &meta, path);
     if (code == ERROR_NONE)
         code = comm_agree(s->world, compare_decks(run, &meta, path));
@@ -144,9 +160,6 @@ static int resume(struct run *run, const char *path)
         loader_seek(s->train, &meta.position, run->step);
         log_info("# continuing from %s at step %lld", path, (long long)run->step);
         tell_scaling(run, &meta, path);
-        char *own = checkpoint_path(s->deck.output.folder, run->step);
-        run->saved_step = strcmp(own, path) == 0 ? run->step : -1;
-        free(own);
     }
     checkpoint_meta_destroy(&meta);
     return code;
@@ -156,6 +169,7 @@ static int start_weights(struct run *run, const struct start *start)
 {
     struct session *s = &run->session;
     const char *path = start->resumed != NULL ? start->resumed : start->origin;
+    run->resumed = start->resumed;
     run->saved_step = run->digest_step = -1;
     if (path == NULL) {
         engine_initialise(&s->engine, (uint64_t)s->deck.train.seed);
@@ -301,6 +315,16 @@ static int validate(struct run *run)
     return code;
 }
 
+/* Of a run that has nothing left to train: its record stays as it is, whatever data.valid is now. */
+static int evaluate(struct run *run)
+{
+    struct session_validation found;
+    if (!session_validate(&run->session, stopping, run, &found))
+        return ERROR_REQUEUE;
+    meter_evaluation(&run->meter, run->step, found.loss, found.labels, &run->session.deck);
+    return ERROR_NONE;
+}
+
 static bool due(int64_t step, int64_t every)
 {
     return every > 0 && step % every == 0;
@@ -313,27 +337,111 @@ static bool validation_due(const struct run *run)
            (run->step == deck->train.steps || due(run->step, deck->validation.every));
 }
 
-/* The engine makes no update from what is not finite; what the run makes of it is decided here. */
-static int diverged(struct run *run, const struct meter_row *row)
+/* The run's newest good checkpoint, or that which it began from; NULL: it has none. Freed with free(). */
+static int find_last(struct run *run, char **path)
 {
-    char *what = memory_format("loss %g, gradient norm %g", row->loss, row->grad_norm);
-    int code = ERROR_NONE;
-    run->skipped++;
-    if (run->session.deck.train.on_divergence == DECK_DIVERGENCE_STOP)
-        code = error_diverged("step %lld: %s: the run has diverged; the last checkpoint, if any, stands",
-                              (long long)row->step, what);
-    else if (run->skipped == SKIPS_IN_A_ROW)
-        code = error_diverged(
+    char *aside = NULL;
+    *path = NULL;
+    int code = run->saved_step < 0
+                   ? ERROR_NONE
+                   : checkpoint_find_telling(run->session.world, run->session.deck.output.folder, path, &aside);
+    if (aside != NULL)
+        meter_note(&run->meter, run->step, "set_aside", aside);
+    free(aside);
+    if (code == ERROR_NONE && *path == NULL && run->resumed != NULL)
+        *path = memory_string(run->resumed);
+    return code;
+}
+
+/* Reads the checkpoint `path` into the engine, and goes on behind the rows of the step `bad`. */
+static int rewind_to(struct run *run, const char *path, const struct begun *bad)
+{
+    struct session *s = &run->session;
+    struct checkpoint_meta meta;
+    int code = checkpoint_read_meta(s->world, path, &meta);
+    if (code != ERROR_NONE)
+        return code;
+    run->rewinds = meta.step == run->rewound_to ? run->rewinds + 1 : 1;
+    run->rewound_to = meta.step;
+    if (run->rewinds > MOST_REWINDS)
+        code = comm_agree(s->world, error_diverged("step %lld: the run has diverged again after %d returns to %s",
+                                                   (long long)bad->step, MOST_REWINDS, path));
+    if (code == ERROR_NONE)
+        code = checkpoint_read(s->world, &s->engine, path, true);
+    if (code == ERROR_NONE) {
+        take_counts(run, &meta, path);
+        run->digest_step = -1;
+        loader_seek(s->train, &bad->after, run->step);
+    }
+    checkpoint_meta_destroy(&meta);
+    return code;
+}
+
+/* Back to the last checkpoint, past the rows of the steps since then, up to the step `bad`. Steps behind it that are on
+ * their way are given up, and their rows come again. Collective. */
+static int rewind_run(struct run *run, const struct begun *bad, const char *what)
+{
+    struct session *s = &run->session;
+    const double start = clock_seconds();
+    char *path;
+    while (s->engine.begun > s->engine.taken)
+        engine_take(&s->engine);
+    comm_begin_long_work();
+    int code = find_last(run, &path);
+    if (code == ERROR_NONE && path == NULL)
+        code = comm_agree(s->world, error_diverged("step %lld: %s: the run has diverged, and has no checkpoint to go "
+                                                   "back to yet (checkpoint.every, checkpoint.every_minutes)",
+                                                   (long long)bad->step, what));
+    if (code == ERROR_NONE)
+        code = rewind_to(run, path, bad);
+    comm_end_long_work();
+    if (code == ERROR_NONE) {
+        char *note = memory_format("step %lld: %s: back to step %lld, %s, past the data of steps %lld to %lld",
+                                   (long long)bad->step, what, (long long)run->step, path, (long long)run->step + 1,
+                                   (long long)bad->step);
+        meter_rewind(&run->meter, run->step, validation_due(run));
+        meter_note(&run->meter, run->step, "rewind", note);
+        meter_add(&run->meter, METER_CHECKPOINT, clock_seconds() - start);
+        free(note);
+    }
+    free(path);
+    return code;
+}
+
+static int skip(struct run *run, const struct meter_row *row, const char *what)
+{
+    if (++run->skipped == SKIPS_IN_A_ROW)
+        return error_diverged(
             "step %lld: %s: the run has diverged, %d steps in a row; the last checkpoint, if any, stands",
             (long long)row->step, what, SKIPS_IN_A_ROW);
-    char *note = memory_format("%s: %s", code == ERROR_NONE ? "skipped" : "diverged", what);
-    if (code == ERROR_NONE)
-        meter_note(&run->meter, row->step, "skipped", note);
-    else
-        meter_diverged(&run->meter, row, note);
+    char *note = memory_format("skipped: %s", what);
+    meter_note(&run->meter, row->step, "skipped", note);
     free(note);
+    return ERROR_NONE;
+}
+
+/* The engine makes no update from what is not finite; what the run makes of it is decided here. */
+static int diverged(struct run *run, const struct meter_row *row, const struct begun *begun)
+{
+    char *what = memory_format("loss %g, gradient norm %g", row->loss, row->grad_norm);
+    struct comm *world = run->session.world;
+    const int policy = run->session.deck.train.on_divergence;
+    int code;
+    if (policy == DECK_DIVERGENCE_REWIND)
+        code = rewind_run(run, begun, what);
+    else if (policy == DECK_DIVERGENCE_SKIP)
+        code = comm_agree(world, skip(run, row, what));
+    else
+        code =
+            comm_agree(world, error_diverged("step %lld: %s: the run has diverged; the last checkpoint, if any, stands",
+                                             (long long)row->step, what));
+    if (code == ERROR_DIVERGED) {
+        char *note = memory_format("diverged: %s", what);
+        meter_diverged(&run->meter, row, note);
+        free(note);
+    }
     free(what);
-    return comm_agree(run->session.world, code);
+    return code;
 }
 
 /* "nan" in messages, whatever its sign. */
@@ -380,7 +488,7 @@ static int take_step(struct run *run)
     if (begun->measured)
         tell_statistics(run, begun->step);
     if (!finite)
-        return diverged(run, &row);
+        return diverged(run, &row, begun);
     run->skipped = 0;
     return ERROR_NONE;
 }
@@ -403,7 +511,9 @@ static int one_step(struct run *run)
     const struct batch *batches = loader_next(s->train);
     double start = clock_seconds();
     struct begun *begun = &run->begun[s->engine.begun % ENGINE_RETURNS];
-    *begun = (struct begun){.step = run->step + 1, .rate = learning_rate_at(&s->deck, run->step)};
+    blend_position_destroy(&begun->after);
+    *begun = (struct begun){
+        .step = run->step + 1, .rate = learning_rate_at(&s->deck, run->step), .after = loader_position(s->train)};
     s->engine.decoupled_rate = learning_rate_decoupled_at(&s->deck, run->step);
     begun->measured = s->engine.statistics = statistics_due(&s->deck, begun->step);
     for (int64_t m = 0; m < loader_micro_batches(s->train) && group_rank(s->groups.stages) + s->grid.model->rank == 0;
@@ -425,8 +535,11 @@ static int one_step(struct run *run)
 static int keep_up(struct run *run)
 {
     const struct deck *deck = &run->session.deck;
-    const bool ends = run->step >= deck->train.steps, saves = due(run->step, deck->checkpoint.every);
+    const int64_t step = run->step;
+    const bool ends = step >= deck->train.steps, saves = due(step, deck->checkpoint.every);
     int code = ends || saves || validation_due(run) ? take_steps(run, 0) : ERROR_NONE;
+    if (run->step != step) /* a rewind */
+        return code;
     if (code == ERROR_NONE && validation_due(run))
         code = validate(run);
     if (code != ERROR_NONE || run->step == 0 || validation_due(run))
@@ -638,7 +751,8 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
         code = room_check(world, deck, &s->model.settings);
     if (code == ERROR_NONE)
         code = comm_agree(world, control_parse_walltime(deck->train.walltime, &walltime));
-    if (code == ERROR_NONE)
+    const bool trained = code == ERROR_NONE && run->step >= deck->train.steps && !validation_due(run);
+    if (code == ERROR_NONE && !(trained && run->saved_step == run->step))
         code = start_write_deck(world, deck->output.folder, run->deck_text);
     if (code != ERROR_NONE)
         return code;
@@ -655,6 +769,8 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     control_open(&run->control, world, deck->output.folder, walltime, 60 * deck->checkpoint.every_minutes);
     comm_end_long_work();
     code = loop(run);
+    if (code == ERROR_NONE && trained && s->valid != NULL)
+        code = evaluate(run);
     comm_begin_long_work();
     if (code == ERROR_NONE)
         code = finish(run);
@@ -700,6 +816,8 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
         struct run *run = memory_allocate(sizeof *run);
         code = train_with(run, &deck, world, &start, make_executor);
         session_destroy(&run->session);
+        for (int i = 0; i < ENGINE_RETURNS; i++)
+            blend_position_destroy(&run->begun[i].after);
         carried_destroy(&run->carried);
         tokenizer_close(run->tokenizer);
         deck_changes_destroy(&run->changed);
