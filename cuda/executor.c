@@ -122,6 +122,21 @@ static int64_t occupied(struct executor *executor)
     return (int64_t)(total - unused);
 }
 
+static const unsigned char *identity(struct executor *executor)
+{
+    return ((struct cuda *)executor)->id.bytes;
+}
+
+#ifdef CISTRON_NCCL
+static double waited(struct executor *executor)
+{
+    (void)executor;
+    return nccl_group_seconds();
+}
+#else
+#define waited NULL
+#endif
+
 /* -- Launches ---------------------------------------------------------------------------------------------------- */
 
 static int64_t scratch_of(const struct cuda_target *target, enum op op, const void *args)
@@ -532,6 +547,8 @@ struct executor *cuda_executor_create(int device, int sharing, const struct devi
         .available = available,
         .margin = margin,
         .occupied = occupied,
+        .identity = identity,
+        .waited = waited,
         .capture_begin = capture_begin,
         .capture_end = capture_end,
         .replay = replay,

@@ -13,6 +13,9 @@
 #include <time.h>
 
 enum { PENDING = 16384 /* collectives on their way that the watchdog can name */ };
+enum { WATCH_NANOSECONDS = 20 * 1000 * 1000 /* between two looks of a watchdog */ };
+
+static int64_t microseconds; /* that watchdogs have found the device in collectives; added to and read atomically */
 
 /* How many collectives of a group the device has come to, and is behind. */
 enum { BEGUN, DONE, PLACES };
@@ -105,10 +108,23 @@ static void follow(struct nccl_group *own, int64_t oldest, const char *name)
         give_up(own, name, oldest, clock_seconds() - own->since);
 }
 
+/* What went by since the last look counts whole, or not at all. */
+static void sample(const struct nccl_group *own, double since)
+{
+    const int64_t done = count_of(own, DONE); /* first: what begins in between is in a collective, too */
+    if (count_of(own, BEGUN) > done)
+        __atomic_fetch_add(&microseconds, (int64_t)(1e6 * (clock_seconds() - since)), __ATOMIC_RELAXED);
+}
+
+double nccl_group_seconds(void)
+{
+    return 1e-6 * (double)__atomic_load_n(&microseconds, __ATOMIC_RELAXED);
+}
+
 static void *watch(void *self)
 {
     struct nccl_group *own = self;
-    const struct timespec pause = {0, 20 * 1000 * 1000};
+    const struct timespec pause = {0, WATCH_NANOSECONDS};
     pthread_mutex_lock(&own->lock);
     while (!own->stop) {
         const int64_t done = count_of(own, DONE);
@@ -129,7 +145,9 @@ static void *watch(void *self)
             give_up(own, inside, oldest, own->settings.timeout);
         if (name != NULL)
             follow(own, oldest, name);
+        const double slept = clock_seconds();
         nanosleep(&pause, NULL);
+        sample(own, slept);
         pthread_mutex_lock(&own->lock);
     }
     pthread_mutex_unlock(&own->lock);

@@ -13,6 +13,7 @@
 #include "train/verdict.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -576,6 +577,165 @@ static void check_statistics(void)
     free(path);
 }
 
+/* -- GPUs -------------------------------------------------------------------------------------------------------- */
+
+static const unsigned char talks[NVML_UUID_BYTES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+/* By tests/nvml.c, which is what the name of NVML's library leads to once it is loaded. */
+static void check_nvml(void)
+{
+    unsigned char uuid[NVML_UUID_BYTES];
+    struct nvml nvml;
+    struct nvml_reading reading;
+    nvml_open(&nvml, talks);
+    nvml_read(&nvml, &reading);
+    CHECK(reading.index == -1 && isnan(reading.power) && isnan(reading.energy)); /* no library, or not this GPU */
+
+    char *path = memory_format("%s/tests/nvml.so", getenv("abs_top_builddir"));
+    CHECK(dlopen(path, RTLD_NOW) != NULL);
+    free(path);
+    nvml_open(&nvml, talks);
+    nvml_read(&nvml, &reading);
+    CHECK(reading.index == 3 && reading.power == 612.345 && reading.temperature == 58);
+    CHECK(reading.sm_clock == 1755e6 && reading.memory_clock == 2619e6);
+    CHECK(reading.throttles == (1u << NVML_THROTTLE_POWER_CAP | 1u << NVML_THROTTLE_THERMAL));
+    CHECK(reading.energy == 500);
+    nvml_read(&nvml, &reading);
+    CHECK(reading.energy == 1000);
+
+    memcpy(uuid, talks, sizeof uuid);
+    uuid[0] = 0x10;
+    nvml_open(&nvml, uuid);
+    nvml_read(&nvml, &reading);
+    CHECK(reading.index == 4 && reading.throttles == 0 && isnan(reading.power) && isnan(reading.sm_clock) &&
+          isnan(reading.memory_clock) && isnan(reading.temperature) && isnan(reading.energy));
+    uuid[15] = 0;
+    nvml_open(&nvml, uuid);
+    nvml_read(&nvml, &reading);
+    CHECK(reading.index == -1);
+}
+
+static const unsigned char *identity(struct executor *executor)
+{
+    (void)executor;
+    return talks;
+}
+
+static int64_t occupied(struct executor *executor)
+{
+    static int64_t bytes = (int64_t)3 << 30;
+    (void)executor;
+    return bytes -= 1 << 30;
+}
+
+static bool holds(const char *path, const char *text, int times)
+{
+    int64_t bytes;
+    char *whole = (char *)read_whole(path, &bytes);
+    int found = 0;
+    whole[bytes - 1] = '\0';
+    for (const char *at = whole; (at = strstr(at, text)) != NULL; at++)
+        found++;
+    if (found != times)
+        fprintf(stderr, "%s: %d times instead of %d: %s\n%s\n", path, found, times, text, whole);
+    free(whole);
+    return found == times;
+}
+
+/* Two rows of a run on such a GPU, in less than a second. */
+static void check_gpu_run(void)
+{
+    const struct executor_class class = {.name = "cuda", .identity = identity, .occupied = occupied};
+    struct executor executor = {.class = &class};
+    struct comm *world = comm_self();
+    const struct meter_settings settings = {.folder = folder,
+                                            .steps_total = 2,
+                                            .tensorboard = true,
+                                            .prometheus = "gpu.prom",
+                                            .row_tokens = 64,
+                                            .planned = 12345,
+                                            .threads = 1,
+                                            .executor = &executor};
+    struct meter *meter = memory_allocate(sizeof *meter);
+    char *log = memory_format("%s/log.jsonl", folder), *metrics = memory_format("%s/gpu.prom", folder);
+    unlink(log);
+    meter_open(meter, world, &settings);
+    for (int64_t step = 1; step <= 2; step++) {
+        const struct meter_row row = {step, 2, 1e-3, 1, 640 * step, 600 * step};
+        meter_count(meter, &row, 2e3, 1e3, &(struct meter_work){600, 704});
+        meter_step(meter, &row);
+    }
+    CHECK(holds(metrics, "cistron_finished{", 1) && holds(metrics, "\"} 0\n", 4)); /* three reasons, and not finished */
+    meter_end(meter, ERROR_NONE, "2 steps");
+    meter_close(meter);
+    CHECK(holds(log, "\"planned_memory\":12345,", 1));
+    CHECK(holds(log, "\"consumed_tokens\":1280,\"consumed_unpadded_tokens\":1200,\"consumed_samples\":20,", 1));
+    CHECK(holds(log,
+                "\"device_memory\":1073741824,\"device_memory_mean\":1073741824,"
+                "\"device_memory_max\":1073741824,\"device_memory_peak\":2147483648",
+                1));
+    CHECK(
+        holds(log,
+              "\"gpu_power\":[612.345],\"gpu_sm_clock\":[1755000000],\"gpu_memory_clock\":[2619000000],"
+              "\"gpu_temperature\":[58],\"gpu_energy\":[500],\"gpu_throttles\":[{\"rank\":0,\"reason\":\"power_cap\"},"
+              "{\"rank\":0,\"reason\":\"thermal\"}],",
+              1));
+    CHECK(holds(log, "gpu_power", 1));
+    CHECK(holds(metrics, ",gpu=\"3\"} 612.34500000000003\n", 1));
+    CHECK(holds(metrics, ",gpu=\"3\",reason=\"power_cap\"} 1\n", 1));
+    CHECK(holds(metrics, ",gpu=\"3\",reason=\"hot\"} 0\n", 1));
+    CHECK(holds(metrics, "cistron_device_memory_max_bytes{", 1));
+    comm_destroy(world);
+    memory_free(meter);
+    free(log);
+    free(metrics);
+}
+
+/* -- A slow rank ------------------------------------------------------------------------------------------------- */
+
+enum { RANKS = 4, SLOW = 2 };
+
+/* A look of 10 seconds, in which SLOW takes so much longer in a phase. */
+static bool look(struct straggler *straggler, enum straggler_phase phase, double longer, struct straggler_found *found)
+{
+    struct straggler_rank ranks[RANKS];
+    for (int r = 0; r < RANKS; r++)
+        ranks[r] = (struct straggler_rank){.seconds = 10, .work[STRAGGLER_COMPUTE] = 8 + 0.1 * r};
+    ranks[SLOW].work[phase] += longer;
+    return straggler_look(straggler, ranks, RANKS, found);
+}
+
+static void check_stragglers(void)
+{
+    struct straggler_found found;
+    for (int phase = 0; phase < STRAGGLER_PHASES; phase++) {
+        struct straggler straggler = {0};
+        const enum straggler_phase of = (enum straggler_phase)phase;
+        CHECK(!look(&straggler, of, 1, &found) && !look(&straggler, of, 1, &found) && look(&straggler, of, 1, &found));
+        CHECK(found.rank == SLOW && found.phase == of && found.seconds == 10);
+        CHECK(found.excess > 0.99 && found.excess < 1.2);
+        CHECK(!look(&straggler, of, 1, &found) && !look(&straggler, of, 1, &found)); /* it is known */
+        CHECK(!look(&straggler, of, 1e-3, &found) && !look(&straggler, of, 1, &found) &&
+              !look(&straggler, of, 1, &found) && look(&straggler, of, 1, &found));
+    }
+    struct straggler little = {0}, stages = {0}, saves = {0};
+    for (int i = 0; i < 8; i++) {
+        CHECK(!look(&little, STRAGGLER_DATA, 0.49, &found));
+        CHECK(look(&saves, STRAGGLER_SAVE, i % 2 == 0 ? 3 : 0, &found) == (i == 4)); /* looks without a save between */
+        const struct straggler_rank two[4] = {{0, 10, {[STRAGGLER_COMPUTE] = 9}},
+                                              {0, 10, {[STRAGGLER_COMPUTE] = 9}},
+                                              {1, 10, {[STRAGGLER_COMPUTE] = 5}},
+                                              {1, 10, {[STRAGGLER_COMPUTE] = 5.2}}};
+        CHECK(!straggler_look(&stages, two, 4, &found));
+    }
+    struct straggler turns = {0};
+    for (int i = 0; i < 8; i++) {
+        struct straggler_rank ranks[2] = {{0, 10, {1}}, {0, 10, {1}}};
+        ranks[i / 2 % 2].work[STRAGGLER_DATA] = 3; /* each twice */
+        CHECK(!straggler_look(&turns, ranks, 2, &found));
+    }
+}
+
 int main(void)
 {
     CHECK(mkdtemp(folder) != NULL);
@@ -590,6 +750,9 @@ int main(void)
     check_outside();
     check_plots();
     check_statistics();
+    check_nvml();
+    check_gpu_run();
+    check_stragglers();
     char *remove = memory_format("rm -r %s", folder);
     CHECK(system(remove) == 0);
     free(remove);

@@ -70,8 +70,8 @@ struct executor_class {
     int64_t (*occupied)(struct executor *executor);
     /* Which device it is, on whatever node: a GPU's UUID of 16 bytes, borrowed. NULL: the host. */
     const unsigned char *(*identity)(struct executor *executor);
-    /* Seconds that the device has been in collectives of its groups so far, waiting for other ranks or not. 0 and NULL:
-     * it is the host that waits (comm_seconds). */
+    /* Seconds that the device has been in collectives of its groups so far, waiting for other ranks or not; by samples,
+     * good for ten seconds and more. 0 and NULL: it is the host that waits (comm_seconds). */
     double (*waited)(struct executor *executor);
     /* Times on a stream (core/profile.h). stamp: remembers under `number` when the stream comes here. stamp_seconds:
      * the seconds between two stamps that the stream has passed. NULL: the host's clock tells the same. */

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Between looks for a slow rank, and between readings of a GPU, there are at least so many seconds. */
-static const double LOOK_SECONDS = 1;
+/* Between readings of a GPU there are at least so many seconds, and so many between looks for a slow rank: those of
+ * devices need more, since what they waited is known by samples. */
+static const double READ_SECONDS = 1, LOOK_SECONDS = 1, DEVICE_LOOK_SECONDS = 10;
 
 /* What a rank says at a row. */
 struct rank_report {
@@ -56,7 +57,7 @@ static void begin_look(struct watch *watch)
 
 void watch_open(struct watch *watch, struct comm *world, struct executor *executor, int part)
 {
-    *watch = (struct watch){.world = world, .executor = executor, .part = part, .read = -LOOK_SECONDS};
+    *watch = (struct watch){.world = world, .executor = executor, .part = part, .read = -READ_SECONDS};
     const unsigned char *uuid = executor->class->identity != NULL ? executor->class->identity(executor) : NULL;
     if (is_first(watch, uuid))
         nvml_open(&watch->nvml, uuid);
@@ -127,7 +128,7 @@ static struct rank_report report_of(struct watch *watch, const struct watch_coun
     struct rank_report report = {.counts = *counts, .device = NAN, .work = work_of(watch), .reading = {.index = -1}};
     if (class->occupied != NULL)
         report.device = (double)class->occupied(watch->executor);
-    if (watch->nvml.device != NULL && clock_seconds() >= watch->read + LOOK_SECONDS) {
+    if (watch->nvml.device != NULL && clock_seconds() >= watch->read + READ_SECONDS) {
         nvml_read(&watch->nvml, &report.reading);
         watch->read = clock_seconds();
     }
@@ -181,7 +182,8 @@ struct watch_row watch_look(struct watch *watch, const struct watch_counts *coun
     struct rank_report own = report_of(watch, counts), *reports = memory_allocate(count * (int64_t)sizeof *reports);
     comm_all_gather(watch->world, &own, reports, sizeof own);
     struct watch_row row = sum_reports(reports, count);
-    const bool looks = reports[0].work.seconds >= LOOK_SECONDS; /* the same on all ranks */
+    const bool samples = watch->executor->class->waited != NULL;
+    const bool looks = reports[0].work.seconds >= (samples ? DEVICE_LOOK_SECONDS : LOOK_SECONDS); /* on all ranks */
     if (watch->world->rank == 0) {
         take_readings(watch, reports);
         if (looks)
