@@ -39,7 +39,7 @@ static void test_published_flops(void)
     CHECK_NEAR(full, 20937965568.0 + 33822867456.0 + 3152019456.0, 1e-12, 0);
     CHECK_NEAR(rate, 84631, 1e-5, 0);
     CHECK_NEAR(flops_utilisation(full, rate, 8 * 1979e12), 0.3093, 1e-3, 0); /* of a rounded 4.74e14 there */
-    CHECK_NEAR(flops_quoted_days(rate), 136.76, 1e-4, 0);
+    CHECK_NEAR(flops_days(FLOPS_QUOTED_TOKENS, rate), 136.76, 1e-4, 0);
     struct deck deck;
     deck_defaults(&deck);
     deck.data.row_tokens = 16384;

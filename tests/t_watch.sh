@@ -226,6 +226,110 @@ check "no run: is said" says "holds no log.jsonl"
 "$CISTRON" report "$run" -o "$work/none/page.html" >"$work/out" 2>&1
 check "nowhere to write: exit code 2" test $? -eq 2
 
+# -- several runs ------------------------------------------------------------------------------------------------------
+ranks 1 train "$work/deck.cfg" output.folder="$work/other" train.steps=20 optimizer.lr=0.02 validation.every=0 data.valid= \
+    train.seed=5 device.peak=2
+target=$(sed -n 's/^{"event":"validation".*"loss":\([^,]*\),.*/\1/p' "$run/log.jsonl" | head -n 1)
+check "a warm-up alone compares nothing" cmp <("$CISTRON" report "$run" -o "$work/one.html" 2>&1) \
+    <("$CISTRON" report "$run" -o "$work/one.html" --warm-up 3 2>&1)
+(cd "$work" && "$CISTRON" report run other/log.jsonl --target "$target" --tokens 3e9 --warm-up 1 >out 2>said)
+check "several runs" test $? -eq 0
+check "a damaged line is left out there too" grep -q 'the first is line 3' "$work/said"
+if [ -n "$python" ]; then
+    check "are what their logs say" "$python" - "$work" "$target" <<'PYTHON'
+import json, math, re, sys
+import xml.etree.ElementTree as tree
+work, target = sys.argv[1], float(sys.argv[2])
+def lines_of(run):
+    for line in open("%s/%s/log.jsonl" % (work, run)):
+        try:
+            yield json.loads(line)
+        except ValueError:
+            pass
+def clock(seconds):
+    whole = math.floor(seconds + 0.5)
+    return "%d:%02d:%02d" % (whole // 3600, whole // 60 % 60, whole % 60)
+def commas(value):
+    return "{:,}".format(math.floor(value + 0.5))
+text = open(work + "/out").read()
+cells = {}
+for line in text.split("\n\n")[1].split("\n")[1:]:
+    name, *values = re.split("  +", line.strip())
+    cells[name] = values
+root = tree.parse(work + "/comparison.html").getroot()
+html = "{http://www.w3.org/1999/xhtml}"
+page = {row.find(html + "th").text: [cell.text for cell in row.findall(html + "td")] for row in root.iter(html + "tr")}
+assert page["A"] == ["run"] and page["B"] == ["other"], page
+for name, values in cells.items():
+    if not name.startswith("*"):
+        assert page[name] == values, (name, page[name], values)
+for r, run in enumerate(("run", "other")):
+    log = list(lines_of(run))
+    start = [line for line in log if line["event"] == "start"][-1]
+    rows = [line for line in log if line["event"] == "step"]
+    last = [row for row in rows if row["step"] - len(row["step_seconds"]) >= start["step"] + 1]
+    times = sorted(second for row in last for second in row["step_seconds"])
+    median = times[int(0.5 * (len(times) - 1) + 0.5)] if times else math.nan
+    tokens = sum(row["tokens_per_second"] * row["seconds"] for row in last) / len(times) if times else math.nan
+    got = {name: values[r] for name, values in cells.items() if len(values) == 2}
+    assert got["steps"] == str(rows[-1]["step"]) and got["training loss"] == "%.6f" % rows[-1]["mean_loss"], got
+    if times:
+        assert abs(float(got["speed, tokens/s"].replace(",", "")) / (tokens / median) - 1) < 1e-3, got
+        assert abs(float(got["a rank, tokens/s"].replace(",", "")) / (tokens / median / start["ranks"]) - 1) < 1e-3, got
+        assert got["step, shortest, s"] == "%.4f" % times[0] and got["step, longest, s"] == "%.4f" % times[-1]
+        assert abs(float(got["days to 1e+12 tokens"]) / (1e12 / (tokens / median) / 86400) - 1) < 1e-3, got
+        assert abs(float(got["days to 3e+09 tokens"]) - 3e9 / (tokens / median) / 86400) < 6e-3, got
+    if times and "peak" in start:
+        mfu = start["flops_per_token_causal"] * tokens / median / start["peak"]
+        assert abs(float(got["MFU causal, %"]) - 100 * mfu) < 6e-3 + 1e-3 * mfu, (got, mfu)
+    else:
+        assert got["MFU causal, %"] == "-", got
+    # the time of its programs, without what lies between them
+    def trained(until):
+        begun, sum_, before = None, 0, None
+        for line in log:
+            if line["event"] == "start":
+                sum_ += before - begun if begun is not None else 0
+                begun = line["time"]
+            before = line.get("time", before)
+            if line is until:
+                return sum_ + before - begun
+    assert got["trained"] == clock(trained([line for line in log if "time" in line][-1])), got
+    validations = [line for line in log if line["event"] == "validation"]
+    name = "time to loss %g" % target
+    if run == "run":
+        best = min(validations, key=lambda line: line["loss"])
+        assert got["best validation"] == "%.6f" % best["loss"] and got["at step"] == str(best["step"])
+        first = next(line for line in validations if line["loss"] <= target)
+        assert got[name] == "%s (step %d)" % (clock(trained(first)), first["step"]), (got, first)
+    else:
+        losses, window = [row["mean_loss"] for row in rows], 1 + len(rows) // 25
+        assert not validations and window == 1 and got["best validation"] == "-"
+        found = next((row for row in rows if row["mean_loss"] <= target), None)
+        wanted = "not yet *" if found is None else "%s (step %d) *" % (clock(trained(found)), found["step"])
+        assert got[name] == wanted, (got, wanted)
+keys = text.split("keys that differ:\n")[1].split("\n\n")[0]
+differ = dict((line.split()[0], line.split()[1:]) for line in keys.split("\n")[1:])
+assert differ["optimizer.lr"] == ["0.002", "0.02"] and differ["train.seed"] == ["42", "5"], differ
+assert "output.folder" not in differ and "model.hidden" not in differ, differ
+svg = "{http://www.w3.org/2000/svg}"
+pictures = [e for e in root.iter(svg + "svg") if e.get("class") == "plot"]
+assert len(pictures) == 2, len(pictures)
+for picture in pictures:
+    frame = picture.find(svg + "svg")
+    first, second = (path.get("d") for path in frame.findall(svg + "path"))
+    assert len(re.findall("[ML]", first)) > 5 and len(re.findall("[ML]", second)) > 5
+    assert len(frame.findall(svg + "circle")) == len([l for l in lines_of("run") if l["event"] == "validation"])
+assert "            . A" in text and "            * B" in text
+PYTHON
+fi
+"$CISTRON" report "$run" "$work/none" >"$work/out" 2>&1
+check "no second run: exit code 2" test $? -eq 2
+check "no second run: is said" says "$work/none: no such file or folder"
+"$CISTRON" report "$run" "$work/other/log.jsonl" -o "$work/other/log.jsonl" >"$work/out" 2>&1
+check "several over a log: exit code 2" test $? -eq 2
+check "several over a log: is said" says "is an input and the output"
+
 # -- what becomes of a program -----------------------------------------------------------------------------------------
 run="$work/life"
 mkdir "$run"

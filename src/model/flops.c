@@ -27,7 +27,7 @@ double flops_utilisation(double per_token, double tokens_per_second, double peak
     return tokens_per_second * per_token / peak;
 }
 
-double flops_quoted_days(double tokens_per_second)
+double flops_days(double tokens, double tokens_per_second)
 {
-    return FLOPS_QUOTED_TOKENS / tokens_per_second / 86400;
+    return tokens / tokens_per_second / 86400;
 }

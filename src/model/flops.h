@@ -26,8 +26,9 @@ double flops_per_token(const struct model_settings *settings, int64_t segment, e
 /* Utilisation (MFU) at a rate of tokens/s, of devices of `peak` FLOP/s together. */
 double flops_utilisation(double per_token, double tokens_per_second, double peak);
 
-/* Days that FLOPS_QUOTED_TOKENS tokens take, by which NeMo's benchmark quotes rates. */
+/* Days that so many tokens take: the time to train of NeMo's benchmark, which quotes rates by that of
+ * FLOPS_QUOTED_TOKENS. */
 #define FLOPS_QUOTED_TOKENS 1e12
-double flops_quoted_days(double tokens_per_second);
+double flops_days(double tokens, double tokens_per_second);
 
 #endif

@@ -60,10 +60,9 @@ static int take_log(struct outcome *o, const struct sweep_place *place, const st
     o->rank_rate = speed.rate / (double)c->ranks;
     o->waited = speed.waited;
     memcpy(o->utilisation, speed.utilisation, sizeof speed.utilisation);
-    for (int64_t i = 0; i < history.row_count; i++) {
-        o->device_memory = fmax(o->device_memory, history.rows[i].device_memory); /* of NaN and a number the number */
-        o->resident = fmax(o->resident, history.rows[i].memory);
-    }
+    const struct history_peaks peaks = history_peaks(&history);
+    o->device_memory = peaks.device_memory;
+    o->resident = peaks.memory;
     if (history.start_count > 0) {
         free(o->device);
         free(o->host);

@@ -116,7 +116,7 @@ static void print_time(const struct forecast *f, const struct deck *deck, const 
     if (deck->parallel.pipeline > 1)
         printf("  %-37s %18.4g\n", "of these waiting for other stages", rank->bubble);
     printf("  %-37s %18.6g\n", "tokens/s", speed);
-    printf("  %-37s %18.2f\n", "days for 1e12 tokens", flops_quoted_days(speed));
+    printf("  %-37s %18.2f\n", "days for 1e12 tokens", flops_days(FLOPS_QUOTED_TOKENS, speed));
     for (int c = 0; c < FLOPS_CONVENTIONS && deck->device.peak > 0; c++) {
         char name[64];
         snprintf(name, sizeof name, "MFU, %s, %%", flops_name((enum flops_convention)c));

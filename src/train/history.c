@@ -273,3 +273,22 @@ void history_destroy(struct history *history)
     free(history->timers);
     free(history->step_seconds);
 }
+
+const struct history_validation *history_best(const struct history *history)
+{
+    const struct history_validation *best = history->validation_count > 0 ? history->validations : NULL;
+    for (int64_t i = 0; i < history->validation_count; i++)
+        if (history->validations[i].loss < best->loss || isnan(best->loss))
+            best = &history->validations[i];
+    return best;
+}
+
+struct history_peaks history_peaks(const struct history *history)
+{
+    struct history_peaks peaks = {NAN, NAN};
+    for (int64_t i = 0; i < history->row_count; i++) { /* of NaN and a number fmax takes the number */
+        peaks.memory = fmax(peaks.memory, history->rows[i].memory);
+        peaks.device_memory = fmax(peaks.device_memory, history->rows[i].device_memory);
+    }
+    return peaks;
+}

@@ -84,4 +84,13 @@ struct history {
 int history_read(struct history *history, const char *path);
 void history_destroy(struct history *history);
 
+/* The validation of the lowest loss, the first of several; NULL: there is none. */
+const struct history_validation *history_best(const struct history *history);
+
+/* The most memory of all rows, bytes; NaN: no row says it. */
+struct history_peaks {
+    double memory, device_memory;
+};
+struct history_peaks history_peaks(const struct history *history);
+
 #endif

@@ -10,6 +10,7 @@
 #include "io/lock.h"
 #include "train/curves.h"
 #include "train/history.h"
+#include "train/page.h"
 #include "train/quantization_report.h"
 #include "train/verdict.h"
 
@@ -105,10 +106,7 @@ static void add_loss_facts(struct report *report)
              memory_format("%.6f nats (mean of the last row), perplexity %.4g", last->mean_loss, exp(last->mean_loss)));
     if (h->validation_count == 0)
         return;
-    const struct history_validation *newest = &h->validations[h->validation_count - 1], *best = newest;
-    for (int64_t i = 0; i < h->validation_count; i++)
-        if (h->validations[i].loss < best->loss || isnan(best->loss))
-            best = &h->validations[i];
+    const struct history_validation *newest = &h->validations[h->validation_count - 1], *best = history_best(h);
     add_fact(report, "validation loss",
              memory_format("%.6f nats at step %lld, perplexity %.4g (best: %.6f at step %lld)", newest->loss,
                            (long long)newest->step, exp(newest->loss), best->loss, (long long)best->step));
@@ -119,11 +117,10 @@ static void add_speed_facts(struct report *report)
 {
     const struct history *h = &report->history;
     int64_t from = h->start_count > 0 ? h->starts[h->start_count - 1].step : 0;
-    double seconds = 0, tokens = 0, waited = 0, memory = 0, device = NAN, work[FLOPS_CONVENTIONS] = {0};
+    double seconds = 0, tokens = 0, waited = 0, work[FLOPS_CONVENTIONS] = {0};
+    const struct history_peaks peaks = history_peaks(h);
     for (int64_t i = 0; i < h->row_count; i++) {
         const struct history_row *row = &h->rows[i];
-        memory = fmax(memory, row->memory);
-        device = fmax(device, row->device_memory);
         if (row->step <= from || !isfinite(row->seconds) || !isfinite(row->tokens_per_second))
             continue;
         seconds += row->seconds;
@@ -139,7 +136,7 @@ static void add_speed_facts(struct report *report)
         free(mean);
         free(last);
         add_fact(report, "1e12 tokens",
-                 memory_format("%.2f days at the mean speed", flops_quoted_days(tokens / seconds)));
+                 memory_format("%.2f days at the mean speed", flops_days(FLOPS_QUOTED_TOKENS, tokens / seconds)));
         add_fact(report, "waiting for data",
                  memory_format("%.1f %% of the time of the steps since the last start", 100 * waited / seconds));
         for (int c = 0; c < FLOPS_CONVENTIONS; c++)
@@ -149,9 +146,10 @@ static void add_speed_facts(struct report *report)
                 free(name);
             }
     }
-    add_count_fact(report, "peak memory", memory / (1 << 20), " MiB of rank 0");
-    if (isfinite(device))
-        add_count_fact(report, "GPU memory", device / (1 << 20), " MiB at most in use on the GPU of rank 0");
+    add_count_fact(report, "peak memory", fmax(0, peaks.memory) / (1 << 20), " MiB of rank 0");
+    if (isfinite(peaks.device_memory))
+        add_count_fact(report, "GPU memory", peaks.device_memory / (1 << 20),
+                       " MiB at most in use on the GPU of rank 0");
 }
 
 static void add_step_time_fact(struct report *report)
@@ -198,22 +196,6 @@ static void gather_facts(struct report *report)
 }
 
 /* -- Page -------------------------------------------------------------------------------------------------------- */
-
-static const char style[] =
-    "body { font: 15px/1.45 sans-serif; color: #1a1a1a; background: #ffffff; max-width: 780px; margin: 2em auto; "
-    "padding: 0 1em; }\n"
-    "h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 1.8em; }\n"
-    "table { border-collapse: collapse; } table + table { margin-top: 1em; } td, th { padding: 0.15em 1em 0.15em 0; "
-    "text-align: left; "
-    "vertical-align: top; }\n"
-    "td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }\n"
-    "td.when, th { white-space: nowrap; }\n"
-    "tr + tr td { border-top: 1px solid #e4e4e4; } pre { background: #f6f6f6; padding: 0.8em; overflow: auto; }\n"
-    ".verdict { padding: 0.5em 0.8em; border-left: 6px solid #888888; background: #f6f6f6; }\n"
-    ".finished { border-color: #228833; } .running { border-color: #4477aa; } .stopped { border-color: #ccbb44; }\n"
-    ".diverged, .failed, .killed { border-color: #cc3311; }\n"
-    ".plot { width: 100%; height: auto; display: block; margin: 1em 0; page-break-inside: avoid; }\n"
-    "@media print { body { margin: 0; max-width: none; font-size: 11pt; } }\n";
 
 static void write_facts(FILE *file, const struct report *report)
 {
@@ -339,13 +321,7 @@ static void write_notes(FILE *file, const struct history *h)
 
 static void write_page(FILE *file, const struct report *report)
 {
-    fputs("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
-          "<meta charset=\"utf-8\"/>\n<title>",
-          file);
-    plot_write_escaped(file, report->folder);
-    fprintf(file, "</title>\n<style>\n%s%s</style>\n</head>\n<body>\n<h1>", style, plot_style);
-    plot_write_escaped(file, report->folder);
-    fputs("</h1>\n", file);
+    page_begin(file, report->folder);
     write_facts(file, report);
     write_curves(file, report);
     quantization_report_write(file, &report->history);
@@ -354,7 +330,8 @@ static void write_page(FILE *file, const struct report *report)
     write_timers(file, &report->history);
     fputs("<h2>Settings that are not the default</h2>\n<pre>", file);
     plot_write_escaped(file, report->settings);
-    fputs("</pre>\n</body>\n</html>\n", file);
+    fputs("</pre>\n", file);
+    page_end(file);
 }
 
 static int save_page(const struct report *report, const char *path)

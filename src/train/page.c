@@ -1,0 +1,34 @@
+#include "train/page.h"
+#include "train/plot.h"
+
+static const char style[] =
+    "body { font: 15px/1.45 sans-serif; color: #1a1a1a; background: #ffffff; max-width: 780px; margin: 2em auto; "
+    "padding: 0 1em; }\n"
+    "h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 1.8em; }\n"
+    "table { border-collapse: collapse; } table + table { margin-top: 1em; } td, th { padding: 0.15em 1em 0.15em 0; "
+    "text-align: left; "
+    "vertical-align: top; }\n"
+    "td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }\n"
+    "td.when, th { white-space: nowrap; }\n"
+    "tr + tr td { border-top: 1px solid #e4e4e4; } pre { background: #f6f6f6; padding: 0.8em; overflow: auto; }\n"
+    ".verdict { padding: 0.5em 0.8em; border-left: 6px solid #888888; background: #f6f6f6; }\n"
+    ".finished { border-color: #228833; } .running { border-color: #4477aa; } .stopped { border-color: #ccbb44; }\n"
+    ".diverged, .failed, .killed { border-color: #cc3311; }\n"
+    ".plot { width: 100%; height: auto; display: block; margin: 1em 0; page-break-inside: avoid; }\n";
+static const char print_style[] = "@media print { body { margin: 0; max-width: none; font-size: 11pt; } }\n";
+
+void page_begin(FILE *file, const char *title)
+{
+    fputs("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
+          "<meta charset=\"utf-8\"/>\n<title>",
+          file);
+    plot_write_escaped(file, title);
+    fprintf(file, "</title>\n<style>\n%s%s%s</style>\n</head>\n<body>\n<h1>", style, plot_style, print_style);
+    plot_write_escaped(file, title);
+    fputs("</h1>\n", file);
+}
+
+void page_end(FILE *file)
+{
+    fputs("</body>\n</html>\n", file);
+}

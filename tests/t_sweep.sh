@@ -1,0 +1,249 @@
+#!/bin/bash
+# cistron sweep: its table is what the logs say, what has run is not run again, a case that fails is noted with its
+# message, builds and devices are not mixed, a batch system's cases are collected later, mistakes of a list are told.
+. "$abs_top_srcdir/tests/lib.sh"
+needs python3
+cd "$work" || exit 1
+cat >small.cfg <<'END'
+model = { layers = 2; hidden = 32; ffn = 64; heads = 4; };
+data = { source = "random"; random_median = 40; random_mean = 70; row_tokens = 64; };
+train = { micro_batch = 2; };
+device = { kind = "cpu"; threads = 1; peak = 0.5; };
+END
+mkdir lists
+cat >lists/all.cfg <<'END'
+ranks = [1, 2];
+steps = 5;
+warm_up = 2;
+deck = "../small.cfg"; # as the list's folder sees it
+keys : { train : { seed = 7; }; };
+sweeps = (
+    { scaling = "weak"; rows = 4; },
+    { scaling = "strong"; rows = 8; keys : { parallel : { shard = ["none", "full"]; }; }; },
+    { ranks = 1; keys : { parallel : { tensor = 2; }; }; },
+    { ranks = 1; launch = "sh -c 'echo no such partition, or a full one; exit 7' {command}"; },
+    { ranks = 1; launch = "sh -c 'exec sleep 60' {command}"; seconds = 1; },
+    { ranks = 1; keys : { data : { source = "store"; train = "small.cfg"; }; train : { seed = 8; }; }; }
+);
+END
+
+# sweep ARGUMENTS...: output in $work/out, exit code in $code
+sweep()
+{
+    timeout 120 "$CISTRON" sweep "$@" >"$work/out" 2>&1
+    code=$?
+}
+begun()
+{
+    grep -c '^\[' "$work/out"
+}
+
+sweep lists/all.cfg --most-ranks 1
+check "without cases of two ranks: code" test $code -eq 1
+check "they are to come" says ", 3 to come" # rows: one stands there twice
+sweep lists/all.cfg
+check "cases that failed: code" test $code -eq 1
+check "are counted" says "4 of 10 cases have failed"
+check "only those of two ranks have run now" test "$(begun)" -eq 2
+check "one that two groups have ran once" test "$(find all -name 'small-2-*' | wc -l)" -eq 2
+check "nothing but the log is left of a case" test -z "$(find all -name '*.h5' ! -name results.h5)"
+
+cat >table.py <<'PYTHON'
+import csv, glob, json, math, os, statistics, sys
+import xml.etree.ElementTree as tree
+rows = list(csv.DictReader(open("all/results.csv", newline="")))
+assert len(rows) == 10, len(rows)
+def number(row, name):
+    return float(row[name]) if row[name] else math.nan
+def near(a, b, bound=1e-4):
+    assert abs(a - b) <= bound * abs(b), (a, b)
+def steps(case, run="run"):
+    lines = [json.loads(line) for line in open("all/%s/%s/log.jsonl" % (case, run))]
+    return lines[0], [line for line in lines if line["event"] == "step"]
+rates = {}
+for row in rows[:6]:
+    start, done = steps(row["case"])
+    counted = done[2:]  # warm_up
+    assert [line["step"] for line in done] == list(range(1, 8)) and int(row["steps (steps)"]) == 5, done
+    times = [line["step_seconds"][0] for line in counted]
+    near(number(row, "step_least (s)"), min(times))
+    near(number(row, "step_median (s)"), statistics.median(times))
+    near(number(row, "step_most (s)"), max(times))
+    tokens = sum(line["tokens_per_second"] * line["seconds"] for line in counted) / 5
+    near(number(row, "step_tokens (tokens)"), tokens)
+    rate, ranks = tokens / statistics.median(times), int(row["ranks"])
+    near(number(row, "rate (tokens/s)"), rate)
+    near(number(row, "rank_rate (tokens/s)"), rate / ranks)
+    assert start["ranks"] == ranks and start["peak"] == 0.5e12 * ranks
+    for name in ("causal", "full", "opengenome2"):
+        near(number(row, "mfu_" + name), start["flops_per_token_" + name] * rate / (0.5e12 * ranks))
+    rates[row["series"], ranks] = rate / ranks
+    near(number(row, "efficiency"), rates[row["series"], ranks] / rates[row["series"], 1])
+    near(number(row, "data_wait"), sum(line["data_wait"] for line in counted) / sum(line["seconds"] for line in counted))
+    near(number(row, "resident (bytes)"), max(line["memory"] for line in done))
+    plan = json.load(open("all/%s/plan.json" % row["case"]))
+    assert plan["ranks"] == ranks
+    near(number(row, "planned_memory (bytes)"), plan["fit"]["need"])
+    near(number(row, "planned_step (s)"), plan["time"]["seconds"])
+    near(number(row, "planned_host (bytes)"), plan["host_batches"] + plan["host_offloaded"])
+    assert abs(number(row, "planned_exposed") - plan["time"]["exposed"] / plan["time"]["seconds"]) < 1e-6
+    rows_all = {"weak": 4 * ranks, "strong": 8}[row["scaling"]]
+    assert int(row["global_batch (rows)"]) == rows_all == plan["data"]["tokens_a_step"] // 64
+    assert row["state"] == "done" and row["exit_code"] == "0" and row["message"] == ""
+    assert row["exposed"] == "" and row["device_memory (bytes)"] == ""
+    # a kept deck says what was asked for
+    deck = open("all/%s/run/deck.cfg" % row["case"]).read()
+    assert "shard = \"%s\"" % row["shard"] in deck and "seed = 7" in deck, deck
+assert [row["varied"] for row in rows[:6]] == ["", ""] + ["parallel.shard=none"] * 2 + ["parallel.shard=full"] * 2
+assert [row["series"] for row in rows] == list("0011223456")[:10], [row["series"] for row in rows]
+assert rows[1]["case"] == rows[3]["case"] and len({row["case"] for row in rows}) == 9
+tensor, partition, late, store = rows[6:]
+for row, code, words in ((tensor, 2, "key parallel.tensor = 2: must divide the number of ranks"),
+                         (partition, 7, "no such partition, or a full one"), (late, 124, "took longer than 1 s"),
+                         (store, 2, "small.cfg")):
+    assert row["state"] == "failed" and int(row["exit_code"]) == code and words in row["message"], row
+    assert row["rate (tokens/s)"] == "" and row["efficiency"] == ""
+svg = "{http://www.w3.org/2000/svg}"
+for name, lines in (("weak", 1), ("strong", 2)):
+    root = tree.parse("all/%s.svg" % name).getroot()
+    frame = [e for e in root.iter(svg + "svg")][-1]
+    paths, points = frame.findall(svg + "path"), frame.findall(svg + "circle")
+    assert len(paths) == lines + 1 and len(points) == 2 * lines, (name, len(paths), len(points))
+    # y of the second point beside the ideal's, both above 0, is the efficiency
+    height = 190
+    ideal = paths[0].get("d").replace("M", " ").replace("L", " ").split()
+    for line in range(lines):
+        series = [row for row in rows if row["scaling"] == name][2 * line:2 * line + 2]
+        y = float(points[2 * line + 1].get("cy"))
+        assert abs((height - y) / (height - float(ideal[3])) - number(series[1], "efficiency")) < 0.01, (name, y, ideal)
+    names = [e.text for e in root.iter(svg + "text")]
+    assert "ideal" in names and any(text.startswith("small") for text in names), names
+try:
+    import h5py
+except ImportError:
+    print("no h5py: results.h5 is not looked at")
+    sys.exit()
+with h5py.File("all/results.h5") as file:
+    cases = file["cases"]
+    assert file.attrs["device"] == steps(rows[0]["case"])[0]["device_name"].encode(), dict(file.attrs)
+    assert file.attrs["build"].decode() == open("all/%s/build" % rows[0]["case"]).read().strip()
+    header = list(csv.reader(open("all/results.csv", newline="")))[0]
+    for i, name in enumerate(cases.dtype.names):
+        unit = cases.attrs["FIELD_%d_UNIT" % i].decode()
+        assert cases.attrs["FIELD_%d_NAME" % i].decode() == name
+        key = name + (" (%s)" % unit if unit not in ("", "1") else "")
+        assert header[i] == key, (header[i], key)
+        for value, row in zip(cases[name], rows):
+            if isinstance(value, bytes):
+                assert value.decode() == row[key]
+            elif math.isnan(value):
+                assert row[key] == ""
+            else:
+                near(float(value), float(row[key]), 1e-8)
+PYTHON
+python=$(transformers_python)
+check "the table is what the logs say" "${python:-python3}" table.py
+
+# -- again -------------------------------------------------------------------------------------------------------------
+cp all/results.csv before.csv
+sweep lists/all.cfg
+check "nothing is left to run" test "$(begun)" -eq 0
+check "the table stays" cmp all/results.csv before.csv
+one=$(cut -d , -f 1 before.csv | sed -n 2p)
+rm "all/$one/exit" # as if it had been killed
+sweep lists/all.cfg --show
+check "shown, not run" test "$(begun)" -eq 0
+check "to come" says ", 1 to come"
+sweep lists/all.cfg
+check "a case that was killed is run again, alone" test "$(begun)" -eq 1
+sweep lists/all.cfg --retry
+check "what failed is tried again" test "$(begun)" -eq 3
+echo 'optimizer = { lr = 0.002; };' >>small.cfg
+sed '/tensor/d; /launch/d; s/},$/}/; /store/d; /strong/d' lists/all.cfg >lists/weak.cfg
+sweep lists/weak.cfg -o all
+check "another deck: its cases are others" test "$(begun)" -eq 2
+check "all is well: code" test $code -eq 0
+
+# -- what one table does not mix ---------------------------------------------------------------------------------------
+cp "$CISTRON" other && printf x >>other
+cp all/results.csv before.csv
+timeout 60 ./other sweep lists/weak.cfg -o all >out 2>&1
+check "another build: code" test $? -eq 2
+check "is refused" says "one table does not mix them"
+check "is named" says "is of build $(cat "all/$(cut -d , -f 1 before.csv | sed -n 2p)/build"), and this is "
+check "the table stays as it was" cmp all/results.csv before.csv
+sed -i 's/"device_name":"[^"]*"/"device_name":"Another X1"/' "all/$(cut -d , -f 1 before.csv | sed -n 3p)/run/log.jsonl"
+sweep lists/weak.cfg -o all
+check "another device: code" test $code -eq 2
+check "is named too" says "ran on Another X1, and "
+
+# -- transfers ---------------------------------------------------------------------------------------------------------
+library=$(ldd "$CISTRON" | awk '/libm\.so/ { print $3 }') # one that changes nothing
+sweep lists/weak.cfg -o free --no-transfers "$library"
+check "a second training of two ranks: code" test $code -eq 0
+check "is what transfers are told by" python3 - <<'PYTHON'
+import csv, json, statistics
+one, two = csv.DictReader(open("free/results.csv", newline=""))
+def median(run):
+    lines = [json.loads(line) for line in open("free/%s/%s/log.jsonl" % (two["case"], run))]
+    return statistics.median(line["step_seconds"][0] for line in lines if line["event"] == "step" and line["step"] > 2)
+assert one["exposed"] == "" and abs(float(two["exposed"]) - (1 - median("free") / median("run"))) < 1e-6
+PYTHON
+check "with the library" grep -q "env 'LD_PRELOAD=$(realpath "$library")' .*free.txt" free/*-2-*/job.sh
+sweep lists/weak.cfg -o free --no-transfers "$work/none.so"
+check "no such library: code" test $code -eq 2
+
+# -- a batch system ----------------------------------------------------------------------------------------------------
+sed "1i submit = \"cp {script} queued.{name}.sh; echo Submitted batch job {nodes}{ranks}{ranks_per_node}\"; ranks_per_node = 1;" \
+    lists/weak.cfg >lists/batch.cfg
+sweep lists/batch.cfg
+check "submitted: code" test $code -eq 0
+check "both wait" test "$(grep -c ': waiting$' out)" -eq 2
+check "what the batch system said is kept" grep -qx 'Submitted batch job 221' batch/*-2-*/submitted
+check "scripts are handed over" test "$(ls queued.*.sh | wc -l)" -eq 2
+sweep lists/batch.cfg
+check "they are not submitted twice" test "$(begun)" -eq 0
+for script in queued.*.sh; do
+    bash "$script"
+done
+sweep lists/batch.cfg
+check "collected" test "$(grep -c ',done,0,' batch/results.csv)" -eq 2
+sed -i 's/cp {script}/false {script}/; s/; echo.*job.*}"/"/' lists/batch.cfg
+sweep lists/batch.cfg -o refused
+check "a batch system that refuses: code" test $code -eq 1
+check "is told" says "cannot be submitted (exit code 1)"
+
+# -- mistakes ----------------------------------------------------------------------------------------------------------
+# wrong TEXT MESSAGE: of a list
+wrong()
+{
+    printf '%s\n' "$1" >wrong.cfg
+    sweep wrong.cfg -o none
+    check "$1: code" test $code -eq 2
+    check "$1: is told" says "$2"
+    check "$1: makes nothing" test ! -e none
+}
+wrong 'deck = ' 'wrong.cfg:2: syntax error'
+wrong 'ranks = 1;' 'wrong.cfg:1: deck: is missing'
+wrong 'deck = "none.cfg";' 'none.cfg'
+wrong 'deck = 3;' 'wrong.cfg:1: deck: must be a deck'
+wrong 'deck = "small.cfg"; rank = 1;' 'wrong.cfg:1: rank: no setting of a sweep; there are deck, ranks'
+wrong 'deck = "small.cfg"; ranks = [1, 0];' 'must be a number above 0'
+wrong 'deck = "small.cfg"; ranks = 1.5;' 'wrong.cfg:1: ranks: must be a whole number'
+wrong 'deck = "small.cfg"; scaling = "string"; rows = 1;' 'must be one of "none", "weak", "strong"'
+wrong 'deck = "small.cfg"; scaling = "weak";' 'scaling: needs rows'
+wrong 'deck = "small.cfg"; rows = 4;' 'rows: needs scaling'
+wrong 'deck = "small.cfg"; ranks = 3; scaling = "weak"; rows = 0.5;' '0.5 rows on each of 3 ranks are no whole number'
+wrong 'deck = "small.cfg"; keys = { train : { sed = 1; }; };' 'key train.sed: unknown'
+wrong 'deck = "small.cfg"; keys = { train : { seed = [1, "x"]; }; };' 'wrong.cfg:1: '
+wrong 'deck = "small.cfg"; keys = { train : { seed = []; }; };' 'seed: has no value'
+wrong 'deck = "small.cfg"; keys = 3;' 'keys: must be a group'
+wrong 'deck = "small.cfg"; launch = "mpirun x";' 'launch: must have {command}'
+wrong 'deck = "small.cfg"; submit = "sbatch";' 'submit: must have {script}'
+wrong 'deck = "small.cfg"; sweeps = 3;' 'sweeps: must be a list of groups'
+wrong 'deck = "small.cfg"; sweeps = ( 3 );' 'sweeps must be a list of groups'
+for list in "$abs_top_srcdir"/bench/sweeps/{gpus,slurm,tiny}.cfg; do
+    sweep "$list" --show -o "shown.${list##*/}"
+    check "$list: code" test $code -eq 0
+done
+finish
