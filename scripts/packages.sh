@@ -69,6 +69,12 @@ packages_installed()
     grep -qx installed <<<"$(dpkg-query -W -f '${db:Status-Status}\n' "$@" 2>/dev/null)"
 }
 
+# packages_unneeded PACKAGE: a tree with a configure, as a release is, needs nothing to make it.
+packages_unneeded()
+{
+    [ -x configure ] && [[ $1 = auto* ]]
+}
+
 packages_apt()
 {
     $packages_sudo env DEBIAN_FRONTEND=noninteractive apt-get -q "$@" >/dev/null
@@ -123,6 +129,7 @@ packages_need()
     list=$(for kind in "$@"; do grep "^$kind|" <<<"$packages_table"; done)
     if packages_may_install; then
         while IFS='|' read -r kind package how help; do
+            packages_unneeded "$package" && continue
             packages_installed $package && continue
             if [ "$kind" = build ]; then required+=("$package"); else optional+=("$package"); fi
         done <<<"$list"
@@ -148,7 +155,7 @@ packages_need()
         if [ "$kind" = build ]; then
             # a tree that was configured had what it needs, and a release brings its configure
             [ -f build/config.status ] || [ -f config.status ] && continue
-            [ -x configure ] && [[ $package = auto* ]] && continue
+            packages_unneeded "$package" && continue
             packages_option "$help" && continue
         fi
         if ! packages_installed $package && ! package_there "$how"; then

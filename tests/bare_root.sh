@@ -6,6 +6,8 @@
 #                                       "./quickstart", or any other line of shell
 # Environment:
 #   SUITE=bookworm   the release          MIRROR=URL   where from (else the first Debian mirror of this machine's apt)
+#   KEYRING=FILE     of the mirror, where debootstrap has none: for Ubuntu the one in its package ubuntu-keyring
+#                    (SUITE=noble MIRROR=http://archive.ubuntu.com/ubuntu)
 #   ROOT=DIR         where (else a folder under /tmp, removed at the end unless KEEP=1); one that exists is used again
 #   WORKTREE=1       the working tree as it is, uncommitted files too, in place of a clone of HEAD
 set -eu -o pipefail
@@ -38,7 +40,13 @@ trap leave EXIT
 
 if [ ! -x "$ROOT/usr/bin/apt-get" ]; then
     echo "== debootstrap $suite from $mirror into $ROOT"
-    debootstrap --variant=minbase "$suite" "$ROOT" "$mirror" >"$ROOT.log" 2>&1 || { tail -n 20 "$ROOT.log"; exit 1; }
+    options=()
+    script=() # gutsy is debootstrap's for any Ubuntu, also one that is newer than itself
+    if [[ $mirror = */ubuntu* ]]; then
+        options=("--components=main,universe" ${KEYRING:+"--keyring=$KEYRING"})
+        script=(gutsy)
+    fi
+    debootstrap --variant=minbase "${options[@]}" "$suite" "$ROOT" "$mirror" "${script[@]}" >"$ROOT.log" 2>&1 || { tail -n 20 "$ROOT.log"; exit 1; }
     rm -f "$ROOT.log"
 fi
 # the network as this machine has it: names, and what its apt was told of proxies and dated mirrors

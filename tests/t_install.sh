@@ -1,7 +1,8 @@
 #!/bin/bash
 # What a new user meets around the program: completions of both shells (the installed files are what the program prints,
 # and offer commands, options and keys where these can stand; zsh's are left out where it is not installed), the line
-# that names missing packages, and that git ignores what README's examples leave in a clone.
+# that names missing packages, that git ignores what README's examples leave in a clone, that a release (make dist) has
+# all that git has and configures where no autotools are, and that the recipe for Spack asks for what configure has.
 . "$abs_top_srcdir/tests/lib.sh"
 
 # bash_offers WORD...: what may stand for the last word
@@ -58,5 +59,21 @@ if git -C "$abs_top_srcdir" rev-parse >/dev/null 2>&1; then
         [ "${output%_tuned}" = "$output" ] || output=$output/ # a folder
         check "$output is ignored by git" git -C "$abs_top_srcdir" check-ignore -q "$output"
     done
+
+    # a release
+    make -s -C "$abs_top_builddir" distdir distdir="$work/release" >"$work/out" 2>&1
+    check "a release is made" test -x "$work/release/configure"
+    check "it has all that git has" test -z "$(comm -13 <(cd "$work/release" && find . -type f | sed 's|^\./||' | LC_ALL=C sort) \
+        <(git -C "$abs_top_srcdir" ls-files | grep -v '^\.git' | LC_ALL=C sort) | tee "$work/missing")"
+    sed 's/^/    not in the release: /' "$work/missing" >&2
+    mkdir "$work/none"
+    for tool in autoconf autoheader automake aclocal autoreconf; do
+        printf '#!/bin/sh\necho called >>"%s/called"\nexit 1\n' "$work" >"$work/none/$tool"
+        chmod +x "$work/none/$tool"
+    done
+    (cd "$work/release" && PATH=$work/none:$PATH && ./configure -q --without-cuda && make -n -s) >"$work/out" 2>&1
+    check "it configures and would build" test $? -eq 0
+    check "without autotools" test ! -e "$work/called"
 fi
+command -v python3 >/dev/null && check "Spack's recipe" python3 "$abs_top_srcdir/tests/interop/spack_recipe.py" "$abs_top_srcdir" >"$work/out"
 finish
