@@ -1,4 +1,4 @@
-/* split, join, fill, add. (copy: executor.c) */
+/* split, join, scatter, fill, add. (copy: executor.c) */
 #include "cuda/halves.cuh"
 #include "cuda/walk.cuh"
 
@@ -80,6 +80,26 @@ void cuda_join(const struct cuda_target *target, const struct join_args *args)
         walk_launch(target, "join", join<N>, 1, args->to.cols / N, high, low, to);
     else
         walk_launch(target, "join", join<1>, 1, args->to.cols, high, low, to);
+}
+
+/* -- Scatter ------------------------------------------------------------------------------------------------------ */
+
+template <typename T, int N>
+__global__ WALK_BOUNDS void scatter(struct walk walk, view<const T> from, const int32_t *rows, view<T> to)
+{
+    walk_packs<4>(
+        walk, [&](uint32_t row, uint32_t p) { return load_pack<N>(from.row(row) + (int64_t)p * N); },
+        [&](uint32_t row, uint32_t p, const pack<T, N> &in) { store_pack(to.row(rows[row]) + (int64_t)p * N, in); });
+}
+
+void cuda_scatter(const struct cuda_target *target, const struct scatter_args *args)
+{
+    visit_packs({args->from, args->to}, [&](auto zero, auto width) {
+        using T = decltype(zero);
+        constexpr int N = decltype(width)::value;
+        walk_launch(target, "scatter", scatter<T, N>, args->from.rows, args->from.cols / N,
+                    view_of<const T>(args->from), static_cast<const int32_t *>(args->rows.data), view_of<T>(args->to));
+    });
 }
 
 /* -- Fill --------------------------------------------------------------------------------------------------------- */

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 
 enum { POSITIONS = 64, PROMPTS = 4, LONGEST = 23, VOCABULARY = 40, LARGEST_VOCABULARY = 1001, GUARD = 64 };
-enum { CACHE_WIDTH = 32 /* keys and values of the toy */ };
 
 /* -- Planted faults ---------------------------------------------------------------------------------------------- */
 
@@ -25,21 +24,21 @@ enum fault { NONE, OFFSET_FORGOTTEN, OFFSET_LARGER, STALE_ROW, ROW_TOO_LATE, KEY
 
 struct planter {
     enum fault fault;
-    int copies; /* into the cache: from a matrix that is wider than what is copied */
+    int scatters; /* into the cache */
 };
 
 static void plant(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
 {
     struct planter *planter = wrapper->self;
-    static int32_t number;
-    if (op == OP_COPY) {
-        struct copy_args a = *(const struct copy_args *)args;
-        bool to_cache = a.from.stride > a.from.cols && a.to.cols == CACHE_WIDTH;
-        planter->copies += to_cache;
-        if (to_cache && planter->fault == STALE_ROW && planter->copies == 5) /* the second call's second block */
+    static int32_t number, places[POSITIONS];
+    if (op == OP_SCATTER) {
+        struct scatter_args a = *(const struct scatter_args *)args;
+        planter->scatters++;
+        if (planter->fault == STALE_ROW && planter->scatters == 5) /* the second call's second block */
             return;
-        if (to_cache && planter->fault == ROW_TOO_LATE)
-            a.to.data = tensor_at(&a.to, 1, 0);
+        for (int64_t t = 0; t < a.rows.cols; t++)
+            places[t] = ((const int32_t *)a.rows.data)[t] + (planter->fault == ROW_TOO_LATE);
+        a.rows.data = places;
         wrapper_pass(wrapper, stream, op, &a);
     } else if (op == OP_ATTENTION_FORWARD) {
         struct attention_forward_args a = *(const struct attention_forward_args *)args;
@@ -108,6 +107,16 @@ static void pair_destroy(struct pair *p)
     comm_destroy(p->self);
 }
 
+/* The next chunk of a sequence of `count` tokens, and the logits of the last one that the engine then has. */
+static void extend(struct engine *e, const int32_t *tokens, int64_t count, int64_t chunk, double *logits)
+{
+    const int64_t before = engine_length(e, 0), left = count - before;
+    const struct engine_piece piece = {0, tokens + before, left < chunk ? left : chunk, true};
+    const struct tensor found = engine_extend(e, &piece, 1);
+    for (int64_t v = 0; v < found.cols; v++)
+        logits[v] = tensor_get(&found, 0, v);
+}
+
 /* The logits of the last of count tokens, without any cache. */
 static void recompute(struct engine *e, const int32_t *tokens, int64_t count, double *logits)
 {
@@ -148,21 +157,21 @@ static struct outcome compare(struct pair *p, int64_t chunk)
     for (int prompt = 0; prompt < PROMPTS; prompt++) {
         struct random_key random = {3, RANDOM_TEST, (uint64_t)prompt};
         int32_t tokens[POSITIONS];
-        int64_t count = 1 + 7 * prompt, taken = 0, end = count + LONGEST;
+        int64_t count = 1 + 7 * prompt, end = count + LONGEST;
         for (int64_t t = 0; t < count; t++)
             tokens[t] = (int32_t)(random_bits(&random, (uint64_t)t) % VOCABULARY);
-        engine_truncate(&p->cached, 0);
+        engine_truncate(&p->cached, 0, 0);
         while (count < end) {
             double with[VOCABULARY], without[VOCABULARY];
-            for (; taken < count; taken = engine_length(&p->cached))
-                engine_extend(&p->cached, tokens + taken, count - taken < chunk ? count - taken : chunk, with);
+            while (engine_length(&p->cached, 0) < count)
+                extend(&p->cached, tokens, count, chunk, with);
             recompute(&p->whole, tokens, count, without);
             double d = distance(with, without, VOCABULARY);
             if (!(d <= o.worst))
                 o.worst = d;
             struct sampling greedy = {0};
-            int32_t choice = sample_token(&greedy, without, VOCABULARY, count);
-            o.different += sample_token(&greedy, with, VOCABULARY, count) != choice;
+            int32_t choice = sample_token(&greedy, without, VOCABULARY, 0, count);
+            o.different += sample_token(&greedy, with, VOCABULARY, 0, count) != choice;
             tokens[count++] = choice;
         }
     }
@@ -175,7 +184,7 @@ static struct outcome run(struct executor *executor, enum dtype compute, bool ti
     struct model_settings settings = toy_settings(tied ? TOY_LLAMA_TIED : TOY_LLAMA);
     pair_create(&p, executor, &settings, compute, chunk, fault);
     struct outcome o = compare(&p, chunk);
-    CHECK(p.planter.copies > 0);
+    CHECK(p.planter.scatters > 0);
     pair_destroy(&p);
     return o;
 }
@@ -213,8 +222,8 @@ static void test_executors(struct executor *cpu, struct executor *reference)
     double with[VOCABULARY], without[VOCABULARY];
     for (int t = 0; t < 31; t++)
         tokens[t] = (t * 7 + t * t) % VOCABULARY;
-    for (int64_t t = 0; t < 31; t = engine_length(&own.cached))
-        engine_extend(&own.cached, tokens + t, 31 - t < 9 ? 31 - t : 9, with);
+    while (engine_length(&own.cached, 0) < 31)
+        extend(&own.cached, tokens, 31, 9, with);
     recompute(&other.whole, tokens, 31, without);
     CHECK(distance(with, without, VOCABULARY) <= 1e-5);
     pair_destroy(&own);
@@ -237,7 +246,7 @@ static void test_vocabularies(struct executor *cpu)
         pair_create(&p, cpu, &settings, DTYPE_F32, 3, NONE);
         for (int64_t v = 0; v < LARGEST_VOCABULARY + GUARD; v++)
             logits[v] = -12345;
-        engine_extend(&p.cached, tokens, 3, logits);
+        extend(&p.cached, tokens, 3, 3, logits);
         recompute(&p.whole, tokens, 3, without);
         CHECK(distance(logits, without, vocabulary) <= 1e-5);
         int64_t untouched = 0;
@@ -286,8 +295,8 @@ static void test_sampling(void)
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         int seen[4] = {0}, again = 0;
         for (int64_t i = 0; i < DRAWS; i++) {
-            int32_t token = sample_token(&cases[c].sampling, logits, 4, i);
-            again += token == sample_token(&cases[c].sampling, logits, 4, i);
+            int32_t token = sample_token(&cases[c].sampling, logits, 4, 0, i);
+            again += token == sample_token(&cases[c].sampling, logits, 4, 0, i);
             seen[token]++;
         }
         CHECK(again == DRAWS);
@@ -297,10 +306,10 @@ static void test_sampling(void)
         }
     }
     const double equal[3] = {1, 1, 0};
-    CHECK(sample_token(&(struct sampling){0}, equal, 3, 0) == 0); /* the lowest id of equals */
+    CHECK(sample_token(&(struct sampling){0}, equal, 3, 0, 0) == 0); /* the lowest id of equals */
     const double broken[2] = {NAN, NAN};
-    CHECK(sample_token(&(struct sampling){.temperature = 1}, broken, 2, 0) == -1);
-    CHECK(sample_token(&(struct sampling){0}, broken, 2, 0) == -1);
+    CHECK(sample_token(&(struct sampling){.temperature = 1}, broken, 2, 0, 0) == -1);
+    CHECK(sample_token(&(struct sampling){0}, broken, 2, 0, 0) == -1);
 }
 
 /* What is printed of bytes that come one by one, two by two, ...: the same text, and after each piece whole

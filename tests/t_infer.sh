@@ -24,6 +24,12 @@ numbers()
     grep -v '"world_size"' "$1" | grep -oE ': -?[0-9][0-9.e+-]*' | cut -c3-
 }
 
+# Results of generate but for what follows the eighth digit of a log-probability.
+fields()
+{
+    sed -E 's/(log_probability=-?[0-9]+\.[0-9]{2})[0-9]*/\1/' "$1"
+}
+
 # -- eval ----------------------------------------------------------------------------------------------------------
 # each rank with one thread, as the results' rounding may depend on threads
 export OMP_NUM_THREADS=1
@@ -111,7 +117,67 @@ done
 check "another seed, another text" test "$(cmp "$work/a" "$work/b" 2>&1)"
 "$CISTRON" generate --checkpoint "$work/run" --tokens 90 >"$work/a" 2>"$work/b"
 check "longer than the context is allowed" test $? -eq 0
-check "and warned of" grep -q 'warning: 91 tokens' "$work/b"
+check "and said" grep -q '# up to 91 tokens with the prompt: the model sees the last 33 to 64' "$work/b"
+"$CISTRON" generate --checkpoint "$work/run" --tokens 90 --context 100 >"$work/a" 2>"$work/b"
+check "a context beyond the training's is warned of" grep -q 'warning: 91 tokens' "$work/b"
+
+# many prompts: no batch, order of formats or number of ranks changes a text
+printf '>one x\nACGT\n>two\nACGTTTTGGGACACA\nCACACA\n>three\nA\n' >"$work/p.fa"
+printf '{"id": "one", "seq": "ACGT"}\n{"id": "two", "seq": "ACGTTTTGGGACACACACACA"}\n{"id": "three", "seq": "A"}\n' >"$work/p.jsonl"
+printf 'ACGT\nACGTTTTGGGACACACACACA\nA\n' >"$work/p.txt"
+many="generate --checkpoint $work/run --tokens 70 --n 2 --seed 3"
+# shellcheck disable=SC2086
+{
+    "$CISTRON" $many --input "$work/p.fa" --batch 1 -o "$work/many.fa" 2>"$work/rates"
+    check "many prompts end with 0" test $? -eq 0
+    check "rates of prompts and of steps" grep -q 'generated: [0-9]* tokens, 1 at a time ([0-9.]* tokens/s, [0-9.]* ms' "$work/rates"
+    for batch in 2 5 64; do
+        "$CISTRON" $many --input "$work/p.fa" --batch $batch >"$work/batch.fa" 2>"$work/out"
+        check "many prompts, $batch at once: the same" cmp <(fields "$work/many.fa") <(fields "$work/batch.fa")
+    done
+    for n in 2 3; do
+        timeout 60 $MPIRUN -n $n "$CISTRON" $many --input "$work/p.fa" --batch 2 >"$work/batch.fa" 2>"$work/out"
+        check "many prompts on $n ranks: the same" cmp <(fields "$work/many.fa") <(fields "$work/batch.fa")
+    done
+    timeout 60 $MPIRUN -n 2 "$CISTRON" $many --input "$work/p.fa" --batch 2 --shard >"$work/batch.fa" 2>"$work/out"
+    check "many prompts on 2 ranks that share the weights: the same" cmp <(fields "$work/many.fa") <(fields "$work/batch.fa")
+    "$CISTRON" $many --input "$work/p.jsonl" --field seq -o "$work/many.jsonl" 2>"$work/out"
+    "$CISTRON" $many --input - --output-format jsonl <"$work/p.txt" >"$work/lines.jsonl" 2>"$work/out"
+    "$CISTRON" $many --input "$work/p.fa" --alphabet ACGT --context 16 --output-format jsonl >"$work/limited.jsonl" 2>"$work/out"
+    "$CISTRON" generate --checkpoint "$work/run" --prompt ACGT --tokens 70 --seed 3 --output-format jsonl >"$work/single.jsonl" 2>"$work/out"
+    "$CISTRON" generate --checkpoint "$work/run" --prompt ACGT --tokens 70 --seed 3 >"$work/single" 2>"$work/out"
+}
+check "results as python reads them" python3 - "$work" <<'END'
+import json, re, sys
+def records(name):
+    return [json.loads(line) for line in open(f"{sys.argv[1]}/{name}")]
+fasta = []
+for line in open(f"{sys.argv[1]}/many.fa").read().split("\n"):
+    if line.startswith(">"):
+        name, *pairs = line[1:].split(" ")
+        fasta.append([name, dict(pair.split("=") for pair in pairs), ""])
+    elif line:
+        assert len(line) <= 80
+        fasta[-1][2] += line
+prompts = {"one": "ACGT", "two": "ACGTTTTGGGACACACACACA", "three": "A"}
+both = records("many.jsonl")
+assert [(r["record"], r["sample"]) for r in both] == [(p, s) for p in prompts for s in (1, 2)]
+for r, (name, pairs, text) in zip(both, fasta, strict=True):
+    assert r["record"] == name and r["prompt"] == prompts[name] and r["prompt"] + r["text"] == text
+    assert r["tokens"] == len(r["text"]) == int(pairs["tokens"]) and r["sample"] == int(pairs["sample"])
+    assert len(r["prompt"]) == int(pairs["prompt"]) and r["end"] == pairs["end"]
+    assert (r["end"] == "length") == (r["tokens"] == 70) or r["end"] == "token"
+    assert abs(r["log_probability"] - float(pairs["log_probability"])) < 1e-4
+    assert -6.5 * (r["tokens"] + 1) < r["log_probability"] < -0.5 * r["tokens"]
+assert len({r["text"] for r in both}) == 6
+lines = records("lines.jsonl")
+assert [r["record"] for r in lines] == list("112233") and [r["text"] for r in lines] == [r["text"] for r in both]
+limited = records("limited.jsonl")
+assert len(limited) == 6 and all(re.fullmatch("[ACGT]*", r["text"]) for r in limited)
+single = records("single.jsonl")
+assert len(single) == 1 and single[0]["text"] == both[0]["text"]
+assert open(f"{sys.argv[1]}/single").read() == "ACGT" + both[0]["text"] + "\n"
+END
 
 "$CISTRON" generate --checkpoint "$work/run" --tokens 3 >/dev/full 2>"$work/out"
 check "a full disk behind standard output: exit code 1" test $? -eq 1
@@ -149,6 +215,21 @@ refused "no tokens" "--tokens 0" generate --checkpoint "$work/run" --tokens 0
 refused "temperature" "--temperature -1" generate --checkpoint "$work/run" --temperature -1
 refused "temperature not a number" "--temperature nan" generate --checkpoint "$work/run" --temperature nan
 refused "top-p" "--top-p 1.5" generate --checkpoint "$work/run" --top-p 1.5
+prompts="generate --checkpoint $work/run --tokens 3 --input"
+# shellcheck disable=SC2086
+{
+    refused "prompts that are not there" "none.fa" $prompts "$work/none.fa"
+    refused "no prompts" "holds no record" $prompts "$work/empty.fa"
+    refused "prompts twice" "--prompt and --input" $prompts "$work/p.fa" --prompt ACGT
+    refused "no samples" "--n 0" $prompts "$work/p.fa" --n 0
+    refused "a batch of less than one" "--batch -3" $prompts "$work/p.fa" --batch -3
+    refused "a context of one token" "--context 1" $prompts "$work/p.fa" --context 1
+    refused "an unknown format of results" "--output-format csv" $prompts "$work/p.fa" --output-format csv
+    refused "an alphabet that no token has" "has no token for 'é'" $prompts "$work/p.fa" --alphabet ACGé
+    refused "an empty alphabet" '--alphabet' $prompts "$work/p.fa" --alphabet ''
+    refused "prompts over themselves" "is an input and the output" $prompts "$work/p.fa" -o "$work/p.fa"
+    refused "results nowhere" "no_folder" $prompts "$work/p.fa" -o "$work/no_folder/x.fa"
+}
 refused "top-k" "--top-k -2" generate --checkpoint "$work/run" --top-k -2
 # stopped in the middle of a long evaluation (one window of two tokens for each base)
 stopped_at_work "$work/bad.json" eval --checkpoint "$work/run" --fasta "$work/g.fa" --context 2 --overlap 1 --batch 1

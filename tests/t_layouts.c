@@ -603,6 +603,17 @@ struct reading {
     float states[READ_TOKENS * READ_HIDDEN];
 };
 
+/* Of a second sequence, so that the first one's logits are the second row. */
+static void read_logits(struct engine *engine, const int32_t *tokens, double *logits)
+{
+    const struct engine_piece pieces[] = {{3, tokens, 2, true}, {1, tokens, READ_TOKENS - 2, false}};
+    const struct engine_piece rest[] = {{3, tokens, 1, true}, {1, tokens + READ_TOKENS - 2, 2, true}};
+    engine_extend(engine, pieces, 2);
+    const struct tensor found = engine_extend(engine, rest, 2);
+    for (int v = 0; v < READ_VOCABULARY; v++)
+        logits[v] = tensor_get(&found, 1, v);
+}
+
 static void read_with(const struct model_settings *settings, const struct groups *groups, enum memory_use use,
                       struct reading *reading)
 {
@@ -626,7 +637,7 @@ static void read_with(const struct model_settings *settings, const struct groups
     else if (use == MEMORY_EMBED)
         engine_embed(&engine, &batch, reading->states);
     else
-        engine_extend(&engine, batch.tokens, READ_TOKENS, reading->logits);
+        read_logits(&engine, batch.tokens, reading->logits);
     batch_destroy(&batch);
     engine_destroy(&engine);
     model_destroy(&model);

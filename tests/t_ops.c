@@ -421,6 +421,19 @@ static void test_adamw_bf16(struct executor *executor)
 
 /* -- Moves and collectives ----------------------------------------------------------------------------------------- */
 
+/* To every third row but the first, the last row first. */
+static void test_scatter(enum dtype dtype, int64_t rows, int64_t cols, bool strided)
+{
+    struct trial *trial = trial_create("scatter T %d %s, strided %d", (int)rows, dtype_name(dtype), strided);
+    struct tensor places = trial_draw_integers(trial, rows, 1);
+    for (int64_t t = 0; t < rows; t++)
+        reference_store(&places, 0, t, (double)(3 * (rows - t)));
+    struct scatter_args scatter = {.from = trial_matrix(trial, dtype, rows, cols, strided, 100.0),
+                                   .rows = places,
+                                   .to = trial_matrix(trial, dtype, 3 * rows + 2, cols, !strided, 100.0)};
+    check_op_exact(trial, OP_SCATTER, &scatter);
+}
+
 static void test_moves(void)
 {
     static const enum dtype floats[3] = {DTYPE_F32, DTYPE_BF16, DTYPE_F64};
@@ -435,6 +448,8 @@ static void test_moves(void)
                 check_op_exact(trial, OP_COPY, &copy);
                 if (from == 3)
                     continue;
+                if (from < 2)
+                    test_scatter(any[from], rows, cols, strided);
                 trial = trial_create("T %d %s, strided %d", (int)rows, dtype_name(floats[from]), strided);
                 struct fill_args fill = {.x = trial_matrix(trial, floats[from], rows, cols, strided, 1.0),
                                          .value = strided ? 0.1 : 0.0};

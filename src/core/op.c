@@ -139,6 +139,11 @@ static const struct op_field xent_grad_fields[] = {
     FIELD(xent_grad, lse, OP_READ),
 };
 static const struct op_field copy_fields[] = {FIELD(copy, from, OP_READ), FIELD(copy, to, OP_WRITE)};
+static const struct op_field scatter_fields[] = {
+    FIELD(scatter, from, OP_READ),
+    FIELD(scatter, rows, OP_READ),
+    FIELD(scatter, to, OP_READ_WRITE),
+};
 static const struct op_field transpose_fields[] = {FIELD(transpose, from, OP_READ), FIELD(transpose, to, OP_WRITE)};
 static const struct op_field split_fields[] = {
     FIELD(split, from, OP_READ),

@@ -37,6 +37,7 @@ struct group;
     X(XENT_MERGE, xent_merge)                                                                                          \
     X(XENT_GRAD, xent_grad)                                                                                            \
     X(COPY, copy)                                                                                                      \
+    X(SCATTER, scatter)                                                                                                \
     X(TRANSPOSE, transpose)                                                                                            \
     X(SPLIT, split)                                                                                                    \
     X(JOIN, join)                                                                                                      \
@@ -371,6 +372,13 @@ struct xent_grad_args {
 /* Same dtype and shape; either side may be in host memory. */
 struct copy_args {
     struct tensor from, to;
+};
+
+/* to[rows[t]] = from[t]. No row is named twice; those that are not named stay as they are. */
+struct scatter_args {
+    struct tensor from; /* f [T, n] */
+    struct tensor rows; /* i32 [1, T], each of 0 .. R - 1 */
+    struct tensor to;   /* from's type [R, n] */
 };
 
 /* to = from transposed, byte by byte. Of a row copy with one scale this makes the column copy of the same scale. */

@@ -361,6 +361,12 @@ static const char *check_shapes(enum op op, const void *args)
         REQUIRE(same_shape(&a->from, &a->to) && a->from.dtype == a->to.dtype);
         return NULL;
     }
+    case OP_SCATTER: {
+        const struct scatter_args *a = args;
+        REQUIRE(a->rows.dtype == DTYPE_I32 && has_shape(&a->rows, 1, a->from.rows));
+        REQUIRE(is_float(&a->from) && a->from.dtype == a->to.dtype && a->from.cols == a->to.cols);
+        return NULL;
+    }
     case OP_TRANSPOSE: {
         const struct transpose_args *a = args;
         REQUIRE(is_eight_bit(&a->from) && a->from.dtype == a->to.dtype &&

@@ -1,4 +1,4 @@
-/* copy, transpose, split, join, fill, add. */
+/* copy, scatter, transpose, split, join, fill, add. */
 #include "cpu/convert.h"
 
 /* Threads move pieces of this many bytes, several pages each. */
@@ -16,6 +16,15 @@ void cpu_copy(struct cpu *cpu, const struct copy_args *args)
         memcpy((char *)tensor_at(&to, row, 0) + first, (char *)tensor_at(&from, row, 0) + first,
                (size_t)cpu_min(PIECE, bytes - first));
     }
+}
+
+void cpu_scatter(struct cpu *cpu, const struct scatter_args *args)
+{
+    const struct tensor *from = &args->from;
+    const int32_t *rows = args->rows.data;
+#pragma omp parallel for num_threads(cpu_threads(cpu, tensor_count(from))) schedule(static)
+    for (int64_t t = 0; t < from->rows; t++)
+        memcpy(tensor_at(&args->to, rows[t], 0), tensor_at(from, t, 0), (size_t)(from->cols * dtype_size(from->dtype)));
 }
 
 /* Squares of 64 x 64 bytes: each line of memory is read and written once. */

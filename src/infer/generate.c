@@ -1,25 +1,73 @@
 #include "infer/generate.h"
-#include "base/clock.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "prepare/census.h"
+#include "infer/alphabet.h"
+#include "infer/decode.h"
 #include "infer/inference.h"
-#include "infer/text_stream.h"
+#include "infer/output.h"
+#include "infer/prompts.h"
+#include "infer/results.h"
+#include "train/fit.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 256, MOST_POSITIONS = 1 << 30 };
+enum {
+    CHUNK = 256,        /* tokens of a call, of one sequence */
+    BATCH_CHUNK = 2048, /* the same of many */
+    BATCH = 32,         /* sequences at once, where the user does not say */
+    MOST_BATCH = 1 << 16,
+    ROUND_BATCHES = 8, /* of a round of work */
+    HOST_ROWS = 16,    /* oneDNN's products of so many rows or more are the same to the bit, row by row */
+    MOST_POSITIONS = 1 << 30,
+    MOST_SAMPLES = 1 << 30
+};
+
+/* A part of the work: samples of consecutive prompts, which teams take in turn. */
+struct round {
+    struct decode_sequence *sequences; /* [count]; this team has the tokens of its own alone */
+    int64_t count;
+};
+
+struct generator {
+    const struct generate_settings *settings;
+    struct inference *inference;
+    struct comm *world;
+    bool alone;             /* one sequence, printed as it comes */
+    struct prompts prompts; /* rank 0's */
+    int64_t count, longest; /* of the prompts; tokens */
+    int64_t context, batch;
+    int teams, team;
+    bool *allowed;
+    enum results_format format;
+    struct draft output; /* rank 0's; not open: standard output */
+    struct text_stream stream;
+    struct decode_rates rates;
+    int64_t added; /* tokens, by all teams */
+};
+
+/* -- Before computing --------------------------------------------------------------------------------------------- */
 
 static int check_settings(const struct generate_settings *s)
 {
     const struct sampling *sampling = &s->sampling;
+    if (s->input != NULL && s->prompt[0] != '\0')
+        return error_user("--prompt and --input: give one of them");
     if (s->tokens < 1)
         return error_user("--tokens %lld: must be at least 1", (long long)s->tokens);
     const int64_t most = MOST_POSITIONS - 1 - (int64_t)strlen(s->prompt);
     if (s->tokens > most)
         return error_user("--tokens %lld: with this prompt, at most %lld", (long long)s->tokens, (long long)most);
+    if (s->samples < 1 || s->samples > MOST_SAMPLES)
+        return error_user("--n %lld: must be 1 to %d, the samples of a prompt", (long long)s->samples, MOST_SAMPLES);
+    if (s->batch < 0 || s->batch > MOST_BATCH)
+        return error_user("--batch %lld: must be 0 (chosen for you) or a number of sequences, at most %d",
+                          (long long)s->batch, MOST_BATCH);
+    if (s->context != 0 && (s->context < 2 || s->context > MOST_POSITIONS))
+        return error_user("--context %lld: must be 0 (as many tokens as the model was trained on) or 2 to %d",
+                          (long long)s->context, MOST_POSITIONS);
     if (!(sampling->temperature >= 0 && sampling->temperature <= 1e6))
         return error_user("--temperature %g: must be 0 (always the likeliest token) or positive, at most 1e6",
                           sampling->temperature);
@@ -28,137 +76,6 @@ static int check_settings(const struct generate_settings *s)
     if (!(sampling->top_p > 0 && sampling->top_p <= 1))
         return error_user("--top-p %g: must be above 0 and at most 1 (all tokens)", sampling->top_p);
     return ERROR_NONE;
-}
-
-/* A token's bytes of text; of a sequence its character, '?' where it has none that can be printed. */
-static void print_token(struct text_stream *stream, const struct tokenizer *tokenizer, int32_t token)
-{
-    int64_t count;
-    const char *bytes = tokenizer_decode(tokenizer, token, &count);
-    const bool printable = count == 1 && *bytes >= ' ' && *bytes <= '~';
-    if (tokenizer_is_text(tokenizer))
-        text_stream_put(stream, bytes, count);
-    else
-        text_stream_put(stream, printable ? bytes : "?", 1);
-}
-
-/* What its user should hear of a prompt, on standard error: the text alone goes to standard output. */
-static void report_prompt(const struct census *census)
-{
-    const long long lowered = (long long)census_lowered(census);
-    if (lowered > 0)
-        fprintf(stderr, "# prompt: %lld lower-case letters are read as capitals (--case keep keeps them)\n", lowered);
-    census_warn(census);
-}
-
-/* The ids of a prompt of characters; *ids is freed with memory_free. ERROR_USER: the settings' letter_case. */
-static int encode_characters(const struct inference *inference, const struct generate_settings *s, int32_t **ids,
-                             int64_t *count)
-{
-    struct census census;
-    int code = census_start(&census, inference->tokenizer, s->letter_case);
-    if (code != ERROR_NONE)
-        return code;
-    *count = (int64_t)strlen(s->prompt);
-    uint8_t *narrow = memory_allocate(*count + 1);
-    census_encode(&census, s->prompt, *count, narrow);
-    census_end_record(&census, "the prompt");
-    if (inference->world->rank == 0)
-        report_prompt(&census);
-    *ids = memory_allocate((int64_t)sizeof **ids * *count);
-    for (int64_t t = 0; t < *count; t++)
-        (*ids)[t] = narrow[t];
-    memory_free(narrow);
-    return ERROR_NONE;
-}
-
-/* The same of a text, in which special tokens may be written. */
-static int encode_text(const struct inference *inference, const struct generate_settings *s, int32_t **ids,
-                       int64_t *count)
-{
-    struct census census;
-    int code = census_start(&census, inference->tokenizer, s->letter_case);
-    if (code != ERROR_NONE)
-        return code;
-    struct encoder *encoder = encoder_open(inference->tokenizer);
-    const int32_t *found;
-    code = encoder_encode(encoder, s->prompt, (int64_t)strlen(s->prompt), true, &found, count);
-    if (code == ERROR_NONE) {
-        *ids = memory_allocate((int64_t)sizeof **ids * *count);
-        for (int64_t t = 0; t < *count; t++)
-            (*ids)[t] = found[t];
-    }
-    encoder_close(encoder);
-    return code;
-}
-
-/* BOS, where the model learned with it, and the prompt, with room for what is generated; freed with memory_free().
- * ERROR_USER: the settings' letter_case; nothing to begin with. */
-static int start_tokens(const struct inference *inference, const struct generate_settings *s, int32_t **tokens,
-                        int64_t *count)
-{
-    int32_t *ids = NULL;
-    int64_t length = 0;
-    int code = tokenizer_is_text(inference->tokenizer) ? encode_text(inference, s, &ids, &length)
-                                                       : encode_characters(inference, s, &ids, &length);
-    const bool bos = inference_begins(inference);
-    if (code == ERROR_NONE && length + bos == 0)
-        code = error_user("--prompt \"\": the model has no begin token, so a prompt must begin the text");
-    if (code == ERROR_NONE) {
-        *tokens = memory_allocate((int64_t)sizeof **tokens * (bos + length + s->tokens));
-        if (bos)
-            (*tokens)[0] = inference->tokenizer->bos;
-        for (int64_t t = 0; t < length; t++)
-            (*tokens)[bos + t] = ids[t];
-        *count = bos + length;
-    }
-    memory_free(ids);
-    return code;
-}
-
-static int generate(struct inference *inference, const struct generate_settings *s, int32_t *tokens, int64_t count,
-                    int64_t chunk)
-{
-    struct engine *engine = &inference->engine;
-    const bool prints = inference->world->rank == 0;
-    const int64_t prompt = count, end = count + s->tokens, vocabulary = inference->settings.vocabulary;
-    double *logits = memory_allocate((int64_t)sizeof *logits * vocabulary);
-    double start = clock_seconds(), prefilled = start;
-    struct text_stream stream = {.out = stdout};
-    bool stopped = false;
-    int code = ERROR_NONE;
-    if (prints) {
-        fputs(s->prompt, stdout);
-        fflush(stdout);
-    }
-    while (count < end && !stopped && code == ERROR_NONE) {
-        for (int64_t t = engine_length(engine); t < count; t = engine_length(engine))
-            engine_extend(engine, tokens + t, count - t < chunk ? count - t : chunk, logits);
-        if (count == prompt)
-            prefilled = clock_seconds();
-        int32_t token = sample_token(&s->sampling, logits, vocabulary, count);
-        if (inference->shares) /* none may stop before the others */
-            comm_broadcast(inference->world, &token, sizeof token, 0);
-        stopped = token == inference->tokenizer->eos;
-        if (token < 0)
-            code = inference_diverged(inference->path);
-        else if (!stopped && prints)
-            print_token(&stream, inference->tokenizer, token);
-        tokens[count++] = token;
-    }
-    memory_free(logits);
-    if (!prints)
-        return code;
-    text_stream_end(&stream);
-    putchar('\n');
-    double now = clock_seconds();
-    if (code == ERROR_NONE)
-        fprintf(stderr,
-                "# prompt: %lld tokens in %.3f s (%.0f tokens/s); generated: %lld tokens in %.3f s (%.1f tokens/s)%s\n",
-                (long long)prompt, prefilled - start, (double)prompt / (prefilled - start), (long long)(count - prompt),
-                now - prefilled, (double)(count - prompt) / (now - prefilled),
-                stopped ? ", up to the end of the sequence" : "");
-    return code;
 }
 
 static int check_family(const struct inference *inference)
@@ -171,32 +88,332 @@ static int check_family(const struct inference *inference)
                       inference->path, family->name);
 }
 
-static int start_and_generate(struct inference *inference, const struct generate_settings *s)
+static bool has_output(const struct generate_settings *s)
 {
-    int64_t count = 0;
-    int32_t *tokens = NULL;
-    int code = comm_agree(inference->world, start_tokens(inference, s, &tokens, &count));
+    return s->output != NULL && strcmp(s->output, "-") != 0;
+}
+
+/* What the owner of the prompts should hear, on standard error: results alone go to standard output. */
+static void report_prompts(const struct generator *g)
+{
+    const long long lowered = (long long)census_lowered(&g->prompts.census);
+    if (lowered > 0)
+        fprintf(stderr, "# prompt: %lld lower-case letters are read as capitals (--case keep keeps them)\n", lowered);
+    census_warn(&g->prompts.census);
+}
+
+/* Rank 0's. */
+static int read_prompts(struct generator *g)
+{
+    const struct generate_settings *s = g->settings;
+    const struct prompts_settings settings = {.given = s->prompt,
+                                              .input = s->input,
+                                              .input_format = s->input_format,
+                                              .field = s->field,
+                                              .letter_case = s->letter_case,
+                                              .tokenizer = g->inference->tokenizer,
+                                              .begins = inference_begins(g->inference)};
+    int code = results_choose(&g->format, s->output_format, has_output(s) ? s->output : NULL, g->inference->tokenizer);
+    if (code == ERROR_NONE && has_output(s))
+        code = output_check(s->output, s->input != NULL ? s->input : "-", g->inference->path);
+    if (code == ERROR_NONE)
+        code = prompts_read(&g->prompts, &settings);
+    if (code == ERROR_NONE && g->prompts.longest + s->tokens > MOST_POSITIONS)
+        code = error_user("--tokens %lld: with a prompt of %lld tokens, at most %lld", (long long)s->tokens,
+                          (long long)g->prompts.longest, (long long)(MOST_POSITIONS - g->prompts.longest));
+    if (code == ERROR_NONE)
+        report_prompts(g);
+    if (code == ERROR_NONE && has_output(s))
+        code = output_open(&g->output, s->output);
+    return code;
+}
+
+static void report_start(const struct generator *g)
+{
+    const struct inference *inference = g->inference;
+    const int64_t most = g->longest + g->settings->tokens, half = g->context / 2;
+    fprintf(stderr, "# %s, step %lld\n", inference->path, (long long)inference->step);
+    if (most > g->context)
+        fprintf(stderr,
+                "# up to %lld tokens with the prompt: the model sees the last %lld to %lld of them (--context)\n",
+                (long long)most, (long long)(g->context - half + 1), (long long)g->context);
+    if (most > inference->context && g->context > inference->context)
+        log_warn("%lld tokens with the prompt are more than the %lld that the model was trained on at a time; what "
+                 "comes behind them may make little sense",
+                 (long long)most, (long long)inference->context);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* So that products on a CPU, which are the same from so many rows on, give the same in every batch. */
+static int64_t least_rows(const struct generator *g)
+{
+    const bool host = g->inference->executor->class->available == NULL;
+    return host && !g->alone ? HOST_ROWS : 0;
+}
+
+static int64_t positions_of(const struct generator *g)
+{
+    return smaller(g->context, g->longest + g->settings->tokens);
+}
+
+/* Of so many sequences at once. */
+static struct inference_shape shape_of(const struct generator *g, int64_t batch)
+{
+    const int64_t of_prompts = smaller(g->longest, positions_of(g)) * batch;
+    int64_t tokens = smaller(of_prompts, g->alone ? CHUNK : BATCH_CHUNK);
+    const int64_t least = batch > least_rows(g) ? batch : least_rows(g);
+    tokens = tokens > least ? tokens : least;
+    return (struct inference_shape){.use = MEMORY_GENERATE,
+                                    .tokens = tokens,
+                                    .segments = batch,
+                                    .positions = positions_of(g),
+                                    .least_rows = least_rows(g),
+                                    .shard = g->settings->shard,
+                                    .tensor = g->settings->tensor};
+}
+
+/* Every rank of the node asks before one of them allocates. */
+static int check_room(const struct generator *g)
+{
+    char needs[BYTES_TEXT], has[BYTES_TEXT];
+    struct comm *node = comm_split_node(g->world);
+    const int64_t unused = fit_free(g->inference->executor, node->size);
+    comm_destroy(node);
+    const int64_t need = inference_need(g->inference);
+    if (unused == 0 || need <= unused) /* 0: nobody says */
+        return ERROR_NONE;
+    return error_user("--batch %lld: so many sequences of up to %lld tokens need %s on each rank, which has %s free; a "
+                      "smaller --batch, fewer --tokens or a smaller --context needs less",
+                      (long long)g->batch, (long long)positions_of(g), bytes_text(needs, (double)need),
+                      bytes_text(has, (double)unused));
+}
+
+/* No more places than there are sequences for them. */
+static void choose_batch(struct generator *g)
+{
+    const int64_t tensor = g->settings->tensor > 1 ? g->settings->tensor : 1;
+    const int64_t teams = g->settings->shard || tensor >= g->world->size ? 1 : g->world->size / tensor;
+    const int64_t wanted = g->settings->batch > 0 ? g->settings->batch : BATCH;
+    g->batch = smaller(wanted, (g->count * g->settings->samples + teams - 1) / teams);
+}
+
+static int prepare(struct generator *g)
+{
+    const struct generate_settings *s = g->settings;
+    struct inference *inference = g->inference;
+    const bool reads = g->world->rank == 0;
+    int code = comm_agree(g->world, check_family(inference));
+    if (code == ERROR_NONE && s->alphabet != NULL)
+        code = comm_agree(g->world, alphabet_allow(inference->tokenizer, s->alphabet, &g->allowed));
+    if (code == ERROR_NONE)
+        code = comm_agree(g->world, reads ? read_prompts(g) : ERROR_NONE);
     if (code != ERROR_NONE)
         return code;
-    int64_t positions = count + s->tokens, chunk = count < CHUNK ? count : CHUNK;
-    if (inference->world->rank == 0) {
-        fprintf(stderr, "# %s, step %lld\n", inference->path, (long long)inference->step);
-        if (positions > inference->context)
-            log_warn("%lld tokens with the prompt are more than the %lld that the model was trained on at a time; what "
-                     "comes behind them may make little sense",
-                     (long long)positions, (long long)inference->context);
-    }
-    code = inference_lay_out(inference, &(struct inference_shape){.use = MEMORY_GENERATE,
-                                                                  .tokens = chunk,
-                                                                  .segments = 1,
-                                                                  .positions = positions,
-                                                                  .shard = s->shard,
-                                                                  .tensor = s->tensor});
+    int64_t sizes[2] = {g->prompts.count, g->prompts.longest};
+    comm_broadcast(g->world, sizes, sizeof sizes, 0);
+    g->count = sizes[0];
+    g->longest = sizes[1];
+    g->context = s->context > 0 ? s->context : inference->context;
+    choose_batch(g);
+    if (reads)
+        report_start(g);
+    const struct inference_shape shape = shape_of(g, g->batch);
+    code = inference_lay_out(inference, &shape);
+    if (code == ERROR_NONE)
+        code = comm_agree(g->world, check_room(g));
     if (code == ERROR_NONE)
         code = inference_start(inference);
-    if (code == ERROR_NONE)
-        code = comm_agree(inference->world, generate(inference, s, tokens, count, chunk));
+    g->teams = inference->shares ? 1 : inference->teams;
+    g->team = inference->shares ? 0 : inference->team;
+    return code;
+}
+
+/* -- A round ------------------------------------------------------------------------------------------------------ */
+
+static int64_t prompts_of_round(const struct generator *g, int64_t first)
+{
+    const int64_t wanted = ROUND_BATCHES * g->batch * g->teams / g->settings->samples;
+    return smaller(wanted > 1 ? wanted : 1, g->count - first);
+}
+
+/* What a round's sequences start with, from rank 0 to all: tokens[the sum of lengths[prompts]]. */
+static int32_t *share_prompts(const struct generator *g, int64_t first, int64_t prompts, int64_t *lengths)
+{
+    int64_t all = 0;
+    for (int64_t p = 0; p < prompts && g->world->rank == 0; p++)
+        lengths[p] = g->prompts.list[first + p].count;
+    comm_broadcast(g->world, lengths, prompts * (int64_t)sizeof *lengths, 0);
+    for (int64_t p = 0; p < prompts; p++)
+        all += lengths[p];
+    int32_t *tokens = memory_allocate(all * (int64_t)sizeof *tokens);
+    if (g->world->rank == 0)
+        memcpy(tokens, g->prompts.tokens + g->prompts.list[first].first, (size_t)all * sizeof *tokens);
+    comm_broadcast(g->world, tokens, all * (int64_t)sizeof *tokens, 0);
+    return tokens;
+}
+
+static struct decode_sequence make_sequence(const struct generator *g, int64_t prompt, int64_t sample,
+                                            const int32_t *tokens, int64_t count)
+{
+    struct decode_sequence sequence = {.number = (uint64_t)prompt << 32 | (uint64_t)sample,
+                                       .prompt = count,
+                                       .count = count,
+                                       .most = count + g->settings->tokens};
+    sequence.tokens = memory_grow(NULL, sequence.most * (int64_t)sizeof *sequence.tokens);
+    memcpy(sequence.tokens, tokens, (size_t)count * sizeof *tokens);
+    return sequence;
+}
+
+static void round_create(struct round *round, const struct generator *g, int64_t first, int64_t prompts)
+{
+    const int64_t samples = g->settings->samples;
+    int64_t *lengths = memory_allocate(prompts * (int64_t)sizeof *lengths);
+    int32_t *tokens = share_prompts(g, first, prompts, lengths), *at = tokens;
+    round->count = prompts * samples;
+    round->sequences = memory_allocate(round->count * (int64_t)sizeof *round->sequences);
+    for (int64_t p = 0; p < prompts; at += lengths[p++])
+        for (int64_t i = 0; i < samples; i++)
+            round->sequences[p * samples + i] = make_sequence(g, first + p, i, at, lengths[p]);
     memory_free(tokens);
+    memory_free(lengths);
+}
+
+static void round_destroy(struct round *round)
+{
+    for (int64_t i = 0; i < round->count; i++)
+        free(round->sequences[i].tokens);
+    memory_free(round->sequences);
+}
+
+/* One sequence goes to standard output as it comes. */
+static void print_added(void *self, const struct decode_sequence *sequence, int32_t token)
+{
+    struct generator *g = self;
+    (void)sequence;
+    results_put_token(&g->stream, g->inference->tokenizer, token);
+}
+
+/* This team's part of the round. */
+static int compute(struct generator *g, struct round *round)
+{
+    const struct inference *inference = g->inference;
+    struct decode_settings how = {.engine = &g->inference->engine,
+                                  .sequences = g->batch,
+                                  .chunk = inference->shape.tokens,
+                                  .context = g->context,
+                                  .sampling = g->settings->sampling,
+                                  .eos = inference->tokenizer->eos,
+                                  .threads = inference->threads,
+                                  .agree = inference->shares ? g->world : NULL,
+                                  .added = g->alone && g->world->rank == 0 ? print_added : NULL,
+                                  .self = g};
+    how.sampling.allowed = g->allowed;
+    struct decode_sequence *own = memory_allocate(round->count * (int64_t)sizeof *own);
+    int64_t count = 0;
+    for (int64_t i = g->team; i < round->count; i += g->teams)
+        own[count++] = round->sequences[i];
+    const bool finite = decode(&how, own, count, &g->rates);
+    for (int64_t i = 0; i < count; i++)
+        round->sequences[g->team + i * g->teams] = own[i];
+    memory_free(own);
+    return finite ? ERROR_NONE : inference_diverged(inference->path);
+}
+
+/* What a team has made of a sequence, to all ranks. */
+static void share_result(const struct generator *g, struct decode_sequence *sequence, int team)
+{
+    const int first_rank = team * (g->world->size / g->teams);
+    struct decode_sequence made = *sequence;
+    comm_broadcast(g->world, &made, sizeof made, first_rank);
+    made.tokens = sequence->tokens;
+    comm_broadcast(g->world, made.tokens, made.count * (int64_t)sizeof *made.tokens, first_rank);
+    *sequence = made;
+}
+
+static void write_result(struct generator *g, const struct decode_sequence *sequence, int64_t prompt, int64_t sample)
+{
+    FILE *out = g->output.file != NULL ? g->output.file : stdout;
+    const struct prompt *from = &g->prompts.list[prompt];
+    results_write(out, g->format, g->inference->tokenizer,
+                  &(struct result){.name = from->name,
+                                   .sample = sample + 1,
+                                   .prompt = g->prompts.text + from->text,
+                                   .prompt_bytes = from->bytes,
+                                   .tokens = sequence->tokens + sequence->prompt,
+                                   .count = sequence->count - sequence->prompt,
+                                   .log_probability = sequence->log_probability,
+                                   .ended = sequence->end == DECODE_END_TOKEN});
+}
+
+static void collect(struct generator *g, struct round *round, int64_t first)
+{
+    for (int64_t i = 0; i < round->count; i++) {
+        struct decode_sequence *sequence = &round->sequences[i];
+        if (g->teams > 1)
+            share_result(g, sequence, (int)(i % g->teams));
+        g->added += sequence->count - sequence->prompt;
+        if (g->world->rank == 0 && !g->alone)
+            write_result(g, sequence, first + i / g->settings->samples, i % g->settings->samples);
+    }
+    if (g->world->rank == 0)
+        fflush(g->output.file != NULL ? g->output.file : stdout);
+}
+
+static int run_rounds(struct generator *g)
+{
+    int code = ERROR_NONE;
+    int64_t prompts;
+    for (int64_t first = 0; first < g->count && code == ERROR_NONE; first += prompts) {
+        struct round round;
+        prompts = prompts_of_round(g, first);
+        round_create(&round, g, first, prompts);
+        code = comm_agree(g->world, compute(g, &round));
+        if (code == ERROR_NONE)
+            collect(g, &round, first);
+        round_destroy(&round);
+    }
+    return code;
+}
+
+/* -- All of it ---------------------------------------------------------------------------------------------------- */
+
+static double rate(int64_t count, double seconds)
+{
+    return seconds > 0 ? (double)count / seconds : 0;
+}
+
+/* Of rank 0's team; but for the number of tokens. */
+static void report(const struct generator *g)
+{
+    const struct decode_rates *r = &g->rates;
+    fprintf(stderr,
+            "# prompts: %lld tokens in %.3f s (%.0f tokens/s); generated: %lld tokens, %lld at a time (%.1f tokens/s, "
+            "%.3f ms for a token of each)%s\n",
+            (long long)r->read, r->read_seconds, rate(r->read, r->read_seconds), (long long)g->added,
+            (long long)g->batch, rate(r->added, r->step_seconds),
+            r->steps > 0 ? 1e3 * r->step_seconds / (double)r->steps : 0, g->teams > 1 ? ", on each team of ranks" : "");
+}
+
+static int generate(struct generator *g)
+{
+    const bool prints = g->alone && g->world->rank == 0;
+    if (prints) {
+        fputs(g->settings->prompt, stdout);
+        fflush(stdout);
+    }
+    int code = run_rounds(g);
+    if (code == ERROR_NONE)
+        code = comm_agree(g->world, output_close(&g->output, ERROR_NONE));
+    if (prints) {
+        text_stream_end(&g->stream);
+        putchar('\n');
+    }
+    if (code == ERROR_NONE && g->world->rank == 0)
+        report(g);
     return code;
 }
 
@@ -206,12 +423,20 @@ int generate_run(struct comm *world, const struct generate_settings *settings, d
     if (code != ERROR_NONE)
         return code;
     struct inference *inference = memory_allocate(sizeof *inference);
+    struct generator *g = memory_allocate(sizeof *g);
+    *g = (struct generator){.settings = settings, .inference = inference, .world = world, .stream = {.out = stdout}};
+    g->alone = settings->input == NULL && settings->output == NULL && settings->output_format == NULL &&
+               settings->samples == 1;
     code = inference_open(inference, world, settings->checkpoint, make_executor);
     if (code == ERROR_NONE)
-        code = comm_agree(world, check_family(inference));
+        code = prepare(g);
     if (code == ERROR_NONE)
-        code = start_and_generate(inference, settings);
+        code = generate(g);
+    output_close(&g->output, code); /* open after a failure alone */
+    prompts_destroy(&g->prompts);
+    memory_free(g->allowed);
     inference_close(inference);
+    memory_free(g);
     memory_free(inference);
     return code;
 }

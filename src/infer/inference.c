@@ -48,8 +48,9 @@ int inference_open(struct inference *inference, struct comm *world, const char *
     if (code != ERROR_NONE)
         return code;
     struct comm *node = comm_split_node(world);
+    inference->threads = threads_choose(node, 0);
     const struct device_request request = {.kind = DECK_DEVICE_AUTO,
-                                           .threads = threads_choose(node, 0),
+                                           .threads = inference->threads,
                                            .world = world,
                                            .node = node,
                                            .deterministic = true}; /* nothing is timed, to choose by */
@@ -76,10 +77,13 @@ static void make_engine(const struct inference *inference, const struct groups *
                    .row_tokens = shape->tokens,
                    .max_segments = shape->segments},
         .sharding = {.level = groups->gather != NULL ? SHARD_FULL : SHARD_NONE},
+        .replays = groups->gather == NULL && group_size(groups->tensor) == 1,
         .positions = shape->positions,
+        .least_rows = shape->least_rows,
         .tensor = inference->grid.tensor,
     };
-    int64_t head_tokens = shape->use == MEMORY_GENERATE ? 1 : settings_head_tokens(deck);
+    const int64_t ends = shape->segments > shape->least_rows ? shape->segments : shape->least_rows;
+    int64_t head_tokens = shape->use == MEMORY_GENERATE ? ends : settings_head_tokens(deck);
     model_create(model, &inference->settings, shape->tokens, head_tokens);
     engine_create(engine, executor, model, groups, &settings);
 }

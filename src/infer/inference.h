@@ -13,7 +13,8 @@
 struct inference_shape {
     enum memory_use use;
     int64_t tokens, segments; /* of one call */
-    int64_t positions;        /* MEMORY_GENERATE: of a sequence */
+    int64_t positions;        /* MEMORY_GENERATE: of a sequence; segments: of all sequences at once */
+    int64_t least_rows;       /* MEMORY_GENERATE: as in engine_settings */
     bool shard;               /* cut the weights over the ranks, even if each can hold all */
     int64_t tensor;           /* ranks that have a part of each layer and compute together; 0 and 1: each has all */
 };
@@ -27,6 +28,7 @@ struct inference {
     int64_t context;    /* tokens of the longest piece that it was trained on */
     struct model_settings settings;
     struct executor *executor;
+    int threads; /* of the CPU, this rank's share */
     struct inference_shape shape;
     bool shares; /* ranks with the same parts of layers hold their weights once between them, each a cut */
     struct grid grid;

@@ -10,62 +10,119 @@ struct candidate {
     int32_t token;
 };
 
-static int by_weight(const void *left, const void *right)
+static bool is_likelier(const struct candidate *a, const struct candidate *b)
 {
-    const struct candidate *a = left, *b = right;
-    if (a->weight != b->weight)
-        return a->weight < b->weight ? 1 : -1;
-    return a->token < b->token ? -1 : 1;
+    return a->weight != b->weight ? a->weight > b->weight : a->token < b->token;
 }
 
-static int32_t likeliest(const double *logits, int64_t vocabulary)
+/* Candidates by rank: only those that are asked for are put in order. */
+struct ranking {
+    struct candidate *heap; /* [count]: the likeliest of those not ranked yet is the first */
+    int64_t count;
+    struct candidate *ranked; /* [ranked_count], likeliest first */
+    int64_t ranked_count;
+};
+
+static void sink(struct candidate *heap, int64_t count, int64_t at)
+{
+    const struct candidate moved = heap[at];
+    for (int64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && is_likelier(&heap[child + 1], &heap[child]))
+            child++;
+        if (!is_likelier(&heap[child], &moved))
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moved;
+}
+
+/* The candidate of that rank, which is at most one behind those that have been asked for. */
+static const struct candidate *at_rank(struct ranking *r, int64_t rank)
+{
+    if (rank == r->ranked_count) {
+        r->ranked[r->ranked_count++] = r->heap[0];
+        r->heap[0] = r->heap[--r->count];
+        sink(r->heap, r->count, 0);
+    }
+    return &r->ranked[rank];
+}
+
+static bool is_allowed(const struct sampling *s, int64_t token)
+{
+    return s->allowed == NULL || s->allowed[token];
+}
+
+static int32_t likeliest(const struct sampling *s, const double *logits, int64_t vocabulary)
 {
     int32_t best = -1;
     for (int64_t v = 0; v < vocabulary; v++)
-        if (isfinite(logits[v]) && (best < 0 || logits[v] > logits[best]))
+        if (isfinite(logits[v]) && is_allowed(s, v) && (best < 0 || logits[v] > logits[best]))
             best = (int32_t)v;
     return best;
 }
 
-static double sum_of(const struct candidate *candidates, int64_t count)
+/* Those whose weight is not 0; returns their sum. */
+static double list_candidates(const struct sampling *s, const double *logits, int64_t vocabulary, double largest,
+                              struct ranking *r)
 {
     double sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += candidates[i].weight;
+    for (int64_t v = 0; v < vocabulary; v++) {
+        const double weight = is_allowed(s, v) ? exp((logits[v] - largest) / s->temperature) : 0;
+        if (!isfinite(weight) || weight <= 0)
+            continue;
+        r->heap[r->count++] = (struct candidate){weight, (int32_t)v};
+        sum += weight;
+    }
+    for (int64_t i = r->count / 2 - 1; i >= 0; i--)
+        sink(r->heap, r->count, i);
     return sum;
 }
 
-/* How many of the candidates, likeliest first, are to be drawn from. */
-static int64_t kept_of(const struct sampling *s, const struct candidate *candidates, int64_t count)
+/* How many of the candidates, likeliest first, are to be drawn from; *sum becomes theirs. */
+static int64_t kept_of(const struct sampling *s, struct ranking *r, double *sum)
 {
-    if (s->top_k > 0 && s->top_k < count)
-        count = s->top_k;
-    if (s->top_p <= 0)
-        return count;
-    double wanted = s->top_p * sum_of(candidates, count), sum = 0;
-    int64_t kept = 0;
-    while (kept < count && (kept == 0 || sum < wanted))
-        sum += candidates[kept++].weight;
-    return kept;
+    int64_t kept = r->count;
+    if (s->top_k > 0 && s->top_k < kept) {
+        kept = s->top_k;
+        *sum = 0;
+        for (int64_t i = 0; i < kept; i++)
+            *sum += at_rank(r, i)->weight;
+    }
+    if (s->top_p <= 0 || s->top_p >= 1)
+        return kept;
+    const double wanted = s->top_p * *sum;
+    int64_t few = 0;
+    *sum = 0;
+    while (few < kept && (few == 0 || *sum < wanted))
+        *sum += at_rank(r, few++)->weight;
+    return few;
 }
 
-int32_t sample_token(const struct sampling *s, const double *logits, int64_t vocabulary, int64_t position)
+int32_t sample_token(const struct sampling *s, const double *logits, int64_t vocabulary, uint64_t sequence,
+                     int64_t position)
 {
-    int32_t best = likeliest(logits, vocabulary);
+    const int32_t best = likeliest(s, logits, vocabulary);
     if (best < 0 || s->temperature <= 0)
         return best;
-    struct candidate *candidates = memory_allocate((int64_t)sizeof *candidates * vocabulary);
-    for (int64_t v = 0; v < vocabulary; v++) {
-        double weight = exp((logits[v] - logits[best]) / s->temperature);
-        candidates[v] = (struct candidate){isfinite(weight) ? weight : 0, (int32_t)v};
-    }
-    qsort(candidates, (size_t)vocabulary, sizeof *candidates, by_weight);
-    int64_t kept = kept_of(s, candidates, vocabulary), i = 0;
-    struct random_key key = {s->seed, RANDOM_SAMPLE, 0};
-    double left = random_uniform(&key, (uint64_t)position) * sum_of(candidates, kept);
-    while (i + 1 < kept && left >= candidates[i].weight)
-        left -= candidates[i++].weight;
-    int32_t token = candidates[i].token;
-    memory_free(candidates);
+    struct candidate *both = memory_grow(NULL, 2 * vocabulary * (int64_t)sizeof *both);
+    struct ranking r = {.heap = both, .ranked = both + vocabulary};
+    double sum = list_candidates(s, logits, vocabulary, logits[best], &r);
+    const int64_t kept = kept_of(s, &r, &sum);
+    const struct random_key key = {s->seed, RANDOM_SAMPLE, sequence};
+    double left = random_uniform(&key, (uint64_t)position) * sum;
+    int64_t i = 0;
+    while (i + 1 < kept && left >= at_rank(&r, i)->weight)
+        left -= at_rank(&r, i++)->weight;
+    const int32_t token = at_rank(&r, i)->token;
+    free(both);
     return token;
+}
+
+double sample_log_probability(const double *logits, int64_t vocabulary, int32_t token)
+{
+    double sum = 0;
+    for (int64_t v = 0; v < vocabulary; v++)
+        sum += exp(logits[v] - logits[token]);
+    return -log(sum);
 }

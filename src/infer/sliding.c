@@ -43,8 +43,8 @@ int sliding_open(struct sliding **sliding, const struct sliding_settings *settin
     struct sliding *w = *sliding = memory_allocate(sizeof *w);
     w->settings = *settings;
     const bool text = tokenizer_is_text(settings->tokenizer);
-    const struct record_settings how = {settings->input_format, settings->field,
-                                        text ? RECORD_BYTES : RECORD_CHARACTERS};
+    const struct record_settings how = {
+        .format = settings->input_format, .field = settings->field, .content = text ? RECORD_BYTES : RECORD_CHARACTERS};
     int code = census_start(&w->census, settings->tokenizer, settings->letter_case);
     if (code == ERROR_NONE)
         code = source_open(&w->source, settings->input);

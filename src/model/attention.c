@@ -141,15 +141,16 @@ static void declare(struct unit *unit, const struct attention *ids)
     unit_declare_tensor(unit, ids->lse, "lse", model_heads(unit->settings), UNIT_TOKENS, ROLE_STATISTIC);
 }
 
-/* Where attention finds keys and values, [rows, 2 * kv_heads * head_dim]: in the projection or, where a sequence goes
- * on, in the cache, which these tokens' join first. */
+/* Where attention finds keys and values, [rows, 2 * kv_heads * head_dim]: in the projection or, where sequences go on,
+ * in the cache, which these tokens' join first. */
 static struct tensor keys_and_values(struct context *c, const struct unit *unit, struct tensor own)
 {
     if (c->pass != PASS_GENERATE)
         return own;
-    const struct kv_cache *cache = &c->cache;
-    struct tensor all = tensor_rows(&cache->rows, unit->layer * cache->positions, cache->filled + own.rows);
-    LAUNCH(c->stream, COPY, copy, .from = own, .to = tensor_rows(&all, cache->filled, own.rows));
+    const int64_t rows = c->cache.layer_rows;
+    struct tensor all = tensor_rows(&c->cache.rows, unit->layer * rows, rows);
+    LAUNCH(c->stream, SCATTER, scatter, .from = tensor_rows(&own, 0, c->batch->places.cols), .rows = c->batch->places,
+           .to = all);
     return all;
 }
 

@@ -112,9 +112,10 @@ struct tensor lm_head_logits(const struct context *c, const struct unit *unit, i
     return tensor_columns(&padded, 0, model_vocabulary(unit->settings).rows);
 }
 
-struct tensor lm_head_last_logits(const struct context *c, const struct unit *unit)
+struct tensor lm_head_end_logits(const struct context *c, const struct unit *unit)
 {
-    return is_cut(unit) ? unit_tensor(c, unit, LM_HEAD_ALL_LOGITS) : lm_head_logits(c, unit, 1);
+    const int64_t count = c->batch->ends.cols;
+    return is_cut(unit) ? first_rows(c, unit, LM_HEAD_ALL_LOGITS, count) : lm_head_logits(c, unit, count);
 }
 
 /* Tokens first .. first + count - 1. */
@@ -174,17 +175,23 @@ static void chunk_losses(struct context *c, const struct unit *unit, const struc
 /* Of a rank's part of the vocabulary, with zeros for the others: their sum has all. */
 static void collect_logits(struct context *c, struct unit *unit, struct tensor own)
 {
-    const struct tensor all = unit_tensor(c, unit, LM_HEAD_ALL_LOGITS);
+    const struct tensor all = first_rows(c, unit, LM_HEAD_ALL_LOGITS, own.rows);
     LAUNCH(c->stream, FILL, fill, .x = all, .value = 0);
     LAUNCH(c->stream, COPY, copy, .from = own,
            .to = tensor_columns(&all, model_vocabulary(unit->settings).first, own.cols));
     sequence_add_up(c, unit, all, all, LM_HEAD_ROOM);
 }
 
-static void last_logits(struct context *c, struct unit *unit, struct tensor input)
+/* All in one chunk. */
+static void end_logits(struct context *c, struct unit *unit, struct tensor input)
 {
-    struct tensor normed = final_norm(c, unit, tensor_rows(&input, input.rows - 1, 1));
-    struct token_chunk chunk = chunk_at(c, unit, make_features(c, unit, normed), 0);
+    const struct tensor ends = c->batch->ends;
+    if (ends.cols == 0)
+        return;
+    const struct tensor rows = first_rows(c, unit, LM_HEAD_ENDS, ends.cols);
+    LAUNCH(c->stream, EMBEDDING_FORWARD, embedding_forward, .tokens = ends, .weight = input, .y = rows);
+    struct token_chunk chunk = chunk_at(c, unit, make_features(c, unit, final_norm(c, unit, rows)), 0);
+    CHECK_BUG(chunk.count == ends.cols);
     chunk_logits(c, unit, &chunk);
     if (is_cut(unit))
         collect_logits(c, unit, chunk.logits);
@@ -204,7 +211,7 @@ static void lm_head_forward(struct context *c, struct unit *unit, struct tensor 
 {
     CHECK_BUG(c->pass == PASS_EVALUATE || c->pass == PASS_FORWARD || !sequence_is_cut(unit));
     if (c->pass == PASS_GENERATE)
-        last_logits(c, unit, input);
+        end_logits(c, unit, input);
     else if (c->pass == PASS_EMBED)
         final_norm(c, unit, input);
     else if (c->pass == PASS_EVALUATE)
@@ -327,7 +334,7 @@ static void declare_exchange(struct unit *unit)
     const struct model_settings *s = unit->settings;
     unit_declare_tensor(unit, LM_HEAD_STATISTICS, "statistics of parts", layer_ranks(&s->layer) * XENT_STATISTICS,
                         unit->head_tokens, ROLE_STATISTIC);
-    unit_declare_tensor(unit, LM_HEAD_ALL_LOGITS, "last logits", 1, s->vocabulary, ROLE_VALUE);
+    unit_declare_tensor(unit, LM_HEAD_ALL_LOGITS, "all logits", unit->head_tokens, s->vocabulary, ROLE_VALUE);
     if (!sequence_is_cut(unit))
         return;
     unit_declare_tensor(unit, LM_HEAD_ALL_FEATURES, "features of all tokens", UNIT_TOKENS, s->hidden, ROLE_VALUE);
@@ -355,6 +362,7 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
         declare_wide(unit, LM_HEAD_D_DENSE_OUT, "d dense");
     }
     unit_declare_tensor(unit, LM_HEAD_LOGITS, "logits", unit->head_tokens, row, ROLE_VALUE);
+    unit_declare_tensor(unit, LM_HEAD_ENDS, "ends", unit->head_tokens, unit->settings->hidden, ROLE_VALUE);
     unit_declare_tensor(unit, LM_HEAD_LOSS, "loss", 1, UNIT_TOKENS, ROLE_STATISTIC);
     unit_declare_tensor(unit, LM_HEAD_LSE, "lse", 1, unit->head_tokens, ROLE_STATISTIC);
     if (is_cut(unit))

@@ -8,7 +8,7 @@
  * In training all of its work is done in backward: the batch's tokens are cut into chunks, and for each chunk logits,
  * loss, gradient and both products follow each other, so only one chunk's logits are ever held and no GEMM is done
  * twice. Forward is empty in training; in evaluation it gives the losses (without gradients), in generation the logits
- * of the last token. */
+ * of those tokens that they are wanted of. */
 #ifndef MODEL_LM_HEAD_H
 #define MODEL_LM_HEAD_H
 
@@ -39,7 +39,7 @@ enum lm_head_tensor {
     LM_HEAD_D_FEATURES,
     LM_HEAD_D_ACTIVATED,
     LM_HEAD_D_DENSE_OUT,
-    LM_HEAD_LOGITS, /* of one chunk; row 0 in generation: the last token's */
+    LM_HEAD_LOGITS, /* of one chunk */
     LM_HEAD_LOSS,   /* [1, tokens] */
     LM_HEAD_LSE,    /* of one chunk */
     LM_HEAD_D_NORMED,
@@ -47,7 +47,8 @@ enum lm_head_tensor {
     LM_HEAD_D_ALL_FEATURES,
     LM_HEAD_ROOM,       /* for its sum */
     LM_HEAD_STATISTICS, /* with LM_HEAD_ALL_LOGITS: where there are tensor ranks; of one chunk */
-    LM_HEAD_ALL_LOGITS, /* in generation: the last token's */
+    LM_HEAD_ALL_LOGITS, /* in generation */
+    LM_HEAD_ENDS,       /* in generation: input of the tokens whose logits are wanted */
     LM_HEAD_LINEARS     /* here: twice LINEAR_TENSORS, of dense and of the decoder */
 };
 
@@ -58,7 +59,7 @@ void lm_head_declare(struct unit *unit, struct unit *embedding, int64_t head_tok
 /* Logits of the first `rows` tokens of a chunk, [rows, vocabulary]: without what pads the rows. Of this rank's part of
  * the vocabulary. */
 struct tensor lm_head_logits(const struct context *context, const struct unit *unit, int64_t rows);
-/* In generation: the last token's, [1, vocabulary], of all of it. */
-struct tensor lm_head_last_logits(const struct context *context, const struct unit *unit);
+/* In generation: those of batch->ends, [their number, vocabulary], of all of it. */
+struct tensor lm_head_end_logits(const struct context *context, const struct unit *unit);
 
 #endif

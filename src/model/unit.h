@@ -154,19 +154,22 @@ struct batch_tensors {
      * keys of whole rows. With DECK_CONTEXT_RING entry i is for the keys of the rank that is i places before this one.
      */
     struct attention_segments *parts;
+    /* PASS_GENERATE: in each layer's part of the cache, the rows of the tokens in front, i32 [1, at most T]; and the
+     * tokens whose logits are wanted, i32 [1, any]. */
+    struct tensor places, ends;
     struct tensor total;     /* f64 [1, 2]: sum of losses and number of labels so far */
     struct tensor discarded; /* the same, for losses that must not be counted */
 };
 
 /* evaluate: losses without gradients. embed: the states behind the head's first norm, no losses. generate: more tokens
- * of the one sequence whose keys and values are cached; leaves the logits of the last token. */
+ * of the sequences whose keys and values are cached; leaves the logits of some of them. */
 enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATE, PASS_EMBED, PASS_GENERATE, PASS_COUNT };
 
-/* PASS_GENERATE: keys (rotated) and values of the tokens before those of this micro-batch. */
+/* PASS_GENERATE: keys (rotated) and values of the tokens before those of this micro-batch, and room for theirs. */
 struct kv_cache {
-    struct tensor rows; /* f [layers * positions, 2 * kv_heads * head_dim], layer by layer: a token's key, then value */
-    int64_t positions;  /* tokens that there is room for */
-    int64_t filled;     /* tokens before this micro-batch */
+    struct tensor rows; /* f [layers * layer_rows, 2 * kv_heads * head_dim], layer by layer, in a layer sequence by
+                         * sequence: a token's key, then value */
+    int64_t layer_rows; /* sequences * positions of each */
 };
 
 /* What a unit sees while an action runs. */

@@ -233,8 +233,9 @@ static int read_records(struct prepare *prepare, struct source *source)
     const bool text = prepare->encoding != NULL;
     struct record_reader *reader;
     struct record_piece piece = {.kind = RECORD_NAME};
-    const struct record_settings settings = {prepare->settings->input_format, prepare->settings->field,
-                                             text ? RECORD_BYTES : RECORD_CHARACTERS};
+    const struct record_settings settings = {.format = prepare->settings->input_format,
+                                             .field = prepare->settings->field,
+                                             .content = text ? RECORD_BYTES : RECORD_CHARACTERS};
     int code = record_reader_create(&reader, source, &settings);
     while (code == ERROR_NONE && piece.kind != RECORD_END) {
         code = record_reader_next(reader, &piece);

@@ -10,6 +10,7 @@ struct record_settings {
     const char *format; /* name of a class; NULL: told by the file's name and content (prepare/record_reader.h) */
     const char *field;  /* of JSON lines and Parquet, that holds a record's sequence */
     enum record_content content;
+    bool lines; /* plain text, by the file's name or content, is a record a line */
 };
 
 struct record_class {

@@ -51,8 +51,10 @@ static const struct record_class *told_by_name(const char *path, enum record_con
     return NULL;
 }
 
-static const struct record_class *told_by_content(const uint8_t *head, int64_t bytes, enum record_content content)
+static const struct record_class *told_by_content(const uint8_t *head, int64_t bytes,
+                                                  const struct record_settings *settings)
 {
+    const bool characters = settings->content == RECORD_CHARACTERS;
     int64_t at = 0;
     if (bytes >= 4 && memcmp(head, "PAR1", 4) == 0)
         return &parquet_class;
@@ -60,7 +62,9 @@ static const struct record_class *told_by_content(const uint8_t *head, int64_t b
         at++;
     if (at < bytes && head[at] == '{')
         return &jsonl_class;
-    return content == RECORD_BYTES ? &text_class : &fasta_class;
+    if (settings->lines && !(characters && at < bytes && head[at] == '>'))
+        return &lines_class;
+    return characters ? &fasta_class : &text_class;
 }
 
 static int find_format(const struct record_class **class, const char *name)
@@ -86,7 +90,9 @@ static int choose(const struct record_class **class, struct source *source, cons
     if (code == ERROR_NONE)
         *class = told_by_name(source_name(source), settings->content);
     if (code == ERROR_NONE && *class == NULL)
-        *class = told_by_content(head, bytes, settings->content);
+        *class = told_by_content(head, bytes, settings);
+    if (settings->lines && *class == &text_class)
+        *class = &lines_class;
     return code;
 }
 

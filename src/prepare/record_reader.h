@@ -2,7 +2,8 @@
  * prepare/parquet.h). The format is what the settings name; else the file's name tells it, .gz or .zst behind it left
  * away (record_reader.c has the table); else its first bytes: PAR1 for Parquet, after blanks '{' for JSON lines and,
  * where characters of sequences are wanted, '>' for FASTA; all else is FASTA where characters are wanted, text where
- * bytes are. Files of known other kinds are refused by name. Memory does not grow with the input. */
+ * bytes are; with settings->lines it is lines, as is what is named as a text. Files of known other kinds are refused by
+ * name. Memory does not grow with the input. */
 #ifndef PREPARE_RECORD_READER_H
 #define PREPARE_RECORD_READER_H
 

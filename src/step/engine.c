@@ -4,17 +4,6 @@
 #include "plan/plan.h"
 #include "step/engine_private.h"
 
-/* Filled to the last micro-batch, where attention reads most: so it is planned. */
-static struct kv_cache create_cache(struct engine *e)
-{
-    const struct model_settings *s = &e->model->settings;
-    enum dtype dtype = e->settings.memory.compute;
-    int64_t positions = e->settings.positions, width = 2 * model_kv_heads(s) * s->head_dim;
-    void *data = budget_allocate(&e->budget, s->layers * positions * width * dtype_size(dtype), BUDGET_ACTIVATIONS);
-    return (struct kv_cache){tensor_matrix(data, dtype, s->layers * positions, width), positions,
-                             positions - e->model->tokens};
-}
-
 static struct unit **visit(struct unit **at, struct unit *unit)
 {
     if (unit_lender(unit) != NULL)
@@ -73,7 +62,8 @@ static void create_host(struct engine *e)
     enum { MORE = 256 /* for what goes along with a batch or with an update */ };
     const struct memory_settings *m = &e->settings.memory;
     const struct batch largest = {.rows = m->rows, .row_tokens = m->row_tokens, .max_segments = m->max_segments};
-    staging_create(&e->staging, e->executor, batch_bytes(&largest) + engine_table_bytes(e) + MORE);
+    staging_create(&e->staging, e->executor,
+                   batch_bytes(&largest) + engine_table_bytes(e) + engine_cache_bytes(e) + MORE);
     for (int i = 0; i < ENGINE_RETURNS; i++) {
         struct engine_return *r = &e->returns[i];
         r->total = tensor_vector(e->executor->class->allocate(e->executor, 2 * dtype_size(DTYPE_F64), MEMORY_HOST),
@@ -187,9 +177,8 @@ void engine_create(struct engine *e, struct executor *executor, struct model *mo
         create_losses(e);
     }
     if (engine_generates(e))
-        e->context.cache = create_cache(e);
+        engine_create_sequences(e);
     memory_create(&e->memory, model, m, &e->context, &e->budget);
-    e->context.cache.filled = 0;
     e->context.losses = (struct tensor){0};
     if (trains)
         reserve_for_update(e);
@@ -203,6 +192,7 @@ void engine_destroy(struct engine *e)
     engine_destroy_rows(e);
     memory_free(e->batches);
     memory_free(e->visited);
+    engine_destroy_sequences(e);
     destroy_host(e);
     budget_destroy(&e->budget);
 }

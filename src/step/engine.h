@@ -27,8 +27,11 @@ struct engine_settings {
     struct memory_settings memory; /* memory.use says what the engine is for */
     struct optimizer_settings optimizer;
     struct sharding sharding;
-    bool replays;      /* parts of a step are recorded and replayed where the executor can (step/replay.h) */
-    int64_t positions; /* MEMORY_GENERATE: tokens that the cache has room for; others: unused */
+    bool replays; /* parts of a step are recorded and replayed where the executor can (step/replay.h) */
+    /* MEMORY_GENERATE: tokens of a sequence that the cache has room for; there are memory.max_segments sequences.
+     * least_rows: a call takes so many rows through the model at least, filled up where it has fewer, so that products
+     * do not change with the number of its tokens; at most memory.row_tokens. Others: unused. */
+    int64_t positions, least_rows;
     /* Ranks whose parts of parameters lie side by side with this rank's, in the order of their columns; with them a
      * checkpoint is written by whole rows. NULL: parameters are whole. Borrowed. */
     struct comm *tensor;
@@ -79,6 +82,8 @@ struct engine {
     struct leaving leaving[RELAY_COUNT]; /* of RELAY_TO_NEXT and RELAY_TO_BEFORE */
     struct staging staging;
     struct replay replay;
+    int64_t *lengths;     /* [memory.max_segments] of the sequences in the cache; NULL: there is none */
+    struct tensor logits; /* in the executor's host memory: what engine_extend returns */
     struct engine_return returns[ENGINE_RETURNS];
     int64_t begun, taken; /* of the returns */
 };
@@ -144,15 +149,25 @@ void engine_score(struct engine *engine, const struct batch *batch, double *loss
  * as above. Collective as above. Engines for MEMORY_EMBED. */
 void engine_embed(struct engine *engine, const struct batch *batch, float *vectors);
 
-/* -- Generation: engines made for MEMORY_GENERATE, which hold the keys and values of one sequence ------------------ */
+/* -- Generation: engines made for MEMORY_GENERATE, which hold the keys and values of sequences --------------------- */
 
-/* Appends tokens[count] to the sequence and writes the last token's logits[vocabulary]. count: at most the planned
- * tokens. Collective over groups.gather. */
-void engine_extend(struct engine *engine, const int32_t *tokens, int64_t count, double *logits);
+/* What a sequence goes on with. */
+struct engine_piece {
+    int64_t sequence; /* 0 .. memory.max_segments - 1 */
+    const int32_t *tokens;
+    int64_t count; /* of them, at least 1 */
+    bool ends;     /* the last token's logits are wanted */
+};
 
-/* Tokens of the sequence so far; engine_truncate forgets those from `length` on. */
-int64_t engine_length(const struct engine *engine);
-void engine_truncate(struct engine *engine, int64_t length);
+/* Appends the pieces to their sequences, no two to the same, and returns the logits that are wanted, [ends,
+ * vocabulary], in the order of the pieces; they lie in host memory of the engine until the next call. All counts
+ * together: at most the planned tokens. Calls whose pieces all are one token that ends are recorded and replayed.
+ * Collective over groups.gather. */
+struct tensor engine_extend(struct engine *engine, const struct engine_piece *pieces, int64_t count);
+
+/* Tokens of a sequence so far; engine_truncate forgets those from `length` on. */
+int64_t engine_length(const struct engine *engine, int64_t sequence);
+void engine_truncate(struct engine *engine, int64_t sequence, int64_t length);
 
 /* To be called when the compute stream has written weights of the store's shards other than by a step. The next forward
  * makes them known to other ranks. Not collective. */

@@ -46,8 +46,8 @@ void engine_create_batches(struct engine *e)
             b->scale = batch_tensor(&e->budget, tokens, DTYPE_F32);
         b->segments.q_start = b->segments.kv_start = batch_tensor(&e->budget, segments, DTYPE_I32);
         b->segments.q_length = b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
-        if (m->use == MEMORY_GENERATE) /* more keys than queries */
-            b->segments.kv_length = batch_tensor(&e->budget, segments, DTYPE_I32);
+        if (engine_generates(e))
+            engine_create_cache_tables(e, b);
         b->segments.q_offset = batch_tensor(&e->budget, segments, DTYPE_I32); /* zero, as allocated */
         describe_segments(e, &rows, &b->segments);
         b->total = group_rank(e->groups.tensor) == 0 ? total : discarded;

@@ -1,4 +1,4 @@
-/* Forward passes whose results go to the host: losses of tokens, vectors, logits of a sequence that grows. */
+/* Forward passes whose results go to the host: losses of tokens, vectors. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/lm_head.h"
@@ -45,41 +45,4 @@ void engine_embed(struct engine *e, const struct batch *batch, float *vectors)
         for (int64_t i = 0; i < host.cols; i++)
             vectors[t * host.cols + i] = (float)tensor_get(&host, t, i);
     memory_free(host.data);
-}
-
-void engine_extend(struct engine *e, const int32_t *tokens, int64_t count, double *logits)
-{
-    struct kv_cache *cache = &e->context.cache;
-    struct batch_tensors *device = &e->batches[0];
-    int32_t before = (int32_t)cache->filled, all = (int32_t)(cache->filled + count);
-    if (!engine_generates(e) || all > cache->positions)
-        error_fatal("a sequence of %d tokens has no room in this engine's cache of %lld", (int)all,
-                    (long long)cache->positions);
-    struct batch batch;
-    batch_create(&batch, 1, count, 1);
-    for (int64_t t = 0; t < count; t++) {
-        batch.tokens[t] = tokens[t];
-        batch.positions[t] = before + (int32_t)t;
-    }
-    batch.segment_length[0] = (int32_t)count;
-    staging_next(&e->staging);
-    engine_stage_batch(e, &batch, device);
-    engine_load_numbers(e, &before, 1, &device->segments.q_offset);
-    engine_load_numbers(e, &all, 1, &device->segments.kv_length);
-    staging_end(&e->staging, &e->streams[STREAM_COMPUTE]);
-    engine_run_forward(e, PASS_GENERATE, 0, 0);
-    engine_read_values(e, lm_head_last_logits(&e->context, head_of(e)), logits);
-    cache->filled = all;
-    batch_destroy(&batch);
-}
-
-int64_t engine_length(const struct engine *e)
-{
-    return e->context.cache.filled;
-}
-
-void engine_truncate(struct engine *e, int64_t length)
-{
-    if (length < e->context.cache.filled)
-        e->context.cache.filled = length;
 }

@@ -79,4 +79,14 @@ struct tensor engine_fetch(struct engine *e, struct tensor from);
 /* The first row of a tensor, as doubles. */
 void engine_read_values(struct engine *e, struct tensor from, double *values);
 
+/* -- engine_generate.c ------------------------------------------------------------------------------------------- */
+
+/* Where batches of generation say more than others. */
+void engine_create_cache_tables(struct engine *e, struct batch_tensors *batch);
+/* Bytes that engine_extend copies to the device beside a batch, at most. */
+int64_t engine_cache_bytes(const struct engine *e);
+/* The cache, and what the host knows of its sequences; destroy does nothing where there is none. */
+void engine_create_sequences(struct engine *e);
+void engine_destroy_sequences(struct engine *e);
+
 #endif

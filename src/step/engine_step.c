@@ -82,6 +82,9 @@ static void run_part(void *self)
         launch_range(stream, "update");
         update(e, stream);
         launch_range_end(stream);
+        return;
+    case REPLAY_GENERATE: /* no part of a step */
+        return;
     }
 }
 

@@ -4,8 +4,10 @@
 
 #include <stdlib.h>
 
-static const char *const names[] = {
-    [REPLAY_FORWARD] = "replay forward", [REPLAY_BACKWARD] = "replay backward", [REPLAY_UPDATE] = "replay update"};
+static const char *const names[] = {[REPLAY_FORWARD] = "replay forward",
+                                    [REPLAY_BACKWARD] = "replay backward",
+                                    [REPLAY_UPDATE] = "replay update",
+                                    [REPLAY_GENERATE] = "replay generate"};
 
 void replay_create(struct replay *replay, struct executor *executor, bool enabled)
 {

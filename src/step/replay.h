@@ -6,7 +6,7 @@
 
 #include "core/launch.h"
 
-enum replay_part { REPLAY_FORWARD, REPLAY_BACKWARD, REPLAY_UPDATE };
+enum replay_part { REPLAY_FORWARD, REPLAY_BACKWARD, REPLAY_UPDATE, REPLAY_GENERATE };
 
 /* What makes two parts launch the same. */
 struct replay_key {

@@ -156,6 +156,7 @@ static void reference_launch(struct executor *executor, struct stream *stream, e
         LOCAL(XENT_MERGE, xent_merge)
         LOCAL(XENT_GRAD, xent_grad)
         LOCAL(COPY, copy)
+        LOCAL(SCATTER, scatter)
         LOCAL(TRANSPOSE, transpose)
         LOCAL(SPLIT, split)
         LOCAL(JOIN, join)

@@ -86,6 +86,13 @@ void reference_copy(const struct copy_args *args)
             reference_store(&args->to, i, j, reference_load(&args->from, i, j));
 }
 
+void reference_scatter(const struct scatter_args *args)
+{
+    for (int64_t t = 0; t < args->from.rows; t++)
+        for (int64_t j = 0; j < args->from.cols; j++)
+            reference_store(&args->to, reference_index(&args->rows, t), j, reference_load(&args->from, t, j));
+}
+
 void reference_transpose(const struct transpose_args *args)
 {
     for (int64_t i = 0; i < args->from.rows; i++)

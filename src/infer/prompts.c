@@ -1,0 +1,185 @@
+#include "infer/prompts.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "prepare/encoding.h"
+#include "prepare/record_reader.h"
+#include "prepare/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct reading {
+    struct prompts *prompts;
+    const struct prompts_settings *settings;
+    struct encoder *encoder;
+    struct record_stops stops; /* of proteins */
+    bool open;                 /* the last of the list is being read */
+};
+
+/* -- Growing ------------------------------------------------------------------------------------------------------ */
+
+/* An array with room for `wanted` elements. */
+static void *grow(void *array, int64_t *room, int64_t wanted, size_t size)
+{
+    if (wanted <= *room)
+        return array;
+    *room = 2 * wanted;
+    return memory_grow(array, *room * (int64_t)size);
+}
+
+static void add_text(struct prompts *p, const char *text, int64_t bytes)
+{
+    p->text = grow(p->text, &p->text_room, p->text_bytes + bytes, 1);
+    memcpy(p->text + p->text_bytes, text, (size_t)bytes);
+    p->text_bytes += bytes;
+    p->list[p->count - 1].bytes += bytes;
+}
+
+static void add_token(struct prompts *p, int32_t token)
+{
+    p->tokens = grow(p->tokens, &p->token_room, p->token_count + 1, sizeof *p->tokens);
+    p->tokens[p->token_count++] = token;
+    p->list[p->count - 1].count++;
+}
+
+/* -- A prompt ----------------------------------------------------------------------------------------------------- */
+
+static void start_prompt(struct reading *r, const char *name, int64_t length)
+{
+    struct prompts *p = r->prompts;
+    p->list = grow(p->list, &p->room, p->count + 1, sizeof *p->list);
+    p->list[p->count++] = (struct prompt){
+        .name = memory_format("%.*s", (int)length, name), .text = p->text_bytes, .first = p->token_count};
+    r->open = true;
+    if (r->settings->begins)
+        add_token(p, r->settings->tokenizer->bos);
+}
+
+static void encode_characters(struct reading *r, const struct prompt *prompt)
+{
+    struct prompts *p = r->prompts;
+    const int64_t bytes = prompt->bytes;
+    uint8_t *ids = memory_allocate(bytes + 1);
+    census_encode(&p->census, p->text + prompt->text, bytes, ids);
+    for (int64_t t = 0; t < bytes; t++)
+        add_token(p, ids[t]);
+    census_end_record(&p->census, r->settings->input != NULL ? prompt->name : "the prompt");
+    memory_free(ids);
+}
+
+/* Special tokens may be written in a text. */
+static int encode_text(struct reading *r, const struct prompt *prompt)
+{
+    const int32_t *ids;
+    int64_t count = 0;
+    int code = encoding_check_record(prompt->name, prompt->bytes);
+    if (code == ERROR_NONE)
+        code = encoder_encode(r->encoder, r->prompts->text + prompt->text, prompt->bytes, true, &ids, &count);
+    for (int64_t t = 0; code == ERROR_NONE && t < count; t++)
+        add_token(r->prompts, ids[t]);
+    return code;
+}
+
+static int refuse_empty(const struct reading *r, const char *name)
+{
+    if (r->settings->input == NULL)
+        return error_user("--prompt \"\": the model has no begin token, so a prompt must begin the text");
+    return error_user("%s: record %s is empty; the model has no begin token, so a prompt must begin the text",
+                      r->settings->input, name);
+}
+
+static int end_prompt(struct reading *r)
+{
+    struct prompts *p = r->prompts;
+    if (!r->open)
+        return ERROR_NONE;
+    record_stops_end(&r->stops);
+    r->open = false;
+    const struct prompt prompt = p->list[p->count - 1];
+    int code = ERROR_NONE;
+    if (r->encoder != NULL)
+        code = encode_text(r, &prompt);
+    else
+        encode_characters(r, &prompt);
+    const int64_t count = p->list[p->count - 1].count;
+    if (code == ERROR_NONE && count == 0)
+        code = refuse_empty(r, prompt.name);
+    p->longest = count > p->longest ? count : p->longest;
+    return code;
+}
+
+/* -- Records ------------------------------------------------------------------------------------------------------ */
+
+static int take_piece(struct reading *r, struct record_piece *piece)
+{
+    if (piece->kind == RECORD_SEQUENCE) {
+        const struct tokenizer *tokenizer = r->settings->tokenizer;
+        if (r->encoder == NULL && !tokenizer->bases && record_stops_take(&r->stops, piece))
+            add_text(r->prompts, "*", 1);
+        add_text(r->prompts, piece->text, piece->length);
+        return ERROR_NONE;
+    }
+    const int code = end_prompt(r);
+    if (code == ERROR_NONE && piece->kind == RECORD_NAME)
+        start_prompt(r, piece->text, piece->length);
+    return code;
+}
+
+static int read_file(struct reading *r)
+{
+    const struct prompts_settings *s = r->settings;
+    const struct record_settings how = {.format = s->input_format,
+                                        .field = s->field,
+                                        .content = r->encoder != NULL ? RECORD_BYTES : RECORD_CHARACTERS,
+                                        .lines = true};
+    struct source *source;
+    struct record_reader *reader = NULL;
+    struct record_piece piece = {.kind = RECORD_NAME};
+    int code = source_open(&source, s->input);
+    if (code != ERROR_NONE)
+        return code;
+    code = record_reader_create(&reader, source, &how);
+    while (code == ERROR_NONE && piece.kind != RECORD_END) {
+        code = record_reader_next(reader, &piece);
+        if (code == ERROR_NONE)
+            code = take_piece(r, &piece);
+    }
+    if (code == ERROR_NONE && r->prompts->count == 0)
+        code = error_user("%s: has no prompt", source_name(source));
+    record_reader_destroy(reader);
+    source_close(source);
+    return code;
+}
+
+static int read_given(struct reading *r)
+{
+    const char *text = r->settings->given;
+    start_prompt(r, "prompt", (int64_t)strlen("prompt"));
+    add_text(r->prompts, text, (int64_t)strlen(text));
+    return end_prompt(r);
+}
+
+int prompts_read(struct prompts *prompts, const struct prompts_settings *settings)
+{
+    struct reading r = {.prompts = prompts, .settings = settings};
+    *prompts = (struct prompts){0};
+    int code = census_start(&prompts->census, settings->tokenizer, settings->letter_case);
+    if (code != ERROR_NONE)
+        return code;
+    if (tokenizer_is_text(settings->tokenizer))
+        r.encoder = encoder_open(settings->tokenizer);
+    code = settings->input != NULL ? read_file(&r) : read_given(&r);
+    prompts->stops = r.stops.dropped;
+    encoder_close(r.encoder);
+    return code;
+}
+
+void prompts_destroy(struct prompts *prompts)
+{
+    for (int64_t i = 0; i < prompts->count; i++)
+        free(prompts->list[i].name);
+    free(prompts->list);
+    free(prompts->text);
+    free(prompts->tokens);
+    *prompts = (struct prompts){0};
+}

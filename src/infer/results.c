@@ -1,0 +1,118 @@
+#include "infer/results.h"
+#include "base/error.h"
+#include "io/jsontext.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE = 80 /* characters of a line of FASTA */ };
+
+static bool ends_with(const char *path, const char *ending)
+{
+    const size_t bytes = strlen(path), end = strlen(ending);
+    return bytes >= end && strcmp(path + bytes - end, ending) == 0;
+}
+
+static bool is_one_of(const char *path, const char *const *endings)
+{
+    for (; *endings != NULL; endings++)
+        if (path != NULL && ends_with(path, *endings))
+            return true;
+    return false;
+}
+
+int results_choose(enum results_format *format, const char *name, const char *path, const struct tokenizer *tokenizer)
+{
+    static const char *const fasta[] = {".fasta", ".fa", ".fna", ".faa", NULL};
+    static const char *const jsonl[] = {".jsonl", ".ndjson", NULL};
+    const bool text = tokenizer_is_text(tokenizer);
+    *format = text ? RESULTS_JSONL : RESULTS_FASTA;
+    if (name != NULL && strcmp(name, "fasta") != 0 && strcmp(name, "jsonl") != 0)
+        return error_user("--output-format %s: unknown; there is: fasta, jsonl", name);
+    if (name != NULL ? strcmp(name, "fasta") == 0 : is_one_of(path, fasta))
+        *format = RESULTS_FASTA;
+    if (name != NULL ? strcmp(name, "jsonl") == 0 : is_one_of(path, jsonl))
+        *format = RESULTS_JSONL;
+    if (*format == RESULTS_FASTA && text)
+        return error_user("%s %s: FASTA is for bases and residues; a model of text writes jsonl",
+                          name != NULL ? "--output-format" : "--output", name != NULL ? name : path);
+    return ERROR_NONE;
+}
+
+void results_put_token(struct text_stream *stream, const struct tokenizer *tokenizer, int32_t token)
+{
+    int64_t count;
+    const char *bytes = tokenizer_decode(tokenizer, token, &count);
+    const bool printable = count == 1 && *bytes >= ' ' && *bytes <= '~';
+    if (tokenizer_is_text(tokenizer))
+        text_stream_put(stream, bytes, count);
+    else
+        text_stream_put(stream, printable ? bytes : "?", 1);
+}
+
+/* Of the tokens that were added; freed with free(). */
+static char *text_of(const struct result *result, const struct tokenizer *tokenizer, size_t *bytes)
+{
+    char *text;
+    struct text_stream stream = {.out = open_memstream(&text, bytes)};
+    if (stream.out == NULL)
+        error_fatal("out of memory");
+    for (int64_t t = 0; t < result->count; t++)
+        results_put_token(&stream, tokenizer, result->tokens[t]);
+    text_stream_end(&stream);
+    fclose(stream.out);
+    return text;
+}
+
+static void write_lines(FILE *out, const char *text, int64_t bytes, int64_t *column)
+{
+    for (int64_t i = 0; i < bytes; i++) {
+        if (*column == LINE) {
+            fputc('\n', out);
+            *column = 0;
+        }
+        fputc(text[i], out);
+        ++*column;
+    }
+}
+
+static void write_fasta(FILE *out, const struct result *r, const char *text, int64_t bytes)
+{
+    int64_t column = 0;
+    fprintf(out, ">%s sample=%lld prompt=%lld tokens=%lld log_probability=%.6f end=%s\n", r->name, (long long)r->sample,
+            (long long)r->prompt_bytes, (long long)r->count, r->log_probability, r->ended ? "token" : "length");
+    write_lines(out, r->prompt, r->prompt_bytes, &column);
+    write_lines(out, text, bytes, &column);
+    fputc('\n', out);
+}
+
+/* Infinity and NaN are no JSON. */
+static json_t *real(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static void write_json(FILE *out, const struct result *r, const char *text, int64_t bytes)
+{
+    json_t *object = json_object();
+    json_object_set_new(object, "record", jsontext_create(r->name, (int64_t)strlen(r->name)));
+    json_object_set_new(object, "sample", json_integer(r->sample));
+    json_object_set_new(object, "prompt", jsontext_create(r->prompt, r->prompt_bytes));
+    json_object_set_new(object, "text", jsontext_create(text, bytes));
+    json_object_set_new(object, "tokens", json_integer(r->count));
+    json_object_set_new(object, "log_probability", real(r->log_probability));
+    json_object_set_new(object, "end", json_string(r->ended ? "token" : "length"));
+    json_dumpf(object, out, JSON_COMPACT | JSON_REAL_PRECISION(10));
+    fputc('\n', out);
+    json_decref(object);
+}
+
+void results_write(FILE *out, enum results_format format, const struct tokenizer *tokenizer,
+                   const struct result *result)
+{
+    size_t bytes;
+    char *text = text_of(result, tokenizer, &bytes);
+    (format == RESULTS_FASTA ? write_fasta : write_json)(out, result, text, (int64_t)bytes);
+    free(text);
+}
