@@ -1,11 +1,14 @@
 /* Generation with a cache of keys and values against the evaluation of the whole prefix each time: the same logits and
  * the same greedy choice, for several prompts and for chunks of every size, on the CPU executor and on the oracle. Then
- * faults planted at the door, each of which must be noticed. And sampling. */
+ * faults planted at the door, each of which must be noticed. Many sequences at once, whose context moves on, against
+ * the same. And sampling. */
 #include "check.h"
 
 #include "base/memory.h"
 #include "base/random.h"
 #include "cpu/cpu.h"
+#include "infer/alphabet.h"
+#include "infer/decode.h"
 #include "infer/sample.h"
 #include "infer/text_stream.h"
 #include "model/lm_head.h"
@@ -16,7 +19,15 @@
 
 #include <stdlib.h>
 
-enum { POSITIONS = 64, PROMPTS = 4, LONGEST = 23, VOCABULARY = 40, LARGEST_VOCABULARY = 1001, GUARD = 64 };
+enum {
+    POSITIONS = 64,
+    LEAST_ROWS = 16,
+    PROMPTS = 4,
+    LONGEST = 23,
+    VOCABULARY = 40,
+    LARGEST_VOCABULARY = 1001,
+    GUARD = 64
+};
 
 /* -- Planted faults ---------------------------------------------------------------------------------------------- */
 
@@ -70,9 +81,10 @@ struct pair {
     struct planter planter;
 };
 
-/* chunk: tokens that the caching engine takes in one call. */
+/* chunk: tokens that the caching engine takes in one call; sequences: that it holds, with LEAST_ROWS of a call where
+ * there are several. */
 static void pair_create(struct pair *p, struct executor *executor, const struct model_settings *settings,
-                        enum dtype compute, int64_t chunk, enum fault fault)
+                        enum dtype compute, int64_t chunk, int64_t sequences, enum fault fault)
 {
     p->planter = (struct planter){fault, 0};
     wrapper_create(&p->wrapper, executor, plant, &p->planter);
@@ -90,8 +102,10 @@ static void pair_create(struct pair *p, struct executor *executor, const struct 
     engine_create(&p->whole, executor, &p->whole_model, &groups, &of);
     of.memory.use = MEMORY_GENERATE;
     of.memory.row_tokens = chunk;
+    of.memory.max_segments = sequences;
     of.positions = POSITIONS;
-    model_create(&p->cached_model, settings, chunk, 1);
+    of.least_rows = sequences > 1 ? LEAST_ROWS : 0;
+    model_create(&p->cached_model, settings, chunk, sequences > 1 ? LEAST_ROWS : 1);
     engine_create(&p->cached, &p->wrapper.executor, &p->cached_model, &groups, &of);
     engine_initialise(&p->whole, 7);
     engine_initialise(&p->cached, 7);
@@ -182,7 +196,7 @@ static struct outcome run(struct executor *executor, enum dtype compute, bool ti
 {
     struct pair p;
     struct model_settings settings = toy_settings(tied ? TOY_LLAMA_TIED : TOY_LLAMA);
-    pair_create(&p, executor, &settings, compute, chunk, fault);
+    pair_create(&p, executor, &settings, compute, chunk, 1, fault);
     struct outcome o = compare(&p, chunk);
     CHECK(p.planter.scatters > 0);
     pair_destroy(&p);
@@ -216,8 +230,8 @@ static void test_executors(struct executor *cpu, struct executor *reference)
 {
     struct pair own, other;
     struct model_settings settings = toy_settings(TOY_LLAMA);
-    pair_create(&own, cpu, &settings, DTYPE_F32, 9, NONE);
-    pair_create(&other, reference, &settings, DTYPE_F32, 9, NONE);
+    pair_create(&own, cpu, &settings, DTYPE_F32, 9, 1, NONE);
+    pair_create(&other, reference, &settings, DTYPE_F32, 9, 1, NONE);
     int32_t tokens[31];
     double with[VOCABULARY], without[VOCABULARY];
     for (int t = 0; t < 31; t++)
@@ -228,6 +242,93 @@ static void test_executors(struct executor *cpu, struct executor *reference)
     CHECK(distance(with, without, VOCABULARY) <= 1e-5);
     pair_destroy(&own);
     pair_destroy(&other);
+}
+
+/* -- Many sequences ---------------------------------------------------------------------------------------------- */
+
+enum { SEQUENCES = 9, ADDED = 40, CONTEXT = 13, END = 5 /* a token */, MOST = POSITIONS + ADDED };
+
+/* What a sequence becomes by evaluating all that the model may see for each token anew. `mistaken`: the context is
+ * never moved on, moved one token too late, or the random numbers are those of another sequence. */
+enum mistake { NO_MISTAKE, NEVER_MOVED, MOVED_LATE, OTHER_NUMBER, MISTAKES };
+
+static void naive(struct engine *whole, const struct sampling *sampling, struct decode_sequence *s,
+                  enum mistake mistaken)
+{
+    double logits[VOCABULARY];
+    while (s->count < s->most) {
+        const int64_t context = mistaken == NEVER_MOVED ? POSITIONS : mistaken == MOVED_LATE ? CONTEXT + 1 : CONTEXT;
+        const int64_t first = decode_first(s->count, context);
+        recompute(whole, s->tokens + first, s->count - first, logits);
+        const int32_t token =
+            sample_token(sampling, logits, VOCABULARY, s->number + (mistaken == OTHER_NUMBER), s->count);
+        s->log_probability += sample_log_probability(logits, VOCABULARY, token);
+        if (token == END) {
+            s->end = DECODE_END_TOKEN;
+            return;
+        }
+        s->tokens[s->count++] = token;
+    }
+}
+
+/* Prompts of 1, 6, 11, ... tokens. */
+static void begin(struct decode_sequence *sequences, int32_t (*tokens)[MOST])
+{
+    for (int i = 0; i < SEQUENCES; i++) {
+        const struct random_key random = {11, RANDOM_TEST, (uint64_t)i};
+        const int64_t count = 1 + 5 * i;
+        for (int64_t t = 0; t < count; t++)
+            tokens[i][t] = (int32_t)(random_bits(&random, (uint64_t)t) % VOCABULARY);
+        sequences[i] = (struct decode_sequence){
+            .number = (uint64_t)i << 32, .tokens = tokens[i], .prompt = count, .count = count, .most = count + ADDED};
+    }
+}
+
+static int different(const struct decode_sequence *a, const struct decode_sequence *b)
+{
+    int count = 0;
+    for (int i = 0; i < SEQUENCES; i++)
+        count += a[i].count != b[i].count || a[i].end != b[i].end ||
+                 memcmp(a[i].tokens, b[i].tokens, (size_t)a[i].count * sizeof *a[i].tokens) != 0 ||
+                 !(fabs(a[i].log_probability - b[i].log_probability) <= 1e-3);
+    return count;
+}
+
+/* However many at once, and however few tokens a call takes: what the naive way gives. */
+static void test_decode(struct executor *cpu)
+{
+    static int32_t tokens[2][SEQUENCES][MOST];
+    struct decode_sequence wanted[SEQUENCES], found[SEQUENCES];
+    const struct model_settings settings = toy_settings(TOY_LLAMA);
+    const struct sampling sampling = {.temperature = 0.8, .top_p = 1, .seed = 4};
+    struct pair p;
+    pair_create(&p, cpu, &settings, DTYPE_F32, 3 * LEAST_ROWS, SEQUENCES, NONE);
+    struct decode_settings how = {
+        .engine = &p.cached, .context = CONTEXT, .sampling = sampling, .eos = END, .threads = 2};
+    begin(wanted, tokens[0]);
+    for (int i = 0; i < SEQUENCES; i++)
+        naive(&p.whole, &sampling, &wanted[i], NO_MISTAKE);
+    int ended = 0;
+    for (int i = 0; i < SEQUENCES; i++)
+        ended += wanted[i].end == DECODE_END_TOKEN;
+    CHECK(ended > 0 && ended < SEQUENCES);
+    for (how.sequences = 1; how.sequences <= SEQUENCES; how.sequences += 2)
+        for (how.chunk = SEQUENCES; how.chunk <= 3 * LEAST_ROWS; how.chunk += 13) {
+            struct decode_rates rates = {0};
+            begin(found, tokens[1]);
+            CHECK(decode(&how, found, SEQUENCES, &rates));
+            CHECK(different(wanted, found) == 0);
+            CHECK(rates.added > 0 && rates.read > 0 && rates.steps <= rates.added);
+        }
+    for (int mistake = NEVER_MOVED; mistake < MISTAKES; mistake++) {
+        begin(wanted, tokens[0]);
+        for (int i = 0; i < SEQUENCES; i++)
+            naive(&p.whole, &sampling, &wanted[i], (enum mistake)mistake);
+        CHECK(different(wanted, found) > SEQUENCES / 2);
+    }
+    pair_destroy(&p);
+    CHECK(decode_first(CONTEXT, CONTEXT) == 0 && decode_first(CONTEXT + 1, CONTEXT) == 6);
+    CHECK(decode_first(CONTEXT + 6, CONTEXT) == 6 && decode_first(CONTEXT + 7, CONTEXT) == 12);
 }
 
 /* Logits of any vocabulary, those that are no multiple of what rows of logits are padded to among them, and nothing
@@ -243,7 +344,7 @@ static void test_vocabularies(struct executor *cpu)
         double without[LARGEST_VOCABULARY];
         struct model_settings settings = toy_settings(TOY_LLAMA);
         settings.vocabulary = vocabulary;
-        pair_create(&p, cpu, &settings, DTYPE_F32, 3, NONE);
+        pair_create(&p, cpu, &settings, DTYPE_F32, 3, 1, NONE);
         for (int64_t v = 0; v < LARGEST_VOCABULARY + GUARD; v++)
             logits[v] = -12345;
         extend(&p.cached, tokens, 3, 3, logits);
@@ -262,7 +363,7 @@ static void test_memory(struct executor *cpu)
 {
     struct pair p;
     struct model_settings settings = toy_settings(TOY_LLAMA);
-    pair_create(&p, cpu, &settings, DTYPE_F32, 8, NONE);
+    pair_create(&p, cpu, &settings, DTYPE_F32, 8, 1, NONE);
     CHECK(p.whole.budget.bytes[BUDGET_WEIGHTS] > 0);
     CHECK(p.whole.budget.bytes[BUDGET_GRADIENTS] == 0 && p.whole.budget.bytes[BUDGET_OPTIMIZER] == 0);
     CHECK(p.whole.budget.bytes[BUDGET_ACTIVATIONS] == 0);
@@ -312,6 +413,39 @@ static void test_sampling(void)
     CHECK(sample_token(&(struct sampling){0}, broken, 2, 0, 0) == -1);
 }
 
+/* Tokens of an alphabet alone, of which the likeliest is taken where all others are likelier. */
+static void test_alphabet(void)
+{
+    const struct tokenizer *tokenizer = tokenizer_find("esm2");
+    const char *const refused[] = {"", "L\xc3\xa9", "l"};
+    double logits[64] = {0};
+    bool *allowed;
+    CHECK(tokenizer->vocabulary <= 64 && alphabet_allow(tokenizer, "AG", &allowed) == ERROR_NONE);
+    int count = 0;
+    for (int32_t t = 0; t < tokenizer->vocabulary; t++) {
+        char buffer[TOKENIZER_TEXT];
+        const char *text = tokenizer_token(tokenizer, t, buffer);
+        count += allowed[t];
+        CHECK(allowed[t] == (t == tokenizer->eos || strcmp(text, "A") == 0 || strcmp(text, "G") == 0));
+        logits[t] = allowed[t] ? -t : t;
+    }
+    CHECK(count == 3);
+    const struct sampling greedy = {.allowed = allowed}, drawn = {.temperature = 1, .allowed = allowed};
+    const int32_t best = sample_token(&greedy, logits, tokenizer->vocabulary, 0, 0);
+    for (int32_t t = 0; t < best; t++)
+        CHECK(!allowed[t]);
+    for (int64_t i = 0; i < 100; i++)
+        CHECK(allowed[sample_token(&drawn, logits, tokenizer->vocabulary, 0, i)]);
+    memory_free(allowed);
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        CHECK(alphabet_allow(tokenizer, refused[i], &allowed) == ERROR_USER);
+        error_clear();
+        memory_free(allowed);
+    }
+    const double three[3] = {log(0.5), log(0.25), log(0.25)};
+    CHECK_NEAR(sample_log_probability(three, 3, 1), log(0.25), 1e-12, 0);
+}
+
 /* What is printed of bytes that come one by one, two by two, ...: the same text, and after each piece whole
  * characters. */
 static void test_stream(void)
@@ -351,7 +485,9 @@ int main(void)
     test_executors(cpu, reference);
     test_vocabularies(cpu);
     test_memory(cpu);
+    test_decode(cpu);
     test_sampling();
+    test_alphabet();
     reference->class->destroy(reference);
     cpu->class->destroy(cpu);
     return check_end();
