@@ -10,6 +10,7 @@
 #include "io/checkpoint_private.h"
 #include "io/inspect.h"
 #include "step/slab.h"
+#include "step/snapshot.h"
 #include "step/initialise.h"
 
 #include <fcntl.h>
@@ -283,6 +284,55 @@ static void test_sharded(struct training *saved, int shards, uint64_t digest)
     free(whole);
 }
 
+static int add_digest(void *self, const struct fetched *fetched, const void *content)
+{
+    *(uint64_t *)self += checkpoint_digest_run(fetched, content);
+    return ERROR_NONE;
+}
+
+/* Written beside steps by ranks that hold one of so many cuts each: a snapshot keeps what it has taken, and the file is
+ * that of a save in the step, to the bit. A second save with the same snapshot has what is there then. */
+static void test_beside(struct training *saved, const char *path, int shards, uint64_t digest)
+{
+    struct training t;
+    struct view view;
+    struct snapshot snapshot;
+    struct checkpoint_save *save;
+    struct checkpoint_written written = {0};
+    char *beside = in_folder("beside.h5"), *later = in_folder("later.h5");
+    struct checkpoint_meta meta = meta_of(saved);
+    training_create(&t, world, &saved->toy.model.settings, DTYPE_F32);
+    CHECK(checkpoint_read(world, &t.toy.engine, path, true) == ERROR_NONE);
+
+    view_open(&view, &t.toy.engine, world, shards);
+    snapshot_create(&snapshot, &t.toy.engine);
+    snapshot_take(&snapshot);
+    CHECK(snapshot_taken(&snapshot, true));
+    view_close(&view, &t.toy.engine);
+    train(&t, 1);
+    uint64_t own = 0;
+    CHECK(snapshot_visit(&snapshot, add_digest, &own) == ERROR_NONE);
+    CHECK(checkpoint_digest_sum(world, own) == digest && checkpoint_digest(world, &t.toy.engine) != digest);
+
+    CHECK(checkpoint_read(world, &t.toy.engine, path, true) == ERROR_NONE);
+    CHECK(checkpoint_begin(&save, world, &t.toy.engine, &meta, beside, true, &snapshot) == ERROR_NONE);
+    train(&t, 2);
+    while (!checkpoint_ready(save))
+        usleep(1000);
+    CHECK(checkpoint_end(save, &written) == ERROR_NONE && written.digest == digest);
+    CHECK(written.bytes > 0 && written.bytes < file_bytes(beside) && written.seconds > 0);
+    CHECK(shell("cmp '%1$s/beside.h5' '%1$s/whole.h5'", "") == 0);
+    digest = checkpoint_digest(world, &t.toy.engine);
+    CHECK(checkpoint_begin(&save, world, &t.toy.engine, &meta, later, true, &snapshot) == ERROR_NONE);
+    CHECK(checkpoint_end(save, &written) == ERROR_NONE && written.digest == digest);
+    CHECK(checkpoint_holds(world, later, digest) &&
+          checkpoint_holds(world, beside, checkpoint_digest(world, &saved->toy.engine)));
+    snapshot_destroy(&snapshot);
+    training_destroy(&t);
+    free(beside);
+    free(later);
+}
+
 /* The digest sees a changed bit of any kind, exchanged elements and exchanged tensors. */
 static void test_digest(struct training *t, uint64_t digest)
 {
@@ -406,6 +456,21 @@ static void test_final(struct training *saved)
     free(path);
 }
 
+/* By a thread, which fails first. */
+static int save_beside(struct training *t, const char *path)
+{
+    struct checkpoint_meta meta = meta_of(t);
+    struct checkpoint_save *save;
+    struct checkpoint_written written;
+    struct snapshot snapshot;
+    snapshot_create(&snapshot, &t->toy.engine);
+    int code = checkpoint_begin(&save, world, &t->toy.engine, &meta, path, true, &snapshot);
+    if (code == ERROR_NONE)
+        code = checkpoint_end(save, &written);
+    snapshot_destroy(&snapshot);
+    return code;
+}
+
 /* Failures on all ranks, on rank 0 and on another one: the same code everywhere, nothing left, the old file as it was.
  */
 static void test_failures(struct training *t, const char *path)
@@ -420,6 +485,7 @@ static void test_failures(struct training *t, const char *path)
         if (world->rank == failing)
             setrlimit(RLIMIT_FSIZE, &small); /* writes beyond fail as on a full disk */
         CHECK(save(t, path, true) == ERROR_ENVIRONMENT);
+        CHECK(save_beside(t, path) == ERROR_ENVIRONMENT);
         setrlimit(RLIMIT_FSIZE, &old);
         CHECK(!exists(temporary) && file_bytes(path) == bytes);
         CHECK(checkpoint_verify(world, path) == ERROR_NONE);
@@ -750,6 +816,8 @@ int main(int argc, char **argv)
     test_digest(&saved, digest);
     test_sharded(&saved, 4, digest);
     test_sharded(&saved, 3, digest); /* ranks 0 and 3 hold the same */
+    test_beside(&saved, path, 1, digest);
+    test_beside(&saved, path, 3, digest);
     test_shapes(&saved, path);
     test_final(&saved);
     test_damage(path, before);

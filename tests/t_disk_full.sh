@@ -52,6 +52,9 @@ fails "full at the layout" "$full" SHIM_FAIL=pwrite:1:ENOSPC
 fails "full at a tensor of rank 0" "$full" "SHIM_RANK=0 SHIM_FAIL=pwrite:9:ENOSPC"
 fails "full at a tensor of rank 1" "$full" "SHIM_RANK=1 SHIM_FAIL=pwrite:3:ENOSPC"
 fails "full at the side file" "$full" "SHIM_MATCH=.xxh3.tmp SHIM_FAIL=pwrite:1:ENOSPC"
+settings+=(checkpoint.asynchronous=false)
+fails "full at a tensor of rank 1, in the step" "$full" "SHIM_RANK=1 SHIM_FAIL=pwrite:3:ENOSPC"
+unset 'settings[-1]'
 fails "an error that the flush tells" "Input/output error" "SHIM_RANK=1 SHIM_FAIL=fsync:1:EIO"
 fails "an error that closing tells" "Input/output error" "SHIM_RANK=1 SHIM_MATCH=.h5.tmp SHIM_FAIL=close:1:EIO"
 fails "the side file cannot be renamed" "$full" SHIM_FAIL=rename:1:ENOSPC
@@ -73,6 +76,32 @@ losses "$run" >"$work/run.losses"
 check "continue: the losses are those of the whole run" cmp "$work/whole.losses" "$work/run.losses"
 shimmed SHIM_FAIL=pwrite:1:ENOSPC "${settings[@]}" checkpoint.on_failure=continue train.steps=8
 check "continue: a run that cannot save its end fails" codes_are 1 2
+
+# a thread that fails, beside steps
+rm -rf "$run"
+cp -r "$work/start" "$run"
+shimmed "SHIM_MATCH=.h5.tmp SHIM_RANK=1 SHIM_FAIL=pwrite:3:ENOSPC:1" "${settings[@]}" checkpoint.on_failure=continue
+check "continue, beside steps: the run ends with 0" codes_are 0 2
+check "continue, beside steps: what happened is said" says "$full"
+check "continue, beside steps: the log has it" grep -q '"event":"save_failed","step":4' "$run/log.jsonl"
+check "continue, beside steps: the next save is made" test -f "$run/step_00000006.h5"
+losses "$run" >"$work/run.losses"
+check "continue, beside steps: the losses are those of the whole run" cmp "$work/whole.losses" "$work/run.losses"
+
+# a slow disk: steps go on while it writes, the next save waits, and so does the end
+rm -rf "$run"
+shimmed "SHIM_MATCH=.h5.tmp SHIM_RANK=1 SHIM_DELAY=pwrite:0.1" "${settings[@]}" checkpoint.every=3 train.steps=8 checkpoint.keep=9
+check "a slow disk: the run ends with 0" codes_are 0 2
+order=$(sed -n 's/^{"event":"\([a-z]*\)","step":\([0-9]*\).*/\1 \2/p' "$run/log.jsonl" | grep '^step\|^checkpoint' | tr '\n' ',')
+check "a slow disk: $order" test "$order" = "step 1,step 2,step 3,step 4,step 5,step 6,checkpoint 3,step 7,step 8,checkpoint 6,checkpoint 8,checkpoint 8,"
+ranks 2 train "$work/deck.cfg" "${settings[@]}" checkpoint.every=3 train.steps=8 checkpoint.asynchronous=false output.folder="$work/step"
+for step in 3 6 8; do
+    check "a slow disk: step $step as it was then" test "$(digest "$run" $step)" = "$(digest "$work/step" $step)"
+done
+order=$(sed -n 's/^{"event":"\([a-z]*\)","step":\([0-9]*\).*/\1 \2/p' "$work/step/log.jsonl" | grep '^checkpoint 3' -B 1 | tr '\n' ',')
+check "in the step: $order" test "$order" = "step 3,checkpoint 3,"
+ranks 1 train --from "$run/step_00000003.h5" output.folder="$work/again" train.steps=6
+check "a slow disk: its file of step 3 is gone on from" codes_are 0 1
 
 # alone TEXT CODE SETTINGS ARGUMENTS...: a short run of one process, with these settings of the environment
 alone()

@@ -7,6 +7,7 @@
 #include "model/linear.h"
 #include "plan/plan.h"
 #include "ref/toy.h"
+#include "step/snapshot.h"
 #include "train/forecast.h"
 #include "train/layout.h"
 #include "train/settings.h"
@@ -121,6 +122,13 @@ static void compare_rank(const struct forecast *forecast, const struct deck *dec
                     budget_category_name((enum budget_category)c), (long long)kind->memory[c],
                     (long long)engine.budget.bytes[c]);
     CHECK(kind->need == budget_total(&engine.budget));
+    struct snapshot snapshot;
+    snapshot_create(&snapshot, &engine);
+    int64_t taken = 0;
+    for (int i = 0; snapshot_grow(&snapshot); i++)
+        taken += snapshot.chunk_bytes[i];
+    CHECK(taken > 0 && taken == snapshot_bytes(&engine) && (rank > 1 || kind->snapshot == taken));
+    snapshot_destroy(&snapshot);
     engine_destroy(&engine);
     model_destroy(&model);
 }

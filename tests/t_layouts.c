@@ -14,6 +14,7 @@
 #include "ref/team.h"
 #include "ref/wrapper.h"
 #include "step/initialise.h"
+#include "step/snapshot.h"
 
 #include <mpi.h>
 #include <stdlib.h>
@@ -463,6 +464,28 @@ struct left {
     float *states[TEAM_STATES];
 };
 
+/* What a thread writes beside is what a step would have written, though the state is another by then, to the bit. */
+static void check_beside(struct comm *comm, struct team *team, const struct checkpoint_meta *meta, const char *all)
+{
+    char *beside = memory_format("%s/beside.h5", folder);
+    struct engine *e = &team->toy.engine;
+    struct snapshot snapshot;
+    struct checkpoint_save *save;
+    struct checkpoint_written written = {0};
+    const uint64_t digest = checkpoint_digest(comm, e);
+    snapshot_create(&snapshot, e);
+    CHECK(checkpoint_begin(&save, comm, e, meta, beside, true, &snapshot) == ERROR_NONE);
+    snapshot_taken(&snapshot, true);
+    team_step(team, 0); /* any */
+    CHECK(checkpoint_end(save, &written) == ERROR_NONE && written.digest == digest);
+    CHECK(checkpoint_digest(comm, e) != digest);
+    snapshot_destroy(&snapshot);
+    char *command = memory_format("cmp '%s' '%s' && cmp '%s.xxh3' '%s.xxh3'", all, beside, all, beside);
+    CHECK(comm->rank != 0 || system(command) == 0);
+    free(command);
+    free(beside);
+}
+
 static void leave(struct comm *comm, struct team *team, struct left *left)
 {
     struct checkpoint_meta meta = {.deck_text = (char *)"", .version = "0", .tokenizer = "nucleotide"};
@@ -473,6 +496,8 @@ static void leave(struct comm *comm, struct team *team, struct left *left)
     left->digest = checkpoint_digest(comm, &team->toy.engine);
     for (enum team_state state = TEAM_WEIGHT; state < TEAM_STATES; state++)
         CHECK(team_gather(team, state, left->states[state]));
+    if (team->grid.tensor->size == 1)
+        check_beside(comm, team, &meta, all); /* last: it goes on by a step */
     blend_position_destroy(&meta.position);
     free(all);
     free(weights);

@@ -35,6 +35,8 @@ for settings in "" "precision.recipe=delayed precision.history=512 precision.com
         check "$category: the run's $run MiB, planned $(value $category)" test "$(value $category)" = "$run" -a -n "$run"
     done
     check "offloaded, on the host" test "$(value 'offloaded, on host')" = "$(sed -n 's/^#   host  *//p' "$work/out")"
+    check "snapshot, on the host" \
+        test "$(value 'snapshot, on host')" = "$(sed -n 's/^#   snapshot  *\([0-9.]*\) .*/\1/p' "$work/out")"
     check "parameters" says " of $(value parameters) parameters,"
     check "windows and tokens of an epoch" says "# $(value 'windows an epoch') windows and $(value 'tokens an epoch') tokens an epoch"
     check "micro-batches" says "in $(value 'micro-batches of a rank') micro-batches a rank"

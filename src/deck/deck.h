@@ -117,7 +117,7 @@ struct deck {
     struct {
         int64_t every, keep, keep_every;
         double every_minutes;
-        bool keep_best, at_end, export_final;
+        bool keep_best, at_end, export_final, asynchronous;
         int on_failure; /* enum deck_failure */
     } checkpoint;
     struct {

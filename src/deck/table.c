@@ -247,6 +247,11 @@ const struct deck_row deck_table[] = {
             "next. The older checkpoints stand either way."},
     {BOOL(checkpoint.at_end, true), .restart = RESTART_FREE,
      .doc = "After the last step, write its checkpoint and the final model; false leaves both out, for measurements."},
+    {BOOL(checkpoint.asynchronous, true), .restart = RESTART_FREE,
+     .doc = "Asynchronous checkpoints (async save): a step waits for a snapshot, a copy of weights and moments in host "
+            "memory, and a thread of each rank writes it while training goes on. The next save waits for it, and so "
+            "does the end. What does not fit in host memory is written in the step, as false does for all; so are the "
+            "last checkpoint, a best one, and those of parallel.tensor above 1. The files are the same."},
     {BOOL(checkpoint.export_final, false), .restart = RESTART_FREE,
      .doc = "At the end of the run, leave the model as a Hugging Face folder as well: final_model in output.folder."},
 

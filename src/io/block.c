@@ -63,7 +63,7 @@ static int by_offset(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-static void sort(struct block_list *list)
+void block_list_sort(struct block_list *list)
 {
     if (list->count > 0)
         qsort(list->blocks, (size_t)list->count, sizeof *list->blocks, by_offset);
@@ -71,7 +71,7 @@ static void sort(struct block_list *list)
 
 int block_list_complete(struct block_list *list, int descriptor, const char *path, int64_t bytes)
 {
-    sort(list);
+    block_list_sort(list);
     const int64_t written = list->count;
     int64_t covered = 0;
     for (int64_t i = 0; i <= written; i++) {
@@ -86,7 +86,7 @@ int block_list_complete(struct block_list *list, int descriptor, const char *pat
         if (i < written)
             covered = next + list->blocks[i].length;
     }
-    sort(list);
+    block_list_sort(list);
     return ERROR_NONE;
 }
 

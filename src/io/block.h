@@ -21,6 +21,8 @@ struct block_list {
 
 void block_list_add(struct block_list *list, int64_t offset, int64_t length, uint64_t hash);
 void block_list_destroy(struct block_list *list);
+/* By offset. */
+void block_list_sort(struct block_list *list);
 
 /* Hash of a range of a file; errors of file_read. */
 int block_hash_range(int descriptor, const char *path, int64_t offset, int64_t length, uint64_t *hash);

@@ -18,7 +18,8 @@
  * How a checkpoint is written:
  *   1. Rank 0 lays out <path>.tmp with HDF5.
  *   2. Every rank writes its share at the offsets of the datasets, hashes it on the way, and flushes.
- *   3. Rank 0 hashes the rest, and writes and flushes <path>.xxh3.tmp.
+ *   3. Rank 0 writes the rest once more, with the digest that is known now, flushes and hashes it, and writes and
+ *      flushes <path>.xxh3.tmp.
  *   4. Rank 0 renames the side file, then the checkpoint, and flushes the folder after each.
  * A program killed at any point leaves either no <path>, or a whole one with its side file. A side file without a
  * checkpoint is replaced or pruned later.
@@ -35,6 +36,7 @@
 
 struct carried;
 struct engine;
+struct snapshot;
 
 enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_VERSION_BYTES = 64, CHECKPOINT_TOKENIZER_BYTES = TOKENIZER_NAME_BYTES };
 
@@ -55,7 +57,8 @@ struct checkpoint_meta {
     int64_t ranks; /* how many wrote the file, for information; checkpoint_write sets it */
     struct blend_position position;
     uint64_t store; /* checksum of the token stores trained on */
-    /* checkpoint_digest of weights and moments, also in a file that holds only the weights. 0 = unknown. */
+    /* checkpoint_digest of weights and moments. Set by writing a file with moments; of one that holds only the weights
+     * the caller says it. 0 = unknown. */
     uint64_t digest;
     char tokenizer[CHECKPOINT_TOKENIZER_BYTES];
     int64_t vocabulary;      /* rows of the embedding; 0 in files of version 0.1 */
@@ -76,10 +79,36 @@ struct checkpoint_meta {
 /* Frees what checkpoint_read_meta allocated. */
 void checkpoint_meta_destroy(struct checkpoint_meta *meta);
 
-/* Writes the engine's weights, and its moments and scales if with_optimizer. Collective over world, to which the ranks
- * of engine->settings.tensor belong; ranks that hold the same share the work. A failure on any rank (disk full, no
- * permission) is ERROR_ENVIRONMENT on all ranks; then a file that was at path before is untouched, and no other file is
- * left behind. */
+/* A checkpoint that is being written. */
+struct checkpoint_save;
+
+/* Begins to write the engine's weights, and its moments and scales if with_optimizer. Collective over world, to which
+ * the ranks of engine->settings.tensor belong; ranks that hold the same share the work. Without a snapshot the shares
+ * are written before it returns. With one (it needs with_optimizer, and parameters whose rows are whole), the state is
+ * copied there, and a thread on each rank writes it while the engine goes on; the thread touches neither MPI, HDF5 nor
+ * the device. What meta and snapshot point to must stay until checkpoint_end. On success checkpoint_end must follow,
+ * before the engine is destroyed and before another save begins. A failure on any rank is ERROR_ENVIRONMENT on all;
+ * then there is no save, and no file is left behind. */
+int checkpoint_begin(struct checkpoint_save **save, struct comm *world, struct engine *engine,
+                     const struct checkpoint_meta *meta, const char *path, bool with_optimizer,
+                     struct snapshot *snapshot);
+
+/* Are all ranks' shares on the disk, or have failed, so that checkpoint_end need not wait for them? Collective. To be
+ * called now and then: a device's copies are complete before the thread begins. */
+bool checkpoint_ready(struct checkpoint_save *save);
+
+struct checkpoint_written {
+    uint64_t digest; /* of what was written, or meta's */
+    int64_t bytes;   /* of the tensors */
+    double seconds;  /* from the beginning until the slowest rank's share was on the disk */
+};
+
+/* Waits for the shares, gives the file its name, and frees save. Collective. A failure on any rank (disk full, no
+ * permission), the thread's too, is ERROR_ENVIRONMENT on all ranks; then a file that was at path before is untouched,
+ * and no other file is left behind. */
+int checkpoint_end(struct checkpoint_save *save, struct checkpoint_written *written);
+
+/* Both, without a snapshot. */
 int checkpoint_write(struct comm *world, struct engine *engine, const struct checkpoint_meta *meta, const char *path,
                      bool with_optimizer);
 

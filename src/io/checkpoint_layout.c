@@ -169,7 +169,17 @@ int checkpoint_lay_out(const struct checkpoint_layout *layout, const struct chec
         return error_environment("%s: cannot create it: %s", path, open_failure());
     struct file_content content = {layout, meta};
     int code = hdf5_layout_write(descriptor, path, most_bytes(layout, meta), create, &content);
-    return file_finish(descriptor, path, code);
+    return file_close(descriptor, path, code);
+}
+
+int checkpoint_lay_out_again(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta,
+                             const char *path, struct block_list *blocks)
+{
+    int descriptor = open_own(path, O_WRONLY);
+    if (descriptor < 0)
+        return error_environment("%s: cannot open it: %s", path, open_failure());
+    struct file_content content = {layout, meta};
+    return file_finish(descriptor, path, hdf5_layout_rewrite(descriptor, path, blocks, create, &content));
 }
 
 /* -- Reading ----------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "io/checkpoint.h"
 #include "io/hdf5_file.h"
 #include "step/delayed_scaling.h"
+#include "step/fetched.h"
 #include "step/piece.h"
 
 /* The HDF5 group of each enum piece_kind. */
@@ -29,9 +30,17 @@ struct checkpoint_layout {
     struct delayed_scaling scales; /* delayed_scaling_fetch; absent tensors: none are written */
 };
 
-/* Writes the whole file with HDF5 except the tensors' content, and fills layout->offsets. Local (rank 0).
- * ERROR_ENVIRONMENT. */
+/* Writes the whole file with HDF5 except the tensors' content, and fills layout->offsets; who writes that flushes it.
+ * Local (rank 0). ERROR_ENVIRONMENT. */
 int checkpoint_lay_out(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta, const char *path);
+/* Once the tensors' content stands in `blocks`: writes all else anew, where meta holds other numbers, and flushes it.
+ */
+int checkpoint_lay_out_again(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta,
+                             const char *path, struct block_list *blocks);
+
+/* What a run adds to the digest, and the sum over ranks; the latter collective. */
+uint64_t checkpoint_digest_run(const struct fetched *fetched, const void *content);
+uint64_t checkpoint_digest_sum(struct comm *world, uint64_t own);
 
 /* The state of delayed scaling, group /state/precision. Write: into a file that is being made, whose group /state is
  * there; nothing of absent tensors; false when HDF5 fails. bytes: that it takes. */

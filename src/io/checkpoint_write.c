@@ -1,20 +1,26 @@
-/* Writing a checkpoint, and the digest of the same runs. */
+/* Writing a checkpoint, in the step or by a thread beside the steps. */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
-#include "base/random.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
 #include "io/file.h"
 #include "step/engine.h"
 #include "step/fetch.h"
+#include "step/snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 /* xxhash: see io/block.c */
 #include <xxhash.h>
@@ -39,12 +45,13 @@ void checkpoint_names_destroy(struct checkpoint_names *names)
 /* -- Every rank: its share --------------------------------------------------------------------------------------- */
 
 struct writer {
-    struct engine *engine;
     const char *path;
     int descriptor;
     int parameters;
     const int64_t *offsets; /* [kinds * parameters] */
     struct block_list blocks;
+    bool digests; /* the state is written whole, so its digest is made on the way */
+    uint64_t digest;
 };
 
 int checkpoint_write_run(struct block_list *blocks, int descriptor, const char *path, const void *data, int64_t bytes,
@@ -65,7 +72,13 @@ static int write_run(void *self, const struct fetched *fetched, const void *cont
     struct writer *w = self;
     int64_t width = dtype_size(fetched->dtype);
     int64_t offset = w->offsets[(int)fetched->kind * w->parameters + fetched->number] + fetched->run.first * width;
-    return checkpoint_write_run(&w->blocks, w->descriptor, w->path, content, fetched->run.count * width, offset);
+    int code = checkpoint_write_run(&w->blocks, w->descriptor, w->path, content, fetched->run.count * width, offset);
+    if (code != ERROR_NONE || !w->digests)
+        return code;
+    const uint64_t digest = checkpoint_digest_run(fetched, content);
+#pragma omp atomic
+    w->digest += digest;
+    return ERROR_NONE;
 }
 
 static int open_file_of(struct writer *w)
@@ -81,12 +94,6 @@ static int open_all(struct comm *world, struct writer *w)
     if (code != ERROR_NONE && w->descriptor >= 0)
         close(w->descriptor);
     return code;
-}
-
-static int write_share(struct writer *w, int kinds)
-{
-    struct comm *exchange = w->engine->settings.tensor;
-    return file_finish(w->descriptor, w->path, fetch_shares(w->engine, exchange, kinds, write_run, w));
 }
 
 /* -- Rank 0: side file and names --------------------------------------------------------------------------------- */
@@ -147,90 +154,181 @@ void checkpoint_abandon(const struct checkpoint_names *names)
         unlink(names->side);
 }
 
-int checkpoint_write(struct comm *world, struct engine *engine, const struct checkpoint_meta *meta, const char *path,
-                     bool with_optimizer)
-{
-    const bool first = world->rank == 0;
-    const int kinds = with_optimizer ? PIECE_KINDS : PIECE_WEIGHT + 1, parameters = model_parameters(engine->model);
-    const int64_t table_bytes = (int64_t)sizeof(int64_t) * kinds * parameters;
-    struct checkpoint_meta complete = *meta;
-    complete.ranks = world->size;
-    complete.updates = engine_updates(engine);
-    struct checkpoint_names names;
-    checkpoint_names_create(&names, path);
-    struct checkpoint_layout layout = {
-        .model = engine->model, .dtype = piece_dtype(engine), .kinds = kinds, .offsets = memory_allocate(table_bytes)};
-    if (first && with_optimizer && delayed_scaling_present(&engine->scaling)) /* all ranks have the same */
-        layout.scales = delayed_scaling_fetch(&engine->scaling, &engine->streams[STREAM_COMPUTE]);
-    struct writer writer = {
-        .engine = engine, .path = names.temporary, .parameters = parameters, .offsets = layout.offsets};
+/* -- A save, from its beginning to its end ----------------------------------------------------------------------- */
 
-    int code = comm_agree(world, first ? checkpoint_lay_out(&layout, &complete, names.temporary) : ERROR_NONE);
-    if (code == ERROR_NONE) {
-        comm_broadcast(world, layout.offsets, table_bytes, 0);
-        code = open_all(world, &writer);
-    }
-    if (code == ERROR_NONE)
-        code = comm_agree(world, write_share(&writer, kinds));
-    if (code == ERROR_NONE) {
-        gather_blocks(world, &writer.blocks);
-        code = comm_agree(world, first ? checkpoint_publish(&writer.blocks, &names) : ERROR_NONE);
-    }
-    if (code != ERROR_NONE) {
-        if (first)
-            checkpoint_abandon(&names);
-        comm_barrier(world); /* on return nothing is left, whoever looks */
-    }
-    block_list_destroy(&writer.blocks);
-    delayed_scaling_host_destroy(&layout.scales);
-    memory_free(layout.offsets);
-    checkpoint_names_destroy(&names);
+struct checkpoint_save {
+    struct comm *world; /* borrowed, as is engine */
+    struct engine *engine;
+    struct checkpoint_meta meta;
+    struct checkpoint_names names;
+    struct checkpoint_layout layout;
+    struct writer writer;
+    double began, seconds;     /* clock; until this rank's share was on the disk */
+    int code;                  /* of writing this rank's share */
+    struct snapshot *snapshot; /* borrowed; NULL: the share is written already */
+    pthread_t thread;
+    bool started;
+    atomic_bool done;
+    char *message; /* the thread's, where its code is an error */
+};
+
+/* Compute threads go first: on CPUs each of them has a core that this one would share. */
+static void step_back(void)
+{
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
+}
+
+static void *write_beside(void *self)
+{
+    struct checkpoint_save *s = self;
+    struct writer *w = &s->writer;
+    step_back();
+    s->code = file_finish(w->descriptor, w->path, snapshot_visit(s->snapshot, write_run, w));
+    if (s->code != ERROR_NONE)
+        s->message = memory_string(error_message());
+    s->seconds = clock_seconds() - s->began;
+    atomic_store(&s->done, true);
+    return NULL;
+}
+
+/* Where the thread that launches calls for a snapshot. */
+static void start_thread(struct checkpoint_save *s)
+{
+    sigset_t all, before;
+    sigfillset(&all); /* they are the main thread's business */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&s->thread, NULL, write_beside, s);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        error_fatal("a checkpoint's writer cannot start: %s", strerror(failed));
+    s->started = true;
+}
+
+static void start_when_taken(struct checkpoint_save *s, bool wait)
+{
+    if (s->snapshot != NULL && !s->started && snapshot_taken(s->snapshot, wait))
+        start_thread(s);
+}
+
+static void write_share(struct checkpoint_save *s)
+{
+    struct writer *w = &s->writer;
+    s->code = file_finish(w->descriptor, w->path,
+                          fetch_shares(s->engine, s->engine->settings.tensor, s->layout.kinds, write_run, w));
+    s->seconds = clock_seconds() - s->began;
+}
+
+static void destroy(struct checkpoint_save *s)
+{
+    block_list_destroy(&s->writer.blocks);
+    delayed_scaling_host_destroy(&s->layout.scales);
+    memory_free(s->layout.offsets);
+    checkpoint_names_destroy(&s->names);
+    free(s->message);
+    memory_free(s);
+}
+
+static int abandon(struct checkpoint_save *s, int code)
+{
+    if (s->world->rank == 0)
+        checkpoint_abandon(&s->names);
+    comm_barrier(s->world); /* on return nothing is left, whoever looks */
+    destroy(s);
     return code;
 }
 
-/* -- Digest ------------------------------------------------------------------------------------------------------ */
-
-/* Spreads every bit over the word: the finaliser of SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom
- * number generators", 2014). */
-static uint64_t mix(uint64_t x)
+static struct checkpoint_save *create(struct comm *world, struct engine *engine, const struct checkpoint_meta *meta,
+                                      const char *path, bool with_optimizer)
 {
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
+    struct checkpoint_save *s = memory_allocate(sizeof *s);
+    const int kinds = with_optimizer ? PIECE_KINDS : PIECE_WEIGHT + 1, parameters = model_parameters(engine->model);
+    *s = (struct checkpoint_save){.world = world, .engine = engine, .meta = *meta, .began = clock_seconds()};
+    s->meta.ranks = world->size;
+    s->meta.updates = engine_updates(engine);
+    checkpoint_names_create(&s->names, path);
+    s->layout = (struct checkpoint_layout){.model = engine->model, .dtype = piece_dtype(engine), .kinds = kinds};
+    s->layout.offsets = memory_allocate((int64_t)sizeof(int64_t) * kinds * parameters);
+    if (world->rank == 0 && with_optimizer && delayed_scaling_present(&engine->scaling)) /* all ranks have the same */
+        s->layout.scales = delayed_scaling_fetch(&engine->scaling, &engine->streams[STREAM_COMPUTE]);
+    s->writer = (struct writer){
+        .path = s->names.temporary, .parameters = parameters, .offsets = s->layout.offsets, .digests = with_optimizer};
+    return s;
 }
 
-/* Elements of one width; inlined for each. */
-static inline uint64_t digest_elements(uint64_t key, int64_t first, const void *content, int64_t count, size_t width)
+int checkpoint_begin(struct checkpoint_save **save, struct comm *world, struct engine *engine,
+                     const struct checkpoint_meta *meta, const char *path, bool with_optimizer,
+                     struct snapshot *snapshot)
 {
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t bits = 0;
-        memcpy(&bits, (const char *)content + i * (int64_t)width, width);
-        sum += mix(mix(key + (uint64_t)(first + i)) ^ bits);
+    *save = NULL;
+    struct checkpoint_save *s = create(world, engine, meta, path, with_optimizer);
+    int code =
+        comm_agree(world, world->rank == 0 ? checkpoint_lay_out(&s->layout, &s->meta, s->names.temporary) : ERROR_NONE);
+    if (code == ERROR_NONE) {
+        comm_broadcast(world, s->layout.offsets, (int64_t)sizeof(int64_t) * s->layout.kinds * s->writer.parameters, 0);
+        code = open_all(world, &s->writer);
     }
-    return sum;
-}
-
-static int digest_run(void *self, const struct fetched *fetched, const void *content)
-{
-    uint64_t *total = self;
-    const uint64_t key = mix(random_hash_name(fetched->parameter->name) + (uint64_t)fetched->kind);
-    const struct run run = fetched->run;
-    uint64_t sum = fetched->dtype == DTYPE_F64 ? digest_elements(key, run.first, content, run.count, 8)
-                                               : digest_elements(key, run.first, content, run.count, 4);
-#pragma omp atomic
-    *total += sum;
+    if (code != ERROR_NONE)
+        return abandon(s, code);
+    s->snapshot = snapshot;
+    if (snapshot != NULL)
+        snapshot_take(snapshot);
+    else
+        write_share(s);
+    start_when_taken(s, false);
+    *save = s;
     return ERROR_NONE;
 }
 
-uint64_t checkpoint_digest(struct comm *world, struct engine *engine)
+bool checkpoint_ready(struct checkpoint_save *s)
 {
-    uint64_t own = 0, sum = 0;
-    fetch_shares(engine, NULL, PIECE_KINDS, digest_run, &own);
-    uint64_t *all = memory_allocate((int64_t)sizeof *all * world->size);
-    comm_all_gather(world, &own, all, sizeof *all);
-    for (int r = 0; r < world->size; r++)
-        sum += all[r];
-    memory_free(all);
-    return sum;
+    start_when_taken(s, false);
+    const bool ready = s->snapshot == NULL || (s->started && atomic_load(&s->done));
+    return comm_max_i64(s->world, !ready) == 0;
+}
+
+/* What the share's thread found, here. */
+static int join(struct checkpoint_save *s)
+{
+    start_when_taken(s, true);
+    if (s->started)
+        pthread_join(s->thread, NULL);
+    return s->message != NULL ? error_restate(s->code, s->message) : s->code;
+}
+
+/* Rank 0, with all ranks' blocks: what they leave out is laid out once more, with the digest. */
+static int complete(struct checkpoint_save *s)
+{
+    int code = ERROR_NONE;
+    if (s->writer.digests)
+        code = checkpoint_lay_out_again(&s->layout, &s->meta, s->names.temporary, &s->writer.blocks);
+    return code == ERROR_NONE ? checkpoint_publish(&s->writer.blocks, &s->names) : code;
+}
+
+int checkpoint_end(struct checkpoint_save *s, struct checkpoint_written *written)
+{
+    struct comm *world = s->world;
+    int code = comm_agree(world, join(s));
+    if (code != ERROR_NONE)
+        return abandon(s, code);
+    gather_blocks(world, &s->writer.blocks);
+    if (s->writer.digests)
+        s->meta.digest = checkpoint_digest_sum(world, s->writer.digest);
+    *written = (struct checkpoint_written){.digest = s->meta.digest};
+    written->seconds = comm_spread(world, s->seconds).maximum;
+    for (int64_t i = 0; i < s->writer.blocks.count; i++)
+        written->bytes += s->writer.blocks.blocks[i].length;
+    code = comm_agree(world, world->rank == 0 ? complete(s) : ERROR_NONE);
+    if (code != ERROR_NONE)
+        return abandon(s, code);
+    destroy(s);
+    return ERROR_NONE;
+}
+
+int checkpoint_write(struct comm *world, struct engine *engine, const struct checkpoint_meta *meta, const char *path,
+                     bool with_optimizer)
+{
+    struct checkpoint_save *save;
+    struct checkpoint_written written;
+    int code = checkpoint_begin(&save, world, engine, meta, path, with_optimizer, NULL);
+    return code == ERROR_NONE ? checkpoint_end(save, &written) : code;
 }

@@ -46,14 +46,19 @@ int file_read(int descriptor, const char *path, void *data, int64_t bytes, int64
     return ERROR_NONE;
 }
 
-int file_finish(int descriptor, const char *path, int code)
+int file_close(int descriptor, const char *path, int code)
 {
-    if (code == ERROR_NONE && fsync(descriptor) != 0)
-        code = error_environment("%s: cannot flush it to the disk: %s", path, strerror(errno));
     /* some network file systems report a failed write no sooner than here */
     if (close(descriptor) != 0 && code == ERROR_NONE)
         code = error_environment("%s: cannot close it: %s", path, strerror(errno));
     return code;
+}
+
+int file_finish(int descriptor, const char *path, int code)
+{
+    if (code == ERROR_NONE && fsync(descriptor) != 0)
+        code = error_environment("%s: cannot flush it to the disk: %s", path, strerror(errno));
+    return file_close(descriptor, path, code);
 }
 
 int file_check_place(const char *path)

@@ -11,6 +11,8 @@ int file_write(int descriptor, const char *path, const void *data, int64_t bytes
 void file_start_flush(int descriptor, int64_t offset, int64_t bytes);
 /* Reads all `bytes` at `offset`; a file that ends before is ERROR_USER. ERROR_ENVIRONMENT. */
 int file_read(int descriptor, const char *path, void *data, int64_t bytes, int64_t offset);
+/* Closes what was written, also after a failure (`code`), which is then returned. */
+int file_close(int descriptor, const char *path, int code);
 /* Flushes and closes what was written, also after a failure (`code`), which is then returned. */
 int file_finish(int descriptor, const char *path, int code);
 /* Can a new file get this path? ERROR_USER: its folder is not there or not to be written in, or it is a folder. */

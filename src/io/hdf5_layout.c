@@ -1,6 +1,7 @@
 #include "io/hdf5_layout.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/block.h"
 #include "io/file.h"
 #include "io/hdf5_file.h"
 
@@ -37,26 +38,49 @@ bool hdf5_layout_dataset(hid_t file, const char *name, hid_t type, int dims, con
     return H5Dclose(dataset) >= 0 && where != HADDR_UNDEF;
 }
 
+static int copy_range(int from, int to, const char *path, int64_t offset, int64_t bytes)
+{
+    enum { COPY_BYTES = 1 << 20 };
+    char *buffer = memory_allocate(bytes < COPY_BYTES ? bytes : COPY_BYTES);
+    int code = ERROR_NONE;
+    for (int64_t done = 0; done < bytes && code == ERROR_NONE; done += COPY_BYTES) {
+        const int64_t count = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
+        code = file_read(from, "the layout in memory", buffer, count, offset + done);
+        if (code == ERROR_NONE)
+            code = file_write(to, path, buffer, count, offset + done);
+    }
+    memory_free(buffer);
+    return code;
+}
+
 /* Copies what was written of a sparse file, holes left out, and gives the copy its size. */
 static int copy_sparse(int from, int to, const char *path)
 {
-    enum { COPY_BYTES = 1 << 20 };
-    char *buffer = memory_allocate(COPY_BYTES);
     int code = ERROR_NONE;
     if (ftruncate(to, lseek(from, 0, SEEK_END)) != 0)
         code = error_environment("%s: cannot set its size: %s", path, strerror(errno));
     off_t end = 0, at;
     while (code == ERROR_NONE && (at = lseek(from, end, SEEK_DATA)) >= 0) {
         end = lseek(from, at, SEEK_HOLE);
-        while (code == ERROR_NONE && at < end) {
-            int64_t bytes = end - at < COPY_BYTES ? end - at : COPY_BYTES;
-            code = file_read(from, "the layout in memory", buffer, bytes, at);
-            if (code == ERROR_NONE)
-                code = file_write(to, path, buffer, bytes, at);
-            at += bytes;
-        }
+        code = copy_range(from, to, path, at, end - at);
     }
-    memory_free(buffer);
+    return code;
+}
+
+/* Copies what lies between the blocks. */
+static int copy_gaps(int from, int to, const char *path, struct block_list *blocks)
+{
+    const int64_t end = lseek(from, 0, SEEK_END);
+    int64_t covered = 0;
+    int code = ERROR_NONE;
+    block_list_sort(blocks);
+    for (int64_t i = 0; i <= blocks->count && code == ERROR_NONE; i++) {
+        const int64_t next = i < blocks->count ? blocks->blocks[i].offset : end;
+        if (next > covered)
+            code = copy_range(from, to, path, covered, next - covered);
+        if (i < blocks->count)
+            covered = next + blocks->blocks[i].length;
+    }
     return code;
 }
 
@@ -98,6 +122,17 @@ int hdf5_layout_write(int descriptor, const char *path, int64_t most, bool (*cre
     if (layout < 0)
         return error_environment("%s: HDF5 cannot lay the file out in memory", path);
     int code = copy_sparse(layout, descriptor, path);
+    close(layout);
+    return code;
+}
+
+int hdf5_layout_rewrite(int descriptor, const char *path, struct block_list *blocks,
+                        bool (*create)(hid_t file, void *self), void *self)
+{
+    int layout = lay_out_in_memory(create, self);
+    if (layout < 0)
+        return error_environment("%s: HDF5 cannot lay the file out in memory", path);
+    int code = copy_gaps(layout, descriptor, path, blocks);
     close(layout);
     return code;
 }

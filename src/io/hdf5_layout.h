@@ -16,6 +16,12 @@ enum { HDF5_LAYOUT_FIXED = 1 << 16, HDF5_LAYOUT_DATASET = 4096 };
 int hdf5_layout_write(int descriptor, const char *path, int64_t most, bool (*create)(hid_t file, void *self),
                       void *self);
 
+/* Writes the file again, where `create` makes the same datasets and attributes of the same sizes: all bytes but those
+ * of `blocks`, which it sorts. ERROR_ENVIRONMENT. */
+struct block_list;
+int hdf5_layout_rewrite(int descriptor, const char *path, struct block_list *blocks,
+                        bool (*create)(hid_t file, void *self), void *self);
+
 /* Creates a group; the times that HDF5 would note in it are left out, so that the same content is the same file. */
 hid_t hdf5_layout_group(hid_t file, const char *name);
 

@@ -86,6 +86,7 @@ struct engine {
     struct tensor logits; /* in the executor's host memory: what engine_extend returns */
     struct engine_return returns[ENGINE_RETURNS];
     int64_t begun, taken; /* of the returns */
+    struct event copied;  /* updates wait for it: weights and moments have been copied (step/snapshot.h) */
 };
 
 /* Allocates everything from the executor; weights are zero until engine_initialise or a checkpoint writes them.

@@ -215,6 +215,8 @@ void engine_begin(struct engine *e, const struct schedule *schedule, const struc
     if (e->optimizer.settings.decoupled)
         send_rate(e, &e->optimizer.steps[1], e->decoupled_rate);
     staging_end(&e->staging, stream);
+    if (e->copied.serial > 0)
+        event_wait(&e->copied, stream);
     run_or_replay(e, &update, NULL);
     engine_written(e);
     send_return(e, true, e->statistics);

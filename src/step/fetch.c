@@ -17,22 +17,25 @@ struct fetcher {
     int code;
 };
 
+int fetch_visit_runs(const struct piece *piece, const char *content, int64_t *visited, fetch_visit *visit, void *self)
+{
+    const enum dtype dtype = master_dtype(&piece->device);
+    while (*visited < piece->slab.count) {
+        const struct slab rest = {piece->slab.first + *visited, piece->slab.count - *visited};
+        const struct fetched fetched = {piece->kind, piece->parameter, piece->number, dtype,
+                                        slab_run(piece->parameter, rest)};
+        int code = visit(self, &fetched, content + *visited * dtype_size(dtype));
+        if (code != ERROR_NONE)
+            return code;
+        *visited += fetched.run.count;
+    }
+    return ERROR_NONE;
+}
+
 /* What was not visited yet of piece i: where a call fails, the next begins with the same run. */
 static int visit_fetched(struct fetcher *f, int i)
 {
-    const struct piece *piece = &f->pieces[i];
-    const char *content = f->staging + (int64_t)i * PIECE_BYTES;
-    const enum dtype dtype = master_dtype(&piece->device);
-    while (f->visited[i] < piece->slab.count) {
-        const struct slab rest = {piece->slab.first + f->visited[i], piece->slab.count - f->visited[i]};
-        const struct fetched fetched = {piece->kind, piece->parameter, piece->number, dtype,
-                                        slab_run(piece->parameter, rest)};
-        int code = f->visit(f->self, &fetched, content + f->visited[i] * dtype_size(dtype));
-        if (code != ERROR_NONE)
-            return code;
-        f->visited[i] += fetched.run.count;
-    }
-    return ERROR_NONE;
+    return fetch_visit_runs(&f->pieces[i], f->staging + (int64_t)i * PIECE_BYTES, &f->visited[i], f->visit, f->self);
 }
 
 static int visit_all_fetched(struct fetcher *f)

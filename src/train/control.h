@@ -39,7 +39,10 @@ enum control_wish control_poll(struct control *control, const char **why);
 /* Is a stop wanted already? Like control_poll, but leaves all requests as they are. Collective. */
 bool control_stopping(struct control *control);
 
-/* A checkpoint has been written, in so many seconds. It also satisfies requests to save that came meanwhile. */
+/* The state is saved, or copied to be saved beside the steps, which took so many seconds. This also satisfies requests
+ * to save that came meanwhile. */
 void control_saved(struct control *control, double seconds);
+/* A checkpoint that was written beside steps took so long until it was on the disk. */
+void control_saved_beside(struct control *control, double seconds);
 
 #endif

@@ -75,6 +75,18 @@ int64_t fit_host(const struct deck *deck, int64_t ranks, int64_t sharing)
     return room > 0 ? (int64_t)room : 0;
 }
 
+/* Where the device has no memory of its own, what the engine has taken is not touched yet, and still counts as free. */
+int64_t fit_snapshot(const struct deck *deck, const struct budget *budget, int64_t ranks, int64_t sharing,
+                     struct executor *target)
+{
+    int64_t limit = 0;
+    if (target->class->available != NULL)
+        return fit_host(deck, ranks, sharing) / 8 * 7;
+    if (fit_limit(&limit, deck, sharing, target) != ERROR_NONE)
+        error_clear();
+    return fit_room(deck, limit, target) - budget_total(budget) - budget->bytes[BUDGET_HOST];
+}
+
 int fit_check_host(const struct deck *deck, int64_t bytes, int64_t host, const struct executor *target)
 {
     char need[BYTES_TEXT], limit[BYTES_TEXT];

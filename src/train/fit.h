@@ -2,6 +2,7 @@
 #ifndef TRAIN_FIT_H
 #define TRAIN_FIT_H
 
+#include "step/budget.h"
 #include "train/fit_advice.h"
 
 struct fit {
@@ -33,6 +34,11 @@ int fit_refuse(const struct fit *fit);
 /* Bytes of this machine's memory that a rank may offload to: of what is free its share, where `sharing` ranks divide
  * it, without the rows of two steps. */
 int64_t fit_host(const struct deck *deck, int64_t ranks, int64_t sharing);
+
+/* Bytes of host memory that a rank whose engine is made may take for snapshots (step/snapshot.h), with an eighth of
+ * what is free left to others. */
+int64_t fit_snapshot(const struct deck *deck, const struct budget *budget, int64_t ranks, int64_t sharing,
+                     struct executor *target);
 
 /* ERROR_USER where the deck's layers offload more bytes than `host` from a device that has memory of its own. */
 int fit_check_host(const struct deck *deck, int64_t bytes, int64_t host, const struct executor *target);

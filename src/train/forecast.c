@@ -7,6 +7,7 @@
 #include "plan/plan.h"
 #include "plan/race.h"
 #include "plan/timeline.h"
+#include "step/snapshot.h"
 #include "train/layout.h"
 #include "train/precision_text.h"
 #include "train/settings.h"
@@ -311,6 +312,7 @@ static struct forecast_rank rehearse_step(const struct deck *deck, const struct 
     struct forecast_rank rank = {.rank = number, .need = need_of(&r.engine.budget, target)};
     memcpy(rank.memory, r.engine.budget.bytes, sizeof rank.memory);
     rank.copies = r.engine.store->copies;
+    rank.snapshot = settings_saves_beside(deck) ? snapshot_bytes(&r.engine) : 0;
     double each; /* seconds of one more micro-batch; of few their mean */
     struct batch batches[3 * GRID_STAGES];
     batches[0] = fake_batch(&r);

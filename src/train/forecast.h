@@ -20,6 +20,7 @@ struct forecast_rank {
     int rank;                          /* one that stands for all */
     int64_t memory[BUDGET_CATEGORIES]; /* bytes */
     int64_t need;                      /* their sum; without BUDGET_HOST where the device has memory of its own */
+    int64_t snapshot;                  /* of a checkpoint, in host memory, beside these; 0: none */
     int64_t copies;                    /* of the weights' bytes: copies of few bits and their scales */
     double flops;                      /* that its ops do in a step, causal, recomputation included */
     struct plan_traffic traffic[FORECAST_GROUPS]; /* bytes that the rank receives in a step */

@@ -88,6 +88,8 @@ static void print_memory(const struct forecast *f, const struct deck *deck)
         printf("  %-28s %18lld\n", "tokens of a head's chunk", (long long)deck->memory.fitted_head_tokens);
     if (rank->memory[BUDGET_HOST] > 0)
         mebibytes("offloaded, on host", rank->memory[BUDGET_HOST]);
+    if (rank->snapshot > 0)
+        mebibytes("snapshot, on host", rank->snapshot);
     printf("  %-28s %18.1f\n", "rows of two steps, on host", f->batches / (1 << 20));
 }
 
@@ -295,6 +297,7 @@ void forecast_print_json(const struct forecast_report *report)
     json_object_set_new(all, "weight_copies", json_integer(forecast_neediest(f)->copies));
     json_object_set_new(all, "host_batches", json_real(f->batches));
     json_object_set_new(all, "host_offloaded", json_integer(forecast_neediest(f)->memory[BUDGET_HOST]));
+    json_object_set_new(all, "host_snapshot", json_integer(forecast_neediest(f)->snapshot));
     if (deck->memory.recompute == DECK_RECOMPUTE_FIT)
         json_object_update_new(all, json_pack("{ss ss}", "recompute_layers", deck->memory.fitted_layers,
                                               "offload_layers", deck->memory.fitted_offload));

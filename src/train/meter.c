@@ -93,6 +93,10 @@ static void write_start(struct meter *meter)
     journal_text(journal, "job", launcher_job());
     journal_text(journal, "device", s->executor->class->name);
     journal_text(journal, "device_name", name);
+    if (s->resumed) {
+        journal_real(journal, "load_seconds", s->load_seconds, RATE_DIGITS);
+        journal_integer(journal, "load_bytes", s->load_bytes);
+    }
     journal_list(journal, "changed");
     for (int i = 0; i < s->changed.count; i++) {
         const struct deck_change *change = &s->changed.changes[i];
@@ -206,6 +210,12 @@ void meter_add(struct meter *meter, enum meter_timer timer, double seconds)
                     : timer == METER_VALIDATION ? STRAGGLER_VALIDATION
                                                 : STRAGGLER_SAVE,
                     seconds);
+}
+
+void meter_add_wait(struct meter *meter, enum meter_timer timer, double seconds)
+{
+    meter_add(meter, timer, seconds);
+    meter->calls[timer]--;
 }
 
 void meter_count(struct meter *meter, const struct meter_row *row, double loss_sum, double labels,
@@ -514,15 +524,24 @@ void meter_evaluation(struct meter *meter, int64_t step, double loss, double lab
     end_line(meter);
 }
 
-void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds)
+/* Steps after it may have been shown: no begin_line. */
+void meter_checkpoint(struct meter *meter, int64_t step, const struct meter_save *save)
 {
     char digits[17];
-    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)digest);
-    log_info("#%9lld checkpoint %s digest %s (%.2f s)", (long long)step, path, digits, seconds);
-    begin_line(meter, "checkpoint", step);
+    const double rate = save->seconds > 0 ? (double)save->bytes / save->seconds : 0;
+    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)save->digest);
+    log_info("#%9lld checkpoint %s digest %s (%.2f s, %.2f GB/s, waited %.2f s)", (long long)step, save->path, digits,
+             save->seconds, rate * 1e-9, save->waited);
+    journal_begin(&meter->journal, "checkpoint", step);
     journal_text(&meter->journal, "digest", digits);
-    journal_real(&meter->journal, "seconds", seconds, RATE_DIGITS);
+    journal_real(&meter->journal, "seconds", save->seconds, RATE_DIGITS);
+    journal_real(&meter->journal, "waited", save->waited, RATE_DIGITS);
+    journal_integer(&meter->journal, "bytes", save->bytes);
     end_line(meter);
+    const struct tensorboard_scalar scalars[] = {{"checkpoint/seconds", save->seconds},
+                                                 {"checkpoint/waited", save->waited},
+                                                 {"checkpoint/bytes_per_second", rate}};
+    tensorboard_write(&meter->board, step, scalars, 3);
 }
 
 /* The step itself is not shown by it: no begin_line. */
@@ -651,17 +670,21 @@ static struct timer timer_over_ranks(struct comm *world, const char *kind, const
 
 void meter_summary(struct meter *meter)
 {
-    static const char *const names[METER_TIMERS] = {"training steps", "waiting for data", "validation", "checkpoints"};
+    static const char *const names[METER_TIMERS] = {"training steps", "waiting for data",      "validation",
+                                                    "checkpoints",    "loading, at the start", "writing beside steps"};
     struct timer timers[METER_TIMERS + 2 + OP_COUNT];
     struct comm *world = meter->world;
     double whole = clock_seconds() - meter->started, rest = whole;
     int count = 0;
-    for (int i = 0; i < METER_TIMERS; i++) {
+    for (int i = 0; i < METER_LOAD; i++) {
         timers[count++] = timer_over_ranks(world, "part", names[i], meter->calls[i], meter->seconds[i]);
         rest -= meter->seconds[i];
     }
     timers[count++] = timer_over_ranks(world, "part", "the rest", 1, rest);
     timers[count++] = timer_over_ranks(world, "all", "all", 1, whole);
+    for (int i = METER_LOAD; i < METER_TIMERS; i++)
+        if (comm_max_i64(world, meter->calls[i]) > 0)
+            timers[count++] = timer_over_ranks(world, "beside", names[i], meter->calls[i], meter->seconds[i]);
     const struct launch_timer *ops = launch_timers();
     bool times_ops = meter->settings.executor->class->event_passed == NULL;
     for (int op = 0; times_ops && op < OP_COUNT; op++)

@@ -14,7 +14,8 @@
 #include "train/watch.h"
 
 /* Where a rank's time goes. */
-enum meter_timer { METER_STEP, METER_DATA, METER_VALIDATION, METER_CHECKPOINT, METER_TIMERS };
+/* The last two pass beside it: before the first step, and in a checkpoint's thread. */
+enum meter_timer { METER_STEP, METER_DATA, METER_VALIDATION, METER_CHECKPOINT, METER_LOAD, METER_WRITE, METER_TIMERS };
 
 struct meter_settings {
     const char *folder;                        /* of the run: holds log.jsonl, tensorboard/; borrowed */
@@ -31,6 +32,8 @@ struct meter_settings {
     int threads;                 /* of a rank */
     struct executor *executor;   /* of this rank's device; borrowed */
     bool resumed;                /* the run goes on from a checkpoint, */
+    double load_seconds;         /* of reading it */
+    int64_t load_bytes;          /* of its file */
     struct deck_changes changed; /* with these keys changed since; borrowed */
 };
 
@@ -89,8 +92,9 @@ void meter_close(struct meter *meter);
  * the files hold each step once. Local. */
 void meter_rewind(struct meter *meter, int64_t step, bool validates);
 
-/* Adds a call to a timer of this rank. */
+/* Adds a call to a timer of this rank, or more seconds to its last one. */
 void meter_add(struct meter *meter, enum meter_timer timer, double seconds);
+void meter_add_wait(struct meter *meter, enum meter_timer timer, double seconds);
 
 /* Ends a step: counts its losses and work towards the next row, and the time since the step before. */
 void meter_count(struct meter *meter, const struct meter_row *row, double loss_sum, double labels,
@@ -103,7 +107,14 @@ void meter_step(struct meter *meter, const struct meter_row *row);
 void meter_validation(struct meter *meter, int64_t step, double loss, double labels);
 /* A line for a validation of a model that is trained already, with what the deck says of its data. */
 void meter_evaluation(struct meter *meter, int64_t step, double loss, double labels, const struct deck *deck);
-void meter_checkpoint(struct meter *meter, int64_t step, const char *path, uint64_t digest, double seconds);
+struct meter_save {
+    const char *path;
+    uint64_t digest;
+    int64_t bytes;
+    double seconds; /* until it was on the disk */
+    double waited;  /* of the run, for snapshot and end, or for all of it */
+};
+void meter_checkpoint(struct meter *meter, int64_t step, const struct meter_save *save);
 /* A line and a record for a step at which it was measured what quantization loses. */
 void meter_statistics(struct meter *meter, int64_t step, const struct statistics_row *rows, int64_t count);
 /* A line for what else happens: `event` is its name in log.jsonl ("stop"), `text` one sentence for the reader. */

@@ -1,4 +1,5 @@
 #include "train/run.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -12,6 +13,7 @@
 #include "model/family.h"
 #include "step/initialise.h"
 #include "step/learning_rate.h"
+#include "step/snapshot.h"
 #include "train/control.h"
 #include "train/fit.h"
 #include "train/fit_choice.h"
@@ -29,6 +31,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* -- The run ----------------------------------------------------------------------------------------------------- */
@@ -57,8 +60,20 @@ struct run {
         bool measured;               /* what quantization loses */
         struct blend_position after; /* of the data, behind its rows; owned */
     } begun[ENGINE_RETURNS];
-    int64_t first_step;     /* where this program began */
-    int64_t saved_step;     /* that has a checkpoint in the output folder; -1 = none */
+    int64_t first_step; /* where this program began */
+    int64_t saved_step; /* that has a checkpoint in the output folder; -1 = none */
+    struct snapshot snapshot;
+    bool beside;  /* checkpoints may be written beside steps */
+    double grown; /* seconds that the snapshot's memory has taken */
+    struct saving {
+        struct checkpoint_save *save; /* NULL: none is under way */
+        struct checkpoint_meta meta;  /* its place in the data and choices are its own */
+        void *choices;
+        char *path;
+        int64_t step;
+        double waited; /* by the run, seconds */
+        bool of_step;  /* with moments, under the step's name */
+    } saving;
     int64_t validated_step; /* of the last validation; 0 = none */
     int64_t best_step;      /* of the lowest validation loss; 0 = none */
     double best_loss;
@@ -67,6 +82,8 @@ struct run {
     int64_t skipped;             /* diverged steps in a row */
     const char *resumed;         /* the checkpoint that this program began from, borrowed; NULL: none */
     int64_t rewound_to, rewinds; /* the step of the last rewind, and how many in a row went there */
+    double load_seconds;         /* of reading the checkpoint that the run goes on from */
+    int64_t load_bytes;          /* of its file */
     struct deck_changes changed; /* keys, since the checkpoint that the run goes on from */
     char *stretched;             /* what became of the learning rate by them; NULL: nothing by train.steps */
     char *stopped;               /* why the run ends early; NULL: it does not */
@@ -142,6 +159,12 @@ static void take_counts(struct run *run, const struct checkpoint_meta *meta, con
     free(own);
 }
 
+static int64_t bytes_of_file(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 ? (int64_t)status.st_size : 0;
+}
+
 static int resume(struct run *run, const char *path)
 {
     struct session *s = &run->session;
@@ -154,11 +177,15 @@ static int resume(struct run *run, const char *path)
     code = start_check(s, &meta, path);
     if (code == ERROR_NONE)
         code = comm_agree(s->world, compare_decks(run, &meta, path));
+    const double start = clock_seconds();
     if (code == ERROR_NONE)
         code = checkpoint_read(s->world, &s->engine, path, true);
     if (code == ERROR_NONE) {
         loader_seek(s->train, &meta.position, run->step);
-        log_info("# continuing from %s at step %lld", path, (long long)run->step);
+        run->load_seconds = clock_seconds() - start;
+        run->load_bytes = bytes_of_file(path);
+        log_info("# continuing from %s at step %lld (read in %.2f s, %.2f GB/s)", path, (long long)run->step,
+                 run->load_seconds, 1e-9 * (double)run->load_bytes / run->load_seconds);
         tell_scaling(run, &meta, path);
     }
     checkpoint_meta_destroy(&meta);
@@ -189,73 +216,162 @@ static void update_digest(struct run *run)
     run->digest_step = run->step;
 }
 
-static int write_checkpoint(struct run *run, const char *path, bool with_optimizer)
+/* What the checkpoint of this step says of the run. Its position and choices are saving's own. */
+static void fill_meta(struct run *run, struct saving *saving)
 {
     struct session *s = &run->session;
-    double start = clock_seconds();
-    update_digest(run);
-    struct checkpoint_meta meta = {.deck_text = run->deck_text,
-                                   .version = PACKAGE_VERSION,
-                                   .step = run->step,
-                                   .tokens = run->tokens,
-                                   .unpadded = comm_sum_i64(s->world, run->unpadded),
-                                   .seed = s->deck.train.seed,
-                                   .position = loader_position(s->train),
-                                   .store = loader_checksum(s->train),
-                                   .digest = run->digest,
-                                   .vocabulary = s->model.settings.vocabulary,
-                                   .validation_step = run->validated_step,
-                                   .best_step = run->best_step,
-                                   .best_loss = run->best_loss,
-                                   .carried = &run->carried,
-                                   .opened = run->tokenizer};
+    saving->meta = (struct checkpoint_meta){.deck_text = run->deck_text,
+                                            .version = PACKAGE_VERSION,
+                                            .step = run->step,
+                                            .tokens = run->tokens,
+                                            .unpadded = comm_sum_i64(s->world, run->unpadded),
+                                            .seed = s->deck.train.seed,
+                                            .position = loader_position(s->train),
+                                            .store = loader_checksum(s->train),
+                                            .digest = run->digest_step == run->step ? run->digest : 0,
+                                            .vocabulary = s->model.settings.vocabulary,
+                                            .validation_step = run->validated_step,
+                                            .best_step = run->best_step,
+                                            .best_loss = run->best_loss,
+                                            .carried = &run->carried,
+                                            .opened = run->tokenizer};
+    snprintf(saving->meta.tokenizer, sizeof saving->meta.tokenizer, "%s", loader_tokenizer(s->train)->name);
+    if (saving->of_step && s->executor->class->choices != NULL) { /* what goes on from here computes alike */
+        const void *choices = s->executor->class->choices(s->executor, &saving->meta.choices_bytes);
+        saving->choices = memory_allocate(saving->meta.choices_bytes);
+        memcpy(saving->choices, choices, (size_t)saving->meta.choices_bytes);
+        saving->meta.choices = saving->choices;
+    }
+}
+
+static void destroy_saving(struct saving *saving)
+{
+    blend_position_destroy(&saving->meta.position);
+    memory_free(saving->choices);
+    free(saving->path);
+    *saving = (struct saving){0};
+}
+
+/* Begins a checkpoint at `path`, which becomes saving's. `beside`: it is written while steps go on. */
+static int begin_save(struct run *run, char *path, bool of_step, bool beside)
+{
+    struct session *s = &run->session;
+    struct saving *saving = &run->saving;
+    const double start = clock_seconds();
+    *saving = (struct saving){.path = path, .step = run->step, .of_step = of_step};
     comm_begin_long_work();
-    snprintf(meta.tokenizer, sizeof meta.tokenizer, "%s", loader_tokenizer(s->train)->name);
-    if (with_optimizer && s->executor->class->choices != NULL) /* what goes on from here computes alike */
-        meta.choices = s->executor->class->choices(s->executor, &meta.choices_bytes);
-    int code = checkpoint_write(s->world, &s->engine, &meta, path, with_optimizer);
-    blend_position_destroy(&meta.position);
+    fill_meta(run, saving);
+    int code = checkpoint_begin(&saving->save, s->world, &s->engine, &saving->meta, path, of_step,
+                                beside ? &run->snapshot : NULL);
     comm_end_long_work();
-    if (code != ERROR_NONE)
+    saving->waited = clock_seconds() - start;
+    meter_add(&run->meter, METER_CHECKPOINT, saving->waited);
+    if (code == ERROR_NONE)
+        control_saved(&run->control, saving->waited);
+    else
+        destroy_saving(saving);
+    return code;
+}
+
+static void tell_save(struct run *run, const struct checkpoint_written *written, double ending)
+{
+    const struct saving *saving = &run->saving;
+    const struct meter_save save = {saving->path, written->digest, written->bytes, written->seconds,
+                                    saving->waited + ending};
+    meter_add_wait(&run->meter, METER_CHECKPOINT, ending);
+    meter_add(&run->meter, METER_WRITE, written->seconds);
+    control_saved_beside(&run->control, written->seconds + ending);
+    meter_checkpoint(&run->meter, saving->step, &save);
+}
+
+/* Ends the save that is under way, and removes checkpoints that are no longer kept. */
+static int end_save(struct run *run)
+{
+    struct session *s = &run->session;
+    struct saving *saving = &run->saving;
+    struct checkpoint_written written;
+    const double start = clock_seconds();
+    comm_begin_long_work();
+    int code = checkpoint_end(saving->save, &written);
+    comm_end_long_work();
+    if (code == ERROR_NONE)
+        tell_save(run, &written, clock_seconds() - start);
+    if (code == ERROR_NONE && saving->of_step) {
+        run->digest = written.digest;
+        run->digest_step = run->saved_step = saving->step;
+        const struct checkpoint_rule rule = {.keep = s->deck.checkpoint.keep,
+                                             .keep_every = s->deck.checkpoint.keep_every,
+                                             .best_step = s->deck.checkpoint.keep_best ? run->best_step : 0};
+        code = checkpoint_prune(s->world, s->deck.output.folder, &rule);
+    }
+    destroy_saving(saving);
+    return code;
+}
+
+/* Where the run could do without the checkpoint of a step. */
+static int tolerate(struct run *run, int64_t step, int code)
+{
+    if (code != ERROR_ENVIRONMENT || run->session.deck.checkpoint.on_failure != DECK_FAILURE_CONTINUE)
         return code;
-    double seconds = clock_seconds() - start;
-    control_saved(&run->control, seconds);
-    meter_add(&run->meter, METER_CHECKPOINT, seconds);
-    meter_checkpoint(&run->meter, run->step, path, run->digest, seconds);
+    meter_note(&run->meter, step, "save_failed",
+               "a checkpoint could not be written, or an old one not removed; going on (checkpoint.on_failure = "
+               "\"continue\")");
     return ERROR_NONE;
 }
 
-/* Writes this step's checkpoint unless there is one, and removes those that are no longer kept. */
+/* Ends the save of an earlier step, if one is under way. */
+static int settle(struct run *run)
+{
+    const int64_t step = run->saving.step;
+    return run->saving.save != NULL ? tolerate(run, step, end_save(run)) : ERROR_NONE;
+}
+
+/* Settles it once no rank has to wait. */
+static int settle_when_ready(struct run *run)
+{
+    return run->saving.save != NULL && checkpoint_ready(run->saving.save) ? settle(run) : ERROR_NONE;
+}
+
+/* Begins this step's checkpoint, unless there is one or it is under way. */
+static int begin_step(struct run *run, bool beside)
+{
+    if (run->saved_step == run->step || (run->saving.save != NULL && run->saving.step == run->step))
+        return ERROR_NONE;
+    int code = settle(run);
+    if (code == ERROR_NONE) /* what was learned of other data is not saved */
+        code = loader_recheck(run->session.train, run->session.world);
+    if (code == ERROR_NONE)
+        code = begin_save(run, checkpoint_path(run->session.deck.output.folder, run->step), true, beside);
+    return code;
+}
+
+/* Writes this step's checkpoint, unless there is one. */
 static int save_step(struct run *run)
 {
-    struct session *s = &run->session;
-    if (run->saved_step == run->step)
-        return ERROR_NONE;
-    int code = loader_recheck(s->train, s->world); /* what was learned of other data is not saved */
-    if (code != ERROR_NONE)
-        return code;
-    char *path = checkpoint_path(s->deck.output.folder, run->step);
-    code = write_checkpoint(run, path, true);
-    free(path);
-    if (code != ERROR_NONE)
-        return code;
-    run->saved_step = run->step;
-    const struct checkpoint_rule rule = {.keep = s->deck.checkpoint.keep,
-                                         .keep_every = s->deck.checkpoint.keep_every,
-                                         .best_step = s->deck.checkpoint.keep_best ? run->best_step : 0};
-    return checkpoint_prune(s->world, s->deck.output.folder, &rule);
+    int code = begin_step(run, false);
+    return code == ERROR_NONE && run->saving.save != NULL ? end_save(run) : code;
 }
 
 /* The same where the run could do without. */
 static int try_save_step(struct run *run)
 {
-    int code = save_step(run);
-    if (code != ERROR_ENVIRONMENT || run->session.deck.checkpoint.on_failure != DECK_FAILURE_CONTINUE)
-        return code;
-    meter_note(&run->meter, run->step, "save_failed",
-               "a checkpoint could not be written, or an old one not removed; going on (checkpoint.on_failure = "
-               "\"continue\")");
-    return ERROR_NONE;
+    return tolerate(run, run->step, save_step(run));
+}
+
+/* The same beside the steps that follow, where that can be. */
+static int try_begin_step(struct run *run)
+{
+    return run->beside ? tolerate(run, run->step, begin_step(run, true)) : try_save_step(run);
+}
+
+/* Memory for snapshots is taken little by little, for at most a hundredth of the time, before the first needs it. */
+static void grow_snapshot(struct run *run)
+{
+    enum { HOPED = 4 /* chunks a second */ };
+    const double start = clock_seconds(),
+                 chunk = run->snapshot.grown > 0 ? run->grown / run->snapshot.grown : 1.0 / HOPED;
+    if (run->beside && run->grown + chunk < (start - run->meter.started) / 100 && snapshot_grow(&run->snapshot))
+        run->grown += clock_seconds() - start;
 }
 
 /* Ends the run early, with everything saved. */
@@ -386,8 +502,11 @@ static int rewind_run(struct run *run, const struct begun *bad, const char *what
     char *path;
     while (s->engine.begun > s->engine.taken)
         engine_take(&s->engine);
+    int code = settle(run);
+    if (code != ERROR_NONE)
+        return code;
     comm_begin_long_work();
-    int code = find_last(run, &path);
+    code = find_last(run, &path);
     if (code == ERROR_NONE && path == NULL)
         code = comm_agree(s->world, error_diverged("step %lld: %s: the run has diverged, and has no checkpoint to go "
                                                    "back to yet (checkpoint.every, checkpoint.every_minutes)",
@@ -546,7 +665,7 @@ static int keep_up(struct run *run)
         return code;
     if (ends && deck->checkpoint.at_end)
         return save_step(run);
-    return saves ? try_save_step(run) : ERROR_NONE;
+    return saves ? try_begin_step(run) : ERROR_NONE;
 }
 
 static int loop(struct run *run)
@@ -555,16 +674,18 @@ static int loop(struct run *run)
     while (code == ERROR_NONE && (run->step < run->session.deck.train.steps || validation_due(run))) {
         const char *why;
         enum control_wish wish = control_poll(&run->control, &why);
-        if (wish != CONTROL_NONE)
+        code = settle_when_ready(run);
+        if (code == ERROR_NONE && wish != CONTROL_NONE)
             code = take_steps(run, 0);
         if (code == ERROR_NONE && wish >= CONTROL_STOP)
             return stop(run, wish, why);
         if (code == ERROR_NONE && wish == CONTROL_SAVE && run->step > 0) {
             meter_note(&run->meter, run->step, "save", why);
-            code = try_save_step(run);
+            code = try_begin_step(run);
         }
         if (code == ERROR_NONE && !validation_due(run))
             code = one_step(run);
+        grow_snapshot(run);
         if (code == ERROR_NONE)
             code = keep_up(run);
     }
@@ -602,6 +723,13 @@ static int export_final(struct run *run, const char *model)
     return comm_agree(s->world, code);
 }
 
+static int save_final(struct run *run, const char *path)
+{
+    update_digest(run);
+    int code = begin_save(run, memory_string(path), false, false);
+    return code == ERROR_NONE ? end_save(run) : code;
+}
+
 /* Writes the final model where the deck wants it, unless that of this very state is there: a run that was extended, or
  * killed at its very end, may have left another. */
 static int finish(struct run *run)
@@ -615,7 +743,7 @@ static int finish(struct run *run)
         update_digest(run);
         there = checkpoint_holds(s->world, path, run->digest);
     }
-    int code = there ? ERROR_NONE : write_checkpoint(run, path, false);
+    int code = there ? ERROR_NONE : save_final(run, path);
     if (code == ERROR_NONE && s->deck.checkpoint.export_final)
         code = export_final(run, path);
     free(path);
@@ -636,8 +764,9 @@ static char *describe_data(const struct session *s)
                          (long long)deck->data.random_median, (long long)deck->data.random_mean);
 }
 
-static void describe(const struct session *s)
+static void describe(const struct run *run)
 {
+    const struct session *s = &run->session;
     const struct model_settings *m = &s->model.settings;
     log_info("# %d ranks of %d threads, %s of %lld parameters, %lld layers, hidden %lld, vocabulary %lld",
              s->world->size, s->threads, family_of(m->family)->name, (long long)model_parameter_count(m),
@@ -661,6 +790,26 @@ static void describe(const struct session *s)
     for (int c = 0; c < shown; c++)
         log_info("#   %-12s %10.1f", budget_category_name((enum budget_category)c),
                  (double)s->engine.budget.bytes[c] / (1 << 20));
+    if (run->beside)
+        log_info("#   %-12s %10.1f  of checkpoints, on the host", "snapshot",
+                 (double)snapshot_bytes(run->snapshot.engine) / (1 << 20));
+}
+
+/* Whether checkpoints are written beside steps: their snapshots need host memory. Collective. */
+static void choose_beside(struct run *run)
+{
+    struct session *s = &run->session;
+    char need[BYTES_TEXT], limit[BYTES_TEXT];
+    if (!settings_saves_beside(&s->planned) || run->step >= s->deck.train.steps)
+        return;
+    const int64_t bytes = snapshot_bytes(&s->engine);
+    const int64_t room = fit_snapshot(&s->planned, &s->engine.budget, s->world->size, s->grid.node->size, s->executor);
+    run->beside = comm_max_i64(s->world, bytes > room) == 0;
+    if (run->beside)
+        snapshot_create(&run->snapshot, &s->engine);
+    else
+        log_info("# checkpoints are written in the step: a snapshot takes %s of a rank's host memory, which has %s",
+                 bytes_text(need, (double)bytes), bytes_text(limit, room > 0 ? (double)room : 0));
 }
 
 /* The journal has all changes in its line "start". */
@@ -691,11 +840,15 @@ static void open_meter(struct run *run, const struct start *start)
                                       .threads = s->threads,
                                       .executor = s->executor,
                                       .resumed = start->resumed != NULL,
+                                      .load_seconds = run->load_seconds,
+                                      .load_bytes = run->load_bytes,
                                       .changed = run->changed};
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)
         settings.flops_per_token[c] =
             flops_per_token(&s->model.settings, flops_segment(deck), (enum flops_convention)c);
     meter_open(&run->meter, s->world, &settings);
+    if (start->resumed != NULL)
+        meter_add(&run->meter, METER_LOAD, run->load_seconds);
     if (start->aside != NULL)
         meter_note(&run->meter, run->step, "set_aside", start->aside);
     for (int i = 0; i < run->changed.count; i++)
@@ -758,8 +911,9 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
         return code;
     if (run->step < deck->train.steps)
         tuning_complete(world, deck, &s->engine, s->train);
+    choose_beside(run);
     open_meter(run, start);
-    describe(s);
+    describe(run);
     if (run->step == deck->train.steps)
         log_info("# the run is finished: step %lld of %lld", (long long)run->step, (long long)deck->train.steps);
     if (run->step > deck->train.steps)
@@ -772,9 +926,12 @@ static int train_with(struct run *run, const struct deck *deck, struct comm *wor
     if (code == ERROR_NONE && trained && s->valid != NULL)
         code = evaluate(run);
     comm_begin_long_work();
+    const int late = settle(run);
+    code = code == ERROR_NONE ? late : code;
     if (code == ERROR_NONE)
         code = finish(run);
     control_close(&run->control);
+    snapshot_destroy(&run->snapshot);
     close_meter(run, code);
     return code;
 }

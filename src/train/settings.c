@@ -143,6 +143,12 @@ int64_t settings_sharing(const struct deck *deck)
     return deck->parallel.tensor * deck->parallel.pipeline * (context > 1 ? context : 1); /* 0: none yet */
 }
 
+/* Where tensors are cut by columns, a rank's share is whole rows only after the ranks have exchanged some. */
+bool settings_saves_beside(const struct deck *deck)
+{
+    return deck->checkpoint.asynchronous && deck->parallel.tensor <= 1;
+}
+
 /* Of a micro-batch, on all ranks. */
 static int64_t micro_batch_rows(const struct deck *deck, int64_t ranks)
 {

@@ -15,6 +15,8 @@ int64_t settings_head_tokens(const struct deck *deck);
 int64_t settings_tokens(const struct deck *deck);
 /* Ranks that have the same rows, or parts of them: those of a row, of a layer and of a pipeline. */
 int64_t settings_sharing(const struct deck *deck);
+/* May checkpoints be written beside steps, as far as the deck goes? */
+bool settings_saves_beside(const struct deck *deck);
 /* Micro-batches of a rank in a step, of so many ranks. */
 int64_t settings_micro_batches(const struct deck *deck, int64_t ranks);
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct timer {
-    const char *name, *kind;       /* kind: "part" of the loop, "op", "all": the whole program */
+    const char *name, *kind;       /* kind: "part" of the loop, "all": the whole program, "beside" it, "op" */
     int64_t calls;                 /* of rank 0 */
     double minimum, mean, maximum; /* seconds over ranks */
 };
