@@ -32,6 +32,40 @@ END
 checks=$((checks + 1))
 digest "$work/run" 12 >"$work/profiled"
 
+# each rank's collectives: the same ones in the same order, and what they add up to is in the rows of the profile
+ranks 2 "${run[@]}" output.folder="$work/traced" profile.start=4 profile.stop=6 profile.ranks=all \
+    profile.collectives=true parallel.shard=full
+check "a run whose collectives are written ends with 0" codes_are 0 2
+check "the log says where" says "# collectives of steps 4 to 6: $work/traced/collectives_0000.csv"
+check "no such key, no file" test ! -e "$work/run/collectives_0000.csv"
+python3 - "$work/traced" <<'END' || failures=$((failures + 1))
+import csv, json, os, sys
+folder = sys.argv[1]
+ranks = [list(csv.DictReader(open(f"{folder}/collectives_{rank:04d}.csv"))) for rank in range(2)]
+what = ("step", "group", "ranks", "number", "op", "bytes")
+assert [[row[key] for key in what] for row in ranks[0]] == [[row[key] for key in what] for row in ranks[1]]
+lines = [json.loads(line) for line in open(folder + "/log.jsonl")]
+profile = [line for line in lines if line["event"] == "profile"][0]["profile"]
+assert {row["step"] for row in ranks[0]} == {"4", "5", "6"}
+for rank, rows in enumerate(ranks):
+    assert {row["rank"] for row in rows} == {str(rank)} and {row["host"] for row in rows} == {os.uname().nodename}
+    assert {row["ranks"] for row in rows} == {"2"}
+    for group in {row["group"] for row in rows}:
+        own = [row for row in rows if row["group"] == group]
+        assert [int(row["number"]) for row in own] == list(range(len(own)))
+    times = [(int(row["step"]), float(row["start_us"]), float(row["end_us"])) for row in rows]
+    assert times == sorted(times) and all(0 <= start <= end for step, start, end in times)  # the CPU runs one by one
+seconds = {line["step"]: line["seconds"] for line in lines if line["event"] == "step"}
+assert all(float(row["end_us"]) < 2e6 * seconds[int(row["step"])] for row in ranks[0])
+for op in ("all_gather", "reduce_scatter"):
+    own = [row for row in ranks[0] if row["op"] == op]
+    told = [row for row in profile if row["op"] == op]
+    assert len(own) == round(3 * sum(row["calls"] for row in told)) > 0
+    spent = 1e-3 * sum(float(row["end_us"]) - float(row["start_us"]) for row in own)
+    assert abs(spent - 3 * sum(row["milliseconds"] for row in told)) < 1e-3 * len(own), op
+END
+checks=$((checks + 1))
+
 ranks 2 "${run[@]}" output.folder="$work/plain"
 check "a profile changes no result" cmp -s "$work/profiled" <(digest "$work/plain" 12)
 check "no profile, no lines" test "$(grep -c profile "$work/plain/log.jsonl")" -eq 0

@@ -180,6 +180,8 @@ commas()
     awk -v x="$1" 'BEGIN { printf "%d", x + 0.5 }' | sed ':again; s/\([0-9]\)\([0-9]\{3\}\)\(,\|$\)/\1,\2\3/; t again'
 }
 check "the speed of the last row" says "$(commas "$(value tokens_per_second step)") in the last row"
+check "what it has learnt from" says "learnt from        $(commas "$(value consumed_tokens step)") tokens, $(commas "$(value consumed_unpadded_tokens step)") without padding, in 84 rows"
+check "without GPUs no energy" test "$(grep -c '^energy ' "$work/out")" -eq 0
 check "the digest" says "step 12, digest $(digest "$run" 12)"
 check "parameters" says "$(commas "$(sed -n 's/^#.* \([0-9]*\) parameters.*/\1/p' "$work/table")")"
 check "settings that were given" says "model.hidden = 32"
@@ -223,6 +225,11 @@ check "nothing else is left" test "$(ls "$work"/page.html* | wc -l)" -eq 1
 "$CISTRON" report "$work" >"$work/out" 2>&1
 check "no run: exit code 2" test $? -eq 2
 check "no run: is said" says "holds no log.jsonl"
+
+# energy of 2 GPUs since the last start at step 10: 1500 J, and the tokens behind it
+sed -i '/"event":"step","step":1[12],/s/,"step_seconds"/,"gpu_power":[300,350.5],"gpu_energy":[1000,500]&/' "$run/log.jsonl"
+"$CISTRON" report "$run" >"$work/out" 2>&1
+check "energy, and that of a token" says "energy             0.0004167 kWh of the GPUs since the last start, $(awk "BEGIN { printf \"%.4g\", 1500 / (2 * 7 * 64) }") J a token; they draw 650.5 W"
 "$CISTRON" report "$run" -o "$work/none/page.html" >"$work/out" 2>&1
 check "nowhere to write: exit code 2" test $? -eq 2
 

@@ -72,7 +72,7 @@ void launch(struct stream *stream, enum op op, const void *args)
                                                                       .rows = first->rows,
                                                                       .cols = first->cols};
     double start = clock_seconds();
-    int64_t entry = profile_enter(stream, op, args);
+    int64_t entry = profile_enter(stream, op, args, group);
     launch_range(stream, op_info(op)->name);
     stream->executor->class->launch(stream->executor, stream, op, args);
     launch_range_end(stream);

@@ -5,12 +5,17 @@
 #include <stdlib.h>
 
 struct entry {
-    int row;
-    double start, end; /* by the host's clock */
+    int row, stream;
+    enum op op;
+    const struct group *group; /* of a collective */
+    int64_t step, bytes;       /* bytes: of the result */
+    double start, end;         /* by the host's clock */
 };
 
 static struct {
     struct executor *executor; /* NULL: no profile */
+    struct executor *last;     /* that was profiled last */
+    int64_t step;
     bool follows;
     struct entry *entries;
     int64_t count, capacity;
@@ -21,9 +26,14 @@ static struct {
 void profile_start(struct executor *executor)
 {
     profile.count = profile.row_count = 0;
-    profile.executor = executor;
+    profile.executor = profile.last = executor;
     if (executor->class->watch != NULL)
         executor->class->watch(executor, true);
+}
+
+void profile_step(int64_t step)
+{
+    profile.step = step;
 }
 
 void profile_follow(bool on)
@@ -65,7 +75,7 @@ static const struct tensor *result_of(enum op op, const void *args)
     return result != NULL ? result : op_tensor(op, args, 0);
 }
 
-int64_t profile_enter(struct stream *stream, enum op op, const void *args)
+int64_t profile_enter(struct stream *stream, enum op op, const void *args, const struct group *group)
 {
     if (profile.executor != stream->executor)
         return -1;
@@ -77,7 +87,13 @@ int64_t profile_enter(struct stream *stream, enum op op, const void *args)
     const struct profile_row row = {
         .op = op, .rows = result->rows, .cols = result->cols, .flops = op_flops(op, args), .bytes = op_bytes(op, args)};
     int64_t entry = profile.count++;
-    profile.entries[entry] = (struct entry){.row = row_of(&row), .start = clock_seconds()};
+    profile.entries[entry] = (struct entry){.row = row_of(&row),
+                                            .op = op,
+                                            .stream = stream->id,
+                                            .group = group,
+                                            .step = profile.step,
+                                            .bytes = tensor_count(result) * dtype_size(result->dtype),
+                                            .start = clock_seconds()};
     if (stream->executor->class->stamp != NULL)
         stream->executor->class->stamp(stream->executor, stream, 2 * entry);
     return entry;
@@ -90,6 +106,41 @@ void profile_leave(struct stream *stream, int64_t entry)
     profile.entries[entry].end = clock_seconds();
     if (stream->executor->class->stamp != NULL)
         stream->executor->class->stamp(stream->executor, stream, 2 * entry + 1);
+}
+
+/* Seconds from the start of a launch to the start of another, or to its end. */
+static double seconds_to(int64_t from, int64_t to, bool end)
+{
+    const struct entry *entry = &profile.entries[to];
+    if (profile.last->class->stamp == NULL)
+        return (end ? entry->end : entry->start) - profile.entries[from].start;
+    return profile.last->class->stamp_seconds(profile.last, 2 * from, 2 * to + end);
+}
+
+struct profile_collective *profile_collectives(int64_t *count)
+{
+    struct profile_collective *found = memory_grow(NULL, (profile.count + 1) * (int64_t)sizeof *found);
+    int64_t first = 0; /* launch of the step */
+    *count = 0;
+    for (int64_t i = 0; i < profile.count; i++) {
+        const struct entry *entry = &profile.entries[i];
+        if (entry->step != profile.entries[first].step)
+            first = i;
+        if (entry->group == NULL || entry->group->size == 1)
+            continue;
+        struct profile_collective one = {.step = entry->step,
+                                         .group = entry->group,
+                                         .op = entry->op,
+                                         .stream = entry->stream,
+                                         .bytes = entry->bytes,
+                                         .start = seconds_to(first, i, false),
+                                         .end = seconds_to(first, i, true)};
+        for (int64_t k = *count - 1; k >= 0 && one.number == 0; k--)
+            if (found[k].group == one.group)
+                one.number = found[k].number + 1;
+        found[(*count)++] = one;
+    }
+    return found;
 }
 
 static int by_time(const void *a, const void *b)
@@ -107,8 +158,7 @@ const struct profile_row *profile_stop(int *count)
         const struct entry *entry = &profile.entries[i];
         struct profile_row *row = &profile.rows[entry->row];
         row->calls++;
-        row->seconds += executor->class->stamp == NULL ? entry->end - entry->start
-                                                       : executor->class->stamp_seconds(executor, 2 * i, 2 * i + 1);
+        row->seconds += seconds_to(i, i, true);
     }
     if (executor->class->watch != NULL)
         executor->class->watch(executor, false);

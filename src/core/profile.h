@@ -15,11 +15,27 @@ struct profile_row {
     double seconds; /* of all calls */
 };
 
+/* A collective of more than one rank. */
+struct profile_collective {
+    int64_t step;   /* as profile_step has it */
+    int64_t number; /* from 0, of its group's collectives in the profile: the same on all ranks of the group */
+    const struct group *group;
+    enum op op;
+    int stream;
+    int64_t bytes;     /* of the largest tensor that it writes */
+    double start, end; /* seconds since the first launch of its step; the end is later where it waits for other ranks */
+};
+
 /* Launches are timed from here on; the rows of an earlier profile are dropped. Starts profilers too
  * (cudaProfilerStart). */
 void profile_start(struct executor *executor);
 /* Waits for all launches and ends the profile. Returns rows[*count], longest time first; valid until the next start. */
 const struct profile_row *profile_stop(int *count);
+
+/* The profile's launches from here on are those of this step. */
+void profile_step(int64_t step);
+/* The collectives of the profile that has ended, in the order of their launches; freed with free(). */
+struct profile_collective *profile_collectives(int64_t *count);
 
 /* On a rank without a profile, while others take one: what they launch is not replayed here either (core/group.h). */
 void profile_follow(bool on);
@@ -28,8 +44,8 @@ void profile_follow(bool on);
 bool profile_running(void);
 
 /* For the door: profile_enter begins the timing of a launch and returns the number to give to profile_leave; -1 when
- * there is no profile. */
-int64_t profile_enter(struct stream *stream, enum op op, const void *args);
+ * there is no profile. group: of a collective, else NULL. */
+int64_t profile_enter(struct stream *stream, enum op op, const void *args, const struct group *group);
 void profile_leave(struct stream *stream, int64_t entry);
 
 #endif

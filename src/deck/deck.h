@@ -131,6 +131,7 @@ struct deck {
     struct {
         int64_t start, stop;
         char ranks[DECK_STRING];
+        bool collectives;
     } profile;
     struct {
         int kind; /* enum deck_device */

@@ -274,6 +274,9 @@ const struct deck_row deck_table[] = {
     {INT(profile.stop, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE, .doc = "Last step of the profile."},
     {STRING(profile.ranks, "0"), .restart = RESTART_FREE,
      .doc = "Ranks that are profiled, commas between, or \"all\"; the log shows rank 0's."},
+    {BOOL(profile.collectives, false), .restart = RESTART_FREE,
+     .doc = "Each profiled rank also writes its collectives to collectives_RANK.csv in output.folder: group, number, "
+            "bytes, and when in the step they began and ended."},
 
     {CHOICE(device.kind, DECK_DEVICE_AUTO, "auto", "cpu", "cuda"), .restart = RESTART_TOLD,
      .doc = "What computes; \"auto\" takes CUDA where the build and the machine have it."},

@@ -100,6 +100,16 @@ static void add_last_steps(struct history *history, const json_t *line)
     }
 }
 
+/* Of a list; NaN where there is none, or one of it is no number. */
+static double sum(const json_t *object, const char *key)
+{
+    const json_t *list = json_object_get(object, key);
+    double whole = json_array_size(list) > 0 ? 0 : NAN;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        whole += json_is_number(json_array_get(list, i)) ? json_number_value(json_array_get(list, i)) : NAN;
+    return whole;
+}
+
 static void add_row(struct history *history, const json_t *line)
 {
     struct history_row *row = APPEND(history->rows, history->row_count);
@@ -114,6 +124,11 @@ static void add_row(struct history *history, const json_t *line)
         .data_wait = number(line, "data_wait"),
         .memory = number(line, "memory"),
         .device_memory = number(line, "device_memory"),
+        .tokens = number(line, "consumed_tokens"),
+        .unpadded = number(line, "consumed_unpadded_tokens"),
+        .samples = number(line, "consumed_samples"),
+        .power = sum(line, "gpu_power"),
+        .energy = sum(line, "gpu_energy"),
         .time = number(line, "time"),
     };
     for (int c = 0; c < FLOPS_CONVENTIONS; c++)

@@ -31,6 +31,9 @@ struct history_row {
     double seconds, data_wait; /* since the last row */
     double memory;             /* peak, bytes */
     double device_memory;      /* bytes in use on a GPU */
+    double tokens, unpadded;   /* that the run has learnt from so far, with padding and without */
+    double samples;            /* rows, likewise */
+    double power, energy;      /* W, and J since the program began, of all GPUs together; NaN: not read at this row */
     double utilisation[FLOPS_CONVENTIONS];
     double time;
     int64_t first_time, times; /* where its steps' times stand in step_seconds, and how many */

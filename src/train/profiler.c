@@ -1,9 +1,14 @@
 #include "train/profiler.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
 #include "core/profile.h"
+#include "io/draft.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Is the rank in the list ("0,3" or "all")? -1: the list is none. */
 static int listed(const char *ranks, int rank)
@@ -37,12 +42,16 @@ int profiler_check(const struct deck *deck)
 
 void profiler_create(struct profiler *profiler, const struct deck *deck, int rank)
 {
-    *profiler = (struct profiler){
-        .start = deck->profile.start, .stop = deck->profile.stop, .listed = listed(deck->profile.ranks, rank) > 0};
+    *profiler = (struct profiler){.start = deck->profile.start,
+                                  .stop = deck->profile.stop,
+                                  .rank = rank,
+                                  .listed = listed(deck->profile.ranks, rank) > 0,
+                                  .folder = deck->profile.collectives ? deck->output.folder : NULL};
 }
 
 void profiler_before(struct profiler *profiler, struct executor *executor, int64_t step)
 {
+    profile_step(step);
     if (profiler->start == 0 || step != profiler->start)
         return;
     if (profiler->listed)
@@ -50,6 +59,42 @@ void profiler_before(struct profiler *profiler, struct executor *executor, int64
     else
         profile_follow(true);
     profiler->on = true;
+}
+
+/* One line for each, times in microseconds. */
+static void print_collectives(FILE *file, int rank)
+{
+    char host[256] = "";
+    int64_t count;
+    struct profile_collective *collectives = profile_collectives(&count);
+    gethostname(host, sizeof host - 1);
+    fputs("rank,host,step,group,ranks,number,op,stream,bytes,start_us,end_us\n", file);
+    for (int64_t i = 0; i < count; i++) {
+        const struct profile_collective *c = &collectives[i];
+        fprintf(file, "%d,%s,%lld,%s,%d,%lld,%s,%d,%lld,%.1f,%.1f\n", rank, host, (long long)c->step, c->group->name,
+                c->group->size, (long long)c->number, op_info(c->op)->name, c->stream, (long long)c->bytes,
+                1e6 * c->start, 1e6 * c->end);
+    }
+    free(collectives);
+}
+
+/* Where it cannot be written the run goes on. */
+static void write_collectives(const struct profiler *profiler)
+{
+    struct draft draft;
+    char *path = memory_format("%s/collectives_%04d.csv", profiler->folder, profiler->rank);
+    int code = draft_open(&draft, path);
+    if (code == ERROR_NONE) {
+        print_collectives(draft.file, profiler->rank);
+        code = draft_close(&draft, code);
+    }
+    if (code == ERROR_NONE)
+        log_info("# collectives of steps %lld to %lld: %s", (long long)profiler->start, (long long)profiler->stop,
+                 path);
+    else
+        log_warn("%s; the run goes on without it", error_message());
+    error_clear();
+    free(path);
 }
 
 void profiler_after(struct profiler *profiler, struct meter *meter, int64_t step)
@@ -64,4 +109,6 @@ void profiler_after(struct profiler *profiler, struct meter *meter, int64_t step
     int count;
     const struct profile_row *rows = profile_stop(&count);
     meter_profile(meter, step, step - profiler->start + 1, rows, count);
+    if (profiler->folder != NULL)
+        write_collectives(profiler);
 }

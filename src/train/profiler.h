@@ -8,13 +8,15 @@
 
 struct profiler {
     int64_t start, stop; /* first and last step; 0 = none */
-    bool listed;         /* this rank is one of profile.ranks */
+    int rank;
+    bool listed;        /* it is one of profile.ranks */
+    const char *folder; /* where it writes its collectives, borrowed; NULL: it does not */
     bool on;
 };
 
 /* ERROR_USER: the keys make no sense together. */
 int profiler_check(const struct deck *deck);
-/* Ranks that are not to be profiled launch as those that are. */
+/* Ranks that are not to be profiled launch as those that are. Borrows the deck. */
 void profiler_create(struct profiler *profiler, const struct deck *deck, int rank);
 
 /* Around step number `step`, from 1. The end of the last step waits for the device and shows what was found. */

@@ -167,6 +167,40 @@ static void add_step_time_fact(struct report *report)
                            quantile(h->step_seconds, h->step_count, 0.99), h->step_seconds[h->step_count - 1]));
 }
 
+/* What the run has learnt from. */
+static void add_token_facts(struct report *report)
+{
+    const struct history_row *last = &report->history.rows[report->history.row_count - 1];
+    if (!isfinite(last->tokens) || !isfinite(last->unpadded) || !isfinite(last->samples))
+        return;
+    char *tokens = count_text(last->tokens), *unpadded = count_text(last->unpadded), *rows = count_text(last->samples);
+    add_fact(report, "learnt from", memory_format("%s tokens, %s without padding, in %s rows", tokens, unpadded, rows));
+    free(tokens);
+    free(unpadded);
+    free(rows);
+}
+
+/* Of the GPUs since the last start, and of a token that is no padding. */
+static void add_energy_fact(struct report *report)
+{
+    const struct history *h = &report->history;
+    const int64_t from = h->start_count > 0 ? h->starts[h->start_count - 1].step : 0;
+    const struct history_row *last = NULL;
+    double before = 0; /* tokens of the programs before */
+    for (int64_t i = 0; i < h->row_count; i++) {
+        const struct history_row *row = &h->rows[i];
+        if (row->step <= from && isfinite(row->unpadded))
+            before = row->unpadded;
+        if (row->step > from && isfinite(row->energy) && isfinite(row->unpadded))
+            last = row;
+    }
+    if (last == NULL || last->unpadded <= before)
+        return;
+    add_fact(report, "energy",
+             memory_format("%.4g kWh of the GPUs since the last start, %.4g J a token; they draw %.4g W",
+                           last->energy / 3.6e6, last->energy / (last->unpadded - before), last->power));
+}
+
 static void gather_facts(struct report *report)
 {
     const struct history *h = &report->history;
@@ -177,7 +211,9 @@ static void gather_facts(struct report *report)
         add_fact(report, "steps", memory_string("none is logged yet"));
     else {
         add_loss_facts(report);
+        add_token_facts(report);
         add_speed_facts(report);
+        add_energy_fact(report);
         add_step_time_fact(report);
     }
     char *losses = quantization_report_text(h);
