@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by quickstart and runtests (bash): packages and the build.
 #
 #   configure_options          set before: what the user gave for configure
@@ -46,6 +47,7 @@ build|libutf8proc-dev|header utf8proc.h|or --with-utf8proc=DIR
 build|libdnnl-dev libopenblas-dev|header oneapi/dnnl/dnnl.h or cblas.h|or --with-gemm=cblas with any CBLAS, where it lies: CPPFLAGS=-IDIR LDFLAGS=-LDIR
 plot|gnuplot-nox|tool gnuplot|without it no picture is drawn
 test|clang-format-14|tool clang-format-14|without it a test is skipped
+test|shellcheck|tool shellcheck|without it a test is skipped
 test|python3-h5py|python h5py|without it tests are skipped
 test|python3-venv|python ensurepip|without it transformers is not installed for tests
 test|slurm-wlm|tool sbatch|without it a test is skipped
@@ -125,7 +127,7 @@ packages_choice()
 
 packages_need()
 {
-    local kind package how help required=() optional=() lines= list missing=
+    local kind package how help required=() optional=() lines='' list missing=''
     list=$(for kind in "$@"; do grep "^$kind|" <<<"$packages_table"; done)
     if packages_may_install; then
         while IFS='|' read -r kind package how help; do

@@ -73,22 +73,34 @@ static int check_build(struct comm *world)
                                               host, mine, first));
 }
 
+/* A mistake of the launch, which all processes find: place 0 says it. */
+static void tell_once(void)
+{
+    if (launcher_rank() != 0)
+        error_clear();
+}
+
 static int with_ranks(int (*body)(struct comm *world, void *self), void *self)
 {
     int provided;
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION < 5
+    if (launcher_check_start() != ERROR_NONE) {
+        tell_once();
+        return ERROR_USER;
+    }
+#endif
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS || provided < MPI_THREAD_FUNNELED)
         return error_environment("MPI_Init_thread: this MPI does not support MPI_THREAD_FUNNELED");
     struct comm *world = comm_open_mpi();
     log_open(world->rank);
     error_on_fatal(dump_launches, abort_all_ranks);
     int code = launcher_check(world->size);
-    const bool connected = code == ERROR_NONE;
-    if (connected)
+    if (code == ERROR_NONE)
         code = check_build(world);
+    else
+        tell_once();
     if (code == ERROR_NONE)
         code = body(world, self);
-    else if (!connected && launcher_rank() != 0)
-        error_clear(); /* place 0 says it */
     comm_destroy(world);
     finalize();
     return code;

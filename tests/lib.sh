@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by shell tests (bash; started by tests/launch): a scratch folder, counted checks, ranks whose exit codes are
 # recorded one by one.
 set -u

@@ -145,7 +145,7 @@ until_whole()
     done
     shift
     while [ $code -eq 137 ]; do
-        rm -rf "$work/$result" "$work/$result".*
+        rm -rf "${work:?}/$result" "$work/$result".*
         n=$((n + 1))
         killed "$call" $n "$@"
         code=$?

@@ -15,13 +15,13 @@ ranks 2 train "$work/deck.cfg" "${settings[@]}" train.steps=2
 check "its start" codes_are 0 2
 cp -r "$run" "$work/start"
 
-# shimmed SETTINGS ARGUMENTS...: train on 2 ranks under tests/shim.c
+# shimmed SHIM ARGUMENTS...: train on 2 ranks under tests/shim.c
 shimmed()
 {
-    local settings=$1
+    local shim=$1
     shift
     # shellcheck disable=SC2086
-    (export LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$run" SHIM_MATCH=step_ $settings
+    (export LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_FOLDER="$run" SHIM_MATCH=step_ $shim
         ranks 2 train "$work/deck.cfg" "$@")
 }
 
@@ -103,14 +103,14 @@ check "in the step: $order" test "$order" = "step 3,checkpoint 3,"
 ranks 1 train --from "$run/step_00000003.h5" output.folder="$work/again" train.steps=6
 check "a slow disk: its file of step 3 is gone on from" codes_are 0 1
 
-# alone TEXT CODE SETTINGS ARGUMENTS...: a short run of one process, with these settings of the environment
+# alone TEXT CODE SHIM ARGUMENTS...: a short run of one process, with these settings of the environment
 alone()
 {
-    local text=$1 code=$2 settings=$3
+    local text=$1 code=$2 shim=$3
     shift 3
     rm -rf "$run"
     # shellcheck disable=SC2086
-    env $settings "$CISTRON" train "$work/deck.cfg" train.steps=1 validation.every=0 "$@" >"$work/out" 2>&1
+    env $shim "$CISTRON" train "$work/deck.cfg" train.steps=1 validation.every=0 "$@" >"$work/out" 2>&1
     check "$text: exit code $code" test $? -eq "$code"
 }
 shim="LD_PRELOAD=$abs_top_builddir/tests/shim.so"

@@ -20,7 +20,8 @@ for _ in $(seq 100); do
     [ -e port ] && break
     sleep 0.1
 done
-export HF_ENDPOINT=http://127.0.0.1:$(cat port) FETCH_TRIES=3 FETCH_PAUSE=0 no_proxy='*'
+HF_ENDPOINT=http://127.0.0.1:$(cat port)
+export HF_ENDPOINT FETCH_TRIES=3 FETCH_PAUSE=0 no_proxy='*'
 fetch=$abs_top_srcdir/scripts/fetch-dataset
 
 fetch()

@@ -1,7 +1,14 @@
 #!/bin/bash
-# clang-format decides layout. Versions differ in their opinions, so only 14 judges; without it the test is skipped.
+# clang-format decides the layout of C, and shellcheck has no warning about shell scripts. Versions of clang-format differ
+# in their opinions, so only 14 judges; without one of the two the other is run, and the test skipped.
 set -u
 root=${abs_top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
+cd "$root" || exit 1
+status=0
+skipped=
+messages=$(mktemp)
+trap 'rm -f "$messages"' EXIT
+
 format=
 for candidate in clang-format-14 clang-format; do
     if "$candidate" --version 2>/dev/null | grep -q 'version 14\.'; then
@@ -9,16 +16,30 @@ for candidate in clang-format-14 clang-format; do
         break
     fi
 done
-if [ -z "$format" ]; then
-    echo "clang-format 14 not found (package clang-format-14)"
-    exit 77
-fi
-cd "$root" || exit 1
-status=0
-while IFS= read -r file; do
-    if ! "$format" --style=file --dry-run --Werror "$file" 2>/dev/null; then
-        echo "$file: not formatted; mend with $format -i $file"
+if [ -n "$format" ]; then
+    mapfile -t sources < <(find src tests bench -name '*.[ch]')
+    if ! "$format" --style=file --dry-run --Werror "${sources[@]}" 2>"$messages"; then
+        sed -n 's/^\([^:]*\):.*clang-formatted.*/\1: not formatted; mend with '"$format -i \\1/p" "$messages" | sort -u
         status=1
     fi
-done < <(find src tests bench -name '*.[ch]' | sort)
+else
+    skipped="clang-format 14 not found (package clang-format-14)"
+fi
+
+if command -v shellcheck >/dev/null; then
+    places=(.ci bench bootstrap contrib jobscripts quickstart runtests scripts tests)
+    mapfile -t scripts < <({
+        find "${places[@]}" -name '*.sh'
+        grep -rlIE '^#!.*[/ ](ba)?sh$' "${places[@]}"
+    } | sort -u)
+    [ ${#scripts[@]} -ge 60 ] || { echo "only ${#scripts[@]} scripts are found" && status=1; }
+    shellcheck --severity=warning --format=gcc "${scripts[@]}" || status=1
+else
+    skipped=${skipped:+$skipped; }"shellcheck not found (package shellcheck)"
+fi
+
+if [ $status -eq 0 ] && [ -n "$skipped" ]; then
+    echo "$skipped"
+    exit 77
+fi
 exit $status

@@ -30,7 +30,7 @@ for shell in bash zsh; do
     "$CISTRON" completions $shell >"$work/completion"
     check "$shell: what is installed" cmp "$work/completion" "$installed"
     for command in $("$CISTRON" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p') --version; do
-        check "$shell: $command" grep -qE "(^| )$command[: ]" <<<"$(${shell}_offers cistron "") "
+        check "$shell: $command" grep -qE "(^| )${command}[: ]" <<<"$(${shell}_offers cistron "") "
     done
     check "$shell: options" grep -qE -- '--fasta .*--overlap .*--help' <<<"$(${shell}_offers cistron eval --checkpoint x -)"
     check "$shell: keys" grep -qF ' optimizer.lr= ' <<<"$(${shell}_offers cistron train deck.cfg "")"

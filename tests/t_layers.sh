@@ -52,6 +52,7 @@ check_tree()
 # thing here: a circle of things that need each other cannot be read one after the other.
 check_circles()
 {
+    # shellcheck disable=SC2038
     (cd "$1/src" && find . ../cuda -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' \) |
         xargs grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' /dev/null) |
         sed -E 's|^\./||; s|^\.\./||; s|^([^:]*):[^"]*"([^"]*)".*|\1 \2|; s/(_private)?\.[a-z]+( |$)/\2/g' |

@@ -146,7 +146,11 @@ alone()
 alone "Open MPI's mpirun started 3" OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=0
 alone "MPICH.* started 2" PMI_SIZE=2 PMI_RANK=0
 alone "MPICH.* started 2" MPI_LOCALNRANKS=2 MPI_LOCALRANKID=0
-alone "srun started 4" SLURM_STEP_ID=0 SLURM_NTASKS=4 SLURM_PROCID=0
+alone "srun started 4 processes" SLURM_STEP_ID=0 SLURM_NTASKS=4 SLURM_PROCID=0 PMI_RANK=0
+if $MPIRUN --version | grep -q 'Open MPI) 4'; then
+    alone "without PMIx" SLURM_STEP_ID=0 SLURM_NTASKS=4 SLURM_PROCID=0
+    alone "without PMIx" SLURM_STEP_ID=0 SLURM_NTASKS=1 SLURM_PROCID=0
+fi
 
 for rank in OMPI_COMM_WORLD_SIZE=3,OMPI_COMM_WORLD_RANK=2 PMI_SIZE=2,PMI_RANK=1 SLURM_STEP_ID=0,SLURM_NTASKS=4,SLURM_PROCID=1; do
     # shellcheck disable=SC2086

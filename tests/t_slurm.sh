@@ -1,7 +1,10 @@
 #!/bin/bash
-# jobscripts/train.slurm on a throw-away Slurm of two nodes: warned before its time limit, the job saves, puts itself
-# back into the queue and goes on to the losses of a run that never stopped; with srun and with mpirun. Without its trap
-# it does not come back; cancelled, it does not either, but has saved. An array trains a seed a task.
+# The job scripts on a throw-away Slurm of three nodes (t_jobscripts.sh has them without one): warned before its time
+# limit, the job saves, puts itself back into the queue and goes on to the losses of a run that never stopped; with srun
+# and with mpirun. Without its trap it does not come back; cancelled, it does not either, but has saved. Killed at its
+# limit it leaves its last checkpoint, from which the next submission goes on. An array trains a seed a task, and
+# requeues one task alone. Ranks see the GPUs and run the threads that were asked for; ranks that MPI cannot connect are
+# refused in one line.
 . "$abs_top_srcdir/tests/lib.sh"
 PATH=$PATH:/usr/sbin:/sbin # where the daemons lie
 sandbox=$CISTRON_SHARED/slurm/slurm-sandbox.sh
@@ -11,35 +14,20 @@ skip()
     exit 77
 }
 
-# Without Slurm: what the job script starts. %a is the number of an array's task, and nothing else anywhere else
-mkdir "$work/bin"
-printf '#!/bin/sh\nprintf "%%s|" "$@"\n' >"$work/bin/mpirun"
-chmod +x "$work/bin/mpirun"
-# started ENVIRONMENT: the words of the job's command
-started()
-{
-    env -u SLURM_CPUS_PER_TASK "$@" PATH="$work/bin:$PATH" CISTRON_LAUNCHER=mpirun CISTRON=cistron \
-        bash "$abs_top_srcdir/jobscripts/train.slurm" "my deck.cfg" output.folder=a%a-%a
-}
-words='--map-by|slot:PE=1|cistron|train|my deck.cfg|output.folder='
-check "%a outside an array" test "$(started -u SLURM_ARRAY_TASK_ID)" = "${words}a%a-%a|"
-check "%a in an array" test "$(started SLURM_ARRAY_TASK_ID=7)" = "${words}a7-7|"
-[ $failures -eq 0 ] || finish
-
 [ -f "$sandbox" ] || skip "no $sandbox"
 for tool in sbatch srun slurmctld slurmd munged; do
     needs $tool
 done
 unset "${!SLURM_@}" "${!SBATCH_@}" # of a job that this test may run in
-export SB=$work/box NODES=2 CPUS=8 GPUS=0
+export SB=$work/box NODES=3 CPUS=96 MEM=70000 GPUS=4 # more than there is: Slurm believes it
 
 in_use()
 {
     (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null
 }
-PORT=$((20000 + $$ % 117 * 102)) # tests that run side by side have other ports, 102 each
-while in_use $PORT || in_use $((PORT + 100)) || in_use $((PORT + 101)); do
-    PORT=$((PORT + 102))
+PORT=$((20000 + $$ % 115 * 103)) # tests that run side by side have other ports, 103 each
+while in_use $PORT || in_use $((PORT + 100)) || in_use $((PORT + 101)) || in_use $((PORT + 102)); do
+    PORT=$((PORT + 103))
 done
 export PORT
 
@@ -71,19 +59,36 @@ launcher_path=${MPIRUN%% *}
 [[ $launcher_path = */* ]] && PATH=$(dirname "$launcher_path"):$PATH
 unset OMPI_MCA_rmaps_base_oversubscribe
 small_deck || exit 1
-script=$abs_top_srcdir/jobscripts/train.slurm
+scripts=$abs_top_srcdir/jobscripts
+script=$scripts/train.slurm
 steps=1000000000
 
 # submit NAME SCRIPT "OPTIONS" ARGUMENTS...: the job that trains $work/NAME.cfg into $work/NAME and writes to
-# $work/NAME.out
+# $work/NAME.out, on the first two nodes, which such jobs share
 submit()
 {
     local name=$1 script=$2 options=$3
     shift 3
     sed "s,$work/run,$work/$name,; s/steps = [0-9]*/steps = $steps/; s/decay = [0-9]*/decay = 100000/
         s/global_batch = [0-9]*/global_batch = 64/; s/every = 6/every = 0/" "$work/deck.cfg" >"$work/$name.cfg"
-    (cd "$work" && sbatch --parsable --output="$work/$name.out" --nodes=2 --ntasks-per-node=1 --cpus-per-task=1 \
-        $options "$script" "$name.cfg" "$@")
+    resubmit "$name" "$script" "$options" "$@"
+}
+
+# resubmit NAME SCRIPT "OPTIONS" ARGUMENTS...: as submit, with the deck that is there
+resubmit()
+{
+    local name=$1 script=$2 options=$3
+    shift 3
+    (cd "$work" && sbatch --parsable --output="$work/$name.out" --nodes=2 --exclude=n2 --ntasks-per-node=1 \
+        --cpus-per-task=1 $options "$script" "$name.cfg" "$@")
+}
+
+# aside NAME OPTIONS...: another job, on the third node; %j and the like do not stand in its output's name
+aside()
+{
+    local name=$1
+    shift
+    (cd "$work" && sbatch --parsable --output="$work/$name.out" "$@")
 }
 
 # job ID FIELD: as Slurm has it; of an array, what its tasks have
@@ -101,6 +106,11 @@ await()
         [ $((tries--)) -gt 0 ] || return 1
         sleep 0.2
     done
+}
+
+sees()
+{
+    grep '^rank .* sees' "$work/$1.out" | sort
 }
 
 state_is()
@@ -137,9 +147,59 @@ declare -A id last
 for launcher in $launchers; do
     id[$launcher]=$(CISTRON_LAUNCHER=$launcher submit $launcher "$script" "$limit")
 done
-grep -v "^trap .* USR1$" "$script" >"$work/no_trap.slurm"
-check "a trap is taken out" test "$(diff "$script" "$work/no_trap.slurm" | grep -c '^<')" -eq 1
-id[no_trap]=$(CISTRON_LAUNCHER=mpirun submit no_trap "$work/no_trap.slurm" "$limit")
+# The same program, but the job scripts share a file without the trap
+mkdir "$work/no_trap.scripts"
+grep -v "^ *trap .* USR1$" "$scripts/common.sh" >"$work/no_trap.scripts/common.sh"
+check "a trap is taken out" test "$(diff "$scripts/common.sh" "$work/no_trap.scripts/common.sh" | grep -c '^<')" -eq 1
+printf '#!/bin/sh\n[ "$1" = jobscripts ] && exec echo %q\nexec %q "$@"\n' "$work/no_trap.scripts" "$CISTRON" >"$work/no_trap.cistron"
+chmod +x "$work/no_trap.cistron"
+id[no_trap]=$(CISTRON=$work/no_trap.cistron CISTRON_LAUNCHER=mpirun submit no_trap "$script" "$limit")
+
+# Its warning is one that nobody hears, and its second save takes longer than there is.
+slow="env LD_PRELOAD=$abs_top_builddir/tests/shim.so SHIM_FOLDER=$work/limit SHIM_MATCH=step_00000040 SHIM_DELAY=fsync:300"
+id[limit]=$(CISTRON_WRAPPER=$slow CISTRON_LAUNCHER=${launchers%% *} submit limit "$script" "--time=1 --signal=B:CONT@20" \
+    checkpoint.every=20)
+
+# On the third node, of which each is given a part or all: what a rank sees. Slurm's GPUs are stand-ins.
+cat >"$work/probe" <<END
+#!/bin/sh
+[ "\$1" = jobscripts ] && exec "$CISTRON" jobscripts
+echo "rank \${OMPI_COMM_WORLD_RANK:-\$SLURM_PROCID} sees \$CUDA_VISIBLE_DEVICES and runs \$OMP_NUM_THREADS"
+END
+# The first task to say so of an array stops early in its first life: the one that has the whole array's number
+cat >"$work/stops_early" <<END
+#!/bin/sh
+[ "\$1" = jobscripts ] && exec "$CISTRON" jobscripts
+echo "task \$SLURM_ARRAY_TASK_ID life \${SLURM_RESTART_COUNT:-0}"
+[ "\$SLURM_JOB_ID" = "\$SLURM_ARRAY_JOB_ID" ] && [ "\${SLURM_RESTART_COUNT:-0}" = 0 ] && exit 85
+[ "\${SLURM_ARRAY_TASK_ID:-}" != "" ] || exit 3
+exit 0
+END
+chmod +x "$work/probe" "$work/stops_early"
+part="--nodelist=n2 --nodes=1 --time=2"
+for launcher in $launchers; do
+    id[task.$launcher]=$(CISTRON=$work/probe CISTRON_LAUNCHER=$launcher aside task.$launcher $part --ntasks-per-node=2 \
+        --gpus-per-task=1 --cpus-per-task=1 "$script" x)
+    id[node.$launcher]=$(CISTRON=$work/probe CISTRON_LAUNCHER=$launcher aside node.$launcher $part --ntasks-per-node=1 \
+        --gpus-per-node=3 --cpus-per-task=2 --exclusive --mem=0 "$script" x)
+done
+id[three]=$(CISTRON=$work/stops_early aside three $part "$script" x)
+id[user]=$(aside user $part --ntasks-per-node=1 "$script" "$work/nowhere.cfg")
+id[lost]=$(CISTRON=$work/nowhere/cistron aside lost $part "$script" x)
+id[alone]=$(aside alone $part --ntasks-per-node=2 --wrap "srun --mpi=none '$CISTRON' train '$work/limit.cfg' output.folder='$work/alone'")
+early=$(CISTRON=$work/stops_early aside early $part --ntasks-per-node=1 --array=1-2 "$scripts/seeds.slurm")
+
+# Every script is one that Slurm takes, asks its own cistron for what it shares, and plans in a job
+for template in "$scripts"/*.slurm; do
+    name=$(basename "$template" .slurm)
+    fits="$part --cpus-per-task=1"
+    grep -q gpus-per-node "$template" && fits="$fits --gpus-per-node=4"
+    check "$name: Slurm takes it" sbatch --test-only $fits "$template" 2>"$work/out"
+    case $name in
+    train | fine_tune | seeds) continue ;; # planned with keys of their own by t_jobscripts.sh
+    esac
+    id[plan.$name]=$(aside plan.$name $fits --ntasks-per-node=2 "$template" --plan device.memory=1000)
+done
 
 # Meanwhile: cancelled. srun's ranks have Slurm's KillWait to save; mpirun kills sooner, so there the script alone is
 # told, and asks for the save.
@@ -162,6 +222,34 @@ for task in 1 2; do
     check "array: task $task has trained" test "$(last_logged "$work/seed-$task")" = 2
 done
 
+# What ran aside
+for launcher in $launchers; do
+    check "$launcher: a GPU for each task: it ends" await 60 state_is "${id[task.$launcher]}" COMPLETED
+    check "$launcher: a part of a node: it ends" await 60 state_is "${id[node.$launcher]}" COMPLETED
+    if [ $launcher = srun ]; then seen="0 1"; else seen="0,1 0,1"; fi # mpirun's ranks choose among both
+    check "$launcher: a GPU for each task" test "$(sees task.$launcher)" = "rank 0 sees ${seen% *} and runs 1
+rank 1 sees ${seen#* } and runs 1"
+    check "$launcher: GPUs of the node" test "$(sees node.$launcher)" = "rank 0 sees 0,1,2 and runs 2"
+done
+check "exit code 3: it ends" await 60 state_is "${id[three]}" FAILED
+check "exit code 3: it does not come back" test "$(job "${id[three]}" Restarts) $(job "${id[three]}" ExitCode)" = "0 3:0"
+check "exit code 2: it ends" await 60 state_is "${id[user]}" FAILED
+check "exit code 2: it does not come back" test "$(job "${id[user]}" Restarts) $(job "${id[user]}" ExitCode)" = "0 2:0"
+check "no program: it ends" await 60 state_is "${id[lost]}" FAILED
+check "no program: it is said" grep -q "nowhere/cistron: " "$work/lost.out"
+check "ranks apart: they end" await 60 state_is "${id[alone]}" FAILED
+check "ranks apart: one line says why" test "$(grep -c 'cistron: .*srun .*--mpi=pmix' "$work/alone.out")" -eq 1
+check "ranks apart: exit code 2" test "$(job "${id[alone]}" ExitCode)" = 2:0
+check "ranks apart: they do not train" test ! -e "$work/alone"
+check "array: one task stops early" await 60 grep -q requeueing "$work/early.out"
+check "array: that task alone is requeued" await 30 test "$(job "$early" JobState | tr '\n' ' ')" = "COMPLETED PENDING "
+check "array: no other has a second life" test "$(grep -c life "$work/early.out")" -eq 2
+for name in "${!id[@]}"; do
+    case $name in plan.*) ;; *) continue ;; esac
+    check "$name: it ends" await 60 state_is "${id[$name]}" COMPLETED
+    check "$name: is of its ranks" grep -q "a rank needs .*: it fits" "$work/$name.out"
+done
+
 # The warning has come and each job waits in the queue. It would be held there for two minutes, unless told otherwise;
 # and it needs no more than a few steps then.
 most=0
@@ -179,10 +267,19 @@ for launcher in $launchers; do
 done
 check "without the trap: it ends" await 90 state_is "${id[no_trap]}" "FAILED TIMEOUT"
 check "without the trap: it does not come back" test "$(job "${id[no_trap]}" Restarts)" = 0
+check "limit: it is killed there" await 120 state_is "${id[limit]}" TIMEOUT
+check "limit: it does not come back" test "$(job "${id[limit]}" Restarts)" = 0
+step=$(saved "$work/limit")
+check "limit: the checkpoint before is left" test "${step:-0}" -eq 20
+sed -i "s/steps = [0-9]*/steps = $((step + 10))/" "$work/limit.cfg"
+last[limit]=$((step + 10))
+[ ${last[limit]} -gt $most ] && most=${last[limit]}
+id[limit]=$(CISTRON_LAUNCHER=mpirun resubmit limit "$script" --time=10)
+check "limit: submitted again, it finishes" await 90 state_is "${id[limit]}" COMPLETED
+check "limit: from its last checkpoint" grep -q "continuing from $work/limit/step_$(printf %08d "$step").h5" "$work/limit.out"
 for launcher in $launchers; do
     check "$launcher: finished" await 90 state_is "${id[$launcher]}" COMPLETED
     check "$launcher: in its second life" test "$(job "${id[$launcher]}" Restarts)" = 1
-    check "$launcher: to its last step" test "$(last_logged "$work/$launcher")" = "${last[$launcher]}"
     check "$launcher: went on from its checkpoint" grep -q "continuing from" "$work/$launcher.out"
     check "$launcher: one file has both lives" test "$(grep -c '# memory of a rank' "$work/$launcher.out")" -eq 2
 done
@@ -191,10 +288,11 @@ steps=$most
 id[whole]=$(CISTRON_LAUNCHER=mpirun submit whole "$script" --time=10)
 check "a run that is left alone" await 200 state_is "${id[whole]}" COMPLETED
 losses "$work/whole" >"$work/whole.losses"
-for launcher in $launchers; do
-    losses "$work/$launcher" >"$work/losses"
-    check "$launcher: the losses of the run that never stopped, each step once" \
-        cmp <(head -n "$(last_logged "$work/$launcher")" "$work/whole.losses") "$work/losses"
+for run in $launchers limit; do
+    losses "$work/$run" >"$work/losses"
+    check "$run: to its last step" test "$(last_logged "$work/$run")" = "${last[$run]}"
+    check "$run: the losses of the run that never stopped, each step once" \
+        cmp <(head -n "$(last_logged "$work/$run")" "$work/whole.losses") "$work/losses"
 done
 echo "$launchers: $most steps at most"
 finish

@@ -40,7 +40,6 @@ printf 'Caf\303\251 \360\237\230\200 na\303\257ve  tabs\t\tand\302\240blanks\342
 
 check "prepare" ends 0 prepare --tokenizer "$tokenizer" --input-format lines -o train.h5 train.txt
 check "says what a token is worth" says "bytes of text, 2."
-sum=$(sed -n 's/.*checksum //p' out)
 check "prepare valid" ends 0 prepare --tokenizer "$tokenizer/tokenizer.json" --input-format lines -o valid.h5 valid.txt
 python_says "the ids are those of tokenizers" store valid.h5 "$tokenizer/tokenizer.json" valid.txt
 # more jobs than threads, records longer than a job

@@ -21,7 +21,8 @@ static bool is_srun_task(void)
 {
     const char *step = getenv("SLURM_STEP_ID");
     const unsigned long slurms_own = 0xfffffff0; /* the batch script, salloc's shell: one process, whatever NTASKS */
-    return step != NULL && strtoul(step, NULL, 10) < slurms_own && getenv("OMPI_COMM_WORLD_SIZE") == NULL;
+    return step != NULL && strtoul(step, NULL, 10) < slurms_own && getenv("SLURM_NTASKS") != NULL &&
+           getenv("OMPI_COMM_WORLD_SIZE") == NULL;
 }
 
 /* The launcher that started this process as one of several, NULL if none did. */
@@ -40,6 +41,15 @@ int launcher_rank(void)
     const struct launcher *launcher = find_launcher();
     const char *rank = launcher != NULL ? getenv(launcher->rank) : NULL;
     return rank != NULL ? atoi(rank) : 0;
+}
+
+int launcher_check_start(void)
+{
+    if (!is_srun_task() || getenv("PMIX_RANK") != NULL || getenv("PMI_RANK") != NULL)
+        return ERROR_NONE;
+    return error_user("srun started its tasks (SLURM_NTASKS=%s) without PMIx, which this MPI needs even for one: use "
+                      "srun --mpi=pmix (srun --mpi=list shows what there is), or mpirun",
+                      getenv("SLURM_NTASKS"));
 }
 
 int launcher_check(int world_size)

@@ -8,6 +8,10 @@
  * that all of them find. */
 int launcher_rank(void);
 
+/* Can an MPI that is started by PMIx alone start here? Open MPI before its version 5 ends the process in a task of an
+ * srun without a plugin for it, and takes thirty lines to say so. ERROR_NONE, or ERROR_USER. */
+int launcher_check_start(void);
+
 /* Did MPI connect the launcher's processes? With an mpirun of another MPI, or an srun without its plugin, each of N
  * processes is a world of its own, and all would train the same run in the same folder. Compares the world's size with
  * the launcher's. ERROR_NONE when they agree, or when the environment says nothing; else ERROR_USER.

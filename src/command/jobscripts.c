@@ -1,0 +1,28 @@
+/* cistron jobscripts */
+#include "base/error.h"
+#include "base/path.h"
+#include "command/command.h"
+
+#include <stdio.h>
+
+static int run(const struct environment *environment, char **arguments, int count)
+{
+    (void)environment;
+    (void)arguments;
+    (void)count;
+    puts(path_is_built() ? CISTRON_SOURCE_JOBSCRIPTS : CISTRON_JOBSCRIPTS);
+    return ERROR_NONE;
+}
+
+const struct command command_jobscripts = {
+    .name = "jobscripts",
+    .arguments = "",
+    .summary = "print the folder of the job scripts",
+    .help = "Prints where the job scripts of this program lie. They ask for it themselves, since Slurm runs a copy of\n"
+            "a script elsewhere; so one that was copied and changed finds what it shares with the others:\n\n"
+            "  cp $(cistron jobscripts)/train.slurm my_run.slurm",
+    .options = NULL,
+    .least = 0,
+    .most = 0,
+    .run = run,
+};
