@@ -70,6 +70,7 @@ int cuda_executor_make(struct executor **executor, const struct device_request *
     if (code != ERROR_NONE)
         return code;
     *executor = cuda_executor_create(place.device, place.sharing, request);
-    print_places(request->world, place.device);
+    if (!request->quiet)
+        print_places(request->world, place.device);
     return ERROR_NONE;
 }

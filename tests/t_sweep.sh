@@ -74,6 +74,7 @@ for row in rows[:6]:
     rate, ranks = tokens / statistics.median(times), int(row["ranks"])
     near(number(row, "rate (tokens/s)"), rate)
     near(number(row, "rank_rate (tokens/s)"), rate / ranks)
+    near(number(row, "padded_rate (tokens/s)"), 64 * int(row["global_batch (rows)"]) / statistics.median(times))
     assert start["ranks"] == ranks and start["peak"] == 0.5e12 * ranks
     for name in ("causal", "full", "opengenome2"):
         near(number(row, "mfu_" + name), start["flops_per_token_" + name] * rate / (0.5e12 * ranks))

@@ -100,7 +100,8 @@ static int run(const struct environment *environment, char **arguments, int coun
         return code;
     int threads = forecast_threads(&deck, ranks);
     struct comm *self = comm_self();
-    const struct device_request request = {.kind = deck.device.kind, .threads = threads, .world = self, .node = self};
+    const struct device_request request = {
+        .kind = deck.device.kind, .threads = threads, .world = self, .node = self, .quiet = true};
     struct executor *executor;
     code = environment->make_executor(&executor, &request);
     if (code == ERROR_NONE) {

@@ -12,6 +12,7 @@ struct device_request {
     struct comm *world; /* all ranks; borrowed */
     struct comm *node;  /* those of this node: this rank's number in it chooses its GPU; borrowed */
     bool deterministic; /* results depend on the arguments alone, at whatever speed */
+    bool quiet;         /* which rank has which device is not printed */
     bool share;         /* ranks may have one GPU together */
     double timeout;     /* seconds that a collective between devices may take; 0 = any */
 };

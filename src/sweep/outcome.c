@@ -58,6 +58,7 @@ static int take_log(struct outcome *o, const struct sweep_place *place, const st
     o->step_tokens = speed.tokens;
     o->rate = speed.rate;
     o->rank_rate = speed.rate / (double)c->ranks;
+    o->padded_rate = speed.padded_rate;
     o->waited = speed.waited;
     memcpy(o->utilisation, speed.utilisation, sizeof speed.utilisation);
     const struct history_peaks peaks = history_peaks(&history);
@@ -160,10 +161,10 @@ int outcome_read(struct outcome *o, const struct sweep_place *place, const struc
                           .build = memory_string(""),
                           .device = memory_string(""),
                           .host = memory_string("")};
-    double *const unknown[] = {&o->step_least,   &o->step_median,   &o->step_most,       &o->step_tokens,
-                               &o->rate,         &o->rank_rate,     &o->efficiency,      &o->waited,
-                               &o->exposed,      &o->planned_step,  &o->planned_exposed, &o->planned_memory,
-                               &o->planned_host, &o->device_memory, &o->resident};
+    double *const unknown[] = {&o->step_least,     &o->step_median,  &o->step_most,     &o->step_tokens,
+                               &o->rate,           &o->rank_rate,    &o->padded_rate,   &o->efficiency,
+                               &o->waited,         &o->exposed,      &o->planned_step,  &o->planned_exposed,
+                               &o->planned_memory, &o->planned_host, &o->device_memory, &o->resident};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         *unknown[i] = NAN;
     for (int i = 0; i < FLOPS_CONVENTIONS; i++)

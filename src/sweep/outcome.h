@@ -14,7 +14,8 @@ struct outcome {
     char *message;               /* of a failure; owned */
     char *build, *device, *host; /* that the case ran with; owned */
     int64_t steps;               /* measured */
-    double step_least, step_median, step_most, step_tokens, rate, rank_rate, utilisation[FLOPS_CONVENTIONS];
+    double step_least, step_median, step_most, step_tokens, rate, rank_rate, padded_rate,
+        utilisation[FLOPS_CONVENTIONS];
     double efficiency;                    /* rank_rate beside that of the fewest ranks of its series */
     double waited;                        /* share of the time */
     double exposed;                       /* likewise, transfers that nothing hides, where the sweep measures them */

@@ -49,6 +49,7 @@ static const struct column {
     COLUMN(REAL, "step_most", step_most, "s"),
     COLUMN(REAL, "rate", rate, "tokens/s"),
     COLUMN(REAL, "rank_rate", rank_rate, "tokens/s"),
+    COLUMN(REAL, "padded_rate", padded_rate, "tokens/s"),
     COLUMN(REAL, "efficiency", efficiency, "1"),
     COLUMN(REAL, "mfu_causal", utilisation[FLOPS_CAUSAL], "1"),
     COLUMN(REAL, "mfu_full", utilisation[FLOPS_FULL], "1"),

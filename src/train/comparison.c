@@ -137,7 +137,8 @@ static double step_of(const struct run *run, int which)
 
 static double rate_of(const struct run *run, int which)
 {
-    return which == 0 ? run->speed.rate : run->speed.rate / size_of(run, 0);
+    const double rates[] = {run->speed.rate, run->speed.rate / size_of(run, 0), run->speed.padded_rate};
+    return rates[which];
 }
 
 static double utilisation_of(const struct run *run, int which)
@@ -183,6 +184,7 @@ static void add_speeds(struct comparison *c)
 {
     add_numbers(c, "speed, tokens/s", rate_of, 0, 0);
     add_numbers(c, "a rank, tokens/s", rate_of, 1, 0);
+    add_numbers(c, "with padding, tokens/s", rate_of, 2, 0);
     add_numbers(c, "step, shortest, s", step_of, 0, 4);
     add_numbers(c, "step, median, s", step_of, 1, 4);
     add_numbers(c, "step, longest, s", step_of, 2, 4);

@@ -120,6 +120,7 @@ static void add_row(struct history *history, const json_t *line)
         .learning_rate = number(line, "lr"),
         .grad_norm = number(line, "grad_norm"),
         .tokens_per_second = number(line, "tokens_per_second"),
+        .padded_tokens_per_second = number(line, "padded_tokens_per_second"),
         .seconds = number(line, "seconds"),
         .data_wait = number(line, "data_wait"),
         .memory = number(line, "memory"),

@@ -10,6 +10,7 @@ struct throughput {
     double least, median, most;            /* seconds of a step */
     double tokens;                         /* of a step, all ranks, without padding: mean */
     double rate;                           /* tokens/s: tokens / median */
+    double padded_rate;                    /* the same with padding, which recipes quote */
     double waited;                         /* share of the time in which rank 0 waited for data */
     double utilisation[FLOPS_CONVENTIONS]; /* at that rate; NaN without a peak */
 };
