@@ -9,6 +9,7 @@
  * - SHIM_FAIL=CALL:N:ERROR: its Nth such call and all later ones fail; ERROR is ENOSPC, EIO, ENOLCK, EINVAL
  * - SHIM_TRACE=FILE: appends "START END RANK CALL PATH" for each such call that was made; seconds, one clock for all
  *   processes
+ * - SHIM_CLOCK=SECONDS: from its hundredth reading on, the clock of the day is so far ahead
  * - SHIM_STOP=1: SIGSTOP to the process itself when it calls MPI_Finalize
  * - SHIM_SLOW=SECONDS: sleeps so long before each parallel region, as a processor would that is slower than others */
 #include <dlfcn.h>
@@ -17,6 +18,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -46,7 +48,7 @@ static const char *const call_names[CALLS] = {"open",   "pwrite", "fsync", "fsyn
 static struct {
     const char *folder, *match, *rank, *trace;
     int delayed, deadly, failing; /* enum call; -1 = none */
-    double delay, slow;           /* seconds */
+    double delay, slow, ahead;    /* seconds */
     long deadly_count, failing_first, failing_count;
     int error;
     bool stops; /* at its end */
@@ -93,10 +95,12 @@ static void read_settings(void)
                 : strstr(rest, "EINVAL") != NULL ? EINVAL
                                                  : EIO;
     set.stops = getenv("SHIM_STOP") != NULL;
+    set.ahead = getenv("SHIM_CLOCK") != NULL ? atof(getenv("SHIM_CLOCK")) : 0;
     set.slow = getenv("SHIM_SLOW") != NULL ? atof(getenv("SHIM_SLOW")) : 0;
     if (only != NULL && strcmp(only, set.rank) != 0) {
         set.delayed = set.deadly = set.failing = -1;
         set.stops = false;
+        set.ahead = 0;
         set.slow = 0;
     }
 }
@@ -300,6 +304,18 @@ int unlink(const char *path)
     double start = now();
     int result = before(CALL_UNLINK) ? function(path) : -1;
     after(CALL_UNLINK, path, start);
+    return result;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *out)
+{
+    static atomic_long readings;
+    int (*function)(clockid_t, struct timespec *);
+    *(void **)&function = real("clock_gettime");
+    const int result = function(clock, out);
+    pthread_once(&once, read_settings);
+    if (clock == CLOCK_REALTIME && result == 0 && set.ahead != 0 && atomic_fetch_add(&readings, 1) >= 100)
+        out->tv_sec += (time_t)set.ahead;
     return result;
 }
 

@@ -4,4 +4,7 @@
 
 double clock_seconds(void);
 
+/* Unix seconds by the clock of the day, which may be set under way: for what people and other programs read. */
+double clock_of_day(void);
+
 #endif

@@ -13,7 +13,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { HEADER_EVERY = 20, EXACT_DIGITS = 17, RATE_DIGITS = 6, GPU_DIGITS = 12, TIME_DIGITS = 13, STEP_TIME_DIGITS = 4 };
@@ -22,15 +21,10 @@ enum { WIDE_COLUMNS = 96 /* of the table for files and wide terminals */ };
 /* A program of less than this prints no timers: the log has them, and `cistron report`. */
 static const double TIMERS_AFTER = 60;
 
-/* -- Opening and closing ----------------------------------------------------------------------------------------- */
+/* Seconds by which a clock may drift without a word. */
+static const double TELL_JUMP = 60;
 
-/* Unix seconds, to the millisecond. */
-static double wall_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-3 * (double)(now.tv_nsec / 1000000);
-}
+/* -- Opening and closing ----------------------------------------------------------------------------------------- */
 
 static void begin_line(struct meter *meter, const char *event, int64_t step)
 {
@@ -38,9 +32,23 @@ static void begin_line(struct meter *meter, const char *event, int64_t step)
     meter->step = step;
 }
 
+/* Times in the log jump where the clock is set, which the run itself does not mind: it goes by another one. */
+static double time_of_line(struct meter *meter)
+{
+    const double now = floor(1e3 * clock_of_day()) / 1e3, offset = now - clock_seconds(),
+                 jump = offset - meter->clock_offset;
+    if (meter->clock_offset != 0 && fabs(jump) > TELL_JUMP)
+        log_warn("the clock of the day was set by %+.0f s, or the machine slept: times in the log jump, the run is not "
+                 "concerned",
+                 jump);
+    if (meter->clock_offset == 0 || fabs(jump) > TELL_JUMP)
+        meter->clock_offset = offset;
+    return now;
+}
+
 static void end_line(struct meter *meter)
 {
-    journal_real(&meter->journal, "time", wall_clock(), TIME_DIGITS);
+    journal_real(&meter->journal, "time", time_of_line(meter), TIME_DIGITS);
     journal_end(&meter->journal);
 }
 

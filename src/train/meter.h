@@ -80,6 +80,7 @@ struct meter {
     double seconds[METER_TIMERS];
     int64_t calls[METER_TIMERS];
     double started;
+    double clock_offset; /* of the clock of the day at the last line; 0 before the first */
 };
 
 /* Opens log.jsonl and the event files for appending; what they hold of steps after settings->step, left by a program

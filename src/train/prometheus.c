@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { EVERY_SECONDS = 1 };
@@ -50,13 +49,6 @@ static void put_metric(FILE *file, const char *run, const struct metric *metric)
         fprintf(file, "} %.17g\n", metric->value);
 }
 
-static double wall_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static void put_numbers(FILE *file, const char *run, const struct shown *s)
 {
     enum { WITHOUT_ROW = 3 /* what is known before the first row */ };
@@ -64,7 +56,7 @@ static void put_numbers(FILE *file, const char *run, const struct shown *s)
     const struct metric metrics[] = {
         {"cistron_step", "gauge", "Steps that the run has done.", (double)s->step},
         {"cistron_steps_wanted", "gauge", "Steps of the whole run (train.steps).", (double)s->steps_total},
-        {"cistron_update_timestamp_seconds", "gauge", "When this file was written, Unix time.", wall_clock()},
+        {"cistron_update_timestamp_seconds", "gauge", "When this file was written, Unix time.", clock_of_day()},
         {"cistron_tokens_total", "counter", "Tokens that the run has learnt from, padding included.",
          (double)s->tokens},
         {"cistron_unpadded_tokens_total", "counter", "Tokens that the run has learnt from, without padding.",

@@ -1,4 +1,5 @@
 #include "train/tensorboard.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -98,9 +99,7 @@ static void put_field(struct message *m, int field, const void *data, int64_t by
 
 static void put_now(struct message *m)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    double seconds = clock_of_day();
     uint64_t bits;
     memcpy(&bits, &seconds, sizeof bits);
     put_key(m, EVENT_TIME, WIRE_64);
