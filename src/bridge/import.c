@@ -203,8 +203,8 @@ static int carry(struct import *import, const struct safetensors_entry *entry, s
     return code;
 }
 
-/* Of DIALECT_TE nothing is carried, since other names than Hugging Face's cannot be: a table of frequencies, with which
- * those classes compute too, says what the model has. */
+/* Of DIALECT_TE nothing is carried: an export by Hugging Face's names has none for it. But its classes compute with a
+ * table of frequencies where there is one, so that the model has those. */
 static int read_table(struct import *import, const struct safetensors_entry *entry)
 {
     struct carried table = {0};
@@ -230,8 +230,8 @@ static int take_rest(struct import *import, const struct safetensors_entry *entr
 
 /* -- Reading the folder -------------------------------------------------------------------------------------------- */
 
-/* Classes of BioNeMo from before the key padded_vocab_size had no such rows, others have them by default: where the
- * key is absent, the embedding, which is their only tensor of that width with a row for each token, says it. */
+/* Where config.json has no padded_vocab_size the embedding says it: BioNeMo's older classes had no rows beyond the
+ * vocabulary, later ones have them by default. */
 static int find_token_rows(struct import *import)
 {
     const int64_t vocabulary = import->settings.vocabulary;

@@ -1,4 +1,4 @@
-/* Makes a checkpoint of a Hugging Face folder (config.json, safetensors). */
+/* Makes a checkpoint of a Hugging Face folder (config.json, safetensors) in either dialect (bridge/dialect.h). */
 #ifndef BRIDGE_IMPORT_H
 #define BRIDGE_IMPORT_H
 
