@@ -61,7 +61,7 @@ slow()
 {
     rm -rf "$work/slow"
     (export LD_PRELOAD="$abs_top_builddir/tests/shim.so" SHIM_SLOW=0.001 "$@"
-        ranks 2 train "$work/deck.cfg" output.folder="$work/slow" train.steps=34 train.global_batch=8 log.every=4 \
+        ranks 2 train "$work/deck.cfg" output.folder="$work/slow" train.steps=54 train.global_batch=8 log.every=3 \
             data.valid= parallel.shard=optimizer)
     check "a slow run comes to its end" codes_are 0 2
 }
@@ -71,10 +71,10 @@ check "with what it does" grep -q 's more on forward and backward than the media
 check "once" test "$(grep -c '"event":"straggler".*more on forward and backward' "$work/slow/log.jsonl")" -eq 1
 check "and no other rank" test "$(grep -c '"event":"straggler".*"rank 0' "$work/slow/log.jsonl")" -eq 0
 slow
-check "where all are slow, nothing is said" test "$(grep -c straggler "$work/slow/log.jsonl")" -eq 0
+check "where all are slow, nothing is said" test -z "$(grep straggler "$work/slow/log.jsonl" | tee /dev/stderr)"
 check "though there was time for it" python3 - "$work/slow/log.jsonl" <<'PYTHON'
 import json, sys
 times = [json.loads(line)["time"] for line in open(sys.argv[1])]
-assert times[-1] - times[0] > 4, times
+assert times[-1] - times[0] > 5.5, times
 PYTHON
 finish

@@ -481,7 +481,7 @@ static struct shown shown_of(const struct meter *meter, const struct meter_row *
 static void tell_straggler(struct meter *meter, int64_t step, const struct straggler_found *found)
 {
     char *text = memory_format("rank %d on %s is slow: in %.3g s it has spent %.3g s more on %s than the median of the "
-                               "ranks, %.0f %% of the time, and so in three looks in a row",
+                               "ranks, %.0f %% of the time, and so in five looks in a row",
                                found->rank, meter->watch.hosts[found->rank], found->seconds, found->excess,
                                straggler_phase_name(found->phase), 100 * found->excess / found->seconds);
     meter_note(meter, step, "straggler", text);

@@ -39,7 +39,7 @@ struct straggler_found {
     double seconds; /* of the look */
 };
 
-/* One look at ranks[count]. True when a rank has been the slowest of a phase in three looks in a row, each time by more
+/* One look at ranks[count]. True when a rank has been the slowest of a phase in five looks in a row, each time by more
  * than 5 % of the time that went by; it is told of once, until a look finds it otherwise. A look in which no rank was
  * at work in a phase says nothing of that phase. */
 bool straggler_look(struct straggler *straggler, const struct straggler_rank *ranks, int count,
