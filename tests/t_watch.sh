@@ -280,6 +280,7 @@ for r, run in enumerate(("run", "other")):
     tokens = sum(row["tokens_per_second"] * row["seconds"] for row in last) / len(times) if times else math.nan
     got = {name: values[r] for name, values in cells.items() if len(values) == 2}
     assert got["steps"] == str(rows[-1]["step"]) and got["training loss"] == "%.6f" % rows[-1]["mean_loss"], got
+    assert got["tokens, no padding"] == commas(rows[-1]["consumed_unpadded_tokens"]), got
     if times:
         assert abs(float(got["speed, tokens/s"].replace(",", "")) / (tokens / median) - 1) < 1e-3, got
         assert abs(float(got["a rank, tokens/s"].replace(",", "")) / (tokens / median / start["ranks"]) - 1) < 1e-3, got

@@ -22,8 +22,9 @@ const char *const sweep_scaling_names[SWEEP_SCALINGS] = {"none", "weak", "strong
 static const char usual_launch[] = "${MPIRUN:-mpirun --bind-to none} -n {ranks} {command}";
 
 /* What every case has: nothing beside the steps, and a line of the log for each. */
-static const char *const fixed_keys[] = {"log.every=1",        "log.tensorboard=false",      "checkpoint.at_end=false",
-                                         "checkpoint.every=0", "checkpoint.every_minutes=0", "train.resume=never"};
+static const char *const fixed_keys[] = {
+    "log.every=1",        "log.tensorboard=false",      "checkpoint.at_end=false", "checkpoint.asynchronous=false",
+    "checkpoint.every=0", "checkpoint.every_minutes=0", "train.resume=never"};
 enum { FIXED_KEYS = sizeof fixed_keys / sizeof *fixed_keys };
 
 struct reader {
@@ -301,7 +302,7 @@ static char *unquoted(const struct deck *deck, const char *key)
     return inside;
 }
 
-/* "lingua1b-2-89abcdef": what decides what is computed is hashed. */
+/* "lingua1b-2-0123456789ab": what decides what is computed is hashed. */
 static char *name_case(const struct sweep_case *c, const struct deck *deck)
 {
     const char *slash = strrchr(c->deck, '/'), *stem = slash != NULL ? slash + 1 : c->deck;
@@ -309,8 +310,8 @@ static char *name_case(const struct sweep_case *c, const struct deck *deck)
     char *effective = deck_print_effective(deck);
     char *all = memory_format("%s\n%lld %lld\n%s", effective, (long long)c->ranks, (long long)c->ranks_per_node,
                               c->group->launch);
-    const unsigned hash = (unsigned)XXH3_64bits(all, strlen(all));
-    char *name = memory_format("%.*s-%lld-%08x", dot != NULL ? (int)(dot - stem) : (int)strlen(stem), stem,
+    const unsigned long long hash = XXH3_64bits(all, strlen(all)) & 0xffffffffffff; /* enough for thousands */
+    char *name = memory_format("%.*s-%lld-%012llx", dot != NULL ? (int)(dot - stem) : (int)strlen(stem), stem,
                                (long long)c->ranks, hash);
     free(effective);
     free(all);

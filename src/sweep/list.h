@@ -28,7 +28,7 @@ struct sweep_group {
 
 struct sweep_case {
     const struct sweep_group *group;
-    char *name;       /* of its folder: deck, ranks, and a hash of all that decides what it computes */
+    char *name;       /* of its folder: deck, ranks, a hash of all that decides what it computes */
     char *deck;       /* path */
     char **overrides; /* "KEY=VALUE" */
     int override_count;

@@ -190,26 +190,27 @@ static int run_in_folder(struct sweep *sweep)
 }
 
 /* The folder, made and locked; *path: its absolute path, freed with free(). */
-static int enter_folder(const char *folder, struct lock *lock, char **path)
+static int enter_folder(const char *folder, struct comm *self, struct lock *lock, char **path)
 {
     const int failure = disk_make_folder(folder, NULL);
     *path = failure == 0 ? realpath(folder, NULL) : NULL;
     if (*path == NULL)
         return error_user("%s: cannot be made: %s", folder, strerror(failure));
-    return lock_acquire(lock, comm_self(), *path);
+    return lock_acquire(lock, self, *path);
 }
 
 int sweep_run(const struct sweep_settings *settings)
 {
     struct sweep sweep = {.settings = settings};
     struct lock lock = {0};
+    struct comm *self = comm_self();
     char *folder = settings->folder != NULL ? memory_string(settings->folder) : usual_folder(settings->list);
     char *program = sweep_program(), *build = sweep_build(program), *path = NULL;
     char *library = settings->no_transfers != NULL ? realpath(settings->no_transfers, NULL) : memory_string("");
     int code = library != NULL ? sweep_list_read(&sweep.list, settings->list)
                                : error_user("%s: %s", settings->no_transfers, strerror(errno));
     if (code == ERROR_NONE)
-        code = enter_folder(folder, &lock, &path);
+        code = enter_folder(folder, self, &lock, &path);
     if (code == ERROR_NONE) {
         sweep.place = (struct sweep_place){path, program, build, library};
         sweep.outcomes = memory_allocate(sweep.list.case_count * (int64_t)sizeof *sweep.outcomes);
@@ -220,6 +221,7 @@ int sweep_run(const struct sweep_settings *settings)
         lock_release(&lock);
     }
     sweep_list_destroy(&sweep.list);
+    comm_destroy(self);
     free(folder);
     free(path);
     free(program);

@@ -114,13 +114,14 @@ static double size_of(const struct run *run, int which)
     return start == NULL ? NAN : which == 0 ? (double)start->ranks : (double)start->parameters;
 }
 
-/* Of the last row: the step, the loss. */
+/* Of the last row: the step, the loss, tokens learnt from without padding. */
 static double last_of(const struct run *run, int which)
 {
     if (run->history.row_count == 0)
         return NAN;
     const struct history_row *row = &run->history.rows[run->history.row_count - 1];
-    return which == 0 ? (double)row->step : row->mean_loss;
+    const double values[] = {(double)row->step, row->mean_loss, row->unpadded};
+    return values[which];
 }
 
 static double best_of(const struct run *run, int which)
@@ -237,6 +238,7 @@ static void gather_facts(struct comparison *c)
 {
     add_programs(c);
     add_numbers(c, "steps", last_of, 0, 0);
+    add_numbers(c, "tokens, no padding", last_of, 2, 0);
     add_numbers(c, "training loss", last_of, 1, 6);
     add_numbers(c, "best validation", best_of, 0, 6);
     add_numbers(c, "at step", best_of, 1, 0);
