@@ -1,8 +1,9 @@
 /* GB/s (1e9 bytes) of a checkpoint of 85 million parameters with their moments, about 1 GB, beside dd's to the same
- * folder: written with what it takes to be safe (hashes, flushes, side file, renames) beside dd conv=fsync; verified
- * and read beside dd's reading, the page cache emptied of the file before each. Medians of several turns, taken in
- * alternation.
- *   make bench/checkpoint && [mpirun -n RANKS] bench/checkpoint FOLDER [TURNS] */
+ * folder: written with what it takes to be safe (hashes, flushes, side file, renames) beside dd conv=fsync; read as a
+ * restart does it, with all its bytes compared, beside dd's reading, the page cache emptied of the file before each,
+ * then once more from the page cache. Beside steps they wait for the snapshot alone, whose first one takes memory.
+ * Medians of several turns, taken in alternation. make bench/checkpoint && [mpirun -n RANKS] bench/checkpoint FOLDER
+ * [TURNS] */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -11,6 +12,7 @@
 #include "io/checkpoint.h"
 #include "step/engine.h"
 #include "step/initialise.h"
+#include "step/snapshot.h"
 
 #include <fcntl.h>
 #include <mpi.h>
@@ -23,10 +25,10 @@
 
 enum { MOST_TURNS = 25, TOKENS = 16, PAGE_BYTES = 4096 };
 
-enum act { ACT_WRITE, ACT_DD_WRITE, ACT_VERIFY, ACT_READ, ACT_BOTH, ACT_DD_READ, ACTS };
+enum act { ACT_WRITE, ACT_DD_WRITE, ACT_LOAD, ACT_DD_READ, ACT_LOAD_WARM, ACT_DD_WARM, ACT_SNAPSHOT, ACTS };
 
-static const char *const act_names[ACTS] = {"write",           "dd conv=fsync",   "verify",
-                                            "read (after it)", "verify and read", "dd read"};
+static const char *const act_names[ACTS] = {"write",           "dd conv=fsync",   "restart", "dd read",
+                                            "restart, cached", "dd read, cached", "snapshot"};
 
 static struct comm *world;
 static double seconds[ACTS][MOST_TURNS];
@@ -75,10 +77,23 @@ static double run_dd(const char *from, const char *to, int64_t bytes, const char
     return clock_seconds() - start;
 }
 
-/* One turn of all; returns the bytes of the checkpoint, and the largest share of a file that stayed in the cache. */
-static int64_t turn(struct engine *engine, const char *folder, int number, double *cached)
+/* As a restart does it; returns the seconds. */
+static double load(struct engine *engine, const char *path)
 {
-    struct checkpoint_meta meta = {.deck_text = "# none\n", .version = "bench", .position = {.stores = 1}};
+    const double start = clock_seconds();
+    char *found, *aside;
+    bool damaged;
+    if (checkpoint_find_to_load(world, path, &found, &aside) != ERROR_NONE ||
+        checkpoint_load(world, engine, found, true, &damaged) != ERROR_NONE)
+        error_fatal("the checkpoint cannot be read, or is not what was written");
+    free(found);
+    return clock_seconds() - start;
+}
+
+/* One turn of all; returns the bytes of the checkpoint, and the largest share of a file that stayed in the cache. */
+static int64_t turn(struct engine *engine, struct snapshot *snapshot, const char *folder, int number, double *cached)
+{
+    struct checkpoint_meta meta = {.deck_text = "# none\n", .version = "bench"};
     char *path = memory_format("%s/bench_checkpoint.h5", folder), *copy = memory_format("%s/bench_dd", folder);
     char *side = memory_format("%s.xxh3", path);
     struct stat status = {0};
@@ -92,19 +107,18 @@ static int64_t turn(struct engine *engine, const char *folder, int number, doubl
     double left = world->rank == 0 ? evict(path) : 0;
     *cached = left > *cached ? left : *cached;
     comm_barrier(world);
-    start = clock_seconds();
-    if (checkpoint_verify(world, path) != ERROR_NONE)
-        error_fatal("the checkpoint is not what was written");
-    double verified = clock_seconds();
-    if (checkpoint_read(world, engine, path, true) != ERROR_NONE)
-        error_fatal("the checkpoint cannot be read");
-    seconds[ACT_VERIFY][number] = verified - start;
-    seconds[ACT_READ][number] = clock_seconds() - verified;
-    seconds[ACT_BOTH][number] = clock_seconds() - start;
+    seconds[ACT_LOAD][number] = load(engine, path);
+    seconds[ACT_LOAD_WARM][number] = load(engine, path);
     left = world->rank == 0 ? evict(copy) : 0;
     *cached = left > *cached ? left : *cached;
     comm_barrier(world);
     seconds[ACT_DD_READ][number] = run_dd(copy, "/dev/null", status.st_size, "");
+    seconds[ACT_DD_WARM][number] = run_dd(copy, "/dev/null", status.st_size, "");
+    start = clock_seconds();
+    snapshot_take(snapshot);
+    snapshot_taken(snapshot, true);
+    comm_barrier(world);
+    seconds[ACT_SNAPSHOT][number] = clock_seconds() - start;
     comm_barrier(world);
     if (world->rank == 0) {
         unlink(path);
@@ -127,8 +141,9 @@ static void report(int64_t bytes, double cached)
         printf("  %-16s %6.2f %6.2f %6.2f\n", act_names[a], rate[a], (double)bytes * 1e-9 / seconds[a][turns - 1],
                (double)bytes * 1e-9 / seconds[a][0]);
     }
-    printf("  write is %.2f of dd, verify and read %.2f of dd\n", rate[ACT_WRITE] / rate[ACT_DD_WRITE],
-           rate[ACT_BOTH] / rate[ACT_DD_READ]);
+    printf("  write is %.2f of dd, restart %.2f of dd, from the page cache %.2f of dd\n",
+           rate[ACT_WRITE] / rate[ACT_DD_WRITE], rate[ACT_LOAD] / rate[ACT_DD_READ],
+           rate[ACT_LOAD_WARM] / rate[ACT_DD_WARM]);
     if (cached > 0.01)
         printf("  reads came from the page cache in part: it kept %.0f %% of a file\n", 100 * cached);
 }
@@ -170,10 +185,13 @@ int main(int count, char **arguments)
     const struct groups groups = groups_replicated(group);
     engine_create(&engine, executor, &model, &groups, &engine_settings);
     engine_initialise(&engine, 1);
+    struct snapshot snapshot;
+    snapshot_create(&snapshot, &engine);
     int64_t bytes = 0;
     double cached = 0;
     for (int i = 0; i < turns; i++)
-        bytes = turn(&engine, arguments[1], i, &cached);
+        bytes = turn(&engine, &snapshot, arguments[1], i, &cached);
+    snapshot_destroy(&snapshot);
     if (world->rank == 0)
         report(bytes, cached);
     engine_destroy(&engine);

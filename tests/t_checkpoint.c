@@ -362,10 +362,61 @@ static void test_digest(struct training *t, uint64_t digest)
 static void check_noticed(const char *path, const char *damaged, int64_t at)
 {
     flip(damaged, at);
-    CHECK(checkpoint_examine(world, path) == ERROR_USER);
+    CHECK(checkpoint_examine(world, path, true) == ERROR_USER);
     CHECK(strstr(error_message(), damaged) != NULL);
     error_clear();
     flip(damaged, at);
+}
+
+/* Loads a file that find_to_load has taken, on ranks that hold one of so many cuts each; must it be found damaged? */
+static void check_loaded(struct comm *comm, const char *path, int shards, struct training *saved, bool damaged,
+                         uint64_t digest)
+{
+    struct training t;
+    struct view view;
+    bool found = !damaged;
+    training_create(&t, comm, &saved->toy.model.settings, DTYPE_F32);
+    view_open(&view, &t.toy.engine, comm, shards);
+    CHECK(checkpoint_examine(comm, path, false) == ERROR_NONE);
+    CHECK(checkpoint_load(comm, &t.toy.engine, path, true, &found) == (damaged ? ERROR_USER : ERROR_NONE));
+    CHECK(found == damaged && (strstr(error_message(), "is damaged: bytes ") != NULL) == damaged);
+    error_clear();
+    CHECK(damaged || checkpoint_digest(comm, &t.toy.engine) == digest);
+    view_close(&view, &t.toy.engine);
+    training_destroy(&t);
+}
+
+/* Hashed while it is loaded: a flipped byte of a tensor is found by ranks of the layout that wrote it and by others;
+ * one of what HDF5 parses before it opens the file. */
+static void test_load(struct training *saved, const char *path, uint64_t digest)
+{
+    struct block_list list;
+    struct comm *alone = comm_split(world, world->rank), *others = comm_split(world, world->rank / 3);
+    struct comm *const comms[] = {world, others, alone};
+    const int shards[] = {1, 3, 2};
+    int64_t tensors = 0;
+    CHECK(checkpoint_share_blocks(world, path, &list) == ERROR_NONE);
+    for (int c = 0; c < 3; c++)
+        for (int s = 0; s < 3 && shards[s] <= comms[c]->size; s++)
+            check_loaded(comms[c], path, shards[s], saved, false, digest);
+    for (int64_t i = 0; i < list.count; i++) {
+        const struct block *block = &list.blocks[i];
+        const int64_t at = block->offset + (i % 3 == 0 ? 0 : i % 3 == 1 ? block->length / 2 : block->length - 1);
+        tensors += block->tensor;
+        if (block->tensor && tensors % 5 != 1 && i + 2 < list.count)
+            continue; /* some of them */
+        flip(path, at);
+        CHECK((checkpoint_examine(world, path, false) == ERROR_NONE) == block->tensor);
+        error_clear();
+        const int c = (int)(tensors / 5 % 3);
+        if (block->tensor)
+            check_loaded(comms[c], path, comms[c]->size > 1 ? shards[tensors / 5 % 2] : 1, saved, true, digest);
+        flip(path, at);
+    }
+    CHECK(tensors > 10 && tensors < list.count);
+    block_list_destroy(&list);
+    comm_destroy(others);
+    comm_destroy(alone);
 }
 
 /* A flipped byte at any place, and a missing end, make `path` bad and its forerunner the one that is found. */
@@ -820,6 +871,7 @@ int main(int argc, char **argv)
     test_beside(&saved, path, 3, digest);
     test_shapes(&saved, path);
     test_final(&saved);
+    test_load(&saved, path, digest);
     test_damage(path, before);
     test_failures(&saved, path);
     test_python(&saved, path, digest);

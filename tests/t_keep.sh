@@ -66,6 +66,25 @@ check "--from an empty folder: is said" says "holds no checkpoint"
 ranks 2 train --from "$work/a/final_model.h5" output.folder="$work/c"
 check "--from a final model: exit code 2" codes_are 2 2
 
+# damage of a tensor, which shows when it is loaded: the file before is taken; a file that is named is refused
+cp -r "$work/a" "$work/damaged"
+place=$(awk '$4 == "t" { print $1 + $2 - 1 }' "$work/damaged/step_00000014.h5.xxh3" | sed -n 7p)
+for file in 14 12; do
+    printf x | dd of="$work/damaged/step_000000$file.h5" bs=1 seek="$place" conv=notrunc status=none
+done
+cp "$work"/damaged/step_00000014.h5* "$work"
+ranks 2 train "$work/deck.cfg" checkpoint.every=4 output.folder="$work/damaged"
+check "damaged: exit code 0" codes_are 0 2
+check "damaged: the one before is gone on from" says "step_00000008.h5 at step 8"
+check "damaged: the others are set aside" test "$(ls "$work/damaged" | grep -c '^step_.*h5.bad$')" -eq 2
+check "damaged: the log has both" \
+    grep -q '"event":"set_aside","step":8.*step_00000014.h5.bad.n.*step_00000012.h5.bad' "$work/damaged/log.jsonl"
+check "damaged: and the digest of the run that never stopped" \
+    test "$(digest "$work/a" 12)" = "$(digest "$work/damaged" 12)"
+refused "damaged, named" "$work/step_00000014.h5: is damaged: bytes" \
+    train "$work/deck.cfg" train.resume="$work/step_00000014.h5" output.folder="$work/named"
+check "damaged, named: stays where it is" test -f "$work/step_00000014.h5"
+
 # a folder whose checkpoints are all bad is not trained over
 cp -r "$work/every" "$work/bad"
 for file in "$work"/bad/step_*.h5; do printf x | dd of="$file" bs=1 seek=5000 conv=notrunc status=none; done

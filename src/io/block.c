@@ -21,13 +21,13 @@ enum {
     END_LINE_BYTES = 21     /* "end ", 16 digits, a newline */
 };
 
-void block_list_add(struct block_list *list, int64_t offset, int64_t length, uint64_t hash)
+void block_list_add(struct block_list *list, struct block block)
 {
     if (list->count == list->capacity) {
         list->capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
         list->blocks = memory_grow(list->blocks, list->capacity * (int64_t)sizeof *list->blocks);
     }
-    list->blocks[list->count++] = (struct block){offset, length, hash};
+    list->blocks[list->count++] = block;
 }
 
 void block_list_destroy(struct block_list *list)
@@ -57,6 +57,8 @@ int block_hash_range(int descriptor, const char *path, int64_t offset, int64_t l
     return code;
 }
 
+static const char head[] = "cistron-blocks ", mark[] = " t";
+
 static int by_offset(const void *a, const void *b)
 {
     const struct block *x = a, *y = b;
@@ -81,7 +83,7 @@ int block_list_complete(struct block_list *list, int descriptor, const char *pat
             int code = block_hash_range(descriptor, path, covered, next - covered, &hash);
             if (code != ERROR_NONE)
                 return code;
-            block_list_add(list, covered, next - covered, hash);
+            block_list_add(list, (struct block){covered, next - covered, hash, false});
         }
         if (i < written)
             covered = next + list->blocks[i].length;
@@ -97,10 +99,10 @@ int block_list_write(const struct block_list *list, const char *path, int64_t by
     FILE *memory = open_memstream(&text, &length);
     if (memory == NULL)
         error_fatal("out of memory for %s", path);
-    fprintf(memory, "cistron-blocks 1 %" PRId64 "\n", bytes);
+    fprintf(memory, "%s2 %" PRId64 "\n", head, bytes);
     for (int64_t i = 0; i < list->count; i++)
-        fprintf(memory, "%" PRId64 " %" PRId64 " %016" PRIx64 "\n", list->blocks[i].offset, list->blocks[i].length,
-                list->blocks[i].hash);
+        fprintf(memory, "%" PRId64 " %" PRId64 " %016" PRIx64 "%s\n", list->blocks[i].offset, list->blocks[i].length,
+                list->blocks[i].hash, list->blocks[i].tensor ? mark : "");
     fflush(memory);
     fprintf(memory, "end %016" PRIx64 "\n", (uint64_t)XXH3_64bits(text, length));
     if (fclose(memory) != 0)
@@ -144,24 +146,44 @@ static bool take(const char **text, int base, char ending, int64_t *value)
     return good;
 }
 
+/* Whatever follows it. */
+static bool take_hash(const char **text, int64_t *value)
+{
+    char *stop;
+    *value = (int64_t)strtoull(*text, &stop, 16);
+    const bool good = stop - *text == 16;
+    *text = stop;
+    return good;
+}
+
+/* Is that text next? Then it is behind. */
+static bool take_text(const char **text, const char *wanted)
+{
+    const bool there = strncmp(*text, wanted, strlen(wanted)) == 0;
+    *text += there ? strlen(wanted) : 0;
+    return there;
+}
+
 static int parse(struct block_list *list, const char *path, const char *text, int64_t length, int64_t *bytes)
 {
-    static const char head[] = "cistron-blocks 1 ";
     const char *last;
     int code = check_end(path, text, length, &last);
     if (code != ERROR_NONE)
         return code;
-    const char *line = text + sizeof head - 1;
-    if (strncmp(text, head, sizeof head - 1) != 0 || !take(&line, 10, '\n', bytes))
+    const char *line = text;
+    if (!take_text(&line, head) || (!take_text(&line, "1 ") && !take_text(&line, "2 ")) ||
+        !take(&line, 10, '\n', bytes))
         return error_user("%s: is no file of a checkpoint's hashes that this program knows", path);
     int64_t covered = 0;
     while (line < last) {
         int64_t offset, hash;
-        if (!take(&line, 10, ' ', &offset) || !take(&line, 10, ' ', &length) || !take(&line, 16, '\n', &hash) ||
-            offset != covered || length <= 0 || length > *bytes - covered)
+        bool good = take(&line, 10, ' ', &offset) && take(&line, 10, ' ', &length) && take_hash(&line, &hash);
+        const bool tensor = good && take_text(&line, mark);
+        good = good && take_text(&line, "\n");
+        if (!good || offset != covered || length <= 0 || length > *bytes - covered)
             return damaged(path, "its blocks do not follow one another");
         covered += length;
-        block_list_add(list, offset, length, (uint64_t)hash);
+        block_list_add(list, (struct block){offset, length, (uint64_t)hash, tensor});
     }
     if (covered != *bytes)
         return damaged(path, "its blocks do not cover the file");

@@ -1,10 +1,11 @@
 /* The side file of a checkpoint: the hash of each range (hash block) of the file when it was written. The ranges cover
- * the file from its first byte to its last, HDF5's own data included. Text: cistron-blocks 1 <bytes of the file>
- *   <offset> <length> <xxh3-64 in hexadecimal>      one line for each block, by offset
+ * the file from its first byte to its last, HDF5's own data included. Text: cistron-blocks 2 <bytes of the file>
+ *   <offset> <length> <xxh3-64 in hexadecimal>[ t]  one line for each block, by offset; t: of a tensor
  *   end <xxh3-64 of all that stands above> */
 #ifndef IO_BLOCK_H
 #define IO_BLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { BLOCK_SIDE_BYTES = 256 << 20 }; /* the most of a side file: a line is 60 bytes, a block mostly 4 MiB */
@@ -12,6 +13,7 @@ enum { BLOCK_SIDE_BYTES = 256 << 20 }; /* the most of a side file: a line is 60 
 struct block {
     int64_t offset, length; /* bytes */
     uint64_t hash;
+    bool tensor; /* bytes of a tensor, which HDF5 never parses; files of version 1 do not say it */
 };
 
 struct block_list {
@@ -19,7 +21,7 @@ struct block_list {
     int64_t count, capacity;
 };
 
-void block_list_add(struct block_list *list, int64_t offset, int64_t length, uint64_t hash);
+void block_list_add(struct block_list *list, struct block block);
 void block_list_destroy(struct block_list *list);
 /* By offset. */
 void block_list_sort(struct block_list *list);
@@ -27,7 +29,8 @@ void block_list_sort(struct block_list *list);
 /* Hash of a range of a file; errors of file_read. */
 int block_hash_range(int descriptor, const char *path, int64_t offset, int64_t length, uint64_t *hash);
 
-/* Sorts by offset, and adds the hashes of all ranges of the file (of `bytes` bytes) that the list does not have. */
+/* Sorts by offset, and adds as blocks of no tensor the hashes of all ranges of the file (of `bytes` bytes) that the
+ * list does not have. */
 int block_list_complete(struct block_list *list, int descriptor, const char *path, int64_t bytes);
 
 /* Writes the side file and flushes it to the disk. ERROR_ENVIRONMENT. */

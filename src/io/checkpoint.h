@@ -128,6 +128,11 @@ int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint
  * tensors are missing, unknown or of another shape (the message names each), or moments are wanted of a final model. */
 int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer);
 
+/* The same for a file of checkpoint_find_to_load: each block of a tensor is compared with its hash once over all ranks,
+ * by one that reads it whole if there is one. Where a block differs it is ERROR_USER and *damaged, and every rank has
+ * the message recorded, not printed; the engine then holds half of it and is not to be used. */
+int checkpoint_load(struct comm *world, struct engine *engine, const char *path, bool with_optimizer, bool *damaged);
+
 /* "<folder>/step_00000123.h5"; freed with free(). Local. */
 char *checkpoint_path(const char *folder, int64_t step);
 
@@ -140,6 +145,11 @@ int checkpoint_find(struct comm *world, const char *where, char **path);
 /* The same. On rank 0, *aside says which files were set aside and why, one line each, or is NULL. It is freed with
  * free(). */
 int checkpoint_find_telling(struct comm *world, const char *where, char **path, char **aside);
+/* The same, but of tensors only the places are known to be good: checkpoint_load compares them as it reads them. */
+int checkpoint_find_to_load(struct comm *world, const char *where, char **path, char **aside);
+/* Sets a file aside whose error every rank has recorded, and clears it. The line that tells so, on rank 0; freed with
+ * free(). Collective. */
+char *checkpoint_set_aside(struct comm *world, const char *path);
 
 /* Records the error that a checkpoint is needed and the folder has none; a run that has not saved one yet gets its own
  * message. The message begins with `before`, the folder and `after` ("--from ", "run", ""). Always returns ERROR_USER.

@@ -93,6 +93,16 @@ static char *set_aside(const char *path)
     return line;
 }
 
+char *checkpoint_set_aside(struct comm *world, const char *path)
+{
+    char *line = world->rank == 0 ? set_aside(path) : NULL;
+    if (line != NULL)
+        log_warn("a bad checkpoint:\n  %s", line);
+    error_clear();
+    comm_barrier(world); /* all find it gone */
+    return line;
+}
+
 /* A file without side file that a newer program wrote: nothing is wrong with it. Rank 0. */
 static bool is_newer(const char *path)
 {
@@ -123,7 +133,7 @@ static int refuse_all_bad(const char *folder)
     return code;
 }
 
-static int find_in_folder(struct comm *world, const char *folder, char **path, char **told)
+static int find_in_folder(struct comm *world, const char *folder, bool tensors, char **path, char **told)
 {
     int64_t *steps = NULL, count = 0;
     int code = comm_share(world, world->rank == 0 ? list_steps(folder, "", &steps, &count) : ERROR_NONE);
@@ -133,7 +143,7 @@ static int find_in_folder(struct comm *world, const char *folder, char **path, c
         int64_t step = world->rank == 0 ? steps[i] : 0;
         comm_broadcast(world, &step, sizeof step, 0);
         char *candidate = checkpoint_path(folder, step);
-        code = checkpoint_examine(world, candidate);
+        code = checkpoint_examine(world, candidate, tensors);
         if (code == ERROR_NONE) {
             *path = memory_string(candidate);
         } else if (code == ERROR_USER) {
@@ -164,15 +174,7 @@ static int find_in_folder(struct comm *world, const char *folder, char **path, c
     return comm_agree(world, code);
 }
 
-int checkpoint_find(struct comm *world, const char *where, char **path)
-{
-    char *aside;
-    int code = checkpoint_find_telling(world, where, path, &aside);
-    free(aside);
-    return code;
-}
-
-int checkpoint_find_telling(struct comm *world, const char *where, char **path, char **aside)
+static int find(struct comm *world, const char *where, bool tensors, char **path, char **aside)
 {
     *path = *aside = NULL;
     int code = ERROR_NONE;
@@ -189,11 +191,29 @@ int checkpoint_find_telling(struct comm *world, const char *where, char **path, 
         return code;
     comm_broadcast(world, &is_folder, sizeof is_folder, 0);
     if (is_folder)
-        return find_in_folder(world, where, path, aside);
-    code = checkpoint_verify(world, where);
+        return find_in_folder(world, where, tensors, path, aside);
+    code = comm_agree(world, checkpoint_examine(world, where, tensors));
     if (code == ERROR_NONE)
         *path = memory_string(where);
     return code;
+}
+
+int checkpoint_find_telling(struct comm *world, const char *where, char **path, char **aside)
+{
+    return find(world, where, true, path, aside);
+}
+
+int checkpoint_find(struct comm *world, const char *where, char **path)
+{
+    char *aside;
+    int code = checkpoint_find_telling(world, where, path, &aside);
+    free(aside);
+    return code;
+}
+
+int checkpoint_find_to_load(struct comm *world, const char *where, char **path, char **aside)
+{
+    return find(world, where, false, path, aside);
 }
 
 /* What rank 0 knows of a good file, on every rank; {0} where it cannot be read. */
@@ -211,7 +231,7 @@ bool checkpoint_holds(struct comm *world, const char *path, uint64_t digest)
 {
     int64_t there = world->rank == 0 && access(path, F_OK) == 0;
     comm_broadcast(world, &there, sizeof there, 0);
-    if (!there || checkpoint_examine(world, path) != ERROR_NONE) {
+    if (!there || checkpoint_examine(world, path, true) != ERROR_NONE) {
         error_clear();
         return false;
     }

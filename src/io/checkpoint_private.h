@@ -79,11 +79,24 @@ bool checkpoint_read_slab(hid_t dataset, hid_t type, const struct parameter *par
 /* Records the error that checkpoint_read_slab failed. Returns ERROR_USER. */
 int checkpoint_refuse_tensor(const char *path, const char *name);
 
+/* Every rank: reads what it holds of the first `kinds` kinds and, with moments, the scales (checkpoint_load). list:
+ * blocks to compare, of which those of no tensor are left out. Collective. */
+int checkpoint_read_tensors(struct comm *world, struct engine *engine, const char *path, int kinds,
+                            const struct block_list *list, bool *damaged);
+
 /* Opens the file and checks that it is a checkpoint in a format that this program reads. Local. ERROR_USER. */
 int checkpoint_open(hid_t *file, const char *path);
 /* checkpoint_read_meta on one rank. Local; the error message is recorded (base/error.h), not printed. */
 int checkpoint_load_meta(const char *path, struct checkpoint_meta *meta);
 
-/* checkpoint_verify without printing: every rank records the message of the agreed code. Collective. */
-int checkpoint_examine(struct comm *world, const char *path);
+/* checkpoint_verify without printing: every rank records the message of the agreed code. tensors: their blocks too;
+ * without, what HDF5 parses and all small data. Collective. */
+int checkpoint_examine(struct comm *world, const char *path, bool tensors);
+/* Reads the side file on rank 0 for all; an empty list where there is none. The caller destroys the list. Errors are
+ * shared and recorded, as above. Collective. */
+int checkpoint_share_blocks(struct comm *world, const char *path, struct block_list *list);
+/* ERROR_USER: the block is damaged. Local. */
+int checkpoint_compare_block(const struct block *block, uint64_t hash, const char *path);
+/* The same by reading it. */
+int checkpoint_check_block(int descriptor, const char *path, const struct block *block);
 #endif

@@ -1,11 +1,10 @@
-/* Reading a checkpoint into an engine. */
+/* Reading a checkpoint into an engine: does it fit, what HDF5 reads of it. */
 #include "base/error.h"
 #include "base/faults.h"
 #include "base/memory.h"
 #include "io/checkpoint_private.h"
 #include "io/shape.h"
 #include "step/engine.h"
-#include "step/upload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,13 +101,7 @@ int checkpoint_check_tensors(hid_t file, const char *path, const struct model *m
     return faults_verdict(&faults, "%s: does not fit the model of this run", path);
 }
 
-/* -- Every rank: its shards -------------------------------------------------------------------------------------- */
-
-struct reader {
-    const char *path;
-    hid_t file;
-    struct upload upload;
-};
+/* -- Slabs by HDF5 ----------------------------------------------------------------------------------------------- */
 
 static bool read_rectangle(hid_t dataset, hid_t space, hid_t type, const struct rectangle *r, bool vector, void *out)
 {
@@ -142,37 +135,6 @@ int checkpoint_refuse_tensor(const char *path, const char *name)
                       name);
 }
 
-static int read_piece(void *self, const struct piece *piece)
-{
-    struct reader *reader = self;
-    char name[CHECKPOINT_DATASET_BYTES];
-    checkpoint_dataset_name(name, piece->kind, piece->parameter);
-    hid_t dataset = hdf5_open_dataset(reader->file, name);
-    bool good = dataset >= 0 && checkpoint_read_slab(dataset, checkpoint_type(master_dtype(&piece->device)),
-                                                     piece->parameter, piece->slab, upload_buffer(&reader->upload));
-    H5Dclose(dataset);
-    if (!good)
-        return checkpoint_refuse_tensor(reader->path, name);
-    upload_put(&reader->upload, &piece->device);
-    return ERROR_NONE;
-}
-
-/* The whole of one rank's reading. */
-static int read_shards(struct engine *engine, const char *path, int kinds)
-{
-    struct reader reader = {.path = path};
-    int code = checkpoint_open(&reader.file, path);
-    if (code != ERROR_NONE)
-        return code;
-    upload_create(&reader.upload, &engine->streams[STREAM_COMPUTE], PIECE_BYTES);
-    code = piece_visit(engine, kinds, read_piece, &reader);
-    upload_destroy(&reader.upload);
-    if (code == ERROR_NONE && kinds == PIECE_KINDS)
-        code = checkpoint_read_scales(reader.file, path, engine);
-    H5Fclose(reader.file);
-    return code;
-}
-
 /* Rank 0's look before all ranks read. */
 static int check_file(struct engine *engine, const char *path, int kinds)
 {
@@ -185,9 +147,10 @@ static int check_file(struct engine *engine, const char *path, int kinds)
     return code;
 }
 
-int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer)
+/* Reads what stands in the file, with the hashes of `list`'s tensors. */
+static int read_all(struct comm *world, struct engine *engine, const char *path, int kinds,
+                    const struct block_list *list, bool *damaged)
 {
-    const int kinds = with_optimizer ? PIECE_KINDS : PIECE_WEIGHT + 1;
     struct checkpoint_meta meta;
     int code = checkpoint_read_meta(world, path, &meta);
     if (code != ERROR_NONE)
@@ -196,12 +159,35 @@ int checkpoint_read(struct comm *world, struct engine *engine, const char *path,
     hdf5_silence_begin(&silence);
     code = comm_agree(world, world->rank == 0 ? check_file(engine, path, kinds) : ERROR_NONE);
     if (code == ERROR_NONE)
-        code = comm_agree(world, read_shards(engine, path, kinds));
+        code = checkpoint_read_tensors(world, engine, path, kinds, list, damaged);
     if (code == ERROR_NONE)
         engine_weights_written(engine);
     hdf5_silence_end(&silence);
-    if (code == ERROR_NONE && with_optimizer)
+    if (code == ERROR_NONE && kinds == PIECE_KINDS)
         engine_set_updates(engine, meta.updates);
     checkpoint_meta_destroy(&meta);
+    return code;
+}
+
+static int kinds_with(bool optimizer)
+{
+    return optimizer ? PIECE_KINDS : PIECE_WEIGHT + 1;
+}
+
+int checkpoint_read(struct comm *world, struct engine *engine, const char *path, bool with_optimizer)
+{
+    const struct block_list none = {NULL, 0, 0};
+    bool damaged;
+    return read_all(world, engine, path, kinds_with(with_optimizer), &none, &damaged);
+}
+
+int checkpoint_load(struct comm *world, struct engine *engine, const char *path, bool with_optimizer, bool *damaged)
+{
+    struct block_list list;
+    *damaged = false;
+    int code = comm_agree(world, checkpoint_share_blocks(world, path, &list));
+    if (code == ERROR_NONE)
+        code = read_all(world, engine, path, kinds_with(with_optimizer), &list, damaged);
+    block_list_destroy(&list);
     return code;
 }

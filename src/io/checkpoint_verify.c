@@ -48,19 +48,24 @@ static int read_list(const char *path, struct block_list *list, bool *present)
     return code;
 }
 
-static int check_block(int descriptor, const char *path, const struct block *block)
+int checkpoint_compare_block(const struct block *block, uint64_t hash, const char *path)
+{
+    if (hash == block->hash)
+        return ERROR_NONE;
+    return error_user("%s: is damaged: bytes %lld to %lld are not those that were written (if a program of yours "
+                      "has rewritten it on purpose, remove %s.xxh3)",
+                      path, (long long)block->offset, (long long)(block->offset + block->length - 1), path);
+}
+
+int checkpoint_check_block(int descriptor, const char *path, const struct block *block)
 {
     uint64_t hash;
     int code = block_hash_range(descriptor, path, block->offset, block->length, &hash);
-    if (code == ERROR_NONE && hash != block->hash)
-        code = error_user("%s: is damaged: bytes %lld to %lld are not those that were written (if a program of yours "
-                          "has rewritten it on purpose, remove %s.xxh3)",
-                          path, (long long)block->offset, (long long)(block->offset + block->length - 1), path);
-    return code;
+    return code == ERROR_NONE ? checkpoint_compare_block(block, hash, path) : code;
 }
 
-/* Every rank: the blocks that start in its part of the file. */
-static int check_blocks(const struct block_list *list, const char *path, int rank, int ranks)
+/* Every rank: the blocks that start in its part of the file; of tensors too, or not. */
+static int check_blocks(const struct block_list *list, bool tensors, const char *path, int rank, int ranks)
 {
     const struct block *last = &list->blocks[list->count - 1];
     const int64_t bytes = last->offset + last->length, begin = bytes * rank / ranks, end = bytes * (rank + 1) / ranks;
@@ -72,36 +77,44 @@ static int check_blocks(const struct block_list *list, const char *path, int ran
 #pragma omp parallel for schedule(dynamic) reduction(min : bad) num_threads(VERIFY_THREADS)
     for (int64_t i = 0; i < list->count; i++) {
         const struct block *block = &list->blocks[i];
-        if (block->offset >= begin && block->offset < end && check_block(descriptor, path, block) != ERROR_NONE) {
+        if (block->offset >= begin && block->offset < end && (tensors || !block->tensor) &&
+            checkpoint_check_block(descriptor, path, block) != ERROR_NONE) {
             bad = i < bad ? i : bad;
             error_clear(); /* the message is this thread's */
         }
     }
-    int code = bad < list->count ? check_block(descriptor, path, &list->blocks[bad]) : ERROR_NONE;
+    int code = bad < list->count ? checkpoint_check_block(descriptor, path, &list->blocks[bad]) : ERROR_NONE;
     close(descriptor);
     return code;
 }
 
-int checkpoint_examine(struct comm *world, const char *path)
+int checkpoint_share_blocks(struct comm *world, const char *path, struct block_list *list)
 {
-    struct block_list list = {NULL, 0, 0};
     bool present = false;
-    int code = comm_share(world, world->rank == 0 ? read_list(path, &list, &present) : ERROR_NONE);
-    if (code == ERROR_NONE) {
-        int64_t count = present ? list.count : 0;
-        comm_broadcast(world, &count, sizeof count, 0);
-        if (world->rank != 0)
-            for (int64_t i = 0; i < count; i++)
-                block_list_add(&list, 0, 0, 0);
-        comm_broadcast(world, list.blocks, count * (int64_t)sizeof *list.blocks, 0);
-        if (count > 0)
-            code = comm_share(world, check_blocks(&list, path, world->rank, world->size));
-    }
+    *list = (struct block_list){NULL, 0, 0};
+    int code = comm_share(world, world->rank == 0 ? read_list(path, list, &present) : ERROR_NONE);
+    if (code != ERROR_NONE)
+        return code;
+    int64_t count = present ? list->count : 0;
+    comm_broadcast(world, &count, sizeof count, 0);
+    if (world->rank != 0)
+        for (int64_t i = 0; i < count; i++)
+            block_list_add(list, (struct block){0});
+    comm_broadcast(world, list->blocks, count * (int64_t)sizeof *list->blocks, 0);
+    return ERROR_NONE;
+}
+
+int checkpoint_examine(struct comm *world, const char *path, bool tensors)
+{
+    struct block_list list;
+    int code = checkpoint_share_blocks(world, path, &list);
+    if (code == ERROR_NONE && list.count > 0)
+        code = comm_share(world, check_blocks(&list, tensors, path, world->rank, world->size));
     block_list_destroy(&list);
     return code;
 }
 
 int checkpoint_verify(struct comm *world, const char *path)
 {
-    return comm_agree(world, checkpoint_examine(world, path));
+    return comm_agree(world, checkpoint_examine(world, path, true));
 }

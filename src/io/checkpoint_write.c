@@ -63,7 +63,7 @@ int checkpoint_write_run(struct block_list *blocks, int descriptor, const char *
         return code;
     file_start_flush(descriptor, offset, bytes); /* so the disk works while the next run is copied and hashed */
 #pragma omp critical(checkpoint_blocks)
-    block_list_add(blocks, offset, bytes, hash);
+    block_list_add(blocks, (struct block){offset, bytes, hash, true});
     return ERROR_NONE;
 }
 
@@ -110,7 +110,7 @@ static void gather_blocks(struct comm *world, struct block_list *list)
     list->count = 0;
     for (int64_t i = 0; i < most * world->size; i++)
         if (all[i].length > 0) /* the rest of a rank's share is zero */
-            block_list_add(list, all[i].offset, all[i].length, all[i].hash);
+            block_list_add(list, all[i]);
     memory_free(own);
     memory_free(all);
 }

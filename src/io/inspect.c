@@ -495,7 +495,7 @@ static int inspect_file(const char *path, bool json, bool verify)
     int code = ERROR_NONE;
     if (access(side, F_OK) == 0) {
         struct comm *self = comm_self();
-        code = checkpoint_examine(self, path);
+        code = checkpoint_examine(self, path, true);
         comm_destroy(self);
     }
     free(side);

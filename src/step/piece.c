@@ -109,6 +109,11 @@ int piece_visit(struct engine *engine, int kinds, int (*visit)(void *self, const
     return visit_all(engine, kinds, held_slab, split_piece, &splitter);
 }
 
+int piece_visit_held(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece), void *self)
+{
+    return visit_all(engine, kinds, held_slab, visit, self);
+}
+
 int piece_visit_shares(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece),
                        void *self)
 {

@@ -33,6 +33,9 @@ int piece_split(const struct piece *piece, int (*visit)(void *self, const struct
 /* The same for all that this rank holds of the first `kinds` kinds, kind by kind, parameter by parameter. Local. */
 int piece_visit(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece), void *self);
 
+/* Calls visit for each parameter of each kind with all that this rank holds of it, which may be nothing. */
+int piece_visit_held(struct engine *engine, int kinds, int (*visit)(void *self, const struct piece *piece), void *self);
+
 /* Calls visit for each parameter of each kind with this rank's share of it: where several ranks hold the same (struct
  * shard, struct parameter) each has a part. The shares of all ranks together are the model, once. A piece may be of any
  * size; where this rank has nothing its slab is empty. As above; local. */

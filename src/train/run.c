@@ -63,6 +63,7 @@ struct run {
     int64_t first_step; /* where this program began */
     int64_t saved_step; /* that has a checkpoint in the output folder; -1 = none */
     struct snapshot snapshot;
+    bool damaged; /* the checkpoint to go on from is; its error is recorded, not told */
     bool beside;  /* checkpoints may be written beside steps */
     double grown; /* seconds that the snapshot's memory has taken */
     struct saving {
@@ -179,7 +180,7 @@ static int resume(struct run *run, const char *path)
         code = comm_agree(s->world, compare_decks(run, &meta, path));
     const double start = clock_seconds();
     if (code == ERROR_NONE)
-        code = checkpoint_read(s->world, &s->engine, path, true);
+        code = checkpoint_load(s->world, &s->engine, path, true, &run->damaged);
     if (code == ERROR_NONE) {
         loader_seek(s->train, &meta.position, run->step);
         run->load_seconds = clock_seconds() - start;
@@ -949,6 +950,66 @@ static int find_start(struct comm *world, struct deck *deck, struct start *start
     return code;
 }
 
+/* Of a run to begin: a checkpoint may prove to be damaged when it is read. */
+struct attempt {
+    bool again;  /* it is set aside: with the one before */
+    char *aside; /* which were set aside so far; rank 0, owned */
+};
+
+/* Two texts, both consumed, either of which may be NULL, on lines of their own. */
+static char *join_lines(char *first, char *second)
+{
+    if (first == NULL || second == NULL)
+        return first != NULL ? first : second;
+    char *both = memory_format("%s\n  %s", first, second);
+    free(first);
+    free(second);
+    return both;
+}
+
+/* Where the damaged file was the program's choice it is set aside, else that is the user's to mend. Collective. */
+static int leave_damaged(struct comm *world, const struct deck *deck, const char *path, struct attempt *attempt)
+{
+    attempt->again = strcmp(path, deck->train.resume) != 0;
+    if (!attempt->again)
+        return comm_agree(world, error_restate(ERROR_USER, error_message()));
+    attempt->aside = join_lines(attempt->aside, checkpoint_set_aside(world, path));
+    return ERROR_NONE;
+}
+
+static int try_run(struct comm *world, const struct deck *given, struct attempt *attempt, device_make *make_executor)
+{
+    struct deck deck = *given; /* which the checkpoint may complete */
+    struct start start = {NULL, NULL, NULL};
+    attempt->again = false;
+    int code = find_start(world, &deck, &start);
+    start.aside = join_lines(attempt->aside, start.aside);
+    attempt->aside = NULL;
+    if (code == ERROR_NONE) {
+        struct run *run = memory_allocate(sizeof *run);
+        code = train_with(run, &deck, world, &start, make_executor);
+        session_destroy(&run->session);
+        for (int i = 0; i < ENGINE_RETURNS; i++)
+            blend_position_destroy(&run->begun[i].after);
+        carried_destroy(&run->carried);
+        tokenizer_close(run->tokenizer);
+        deck_changes_destroy(&run->changed);
+        free(run->stretched);
+        free(run->stopped);
+        free(run->deck_text);
+        if (run->damaged) {
+            attempt->aside = start.aside;
+            start.aside = NULL;
+            code = leave_damaged(world, &deck, start.resumed, attempt);
+        }
+        memory_free(run);
+    }
+    free(start.resumed);
+    free(start.origin);
+    free(start.aside);
+    return code;
+}
+
 int run_train(struct comm *world, const char *deck_path, const char *from, char *const overrides[], int override_count,
               device_make *make_executor)
 {
@@ -966,26 +1027,10 @@ int run_train(struct comm *world, const char *deck_path, const char *from, char 
         code = lock_acquire(&lock, world, deck.output.folder);
     if (code == ERROR_NONE)
         start_clean_folder(world, &deck);
-    struct start start = {NULL, NULL, NULL};
-    if (code == ERROR_NONE)
-        code = find_start(world, &deck, &start);
-    if (code == ERROR_NONE) {
-        struct run *run = memory_allocate(sizeof *run);
-        code = train_with(run, &deck, world, &start, make_executor);
-        session_destroy(&run->session);
-        for (int i = 0; i < ENGINE_RETURNS; i++)
-            blend_position_destroy(&run->begun[i].after);
-        carried_destroy(&run->carried);
-        tokenizer_close(run->tokenizer);
-        deck_changes_destroy(&run->changed);
-        free(run->stretched);
-        free(run->stopped);
-        free(run->deck_text);
-        memory_free(run);
-    }
-    free(start.resumed);
-    free(start.origin);
-    free(start.aside);
+    struct attempt attempt = {.again = true};
+    while (code == ERROR_NONE && attempt.again)
+        code = try_run(world, &deck, &attempt, make_executor);
+    free(attempt.aside);
     lock_release(&lock);
     comm_end_long_work();
     if (code == ERROR_REQUEUE)

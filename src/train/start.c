@@ -188,7 +188,7 @@ int start_inherit_fit(struct comm *world, struct deck *deck, const char *path)
 static int find_own(struct comm *world, const struct deck *deck, char **path, char **aside)
 {
     bool alike = false;
-    int code = checkpoint_find_telling(world, deck->output.folder, path, aside);
+    int code = checkpoint_find_to_load(world, deck->output.folder, path, aside);
     if (code == ERROR_NONE && *path != NULL)
         code = began_alike(world, deck, *path, &alike);
     if (!alike) {
@@ -208,7 +208,7 @@ int start_find(struct comm *world, const struct deck *deck, char **path, char **
     if (code != ERROR_NONE || *path != NULL)
         return code;
     free(*aside);
-    code = checkpoint_find_telling(world, automatic ? deck->output.folder : deck->train.resume, path, aside);
+    code = checkpoint_find_to_load(world, automatic ? deck->output.folder : deck->train.resume, path, aside);
     if (code == ERROR_NONE && *path == NULL && !automatic)
         code = comm_agree(world, checkpoint_none("key train.resume = \"", deck->train.resume, "\""));
     return code;

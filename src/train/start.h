@@ -20,7 +20,7 @@ void start_clean_folder(struct comm *world, const struct deck *deck);
 
 /* The verified checkpoint that train.resume asks for, NULL for a fresh start; freed with free(). A file or folder that
  * train.resume names is where a run begins: once the run has a checkpoint of its own in output.folder, it is that one.
- * aside: as checkpoint_find_telling has it. ERROR_USER: it holds none, or "never" meets a folder with a run. */
+ * aside: as checkpoint_find_to_load has it. ERROR_USER: it holds none, or "never" meets a folder with a run. */
 int start_find(struct comm *world, const struct deck *deck, char **path, char **aside);
 
 /* For a deck that leaves something to fit_choose and goes on from the checkpoint `path`: takes over what that run had

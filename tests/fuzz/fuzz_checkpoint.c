@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         write_side(path, side, size);
     fuzz_hdf5_may_crash = beside != BESIDE_OLD && hash != written;
     error_clear();
-    int code = checkpoint_examine(world, path);
+    int code = checkpoint_examine(world, path, true);
     FUZZ_CHECK(code == ERROR_NONE || (code == ERROR_USER && error_message()[0] != '\0'));
     FUZZ_CHECK(code != ERROR_NONE || beside != BESIDE_OLD || hash == written);
     FUZZ_CHECK(code == ERROR_NONE || beside != BESIDE_NEW);

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-const char *const fuzz_target_words[] = {"cistron-blocks 1 ", "\n", " ", "end ", "9223372036854775807", "-1", NULL};
+const char *const fuzz_target_words[] = {
+    "cistron-blocks 1 ", "cistron-blocks 2 ", " t", "\n", " ", "end ", "9223372036854775807", "-1", NULL};
 
 enum { END_BYTES = 21 };
 
@@ -22,9 +23,9 @@ static size_t seal(char *text, size_t size)
 
 void fuzz_target_seeds(void (*add)(const void *data, size_t size))
 {
-    static const char *const bodies[] = {"cistron-blocks 1 120\n0 100 00000000000000ff\n100 20 0123456789abcdef\n",
-                                         "cistron-blocks 1 0\n", "cistron-blocks 1 7\n0 9 0\n",
-                                         "cistron-blocks 2 7\n0 7 0\n", ""};
+    static const char *const bodies[] = {
+        "cistron-blocks 1 120\n0 100 00000000000000ff\n100 20 0123456789abcdef\n", "cistron-blocks 1 0\n",
+        "cistron-blocks 1 7\n0 9 0\n", "cistron-blocks 2 120\n0 100 00000000000000ff t\n100 20 0123456789abcdef\n", ""};
     for (int i = 0; i < 5; i++) {
         char text[200];
         strcpy(text, bodies[i]);

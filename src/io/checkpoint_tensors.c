@@ -1,0 +1,376 @@
+/* Reading a checkpoint's tensors into an engine, each byte once: what is read is hashed on its way.
+ *
+ * A rank holds ranges of tensors. Where a range lies in the file as it lies in memory it is read with plain reads, cut
+ * at the ends of blocks, so that a block that it holds whole comes in one piece. Of the ranks that hold a block whole
+ * one compares it; blocks that none holds whole, such as those that ranks of another layout have written, are read once
+ * more for it, from the page cache. HDF5 reads the rest: columns, other types, other layouts. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/open.h"
+#include "io/checkpoint_private.h"
+#include "io/file.h"
+#include "step/engine.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* xxhash: see io/block.c */
+#include <xxhash.h>
+
+enum {
+    READ_THREADS = 4, /* one alone would wait for the disk and for the hash in turn */
+    CACHED_BYTES = 512 << 10
+};
+
+/* A part of what the rank holds, at most PIECE_BYTES. */
+struct part {
+    struct piece piece;
+    int64_t offset;        /* in the file; -1: HDF5 reads it */
+    int64_t block, blocks; /* of the list: the first that lies in it whole, and how many do */
+};
+
+struct reader {
+    struct comm *world;
+    struct engine *engine;
+    const char *path;
+    const struct block_list *list;
+    hid_t file;
+    int descriptor;
+    struct part *parts; /* [count] */
+    int64_t count, capacity;
+    unsigned char *mine; /* [list->count] this rank compares the block */
+    bool damaged;
+};
+
+/* -- Parts ------------------------------------------------------------------------------------------------------- */
+
+/* Where a dataset's bytes lie in the file, if they lie there as in memory; else -1. */
+static int64_t place_of(const struct reader *r, const struct piece *piece)
+{
+    char name[CHECKPOINT_DATASET_BYTES];
+    checkpoint_dataset_name(name, piece->kind, piece->parameter);
+    hid_t dataset = hdf5_open_dataset(r->file, name);
+    if (dataset < 0)
+        return -1; /* HDF5 will say so */
+    hid_t type = H5Dget_type(dataset), plan = H5Dget_create_plist(dataset);
+    const bool plain = H5Tequal(type, checkpoint_type(master_dtype(&piece->device))) > 0 &&
+                       H5Pget_layout(plan) == H5D_CONTIGUOUS && H5Pget_external_count(plan) == 0;
+    const struct parameter *p = piece->parameter;
+    const hsize_t bytes = (hsize_t)(p->rows * p->cols * dtype_size(master_dtype(&piece->device)));
+    const haddr_t place = plain && H5Dget_storage_size(dataset) == bytes ? H5Dget_offset(dataset) : HADDR_UNDEF;
+    H5Pclose(plan);
+    H5Tclose(type);
+    H5Dclose(dataset);
+    return place == HADDR_UNDEF ? -1 : (int64_t)place;
+}
+
+/* The first block that ends behind the byte. */
+static int64_t block_at(const struct block_list *list, int64_t byte)
+{
+    int64_t low = 0, high = list->count;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (list->blocks[middle].offset + list->blocks[middle].length > byte)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static void add_part(struct reader *r, const struct piece *piece, struct slab slab, int64_t offset)
+{
+    if (r->count == r->capacity) {
+        r->capacity = 2 * r->capacity + 64;
+        r->parts = memory_grow(r->parts, r->capacity * (int64_t)sizeof *r->parts);
+    }
+    struct part *part = &r->parts[r->count++];
+    const struct block_list *list = r->list;
+    const int64_t end = offset + slab.count * dtype_size(master_dtype(&piece->device));
+    *part = (struct part){.piece = piece_part(piece, slab), .offset = offset};
+    if (offset < 0 || list->count == 0)
+        return;
+    part->block = block_at(list, offset);
+    if (part->block < list->count && list->blocks[part->block].offset < offset)
+        part->block++;
+    for (int64_t b = part->block; b < list->count && list->blocks[b].offset + list->blocks[b].length <= end; b++)
+        part->blocks++;
+}
+
+/* How many bytes of [offset, offset + bytes) to read at once: up to the end of a block, if one ends there. */
+static int64_t cut(const struct block_list *list, int64_t offset, int64_t bytes, int64_t width)
+{
+    int64_t most = bytes < PIECE_BYTES ? bytes : PIECE_BYTES, whole = 0;
+    for (int64_t b = block_at(list, offset); b < list->count; b++) {
+        const int64_t end = list->blocks[b].offset + list->blocks[b].length - offset;
+        if (end > most)
+            break;
+        if (end % width == 0)
+            whole = end;
+    }
+    return whole > 0 ? whole : most;
+}
+
+static int add_held(void *self, const struct piece *piece)
+{
+    struct reader *r = self;
+    const struct parameter *p = piece->parameter;
+    const int64_t width = dtype_size(master_dtype(&piece->device)), end = piece->slab.first + piece->slab.count;
+    const int64_t place = piece->slab.count > 0 && p->part.cols == p->cols ? place_of(r, piece) : -1;
+    struct slab rest = piece->slab;
+    while (rest.count > 0) {
+        const struct run run = slab_run(p, rest);
+        const int64_t offset = place < 0 ? -1 : place + run.first * width, most = PIECE_BYTES / width;
+        int64_t count = place < 0 ? rest.count : cut(r->list, offset, run.count * width, width) / width;
+        count = count < most ? count : most;
+        add_part(r, piece, (struct slab){rest.first, count}, offset);
+        rest = (struct slab){rest.first + count, end - rest.first - count};
+    }
+    return ERROR_NONE;
+}
+
+/* -- Who compares which block ------------------------------------------------------------------------------------ */
+
+/* One of those that read it whole, else one by its number. */
+static void deal_blocks(struct reader *r)
+{
+    const int ranks = r->world->size;
+    const int64_t count = r->list->count, bytes = (count + 7) / 8;
+    if (count == 0)
+        return;
+    unsigned char *own = memory_allocate(bytes), *all = memory_allocate(bytes * ranks);
+    for (int64_t i = 0; i < r->count; i++)
+        for (int64_t b = r->parts[i].block; b < r->parts[i].block + r->parts[i].blocks; b++)
+            own[b / 8] |= (unsigned char)(1u << b % 8);
+    comm_all_gather(r->world, own, all, bytes);
+    for (int64_t b = 0; b < count; b++) {
+        int readers = 0, before = 0;
+        for (int k = 0; k < ranks; k++) {
+            const int reads = all[k * bytes + b / 8] >> b % 8 & 1;
+            readers += reads;
+            before += k < r->world->rank ? reads : 0;
+        }
+        const bool reads = own[b / 8] >> b % 8 & 1;
+        r->mine[b] =
+            r->list->blocks[b].tensor && (readers > 0 ? reads && b % readers == before : b % ranks == r->world->rank);
+    }
+    memory_free(own);
+    memory_free(all);
+}
+
+/* -- Bytes ------------------------------------------------------------------------------------------------------- */
+
+static int read_by_hdf5(struct reader *r, const struct piece *piece, char *to)
+{
+    char name[CHECKPOINT_DATASET_BYTES];
+    checkpoint_dataset_name(name, piece->kind, piece->parameter);
+    hid_t dataset = hdf5_open_dataset(r->file, name);
+    bool good = dataset >= 0 && checkpoint_read_slab(dataset, checkpoint_type(master_dtype(&piece->device)),
+                                                     piece->parameter, piece->slab, to);
+    H5Dclose(dataset);
+    return good ? ERROR_NONE : checkpoint_refuse_tensor(r->path, name);
+}
+
+static int64_t part_bytes(const struct part *part)
+{
+    return part->piece.slab.count * dtype_size(master_dtype(&part->piece.device));
+}
+
+/* Reads a range and returns its hash, of pieces that are hashed while a core's cache has them. */
+static int read_hashing(const struct reader *r, char *to, int64_t bytes, int64_t offset, uint64_t *hash)
+{
+    XXH3_state_t *state = XXH3_createState();
+    int code = ERROR_NONE;
+    if (state == NULL)
+        error_fatal("out of memory for a hash");
+    XXH3_64bits_reset(state);
+    for (int64_t done = 0; done < bytes && code == ERROR_NONE; done += CACHED_BYTES) {
+        const int64_t count = bytes - done < CACHED_BYTES ? bytes - done : CACHED_BYTES;
+        code = file_read(r->descriptor, r->path, to + done, count, offset + done);
+        if (code == ERROR_NONE)
+            XXH3_64bits_update(state, to + done, (size_t)count);
+    }
+    *hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return code;
+}
+
+/* Reads a part and compares its blocks that are this rank's, which then are done. */
+static int read_part(struct reader *r, const struct part *part, char *to)
+{
+    int64_t at = part->offset;
+    int code = ERROR_NONE;
+    for (int64_t b = part->block; b < part->block + part->blocks && code == ERROR_NONE; b++) {
+        const struct block *block = &r->list->blocks[b];
+        uint64_t hash;
+        if (!r->mine[b])
+            continue;
+        code = file_read(r->descriptor, r->path, to + at - part->offset, block->offset - at, at);
+        if (code == ERROR_NONE)
+            code = read_hashing(r, to + block->offset - part->offset, block->length, block->offset, &hash);
+        if (code == ERROR_NONE)
+            code = checkpoint_compare_block(block, hash, r->path);
+        r->mine[b] = code != ERROR_NONE;
+        at = block->offset + block->length;
+    }
+    if (code == ERROR_NONE)
+        code = file_read(r->descriptor, r->path, to + at - part->offset, part->offset + part_bytes(part) - at, at);
+    return code;
+}
+
+/* Has the system read a part while others are hashed. */
+static void ask_ahead(const struct reader *r, int64_t i)
+{
+    if (i < r->count && r->parts[i].offset >= 0)
+        posix_fadvise(r->descriptor, r->parts[i].offset, part_bytes(&r->parts[i]), POSIX_FADV_WILLNEED);
+}
+
+/* Where the engine's memory is the host's and has the file's numbers: where a part is to be read to; else NULL. */
+static char *place_in_engine(const struct reader *r, const struct part *part)
+{
+    const struct tensor *value = &part->piece.device.value;
+    const bool direct = part->offset >= 0 && r->engine->executor->class->make_group == NULL &&
+                        !r->engine->executor->class->dry && value->dtype == master_dtype(&part->piece.device);
+    return direct ? value->data : NULL;
+}
+
+/* A thread's failure is found once more, for its message. */
+static int read_again(struct reader *r, const struct part *part, char *to)
+{
+    int code = read_part(r, part, to);
+    r->damaged = code == ERROR_USER;
+    return code;
+}
+
+static int read_direct(struct reader *r)
+{
+    int64_t bad = r->count; /* the first */
+#pragma omp parallel for schedule(dynamic) reduction(min : bad) num_threads(READ_THREADS)
+    for (int64_t i = 0; i < r->count; i++) {
+        char *to = place_in_engine(r, &r->parts[i]);
+        ask_ahead(r, i + READ_THREADS);
+        if (to != NULL && read_part(r, &r->parts[i], to) != ERROR_NONE) {
+            bad = i < bad ? i : bad;
+            error_clear(); /* the message is this thread's */
+        }
+    }
+    return bad < r->count ? read_again(r, &r->parts[bad], place_in_engine(r, &r->parts[bad])) : ERROR_NONE;
+}
+
+/* Parts [first, first + count) into buffers of the staging, then to the device. */
+static int read_staged(struct reader *r, int64_t first, int64_t count, char *buffers)
+{
+    int codes[READ_THREADS] = {ERROR_NONE};
+#pragma omp parallel for schedule(static) num_threads(READ_THREADS) if (count > 1)
+    for (int64_t i = 0; i < count; i++) {
+        ask_ahead(r, first + i + READ_THREADS);
+        if (r->parts[first + i].offset >= 0)
+            codes[i] = read_part(r, &r->parts[first + i], buffers + i * PIECE_BYTES);
+        error_clear(); /* the message is this thread's */
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const struct part *part = &r->parts[first + i];
+        char *buffer = buffers + i * PIECE_BYTES;
+        int code = ERROR_NONE;
+        if (part->offset < 0)
+            code = read_by_hdf5(r, &part->piece, buffer);
+        else if (codes[i] != ERROR_NONE)
+            code = read_again(r, part, buffer);
+        if (code != ERROR_NONE)
+            return code;
+        master_write(&r->engine->streams[STREAM_COMPUTE], buffer, &part->piece.device);
+    }
+    return ERROR_NONE;
+}
+
+/* Leaves the parts that are not read yet. */
+static void drop_direct(struct reader *r)
+{
+    int64_t left = 0;
+    for (int64_t i = 0; i < r->count; i++)
+        if (place_in_engine(r, &r->parts[i]) == NULL)
+            r->parts[left++] = r->parts[i];
+    r->count = left;
+}
+
+/* What cannot be read where it belongs: one half of the staging is read into while the other is on its way. */
+static int read_own(struct reader *r)
+{
+    struct executor *executor = r->engine->executor;
+    struct stream *stream = &r->engine->streams[STREAM_COMPUTE];
+    stream_synchronize(stream);
+    int code = read_direct(r), half = 0;
+    drop_direct(r);
+    char *staging = executor->class->allocate(executor, 2 * READ_THREADS * (int64_t)PIECE_BYTES, MEMORY_HOST);
+    struct event sent[2] = {{0}, {0}};
+    for (int64_t i = 0; i < r->count && code == ERROR_NONE; i += READ_THREADS, half ^= 1) {
+        const int64_t count = r->count - i < READ_THREADS ? r->count - i : READ_THREADS;
+        event_passed(&sent[half], executor, true);
+        code = read_staged(r, i, count, staging + (int64_t)half * READ_THREADS * PIECE_BYTES);
+        event_record(&sent[half], stream);
+    }
+    stream_synchronize(stream);
+    executor->class->release(executor, staging, MEMORY_HOST);
+    return code;
+}
+
+/* Blocks of this rank that it has not read whole. */
+static int check_rest(struct reader *r)
+{
+    int64_t bad = r->list->count; /* the first */
+#pragma omp parallel for schedule(dynamic) reduction(min : bad) num_threads(READ_THREADS)
+    for (int64_t b = 0; b < r->list->count; b++)
+        if (r->mine[b] && checkpoint_check_block(r->descriptor, r->path, &r->list->blocks[b]) != ERROR_NONE) {
+            bad = b < bad ? b : bad;
+            error_clear();
+        }
+    if (bad == r->list->count)
+        return ERROR_NONE;
+    int code = checkpoint_check_block(r->descriptor, r->path, &r->list->blocks[bad]);
+    r->damaged = code == ERROR_USER;
+    return code;
+}
+
+static int open_reader(struct reader *r)
+{
+    int code = checkpoint_open(&r->file, r->path);
+    if (code != ERROR_NONE)
+        return code;
+    r->descriptor = open_file(r->path);
+    if (r->descriptor >= 0)
+        return ERROR_NONE;
+    H5Fclose(r->file);
+    return error_environment("%s: cannot open it: %s", r->path, open_failure());
+}
+
+static int read_open(struct reader *r, int kinds)
+{
+    r->mine = memory_allocate(r->list->count);
+    piece_visit_held(r->engine, kinds, add_held, r);
+    deal_blocks(r);
+    int code = read_own(r);
+    if (code == ERROR_NONE)
+        code = check_rest(r);
+    if (code == ERROR_NONE && kinds == PIECE_KINDS)
+        code = checkpoint_read_scales(r->file, r->path, r->engine);
+    memory_free(r->mine);
+    free(r->parts);
+    return code;
+}
+
+int checkpoint_read_tensors(struct comm *world, struct engine *engine, const char *path, int kinds,
+                            const struct block_list *list, bool *damaged)
+{
+    struct reader r = {.world = world, .engine = engine, .path = path, .list = list};
+    const int opened = open_reader(&r);
+    int code = comm_share(world, opened);
+    if (code == ERROR_NONE)
+        code = comm_share(world, read_open(&r, kinds));
+    if (opened == ERROR_NONE) {
+        close(r.descriptor);
+        H5Fclose(r.file);
+    }
+    *damaged = comm_max_i64(world, r.damaged) != 0 && code == ERROR_USER;
+    return *damaged ? code : comm_agree(world, code);
+}
