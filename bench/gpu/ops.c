@@ -239,6 +239,7 @@ static void measure_tokens(void)
         printf("\nvocabulary of %lld\n", (long long)v);
         MEASURE("embedding_forward", EMBEDDING_FORWARD, embedding_forward, t, h, .tokens = integers(t, v, true),
                 .weight = matrix(v, h), .y = own);
+        MEASURE("scatter", SCATTER, scatter, t, h, .from = own, .rows = integers(t, t, false), .to = matrix(2 * t, h));
         MEASURE("embedding_backward", EMBEDDING_BACKWARD, embedding_backward, t, h, .tokens = integers(t, v, true),
                 .dy = own, .dweight = device(DTYPE_F32, v, h), .padding = -1);
         MEASURE("embedding_backward, adding", EMBEDDING_BACKWARD, embedding_backward, t, h,

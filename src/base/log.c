@@ -8,7 +8,7 @@
 
 enum { MAX_WARNINGS = 64 };
 
-static bool lost;
+static bool lost, to_errors;
 
 void log_open(int rank)
 {
@@ -17,8 +17,14 @@ void log_open(int rank)
     setvbuf(stderr, NULL, _IOLBF, 0); /* by whole lines, so that mpirun puts nothing in between */
 }
 
+void log_to_errors(void)
+{
+    to_errors = true;
+}
+
 void log_info(const char *format, ...)
 {
+    FILE *out = to_errors ? stderr : stdout;
     if (error_rank() != 0)
         return;
     errno = 0;
@@ -28,11 +34,11 @@ void log_info(const char *format, ...)
     if (vasprintf(&line, format, arguments) < 0)
         error_fatal("out of memory");
     va_end(arguments);
-    text_print(stdout, line);
+    text_print(out, line);
     free(line);
-    putchar('\n');
-    fflush(stdout);
-    lost = lost || (ferror(stdout) != 0 && errno == EPIPE);
+    fputc('\n', out);
+    fflush(out);
+    lost = lost || (ferror(out) != 0 && errno == EPIPE);
 }
 
 bool log_lost(void)

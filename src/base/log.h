@@ -12,6 +12,9 @@ void log_open(int rank);
 /* Is standard output a pipe whose reader is gone? Known once log_info has met it, where SIGPIPE is ignored. */
 bool log_lost(void);
 
+/* From now on lines go to standard error: what the command writes to standard output is read by other programs. */
+void log_to_errors(void);
+
 /* A line on rank 0's standard output (a newline is added). */
 void log_info(const char *format, ...) BASE_PRINTF(1, 2);
 /* A line on rank 0's standard error, "warning: " in front. Each format is printed once. Other ranks print nothing, so

@@ -422,6 +422,7 @@ int generate_run(struct comm *world, const struct generate_settings *settings, d
     int code = comm_agree(world, check_settings(settings));
     if (code != ERROR_NONE)
         return code;
+    log_to_errors(); /* such as which GPU it is */
     struct inference *inference = memory_allocate(sizeof *inference);
     struct generator *g = memory_allocate(sizeof *g);
     *g = (struct generator){.settings = settings, .inference = inference, .world = world, .stream = {.out = stdout}};
