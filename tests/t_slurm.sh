@@ -294,5 +294,21 @@ for run in $launchers limit; do
     check "$run: the losses of the run that never stopped, each step once" \
         cmp <(head -n "$(last_logged "$work/$run")" "$work/whole.losses") "$work/losses"
 done
+
+# a sweep whose cases are jobs, one of them on two nodes; a later call collects them
+cat >"$work/list.cfg" <<END
+deck = "deck.cfg"; scaling = "weak"; rows = 4; ranks = [1, 4]; ranks_per_node = 2; steps = 4; warm_up = 1;
+launch = "mpirun -n {ranks} --bind-to none {command}";
+submit = "sbatch --nodes={nodes} --ntasks-per-node={ranks_per_node} --time=5 --output=/dev/null {script}";
+END
+timeout 60 "$CISTRON" sweep "$work/list.cfg" -o "$work/sweep" >"$work/out" 2>&1
+check "a sweep: its cases are submitted" test "$(grep -l 'Submitted batch job' "$work"/sweep/*/submitted | wc -l)" -eq 2
+both_ended()
+{
+    [ "$(find "$work/sweep" -name exit | wc -l)" -eq 2 ]
+}
+check "a sweep: its jobs end" await 90 both_ended
+timeout 60 "$CISTRON" sweep "$work/list.cfg" -o "$work/sweep" >"$work/out" 2>&1
+check "a sweep: they are collected" test "$(grep -c ',done,0,' "$work/sweep/results.csv")" -eq 2
 echo "$launchers: $most steps at most"
 finish

@@ -22,6 +22,7 @@ sweeps = (
     { scaling = "strong"; rows = 8; keys : { parallel : { shard = ["none", "full"]; }; }; },
     { ranks = 1; keys : { parallel : { tensor = 2; }; }; },
     { ranks = 1; launch = "sh -c 'echo no such partition, or a full one; exit 7' {command}"; },
+    { ranks = 1; launch = "sh -c 'echo no such partition, or a full one; exit 7' {command}"; },
     { ranks = 1; launch = "sh -c 'exec sleep 60' {command}"; seconds = 1; },
     { ranks = 1; keys : { data : { source = "store"; train = "small.cfg"; }; train : { seed = 8; }; }; }
 );
@@ -43,7 +44,7 @@ check "without cases of two ranks: code" test $code -eq 1
 check "they are to come" says ", 3 to come" # rows: one stands there twice
 sweep lists/all.cfg
 check "cases that failed: code" test $code -eq 1
-check "are counted" says "4 of 10 cases have failed"
+check "are counted" says "5 of 11 cases have failed"
 check "only those of two ranks have run now" test "$(begun)" -eq 2
 check "one that two groups have ran once" test "$(find all -name 'small-2-*' | wc -l)" -eq 2
 check "nothing but the log is left of a case" test -z "$(find all -name '*.h5' ! -name results.h5)"
@@ -52,7 +53,7 @@ cat >table.py <<'PYTHON'
 import csv, glob, json, math, os, statistics, sys
 import xml.etree.ElementTree as tree
 rows = list(csv.DictReader(open("all/results.csv", newline="")))
-assert len(rows) == 10, len(rows)
+assert len(rows) == 11, len(rows)
 def number(row, name):
     return float(row[name]) if row[name] else math.nan
 def near(a, b, bound=1e-4):
@@ -80,7 +81,8 @@ for row in rows[:6]:
         near(number(row, "mfu_" + name), start["flops_per_token_" + name] * rate / (0.5e12 * ranks))
     rates[row["series"], ranks] = rate / ranks
     near(number(row, "efficiency"), rates[row["series"], ranks] / rates[row["series"], 1])
-    near(number(row, "data_wait"), sum(line["data_wait"] for line in counted) / sum(line["seconds"] for line in counted))
+    waited, seconds = (sum(line[name] for line in counted) for name in ("data_wait", "seconds"))
+    near(number(row, "data_wait"), waited / seconds)
     near(number(row, "resident (bytes)"), max(line["memory"] for line in done))
     plan = json.load(open("all/%s/plan.json" % row["case"]))
     assert plan["ranks"] == ranks
@@ -96,11 +98,13 @@ for row in rows[:6]:
     deck = open("all/%s/run/deck.cfg" % row["case"]).read()
     assert "shard = \"%s\"" % row["shard"] in deck and "seed = 7" in deck, deck
 assert [row["varied"] for row in rows[:6]] == ["", ""] + ["parallel.shard=none"] * 2 + ["parallel.shard=full"] * 2
-assert [row["series"] for row in rows] == list("0011223456")[:10], [row["series"] for row in rows]
-assert rows[1]["case"] == rows[3]["case"] and len({row["case"] for row in rows}) == 9
-tensor, partition, late, store = rows[6:]
+assert [row["series"] for row in rows] == list("00112234567"), [row["series"] for row in rows]
+assert rows[1]["case"] == rows[3]["case"] and rows[7]["case"] == rows[8]["case"]
+assert len({row["case"] for row in rows}) == 9
+tensor, partition, again, late, store = rows[6:]
 for row, code, words in ((tensor, 2, "key parallel.tensor = 2: must divide the number of ranks"),
-                         (partition, 7, "no such partition, or a full one"), (late, 124, "took longer than 1 s"),
+                         (partition, 7, "no such partition, or a full one"),
+                         (again, 7, "no such partition, or a full one"), (late, 124, "took longer than 1 s"),
                          (store, 2, "small.cfg")):
     assert row["state"] == "failed" and int(row["exit_code"]) == code and words in row["message"], row
     assert row["rate (tokens/s)"] == "" and row["efficiency"] == ""
@@ -158,7 +162,7 @@ check "to come" says ", 1 to come"
 sweep lists/all.cfg
 check "a case that was killed is run again, alone" test "$(begun)" -eq 1
 sweep lists/all.cfg --retry
-check "what failed is tried again" test "$(begun)" -eq 3
+check "what failed is tried again, what two groups have once" test "$(begun)" -eq 3
 echo 'optimizer = { lr = 0.002; };' >>small.cfg
 sed '/tensor/d; /launch/d; s/},$/}/; /store/d; /strong/d' lists/all.cfg >lists/weak.cfg
 sweep lists/weak.cfg -o all
@@ -195,8 +199,8 @@ sweep lists/weak.cfg -o free --no-transfers "$work/none.so"
 check "no such library: code" test $code -eq 2
 
 # -- a batch system ----------------------------------------------------------------------------------------------------
-sed "1i submit = \"cp {script} queued.{name}.sh; echo Submitted batch job {nodes}{ranks}{ranks_per_node}\"; ranks_per_node = 1;" \
-    lists/weak.cfg >lists/batch.cfg
+submit='cp {script} queued.{name}.sh; echo Submitted batch job {nodes}{ranks}{ranks_per_node}'
+sed "1i submit = \"$submit\"; ranks_per_node = 1;" lists/weak.cfg >lists/batch.cfg
 sweep lists/batch.cfg
 check "submitted: code" test $code -eq 0
 check "both wait" test "$(grep -c ': waiting$' out)" -eq 2
