@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs on two stores: a restart equals the run that never stopped, bit for bit on the same ranks and closely on others;
-# the weights, the stores and their order belong to a run; mistakes in the two keys are told on every rank.
+# mistakes in the two keys are told on every rank.
 . "$abs_top_srcdir/tests/lib.sh"
 small_deck || exit 1
 genome 2 500 200 >"$work/h.fa"
@@ -51,13 +51,7 @@ train 2 "$work/plain" 'data.weights=""' train.steps=3
 check "no weights: a run" codes_are 0 2
 check "no weights: other losses" test "$(cmp <(losses "$work/plain") <(head -n 3 "$work/whole.losses") 2>&1)"
 
-# what a restart may not change, and mistakes
-train 2 "$work/parts" train.steps=14 'data.weights="1,2"'
-check "other weights: refused" codes_are 2 2
-check "other weights: the key is named" says "data.weights"
-train 2 "$work/parts" train.steps=14 "data.train=\"$second,$first\""
-check "another order of stores: refused" codes_are 2 2
-check "another order of stores: the key is named" says "data.train"
+# mistakes; t_restart has what a restart may change
 for mistake in 'data.weights="1"|1 weights for the 2 stores' "data.train=\"$first,$work/no.h5\"|no.h5: cannot open"; do
     train 2 "$work/none" "${mistake%%|*}"
     check "${mistake%%|*}: code 2" codes_are 2 2

@@ -75,13 +75,13 @@ static void flip(const char *path, int64_t offset)
 
 static struct checkpoint_meta meta_of(struct training *t)
 {
-    static int64_t epoch[] = {3}, window[] = {5000000000};
+    static int64_t epoch[] = {3}, window[] = {5000000000}, before[] = {4}, key[] = {9};
     struct checkpoint_meta meta = {.deck_text = (char *)deck_text,
                                    .version = "0.0-test",
                                    .step = engine_updates(&t->toy.engine),
                                    .tokens = 123456789012345,
                                    .seed = 42,
-                                   .position = {1, epoch, window, 7},
+                                   .position = {1, epoch, window, before, key, 7},
                                    .tokenizer = "nucleotide",
                                    .vocabulary = 256,
                                    .validation_step = 70,
@@ -224,7 +224,7 @@ static void test_meta(struct training *saved, const char *path)
     CHECK_STRING(meta.version, wanted.version);
     CHECK(meta.step == wanted.step && meta.tokens == wanted.tokens && meta.seed == 42 && meta.ranks == world->size);
     CHECK(meta.position.stores == 1 && meta.position.epoch[0] == 3 && meta.position.window[0] == 5000000000 &&
-          meta.position.offset == 7);
+          meta.position.offset == 7 && meta.position.before[0] == 4 && meta.position.key[0] == 9);
     CHECK_STRING(meta.tokenizer, "nucleotide");
     CHECK(meta.vocabulary == 256 && meta.validation_step == 70 && meta.best_step == 60 && meta.best_loss == 1.0 / 3);
     checkpoint_meta_destroy(&meta);
@@ -236,14 +236,27 @@ static void test_meta(struct training *saved, const char *path)
     for (int64_t d = 0; d < BLEND_STORES; d++) {
         wanted.position.epoch[d] = 1000000 + d;
         wanted.position.window[d] = 5000000000 - d;
+        wanted.position.before[d] = 7000000 + 3 * d;
+        wanted.position.key[d] = 2 * d + 1;
+    }
+    wanted.lineage = lineage_create(BLEND_STORES);
+    for (int64_t d = 0; d < BLEND_STORES; d++) {
+        wanted.lineage.content[d] = (int64_t)((uint64_t)d << 54 | 3);
+        wanted.lineage.path[d] = -d;
     }
     CHECK(checkpoint_write(world, &saved->toy.engine, &wanted, many, false) == ERROR_NONE);
     CHECK(checkpoint_read_meta(world, many, &meta) == ERROR_NONE && meta.position.stores == BLEND_STORES);
     for (int64_t d = 0; d < meta.position.stores; d++)
         wrong +=
             meta.position.epoch[d] != wanted.position.epoch[d] || meta.position.window[d] != wanted.position.window[d];
+    const size_t bytes = BLEND_STORES * sizeof(int64_t);
+    CHECK(memcmp(meta.position.before, wanted.position.before, bytes) == 0 &&
+          memcmp(meta.position.key, wanted.position.key, bytes) == 0 && meta.lineage.stores == BLEND_STORES &&
+          memcmp(meta.lineage.content, wanted.lineage.content, bytes) == 0 &&
+          memcmp(meta.lineage.path, wanted.lineage.path, bytes) == 0);
     CHECK(wrong == 0);
     checkpoint_meta_destroy(&meta);
+    lineage_destroy(&wanted.lineage);
     blend_position_destroy(&wanted.position);
     free(many);
 }

@@ -83,6 +83,71 @@ static void walk_blend(const struct window_source *const *windows, const double 
     blend_destroy(&other);
 }
 
+/* From a blend of stores A, B to one of C, A, C: each new share holds from the first window on, A goes on in its order
+ * where it was, and the two that begin have orders of their own. */
+static void test_carry(const struct window_source *const *windows)
+{
+    enum { BEFORE = 50, AFTER = 60 };
+    const struct window_source *const first[2] = {windows[0], windows[2]};
+    const struct window_source *const second[3] = {windows[6], windows[0], windows[6]};
+    static const double weights[2] = {1, 2}, others[3] = {1, 2, 1};
+    static const int64_t from[3] = {-1, 0, -1};
+    const struct blend_settings settings = {.shuffle = true, .seed = 11};
+    struct blend old = blend_create(&settings, first, weights, 2), blend = blend_create(&settings, second, others, 3);
+    int64_t wrong = 0, given[3] = {0, 0, 0}, key[3] = {2, 0, 3}, passed = 0;
+    for (int i = 0, d; i < BEFORE; i++) {
+        blend_window(&old, &d);
+        passed += d == 0;
+        blend_advance(&old, d);
+    }
+    CHECK(passed == 17); /* of 50, a third */
+    old.position.offset = 5;
+    struct blend_position place = blend_carry(&blend, &old.position, from);
+    CHECK(blend_has(&blend, &place) && place.offset == 0);
+    blend_seek(&blend, &place);
+    for (int i = 0, d; i < AFTER; i++) {
+        const struct window window = blend_window(&blend, &d);
+        const int64_t count = second[d]->windows, number = given[d] + (d == 1 ? passed : 0);
+        struct shuffle order = shuffle_create(count, settings.seed, key[d] << 48 | (number / count));
+        wrong += window.start != 62 * shuffle_at(&order, number % count);
+        blend_advance(&blend, d);
+        given[d]++;
+        for (int k = 0; k < 3; k++)
+            wrong += fabs(others[k] / 4 * (i + 1) - (double)given[k]) > 1;
+    }
+    CHECK(wrong == 0);
+    CHECK(blend_has(&blend, &blend.position));
+    place.before[1]++; /* more than it has given */
+    CHECK(!blend_has(&blend, &place));
+    place.before[1] = place.key[1] = -1;
+    CHECK(!blend_has(&blend, &place));
+    blend_position_destroy(&place);
+    blend_destroy(&old);
+    blend_destroy(&blend);
+}
+
+/* Known by content, each once; told by path what has changed there. */
+static void test_lineage(void)
+{
+    struct lineage old = lineage_create(4), new_ = lineage_create(4);
+    static const int64_t contents[2][4] = {{10, 20, 20, 30}, {20, 40, 30, 20}},
+                         paths[2][4] = {{1, 2, 3, 4}, {1, 5, 6, 7}};
+    int64_t from[4];
+    memcpy(old.content, contents[0], sizeof contents[0]);
+    memcpy(new_.content, contents[1], sizeof contents[1]);
+    memcpy(old.path, paths[0], sizeof paths[0]);
+    memcpy(new_.path, paths[1], sizeof paths[1]);
+    CHECK(lineage_match(&old, &new_, from) == -1);
+    CHECK(from[0] == 1 && from[1] == -1 && from[2] == 3 && from[3] == 2);
+    new_.path[1] = 1; /* of 10, which is gone */
+    CHECK(lineage_match(&old, &new_, from) == 1);
+    new_.path[1] = 2; /* of 20, which lies elsewhere now */
+    CHECK(lineage_match(&old, &new_, from) == -1);
+    CHECK(lineage_path("a") != lineage_path("b"));
+    lineage_destroy(&old);
+    lineage_destroy(&new_);
+}
+
 static void test_blend(void)
 {
     enum { STORES = 8 };
@@ -114,6 +179,8 @@ static void test_blend(void)
         for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
             walk_blend(windows, weights[i], stores_used, 1);
     }
+    test_carry(windows);
+    test_lineage();
     for (uint64_t trial = 0; trial < 40; trial++) { /* weights over three orders of magnitude */
         struct random_key key = {8, RANDOM_TEST, trial};
         double weights[MANY];

@@ -53,4 +53,75 @@ check "with each key" says 'changed since the checkpoint: schedule.hold = 2 (was
 check "another decay: the losses" cmp <(losses "$work/whole") <(losses "$work/decayed")
 check "another decay: the digest" test "$(digest "$work/whole" 12)" = "$(digest "$work/decayed" 12)"
 check "another decay: not those without" test "$(cmp <(losses "$work/whole") <(losses "$work/constant") 2>&1)"
+
+# -- another blend: where a store has almost all of the weight, the run is that on this store alone, whatever else is or
+# was beside it
+genome 2 9000 200 >"$work/h.fa"
+"$CISTRON" prepare --tokenizer nucleotide -o "$work/h.h5" "$work/h.fa" >"$work/out" || exit 1
+sed 's|row_tokens = 64;|row_tokens = 64; split = false;|' "$work/deck.cfg" >"$work/blend.cfg" # no window is in two rows
+a="$work/g.train.h5"
+b="$work/h.h5"
+ranks 2 train "$work/blend.cfg" output.folder="$work/alone"
+losses "$work/alone" >"$work/alone.losses"
+# goes NAME STORES WEIGHTS, THEN STORES WEIGHTS: 5 steps with the first, the rest with the second
+goes()
+{
+    ranks 2 train "$work/blend.cfg" data.train="\"$2\"" data.weights="\"$3\"" output.folder="$work/$1" train.steps=5
+    ranks 2 train "$work/blend.cfg" data.train="\"$4\"" data.weights="\"$5\"" output.folder="$work/$1"
+    check "$1: goes on" codes_are 0 2
+    check "$1: is told" says "another blend from the next step on: of its stores, $6"
+    losses "$work/$1" >"$work/losses"
+}
+goes added "$a" "" "$b,$a" "1e-9,1" "1 go on where they were and 1 begin; 0 of those before are left out"
+check "a store is added before it: the losses of it alone" cmp "$work/losses" "$work/alone.losses"
+check "and its digest" test "$(digest "$work/added" 12)" = "$(digest "$work/alone" 12)"
+goes removed "$b,$a" "1e-9,1" "$a" "" "1 go on where they were and 0 begin; 1 of those before are left out"
+check "a store is left out: the losses" test "$(tail -n 7 "$work/losses" | wc -l)" -eq 7
+# windows of $a have other orders as store 1 than as store 0: a run in which it is store 1 throughout
+ranks 2 train "$work/blend.cfg" data.train="\"$b,$a\"" data.weights='"1e-9,1"' output.folder="$work/second"
+check "a store is left out: the losses of a run without" cmp "$work/losses" <(losses "$work/second")
+goes weights "$a,$b" "1,1e-9" "$a,$b" "1e-9,1" "2 go on where they were and 0 begin; 0 of those before are left out"
+# then store b alone, from its start, as store 1; 1 to 5 as before
+check "other weights: the first losses" cmp <(head -n 5 "$work/losses") <(head -n 5 "$work/alone.losses")
+"$CISTRON" inspect --json "$work/weights/step_00000012.h5" | tr -d ' \n' >"$work/out"
+windows=$(sed -n 's/.*"stores":\[{"epoch":0,"window":\([0-9]*\)[^}]*},{"epoch":\([0-9]*\),"window":\([0-9]*\).*/\1 \2 \3/p' "$work/out")
+"$CISTRON" inspect --json "$work/weights/step_00000005.h5" | tr -d ' \n' >"$work/out"
+check "other weights: the first store stands still from then on" \
+    says "\"stores\":[{\"epoch\":0,\"window\":${windows%% *}"
+check "other weights: the second one's windows follow" test "${windows#* }" != "0 0"
+
+# a half each from step 5 on: on other rank counts the same, stopped and started again the same, bit for bit
+half="data.train=\"$a,$b\" data.weights=\"1,1\""
+mkdir "$work/half"
+cp "$work/alone"/step_00000005.h5* "$work/half" 2>/dev/null || {
+    ranks 2 train "$work/blend.cfg" output.folder="$work/half" train.steps=5
+}
+for copy in stopped n1 n3; do cp -r "$work/half" "$work/$copy"; done
+# shellcheck disable=SC2086
+{
+    ranks 2 train "$work/blend.cfg" $half output.folder="$work/half"
+    check "a half each" codes_are 0 2
+    ranks 2 train "$work/blend.cfg" $half output.folder="$work/stopped" train.steps=8
+    ranks 2 train "$work/blend.cfg" $half output.folder="$work/stopped"
+    check "the same blend is no other one" test "$(grep -c "another blend" "$work/out")" -eq 0
+    check "stopped and started again: the losses" cmp <(losses "$work/half") <(losses "$work/stopped")
+    check "stopped and started again: the digest" test "$(digest "$work/half" 12)" = "$(digest "$work/stopped" 12)"
+    for n in 1 3; do
+        ranks $n train "$work/blend.cfg" $half output.folder="$work/n$n"
+        check "$n ranks: the losses" close_losses <(losses "$work/n$n") <(losses "$work/half") 1e-6
+    done
+}
+check "the log has it once" test "$(grep -c '"event":"blended"' "$work/stopped/log.jsonl")" -eq 1
+
+# a store that has become another one under its name
+cp "$b" "$work/changed.h5"
+ranks 2 train "$work/blend.cfg" data.train="\"$a,$work/changed.h5\"" data.weights='"1,1"' output.folder="$work/named" train.steps=3
+cp "$a" "$work/changed.h5"
+ranks 2 train "$work/blend.cfg" data.train="\"$a,$work/changed.h5\"" data.weights='"1,1"' output.folder="$work/named"
+check "a store that has changed: code 2" codes_are 2 2
+check "it is named" says "key data.train: $work/changed.h5 is another store than the one of that name"
+mv "$b" "$work/moved.h5"
+ranks 2 train "$work/blend.cfg" data.train="\"$work/moved.h5,$a\"" data.weights='"1,1"' output.folder="$work/named"
+check "stores that lie elsewhere and in another order" codes_are 0 2
+check "are known again" says "of its stores, 2 go on where they were and 0 begin"
 finish

@@ -5,37 +5,39 @@
 
 #include <string.h>
 
-enum { EPOCH_BITS = 48 };
+enum { EPOCH_BITS = 48, KEYS = 1 << 15 };
 static const int64_t MOST_GIVEN = (int64_t)1 << 60; /* windows of all stores since the stream's start */
 
-uint64_t blend_epoch(int store, int64_t epoch)
+uint64_t blend_epoch(int64_t key, int64_t epoch)
 {
-    return (uint64_t)store << EPOCH_BITS | (uint64_t)epoch;
+    return (uint64_t)key << EPOCH_BITS | (uint64_t)epoch;
 }
 
 struct blend_position blend_position_create(int64_t stores)
 {
-    int64_t *numbers = memory_allocate(2 * stores * (int64_t)sizeof *numbers);
-    return (struct blend_position){stores, numbers, numbers + stores, 0};
+    int64_t *numbers = memory_allocate(4 * stores * (int64_t)sizeof *numbers);
+    struct blend_position position = {stores, numbers, numbers + stores, numbers + 2 * stores, numbers + 3 * stores, 0};
+    for (int64_t d = 0; d < stores; d++)
+        position.key[d] = d;
+    return position;
 }
 
 void blend_position_set(struct blend_position *to, const struct blend_position *from)
 {
-    const size_t bytes = (size_t)to->stores * sizeof *to->epoch;
-    to->offset = from->offset;
-    if (from->stores == 0) {
-        memset(to->epoch, 0, bytes);
-        memset(to->window, 0, bytes);
-    } else {
-        CHECK_BUG(from->stores == to->stores);
-        memcpy(to->epoch, from->epoch, bytes);
-        memcpy(to->window, from->window, bytes);
+    struct blend_position start = {0};
+    if (from->stores == 0 && to->stores > 0) {
+        start = blend_position_create(to->stores);
+        from = &start;
     }
+    CHECK_BUG(from->stores == to->stores);
+    to->offset = from->offset;
+    memcpy(to->epoch, from->epoch, (size_t)(4 * to->stores) * sizeof *to->epoch); /* all four lie together */
+    blend_position_destroy(&start);
 }
 
 void blend_position_destroy(struct blend_position *position)
 {
-    memory_free(position->epoch); /* the windows lie behind */
+    memory_free(position->epoch); /* the others lie behind */
     *position = (struct blend_position){0};
 }
 
@@ -43,7 +45,7 @@ void blend_position_destroy(struct blend_position *position)
 static void set_order(struct blend *blend, int store)
 {
     struct blend_store *s = &blend->store[store];
-    uint64_t epoch = blend_epoch(store, blend->position.epoch[store]);
+    uint64_t epoch = blend_epoch(blend->position.key[store], blend->position.epoch[store]);
     s->order = shuffle_create(s->windows->windows, blend->settings.seed, (int64_t)epoch);
 }
 
@@ -106,16 +108,44 @@ void blend_seek(struct blend *blend, const struct blend_position *position)
     }
 }
 
+/* Windows that a store has given at a position since the stream's start. */
+static int64_t given_at(const struct blend *blend, const struct blend_position *position, int d)
+{
+    return position->epoch[d] * blend->store[d].windows->windows + position->window[d];
+}
+
+/* Do these numbers mean a place in store d, and can they be counted on? */
+static bool has_place(const struct blend *blend, const struct blend_position *position, int d)
+{
+    const int64_t windows = blend->store[d].windows->windows, epoch = position->epoch[d];
+    return position->window[d] >= 0 && position->window[d] < windows && epoch >= 0 && epoch >> (EPOCH_BITS - 1) == 0 &&
+           epoch <= MOST_GIVEN / blend->stores / windows && position->key[d] >= 0 && position->key[d] < KEYS;
+}
+
+struct blend_position blend_carry(const struct blend *blend, const struct blend_position *old, const int64_t *from)
+{
+    struct blend_position position = blend_position_create(blend->stores);
+    int64_t key = 0;
+    for (int64_t d = 0; d < old->stores; d++)
+        key = old->key[d] >= key ? old->key[d] + 1 : key;
+    for (int d = 0; d < blend->stores; d++) {
+        const bool stays = from[d] >= 0;
+        position.key[d] = stays ? old->key[from[d]] : key++;
+        position.epoch[d] = stays ? old->epoch[from[d]] : 0;
+        position.window[d] = stays ? old->window[from[d]] : 0;
+        position.before[d] = has_place(blend, &position, d) ? given_at(blend, &position, d) : 0;
+    }
+    return position;
+}
+
 bool blend_has(const struct blend *blend, const struct blend_position *position)
 {
     if (position->stores != blend->stores)
         return false;
-    for (int d = 0; d < blend->stores; d++) {
-        const int64_t windows = blend->store[d].windows->windows, epoch = position->epoch[d];
-        if (position->window[d] < 0 || position->window[d] >= windows || epoch < 0 || epoch >> (EPOCH_BITS - 1) != 0 ||
-            epoch > MOST_GIVEN / blend->stores / windows)
+    for (int d = 0; d < blend->stores; d++)
+        if (!has_place(blend, position, d) || position->before[d] < 0 ||
+            position->before[d] > given_at(blend, position, d))
             return false;
-    }
     struct blend there = blend_copy(blend);
     blend_seek(&there, position);
     bool has = position->offset == 0;
@@ -133,10 +163,10 @@ bool blend_ended(const struct blend *blend)
     return blend->settings.once && blend->position.epoch[0] > 0;
 }
 
-/* Windows that a store has given since the stream's start. */
+/* Windows that a store has given since the present blend began. */
 static int64_t given(const struct blend *blend, int d)
 {
-    return blend->position.epoch[d] * blend->store[d].windows->windows + blend->position.window[d];
+    return given_at(blend, &blend->position, d) - blend->position.before[d];
 }
 
 static int next_store(const struct blend *blend)

@@ -10,7 +10,10 @@
  * Which window: each store has its own epochs. In an epoch it gives each of its windows once, in the order of a keyed
  * permutation (data/shuffle.h) or in the store's order. Store 0's order does not depend on the other stores.
  *
- * With `once` the stream has one store and ends after its first epoch. */
+ * With `once` the stream has one store and ends after its first epoch.
+ *
+ * A run may go on with another blend (blend_carry): the stores that stay keep their place and order, and i and n_d
+ * count from there, so that the new shares hold from the first window on. */
 #ifndef DATA_BLEND_H
 #define DATA_BLEND_H
 
@@ -20,13 +23,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { BLEND_STORES = 4096 }; /* at most; a checkpoint keeps two numbers per store in attributes of 64 KB */
+enum { BLEND_STORES = 4096 }; /* at most; a checkpoint keeps numbers per store in attributes of 64 KB each */
 
 /* A position in a stream: all that a restart needs. {0} is the start of any stream. */
 struct blend_position {
     int64_t stores;  /* how many there are; 0 in {0}, the start of any stream */
     int64_t *epoch;  /* [stores] */
     int64_t *window; /* [stores] the store's next window: its number in that epoch's order */
+    int64_t *before; /* [stores] windows that it had given when the present blend began */
+    int64_t *key;    /* [stores] the store's number in keys of random numbers: at first, its place */
     int64_t offset;  /* tokens of the stream's next window that are already in rows */
 };
 
@@ -67,8 +72,13 @@ bool blend_has(const struct blend *blend, const struct blend_position *position)
 /* Goes to a position that this or an equal stream was at. */
 void blend_seek(struct blend *blend, const struct blend_position *position);
 
-/* A number for (store, epoch), different for each pair, for keys of random numbers. */
-uint64_t blend_epoch(int store, int64_t epoch);
+/* The place at which this stream goes on where another blend was at `old`: from[stores] says where each store was
+ * there, -1 for one that begins. A window that was in rows in part begins anew. To be asked of blend_has where `old` is
+ * from a file. */
+struct blend_position blend_carry(const struct blend *blend, const struct blend_position *old, const int64_t *from);
+
+/* A number for (store, epoch), different for each pair, for keys of random numbers; `key` is the store's. */
+uint64_t blend_epoch(int64_t key, int64_t epoch);
 
 /* Is a `once` stream past its last window? */
 bool blend_ended(const struct blend *blend);

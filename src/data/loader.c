@@ -24,7 +24,8 @@ struct loader {
     struct loader_settings settings;
     int data_rank, data_ranks;
     int64_t micro_batches, steps_once;
-    struct store_set set;                 /* of no stores with random data */
+    struct store_set set; /* of no stores with random data */
+    struct lineage lineage;
     struct random_windows *random;        /* NULL with stores */
     const struct window_source **sources; /* [source_count], theirs */
     int source_count;
@@ -279,8 +280,9 @@ static void fill_row(struct loader *loader, struct batch *batch, int64_t row, in
         read_window(loader->sources[segment->store], &segment->window, segment->offset, segment->length + followed,
                     tokens);
         if (masking.probability > 0)
-            batch->valid += masking_apply(&masking, blend_epoch(segment->store, segment->epoch), segment->window.number,
-                                          segment->offset, segment->length, tokens, batch->labels + at);
+            batch->valid +=
+                masking_apply(&masking, blend_epoch(loader->blend.position.key[segment->store], segment->epoch),
+                              segment->window.number, segment->offset, segment->length, tokens, batch->labels + at);
         else
             label_next(loader, segment, followed, tokens, batch, at);
         if (loader->settings.token_dropout)
@@ -418,6 +420,7 @@ static int open_stores(struct loader *loader, struct comm *world)
     int code = store_set_open(&loader->set, settings->stores, settings->weights, &layout, &settings->megatron, world);
     if (code != ERROR_NONE)
         return code;
+    loader->lineage = store_set_lineage(&loader->set);
     make_sources(loader, loader->set.list.count);
     for (int d = 0; d < loader->source_count; d++)
         loader->sources[d] = corpus_source(&loader->set.stores[d]);
@@ -488,6 +491,7 @@ void loader_destroy(struct loader *loader)
     memory_free(loader->window_tokens);
     memory_free(loader->label_of);
     store_set_close(&loader->set);
+    lineage_destroy(&loader->lineage);
     random_windows_destroy(loader->random);
     pthread_cond_destroy(&loader->changed);
     pthread_mutex_destroy(&loader->lock);
@@ -572,6 +576,21 @@ void loader_seek(struct loader *loader, const struct blend_position *position, i
 bool loader_has_position(const struct loader *loader, const struct blend_position *position)
 {
     return blend_has(&loader->blend, position);
+}
+
+const struct lineage *loader_lineage(const struct loader *loader)
+{
+    return &loader->lineage;
+}
+
+struct blend_position loader_carry(const struct loader *loader, const struct blend_position *old, const int64_t *from)
+{
+    return blend_carry(&loader->blend, old, from);
+}
+
+const char *loader_store_path(const struct loader *loader, int64_t store)
+{
+    return loader->set.list.paths[store];
 }
 
 double loader_wait_seconds(const struct loader *loader)

@@ -18,6 +18,7 @@
 #include "data/batch.h"
 #include "data/blend.h"
 #include "data/corpus.h"
+#include "data/lineage.h"
 #include "data/random_windows.h"
 
 #include <stdbool.h>
@@ -92,6 +93,12 @@ int64_t loader_step(const struct loader *loader);
 void loader_seek(struct loader *loader, const struct blend_position *position, int64_t step);
 /* Is this a position that the stream of these stores can reach? */
 bool loader_has_position(const struct loader *loader, const struct blend_position *position);
+
+/* The loader's stores; none with random data. Borrowed. */
+const struct lineage *loader_lineage(const struct loader *loader);
+const char *loader_store_path(const struct loader *loader, int64_t store);
+/* The place at which this loader goes on where one of other stores or weights was at `old` (blend_carry). */
+struct blend_position loader_carry(const struct loader *loader, const struct blend_position *old, const int64_t *from);
 
 /* Total seconds spent in loader_next, waiting for the prefetch thread. */
 double loader_wait_seconds(const struct loader *loader);

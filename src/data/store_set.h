@@ -4,6 +4,7 @@
 
 #include "comm/comm.h"
 #include "data/corpus.h"
+#include "data/lineage.h"
 #include "data/store_list.h"
 
 struct store_set {
@@ -23,5 +24,7 @@ int store_set_recheck(struct store_set *set, struct comm *world);
 
 /* Of one store its checksum, of several a hash of theirs, in order. */
 uint64_t store_set_checksum(const struct store_set *set);
+/* Owned by the caller. */
+struct lineage store_set_lineage(const struct store_set *set);
 
 #endif

@@ -174,9 +174,10 @@ const struct deck_row deck_table[] = {
      .doc = "Random data: mean of these lengths."},
     {PATHS(data.train, ""), .restart = RESTART_TOLD,
      .doc = "Token store to learn from, made by `cistron prepare`, or several with commas between; shards/*.h5 stands "
-            "for all files that match, in order. At most 4096. A resumed run may name other paths of the same stores. "
+            "for all files that match, in order. At most 4096. A run that goes on may have others: stores that stay, "
+            "known by their content, go on where they were (doc/errors.md). "
             "PREFIX of PREFIX.bin and PREFIX.idx names a Megatron data set, and shards/*.idx many."},
-    {STRING(data.weights, ""), .restart = RESTART_DATA,
+    {STRING(data.weights, ""), .restart = RESTART_TOLD,
      .doc = "For each store of data.train, commas between, the share of windows that are drawn from it (any positive "
             "numbers: they are scaled to sum to 1); \"\" draws in proportion to the stores' windows."},
     {PATH(data.valid, ""), .restart = RESTART_TOLD,

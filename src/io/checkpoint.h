@@ -6,6 +6,8 @@
  *   /data            attributes epoch, window, offset: the position in the data (data/blend.h). With one store, epoch
  *                    and window are numbers; with several, arrays with one entry for each store. Attribute store: the
  *                    checksum of the training stores (data/store_set.h), as a signed number
+ *                    With several or another blend than at the start before, key (data/blend.h). content, path: the
+ *                    stores (data/lineage.h)
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
  *   /state/choices   the executor's choices, where it has any (io/choices.h)
@@ -57,6 +59,9 @@ struct checkpoint_meta {
     int64_t ranks; /* how many wrote the file, for information; checkpoint_write sets it */
     struct blend_position position;
     uint64_t store; /* checksum of the token stores trained on */
+    /* These stores; none with random data, and of files of versions before 0.2 unless they have one store. Borrowed
+     * when a file is written. */
+    struct lineage lineage;
     /* checkpoint_digest of weights and moments. Set by writing a file with moments; of one that holds only the weights
      * the caller says it. 0 = unknown. */
     uint64_t digest;

@@ -66,7 +66,13 @@ static bool write_position(hid_t file, const struct checkpoint_meta *meta)
     const bool begun = position->stores > 0;
     const int64_t stores = begun ? position->stores : 1;
     bool good = hdf5_write_integers(group, "epoch", begun ? position->epoch : &start, stores) &&
-                hdf5_write_integers(group, "window", begun ? position->window : &start, stores);
+                hdf5_write_integers(group, "window", begun ? position->window : &start, stores) &&
+                hdf5_write_integers(group, "before", begun ? position->before : &start, stores) &&
+                hdf5_write_integers(group, "key", begun ? position->key : &start, stores);
+    const struct lineage *lineage = &meta->lineage;
+    if (good && lineage->stores > 0)
+        good = hdf5_write_integers(group, "content", lineage->content, lineage->stores) &&
+               hdf5_write_integers(group, "path", lineage->path, lineage->stores);
     return H5Gclose(group) >= 0 && good;
 }
 
@@ -122,7 +128,7 @@ static bool write_datasets(hid_t file, const struct checkpoint_layout *layout)
 static int64_t most_bytes(const struct checkpoint_layout *layout, const struct checkpoint_meta *meta)
 {
     int64_t bytes = HDF5_LAYOUT_FIXED + (int64_t)strlen(meta->deck_text) + meta->choices_bytes + HDF5_LAYOUT_DATASET +
-                    2 * meta->position.stores * (int64_t)sizeof(int64_t);
+                    (4 * meta->position.stores + 2 * meta->lineage.stores) * (int64_t)sizeof(int64_t);
     bytes += checkpoint_scales_bytes(&layout->scales);
     if (meta->opened != NULL)
         bytes += bundle_bytes(&meta->opened->bundle) + BUNDLE_KINDS * HDF5_LAYOUT_DATASET;
@@ -246,6 +252,28 @@ static bool are_counts(const struct checkpoint_meta *meta)
            is_count(meta->best_step);
 }
 
+/* Numbers of each store that files of versions before 0.2 lack. Returns whether they have them as they should be. */
+static bool read_each(hid_t group, const char *name, int64_t *values, int64_t stores)
+{
+    if (H5Aexists(group, name) <= 0)
+        return true;
+    return hdf5_read_integers(group, name, values, stores) == stores;
+}
+
+/* As above; the one store of an older file is known by the checksum that it has. */
+static bool read_lineage(hid_t group, struct checkpoint_meta *meta)
+{
+    const int64_t stores = meta->position.stores;
+    const bool there = H5Aexists(group, "content") > 0;
+    if (!there && stores > 1)
+        return true;
+    meta->lineage = lineage_create(stores);
+    if (!there)
+        meta->lineage.content[0] = (int64_t)meta->store;
+    return read_each(group, "content", meta->lineage.content, stores) &&
+           read_each(group, "path", meta->lineage.path, stores);
+}
+
 static bool read_position(hid_t file, struct checkpoint_meta *meta)
 {
     static const char *const names[] = {"offset", "store"};
@@ -256,14 +284,20 @@ static bool read_position(hid_t file, struct checkpoint_meta *meta)
     meta->store = (uint64_t)store;
     const int64_t offset = position->offset;
     hid_t group = hdf5_open_group(file, "data");
-    *position = blend_position_create(BLEND_STORES);
+    int64_t *epochs = memory_allocate(BLEND_STORES * (int64_t)sizeof *epochs);
+    const int64_t stores = hdf5_read_integers(group, "epoch", epochs, BLEND_STORES);
+    bool good = stores > 0 && is_count(offset);
+    *position = blend_position_create(good ? stores : 0);
+    memcpy(position->epoch, epochs, (size_t)position->stores * sizeof *epochs);
     position->offset = offset;
-    position->stores = hdf5_read_integers(group, "epoch", position->epoch, BLEND_STORES);
-    bool good = position->stores > 0 && is_count(position->offset) &&
-                hdf5_read_integers(group, "window", position->window, BLEND_STORES) == position->stores;
+    memory_free(epochs);
+    good = good && hdf5_read_integers(group, "window", position->window, stores) == stores &&
+           read_each(group, "before", position->before, stores) && read_each(group, "key", position->key, stores) &&
+           read_lineage(group, meta);
     H5Gclose(group);
     for (int64_t d = 0; d < position->stores && good; d++)
-        good = is_count(position->epoch[d]) && is_count(position->window[d]);
+        good = is_count(position->epoch[d]) && is_count(position->window[d]) && is_count(position->before[d]) &&
+               is_count(position->key[d]);
     return good;
 }
 
@@ -310,6 +344,7 @@ void checkpoint_meta_destroy(struct checkpoint_meta *meta)
     free(meta->deck_text);
     meta->deck_text = NULL;
     blend_position_destroy(&meta->position);
+    lineage_destroy(&meta->lineage);
 }
 
 int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint_meta *meta)
@@ -320,6 +355,7 @@ int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint
         return code;
     char *deck = meta->deck_text; /* rank 0's; the broadcast overwrites the pointers elsewhere */
     struct blend_position position = meta->position;
+    struct lineage lineage = meta->lineage;
     int64_t bytes = world->rank == 0 ? (int64_t)strlen(deck) + 1 : 0;
     comm_broadcast(world, meta, sizeof *meta, 0);
     comm_broadcast(world, &bytes, sizeof bytes, 0);
@@ -327,11 +363,16 @@ int checkpoint_read_meta(struct comm *world, const char *path, struct checkpoint
         deck = memory_grow(NULL, bytes);
         position = blend_position_create(meta->position.stores);
         position.offset = meta->position.offset;
+        lineage = lineage_create(meta->lineage.stores);
     }
+    int64_t *const each[] = {position.epoch, position.window, position.before, position.key};
     comm_broadcast(world, deck, bytes, 0);
-    comm_broadcast(world, position.epoch, position.stores * (int64_t)sizeof *position.epoch, 0);
-    comm_broadcast(world, position.window, position.stores * (int64_t)sizeof *position.window, 0);
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        comm_broadcast(world, each[i], position.stores * (int64_t)sizeof *each[i], 0);
+    comm_broadcast(world, lineage.content, lineage.stores * (int64_t)sizeof *lineage.content, 0);
+    comm_broadcast(world, lineage.path, lineage.stores * (int64_t)sizeof *lineage.path, 0);
     meta->deck_text = deck;
     meta->position = position;
+    meta->lineage = lineage;
     return ERROR_NONE;
 }

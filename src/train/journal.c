@@ -23,7 +23,8 @@ enum { WAITING_BYTES = 16 << 20 /* a day's lines and more */, RETRY_SECONDS = 10
 /* Events that tell of a program and not of a step: they are not made again with the steps. */
 static bool of_program(const char *event)
 {
-    static const char *const events[] = {"start", "end", "diverged", "set_aside", "stretched", "rewind", "evaluation"};
+    static const char *const events[] = {"start",     "end",     "diverged", "set_aside",
+                                         "stretched", "blended", "rewind",   "evaluation"};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (strcmp(event, events[i]) == 0)
             return true;

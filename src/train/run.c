@@ -86,6 +86,7 @@ struct run {
     double load_seconds;         /* of reading the checkpoint that the run goes on from */
     int64_t load_bytes;          /* of its file */
     struct deck_changes changed; /* keys, since the checkpoint that the run goes on from */
+    char *blended;               /* what became of the stores; NULL: they are the same */
     char *stretched;             /* what became of the learning rate by them; NULL: nothing by train.steps */
     char *stopped;               /* why the run ends early; NULL: it does not */
 };
@@ -176,19 +177,23 @@ static int resume(struct run *run, const char *path)
     take_counts(run, &meta, path);
     run->first_step = run->step;
     code = start_check(s, &meta, path);
+    struct blend_position place = {0};
+    if (code == ERROR_NONE)
+        code = start_place(s, &meta, path, &place, &run->blended);
     if (code == ERROR_NONE)
         code = comm_agree(s->world, compare_decks(run, &meta, path));
     const double start = clock_seconds();
     if (code == ERROR_NONE)
         code = checkpoint_load(s->world, &s->engine, path, true, &run->damaged);
     if (code == ERROR_NONE) {
-        loader_seek(s->train, &meta.position, run->step);
+        loader_seek(s->train, &place, run->step);
         run->load_seconds = clock_seconds() - start;
         run->load_bytes = bytes_of_file(path);
         log_info("# continuing from %s at step %lld (read in %.2f s, %.2f GB/s)", path, (long long)run->step,
                  run->load_seconds, 1e-9 * (double)run->load_bytes / run->load_seconds);
         tell_scaling(run, &meta, path);
     }
+    blend_position_destroy(&place);
     checkpoint_meta_destroy(&meta);
     return code;
 }
@@ -229,6 +234,7 @@ static void fill_meta(struct run *run, struct saving *saving)
                                             .seed = s->deck.train.seed,
                                             .position = loader_position(s->train),
                                             .store = loader_checksum(s->train),
+                                            .lineage = *loader_lineage(s->train),
                                             .digest = run->digest_step == run->step ? run->digest : 0,
                                             .vocabulary = s->model.settings.vocabulary,
                                             .validation_step = run->validated_step,
@@ -854,6 +860,8 @@ static void open_meter(struct run *run, const struct start *start)
         meter_note(&run->meter, run->step, "set_aside", start->aside);
     for (int i = 0; i < run->changed.count; i++)
         tell_change(&run->changed.changes[i]);
+    if (run->blended != NULL && run->step < deck->train.steps)
+        meter_note(&run->meter, run->step, "blended", run->blended);
     if (run->stretched != NULL && run->step < deck->train.steps)
         meter_note(&run->meter, run->step, "stretched", run->stretched);
 }
@@ -994,6 +1002,7 @@ static int try_run(struct comm *world, const struct deck *given, struct attempt 
         carried_destroy(&run->carried);
         tokenizer_close(run->tokenizer);
         deck_changes_destroy(&run->changed);
+        free(run->blended);
         free(run->stretched);
         free(run->stopped);
         free(run->deck_text);

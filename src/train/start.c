@@ -229,19 +229,72 @@ static int check_same_run(const struct session *s, const struct checkpoint_meta 
     if (code == ERROR_NONE && strcmp(tokenizer, meta->tokenizer) != 0)
         code = error_user("key data.train = \"%s\": has %s tokens, but %s was trained on %s tokens", s->deck.data.train,
                           tokenizer, path, meta->tokenizer);
-    if (code == ERROR_NONE && loader_checksum(s->train) != meta->store)
-        code = s->deck.data.source == DECK_DATA_RANDOM
-                   ? error_user("key data.source = \"random\": makes other data than what %s was trained on", path)
-               : s->deck.data.order == DECK_ORDER_MEGATRON
-                   ? error_user("key data.order = \"megatron\": data.train is another data set than that of %s, or "
-                                "train.steps x train.global_batch rows are in another order than those planned there",
-                                path)
-                   : error_user("key data.train = \"%s\": is another store than the one that %s was trained on",
-                                s->deck.data.train, path);
-    if (code == ERROR_NONE && !loader_has_position(s->train, &meta->position))
-        code = error_user("%s: its place in the data is beyond the store's end; was it edited?", path);
     free(differences);
     return comm_agree(s->world, code);
+}
+
+static int refuse_other_data(const struct session *s, const char *path)
+{
+    if (s->deck.data.source == DECK_DATA_RANDOM)
+        return error_user("key data.source = \"random\": makes other data than what %s was trained on", path);
+    if (s->deck.data.order == DECK_ORDER_MEGATRON)
+        return error_user("key data.order = \"megatron\": data.train or data.weights is another than that of %s, or "
+                          "train.steps x train.global_batch rows are in another order than those planned there",
+                          path);
+    return error_user("%s: was written by a version that did not keep which stores it learned from: data.train and "
+                      "data.weights may change once it has gone on with the same",
+                      path);
+}
+
+/* Where the loader's blend goes on, of which stores have gone on from another one's place. */
+static int carry_place(const struct session *s, const struct checkpoint_meta *meta, const char *path,
+                       struct blend_position *place, char **told)
+{
+    const struct lineage *stores = loader_lineage(s->train);
+    int64_t *from = memory_allocate(stores->stores * (int64_t)sizeof *from), stay = 0;
+    const int64_t changed = lineage_match(&meta->lineage, stores, from);
+    if (changed < 0) {
+        *place = loader_carry(s->train, &meta->position, from);
+        for (int64_t d = 0; d < stores->stores; d++)
+            stay += from[d] >= 0;
+        *told = memory_format("another blend from the next step on: of its stores, %lld go on where they were and %lld "
+                              "begin; %lld of those before are left out",
+                              (long long)stay, (long long)(stores->stores - stay),
+                              (long long)(meta->lineage.stores - stay));
+    }
+    memory_free(from);
+    return changed < 0 ? ERROR_NONE
+                       : error_user("key data.train: %s is another store than the one of that name that %s was trained "
+                                    "on; a store that is to be added needs another name",
+                                    loader_store_path(s->train, changed), path);
+}
+
+static int find_place(const struct session *s, const struct checkpoint_meta *meta, const char *path,
+                      struct blend_position *place, char **told)
+{
+    const bool planned = s->deck.data.source == DECK_DATA_RANDOM || s->deck.data.order == DECK_ORDER_MEGATRON;
+    struct deck old;
+    int code = deck_read_text(&old, meta->deck_text, path, NULL, 0);
+    if (code != ERROR_NONE)
+        return code;
+    if (loader_checksum(s->train) == meta->store && strcmp(old.data.weights, s->deck.data.weights) == 0) {
+        *place = blend_position_create(meta->position.stores);
+        blend_position_set(place, &meta->position);
+    } else {
+        code =
+            planned || meta->lineage.stores == 0 ? refuse_other_data(s, path) : carry_place(s, meta, path, place, told);
+    }
+    if (code == ERROR_NONE && !loader_has_position(s->train, place))
+        code = error_user("%s: its place in the data is beyond the store's end; was it edited?", path);
+    return code;
+}
+
+int start_place(const struct session *s, const struct checkpoint_meta *meta, const char *path,
+                struct blend_position *place, char **told)
+{
+    *place = (struct blend_position){0};
+    *told = NULL;
+    return comm_agree(s->world, find_place(s, meta, path, place, told));
 }
 
 /* Going on in a folder from a checkpoint that is not its newest would leave files of two different runs in it. */

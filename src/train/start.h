@@ -27,9 +27,15 @@ int start_find(struct comm *world, const struct deck *deck, char **path, char **
  * chosen (memory.fitted_layers, fitted_offload, fitted_head_tokens) if it was for as many ranks and layers. */
 int start_inherit_fit(struct comm *world, struct deck *deck, const char *path);
 
-/* May the session's run go on from the checkpoint `path`? ERROR_USER: keys that may not change, each named; another
- * store; later checkpoints in output.folder. */
+/* May the session's run go on from the checkpoint `path`? ERROR_USER: keys that may not change, each named; other
+ * tokens; later checkpoints in output.folder. */
 int start_check(const struct session *session, const struct checkpoint_meta *meta, const char *path);
+
+/* The place in the session's data at which the run goes on; to be destroyed in any case. *told: what has become of the
+ * stores, freed with free(); NULL: they and their weights are the same. ERROR_USER: a store has changed under its name;
+ * data that cannot be exchanged. */
+int start_place(const struct session *session, const struct checkpoint_meta *meta, const char *path,
+                struct blend_position *place, char **told);
 
 /* Writes FOLDER/deck.cfg, the effective deck. */
 int start_write_deck(struct comm *world, const char *folder, const char *text);

@@ -1,0 +1,48 @@
+#include "data/lineage.h"
+#include "base/memory.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <xxhash.h>
+
+struct lineage lineage_create(int64_t stores)
+{
+    int64_t *numbers = memory_allocate(2 * stores * (int64_t)sizeof *numbers);
+    return (struct lineage){stores, numbers, numbers + stores};
+}
+
+void lineage_destroy(struct lineage *lineage)
+{
+    memory_free(lineage->content); /* the paths lie behind */
+    *lineage = (struct lineage){0};
+}
+
+int64_t lineage_path(const char *path)
+{
+    return (int64_t)XXH3_64bits(path, strlen(path));
+}
+
+/* The first store of `old` with this number that is not taken; -1: none. */
+static int64_t find(const struct lineage *old, const bool *taken, const int64_t *numbers, int64_t wanted)
+{
+    for (int64_t d = 0; d < old->stores; d++)
+        if (!taken[d] && numbers[d] == wanted)
+            return d;
+    return -1;
+}
+
+int64_t lineage_match(const struct lineage *old, const struct lineage *new_, int64_t *from)
+{
+    bool *taken = memory_allocate(old->stores * (int64_t)sizeof *taken);
+    int64_t changed = -1;
+    for (int64_t d = 0; d < new_->stores; d++) {
+        from[d] = find(old, taken, old->content, new_->content[d]);
+        if (from[d] >= 0)
+            taken[from[d]] = true;
+    }
+    for (int64_t d = new_->stores - 1; d >= 0; d--)
+        if (from[d] < 0 && find(old, taken, old->path, new_->path[d]) >= 0)
+            changed = d;
+    memory_free(taken);
+    return changed;
+}
