@@ -394,5 +394,8 @@ check "and in the report" says "it is set aside as $run/step_00000005.h5.bad"
 check "verdict: finished" says "verdict            finished: step 9 of 9"
 "$CISTRON" train "$work/deck.cfg" output.folder="$run" train.steps=5 >"$work/out" 2>&1
 check "more steps done than asked for" says "nothing is left to do: the run has done 9 steps, and train.steps asks for 5"
-check "adds nothing to the log" test "$(tail -n 1 "$run/log.jsonl" | grep -c '"event":"end","step":9,"how":"finished"')" -eq 1
+check "adds to the log what it evaluates alone" test "$(tail -n 2 "$run/log.jsonl" | cut -d , -f 1-2 | tr '\n' ' ')" = \
+    '{"event":"end","step":9 {"event":"evaluation","step":9 '
+"$CISTRON" report "$run" >"$work/out" 2>&1
+check "verdict: still finished" says "verdict            finished: step 9 of 9"
 finish
