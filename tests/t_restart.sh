@@ -91,26 +91,23 @@ check "other weights: the first store stands still from then on" \
 check "other weights: the second one's windows follow" test "${windows#* }" != "0 0"
 
 # a half each from step 5 on: on other rank counts the same, stopped and started again the same, bit for bit
-half="data.train=\"$a,$b\" data.weights=\"1,1\""
+half=("data.train=\"$a,$b\"" 'data.weights="1,1"')
 mkdir "$work/half"
 cp "$work/alone"/step_00000005.h5* "$work/half" 2>/dev/null || {
     ranks 2 train "$work/blend.cfg" output.folder="$work/half" train.steps=5
 }
 for copy in stopped n1 n3; do cp -r "$work/half" "$work/$copy"; done
-# shellcheck disable=SC2086
-{
-    ranks 2 train "$work/blend.cfg" $half output.folder="$work/half"
-    check "a half each" codes_are 0 2
-    ranks 2 train "$work/blend.cfg" $half output.folder="$work/stopped" train.steps=8
-    ranks 2 train "$work/blend.cfg" $half output.folder="$work/stopped"
-    check "the same blend is no other one" test "$(grep -c "another blend" "$work/out")" -eq 0
-    check "stopped and started again: the losses" cmp <(losses "$work/half") <(losses "$work/stopped")
-    check "stopped and started again: the digest" test "$(digest "$work/half" 12)" = "$(digest "$work/stopped" 12)"
-    for n in 1 3; do
-        ranks $n train "$work/blend.cfg" $half output.folder="$work/n$n"
-        check "$n ranks: the losses" close_losses <(losses "$work/n$n") <(losses "$work/half") 1e-6
-    done
-}
+ranks 2 train "$work/blend.cfg" "${half[@]}" output.folder="$work/half"
+check "a half each" codes_are 0 2
+ranks 2 train "$work/blend.cfg" "${half[@]}" output.folder="$work/stopped" train.steps=8
+ranks 2 train "$work/blend.cfg" "${half[@]}" output.folder="$work/stopped"
+check "the same blend is no other one" test "$(grep -c "another blend" "$work/out")" -eq 0
+check "stopped and started again: the losses" cmp <(losses "$work/half") <(losses "$work/stopped")
+check "stopped and started again: the digest" test "$(digest "$work/half" 12)" = "$(digest "$work/stopped" 12)"
+for n in 1 3; do
+    ranks $n train "$work/blend.cfg" "${half[@]}" output.folder="$work/n$n"
+    check "$n ranks: the losses" close_losses <(losses "$work/n$n") <(losses "$work/half") 1e-6
+done
 check "the log has it once" test "$(grep -c '"event":"blended"' "$work/stopped/log.jsonl")" -eq 1
 
 # a store that has become another one under its name

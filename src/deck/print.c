@@ -158,22 +158,26 @@ void deck_print_reference(FILE *file)
     deck_locale_leave(previous);
 }
 
-/* The keys of each kind, section by section. */
+static bool share_rule(const struct deck_row *a, const struct deck_row *b)
+{
+    return a->restart == b->restart && same_section(section_of(a->key), section_of(b->key));
+}
+
+/* Keys that follow one another in a section and have the same rule share a row. */
 static void print_restarts(FILE *file)
 {
     fprintf(file, "\n## At a restart\n\nWhat may change between a checkpoint and the run that goes on from it. What is "
                   "told is printed when the run goes on; log.jsonl has all that changed (event `start`).\n\n"
-                  "| A change is | because | Keys |\n|---|---|---|\n");
-    for (int kind = RESTART_FREE; kind < RESTARTS; kind++) {
-        fprintf(file, "| %s | %s |",
-                kind >= RESTART_TENSORS ? "refused"
-                : kind == RESTART_TOLD  ? "told"
-                                        : "allowed",
-                deck_restarts[kind]);
-        for (int i = 0; i < deck_table_rows; i++)
-            if ((int)deck_table[i].restart == kind)
-                fprintf(file, " `%s`", deck_table[i].key);
-        fprintf(file, " |\n");
+                  "| Keys | A change is | because |\n|---|---|---|\n");
+    for (int i = 0; i < deck_table_rows; i++) {
+        const struct deck_row *row = &deck_table[i];
+        fprintf(file, "%s `%s`", i == 0 || !share_rule(row - 1, row) ? "|" : "", row->key);
+        if (i + 1 == deck_table_rows || !share_rule(row, row + 1))
+            fprintf(file, " | %s | %s |\n",
+                    is_refused(row)                ? "refused"
+                    : row->restart == RESTART_TOLD ? "told"
+                                                   : "allowed",
+                    deck_restarts[row->restart]);
     }
 }
 
