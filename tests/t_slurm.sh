@@ -108,9 +108,15 @@ await()
     done
 }
 
+# sees NAME: the different lists of GPUs that its ranks have
 sees()
 {
-    grep '^rank .* sees' "$work/$1.out" | sort
+    sed -n 's/^rank .* sees \([^ ]*\) .*/\1/p' "$work/$1.out" | sort -u | paste -s -d ' '
+}
+
+restarts_are()
+{
+    [ "$(job "$1" Restarts | tr '\n' ' ')" = "$2" ]
 }
 
 state_is()
@@ -166,11 +172,10 @@ cat >"$work/probe" <<END
 [ "\$1" = jobscripts ] && exec "$CISTRON" jobscripts
 echo "rank \${OMPI_COMM_WORLD_RANK:-\$SLURM_PROCID} sees \$CUDA_VISIBLE_DEVICES and runs \$OMP_NUM_THREADS"
 END
-# The first task to say so of an array stops early in its first life: the one that has the whole array's number
+# Of an array the task whose number is the array's own stops early in its first life; no array: the training diverges
 cat >"$work/stops_early" <<END
 #!/bin/sh
 [ "\$1" = jobscripts ] && exec "$CISTRON" jobscripts
-echo "task \$SLURM_ARRAY_TASK_ID life \${SLURM_RESTART_COUNT:-0}"
 [ "\$SLURM_JOB_ID" = "\$SLURM_ARRAY_JOB_ID" ] && [ "\${SLURM_RESTART_COUNT:-0}" = 0 ] && exit 85
 [ "\${SLURM_ARRAY_TASK_ID:-}" != "" ] || exit 3
 exit 0
@@ -222,37 +227,9 @@ for task in 1 2; do
     check "array: task $task has trained" test "$(last_logged "$work/seed-$task")" = 2
 done
 
-# What ran aside
-for launcher in $launchers; do
-    check "$launcher: a GPU for each task: it ends" await 60 state_is "${id[task.$launcher]}" COMPLETED
-    check "$launcher: a part of a node: it ends" await 60 state_is "${id[node.$launcher]}" COMPLETED
-    if [ $launcher = srun ]; then seen="0 1"; else seen="0,1 0,1"; fi # mpirun's ranks choose among both
-    check "$launcher: a GPU for each task" test "$(sees task.$launcher)" = "rank 0 sees ${seen% *} and runs 1
-rank 1 sees ${seen#* } and runs 1"
-    check "$launcher: GPUs of the node" test "$(sees node.$launcher)" = "rank 0 sees 0,1,2 and runs 2"
-done
-check "exit code 3: it ends" await 60 state_is "${id[three]}" FAILED
-check "exit code 3: it does not come back" test "$(job "${id[three]}" Restarts) $(job "${id[three]}" ExitCode)" = "0 3:0"
-check "exit code 2: it ends" await 60 state_is "${id[user]}" FAILED
-check "exit code 2: it does not come back" test "$(job "${id[user]}" Restarts) $(job "${id[user]}" ExitCode)" = "0 2:0"
-check "no program: it ends" await 60 state_is "${id[lost]}" FAILED
-check "no program: it is said" grep -q "nowhere/cistron: " "$work/lost.out"
-check "ranks apart: they end" await 60 state_is "${id[alone]}" FAILED
-check "ranks apart: one line says why" test "$(grep -c 'cistron: .*srun .*--mpi=pmix' "$work/alone.out")" -eq 1
-check "ranks apart: exit code 2" test "$(job "${id[alone]}" ExitCode)" = 2:0
-check "ranks apart: they do not train" test ! -e "$work/alone"
-check "array: one task stops early" await 60 grep -q requeueing "$work/early.out"
-check "array: that task alone is requeued" await 30 test "$(job "$early" JobState | tr '\n' ' ')" = "COMPLETED PENDING "
-check "array: no other has a second life" test "$(grep -c life "$work/early.out")" -eq 2
-for name in "${!id[@]}"; do
-    case $name in plan.*) ;; *) continue ;; esac
-    check "$name: it ends" await 60 state_is "${id[$name]}" COMPLETED
-    check "$name: is of its ranks" grep -q "a rank needs .*: it fits" "$work/$name.out"
-done
-
 # The warning has come and each job waits in the queue. It would be held there for two minutes, unless told otherwise;
 # and it needs no more than a few steps then.
-most=0
+most=30
 for launcher in $launchers; do
     check "$launcher: requeued" await 90 state_is "${id[$launcher]}" PENDING
     check "$launcher: stopped by the warning" grep -q "a signal asks to stop" "$work/$launcher.out"
@@ -265,18 +242,38 @@ for launcher in $launchers; do
     await 60 cleared "${id[$launcher]}"
     await 30 scontrol update "JobId=${id[$launcher]}" StartTime=now
 done
+
+# What ran aside
+for launcher in $launchers; do
+    check "$launcher: a GPU for each task: it ends" await 60 state_is "${id[task.$launcher]}" COMPLETED
+    check "$launcher: a part of a node: it ends" await 60 state_is "${id[node.$launcher]}" COMPLETED
+    one='^[0-3] [0-3]$' # a rank has one that the other has not; under mpirun both choose among both
+    [ $launcher = srun ] || one='^[0-3],[0-3]$'
+    check "$launcher: a GPU for each task" grep -qE "$one" <<<"$(sees task.$launcher)"
+    check "$launcher: a thread for each task" test "$(grep -c ' runs 1$' "$work/task.$launcher.out")" -eq 2
+    check "$launcher: GPUs of the node" test "$(sees node.$launcher)" = 0,1,2
+    check "$launcher: threads of a task" test "$(grep -c ' runs 2$' "$work/node.$launcher.out")" -eq 1
+done
+check "exit code 3: it ends" await 60 state_is "${id[three]}" FAILED
+check "exit code 3: it does not come back" test "$(job "${id[three]}" Restarts) $(job "${id[three]}" ExitCode)" = "0 3:0"
+check "exit code 2: it ends" await 60 state_is "${id[user]}" FAILED
+check "exit code 2: it does not come back" test "$(job "${id[user]}" Restarts) $(job "${id[user]}" ExitCode)" = "0 2:0"
+check "no program: it ends" await 60 state_is "${id[lost]}" FAILED
+check "no program: it is said" grep -q "nowhere/cistron: " "$work/lost.out"
+check "ranks apart: they end" await 60 state_is "${id[alone]}" FAILED
+check "ranks apart: one line says why" test "$(grep -c 'cistron: .*srun .*--mpi=pmix' "$work/alone.out")" -eq 1
+check "ranks apart: exit code 2" test "$(job "${id[alone]}" ExitCode)" = 2:0
+check "ranks apart: they do not train" test ! -e "$work/alone"
+check "array: one task stops early" await 60 grep -q requeueing "$work/early.out"
+check "array: that task alone is requeued" await 30 restarts_are "$early" "0 1 "
+for name in "${!id[@]}"; do
+    case $name in plan.*) ;; *) continue ;; esac
+    check "$name: it ends" await 60 state_is "${id[$name]}" COMPLETED
+    check "$name: is of its ranks" grep -q "a rank needs .*: it fits" "$work/$name.out"
+done
+
 check "without the trap: it ends" await 90 state_is "${id[no_trap]}" "FAILED TIMEOUT"
 check "without the trap: it does not come back" test "$(job "${id[no_trap]}" Restarts)" = 0
-check "limit: it is killed there" await 120 state_is "${id[limit]}" TIMEOUT
-check "limit: it does not come back" test "$(job "${id[limit]}" Restarts)" = 0
-step=$(saved "$work/limit")
-check "limit: the checkpoint before is left" test "${step:-0}" -eq 20
-sed -i "s/steps = [0-9]*/steps = $((step + 10))/" "$work/limit.cfg"
-last[limit]=$((step + 10))
-[ ${last[limit]} -gt $most ] && most=${last[limit]}
-id[limit]=$(CISTRON_LAUNCHER=mpirun resubmit limit "$script" --time=10)
-check "limit: submitted again, it finishes" await 90 state_is "${id[limit]}" COMPLETED
-check "limit: from its last checkpoint" grep -q "continuing from $work/limit/step_$(printf %08d "$step").h5" "$work/limit.out"
 for launcher in $launchers; do
     check "$launcher: finished" await 90 state_is "${id[$launcher]}" COMPLETED
     check "$launcher: in its second life" test "$(job "${id[$launcher]}" Restarts)" = 1
@@ -286,6 +283,15 @@ done
 
 steps=$most
 id[whole]=$(CISTRON_LAUNCHER=mpirun submit whole "$script" --time=10)
+check "limit: it is killed there" await 120 state_is "${id[limit]}" TIMEOUT
+check "limit: it does not come back" test "$(job "${id[limit]}" Restarts)" = 0
+step=$(saved "$work/limit")
+check "limit: the checkpoint before is left" test "${step:-0}" -eq 20
+sed -i "s/steps = [0-9]*/steps = 30/" "$work/limit.cfg"
+last[limit]=30
+id[limit]=$(CISTRON_LAUNCHER=mpirun resubmit limit "$script" --time=10)
+check "limit: submitted again, it finishes" await 90 state_is "${id[limit]}" COMPLETED
+check "limit: from its last checkpoint" grep -q "continuing from $work/limit/step_$(printf %08d "$step").h5" "$work/limit.out"
 check "a run that is left alone" await 200 state_is "${id[whole]}" COMPLETED
 losses "$work/whole" >"$work/whole.losses"
 for run in $launchers limit; do
