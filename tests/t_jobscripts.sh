@@ -146,7 +146,8 @@ check "a profile: nsys, around each rank" grep -qE \
     '^env CISTRON_WRAPPER=nsys.*capture-range=cudaProfilerApi.*--output=runs/pretrain_[^ ]*/profile_%h_%p sbatch ' out
 submits "$small ENABLE_CHECKPOINT=true"
 check "a checkpoint is left" test "$(grep -c at_end out)" -eq 0
-submits "$small ENABLE_NCCLTRACE=true" "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL\\,P2P" train.steps=5
+submits "$small ENABLE_NCCLTRACE=true" "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL\\,P2P" train.steps=5 \
+    "profile.start=1 profile.stop=5 profile.ranks=all profile.collectives=true"
 check "a trace: a file for each host and process" grep -qE ' NCCL_DEBUG_FILE=runs/[^ ]*/nccl_%h_%p sbatch ' out
 "$here" train quickstart.cfg data.source=random data.train= data.valid= model.vocabulary=64 train.steps=2 device.threads=1 \
     output.folder=begun log.tensorboard=false >out 2>&1 || exit 1
