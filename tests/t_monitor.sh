@@ -68,8 +68,8 @@ slow()
 slow SHIM_RANK=1
 check "a slow rank is named, with its host and what it does" says "rank 1 on $(hostname) is slow: in "
 check "with what it does" grep -q 's more on forward and backward than the median of the ranks' "$work/out"
-check "once" test "$(grep -c '"event":"straggler".*more on forward and backward' "$work/slow/log.jsonl")" -eq 1
-check "and no other rank" test "$(grep -c '"event":"straggler".*"rank 0' "$work/slow/log.jsonl")" -eq 0
+check "once" test "$(grep -c '"event":"straggler".*"rank":1,"host":"'"$(hostname)"'","phase":"forward and backward"' "$work/slow/log.jsonl")" -eq 1
+check "and no other rank" test "$(grep -c '"event":"straggler".*"rank":0' "$work/slow/log.jsonl")" -eq 0
 slow
 nobody_is_slow()
 {

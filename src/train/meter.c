@@ -478,13 +478,31 @@ static struct shown shown_of(const struct meter *meter, const struct meter_row *
     return s;
 }
 
+/* What happened, to its line in the log: more members may follow, then end_line. */
+static void begin_note(struct meter *meter, int64_t step, const char *event, const char *text)
+{
+    char *tag = memory_format("run/%s", event);
+    log_info("#%9lld %s", (long long)step, text);
+    tensorboard_write_text(&meter->board, step, tag, text);
+    begin_line(meter, event, step);
+    journal_text(&meter->journal, "text", text);
+    free(tag);
+}
+
 static void tell_straggler(struct meter *meter, int64_t step, const struct straggler_found *found)
 {
-    char *text = memory_format("rank %d on %s is slow: in %.3g s it has spent %.3g s more on %s than the median of the "
-                               "ranks, %.0f %% of the time, and so in five looks in a row",
-                               found->rank, meter->watch.hosts[found->rank], found->seconds, found->excess,
-                               straggler_phase_name(found->phase), 100 * found->excess / found->seconds);
-    meter_note(meter, step, "straggler", text);
+    const char *host = meter->watch.hosts[found->rank], *phase = straggler_phase_name(found->phase);
+    char *text =
+        memory_format("rank %d on %s is slow: in %.3g s it has spent %.3g s more on %s than the median of the "
+                      "ranks, %.0f %% of the time, and so in five looks in a row",
+                      found->rank, host, found->seconds, found->excess, phase, 100 * found->excess / found->seconds);
+    begin_note(meter, step, "straggler", text);
+    journal_integer(&meter->journal, "rank", found->rank);
+    journal_text(&meter->journal, "host", host);
+    journal_text(&meter->journal, "phase", phase);
+    journal_real(&meter->journal, "seconds", found->seconds, RATE_DIGITS);
+    journal_real(&meter->journal, "excess", found->excess, RATE_DIGITS);
+    end_line(meter);
     free(text);
 }
 
@@ -563,13 +581,8 @@ void meter_statistics(struct meter *meter, int64_t step, const struct statistics
 
 void meter_note(struct meter *meter, int64_t step, const char *event, const char *text)
 {
-    log_info("#%9lld %s", (long long)step, text);
-    begin_line(meter, event, step);
-    journal_text(&meter->journal, "text", text);
+    begin_note(meter, step, event, text);
     end_line(meter);
-    char *tag = memory_format("run/%s", event);
-    tensorboard_write_text(&meter->board, step, tag, text);
-    free(tag);
 }
 
 void meter_diverged(struct meter *meter, const struct meter_row *row, const char *text)
