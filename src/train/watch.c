@@ -8,9 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Between readings of a GPU there are at least so many seconds, and so many between looks for a slow rank: those of
- * devices need more, since what they waited is known by samples. */
-static const double READ_SECONDS = 1, LOOK_SECONDS = 1, DEVICE_LOOK_SECONDS = 10;
+/* Between readings of GPUs there are about so many seconds, so that they cost less than 0.1 % where a step does not
+ * hide them. Between looks for a slow rank there are at least so many: those of devices need more, since what they
+ * waited is known by samples. */
+static const double READ_SECONDS = 5, LOOK_SECONDS = 1, DEVICE_LOOK_SECONDS = 10;
 
 /* What a rank says at a row. */
 struct rank_report {
@@ -18,6 +19,7 @@ struct rank_report {
     double device;
     struct straggler_rank work;
     struct nvml_reading reading; /* index -1: none at this row */
+    bool reads;                  /* at the next row; rank 0's is all ranks', so that they read at the same rows */
 };
 
 /* -- Opening ----------------------------------------------------------------------------------------------------- */
@@ -57,7 +59,7 @@ static void begin_look(struct watch *watch)
 
 void watch_open(struct watch *watch, struct comm *world, struct executor *executor, int part)
 {
-    *watch = (struct watch){.world = world, .executor = executor, .part = part, .read = -READ_SECONDS};
+    *watch = (struct watch){.world = world, .executor = executor, .part = part, .reads = true};
     const unsigned char *uuid = executor->class->identity != NULL ? executor->class->identity(executor) : NULL;
     if (is_first(watch, uuid))
         nvml_open(&watch->nvml, uuid);
@@ -122,16 +124,26 @@ static struct straggler_rank work_of(const struct watch *watch)
     return rank;
 }
 
+/* When the next row comes, if it takes as long as this one. */
+static double next_row(struct watch *watch, double now)
+{
+    const double interval = now - watch->row;
+    watch->row = now;
+    return now + interval;
+}
+
 static struct rank_report report_of(struct watch *watch, const struct watch_counts *counts)
 {
     const struct executor_class *class = watch->executor->class;
+    const double now = clock_seconds();
     struct rank_report report = {.counts = *counts, .device = NAN, .work = work_of(watch), .reading = {.index = -1}};
     if (class->occupied != NULL)
         report.device = (double)class->occupied(watch->executor);
-    if (watch->nvml.device != NULL && clock_seconds() >= watch->read + READ_SECONDS) {
+    if (watch->reads) {
         nvml_read(&watch->nvml, &report.reading);
-        watch->read = clock_seconds();
+        watch->read = now;
     }
+    report.reads = next_row(watch, now) >= watch->read + READ_SECONDS;
     return report;
 }
 
@@ -149,21 +161,12 @@ static struct watch_row sum_reports(const struct rank_report *reports, int count
     return row;
 }
 
-/* GPUs that were not read anew, because a rank was later than others, keep their last reading. */
 static void take_readings(struct watch *watch, const struct rank_report *reports)
 {
-    for (int r = 0; r < watch->world->size; r++) {
-        if (reports[r].reading.index < 0)
-            continue;
-        int at = 0;
-        while (at < watch->gpu_count && watch->gpus[at].rank < r)
-            at++;
-        if (at == watch->gpu_count || watch->gpus[at].rank != r) {
-            memmove(&watch->gpus[at + 1], &watch->gpus[at], (size_t)(watch->gpu_count - at) * sizeof *watch->gpus);
-            watch->gpu_count++;
-        }
-        watch->gpus[at] = (struct shown_gpu){r, watch->hosts[r], reports[r].reading};
-    }
+    watch->gpu_count = 0;
+    for (int r = 0; r < watch->world->size; r++)
+        if (reports[r].reading.index >= 0)
+            watch->gpus[watch->gpu_count++] = (struct shown_gpu){r, watch->hosts[r], reports[r].reading};
 }
 
 static void look(struct watch *watch, const struct rank_report *reports, struct watch_row *row)
@@ -185,10 +188,12 @@ struct watch_row watch_look(struct watch *watch, const struct watch_counts *coun
     const bool samples = watch->executor->class->waited != NULL;
     const bool looks = reports[0].work.seconds >= (samples ? DEVICE_LOOK_SECONDS : LOOK_SECONDS); /* on all ranks */
     if (watch->world->rank == 0) {
-        take_readings(watch, reports);
+        if (row.read)
+            take_readings(watch, reports);
         if (looks)
             look(watch, reports, &row);
     }
+    watch->reads = reports[0].reads;
     watch_step(watch); /* it has waited here, too */
     if (looks)
         begin_look(watch);

@@ -21,7 +21,8 @@ struct watch {
     struct executor *executor; /* borrowed */
     int part;                  /* of the model, that this rank has (train/straggler.h) */
     struct nvml nvml;
-    double read;                     /* clock of the last reading */
+    double row, read;                /* clock of the last row, and of the last at which GPUs were read */
+    bool reads;                      /* at the next row */
     char (*hosts)[WATCH_HOST_BYTES]; /* [ranks], owned */
     struct shown_gpu *gpus;          /* [gpu_count] of the last readings, in the order of ranks, owned; rank 0's */
     int gpu_count;
