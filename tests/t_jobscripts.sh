@@ -4,6 +4,7 @@
 . "$abs_top_srcdir/tests/lib.sh"
 unset "${!SLURM_@}" "${!CISTRON_LAUNCHER@}" NCCL_DEBUG OMP_NUM_THREADS
 cd "$work" || exit 1
+ulimit -S -c "$(ulimit -H -c)"
 scripts=$abs_top_srcdir/jobscripts
 here=$CISTRON
 check "the program knows their folder" test "$("$CISTRON" jobscripts)" -ef "$scripts"
@@ -14,7 +15,7 @@ cat >bin/cistron <<END
 #!/bin/sh
 [ "\$1" = jobscripts ] && exec "$here" jobscripts
 [ "\$1" = inspect ] && exec "$here" "\$@"
-printf '%s|' "threads \$OMP_NUM_THREADS" "nccl \$NCCL_DEBUG" "gpus \${SLURM_GPUS_PER_NODE:-} \${SLURM_GPUS_PER_TASK:-}" \
+printf '%s|' "cores \$(ulimit -c)" "threads \$OMP_NUM_THREADS" "nccl \$NCCL_DEBUG" "gpus \${SLURM_GPUS_PER_NODE:-} \${SLURM_GPUS_PER_TASK:-}" \
     cistron "\$@"
 END
 cat >bin/mpirun <<'END'
@@ -38,7 +39,7 @@ given()
     env $variables bash "$@" 2>&1
 }
 node="SLURM_JOB_ID=1 SLURM_NNODES=2 SLURM_NTASKS=16 SLURM_CPUS_PER_TASK=12"
-ran="threads 12|nccl WARN|gpus  |cistron|train|my deck.cfg|train.seed=3|"
+ran="cores 0|threads 12|nccl WARN|gpus  |cistron|train|my deck.cfg|train.seed=3|"
 check "srun, in a job of 2 nodes" test \
     "srun|--mpi=pmix|--kill-on-bad-exit=1|--ntasks=16|--cpus-per-task=12|--cpu-bind=cores|--distribution=block:block|$ran" = \
     "$(given "$node CISTRON_LAUNCHER=srun" "$scripts/train.slurm" "my deck.cfg" train.seed=3)"
@@ -52,7 +53,7 @@ check "no job: mpirun, with the ranks of the script's lines" grep -qF "mpirun|-n
     <<<"$(given A=1 "$scripts/train.slurm" x)"
 check "what the user sets stays" grep -qF "threads 3|nccl INFO|" \
     <<<"$(given "OMP_NUM_THREADS=3 NCCL_DEBUG=INFO" "$scripts/train.slurm" x)"
-check "a wrapper stands before the program" grep -qF "wrapped by 7|threads" \
+check "a wrapper stands before the program" grep -qF "wrapped by 7|cores" \
     <<<"$(CISTRON_WRAPPER="wrapped 7" given A=1 "$scripts/train.slurm" x)"
 check "%a outside an array" grep -qF "|a%a-%a|" <<<"$(given A=1 "$scripts/train.slurm" x a%a-%a)"
 check "%a in an array" grep -qF "|a7-7|" <<<"$(given SLURM_ARRAY_TASK_ID=7 "$scripts/train.slurm" x a%a-%a)"
@@ -97,6 +98,8 @@ for script in "$scripts"/*.slurm; do
     check "${script##*/}: is warned through its script, may be requeued, goes on in one file" \
         test "$(grep -cE '^#SBATCH (.* )?--(signal=B:USR1@[0-9]{3}|requeue --open-mode=append --output=%x-%(j|A_%a).out)$' \
             "$script")" -eq 2
+    check "${script##*/}: ends where what it shares is not found" \
+        grep -qxF '. "$("${CISTRON:-cistron}" jobscripts)/common.sh" || exit 1' "$script"
     check "${script##*/}: is installed" grep -qF "jobscripts/${script##*/}" "$scripts/Makefile.am"
 done
 check "sbatch's numbers win" grep -qF -- "--ranks|16|--ranks-per-node|8|" \
