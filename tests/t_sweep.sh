@@ -23,7 +23,7 @@ sweeps = (
     { ranks = 1; keys : { parallel : { tensor = 2; }; }; },
     { ranks = 1; launch = "sh -c 'echo no such partition, or a full one; exit 7' {command}"; },
     { ranks = 1; launch = "sh -c 'echo no such partition, or a full one; exit 7' {command}"; },
-    { ranks = 1; launch = "sh -c 'exec sleep 60' {command}"; seconds = 1; },
+    { ranks = 1; launch = "sh -c 'cp all/results.csv seen.csv; exec sleep 60' {command}"; seconds = 1; },
     { ranks = 1; keys : { data : { source = "store"; train = "small.cfg"; }; train : { seed = 8; }; }; }
 );
 END
@@ -41,6 +41,7 @@ begun()
 
 sweep lists/all.cfg --most-ranks 1
 check "without cases of two ranks: code" test $code -eq 1
+check "results are there while the sweep goes on" test "$(grep -c ',done,0,' seen.csv)" -eq 3
 check "they are to come" says ", 3 to come" # rows: one stands there twice
 sweep lists/all.cfg
 check "cases that failed: code" test $code -eq 1
@@ -122,6 +123,8 @@ for name, lines in (("weak", 1), ("strong", 2)):
         y = float(points[2 * line + 1].get("cy"))
         assert abs((height - y) / (height - float(ideal[3])) - number(series[1], "efficiency")) < 0.01, (name, y, ideal)
     names = [e.text for e in root.iter(svg + "text")]
+    ticks = [e.text for e in root.iter(svg + "text") if e.get("class") == "tick"]
+    assert ticks[:2] == ["1", "2"] and ticks[2] == "0", ticks  # of ranks, then of the other axis
     assert "ideal" in names and any(text.startswith("small") for text in names), names
 try:
     import h5py

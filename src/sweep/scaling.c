@@ -98,6 +98,7 @@ static int draw(const char *path, const struct picture *picture)
         picture->scaling == SWEEP_WEAK ? "weak: tokens/s of a rank, % of the fewest's" : "strong: speed-up";
     const struct plot plot = {.title = title,
                               .x_label = "ranks",
+                              .whole = true,
                               .series = series,
                               .series_count = count,
                               .low = 0,

@@ -94,6 +94,19 @@ static int read_outcomes(struct sweep *sweep)
     return code;
 }
 
+/* -- Results ------------------------------------------------------------------------------------------------------ */
+
+/* Of what is known so far. */
+static int save(struct sweep *sweep)
+{
+    const int count = sweep->list.case_count;
+    const struct outcome *one = with_device(sweep);
+    const struct table_heading heading = {sweep->settings->list, sweep->place.build, one != NULL ? one->device : ""};
+    outcome_compare(sweep->outcomes, count);
+    int code = table_save(sweep->place.folder, &heading, sweep->outcomes, count);
+    return code == ERROR_NONE ? scaling_draw(sweep->place.folder, sweep->outcomes, count) : code;
+}
+
 /* -- Running ------------------------------------------------------------------------------------------------------ */
 
 static void tell(const struct sweep *sweep, int i)
@@ -111,23 +124,23 @@ static void tell(const struct sweep *sweep, int i)
 static int run_case(struct sweep *sweep, int i)
 {
     const struct sweep_case *c = &sweep->list.cases[i];
-    /* two groups may have the same case, which the first has just run */
-    int code = read_outcome(sweep, i);
-    if (code != ERROR_NONE || !is_due(sweep, &sweep->outcomes[i], c))
-        return code;
+    if (!is_due(sweep, &sweep->outcomes[i], c))
+        return ERROR_NONE;
     printf("[%d of %d] %s, %lld ranks%s%s: ", i + 1, sweep->list.case_count, c->name, (long long)c->ranks,
            c->varied[0] != '\0' ? ", " : "", c->varied);
     fflush(stdout);
-    code = sweep_job_start(&sweep->place, c);
+    int code = sweep_job_start(&sweep->place, c);
     if (code == ERROR_NONE)
         code = read_outcome(sweep, i);
-    if (code == ERROR_NONE)
-        tell(sweep, i);
-    else
+    if (code != ERROR_NONE) {
         printf("\n");
-    return code;
+        return code;
+    }
+    tell(sweep, i);
+    return save(sweep);
 }
 
+/* Two groups may have the same case. */
 static bool is_first(const struct sweep *sweep, int i)
 {
     for (int before = 0; before < i; before++)
@@ -145,16 +158,7 @@ static int run_cases(struct sweep *sweep)
     return code;
 }
 
-/* -- Results ------------------------------------------------------------------------------------------------------ */
-
-static int save(struct sweep *sweep)
-{
-    const int count = sweep->list.case_count;
-    const struct outcome *one = with_device(sweep);
-    const struct table_heading heading = {sweep->settings->list, sweep->place.build, one != NULL ? one->device : ""};
-    int code = table_save(sweep->place.folder, &heading, sweep->outcomes, count);
-    return code == ERROR_NONE ? scaling_draw(sweep->place.folder, sweep->outcomes, count) : code;
-}
+/* -- All ---------------------------------------------------------------------------------------------------------- */
 
 static int sum_up(const struct sweep *sweep)
 {
@@ -182,10 +186,9 @@ static int run_in_folder(struct sweep *sweep)
         code = read_outcomes(sweep); /* cases that stand in the list twice, and those of a batch system */
     if (code != ERROR_NONE)
         return code;
-    outcome_compare(sweep->outcomes, sweep->list.case_count);
+    code = save(sweep);
     printf("\n");
     table_print(sweep->outcomes, sweep->list.case_count);
-    code = save(sweep);
     return code == ERROR_NONE ? sum_up(sweep) : code;
 }
 

@@ -106,5 +106,6 @@ struct plot curves_loss_plot(const struct curves *c, struct plot_series series[C
         series[count++] = (struct plot_series){"training, smoothed", "#4477aa", PLOT_LINE, c->step, c->smooth, c->rows};
     series[count++] =
         (struct plot_series){"validation", "#cc3311", PLOT_POINTS, c->validation_step, c->validation, c->validations};
-    return (struct plot){"loss, nats per label", "step", series, count, c->marks, c->mark_count, c->low, c->high};
+    return (struct plot){"loss, nats per label", "step", series,  count, c->marks,
+                         c->mark_count,          c->low, c->high, false};
 }

@@ -63,11 +63,13 @@ static void plot_ranges(const struct plot *plot, struct range *x, struct range *
     y->high += margin;
 }
 
-/* The distance of ticks, 1, 2 or 5 times a power of ten, that puts at most TICKS of them into the range. */
-static double tick_distance(struct range range)
+/* The distance of ticks, 1, 2 or 5 times a power of ten, that puts at most TICKS of them into the range; whole:
+ * they are whole numbers. */
+static double tick_distance(struct range range, bool whole)
 {
     double least = (range.high - range.low) / TICKS, power = pow(10, floor(log10(least)));
-    return power * (least <= power ? 1 : least <= 2 * power ? 2 : least <= 5 * power ? 5 : 10);
+    double distance = power * (least <= power ? 1 : least <= 2 * power ? 2 : least <= 5 * power ? 5 : 10);
+    return whole ? fmax(1, distance) : distance;
 }
 
 static double place(struct range range, double value)
@@ -140,13 +142,14 @@ static void write_segment(FILE *file, double x1, double y1, double x2, double y2
 
 /* The picture's frame, title, ticks and labels; what is drawn next is clipped to the frame and counted from its upper
  * left corner. */
-static void begin_picture(FILE *file, const char *title, const char *x_label, struct range x, struct range y)
+static void begin_picture(FILE *file, const char *title, const char *x_label, bool whole, struct range x,
+                          struct range y)
 {
     fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" viewBox=\"0 0 %d %d\" role=\"img\">\n",
             PICTURE_WIDTH, PICTURE_HEIGHT);
     write_label(file, LEFT, TOP - 12, "start", "title", title);
     write_label(file, LEFT + WIDTH / 2, PICTURE_HEIGHT - 8, "middle", "label", x_label);
-    double distance = tick_distance(x);
+    double distance = tick_distance(x, whole);
     for (double tick = ceil(x.low / distance) * distance; tick <= x.high + distance * 1e-6; tick += distance) {
         double at = LEFT + WIDTH * place(x, tick);
         char *text = tick_text(tick, distance);
@@ -154,7 +157,7 @@ static void begin_picture(FILE *file, const char *title, const char *x_label, st
         write_label(file, at, TOP + HEIGHT + 16, "middle", "tick", text);
         free(text);
     }
-    distance = tick_distance(y);
+    distance = tick_distance(y, false);
     for (double tick = ceil(y.low / distance) * distance; tick <= y.high + distance * 1e-6; tick += distance) {
         double at = TOP + HEIGHT * (1 - place(y, tick));
         char *text = tick_text(tick, distance);
@@ -248,7 +251,7 @@ void plot_write_svg(FILE *file, const struct plot *plot)
 {
     struct range x, y;
     plot_ranges(plot, &x, &y);
-    begin_picture(file, plot->title, plot->x_label, x, y);
+    begin_picture(file, plot->title, plot->x_label, plot->whole, x, y);
     for (int64_t i = 0; i < plot->mark_count; i++) {
         double at = WIDTH * place(x, plot->marks[i]);
         write_segment(file, at, 0, at, HEIGHT, "#444444", " stroke-dasharray=\"4 3\"");
@@ -292,7 +295,7 @@ void plot_write_histogram(FILE *file, const char *title, const char *x_label, co
     for (int b = 0; b < BARS; b++)
         range_take(&y, bars[b] * 1.05);
     y = range_open(y);
-    begin_picture(file, title, x_label, x, y);
+    begin_picture(file, title, x_label, false, x, y);
     double width = (double)WIDTH / BARS;
     for (int b = 0; b < BARS; b++)
         if (bars[b] > 0)

@@ -2,6 +2,7 @@
 #ifndef TRAIN_PLOT_H
 #define TRAIN_PLOT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -22,6 +23,7 @@ struct plot {
     const double *marks; /* upright lines at these x */
     int64_t mark_count;
     double low, high; /* of y; equal = the series' own. The picture says what lies outside */
+    bool whole;       /* ticks of x are whole numbers */
 };
 
 /* Many points of a line are drawn as means over as many parts of the width as can be told apart. */

@@ -272,7 +272,7 @@ static void write_curves(FILE *file, const struct report *report)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         struct plot_series one = {NULL, others[i].color, PLOT_LINE, c->step, others[i].y, c->rows};
         plot_write_svg(file, &(struct plot){others[i].title, "step", &one, 1, c->marks, c->mark_count, others[i].low,
-                                            others[i].high});
+                                            others[i].high, false});
     }
     if (h->step_count > 0) {
         double low = quantile(h->step_seconds, h->step_count, 0.01);
