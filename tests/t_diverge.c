@@ -8,6 +8,7 @@
 #include "cpu/cpu.h"
 #include "ref/toy.h"
 #include "ref/wrapper.h"
+#include "step/gradient_norms.h"
 #include "stores.h"
 #include "train/history.h"
 #include "train/run.h"
@@ -22,6 +23,7 @@ static struct {
     struct executor *cpu;
     int updates;     /* begun, counted by what ends the sum over all gradients */
     int first, last; /* updates whose gradients are spoilt */
+    int large[2];    /* updates whose gradients are large */
     struct executor_class class;
     int64_t widest_head; /* that the device can do; 0: any */
 } fault;
@@ -30,6 +32,8 @@ static void spoil(struct wrapper *wrapper, struct stream *stream, enum op op, co
 {
     if (op == OP_SUM_SQUARES && fault.updates + 1 >= fault.first && fault.updates + 1 <= fault.last)
         ((float *)((const struct sum_squares_args *)args)->x.data)[0] = INFINITY;
+    if (op == OP_SUM_SQUARES && (fault.updates + 1 == fault.large[0] || fault.updates + 1 == fault.large[1]))
+        ((float *)((const struct sum_squares_args *)args)->x.data)[0] += 1e3f;
     if (op == OP_GRADIENT_SCALE)
         fault.updates++;
     wrapper_pass(wrapper, stream, op, args);
@@ -256,6 +260,70 @@ static void test_rewind(void)
     CHECK(!there("early", "step_00000004.h5"));
 }
 
+/* The rule by hand: 64 norms of 1 and 3 in turns have mean 2 and deviation sqrt(64 / 63), so 8.04 is the bound. */
+static void test_norms(void)
+{
+    struct gradient_norms norms = {.count = 0}, again;
+    double kept[GRADIENT_NORMS];
+    gradient_norms_add(&norms, 1);
+    gradient_norms_add(&norms, 1e6); /* too early to tell */
+    CHECK(norms.outliers == 0);
+    norms = (struct gradient_norms){.count = 0};
+    for (int i = 0; i < 64; i++)
+        gradient_norms_add(&norms, i % 2 == 0 ? 1 : 3);
+    again = norms;
+    gradient_norms_add(&again, 2 + 6 * sqrt(64.0 / 63) - 1e-9);
+    CHECK(again.outliers == 0);
+    gradient_norms_add(&norms, 2 + 6 * sqrt(64.0 / 63) + 1e-9);
+    CHECK(norms.outliers == 1);
+    gradient_norms_add(&norms, -1e6); /* none below */
+    CHECK(norms.outliers == 1);
+    for (int i = 0; i < 128; i++)
+        gradient_norms_add(&norms, i % 2 == 0 ? 1 : 3);
+    gradient_norms_add(&norms, 2 + 6 * sqrt(128.0 / 127) + 1e-9); /* those of before are forgotten */
+    CHECK(norms.outliers == 2 && norms.count == 195);
+    gradient_norms_set(&again, kept, gradient_norms_get(&norms, kept), norms.outliers);
+    CHECK(kept[0] == 3 && kept[127] > 8 && again.count == 128);
+    gradient_norms_add(&norms, 20);
+    gradient_norms_add(&again, 20);
+    CHECK(again.outliers == 3 && norms.outliers == 3);
+}
+
+/* 80 steps of which the 20th, too early, and the 70th have large gradients, in so many programs: outliers as the log
+ * counts them at each step. */
+static void check_outliers(const char *name, const char *const *ends, int programs)
+{
+    char folder[500], path[500];
+    fault.first = fault.last = 0;
+    for (int p = 0; p < programs; p++) {
+        char steps[100];
+        char *overrides[] = {folder, "checkpoint.every=33", "schedule.kind=constant", "optimizer.lr=1e-5", steps};
+        snprintf(folder, sizeof folder, "output.folder=%s", stores_path(name));
+        snprintf(steps, sizeof steps, "train.steps=%s", ends[p]);
+        const int before = p == 0 ? 0 : atoi(ends[p - 1]);
+        fault.large[0] = 20 - before;
+        fault.large[1] = 70 - before;
+        struct comm *self = comm_self();
+        CHECK(run_train(self, stores_path("deck.cfg"), NULL, overrides, 5, make_executor) == 0);
+        comm_destroy(self);
+        fault.cpu->class->destroy(fault.cpu);
+    }
+    fault.large[0] = fault.large[1] = 0;
+    struct history history;
+    snprintf(path, sizeof path, "%s/log.jsonl", stores_path(name));
+    CHECK(history_read(&history, path) == ERROR_NONE && history.row_count == 80);
+    for (int64_t i = 0; i < history.row_count; i++)
+        CHECK(history.rows[i].outliers == (i + 1 >= 70));
+    history_destroy(&history);
+}
+
+static void test_outliers(void)
+{
+    static const char *const whole[] = {"80"}, *const parts[] = {"40", "68", "71", "80"};
+    check_outliers("outliers", whole, 1);
+    check_outliers("parts", parts, 4);
+}
+
 static void write_deck(void)
 {
     FILE *deck = fopen(stores_path("deck.cfg"), "w");
@@ -306,6 +374,8 @@ int main(void)
     CHECK(train("ten", "skip", 3, 12) == ERROR_DIVERGED);
     CHECK(there("ten", "step_00000011.h5") && !there("ten", "step_00000012.h5"));
     test_rewind();
+    test_norms();
+    test_outliers();
     stores_end();
     test_count();
     return check_end();

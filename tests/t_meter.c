@@ -661,7 +661,7 @@ static void check_gpu_run(void)
     unlink(log);
     meter_open(meter, world, &settings);
     for (int64_t step = 1; step <= 2; step++) {
-        const struct meter_row row = {step, 2, 1e-3, 1, 640 * step, 600 * step};
+        const struct meter_row row = {step, 2, 1e-3, 1, 7, 640 * step, 600 * step};
         meter_count(meter, &row, 2e3, 1e3, &(struct meter_work){600, 704});
         meter_step(meter, &row);
     }
@@ -669,6 +669,7 @@ static void check_gpu_run(void)
     meter_end(meter, ERROR_NONE, "2 steps");
     meter_close(meter);
     CHECK(holds(log, "\"planned_memory\":12345,", 1));
+    CHECK(holds(log, "\"grad_norm_outliers\":7,", 2) && holds(metrics, "cistron_gradient_norm_outliers_total{", 1));
     CHECK(holds(log, "\"consumed_tokens\":1280,\"consumed_unpadded_tokens\":1200,\"consumed_samples\":20,", 1));
     CHECK(holds(log,
                 "\"device_memory\":1073741824,\"device_memory_mean\":1073741824,"

@@ -2,9 +2,9 @@
  * ranks and by any HDF5 program.
  *   /                attribute cistron_checkpoint: version of this format
  *   /meta            attributes deck, version, tokenizer (texts), step, updates, tokens, unpadded_tokens, seed, ranks,
- *                    vocabulary, validation_step, best_step, best_loss; digest, as a signed number
- *   /data            attributes epoch, window, offset: the position in the data (data/blend.h). With one store, epoch
- *                    and window are numbers; with several, arrays with one entry for each store. Attribute store: the
+ *                    vocabulary, validation_step, best_step, best_loss, outliers, gradient_norms (array); digest, as a
+ * signed number /data            attributes epoch, window, offset: the position in the data (data/blend.h). With one
+ * store, epoch and window are numbers; with several, arrays with one entry for each store. Attribute store: the
  *                    checksum of the training stores (data/store_set.h), as a signed number
  *                    With several or another blend than at the start before, key (data/blend.h). content, path: the
  *                    stores (data/lineage.h)
@@ -35,6 +35,7 @@
 
 #include "comm/comm.h"
 #include "data/loader.h"
+#include "step/gradient_norms.h"
 
 struct carried;
 struct engine;
@@ -55,6 +56,7 @@ struct checkpoint_meta {
     int64_t tokens; /* seen in training so far, padding included */
     /* The same without padding. Files of versions before 0.2 do not have it: reading them sets it to tokens. */
     int64_t unpadded;
+    struct gradient_norms norms; /* none in files of versions before 0.2 */
     int64_t seed;
     int64_t ranks; /* how many wrote the file, for information; checkpoint_write sets it */
     struct blend_position position;

@@ -87,7 +87,8 @@ static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
                                         {"digest", (int64_t)meta->digest},
                                         {"vocabulary", meta->vocabulary},
                                         {"validation_step", meta->validation_step},
-                                        {"best_step", meta->best_step}};
+                                        {"best_step", meta->best_step},
+                                        {"outliers", meta->norms.outliers}};
     bool good = hdf5_write_integer(file, "cistron_checkpoint", CHECKPOINT_FORMAT) &&
                 write_group(file, "meta", numbers, sizeof numbers / sizeof numbers[0]) && write_position(file, meta);
     hid_t group = good ? H5Gopen2(file, "meta", H5P_DEFAULT) : -1;
@@ -95,6 +96,9 @@ static bool write_meta(hid_t file, const struct checkpoint_meta *meta)
         return false;
     good = hdf5_write_text(group, "deck", meta->deck_text) && hdf5_write_text(group, "version", meta->version) &&
            hdf5_write_text(group, "tokenizer", meta->tokenizer) && hdf5_write_real(group, "best_loss", meta->best_loss);
+    double norms[GRADIENT_NORMS];
+    const int64_t kept = gradient_norms_get(&meta->norms, norms);
+    good = good && (kept == 0 || hdf5_write_reals(group, "gradient_norms", norms, kept));
     return H5Gclose(group) >= 0 && good;
 }
 
@@ -235,6 +239,10 @@ static void read_later_meta(hid_t group, struct checkpoint_meta *meta)
     hdf5_read_integer(group, "validation_step", &meta->validation_step);
     hdf5_read_integer(group, "best_step", &meta->best_step);
     hdf5_read_real(group, "best_loss", &meta->best_loss);
+    double norms[GRADIENT_NORMS];
+    int64_t outliers = 0;
+    hdf5_read_integer(group, "outliers", &outliers);
+    gradient_norms_set(&meta->norms, norms, hdf5_read_reals(group, "gradient_norms", norms, GRADIENT_NORMS), outliers);
 }
 
 /* Files of other programs may hold anything: a count that no run reaches would overflow where it is counted on. */
@@ -249,7 +257,7 @@ static bool are_counts(const struct checkpoint_meta *meta)
 {
     return is_count(meta->step) && is_count(meta->updates) && is_count(meta->tokens) && is_count(meta->unpadded) &&
            is_count(meta->ranks) && is_count(meta->vocabulary) && is_count(meta->validation_step) &&
-           is_count(meta->best_step);
+           is_count(meta->best_step) && is_count(meta->norms.outliers);
 }
 
 /* Numbers of each store that files of versions before 0.2 lack. Returns whether they have them as they should be. */

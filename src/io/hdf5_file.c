@@ -102,9 +102,14 @@ bool hdf5_read_integer(hid_t object, const char *name, int64_t *value)
     return hdf5_read_integers(object, name, value, 1) == 1;
 }
 
+int64_t hdf5_read_reals(hid_t object, const char *name, double *values, int64_t room)
+{
+    return read_numbers(object, name, H5T_NATIVE_DOUBLE, values, room);
+}
+
 bool hdf5_read_real(hid_t object, const char *name, double *value)
 {
-    return read_numbers(object, name, H5T_NATIVE_DOUBLE, value, 1) == 1;
+    return hdf5_read_reals(object, name, value, 1) == 1;
 }
 
 /* Strings of an attribute or a dataset: `read` fills memory in the file's own type. */
@@ -189,9 +194,14 @@ bool hdf5_write_integer(hid_t object, const char *name, int64_t value)
     return hdf5_write_integers(object, name, &value, 1);
 }
 
+bool hdf5_write_reals(hid_t object, const char *name, const double *values, int64_t count)
+{
+    return write_attribute(object, name, H5T_NATIVE_DOUBLE, count, values);
+}
+
 bool hdf5_write_real(hid_t object, const char *name, double value)
 {
-    return write_attribute(object, name, H5T_NATIVE_DOUBLE, 1, &value);
+    return hdf5_write_reals(object, name, &value, 1);
 }
 
 bool hdf5_write_text(hid_t object, const char *name, const char *text)

@@ -25,6 +25,7 @@ bool hdf5_read_integer(hid_t object, const char *name, int64_t *value);
 bool hdf5_read_real(hid_t object, const char *name, double *value);
 /* Its values, one or an array, into values[room]; how many, 0 when it is absent, no numbers or more than room. */
 int64_t hdf5_read_integers(hid_t object, const char *name, int64_t *values, int64_t room);
+int64_t hdf5_read_reals(hid_t object, const char *name, double *values, int64_t room);
 /* A text attribute, of fixed or variable length; NULL when it is absent or no single text. Freed with free(). */
 char *hdf5_read_text(hid_t object, const char *name);
 /* Create an attribute; false on failure. */
@@ -32,6 +33,7 @@ bool hdf5_write_integer(hid_t object, const char *name, int64_t value);
 bool hdf5_write_real(hid_t object, const char *name, double value);
 /* One value as hdf5_write_integer does it, several as an array. */
 bool hdf5_write_integers(hid_t object, const char *name, const int64_t *values, int64_t count);
+bool hdf5_write_reals(hid_t object, const char *name, const double *values, int64_t count);
 bool hdf5_write_text(hid_t object, const char *name, const char *text);
 
 /* All strings of a dataset, of fixed or variable length; *count < 0 when it holds no strings, or more than

@@ -119,6 +119,7 @@ static void add_row(struct history *history, const json_t *line)
         .mean_loss = number(line, "mean_loss"),
         .learning_rate = number(line, "lr"),
         .grad_norm = number(line, "grad_norm"),
+        .outliers = number(line, "grad_norm_outliers"),
         .tokens_per_second = number(line, "tokens_per_second"),
         .padded_tokens_per_second = number(line, "padded_tokens_per_second"),
         .seconds = number(line, "seconds"),

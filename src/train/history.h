@@ -28,6 +28,7 @@ struct history_row {
     int64_t step;
     double loss, mean_loss; /* nats: of this step; over the labels since the last row */
     double learning_rate, grad_norm, tokens_per_second, padded_tokens_per_second;
+    double outliers;           /* of the gradient norm so far */
     double seconds, data_wait; /* since the last row */
     double memory;             /* peak, bytes */
     double device_memory;      /* bytes in use on a GPU */

@@ -155,8 +155,11 @@ static void open_files(struct meter *meter)
 void meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings)
 {
     *meter = (struct meter){.world = world, .settings = *settings, .step = settings->step};
-    meter->shown = (struct shown){
-        .step = settings->step, .steps_total = settings->steps_total, .validation_loss = NAN, .device_peak = NAN};
+    meter->shown = (struct shown){.step = settings->step,
+                                  .steps_total = settings->steps_total,
+                                  .outliers = settings->outliers,
+                                  .validation_loss = NAN,
+                                  .device_peak = NAN};
     if (world->rank == 0)
         open_files(meter);
     watch_open(&meter->watch, world, settings->executor, settings->part);
@@ -182,8 +185,9 @@ static void clear_row(struct meter *meter)
     meter->loss_sum = meter->labels = meter->data_wait = 0;
 }
 
-void meter_rewind(struct meter *meter, int64_t step, bool validates)
+void meter_rewind(struct meter *meter, int64_t step, bool validates, int64_t outliers)
 {
+    meter->shown.outliers = outliers;
     meter->settings.step = meter->step = step;
     meter->settings.validates = validates;
     clear_row(meter);
@@ -388,6 +392,7 @@ static void write_line(struct meter *meter, const struct shown *s)
     journal_real(journal, "perplexity", exp(s->mean_loss), RATE_DIGITS);
     journal_real(journal, "lr", s->learning_rate, EXACT_DIGITS);
     journal_real(journal, "grad_norm", s->grad_norm, 9);
+    journal_integer(journal, "grad_norm_outliers", s->outliers);
     journal_integer(journal, "consumed_tokens", s->tokens);
     journal_integer(journal, "consumed_unpadded_tokens", s->unpadded);
     journal_integer(journal, "consumed_samples", s->samples);
@@ -422,6 +427,7 @@ static void write_scalars(struct meter *meter, const struct shown *s)
         {"train/perplexity", exp(s->mean_loss)},
         {"train/learning_rate", s->learning_rate},
         {"train/grad_norm", s->grad_norm},
+        {"train/grad_norm_outliers", (double)s->outliers},
         {"train/consumed_tokens", (double)s->tokens},
         {"train/consumed_unpadded_tokens", (double)s->unpadded},
         {"train/consumed_samples", (double)s->samples},
@@ -431,7 +437,7 @@ static void write_scalars(struct meter *meter, const struct shown *s)
         {"train/unpadded_tokens_per_second_per_gpu", s->rate / ranks},
         {"train/step_seconds", s->seconds / (s->steps > 0 ? (double)s->steps : 1)},
     };
-    int count = 12;
+    int count = 13;
     if (meter->settings.peak > 0)
         scalars[count++] = (struct tensorboard_scalar){"train/mfu", s->utilisation[FLOPS_CAUSAL]};
     if (isfinite(s->device)) {
@@ -455,6 +461,7 @@ static struct shown shown_of(const struct meter *meter, const struct meter_row *
                       .mean_loss = meter->labels > 0 ? meter->loss_sum / meter->labels : row->loss,
                       .learning_rate = row->learning_rate,
                       .grad_norm = row->grad_norm,
+                      .outliers = row->outliers,
                       .data_wait = meter->data_wait,
                       .memory = (double)memory_resident_peak(),
                       .device = found->device,
@@ -511,8 +518,12 @@ void meter_step(struct meter *meter, const struct meter_row *row)
     const struct watch_counts counts = {meter->work.real, meter->work.positions, row->unpadded};
     const struct watch_row found = watch_look(&meter->watch, &counts);
     const double start = clock_seconds();
+    const int64_t outliers = row->outliers - meter->shown.outliers;
     meter->shown = shown_of(meter, row, &found);
     print_row(meter, &meter->shown);
+    if (outliers > 0)
+        log_info("#%9lld gradient norm: %lld outliers since the row before, %lld in all", (long long)row->step,
+                 (long long)outliers, (long long)row->outliers);
     write_line(meter, &meter->shown);
     write_scalars(meter, &meter->shown);
     prometheus_write(&meter->prometheus, &meter->shown);

@@ -20,6 +20,7 @@ enum meter_timer { METER_STEP, METER_DATA, METER_VALIDATION, METER_CHECKPOINT, M
 struct meter_settings {
     const char *folder;                        /* of the run: holds log.jsonl, tensorboard/; borrowed */
     int64_t step, steps_total;                 /* done when this program began, and of the whole run */
+    int64_t outliers;                          /* of the gradient norm until then */
     bool validates;                            /* a validation of `step` is still to be made */
     bool tensorboard;                          /* write event files */
     const char *prometheus;                    /* the file for Prometheus, as prometheus_open has it; borrowed */
@@ -41,6 +42,7 @@ struct meter_settings {
 struct meter_row {
     int64_t step;
     double loss, learning_rate, grad_norm; /* of this step */
+    int64_t outliers;                      /* of the gradient norm in the run so far (step/gradient_norms.h) */
     int64_t tokens;                        /* that the run has learnt from so far, padding included */
     int64_t unpadded;                      /* of them, those that are no padding: this rank's part */
 };
@@ -89,9 +91,9 @@ struct meter {
 void meter_open(struct meter *meter, struct comm *world, const struct meter_settings *settings);
 void meter_close(struct meter *meter);
 
-/* The run goes back to an earlier step, with or without that step's validation to be made again: as after a restart,
- * the files hold each step once. Local. */
-void meter_rewind(struct meter *meter, int64_t step, bool validates);
+/* The run goes back to an earlier step, with or without that step's validation to be made again, and with so many
+ * outliers until then: as after a restart, the files hold each step once. Local. */
+void meter_rewind(struct meter *meter, int64_t step, bool validates, int64_t outliers);
 
 /* Adds a call to a timer of this rank, or more seconds to its last one. */
 void meter_add(struct meter *meter, enum meter_timer timer, double seconds);

@@ -67,6 +67,8 @@ static void put_numbers(FILE *file, const char *run, const struct shown *s)
         {"cistron_validation_loss", "gauge", "Last validation loss in nats per label.", s->validation_loss},
         {"cistron_learning_rate", "gauge", "Learning rate of the last step.", s->learning_rate},
         {"cistron_gradient_norm", "gauge", "L2 norm of the gradient before clipping.", s->grad_norm},
+        {"cistron_gradient_norm_outliers_total", "counter", "Steps whose gradient norm was far above those before.",
+         (double)s->outliers},
         {"cistron_step_seconds", "gauge", "Time of a step, mean since the row before.", s->seconds / steps},
         {"cistron_data_wait_ratio", "gauge", "Share of that time in which rank 0 waited for data.",
          s->data_wait / s->seconds},

@@ -104,6 +104,8 @@ static void add_loss_facts(struct report *report)
     add_fact(report, "last logged", date_text(h->time));
     add_fact(report, "training loss",
              memory_format("%.6f nats (mean of the last row), perplexity %.4g", last->mean_loss, exp(last->mean_loss)));
+    if (isfinite(last->outliers))
+        add_count_fact(report, "gradient norm", last->outliers, " outliers");
     if (h->validation_count == 0)
         return;
     const struct history_validation *newest = &h->validations[h->validation_count - 1], *best = history_best(h);

@@ -80,6 +80,7 @@ struct run {
     double best_loss;
     uint64_t digest;             /* of the state after step digest_step */
     int64_t digest_step;         /* -1 = none has been computed */
+    struct gradient_norms norms; /* of steps that made an update */
     int64_t skipped;             /* diverged steps in a row */
     const char *resumed;         /* the checkpoint that this program began from, borrowed; NULL: none */
     int64_t rewound_to, rewinds; /* the step of the last rewind, and how many in a row went there */
@@ -153,6 +154,7 @@ static void take_counts(struct run *run, const struct checkpoint_meta *meta, con
     run->step = meta->step;
     run->tokens = meta->tokens;
     run->unpadded = run->session.world->rank == 0 ? meta->unpadded : 0;
+    run->norms = meta->norms;
     run->validated_step = meta->validation_step;
     run->best_step = meta->best_step;
     run->best_loss = meta->best_loss;
@@ -231,6 +233,7 @@ static void fill_meta(struct run *run, struct saving *saving)
                                             .step = run->step,
                                             .tokens = run->tokens,
                                             .unpadded = comm_sum_i64(s->world, run->unpadded),
+                                            .norms = run->norms,
                                             .seed = s->deck.train.seed,
                                             .position = loader_position(s->train),
                                             .store = loader_checksum(s->train),
@@ -525,7 +528,7 @@ static int rewind_run(struct run *run, const struct begun *bad, const char *what
         char *note = memory_format("step %lld: %s: back to step %lld, %s, past the data of steps %lld to %lld",
                                    (long long)bad->step, what, (long long)run->step, path, (long long)run->step + 1,
                                    (long long)bad->step);
-        meter_rewind(&run->meter, run->step, validation_due(run));
+        meter_rewind(&run->meter, run->step, validation_due(run), run->norms.outliers);
         meter_note(&run->meter, run->step, "rewind", note);
         meter_add(&run->meter, METER_CHECKPOINT, clock_seconds() - start);
         free(note);
@@ -598,10 +601,13 @@ static int take_step(struct run *run)
     double loss = result.labels > 0 ? result.loss_sum / result.labels : 0;
     bool finite = isfinite(loss) && isfinite(result.grad_norm);
     run->unpadded += begun->work.real;
+    if (finite)
+        gradient_norms_add(&run->norms, result.grad_norm);
     const struct meter_row row = {.step = begun->step,
                                   .loss = unsigned_nan(loss),
                                   .learning_rate = begun->rate,
                                   .grad_norm = unsigned_nan(result.grad_norm),
+                                  .outliers = run->norms.outliers,
                                   .tokens = begun->tokens,
                                   .unpadded = run->unpadded};
     meter_count(&run->meter, &row, finite ? result.loss_sum : 0, finite ? result.labels : 0, &begun->work);
@@ -837,6 +843,7 @@ static void open_meter(struct run *run, const struct start *start)
                                       .step = run->step,
                                       .steps_total = deck->train.steps,
                                       .validates = validation_due(run),
+                                      .outliers = run->norms.outliers,
                                       .tensorboard = deck->log.tensorboard,
                                       .prometheus = deck->log.prometheus,
                                       .peak = deck->device.peak * 1e12 * s->world->size,

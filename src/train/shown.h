@@ -20,6 +20,7 @@ struct shown {
     double loss;                      /* of the step, nats per label */
     double mean_loss;                 /* over the labels of the steps since the row before */
     double learning_rate, grad_norm;  /* of the step */
+    int64_t outliers;                 /* of the gradient norm in the run so far */
     double seconds;                   /* of the steps, without validations and checkpoints */
     double data_wait;                 /* seconds of them in which rank 0 waited for data */
     double rate;                      /* tokens/s that are no padding, all ranks */
