@@ -448,7 +448,7 @@ static void check_outside(void)
             size_t bytes = 0;
             FILE *file = open_memstream(&text, &bytes);
             struct plot_series series = {"a", "#000000", PLOT_LINE, x, y, 4};
-            struct plot plot = {"t", "step", &series, 1, NULL, 0, cases[i].low, cases[i].high};
+            struct plot plot = {"t", "step", &series, 1, NULL, 0, cases[i].low, cases[i].high, false};
             if (as_text)
                 plot_write_text(file, &plot, 20, 5);
             else
@@ -488,7 +488,7 @@ static void check_plots(void)
             size_t bytes = 0;
             FILE *file = open_memstream(&text, &bytes);
             struct plot_series series = {"<a>", "#000000", PLOT_LINE, x, columns[c], count};
-            struct plot plot = {"a & b", "step", &series, 1, x, count, 0, 0};
+            struct plot plot = {"a & b", "step", &series, 1, x, count, 0, 0, false};
             plot_write_svg(file, &plot);
             plot_write_text(file, &plot, 20, 5);
             fclose(file);
