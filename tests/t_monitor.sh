@@ -65,7 +65,18 @@ slow()
             data.valid= parallel.shard=optimizer)
     check "a slow run comes to its end" codes_are 0 2
 }
+# in_collectives FROM TO: of all steps behind the first, the share of the time, mean over ranks
+in_collectives()
+{
+    python3 - "$work/slow/log.jsonl" "$@" <<'PYTHON'
+import json, sys
+rows = [line for line in map(json.loads, open(sys.argv[1])) if line["event"] == "step"][1:]
+share = sum(row["collectives"] for row in rows) / sum(row["seconds"] for row in rows)
+assert float(sys.argv[2]) < share < float(sys.argv[3]), share
+PYTHON
+}
 slow SHIM_RANK=1
+check "the other waits for it, half of both ranks' time" in_collectives 0.4 0.6
 check "a slow rank is named, with its host and what it does" says "rank 1 on $(hostname) is slow: in "
 check "with what it does" grep -q 's more on forward and backward than the median of the ranks' "$work/out"
 check "once" test "$(grep -c '"event":"straggler".*"rank":1,"host":"'"$(hostname)"'","phase":"forward and backward"' "$work/slow/log.jsonl")" -eq 1
@@ -75,6 +86,7 @@ nobody_is_slow()
 {
     ! grep straggler "$work/slow/log.jsonl" >&2
 }
+check "where all are slow, nobody waits long" in_collectives 0 0.3
 check "where all are slow, nothing is said" nobody_is_slow
 check "though there was time for it" python3 - "$work/slow/log.jsonl" <<'PYTHON'
 import json, sys

@@ -400,6 +400,8 @@ static void write_line(struct meter *meter, const struct shown *s)
     journal_real(journal, "padded_tokens_per_second", s->padded_rate, RATE_DIGITS);
     journal_real(journal, "seconds", s->seconds, RATE_DIGITS);
     journal_real(journal, "data_wait", s->data_wait, RATE_DIGITS);
+    if (isfinite(s->collectives))
+        journal_real(journal, "collectives", s->collectives, RATE_DIGITS);
     journal_real(journal, "memory", s->memory, EXACT_DIGITS);
     if (isfinite(s->device)) {
         journal_real(journal, "device_memory", s->device, EXACT_DIGITS);
@@ -463,6 +465,7 @@ static struct shown shown_of(const struct meter *meter, const struct meter_row *
                       .grad_norm = row->grad_norm,
                       .outliers = row->outliers,
                       .data_wait = meter->data_wait,
+                      .collectives = meter->world->size > 1 ? found->collectives : (double)NAN,
                       .memory = (double)memory_resident_peak(),
                       .device = found->device,
                       .device_mean = found->device_mean,

@@ -72,6 +72,8 @@ static void put_numbers(FILE *file, const char *run, const struct shown *s)
         {"cistron_step_seconds", "gauge", "Time of a step, mean since the row before.", s->seconds / steps},
         {"cistron_data_wait_ratio", "gauge", "Share of that time in which rank 0 waited for data.",
          s->data_wait / s->seconds},
+        {"cistron_collectives_ratio", "gauge", "Share of that time that ranks were in collectives, mean over ranks.",
+         s->collectives / s->seconds},
         {"cistron_tokens_per_second", "gauge", "Tokens a second without padding, all ranks.", s->rate},
         {"cistron_padded_tokens_per_second", "gauge", "Positions computed a second, padding included, all ranks.",
          s->padded_rate},

@@ -23,6 +23,7 @@ struct shown {
     int64_t outliers;                 /* of the gradient norm in the run so far */
     double seconds;                   /* of the steps, without validations and checkpoints */
     double data_wait;                 /* seconds of them in which rank 0 waited for data */
+    double collectives;               /* seconds that ranks were in collectives, mean over them; NaN of one rank */
     double rate;                      /* tokens/s that are no padding, all ranks */
     double padded_rate;               /* positions/s that were computed, padding included, all ranks */
     double utilisation[FLOPS_CONVENTIONS];

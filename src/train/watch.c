@@ -16,7 +16,7 @@ static const double READ_SECONDS = 5, LOOK_SECONDS = 1, DEVICE_LOOK_SECONDS = 10
 /* What a rank says at a row. */
 struct rank_report {
     struct watch_counts counts;
-    double device;
+    double device, collectives;
     struct straggler_rank work;
     struct nvml_reading reading; /* index -1: none at this row */
     bool reads;                  /* at the next row; rank 0's is all ranks', so that they read at the same rows */
@@ -87,7 +87,9 @@ void watch_close(struct watch *watch)
 void watch_step(struct watch *watch)
 {
     const double host = comm_seconds(), device = device_waited(watch);
-    watch->waited += device > 0 ? device - watch->device_mark : host - watch->host_mark;
+    const double waited = device > 0 ? device - watch->device_mark : host - watch->host_mark;
+    watch->waited += waited;
+    watch->collectives += waited;
     watch->host_mark = host;
     watch->device_mark = device;
 }
@@ -136,7 +138,11 @@ static struct rank_report report_of(struct watch *watch, const struct watch_coun
 {
     const struct executor_class *class = watch->executor->class;
     const double now = clock_seconds();
-    struct rank_report report = {.counts = *counts, .device = NAN, .work = work_of(watch), .reading = {.index = -1}};
+    struct rank_report report = {.counts = *counts,
+                                 .device = NAN,
+                                 .collectives = watch->collectives,
+                                 .work = work_of(watch),
+                                 .reading = {.index = -1}};
     if (class->occupied != NULL)
         report.device = (double)class->occupied(watch->executor);
     if (watch->reads) {
@@ -154,6 +160,7 @@ static struct watch_row sum_reports(const struct rank_report *reports, int count
         row.counts.tokens += reports[r].counts.tokens;
         row.counts.positions += reports[r].counts.positions;
         row.counts.unpadded += reports[r].counts.unpadded;
+        row.collectives += reports[r].collectives / count;
         row.device_mean += reports[r].device / count;
         row.device_max = fmax(row.device_max, reports[r].device);
         row.read |= reports[r].reading.index >= 0;
@@ -194,6 +201,7 @@ struct watch_row watch_look(struct watch *watch, const struct watch_counts *coun
             look(watch, reports, &row);
     }
     watch->reads = reports[0].reads;
+    watch->collectives = 0;
     watch_step(watch); /* it has waited here, too */
     if (looks)
         begin_look(watch);

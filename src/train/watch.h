@@ -23,6 +23,7 @@ struct watch {
     struct nvml nvml;
     double row, read;                /* clock of the last row, and of the last at which GPUs were read */
     bool reads;                      /* at the next row */
+    double collectives;              /* seconds in them since the last row, of steps */
     char (*hosts)[WATCH_HOST_BYTES]; /* [ranks], owned */
     struct shown_gpu *gpus;          /* [gpu_count] of the last readings, in the order of ranks, owned; rank 0's */
     int gpu_count;
@@ -41,6 +42,7 @@ struct watch {
 struct watch_row {
     struct watch_counts counts;             /* summed over ranks */
     double device, device_mean, device_max; /* bytes in use on GPUs: rank 0's, mean and largest over ranks; NaN */
+    double collectives;                     /* seconds in them since the last row, mean over ranks */
     bool read;                              /* GPUs were read anew */
     bool slow;                              /* `straggler` is to be told of */
     struct straggler_found straggler;
