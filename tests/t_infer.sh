@@ -141,6 +141,8 @@ many="generate --checkpoint $work/run --tokens 70 --n 2 --seed 3"
     done
     timeout 60 $MPIRUN -n 2 "$CISTRON" $many --input "$work/p.fa" --batch 2 --shard >"$work/batch.fa" 2>"$work/out"
     check "many prompts on 2 ranks that share the weights: the same" cmp <(fields "$work/many.fa") <(fields "$work/batch.fa")
+    timeout 60 $MPIRUN -n 2 "$CISTRON" $many --input "$work/p.fa" --batch 2 --tensor 2 >"$work/batch.fa" 2>"$work/out"
+    check "many prompts on 2 ranks with a part of each layer: the same" cmp <(fields "$work/many.fa") <(fields "$work/batch.fa")
     "$CISTRON" $many --input "$work/p.jsonl" --field seq -o "$work/many.jsonl" 2>"$work/out"
     "$CISTRON" $many --input - --output-format jsonl <"$work/p.txt" >"$work/lines.jsonl" 2>"$work/out"
     "$CISTRON" $many --input "$work/p.fa" --alphabet ACGT --context 16 --output-format jsonl >"$work/limited.jsonl" 2>"$work/out"

@@ -83,6 +83,13 @@ check "JSON lines too" ends 0 eval --checkpoint run --input <(printf '{"body": "
     --input-format jsonl -o json.json
 check "bytes of its text alone" grep -q '"text_bytes": 9,' json.json
 "$CISTRON" generate --checkpoint run --prompt '<|begin_of_text|>' --tokens 60 --temperature 4 --seed 3 >wild 2>/dev/null
+"$CISTRON" generate --checkpoint run --input <(printf 'The License\n<|begin_of_text|>\n') --tokens 40 --temperature 3 --n 3 >many.jsonl 2>err
+check "many prompts of text" test "$(python3 -c 'import json; print(*[json.loads(l)["prompt"] for l in open("many.jsonl")], sep=",")')" = \
+    "The License,The License,The License,<|begin_of_text|>,<|begin_of_text|>,<|begin_of_text|>"
+"$CISTRON" generate --checkpoint run --prompt The --tokens 40 --temperature 3 --alphabet 'aeiounrst ' --output-format jsonl >vowels.jsonl 2>err
+check "an alphabet of text" python3 -c 'import json; [r] = map(json.loads, open("vowels.jsonl")); assert 9 < len(r["text"]) and set(r["text"]) <= set("aeiounrst "), r'
+check "an alphabet that no token has" ends 2 generate --checkpoint run --prompt The --alphabet 'aé'
+check "FASTA of text is refused" ends 2 generate --checkpoint run --prompt The --output-format fasta
 check "what is printed is UTF-8" iconv -f UTF-8 -t UTF-8 -o /dev/null wild
 
 # a tokenizer without a begin token, whose ids a Megatron data set has

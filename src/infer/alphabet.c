@@ -61,12 +61,12 @@ static void note_found(struct alphabet *a, const char *bytes, int64_t count)
     }
 }
 
-int alphabet_allow(const struct tokenizer *tokenizer, const char *alphabet, bool **allowed)
+int alphabet_allow(const struct tokenizer *tokenizer, int64_t vocabulary, const char *alphabet, bool **allowed)
 {
     struct alphabet *a = memory_allocate(sizeof *a);
-    *allowed = memory_allocate((int64_t)sizeof **allowed * tokenizer->vocabulary);
+    *allowed = memory_allocate((int64_t)sizeof **allowed * vocabulary);
     int code = split(a, alphabet);
-    for (int32_t token = 0; code == ERROR_NONE && token < tokenizer->vocabulary; token++) {
+    for (int32_t token = 0; code == ERROR_NONE && token < vocabulary; token++) {
         int64_t count;
         const char *bytes = tokenizer_decode(tokenizer, token, &count);
         (*allowed)[token] = consists(a, bytes, count);
@@ -77,7 +77,7 @@ int alphabet_allow(const struct tokenizer *tokenizer, const char *alphabet, bool
         if (!a->found[c])
             code = error_user("--alphabet %s: the tokenizer, %s, has no token for '%.*s'", alphabet, tokenizer->name,
                               (int)a->bytes[c], a->character[c]);
-    if (tokenizer->eos >= 0)
+    if (tokenizer->eos >= 0 && tokenizer->eos < vocabulary)
         (*allowed)[tokenizer->eos] = true;
     memory_free(a);
     return code;

@@ -4,9 +4,9 @@
 
 #include "tokenizer/tokenizer.h"
 
-/* allowed[the tokenizer's vocabulary]: of the tokens that stand for text those whose text consists of the characters of
+/* allowed[vocabulary], the model's: of the tokens that stand for text those whose text consists of the characters of
  * `alphabet` (UTF-8), and the end token. Freed with memory_free, in any case. ERROR_USER: no such token has one of the
- * characters; it is no UTF-8. */
-int alphabet_allow(const struct tokenizer *tokenizer, const char *alphabet, bool **allowed);
+ * characters; there are none. */
+int alphabet_allow(const struct tokenizer *tokenizer, int64_t vocabulary, const char *alphabet, bool **allowed);
 
 #endif

@@ -208,7 +208,8 @@ static int prepare(struct generator *g)
     const bool reads = g->world->rank == 0;
     int code = comm_agree(g->world, check_family(inference));
     if (code == ERROR_NONE && s->alphabet != NULL)
-        code = comm_agree(g->world, alphabet_allow(inference->tokenizer, s->alphabet, &g->allowed));
+        code = comm_agree(
+            g->world, alphabet_allow(inference->tokenizer, inference->settings.vocabulary, s->alphabet, &g->allowed));
     if (code == ERROR_NONE)
         code = comm_agree(g->world, reads ? read_prompts(g) : ERROR_NONE);
     if (code != ERROR_NONE)
