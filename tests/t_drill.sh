@@ -6,7 +6,7 @@ needs python3
 needs readelf
 drills()
 {
-    python3 "$abs_top_srcdir/bench/drills/run" --build "$abs_top_builddir" "$@"
+    python3 "$abs_top_srcdir/bench/drills/run" --build "$abs_top_builddir" --slow 0 "$@"
 }
 check "interrupted trainings end as whole ones" drills --seed 762 --rounds 3 --interruptions 3 --steps 200 interruptions
 check "on other ranks too" drills --seed 3 --interruptions 5 --steps 150 moves

@@ -22,16 +22,17 @@ from training import STOPS, TIMEOUT, Wrong, checkpoints, listens, logged, result
 GENTLE = ["usr2", "save-file", "pause"]
 ENDING = [*STOPS, "stop-file", "kill", "kill-all", "still", "full"]
 ACTIONS = ["damage", *GENTLE, *ENDING]
-MOST_RANKS = 4
 SHARDS = ["none", "optimizer", "gradients", "full"]
 MOVED = 1e-6  # of a loss: sums over other ranks are rounded in another order
 
 
 class Interruptions:
-    """settings: seed, interruptions of a round, actions, moves."""
+    """interruptions: of a round; slow: seconds by which each parallel region is slowed down, since a run that is fast
+    comes far while it looks for what it is to do."""
 
-    def __init__(self, shop, seed, interruptions, actions, moves):
+    def __init__(self, shop, seed, interruptions, actions, slow, moves):
         self.shop, self.seed, self.interruptions, self.actions, self.moves = shop, seed, interruptions, actions, moves
+        self.slow = {"LD_PRELOAD": shop.shim, "SHIM_SLOW": str(slow)}
         self.counts = dict.fromkeys(ACTIONS, 0)
 
     def damage(self, draw, folder):
@@ -88,8 +89,7 @@ class Interruptions:
     def full(self, draw, folder, ranks):
         """What tests/shim.so reads."""
         error, call = draw.choice([("ENOSPC", "pwrite"), ("ENOSPC", "open"), ("EIO", "fsync"), ("ENOSPC", "rename")])
-        return {"LD_PRELOAD": self.shop.shim, "SHIM_FOLDER": folder,
-                "SHIM_MATCH": "step_", "SHIM_RANK": str(draw.randrange(ranks)),
+        return {"SHIM_FOLDER": folder, "SHIM_MATCH": "step_", "SHIM_RANK": str(draw.randrange(ranks)),
                 "SHIM_FAIL": "%s:%d:%s" % (call, draw.randrange(1, 12), error)}
 
     def interrupt(self, draw, folder, ranks):
@@ -102,7 +102,7 @@ class Interruptions:
         settings = ["comm.timeout=%d" % TIMEOUT] if "still" in actions else []
         if self.moves:
             settings.append("parallel.shard=" + draw.choice(SHARDS))
-        environment = self.full(draw, folder, ranks) if "full" in actions else {}
+        environment = {**self.slow, **(self.full(draw, folder, ranks) if "full" in actions else {})}
         before = checkpoints(folder)
         if "damage" in chosen and draw.random() < 0.3 and self.damage(draw, folder):
             actions, steps, before = ["damage", *actions], [0, *steps], before[:-1]
@@ -149,13 +149,13 @@ class Interruptions:
     def round(self, number):
         """Returns what was found."""
         draw = random.Random("%d %d" % (self.seed, number))
-        ranks = draw.randint(1, MOST_RANKS)
+        ranks = draw.randint(1, self.shop.ranks)
         folder = os.path.join(self.shop.work, "run.%d" % number)
         print("  round %d" % number, flush=True)
         struck = 0
         for _ in range(self.interruptions):
             if self.moves:
-                ranks = draw.randint(1, MOST_RANKS)
+                ranks = draw.randint(1, self.shop.ranks)
             struck += 1
             if self.interrupt(draw, folder, ranks):
                 break

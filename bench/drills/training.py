@@ -53,10 +53,11 @@ def result(folder):
 # -- What trainings share -------------------------------------------------------------------------------------------------
 
 class Workshop:
-    """A build, a folder to work in, data, and a deck of a tiny Llama. `settings`: more keys of every training."""
+    """A build, a folder to work in, data, and a deck of a tiny Llama. `settings`: more keys of every training; `ranks`:
+    the most that a training may have."""
 
-    def __init__(self, build, work, settings, steps, save_every):
-        self.work, self.steps, self.settings = work, steps, settings
+    def __init__(self, build, work, settings, ranks, steps, save_every):
+        self.work, self.settings, self.ranks, self.steps = work, settings, ranks, steps
         self.cistron = os.path.join(build, "cistron")
         self.shim = os.path.join(build, "tests", "shim.so")
         self.deck = os.path.join(work, "deck.cfg")
