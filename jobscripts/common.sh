@@ -13,16 +13,26 @@
 #   CISTRON_GPU_MEMORY   GiB of a GPU, for the plan, since the node that plans may have none
 set -u
 
-# asked OPTION: the number that the script's own #SBATCH lines give it
+# asked OPTION: the number that the script's own #SBATCH lines give it, nothing where they do not
 asked()
 {
-    sed -n "s/^#SBATCH .*--$1=\([0-9]*\).*/\1/p" "$0" | tail -n 1
+    sed -n "s/^#SBATCH .*--$1[= ]\([0-9]*\).*/\1/p" "$0" 2>/dev/null | tail -n 1
 }
 
-# Slurm's account of the job wins, as sbatch's options do over the script's lines
+# Slurm's account of the job wins, as sbatch's options do over the script's lines; what neither says is one.
 nodes=${SLURM_NNODES:-$(asked nodes)}
+nodes=${nodes:-1}
 cores=${SLURM_CPUS_PER_TASK:-$(asked cpus-per-task)}
-ranks=${SLURM_NTASKS:-$((nodes * ${SLURM_NTASKS_PER_NODE:-$(asked ntasks-per-node)}))}
+cores=${cores:-1}
+ranks=${SLURM_NTASKS:-$(asked ntasks)}
+if [ -z "$ranks" ]; then
+    node_ranks=${SLURM_NTASKS_PER_NODE:-$(asked ntasks-per-node)}
+    if [ -z "$node_ranks" ]; then
+        echo "$0: how many ranks? Its #SBATCH lines need --ntasks-per-node=N" >&2
+        exit 2
+    fi
+    ranks=$((nodes * node_ranks))
+fi
 
 cistron=${CISTRON:-cistron}
 plan=no

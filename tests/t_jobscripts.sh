@@ -69,6 +69,14 @@ check "without the program: exit code 1" test $? -eq 1
 check "without the program: is said" says "/nowhere/cistron: "
 check "without the program: nothing is started" test "$(grep -c 'mpirun\|command not found' out)" -eq 0
 
+sed 's/--ntasks-per-node=[0-9]* //; s/--cpus-per-task=[0-9]*//' "$scripts/train.slurm" >spool/no_ranks
+given A=1 spool/no_ranks --plan x >out
+check "a copy without ranks: exit code 2" test $? -eq 2
+check "a copy without ranks: what it lacks" grep -qx "spool/no_ranks: .*--ntasks-per-node=N" out
+sed 's/--nodes=1 /--ntasks 6 --nodes=2 /' spool/no_ranks >spool/six
+check "a copy with --ntasks, and without cores" grep -qF "threads 1|nccl WARN|gpus  |cistron|plan|--ranks|6|--ranks-per-node|3|x|" \
+    <<<"$(given A=1 spool/six --plan x)"
+
 # Each script's plan is of its own ranks, and fits its GPUs
 plans=0
 while read -r name ranks a_node gpus keys; do
