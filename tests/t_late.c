@@ -1,12 +1,15 @@
 /* On an executor that does everything later, a training that runs ahead of it, and replays parts of its steps, finds
  * what one that waits finds, to the bit, though the host's batches are written over as soon as a step has begun;
- * likewise what it measures of quantization's losses. */
+ * likewise what it measures of quantization's losses. A step races with no snapshot that is taken before it. */
 #include "check.h"
 
 #include "cpu/cpu.h"
 #include "ref/late.h"
 #include "ref/toy.h"
 #include "ref/wrapper.h"
+#include "plan/plan.h"
+#include "plan/race.h"
+#include "step/snapshot.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -335,6 +338,47 @@ static void test_losses(struct executor *cpu)
     free(plain.state);
 }
 
+/* -- Snapshots --------------------------------------------------------------------------------------------------- */
+
+/* Races between the copies of a snapshot and the step that is begun behind it. */
+static int64_t races_with_snapshot(struct executor *cpu, struct toy_options options, bool waits)
+{
+    struct executor *plan = plan_executor_create(cpu);
+    struct schedule schedule = schedule_create(1, 1, false);
+    struct snapshot snapshot;
+    struct batch batch;
+    struct toy toy;
+    struct race race;
+    options.executor = plan;
+    toy_create(&toy, &options);
+    toy_batch(&batch, options.rows, options.row_tokens, 3);
+    snapshot_create(&snapshot, &toy.engine);
+    plan_executor_clear(plan);
+    engine_step(&toy.engine, &schedule, &batch, 1e-3);
+    snapshot_take(&snapshot);
+    if (!waits)
+        toy.engine.copied.serial = 0; /* the planted fault */
+    engine_step(&toy.engine, &schedule, &batch, 1e-3);
+    const int64_t races = race_check(plan_executor_log(plan), -1, &race, 1);
+    snapshot_destroy(&snapshot);
+    batch_destroy(&batch);
+    schedule_destroy(&schedule);
+    toy_destroy(&toy);
+    plan->class->destroy(plan);
+    return races;
+}
+
+/* The next update waits for the copies, and they for the update before. */
+static void test_snapshot(struct executor *cpu)
+{
+    struct toy_options options = toy_options(cpu);
+    for (int i = 0; i < 2; i++) {
+        CHECK(races_with_snapshot(cpu, options, true) == 0);
+        CHECK(races_with_snapshot(cpu, options, false) > 0);
+        options.compute = DTYPE_BF16;
+    }
+}
+
 /* -- Learning rates of embedding and head -------------------------------------------------------------------------- */
 
 /* One step from the start. decoupled < 0: all learn at `rate`. */
@@ -390,6 +434,7 @@ int main(void)
     struct executor *cpu = cpu_executor_create(2);
     test_rows(cpu);
     test_losses(cpu);
+    test_snapshot(cpu);
     test_decoupled(cpu, TOY_LLAMA);
     test_decoupled(cpu, TOY_LLAMA_TIED);
     for (enum toy_kind kind = TOY_LLAMA; kind < TOY_KINDS; kind++) {
