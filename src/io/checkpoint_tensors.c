@@ -11,7 +11,6 @@
 #include "io/file.h"
 #include "step/engine.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -219,13 +218,6 @@ static int read_part(struct reader *r, const struct part *part, char *to)
     return code;
 }
 
-/* Has the system read a part while others are hashed. */
-static void ask_ahead(const struct reader *r, int64_t i)
-{
-    if (i < r->count && r->parts[i].offset >= 0)
-        posix_fadvise(r->descriptor, r->parts[i].offset, part_bytes(&r->parts[i]), POSIX_FADV_WILLNEED);
-}
-
 /* Where the engine's memory is the host's and has the file's numbers: where a part is to be read to; else NULL. */
 static char *place_in_engine(const struct reader *r, const struct part *part)
 {
@@ -249,7 +241,6 @@ static int read_direct(struct reader *r)
 #pragma omp parallel for schedule(dynamic) reduction(min : bad) num_threads(READ_THREADS)
     for (int64_t i = 0; i < r->count; i++) {
         char *to = place_in_engine(r, &r->parts[i]);
-        ask_ahead(r, i + READ_THREADS);
         if (to != NULL && read_part(r, &r->parts[i], to) != ERROR_NONE) {
             bad = i < bad ? i : bad;
             error_clear(); /* the message is this thread's */
@@ -264,7 +255,6 @@ static int read_staged(struct reader *r, int64_t first, int64_t count, char *buf
     int codes[READ_THREADS] = {ERROR_NONE};
 #pragma omp parallel for schedule(static) num_threads(READ_THREADS) if (count > 1)
     for (int64_t i = 0; i < count; i++) {
-        ask_ahead(r, first + i + READ_THREADS);
         if (r->parts[first + i].offset >= 0)
             codes[i] = read_part(r, &r->parts[first + i], buffers + i * PIECE_BYTES);
         error_clear(); /* the message is this thread's */
