@@ -692,6 +692,20 @@ static void check_gpu_run(void)
     free(metrics);
 }
 
+/* The name of a folder as a label, and what is known before the first row. */
+static void check_label(void)
+{
+    struct prometheus prometheus;
+    char *metrics = memory_format("%s/label.prom", folder);
+    prometheus_open(&prometheus, "a\"b\\c\nd", metrics);
+    prometheus_end(&prometheus, &(struct shown){.step = 7, .loss = 1}, 85);
+    prometheus_close(&prometheus);
+    CHECK(holds(metrics, "\ncistron_exit_code{run=\"a\\\"b\\\\c\\nd\"} 85", 1));
+    CHECK(holds(metrics, "\ncistron_step{run=\"a\\\"b\\\\c\\nd\"} 7\n", 1));
+    CHECK(holds(metrics, "cistron_tokens_total", 0) && holds(metrics, "cistron_loss", 0));
+    free(metrics);
+}
+
 /* -- A slow rank ------------------------------------------------------------------------------------------------- */
 
 enum { RANKS = 4, SLOW = 2 };
@@ -762,6 +776,7 @@ int main(void)
     check_statistics();
     check_nvml();
     check_gpu_run();
+    check_label();
     check_stragglers();
     char *remove = memory_format("rm -r %s", folder);
     CHECK(system(remove) == 0);
