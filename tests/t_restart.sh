@@ -54,6 +54,23 @@ check "another decay: the losses" cmp <(losses "$work/whole") <(losses "$work/de
 check "another decay: the digest" test "$(digest "$work/whole" 12)" = "$(digest "$work/decayed" 12)"
 check "another decay: not those without" test "$(cmp <(losses "$work/whole") <(losses "$work/constant") 2>&1)"
 
+# -- another batch: the rows that follow, 5 x 7 + 3 x 14 as 11 x 7; other micro-batches change the rounding alone
+place()
+{
+    "$CISTRON" inspect --json "$1" | tr -d ' \n' | sed 's/.*"offset":\([0-9]*\),"stores":\(\[[^]]*\]\).*/\1 \2/'
+}
+ranks 2 train "$work/deck.cfg" train.steps=11 output.folder="$work/eleven"
+ranks 2 train "$work/deck.cfg" train.steps=5 output.folder="$work/batch"
+cp -r "$work/batch" "$work/micro"
+ranks 2 train "$work/deck.cfg" train.global_batch=14 train.steps=8 output.folder="$work/batch"
+check "another batch" codes_are 0 2
+check "another batch: is told" says "changed since the checkpoint: train.global_batch = 14 (was 7)"
+check "another batch: a place in the data" grep -q '^[0-9]* \[{"epoch"' <(place "$work/batch/step_00000008.h5")
+check "another batch: the rows that follow" \
+    test "$(place "$work/batch/step_00000008.h5")" = "$(place "$work/eleven/step_00000011.h5")"
+ranks 3 train "$work/deck.cfg" train.micro_batch=1 train.steps=11 output.folder="$work/micro"
+check "other micro-batches" close_losses <(losses "$work/micro") <(losses "$work/eleven") 1e-6
+
 # -- another blend: where a store has almost all of the weight, the run is that on this store alone, whatever else is or
 # was beside it
 genome 2 9000 200 >"$work/h.fa"
