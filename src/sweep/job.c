@@ -229,13 +229,15 @@ static void write_plan(FILE *file, const struct sweep_place *place, const struct
 
 static void write_script(FILE *file, const struct sweep_place *place, const struct sweep_case *c)
 {
-    char here[PATH_MAX], *end = sweep_job_path(place, c, "exit");
+    char here[PATH_MAX], *end = sweep_job_path(place, c, "exit"), *run = sweep_job_path(place, c, "run");
     fputs("#!/bin/bash\n# written by cistron sweep\ncd ", file);
     write_word(file, getcwd(here, sizeof here) != NULL ? here : ".");
     fputs(" || exit\n", file);
     write_plan(file, place, c);
     write_training(file, place, c, "run", "out.txt", "");
-    fputs("code=$?\n", file);
+    fputs("code=$?\nrm -f ", file); /* what a training that was ended has saved */
+    write_word(file, run);
+    fputs("/*.h5*\n", file);
     if (sweep_job_is_freed(place, c)) {
         fputs("[ $code -eq 0 ] && ", file);
         write_training(file, place, c, "free", "free.txt", place->no_transfers);
@@ -244,6 +246,7 @@ static void write_script(FILE *file, const struct sweep_place *place, const stru
     write_word(file, end);
     fputs("\necho $code >\"$end.part\" && mv \"$end.part\" \"$end\"\n", file);
     free(end);
+    free(run);
 }
 
 static int write_files(const struct sweep_place *place, const struct sweep_case *c)

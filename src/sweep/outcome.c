@@ -182,6 +182,8 @@ int outcome_read(struct outcome *o, const struct sweep_place *place, const struc
         return ERROR_NONE;
     take_exit(o, place, c);
     take_plan(o, place, c);
+    if (o->exit_code != ERROR_NONE)
+        return ERROR_NONE;
     int code = take_log(o, place, c);
     return code == ERROR_NONE ? take_exposed(o, place, c) : code;
 }
