@@ -296,6 +296,7 @@ cp store.h5 told.h5 && "$edit" told.h5 sources@external /etc/passwd || exit 1
 cp $step sparse.h5 && truncate -s 100G sparse.h5.xxh3
 cp $step piped.h5 && mkfifo piped.h5.xxh3 pipe.h5
 mkdir pipes piped_config locked && mkfifo pipes/log.jsonl pipes/step_00000004.h5 piped_config/config.json
+ln llama_tiny/model* piped_config
 echo precious >precious
 ln -s ../precious locked/lock
 elsewhere="is a link, or has its data in another file or in a form that HDF5 alone cannot read"

@@ -47,19 +47,12 @@ static const struct {
     [FAMILY_AMPLIFY] = {"amplify.transformer_encoder.", of_amplify},
 };
 
-enum dialect dialect_of(const char *folder)
+enum dialect dialect_of(const struct safetensors *st)
 {
-    struct safetensors *st;
-    enum dialect dialect = DIALECT_HF;
-    if (safetensors_open(&st, folder) != ERROR_NONE) {
-        error_clear();
-        return dialect;
-    }
     for (int64_t i = 0; i < st->count; i++)
         if (strstr(st->entries[i].name, ".layernorm_qkv.") != NULL)
-            dialect = DIALECT_TE;
-    safetensors_close(st);
-    return dialect;
+            return DIALECT_TE;
+    return DIALECT_HF;
 }
 
 bool dialect_ignores(const char *name)

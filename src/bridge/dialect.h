@@ -23,8 +23,8 @@ struct place {
     int64_t first, block, apart;
 };
 
-/* By the names of its tensors; DIALECT_HF where there are none that can be read. Local. */
-enum dialect dialect_of(const char *folder);
+/* By the names of a folder's tensors. */
+enum dialect dialect_of(const struct safetensors *st);
 
 /* token_rows: of the tensors that have a row for each token; the vocabulary or more, and that in DIALECT_HF. */
 void dialect_place(struct place *place, enum dialect dialect, const struct model_settings *settings, int64_t token_rows,

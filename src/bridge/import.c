@@ -371,10 +371,13 @@ static int check_form(const char *folder)
 static int open_folder(struct import *import)
 {
     deck_defaults(&import->deck);
-    import->dialect = dialect_of(import->given->folder);
     int code = check_form(import->given->folder);
     if (code == ERROR_NONE)
+        code = safetensors_open(&import->st, import->given->folder);
+    if (code == ERROR_NONE) {
+        import->dialect = dialect_of(import->st);
         code = config_read(&import->deck, import->given->folder, import->dialect);
+    }
     if (code == ERROR_NONE)
         code = model_settings_from_deck(&import->settings, &import->deck, 0);
     if (code == ERROR_NONE)
@@ -383,8 +386,6 @@ static int open_folder(struct import *import)
         choose_specials(import);
     if (code == ERROR_NONE)
         warn_of_padding(import);
-    if (code == ERROR_NONE)
-        code = safetensors_open(&import->st, import->given->folder);
     return code;
 }
 
