@@ -47,7 +47,7 @@ check "nothing else is left" test "$(find "$work/whole" -name '*.prom*' | wc -l)
 check "no key, no file" test ! -e "$work/parts/cistron.prom"
 mkdir "$work/collector"
 touch "$work/whole/stop"
-ranks 2 "${padded[@]}" output.folder="$work/whole" log.prometheus="$work/collector/a.prom"
+ranks 2 "${padded[@]}" output.folder="$(realpath --relative-to=. "$work/whole")" log.prometheus="$work/collector/a.prom"
 check "stopped" codes_are 85 2
 check "in a collector's folder, of a run that is to go on" \
     python3 "$abs_top_srcdir/tests/interop/read_prometheus.py" "$work/collector/a.prom" "$work/whole/log.jsonl" 85

@@ -165,7 +165,8 @@ void prometheus_open(struct prometheus *prometheus, const char *folder, const ch
     if (name[0] == '\0')
         return;
     prometheus->path = strchr(name, '/') != NULL ? memory_string(name) : memory_format("%s/%s", folder, name);
-    prometheus->run = memory_string(folder);
+    char *whole = realpath(folder, NULL);
+    prometheus->run = whole != NULL ? whole : memory_string(folder);
 }
 
 void prometheus_close(struct prometheus *prometheus)
@@ -210,10 +211,10 @@ static void write_file(struct prometheus *p, const struct shown *shown, bool end
     put_metric(file, p->run,
                &(struct metric){"cistron_exit_code", "gauge", "Of the program, once it has ended.",
                                 ended ? code : (double)NAN});
-    if (fclose(file) == 0 && !exchange(p->path, text, bytes) && !p->failing) {
+    const bool failing = fclose(file) != 0 || !exchange(p->path, text, bytes);
+    if (failing && !p->failing)
         log_warn("%s: cannot write it: %s; the run goes on, and it is tried again", p->path, strerror(errno));
-        p->failing = true;
-    }
+    p->failing = failing;
     free(text);
 }
 

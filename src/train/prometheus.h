@@ -8,7 +8,8 @@
 
 struct prometheus {
     char *path; /* NULL: nothing is written */
-    char *run;  /* the run's folder, a label of each metric: a collector's folder may hold several runs */
+    char *run;  /* the run's folder from the root, a label of each metric: a collector has several runs, and may refuse
+                 * the metrics of all if two have the same labels */
     double written;
     bool failing; /* the last try failed, and that was told */
 };

@@ -2,6 +2,7 @@
 practice, then compares it with a run's log: read_prometheus.py FILE LOG EXIT_CODE."""
 import json
 import math
+import os
 import re
 import sys
 
@@ -40,6 +41,7 @@ for line in raw.decode().split("\n")[:-1]:
     assert key not in samples, line
     samples[key] = float(value)
 assert set(types) == helped
+assert {dict(labels)["run"] for metric, labels in samples} == {os.path.realpath(os.path.dirname(log))}
 by_name = {metric: value for (metric, labels), value in samples.items()}
 lines = [json.loads(line) for line in open(log)]
 row = [line for line in lines if line["event"] == "step"][-1]
