@@ -336,6 +336,9 @@ fi
 "$CISTRON" report "$run" "$work/none" >"$work/out" 2>&1
 check "no second run: exit code 2" test $? -eq 2
 check "no second run: is said" says "$work/none: no such file or folder"
+"$CISTRON" report "$run" "$run/final_model.h5" >"$work/out" 2>&1
+check "no log: exit code 2" test $? -eq 2
+check "no log: is said" says "$run/final_model.h5: is no log of a run"
 "$CISTRON" report "$run" "$work/other/log.jsonl" -o "$work/other/log.jsonl" >"$work/out" 2>&1
 check "several over a log: exit code 2" test $? -eq 2
 check "several over a log: is said" says "is an input and the output"

@@ -20,8 +20,10 @@ static int run(const struct environment *environment, char **arguments, int coun
         code = disk_check_outside(out, arguments[i], ".html");
     if (code != ERROR_NONE)
         return code;
-    if (warm_up < 0 || tokens < 0)
-        return error_user("--warm-up and --tokens must be 0 or above");
+    if (warm_up < 0)
+        return error_user("--warm-up %lld: must be 0 or above", (long long)warm_up);
+    if (tokens < 0)
+        return error_user("--tokens %g: must be 0 or above", tokens);
     const bool compares = count > 1 || !isnan(target) || tokens > 0;
     return compares ? comparison_run(arguments, count, &(struct comparison_settings){out, target, tokens, warm_up})
                     : report_run(arguments[0], out);

@@ -477,6 +477,9 @@ static int read_run(struct run *run, const char *name, int number, int64_t warm_
                                       : error_user("%s: %s", name,
                                                    is_folder ? "holds no log.jsonl; name the output.folder of a run"
                                                              : "no such file or folder");
+    const bool says_nothing = run->history.start_count == 0 && run->history.row_count == 0;
+    if (code == ERROR_NONE && run->history.damaged > 0 && says_nothing)
+        code = error_user("%s: is no log of a run; name its output.folder, or the log.jsonl in that", log);
     if (code == ERROR_NONE && run->history.damaged > 0)
         log_warn("%s: %lld damaged lines are left out, the first is line %lld; was the file edited?", log,
                  (long long)run->history.damaged, (long long)run->history.first_damaged);
