@@ -6,6 +6,7 @@
 #include "deck/locate.h"
 #include "train/settings.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
@@ -52,10 +53,12 @@ struct settings {
     const config_setting_t *keys[2]; /* the top's, the group's */
 };
 
+/* One of several values has no name of its own. */
 static int wrong(const struct reader *reader, const config_setting_t *setting, const char *what)
 {
+    const char *name = config_setting_name(setting);
     return error_user("%s:%d: %s: %s", reader->path, (int)config_setting_source_line(setting),
-                      config_setting_name(setting) != NULL ? config_setting_name(setting) : "a value", what);
+                      name != NULL ? name : config_setting_name(config_setting_parent(setting)), what);
 }
 
 static int take_settings(const struct reader *reader, const config_setting_t *group, struct settings *s)
@@ -139,7 +142,12 @@ static int read_number(const struct reader *reader, const config_setting_t *valu
     *number = !config_setting_is_number(value)                  ? NAN
               : config_setting_type(value) == CONFIG_TYPE_FLOAT ? config_setting_get_float(value)
                                                                 : (double)config_setting_get_int64(value);
-    return *number >= least && *number <= INT_MAX ? ERROR_NONE : wrong(reader, value, "must be a number above 0");
+    if (*number >= least && *number <= INT_MAX)
+        return ERROR_NONE;
+    char *what = memory_format("must be a number from %g to %d", least, INT_MAX);
+    int code = wrong(reader, value, what);
+    free(what);
+    return code;
 }
 
 static int read_integer(const struct reader *reader, const config_setting_t *value, int64_t least, int64_t *integer)
@@ -313,6 +321,9 @@ static char *name_case(const struct sweep_case *c, const struct deck *deck)
     const unsigned long long hash = XXH3_64bits(all, strlen(all)) & 0xffffffffffff; /* enough for thousands */
     char *name = memory_format("%.*s-%lld-%012llx", dot != NULL ? (int)(dot - stem) : (int)strlen(stem), stem,
                                (long long)c->ranks, hash);
+    for (char *at = name; *at != '\0'; at++) /* a word of any shell, as {name} */
+        if (!isalnum((unsigned char)*at) && strchr("-_.", *at) == NULL)
+            *at = '_';
     free(effective);
     free(all);
     return name;
@@ -356,8 +367,8 @@ static int add_rows(const struct reader *reader, struct sweep_case *c, const con
         return code;
     const double all = c->group->scaling == SWEEP_WEAK ? rows * (double)c->ranks : rows;
     if (all != floor(all) || all < 1) {
-        char *what =
-            memory_format("%g rows on each of %lld ranks are no whole number of rows", rows, (long long)c->ranks);
+        char *what = memory_format("%g makes %g rows of a step on %lld ranks; must be a whole number, 1 or more", rows,
+                                   all, (long long)c->ranks);
         code = wrong(reader, value, what);
         free(what);
         return code;
@@ -419,7 +430,7 @@ static int add_group(const struct reader *reader, const struct settings *top, co
     int code = ERROR_NONE;
     if (from != NULL)
         code = config_setting_is_group(from) ? take_settings(reader, from, &s)
-                                             : wrong(reader, from, "sweeps must be a list of groups, ( { }, { } )");
+                                             : wrong(reader, from, "must be a list of groups, ( { }, { } )");
     if (code == ERROR_NONE && s.deck == NULL)
         code = error_user("%s:%d: deck: is missing", reader->path,
                           from != NULL ? (int)config_setting_source_line(from) : 1);

@@ -198,7 +198,7 @@ static int enter_folder(const char *folder, struct comm *self, struct lock *lock
     const int failure = disk_make_folder(folder, NULL);
     *path = failure == 0 ? realpath(folder, NULL) : NULL;
     if (*path == NULL)
-        return error_user("%s: cannot be made: %s", folder, strerror(failure));
+        return error_user("%s: cannot be made: %s", folder, strerror(failure != 0 ? failure : errno));
     return lock_acquire(lock, self, *path);
 }
 
