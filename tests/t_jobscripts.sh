@@ -163,6 +163,8 @@ check "a trace: a file for each host and process" grep -qE ' NCCL_DEBUG_FILE=run
 "$here" train quickstart.cfg data.source=random data.train= data.valid= model.vocabulary=64 train.steps=2 device.threads=1 \
     output.folder=begun log.tensorboard=false >out 2>&1 || exit 1
 submits "$small LOAD_CHECKPOINT_PATH=begun" train.resume=begun train.steps=3
+submits "$small LOAD_CHECKPOINT_PATH=begun ENABLE_NCCLTRACE=true" "profile.start=3 profile.stop=3" train.steps=3
+submits "$small LOAD_CHECKPOINT_PATH=begun ENABLE_PROFILE=true" "profile.start=20 profile.stop=25" train.steps=25
 
 benchmark "$small CISTRON=$here" --plan
 check "the benchmark's plan: exit code 0" test $code -eq 0
@@ -174,6 +176,11 @@ benchmark "$small ENABLE_NCCLTRACE=true" train.seed=5
 check "submitted with NCCL's trace: exit code 0" test $code -eq 0
 check "submitted with NCCL's trace, keys last" grep -q '^sbatch|INFO|--job-name=.*|train.steps=5|train.seed=5|$' out
 check "NCCL finds its folder" test -d runs/pretrain_llama3.1_8b_bf16_8_*
+rm -r runs
+printf '#!/bin/sh\nexit 7\n' >bin/sbatch
+benchmark "$small"
+check "refused by sbatch: its exit code" test $code -eq 7
+check "refused by sbatch: no folder is left" test -z "$(ls runs)"
 
 # bad TEXT SETTINGS ARGUMENTS...: one line, exit code 2
 bad()
@@ -193,9 +200,12 @@ bad "JOB_TOTAL_GPUS=08: must be a multiple of 2" "$small JOB_TOTAL_GPUS=08"
 bad "JOB_TOTAL_GPUS=12: must be a multiple of 8" "$small JOB_TOTAL_GPUS=12"
 bad "JOB_TOTAL_GPUS=48: must be a multiple of 32" "$small MODEL_SIZE=70b JOB_TOTAL_GPUS=48"
 bad "JOB_TOTAL_GPUS=192: must be a multiple of 128" "$small MODEL_SIZE=405b JOB_TOTAL_GPUS=192"
-bad "GPUS_PER_NODE=x: must be a multiple of 1" "$small GPUS_PER_NODE=x"
+bad "GPUS_PER_NODE=x: must be a whole number above 0" "$small GPUS_PER_NODE=x"
 bad "ENABLE_PROFILE=yes: must be one of true false" "$small ENABLE_PROFILE=yes"
 bad "PROFILE_STOP_STEP=5: must be at least PROFILE_START_STEP=20" "$small ENABLE_PROFILE=true PROFILE_STOP_STEP=5"
+bad "PROFILE_STOP_STEP=25: must be at most MAX_STEPS=24" "$small ENABLE_PROFILE=true MAX_STEPS=24"
+bad "PROFILE_START_STEP=2: must be above 2, the step" \
+    "$small ENABLE_PROFILE=true PROFILE_START_STEP=2 LOAD_CHECKPOINT_PATH=begun"
 bad "ENABLE_PROFILE and ENABLE_NCCLTRACE" "$small ENABLE_PROFILE=true ENABLE_NCCLTRACE=true"
 bad "MAX_STEPS=0: must be" "$small MAX_STEPS=0"
 bad "--dry-run: must be --print, --plan (first) or KEY=VALUE" "$small" --dry-run
