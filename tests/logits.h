@@ -35,8 +35,9 @@ static inline int logits_compute(const char *checkpoint, struct batch *batch, do
             masking_scale(inference.tokenizer, batch->tokens + batch->segment_start[s], batch->segment_length[s],
                           batch->scale + batch->segment_start[s]);
     if (code == ERROR_NONE) {
-        inference_lay_out(&inference, &(struct inference_shape){MEMORY_EVALUATE, batch->row_tokens, batch->max_segments,
-                                                                0, false, 0});
+        inference_lay_out(&inference, &(struct inference_shape){.use = MEMORY_EVALUATE,
+                                                                .tokens = batch->row_tokens,
+                                                                .segments = batch->max_segments});
         code = inference_start(&inference);
     }
     if (code == ERROR_NONE) {

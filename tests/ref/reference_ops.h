@@ -10,6 +10,7 @@ void reference_gemm(const struct gemm_args *args);
 void reference_embedding_forward(const struct embedding_forward_args *args);
 void reference_embedding_backward(const struct embedding_backward_args *args);
 void reference_copy(const struct copy_args *args);
+void reference_scatter(const struct scatter_args *args);
 void reference_transpose(const struct transpose_args *args);
 void reference_split(const struct split_args *args);
 void reference_join(const struct join_args *args);
