@@ -1,5 +1,6 @@
 /* Attention forward: one work item for each tile of queries and head, a running maximum and sum over tiles of keys
  * (Dao, FlashAttention-2, 2023). While a tile of keys is worked on, the next is on its way. */
+#include "cuda/attention_decode.h"
 #include "cuda/attention_work.cuh"
 #include "cuda/attention_own.h"
 #include "cuda/attention_tile.cuh"
@@ -121,10 +122,12 @@ static int64_t lay_out(const struct attention_forward_args *args, char *base, st
     return used;
 }
 
-int64_t cuda_own_attention_forward_workspace(const struct cuda_target *, const struct attention_forward_args *args)
+int64_t cuda_own_attention_forward_workspace(const struct cuda_target *target,
+                                             const struct attention_forward_args *args)
 {
     struct work_list list;
-    return lay_out(args, nullptr, &list);
+    const int64_t own = lay_out(args, nullptr, &list), decode = attention_decode_workspace(target, args);
+    return own > decode ? own : decode;
 }
 
 void cuda_own_attention_forward(const struct cuda_target *target, const struct attention_forward_args *args)
@@ -134,6 +137,10 @@ void cuda_own_attention_forward(const struct cuda_target *target, const struct a
     attention_check(tensors, count, &args->lse, args->head_dim, args->scale);
     if (args->q.rows == 0)
         return;
+    if (attention_decode_takes(args)) {
+        attention_decode(target, args);
+        return;
+    }
     struct work_list list;
     lay_out(args, target->workspace, &list);
     bool by_warpgroups = attention_runs_by_warpgroups(tensors, count, args->head_dim);

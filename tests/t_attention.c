@@ -641,6 +641,51 @@ static void test_many_items(void)
             test_attention_case(DTYPE_BF16, &wide[s], 140, causal ? LAYOUT_HOLES : LAYOUT_MIXED, causal != 0);
 }
 
+/* Sequences that go on by a token: one query a segment, keys elsewhere, in another order, with rows between them that
+ * nobody reads. The last sees fewer keys than there are, and one sees none. */
+static void test_steps_case(enum dtype dtype, const struct attention_shape *shape, int slots, bool causal)
+{
+    static const int32_t lengths_of[SLOTS] = {33, 1, 0, 64, 500, 7, 129, 2, 65, 31, 300, 90};
+    struct trial *trial = create_trial(dtype, shape, 1300, LAYOUT_CACHE, causal);
+    int32_t table[5][SLOTS] = {{0}};
+    int32_t keys = 3;
+    for (int slot = slots - 1; slot >= 0; slot--) {
+        table[0][slot] = slot, table[1][slot] = 1;
+        table[2][slot] = keys, table[3][slot] = lengths_of[slot];
+        table[4][slot] = lengths_of[slot] - (slot == slots - 1 ? 3 : 1);
+        keys += lengths_of[slot] + 2;
+    }
+    struct attention_forward_args f = {.heads = shape->heads,
+                                       .kv_heads = shape->kv_heads,
+                                       .head_dim = shape->head_dim,
+                                       .scale = 1.0f / sqrtf((float)shape->head_dim),
+                                       .causal = causal};
+    struct attention_segments *s = &f.segments;
+    struct tensor *to[5] = {&s->q_start, &s->q_length, &s->kv_start, &s->kv_length, &s->q_offset};
+    for (int i = 0; i < 5; i++)
+        *to[i] = trial_integers(trial, table[i], slots);
+    s->longest = 1, s->regular = s->full = true;
+    const int64_t cols = shape->heads * shape->head_dim, kv_cols = shape->kv_heads * shape->head_dim;
+    struct tensor kv = trial_normal(trial, dtype, keys, 2 * kv_cols, 1.0);
+    struct tensor qkv[3] = {trial_normal(trial, dtype, slots, cols, 1.0), tensor_columns(&kv, 0, kv_cols),
+                            tensor_columns(&kv, kv_cols, kv_cols)};
+    poison_holes(s, qkv);
+    f.q = qkv[0], f.k = qkv[1], f.v = qkv[2];
+    f.o = trial_matrix(trial, dtype, slots, cols, false, 1.0);
+    f.lse = trial_empty(trial, DTYPE_F32, shape->heads, slots);
+    check_attention(trial, OP_ATTENTION_FORWARD, &f);
+}
+
+static void test_steps(void)
+{
+    static const struct attention_shape more[4] = {{16, 2, 128}, {8, 1, 96}, {6, 2, 64}, {8, 2, 80}};
+    for (int64_t d = 0; d < 2; d++)
+        for (int64_t s = 0; s < COUNT(shapes) + COUNT(more); s++)
+            for (int slots = 1; slots <= SLOTS; slots = 2 * slots + 1 < SLOTS || slots == SLOTS ? 2 * slots + 1 : SLOTS)
+                test_steps_case(storage[d], s < COUNT(shapes) ? &shapes[s] : &more[s - COUNT(shapes)], slots,
+                                (slots + s) % 2 != 0);
+}
+
 /* Heads that kernels pad. */
 static void test_padded(void)
 {
@@ -690,6 +735,8 @@ int main(int count, char **arguments)
     test_attention(small);
     if (of_cudnn)
         test_full_rows();
+    if (!of_cudnn && !once)
+        test_steps();
     if (!small && !of_cudnn)
         test_long(), test_in_parts(), test_adding(), test_merge(), test_ranks();
     if (on_device && !of_cudnn && !small)

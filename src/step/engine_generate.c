@@ -122,12 +122,20 @@ static void call_destroy(struct call *c)
     batch_destroy(&c->batch);
 }
 
+/* Is it a token of each of its sequences, and nothing else? */
+static bool is_step(const struct call *c)
+{
+    return c->tokens == c->batch.max_segments && c->tokens == c->wanted && c->tokens == c->batch.row_tokens;
+}
+
 static void send(struct engine *e, const struct call *c)
 {
     struct batch_tensors *to = &e->batches[0];
     const int64_t segments = c->batch.max_segments, least = e->settings.least_rows;
     staging_next(&e->staging);
     engine_stage_batch(e, &c->batch, to);
+    to->segments.longest = is_step(c); /* of queries; there are more keys */
+    to->segments.regular = to->segments.full = is_step(c);
     engine_load_numbers(e, c->kv_start, segments, &to->segments.kv_start);
     engine_load_numbers(e, c->kv_length, segments, &to->segments.kv_length);
     engine_load_numbers(e, c->q_offset, segments, &to->segments.q_offset);
@@ -146,7 +154,7 @@ static void forward(struct engine *e, const struct call *c)
     const int64_t segments = c->batch.max_segments;
     const struct replay_key key = {
         .part = REPLAY_GENERATE, .written = e->written[0], .tokens = c->tokens, .segments = segments};
-    if (c->tokens == segments && c->wanted == segments)
+    if (is_step(c))
         replay_run(&e->replay, &key, &e->streams[STREAM_COMPUTE], run, e);
     else
         run(e);
