@@ -145,7 +145,7 @@ many="generate --checkpoint $work/run --tokens 70 --n 2 --seed 3"
     check "many prompts on 2 ranks with a part of each layer: the same" cmp <(fields "$work/many.fa") <(fields "$work/batch.fa")
     "$CISTRON" $many --input "$work/p.jsonl" --field seq -o "$work/many.jsonl" 2>"$work/out"
     "$CISTRON" $many --input - --output-format jsonl <"$work/p.txt" >"$work/lines.jsonl" 2>"$work/out"
-    "$CISTRON" $many --input "$work/p.fa" --alphabet ACGT --context 16 --output-format jsonl >"$work/limited.jsonl" 2>"$work/out"
+    "$CISTRON" $many --input "$work/p.fa" --alphabet acgt --context 16 --output-format jsonl >"$work/limited.jsonl" 2>"$work/out"
     "$CISTRON" generate --checkpoint "$work/run" --prompt ACGT --tokens 70 --seed 3 --output-format jsonl >"$work/single.jsonl" 2>"$work/out"
     "$CISTRON" generate --checkpoint "$work/run" --prompt ACGT --tokens 70 --seed 3 >"$work/single" 2>"$work/out"
 }

@@ -405,7 +405,8 @@ static int64_t lay_out(int64_t room_of_2, bool asked, bool shares)
     int64_t need = 0;
     room = world->rank == 2 ? room_of_2 : INT64_MAX;
     if (CHECK(inference_open(inference, world, path, make_small_executor) == ERROR_NONE)) {
-        inference_lay_out(inference, &(struct inference_shape){MEMORY_EVALUATE, 64, 4, 0, asked, 0});
+        inference_lay_out(
+            inference, &(struct inference_shape){.use = MEMORY_EVALUATE, .tokens = 64, .segments = 4, .shard = asked});
         CHECK(inference->shares == shares);
         need = inference_need(inference);
         CHECK(inference_start(inference) == ERROR_NONE && budget_total(&inference->engine.budget) == need);

@@ -71,6 +71,15 @@ static void list_pieces(struct decoding *d)
         }
 }
 
+static void read_row(const struct tensor *logits, int64_t row, double *to)
+{
+    const uint16_t *narrow = tensor_at(logits, row, 0);
+    for (int64_t v = 0; v < logits->cols && logits->dtype == DTYPE_BF16; v++) /* a large vocabulary's are many */
+        to[v] = (double)bf16_to_f32(narrow[v]);
+    for (int64_t v = 0; v < logits->cols && logits->dtype != DTYPE_BF16; v++)
+        to[v] = tensor_get(logits, row, v);
+}
+
 static void choose(const struct decoding *d, const struct tensor *logits)
 {
     const struct decode_settings *s = d->settings;
@@ -80,8 +89,7 @@ static void choose(const struct decoding *d, const struct tensor *logits)
         struct choice *choice = &d->choices[i];
         const struct decode_sequence *sequence = d->places[choice->place].sequence;
         double *row = memory_grow(NULL, logits->cols * (int64_t)sizeof *row);
-        for (int64_t v = 0; v < logits->cols; v++)
-            row[v] = tensor_get(logits, i, v);
+        read_row(logits, i, row);
         choice->token = sample_token(&s->sampling, row, logits->cols, sequence->number, sequence->count);
         if (choice->token >= 0)
             choice->log_probability = sample_log_probability(row, logits->cols, choice->token);

@@ -25,8 +25,10 @@ enum {
     MOST_SAMPLES = 1 << 30
 };
 
-/* A part of the work: samples of consecutive prompts, which teams take in turn. */
+/* A part of the work: consecutive samples of consecutive prompts, which teams take in turn. Sequence i of all is sample
+ * i % samples of prompt i / samples. */
 struct round {
+    int64_t first;                     /* of all */
     struct decode_sequence *sequences; /* [count]; this team has the tokens of its own alone */
     int64_t count;
 };
@@ -201,6 +203,22 @@ static void choose_batch(struct generator *g)
     g->batch = smaller(wanted, (g->count * g->settings->samples + teams - 1) / teams);
 }
 
+/* Where letters of prompts are read as capitals, those of the alphabet are too. */
+static int allow_alphabet(struct generator *g)
+{
+    const struct inference *inference = g->inference;
+    struct census census;
+    int code = census_start(&census, inference->tokenizer, g->settings->letter_case);
+    if (code != ERROR_NONE)
+        return code;
+    char *alphabet = memory_string(g->settings->alphabet);
+    for (char *c = alphabet; *c != '\0' && census.capitals; c++)
+        *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+    code = alphabet_allow(inference->tokenizer, inference->settings.vocabulary, alphabet, &g->allowed);
+    free(alphabet);
+    return code;
+}
+
 static int prepare(struct generator *g)
 {
     const struct generate_settings *s = g->settings;
@@ -208,8 +226,7 @@ static int prepare(struct generator *g)
     const bool reads = g->world->rank == 0;
     int code = comm_agree(g->world, check_family(inference));
     if (code == ERROR_NONE && s->alphabet != NULL)
-        code = comm_agree(
-            g->world, alphabet_allow(inference->tokenizer, inference->settings.vocabulary, s->alphabet, &g->allowed));
+        code = comm_agree(g->world, allow_alphabet(g));
     if (code == ERROR_NONE)
         code = comm_agree(g->world, reads ? read_prompts(g) : ERROR_NONE);
     if (code != ERROR_NONE)
@@ -234,12 +251,6 @@ static int prepare(struct generator *g)
 }
 
 /* -- A round ------------------------------------------------------------------------------------------------------ */
-
-static int64_t prompts_of_round(const struct generator *g, int64_t first)
-{
-    const int64_t wanted = ROUND_BATCHES * g->batch * g->teams / g->settings->samples;
-    return smaller(wanted > 1 ? wanted : 1, g->count - first);
-}
 
 /* What a round's sequences start with, from rank 0 to all: tokens[the sum of lengths[prompts]]. */
 static int32_t *share_prompts(const struct generator *g, int64_t first, int64_t prompts, int64_t *lengths)
@@ -269,16 +280,20 @@ static struct decode_sequence make_sequence(const struct generator *g, int64_t p
     return sequence;
 }
 
-static void round_create(struct round *round, const struct generator *g, int64_t first, int64_t prompts)
+static void round_create(struct round *round, const struct generator *g, int64_t first)
 {
-    const int64_t samples = g->settings->samples;
-    int64_t *lengths = memory_allocate(prompts * (int64_t)sizeof *lengths);
-    int32_t *tokens = share_prompts(g, first, prompts, lengths), *at = tokens;
-    round->count = prompts * samples;
+    const int64_t samples = g->settings->samples, all = g->count * samples;
+    round->first = first;
+    round->count = smaller(ROUND_BATCHES * g->batch * g->teams, all - first);
     round->sequences = memory_allocate(round->count * (int64_t)sizeof *round->sequences);
-    for (int64_t p = 0; p < prompts; at += lengths[p++])
-        for (int64_t i = 0; i < samples; i++)
-            round->sequences[p * samples + i] = make_sequence(g, first + p, i, at, lengths[p]);
+    const int64_t first_prompt = first / samples, prompts = (first + round->count - 1) / samples + 1 - first_prompt;
+    int64_t *lengths = memory_allocate(prompts * (int64_t)sizeof *lengths), prompt = first_prompt;
+    int32_t *tokens = share_prompts(g, first_prompt, prompts, lengths), *at = tokens;
+    for (int64_t i = first; i < first + round->count; i++) {
+        for (; prompt < i / samples; prompt++)
+            at += lengths[prompt - first_prompt];
+        round->sequences[i - first] = make_sequence(g, prompt, i % samples, at, lengths[prompt - first_prompt]);
+    }
     memory_free(tokens);
     memory_free(lengths);
 }
@@ -335,13 +350,14 @@ static void share_result(const struct generator *g, struct decode_sequence *sequ
     *sequence = made;
 }
 
-static void write_result(struct generator *g, const struct decode_sequence *sequence, int64_t prompt, int64_t sample)
+/* Of sequence number `number` of all. */
+static void write_result(struct generator *g, const struct decode_sequence *sequence, int64_t number)
 {
     FILE *out = g->output.file != NULL ? g->output.file : stdout;
-    const struct prompt *from = &g->prompts.list[prompt];
+    const struct prompt *from = &g->prompts.list[number / g->settings->samples];
     results_write(out, g->format, g->inference->tokenizer,
                   &(struct result){.name = from->name,
-                                   .sample = sample + 1,
+                                   .sample = number % g->settings->samples + 1,
                                    .prompt = g->prompts.text + from->text,
                                    .prompt_bytes = from->bytes,
                                    .tokens = sequence->tokens + sequence->prompt,
@@ -350,7 +366,7 @@ static void write_result(struct generator *g, const struct decode_sequence *sequ
                                    .ended = sequence->end == DECODE_END_TOKEN});
 }
 
-static void collect(struct generator *g, struct round *round, int64_t first)
+static void collect(struct generator *g, struct round *round)
 {
     for (int64_t i = 0; i < round->count; i++) {
         struct decode_sequence *sequence = &round->sequences[i];
@@ -358,7 +374,7 @@ static void collect(struct generator *g, struct round *round, int64_t first)
             share_result(g, sequence, (int)(i % g->teams));
         g->added += sequence->count - sequence->prompt;
         if (g->world->rank == 0 && !g->alone)
-            write_result(g, sequence, first + i / g->settings->samples, i % g->settings->samples);
+            write_result(g, sequence, round->first + i);
     }
     if (g->world->rank == 0)
         fflush(g->output.file != NULL ? g->output.file : stdout);
@@ -366,15 +382,15 @@ static void collect(struct generator *g, struct round *round, int64_t first)
 
 static int run_rounds(struct generator *g)
 {
+    const int64_t all = g->count * g->settings->samples;
     int code = ERROR_NONE;
-    int64_t prompts;
-    for (int64_t first = 0; first < g->count && code == ERROR_NONE; first += prompts) {
+    for (int64_t first = 0; first < all && code == ERROR_NONE;) {
         struct round round;
-        prompts = prompts_of_round(g, first);
-        round_create(&round, g, first, prompts);
+        round_create(&round, g, first);
+        first += round.count;
         code = comm_agree(g->world, compute(g, &round));
         if (code == ERROR_NONE)
-            collect(g, &round, first);
+            collect(g, &round);
         round_destroy(&round);
     }
     return code;
