@@ -40,9 +40,9 @@ static void print_places(struct comm *world, int device)
     struct cudaDeviceProp properties;
     CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
     gethostname(host, sizeof host - 1);
-    snprintf(own, sizeof own, "%s, GPU %d: %s, %.1f GiB, PCI %04x:%02x", host, device, properties.name,
+    snprintf(own, sizeof own, "%s, GPU %d: %s, %.1f GiB, PCI %04x:%02x:%02x", host, device, properties.name,
              (double)properties.totalGlobalMem / (1 << 30), (unsigned)properties.pciDomainID,
-             (unsigned)properties.pciBusID);
+             (unsigned)properties.pciBusID, (unsigned)properties.pciDeviceID);
     char *all = memory_allocate((int64_t)LINE_BYTES * world->size);
     comm_all_gather(world, own, all, LINE_BYTES);
     for (int r = 0; r < world->size && r < TABLE_RANKS; r++)
