@@ -166,6 +166,33 @@ check "shown, not run" test "$(begun)" -eq 0
 check "to come" says ", 1 to come"
 sweep lists/all.cfg
 check "a case that was killed is run again, alone" test "$(begun)" -eq 1
+
+# -- Ctrl-C ------------------------------------------------------------------------------------------------------------
+cat >stopped.cfg <<'END'
+deck = "small.cfg";
+launch = "sh -c 'trap \"exit 1\" INT; touch begun; sleep 60 & wait' {command}"; # as mpirun ends
+END
+python3 - "$CISTRON" <<'PYTHON'
+import os, signal, subprocess, sys, time
+usual = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+sweep = subprocess.Popen([sys.argv[1], "sweep", "stopped.cfg"], start_new_session=True, preexec_fn=usual)
+for _ in range(300):
+    if os.path.exists("begun"):
+        break
+    time.sleep(0.1)
+os.killpg(sweep.pid, signal.SIGINT)
+sweep.wait(30)
+while subprocess.run(["pgrep", "-g", str(sweep.pid), "bash"], stdout=subprocess.DEVNULL).returncode == 0:
+    time.sleep(0.1)
+try:
+    os.killpg(sweep.pid, signal.SIGKILL)  # its sleep
+except ProcessLookupError:
+    pass
+PYTHON
+sweep stopped.cfg --show
+check "Ctrl-C: the case has begun" test -e begun
+check "Ctrl-C: the case has not failed" test $code -eq 0
+check "Ctrl-C: it is to come" says ", 1 to come"
 sweep lists/all.cfg --retry
 check "what failed is tried again, what two groups have once" test "$(begun)" -eq 3
 echo 'optimizer = { lr = 0.002; };' >>small.cfg

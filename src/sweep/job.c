@@ -230,7 +230,9 @@ static void write_plan(FILE *file, const struct sweep_place *place, const struct
 static void write_script(FILE *file, const struct sweep_place *place, const struct sweep_case *c)
 {
     char here[PATH_MAX], *end = sweep_job_path(place, c, "exit"), *run = sweep_job_path(place, c, "run");
-    fputs("#!/bin/bash\n# written by cistron sweep\ncd ", file);
+    fputs("#!/bin/bash\n# written by cistron sweep\n", file);
+    /* Without it what launchers make of Ctrl-C would be the case's exit code: it would have failed. */
+    fputs("trap 'trap INT; kill -INT $$' INT\ncd ", file);
     write_word(file, getcwd(here, sizeof here) != NULL ? here : ".");
     fputs(" || exit\n", file);
     write_plan(file, place, c);
