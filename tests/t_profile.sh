@@ -82,6 +82,7 @@ refuse()
     check "$*" says "$text"
 }
 refuse 'key profile.stop: 2 is before profile.start = 3' profile.start=3 profile.stop=2
+refuse 'key profile.collectives: true needs a profile' profile.collectives=true
 refuse 'key profile.ranks: "0;1" is no list of ranks' profile.ranks='0;1'
 refuse 'key profile.ranks: "" is no list of ranks' profile.ranks=
 finish

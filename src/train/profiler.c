@@ -37,6 +37,8 @@ int profiler_check(const struct deck *deck)
     if (deck->profile.stop < deck->profile.start)
         return error_user("key profile.stop: %lld is before profile.start = %lld", (long long)deck->profile.stop,
                           (long long)deck->profile.start);
+    if (deck->profile.collectives && deck->profile.start == 0)
+        return error_user("key profile.collectives: true needs a profile, which profile.start = 0 has none of");
     return ERROR_NONE;
 }
 
