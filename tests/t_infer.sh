@@ -230,6 +230,7 @@ prompts="generate --checkpoint $work/run --tokens 3 --input"
     refused "an alphabet that no token has" "has no token for 'é'" $prompts "$work/p.fa" --alphabet ACGé
     refused "an empty alphabet" '--alphabet' $prompts "$work/p.fa" --alphabet ''
     refused "prompts over themselves" "is an input and the output" $prompts "$work/p.fa" -o "$work/p.fa"
+    refused "results that are not compressed" "x.fa.gz: results are written plain" $prompts "$work/p.fa" -o "$work/x.fa.gz"
     refused "results nowhere" "no_folder" $prompts "$work/p.fa" -o "$work/no_folder/x.fa"
 }
 refused "top-k" "--top-k -2" generate --checkpoint "$work/run" --top-k -2

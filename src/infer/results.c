@@ -26,10 +26,13 @@ int results_choose(enum results_format *format, const char *name, const char *pa
 {
     static const char *const fasta[] = {".fasta", ".fa", ".fna", ".faa", NULL};
     static const char *const jsonl[] = {".jsonl", ".ndjson", NULL};
+    static const char *const compressed[] = {".gz", ".zst", NULL};
     const bool text = tokenizer_is_text(tokenizer);
     *format = text ? RESULTS_JSONL : RESULTS_FASTA;
     if (name != NULL && strcmp(name, "fasta") != 0 && strcmp(name, "jsonl") != 0)
         return error_user("--output-format %s: unknown; there is: fasta, jsonl", name);
+    if (is_one_of(path, compressed))
+        return error_user("--output %s: results are written plain; choose a name that says so", path);
     if (name != NULL ? strcmp(name, "fasta") == 0 : is_one_of(path, fasta))
         *format = RESULTS_FASTA;
     if (name != NULL ? strcmp(name, "jsonl") == 0 : is_one_of(path, jsonl))
