@@ -280,6 +280,10 @@ wrong 'deck = "small.cfg"; launch = "mpirun x";' 'launch: must have {command}'
 wrong 'deck = "small.cfg"; submit = "sbatch";' 'submit: must have {script}'
 wrong 'deck = "small.cfg"; sweeps = 3;' 'sweeps: must be a list of groups'
 wrong 'deck = "small.cfg"; sweeps = ( 3 );' 'sweeps: must be a list of groups'
+sweep lists/all.cfg -o none --most-ranks -1
+check "fewer than no ranks" test $code -eq 2
+check "fewer than no ranks: is told" says "--most-ranks -1: must be 1 or above"
+check "fewer than no ranks: makes nothing" test ! -e none
 for list in "$abs_top_srcdir"/bench/sweeps/{gpus,slurm,tiny}.cfg; do
     sweep "$list" --show -o "shown.${list##*/}"
     check "$list: code" test $code -eq 0

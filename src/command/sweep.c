@@ -1,5 +1,6 @@
 /* cistron sweep */
 #include "sweep/sweep.h"
+#include "base/error.h"
 #include "command/command.h"
 
 #include <stddef.h>
@@ -12,6 +13,8 @@ static int run(const struct environment *environment, char **arguments, int coun
 {
     (void)environment;
     (void)count;
+    if (most_ranks < 0)
+        return error_user("--most-ranks %lld: must be 1 or above, or 0: all cases", (long long)most_ranks);
     return sweep_run(&(struct sweep_settings){arguments[0], folder, no_transfers, most_ranks, retry, only_show});
 }
 

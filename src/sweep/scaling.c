@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What can be told apart in one picture (Paul Tol's bright colours). */
-static const char *const colors[] = {"#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"};
-enum { COLORS = sizeof colors / sizeof *colors };
-
 struct line {
     char *name;
     double *ranks, *values; /* count of each, owned */
@@ -88,7 +84,7 @@ static int draw(const char *path, const struct picture *picture)
         (struct plot_series){"ideal", "#888888", PLOT_FAINT_LINE, picture->ideal_ranks, picture->ideal, 2};
     for (int l = 0; l < picture->count; l++) {
         const struct line *line = &picture->lines[l];
-        const char *color = colors[l % COLORS];
+        const char *color = plot_color(l);
         series[count++] = (struct plot_series){line->name, color, PLOT_LINE, line->ranks, line->values, line->count};
         series[count++] = (struct plot_series){NULL, color, PLOT_POINTS, line->ranks, line->values, line->count};
         for (int64_t i = 0; i < line->count; i++)

@@ -23,10 +23,6 @@
 
 enum { TEXT_WIDTH = 72, TEXT_HEIGHT = 17 };
 
-/* What can be told apart (Paul Tol's bright colours). */
-static const char *const colors[] = {"#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"};
-enum { COLORS = sizeof colors / sizeof *colors };
-
 struct run {
     char letter[2];
     char *folder; /* owned */
@@ -300,7 +296,7 @@ static void create_overlay(struct overlay *overlay, const struct comparison *c, 
     for (int r = 0; r < c->count; r++) {
         const struct run *run = &c->runs[r];
         const struct curves *curves = &run->curves;
-        const char *color = colors[r % COLORS];
+        const char *color = plot_color(r);
         double *hours = memory_allocate((curves->validations + 1) * (int64_t)sizeof *hours);
         for (int64_t i = 0; i < curves->validations; i++)
             hours[i] = time_trained(&run->history, run->history.validations[i].time) / 3600;

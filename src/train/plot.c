@@ -15,6 +15,13 @@ struct range {
     double low, high;
 };
 
+/* Paul Tol's bright colours. */
+const char *plot_color(int series)
+{
+    static const char *const colors[] = {"#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"};
+    return colors[series % (int)(sizeof colors / sizeof *colors)];
+}
+
 /* -- Ranges and ticks -------------------------------------------------------------------------------------------- */
 
 /* A log may say anything: differences of what is drawn must be numbers, and products of them. */

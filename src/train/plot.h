@@ -32,6 +32,8 @@ void plot_write_svg(FILE *file, const struct plot *plot);
 void plot_write_svg_file(FILE *file, const struct plot *plot);
 /* The rules (CSS) that a page with such pictures needs. */
 extern const char plot_style[];
+/* A colour for each of some series of one picture, which are told apart; after six they begin again. */
+const char *plot_color(int series);
 /* How many of the values fall into each of equal parts of [low, high); values beyond count to the outer parts. */
 void plot_write_histogram(FILE *file, const char *title, const char *x_label, const double *values, int64_t count,
                           double low, double high);
