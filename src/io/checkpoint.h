@@ -3,11 +3,10 @@
  *   /                attribute cistron_checkpoint: version of this format
  *   /meta            attributes deck, version, tokenizer (texts), step, updates, tokens, unpadded_tokens, seed, ranks,
  *                    vocabulary, validation_step, best_step, best_loss, outliers, gradient_norms (array); digest, as a
- * signed number /data            attributes epoch, window, offset: the position in the data (data/blend.h). With one
- * store, epoch and window are numbers; with several, arrays with one entry for each store. Attribute store: the
- *                    checksum of the training stores (data/store_set.h), as a signed number
- *                    With several or another blend than at the start before, key (data/blend.h). content, path: the
- *                    stores (data/lineage.h)
+ *                    signed number
+ *   /data            attributes offset, epoch, window, before, key: the position in the data (data/blend.h); the last
+ *                    four are numbers with one store, else arrays with an entry for each. content, path: the stores
+ *                    (data/lineage.h). store: their checksum (data/store_set.h), as a signed number
  *   /model/<name>    weights: matrices [rows, cols], vectors [cols], in the type of the masters (f32)
  *   /optim/m/<name>, /optim/v/<name>   moments, of the same shapes; a final model has none
  *   /state/choices   the executor's choices, where it has any (io/choices.h)
