@@ -1,0 +1,223 @@
+/* The steps of a run, and what is due between them. */
+#include "train/run_private.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "step/learning_rate.h"
+#include "train/control.h"
+#include "train/meter.h"
+#include "train/profiler.h"
+#include "train/session.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Ends the run early, with everything saved. */
+static int stop(struct run *run, enum control_wish wish, const char *why)
+{
+    meter_note(&run->meter, run->step, "stop", why);
+    run->stopped = memory_string(why);
+    int code = run->step > 0 ? run_save_step(run) : ERROR_NONE;
+    if (code != ERROR_NONE)
+        return code;
+    if (wish == CONTROL_ABANDON)
+        return comm_agree(run->session.world,
+                          error_environment("%s: the run has stopped after step %lld, and goes on from there when it "
+                                            "is started again",
+                                            why, (long long)run->step));
+    if (run->step == 0) {
+        log_info("# stopped before the first step: there is nothing to save");
+        return ERROR_REQUEUE;
+    }
+    log_info("# stopped after step %lld of %lld: all is saved", (long long)run->step,
+             (long long)run->session.deck.train.steps);
+    return ERROR_REQUEUE;
+}
+
+static bool stopping(void *self)
+{
+    return control_stopping(&((struct run *)self)->control);
+}
+
+/* A validation that is given up for a stop is made again where the run goes on, since the checkpoint does not count it.
+ */
+static int validate(struct run *run)
+{
+    struct session_validation found;
+    double start = clock_seconds();
+    bool done = session_validate(&run->session, stopping, run, &found);
+    meter_add(&run->meter, METER_VALIDATION, clock_seconds() - start);
+    if (!done)
+        return ERROR_NONE;
+    if (found.labels == 0 && run->session.world->rank == 0)
+        log_warn("data.valid: nothing in the rows of the validation is to be predicted, so it has no loss");
+    meter_validation(&run->meter, run->step, found.loss, found.labels);
+    run->validated_step = run->step;
+    if (found.labels == 0 || !isfinite(found.loss) || (run->best_step > 0 && found.loss >= run->best_loss))
+        return ERROR_NONE;
+    const int64_t best_step = run->best_step;
+    const double best_loss = run->best_loss;
+    run->best_step = run->step;
+    run->best_loss = found.loss;
+    int code = run->session.deck.checkpoint.keep_best ? run_try_save_step(run) : ERROR_NONE;
+    if (run->session.deck.checkpoint.keep_best && run->saved_step != run->step) {
+        run->best_step = best_step; /* the file of the best before is the best there is */
+        run->best_loss = best_loss;
+    }
+    return code;
+}
+
+/* Of a run that has nothing left to train: its record stays as it is, whatever data.valid is now. */
+int run_evaluate(struct run *run)
+{
+    struct session_validation found;
+    if (!session_validate(&run->session, stopping, run, &found))
+        return ERROR_REQUEUE;
+    meter_evaluation(&run->meter, run->step, found.loss, found.labels, &run->session.deck);
+    return ERROR_NONE;
+}
+
+static bool due(int64_t step, int64_t every)
+{
+    return every > 0 && step % every == 0;
+}
+
+bool run_validation_due(const struct run *run)
+{
+    const struct deck *deck = &run->session.deck;
+    return run->session.valid != NULL && run->step > run->validated_step &&
+           (run->step == deck->train.steps || due(run->step, deck->validation.every));
+}
+
+/* "nan" in messages, whatever its sign. */
+static double unsigned_nan(double value)
+{
+    return isnan(value) ? (double)NAN : value;
+}
+
+/* Tells what quantization lost in the step that was taken last. Collective. */
+static void tell_statistics(struct run *run, int64_t step)
+{
+    struct statistics_row *rows;
+    const struct session *s = &run->session;
+    const int64_t count =
+        statistics_take(&run->session.engine, s->groups.stages != NULL ? s->world : s->grid.data, &rows);
+    meter_statistics(&run->meter, step, rows, count);
+    free(rows);
+}
+
+/* Takes the oldest step that is on its way, and tells of it. */
+static int take_step(struct run *run)
+{
+    struct session *s = &run->session;
+    const struct begun *begun = &run->begun[s->engine.taken % ENGINE_RETURNS];
+    double start = clock_seconds();
+    struct engine_result result = engine_take(&s->engine);
+    meter_add(&run->meter, METER_STEP, begun->seconds + clock_seconds() - start);
+    double loss = result.labels > 0 ? result.loss_sum / result.labels : 0;
+    bool finite = isfinite(loss) && isfinite(result.grad_norm);
+    run->unpadded += begun->work.real;
+    if (finite)
+        gradient_norms_add(&run->norms, result.grad_norm);
+    const struct meter_row row = {.step = begun->step,
+                                  .loss = unsigned_nan(loss),
+                                  .learning_rate = begun->rate,
+                                  .grad_norm = unsigned_nan(result.grad_norm),
+                                  .outliers = run->norms.outliers,
+                                  .tokens = begun->tokens,
+                                  .unpadded = run->unpadded};
+    meter_count(&run->meter, &row, finite ? result.loss_sum : 0, finite ? result.labels : 0, &begun->work);
+    if (result.labels == 0 && s->world->rank == 0)
+        log_warn("step %lld: no row of the global batch holds a label, so nothing is learned; look at data.train, "
+                 "data.mask_degenerate and data.mask_probability",
+                 (long long)begun->step);
+    if (due(begun->step, s->deck.log.every) || begun->step == 1 || begun->step == s->deck.train.steps)
+        meter_step(&run->meter, &row);
+    if (begun->measured)
+        tell_statistics(run, begun->step);
+    if (!finite)
+        return run_diverged(run, &row, begun);
+    run->skipped = 0;
+    return ERROR_NONE;
+}
+
+/* Takes steps until no more than `left` are on their way. */
+static int take_steps(struct run *run, int64_t left)
+{
+    const struct engine *engine = &run->session.engine;
+    int code = ERROR_NONE;
+    while (code == ERROR_NONE && engine->begun - engine->taken > left)
+        code = take_step(run);
+    return code;
+}
+
+/* Begins a step, and takes the one before, so that a device has work while the host tells of it. */
+static int one_step(struct run *run)
+{
+    struct session *s = &run->session;
+    double waited = loader_wait_seconds(s->train);
+    const struct batch *batches = loader_next(s->train);
+    double start = clock_seconds();
+    struct begun *begun = &run->begun[s->engine.begun % ENGINE_RETURNS];
+    blend_position_destroy(&begun->after);
+    *begun = (struct begun){
+        .step = run->step + 1, .rate = learning_rate_at(&s->deck, run->step), .after = loader_position(s->train)};
+    s->engine.decoupled_rate = learning_rate_decoupled_at(&s->deck, run->step);
+    begun->measured = s->engine.statistics = statistics_due(&s->deck, begun->step);
+    for (int64_t m = 0; m < loader_micro_batches(s->train) && group_rank(s->groups.stages) + s->grid.model->rank == 0;
+         m++) {
+        begun->work.real += batches[m].real;
+        begun->work.positions += batches[m].rows * batches[m].row_tokens;
+    }
+    profiler_before(&run->profiler, s->executor, begun->step);
+    engine_begin(&s->engine, &s->schedule, batches, begun->rate);
+    profiler_after(&run->profiler, &run->meter, begun->step);
+    meter_add(&run->meter, METER_DATA, loader_wait_seconds(s->train) - waited);
+    begun->seconds = clock_seconds() - start;
+    run->step++;
+    begun->tokens = run->tokens += s->deck.train.global_batch * s->deck.data.row_tokens;
+    return take_steps(run, s->executor->class->event_passed != NULL ? 1 : 0);
+}
+
+/* What is due at the step that the run has come to. */
+static int keep_up(struct run *run)
+{
+    const struct deck *deck = &run->session.deck;
+    const int64_t step = run->step;
+    const bool ends = step >= deck->train.steps, saves = due(step, deck->checkpoint.every);
+    int code = ends || saves || run_validation_due(run) ? take_steps(run, 0) : ERROR_NONE;
+    if (run->step != step) /* a rewind */
+        return code;
+    if (code == ERROR_NONE && run_validation_due(run))
+        code = validate(run);
+    if (code != ERROR_NONE || run->step == 0 || run_validation_due(run))
+        return code;
+    if (ends && deck->checkpoint.at_end)
+        return run_save_step(run);
+    return saves ? run_try_begin_step(run) : ERROR_NONE;
+}
+
+int run_loop(struct run *run)
+{
+    int code = keep_up(run);
+    while (code == ERROR_NONE && (run->step < run->session.deck.train.steps || run_validation_due(run))) {
+        const char *why;
+        enum control_wish wish = control_poll(&run->control, &why);
+        code = run_settle_when_ready(run);
+        if (code == ERROR_NONE && wish != CONTROL_NONE)
+            code = take_steps(run, 0);
+        if (code == ERROR_NONE && wish >= CONTROL_STOP)
+            return stop(run, wish, why);
+        if (code == ERROR_NONE && wish == CONTROL_SAVE && run->step > 0) {
+            meter_note(&run->meter, run->step, "save", why);
+            code = run_try_begin_step(run);
+        }
+        if (code == ERROR_NONE && !run_validation_due(run))
+            code = one_step(run);
+        run_grow_snapshot(run);
+        if (code == ERROR_NONE)
+            code = keep_up(run);
+    }
+    return code;
+}

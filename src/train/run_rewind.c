@@ -1,0 +1,124 @@
+/* What becomes of a run that diverges: it ends, skips the step, or goes back. */
+#include "train/run_private.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/meter.h"
+#include "train/session.h"
+
+#include <stdlib.h>
+
+enum {
+    SKIPS_IN_A_ROW = 10, /* diverged steps after which a run ends that skips them */
+    MOST_REWINDS = 5     /* to one checkpoint; at the next divergence the run ends */
+};
+
+/* The run's newest good checkpoint, or that which it began from; NULL: it has none. Freed with free(). */
+static int find_last(struct run *run, char **path)
+{
+    char *aside = NULL;
+    *path = NULL;
+    int code = run->saved_step < 0
+                   ? ERROR_NONE
+                   : checkpoint_find_telling(run->session.world, run->session.deck.output.folder, path, &aside);
+    if (aside != NULL)
+        meter_note(&run->meter, run->step, "set_aside", aside);
+    free(aside);
+    if (code == ERROR_NONE && *path == NULL && run->resumed != NULL)
+        *path = memory_string(run->resumed);
+    return code;
+}
+
+/* Reads the checkpoint `path` into the engine, and goes on behind the rows of the step `bad`. */
+static int rewind_to(struct run *run, const char *path, const struct begun *bad)
+{
+    struct session *s = &run->session;
+    struct checkpoint_meta meta;
+    int code = checkpoint_read_meta(s->world, path, &meta);
+    if (code != ERROR_NONE)
+        return code;
+    run->rewinds = meta.step == run->rewound_to ? run->rewinds + 1 : 1;
+    run->rewound_to = meta.step;
+    if (run->rewinds > MOST_REWINDS)
+        code = comm_agree(s->world, error_diverged("step %lld: the run has diverged again after %d returns to %s",
+                                                   (long long)bad->step, MOST_REWINDS, path));
+    if (code == ERROR_NONE)
+        code = checkpoint_read(s->world, &s->engine, path, true);
+    if (code == ERROR_NONE) {
+        run_take_counts(run, &meta, path);
+        run->digest_step = -1;
+        loader_seek(s->train, &bad->after, run->step);
+    }
+    checkpoint_meta_destroy(&meta);
+    return code;
+}
+
+/* Back to the last checkpoint, past the rows of the steps since then, up to the step `bad`. Steps behind it that are on
+ * their way are given up, and their rows come again. Collective. */
+static int rewind_run(struct run *run, const struct begun *bad, const char *what)
+{
+    struct session *s = &run->session;
+    const double start = clock_seconds();
+    char *path;
+    while (s->engine.begun > s->engine.taken)
+        engine_take(&s->engine);
+    int code = run_settle(run);
+    if (code != ERROR_NONE)
+        return code;
+    comm_begin_long_work();
+    code = find_last(run, &path);
+    if (code == ERROR_NONE && path == NULL)
+        code = comm_agree(s->world, error_diverged("step %lld: %s: the run has diverged, and has no checkpoint to go "
+                                                   "back to yet (checkpoint.every, checkpoint.every_minutes)",
+                                                   (long long)bad->step, what));
+    if (code == ERROR_NONE)
+        code = rewind_to(run, path, bad);
+    comm_end_long_work();
+    if (code == ERROR_NONE) {
+        char *note = memory_format("step %lld: %s: back to step %lld, %s, past the data of steps %lld to %lld",
+                                   (long long)bad->step, what, (long long)run->step, path, (long long)run->step + 1,
+                                   (long long)bad->step);
+        meter_rewind(&run->meter, run->step, run_validation_due(run), run->norms.outliers);
+        meter_note(&run->meter, run->step, "rewind", note);
+        meter_add(&run->meter, METER_CHECKPOINT, clock_seconds() - start);
+        free(note);
+    }
+    free(path);
+    return code;
+}
+
+static int skip(struct run *run, const struct meter_row *row, const char *what)
+{
+    if (++run->skipped == SKIPS_IN_A_ROW)
+        return error_diverged(
+            "step %lld: %s: the run has diverged, %d steps in a row; the last checkpoint, if any, stands",
+            (long long)row->step, what, SKIPS_IN_A_ROW);
+    char *note = memory_format("skipped: %s", what);
+    meter_note(&run->meter, row->step, "skipped", note);
+    free(note);
+    return ERROR_NONE;
+}
+
+/* The engine makes no update from what is not finite; what the run makes of it is decided here. */
+int run_diverged(struct run *run, const struct meter_row *row, const struct begun *begun)
+{
+    char *what = memory_format("loss %g, gradient norm %g", row->loss, row->grad_norm);
+    struct comm *world = run->session.world;
+    const int policy = run->session.deck.train.on_divergence;
+    int code;
+    if (policy == DECK_DIVERGENCE_REWIND)
+        code = rewind_run(run, begun, what);
+    else if (policy == DECK_DIVERGENCE_SKIP)
+        code = comm_agree(world, skip(run, row, what));
+    else
+        code =
+            comm_agree(world, error_diverged("step %lld: %s: the run has diverged; the last checkpoint, if any, stands",
+                                             (long long)row->step, what));
+    if (code == ERROR_DIVERGED) {
+        char *note = memory_format("diverged: %s", what);
+        meter_diverged(&run->meter, row, note);
+        free(note);
+    }
+    free(what);
+    return code;
+}

@@ -1,0 +1,242 @@
+/* The checkpoints of a run, and its final model. */
+#include "train/run_private.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/signals.h"
+#include "bridge/export.h"
+#include "bridge/safetensors.h"
+#include "step/snapshot.h"
+#include "train/control.h"
+#include "train/meter.h"
+#include "train/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* All weights and moments pass through the host for it, so once for each step that is written. Collective. */
+static void update_digest(struct run *run)
+{
+    if (run->digest_step != run->step)
+        run->digest = checkpoint_digest(run->session.world, &run->session.engine);
+    run->digest_step = run->step;
+}
+
+/* What the checkpoint of this step says of the run. Its position and choices are saving's own. */
+static void fill_meta(struct run *run, struct saving *saving)
+{
+    struct session *s = &run->session;
+    saving->meta = (struct checkpoint_meta){.deck_text = run->deck_text,
+                                            .version = PACKAGE_VERSION,
+                                            .step = run->step,
+                                            .tokens = run->tokens,
+                                            .unpadded = comm_sum_i64(s->world, run->unpadded),
+                                            .norms = run->norms,
+                                            .seed = s->deck.train.seed,
+                                            .position = loader_position(s->train),
+                                            .store = loader_checksum(s->train),
+                                            .lineage = *loader_lineage(s->train),
+                                            .digest = run->digest_step == run->step ? run->digest : 0,
+                                            .vocabulary = s->model.settings.vocabulary,
+                                            .validation_step = run->validated_step,
+                                            .best_step = run->best_step,
+                                            .best_loss = run->best_loss,
+                                            .carried = &run->carried,
+                                            .opened = run->tokenizer};
+    snprintf(saving->meta.tokenizer, sizeof saving->meta.tokenizer, "%s", loader_tokenizer(s->train)->name);
+    if (saving->of_step && s->executor->class->choices != NULL) { /* what goes on from here computes alike */
+        const void *choices = s->executor->class->choices(s->executor, &saving->meta.choices_bytes);
+        saving->choices = memory_allocate(saving->meta.choices_bytes);
+        memcpy(saving->choices, choices, (size_t)saving->meta.choices_bytes);
+        saving->meta.choices = saving->choices;
+    }
+}
+
+static void destroy_saving(struct saving *saving)
+{
+    blend_position_destroy(&saving->meta.position);
+    memory_free(saving->choices);
+    free(saving->path);
+    *saving = (struct saving){0};
+}
+
+/* Begins a checkpoint at `path`, which becomes saving's. `beside`: it is written while steps go on. */
+static int begin_save(struct run *run, char *path, bool of_step, bool beside)
+{
+    struct session *s = &run->session;
+    struct saving *saving = &run->saving;
+    const double start = clock_seconds();
+    *saving = (struct saving){.path = path, .step = run->step, .of_step = of_step};
+    comm_begin_long_work();
+    fill_meta(run, saving);
+    int code = checkpoint_begin(&saving->save, s->world, &s->engine, &saving->meta, path, of_step,
+                                beside ? &run->snapshot : NULL);
+    comm_end_long_work();
+    saving->waited = clock_seconds() - start;
+    meter_add(&run->meter, METER_CHECKPOINT, saving->waited);
+    if (code == ERROR_NONE)
+        control_saved(&run->control, saving->waited);
+    else
+        destroy_saving(saving);
+    return code;
+}
+
+static void tell_save(struct run *run, const struct checkpoint_written *written, double ending)
+{
+    const struct saving *saving = &run->saving;
+    const struct meter_save save = {saving->path, written->digest, written->bytes, written->seconds,
+                                    saving->waited + ending};
+    meter_add_wait(&run->meter, METER_CHECKPOINT, ending);
+    meter_add(&run->meter, METER_WRITE, written->seconds);
+    control_saved_beside(&run->control, written->seconds + ending);
+    meter_checkpoint(&run->meter, saving->step, &save);
+}
+
+/* Ends the save that is under way, and removes checkpoints that are no longer kept. */
+static int end_save(struct run *run)
+{
+    struct session *s = &run->session;
+    struct saving *saving = &run->saving;
+    struct checkpoint_written written;
+    const double start = clock_seconds();
+    comm_begin_long_work();
+    int code = checkpoint_end(saving->save, &written);
+    comm_end_long_work();
+    if (code == ERROR_NONE)
+        tell_save(run, &written, clock_seconds() - start);
+    if (code == ERROR_NONE && saving->of_step) {
+        run->digest = written.digest;
+        run->digest_step = run->saved_step = saving->step;
+        const struct checkpoint_rule rule = {.keep = s->deck.checkpoint.keep,
+                                             .keep_every = s->deck.checkpoint.keep_every,
+                                             .best_step = s->deck.checkpoint.keep_best ? run->best_step : 0};
+        code = checkpoint_prune(s->world, s->deck.output.folder, &rule);
+    }
+    destroy_saving(saving);
+    return code;
+}
+
+/* Where the run could do without the checkpoint of a step. */
+static int tolerate(struct run *run, int64_t step, int code)
+{
+    if (code != ERROR_ENVIRONMENT || run->session.deck.checkpoint.on_failure != DECK_FAILURE_CONTINUE)
+        return code;
+    meter_note(&run->meter, step, "save_failed",
+               "a checkpoint could not be written, or an old one not removed; going on (checkpoint.on_failure = "
+               "\"continue\")");
+    return ERROR_NONE;
+}
+
+/* Ends the save of an earlier step, if one is under way. */
+int run_settle(struct run *run)
+{
+    const int64_t step = run->saving.step;
+    return run->saving.save != NULL ? tolerate(run, step, end_save(run)) : ERROR_NONE;
+}
+
+/* Settles it once no rank has to wait. */
+int run_settle_when_ready(struct run *run)
+{
+    return run->saving.save != NULL && checkpoint_ready(run->saving.save) ? run_settle(run) : ERROR_NONE;
+}
+
+/* Begins this step's checkpoint, unless there is one or it is under way. */
+static int begin_step(struct run *run, bool beside)
+{
+    if (run->saved_step == run->step || (run->saving.save != NULL && run->saving.step == run->step))
+        return ERROR_NONE;
+    int code = run_settle(run);
+    if (code == ERROR_NONE) /* what was learned of other data is not saved */
+        code = loader_recheck(run->session.train, run->session.world);
+    if (code == ERROR_NONE)
+        code = begin_save(run, checkpoint_path(run->session.deck.output.folder, run->step), true, beside);
+    return code;
+}
+
+/* Writes this step's checkpoint, unless there is one. */
+int run_save_step(struct run *run)
+{
+    int code = begin_step(run, false);
+    return code == ERROR_NONE && run->saving.save != NULL ? end_save(run) : code;
+}
+
+/* The same where the run could do without. */
+int run_try_save_step(struct run *run)
+{
+    return tolerate(run, run->step, run_save_step(run));
+}
+
+/* The same beside the steps that follow, where that can be. */
+int run_try_begin_step(struct run *run)
+{
+    return run->beside ? tolerate(run, run->step, begin_step(run, true)) : run_try_save_step(run);
+}
+
+/* Memory for snapshots is taken little by little, for at most a hundredth of the time, before the first needs it. */
+void run_grow_snapshot(struct run *run)
+{
+    enum { HOPED = 4 /* chunks a second */ };
+    const double start = clock_seconds(),
+                 chunk = run->snapshot.grown > 0 ? run->grown / run->snapshot.grown : 1.0 / HOPED;
+    if (run->beside && run->grown + chunk < (start - run->meter.started) / 100 && snapshot_grow(&run->snapshot))
+        run->grown += clock_seconds() - start;
+}
+
+/* Is the folder of another state than this one, or not there? */
+static bool is_stale(const char *folder, uint64_t digest)
+{
+    struct safetensors *st;
+    bool stale = safetensors_open(&st, folder) != ERROR_NONE || st->digest != digest;
+    if (st != NULL)
+        safetensors_close(st);
+    error_clear();
+    return stale;
+}
+
+/* The Hugging Face folder of checkpoint.export_final, unless this final model's is there. Could the model not be said
+ * in one, the run would not have begun: a failure is the environment's. */
+static int export_final(struct run *run, const char *model)
+{
+    const struct session *s = &run->session;
+    char *folder = memory_format("%s/final_model", s->deck.output.folder);
+    int code = ERROR_NONE;
+    if (s->world->rank == 0 && is_stale(folder, run->digest)) {
+        const struct export_settings settings = {
+            .checkpoint = model, .folder = folder, .shard_bytes = EXPORT_SHARD_BYTES, .replace = true};
+        code = export_run(&settings);
+        if (code == ERROR_NONE)
+            log_info("# exported to %s", folder);
+        else
+            code = signals_stopping() ? ERROR_REQUEUE : ERROR_ENVIRONMENT;
+    }
+    free(folder);
+    return comm_agree(s->world, code);
+}
+
+static int save_final(struct run *run, const char *path)
+{
+    update_digest(run);
+    int code = begin_save(run, memory_string(path), false, false);
+    return code == ERROR_NONE ? end_save(run) : code;
+}
+
+/* Writes the final model where the deck wants it, unless that of this very state is there: a run that was extended, or
+ * killed at its very end, may have left another. */
+int run_finish(struct run *run)
+{
+    struct session *s = &run->session;
+    if (!s->deck.checkpoint.at_end)
+        return ERROR_NONE;
+    char *path = memory_format("%s/final_model.h5", s->deck.output.folder);
+    bool there = false;
+    if (run->step == run->first_step) {
+        update_digest(run);
+        there = checkpoint_holds(s->world, path, run->digest);
+    }
+    int code = there ? ERROR_NONE : save_final(run, path);
+    if (code == ERROR_NONE && s->deck.checkpoint.export_final)
+        code = export_final(run, path);
+    free(path);
+    return code;
+}
