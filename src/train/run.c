@@ -86,7 +86,6 @@ static void tell_scaling(const struct run *run, const struct checkpoint_meta *me
     free(now);
 }
 
-/* What the host counts, as it was when the checkpoint `path` was written. */
 void run_take_counts(struct run *run, const struct checkpoint_meta *meta, const char *path)
 {
     run->step = meta->step;

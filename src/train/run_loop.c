@@ -68,7 +68,6 @@ static int validate(struct run *run)
     return code;
 }
 
-/* Of a run that has nothing left to train: its record stays as it is, whatever data.valid is now. */
 int run_evaluate(struct run *run)
 {
     struct session_validation found;

@@ -62,29 +62,38 @@ struct run {
     char *stopped;               /* why the run ends early; NULL: it does not */
 };
 
-/* Takes over what a checkpoint says of the run. Collective. */
+/* What the host counts, as it was when the checkpoint `path` was written. Collective. */
 void run_take_counts(struct run *run, const struct checkpoint_meta *meta, const char *path);
 
-/* train/run_loop.c: the steps that are left, with what is due between them; the one validation of a run that has none
- * left. Is the last step's validation due? The first two are collective, with agreed codes. */
+/* -- run_loop.c; collective, with agreed codes ------------------------------------------------------------------- */
+
+/* The steps that are left, and what is due between them. */
 int run_loop(struct run *run);
+/* Of a run that has nothing left to train: its record stays as it is, whatever data.valid is now. */
 int run_evaluate(struct run *run);
+/* Is the validation of this step due? Local. */
 bool run_validation_due(const struct run *run);
 
-/* train/run_rewind.c: what becomes of a run whose loss or gradient is not finite. The engine makes no update from it.
- * Collective; an agreed code. */
+/* -- run_rewind.c ------------------------------------------------------------------------------------------------ */
+
+/* The engine makes no update from what is not finite; what the run makes of it is decided here. Collective; an agreed
+ * code. */
 int run_diverged(struct run *run, const struct meter_row *row, const struct begun *begun);
 
-/* train/run_save.c: the run's checkpoints. All are collective, with agreed codes.
- * Writes this step's, unless there is one; the same where the run could do without it; the same beside the steps that
- * follow, where that can be. */
+/* -- run_save.c; collective, with agreed codes ------------------------------------------------------------------- */
+
+/* Writes this step's checkpoint, unless there is one. */
 int run_save_step(struct run *run);
+/* The same where the run could do without (checkpoint.on_failure). */
 int run_try_save_step(struct run *run);
+/* The same beside the steps that follow, where that can be. */
 int run_try_begin_step(struct run *run);
-/* Ends the save of an earlier step, if one is under way; only once no rank has to wait. */
+/* Ends the save of an earlier step, if one is under way. */
 int run_settle(struct run *run);
+/* Settles it once no rank has to wait. */
 int run_settle_when_ready(struct run *run);
-/* Memory for snapshots is taken little by little, for at most a hundredth of the time, before the first needs it. */
+/* Memory for snapshots is taken little by little, for at most a hundredth of the time, before the first needs it.
+ * Local. */
 void run_grow_snapshot(struct run *run);
 /* Writes the final model where the deck wants it, unless that of this very state is there: a run that was extended, or
  * killed at its very end, may have left another. */

@@ -99,7 +99,6 @@ static int skip(struct run *run, const struct meter_row *row, const char *what)
     return ERROR_NONE;
 }
 
-/* The engine makes no update from what is not finite; what the run makes of it is decided here. */
 int run_diverged(struct run *run, const struct meter_row *row, const struct begun *begun)
 {
     char *what = memory_format("loss %g, gradient norm %g", row->loss, row->grad_norm);

@@ -128,14 +128,12 @@ static int tolerate(struct run *run, int64_t step, int code)
     return ERROR_NONE;
 }
 
-/* Ends the save of an earlier step, if one is under way. */
 int run_settle(struct run *run)
 {
     const int64_t step = run->saving.step;
     return run->saving.save != NULL ? tolerate(run, step, end_save(run)) : ERROR_NONE;
 }
 
-/* Settles it once no rank has to wait. */
 int run_settle_when_ready(struct run *run)
 {
     return run->saving.save != NULL && checkpoint_ready(run->saving.save) ? run_settle(run) : ERROR_NONE;
@@ -154,26 +152,22 @@ static int begin_step(struct run *run, bool beside)
     return code;
 }
 
-/* Writes this step's checkpoint, unless there is one. */
 int run_save_step(struct run *run)
 {
     int code = begin_step(run, false);
     return code == ERROR_NONE && run->saving.save != NULL ? end_save(run) : code;
 }
 
-/* The same where the run could do without. */
 int run_try_save_step(struct run *run)
 {
     return tolerate(run, run->step, run_save_step(run));
 }
 
-/* The same beside the steps that follow, where that can be. */
 int run_try_begin_step(struct run *run)
 {
     return run->beside ? tolerate(run, run->step, begin_step(run, true)) : run_try_save_step(run);
 }
 
-/* Memory for snapshots is taken little by little, for at most a hundredth of the time, before the first needs it. */
 void run_grow_snapshot(struct run *run)
 {
     enum { HOPED = 4 /* chunks a second */ };
@@ -221,8 +215,6 @@ static int save_final(struct run *run, const char *path)
     return code == ERROR_NONE ? end_save(run) : code;
 }
 
-/* Writes the final model where the deck wants it, unless that of this very state is there: a run that was extended, or
- * killed at its very end, may have left another. */
 int run_finish(struct run *run)
 {
     struct session *s = &run->session;
