@@ -143,7 +143,7 @@ check "and how much is masked" grep -q '"mask_probability": 0.1' "$work/eval1.js
 check "windows that share nothing" grep -q '"windows": 36' "$work/eval1.json"
 # the records of the validation store, a window each: its windows in its order, masked as in the first epoch
 ranks 2 eval --checkpoint "$work/esm" --fasta "$work/short.fa" -o "$work/short.json"
-sed -n 's/.*"event":"validation","step":20,"loss":\([^,]*\),"labels":\([0-9]*\).*/\1 \2/p' "$work/esm/log.jsonl" >"$work/valid"
+sed -n 's/.*"event":"validation","step":20,"loss":\([^,]*\),.*"labels":\([0-9]*\).*/\1 \2/p' "$work/esm/log.jsonl" >"$work/valid"
 echo "$(aggregate token_weighted_ce_loss "$work/short.json") $(aggregate total_valid_tokens "$work/short.json")" >"$work/evaluated"
 check "eval finds the validation loss again" close_losses <(awk '{ print $2, $1 }' "$work/valid") \
     <(awk '{ print $2, $1 }' "$work/evaluated") 2e-7
