@@ -292,7 +292,8 @@ check "train.walltime: in time" within 6
 goes_on "train.walltime" 2
 
 # mpirun makes TERM of INT and TERM a second later, and kills about a second after that: long steps get no time, and the
-# last checkpoint stands.
+# last checkpoint stands. One that is written beside the steps has its name when the next begins, if not before: so those
+# of two saves may be lost.
 for signal in TERM INT; do
     folder=$work/mpirun.$signal
     start 2 checkpoint.every=10 checkpoint.keep=1000000
@@ -303,7 +304,7 @@ for signal in TERM INT; do
     ends
     check "$signal to mpirun: ends within seconds" within 10
     check "$signal to mpirun: not as if it had saved" test $status -ne 85
-    check "$signal to mpirun: the steps since the last checkpoint are lost" test $(($(last_logged) - $(saved))) -le 10
+    check "$signal to mpirun: the steps since the last checkpoint are lost" test $(($(last_logged) - $(saved))) -le 20
     finishes "$signal to mpirun" 2
 done
 
