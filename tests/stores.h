@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/comm.h"
 #include "prepare/megatron_writer.h"
 #include "prepare/token_store_writer.h"
 
@@ -28,6 +29,16 @@ static inline void stores_end(void)
     snprintf(command, sizeof command, "rm -rf '%s'", stores_folder);
     if (system(command) != 0)
         fprintf(stderr, "%s stays behind\n", stores_folder);
+}
+
+/* The same folder for all ranks: rank 0 makes it and fills it. Collective. */
+static inline void stores_begin_on_ranks(struct comm *world, void (*fill)(void))
+{
+    if (world->rank == 0) {
+        stores_begin();
+        fill();
+    }
+    comm_broadcast(world, stores_folder, sizeof stores_folder, 0);
 }
 
 /* The path of a file in the scratch folder; good until the eighth call after it. */

@@ -138,8 +138,9 @@ static void test_layout(char *const layout[2], bool one)
     comm_barrier(world);
 }
 
-static void write_deck(void)
+static void write_files(void)
 {
+    stores_write_periodic(stores_path("five.h5"));
     FILE *deck = fopen(stores_path("deck.cfg"), "w");
     fprintf(deck,
             "model = { layers = 2; hidden = 32; ffn = 64; heads = 2; };\n"
@@ -169,12 +170,7 @@ int main(int count, char **arguments)
     MPI_Init(&count, &arguments);
     world = comm_open_mpi();
     log_open(world->rank);
-    if (world->rank == 0) {
-        stores_begin();
-        stores_write_periodic(stores_path("five.h5"));
-        write_deck();
-    }
-    comm_broadcast(world, stores_folder, sizeof stores_folder, 0);
+    stores_begin_on_ranks(world, write_files);
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         test_layout(layouts[i].keys, layouts[i].cut);
     if (world->rank == 0)

@@ -625,8 +625,9 @@ static void test_deterministic(void)
     free(file);
 }
 
-static void write_deck(void)
+static void write_files(void)
 {
+    stores_write_periodic(stores_path("five.h5"));
     FILE *deck = fopen(stores_path("deck.cfg"), "w");
     fprintf(deck,
             "model = { layers = 1; hidden = 16; ffn = 32; heads = 2; };\n"
@@ -643,12 +644,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
     log_open(world->rank);
-    if (world->rank == 0) {
-        stores_begin();
-        stores_write_periodic(stores_path("five.h5"));
-        write_deck();
-    }
-    comm_broadcast(world, stores_folder, sizeof stores_folder, 0);
+    stores_begin_on_ranks(world, write_files);
 
     shipped = memory_string(stores_path("shipped"));
     test_rehearsal();

@@ -195,7 +195,8 @@ struct rope_args {
  * Segments never share rows of q. In a backward they do not share rows of k and v either: where several segments see
  * the same keys, launch once for each and accumulate dk and dv.
  *
- * The tables are on the device; `longest`, `regular` and `full` are what the host knows of them. */
+ * The tables are on the device; `longest`, `regular` and `full` are what the host knows of them; where keys have tables
+ * of their own, of those of queries. */
 struct attention_segments {
     struct tensor q_start, q_length;   /* i32 [1, slots]: first row and number of rows of q and o */
     struct tensor kv_start, kv_length; /* i32 [1, slots]: the same for k and v */

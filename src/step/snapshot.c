@@ -39,22 +39,22 @@ static int add_bytes(void *self, const struct piece *piece)
     return ERROR_NONE;
 }
 
-struct splitter {
+struct part_visit {
     int (*visit)(void *self, const struct piece *piece);
     void *self;
 };
 
 static int split_share(void *self, const struct piece *share)
 {
-    const struct splitter *s = self;
-    return piece_split(share, s->visit, s->self);
+    const struct part_visit *to = self;
+    return piece_split(share, to->visit, to->self);
 }
 
 /* The share in parts of at most PIECE_BYTES, as fetch_shares has them. */
 static void visit_parts(struct engine *engine, int (*visit)(void *self, const struct piece *piece), void *self)
 {
-    struct splitter splitter = {visit, self};
-    piece_visit_shares(engine, PIECE_KINDS, split_share, &splitter);
+    struct part_visit to = {visit, self};
+    piece_visit_shares(engine, PIECE_KINDS, split_share, &to);
 }
 
 int64_t snapshot_bytes(struct engine *engine)
