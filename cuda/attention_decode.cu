@@ -188,7 +188,7 @@ static int splits_of(const struct cuda_target *target, const struct attention_fo
 {
     const int64_t blocks = args->segments.q_start.cols * args->heads / group_of(args);
     const int64_t splits = ceil_div(blocks_wanted(target), blocks);
-    return static_cast<int>(splits < MOST_SPLITS ? splits : MOST_SPLITS);
+    return splits < MOST_SPLITS ? static_cast<int>(splits) : static_cast<int>(MOST_SPLITS);
 }
 
 int64_t attention_decode_workspace(const struct cuda_target *target, const struct attention_forward_args *args)
