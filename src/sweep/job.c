@@ -1,4 +1,5 @@
 #include "sweep/job.h"
+#include "base/build.h"
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 enum { PLAN_SECONDS = 120, KILL_SECONDS = 30 };
 
@@ -29,21 +29,11 @@ char *sweep_program(void)
     return memory_string(path);
 }
 
-char *sweep_build(const char *program)
+char *sweep_build(void)
 {
-    enum { PART = 1 << 20 };
-    XXH3_state_t *state = XXH3_createState();
-    char *part = memory_allocate(PART);
-    FILE *file = open_stream(program);
-    XXH3_64bits_reset(state);
-    for (size_t bytes; file != NULL && (bytes = fread(part, 1, PART, file)) > 0;)
-        XXH3_64bits_update(state, part, bytes);
-    if (file != NULL)
-        fclose(file);
-    char *build = memory_format("%s %016llx", PACKAGE_VERSION, (unsigned long long)XXH3_64bits_digest(state));
-    XXH3_freeState(state);
-    memory_free(part);
-    return build;
+    char id[BUILD_ID_BYTES];
+    build_id(id);
+    return memory_format("%s %s", PACKAGE_VERSION, id);
 }
 
 /* -- Files of a case ---------------------------------------------------------------------------------------------- */

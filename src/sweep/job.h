@@ -16,13 +16,13 @@ enum sweep_state { SWEEP_NEW, SWEEP_WAITING, SWEEP_RUNNING, SWEEP_ENDED };
 struct sweep_place {
     const char *folder;       /* of the sweep */
     const char *program;      /* path of this program, by which cases run */
-    const char *build;        /* "0.1.0 0123456789abcdef": version, hash of the program */
+    const char *build;        /* "0.1.0 0123456789abcdef...": version, build ID (base/build.h) */
     const char *no_transfers; /* the library of bench/gpu/no_transfers.c; "": none */
 };
 
 /* Path of this program, and what builds of it are told apart by; freed with free(). */
 char *sweep_program(void);
-char *sweep_build(const char *program);
+char *sweep_build(void);
 
 /* FOLDER/CASE/NAME; freed with free(). */
 char *sweep_job_path(const struct sweep_place *place, const struct sweep_case *c, const char *name);

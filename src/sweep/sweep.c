@@ -208,7 +208,7 @@ int sweep_run(const struct sweep_settings *settings)
     struct lock lock = {0};
     struct comm *self = comm_self();
     char *folder = settings->folder != NULL ? memory_string(settings->folder) : usual_folder(settings->list);
-    char *program = sweep_program(), *build = sweep_build(program), *path = NULL;
+    char *program = sweep_program(), *build = sweep_build(), *path = NULL;
     char *library = settings->no_transfers != NULL ? realpath(settings->no_transfers, NULL) : memory_string("");
     int code = library != NULL ? sweep_list_read(&sweep.list, settings->list)
                                : error_user("%s: %s", settings->no_transfers, strerror(errno));

@@ -14,8 +14,8 @@ struct profiler {
     bool on;
 };
 
-/* ERROR_USER: the keys make no sense together. */
-int profiler_check(const struct deck *deck);
+/* For a run on so many ranks. ERROR_USER: the keys make no sense together, or name ranks that are not there. */
+int profiler_check(const struct deck *deck, int64_t ranks);
 /* Ranks that are not to be profiled launch as those that are. Borrows the deck. */
 void profiler_create(struct profiler *profiler, const struct deck *deck, int rank);
 

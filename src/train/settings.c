@@ -194,7 +194,7 @@ int settings_check(const struct deck *deck, int64_t ranks)
     if (deck->statistics.stop > 0 && deck->statistics.stop < deck->statistics.start)
         return error_user("key statistics.stop: %lld is before statistics.start = %lld",
                           (long long)deck->statistics.stop, (long long)deck->statistics.start);
-    code = profiler_check(deck);
+    code = profiler_check(deck, ranks);
     if (code != ERROR_NONE)
         return code;
     double walltime;
