@@ -45,6 +45,9 @@ check "the file for Prometheus is as the text format asks, and says what the log
     python3 "$abs_top_srcdir/tests/interop/read_prometheus.py" "$work/whole/cistron.prom" "$work/whole/log.jsonl" 0
 check "nothing else is left" test "$(find "$work/whole" -name '*.prom*' | wc -l)" -eq 1
 check "no key, no file" test ! -e "$work/parts/cistron.prom"
+"$CISTRON" "${padded[@]}" output.folder="$work/own" log.prometheus=log.jsonl >"$work/out" 2>&1
+check "a file of the run's own" test $? -eq 2
+check "is not written over" says 'key log.prometheus = "log.jsonl": must end in .prom'
 mkdir "$work/collector"
 touch "$work/whole/stop"
 ranks 2 "${padded[@]}" output.folder="$(realpath --relative-to=. "$work/whole")" log.prometheus="$work/collector/a.prom"

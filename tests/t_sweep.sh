@@ -21,10 +21,11 @@ sweeps = (
     { scaling = "weak"; rows = 4; },
     { scaling = "strong"; rows = 8; keys : { parallel : { shard = ["none", "full"]; }; }; },
     { ranks = 1; keys : { parallel : { tensor = 2; }; }; },
-    { ranks = 1; launch = "sh -c 'echo no such partition, or a full one; exit 7' {command}"; },
-    { ranks = 1; launch = "sh -c 'echo no such partition, or a full one; exit 7' {command}"; },
+    { ranks = 1; launch = "SITE=1 sh -c 'echo no such partition, or a full one; exit 7' {command}"; },
+    { ranks = 1; launch = "SITE=1 sh -c 'echo no such partition, or a full one; exit 7' {command}"; },
     { ranks = 1; seconds = 1;
-      launch = "sh -c 'cp all/results.csv seen.csv; exec \"$@\" train.steps=1000000000' sh {command}"; },
+      launch = "cp all/results.csv seen.csv; {command} train.steps=1000000000; true"; },
+    { ranks = 1; launch = "echo gone {command} | cut -c -4"; },
     { ranks = 1; keys : { data : { source = "store"; train = "small.cfg"; }; train : { seed = 8; }; }; }
 );
 END
@@ -46,7 +47,7 @@ check "results are there while the sweep goes on" test "$(grep -c ',done,0,' see
 check "they are to come" says ", 3 to come" # rows: one stands there twice
 sweep lists/all.cfg
 check "cases that failed: code" test $code -eq 1
-check "are counted" says "5 of 11 cases have failed"
+check "are counted" says "6 of 12 cases have failed"
 check "only those of two ranks have run now" test "$(begun)" -eq 2
 check "one that two groups have ran once" test "$(find all -name 'small-2-*' | wc -l)" -eq 2
 check "one that takes too long was at work" grep -q '"event":"stop"' all/small-1-*/run/log.jsonl
@@ -56,7 +57,7 @@ cat >table.py <<'PYTHON'
 import csv, glob, json, math, os, statistics, sys
 import xml.etree.ElementTree as tree
 rows = list(csv.DictReader(open("all/results.csv", newline="")))
-assert len(rows) == 11, len(rows)
+assert len(rows) == 12, len(rows)
 def number(row, name):
     return float(row[name]) if row[name] else math.nan
 def near(a, b, bound=1e-4):
@@ -101,14 +102,14 @@ for row in rows[:6]:
     deck = open("all/%s/run/deck.cfg" % row["case"]).read()
     assert "shard = \"%s\"" % row["shard"] in deck and "seed = 7" in deck, deck
 assert [row["varied"] for row in rows[:6]] == ["", ""] + ["parallel.shard=none"] * 2 + ["parallel.shard=full"] * 2
-assert [row["series"] for row in rows] == list("00112234567"), [row["series"] for row in rows]
+assert [row["series"] for row in rows] == list("001122345678"), [row["series"] for row in rows]
 assert rows[1]["case"] == rows[3]["case"] and rows[7]["case"] == rows[8]["case"]
-assert len({row["case"] for row in rows}) == 9
-tensor, partition, again, late, store = rows[6:]
+assert len({row["case"] for row in rows}) == 10
+tensor, partition, again, late, gone, store = rows[6:]
 for row, code, words in ((tensor, 2, "key parallel.tensor = 2: must divide the number of ranks"),
                          (partition, 7, "no such partition, or a full one"),
                          (again, 7, "no such partition, or a full one"), (late, 124, "took longer than 1 s"),
-                         (store, 2, "small.cfg")):
+                         (gone, 0, "no step was measured: gone"), (store, 2, "small.cfg")):
     assert row["state"] == "failed" and int(row["exit_code"]) == code and words in row["message"], row
     assert row["rate (tokens/s)"] == "" and row["efficiency"] == ""
 svg = "{http://www.w3.org/2000/svg}"
@@ -194,7 +195,7 @@ check "Ctrl-C: the case has begun" test -e begun
 check "Ctrl-C: the case has not failed" test $code -eq 0
 check "Ctrl-C: it is to come" says ", 1 to come"
 sweep lists/all.cfg --retry
-check "what failed is tried again, what two groups have once" test "$(begun)" -eq 3
+check "what failed is tried again, what two groups have once" test "$(begun)" -eq 4
 echo 'optimizer = { lr = 0.002; };' >>small.cfg
 sed '/tensor/d; /seconds/d; /launch/d; s/},$/}/; /store/d; /strong/d' lists/all.cfg >lists/weak.cfg
 sweep lists/weak.cfg -o all
@@ -234,7 +235,7 @@ def median(run):
     return statistics.median(line["step_seconds"][0] for line in lines if line["event"] == "step" and line["step"] > 2)
 assert one["exposed"] == "" and abs(float(two["exposed"]) - (1 - median("free") / median("run"))) < 1e-6
 PYTHON
-check "with the library" grep -q "env 'LD_PRELOAD=$(realpath "$library")' .*free.txt" free/*-2-*/job.sh
+check "with the library" grep -q "LD_PRELOAD=$(realpath "$library")'.*free.txt" free/*-2-*/job.sh
 sweep lists/weak.cfg -o free --no-transfers "$work/none.so"
 check "no such library: code" test $code -eq 2
 
@@ -283,6 +284,8 @@ wrong 'deck = "small.cfg"; ranks = 3; scaling = "weak"; rows = 0.5;' 'rows: 0.5 
 wrong 'deck = "small.cfg"; keys = { train : { sed = 1; }; };' 'key train.sed: unknown'
 wrong 'deck = "small.cfg"; keys = { train : { seed = [1, "x"]; }; };' 'wrong.cfg:1: '
 wrong 'deck = "small.cfg"; keys = { train : { seed = []; }; };' 'seed: has no value'
+wrong 'deck = "small.cfg"; keys = { train : { steps = 9; }; };' 'steps: is a key that the sweep sets itself'
+wrong 'deck = "small.cfg"; keys = { log : { every = 9; }; };' 'every: is a key that the sweep sets itself'
 wrong 'deck = "small.cfg"; keys = 3;' 'keys: must be a group'
 wrong 'deck = "small.cfg"; launch = "mpirun x";' 'launch: must have {command}'
 wrong 'deck = "small.cfg"; submit = "sbatch";' 'submit: must have {script}'

@@ -266,8 +266,8 @@ const struct deck_row deck_table[] = {
     {PATH(log.prometheus, ""), .restart = RESTART_FREE,
      .doc =
          "File of metrics for Prometheus (node_exporter's textfile collector), written anew with the log's lines, at "
-         "most once a second: a path, or a name without \"/\" for one in output.folder (\"cistron.prom\"); \"\" "
-         "writes none."},
+         "most once a second: a path, or a name without \"/\" for one in output.folder (\"cistron.prom\"), which ends "
+         "in .prom; \"\" writes none."},
 
     {INT(profile.start, 0, 0, LARGE), .unit = "steps", .restart = RESTART_FREE,
      .doc = "First step of a profile: what each kind of launch took on the device is logged, and profilers are started "

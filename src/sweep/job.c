@@ -173,32 +173,53 @@ static void write_replaced(FILE *file, const char *line, const struct replacemen
     }
 }
 
-/* Writes `launch` or `submit` of a case; what: {command}, or {script}, and its text. */
-static void write_line(FILE *file, const char *line, const struct sweep_case *c, const char *what, const char *text)
+/* `launch` or `submit` of a case; what: {command}, or {script}, and its text. Freed with free(). */
+static char *filled(const char *line, const struct sweep_case *c, const char *what, const char *text)
 {
-    char ranks[24], nodes[24], on_node[24];
+    char ranks[24], nodes[24], on_node[24], *bytes = NULL;
+    size_t length = 0;
     snprintf(ranks, sizeof ranks, "%lld", (long long)c->ranks);
     snprintf(nodes, sizeof nodes, "%lld", (long long)c->nodes);
     snprintf(on_node, sizeof on_node, "%lld", (long long)c->ranks_per_node);
     const struct replacement all[] = {
         {what, text}, {"{ranks}", ranks}, {"{nodes}", nodes}, {"{ranks_per_node}", on_node}, {"{name}", c->name}};
+    FILE *file = open_memstream(&bytes, &length);
+    if (file == NULL)
+        error_fatal("open_memstream: %s", strerror(errno));
     write_replaced(file, line, all, sizeof all / sizeof *all);
+    fclose(file);
+    return bytes;
 }
 
 /* -- The script --------------------------------------------------------------------------------------------------- */
 
-/* One training, within the time that a case may take. */
+/* One training, within the time that a case may take. `launch` may be several commands, so it has a shell of its own.
+ * What it starts is a process group of its own, which the time's end reaches as a whole, and Ctrl-C by write_traps. */
 static void write_training(FILE *file, const struct sweep_place *place, const struct sweep_case *c, const char *run,
                            const char *out, const char *preload)
 {
     char *command = training(place, c, run, preload), *path = sweep_job_path(place, c, out);
-    fprintf(file, "timeout --foreground --kill-after=%d %g ", KILL_SECONDS, c->group->seconds);
-    write_line(file, c->group->launch, c, "{command}", command);
+    char *launch = filled(c->group->launch, c, "{command}", command);
+    char *line = memory_format("trap exit INT TERM HUP\n%s", launch); /* when what it waits for has ended */
+    fprintf(file, "timeout --kill-after=%d %g bash -c ", KILL_SECONDS, c->group->seconds);
+    write_word(file, line);
     fputs(" </dev/null >", file);
     write_word(file, path);
-    fputs(" 2>&1\n", file);
+    fputs(" 2>&1 &\nwait $!\n", file);
+    free(line);
+    free(launch);
     free(path);
     free(command);
+}
+
+/* A signal ends the training, and then the script by that signal: what launchers make of Ctrl-C would else be the case's
+ * exit code, and it would have failed. */
+static void write_traps(FILE *file)
+{
+    fputs("for s in INT TERM HUP; do\n"
+          "    trap \"trap $s; kill -$s \\$! 2>/dev/null && wait \\$!; kill -$s \\$\\$\" $s\n"
+          "done\n",
+          file);
 }
 
 static void write_plan(FILE *file, const struct sweep_place *place, const struct sweep_case *c)
@@ -221,8 +242,8 @@ static void write_script(FILE *file, const struct sweep_place *place, const stru
 {
     char here[PATH_MAX], *end = sweep_job_path(place, c, "exit"), *run = sweep_job_path(place, c, "run");
     fputs("#!/bin/bash\n# written by cistron sweep\n", file);
-    /* Without it what launchers make of Ctrl-C would be the case's exit code: it would have failed. */
-    fputs("trap 'trap INT; kill -INT $$' INT\ncd ", file);
+    write_traps(file);
+    fputs("cd ", file);
     write_word(file, getcwd(here, sizeof here) != NULL ? here : ".");
     fputs(" || exit\n", file);
     write_plan(file, place, c);
@@ -231,8 +252,9 @@ static void write_script(FILE *file, const struct sweep_place *place, const stru
     write_word(file, run);
     fputs("/*.h5*\n", file);
     if (sweep_job_is_freed(place, c)) {
-        fputs("[ $code -eq 0 ] && ", file);
+        fputs("if [ $code -eq 0 ]; then\n", file);
         write_training(file, place, c, "free", "free.txt", place->no_transfers);
+        fputs("fi\n", file);
     }
     fputs("end=", file); /* appears whole */
     write_word(file, end);
@@ -302,18 +324,10 @@ static int run_here(const struct sweep_place *place, const struct sweep_case *c)
 static int submit(const struct sweep_place *place, const struct sweep_case *c)
 {
     char *script = sweep_job_path(place, c, "job.sh"), *said = sweep_job_path(place, c, "submitted");
-    char *part = sweep_job_path(place, c, "submitted.part"), *line = NULL, *quoted = word(script);
-    size_t length = 0;
+    char *part = sweep_job_path(place, c, "submitted.part"), *quoted = word(script), *answer = word(part);
+    char *command = filled(c->group->submit, c, "{script}", quoted);
+    char *line = memory_format("{ %s\n} </dev/null >%s 2>&1", command, answer);
     int status;
-    FILE *file = open_memstream(&line, &length);
-    if (file == NULL)
-        error_fatal("open_memstream: %s", strerror(errno));
-    fputs("{ ", file);
-    write_line(file, c->group->submit, c, "{script}", quoted);
-    fputs("\n} </dev/null >", file);
-    write_word(file, part);
-    fputs(" 2>&1", file);
-    fclose(file);
     int code = run_shell((char *[]){"bash", "-c", line, NULL}, &status);
     if (code == ERROR_NONE && WEXITSTATUS(status) != 0) {
         char *why = sweep_job_line(place, c, "submitted.part");
@@ -324,6 +338,8 @@ static int submit(const struct sweep_place *place, const struct sweep_case *c)
     if (code == ERROR_NONE)
         code = file_move(part, said);
     free(line);
+    free(command);
+    free(answer);
     free(quoted);
     free(script);
     free(said);

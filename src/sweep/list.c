@@ -226,8 +226,20 @@ static struct axis *axes_place(struct axes *axes, const char *key)
     return &axes->axes[axes->count++];
 }
 
+/* Whether a sweep sets this key itself, in every case. */
+static bool is_fixed(const char *key)
+{
+    const size_t length = strlen(key);
+    for (int i = 0; i < FIXED_KEYS; i++)
+        if (strncmp(fixed_keys[i], key, length) == 0 && fixed_keys[i][length] == '=')
+            return true;
+    return strcmp(key, "train.steps") == 0 || strcmp(key, "output.folder") == 0;
+}
+
 static int add_axis(const struct reader *reader, struct axes *axes, const config_setting_t *setting, const char *key)
 {
+    if (is_fixed(key))
+        return wrong(reader, setting, "is a key that the sweep sets itself (of train.steps: by steps and warm_up)");
     struct axis *axis = axes_place(axes, key);
     *axis = (struct axis){.key = memory_string(key)};
     axis->values = memory_grow(NULL, (value_count(setting) + 1) * (int64_t)sizeof *axis->values);

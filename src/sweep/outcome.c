@@ -132,6 +132,19 @@ static void take_exit(struct outcome *o, const struct sweep_place *place, const 
                      : last_words(place, c);
 }
 
+/* A launcher may end with 0 though the training has failed or never began: `{command} | tee log`. */
+static void expect_steps(struct outcome *o, const struct sweep_place *place, const struct sweep_case *c)
+{
+    if (o->steps > 0)
+        return;
+    char *words = last_words(place, c);
+    free(o->message);
+    o->message = memory_format("launch has ended with 0, but no step was measured%s%s", words[0] != '\0' ? ": " : "",
+                               words);
+    o->state = "failed";
+    free(words);
+}
+
 static char *text_or_empty(char *text)
 {
     return text != NULL ? text : memory_string("");
@@ -185,6 +198,7 @@ int outcome_read(struct outcome *o, const struct sweep_place *place, const struc
     if (o->exit_code != ERROR_NONE)
         return ERROR_NONE;
     int code = take_log(o, place, c);
+    expect_steps(o, place, c);
     return code == ERROR_NONE ? take_exposed(o, place, c) : code;
 }
 

@@ -183,9 +183,20 @@ int settings_check_sizes(const struct deck *deck, int64_t ranks)
     return code == ERROR_NONE ? check_micro_batches(deck, ranks) : code;
 }
 
+/* The collector reads files of this ending alone, and none of the run's own has it. */
+static int check_prometheus(const char *name)
+{
+    const size_t length = strlen(name);
+    if (length == 0 || (length >= 5 && strcmp(name + length - 5, ".prom") == 0))
+        return ERROR_NONE;
+    return error_user("key log.prometheus = \"%s\": must end in .prom, else node_exporter does not read it", name);
+}
+
 int settings_check(const struct deck *deck, int64_t ranks)
 {
     int code = settings_check_sizes(deck, ranks);
+    if (code == ERROR_NONE)
+        code = check_prometheus(deck->log.prometheus);
     if (code != ERROR_NONE)
         return code;
     if (deck->data.source == DECK_DATA_STORE && deck->data.train[0] == '\0')
