@@ -212,8 +212,8 @@ static void write_training(FILE *file, const struct sweep_place *place, const st
     free(command);
 }
 
-/* A signal ends the training, and then the script by that signal: what launchers make of Ctrl-C would else be the case's
- * exit code, and it would have failed. */
+/* A signal ends the training, and then the script by that signal: what launchers make of Ctrl-C would else be the
+ * case's exit code, and it would have failed. */
 static void write_traps(FILE *file)
 {
     fputs("for s in INT TERM HUP; do\n"

@@ -139,8 +139,8 @@ static void expect_steps(struct outcome *o, const struct sweep_place *place, con
         return;
     char *words = last_words(place, c);
     free(o->message);
-    o->message = memory_format("launch has ended with 0, but no step was measured%s%s", words[0] != '\0' ? ": " : "",
-                               words);
+    o->message =
+        memory_format("launch has ended with 0, but no step was measured%s%s", words[0] != '\0' ? ": " : "", words);
     o->state = "failed";
     free(words);
 }

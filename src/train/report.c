@@ -454,10 +454,9 @@ int report_run(const char *folder, const char *out)
                      (long long)report->history.damaged, (long long)report->history.first_damaged);
         char *page = out != NULL ? memory_string(out) : memory_format("%s/report.html", folder);
         code = save_page(report, page);
-        if (code == ERROR_NONE) {
-            print_text(report);
+        print_text(report); /* a page that cannot be written takes nothing from it */
+        if (code == ERROR_NONE)
             printf("\nwritten: %s\n", page);
-        }
         free(page);
         curves_destroy(&report->curves);
     }
