@@ -103,6 +103,15 @@ check "in the step: $order" test "$order" = "step 3,checkpoint 3,"
 ranks 1 train --from "$run/step_00000003.h5" output.folder="$work/again" train.steps=6
 check "a slow disk: its file of step 3 is gone on from" codes_are 0 1
 
+# a save is under way when a validation finds a better step: the best before stays until the better one's file is there
+rm -rf "$run"
+shimmed "SHIM_MATCH=.h5 SHIM_DELAY=pwrite:0.02 SHIM_TRACE=$work/trace" checkpoint.every=4 checkpoint.keep=1 checkpoint.keep_best=true \
+    checkpoint.at_end=false validation.every=3 train.steps=6
+check "a better step: the run ends with 0" codes_are 0 2
+order=$(sed -n 's|.* 0 rename .*/step_0*\([36]\)\.h5\.tmp$|made \1|p; s|.* 0 unlink .*/step_0*\([36]\)\.h5$|removed \1|p' "$work/trace" |
+    uniq | tr '\n' ',')
+check "a better step: $order" test "$order" = "made 3,made 6,removed 3,"
+
 # alone TEXT CODE SHIM ARGUMENTS...: a short run of one process, with these settings of the environment
 alone()
 {

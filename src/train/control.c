@@ -102,7 +102,7 @@ static void set_next_save(struct control *control, double now)
     control->next_save = now + fmax(control->every, SAVES_APART * control->slow_save);
 }
 
-void control_saved_beside(struct control *control, double seconds)
+void control_written(struct control *control, double seconds)
 {
     if (seconds > control->slow_save)
         control->slow_save = seconds;
@@ -112,7 +112,7 @@ void control_saved_beside(struct control *control, double seconds)
 
 void control_saved(struct control *control, double seconds)
 {
-    control_saved_beside(control, seconds);
+    control_written(control, seconds);
     control->save_seen = false;
     signals_take_save(); /* launchers signal all ranks, and not all at once: those that came meanwhile are served */
 }

@@ -58,13 +58,13 @@ static int rewind_to(struct run *run, const char *path, const struct begun *bad)
 static int rewind_run(struct run *run, const struct begun *bad, const char *what)
 {
     struct session *s = &run->session;
-    const double start = clock_seconds();
     char *path;
     while (s->engine.begun > s->engine.taken)
         engine_take(&s->engine);
     int code = run_settle(run);
     if (code != ERROR_NONE)
         return code;
+    const double start = clock_seconds(); /* a save has counted its own time */
     comm_begin_long_work();
     code = find_last(run, &path);
     if (code == ERROR_NONE && path == NULL)

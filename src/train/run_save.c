@@ -89,7 +89,7 @@ static void tell_save(struct run *run, const struct checkpoint_written *written,
                                     saving->waited + ending};
     meter_add_wait(&run->meter, METER_CHECKPOINT, ending);
     meter_add(&run->meter, METER_WRITE, written->seconds);
-    control_saved_beside(&run->control, written->seconds + ending);
+    control_written(&run->control, written->seconds + ending);
     meter_checkpoint(&run->meter, saving->step, &save);
 }
 
@@ -108,9 +108,11 @@ static int end_save(struct run *run)
     if (code == ERROR_NONE && saving->of_step) {
         run->digest = written.digest;
         run->digest_step = run->saved_step = saving->step;
-        const struct checkpoint_rule rule = {.keep = s->deck.checkpoint.keep,
-                                             .keep_every = s->deck.checkpoint.keep_every,
-                                             .best_step = s->deck.checkpoint.keep_best ? run->best_step : 0};
+        const struct checkpoint_rule rule = {
+            .keep = s->deck.checkpoint.keep,
+            .keep_every = s->deck.checkpoint.keep_every,
+            /* as of this save: a validation since then may have found a better step, whose file is yet to be written */
+            .best_step = s->deck.checkpoint.keep_best ? saving->meta.best_step : 0};
         code = checkpoint_prune(s->world, s->deck.output.folder, &rule);
     }
     destroy_saving(saving);
