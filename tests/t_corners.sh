@@ -114,6 +114,12 @@ done
 several tiny 2 data.train="$work/tiny.h5" data.valid="$work/n.h5"
 check "tiny stores end with 0" codes_are 0 2
 check "a tiny store is learned" learns tiny
+check "nothing to predict in a validation is said" says "so it has no loss"
+check "and is no loss of 0" test "$(grep -c '"event":"validation"' "$work/o/tiny/log.jsonl")" -eq 0
+mkdir "$work/o/tiny/report.html"
+"$CISTRON" report "$work/o/tiny" >"$work/out" 2>&1
+check "a page that cannot be written: exit code 1" test $? -eq 1
+check "its facts are printed" says "verdict            finished"
 
 several diverged 2 optimizer.lr=1e30 checkpoint.every=1
 check "a run that diverges ends with 3" codes_are 3 2

@@ -226,7 +226,7 @@ static void add_times(struct comparison *c)
             reached->cells[r] = reached_text(&c->runs[r], c->settings->target);
     }
     add_days(c, FLOPS_QUOTED_TOKENS);
-    if (c->settings->tokens > 0)
+    if (c->settings->tokens > 0 && c->settings->tokens != FLOPS_QUOTED_TOKENS)
         add_days(c, c->settings->tokens);
 }
 

@@ -40,6 +40,13 @@ static bool stopping(void *self)
     return control_stopping(&((struct run *)self)->control);
 }
 
+static bool has_loss(const struct run *run, const struct session_validation *found)
+{
+    if (found->labels == 0 && run->session.world->rank == 0)
+        log_warn("data.valid: nothing in the rows of the validation is to be predicted, so it has no loss");
+    return found->labels > 0;
+}
+
 /* A validation that is given up for a stop is made again where the run goes on, since the checkpoint does not count it.
  */
 static int validate(struct run *run)
@@ -50,11 +57,11 @@ static int validate(struct run *run)
     meter_add(&run->meter, METER_VALIDATION, clock_seconds() - start);
     if (!done)
         return ERROR_NONE;
-    if (found.labels == 0 && run->session.world->rank == 0)
-        log_warn("data.valid: nothing in the rows of the validation is to be predicted, so it has no loss");
-    meter_validation(&run->meter, run->step, found.loss, found.labels);
     run->validated_step = run->step;
-    if (found.labels == 0 || !isfinite(found.loss) || (run->best_step > 0 && found.loss >= run->best_loss))
+    if (!has_loss(run, &found))
+        return ERROR_NONE;
+    meter_validation(&run->meter, run->step, found.loss, found.labels);
+    if (!isfinite(found.loss) || (run->best_step > 0 && found.loss >= run->best_loss))
         return ERROR_NONE;
     const int64_t best_step = run->best_step;
     const double best_loss = run->best_loss;
@@ -73,7 +80,8 @@ int run_evaluate(struct run *run)
     struct session_validation found;
     if (!session_validate(&run->session, stopping, run, &found))
         return ERROR_REQUEUE;
-    meter_evaluation(&run->meter, run->step, found.loss, found.labels, &run->session.deck);
+    if (has_loss(run, &found))
+        meter_evaluation(&run->meter, run->step, found.loss, found.labels, &run->session.deck);
     return ERROR_NONE;
 }
 
