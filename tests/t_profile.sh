@@ -71,6 +71,19 @@ check "a profile changes no result" cmp -s "$work/profiled" <(digest "$work/plai
 check "no profile, no lines" test "$(grep -c profile "$work/plain/log.jsonl")" -eq 0
 ranks 2 "${run[@]}" output.folder="$work/other" profile.start=4 profile.stop=6 profile.ranks=1
 check "of another rank the log shows nothing" test "$(grep -c '"event":"profile"' "$work/other/log.jsonl")" -eq 0
+ranks 2 "${run[@]}" output.folder="$work/other" profile.start=13 profile.stop=99 train.steps=14 profile.collectives=true
+check "a run that ends before its profile shows what there is" says "# profile of 2 steps to step 14;"
+check "and its collectives" says "# collectives of steps 13 to 14: "
+"$CISTRON" "${run[@]}" output.folder="$work/other" profile.start=15 profile.stop=99999999 train.steps=100000000 \
+    >"$work/out" 2>&1 &
+for _ in $(seq 200); do
+    grep -q '"step":16,' "$work/other/log.jsonl" && break
+    sleep 0.05
+done
+kill -USR1 $!
+wait $!
+check "a run that is stopped within its profile" test $? -eq 85
+check "shows it too" grep -qE '^# profile of [0-9]+ steps to step [0-9]+;' "$work/out"
 
 # refuse TEXT KEY=VALUE...
 refuse()

@@ -58,8 +58,9 @@ int profiler_check(const struct deck *deck, int64_t ranks)
 
 void profiler_create(struct profiler *profiler, const struct deck *deck, int rank)
 {
+    const bool beyond = deck->profile.stop > deck->train.steps;
     *profiler = (struct profiler){.start = deck->profile.start,
-                                  .stop = deck->profile.stop,
+                                  .stop = beyond ? deck->train.steps : deck->profile.stop,
                                   .rank = rank,
                                   .listed = read_list(deck->profile.ranks, rank).listed,
                                   .folder = deck->profile.collectives ? deck->output.folder : NULL};
@@ -95,7 +96,7 @@ static void print_collectives(FILE *file, int rank)
 }
 
 /* Where it cannot be written the run goes on. */
-static void write_collectives(const struct profiler *profiler)
+static void write_collectives(const struct profiler *profiler, int64_t step)
 {
     struct draft draft;
     char *path = memory_format("%s/collectives_%04d.csv", profiler->folder, profiler->rank);
@@ -105,8 +106,7 @@ static void write_collectives(const struct profiler *profiler)
         code = draft_close(&draft, code);
     }
     if (code == ERROR_NONE)
-        log_info("# collectives of steps %lld to %lld: %s", (long long)profiler->start, (long long)profiler->stop,
-                 path);
+        log_info("# collectives of steps %lld to %lld: %s", (long long)profiler->start, (long long)step, path);
     else
         log_warn("%s; the run goes on without it", error_message());
     error_clear();
@@ -115,7 +115,13 @@ static void write_collectives(const struct profiler *profiler)
 
 void profiler_after(struct profiler *profiler, struct meter *meter, int64_t step)
 {
-    if (!profiler->on || step < profiler->stop)
+    if (step >= profiler->stop)
+        profiler_end(profiler, meter, step);
+}
+
+void profiler_end(struct profiler *profiler, struct meter *meter, int64_t step)
+{
+    if (!profiler->on || step < profiler->start) /* before it: after a rewind */
         return;
     profiler->on = false;
     if (!profiler->listed) {
@@ -126,5 +132,5 @@ void profiler_after(struct profiler *profiler, struct meter *meter, int64_t step
     const struct profile_row *rows = profile_stop(&count);
     meter_profile(meter, step, step - profiler->start + 1, rows, count);
     if (profiler->folder != NULL)
-        write_collectives(profiler);
+        write_collectives(profiler, step);
 }

@@ -19,8 +19,11 @@ int profiler_check(const struct deck *deck, int64_t ranks);
 /* Ranks that are not to be profiled launch as those that are. Borrows the deck. */
 void profiler_create(struct profiler *profiler, const struct deck *deck, int rank);
 
-/* Around step number `step`, from 1. The end of the last step waits for the device and shows what was found. */
+/* Around step number `step`, from 1. The end of the last step, or of the run's last one where that comes before, waits
+ * for the device and shows what was found. */
 void profiler_before(struct profiler *profiler, struct executor *executor, int64_t step);
 void profiler_after(struct profiler *profiler, struct meter *meter, int64_t step);
+/* Where the run stops after this step: shows what a profile that is on has found so far. */
+void profiler_end(struct profiler *profiler, struct meter *meter, int64_t step);
 
 #endif

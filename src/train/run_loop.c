@@ -18,6 +18,7 @@ static int stop(struct run *run, enum control_wish wish, const char *why)
 {
     meter_note(&run->meter, run->step, "stop", why);
     run->stopped = memory_string(why);
+    profiler_end(&run->profiler, &run->meter, run->step);
     int code = run->step > 0 ? run_save_step(run) : ERROR_NONE;
     if (code != ERROR_NONE)
         return code;
