@@ -3,11 +3,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "cuda/kernel.h"
 
 #include <nccl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -156,16 +155,10 @@ static void *watch(void *self)
 
 static void start_watchdog(struct nccl_group *own)
 {
-    sigset_t all, before;
     pthread_mutex_init(&own->lock, NULL);
     pthread_cond_init(&own->changed, NULL);
     own->followed = -1;
-    sigfillset(&all); /* signals are waited for by a thread of their own (base/signals.h) */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&own->watchdog, NULL, watch, own);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed)
-        error_fatal("the watchdog of group \"%s\" cannot start a thread: %s", own->group.name, strerror(failed));
+    own->watchdog = thread_start(watch, own, "a watchdog of collectives");
 }
 
 static void stop_watchdog(struct nccl_group *own)

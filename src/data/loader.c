@@ -2,13 +2,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "data/deal.h"
 #include "data/masking.h"
 #include "data/packer.h"
 #include "data/store_set.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -383,15 +382,7 @@ static void start_thread(struct loader *loader)
     loader->made = loader->handed_out = 0;
     loader->wanted = 1;
     loader->stop = false;
-    /* signals are the main thread's business: it is the one that checkpoints on them */
-    sigset_t all, before;
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* its own: a store that is cut short (base/mapping.h) */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&loader->thread, NULL, prefetch, loader);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed)
-        error_fatal("the data loader cannot start a thread: %s", strerror(failed));
+    loader->thread = thread_start(prefetch, loader, "the data loader");
     loader->running = true;
 }
 

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/open.h"
+#include "base/thread.h"
 #include "io/block.h"
 #include "io/checkpoint_private.h"
 #include "io/file.h"
@@ -12,8 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,23 +190,13 @@ static void *write_beside(void *self)
     return NULL;
 }
 
-/* Where the thread that launches calls for a snapshot. */
-static void start_thread(struct checkpoint_save *s)
-{
-    sigset_t all, before;
-    sigfillset(&all); /* they are the main thread's business */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&s->thread, NULL, write_beside, s);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed)
-        error_fatal("a checkpoint's writer cannot start: %s", strerror(failed));
-    s->started = true;
-}
-
+/* The thread asks nothing of the device: it begins once the copies are complete. */
 static void start_when_taken(struct checkpoint_save *s, bool wait)
 {
-    if (s->snapshot != NULL && !s->started && snapshot_taken(s->snapshot, wait))
-        start_thread(s);
+    if (s->snapshot == NULL || s->started || !snapshot_taken(s->snapshot, wait))
+        return;
+    s->thread = thread_start(write_beside, s, "the writer of a checkpoint");
+    s->started = true;
 }
 
 static void write_share(struct checkpoint_save *s)

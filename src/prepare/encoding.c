@@ -1,10 +1,9 @@
 #include "prepare/encoding.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "data/token_store.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,18 +106,6 @@ static void *work(void *self)
     return NULL;
 }
 
-/* Signals are for the thread that reads. */
-static void start_threads(struct encoding *e)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (int64_t t = 0; t < e->thread_count; t++)
-        if (pthread_create(&e->threads[t], NULL, work, e) != 0)
-            error_fatal("cannot start a thread");
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t threads, encoding_take *take, void *self)
 {
     struct encoding *e = memory_allocate(sizeof *e);
@@ -132,7 +119,8 @@ struct encoding *encoding_create(const struct tokenizer *tokenizer, int64_t thre
     e->threads = memory_allocate(threads * (int64_t)sizeof *e->threads);
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->changed, NULL);
-    start_threads(e);
+    for (int64_t t = 0; t < threads; t++)
+        e->threads[t] = thread_start(work, e, "the encoder");
     return e;
 }
 
