@@ -22,7 +22,7 @@ mkdir "$work/build"
 cd "$work/build" || exit 1
 targets="$programs $(printf 'tests/fuzz/fuzz_%s ' $fuzzers)"
 # shellcheck disable=SC2086
-if ! "$source/configure" -q --enable-sanitizer --without-cuda CC="$CC" CFLAGS="-O1 -g" >"$work/log" 2>&1 ||
+if ! "$source/configure" -q --enable-sanitizer --without-cuda CC="$CC" CFLAGS="-O1 -g1" >"$work/log" 2>&1 ||
     ! make -j2 $targets >>"$work/log" 2>&1; then
     tail -n 20 "$work/log"
     exit 1
