@@ -68,6 +68,20 @@ char *memory_format(const char *format, ...)
     return text;
 }
 
+FILE *memory_stream(char **text, size_t *bytes)
+{
+    FILE *stream = open_memstream(text, bytes);
+    if (stream == NULL)
+        error_fatal("out of memory: a text");
+    return stream;
+}
+
+void memory_stream_end(FILE *stream)
+{
+    if (fclose(stream) != 0)
+        error_fatal("out of memory: a text");
+}
+
 static int64_t status_field(const char *name)
 {
     FILE *file = fopen("/proc/self/status", "r");

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Zero-filled, aligned to 64 bytes; NULL for 0 bytes. Free with memory_free. */
 void *memory_allocate(int64_t bytes);
@@ -20,6 +21,9 @@ char *memory_format(const char *format, ...)
     __attribute__((format(printf, 1, 2)))
 #endif
     ;
+/* A stream into a new string, which memory_stream_end closes; then it is *text, of *bytes bytes, freed with free(). */
+FILE *memory_stream(char **text, size_t *bytes);
+void memory_stream_end(FILE *stream);
 void memory_free(void *block);
 
 /* Peak resident set of this process in bytes (VmHWM), and the present one (VmRSS). */

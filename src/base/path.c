@@ -14,6 +14,12 @@ char *path_home(const char *path)
     return memory_format("%s%s", home, path + 1);
 }
 
+char *path_stem(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path, *dot = strrchr(name, '.');
+    return memory_format("%.*s", dot != NULL && dot > name ? (int)(dot - name) : (int)strlen(name), name);
+}
+
 bool path_is_built(void)
 {
     static const char built[] = CISTRON_BUILD_FOLDER "/";

@@ -8,6 +8,9 @@
  * ($HOME). Shells do so only where it begins a word: not in key=~/run, nor in --output=~/x.h5. */
 char *path_home(const char *path);
 
+/* A file's name without its folders and its ending (from the last dot on); freed with free(). */
+char *path_stem(const char *path);
+
 /* Does the program run from the folder that it was built in, and not from where it is installed? */
 bool path_is_built(void);
 

@@ -116,14 +116,11 @@ char *deck_print_effective(const struct deck *deck)
 {
     char *text = NULL;
     size_t bytes;
-    FILE *file = open_memstream(&text, &bytes);
-    if (file == NULL)
-        error_fatal("out of memory: the effective deck");
+    FILE *file = memory_stream(&text, &bytes);
     locale_t previous = deck_locale_enter();
     print_deck(file, deck, false);
     deck_locale_leave(previous);
-    if (fclose(file) != 0)
-        error_fatal("out of memory: the effective deck");
+    memory_stream_end(file);
     return text;
 }
 

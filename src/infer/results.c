@@ -1,5 +1,6 @@
 #include "infer/results.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "io/jsontext.h"
 
 #include <math.h>
@@ -58,13 +59,11 @@ void results_put_token(struct text_stream *stream, const struct tokenizer *token
 static char *text_of(const struct result *result, const struct tokenizer *tokenizer, size_t *bytes)
 {
     char *text;
-    struct text_stream stream = {.out = open_memstream(&text, bytes)};
-    if (stream.out == NULL)
-        error_fatal("out of memory");
+    struct text_stream stream = {.out = memory_stream(&text, bytes)};
     for (int64_t t = 0; t < result->count; t++)
         results_put_token(&stream, tokenizer, result->tokens[t]);
     text_stream_end(&stream);
-    fclose(stream.out);
+    memory_stream_end(stream.out);
     return text;
 }
 

@@ -96,17 +96,14 @@ int block_list_write(const struct block_list *list, const char *path, int64_t by
 {
     char *text = NULL;
     size_t length = 0;
-    FILE *memory = open_memstream(&text, &length);
-    if (memory == NULL)
-        error_fatal("out of memory for %s", path);
+    FILE *memory = memory_stream(&text, &length);
     fprintf(memory, "%s2 %" PRId64 "\n", head, bytes);
     for (int64_t i = 0; i < list->count; i++)
         fprintf(memory, "%" PRId64 " %" PRId64 " %016" PRIx64 "%s\n", list->blocks[i].offset, list->blocks[i].length,
                 list->blocks[i].hash, list->blocks[i].tensor ? mark : "");
     fflush(memory);
     fprintf(memory, "end %016" PRIx64 "\n", (uint64_t)XXH3_64bits(text, length));
-    if (fclose(memory) != 0)
-        error_fatal("out of memory for %s", path);
+    memory_stream_end(memory);
     int code;
     int descriptor = open_new(path);
     if (descriptor < 0)

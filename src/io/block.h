@@ -1,5 +1,6 @@
 /* The side file of a checkpoint: the hash of each range (hash block) of the file when it was written. The ranges cover
- * the file from its first byte to its last, HDF5's own data included. Text: cistron-blocks 2 <bytes of the file>
+ * the file from its first byte to its last, HDF5's own data included. Text:
+ *   cistron-blocks 2 <bytes of the file>
  *   <offset> <length> <xxh3-64 in hexadecimal>[ t]  one line for each block, by offset; t: of a tensor
  *   end <xxh3-64 of all that stands above> */
 #ifndef IO_BLOCK_H

@@ -112,11 +112,9 @@ static char *word(const char *text)
 {
     char *bytes = NULL;
     size_t length = 0;
-    FILE *file = open_memstream(&bytes, &length);
-    if (file == NULL)
-        error_fatal("open_memstream: %s", strerror(errno));
+    FILE *file = memory_stream(&bytes, &length);
     write_word(file, text);
-    fclose(file);
+    memory_stream_end(file);
     return bytes;
 }
 
@@ -135,9 +133,7 @@ static char *training(const struct sweep_place *place, const struct sweep_case *
 {
     char *bytes = NULL, *path = sweep_job_path(place, c, run), *folder = memory_format("output.folder=%s", path);
     size_t length = 0;
-    FILE *file = open_memstream(&bytes, &length);
-    if (file == NULL)
-        error_fatal("open_memstream: %s", strerror(errno));
+    FILE *file = memory_stream(&bytes, &length);
     if (preload[0] != '\0') {
         char *variable = memory_format("LD_PRELOAD=%s", preload);
         fputs("env ", file);
@@ -150,7 +146,7 @@ static char *training(const struct sweep_place *place, const struct sweep_case *
     write_keys(file, c);
     fputc(' ', file);
     write_word(file, folder);
-    fclose(file);
+    memory_stream_end(file);
     free(folder);
     free(path);
     return bytes;
@@ -183,11 +179,9 @@ static char *filled(const char *line, const struct sweep_case *c, const char *wh
     snprintf(on_node, sizeof on_node, "%lld", (long long)c->ranks_per_node);
     const struct replacement all[] = {
         {what, text}, {"{ranks}", ranks}, {"{nodes}", nodes}, {"{ranks_per_node}", on_node}, {"{name}", c->name}};
-    FILE *file = open_memstream(&bytes, &length);
-    if (file == NULL)
-        error_fatal("open_memstream: %s", strerror(errno));
+    FILE *file = memory_stream(&bytes, &length);
     write_replaced(file, line, all, sizeof all / sizeof *all);
-    fclose(file);
+    memory_stream_end(file);
     return bytes;
 }
 

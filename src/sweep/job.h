@@ -1,6 +1,7 @@
 /* A case of a sweep as a shell script, run here or handed to a batch system. All that is known of a case is in its
  * folder, so a later call goes on where this one ends:
- *   job.sh     what runs; beside it plan.json (`cistron plan`), out.txt (what the training printed), run/ (its folder)
+ *   job.sh     what runs; beside it plan.json and plan.txt (`cistron plan`, its messages), out.txt (what the training
+ *              printed), run/ (its folder); free.txt and free/, likewise, of a case that sweep_job_is_freed
  *   build      of the program that it was made for
  *   submitted  what the batch system said, where it was handed to one
  *   exit       the training's exit code, when it has ended */

@@ -1,6 +1,7 @@
 #include "sweep/list.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "deck/deck.h"
 #include "deck/libconfig_file.h"
 #include "deck/locate.h"
@@ -325,17 +326,15 @@ static char *unquoted(const struct deck *deck, const char *key)
 /* "lingua1b-2-0123456789ab": what decides what is computed is hashed. */
 static char *name_case(const struct sweep_case *c, const struct deck *deck)
 {
-    const char *slash = strrchr(c->deck, '/'), *stem = slash != NULL ? slash + 1 : c->deck;
-    const char *dot = strrchr(stem, '.');
-    char *effective = deck_print_effective(deck);
+    char *stem = path_stem(c->deck), *effective = deck_print_effective(deck);
     char *all = memory_format("%s\n%lld %lld\n%s", effective, (long long)c->ranks, (long long)c->ranks_per_node,
                               c->group->launch);
     const unsigned long long hash = XXH3_64bits(all, strlen(all)) & 0xffffffffffff; /* enough for thousands */
-    char *name = memory_format("%.*s-%lld-%012llx", dot != NULL ? (int)(dot - stem) : (int)strlen(stem), stem,
-                               (long long)c->ranks, hash);
+    char *name = memory_format("%s-%lld-%012llx", stem, (long long)c->ranks, hash);
     for (char *at = name; *at != '\0'; at++) /* a word of any shell, as {name} */
         if (!isalnum((unsigned char)*at) && strchr("-_.", *at) == NULL)
             *at = '_';
+    free(stem);
     free(effective);
     free(all);
     return name;

@@ -1,10 +1,10 @@
 /* The cases of a sweep: a libconfig file whose settings may have several values, of which every combination is a case.
  *
- *   ranks = [1, 2, 4, 8]; # or one number
- *   keys : { precision : { compute = "bf16"; }; train : { micro_batch = [2, 4]; }; }; # of the deck, as decks write
- * them sweeps = ( { deck = "a.cfg"; scaling = "weak"; rows = 4; }, { deck = ["b.cfg", "c.cfg"]; scaling = "strong";
- * rows = 64; keys : { parallel : { shard = "full"; }; }; }
- *   );
+ *   ranks = [1, 2, 4, 8];
+ *   keys : { precision : { compute = "bf16"; }; train : { micro_batch = [2, 4]; }; };
+ *   sweeps = ( { deck = "a.cfg"; scaling = "weak"; rows = 4; },
+ *              { deck = ["b.cfg", "c.cfg"]; scaling = "strong"; rows = 64;
+ *                keys : { parallel : { shard = "full"; }; }; } );
  *
  * What stands at the top holds for every group of `sweeps` that does not say otherwise; without `sweeps` the file is
  * one group. doc/sweeps.md has all settings. */

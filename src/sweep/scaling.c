@@ -1,6 +1,7 @@
 #include "sweep/scaling.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "io/draft.h"
 #include "train/plot.h"
 
@@ -36,8 +37,9 @@ static double value_of(const struct outcome *o, const struct outcome *least, enu
 
 static char *name_of(const struct outcome *o)
 {
-    const char *slash = strrchr(o->deck, '/'), *stem = slash != NULL ? slash + 1 : o->deck;
-    return memory_format("%.*s%s%s", (int)strcspn(stem, "."), stem, o->varied[0] != '\0' ? " " : "", o->varied);
+    char *stem = path_stem(o->deck), *name = memory_format("%s%s%s", stem, o->varied[0] != '\0' ? " " : "", o->varied);
+    free(stem);
+    return name;
 }
 
 /* Those measured, sorted: first[count]. */

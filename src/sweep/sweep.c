@@ -2,6 +2,7 @@
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "comm/comm.h"
 #include "io/lock.h"
 #include "sweep/list.h"
@@ -20,12 +21,6 @@ struct sweep {
     struct sweep_place place;
     struct outcome *outcomes; /* of all cases */
 };
-
-static char *usual_folder(const char *list)
-{
-    const char *slash = strrchr(list, '/'), *name = slash != NULL ? slash + 1 : list, *dot = strrchr(name, '.');
-    return memory_format("%.*s", dot != NULL && dot > name ? (int)(dot - name) : (int)strlen(name), name);
-}
 
 static bool failed(const struct outcome *o)
 {
@@ -207,7 +202,7 @@ int sweep_run(const struct sweep_settings *settings)
     struct sweep sweep = {.settings = settings};
     struct lock lock = {0};
     struct comm *self = comm_self();
-    char *folder = settings->folder != NULL ? memory_string(settings->folder) : usual_folder(settings->list);
+    char *folder = settings->folder != NULL ? memory_string(settings->folder) : path_stem(settings->list);
     char *program = sweep_program(), *build = sweep_build(), *path = NULL;
     char *library = settings->no_transfers != NULL ? realpath(settings->no_transfers, NULL) : memory_string("");
     int code = library != NULL ? sweep_list_read(&sweep.list, settings->list)

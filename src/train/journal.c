@@ -265,9 +265,7 @@ void journal_begin(struct journal *journal, const char *event, int64_t step)
 {
     if (journal->path == NULL)
         return;
-    journal->line = open_memstream(&journal->line_bytes, &journal->line_length);
-    if (journal->line == NULL)
-        error_fatal("out of memory: a line of %s", journal->path);
+    journal->line = memory_stream(&journal->line_bytes, &journal->line_length);
     put_bracket(journal, '{');
     journal_text(journal, "event", event);
     journal_integer(journal, "step", step);
@@ -279,8 +277,7 @@ void journal_end(struct journal *journal)
         return;
     put_bracket(journal, '}');
     fputc('\n', journal->line);
-    if (fclose(journal->line) != 0)
-        error_fatal("out of memory: a line of %s", journal->path);
+    memory_stream_end(journal->line);
     journal->line = NULL;
     wait_for_writing(journal, journal->line_bytes, (int64_t)journal->line_length);
     free(journal->line_bytes);

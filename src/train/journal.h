@@ -1,6 +1,7 @@
 /* log.jsonl: a line of JSON for each event of a run, written by rank 0 as it happens (doc/formats.md). Every line has
- * "event" and "step". Lines of steps, validations and checkpoints are in the order of their steps, each once; lines on
- * the program itself ("start", "end", "diverged", ...) stay where they were written.
+ * "event" and "step". Lines of steps and validations are in the order of their steps, each once; that of a checkpoint
+ * comes when its file is there, which may be some steps later. Lines on the program itself ("start", "end", "diverged",
+ * ...) stay where they were written.
  *
  * A log that cannot be written stops no run: its lines wait in memory, some megabytes of them, and are written as soon
  * as possible. */

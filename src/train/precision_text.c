@@ -60,9 +60,7 @@ char *precision_text(const struct precision *precision, int64_t layers, bool emu
         return memory_string("nothing");
     char *text = NULL;
     size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        error_fatal("out of memory");
+    FILE *out = memory_stream(&text, &length);
     const struct layer_list *lists[PRECISION_KINDS] = {NULL, &precision->eight, &precision->four};
     const char *between = "";
     for (int kind = PRECISION_EIGHT; kind < PRECISION_KINDS; kind++) {
@@ -79,8 +77,7 @@ char *precision_text(const struct precision *precision, int64_t layers, bool emu
         fprintf(out, "%shead: ", between);
         print_kind(out, &precision->kinds[PRECISION_EIGHT], emulated);
     }
-    if (fclose(out) != 0)
-        error_fatal("out of memory");
+    memory_stream_end(out);
     return text;
 }
 

@@ -197,9 +197,7 @@ static void write_file(struct prometheus *p, const struct shown *shown, bool end
 {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
-    if (file == NULL)
-        return;
+    FILE *file = memory_stream(&text, &bytes);
     put_family(file, "cistron_info", "gauge", "1; its label is the program's version.");
     fputs("cistron_info{", file);
     put_label(file, "run", p->run);
@@ -211,7 +209,8 @@ static void write_file(struct prometheus *p, const struct shown *shown, bool end
     put_metric(file, p->run,
                &(struct metric){"cistron_exit_code", "gauge", "Of the program, once it has ended.",
                                 ended ? code : (double)NAN});
-    const bool failing = fclose(file) != 0 || !exchange(p->path, text, bytes);
+    memory_stream_end(file);
+    const bool failing = !exchange(p->path, text, bytes);
     if (failing && !p->failing)
         log_warn("%s: cannot write it: %s; the run goes on, and it is tried again", p->path, strerror(errno));
     p->failing = failing;
