@@ -198,8 +198,18 @@ struct comm_spread comm_spread(struct comm *comm, double value)
 struct host_group {
     struct group group;
     struct comm *comm;
-    char *sent, *received; /* CHUNK_BYTES each */
+    char *sent, *received;
+    int64_t room; /* bytes of each: as many as a turn has needed so far, at most CHUNK_BYTES */
 };
+
+static void make_room(struct host_group *host, int64_t bytes)
+{
+    if (bytes <= host->room)
+        return;
+    host->sent = memory_extend(host->sent, 0, bytes);
+    host->received = memory_extend(host->received, 0, bytes);
+    host->room = bytes;
+}
 
 typedef void reduction(void *result, const void *term, int64_t count, enum dtype dtype);
 
@@ -269,6 +279,7 @@ static void host_all_reduce(struct group *group, struct stream *stream, const st
         int64_t left = total - first < slice_limit * size ? total - first : slice_limit * size;
         int64_t slice = (left + size - 1) / size;
         char *data = (char *)args->x.data + first * width;
+        make_room(host, slice * size * width);
         memcpy(host->sent, data, (size_t)(left * width)); /* what lies beyond `left` is reduced and thrown away */
         comm_all_to_all(host->comm, host->sent, host->received, slice * width);
         reduce_slices(host, slice, args->x.dtype, args->maximum ? raise_to : add);
@@ -285,6 +296,7 @@ static void host_reduce_scatter(struct group *group, struct stream *stream, cons
     int64_t slice_limit = CHUNK_BYTES / width / group->size;
     for (int64_t first = 0; first < total; first += slice_limit) {
         int64_t slice = total - first < slice_limit ? total - first : slice_limit;
+        make_room(host, slice * group->size * width);
         for (int r = 0; r < group->size; r++)
             memcpy(host->sent + r * slice * width, tensor_at(&args->in, r, first), (size_t)(slice * width));
         comm_all_to_all(host->comm, host->sent, host->received, slice * width);
@@ -359,8 +371,6 @@ struct group *comm_group_create(struct comm *comm, struct executor *executor, co
         return executor->class->make_group(executor, comm, name);
     struct host_group *host = memory_allocate(sizeof *host);
     host->comm = comm;
-    host->sent = memory_allocate(CHUNK_BYTES);
-    host->received = memory_allocate(CHUNK_BYTES);
     host->group = (struct group){name, comm->rank, comm->size, &host_class, host};
     return &host->group;
 }

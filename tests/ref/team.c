@@ -245,6 +245,18 @@ static int64_t place_of(const struct model *model, int unit, const struct parame
     return at + (p->storage == STORAGE_VECTOR ? model->units[unit].elements[STORAGE_MATRIX] : 0) + p->offset;
 }
 
+static int64_t spread_run(const float *own, float *whole, int64_t count)
+{
+    int64_t differ = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (own[i] == -INFINITY)
+            continue;
+        differ += memcmp(&own[i], &whole[i], sizeof *own) != 0;
+        whole[i] = own[i];
+    }
+    return differ;
+}
+
 /* Puts what this rank has of each parameter, where it has any, to its place in the whole. Returns how many elements had
  * other bits there. */
 static int64_t spread(const struct team *team, const float *own, float *whole)
@@ -256,12 +268,10 @@ static int64_t spread(const struct team *team, const float *own, float *whole)
             const struct parameter *p = &model->units[u].parameters[i];
             const int64_t here = place_of(model, u, p), count = p->part.rows * p->part.cols;
             const int64_t there = place_of(&team->whole, u, &team->whole.units[u].parameters[i]);
-            for (int64_t e = 0; e < count; e++) {
-                float *to = &whole[there + slab_run(p, (struct slab){e, 1}).first];
-                if (own[here + e] == -INFINITY)
-                    continue;
-                differ += memcmp(&own[here + e], to, sizeof *to) != 0;
-                *to = own[here + e];
+            for (struct slab left = {0, count}; left.count > 0;) {
+                const struct run run = slab_run(p, left);
+                differ += spread_run(own + here + left.first, whole + there + run.first, run.count);
+                left = (struct slab){left.first + run.count, left.count - run.count};
             }
         }
     return differ;
