@@ -1,15 +1,12 @@
-/* Checkpoints: written on 4 ranks and read on 1, 2 and 3; every fault is noticed and the file before is used; failures
- * leave what was there. Files go to TMPDIR (or .), below a folder that is removed at the end. */
-#include "check.h"
+/* Checkpoints: written on 4 ranks and read on 1, 2 and 3, by ranks that hold cuts and by other programs, in a step and
+ * beside steps; failures leave what was there. */
+#include "checkpoints.h"
 #include "shard_view.h"
-#include "tiny_training.h"
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "io/checkpoint_private.h"
 #include "io/inspect.h"
-#include "step/slab.h"
 #include "step/snapshot.h"
 #include "step/initialise.h"
 
@@ -18,178 +15,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-static struct comm *world;
-static char *folder;
-
-static const char deck_text[] = "model: { preset = \"tiny\"; };\n# a comment with \"quotes\" and a µ\n";
-
-/* -- Files ------------------------------------------------------------------------------------------------------- */
-
-/* Runs a command with the files of this test on rank 0; all get its exit status. */
-static int shell(const char *format, const char *name)
-{
-    int64_t status = 0;
-    if (world->rank == 0) {
-        char *command = memory_format(format, folder, name);
-        int result = system(command);
-        status = WIFEXITED(result) ? WEXITSTATUS(result) : 255;
-        free(command);
-    }
-    comm_broadcast(world, &status, sizeof status, 0);
-    return (int)status;
-}
-
-static char *in_folder(const char *name)
-{
-    return memory_format("%s/%s", folder, name);
-}
-
-static bool exists(const char *path)
-{
-    return access(path, F_OK) == 0;
-}
-
-static int64_t file_bytes(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 ? status.st_size : -1;
-}
-
-/* Exclusive-or of one byte with 0x20, on rank 0. Between barriers. */
-static void flip(const char *path, int64_t offset)
-{
-    comm_barrier(world);
-    if (world->rank == 0) {
-        unsigned char byte = 0;
-        int descriptor = open(path, O_RDWR);
-        bool good = descriptor >= 0 && pread(descriptor, &byte, 1, offset) == 1;
-        byte ^= 0x20;
-        CHECK(good && pwrite(descriptor, &byte, 1, offset) == 1);
-        close(descriptor);
-    }
-    comm_barrier(world);
-}
-
-static struct checkpoint_meta meta_of(struct training *t)
-{
-    static int64_t epoch[] = {3}, window[] = {5000000000}, before[] = {4}, key[] = {9};
-    struct checkpoint_meta meta = {.deck_text = (char *)deck_text,
-                                   .version = "0.0-test",
-                                   .step = engine_updates(&t->toy.engine),
-                                   .tokens = 123456789012345,
-                                   .seed = 42,
-                                   .position = {1, epoch, window, before, key, 7},
-                                   .tokenizer = "nucleotide",
-                                   .vocabulary = 256,
-                                   .validation_step = 70,
-                                   .best_step = 60,
-                                   .best_loss = 1.0 / 3};
-    return meta;
-}
-
-static int save(struct training *t, const char *path, bool with_optimizer)
-{
-    struct checkpoint_meta meta = meta_of(t);
-    return checkpoint_write(world, &t->toy.engine, &meta, path, with_optimizer);
-}
-
-static char *save_step(struct training *t)
-{
-    char *path = checkpoint_path(folder, engine_updates(&t->toy.engine));
-    CHECK(save(t, path, true) == ERROR_NONE);
-    return path;
-}
-
-/* What a run that looks for a checkpoint finds; "" for none, NULL on error. Freed with free(). */
-static char *found_in(const char *where)
-{
-    char *path;
-    int code = checkpoint_find(world, where, &path);
-    return code != ERROR_NONE ? NULL : path == NULL ? memory_string("") : path;
-}
-
-static void check_found(const char *where, const char *wanted)
-{
-    char *path = found_in(where);
-    CHECK(path != NULL);
-    if (path != NULL)
-        CHECK_STRING(path, wanted);
-    free(path);
-}
-
-/* -- Cases ------------------------------------------------------------------------------------------------------- */
-
-/* Elements of the part before it in a row-major walk through the global tensor. */
-static int64_t place_in_part(const struct parameter *p, int64_t row, int64_t col)
-{
-    const int64_t below = row - p->part.row, piece = p->apart > 0 ? below / p->apart : 0;
-    return (below - piece * (p->apart - p->height)) * p->part.cols + col - p->part.col;
-}
-
-/* Rectangles cover a slab's elements in order, once each, inside of the part. */
-static bool rectangles_right(const struct parameter *p, struct slab slab)
-{
-    struct rectangle r[SLAB_RECTANGLES];
-    int64_t next = slab.first;
-    const int rectangles = slab_rectangles(p, slab, r);
-    bool right = rectangles <= SLAB_RECTANGLES;
-    for (int i = 0; i < rectangles; i++) {
-        right &= place_in_part(p, r[i].row, r[i].col) == next && (r[i].rows == 1 || r[i].cols == p->part.cols);
-        right &= place_in_part(p, r[i].row + r[i].rows - 1, p->part.col) < p->part.rows * p->part.cols;
-        right &= r[i].col >= p->part.col && r[i].col + r[i].cols <= p->part.col + p->part.cols;
-        next += r[i].rows * r[i].cols;
-    }
-    return right && next == slab.first + slab.count;
-}
-
-/* So do runs, each as long as it can be. */
-static bool runs_right(const struct parameter *p, struct slab slab)
-{
-    bool right = true;
-    int64_t end = -1; /* of the run before, in the global tensor */
-    while (slab.count > 0 && right) {
-        const struct run run = slab_run(p, slab);
-        const int64_t last = run.first + run.count - 1;
-        right = run.count > 0 && run.first != end &&
-                place_in_part(p, run.first / p->cols, run.first % p->cols) == slab.first;
-        right &= place_in_part(p, last / p->cols, last % p->cols) == slab.first + run.count - 1;
-        end = run.first + run.count;
-        slab = (struct slab){slab.first + run.count, slab.count - run.count};
-    }
-    return right && slab.count == 0;
-}
-
-/* For every slab of a small tensor, whole or a part of a larger one, of one piece or of two. */
-static void test_slabs(void)
-{
-    enum { SHARD_FIRST = 90, OFFSET = 100, MOST = 5 };
-    bool right = true;
-    for (int64_t shape = 0; shape < MOST * MOST * 6; shape++) {
-        const int64_t rows = shape / 6 / MOST + 1, cols = shape / 6 % MOST + 1, around = shape % 3;
-        const bool two = shape / 3 % 2 == 1;
-        struct parameter p = {.part = {0, 0, rows, cols}, .height = rows, .offset = OFFSET};
-        if (two && (rows % 2 != 0 || around == 0))
-            continue;
-        p.height = two ? rows / 2 : rows;
-        p.apart = two ? rows / 2 + around : 0;
-        parameter_place(&p, rows + 2 * around, cols + (around == 2 ? 3 : 0), around, around == 2);
-        for (int64_t first = SHARD_FIRST; first <= OFFSET + rows * cols; first++) {
-            for (int64_t count = 0; count <= rows * cols + 12; count++) {
-                struct slab slab = slab_of(&p, first, count);
-                int64_t wanted = 0;
-                for (int64_t e = first; e < first + count; e++)
-                    wanted += e >= OFFSET && e < OFFSET + rows * cols;
-                right &= slab.count == wanted;
-                right &= wanted == 0 || slab.first == (first > OFFSET ? first - OFFSET : 0);
-                right &= rectangles_right(&p, slab) && runs_right(&p, slab);
-            }
-        }
-    }
-    CHECK(right);
-}
 
 /* Read on a group of `ranks` of the world; the training there must be the one that was saved. */
 static void read_on(struct comm *comm, const char *path, struct training *saved, uint64_t digest, enum dtype compute)
@@ -273,14 +99,12 @@ static void test_restart(struct training *saved, const char *path)
     training_destroy(&t);
 }
 
-/* Written and read by ranks that hold one of so many cuts each. */
+/* Written and read by ranks that hold one of so many cuts each: whole.h5 to the byte. */
 static void test_sharded(struct training *saved, int shards, uint64_t digest)
 {
     struct training t;
     struct view view;
-    char *path = in_folder("sharded.h5"), *whole = in_folder("whole.h5");
-    CHECK(save(saved, whole, true) == ERROR_NONE);
-    sleep(1); /* a file does not depend on when it is written */
+    char *path = in_folder("sharded.h5");
     view_open(&view, &saved->toy.engine, world, shards);
     CHECK(checkpoint_digest(world, &saved->toy.engine) == digest);
     CHECK(save(saved, path, true) == ERROR_NONE);
@@ -294,7 +118,6 @@ static void test_sharded(struct training *saved, int shards, uint64_t digest)
     view_close(&view, &t.toy.engine);
     training_destroy(&t);
     free(path);
-    free(whole);
 }
 
 static int add_digest(void *self, const struct fetched *fetched, const void *content)
@@ -369,114 +192,6 @@ static void test_digest(struct training *t, uint64_t digest)
     arrays[2][0] = arrays[1][0];
     arrays[1][0] = old;
     CHECK(checkpoint_digest(world, &t->toy.engine) == digest);
-}
-
-/* One bit of the file at `at` differs: is it noticed? */
-static void check_noticed(const char *path, const char *damaged, int64_t at)
-{
-    flip(damaged, at);
-    CHECK(checkpoint_examine(world, path, true) == ERROR_USER);
-    CHECK(strstr(error_message(), damaged) != NULL);
-    error_clear();
-    flip(damaged, at);
-}
-
-/* Loads a file that find_to_load has taken, on ranks that hold one of so many cuts each; must it be found damaged? */
-static void check_loaded(struct comm *comm, const char *path, int shards, struct training *saved, bool damaged,
-                         uint64_t digest)
-{
-    struct training t;
-    struct view view;
-    bool found = !damaged;
-    training_create(&t, comm, &saved->toy.model.settings, DTYPE_F32);
-    view_open(&view, &t.toy.engine, comm, shards);
-    CHECK(checkpoint_examine(comm, path, false) == ERROR_NONE);
-    CHECK(checkpoint_load(comm, &t.toy.engine, path, true, &found) == (damaged ? ERROR_USER : ERROR_NONE));
-    CHECK(found == damaged && (strstr(error_message(), "is damaged: bytes ") != NULL) == damaged);
-    error_clear();
-    CHECK(damaged || checkpoint_digest(comm, &t.toy.engine) == digest);
-    view_close(&view, &t.toy.engine);
-    training_destroy(&t);
-}
-
-/* Hashed while it is loaded: a flipped byte of a tensor is found by ranks of the layout that wrote it and by others;
- * one of what HDF5 parses before it opens the file. */
-static void test_load(struct training *saved, const char *path, uint64_t digest)
-{
-    struct block_list list;
-    struct comm *alone = comm_split(world, world->rank), *others = comm_split(world, world->rank / 3);
-    struct comm *const comms[] = {world, others, alone};
-    const int shards[] = {1, 3, 2};
-    int64_t tensors = 0;
-    CHECK(checkpoint_share_blocks(world, path, &list) == ERROR_NONE);
-    for (int c = 0; c < 3; c++)
-        for (int s = 0; s < 3 && shards[s] <= comms[c]->size; s++)
-            check_loaded(comms[c], path, shards[s], saved, false, digest);
-    for (int64_t i = 0; i < list.count; i++) {
-        const struct block *block = &list.blocks[i];
-        const int64_t at = block->offset + (i % 3 == 0 ? 0 : i % 3 == 1 ? block->length / 2 : block->length - 1);
-        tensors += block->tensor;
-        if (block->tensor && tensors % 5 != 1 && i + 2 < list.count)
-            continue; /* some of them */
-        flip(path, at);
-        CHECK((checkpoint_examine(world, path, false) == ERROR_NONE) == block->tensor);
-        error_clear();
-        const int c = (int)(tensors / 5 % 3);
-        if (block->tensor)
-            check_loaded(comms[c], path, comms[c]->size > 1 ? shards[tensors / 5 % 2] : 1, saved, true, digest);
-        flip(path, at);
-    }
-    CHECK(tensors > 10 && tensors < list.count);
-    block_list_destroy(&list);
-    comm_destroy(others);
-    comm_destroy(alone);
-}
-
-/* A flipped byte at any place, and a missing end, make `path` bad and its forerunner the one that is found. */
-static void test_damage(const char *path, const char *before)
-{
-    char *side = memory_format("%s.xxh3", path), *kept = in_folder("kept.h5");
-    int64_t bytes = file_bytes(path), side_bytes = file_bytes(side);
-    for (int64_t at = 0; at < bytes; at += at < 16     ? 1
-                                           : at < 2000 ? 97
-                                                       : bytes / 23) /* superblock, headers, all over */
-        check_noticed(path, path, at);
-    check_noticed(path, path, bytes - 1);
-    for (int64_t at = 0; at < side_bytes; at += at < 30 ? 1 : side_bytes / 29)
-        check_noticed(path, side, at);
-    for (int64_t back = 1; back <= 21; back++) /* its last line */
-        check_noticed(path, side, side_bytes - back);
-    CHECK(checkpoint_verify(world, path) == ERROR_NONE);
-
-    check_found(folder, path);
-    CHECK(shell("cp '%1$s/%2$s' '%1$s/kept.h5' && cp '%1$s/%2$s.xxh3' '%1$s/kept.h5.xxh3'", strrchr(path, '/') + 1) ==
-          0);
-    if (world->rank == 0)
-        CHECK(truncate(path, bytes - 1) == 0);
-    comm_barrier(world);
-    CHECK(found_in(path) == NULL); /* named itself, a bad file is an error */
-    check_found(folder, before);
-    char *bad = memory_format("%s.bad", path);
-    CHECK(exists(bad) && !exists(path) && !exists(side));
-    comm_barrier(world);
-
-    /* a side file cut short, then none at all */
-    CHECK(shell("cp '%1$s/kept.h5' '%1$s/%2$s' && head -c 100 '%1$s/kept.h5.xxh3' > '%1$s/%2$s.xxh3'",
-                strrchr(path, '/') + 1) == 0);
-    CHECK(checkpoint_verify(world, path) == ERROR_USER);
-    CHECK(shell("rm '%s/%s.xxh3'", strrchr(path, '/') + 1) == 0);
-    check_found(folder, path);
-    if (world->rank == 0)
-        CHECK(truncate(path, bytes - 100) == 0);
-    comm_barrier(world);
-    check_found(folder, before);
-    CHECK(shell("cp '%1$s/kept.h5' '%1$s/%2$s' && mv '%1$s/kept.h5.xxh3' '%1$s/%2$s.xxh3' && rm '%1$s/kept.h5' "
-                "'%1$s/'*.bad",
-                strrchr(path, '/') + 1) == 0);
-    check_found(folder, path);
-    free(bad);
-    free(side);
-    free(kept);
 }
 
 /* Shapes that do not fit are named; so is what is not in the file or not in the model. */
@@ -556,59 +271,6 @@ static void test_failures(struct training *t, const char *path)
     }
     free(nowhere);
     free(temporary);
-}
-
-/* The best and each hundredth stay, whatever the number kept. */
-static void test_prune_exempt(struct training *t)
-{
-    static const struct {
-        int64_t step;
-        bool stays;
-    } files[] = {{100, true}, {130, true}, {140, false}, {200, true}, {250, false}, {260, true}, {270, true}};
-    enum { FILES = sizeof files / sizeof files[0] };
-    CHECK(shell("cd '%s' && rm -f step_*", "") == 0);
-    for (int i = 0; i < FILES; i++) {
-        char *path = checkpoint_path(folder, files[i].step);
-        CHECK(save(t, path, true) == ERROR_NONE);
-        free(path);
-    }
-    const struct checkpoint_rule rule = {.keep = 2, .keep_every = 100, .best_step = 130};
-    CHECK(checkpoint_prune(world, folder, &rule) == ERROR_NONE);
-    for (int i = 0; i < FILES; i++) {
-        char *path = checkpoint_path(folder, files[i].step);
-        CHECK(exists(path) == files[i].stays);
-        free(path);
-    }
-}
-
-static void test_prune(struct training *t)
-{
-    char *sub = in_folder("prune"), *whole = folder, *paths[5];
-    if (world->rank == 0)
-        mkdir(sub, 0777);
-    comm_barrier(world);
-    folder = sub;
-    check_found(folder, "");
-    for (int i = 0; i < 5; i++) {
-        paths[i] = checkpoint_path(folder, 100000000 * (int64_t)i + 7); /* the last ones have nine digits */
-        CHECK(save(t, paths[i], true) == ERROR_NONE);
-    }
-    CHECK(shell("cd '%s' && touch step_00000009.h5.tmp step_00000009.h5.xxh3.tmp step_00000009.h5.xxh3 notes.tmp "
-                "step_9.h5 && rm step_300000007.h5.xxh3",
-                "") == 0);
-    CHECK(checkpoint_prune(world, folder, &(struct checkpoint_rule){.keep = 2}) == ERROR_NONE);
-    CHECK(!exists(paths[0]) && !exists(paths[1]) && exists(paths[2]) && exists(paths[3]) && exists(paths[4]));
-    CHECK(shell("cd '%s' && test \"$(ls | tr '\\n' ' ')\" = 'notes.tmp step_200000007.h5 step_200000007.h5.xxh3 "
-                "step_300000007.h5 step_400000007.h5 step_400000007.h5.xxh3 step_9.h5 '",
-                "") == 0);
-    check_found(folder, paths[4]);
-    CHECK(shell("cd '%s' && rm step_400000007.h5", "") == 0);
-    check_found(folder, paths[3]); /* with a warning: it has no side file */
-    for (int i = 0; i < 5; i++)
-        free(paths[i]);
-    test_prune_exempt(t);
-    folder = whole;
-    free(sub);
 }
 
 /* Other programs read the file, and what h5py writes in its own layout and types is read. */
@@ -721,107 +383,6 @@ static void test_large(void)
     free(path);
 }
 
-/* -- Delayed scaling --------------------------------------------------------------------------------------------- */
-
-static bool same_scales(struct engine *a, struct engine *b)
-{
-    struct delayed_scaling x = delayed_scaling_fetch(&a->scaling, &a->streams[STREAM_COMPUTE]);
-    struct delayed_scaling y = delayed_scaling_fetch(&b->scaling, &b->streams[STREAM_COMPUTE]);
-    const bool same = memcmp(x.history.data, y.history.data, (size_t)tensor_extent(&x.history)) == 0 &&
-                      memcmp(x.scale.data, y.scale.data, (size_t)tensor_extent(&x.scale)) == 0;
-    delayed_scaling_host_destroy(&x);
-    delayed_scaling_host_destroy(&y);
-    return same;
-}
-
-/* Is the scaling as it was made? */
-static bool anew(struct training *t)
-{
-    struct training fresh;
-    training_create(&fresh, world, &t->toy.model.settings, DTYPE_F32);
-    const bool same = same_scales(&t->toy.engine, &fresh.toy.engine);
-    training_destroy(&fresh);
-    return same;
-}
-
-/* A training with other settings takes the checkpoint's weights and moments, and begins its histories anew. */
-static void check_other_recipe(const struct precision *other, struct training *saved, const char *path)
-{
-    struct model_settings settings = saved->toy.model.settings;
-    struct training t;
-    settings.precision = *other;
-    training_create(&t, world, &settings, DTYPE_F32);
-    CHECK(checkpoint_read(world, &t.toy.engine, path, true) == ERROR_NONE);
-    CHECK(!t.toy.engine.scaling.restored && (!precision_delays(other) || anew(&t)));
-    CHECK(engine_updates(&t.toy.engine) == engine_updates(&saved->toy.engine));
-    training_destroy(&t);
-}
-
-/* Where the file has the scales, in bytes. */
-static int64_t place_of_scales(const char *path)
-{
-    hid_t file, dataset;
-    CHECK(hdf5_open(&file, path) == ERROR_NONE);
-    dataset = hdf5_open_dataset(file, "state/precision/scale");
-    const int64_t place = (int64_t)H5Dget_offset(dataset);
-    H5Dclose(dataset);
-    H5Fclose(file);
-    return place;
-}
-
-static void test_scales(void)
-{
-    struct model_settings settings = toy_settings(TOY_LLAMA);
-    struct training saved, same, forgetful;
-    struct checkpoint_meta meta;
-    char *path = in_folder("scales.h5"), *final = in_folder("scales_final.h5");
-    settings.precision = toy_precision(DECK_RECIPE_DELAYED);
-    training_create(&saved, world, &settings, DTYPE_F32);
-    engine_initialise(&saved.toy.engine, 5);
-    train(&saved, 3);
-    CHECK(!anew(&saved) && !saved.toy.engine.scaling.restored);
-    CHECK(save(&saved, path, true) == ERROR_NONE && save(&saved, final, false) == ERROR_NONE);
-    CHECK(checkpoint_verify(world, path) == ERROR_NONE);
-    check_noticed(path, path, place_of_scales(path) + 5);
-    CHECK(checkpoint_read_meta(world, path, &meta) == ERROR_NONE && meta.scales);
-    checkpoint_meta_destroy(&meta);
-    CHECK(checkpoint_read_meta(world, final, &meta) == ERROR_NONE && !meta.scales);
-    checkpoint_meta_destroy(&meta);
-
-    struct precision others[] = {settings.precision, settings.precision, toy_precision(DECK_RECIPE_BLOCK),
-                                 toy_precision(DECK_RECIPE_NONE)};
-    others[0].history = 5;
-    others[1].kinds[PRECISION_EIGHT].rules[OPERAND_GRADIENT].format ^= FORMAT_E4M3 ^ FORMAT_E5M2;
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        check_other_recipe(&others[i], &saved, path);
-
-    training_create(&same, world, &settings, DTYPE_F32);
-    training_create(&forgetful, world, &settings, DTYPE_F32); /* the planted fault: scales that start anew */
-    CHECK(checkpoint_read(world, &same.toy.engine, path, true) == ERROR_NONE);
-    CHECK(checkpoint_read(world, &forgetful.toy.engine, path, true) == ERROR_NONE);
-    CHECK(same.toy.engine.scaling.restored && same_scales(&saved.toy.engine, &same.toy.engine));
-    struct delayed_scaling *scaling = &forgetful.toy.engine.scaling;
-    LAUNCH(&forgetful.toy.engine.streams[STREAM_COMPUTE], FILL, fill, .x = scaling->history, .value = 0);
-    LAUNCH(&forgetful.toy.engine.streams[STREAM_COMPUTE], FILL, fill, .x = scaling->scale, .value = 1);
-    engine_weights_written(&forgetful.toy.engine);
-    double straight = train(&saved, 2), resumed = train(&same, 2), forgotten = train(&forgetful, 2);
-    CHECK(resumed == straight && forgotten != straight);
-    CHECK(same_bits(&saved.toy.engine, &same.toy.engine) && same_scales(&saved.toy.engine, &same.toy.engine));
-    CHECK(!same_bits(&saved.toy.engine, &forgetful.toy.engine));
-
-    struct comm *alone = comm_split(world, world->rank); /* on other ranks */
-    struct training one;
-    training_create(&one, alone, &settings, DTYPE_BF16);
-    CHECK(checkpoint_read(alone, &one.toy.engine, path, true) == ERROR_NONE && one.toy.engine.scaling.restored);
-    training_destroy(&one);
-    comm_destroy(alone);
-    training_destroy(&forgetful);
-    training_destroy(&same);
-    training_destroy(&saved);
-    free(final);
-    free(path);
-}
-
 /* A run folder is its newest checkpoint; what it prints names the tensors and holds the deck. */
 static void test_inspect(const char *path)
 {
@@ -843,38 +404,26 @@ static void test_inspect(const char *path)
     free(output);
 }
 
-static void make_folder(void)
-{
-    const char *base = getenv("TMPDIR");
-    char path[4096] = "";
-    if (world->rank == 0) {
-        snprintf(path, sizeof path, "%s/t_checkpoint.XXXXXX", base == NULL || *base == '\0' ? "." : base);
-        if (mkdtemp(path) == NULL)
-            error_fatal("cannot make the folder %s", path);
-    }
-    comm_broadcast(world, path, sizeof path, 0);
-    folder = memory_string(path);
-}
-
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     world = comm_open_mpi();
     log_open(world->rank);
     signal(SIGXFSZ, SIG_IGN);
-    make_folder();
+    folder = rank_folder_create(world, "t_checkpoint");
 
     struct model_settings settings = toy_settings(TOY_LLAMA);
     struct training saved;
     training_create(&saved, world, &settings, DTYPE_F32);
     engine_initialise(&saved.toy.engine, 5);
     train(&saved, 2);
-    char *before = save_step(&saved);
+    char *before = save_step(&saved); /* not the newest */
     train(&saved, 1);
-    char *path = save_step(&saved);
+    char *path = save_step(&saved), *whole = in_folder("whole.h5");
+    CHECK(save(&saved, whole, true) == ERROR_NONE);
+    sleep(1); /* a file does not depend on when it is written */
     uint64_t digest = checkpoint_digest(world, &saved.toy.engine);
 
-    test_slabs();
     test_meta(&saved, path);
     test_other_ranks(&saved, path, digest);
     test_digest(&saved, digest);
@@ -884,21 +433,17 @@ int main(int argc, char **argv)
     test_beside(&saved, path, 3, digest);
     test_shapes(&saved, path);
     test_final(&saved);
-    test_load(&saved, path, digest);
-    test_damage(path, before);
     test_failures(&saved, path);
     test_python(&saved, path, digest);
-    test_prune(&saved);
     test_inspect(path);
     test_large();
-    test_scales();
     test_restart(&saved, path);
 
-    free(before);
+    free(whole);
     free(path);
+    free(before);
     training_destroy(&saved);
-    CHECK(shell("rm -r '%s'", "") == 0);
-    free(folder);
+    rank_folder_remove(world, folder);
     int failed = check_end();
     comm_destroy(world);
     MPI_Finalize();

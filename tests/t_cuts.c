@@ -1,7 +1,8 @@
-/* Parameters that tensor ranks have parts of: initial values, digests and checkpoints are those of the whole model. On
- * 6 ranks, which are 3 data ranks of 2 tensor ranks each, then on 4 and 2, and on one alone. Files go to TMPDIR (or .),
- * below a folder that is removed at the end. */
+/* Parameters that tensor ranks have parts of: initial values, digests and checkpoints are those of the whole model, and
+ * slabs of them are the rectangles and runs that they should be. On 6 ranks, which are 3 data ranks of 2 tensor ranks
+ * each, then on 4 and 2, and on one alone. Files go to TMPDIR (or .), below a folder that is removed at the end. */
 #include "check.h"
+#include "rank_folder.h"
 #include "shard_view.h"
 #include "tiny_training.h"
 
@@ -13,6 +14,7 @@
 #include "io/checkpoint.h"
 #include "step/fetch.h"
 #include "step/initialise.h"
+#include "step/slab.h"
 
 #include <mpi.h>
 #include <signal.h>
@@ -25,6 +27,77 @@ enum { TENSOR_RANKS = 2 };
 static struct comm *world, *self;
 static struct executor *cpu;
 static char *folder;
+
+/* -- Slabs ----------------------------------------------------------------------------------------------------- */
+
+/* Elements of the part before it in a row-major walk through the global tensor. */
+static int64_t place_in_part(const struct parameter *p, int64_t row, int64_t col)
+{
+    const int64_t below = row - p->part.row, piece = p->apart > 0 ? below / p->apart : 0;
+    return (below - piece * (p->apart - p->height)) * p->part.cols + col - p->part.col;
+}
+
+/* Rectangles cover a slab's elements in order, once each, inside of the part. */
+static bool rectangles_right(const struct parameter *p, struct slab slab)
+{
+    struct rectangle r[SLAB_RECTANGLES];
+    int64_t next = slab.first;
+    const int rectangles = slab_rectangles(p, slab, r);
+    bool right = rectangles <= SLAB_RECTANGLES;
+    for (int i = 0; i < rectangles; i++) {
+        right &= place_in_part(p, r[i].row, r[i].col) == next && (r[i].rows == 1 || r[i].cols == p->part.cols);
+        right &= place_in_part(p, r[i].row + r[i].rows - 1, p->part.col) < p->part.rows * p->part.cols;
+        right &= r[i].col >= p->part.col && r[i].col + r[i].cols <= p->part.col + p->part.cols;
+        next += r[i].rows * r[i].cols;
+    }
+    return right && next == slab.first + slab.count;
+}
+
+/* So do runs, each as long as it can be. */
+static bool runs_right(const struct parameter *p, struct slab slab)
+{
+    bool right = true;
+    int64_t end = -1; /* of the run before, in the global tensor */
+    while (slab.count > 0 && right) {
+        const struct run run = slab_run(p, slab);
+        const int64_t last = run.first + run.count - 1;
+        right = run.count > 0 && run.first != end &&
+                place_in_part(p, run.first / p->cols, run.first % p->cols) == slab.first;
+        right &= place_in_part(p, last / p->cols, last % p->cols) == slab.first + run.count - 1;
+        end = run.first + run.count;
+        slab = (struct slab){slab.first + run.count, slab.count - run.count};
+    }
+    return right && slab.count == 0;
+}
+
+/* For every slab of a small tensor, whole or a part of a larger one, of one piece or of two. */
+static void test_slabs(void)
+{
+    enum { SHARD_FIRST = 90, OFFSET = 100, MOST = 5 };
+    bool right = true;
+    for (int64_t shape = 0; shape < MOST * MOST * 6; shape++) {
+        const int64_t rows = shape / 6 / MOST + 1, cols = shape / 6 % MOST + 1, around = shape % 3;
+        const bool two = shape / 3 % 2 == 1;
+        struct parameter p = {.part = {0, 0, rows, cols}, .height = rows, .offset = OFFSET};
+        if (two && (rows % 2 != 0 || around == 0))
+            continue;
+        p.height = two ? rows / 2 : rows;
+        p.apart = two ? rows / 2 + around : 0;
+        parameter_place(&p, rows + 2 * around, cols + (around == 2 ? 3 : 0), around, around == 2);
+        for (int64_t first = SHARD_FIRST; first <= OFFSET + rows * cols; first++) {
+            for (int64_t count = 0; count <= rows * cols + 12; count++) {
+                struct slab slab = slab_of(&p, first, count);
+                int64_t wanted = 0;
+                for (int64_t e = first; e < first + count; e++)
+                    wanted += e >= OFFSET && e < OFFSET + rows * cols;
+                right &= slab.count == wanted;
+                right &= wanted == 0 || slab.first == (first > OFFSET ? first - OFFSET : 0);
+                right &= rectangles_right(&p, slab) && runs_right(&p, slab);
+            }
+        }
+    }
+    CHECK(right);
+}
 
 /* -- Cuts -------------------------------------------------------------------------------------------------------- */
 
@@ -428,30 +501,6 @@ static void test_turns(void)
     comm_destroy(part);
 }
 
-static void make_folder(void)
-{
-    const char *base = getenv("TMPDIR");
-    char path[4096] = "";
-    if (world->rank == 0) {
-        snprintf(path, sizeof path, "%s/t_cuts.XXXXXX", base == NULL || *base == '\0' ? "." : base);
-        if (mkdtemp(path) == NULL)
-            error_fatal("cannot make the folder %s", path);
-    }
-    comm_broadcast(world, path, sizeof path, 0);
-    folder = memory_string(path);
-}
-
-static void remove_folder(void)
-{
-    comm_barrier(world);
-    if (world->rank == 0) {
-        char *command = memory_format("rm -r '%s'", folder);
-        CHECK(system(command) == 0);
-        free(command);
-    }
-    free(folder);
-}
-
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -459,9 +508,11 @@ int main(int argc, char **argv)
     self = comm_self();
     log_open(world->rank);
     signal(SIGXFSZ, SIG_IGN);
-    make_folder();
+    folder = rank_folder_create(world, "t_cuts");
     cpu = cpu_executor_create(1);
 
+    if (world->rank == 0)
+        test_slabs();
     const struct cut cuts[] = {
         cut_layers(TOY_LLAMA, 2, 24, 20),      /* even */
         cut_layers(TOY_LLAMA_TIED, 2, 24, 20), /* tensor ranks share the one key-value head */
@@ -480,7 +531,7 @@ int main(int argc, char **argv)
     test_turns();
 
     cpu->class->destroy(cpu);
-    remove_folder();
+    rank_folder_remove(world, folder);
     int failed = check_end();
     comm_destroy(self);
     comm_destroy(world);

@@ -9,8 +9,6 @@
 #include <mpi.h>
 #include <xxhash.h>
 
-#define LENGTH(array) ((int)(sizeof(array) / sizeof(array)[0]))
-
 static struct comm *world;
 static struct executor *cpu;
 

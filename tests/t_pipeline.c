@@ -16,8 +16,6 @@
 static struct comm *world;
 static struct executor *cpu;
 
-#define LENGTH(array) ((int)(sizeof(array) / sizeof(array)[0]))
-
 /* -- Planted faults ---------------------------------------------------------------------------------------------- */
 
 enum fault { FAULT_NONE, FAULT_TABLE, FAULT_LOST };

@@ -367,6 +367,16 @@ static void keep_largest(double *largest, double value)
         *largest = value;
 }
 
+/* The norm of a step from the length of its gradient, which is a sum over labels. */
+static double off_length(double norm, const float *gradient, int64_t elements, double labels)
+{
+    double squares = 0;
+    for (int64_t i = 0; i < elements; i++)
+        if (gradient[i] != -INFINITY) /* padding */
+            squares += (double)gradient[i] * gradient[i];
+    return fabs(norm * labels / sqrt(squares) - 1);
+}
+
 struct distances outcome_apart(const struct outcome *a, const struct outcome *b, const struct model *model)
 {
     struct distances d = {0};
@@ -389,12 +399,30 @@ struct distances outcome_apart(const struct outcome *a, const struct outcome *b,
             at += unit->elements[s];
         }
     }
+    const int end = TEAM_STEPS - 1;
+    keep_largest(&d.length, off_length(a->norms[0], a->first, a->elements, a->labels[0]));
+    keep_largest(&d.length, off_length(a->norms[end], a->last, a->elements, a->labels[end]));
     return d;
 }
 
 /* -- Beside one rank --------------------------------------------------------------------------------------------- */
 
-const struct distances bound_f32 = {.loss = 1e-6, .norm = 1e-5, .first = 1e-5, .last = 1e-5};
+/* A norm is an f32. */
+const struct distances bound_f32 = {.loss = 1e-6, .norm = 1e-5, .first = 1e-5, .last = 1e-5, .length = 0x1p-23};
+
+/* The other may be 1.5 times as far from f32 as this one, as t_golden allows; between both lies no more than the sum.
+ * What this one is away is measured, of gradients by many elements and so reliably. A loss and a norm are one number a
+ * step, which may be near f32 by luck in all of them: nearer than half a unit of bf16 counts as that, for a norm on
+ * both sides. (That a norm is measured rightly is seen by its gradient's length.) */
+struct distances bound_of_rounding(const struct distances *one)
+{
+    const double both = 1 + 1.5, half_unit = 0x1p-9;
+    return (struct distances){.loss = fmax(both * one->loss, half_unit),
+                              .norm = both * fmax(one->norm, half_unit),
+                              .first = both * one->first,
+                              .last = both * one->last,
+                              .length = bound_f32.length};
+}
 
 struct outcome train_alone(struct comm *comm, struct executor *executor, const struct form *form, bool no_masters)
 {
@@ -419,7 +447,7 @@ bool outcome_within(const struct outcome *outcome, const struct distances *apart
 {
     return outcome->agree && memcmp(outcome->labels, alone->labels, sizeof alone->labels) == 0 &&
            apart->loss <= bound->loss && apart->norm <= bound->norm && apart->first <= bound->first &&
-           apart->last <= bound->last;
+           apart->last <= bound->last && apart->length <= bound->length;
 }
 
 bool layout_is_equal(struct comm *comm, struct executor *executor, const struct layout *layout, const struct form *form,

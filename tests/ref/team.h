@@ -7,6 +7,9 @@
 #include "ref/poison.h"
 #include "ref/toy.h"
 
+/* Of an array. */
+#define LENGTH(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
 enum { TEAM_ROWS = 7, TEAM_ROW_TOKENS = 48, TEAM_STEPS = 5 };
 
 /* How the ranks of a comm divide rows, layers and state. */
@@ -98,12 +101,15 @@ void outcome_share(struct comm *comm, struct outcome *outcome);
 struct distances {
     double loss, norm; /* the largest relative ones of all steps */
     double first,
-        last; /* the largest relative L2 distance of a parameter's gradient in the first and in the last step */
+        last;      /* the largest relative L2 distance of a parameter's gradient in the first and in the last step */
+    double length; /* of the training's own: its norms in these steps from the lengths of their gradients, relative */
 };
 struct distances outcome_apart(const struct outcome *a, const struct outcome *b, const struct model *model);
 
 /* Of numbers in f32: rounding of sums in another order. */
 extern const struct distances bound_f32;
+/* Of two trainings with coarser numbers whose roundings differ everywhere, when one of them is `one` away from f32. */
+struct distances bound_of_rounding(const struct distances *one);
 
 /* One rank alone, on rank 0 of comm; all get what it found. */
 struct outcome train_alone(struct comm *comm, struct executor *executor, const struct form *form, bool no_masters);

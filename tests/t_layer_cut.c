@@ -1,0 +1,211 @@
+/* Ranks that have a part of each layer: what they say of a sequence without training, and 8-bit copies that they gather
+ * in place of values. Run on 4 ranks. */
+#include "check.h"
+
+#include "cpu/cpu.h"
+#include "ref/team.h"
+#include "ref/wrapper.h"
+#include "step/initialise.h"
+
+#include <mpi.h>
+#include <string.h>
+
+static struct comm *world, *self;
+static struct executor *cpu;
+
+/* -- Without training -------------------------------------------------------------------------------------------- */
+
+enum { READ_TOKENS = 24, READ_HIDDEN = 32, READ_VOCABULARY = 40 };
+
+/* What a model says of one sequence: each token's loss and state, the logits of the last. */
+struct reading {
+    double losses[READ_TOKENS], logits[READ_VOCABULARY];
+    float states[READ_TOKENS * READ_HIDDEN];
+};
+
+/* Of a second sequence, so that the first one's logits are the second row. */
+static void read_logits(struct engine *engine, const int32_t *tokens, double *logits)
+{
+    const struct engine_piece pieces[] = {{3, tokens, 2, true}, {1, tokens, READ_TOKENS - 2, false}};
+    const struct engine_piece rest[] = {{3, tokens, 1, true}, {1, tokens + READ_TOKENS - 2, 2, true}};
+    engine_extend(engine, pieces, 2);
+    const struct tensor found = engine_extend(engine, rest, 2);
+    for (int v = 0; v < READ_VOCABULARY; v++)
+        logits[v] = tensor_get(&found, 1, v);
+}
+
+static void read_with(const struct model_settings *settings, const struct groups *groups, enum memory_use use,
+                      struct reading *reading)
+{
+    const struct engine_settings of = {.memory = {.use = use,
+                                                  .compute = DTYPE_F32,
+                                                  .statistic = DTYPE_F32,
+                                                  .slots = {1},
+                                                  .rows = 1,
+                                                  .row_tokens = READ_TOKENS,
+                                                  .max_segments = 4},
+                                       .positions = READ_TOKENS};
+    struct model model;
+    struct engine engine;
+    struct batch batch;
+    toy_batch(&batch, 1, READ_TOKENS, 5);
+    model_create(&model, settings, READ_TOKENS, 10);
+    engine_create(&engine, cpu, &model, groups, &of);
+    engine_initialise(&engine, 7);
+    if (use == MEMORY_EVALUATE)
+        engine_score(&engine, &batch, reading->losses);
+    else if (use == MEMORY_EMBED)
+        engine_embed(&engine, &batch, reading->states);
+    else
+        read_logits(&engine, batch.tokens, reading->logits);
+    batch_destroy(&batch);
+    engine_destroy(&engine);
+    model_destroy(&model);
+}
+
+static double most_apart(const struct reading *a, const struct reading *b)
+{
+    double most = 0;
+    for (int t = 0; t < READ_TOKENS; t++)
+        most = fmax(most, fabs(a->losses[t] - b->losses[t]));
+    for (int v = 0; v < READ_VOCABULARY; v++)
+        most = fmax(most, fabs(a->logits[v] - b->logits[v]));
+    for (int i = 0; i < READ_TOKENS * READ_HIDDEN; i++)
+        most = fmax(most, (double)fabsf(a->states[i] - b->states[i]));
+    return most;
+}
+
+/* Ranks that have a part of each layer and of the vocabulary, which they do not divide evenly, each say what one rank
+ * alone says. Whole rows are needed to embed and to generate. */
+static void test_reading_on(struct comm *comm)
+{
+    const struct form form = {.kind = TOY_LLAMA};
+    const struct layout one = {.context = 1};
+    struct model_settings whole = team_settings(&one, &form);
+    struct group *own = comm_group_create(self, NULL, "own"), *tensor = comm_group_create(comm, NULL, "tensor");
+    const struct groups alone = groups_replicated(own);
+    struct groups cut = alone;
+    cut.tensor = tensor;
+    for (int whole_rows = 0; whole_rows < 2; whole_rows++) {
+        const struct layout layout = {.context = 1, .tensor = comm->size, .whole_rows = whole_rows};
+        struct model_settings part = team_settings(&layout, &form);
+        part.layer.rank = comm->rank;
+        part.kv_heads = whole.kv_heads = comm->size;
+        static struct reading wanted, found;
+        for (enum memory_use use = MEMORY_EVALUATE; use <= (whole_rows ? MEMORY_GENERATE : MEMORY_EVALUATE); use++) {
+            read_with(&whole, &alone, use, &wanted);
+            read_with(&part, &cut, use, &found);
+        }
+        CHECK(most_apart(&wanted, &(struct reading){0}) > 0.1 && most_apart(&wanted, &found) < 1e-5);
+    }
+    comm_group_destroy(tensor);
+    comm_group_destroy(own);
+}
+
+static void test_reading(void)
+{
+    struct comm *comm = team_comm(world, (const int[]){3, 1});
+    if (comm->size == 3)
+        test_reading_on(comm);
+    comm_destroy(comm);
+}
+
+/* -- Copies that are gathered ------------------------------------------------------------------------------------ */
+
+/* A maximum over tensor ranks, or the zeros behind the last token, may be left out. */
+struct copies_planter {
+    bool alone, nothing_behind;
+    int maxima, beside; /* of these launches; gathers and sums of parts beside the units' stream */
+};
+
+static void plant_in_copies(struct wrapper *wrapper, struct stream *stream, enum op op, const void *args)
+{
+    struct copies_planter *p = wrapper->self;
+    const struct all_reduce_args *sum = args;
+    const struct fill_args *fill = args;
+    p->maxima += op == OP_ALL_REDUCE && sum->maximum;
+    p->beside += stream->id == STREAM_EXCHANGE && (op == OP_ALL_GATHER || op == OP_REDUCE_SCATTER);
+    if (p->alone && op == OP_ALL_REDUCE && sum->maximum)
+        return;
+    if (p->nothing_behind && op == OP_FILL && fill->x.rows > 1 && !tensor_contiguous(&fill->x))
+        return;
+    wrapper_pass(wrapper, stream, op, args);
+}
+
+static struct outcome train_copies(const struct layout *layout, const struct form *form, struct copies_planter *planter)
+{
+    struct wrapper wrapper;
+    struct team team;
+    wrapper_create(&wrapper, cpu, plant_in_copies, planter);
+    team_create(&team, world, &wrapper.executor, layout, form);
+    struct outcome outcome = team_train(&team);
+    team_destroy(&team);
+    return outcome;
+}
+
+static bool same_bits(const struct outcome *a, const struct outcome *b)
+{
+    const size_t gradients = (size_t)a->elements * sizeof *a->first;
+    return a->agree && b->agree && memcmp(a->losses, b->losses, sizeof a->losses) == 0 &&
+           memcmp(a->norms, b->norms, sizeof a->norms) == 0 && memcmp(a->first, b->first, gradients) == 0 &&
+           memcmp(a->last, b->last, gradients) == 0;
+}
+
+/* Where tensor ranks gather 8-bit copies, all bits are those of copies of gathered values. What is gathered has the
+ * scale of all ranks: the inputs of two linears and the gradients of two. What ranks have parts of has a scale for each
+ * part. Two sums and a gather of each layer's backward run beside products.
+ */
+static void test_copies(void)
+{
+    static const struct {
+        enum toy_kind kind;
+        int recipe, tensor;
+        enum deck_recompute recompute;
+        bool split;
+    } cases[] = {{TOY_LLAMA, DECK_RECIPE_CURRENT, 2, DECK_RECOMPUTE_NONE, false},
+                 {TOY_LLAMA, DECK_RECIPE_DELAYED, 4, DECK_RECOMPUTE_NORMS, true},
+                 {TOY_ESM2, DECK_RECIPE_CURRENT, 4, DECK_RECOMPUTE_FULL, false},
+                 {TOY_AMPLIFY, DECK_RECIPE_DELAYED, 2, DECK_RECOMPUTE_QKV, false}};
+    for (int i = 0; i < LENGTH(cases); i++) {
+        const struct layout layout = {.context = 1, .shard = 1, .tensor = cases[i].tensor};
+        struct form form = {.kind = cases[i].kind,
+                            .packed = true,
+                            .micro_batches = 2,
+                            .compute = DTYPE_BF16,
+                            .recipe = cases[i].recipe,
+                            .recompute = cases[i].recompute,
+                            .slots = cases[i].split ? 2 : 1,
+                            .split_backward = cases[i].split};
+        struct copies_planter plain = {0}, no_maximum = {.alone = true}, no_zeros = {.nothing_behind = true};
+        struct outcome copies = train_copies(&layout, &form, &plain);
+        const int64_t layers = TEAM_STEPS * form.micro_batches * toy_settings(form.kind).layers;
+        CHECK(i > 0 || (plain.maxima == 4 * layers && plain.beside == 3 * layers));
+        struct outcome alone = train_copies(&layout, &form, &no_maximum);
+        struct outcome nothing = train_copies(&layout, &form, &no_zeros);
+        form.measured = true;
+        struct outcome values = train_copies(&layout, &form, &plain);
+        if (!CHECK(same_bits(&copies, &values)) || !CHECK(!same_bits(&copies, &alone)) ||
+            !CHECK(!same_bits(&copies, &nothing)))
+            fprintf(stderr, "    %s\n", team_text(world->size, &layout, &form));
+        outcome_destroy(&copies);
+        outcome_destroy(&values);
+        outcome_destroy(&alone);
+        outcome_destroy(&nothing);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    world = comm_open_mpi();
+    self = comm_self();
+    cpu = cpu_executor_create(1);
+    cpu->copies = true; /* as devices do, so that sums have room */
+    test_reading();
+    test_copies();
+    cpu->class->destroy(cpu);
+    comm_destroy(self);
+    comm_destroy(world);
+    MPI_Finalize();
+    return check_end();
+}
