@@ -1,6 +1,7 @@
 /* What a run leaves for its watchers: event files, byte by byte and cut at a restart; log.jsonl, written and read. */
 #include "check.h"
 
+#include "base/duration.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/thousands.h"
@@ -402,14 +403,14 @@ static void check_verdicts(void)
 
 static void check_durations(void)
 {
-    char text[METER_DURATION_BYTES];
-    meter_print_duration(text, 59.6);
+    char text[DURATION_BYTES];
+    duration_print(text, 59.6);
     CHECK_STRING(text, "0:01:00");
-    meter_print_duration(text, 86399);
+    duration_print(text, 86399);
     CHECK_STRING(text, "23:59:59");
-    meter_print_duration(text, 86400 * 12 + 3600 + 120 + 3);
+    duration_print(text, 86400 * 12 + 3600 + 120 + 3);
     CHECK_STRING(text, "12-01:02:03");
-    meter_print_duration(text, INFINITY);
+    duration_print(text, INFINITY);
     CHECK_STRING(text, "-");
 }
 

@@ -1,4 +1,5 @@
 #include "train/comparison.h"
+#include "base/duration.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -8,7 +9,6 @@
 #include "io/lock.h"
 #include "train/curves.h"
 #include "train/history.h"
-#include "train/meter.h"
 #include "train/page.h"
 #include "train/throughput.h"
 #include "train/time_to_train.h"
@@ -83,9 +83,9 @@ static char *number_text(double value, int digits)
 
 static char *duration_text(double seconds)
 {
-    char text[METER_DURATION_BYTES] = "-";
+    char text[DURATION_BYTES] = "-";
     if (isfinite(seconds))
-        meter_print_duration(text, seconds);
+        duration_print(text, seconds);
     return memory_string(text);
 }
 

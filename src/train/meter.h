@@ -9,6 +9,7 @@
 #include "model/flops.h"
 #include "train/journal.h"
 #include "train/prometheus.h"
+#include "train/run_table.h"
 #include "train/statistics.h"
 #include "train/tensorboard.h"
 #include "train/watch.h"
@@ -62,10 +63,9 @@ struct meter {
     struct prometheus prometheus;
     struct watch watch;
     struct shown shown; /* the last row */
-    int64_t rows_printed;
+    struct run_table table;
     int64_t step;                      /* the last one that was shown */
     int64_t steps;                     /* counted since the start of this program */
-    bool narrow;                       /* the table is that for terminals of 80 columns */
     bool begun;                        /* a line "start" is written */
     struct meter_row last[METER_LAST]; /* of step s at s % METER_LAST */
 
@@ -136,9 +136,5 @@ void meter_profile(struct meter *meter, int64_t step, int64_t steps, const struc
  * they return, so that the host's time of them means something, the ops, dry runs of the planner included. It goes into
  * the log, and after a minute or more to standard output too. Collective. */
 void meter_summary(struct meter *meter);
-
-/* Seconds as "1-02:03:04", days left out below one. */
-enum { METER_DURATION_BYTES = 32 };
-void meter_print_duration(char text[METER_DURATION_BYTES], double seconds);
 
 #endif

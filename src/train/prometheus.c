@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/open.h"
+#include "train/gpu_numbers.h"
 
 #include <errno.h>
 #include <math.h>
@@ -100,50 +101,16 @@ static void put_gpu_labels(FILE *file, const char *name, const char *run, const 
     put_label(file, "gpu", number);
 }
 
-static double gpu_power(const struct nvml_reading *reading)
-{
-    return reading->power;
-}
-
-static double gpu_sm_clock(const struct nvml_reading *reading)
-{
-    return reading->sm_clock;
-}
-
-static double gpu_memory_clock(const struct nvml_reading *reading)
-{
-    return reading->memory_clock;
-}
-
-static double gpu_temperature(const struct nvml_reading *reading)
-{
-    return reading->temperature;
-}
-
-static double gpu_energy(const struct nvml_reading *reading)
-{
-    return reading->energy;
-}
-
 static void put_gpus(FILE *file, const char *run, const struct shown *s)
 {
-    static const struct {
-        const char *name, *type, *help;
-        double (*value)(const struct nvml_reading *reading);
-    } families[] = {
-        {"cistron_gpu_power_watts", "gauge", "Power that the GPU draws.", gpu_power},
-        {"cistron_gpu_sm_clock_hertz", "gauge", "Clock of the multiprocessors.", gpu_sm_clock},
-        {"cistron_gpu_memory_clock_hertz", "gauge", "Clock of the memory.", gpu_memory_clock},
-        {"cistron_gpu_temperature_celsius", "gauge", "Temperature of the GPU.", gpu_temperature},
-        {"cistron_gpu_energy_joules_total", "counter", "Energy since this program began.", gpu_energy},
-    };
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
-        put_family(file, families[f].name, families[f].type, families[f].help);
+    for (int n = 0; n < GPU_NUMBERS; n++) {
+        const struct gpu_number *number = &gpu_numbers[n];
+        put_family(file, number->metric, number->type, number->help);
         for (int g = 0; g < s->gpu_count; g++) {
-            const double value = families[f].value(&s->gpus[g].reading);
+            const double value = gpu_number_of(number, &s->gpus[g]);
             if (isnan(value))
                 continue;
-            put_gpu_labels(file, families[f].name, run, &s->gpus[g]);
+            put_gpu_labels(file, number->metric, run, &s->gpus[g]);
             fprintf(file, "} %.17g\n", value);
         }
     }

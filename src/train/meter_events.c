@@ -1,0 +1,258 @@
+#include "train/meter_private.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "comm/launcher.h"
+#include "train/device_name.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TIME_DIGITS = 13 };
+
+/* Seconds by which a clock may drift without a word. */
+static const double TELL_JUMP = 60;
+
+void meter_begin_line(struct meter *meter, const char *event, int64_t step)
+{
+    journal_begin(&meter->journal, event, step);
+    meter->step = step;
+}
+
+/* Times in the log jump where the clock is set, which the run itself does not mind: it goes by another one. */
+static double time_of_line(struct meter *meter)
+{
+    const double now = floor(1e3 * clock_of_day()) / 1e3, offset = now - clock_seconds(),
+                 jump = offset - meter->clock_offset;
+    if (meter->clock_offset != 0 && fabs(jump) > TELL_JUMP)
+        log_warn("the clock of the day was set by %+.0f s, or the machine slept: times in the log jump, the run is not "
+                 "concerned",
+                 jump);
+    if (meter->clock_offset == 0 || fabs(jump) > TELL_JUMP)
+        meter->clock_offset = offset;
+    return now;
+}
+
+void meter_end_line(struct meter *meter)
+{
+    journal_real(&meter->journal, "time", time_of_line(meter), TIME_DIGITS);
+    journal_end(&meter->journal);
+}
+
+/* -- Start ------------------------------------------------------------------------------------------------------- */
+
+static void write_changed(struct journal *journal, const char *key, const struct deck_change *change, const char *value)
+{
+    if (change->is_text)
+        journal_text(journal, key, value);
+    else if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
+        journal_truth(journal, key, value[0] == 't');
+    else
+        journal_real(journal, key, strtod(value, NULL), EXACT_DIGITS);
+}
+
+/* "goes on from step 4, with optimizer.lr = 0.001 (was 0.003)" */
+static char *describe_start(const struct meter_settings *s)
+{
+    char *text = s->resumed ? memory_format("goes on from step %lld", (long long)s->step) : memory_string("begins");
+    for (int i = 0; i < s->changed.count; i++) {
+        char *change = deck_change_text(&s->changed.changes[i]);
+        char *longer = memory_format("%s%s %s", text, i == 0 ? ", with" : ",", change);
+        free(change);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+void meter_start(struct meter *meter)
+{
+    const struct meter_settings *s = &meter->settings;
+    struct journal *journal = &meter->journal;
+    char host[256] = "", *text = describe_start(s), *name = device_name(s->executor);
+    gethostname(host, sizeof host - 1);
+    meter_begin_line(meter, "start", s->step);
+    journal_text(journal, "text", text);
+    journal_integer(journal, "steps_total", s->steps_total);
+    journal_integer(journal, "ranks", meter->world->size);
+    journal_integer(journal, "threads", s->threads);
+    journal_integer(journal, "parameters", s->parameters);
+    for (int c = 0; c < FLOPS_CONVENTIONS; c++) {
+        char *key = memory_format("flops_per_token_%s", flops_name((enum flops_convention)c));
+        journal_real(journal, key, s->flops_per_token[c], EXACT_DIGITS);
+        free(key);
+    }
+    if (s->peak > 0)
+        journal_real(journal, "peak", s->peak, EXACT_DIGITS);
+    journal_integer(journal, "planned_memory", s->planned);
+    journal_text(journal, "version", PACKAGE_VERSION);
+    journal_text(journal, "host", host);
+    journal_text(journal, "job", launcher_job());
+    journal_text(journal, "device", s->executor->class->name);
+    journal_text(journal, "device_name", name);
+    if (s->resumed) {
+        journal_real(journal, "load_seconds", s->load_seconds, RATE_DIGITS);
+        journal_integer(journal, "load_bytes", s->load_bytes);
+    }
+    journal_list(journal, "changed");
+    for (int i = 0; i < s->changed.count; i++) {
+        const struct deck_change *change = &s->changed.changes[i];
+        journal_object(journal);
+        journal_text(journal, "key", change->key);
+        write_changed(journal, "old", change, change->old);
+        write_changed(journal, "new", change, change->new_);
+        journal_object_end(journal);
+    }
+    journal_list_end(journal);
+    meter_end_line(meter);
+    tensorboard_write_text(&meter->board, s->step, "run/start", text);
+    meter->begun = true;
+    free(name);
+    free(text);
+}
+
+/* -- Validations and checkpoints --------------------------------------------------------------------------------- */
+
+void meter_validation(struct meter *meter, int64_t step, double loss, double labels)
+{
+    log_info("#%9lld validation loss %.5f nats over %.0f labels", (long long)step, loss, labels);
+    meter_begin_line(meter, "validation", step);
+    journal_real(&meter->journal, "loss", loss, EXACT_DIGITS);
+    journal_real(&meter->journal, "perplexity", exp(loss), RATE_DIGITS);
+    journal_real(&meter->journal, "labels", labels, EXACT_DIGITS);
+    meter_end_line(meter);
+    const struct tensorboard_scalar scalars[] = {{"validation/loss", loss}, {"validation/perplexity", exp(loss)}};
+    tensorboard_write(&meter->board, step, scalars, 2);
+    meter->shown.validation_loss = loss;
+}
+
+void meter_evaluation(struct meter *meter, int64_t step, double loss, double labels, const struct deck *deck)
+{
+    log_info("#%9lld nothing is left to train: evaluation on %s alone, loss %.5f nats over %.0f labels",
+             (long long)step, deck->data.valid, loss, labels);
+    meter_begin_line(meter, "evaluation", step);
+    journal_real(&meter->journal, "loss", loss, EXACT_DIGITS);
+    journal_real(&meter->journal, "labels", labels, EXACT_DIGITS);
+    journal_text(&meter->journal, "valid", deck->data.valid);
+    journal_integer(&meter->journal, "rows", deck->validation.rows);
+    meter_end_line(meter);
+}
+
+/* Steps after it may have been shown: no meter_begin_line. */
+void meter_checkpoint(struct meter *meter, int64_t step, const struct meter_save *save)
+{
+    char digits[17];
+    const double rate = save->seconds > 0 ? (double)save->bytes / save->seconds : 0;
+    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)save->digest);
+    log_info("#%9lld checkpoint %s digest %s (%.2f s, %.2f GB/s, waited %.2f s)", (long long)step, save->path, digits,
+             save->seconds, rate * 1e-9, save->waited);
+    journal_begin(&meter->journal, "checkpoint", step);
+    journal_text(&meter->journal, "digest", digits);
+    journal_real(&meter->journal, "seconds", save->seconds, RATE_DIGITS);
+    journal_real(&meter->journal, "waited", save->waited, RATE_DIGITS);
+    journal_integer(&meter->journal, "bytes", save->bytes);
+    meter_end_line(meter);
+    const struct tensorboard_scalar scalars[] = {{"checkpoint/seconds", save->seconds},
+                                                 {"checkpoint/waited", save->waited},
+                                                 {"checkpoint/bytes_per_second", rate}};
+    tensorboard_write(&meter->board, step, scalars, 3);
+}
+
+/* The step itself is not shown by it: no meter_begin_line. */
+void meter_statistics(struct meter *meter, int64_t step, const struct statistics_row *rows, int64_t count)
+{
+    journal_begin(&meter->journal, "statistics", step);
+    statistics_log(&meter->journal, rows, count);
+    meter_end_line(meter);
+    statistics_draw(&meter->board, step, rows, count);
+}
+
+/* -- What else happens ------------------------------------------------------------------------------------------- */
+
+/* What happened, to its line in the log: more members may follow, then end_line. */
+static void begin_note(struct meter *meter, int64_t step, const char *event, const char *text)
+{
+    char *tag = memory_format("run/%s", event);
+    log_info("#%9lld %s", (long long)step, text);
+    tensorboard_write_text(&meter->board, step, tag, text);
+    meter_begin_line(meter, event, step);
+    journal_text(&meter->journal, "text", text);
+    free(tag);
+}
+
+void meter_straggler(struct meter *meter, int64_t step, const struct straggler_found *found)
+{
+    const char *host = meter->watch.hosts[found->rank], *phase = straggler_phase_name(found->phase);
+    char *text =
+        memory_format("rank %d on %s is slow: in %.3g s it has spent %.3g s more on %s than the median of the "
+                      "ranks, %.0f %% of the time, and so in five looks in a row",
+                      found->rank, host, found->seconds, found->excess, phase, 100 * found->excess / found->seconds);
+    begin_note(meter, step, "straggler", text);
+    journal_integer(&meter->journal, "rank", found->rank);
+    journal_text(&meter->journal, "host", host);
+    journal_text(&meter->journal, "phase", phase);
+    journal_real(&meter->journal, "seconds", found->seconds, RATE_DIGITS);
+    journal_real(&meter->journal, "excess", found->excess, RATE_DIGITS);
+    meter_end_line(meter);
+    free(text);
+}
+
+void meter_note(struct meter *meter, int64_t step, const char *event, const char *text)
+{
+    begin_note(meter, step, event, text);
+    meter_end_line(meter);
+}
+
+void meter_diverged(struct meter *meter, const struct meter_row *row, const char *text)
+{
+    struct journal *journal = &meter->journal;
+    if (meter->step < row->step)
+        meter_step(meter, row);
+    int64_t count = meter->steps < METER_LAST ? meter->steps : METER_LAST;
+    log_info("# the run has diverged; its last steps, each on its own:");
+    log_info("#%9s %9s %10s %10s", "step", "loss", "rate", "norm");
+    meter_begin_line(meter, "diverged", row->step);
+    journal_text(journal, "text", text);
+    journal_list(journal, "last_steps");
+    for (int64_t step = row->step - count + 1; step <= row->step; step++) {
+        const struct meter_row *r = &meter->last[step % METER_LAST];
+        if (r->step != step) /* made again behind a rewind */
+            continue;
+        const struct tensorboard_scalar scalars[] = {{"last_steps/loss", r->loss},
+                                                     {"last_steps/learning_rate", r->learning_rate},
+                                                     {"last_steps/grad_norm", r->grad_norm}};
+        log_info("%10lld %9.5f %10.4e %#10.4g", (long long)r->step, r->loss, r->learning_rate, r->grad_norm);
+        tensorboard_write(&meter->board, step, scalars, 3);
+        journal_object(journal);
+        journal_integer(journal, "step", r->step);
+        journal_real(journal, "loss", r->loss, EXACT_DIGITS);
+        journal_real(journal, "lr", r->learning_rate, EXACT_DIGITS);
+        journal_real(journal, "grad_norm", r->grad_norm, EXACT_DIGITS);
+        journal_object_end(journal);
+    }
+    journal_list_end(journal);
+    meter_end_line(meter);
+    tensorboard_write_text(&meter->board, row->step, "run/diverged", text);
+}
+
+void meter_end(struct meter *meter, int code, const char *text)
+{
+    const char *how = code == ERROR_NONE       ? "finished"
+                      : code == ERROR_REQUEUE  ? "stopped"
+                      : code == ERROR_DIVERGED ? "diverged"
+                                               : "failed";
+    prometheus_end(&meter->prometheus, &meter->shown, code);
+    if (!meter->begun && !meter->journal.unfinished)
+        return;
+    meter_begin_line(meter, "end", meter->step);
+    journal_text(&meter->journal, "how", how);
+    journal_integer(&meter->journal, "code", code);
+    journal_text(&meter->journal, "text", text);
+    meter_end_line(meter);
+    char *line = memory_format("%s: %s", how, text);
+    tensorboard_write_text(&meter->board, meter->step, "run/end", line);
+    free(line);
+}

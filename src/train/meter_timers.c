@@ -1,0 +1,91 @@
+#include "train/meter_private.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/launch.h"
+#include "train/timers.h"
+
+/* A program of less than this prints no timers: the log has them, and `cistron report`. */
+static const double TIMERS_AFTER = 60;
+
+void meter_profile(struct meter *meter, int64_t step, int64_t steps, const struct profile_row *rows, int count)
+{
+    double whole = 0;
+    for (int i = 0; i < count; i++)
+        whole += rows[i].seconds;
+    log_info("# profile of %lld steps to step %lld; milliseconds and calls a step", (long long)steps, (long long)step);
+    log_info("# %-18s %8s %8s %7s %10s %7s %8s %8s", "op", "rows", "columns", "calls", "ms", "percent", "GB/s",
+             "TFLOP/s");
+    meter_begin_line(meter, "profile", step);
+    journal_list(&meter->journal, "profile");
+    for (int i = 0; i < count; i++) {
+        const struct profile_row *r = &rows[i];
+        double each = r->seconds / (double)r->calls, milliseconds = 1e3 * r->seconds / (double)steps;
+        double calls = (double)r->calls / (double)steps;
+        log_info("# %-18s %8lld %8lld %7.1f %10.3f %7.2f %8.0f %8.1f", op_info(r->op)->name, (long long)r->rows,
+                 (long long)r->cols, calls, milliseconds, 100 * r->seconds / whole, 1e-9 * (double)r->bytes / each,
+                 1e-12 * (double)r->flops / each);
+        journal_object(&meter->journal);
+        journal_text(&meter->journal, "op", op_info(r->op)->name);
+        journal_integer(&meter->journal, "rows", r->rows);
+        journal_integer(&meter->journal, "columns", r->cols);
+        journal_integer(&meter->journal, "flops", r->flops);
+        journal_integer(&meter->journal, "bytes", r->bytes);
+        journal_real(&meter->journal, "calls", calls, RATE_DIGITS);
+        journal_real(&meter->journal, "milliseconds", milliseconds, RATE_DIGITS);
+        journal_object_end(&meter->journal);
+    }
+    journal_list_end(&meter->journal);
+    meter_end_line(meter);
+    log_info("# %-18s %8s %8s %7s %10.3f", "all", "", "", "", 1e3 * whole / (double)steps);
+}
+
+static void write_timer(struct journal *journal, const struct timer *timer)
+{
+    journal_object(journal);
+    journal_text(journal, "name", timer->name);
+    journal_text(journal, "kind", timer->kind);
+    journal_integer(journal, "calls", timer->calls);
+    journal_real(journal, "minimum", timer->minimum, RATE_DIGITS);
+    journal_real(journal, "mean", timer->mean, RATE_DIGITS);
+    journal_real(journal, "maximum", timer->maximum, RATE_DIGITS);
+    journal_object_end(journal);
+}
+
+static struct timer timer_over_ranks(struct comm *world, const char *kind, const char *name, int64_t calls,
+                                     double seconds)
+{
+    struct comm_spread spread = comm_spread(world, seconds);
+    return (struct timer){name, kind, calls, spread.minimum, spread.mean, spread.maximum};
+}
+
+void meter_summary(struct meter *meter)
+{
+    static const char *const names[METER_TIMERS] = {"training steps", "waiting for data",      "validation",
+                                                    "checkpoints",    "loading, at the start", "writing beside steps"};
+    struct timer timers[METER_TIMERS + 2 + OP_COUNT];
+    struct comm *world = meter->world;
+    double whole = clock_seconds() - meter->started, rest = whole;
+    int count = 0;
+    for (int i = 0; i < METER_LOAD; i++) {
+        timers[count++] = timer_over_ranks(world, "part", names[i], meter->calls[i], meter->seconds[i]);
+        rest -= meter->seconds[i];
+    }
+    timers[count++] = timer_over_ranks(world, "part", "the rest", 1, rest);
+    timers[count++] = timer_over_ranks(world, "all", "all", 1, whole);
+    for (int i = METER_LOAD; i < METER_TIMERS; i++)
+        if (comm_max_i64(world, meter->calls[i]) > 0)
+            timers[count++] = timer_over_ranks(world, "beside", names[i], meter->calls[i], meter->seconds[i]);
+    const struct launch_timer *ops = launch_timers();
+    bool times_ops = meter->settings.executor->class->event_passed == NULL;
+    for (int op = 0; times_ops && op < OP_COUNT; op++)
+        if (comm_max_i64(world, ops[op].calls) > 0)
+            timers[count++] = timer_over_ranks(world, "op", op_info((enum op)op)->name, ops[op].calls, ops[op].seconds);
+    if (whole >= TIMERS_AFTER)
+        timers_print(timers, count, "# ");
+    meter_begin_line(meter, "timers", meter->step);
+    journal_list(&meter->journal, "timers");
+    for (int i = 0; i < count; i++)
+        write_timer(&meter->journal, &timers[i]);
+    journal_list_end(&meter->journal);
+    meter_end_line(meter);
+}

@@ -1,0 +1,16 @@
+/* The table of a run on standard output: a row of what it shows, and now and then a header above it. */
+#ifndef TRAIN_RUN_TABLE_H
+#define TRAIN_RUN_TABLE_H
+
+#include "train/shown.h"
+
+/* All zero before the first row. */
+struct run_table {
+    int64_t rows; /* so far */
+    bool narrow;  /* for terminals of 80 columns, as the last header is */
+};
+
+/* A column has the utilisation where it is known. Local. */
+void run_table_print(struct run_table *table, const struct shown *shown, double seconds_left);
+
+#endif
