@@ -50,6 +50,7 @@ seq 10000 | sed 's/.*/k&=1;/' >keys.cfg
 seq 1000 | sed 's/.*/k&=1;/' >lines.cfg
 printf '\n\ntrain = { steps = 3000000000; };\n' >wraps.cfg
 printf 'train = 3;\n' >section.cfg
+printf '\357\273\277train = { steps = 5; };\n' >mark.cfg
 printf 'train = { steps = ( 1, 2 ); };\n' >list.cfg
 printf 'train = { steps = 5; };\nmodel = { layers = "two"; hidden = 1.5; };\nfoo = 3;\n' >three.cfg
 
@@ -155,6 +156,7 @@ a section given twice           | train twice.cfg                           | 2 
 a missing include               | train include.cfg                         | 2 | include.cfg:1: @include nowhere.cfg: No such file
 an include of itself            | train circle.cfg                          | 2 | in a circle: circle.cfg, circle.cfg
 an integer past 32 bits         | train wraps.cfg                           | 2 | wraps.cfg:3: key train.steps = 3000000000
+a byte order mark               | train mark.cfg                            | 2 | mark.cfg: it begins with a byte order mark
 a section that is a value       | train section.cfg                         | 2 | section.cfg:1: key train: a section
 a list for a number             | train list.cfg                            | 2 | list.cfg:1: key train.steps
 the first of three mistakes     | train three.cfg                           | 2 | three.cfg:2: key model.layers

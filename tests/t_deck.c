@@ -7,6 +7,7 @@
 #include "base/random.h"
 
 #include <locale.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -346,6 +347,15 @@ static void test_home(void)
     free(notes);
     CHECK(chdir(before) == 0);
     free(before);
+
+    /* without $HOME the system's, and no folder "~" */
+    const struct passwd *user = getpwuid(getuid());
+    unsetenv("HOME");
+    CHECK(deck_read(&deck, "quickstart", (char *[]){"output.folder=~/run"}, 1, &notes) == ERROR_NONE);
+    wanted = memory_format("%s/run", user != NULL ? user->pw_dir : "~");
+    CHECK_STRING(deck.output.folder, wanted);
+    free(wanted);
+    free(notes);
 }
 
 static void test_files(void)

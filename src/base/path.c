@@ -2,16 +2,26 @@
 #include "base/memory.h"
 
 #include <limits.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-char *path_home(const char *path)
+/* NULL: the user has none. */
+static const char *home_folder(void)
 {
     const char *home = getenv("HOME");
-    if (path[0] != '~' || (path[1] != '/' && path[1] != '\0') || home == NULL || home[0] == '\0')
-        return memory_string(path);
-    return memory_format("%s%s", home, path + 1);
+    if (home != NULL && home[0] != '\0')
+        return home;
+    const struct passwd *user = getpwuid(getuid()); /* a batch system may start a job without $HOME */
+    return user != NULL ? user->pw_dir : NULL;
+}
+
+char *path_home(const char *path)
+{
+    const bool is_home = path[0] == '~' && (path[1] == '/' || path[1] == '\0');
+    const char *home = is_home ? home_folder() : NULL;
+    return home != NULL ? memory_format("%s%s", home, path + 1) : memory_string(path);
 }
 
 char *path_stem(const char *path)

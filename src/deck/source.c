@@ -273,6 +273,8 @@ static const char *foreign(const char *text, size_t bytes)
     for (size_t i = 0; i < bytes; i++)
         if ((unsigned char)text[i] < ' ' && memchr("\t\n\r\f", text[i], 4) == NULL)
             return "it is a binary file, not a deck";
+    if (strncmp(text, "\xef\xbb\xbf", 3) == 0)
+        return "it begins with a byte order mark; save it as UTF-8 without one";
     const char *first = text + strspn(text, " \t\r\n");
     if (*first == '>')
         return "it looks like FASTA, not like a deck; cistron prepare, eval --fasta and embed --fasta read it";
