@@ -4,8 +4,8 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "data/deal.h"
-#include "data/masking.h"
 #include "data/packer.h"
+#include "data/row_filler.h"
 #include "data/store_set.h"
 
 #include <stdlib.h>
@@ -34,8 +34,7 @@ struct loader {
     struct blend ahead;              /* the same stream, gone through for its lengths before rows are filled */
     int64_t *costs, *places;         /* [micro_batches * data_ranks], of the step being made (data/deal.h) */
     struct packer_segment *segments; /* [max_segments], of the row being packed */
-    int32_t *window_tokens;          /* [row_tokens + 1], of the segment being read and one more */
-    int32_t *label_of;               /* [vocabulary]: what a base is as a label; NULL where all tokens stay */
+    struct row_filler filler;
     struct slot slots[SLOTS];
     int64_t handed_out; /* steps since the last seek; the last one lies in slot (handed_out - 1) % SLOTS */
     struct blend_position position;
@@ -50,59 +49,6 @@ struct loader {
     int64_t wanted; /* steps it may make: one more than are handed out */
     bool stop;
 };
-
-struct windows_layout loader_layout(const struct loader_settings *settings)
-{
-    enum windows_cut cut = settings->special == LOADER_SPECIAL_SEQUENCE ? WINDOWS_ENDS : WINDOWS_EACH;
-    return (struct windows_layout){settings->window, settings->overlap, settings->truncate ? WINDOWS_FIRST : cut,
-                                   settings->no_bos, settings->no_eos};
-}
-
-/* A row is a sample in Megatron-LM's order. */
-static int check_order(const struct loader_settings *settings)
-{
-    if (settings->window != settings->row_tokens)
-        return error_user("key data.window = %lld: data.order = \"megatron\" needs data.row_tokens = %lld, or 0",
-                          (long long)settings->window, (long long)settings->row_tokens);
-    if (settings->seed > UINT32_MAX)
-        return error_user("key train.seed = %llu: data.order = \"megatron\" takes seeds below 2^32",
-                          (unsigned long long)settings->seed);
-    if (settings->megatron.samples >= UINT32_MAX)
-        return error_user(
-            "key train.steps: x train.global_batch = %lld rows, but data.order = \"megatron\" plans fewer "
-            "than 2^32 - 1",
-            (long long)settings->megatron.samples);
-    return ERROR_NONE;
-}
-
-int loader_check_settings(const struct loader_settings *settings)
-{
-    if (settings->row_tokens < 16 || settings->row_tokens % 16 != 0)
-        return error_user("key data.row_tokens = %lld: must be a positive multiple of 16",
-                          (long long)settings->row_tokens);
-    if (settings->window < 4 || settings->window > settings->row_tokens)
-        return error_user("key data.window = %lld: must be between 4 and data.row_tokens = %lld",
-                          (long long)settings->window, (long long)settings->row_tokens);
-    if (settings->max_segments < 1)
-        return error_user("key data.max_segments = %lld: must be at least 1", (long long)settings->max_segments);
-    if (settings->global_rows < 1)
-        return error_user("key train.global_batch = %lld: must be at least 1 row", (long long)settings->global_rows);
-    if (settings->micro_rows < 1)
-        return error_user("key train.micro_batch = %lld: must be at least 1 row", (long long)settings->micro_rows);
-    if (settings->micro_rows > INT32_MAX / settings->row_tokens)
-        return error_user("key train.micro_batch = %lld: times data.row_tokens = %lld must stay below 2^31 tokens",
-                          (long long)settings->micro_rows, (long long)settings->row_tokens);
-    if (settings->truncate && settings->special == LOADER_SPECIAL_SEQUENCE)
-        return error_user("key data.truncate = true: needs data.special_tokens = \"window\"");
-    if (settings->mask_probability > 0 && (settings->no_bos || settings->no_eos))
-        return error_user("key data.%s = false: masked models have both special tokens",
-                          settings->no_bos ? "bos" : "eos");
-    struct windows_layout layout = loader_layout(settings);
-    int code = windows_check_layout(&layout);
-    if (code == ERROR_NONE && settings->megatron.ordered)
-        code = check_order(settings);
-    return code == ERROR_NONE && settings->stores == NULL ? random_windows_check(&settings->random) : code;
-}
 
 /* Megatron data sets have in them whatever parts documents. */
 static bool adds_specials(const struct store_set *set)
@@ -132,20 +78,16 @@ static int check_stores(const struct loader *loader)
     return ERROR_NONE;
 }
 
-/* GenomicDataCollator's order (recipes 4.4): upper-case first, then mask what is no base. */
-static void make_label_table(struct loader *loader)
+static void make_filler(struct loader *loader)
 {
-    if (!loader->tokenizer->bases)
-        return;
-    loader->label_of = memory_allocate(loader->tokenizer->vocabulary * (int64_t)sizeof *loader->label_of);
-    for (int32_t id = 0; id < loader->tokenizer->vocabulary; id++) {
-        int32_t label = id;
-        if (loader->settings.uppercase_labels && id >= 'a' && id <= 'z')
-            label = id - 'a' + 'A';
-        if (loader->settings.mask_degenerate && tokenizer_base(label) < 0)
-            label = BATCH_IGNORED;
-        loader->label_of[id] = label;
-    }
+    const struct loader_settings *settings = &loader->settings;
+    row_filler_create(&loader->filler, &(struct row_filler_settings){.tokenizer = loader->tokenizer,
+                                                                     .seed = settings->seed,
+                                                                     .row_tokens = settings->row_tokens,
+                                                                     .mask_probability = settings->mask_probability,
+                                                                     .token_dropout = settings->token_dropout,
+                                                                     .mask_degenerate = settings->mask_degenerate,
+                                                                     .uppercase_labels = settings->uppercase_labels});
 }
 
 static void make_blend(struct loader *loader)
@@ -232,79 +174,6 @@ static void make_slots(struct loader *loader)
     }
 }
 
-/* Tokens offset .. offset + count - 1 of a window, specials included. */
-static void read_window(const struct window_source *source, const struct window *window, int64_t offset, int64_t count,
-                        int32_t *out)
-{
-    if (window->has_bos && offset == 0) {
-        *out++ = source->tokenizer->bos;
-        count--;
-        offset++;
-    }
-    int64_t from = offset - window->has_bos; /* in the window's own tokens */
-    int64_t there = window->length + window->followed - from, plain = count < there ? count : there;
-    source->class->read(source->self, window, from, plain, out);
-    if (plain < count)
-        out[plain] = source->tokenizer->eos;
-}
-
-static int32_t as_label(const struct loader *loader, int32_t token)
-{
-    return loader->label_of != NULL ? loader->label_of[token] : token;
-}
-
-/* Labels of a segment whose tokens and the one behind them are tokens[length + 1]: each token's is the next one. A
- * window's last token has nothing to predict, unless it is followed; one before a cut has, the first token of the rest.
- */
-static void label_next(const struct loader *loader, const struct packer_segment *segment, bool followed,
-                       const int32_t *tokens, struct batch *batch, int64_t at)
-{
-    for (int64_t i = 0; i < segment->length; i++) {
-        bool last = i == segment->length - 1 && !followed;
-        int32_t label = last ? BATCH_IGNORED : as_label(loader, tokens[i + 1]);
-        batch->labels[at + i] = label;
-        batch->valid += label != BATCH_IGNORED;
-    }
-}
-
-/* Writes the packed segments into row `row` of a batch. */
-static void fill_row(struct loader *loader, struct batch *batch, int64_t row, int64_t count)
-{
-    const struct masking masking = {loader->tokenizer, loader->settings.seed, loader->settings.mask_probability};
-    int64_t at = row * batch->row_tokens;
-    for (int64_t s = 0; s < count; s++) {
-        const struct packer_segment *segment = &loader->segments[s];
-        bool followed = segment->offset + segment->length < window_length(&segment->window) || segment->window.followed;
-        int32_t *tokens = loader->window_tokens;
-        read_window(loader->sources[segment->store], &segment->window, segment->offset, segment->length + followed,
-                    tokens);
-        if (masking.probability > 0)
-            batch->valid +=
-                masking_apply(&masking, blend_epoch(loader->blend.position.key[segment->store], segment->epoch),
-                              segment->window.number, segment->offset, segment->length, tokens, batch->labels + at);
-        else
-            label_next(loader, segment, followed, tokens, batch, at);
-        if (loader->settings.token_dropout)
-            masking_scale(loader->tokenizer, tokens, segment->length, batch->scale + at);
-        for (int64_t i = 0; i < segment->length; i++) {
-            batch->tokens[at + i] = tokens[i];
-            batch->positions[at + i] = (int32_t)i;
-        }
-        batch->segment_start[row * batch->max_segments + s] = (int32_t)at;
-        batch->segment_length[row * batch->max_segments + s] = (int32_t)segment->length;
-        batch->real += segment->length;
-        at += segment->length;
-    }
-}
-
-/* Back to empty rows. */
-static void clear_batch(const struct loader *loader, struct batch *batch)
-{
-    batch_clear(batch, tokenizer_padding(loader->tokenizer));
-    for (int64_t i = 0; loader->settings.token_dropout && i < batch->rows * batch->row_tokens; i++)
-        batch->scale[i] = 0.0f;
-}
-
 /* What each micro-batch of the next step costs: nothing where it does not matter. */
 static void count_costs(struct loader *loader)
 {
@@ -341,7 +210,7 @@ static void make_step(struct loader *loader, struct slot *slot)
     for (int64_t k = 0; k < micro_batches; k++) {
         struct batch *batch = place_of(loader, slot, k);
         if (batch != NULL) {
-            clear_batch(loader, batch);
+            row_filler_clear(&loader->filler, batch);
             batch->number = k;  /* of the step */
             batch->full = true; /* until a row is not */
         }
@@ -352,7 +221,8 @@ static void make_step(struct loader *loader, struct slot *slot)
         struct batch *batch = place_of(loader, slot, k);
         slot->batches[loader->places[k] / loader->data_ranks].full &= is_full(loader, count);
         if (batch != NULL)
-            fill_row(loader, batch, row % settings->micro_rows, count);
+            row_filler_fill(&loader->filler, loader->sources, loader->blend.position.key, loader->segments, count,
+                            batch, row % settings->micro_rows);
     }
     blend_position_set(&slot->after, &loader->blend.position);
 }
@@ -444,8 +314,7 @@ int loader_create(struct loader **out, const struct loader_settings *settings, s
     else if (code == ERROR_NONE)
         open_random(loader);
     if (code == ERROR_NONE) {
-        loader->window_tokens = memory_allocate((settings->row_tokens + 1) * (int64_t)sizeof(int32_t));
-        make_label_table(loader);
+        make_filler(loader);
         make_blend(loader);
         make_packer(loader);
         code = comm_agree(world, check_memory(loader));
@@ -479,8 +348,7 @@ void loader_destroy(struct loader *loader)
     memory_free(loader->places);
     memory_free(loader->sources);
     memory_free(loader->segments);
-    memory_free(loader->window_tokens);
-    memory_free(loader->label_of);
+    row_filler_destroy(&loader->filler);
     store_set_close(&loader->set);
     lineage_destroy(&loader->lineage);
     random_windows_destroy(loader->random);

@@ -1,0 +1,105 @@
+#include "data/row_filler.h"
+#include "base/memory.h"
+#include "data/masking.h"
+
+/* GenomicDataCollator's order (recipes 4.4): upper-case first, then mask what is no base. */
+static void make_label_table(struct row_filler *filler)
+{
+    const struct tokenizer *tokenizer = filler->settings.tokenizer;
+    if (!tokenizer->bases)
+        return;
+    filler->label_of = memory_allocate(tokenizer->vocabulary * (int64_t)sizeof *filler->label_of);
+    for (int32_t id = 0; id < tokenizer->vocabulary; id++) {
+        int32_t label = id;
+        if (filler->settings.uppercase_labels && id >= 'a' && id <= 'z')
+            label = id - 'a' + 'A';
+        if (filler->settings.mask_degenerate && tokenizer_base(label) < 0)
+            label = BATCH_IGNORED;
+        filler->label_of[id] = label;
+    }
+}
+
+void row_filler_create(struct row_filler *filler, const struct row_filler_settings *settings)
+{
+    *filler = (struct row_filler){.settings = *settings};
+    filler->window_tokens = memory_allocate((settings->row_tokens + 1) * (int64_t)sizeof *filler->window_tokens);
+    make_label_table(filler);
+}
+
+void row_filler_destroy(struct row_filler *filler)
+{
+    memory_free(filler->window_tokens);
+    memory_free(filler->label_of);
+}
+
+/* Tokens offset .. offset + count - 1 of a window, specials included. */
+static void read_window(const struct window_source *source, const struct window *window, int64_t offset, int64_t count,
+                        int32_t *out)
+{
+    if (window->has_bos && offset == 0) {
+        *out++ = source->tokenizer->bos;
+        count--;
+        offset++;
+    }
+    int64_t from = offset - window->has_bos; /* in the window's own tokens */
+    int64_t there = window->length + window->followed - from, plain = count < there ? count : there;
+    source->class->read(source->self, window, from, plain, out);
+    if (plain < count)
+        out[plain] = source->tokenizer->eos;
+}
+
+static int32_t as_label(const struct row_filler *filler, int32_t token)
+{
+    return filler->label_of != NULL ? filler->label_of[token] : token;
+}
+
+/* Labels of a segment whose tokens and the one behind them are tokens[length + 1]: each token's is the next one. A
+ * window's last token has nothing to predict, unless it is followed; one before a cut has, the first token of the rest.
+ */
+static void label_next(const struct row_filler *filler, const struct packer_segment *segment, bool followed,
+                       const int32_t *tokens, struct batch *batch, int64_t at)
+{
+    for (int64_t i = 0; i < segment->length; i++) {
+        bool last = i == segment->length - 1 && !followed;
+        int32_t label = last ? BATCH_IGNORED : as_label(filler, tokens[i + 1]);
+        batch->labels[at + i] = label;
+        batch->valid += label != BATCH_IGNORED;
+    }
+}
+
+void row_filler_fill(struct row_filler *filler, const struct window_source *const *sources, const int64_t *keys,
+                     const struct packer_segment *segments, int64_t count, struct batch *batch, int64_t row)
+{
+    const struct row_filler_settings *settings = &filler->settings;
+    const struct masking masking = {settings->tokenizer, settings->seed, settings->mask_probability};
+    int64_t at = row * batch->row_tokens;
+    for (int64_t s = 0; s < count; s++) {
+        const struct packer_segment *segment = &segments[s];
+        bool followed = segment->offset + segment->length < window_length(&segment->window) || segment->window.followed;
+        int32_t *tokens = filler->window_tokens;
+        read_window(sources[segment->store], &segment->window, segment->offset, segment->length + followed, tokens);
+        if (masking.probability > 0)
+            batch->valid +=
+                masking_apply(&masking, blend_epoch(keys[segment->store], segment->epoch), segment->window.number,
+                              segment->offset, segment->length, tokens, batch->labels + at);
+        else
+            label_next(filler, segment, followed, tokens, batch, at);
+        if (settings->token_dropout)
+            masking_scale(settings->tokenizer, tokens, segment->length, batch->scale + at);
+        for (int64_t i = 0; i < segment->length; i++) {
+            batch->tokens[at + i] = tokens[i];
+            batch->positions[at + i] = (int32_t)i;
+        }
+        batch->segment_start[row * batch->max_segments + s] = (int32_t)at;
+        batch->segment_length[row * batch->max_segments + s] = (int32_t)segment->length;
+        batch->real += segment->length;
+        at += segment->length;
+    }
+}
+
+void row_filler_clear(const struct row_filler *filler, struct batch *batch)
+{
+    batch_clear(batch, tokenizer_padding(filler->settings.tokenizer));
+    for (int64_t i = 0; filler->settings.token_dropout && i < batch->rows * batch->row_tokens; i++)
+        batch->scale[i] = 0.0f;
+}
