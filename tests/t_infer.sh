@@ -225,6 +225,8 @@ prompts="generate --checkpoint $work/run --tokens 3 --input"
     refused "prompts twice" "--prompt and --input" $prompts "$work/p.fa" --prompt ACGT
     refused "no samples" "--n 0" $prompts "$work/p.fa" --n 0
     refused "a batch of less than one" "--batch -3" $prompts "$work/p.fa" --batch -3
+    refused "more rows than a cache has" "--batch 65536: of sequences of up to 40000 tokens, at most 53687" $prompts "$work/p.fa" \
+        --n 65536 --batch 65536 --tokens 40000 --context 40000
     refused "a context of one token" "--context 1" $prompts "$work/p.fa" --context 1
     refused "an unknown format of results" "--output-format csv" $prompts "$work/p.fa" --output-format csv
     refused "an alphabet that no token has" "has no token for 'é'" $prompts "$work/p.fa" --alphabet ACGé

@@ -101,6 +101,9 @@ static void report_prompts(const struct generator *g)
     const long long lowered = (long long)census_lowered(&g->prompts.census);
     if (lowered > 0)
         fprintf(stderr, "# prompt: %lld lower-case letters are read as capitals (--case keep keeps them)\n", lowered);
+    if (g->prompts.stops > 0)
+        fprintf(stderr, "# prompt: %lld stop symbols '*' at ends of records are dropped\n",
+                (long long)g->prompts.stops);
     census_warn(&g->prompts.census);
 }
 
@@ -194,13 +197,18 @@ static int check_room(const struct generator *g)
                       bytes_text(has, (double)unused));
 }
 
-/* No more places than there are sequences for them. */
-static void choose_batch(struct generator *g)
+/* No more places than there are sequences for them. The cache has an int32 for each token's row. */
+static int choose_batch(struct generator *g)
 {
     const int64_t tensor = g->settings->tensor > 1 ? g->settings->tensor : 1;
     const int64_t teams = g->settings->shard || tensor >= g->world->size ? 1 : g->world->size / tensor;
-    const int64_t wanted = g->settings->batch > 0 ? g->settings->batch : BATCH;
+    const int64_t most = INT32_MAX / positions_of(g);
+    const int64_t wanted = g->settings->batch > 0 ? g->settings->batch : smaller(BATCH, most);
     g->batch = smaller(wanted, (g->count * g->settings->samples + teams - 1) / teams);
+    if (g->batch <= most)
+        return ERROR_NONE;
+    return error_user("--batch %lld: of sequences of up to %lld tokens, at most %lld at once", (long long)g->batch,
+                      (long long)positions_of(g), (long long)most);
 }
 
 /* Where letters of prompts are read as capitals, those of the alphabet are too. */
@@ -236,7 +244,9 @@ static int prepare(struct generator *g)
     g->count = sizes[0];
     g->longest = sizes[1];
     g->context = s->context > 0 ? s->context : inference->context;
-    choose_batch(g);
+    code = comm_agree(g->world, choose_batch(g));
+    if (code != ERROR_NONE)
+        return code;
     if (reads)
         report_start(g);
     const struct inference_shape shape = shape_of(g, g->batch);
