@@ -81,7 +81,7 @@ static void test_requests(void)
     CHECK(control_poll(&control, &why) == CONTROL_NONE);
     control_saved(&control, 1700);
     CHECK(control_poll(&control, &why) == CONTROL_NONE);
-    control_saved(&control, 2400); /* another like it would not fit any more */
+    control_written(&control, 1800); /* one that is under way, and another, would not fit any more */
     CHECK(control_poll(&control, &why) == CONTROL_STOP && strstr(why, "walltime") != NULL);
     control_close(&control);
 

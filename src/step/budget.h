@@ -9,7 +9,7 @@ enum budget_category {
     BUDGET_GRADIENTS, /* accumulated */
     BUDGET_OPTIMIZER, /* moments; histories and scales of delayed scaling */
     BUDGET_EXCHANGE, /* buffers of units whose weights are gathered, or gradients scattered; of stages for each other */
-    BUDGET_ACTIVATIONS, /* kept from forward to backward, all slots; keys and values of a sequence */
+    BUDGET_ACTIVATIONS, /* kept from forward to backward, all slots; keys and values of sequences */
     BUDGET_TRANSIENT,   /* live inside one action */
     BUDGET_BATCH,       /* tokens, labels, segments, tables, statistics */
     BUDGET_WORKSPACE,   /* the executor's scratch */

@@ -38,8 +38,7 @@ static const char *const reasons[REASON_COUNT] = {
 /* Files are looked for so often at most: metadata of a shared file system is no place to poll at every step. */
 static const double LOOK_SECONDS = 1.0;
 
-/* What is kept in hand beside 1.5 times the slowest step and checkpoint: a hundredth of train.walltime, at most this.
- */
+/* What is kept in hand beside that (time_is_up): a hundredth of train.walltime, at most this. */
 static const double LARGEST_MARGIN = 60.0;
 
 /* A checkpoint by time comes no sooner than after so many times what the slowest one took: 5 % of the time at most. */
@@ -117,13 +116,14 @@ void control_saved(struct control *control, double seconds)
     signals_take_save(); /* launchers signal all ranks, and not all at once: those that came meanwhile are served */
 }
 
-/* Half as long again as the slowest step and checkpoint so far must be left. */
+/* Half as long again as the slowest step must be left, and the slowest checkpoint twice: where one is under way beside
+ * the steps, the end waits for it and then writes the last one. */
 static bool time_is_up(struct control *control, double now)
 {
     if (now - control->last_poll > control->slow_step)
         control->slow_step = now - control->last_poll;
     control->last_poll = now;
-    return control->deadline > 0 && now + 1.5 * (control->slow_step + control->slow_save) > control->deadline;
+    return control->deadline > 0 && now + 1.5 * control->slow_step + 2 * control->slow_save > control->deadline;
 }
 
 /* What cannot be removed would ask again and again. */
