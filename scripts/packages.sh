@@ -5,8 +5,8 @@
 #   packages_need KIND...      sees to the packages of these kinds (build, plot, test): installs what is missing where it
 #                              may, else names what is missing; exits with 2 when a required one is absent
 #   transformers_begin         in the background, a Python with torch, transformers and pyarrow under $build/python for the tests
-#                              that compare with them, where that is allowed and there is room; those that find it not
-#                              ready say so and leave their comparison out
+#                              that compare with them, where that is allowed and there is room; these wait for it, and
+#                              where it fails they say so and leave their comparison out
 #   build_cistron              bootstrap, configure, make; leaves the folder of the build in $build
 #
 # It may install as root or with a sudo that asks for no password, on a system with apt-get, and unless
@@ -224,8 +224,8 @@ transformers_begin()
     fi
     say "transformers: installing for tests, in the background (log: $folder.log)"
     rm -rf "$folder"
-    {
-        timeout 600 sh -c 'python3 -m venv "$1" && "$1/bin/pip" install -q --no-cache-dir torch transformers h5py numpy tiktoken pyarrow &&
+    { # tests/lib.sh waits for the lock
+        flock -o "$folder.lock" timeout 600 sh -c 'python3 -m venv "$1" && "$1/bin/pip" install -q --no-cache-dir torch transformers h5py numpy tiktoken pyarrow &&
             "$1/bin/python" -c "import torch, transformers, h5py" && touch "$1/ready"' sh "$folder" ||
             echo "it did not succeed within 10 minutes"
     } >"$folder.log" 2>&1 </dev/null &

@@ -15,13 +15,16 @@ needs()
     exit 77
 }
 
-# The Python that may have torch and transformers: CISTRON_PYTHON, what runtests has installed, or the system's.
+# The Python that may have torch and transformers: CISTRON_PYTHON, what runtests has installed, or the system's. Waits
+# while runtests installs it.
 transformers_python()
 {
+    local folder=$abs_top_builddir/python
+    [ -e "$folder.lock" ] && flock "$folder.lock" true
     if [ -n "${CISTRON_PYTHON:-}" ]; then
         echo "$CISTRON_PYTHON"
-    elif [ -e "$abs_top_builddir/python/ready" ]; then
-        echo "$abs_top_builddir/python/bin/python"
+    elif [ -e "$folder/ready" ]; then
+        echo "$folder/bin/python"
     else
         command -v python3
     fi
