@@ -130,11 +130,20 @@ __device__ __forceinline__ void store_gradient(const float (&sum)[TILES][4], flo
         store_wide(sum, factor, to.wide.row(row) + col, to.wide.stride, rows, cols, to.accumulate);
 }
 
-/* The last warpgroup. */
-template <typename plan>
-__device__ __forceinline__ void bring(const backward_call &call, struct backward_memory<plan> &memory)
+/* Rows of a head into a tile, and zeros behind them, by the threads of a warpgroup. */
+template <int ROWS, int DIM>
+__device__ __forceinline__ void bring_part(char *tile, const struct view<const __nv_bfloat16> &from, int head,
+                                           int64_t row, int rows, int dim, uint64_t * /* filled */)
 {
-    constexpr int DIM = plan::dim;
+    bring_tile<ROWS, DIM>(tile, from.row(row) + head * dim, from.stride, rows, dim);
+}
+
+/* The first plan::bringers threads of the last warpgroup. `from` has x, y, other_x and other_y, as bring_part takes
+ * them. */
+template <typename plan, typename FROM>
+__device__ __forceinline__ void bring(const backward_call &call, const FROM &from, struct backward_memory<plan> &memory)
+{
+    constexpr int ROOM = plan::room;
     constexpr bool KEYS = plan::of_keys;
     struct items_ahead ahead;
     struct turn<plan::own_places> item_turn;
@@ -144,7 +153,7 @@ __device__ __forceinline__ void bring(const backward_call &call, struct backward
         ahead.begin(call.list, call.heads, call.share, memory.items);
     for (int n = 0;; n++, item_turn.next()) {
         const struct item &item = memory.items[n % ITEM_SLOTS];
-        threads_meet<1, WARPGROUP>();
+        threads_meet<1, plan::bringers>();
         wait_emptied(memory.own_places, item_turn);
         uint64_t *filled = &memory.own_places[item_turn.at].filled;
         if (thread == 0)
@@ -157,29 +166,28 @@ __device__ __forceinline__ void bring(const backward_call &call, struct backward
             ahead.ask(call.list, call.heads, call.share);
         const struct segment &segment = item.work.segment;
         int rows = min(plan::rows, (KEYS ? segment.kv_length : segment.q_length) - item.work.first);
-        int64_t own_row = static_cast<int64_t>(KEYS ? segment.kv_start : segment.q_start) + item.work.first;
-        bring_tile<plan::rows, DIM>(memory.own_x[item_turn.at], call.x.row(own_row) + item.head * call.dim,
-                                    call.x.stride, rows, call.dim);
-        bring_tile<plan::rows, DIM>(memory.own_y[item_turn.at], call.y.row(own_row) + item.head * call.dim,
-                                    call.y.stride, rows, call.dim);
-        barrier_arrive_behind_copies(filled);
+        int own_row = (KEYS ? segment.kv_start : segment.q_start) + item.work.first;
         struct range seen = tiles_seen<plan>(seen_by(segment, KEYS, item.work.first, rows, call.causal));
+        int brought = seen.begin < seen.end ? rows : 0; /* rows that see nothing may be anything */
+        bring_part<plan::rows, ROOM>(memory.own_x[item_turn.at], from.x, item.head, own_row, brought, call.dim, filled);
+        bring_part<plan::rows, ROOM>(memory.own_y[item_turn.at], from.y, item.head, own_row, brought, call.dim, filled);
+        barrier_arrive_behind_copies(filled);
         int head = KEYS ? item.head * call.share : item.other, end_head = head + (KEYS ? call.share : 1);
         for (; head < end_head; head++)
             for (int at = seen.begin; at < seen.end; at += plan::others, now.next()) {
-                int left = (KEYS ? segment.q_length : segment.kv_length) - at, column = head * call.dim;
-                int64_t row = static_cast<int64_t>(KEYS ? segment.q_start : segment.kv_start) + at;
+                int left = (KEYS ? segment.q_length : segment.kv_length) - at;
+                int row = (KEYS ? segment.q_start : segment.kv_start) + at;
+                filled = &memory.places[now.at].filled;
                 wait_emptied(memory.places, now);
-                bring_tile<plan::others, DIM>(memory.other_x[now.at], call.other_x.row(row) + column,
-                                              call.other_x.stride, left, call.dim);
-                bring_tile<plan::others, DIM>(memory.other_y[now.at], call.other_y.row(row) + column,
-                                              call.other_y.stride, left, call.dim);
-                if (KEYS && thread < plan::others) {
-                    const float2 *of = call.statistics.row(head) + row + thread;
-                    copy_async<4>(&memory.base[now.at][thread], &of->x, thread < left);
-                    copy_async<4>(&memory.delta[now.at][thread], &of->y, thread < left);
+                bring_part<plan::others, ROOM>(memory.other_x[now.at], from.other_x, head, row, left, call.dim, filled);
+                bring_part<plan::others, ROOM>(memory.other_y[now.at], from.other_y, head, row, left, call.dim, filled);
+#pragma unroll
+                for (int i = thread; KEYS && i < plan::others; i += plan::bringers) {
+                    const float2 *of = call.statistics.row(head) + row + i;
+                    copy_async<4>(&memory.base[now.at][i], &of->x, i < left);
+                    copy_async<4>(&memory.delta[now.at][i], &of->y, i < left);
                 }
-                barrier_arrive_behind_copies(&memory.places[now.at].filled);
+                barrier_arrive_behind_copies(filled);
             }
         if (thread == 0)
             memory.items[(n + 1) % ITEM_SLOTS] = ahead.next;

@@ -8,17 +8,22 @@
  */
 #include "cuda/attention_backward.cuh"
 #include "cuda/attention_own.h"
+#include "cuda/head_map.cuh"
 
 enum { DQ_GROUP = 16 };
 
 template <int DIM> struct once_plan {
-    static constexpr int dim = DIM, users = 2, others = DIM == 128 ? 64 : 128, resident = 1;
-    static constexpr int part = DIM < 64 ? DIM : 64; /* columns of dq that a warpgroup makes */
+    static constexpr int dim = DIM, users = 2, others = DIM > 64 ? 64 : 128, resident = 1;
+    static constexpr int room = DIM > 64 ? 128 : DIM; /* columns of a tile, of which products over heads read DIM */
+    static constexpr int part = DIM < 64 ? DIM : 64;  /* columns of dq that a warpgroup makes */
     static constexpr bool of_keys = true, aligned = true;
-    static constexpr int stages = DIM == 64 ? 2 : 3, own_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
+    /* Are tiles brought by the copy engine, told by one warp, or by the threads of a warpgroup? As is faster. */
+    static constexpr bool by_engine = DIM == 64 || DIM == 96;
+    static constexpr int bringers = by_engine ? +WARP : +WARPGROUP;
+    static constexpr int stages = DIM == 64 ? 2 : 3, own_places = DIM > 64 ? 1 : 2; /* as shared memory allows */
     static constexpr int rows = WARPGROUP_ROWS * users, threads = (users + 1) * WARPGROUP;
-    using own_tile = panels<rows, DIM>;
-    using other_tile = panels<others, DIM>;
+    using own_tile = panels<rows, room>;
+    using other_tile = panels<others, room>;
     using ds_tile = panels<rows, others>;
     using registers = warpgroup_registers<users, resident>;
 };
@@ -29,13 +34,29 @@ template <typename PLAN> struct once_memory {
     struct place ds_places[2];
 };
 
-/* Sums of dq, in f32: [heads, queries, DIM]. Rows of a whole tile of queries are in the order of its accumulators, so
+/* What the copy engine is told of keys, values, queries and d_o. */
+struct once_maps {
+    struct head_maps x, y, other_x, other_y;
+};
+
+/* Sums of dq, in f32: [heads, queries, room]. Rows of a whole tile of queries are in the order of its accumulators, so
  * that a warp adds to neighbours: [part][warp][half][16 columns][lane][4]. Rows of a segment's last tile, where it is
  * not whole, are in their own order; of 16 columns those that a lane has are neighbours. */
 struct once_call : backward_call {
+    struct once_maps maps; /* for plans by the engine */
     float *dq;
     uint32_t head_stride; /* of dq */
 };
+
+/* Products may read the tile from now on. */
+template <typename plan, int PLACES>
+__device__ __forceinline__ void wait_brought(struct place *places, const struct turn<PLACES> &turn)
+{
+    if constexpr (plan::by_engine)
+        wait_there(places, turn);
+    else
+        wait_filled(places, turn);
+}
 
 /* Without a branch: products are under way. */
 __device__ __forceinline__ void add_four(float *to, bool real, float a, float b, float c, float d)
@@ -94,8 +115,8 @@ __device__ __forceinline__ void for_each_four(float *sums, const struct dq_part 
     bool whole = tile.rows >= plan::others;
     int row = part.row + fragment_row();
     float *to = sums + (tile.first +
-                        (whole ? part.at + lane_of_thread() * 4 : row * plan::dim + part.col + 2 * fragment_col()));
-    int group_step = whole ? WARP * 4 : DQ_GROUP, half_step = whole ? plan::part / DQ_GROUP * WARP * 4 : 8 * plan::dim;
+                        (whole ? part.at + lane_of_thread() * 4 : row * plan::room + part.col + 2 * fragment_col()));
+    int group_step = whole ? WARP * 4 : DQ_GROUP, half_step = whole ? plan::part / DQ_GROUP * WARP * 4 : 8 * plan::room;
 #pragma unroll
     for (int half = 0; half < 2; half++, to += half_step)
 #pragma unroll
@@ -119,7 +140,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
     int ds_half = lane_of_thread() / 16;
     const struct dq_part part = dq_part_of<plan>(warpgroup * 4 + warp_of_group);
     for (int n = 0;; n++, item_turn.next()) {
-        wait_filled(tiles.own_places, item_turn);
+        wait_brought<plan>(tiles.own_places, item_turn);
         const struct item &item = tiles.items[n % ITEM_SLOTS];
         if (item.head < 0)
             return;
@@ -135,7 +156,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
         float dx[DIM / 8][4] = {}, dy[DIM / 8][4] = {};
         float p[1][plan::others / 8][4], ds[plan::others / 8][4];
         auto begin_p = [&] {
-            wait_filled(tiles.places, now);
+            wait_brought<plan>(tiles.places, now);
             uint64_t other_x = plan::other_tile::described(tiles.other_x[uniform(now.at)]);
             products_begin();
 #pragma unroll
@@ -241,7 +262,8 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
         int head = item.head * call.share, at = seen.begin, of_head = 0;
         struct dq_tile before = {};
         auto tile_at = [&]() -> struct dq_tile {
-            return {head * once.head_stride + static_cast<uint32_t>(segment.q_start + at) * DIM, segment.q_length - at};
+            return {head * once.head_stride + static_cast<uint32_t>(segment.q_start + at) * plan::room,
+                    segment.q_length - at};
         };
         auto next = [&] {
             now.next();
@@ -276,7 +298,7 @@ __device__ __forceinline__ void differentiate_once(const struct once_call &once,
         };
         /* The same of a warpgroup without keys, which makes its part of dq alone. */
         auto look_on = [&](bool first) {
-            wait_filled(tiles.places, now);
+            wait_brought<plan>(tiles.places, now);
             put_ds();
             if (!first) {
                 begin_dq();
@@ -336,16 +358,27 @@ __global__ static void __launch_bounds__(plan::threads, plan::resident)
     auto &memory = *reinterpret_cast<struct once_memory<plan> *>(shared);
     if (threadIdx.x == 0) {
         for (int i = 0; i < plan::own_places; i++)
-            place_start(&memory.tiles.own_places[i], plan::users, WARPGROUP + 1);
+            place_start(&memory.tiles.own_places[i], plan::users, plan::bringers + 1);
         for (int i = 0; i < plan::stages; i++)
-            place_start(&memory.tiles.places[i], plan::users, WARPGROUP, WARPGROUP);
+            place_start(&memory.tiles.places[i], plan::users, plan::bringers, WARPGROUP);
         for (int i = 0; i < 2; i++)
             place_start(&memory.ds_places[i], plan::users, plan::users * WARPGROUP / WARP);
+    }
+    if constexpr (plan::by_engine) {
+        /* Rows behind a segment's last count nothing as long as they are numbers: at first they are zeros, then what a
+         * tile before had there. */
+        constexpr int bytes = offsetof(struct backward_memory<plan>, base);
+        for (int i = threadIdx.x * 16; i < bytes; i += plan::threads * 16)
+            *reinterpret_cast<uint4 *>(shared + i) = uint4();
+        shared_writes_to_products();
     }
     __syncthreads();
     if (threadIdx.x >= plan::users * WARPGROUP) {
         registers_give<plan::registers::bringing>();
-        bring(call, memory.tiles);
+        if constexpr (!plan::by_engine)
+            bring(call, call, memory.tiles);
+        else if (threadIdx.x < plan::users * WARPGROUP + plan::bringers)
+            bring(call, call.maps, memory.tiles);
     } else {
         registers_get<plan::registers::working>();
         differentiate_once(call, memory);
@@ -372,7 +405,7 @@ template <typename plan> __global__ static void __launch_bounds__(256) round_dq(
         return;
     const struct work work = call.queries.items[index];
     int64_t row = static_cast<int64_t>(work.segment.q_start) + work.first;
-    const struct dq_tile tile = {static_cast<uint32_t>(head * call.head_stride + row * plan::dim),
+    const struct dq_tile tile = {static_cast<uint32_t>(head * call.head_stride + row * plan::room),
                                  work.segment.q_length - work.first};
     constexpr int tiles = plan::part / 8, groups = plan::part / DQ_GROUP;
     const int warp = threadIdx.x / WARP;
@@ -394,7 +427,7 @@ template <typename plan> __global__ static void __launch_bounds__(256) round_dq(
         store_gradient(columns, call.scale, call.dq, row + part.row, head * call.dim + part.col, tile.rows - part.row,
                        call.dim - part.col);
     };
-    if constexpr (plan::dim == plan::part) {
+    if constexpr (plan::room == plan::part) {
         const struct dq_part all = dq_part_of<plan>(warp);
         const struct angle_rows angle_rows = angle_rows_of(call.turned, row + all.row, tile.rows - all.row);
         load(constant<groups>(), constant<0>(), all);
@@ -413,22 +446,31 @@ template <typename plan> __global__ static void __launch_bounds__(256) round_dq(
     }
 }
 
-static int padded(int64_t head_dim)
+/* Calls f with the head size, as a constant<N>, that heads are padded to. */
+template <typename F> static void visit_once_dim(int64_t head_dim, F f)
 {
-    int padded = 0;
-    visit_warpgroup_dim(head_dim, [&](auto dim) { padded = dim.value; });
-    return padded;
+    if (head_dim > 64 && head_dim <= 96)
+        f(constant<96>());
+    else
+        visit_warpgroup_dim(head_dim, f);
+}
+
+static int room_of(int64_t head_dim)
+{
+    int room = 0;
+    visit_once_dim(head_dim, [&](auto dim) { room = once_plan<dim.value>::room; });
+    return room;
 }
 
 int64_t attention_backward_once_sums(const struct attention_backward_args *args)
 {
-    return args->q.rows * args->heads * padded(args->head_dim) * static_cast<int64_t>(sizeof(float));
+    return args->q.rows * args->heads * room_of(args->head_dim) * static_cast<int64_t>(sizeof(float));
 }
 
 int attention_backward_once_rows(int64_t head_dim, bool keys)
 {
     int rows = 0;
-    visit_warpgroup_dim(head_dim, [&](auto dim) {
+    visit_once_dim(head_dim, [&](auto dim) {
         using plan = once_plan<dim.value>;
         rows = keys ? plan::rows : plan::others;
     });
@@ -449,16 +491,24 @@ void attention_backward_once(const struct cuda_target *target, const struct atte
                               view_of<const T>(args->d_o), gradient_of<T>(args->dk, DTYPE_BF16, args->accumulate_kv),
                               gradient_of<T>(args->dv, DTYPE_BF16, args->accumulate_kv), of_queries, *keys, kv_heads,
                               heads / kv_heads, dim, args->scale, args->causal, turned},
+                             {},
                              sums,
-                             static_cast<uint32_t>(args->q.rows * padded(dim))};
+                             static_cast<uint32_t>(args->q.rows * room_of(dim))};
     CUDA_CHECK(cudaMemsetAsync(sums, 0, static_cast<size_t>(attention_backward_once_sums(args)), target->stream));
     struct gradient<T> dq = gradient_of<T>(args->dq, DTYPE_BF16, args->accumulate_q);
     struct rounding_call rounding = {*queries, sums, call.head_stride, dq, heads, dim, args->scale, turned};
     unsigned blocks = static_cast<unsigned>(queries->most * heads);
-    visit_warpgroup_dim(dim, [&](auto padded_dim) {
+    visit_once_dim(dim, [&](auto padded_dim) {
         using plan = once_plan<padded_dim.value>;
         constexpr int shared = sizeof(struct once_memory<plan>);
         static_assert(shared <= 232448, "what a block may have");
+        if constexpr (plan::by_engine) {
+            auto maps = [&](const struct tensor &x, int rows) {
+                return head_maps(x, dim, plan::own_tile::width, rows);
+            };
+            call.maps = {maps(args->k, plan::rows), maps(args->v, plan::rows), maps(args->q, plan::others),
+                         maps(args->d_o, plan::others)};
+        }
         run_items(target, backward_once<plan>, call, plan::threads, plan::resident, shared);
         CUDA_CHECK_LAUNCH("attention_backward with scores once");
         if (blocks > 0)

@@ -3,8 +3,9 @@
 
 /* How the work is cut, by what was fastest on an H200 of what registers allow: keys sum two gradients. */
 template <int DIM, bool KEYS> struct backward_plan {
-    static constexpr int dim = DIM;
+    static constexpr int dim = DIM, room = DIM;
     static constexpr bool of_keys = KEYS, aligned = false;
+    static constexpr int bringers = WARPGROUP;
     static constexpr int users = KEYS && DIM >= 64 ? 2 : 3, others = 64, resident = 1;
     static constexpr int stages = DIM == 128 ? 3 : 4, own_places = DIM == 128 ? 1 : 2; /* as shared memory allows */
     static constexpr bool early = KEYS && DIM <= 64; /* is dy's product begun before ds is there? It takes registers. */
@@ -178,14 +179,14 @@ __global__ static void __launch_bounds__(backward_plan<DIM, KEYS>::threads, back
     auto &memory = *reinterpret_cast<struct backward_memory<backward_plan<DIM, KEYS>> *>(shared);
     if (threadIdx.x == 0) {
         for (int i = 0; i < plan::own_places; i++)
-            place_start(&memory.own_places[i], plan::users, WARPGROUP + 1);
+            place_start(&memory.own_places[i], plan::users, plan::bringers + 1);
         for (int i = 0; i < plan::stages; i++)
-            place_start(&memory.places[i], plan::users, WARPGROUP, KEYS ? WARPGROUP : WARPGROUP / WARP);
+            place_start(&memory.places[i], plan::users, plan::bringers, KEYS ? WARPGROUP : WARPGROUP / WARP);
     }
     __syncthreads();
     if (threadIdx.x >= plan::users * WARPGROUP) {
         registers_give<plan::registers::bringing>();
-        bring(call, memory);
+        bring(call, call, memory);
     } else {
         registers_get<plan::registers::working>();
         differentiate<DIM, KEYS>(call, memory);

@@ -1,7 +1,5 @@
 #include "cuda/head_map.cuh"
 
-#include "cuda/device.cuh"
-
 extern "C" {
 #include "base/error.h"
 }
@@ -46,4 +44,9 @@ CUtensorMap head_map(const struct tensor &x, int64_t head_dim, int width, int ro
         error_fatal("cuda executor: cuTensorMapEncodeTiled: error %d for %lld rows of %lld, heads of %lld", (int)status,
                     (long long)x.rows, (long long)x.cols, (long long)head_dim);
     return map;
+}
+
+struct head_maps head_maps(const struct tensor &x, int64_t head_dim, int width, int rows)
+{
+    return {head_map(x, head_dim, width, rows), head_map(x, head_dim, width, 8), head_map(x, head_dim, width, 1)};
 }

@@ -3,6 +3,7 @@
 #ifndef CUDA_HEAD_MAP_CUH
 #define CUDA_HEAD_MAP_CUH
 
+#include "cuda/device.cuh"
 #include "cuda/warpgroup.cuh"
 
 #include <cuda.h>
@@ -13,8 +14,19 @@ struct tensor;
  * brought at a time. Its rows must begin at multiples of 16 bytes. A parameter of a kernel is where it belongs. */
 CUtensorMap head_map(const struct tensor &x, int64_t head_dim, int width, int rows);
 
-/* ROWS rows of a head, from `row` on, into a tile of DIM columns; zeros behind the last row of the matrix and the last
- * column of the head. By one thread, which arrives at `filled`; the bytes are there when its phase ends. */
+/* The rows and columns that `map` says, from row and col of a head on, to shared memory; zeros behind the last row of
+ * the matrix and the last column of the head. By one thread; the bytes are there when the phase of `filled` ends, which
+ * is to expect them. */
+__device__ __forceinline__ void bring_box(char *to, const CUtensorMap &map, int col, int head, int row,
+                                          uint64_t *filled)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
+                 "%4}], [%5];\n" ::"r"(shared_address(to)),
+                 "l"(&map), "r"(col), "r"(head), "r"(row), "r"(shared_address(filled))
+                 : "memory");
+}
+
+/* ROWS rows of a head, from `row` on, into a tile of DIM columns. By one thread, which arrives at `filled`. */
 template <int ROWS, int DIM>
 __device__ __forceinline__ void bring_rows(char *tile, const CUtensorMap &from, int head, int row, uint64_t *filled)
 {
@@ -22,10 +34,35 @@ __device__ __forceinline__ void bring_rows(char *tile, const CUtensorMap &from, 
     barrier_arrive_expecting(filled, panels::bytes);
 #pragma unroll
     for (int i = 0; i < DIM / panels::width; i++)
-        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
-                     "%3, %4}], [%5];\n" ::"r"(shared_address(tile + i * panels::panel_bytes)),
-                     "l"(&from), "r"(i * panels::width), "r"(head), "r"(row), "r"(shared_address(filled))
-                     : "memory");
+        bring_box(tile + i * panels::panel_bytes, from, i * panels::width, head, row, filled);
+}
+
+/* A matrix of which parts of tiles are brought too: by tiles, by eight rows and by one. */
+struct head_maps {
+    CUtensorMap whole, eight, one;
+};
+
+struct head_maps head_maps(const struct tensor &x, int64_t head_dim, int width, int rows);
+
+/* The first `rows` of ROWS rows of a head, or all where that is more, into a tile of DIM columns. No row behind them is
+ * read, and those of the tile stay as they are. By a warp that is yet to arrive at `filled`. */
+template <int ROWS, int DIM>
+__device__ __forceinline__ void bring_part(char *tile, const struct head_maps &from, int head, int row, int rows,
+                                           int /* head_dim */, uint64_t *filled)
+{
+    using panels = panels<ROWS, DIM>;
+    constexpr int columns = DIM / panels::width;
+    int lane = threadIdx.x % WARP, eights = rows / 8, boxes = rows < ROWS ? eights + rows % 8 : 1;
+    if (lane == 0)
+        barrier_expect(filled, min(rows, ROWS) * DIM * 2);
+    __syncwarp();
+#pragma unroll 1
+    for (int i = lane; i < boxes * columns; i += WARP) {
+        int panel = i % columns, box = i / columns, first = box < eights ? box * 8 : eights * 7 + box;
+        const CUtensorMap &map = rows >= ROWS ? from.whole : box < eights ? from.eight : from.one;
+        bring_box(tile + panel * panels::panel_bytes + first * panels::row_bytes, map, panel * panels::width, head,
+                  row + first, filled);
+    }
 }
 
 #endif

@@ -21,7 +21,14 @@ __device__ __forceinline__ void barrier_arrive(uint64_t *barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(barrier)) : "memory");
 }
 
-/* And the phase waits for so many bytes of copies that announce themselves there. */
+/* The phase, which has not ended, also waits for so many bytes of copies that announce themselves there. */
+__device__ __forceinline__ void barrier_expect(uint64_t *barrier, int bytes)
+{
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+
+/* The same, and this thread arrives. */
 __device__ __forceinline__ void barrier_arrive_expecting(uint64_t *barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(barrier)), "r"(bytes)
