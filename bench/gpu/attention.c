@@ -319,7 +319,7 @@ static bool check_one(const struct problem *p, const struct shape *s, const char
 /* Returns whether it is right. */
 static bool check(const struct shape *s)
 {
-    struct problem p;
+    struct problem p = {0};
     make(&p, s);
     int64_t count = tensor_count(&p.q), kv_count = tensor_count(&p.k);
     struct truth t = {download(&p.q),
@@ -440,7 +440,7 @@ static double seconds_turned(struct attention_backward_args args)
 /* Work is counted as 4 length^2 heads dim forward and 2.5 times that backward, halved when causal. */
 static void measure(const struct shape *s)
 {
-    struct problem p;
+    struct problem p = {0};
     make(&p, s);
     struct attention_forward_args forward = forward_args(&p, s);
     struct attention_backward_args backward = backward_args(&p, s);
