@@ -667,9 +667,14 @@ static void check_gpu_run(void)
         meter_step(meter, &row);
     }
     CHECK(holds(metrics, "cistron_finished{", 1) && holds(metrics, "\"} 0\n", 4)); /* three reasons, and not finished */
+    const double apart = meter->watch.apart, saves = meter->watch.work[STRAGGLER_SAVE];
+    meter_add(meter, METER_WRITE, 100); /* by a thread: the steps lose nothing */
+    meter_add(meter, METER_LOAD, 100);
+    CHECK(meter->watch.apart == apart && meter->watch.work[STRAGGLER_SAVE] == saves && meter->idle == 0);
+    meter_note(meter, 1, "save_failed", "of an earlier step");
     meter_end(meter, ERROR_NONE, "2 steps");
     meter_close(meter);
-    CHECK(holds(log, "\"planned_memory\":12345,", 1));
+    CHECK(holds(log, "\"planned_memory\":12345,", 1) && holds(log, "\"event\":\"end\",\"step\":2,", 1));
     CHECK(holds(log, "\"grad_norm_outliers\":7,", 2) && holds(metrics, "cistron_gradient_norm_outliers_total{", 1));
     CHECK(holds(log, "\"consumed_tokens\":1280,\"consumed_unpadded_tokens\":1200,\"consumed_samples\":20,", 1));
     CHECK(holds(log,

@@ -79,7 +79,7 @@ static void clear_row(struct meter *meter)
 void meter_rewind(struct meter *meter, int64_t step, bool validates, int64_t outliers)
 {
     meter->shown.outliers = outliers;
-    meter->settings.step = meter->step = step;
+    meter->settings.step = meter->step = meter->shown.step = step;
     meter->settings.validates = validates;
     clear_row(meter);
     if (meter->world->rank != 0)
@@ -107,7 +107,7 @@ void meter_add(struct meter *meter, enum meter_timer timer, double seconds)
         meter->data_wait += seconds;
     if (timer == METER_VALIDATION || timer == METER_CHECKPOINT)
         meter->idle += seconds;
-    if (timer != METER_STEP)
+    if (timer != METER_STEP && timer < METER_PARTS)
         watch_phase(&meter->watch,
                     timer == METER_DATA         ? STRAGGLER_DATA
                     : timer == METER_VALIDATION ? STRAGGLER_VALIDATION

@@ -14,9 +14,17 @@
 #include "train/tensorboard.h"
 #include "train/watch.h"
 
-/* Where a rank's time goes. */
-/* The last two pass beside it: before the first step, and in a checkpoint's thread. */
-enum meter_timer { METER_STEP, METER_DATA, METER_VALIDATION, METER_CHECKPOINT, METER_LOAD, METER_WRITE, METER_TIMERS };
+/* Where a rank's time goes: parts of its loop, and what passes beside the loop. */
+enum meter_timer {
+    METER_STEP,
+    METER_DATA, /* within a step */
+    METER_VALIDATION,
+    METER_CHECKPOINT, /* what a run waits for one */
+    METER_PARTS,
+    METER_LOAD = METER_PARTS, /* before the first step */
+    METER_WRITE,              /* by a checkpoint's thread */
+    METER_TIMERS
+};
 
 struct meter_settings {
     const char *folder;                        /* of the run: holds log.jsonl, tensorboard/; borrowed */
@@ -64,7 +72,7 @@ struct meter {
     struct watch watch;
     struct shown shown; /* the last row */
     struct run_table table;
-    int64_t step;                      /* the last one that was shown */
+    int64_t step;                      /* the latest that a line tells of */
     int64_t steps;                     /* counted since the start of this program */
     bool begun;                        /* a line "start" is written */
     struct meter_row last[METER_LAST]; /* of step s at s % METER_LAST */
@@ -95,7 +103,8 @@ void meter_close(struct meter *meter);
  * outliers until then: as after a restart, the files hold each step once. Local. */
 void meter_rewind(struct meter *meter, int64_t step, bool validates, int64_t outliers);
 
-/* Adds a call to a timer of this rank, or more seconds to its last one. */
+/* Adds a call to a timer of this rank, or more seconds to its last one. What passes beside the loop is no work of it.
+ */
 void meter_add(struct meter *meter, enum meter_timer timer, double seconds);
 void meter_add_wait(struct meter *meter, enum meter_timer timer, double seconds);
 

@@ -19,7 +19,8 @@ static const double TELL_JUMP = 60;
 void meter_begin_line(struct meter *meter, const char *event, int64_t step)
 {
     journal_begin(&meter->journal, event, step);
-    meter->step = step;
+    if (step > meter->step)
+        meter->step = step;
 }
 
 /* Times in the log jump where the clock is set, which the run itself does not mind: it goes by another one. */
@@ -141,7 +142,6 @@ void meter_evaluation(struct meter *meter, int64_t step, double loss, double lab
     meter_end_line(meter);
 }
 
-/* Steps after it may have been shown: no meter_begin_line. */
 void meter_checkpoint(struct meter *meter, int64_t step, const struct meter_save *save)
 {
     char digits[17];
@@ -149,7 +149,7 @@ void meter_checkpoint(struct meter *meter, int64_t step, const struct meter_save
     snprintf(digits, sizeof digits, "%016llx", (unsigned long long)save->digest);
     log_info("#%9lld checkpoint %s digest %s (%.2f s, %.2f GB/s, waited %.2f s)", (long long)step, save->path, digits,
              save->seconds, rate * 1e-9, save->waited);
-    journal_begin(&meter->journal, "checkpoint", step);
+    meter_begin_line(meter, "checkpoint", step);
     journal_text(&meter->journal, "digest", digits);
     journal_real(&meter->journal, "seconds", save->seconds, RATE_DIGITS);
     journal_real(&meter->journal, "waited", save->waited, RATE_DIGITS);
@@ -161,10 +161,9 @@ void meter_checkpoint(struct meter *meter, int64_t step, const struct meter_save
     tensorboard_write(&meter->board, step, scalars, 3);
 }
 
-/* The step itself is not shown by it: no meter_begin_line. */
 void meter_statistics(struct meter *meter, int64_t step, const struct statistics_row *rows, int64_t count)
 {
-    journal_begin(&meter->journal, "statistics", step);
+    meter_begin_line(meter, "statistics", step);
     statistics_log(&meter->journal, rows, count);
     meter_end_line(meter);
     statistics_draw(&meter->board, step, rows, count);
@@ -209,7 +208,7 @@ void meter_note(struct meter *meter, int64_t step, const char *event, const char
 void meter_diverged(struct meter *meter, const struct meter_row *row, const char *text)
 {
     struct journal *journal = &meter->journal;
-    if (meter->step < row->step)
+    if (meter->shown.step < row->step)
         meter_step(meter, row);
     int64_t count = meter->steps < METER_LAST ? meter->steps : METER_LAST;
     log_info("# the run has diverged; its last steps, each on its own:");

@@ -6,9 +6,8 @@
 
 enum { EXACT_DIGITS = 17, RATE_DIGITS = 6 };
 
-/* A line of a step that is shown by it; what goes between is the caller's. */
+/* A line of log.jsonl that tells of a step; its members, which the caller adds, go between the two. */
 void meter_begin_line(struct meter *meter, const char *event, int64_t step);
-/* Also of lines that the journal alone began. */
 void meter_end_line(struct meter *meter);
 
 /* The line of a program that begins or goes on. */

@@ -66,13 +66,13 @@ void meter_summary(struct meter *meter)
     struct comm *world = meter->world;
     double whole = clock_seconds() - meter->started, rest = whole;
     int count = 0;
-    for (int i = 0; i < METER_LOAD; i++) {
+    for (int i = 0; i < METER_PARTS; i++) {
         timers[count++] = timer_over_ranks(world, "part", names[i], meter->calls[i], meter->seconds[i]);
         rest -= meter->seconds[i];
     }
     timers[count++] = timer_over_ranks(world, "part", "the rest", 1, rest);
     timers[count++] = timer_over_ranks(world, "all", "all", 1, whole);
-    for (int i = METER_LOAD; i < METER_TIMERS; i++)
+    for (int i = METER_PARTS; i < METER_TIMERS; i++)
         if (comm_max_i64(world, meter->calls[i]) > 0)
             timers[count++] = timer_over_ranks(world, "beside", names[i], meter->calls[i], meter->seconds[i]);
     const struct launch_timer *ops = launch_timers();

@@ -44,6 +44,7 @@ struct run {
         int64_t step;
         double waited; /* by the run, seconds */
         bool of_step;  /* with moments, under the step's name */
+        bool beside;   /* the steps, by a thread */
     } saving;
     int64_t validated_step; /* of the last validation; 0 = none */
     int64_t best_step;      /* of the lowest validation loss; 0 = none */

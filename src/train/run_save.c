@@ -67,7 +67,7 @@ static int begin_save(struct run *run, char *path, bool of_step, bool beside)
     struct session *s = &run->session;
     struct saving *saving = &run->saving;
     const double start = clock_seconds();
-    *saving = (struct saving){.path = path, .step = run->step, .of_step = of_step};
+    *saving = (struct saving){.path = path, .step = run->step, .of_step = of_step, .beside = beside};
     comm_begin_long_work();
     fill_meta(run, saving);
     int code = checkpoint_begin(&saving->save, s->world, &s->engine, &saving->meta, path, of_step,
@@ -88,7 +88,8 @@ static void tell_save(struct run *run, const struct checkpoint_written *written,
     const struct meter_save save = {saving->path, written->digest, written->bytes, written->seconds,
                                     saving->waited + ending};
     meter_add_wait(&run->meter, METER_CHECKPOINT, ending);
-    meter_add(&run->meter, METER_WRITE, written->seconds);
+    if (saving->beside)
+        meter_add(&run->meter, METER_WRITE, written->seconds);
     control_written(&run->control, written->seconds + ending);
     meter_checkpoint(&run->meter, saving->step, &save);
 }
